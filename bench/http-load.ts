@@ -1,0 +1,126 @@
+/**
+ * The load generator for Posthorn, a process of its own: posts distinct emails over kept-open
+ * HTTP/1.1 connections, one request under way on each, as fast as they are answered (or one by one,
+ * with a pause). Raw sockets: an HTTP client would cost as much CPU as what it measures.
+ *
+ *     node bench/http-load.ts '<HttpLoad as JSON>'
+ *
+ * Prints one line of JSON, HttpLoadResult, when every request has been answered.
+ */
+import { connect, type Socket } from 'node:net';
+import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
+import { machineMs } from './parts/machine-clock.ts';
+import { htmlOf, SENDER_DOMAIN, SUBJECT } from './parts/mail-text.ts';
+import { Template, TOKEN } from './parts/template.ts';
+
+export type HttpLoad = {
+  url: string;
+  key: string;
+  count: number;
+  /** Numbers of the messages start here, so that no two runs send the same. */
+  firstNumber: number;
+  connections: number;
+  htmlBytes: number;
+  /** Recipients' domains, in turn. */
+  domains: readonly string[];
+  /** Rest after each answer; 0: none. */
+  pauseMs: number;
+};
+
+export type HttpLoadResult = {
+  /** Times are those of machine-clock.ts. */
+  startedMs: number;
+  endedMs: number;
+  /** From a request to its 202, in order of the answers. */
+  latenciesMs: number[];
+  /** When each 202 came; only with a pause. */
+  answeredMs: number[];
+  /** CPU of this process while it was under load. */
+  cpuMs: number;
+};
+
+const load = JSON.parse(process.argv[2] ?? '{}') as HttpLoad;
+const templates = load.domains.map((domain) => new Template(requestTo(domain)));
+const latenciesMs: number[] = [];
+const answeredMs: number[] = [];
+let next = 0;
+
+function requestTo(domain: string): string {
+  const body = JSON.stringify({
+    from: `The Shop <orders@${SENDER_DOMAIN}>`,
+    to: `zoe-${TOKEN}@${domain}`,
+    subject: SUBJECT,
+    html: htmlOf(load.htmlBytes),
+  });
+  return [
+    'POST /v1/emails HTTP/1.1',
+    `Host: ${new URL(load.url).host}`,
+    `Authorization: Bearer ${load.key}`,
+    'Content-Type: application/json',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    '',
+    body,
+  ].join('\r\n');
+}
+
+/** One connection's share: a request, its answer, the next. Resolves when none is left. */
+function work(socket: Socket): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let sentMs = 0;
+    let received = '';
+    const send = (): void => {
+      if (next >= load.count) return resolve();
+      const number = load.firstNumber + next;
+      next += 1;
+      sentMs = machineMs();
+      socket.write(templates[number % templates.length]!.fill(number));
+    };
+    socket.on('error', reject).on('close', () => reject(new Error('the service hung up')));
+    socket.on('data', (chunk: Buffer) => {
+      received += chunk.toString('latin1');
+      if (!isComplete(received)) return;
+      const nowMs = machineMs();
+      if (!received.startsWith('HTTP/1.1 202')) {
+        return reject(new Error(`not accepted: ${received}`));
+      }
+      received = '';
+      latenciesMs.push(nowMs - sentMs);
+      if (load.pauseMs === 0) return send();
+      answeredMs.push(nowMs);
+      void delay(load.pauseMs).then(send);
+    });
+    send();
+  });
+}
+
+function isComplete(received: string): boolean {
+  const head = received.indexOf('\r\n\r\n');
+  if (head < 0) return false;
+  const at = received.toLowerCase().indexOf('content-length: ');
+  return received.length >= head + 4 + Number.parseInt(received.slice(at + 16), 10);
+}
+
+async function openSockets(): Promise<Socket[]> {
+  const { hostname, port } = new URL(load.url);
+  const sockets = Array.from({ length: load.connections }, () =>
+    connect({ host: hostname, port: Number(port), noDelay: true }),
+  );
+  await Promise.all(sockets.map((socket) => once(socket, 'connect')));
+  return sockets;
+}
+
+const sockets = await openSockets();
+const cpuBefore = process.cpuUsage();
+const startedMs = machineMs();
+await Promise.all(sockets.map(work));
+const endedMs = machineMs();
+const cpu = process.cpuUsage(cpuBefore);
+const result: HttpLoadResult = {
+  startedMs,
+  endedMs,
+  latenciesMs,
+  answeredMs,
+  cpuMs: (cpu.user + cpu.system) / 1000,
+};
+process.stdout.write(`${JSON.stringify(result)}\n`, () => process.exit(0));

@@ -1,0 +1,52 @@
+/**
+ * `npm run bench`: what Posthorn does on this machine, with everything on it: load generator,
+ * service, database, receiving server; with --postfix beside Postfix and OpenDKIM in turn.
+ *
+ * It fails when something does not work (an email that is not accepted, not delivered, delivered
+ * twice), never because of a time. Method and figures: bench/README.md. Next: bench/measure.ts.
+ */
+import { measure } from './measure.ts';
+import { HELP, readOptions } from './options.ts';
+import { whyNoPostfix } from './parts/postfix.ts';
+import { formatReport, reportAsJson } from './report.ts';
+
+async function main(): Promise<number> {
+  const options = readOptions(process.argv.slice(2));
+  if (options === 'help') {
+    process.stdout.write(HELP);
+    return 0;
+  }
+  const problem = 'problem' in options ? options.problem : options.postfix ? whyNoPostfix() : null;
+  if (problem !== null || 'problem' in options) {
+    process.stderr.write(`bench: ${problem}\n`);
+    return 2;
+  }
+  const signals = countSignals();
+  try {
+    const report = await measure(options, (line) => process.stderr.write(`${line}\n`));
+    process.stdout.write(options.json ? reportAsJson(report) : `\n${formatReport(report)}`);
+    return 0;
+  } catch (error) {
+    if (signals.count === 0) throw error;
+    process.stderr.write('bench: interrupted\n');
+    return 130;
+  }
+}
+
+/**
+ * Ctrl-C ends the service under test (test/support/service-process.ts): the measurement fails, and
+ * what was started for it is taken down as after any failure. Asked once more, it ends at once.
+ */
+function countSignals(): { count: number } {
+  const signals = { count: 0 };
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.on(signal, () => {
+      signals.count += 1;
+      // The first one is repeated by the harness, for programs that have no handler.
+      if (signals.count > 2) process.exit(130);
+    });
+  }
+  return signals;
+}
+
+process.exitCode = await main();

@@ -1,0 +1,106 @@
+/** The parts of a measurement that run in processes of their own: the sink and the load generators. */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import type { HttpLoad } from '../http-load.ts';
+import type { FromSink, ToSink } from './sink-messages.ts';
+import type { SmtpLoad } from '../smtp-load.ts';
+
+/** Messages sent so far by whatever was started here: no two ever have the same number. */
+let sent = 0;
+
+/**
+ * Runs a load generator of bench/ to its end, on messages that are new.
+ * @throws with what it wrote when it fails
+ */
+export async function runLoad<Result>(
+  file: string,
+  load: Omit<HttpLoad, 'firstNumber'> | Omit<SmtpLoad, 'firstNumber'>,
+): Promise<Result> {
+  const numbered = { ...load, firstNumber: sent };
+  sent += load.count;
+  const child = spawn(process.execPath, [pathOf(file), JSON.stringify(numbered)], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const [stdout, stderr] = [textOf(child.stdout), textOf(child.stderr)];
+  const [code] = await once(child, 'exit');
+  if (code !== 0) throw new Error(`${file} ended with ${code}\n${await stderr}`);
+  return JSON.parse(await stdout) as Result;
+}
+
+export class Sink implements AsyncDisposable {
+  readonly port: number;
+  readonly pid: number;
+  readonly #child: ChildProcess;
+
+  static async start(): Promise<Sink> {
+    const child = spawn(process.execPath, [pathOf('sink.ts')], {
+      stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+    });
+    const [line] = (await once(child.stdout!, 'data')) as [Buffer];
+    return new Sink(child, (JSON.parse(line.toString()) as { port: number }).port);
+  }
+
+  constructor(child: ChildProcess, port: number) {
+    // A question that comes too late for it: its end is noticed besides.
+    this.#child = child.on('error', () => {});
+    this.pid = child.pid ?? 0;
+    this.port = port;
+  }
+
+  async totals(): Promise<{ messages: number; bytes: number; connections: number }> {
+    return this.#ask({ type: 'totals' }, 'totals');
+  }
+
+  /** @returns when (machine-clock.ts) this many messages, since its start, had come */
+  async reached(messages: number): Promise<number> {
+    return (await this.#ask({ type: 'tell_when', messages }, 'reached')).atMs;
+  }
+
+  noteCommands(): void {
+    this.#child.send({ type: 'note_commands' } satisfies ToSink);
+  }
+
+  /** @returns when the first command of each transaction came, since `noteCommands` */
+  async commands(): Promise<number[]> {
+    return (await this.#ask({ type: 'commands' }, 'commands')).atMs;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.#isRunning()) return;
+    this.#child.kill('SIGTERM');
+    await once(this.#child, 'exit');
+  }
+
+  #isRunning(): boolean {
+    return this.#child.exitCode === null && this.#child.signalCode === null;
+  }
+
+  async #ask<Type extends FromSink['type']>(
+    question: ToSink,
+    type: Type,
+  ): Promise<Extract<FromSink, { type: Type }>> {
+    if (!this.#isRunning()) throw new Error('the sink has died');
+    const answer = new Promise<Extract<FromSink, { type: Type }>>((resolve, reject) => {
+      const hear = (message: FromSink): void => {
+        if (message.type !== type) return;
+        this.#child.off('message', hear).off('exit', fail);
+        resolve(message as Extract<FromSink, { type: Type }>);
+      };
+      const fail = (): void => reject(new Error('the sink has died'));
+      this.#child.on('message', hear).on('exit', fail);
+    });
+    this.#child.send(question);
+    return answer;
+  }
+}
+
+function pathOf(file: string): string {
+  return fileURLToPath(new URL(`../${file}`, import.meta.url));
+}
+
+async function textOf(stream: NodeJS.ReadableStream): Promise<string> {
+  let text = '';
+  for await (const chunk of stream) text += String(chunk);
+  return text;
+}

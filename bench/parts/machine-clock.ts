@@ -1,0 +1,6 @@
+/** A clock that all processes of this machine share: what one notes, another may subtract. */
+
+/** Milliseconds since some moment in the past, the same for every process (CLOCK_MONOTONIC). */
+export function machineMs(): number {
+  return Number(process.hrtime.bigint()) / 1e6;
+}

@@ -1,0 +1,81 @@
+/**
+ * A whole Posthorn to measure, on this machine: name server, embedded database, workers, a verified
+ * domain and a live key. Started as an operator starts it (bin/posthorn), reached as a client does.
+ */
+import { startFakeDns, type FakeDns, type FakeZone } from '../../test/support/fake-dns.ts';
+import { startService, type Service } from '../../test/support/service.ts';
+import { runLoad } from './children.ts';
+import type { HttpLoad, HttpLoadResult } from '../http-load.ts';
+import { SENDER_DOMAIN } from './mail-text.ts';
+
+export type RigOptions = {
+  workers: number;
+  /** Where all mail goes: on 127.0.0.1. */
+  mxPort: number;
+  /** Parts to run; null: all. */
+  only?: string;
+  env?: Record<string, string>;
+};
+
+/** Ten receivers, each with its own mail server by name, so that ten providers share the load. */
+export const DOMAINS = Array.from({ length: 10 }, (_, index) => `customers${index}.test`);
+/** Receivers that nobody has sent to before. */
+export const NEW_DOMAINS = Array.from({ length: 200 }, (_, index) => `new${index}.test`);
+
+export class Rig implements AsyncDisposable {
+  readonly service: Service;
+  readonly #dns: FakeDns;
+  readonly #key: string;
+
+  static async start(options: RigOptions): Promise<Rig> {
+    const dns = await startFakeDns(zoneOf([...DOMAINS, ...NEW_DOMAINS]), { ttlS: 3600 });
+    const service = await startService({
+      database: 'own',
+      dns,
+      args: [
+        '--workers',
+        String(options.workers),
+        ...(options.only ? ['--only', options.only] : []),
+      ],
+      env: {
+        POSTHORN_LOG: 'warn',
+        POSTHORN_LIMIT_SENDING: '100000000/60',
+        POSTHORN_MX_PORT: String(options.mxPort),
+        POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
+        ...options.env,
+      },
+    });
+    await service.addLiveDomain(SENDER_DOMAIN);
+    return new Rig(service, dns, await service.liveKey());
+  }
+
+  constructor(service: Service, dns: FakeDns, key: string) {
+    this.service = service;
+    this.#dns = dns;
+    this.#key = key;
+  }
+
+  post(load: Omit<HttpLoad, 'url' | 'key' | 'firstNumber'>): Promise<HttpLoadResult> {
+    return runLoad('http-load.ts', { ...load, url: this.service.url, key: this.#key });
+  }
+
+  /** Recipients that have not ended. */
+  async open(): Promise<number> {
+    const [row] = await this.service.sql('select count(*)::int as open from queue');
+    return row.open;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.service[Symbol.asyncDispose]();
+    await this.#dns[Symbol.asyncDispose]();
+  }
+}
+
+function zoneOf(domains: readonly string[]): FakeZone {
+  return Object.fromEntries(
+    domains.flatMap((domain) => [
+      [domain, { MX: [`10 mx.${domain}`] }],
+      [`mx.${domain}`, { A: ['127.0.0.1'] }],
+    ]),
+  );
+}

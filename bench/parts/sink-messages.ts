@@ -1,0 +1,15 @@
+/** What a measurement asks a sink that it has started (sink.ts), and what it answers. */
+
+export type ToSink =
+  | { type: 'totals' }
+  /** Once this many messages have come since its start; one goal at a time. */
+  | { type: 'tell_when'; messages: number }
+  /** From now on, note when the first command of each transaction comes; `commands` ends it. */
+  | { type: 'note_commands' }
+  | { type: 'commands' };
+
+export type FromSink =
+  | { type: 'totals'; messages: number; bytes: number; connections: number }
+  /** Times are those of machine-clock.ts. */
+  | { type: 'reached'; atMs: number }
+  | { type: 'commands'; atMs: number[] };

@@ -1,0 +1,43 @@
+/**
+ * Distinct messages at hardly any cost: one text is built once, and for each message its copies
+ * differ in a token of fixed length, at many places. No two messages share their html, their subject or their
+ * recipient, so that no cache of the service under test can help it.
+ */
+
+/** Stands for ten characters of a message's own. Plain letters: no escaping changes its length. */
+export const TOKEN = 'TokenToken';
+
+const TOKEN_MARK = Buffer.from(TOKEN);
+const TOKENS = 36 ** TOKEN.length;
+/** Has no factor in common with TOKENS: neighbours look unlike and none are equal. */
+const SPREAD = 7_919;
+
+export class Template {
+  readonly #bytes: Buffer;
+  readonly #slots: readonly number[];
+
+  constructor(text: string) {
+    this.#bytes = Buffer.from(text);
+    this.#slots = slotsOf(this.#bytes);
+  }
+
+  /** A copy for the message with this number: its token is like no other message's. */
+  fill(number: number): Buffer {
+    const copy = Buffer.from(this.#bytes);
+    const token = tokenOf(number);
+    for (const slot of this.#slots) copy.set(token, slot);
+    return copy;
+  }
+}
+
+function slotsOf(bytes: Buffer): number[] {
+  const slots: number[] = [];
+  for (let at = bytes.indexOf(TOKEN_MARK); at >= 0; at = bytes.indexOf(TOKEN_MARK, at + 1)) {
+    slots.push(at);
+  }
+  return slots;
+}
+
+function tokenOf(number: number): Buffer {
+  return Buffer.from(((number * SPREAD) % TOKENS).toString(36).padStart(TOKEN.length, '0'));
+}

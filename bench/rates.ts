@@ -1,0 +1,154 @@
+/**
+ * How many messages a second: Posthorn accepting, Posthorn end to end, Postfix with OpenDKIM. Each
+ * function is one round; bench/main.ts interleaves them, so that what else the machine does hurts all
+ * alike.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { runLoad, type Sink } from './parts/children.ts';
+import type { HttpLoadResult } from './http-load.ts';
+import { machineMs } from './parts/machine-clock.ts';
+import type { Postfix } from './parts/postfix.ts';
+import { type CpuByPart, cpuOf, machineCpuMs, type Roots } from './parts/processes.ts';
+import { DOMAINS, type Rig } from './parts/rig.ts';
+import type { SmtpLoadResult } from './smtp-load.ts';
+
+export type RateOptions = { count: number; htmlBytes: number };
+
+export type Rate = {
+  perSecond: number;
+  /** null where it cannot be read. */
+  cpu: Cpu | null;
+  /** Average on the wire; null when nothing was sent. */
+  messageBytes: number | null;
+};
+
+export type Cpu = {
+  /** Per message by part, in microseconds. */
+  byPartUs: CpuByPart;
+  /** Cores that others kept busy meanwhile: they make figures worse. */
+  othersCores: number;
+};
+
+/** Full batches for two workers' group commits; with 64 an email costs a tenth more CPU. */
+const HTTP_CONNECTIONS = 128;
+/** More makes Postfix slower on two cores (tried: 10, 20, 40). */
+const SMTP_CONNECTIONS = 20;
+/** Without progress for so long, something does not work. */
+const STUCK_MS = 30_000;
+const LOOK_EVERY_MS = 10;
+
+/** From the first request to the last 202. The service runs with `--only api`. */
+export async function acceptRound(rig: Rig, { count, htmlBytes }: RateOptions): Promise<Rate> {
+  const cpu = startCpu({ supervisor: rig.service.pid });
+  const openBefore = await rig.open();
+  const posted = await postAll(rig, { count, htmlBytes });
+  const opened = (await rig.open()) - openBefore;
+  if (opened !== count) throw new Error(`${count} emails got a 202, ${opened} were queued`);
+  return {
+    perSecond: perSecond(count, posted.endedMs - posted.startedMs),
+    cpu: cpu(posted, count),
+    messageBytes: null,
+  };
+}
+
+/** From the first request until every recipient has ended, all of them as delivered. */
+export async function endToEndRound(
+  { rig, sink }: { rig: Rig; sink: Sink },
+  { count, htmlBytes }: RateOptions,
+): Promise<Rate> {
+  const before = await sink.totals();
+  const cpu = startCpu({ supervisor: rig.service.pid, sink: sink.pid });
+  const posted = await postAll(rig, { count, htmlBytes });
+  await arrived(sink, before.messages + count);
+  while ((await rig.open()) > 0) await delay(LOOK_EVERY_MS);
+  const settledMs = machineMs();
+  const spent = cpu(posted, count);
+  const after = await sink.totals();
+  await requireDelivered(rig, after.messages - before.messages - count);
+  return {
+    perSecond: perSecond(count, settledMs - posted.startedMs),
+    cpu: spent,
+    messageBytes: (after.bytes - before.bytes) / count,
+  };
+}
+
+/** From the first message injected until the sink has seen the last one. */
+export async function postfixRound(
+  { postfix, sink }: { postfix: Postfix; sink: Sink },
+  { count, htmlBytes }: RateOptions,
+): Promise<Rate> {
+  const before = await sink.totals();
+  const cpu = startCpu({ ...postfix.pids, sink: sink.pid });
+  const load = { port: postfix.port, count, htmlBytes, connections: SMTP_CONNECTIONS };
+  const injected = await runLoad<SmtpLoadResult>('smtp-load.ts', {
+    ...load,
+    textBytes: textBytesBeside(htmlBytes),
+    domains: DOMAINS,
+  });
+  const lastMs = await arrived(sink, before.messages + count);
+  const after = await sink.totals();
+  return {
+    perSecond: perSecond(count, lastMs - injected.startedMs),
+    cpu: cpu(injected, count),
+    messageBytes: (after.bytes - before.bytes) / count,
+  };
+}
+
+/** The text part that makes a message about as long as Posthorn's of the same html. */
+function textBytesBeside(htmlBytes: number): number {
+  return 540 + htmlBytes * 0.45;
+}
+
+function postAll(rig: Rig, { count, htmlBytes }: RateOptions): Promise<HttpLoadResult> {
+  return rig.post({
+    count,
+    htmlBytes,
+    connections: HTTP_CONNECTIONS,
+    domains: DOMAINS,
+    pauseMs: 0,
+  });
+}
+
+/** @returns when the last of them came */
+async function arrived(sink: Sink, messages: number): Promise<number> {
+  const reached = sink.reached(messages);
+  let seen = -1;
+  for (;;) {
+    const atMs = await Promise.race([reached, delay(STUCK_MS, null, { ref: false })]);
+    if (atMs !== null) return atMs;
+    const now = (await sink.totals()).messages;
+    if (now === seen) throw new Error(`${messages - now} messages never came to the sink`);
+    seen = now;
+  }
+}
+
+async function requireDelivered(rig: Rig, surplus: number): Promise<void> {
+  const rows = await rig.service.sql(
+    `select status, count(*)::int from recipients where status <> 'delivered' group by status`,
+  );
+  if (rows.length > 0) throw new Error(`not all were delivered: ${JSON.stringify(rows)}`);
+  if (surplus !== 0) throw new Error(`${surplus} messages more than accepted came to the sink`);
+}
+
+function perSecond(count: number, durationMs: number): number {
+  return (count / durationMs) * 1000;
+}
+
+type EndOfCpu = (load: { cpuMs: number }, count: number) => Cpu | null;
+
+/** @returns what gives the CPU since now, the load's as it tells it itself */
+function startCpu(roots: Roots): EndOfCpu {
+  const before = { parts: cpuOf(roots), machine: machineCpuMs(), atMs: machineMs() };
+  return (load, count) => {
+    const [after, machine, tookMs] = [cpuOf(roots), machineCpuMs(), machineMs() - before.atMs];
+    if (before.parts === null || after === null) return null;
+    const spent: CpuByPart = { load: load.cpuMs };
+    for (const [part, ms] of Object.entries(after)) spent[part] = ms - (before.parts[part] ?? 0);
+    const ours = Object.values(spent).reduce((sum, ms) => sum + ms, 0);
+    const perMessage = Object.entries(spent).map(([part, ms]) => [part, (ms * 1000) / count]);
+    return {
+      byPartUs: Object.fromEntries(perMessage) as CpuByPart,
+      othersCores: Math.max(0, (machine ?? 0) - (before.machine ?? 0) - ours) / tookMs,
+    };
+  };
+}

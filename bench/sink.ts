@@ -1,0 +1,127 @@
+/**
+ * A receiving server that does as little as possible, so that a measurement measures the sender:
+ * plain SMTP with PIPELINING, 250 to everything, messages counted and thrown away.
+ *
+ *     node bench/sink.ts [--port N] [--host 127.0.0.1] [--ids FILE]
+ *
+ * Prints `{"port": N, "pid": N}` when it listens and `{"messages": N, "bytes": N, "connections": N}` when
+ * it ends (SIGTERM or SIGINT). `--ids` writes each message's Message-ID on a line of its own, for
+ * comparing what was accepted with what arrived; a line is written before its message is
+ * acknowledged. A parent with an IPC channel may ask while it runs: sink-messages.ts.
+ */
+import { openSync, writeSync } from 'node:fs';
+import { createServer, type Socket } from 'node:net';
+import { parseArgs } from 'node:util';
+import { machineMs } from './parts/machine-clock.ts';
+import type { FromSink, ToSink } from './parts/sink-messages.ts';
+
+const { values } = parseArgs({
+  options: {
+    port: { type: 'string', default: '0' },
+    host: { type: 'string', default: '127.0.0.1' },
+    ids: { type: 'string' },
+  },
+});
+
+const END = Buffer.from('\r\n.\r\n');
+const EHLO = '250-sink.test\r\n250-PIPELINING\r\n250-SIZE 52428800\r\n250 SMTPUTF8\r\n';
+const ids = values.ids === undefined ? null : openSync(values.ids, 'a');
+const totals = { messages: 0, bytes: 0, connections: 0 };
+/** When each transaction's first command came, while somebody wants to know. */
+let firstCommandsMs: number[] | null = null;
+let goal = { messages: Infinity, reached: (): void => {} };
+
+const server = createServer({ noDelay: true }, (socket) => {
+  totals.connections++;
+  socket.on('error', () => socket.destroy());
+  socket.write('220 sink.test\r\n');
+  receive(socket);
+});
+
+function receive(socket: Socket): void {
+  let rest: Buffer = Buffer.alloc(0);
+  let inData = false;
+  let isGreeting = false;
+  socket.on('data', (chunk: Buffer) => {
+    const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+    let answers = '';
+    let at = 0;
+    while (at < bytes.length) {
+      const end = inData ? bytes.indexOf(END, at) : bytes.indexOf('\r\n', at);
+      if (end === -1) break;
+      if (inData) {
+        noteMessage(bytes.subarray(at, end));
+        at = end + END.length;
+        inData = false;
+        answers += '250 2.0.0 Ok\r\n';
+      } else {
+        const verb = bytes.toString('latin1', at, at + 4).toUpperCase();
+        if (verb === 'EHLO' || (verb === 'MAIL' && !isGreeting)) noteFirstCommand();
+        isGreeting = verb === 'EHLO';
+        // The empty line before a dot that comes at once belongs to the end mark.
+        at = verb === 'DATA' ? end : end + 2;
+        inData = verb === 'DATA';
+        answers += inData ? '354 Go\r\n' : answerTo(verb);
+      }
+    }
+    rest = at === bytes.length ? Buffer.alloc(0) : bytes.subarray(at);
+    if (answers !== '') socket.write(answers);
+    if (answers.endsWith('221 Bye\r\n')) socket.end();
+  });
+}
+
+function answerTo(verb: string): string {
+  if (verb === 'EHLO') return EHLO;
+  return verb === 'QUIT' ? '221 Bye\r\n' : '250 2.0.0 Ok\r\n';
+}
+
+/** EHLO on a new connection, MAIL FROM on one that is used again. */
+function noteFirstCommand(): void {
+  firstCommandsMs?.push(machineMs());
+}
+
+function noteMessage(message: Buffer): void {
+  totals.messages++;
+  totals.bytes += message.length;
+  if (totals.messages === goal.messages) goal.reached();
+  if (ids === null) return;
+  const head = message.toString('latin1', 0, Math.max(0, message.indexOf('\r\n\r\n')));
+  const id = /^message-id:\s*(\S+)/im.exec(head)?.[1] ?? '(none)';
+  writeSync(ids, `${id}\n`);
+}
+
+function tell(message: FromSink): void {
+  process.send?.(message);
+}
+
+process.on('message', (asked: ToSink) => {
+  switch (asked.type) {
+    case 'totals':
+      tell({ type: 'totals', ...totals });
+      break;
+    case 'tell_when':
+      goal = {
+        messages: asked.messages,
+        reached: () => tell({ type: 'reached', atMs: machineMs() }),
+      };
+      if (totals.messages >= asked.messages) goal.reached();
+      break;
+    case 'note_commands':
+      firstCommandsMs = [];
+      break;
+    case 'commands':
+      tell({ type: 'commands', atMs: firstCommandsMs ?? [] });
+      firstCommandsMs = null;
+      break;
+  }
+});
+
+function finish(): void {
+  process.stdout.write(`${JSON.stringify(totals)}\n`, () => process.exit(0));
+}
+
+process.once('SIGTERM', finish).once('SIGINT', finish).once('disconnect', finish);
+server.listen(Number(values.port), values.host, () => {
+  const { port } = server.address() as { port: number };
+  process.stdout.write(`${JSON.stringify({ port, pid: process.pid })}\n`);
+});

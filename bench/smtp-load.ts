@@ -1,0 +1,137 @@
+/**
+ * The load generator for a mail server, a process of its own: injects distinct messages over several
+ * SMTP connections with PIPELINING (the next envelope travels with the body before it), as fast as
+ * they are taken. The messages have the same html as http-load.ts sends, and a text part, as
+ * Posthorn's output has.
+ *
+ *     node bench/smtp-load.ts '<SmtpLoad as JSON>'
+ *
+ * Prints one line of JSON, SmtpLoadResult, when every message has been taken.
+ */
+import { connect, type Socket } from 'node:net';
+import { once } from 'node:events';
+import { machineMs } from './parts/machine-clock.ts';
+import { htmlOf, SENDER_DOMAIN, SUBJECT } from './parts/mail-text.ts';
+import { Template, TOKEN } from './parts/template.ts';
+
+export type SmtpLoad = {
+  port: number;
+  count: number;
+  firstNumber: number;
+  connections: number;
+  htmlBytes: number;
+  /** Of the text part. */
+  textBytes: number;
+  domains: readonly string[];
+};
+
+/** Times are those of machine-clock.ts. */
+export type SmtpLoadResult = { startedMs: number; endedMs: number; cpuMs: number };
+
+const load = JSON.parse(process.argv[2] ?? '{}') as SmtpLoad;
+const templates = load.domains.map((domain) => ({
+  envelope: new Template(envelopeTo(domain)),
+  body: new Template(messageTo(domain)),
+}));
+let next = 0;
+
+function envelopeTo(domain: string): string {
+  return [
+    `MAIL FROM:<bounce-${TOKEN}@send.${SENDER_DOMAIN}>`,
+    `RCPT TO:<zoe-${TOKEN}@${domain}>`,
+    'DATA',
+    '',
+  ].join('\r\n');
+}
+
+function messageTo(domain: string): string {
+  const boundary = `part-${TOKEN}`;
+  const lines = [
+    `From: The Shop <orders@${SENDER_DOMAIN}>`,
+    `To: zoe-${TOKEN}@${domain}`,
+    `Subject: ${SUBJECT}`,
+    'Date: Mon, 23 Nov 2026 10:00:00 +0000',
+    `Message-ID: <${TOKEN}@${SENDER_DOMAIN}>`,
+    'MIME-Version: 1.0',
+    `Content-Type: multipart/alternative; boundary="${boundary}"`,
+    '',
+    `--${boundary}`,
+    'Content-Type: text/plain; charset=utf-8',
+    '',
+    ...textLines(),
+    `--${boundary}`,
+    'Content-Type: text/html; charset=utf-8',
+    'Content-Transfer-Encoding: 8bit',
+    '',
+    ...htmlOf(load.htmlBytes).split('\n'),
+    `--${boundary}--`,
+    '.',
+    '',
+  ];
+  return lines.join('\r\n');
+}
+
+function textLines(): string[] {
+  const line = `Espresso, 250 g, no. ${TOKEN}: 12.50, packed by hand.`;
+  return Array.from({ length: Math.ceil(load.textBytes / (line.length + 2)) }, () => line);
+}
+
+/** A session that has said EHLO. */
+async function openSession(): Promise<Socket> {
+  const socket = connect({ host: '127.0.0.1', port: load.port, noDelay: true });
+  await lineOf(socket, /^220 /m);
+  socket.write('EHLO load.test\r\n');
+  await lineOf(socket, /^250 /m);
+  return socket;
+}
+
+async function lineOf(socket: Socket, expected: RegExp): Promise<void> {
+  let received = '';
+  while (!expected.test(received)) {
+    const [chunk] = (await once(socket, 'data')) as [Buffer];
+    received += chunk.toString('latin1');
+  }
+}
+
+/** One connection's share: at each 354 the body, and the next envelope with it. */
+function work(socket: Socket): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let current = 0;
+    let rest = '';
+    const nextEnvelope = (): Buffer => {
+      if (next >= load.count) return Buffer.from('QUIT\r\n');
+      current = load.firstNumber + next;
+      next += 1;
+      return templateOf(current).envelope.fill(current);
+    };
+    const read = (line: string): void => {
+      if (line.startsWith('354')) {
+        socket.write(Buffer.concat([templateOf(current).body.fill(current), nextEnvelope()]));
+      } else if (line.startsWith('221')) {
+        resolve();
+      } else if (!line.startsWith('250')) {
+        reject(new Error(`not taken: ${line}`));
+      }
+    };
+    socket.on('error', reject).on('close', () => reject(new Error('the server hung up')));
+    socket.on('data', (chunk: Buffer) => {
+      const lines = (rest + chunk.toString('latin1')).split('\r\n');
+      rest = lines.pop() ?? '';
+      for (const line of lines) read(line);
+    });
+    socket.write(nextEnvelope());
+  });
+}
+
+function templateOf(number: number): (typeof templates)[number] {
+  return templates[number % templates.length]!;
+}
+
+const sockets = await Promise.all(Array.from({ length: load.connections }, openSession));
+const cpuBefore = process.cpuUsage();
+const startedMs = machineMs();
+await Promise.all(sockets.map(work));
+const endedMs = machineMs();
+const cpu = process.cpuUsage(cpuBefore);
+const result: SmtpLoadResult = { startedMs, endedMs, cpuMs: (cpu.user + cpu.system) / 1000 };
+process.stdout.write(`${JSON.stringify(result)}\n`, () => process.exit(0));

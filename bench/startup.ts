@@ -1,0 +1,20 @@
+/** How long an operator waits: from the command to the line that says ready. */
+import { startService } from '../test/support/service.ts';
+import { machineMs } from './parts/machine-clock.ts';
+
+export type Startup = { firstMs: number; laterMs: number };
+
+/** Starts in an empty data directory, stops, and starts again on what is there. */
+export async function startTwice({ workers }: { workers: number }): Promise<Startup> {
+  const startedMs = machineMs();
+  await using service = await startService({
+    database: 'own',
+    args: ['--workers', String(workers)],
+    env: { POSTHORN_LOG: 'warn' },
+  });
+  const firstMs = machineMs() - startedMs;
+  await service.stop();
+  const againMs = machineMs();
+  await service.restart();
+  return { firstMs, laterMs: machineMs() - againMs };
+}

@@ -1,0 +1,120 @@
+/**
+ * Does what the README tells a stranger: clones this repository's HEAD to a new folder, with a new
+ * home and a new data directory, and runs `npm start -- --once` or `npm test` there, with the
+ * system's own Node. As root it can do that for an ordinary user, too. For use before a release.
+ */
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { homedir, tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { parseArgs } from 'node:util';
+
+const USAGE = `Usage: npm run fresh-clone -- [options]
+
+  --as <root|user>    who does it; repeatable. user: you, or nobody when you are root.
+                      Default: everybody you can be
+  --run <start|test>  npm start -- --once, or npm test; repeatable. Default: start
+  --npm <version>     with this npm (through npx) instead of the installed one
+  --keep              do not delete the clones
+  --help              this text
+
+What is not committed is not in the clone. Of this machine only PATH, proxy settings and your .npmrc
+are handed down.
+`;
+
+const RUNS: Record<string, string[]> = { start: ['start', '--', '--once'], test: ['test'] };
+const ROOT = join(import.meta.dirname, '..');
+const HANDED_DOWN =
+  /^(PATH|LANG|LC_ALL|TERM|TMPDIR|\w*_proxy|npm_config_(registry|cafile|proxy|https_proxy|noproxy)|NODE_EXTRA_CA_CERTS|SSL_CERT_(FILE|DIR))$/i;
+
+type Account = { uid: number; gid: number };
+type Trial = { as: string; run: string; npm: string | undefined; keep: boolean };
+
+process.exitCode = await main();
+
+async function main(): Promise<number> {
+  const { values } = parseArgs({
+    options: {
+      as: { type: 'string', multiple: true, default: isRoot() ? ['root', 'user'] : ['user'] },
+      run: { type: 'string', multiple: true, default: ['start'] },
+      npm: { type: 'string' },
+      keep: { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  });
+  const wrong = whatIsWrong(values.as, values.run);
+  if (values.help || wrong !== null) {
+    process.stdout.write(`${wrong === null ? '' : `${wrong}\n\n`}${USAGE}`);
+    return values.help ? 0 : 2;
+  }
+  // Ctrl-C reaches npm by itself; this process stays to clean up after it.
+  process.on('SIGINT', () => {});
+  const verdicts: string[] = [];
+  let failures = 0;
+  for (const as of values.as) {
+    for (const run of values.run) {
+      const startedAt = performance.now();
+      const passed = await tryAs({ as, run, npm: values.npm, keep: values.keep });
+      const seconds = ((performance.now() - startedAt) / 1000).toFixed(0);
+      verdicts.push(`${passed ? '✓' : '✗'} npm ${RUNS[run]?.join(' ')} as ${as}, ${seconds} s\n`);
+      if (!passed) failures += 1;
+    }
+  }
+  process.stdout.write(`\n${verdicts.join('')}`);
+  return failures === 0 ? 0 : 1;
+}
+
+function whatIsWrong(accounts: string[], runs: string[]): string | null {
+  if (!accounts.every((name) => ['root', 'user'].includes(name))) return '--as is root or user.';
+  if (!runs.every((name) => RUNS[name] !== undefined)) return '--run is start or test.';
+  return accounts.includes('root') && !isRoot() ? 'Only root can try it as root.' : null;
+}
+
+function isRoot(): boolean {
+  return process.getuid?.() === 0;
+}
+
+async function tryAs({ as, run, npm, keep }: Trial): Promise<boolean> {
+  const account = as === 'user' && isRoot() ? nobody() : null;
+  const home = mkdtempSync(join(tmpdir(), 'posthorn-fresh-'));
+  const clone = join(home, 'a clone');
+  try {
+    makeClone(home, clone, account);
+    const [command = 'npm', ...first] = npm === undefined ? ['npm'] : ['npx', '-y', `npm@${npm}`];
+    const child = spawn(command, [...first, ...(RUNS[run] ?? [])], {
+      cwd: clone,
+      env: { ...handedDown(), HOME: home, POSTHORN_DATA_DIR: join(home, 'data') },
+      stdio: ['ignore', 'inherit', 'inherit'],
+      ...account,
+    });
+    const [code] = (await once(child, 'exit')) as [number | null];
+    return code === 0;
+  } finally {
+    if (keep) process.stdout.write(`Kept: ${clone}\n`);
+    else rmSync(home, { recursive: true, force: true });
+  }
+}
+
+/** A home that is closed to everybody else, as /root is, with the clone in it. */
+function makeClone(home: string, clone: string, account: Account | null): void {
+  chmodSync(home, 0o700);
+  execFileSync('git', ['clone', '--quiet', '--no-hardlinks', ROOT, clone], { stdio: 'inherit' });
+  mkdirSync(join(home, 'data'));
+  const npmrc = join(homedir(), '.npmrc');
+  if (existsSync(npmrc)) copyFileSync(npmrc, join(home, '.npmrc'));
+  if (account !== null) execFileSync('chown', ['-R', `${account.uid}:${account.gid}`, home]);
+}
+
+function nobody(): Account {
+  const id = (flag: string) => Number(execFileSync('id', [flag, 'nobody'], { encoding: 'utf8' }));
+  return { uid: id('-u'), gid: id('-g') };
+}
+
+/** npm has put this clone's own Node first on PATH; a stranger has only the system's. */
+function handedDown(): NodeJS.ProcessEnv {
+  const kept = Object.entries(process.env).filter(([name]) => HANDED_DOWN.test(name));
+  const path = (process.env['PATH'] ?? '').split(delimiter);
+  const own = path.filter((folder) => !folder.includes('node_modules'));
+  return { ...Object.fromEntries(kept), PATH: own.join(delimiter) };
+}

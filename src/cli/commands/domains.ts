@@ -1,0 +1,150 @@
+/** `posthorn domains`: add, verify, list and remove sending domains. */
+import type { Command } from 'commander';
+import type { Config } from '../../config.ts';
+import { isRefusal } from '../../core/refusals.ts';
+import type { Scope } from '../../core/scope.ts';
+import { presentDomain } from '../../domains/present.ts';
+import type { CheckedRecord } from '../../domains/records.ts';
+import type { StoredDomain } from '../../store/domains.ts';
+import {
+  chooseScope,
+  chooseScopes,
+  modeOption,
+  projectOption,
+  type ScopeOptions,
+  type ScopesOptions,
+} from '../choose-project.ts';
+import { addCommand, failure, isFailure, type Failure, type Outcome } from '../command.ts';
+import type { Cli } from '../context.ts';
+import { withFeatures, type Features } from '../features.ts';
+import { shortTime, table } from '../table.ts';
+
+const PAGE = { limit: 100, before: null };
+
+export function describeDomains(domains: Command, cli: Cli): void {
+  addCommand(domains, cli, { name: 'add', about: 'add a domain to send from', run: add })
+    .argument('<name>', 'as acme.com')
+    .addOption(projectOption())
+    .addOption(modeOption().default('live'));
+  addCommand(domains, cli, { name: 'verify', about: 'look its DNS records up now', run: verify })
+    .argument('<domain>', 'name or id')
+    .addOption(projectOption())
+    .addOption(modeOption().default('live'));
+  addCommand(domains, cli, { name: 'list', about: 'all domains', run: list })
+    .addOption(projectOption())
+    .addOption(modeOption());
+  addCommand(domains, cli, { name: 'remove', about: 'stop sending from a domain', run: remove })
+    .argument('<domain>', 'name or id')
+    .addOption(projectOption())
+    .addOption(modeOption().default('live'));
+}
+
+function add(cli: Cli, options: ScopeOptions, [name]: [string]): Promise<Outcome> {
+  return withFeatures(cli, async ({ db, domains, config }) => {
+    const scope = await chooseScope(db, options);
+    if (isFailure(scope)) return scope;
+    const domain = await domains.create(scope, name);
+    if (isRefusal(domain)) return failure(domain);
+    const mode = options.mode === 'live' ? '' : ` --mode ${options.mode}`;
+    const next = `${cli.program} domains verify ${domain.name}${mode}`;
+    const records = recordsText(presentDomain(domain).records);
+    return {
+      data: presentDomain(domain),
+      text: `Publish these records in the DNS of ${domain.name}:\n\n${records}\n\nThen:  ${next}${nameNote(scope, config)}`,
+    };
+  });
+}
+
+/** Two of the records name this host: better now than when receivers refuse it. */
+function nameNote({ environment }: Scope, { hostname }: Config): string {
+  if (environment === 'test' || hostname.includes('.')) return '';
+  return `\n\nThis host calls itself ${hostname}, which nobody else can look up: set POSTHORN_HOSTNAME to its full name, here and for the service; verifying shows the records with it.`;
+}
+
+function verify(cli: Cli, options: ScopeOptions, [wanted]: [string]): Promise<Outcome> {
+  return withOneDomain(cli, { options, wanted }, async ({ domains }, scope, { id }) => {
+    const domain = await domains.verify(scope, id);
+    if (isRefusal(domain)) return failure(domain);
+    const { name, status } = domain;
+    const data = presentDomain(domain);
+    if (status === 'verified') return { data, text: `${name} is verified: it can send.` };
+    const text = `${name} is not verified yet.\n\n${recordsText(data.records)}`;
+    return { data, text, exitCode: 1 };
+  });
+}
+
+function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
+  return withFeatures(cli, async (features) => {
+    const scopes = await chooseScopes(features.db, options);
+    if (isFailure(scopes)) return scopes;
+    const found = (await Promise.all(scopes.map((scope) => allDomains(features, scope)))).flat();
+    return {
+      data: { object: 'list', data: found.map(presentDomain), has_more: false },
+      text: table(
+        ['ID', 'DOMAIN', 'MODE', 'STATUS', 'CHECKED'],
+        found.map((domain) => [
+          domain.id,
+          domain.name,
+          domain.environment,
+          domain.status,
+          shortTime(domain.checkedAt),
+        ]),
+        'There is no domain.',
+      ),
+    };
+  });
+}
+
+function remove(cli: Cli, options: ScopeOptions, [wanted]: [string]): Promise<Outcome> {
+  return withOneDomain(cli, { options, wanted }, async ({ domains }, scope, { id }) => {
+    const domain = await domains.delete(scope, id);
+    if (isRefusal(domain)) return failure(domain);
+    const text = `${domain.name} is removed; mail from it that still waits ends as failed.`;
+    return { data: { object: 'domain', id, deleted: true }, text };
+  });
+}
+
+/** Finds a domain by name or id, and works on it. */
+function withOneDomain(
+  cli: Cli,
+  { options, wanted }: { options: ScopeOptions; wanted: string },
+  work: (features: Features, scope: Scope, domain: StoredDomain) => Promise<Outcome>,
+): Promise<Outcome> {
+  return withFeatures(cli, async (features) => {
+    const scope = await chooseScope(features.db, options);
+    if (isFailure(scope)) return scope;
+    const name = wanted.toLowerCase();
+    const found = (await allDomains(features, scope)).find(
+      (domain) => domain.id === name || domain.name === name,
+    );
+    return found === undefined ? noDomain(wanted, options) : work(features, scope, found);
+  });
+}
+
+function noDomain(wanted: string, { mode }: ScopeOptions): Failure {
+  const message = `There is no domain ${JSON.stringify(wanted)} in the ${mode} environment; see posthorn domains list.`;
+  return { failed: message, code: 'not_found', exitCode: 1 };
+}
+
+async function allDomains({ domains }: Features, scope: Scope): Promise<StoredDomain[]> {
+  const found: StoredDomain[] = [];
+  for (;;) {
+    const after = found.at(-1)?.id ?? null;
+    const { rows, hasMore } = await domains.list(scope, { ...PAGE, after });
+    found.push(...rows);
+    if (!hasMore) return found;
+  }
+}
+
+/** One block per record: what to publish where, and what is wrong with it. */
+function recordsText(records: readonly CheckedRecord[]): string {
+  return records
+    .map(({ type, name, value, priority, required, status, problem }) => {
+      const what = priority === undefined ? value : `${priority} ${value}`;
+      const state = status === 'not_started' ? '' : `   ${status}`;
+      const optional = required ? '' : '   (optional)';
+      const lines = [`${type}   ${name}${optional}${state}`, `      ${what}`];
+      return [...lines, ...(problem === null ? [] : [`      ${problem}`])].join('\n');
+    })
+    .join('\n\n');
+}

@@ -1,0 +1,163 @@
+/** `posthorn emails`: what was sent, and what became of it. */
+import { InvalidArgumentError, Option, type Command } from 'commander';
+import type { Scope } from '../../core/scope.ts';
+import { FINAL_STATUSES, OPEN_STATUSES } from '../../core/statuses.ts';
+import { addressKey, explainAddress, parseAddress } from '../../mail/address.ts';
+import { presentEmail, presentSummary } from '../../sending/present.ts';
+import { listEmails, type EmailFilter } from '../../store/email-list.ts';
+import {
+  findEmail,
+  listTimeline,
+  type EmailDetail,
+  type EmailSummary,
+  type RecipientView,
+  type TimelineEvent,
+} from '../../store/emails.ts';
+import { isId } from '../../store/ids.ts';
+import { chooseScopes, modeOption, projectOption, type ScopesOptions } from '../choose-project.ts';
+import { addCommand, isFailure, type Failure, type Outcome } from '../command.ts';
+import type { Cli } from '../context.ts';
+import { withStore, type Store } from '../store.ts';
+import { facts, shortTime, table } from '../table.ts';
+
+const STATUSES = ['sending', ...OPEN_STATUSES, ...FINAL_STATUSES] as const;
+const EVENTS_SHOWN_MAX = 1000;
+const LIMIT_MAX = 1000;
+
+const EVERYTHING: EmailFilter = {
+  status: null,
+  to: null,
+  from: null,
+  subject: null,
+  tag: null,
+  domain: null,
+  createdAfter: null,
+  createdBefore: null,
+  keyId: null,
+};
+
+export function describeEmails(emails: Command, cli: Cli): void {
+  addCommand(emails, cli, { name: 'list', about: 'the newest emails', run: list })
+    .addOption(projectOption())
+    .addOption(modeOption())
+    .addOption(new Option('--status <status>', 'only with this status').choices(STATUSES))
+    .option('--to <address>', 'only to this recipient', parseRecipient)
+    .option('--limit <n>', 'how many', parseCount, 20);
+  addCommand(emails, cli, { name: 'show', about: 'one email and its timeline', run: show })
+    .argument('<id>')
+    .addOption(projectOption());
+}
+
+type ListOptions = ScopesOptions & {
+  status?: (typeof STATUSES)[number];
+  /** As addressKey gives it. */
+  to?: string;
+  limit: number;
+};
+
+function list(cli: Cli, options: ListOptions): Promise<Outcome> {
+  return withStore(cli, async ({ db }) => {
+    const scopes = await chooseScopes(db, options);
+    if (isFailure(scopes)) return scopes;
+    const { limit, status = null, to } = options;
+    const look = {
+      page: { limit, after: null, before: null },
+      filter: { ...EVERYTHING, status, to: to ?? null },
+    };
+    const pages = await Promise.all(scopes.map((scope) => listEmails(db, scope, look)));
+    // Ids sort by time: the newest of both environments.
+    const all = pages.flatMap(({ rows }) => rows).toSorted((a, b) => (a.id < b.id ? 1 : -1));
+    const emails = all.slice(0, limit);
+    const hasMore = all.length > limit || pages.some((page) => page.hasMore);
+    return {
+      data: { object: 'list', data: emails.map(presentSummary), has_more: hasMore },
+      text: table(
+        ['ID', 'CREATED', 'MODE', 'STATUS', 'TO', 'SUBJECT'],
+        emails.map(summaryCells),
+        'There is no such email.',
+      ),
+    };
+  });
+}
+
+function show(cli: Cli, options: ScopesOptions, [id]: [string]): Promise<Outcome> {
+  return withStore(cli, async (store) => {
+    const scopes = await chooseScopes(store.db, options);
+    if (isFailure(scopes)) return scopes;
+    for (const scope of isId(id) ? scopes : []) {
+      const found = await findWithTimeline(store, scope, id);
+      if (found === null) continue;
+      const { email, events } = found;
+      return { data: presentEmail(email), text: emailText(email, events) };
+    }
+    return noEmail(id);
+  });
+}
+
+async function findWithTimeline(
+  { db }: Store,
+  scope: Scope,
+  id: string,
+): Promise<{ email: EmailDetail; events: TimelineEvent[] } | null> {
+  const ref = { ...scope, id, keyId: null };
+  const email = await findEmail(db, ref);
+  if (email === null) return null;
+  const events = await listTimeline(db, ref, { after: 0, limit: EVENTS_SHOWN_MAX });
+  return { email, events };
+}
+
+function noEmail(id: string): Failure {
+  const message = `There is no email with the id ${JSON.stringify(id)}; see posthorn emails list.`;
+  return { failed: message, code: 'not_found', exitCode: 1 };
+}
+
+function summaryCells(email: EmailSummary): string[] {
+  const { id, createdAt, environment, status, subject } = email;
+  const [first = '', ...others] = [...email.to, ...email.cc, ...email.bcc];
+  const to = others.length === 0 ? first : `${first} and ${others.length} more`;
+  return [id, shortTime(createdAt), environment, status, to, subject];
+}
+
+function emailText(email: EmailDetail, events: readonly TimelineEvent[]): string {
+  const about = facts([
+    ['id', email.id],
+    ['mode', email.environment],
+    ['status', email.status],
+    ['from', presentSummary(email).from],
+    ['subject', email.subject],
+    ['created', shortTime(email.createdAt)],
+  ]);
+  const recipients = table(
+    ['RECIPIENT', 'STATUS', 'ATTEMPTS', 'NEXT', 'SERVER SAID'],
+    email.recipients.map(recipientCells),
+    '',
+  );
+  const timeline = table(
+    ['TIME', 'EVENT', 'RECIPIENT'],
+    events.map(({ createdAt, type, recipient }) => [shortTime(createdAt), type, recipient ?? '']),
+    '',
+  );
+  return `${about}\n\n${recipients}\n\n${timeline}`;
+}
+
+/** The part of a recipient's `smtp` that people read; shape: delivery/outcome.ts. */
+type SmtpFacts = { code?: number; message?: string; mx?: string } | null;
+
+function recipientCells(recipient: RecipientView): string[] {
+  const { address, status, attempts, next_attempt_at: next } = recipient;
+  const { code, message = '', mx } = (recipient.smtp as SmtpFacts) ?? {};
+  const said = code === undefined ? '' : `${code} ${message}${mx === undefined ? '' : ` (${mx})`}`;
+  return [address, status, String(attempts), shortTime(next), said];
+}
+
+function parseRecipient(text: string): string {
+  const address = parseAddress(text);
+  if (address !== null) return addressKey(address);
+  throw new InvalidArgumentError(`${explainAddress(text)}.`);
+}
+
+function parseCount(text: string): number {
+  const count = /^\d{1,4}$/.test(text) ? Number(text) : 0;
+  if (count >= 1 && count <= LIMIT_MAX) return count;
+  throw new InvalidArgumentError(`Write a number from 1 to ${LIMIT_MAX}.`);
+}

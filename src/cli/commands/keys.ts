@@ -1,0 +1,140 @@
+/** `posthorn keys`: make, list and revoke API keys. The key itself is shown once, when it is made. */
+import { InvalidArgumentError, Option, type Command } from 'commander';
+import { PERMISSIONS, type Permission } from '../../core/scope.ts';
+import { parseDomain } from '../../mail/domain-name.ts';
+import { createKey, listKeys, revokeKey, type ApiKey } from '../../store/keys.ts';
+import { isId } from '../../store/ids.ts';
+import {
+  chooseScope,
+  chooseScopes,
+  modeOption,
+  projectOption,
+  type ProjectOptions,
+  type ScopeOptions,
+  type ScopesOptions,
+} from '../choose-project.ts';
+import { addCommand, isFailure, type Outcome } from '../command.ts';
+import type { Cli } from '../context.ts';
+import { withStore } from '../store.ts';
+import { shortTime, table } from '../table.ts';
+
+const KEYS_SHOWN_MAX = 1000;
+const UNIT_MS = { h: 3_600_000, d: 86_400_000 };
+
+export function describeKeys(keys: Command, cli: Cli): void {
+  addCommand(keys, cli, { name: 'create', about: 'make a key and show it once', run: create })
+    .addOption(projectOption())
+    .addOption(modeOption().makeOptionMandatory())
+    .option('--name <name>', 'what it is for', 'Made on the command line')
+    .addOption(
+      new Option('--permission <permission>', 'what it may do')
+        .choices(PERMISSIONS)
+        .default('full_access'),
+    )
+    .option('--domain <domain>', 'the only domain it may send from', parseKeyDomain)
+    .option('--expires <when>', 'in 12h or 30d, or at a time, as 2027-01-31', (text) =>
+      parseExpiry(text, cli.world.now()),
+    );
+  addCommand(keys, cli, { name: 'list', about: 'the keys that are not revoked', run: list })
+    .addOption(projectOption())
+    .addOption(modeOption());
+  addCommand(keys, cli, { name: 'revoke', about: 'end a key for good', run: revoke })
+    .argument('<id>')
+    .addOption(projectOption());
+}
+
+type CreateOptions = ScopeOptions & {
+  name: string;
+  permission: Permission;
+  domain?: string;
+  expires?: Date;
+};
+
+function create(cli: Cli, options: CreateOptions): Promise<Outcome> {
+  return withStore(cli, async ({ db }) => {
+    const scope = await chooseScope(db, options);
+    if (isFailure(scope)) return scope;
+    const { key, text } = await createKey(db, scope, {
+      name: options.name,
+      permission: options.permission,
+      domain: options.domain ?? null,
+      expiresAt: options.expires ?? null,
+    });
+    const { id, projectId, environment } = key;
+    return {
+      data: { id, key: text, project_id: projectId, environment },
+      text: `${text}\n\nThis ${environment} key is shown only now (id ${id}).`,
+    };
+  });
+}
+
+function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
+  return withStore(cli, async ({ db }) => {
+    const scopes = await chooseScopes(db, options);
+    if (isFailure(scopes)) return scopes;
+    const page = { limit: KEYS_SHOWN_MAX, after: null, before: null };
+    const pages = await Promise.all(scopes.map((scope) => listKeys(db, scope, page)));
+    const keys = pages.flatMap(({ rows }) => rows);
+    return {
+      data: {
+        object: 'list',
+        data: keys.map(keyJson),
+        has_more: pages.some(({ hasMore }) => hasMore),
+      },
+      text: table(
+        ['ID', 'KEY', 'MODE', 'PERMISSION', 'DOMAIN', 'EXPIRES', 'LAST USED', 'NAME'],
+        keys.map(keyCells),
+        'There is no key.',
+      ),
+    };
+  });
+}
+
+function revoke(cli: Cli, options: ProjectOptions, [id]: [string]): Promise<Outcome> {
+  return withStore(cli, async ({ db }) => {
+    const scopes = await chooseScopes(db, options);
+    if (isFailure(scopes)) return scopes;
+    const tries = isId(id) ? scopes.map((scope) => revokeKey(db, scope, id)) : [];
+    if ((await Promise.all(tries)).includes(true)) {
+      return { data: { id, revoked: true }, text: `Key ${id} is revoked.` };
+    }
+    const message = `There is no key with the id ${JSON.stringify(id)}; see posthorn keys list.`;
+    return { failed: message, code: 'not_found', exitCode: 1 };
+  });
+}
+
+function keyCells(key: ApiKey): string[] {
+  const { id, hint, environment, permission, domain, name } = key;
+  const times = [shortTime(key.expiresAt), shortTime(key.lastUsedAt)];
+  return [id, hint, environment, permission, domain ?? 'any', ...times, name];
+}
+
+function keyJson(key: ApiKey) {
+  return {
+    object: 'api_key',
+    id: key.id,
+    name: key.name,
+    environment: key.environment,
+    hint: key.hint,
+    permission: key.permission,
+    domain: key.domain,
+    created_at: key.createdAt,
+    expires_at: key.expiresAt,
+    last_used_at: key.lastUsedAt,
+  };
+}
+
+function parseKeyDomain(text: string): string {
+  const domain = parseDomain(text);
+  if (domain !== null) return domain;
+  throw new InvalidArgumentError('Write a domain, as acme.com.');
+}
+
+function parseExpiry(text: string, nowMs: number): Date {
+  const span = /^(\d{1,5})([hd])$/.exec(text);
+  const atMs = span
+    ? nowMs + Number(span[1]) * UNIT_MS[span[2] as keyof typeof UNIT_MS]
+    : Date.parse(text);
+  if (atMs > nowMs) return new Date(atMs);
+  throw new InvalidArgumentError('Write 12h, 30d, or a time to come, as 2027-01-31.');
+}

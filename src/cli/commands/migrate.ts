@@ -1,0 +1,18 @@
+/** `posthorn migrate`: brings the database to this version's schema, as every start does. */
+import { basename } from 'node:path';
+import type { Command } from 'commander';
+import { runnable, type Outcome } from '../command.ts';
+import type { Cli } from '../context.ts';
+import { withStore } from '../store.ts';
+
+export function describeMigrate(migrate: Command, cli: Cli): void {
+  runnable(migrate, cli, run);
+}
+
+function run(cli: Cli): Promise<Outcome> {
+  return withStore(cli, async ({ migrated: { version, applied } }) => {
+    const files = applied.map((file) => basename(file));
+    const done = files.length === 0 ? 'nothing had to be done' : `applied ${files.join(', ')}`;
+    return { data: { version, applied: files }, text: `The schema is at ${version}: ${done}.` };
+  });
+}

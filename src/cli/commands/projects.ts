@@ -1,0 +1,92 @@
+/** `posthorn projects`: list, create, and give one limits of its own. */
+import { InvalidArgumentError, Option, type Command } from 'commander';
+import { parseLimit, type Limit } from '../../core/limits.ts';
+import { setLimit, type ScopeCategory } from '../../store/limits.ts';
+import {
+  createOrganization,
+  createProject,
+  listAllProjects,
+  type Project,
+} from '../../store/projects.ts';
+import { chooseScopes, modeOption, projectOption, type ScopesOptions } from '../choose-project.ts';
+import { addCommand, isFailure, type Outcome } from '../command.ts';
+import type { Cli } from '../context.ts';
+import { withStore } from '../store.ts';
+import { shortTime, table } from '../table.ts';
+
+const CATEGORIES: readonly ScopeCategory[] = ['sending', 'verification'];
+
+export function describeProjects(projects: Command, cli: Cli): void {
+  addCommand(projects, cli, { name: 'list', about: 'all projects', run: list });
+  addCommand(projects, cli, { name: 'create', about: 'make a project', run: create }).argument(
+    '<name>',
+  );
+  addCommand(projects, cli, {
+    name: 'set-limit',
+    about: 'set how much a project may do',
+    run: limit,
+  })
+    .argument('<limit>', 'requests per seconds, as 5000/60, or default', parseLimitOrDefault)
+    .addOption(new Option('--category <category>').choices(CATEGORIES).default('sending'))
+    .addOption(projectOption())
+    .addOption(modeOption());
+}
+
+function list(cli: Cli): Promise<Outcome> {
+  return withStore(cli, async ({ db }) => {
+    const projects = await listAllProjects(db);
+    const rows = projects.map(({ id, name, createdAt }) => [id, name, shortTime(createdAt)]);
+    return {
+      data: { object: 'list', data: projects.map(projectJson), has_more: false },
+      text: table(['ID', 'NAME', 'CREATED'], rows, 'There is no project yet.'),
+    };
+  });
+}
+
+/** In the organization that is there; an installation has one until users are invited to others. */
+function create(cli: Cli, _: object, [name]: [string]): Promise<Outcome> {
+  return withStore(cli, async ({ db }) => {
+    const project = await db.transaction(async (tx) => {
+      const [any] = await listAllProjects(tx);
+      const organizationId = any?.organizationId ?? (await createOrganization(tx, name)).id;
+      return createProject(tx, organizationId, name);
+    });
+    return {
+      data: projectJson(project),
+      text: `Project ${project.name} is made (${project.id}).`,
+    };
+  });
+}
+
+type LimitOptions = ScopesOptions & { category: ScopeCategory };
+
+function limit(cli: Cli, options: LimitOptions, [value]: [Limit | 'default']): Promise<Outcome> {
+  return withStore(cli, async ({ db }) => {
+    const scopes = await chooseScopes(db, options);
+    if (isFailure(scopes)) return scopes;
+    const { category } = options;
+    const own = value === 'default' ? null : value;
+    for (const scope of scopes) await setLimit(db, { ...scope, category }, own);
+    const environments = scopes.map(({ environment }) => environment);
+    const what = own === null ? 'the default' : `${own.max} per ${own.windowS} s`;
+    return {
+      data: {
+        project_id: scopes[0]?.projectId,
+        category,
+        limit: own && { max: own.max, window_s: own.windowS },
+        environments,
+      },
+      text: `The ${category} limit of ${environments.join(' and ')} is now ${what}.`,
+    };
+  });
+}
+
+function parseLimitOrDefault(text: string): Limit | 'default' {
+  const value = text === 'default' ? text : parseLimit(text);
+  if (value !== null) return value;
+  throw new InvalidArgumentError('Write requests per seconds, as 5000/60, or default.');
+}
+
+function projectJson({ id, name, createdAt }: Project) {
+  return { object: 'project', id, name, created_at: createdAt };
+}

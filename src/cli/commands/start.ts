@@ -1,0 +1,78 @@
+/**
+ * `posthorn start`: checks the configuration, hands over to the supervisor, and says that the
+ * service is ready: one screen on the first start, one line later, one JSON line with --json.
+ * `--once` proves the whole path instead (once/run-once.ts). Next: src/supervisor.ts.
+ */
+import { InvalidArgumentError, type Command } from 'commander';
+import { readConfig, type Config } from '../../config.ts';
+import { mostSimilar } from '../../core/similar.ts';
+import { runService } from '../../supervisor.ts';
+import { runnable, usageFailure, type ExitCode, type Failure } from '../command.ts';
+import type { Cli } from '../context.ts';
+import { runOnce } from '../once/run-once.ts';
+import { PARTS, type Part, type ReadyInfo } from '../run-service.ts';
+import { firstScreen, laterScreen } from '../start-screen.ts';
+
+type StartOptions = { once?: true; workers?: number; only?: Part[]; json?: true };
+
+const WORKERS_MAX = 256;
+
+export function describeStart(command: Command, cli: Cli): void {
+  command
+    .option('--once', 'send one email through everything on this machine, show each step, and end')
+    .option('--workers <n>', 'worker processes (default: one per core)', parseWorkers)
+    .option(
+      '--only <parts>',
+      `only these parts, separated by commas: ${PARTS.join(', ')}`,
+      parseParts,
+    );
+  runnable(command, cli, start).addHelpText('after', HELP);
+}
+
+const HELP = `
+Nothing has to be configured; docs/configuration.md lists the environment variables.
+With --json, one line is printed when the service is ready: {"url", "pid", "data_dir", "database"}.`;
+
+async function start(cli: Cli, options: StartOptions): Promise<ExitCode | Failure> {
+  if (options.once) return runOnce(cli, options);
+  const outcome = readConfig(cli.env);
+  if (!outcome.ok) return usageFailure(outcome.problems.join('\nposthorn: '));
+  const { config } = outcome;
+  const code = await runService(config, {
+    workers: options.workers ?? null,
+    only: options.only ?? null,
+    onReady: (info) => cli.out(options.json ? readyLine(info) : readyScreen(info, config, cli)),
+  });
+  return code === 0 || code === 2 ? code : 1;
+}
+
+function readyLine({ url, pid, dataDir, database, firstStart }: ReadyInfo): string {
+  const key = firstStart === null ? {} : { test_key: firstStart.testKey };
+  return `${JSON.stringify({ url, pid, data_dir: dataDir, database, ...key })}\n`;
+}
+
+function readyScreen(info: ReadyInfo, config: Config, cli: Cli): string {
+  const screen = { info, config, program: cli.program };
+  return info.firstStart === null
+    ? laterScreen(screen)
+    : firstScreen(screen, info.firstStart.testKey);
+}
+
+function parseWorkers(text: string): number {
+  const workers = /^\d{1,3}$/.test(text) ? Number(text) : 0;
+  if (workers >= 1 && workers <= WORKERS_MAX) return workers;
+  throw new InvalidArgumentError(`Write a number from 1 to ${WORKERS_MAX}.`);
+}
+
+function parseParts(text: string): Part[] {
+  return text.split(',').map((word) => {
+    const part = PARTS.find((name) => name === word.trim());
+    if (part === 'inbound') {
+      throw new InvalidArgumentError('Receiving mail is not in this version yet.');
+    }
+    if (part !== undefined) return part;
+    const near = mostSimilar(word, PARTS);
+    const hint = near === null ? `There are ${PARTS.join(', ')}.` : `Did you mean ${near}?`;
+    throw new InvalidArgumentError(`There is no part ${JSON.stringify(word)}. ${hint}`);
+  });
+}

@@ -1,0 +1,14 @@
+/** What a command gets from main.ts: the outside world. */
+import type { World } from '../core/world.ts';
+import type { Env } from '../env-reader.ts';
+
+export type Cli = {
+  env: Env;
+  world: World;
+  /** How this command line is called here, for what people copy: `./bin/posthorn`. */
+  program: string;
+  /** Results: for people or, with --json, for programs. */
+  out: (text: string) => void;
+  /** Everything else. */
+  err: (text: string) => void;
+};

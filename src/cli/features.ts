@@ -1,0 +1,45 @@
+/** The domain and webhook services for one command, constructed as server.ts does for a worker. */
+import { networkInterfaces } from 'node:os';
+import { createDomainService, type DomainService } from '../domains/service.ts';
+import { createLog } from '../log.ts';
+import { createAddressGuard } from '../net/address-guard.ts';
+import { createResolver, systemServers } from '../net/dns.ts';
+import { prepareDataDir } from '../store/embedded/layout.ts';
+import { secretKeyOf } from '../store/local-secrets.ts';
+import { SecretBox } from '../store/secrets.ts';
+import { createWebhookService, type WebhookService } from '../webhooks/service.ts';
+import type { Outcome } from './command.ts';
+import type { Cli } from './context.ts';
+import { withStore, type Store } from './store.ts';
+
+export type Features = Store & { domains: DomainService; webhooks: WebhookService };
+
+/** As withStore, with the services around the database. */
+export function withFeatures(
+  cli: Cli,
+  work: (features: Features) => Promise<Outcome>,
+): Promise<Outcome> {
+  return withStore(cli, async (store) => {
+    const { db, config } = store;
+    const { world } = cli;
+    const resolver = createResolver({
+      servers: config.dnsServers ?? systemServers(),
+      world,
+      trustAuthenticatedData: config.dnsTrustAd,
+    });
+    const interfaces = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+    const guard = createAddressGuard({
+      allowPrivate: config.allowPrivateNetworks,
+      ownAddresses: interfaces.map(({ address }) => address),
+    });
+    const secrets = new SecretBox(secretKeyOf(prepareDataDir(config.dataDir), config.secretKey));
+    const log = createLog({ level: 'silent', forPeople: false });
+    const domains = createDomainService({ db, world, secrets, resolver, config });
+    const webhooks = createWebhookService({ db, world, secrets, resolver, guard, log });
+    try {
+      return await work({ ...store, domains, webhooks });
+    } finally {
+      resolver.close();
+    }
+  });
+}

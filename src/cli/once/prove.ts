@@ -1,0 +1,140 @@
+/** The steps of `start --once`, in the order of an email's life. Each throws when it fails. */
+import { setTimeout as pause } from 'node:timers/promises';
+import { createKey } from '../../store/keys.ts';
+import { chooseScope } from '../choose-project.ts';
+import { isFailure } from '../command.ts';
+import type { Cli } from '../context.ts';
+import { withStore } from '../store.ts';
+import { checkDkim } from './check-dkim.ts';
+import { createClient, type Client } from './client.ts';
+import type { Receiver } from './receiver.ts';
+import type { ReceivedMail, Sink } from './sink.ts';
+import type { Zone, ZoneRecord } from './zone.ts';
+
+/** The names of the imagined internet; `.test` is reserved for such (RFC 6761). */
+const SENDER = 'once.test';
+const RECIPIENT = 'receiver.test';
+export const RECIPIENT_MX = 'mx.receiver.test';
+const POLL_MS = 10;
+
+export type Internet = { zone: Zone; sink: Sink; receiver: Receiver };
+
+/** Runs one step and tells what it found; the time is measured around it. */
+export type StepRunner = <Result>(
+  name: string,
+  work: () => Promise<{ detail: string; result: Result }>,
+) => Promise<Result>;
+
+export async function prove(parts: {
+  step: StepRunner;
+  internet: Internet;
+  /** With the environment of the throwaway service. */
+  cli: Cli;
+  serviceUrl: Promise<string>;
+  signal: AbortSignal;
+}): Promise<void> {
+  const { step, internet, cli, serviceUrl, signal } = parts;
+  const { zone, sink, receiver } = internet;
+  const url = await step('started', () => serviceStarts(serviceUrl));
+  const key = await step('key', () => liveKeyIsMade(cli));
+  const client = createClient(url, key, signal);
+  await step('domain', () => domainIsVerified(client, zone));
+  await step('listening', () => webhookIsRegistered(client, receiver));
+  const emailId = await step('accepted', () => emailIsAccepted(client));
+  const mail = await step('received', () => mailArrives(sink));
+  await step('signed', () => signaturesHold(mail, zone));
+  await step('delivered', () => statusIsDelivered(client, emailId, signal));
+  await step('webhook', () => webhookArrives(receiver));
+}
+
+async function serviceStarts(serviceUrl: Promise<string>) {
+  const url = await serviceUrl;
+  return { detail: `a service of its own at ${url}, in a throwaway data directory`, result: url };
+}
+
+async function liveKeyIsMade(cli: Cli) {
+  let text = '';
+  const outcome = await withStore(cli, async ({ db }) => {
+    const scope = await chooseScope(db, { mode: 'live' });
+    if (isFailure(scope)) return scope;
+    const rights = { permission: 'full_access', domain: null, expiresAt: null } as const;
+    text = (await createKey(db, scope, { name: 'start --once', ...rights })).text;
+    return { data: null, text: '' };
+  });
+  if (isFailure(outcome)) throw new Error(outcome.failed);
+  return { detail: 'a live key: what it sends leaves the service', result: text };
+}
+
+async function domainIsVerified(client: Client, zone: Zone) {
+  zone.add(
+    { type: 'MX', name: RECIPIENT, priority: 10, value: RECIPIENT_MX },
+    { type: 'A', name: RECIPIENT_MX, value: '127.0.0.1' },
+  );
+  const added = await expectStatus(201, client('POST', '/v1/domains', { name: SENDER }));
+  const records = added['records'] as ZoneRecord[];
+  zone.add(...records);
+  const path = `/v1/domains/${String(added['id'])}/verify`;
+  const { status } = await expectStatus(200, client('POST', path, {}));
+  if (status !== 'verified') throw new Error(`the domain is ${String(status)}`);
+  return { detail: `${SENDER} verified by ${records.length} DNS records`, result: undefined };
+}
+
+async function webhookIsRegistered(client: Client, receiver: Receiver) {
+  const events = ['email.delivered'];
+  const body = await expectStatus(
+    201,
+    client('POST', '/v1/webhooks', { url: receiver.url, events }),
+  );
+  receiver.secret = String(body['signing_secret']);
+  return { detail: `a webhook for email.delivered at ${receiver.url}`, result: undefined };
+}
+
+async function emailIsAccepted(client: Client) {
+  const email = {
+    from: `Posthorn <hello@${SENDER}>`,
+    to: `you@${RECIPIENT}`,
+    subject: 'It works',
+    html: '<p>Accepted, signed, delivered, told.</p>',
+  };
+  const { id } = await expectStatus(202, client('POST', '/v1/emails', email));
+  return { detail: `202, email ${String(id)}`, result: String(id) };
+}
+
+async function mailArrives(sink: Sink) {
+  const mail = await sink.received;
+  const to = mail.recipients.join(', ');
+  return { detail: `${RECIPIENT_MX} took ${mail.content.length} bytes for ${to}`, result: mail };
+}
+
+async function signaturesHold(mail: ReceivedMail, zone: Zone) {
+  const results = checkDkim(mail.content, (name) => zone.txt(name));
+  const good = results.filter(({ domain, ok }) => ok && domain === SENDER);
+  if (good.length === 0 || good.length < results.length) {
+    throw new Error('a DKIM signature of the message does not hold');
+  }
+  const algorithms = good.map(({ algorithm }) => algorithm).join(' and ');
+  return { detail: `DKIM of ${SENDER} holds (${algorithms})`, result: undefined };
+}
+
+async function statusIsDelivered(client: Client, id: string, signal: AbortSignal) {
+  for (;;) {
+    const { status } = await expectStatus(200, client('GET', `/v1/emails/${id}`));
+    if (status === 'delivered') return { detail: 'the email says so', result: undefined };
+    await pause(POLL_MS, undefined, { signal });
+  }
+}
+
+async function webhookArrives(receiver: Receiver) {
+  const { type, signed } = await receiver.heard('email.delivered');
+  if (!signed) throw new Error('the signature of the webhook is wrong');
+  return { detail: `${type} arrived, its signature is right`, result: undefined };
+}
+
+async function expectStatus(
+  expected: number,
+  call: ReturnType<Client>,
+): Promise<Record<string, unknown>> {
+  const { status, body } = await call;
+  if (status === expected) return body;
+  throw new Error(`the API answered ${status}: ${JSON.stringify(body)}`);
+}

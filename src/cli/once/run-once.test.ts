@@ -1,0 +1,64 @@
+/** `start --once` as an operator runs it: what it shows, and that nothing of it stays. */
+import { test } from 'node:test';
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { cleanEnv, LAUNCHER } from '../../../test/support/posthorn.ts';
+import { waitFor } from '../../../test/support/wait.ts';
+
+/** Everything a run makes lies in a temporary folder of its own. */
+function start(...args: string[]) {
+  const folder = mkdtempSync(join(tmpdir(), 'posthorn-test-'));
+  const env = cleanEnv({ TMPDIR: folder, PORT: '1', DATABASE_URL: 'postgres://nowhere.test/x' });
+  const child = spawn(process.execPath, [LAUNCHER, 'start', '--once', ...args], {
+    env,
+    detached: true,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const run = {
+    stdout: '',
+    ended: once(child, 'exit').then(([code]) => code as number | null),
+    /** As Ctrl-C in a terminal: the whole process group hears it. */
+    interrupt: () => process.kill(-(child.pid ?? 0), 'SIGINT'),
+    left: () => readdirSync(folder),
+    [Symbol.dispose]() {
+      child.kill('SIGKILL');
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (run.stdout += text));
+  return run;
+}
+
+test('one email goes through everything, whatever is configured, and nothing is left', async () => {
+  using run = start('--json');
+  assert.equal(await run.ended, 0, run.stdout);
+  const { ok, steps } = JSON.parse(run.stdout);
+  assert.equal(ok, true);
+  assert.deepEqual(
+    steps.map(({ step }: { step: string }) => step),
+    [
+      'started',
+      'key',
+      'domain',
+      'listening',
+      'accepted',
+      'received',
+      'signed',
+      'delivered',
+      'webhook',
+    ],
+  );
+  assert.deepEqual(run.left(), []);
+});
+
+test('Ctrl-C on the way ends it with 1, and nothing is left', async () => {
+  using run = start();
+  await waitFor(() => run.stdout.includes('  started '), { what: 'the first step' });
+  run.interrupt();
+  assert.equal(await run.ended, 1);
+  assert.deepEqual(run.left(), []);
+});

@@ -1,0 +1,122 @@
+/**
+ * `posthorn start --once`: proves the whole path on this machine and leaves nothing behind.
+ *
+ * A real service in a throwaway data directory, and around it on loopback what the internet would
+ * be: a DNS zone, a receiving mail server, a customer's webhook receiver. One email goes API →
+ * queue → MIME → DKIM → SMTP → webhook, sent with a live key; each step is told with its time. It
+ * ends after the last step, at the first that fails, at the deadline or on Ctrl-C; whichever it is,
+ * the service and every file are gone then. Next: prove.ts, the steps.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Env } from '../../env-reader.ts';
+import type { ExitCode } from '../command.ts';
+import type { Cli } from '../context.ts';
+import { prove, RECIPIENT_MX, type Internet, type StepRunner } from './prove.ts';
+import { openReceiver } from './receiver.ts';
+import { startServiceChild } from './service-child.ts';
+import { openSink } from './sink.ts';
+import { openZone } from './zone.ts';
+
+const DEADLINE_MS = 60_000;
+const OWN_NAME = 'posthorn.once.test';
+
+type Step = { step: string; detail: string; ms: number; ok: boolean };
+
+export async function runOnce(cli: Cli, options: { json?: true }): Promise<ExitCode> {
+  const interruption = new AbortController();
+  const interrupt = () => interruption.abort(new Error('interrupted'));
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+  for (const name of signals) process.on(name, interrupt);
+  const steps: Step[] = [];
+  const tell = (step: Step): void => {
+    steps.push(step);
+    if (!options.json) cli.out(stepLine(step));
+  };
+  const problem = await runIn(cli, interruption.signal, tell);
+  for (const name of signals) process.off(name, interrupt);
+  const ok = problem === null;
+  cli.out(options.json ? `${JSON.stringify({ ok, steps })}\n` : conclusion(ok, steps));
+  if (!ok) cli.err(`posthorn: ${problem}\n`);
+  return ok ? 0 : 1;
+}
+
+/**
+ * Everything that has to be taken away again, around the steps.
+ * @returns why it did not work, with the last words of the service; null when it did
+ */
+async function runIn(
+  cli: Cli,
+  interrupted: AbortSignal,
+  tell: (step: Step) => void,
+): Promise<string | null> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'posthorn-once-'));
+  const signal = AbortSignal.any([interrupted, AbortSignal.timeout(DEADLINE_MS)]);
+  let lastWords = () => '';
+  try {
+    await using zone = await openZone();
+    await using sink = await openSink(RECIPIENT_MX);
+    await using receiver = await openReceiver();
+    const internet = { zone, sink, receiver };
+    const env = environment(cli.env, dataDir, internet);
+    await using service = startServiceChild(env);
+    lastWords = service.lastWords;
+    const step = stepRunner(cli, signal, tell);
+    const own = { ...cli, env };
+    await prove({ step, internet, cli: own, serviceUrl: service.url, signal });
+    return null;
+  } catch (error) {
+    return [(error as Error).message, lastWords()].join('\n').trim();
+  } finally {
+    await rm(dataDir, { recursive: true, force: true });
+  }
+}
+
+/** Nothing that is configured here reaches the throwaway service. */
+function environment(env: Env, dataDir: string, { zone, sink }: Internet): Env {
+  const { PATH, HOME, TMPDIR } = env;
+  return {
+    PATH,
+    HOME,
+    TMPDIR,
+    HOST: '127.0.0.1',
+    PORT: '0',
+    POSTHORN_DATA_DIR: dataDir,
+    POSTHORN_HOSTNAME: OWN_NAME,
+    POSTHORN_DNS_SERVERS: zone.address,
+    POSTHORN_MX_PORT: String(sink.port),
+    POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
+    POSTHORN_LOG: 'warn',
+  };
+}
+
+function stepRunner(cli: Cli, signal: AbortSignal, tell: (step: Step) => void): StepRunner {
+  const aborted = new Promise<never>((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+  });
+  aborted.catch(() => {});
+  return async (name, work) => {
+    const startedMs = cli.world.monotonicMs();
+    const ms = () => Math.round((cli.world.monotonicMs() - startedMs) * 10) / 10;
+    try {
+      signal.throwIfAborted();
+      const { detail, result } = await Promise.race([work(), aborted]);
+      tell({ step: name, detail, ms: ms(), ok: true });
+      return result;
+    } catch (error) {
+      tell({ step: name, detail: 'failed', ms: ms(), ok: false });
+      throw error;
+    }
+  };
+}
+
+function stepLine({ step, detail, ms }: Step): string {
+  return `  ${step.padEnd(10)} ${`${ms.toFixed(1)} ms`.padStart(12)}   ${detail}\n`;
+}
+
+function conclusion(ok: boolean, steps: Step[]): string {
+  if (!ok) return 'Posthorn does not work here:\n';
+  const totalMs = steps.reduce((sum, { ms }) => sum + ms, 0);
+  return `Posthorn works: ${steps.length} steps in ${(totalMs / 1000).toFixed(1)} s, nothing left behind.\n`;
+}

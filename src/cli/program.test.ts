@@ -1,0 +1,156 @@
+/** The command line as a shell sees it: output, exit codes, mistakes. */
+import { test } from 'node:test';
+import assert from 'node:assert/strict';
+import { testDatabase } from '../../test/support/postgres.ts';
+import { posthorn } from '../../test/support/posthorn.ts';
+
+test('help lists the commands and succeeds', async () => {
+  const { code, stdout, stderr } = await posthorn(['--help'], {});
+  assert.equal(code, 0);
+  assert.equal(stderr, '');
+  for (const command of ['start', 'projects', 'keys', 'domains', 'send', 'emails', 'webhooks']) {
+    assert.match(stdout, new RegExp(`^  ${command} `, 'm'));
+  }
+});
+
+test('every command explains itself', async () => {
+  for (const words of [
+    ['keys', '--help'],
+    ['keys', 'create', '--help'],
+    ['help', 'keys'],
+  ]) {
+    const { code, stdout } = await posthorn(words, {});
+    assert.equal(code, 0);
+    assert.match(stdout, /^Usage: posthorn keys/);
+  }
+});
+
+const MISUSES: [words: string[], says: RegExp][] = [
+  [[], /Usage: posthorn/],
+  [['keis'], /unknown command 'keis'[^]*Did you mean keys\?/],
+  [['keys', 'create'], /required option '--mode <mode>'/],
+  [['keys', 'create', '--mode', 'prod'], /Allowed choices are live, test/],
+  [['keys', 'create', '--mode', 'live', '--expires', 'soon'], /Write 12h, 30d, or a time/],
+  [['start', '--workers', '0'], /Write a number from 1 to 256/],
+  [['start', '--only', 'api,delivry'], /Did you mean delivery\?/],
+  [
+    ['webhooks', 'add', 'http://x.test', '--events', 'email.bounce'],
+    /Did you mean email.bounced\?/,
+  ],
+  [['suppressions', 'add', 'nobody'], /not an email address/],
+  [['send', '--from', 'a@acme.test', '--to', 'b@acme.test', '--subject', 'x'], /API key is needed/],
+];
+
+for (const [words, says] of MISUSES) {
+  test(`posthorn ${words.join(' ')}: says what is wrong and exits with 2`, async () => {
+    const { code, stdout, stderr } = await posthorn(words, {});
+    assert.equal(code, 2);
+    assert.equal(stdout, '');
+    assert.match(stderr, says);
+  });
+}
+
+test('a wrong configuration is told completely, before anything is opened', async () => {
+  const env = { PORT: 'x', POSTHORN_MX_PORT: 'y', POSTHORN_DATA_DIR: '/proc/nowhere' };
+  for (const words of [['start'], ['keys', 'list']]) {
+    const { code, stdout, stderr } = await posthorn(words, env);
+    assert.equal(code, 2);
+    assert.equal(stdout, '');
+    assert.match(stderr, /^posthorn: PORT: .*\nposthorn: POSTHORN_MX_PORT: .*\n$/);
+  }
+});
+
+test('a database that is not there is one sentence', async () => {
+  const env = { DATABASE_URL: 'postgres://x@127.0.0.1:1/x' };
+  const { code, stderr } = await posthorn(['projects', 'list'], env);
+  assert.equal(code, 1);
+  assert.match(stderr, /^posthorn: the database cannot be reached: .*DATABASE_URL is right\.\n$/);
+});
+
+test('projects and keys are made, listed and revoked', async () => {
+  await using database = await testDatabase();
+  const env = { DATABASE_URL: database.url };
+  const json = async (...words: string[]) => {
+    const { code, stdout, stderr } = await posthorn([...words, '--json'], env);
+    assert.equal(code, 0, stderr);
+    return JSON.parse(stdout);
+  };
+
+  const nothing = await posthorn(['keys', 'create', '--mode', 'live'], env);
+  assert.equal(nothing.code, 2);
+  assert.match(nothing.stderr, /There is no project yet/);
+
+  const shop = await json('projects', 'create', 'Shop');
+  assert.equal(shop.name, 'Shop');
+  const key = await json('keys', 'create', '--mode', 'live');
+  assert.match(key.key, /^ph_live_[0-9A-Za-z]{38}$/);
+  assert.deepEqual(key, {
+    id: key.id,
+    key: key.key,
+    project_id: shop.id,
+    environment: 'live',
+  });
+
+  await json('projects', 'create', 'Blog');
+  const which = await posthorn(['keys', 'list'], env);
+  assert.equal(which.code, 2);
+  assert.match(which.stderr, /several projects; say which with --project \(Shop, Blog\)/);
+  const typo = await posthorn(['keys', 'list', '--project', 'shopp'], env);
+  assert.match(typo.stderr, /did you mean Shop\?/);
+
+  const narrow = ['--permission', 'sending_access', '--domain', 'ACME.com', '--expires', '30d'];
+  await json('keys', 'create', '--mode', 'test', '--project', 'shop', ...narrow);
+  const { data } = await json('keys', 'list', '--project', shop.id);
+  const facts = data.map(({ environment, permission, domain }: Record<string, string>) => [
+    environment,
+    permission,
+    domain,
+  ]);
+  assert.deepEqual(facts, [
+    ['live', 'full_access', null],
+    ['test', 'sending_access', 'acme.com'],
+  ]);
+  assert.equal(JSON.stringify(data).includes(key.key), false);
+
+  assert.deepEqual(await json('keys', 'revoke', key.id, '--project', 'Shop'), {
+    id: key.id,
+    revoked: true,
+  });
+  const again = await posthorn(['keys', 'revoke', key.id, '--project', 'Shop', '--json'], env);
+  assert.equal(again.code, 1);
+  assert.equal(JSON.parse(again.stderr).error.code, 'not_found');
+});
+
+test('a limit is set for one environment or both, and taken back', async () => {
+  await using database = await testDatabase();
+  const env = { DATABASE_URL: database.url };
+  await posthorn(['projects', 'create', 'Shop'], env);
+  const limits = async () =>
+    database.db.query(
+      `select environment, max, window_s from limit_windows where category = 'sending'
+        order by environment`,
+    );
+
+  const set = await posthorn(['projects', 'set-limit', '5000/60', '--mode', 'live'], env);
+  assert.equal(set.stdout, 'The sending limit of live is now 5000 per 60 s.\n');
+  assert.deepEqual(await limits(), [
+    { environment: 'live', max: 5000, window_s: 60 },
+    { environment: 'test', max: null, window_s: null },
+  ]);
+  await posthorn(['projects', 'set-limit', 'default'], env);
+  const [live] = await limits();
+  assert.deepEqual(live, { environment: 'live', max: null, window_s: null });
+});
+
+test('migrating twice does nothing the second time', async () => {
+  await using database = await testDatabase();
+  const { code, stdout } = await posthorn(['migrate', '--json'], { DATABASE_URL: database.url });
+  assert.equal(code, 0);
+  assert.deepEqual(JSON.parse(stdout).applied, []);
+});
+
+test('--version says which it is', async () => {
+  const { code, stdout } = await posthorn(['--version'], {});
+  assert.equal(code, 0);
+  assert.match(stdout, /^\d+\.\d+\.\d+\n$/);
+});

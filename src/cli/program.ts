@@ -1,0 +1,84 @@
+/**
+ * The command line: which commands there are, and which file does what. Only the file of the
+ * command that was asked for is loaded, so that `posthorn --help` answers at once.
+ * Next: commands/start.ts.
+ */
+import { Command, CommanderError } from 'commander';
+import packageFile from '../../package.json' with { type: 'json' };
+import type { Cli } from './context.ts';
+
+/** Adds a command's subcommands, options and action. */
+export type Describe = (command: Command, cli: Cli) => void;
+
+const COMMANDS: readonly { name: string; about: string; load: () => Promise<Describe> }[] = [
+  {
+    name: 'start',
+    about: 'start the service',
+    load: async () => (await import('./commands/start.ts')).describeStart,
+  },
+  {
+    name: 'projects',
+    about: 'list and create projects, set their limits',
+    load: async () => (await import('./commands/projects.ts')).describeProjects,
+  },
+  {
+    name: 'keys',
+    about: 'make, list and revoke API keys',
+    load: async () => (await import('./commands/keys.ts')).describeKeys,
+  },
+  {
+    name: 'domains',
+    about: 'add, verify, list and remove sending domains',
+    load: async () => (await import('./commands/domains.ts')).describeDomains,
+  },
+  {
+    name: 'send',
+    about: 'send an email through the running service',
+    load: async () => (await import('./commands/send.ts')).describeSend,
+  },
+  {
+    name: 'emails',
+    about: 'list emails, and show what became of one',
+    load: async () => (await import('./commands/emails.ts')).describeEmails,
+  },
+  {
+    name: 'webhooks',
+    about: 'list, add, enable and remove webhooks',
+    load: async () => (await import('./commands/webhooks.ts')).describeWebhooks,
+  },
+  {
+    name: 'suppressions',
+    about: 'list, add and remove addresses that get no mail',
+    load: async () => (await import('./commands/suppressions.ts')).describeSuppressions,
+  },
+  {
+    name: 'migrate',
+    about: 'bring the database to this version',
+    load: async () => (await import('./commands/migrate.ts')).describeMigrate,
+  },
+];
+
+/**
+ * Runs one command line; its exit code is left in process.exitCode.
+ * @param argv without the names of node and script
+ */
+export async function runCommandLine(argv: readonly string[], cli: Cli): Promise<void> {
+  const program = new Command('posthorn')
+    .description('Self-hosted transactional email: send by one POST, delivered by this service.')
+    .version(packageFile.version, '-v, --version', 'show the version')
+    .configureOutput({ writeOut: cli.out, writeErr: cli.err })
+    .showHelpAfterError('(--help says how)')
+    .exitOverride();
+  const asked = argv.find((word) => !word.startsWith('-') && word !== 'help');
+  for (const { name, about, load } of COMMANDS) {
+    const command = program.command(name).description(about).copyInheritedSettings(program);
+    if (name === asked) (await load())(command, cli);
+  }
+  try {
+    await program.parseAsync(argv, { from: 'user' });
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    // commander's own code for every misuse is 1; ours says that trying again is useless.
+    process.exitCode = error.exitCode === 0 ? 0 : 2;
+  }
+}

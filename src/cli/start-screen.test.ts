@@ -1,0 +1,42 @@
+import { test } from 'node:test';
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { curlCommand, firstScreen, laterScreen, type StartScreen } from './start-screen.ts';
+
+const SCREEN: StartScreen = {
+  info: {
+    url: 'http://127.0.0.1:3000',
+    pid: 42,
+    dataDir: '/srv/posthorn',
+    database: 'PostgreSQL 18.4, embedded',
+    firstStart: null,
+  },
+  config: { port: 3000, portAsked: false },
+  program: './bin/posthorn',
+};
+
+test('the printed curl reaches the API as valid JSON through a real shell', () => {
+  const command = curlCommand('http://127.0.0.1:3000', 'ph_test_x');
+  const words = execFileSync('sh', ['-c', `set -- ${command}; printf '%s\\n' "$@"`], {
+    encoding: 'utf8',
+  }).split('\n');
+  assert.equal(words[1], 'http://127.0.0.1:3000/v1/emails');
+  assert.ok(words.includes('Authorization: Bearer ph_test_x'));
+  const body = JSON.parse(words[words.indexOf('-d') + 1] ?? '');
+  assert.equal(body.from, 'Acme <hello@acme.test>');
+});
+
+test('the first screen shows address, key, data and how to stop', () => {
+  const text = firstScreen(SCREEN, 'ph_test_x');
+  for (const part of ['http://127.0.0.1:3000/v1', 'ph_test_x', '/srv/posthorn', 'Ctrl-C']) {
+    assert.ok(text.includes(part), part);
+  }
+});
+
+test('a later start is one line, and says aloud when the port is another', () => {
+  assert.equal(laterScreen(SCREEN).split('\n').length, 2);
+  const moved = { ...SCREEN, info: { ...SCREEN.info, url: 'http://127.0.0.1:3001' } };
+  assert.match(laterScreen(moved), /^Port 3000 is taken, so this one listens on port 3001\.\n/);
+  const asked = { ...moved, config: { port: 0, portAsked: true } };
+  assert.doesNotMatch(laterScreen(asked), /taken/);
+});

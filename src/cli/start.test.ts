@@ -1,0 +1,174 @@
+/** Starting, stopping, and commands beside a running service: all with the embedded database. */
+import { test } from 'node:test';
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
+import { posthorn } from '../../test/support/posthorn.ts';
+import { startService } from '../../test/support/service.ts';
+
+/** Enough here, and ready sooner. */
+const ONE = { args: ['--workers', '1'] };
+
+test('a first start prints one JSON line with a key that works, a later one has none', async () => {
+  await using service = await startService({ database: 'own' });
+  const { url, pid, data_dir, database, test_key } = service.readyLine;
+  assert.match(url, /^http:\/\/127\.0\.0\.1:\d+$/);
+  assert.equal(pid, service.pid);
+  assert.equal(data_dir, service.dataDir);
+  assert.match(database, /PostgreSQL 18/);
+  const answer = await service.request('GET', '/v1/api-keys/current', { key: test_key ?? null });
+  assert.equal(answer.status, 200);
+
+  await service.stop();
+  await service.restart();
+  assert.equal('test_key' in service.readyLine, false);
+  assert.equal((await service.request('GET', '/v1/projects')).body.data.length, 1);
+});
+
+test('Ctrl-C reaches everybody twice, from the terminal and from npm, and still drains', async () => {
+  await using service = await startService();
+  const id = await service.send();
+  process.kill(-service.pid, 'SIGINT');
+  process.kill(-service.pid, 'SIGINT');
+  assert.equal(await service.stop('SIGINT'), 0);
+  await service.restart();
+  await service.waitForStatus(id, 'delivered');
+});
+
+test('a second start on one data directory names the first and exits with 2', async () => {
+  await using service = await startService({ database: 'own' });
+  const { code, stdout, stderr } = await service.cli('start');
+  assert.equal(code, 2);
+  assert.equal(stdout, '');
+  assert.ok(stderr.includes(service.url), stderr);
+  assert.ok(stderr.includes(String(service.pid)), stderr);
+});
+
+test('a port that was asked for and is taken exits with 2', async () => {
+  const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  const { port } = taken.address() as AddressInfo;
+  const env = { PORT: String(port) };
+  await assert.rejects(startService({ env }), (error: Error) => {
+    assert.match(error.message, /ended with 2/);
+    assert.match(error.message, new RegExp(`PORT: port ${port} is taken`));
+    return true;
+  });
+  await once(taken.close(), 'close');
+});
+
+test('commands use the database of the running service, and start it when none runs', async () => {
+  await using service = await startService({ database: 'own' });
+  const { key } = await service.cliJson('keys', 'create', '--mode', 'live');
+  assert.equal((await service.request('GET', '/v1/projects', { key })).status, 200);
+  await service.stop();
+  const { data } = await service.cliJson('keys', 'list', '--mode', 'live');
+  assert.equal(data.length, 1);
+});
+
+test('a domain is added with its records, found not to be verified, and removed', async () => {
+  await using service = await startService(ONE);
+  const added = await service.cliJson('domains', 'add', 'Example.org');
+  assert.equal(added.name, 'example.org');
+  assert.equal(added.records.length, 4);
+  const key = await service.liveKey();
+  const answer = await service.request('GET', `/v1/domains/${added.id}`, { key });
+  assert.deepEqual(answer.body, added);
+
+  const verified = await service.cli('domains', 'verify', 'example.org');
+  assert.equal(verified.code, 1);
+  assert.match(verified.stdout, /^example\.org is not verified yet\./);
+  const again = await service.cli('domains', 'add', 'example.org');
+  assert.equal(again.code, 1);
+  assert.match(again.stderr, /example\.org is a domain of this project/);
+
+  const removed = await service.cli('domains', 'remove', 'example.org');
+  assert.equal(removed.code, 0, removed.stderr);
+  assert.equal((await service.cliJson('domains', 'list', '--mode', 'live')).data.length, 0);
+  const gone = await service.cli('domains', 'verify', 'example.org');
+  assert.match(gone.stderr, /There is no domain "example\.org" in the live environment/);
+});
+
+test('an address is suppressed and freed by hand', async () => {
+  await using service = await startService(ONE);
+  const words = ['--mode', 'test'];
+  const added = await service.cli('suppressions', 'add', 'Jo@Example.org', ...words);
+  assert.equal(added.stdout, 'Jo@example.org gets no more mail.\n');
+  const again = await service.cli('suppressions', 'add', 'jo@example.org', ...words);
+  assert.match(again.stdout, /was suppressed already \(manual\)/);
+  const { data } = await service.cliJson('suppressions', 'list');
+  assert.deepEqual(
+    data.map(({ address, environment, reason }: Record<string, string>) => [
+      address,
+      environment,
+      reason,
+    ]),
+    [['Jo@example.org', 'test', 'manual']],
+  );
+  const elsewhere = await service.cli('suppressions', 'remove', 'jo@example.org');
+  assert.equal(elsewhere.code, 1);
+  const removed = await service.cli('suppressions', 'remove', 'jo@example.org', ...words);
+  assert.equal(removed.code, 0);
+});
+
+test('a webhook is added, listed, and removed by its id alone', async () => {
+  await using service = await startService({
+    ...ONE,
+    env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' },
+  });
+  const url = 'http://127.0.0.1:9/hooks';
+  const made = await service.cliJson(
+    'webhooks',
+    'add',
+    url,
+    '--mode',
+    'test',
+    '--events',
+    'email.bounced',
+  );
+  assert.match(made.signing_secret, /^whsec_/);
+  const { data } = await service.cliJson('webhooks', 'list');
+  assert.deepEqual(data[0].events, ['email.bounced']);
+  assert.equal(data[0].signing_secret, undefined);
+  await service.cliJson('webhooks', 'enable', made.id);
+  await service.cliJson('webhooks', 'remove', made.id);
+  const again = await service.cli('webhooks', 'remove', made.id);
+  assert.equal(again.code, 1);
+});
+
+test('send posts to the running service and tells the id, or why not', async () => {
+  await using service = await startService(ONE);
+  const email = ['--to', 'delivered@simulator.test', '--subject', 'Hi', '--text', 'Hello'];
+  const key = ['--key', service.testKey];
+  const from = ['--from', 'hello@acme.test'];
+  const sent = await service.cliJson('send', ...from, ...email, ...key);
+  await service.waitForStatus(sent.id, 'delivered');
+
+  const refused = await service.cli('send', '--from', 'a@other.test', ...email, ...key);
+  assert.equal(refused.code, 1);
+  assert.match(refused.stderr, /^posthorn: .*other\.test/);
+  const nowhere = await service.cli(
+    'send',
+    ...from,
+    ...email,
+    ...key,
+    '--url',
+    'http://127.0.0.1:9',
+  );
+  assert.equal(nowhere.code, 1);
+  assert.match(nowhere.stderr, /No answer from the service at http:\/\/127\.0\.0\.1:9/);
+});
+
+test('the emails of both environments are listed, and one is shown with its timeline', async () => {
+  await using service = await startService(ONE);
+  const id = await service.send({ subject: 'Your receipt' });
+  await service.waitForStatus(id, 'delivered');
+  const list = await service.cli('emails', 'list');
+  assert.match(list.stdout, new RegExp(`${id} .*delivered .*Your receipt`));
+  const shown = await service.cli('emails', 'show', id);
+  assert.match(shown.stdout, /delivered@simulator\.test/);
+  const json = await service.cliJson('emails', 'show', id);
+  assert.equal(json.status, 'delivered');
+  const missing = await posthorn(['emails', 'show', service.dataDir], service.env);
+  assert.equal(missing.code, 1);
+});

@@ -1,0 +1,207 @@
+import { test } from 'node:test';
+import assert from 'node:assert/strict';
+import { readConfig, type Config, type System } from './config.ts';
+import type { Env } from './env-reader.ts';
+
+const SYSTEM: System = {
+  isRoot: false,
+  hostname: 'build-7',
+  cloneDir: '/home/ada/posthorn',
+  localIps: ['127.0.0.1', '192.0.2.7'],
+};
+
+function configOf(env: Env, system: Partial<System> = {}): Config {
+  const outcome = readConfig(env, { ...SYSTEM, ...system });
+  assert.ok(outcome.ok, outcome.ok ? '' : outcome.problems.join('\n'));
+  return outcome.config;
+}
+
+function problemsOf(env: Env): string[] {
+  const outcome = readConfig(env, SYSTEM);
+  return outcome.ok ? [] : outcome.problems;
+}
+
+test('nothing has to be configured', () => {
+  assert.deepEqual(configOf({ PATH: '/bin' }), {
+    databaseUrl: null,
+    dataDir: '/home/ada/posthorn/data',
+    host: '127.0.0.1',
+    port: 3000,
+    portAsked: false,
+    trustedProxies: [],
+    logLevel: 'info',
+    publicUrl: null,
+    hostname: 'build-7',
+    hostnameAsked: false,
+    secretKey: null,
+    relay: null,
+    sourceIps: [],
+    dnsServers: null,
+    dnsTrustAd: false,
+    mxPort: 25,
+    smtpTimeoutMs: null,
+    allowPrivateNetworks: false,
+    inboundPort: null,
+    submissionPorts: [],
+    limits: {
+      sending: { max: 100, windowS: 60 },
+      verification: { max: 10, windowS: 60 },
+      auth: { max: 20, windowS: 60 },
+    },
+    acceptDatabaseDurability: false,
+  });
+});
+
+test('a variable that is set to nothing counts as not set', () => {
+  assert.deepEqual(configOf({ PORT: '', POSTHORN_RELAY_URL: '  ' }), configOf({}));
+});
+
+test('root keeps its data under /var/lib, unless told where', () => {
+  const dataDir = (env: Env) => configOf(env, { isRoot: true }).dataDir;
+  assert.equal(dataDir({}), '/var/lib/posthorn');
+  assert.equal(dataDir({ POSTHORN_DATA_DIR: '/srv/mail/' }), '/srv/mail');
+});
+
+test('every variable is read', () => {
+  const config = configOf({
+    DATABASE_URL: 'postgres://app:pw@db.internal/posthorn',
+    POSTHORN_DATA_DIR: '/srv/mail',
+    HOST: '::',
+    PORT: '0',
+    POSTHORN_TRUSTED_PROXIES: '10.0.0.0/8, 2001:db8::1',
+    POSTHORN_LOG: 'DEBUG',
+    POSTHORN_PUBLIC_URL: 'https://mail.acme.com/',
+    POSTHORN_HOSTNAME: 'MX1.acme.com',
+    POSTHORN_SECRET_KEY: 'k'.repeat(32),
+    POSTHORN_RELAY_URL: 'smtps://us%40er:p%2Fw@relay.acme.com',
+    POSTHORN_SOURCE_IPS: '192.0.2.7',
+    POSTHORN_DNS_SERVERS: '9.9.9.9,127.0.0.1:5353,[::1]:53',
+    POSTHORN_DNS_TRUST_AD: 'yes',
+    POSTHORN_MX_PORT: '2525',
+    POSTHORN_SMTP_TIMEOUT_S: '20',
+    POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
+    POSTHORN_LIMIT_SENDING: '5000/3600',
+    POSTHORN_LIMIT_VERIFICATION: '1/1',
+    POSTHORN_LIMIT_AUTH: '7/60',
+    POSTHORN_ACCEPT_DATABASE_DURABILITY: 'true',
+  });
+  assert.deepEqual(config, {
+    databaseUrl: 'postgres://app:pw@db.internal/posthorn',
+    dataDir: '/srv/mail',
+    host: '::',
+    port: 0,
+    portAsked: true,
+    trustedProxies: ['10.0.0.0/8', '2001:db8::1'],
+    logLevel: 'debug',
+    publicUrl: 'https://mail.acme.com',
+    hostname: 'mx1.acme.com',
+    hostnameAsked: true,
+    secretKey: 'k'.repeat(32),
+    relay: {
+      host: 'relay.acme.com',
+      port: 465,
+      implicitTls: true,
+      auth: { user: 'us@er', pass: 'p/w' },
+    },
+    sourceIps: ['192.0.2.7'],
+    dnsServers: ['9.9.9.9:53', '127.0.0.1:5353', '[::1]:53'],
+    dnsTrustAd: true,
+    mxPort: 2525,
+    smtpTimeoutMs: 20_000,
+    allowPrivateNetworks: true,
+    inboundPort: null,
+    submissionPorts: [],
+    limits: {
+      sending: { max: 5000, windowS: 3600 },
+      verification: { max: 1, windowS: 1 },
+      auth: { max: 7, windowS: 60 },
+    },
+    acceptDatabaseDurability: true,
+  });
+});
+
+test('a relay without a port gets the usual one for how it is used', () => {
+  const port = (url: string) => configOf({ POSTHORN_RELAY_URL: url }).relay?.port;
+  assert.equal(port('smtp://relay.acme.com'), 25);
+  assert.equal(port('smtp://ada:secret@relay.acme.com'), 587);
+  assert.equal(port('smtps://relay.acme.com'), 465);
+  assert.equal(port('smtp://relay.acme.com:2525'), 2525);
+});
+
+test('all problems are told at once, one line each', () => {
+  assert.deepEqual(
+    problemsOf({ PORT: '70000', POSTHORN_LIMIT_AUTH: '20', POSTHORN_DNS_SERVERS: '9.9.9.9,dns' }),
+    [
+      'PORT: "70000" is not understood; write a number from 1 to 65535, or 0 for any.',
+      'POSTHORN_DNS_SERVERS: "dns" is not understood; write servers separated by commas, as ' +
+        '9.9.9.9 or 127.0.0.1:5353 or [::1]:53.',
+      'POSTHORN_LIMIT_AUTH: "20" is not understood; write requests per seconds, as 100/60 (at ' +
+        'most 86400 seconds).',
+    ],
+  );
+});
+
+const WRONG: Env[] = [
+  { DATABASE_URL: 'mysql://root@db/x' },
+  { DATABASE_URL: 'postgres://app@/x?host=/run/postgresql' },
+  { HOST: 'http://0.0.0.0' },
+  { PORT: '3000a' },
+  { PORT: '-1' },
+  { POSTHORN_TRUSTED_PROXIES: '10.0.0.0/33' },
+  { POSTHORN_TRUSTED_PROXIES: 'proxy.local' },
+  { POSTHORN_LOG: 'loud' },
+  { POSTHORN_PUBLIC_URL: 'mail.acme.com' },
+  { POSTHORN_HOSTNAME: '192.0.2.7' },
+  { POSTHORN_HOSTNAME: 'mx_1..acme.com' },
+  { POSTHORN_SECRET_KEY: 'short' },
+  { POSTHORN_RELAY_URL: 'http://relay.acme.com' },
+  { POSTHORN_RELAY_URL: 'smtp://user@relay.acme.com' },
+  { POSTHORN_RELAY_URL: 'smtp://us%zz:pw@relay.acme.com' },
+  { POSTHORN_SOURCE_IPS: '198.51.100.1' },
+  { POSTHORN_DNS_TRUST_AD: 'maybe' },
+  { POSTHORN_MX_PORT: '0' },
+  { POSTHORN_SMTP_TIMEOUT_S: '0.5' },
+  { POSTHORN_SMTP_TIMEOUT_S: '601' },
+  { POSTHORN_INBOUND_PORT: '25' },
+  { POSTHORN_SUBMISSION_PORTS: '587' },
+  { POSTHORN_LIMIT_SENDING: '0/60' },
+];
+
+for (const env of WRONG) {
+  const [[name, value] = ['', '']] = Object.entries(env);
+  test(`${name}=${value} is a problem that names the variable`, () => {
+    const problems = problemsOf(env);
+    assert.equal(problems.length, 1);
+    assert.match(problems[0] ?? '', new RegExp(`^${name}: .*\\.$`));
+  });
+}
+
+test('a problem never repeats a value that may hold a password', () => {
+  const problems = problemsOf({
+    DATABASE_URL: 'db.internal hunter2',
+    POSTHORN_RELAY_URL: 'user:hunter2@relay',
+    POSTHORN_SECRET_KEY: 'hunter2',
+  });
+  assert.equal(problems.length, 3);
+  assert.ok(!problems.join().includes('hunter2'));
+});
+
+test('a misspelt variable is a problem with the name that was meant', () => {
+  assert.deepEqual(
+    problemsOf({ POSTHORN_MXPORT: '25', POSTHORN_PORT: '80', POSTHORN_XYZZY: '1' }),
+    [
+      'POSTHORN_MXPORT: there is no such variable; did you mean POSTHORN_MX_PORT? Rename or unset it.',
+      'POSTHORN_PORT: there is no such variable; did you mean PORT? Rename or unset it.',
+      'POSTHORN_XYZZY: there is no such variable; unset it.',
+    ],
+  );
+});
+
+test('what Kubernetes tells its pods about a service named posthorn is not a typo', () => {
+  configOf({
+    POSTHORN_SERVICE_HOST: '10.0.0.1',
+    POSTHORN_SERVICE_PORT: '3000',
+    POSTHORN_PORT: 'tcp://10.0.0.1:3000',
+    POSTHORN_PORT_3000_TCP_PROTO: 'tcp',
+  });
+});

@@ -1,0 +1,199 @@
+/**
+ * Everything that can be configured, read from the environment once, into one frozen object.
+ * Nothing has to be: an empty environment is a valid configuration. Every problem is reported at
+ * once, one line each with the fix, before anything starts. docs/configuration.md explains each
+ * variable to an operator. Next: main.ts.
+ */
+import { homedir, hostname, networkInterfaces } from 'node:os';
+import { resolve } from 'node:path';
+import {
+  oneOf,
+  parseDatabaseUrl,
+  parseDnsServer,
+  parseHost,
+  parseHostName,
+  parseNetwork,
+  parsePort,
+  parsePublicUrl,
+  parseRelay,
+  parseTimeoutMs,
+  type Relay,
+} from './config-values.ts';
+import { DEFAULT_LIMITS, parseLimit, type Limit, type LimitCategory } from './core/limits.ts';
+import { EnvReader, type Env } from './env-reader.ts';
+
+export type Config = Readonly<{
+  /** null: the embedded PostgreSQL in the data directory. */
+  databaseUrl: string | null;
+  dataDir: string;
+  host: string;
+  /** 0: any free one. */
+  port: number;
+  /** A port that was asked for and is taken ends the start; the default one moves on. */
+  portAsked: boolean;
+  trustedProxies: readonly string[];
+  logLevel: string;
+  /** Without a final slash; null: made from host and port. */
+  publicUrl: string | null;
+  hostname: string;
+  hostnameAsked: boolean;
+  /** null: generated in the data directory. */
+  secretKey: string | null;
+  relay: Relay | null;
+  sourceIps: readonly string[];
+  /** `ip:port`; null: the system's. */
+  dnsServers: readonly string[] | null;
+  dnsTrustAd: boolean;
+  mxPort: number;
+  /** No mail server is waited for longer than this; null: as long as RFC 5321 asks for. */
+  smtpTimeoutMs: number | null;
+  allowPrivateNetworks: boolean;
+  inboundPort: number | null;
+  submissionPorts: readonly number[];
+  limits: Readonly<Record<LimitCategory, Limit>>;
+  acceptDatabaseDurability: boolean;
+}>;
+
+export type ConfigOutcome = { ok: true; config: Config } | { ok: false; problems: string[] };
+
+/** What defaults and checks depend on besides the environment. */
+export type System = {
+  isRoot: boolean;
+  hostname: string;
+  cloneDir: string;
+  localIps: readonly string[];
+};
+
+const DEFAULT_PORT = 3000;
+const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
+const SECRET_KEY_CHARACTERS_MIN = 32;
+
+const PORT_RULE = 'write a number from 1 to 65535';
+const TIMEOUT_RULE = 'write seconds, from 1 to 600';
+const IP_RULE = 'write IP addresses separated by commas';
+
+/** Reads the configuration; on any problem only the list of all of them comes back. */
+export function readConfig(env: Env, system: System = thisSystem()): ConfigOutcome {
+  const read = new EnvReader(env);
+  const config: Config = Object.freeze({
+    ...readHttp(read),
+    ...readStorage(read, system),
+    ...readIdentity(read, system),
+    ...readDelivery(read, system),
+    ...readLater(read),
+    limits: Object.freeze({
+      sending: limit(read, 'SENDING'),
+      verification: limit(read, 'VERIFICATION'),
+      auth: limit(read, 'AUTH'),
+    }),
+  });
+  for (const name of CLIENT_VARIABLES) read.text(name);
+  read.reportUnknown('POSTHORN_');
+  return read.problems.length === 0 ? { ok: true, config } : { ok: false, problems: read.problems };
+}
+
+/** Read by `posthorn send`, which talks to a service and does not start one. */
+const CLIENT_VARIABLES = ['POSTHORN_URL', 'POSTHORN_API_KEY'] as const;
+
+function thisSystem(): System {
+  const interfaces = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  return {
+    isRoot: process.getuid?.() === 0,
+    hostname: hostname(),
+    cloneDir: resolve(import.meta.dirname, '..'),
+    localIps: interfaces.map(({ address }) => address),
+  };
+}
+
+function readHttp(read: EnvReader) {
+  const port = read.parsed('PORT', (text) => parsePort(text, 0), `${PORT_RULE}, or 0 for any`);
+  const host = read.parsed('HOST', parseHost, 'write an IP address or a host name');
+  return {
+    host: host ?? '127.0.0.1',
+    port: port ?? DEFAULT_PORT,
+    portAsked: port !== null,
+    trustedProxies: read.list(
+      'POSTHORN_TRUSTED_PROXIES',
+      parseNetwork,
+      `${IP_RULE} (or networks, 10.0.0.0/8)`,
+    ),
+    publicUrl: read.parsed(
+      'POSTHORN_PUBLIC_URL',
+      parsePublicUrl,
+      'write it as https://mail.example.com',
+    ),
+    logLevel:
+      read.parsed('POSTHORN_LOG', oneOf(LOG_LEVELS), `write one of ${LOG_LEVELS.join(', ')}`) ??
+      'info',
+  };
+}
+
+function readStorage(read: EnvReader, system: System) {
+  const asked = read.text('POSTHORN_DATA_DIR');
+  const usual = system.isRoot ? '/var/lib/posthorn' : resolve(system.cloneDir, 'data');
+  return {
+    databaseUrl: read.secret(
+      'DATABASE_URL',
+      parseDatabaseUrl,
+      'write it as postgres://user:password@host:5432/name (through a socket: postgres://user@localhost/name?host=/folder)',
+    ),
+    dataDir: asked === null ? usual : resolve(asked.replace(/^~(?=\/|$)/, homedir())),
+    secretKey: read.secret(
+      'POSTHORN_SECRET_KEY',
+      (text) => (text.length >= SECRET_KEY_CHARACTERS_MIN ? text : null),
+      `write at least ${SECRET_KEY_CHARACTERS_MIN} random characters (openssl rand -hex 32)`,
+    ),
+    acceptDatabaseDurability: read.flag('POSTHORN_ACCEPT_DATABASE_DURABILITY'),
+  };
+}
+
+function readIdentity(read: EnvReader, system: System) {
+  const rule = 'write a full host name, as mail.example.com';
+  const asked = read.parsed('POSTHORN_HOSTNAME', parseHostName, rule);
+  return { hostname: asked ?? system.hostname, hostnameAsked: asked !== null };
+}
+
+function readDelivery(read: EnvReader, { localIps }: System) {
+  const dnsServers = read.list(
+    'POSTHORN_DNS_SERVERS',
+    parseDnsServer,
+    'write servers separated by commas, as 9.9.9.9 or 127.0.0.1:5353 or [::1]:53',
+  );
+  const localIp = (text: string) => (localIps.includes(text) ? text : null);
+  return {
+    relay: read.secret(
+      'POSTHORN_RELAY_URL',
+      parseRelay,
+      'write it as smtp://user:password@host:587 or smtps://user:password@host:465, with special characters percent-encoded',
+    ),
+    sourceIps: read.list(
+      'POSTHORN_SOURCE_IPS',
+      localIp,
+      `write addresses that this machine has (${localIps.join(', ')})`,
+    ),
+    dnsServers: dnsServers.length === 0 ? null : dnsServers,
+    dnsTrustAd: read.flag('POSTHORN_DNS_TRUST_AD'),
+    mxPort: read.parsed('POSTHORN_MX_PORT', (text) => parsePort(text, 1), PORT_RULE) ?? 25,
+    smtpTimeoutMs: read.parsed('POSTHORN_SMTP_TIMEOUT_S', parseTimeoutMs, TIMEOUT_RULE),
+    allowPrivateNetworks: read.flag('POSTHORN_ALLOW_PRIVATE_NETWORKS'),
+  };
+}
+
+/** What is in the contract and not in this version: refused by name, never ignored. */
+function readLater(read: EnvReader) {
+  for (const [name, what] of [
+    ['POSTHORN_INBOUND_PORT', 'listening for bounces and complaints'],
+    ['POSTHORN_SUBMISSION_PORTS', 'listening for SMTP submission'],
+  ] as const) {
+    const text = read.text(name);
+    if (text === null || text === 'off') continue;
+    read.problem(name, `${what} is not in this version yet; unset it.`);
+  }
+  return { inboundPort: null, submissionPorts: [] };
+}
+
+function limit(read: EnvReader, category: Uppercase<LimitCategory>): Limit {
+  const rule = 'write requests per seconds, as 100/60 (at most 86400 seconds)';
+  const usual = DEFAULT_LIMITS[category.toLowerCase() as LimitCategory];
+  return read.parsed(`POSTHORN_LIMIT_${category}`, parseLimit, rule) ?? usual;
+}

@@ -1,0 +1,56 @@
+/**
+ * The text of an API key: `ph_live_` or `ph_test_`, 32 random base62 characters (190 bits), and 6
+ * that are the CRC32 of everything before them. The prefix lets scanners find leaked keys, the
+ * checksum turns a typo away without a look-up. Stored only as SHA-256 (store/keys.ts).
+ */
+import { crc32 } from 'node:zlib';
+import { hash } from 'node:crypto';
+import type { Environment } from './scope.ts';
+
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+const RANDOM_CHARACTERS = 32;
+const CHECKSUM_CHARACTERS = 6;
+const HINT_CHARACTERS = 4;
+const KEY = /^ph_(live|test)_[0-9A-Za-z]{38}$/;
+
+/** Bytes of randomness that makeApiKey wants: more than 32 characters hold, so that none is rarer. */
+export const API_KEY_RANDOM_BYTES = 32;
+
+/** @param random API_KEY_RANDOM_BYTES from a cryptographic source */
+export function makeApiKey(environment: Environment, random: Uint8Array): string {
+  const number = random.reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
+  const start = `ph_${environment}_${base62(number, RANDOM_CHARACTERS)}`;
+  return start + checksumOf(start);
+}
+
+/** The environment that the key names; null when it is not a key at all or was mistyped. */
+export function parseApiKey(text: string): Environment | null {
+  const match = KEY.exec(text);
+  if (!match) return null;
+  const start = text.slice(0, -CHECKSUM_CHARACTERS);
+  if (text !== start + checksumOf(start)) return null;
+  return match[1] as Environment;
+}
+
+/** What is stored and looked up, in hex. */
+export function hashApiKey(text: string): string {
+  return hash('sha256', text, 'hex');
+}
+
+/** How a list shows the key: enough to recognise it, useless to an attacker. */
+export function hintOf(key: string): string {
+  return `${key.slice(0, 'ph_live_'.length + HINT_CHARACTERS)}…`;
+}
+
+function checksumOf(start: string): string {
+  return base62(BigInt(crc32(start)), CHECKSUM_CHARACTERS);
+}
+
+/** The last `width` digits, with leading zeros. */
+function base62(number: bigint, width: number): string {
+  let digits = '';
+  for (let rest = number; digits.length < width; rest /= 62n) {
+    digits = BASE62[Number(rest % 62n)] + digits;
+  }
+  return digits;
+}

@@ -1,0 +1,39 @@
+/**
+ * The kinds of events, and which status change tells which. One change, one event: an event is
+ * written in the same transaction as the change it reports (store/accept.ts, store/settle.ts).
+ */
+import type { StoredStatus } from './statuses.ts';
+
+export const EVENT_TYPES = [
+  'email.queued',
+  'email.scheduled',
+  'email.sent',
+  'email.delivered',
+  'email.delivery_delayed',
+  'email.bounced',
+  'email.complained',
+  'email.suppressed',
+  'email.failed',
+  'email.canceled',
+  'domain.created',
+  'domain.verified',
+  'domain.failed',
+  'domain.deleted',
+  'suppression.added',
+  'suppression.removed',
+] as const;
+
+export type EventType = (typeof EVENT_TYPES)[number];
+
+export const EVENT_OF_STATUS: Readonly<Record<StoredStatus, EventType>> = {
+  scheduled: 'email.scheduled',
+  queued: 'email.queued',
+  deferred: 'email.delivery_delayed',
+  sent: 'email.sent',
+  delivered: 'email.delivered',
+  bounced: 'email.bounced',
+  complained: 'email.complained',
+  suppressed: 'email.suppressed',
+  failed: 'email.failed',
+  canceled: 'email.canceled',
+};

@@ -1,0 +1,4 @@
+/** Work was turned away before anything was stored: too much is waiting already. */
+export class Overloaded extends Error {
+  override readonly name = 'Overloaded';
+}

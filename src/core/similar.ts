@@ -1,0 +1,29 @@
+/** "Did you mean ...?": the nearest of the known names, for whatever a person types. */
+
+/**
+ * The known name that differs from `text` by the fewest single-letter edits, null when none is
+ * near: more than a third of the letters would have to change.
+ */
+export function mostSimilar(text: string, known: readonly string[]): string | null {
+  let best: string | null = null;
+  let bestDistance = Math.floor(text.length / 3) + 1;
+  for (const name of known) {
+    const distance = editDistance(text.toUpperCase(), name.toUpperCase());
+    if (distance < bestDistance) [best, bestDistance] = [name, distance];
+  }
+  return best;
+}
+
+/** Levenshtein distance, row by row. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i += 1) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j += 1) {
+      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}

@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  emailStatus,
+  FINAL_STATUSES,
+  isFinal,
+  OPEN_STATUSES,
+  STATUS_RANK,
+  TRANSITIONS,
+  type Status,
+} from './statuses.ts';
+
+const open = (...statuses: Status[]): ReadonlySet<Status> => new Set(statuses);
+
+test('an email with open recipients shows the most active of them', () => {
+  assert.equal(emailStatus(open('scheduled', 'deferred'), STATUS_RANK.bounced), 'deferred');
+  assert.equal(emailStatus(open('deferred', 'queued'), 0), 'queued');
+  assert.equal(emailStatus(open('queued', 'sending', 'deferred'), 0), 'sending');
+});
+
+test('an email whose recipients have all ended shows the worst of their endings', () => {
+  assert.equal(emailStatus(open(), STATUS_RANK.delivered), 'delivered');
+  assert.equal(emailStatus(open(), STATUS_RANK.bounced), 'bounced');
+  assert.equal(emailStatus(open(), STATUS_RANK.complained), 'complained');
+});
+
+test('every open status can end, and nothing leaves an ending but news from outside', () => {
+  for (const from of OPEN_STATUSES) {
+    assert.ok(
+      TRANSITIONS.some(([a, b]) => a === from && isFinal(b)),
+      from,
+    );
+  }
+  const late = TRANSITIONS.filter(([from]) => isFinal(from)).map(([from]) => from);
+  assert.deepEqual(new Set(late), new Set(['sent', 'delivered']));
+});
+
+test('a late move never makes an email look better, except sent that turns out delivered', () => {
+  for (const [from, to] of TRANSITIONS) {
+    if (!isFinal(from) || !isFinal(to) || to === 'delivered') continue;
+    assert.ok(STATUS_RANK[to] > STATUS_RANK[from], `${from} to ${to}`);
+  }
+});
+
+test('each ending has a rank of its own', () => {
+  assert.equal(new Set(FINAL_STATUSES.map((status) => STATUS_RANK[status])).size, 7);
+});

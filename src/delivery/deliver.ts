@@ -1,0 +1,216 @@
+/**
+ * One recipient, start to end: may it still go, the bytes, the attempt, the verdict, the outcome.
+ *
+ * Test mail takes the same steps; only the attempt itself is answered by the simulator, which has
+ * no way to reach a network.
+ */
+import type { Logger } from 'pino';
+import type { World } from '../core/world.ts';
+import { needsSmtpUtf8 } from '../mail/address.ts';
+import { makeReturnPath } from '../mail/return-path.ts';
+import { domainOf } from '../mail/address.ts';
+import type { Route } from '../net/mx.ts';
+import type { Queryable } from '../store/database.ts';
+import { suppressedAmong } from '../store/queue.ts';
+import type { Settled, Settlement } from '../store/settle.ts';
+import { attemptDelivery, type AttemptResult } from './attempt.ts';
+import type { Connections } from './connections.ts';
+import type { Job } from './job.ts';
+import type { MessageBuilder, SignedMessage } from './message.ts';
+import {
+  COMPLAINED,
+  DOMAIN_REMOVED,
+  EXPIRED,
+  NO_HOST_NAME,
+  type Outcome,
+  outcomeOf,
+  settlementOf,
+  SUPPRESSED,
+} from './outcome.ts';
+import { simulate, SIMULATOR_HOST } from './simulator.ts';
+
+export type Delivered = { kind: 'settled' } | { kind: 'give_back'; delayMs: number };
+export type Deliver = (job: Job) => Promise<Delivered>;
+
+export type DeliverOptions = {
+  db: Queryable;
+  world: World;
+  log: Logger;
+  lease: { holder(): string | null; isFresh(): boolean };
+  builder: MessageBuilder;
+  connections: Connections;
+  route: (destination: string) => Promise<Route>;
+  /** A configured relay takes all mail: a 250 then means `sent`, not `delivered`. */
+  viaRelay: boolean;
+  /** Whether this host's name may be said in EHLO; else live mail waits. */
+  hasHostName: boolean;
+  /** No email may ask for less: it does not decide who gets the relay's password. */
+  leastTls: 'opportunistic' | 'enforced';
+  settle: (settlement: Settlement) => Promise<Settled>;
+  /** Signs return paths: 32 bytes. */
+  returnPathSecret: Buffer;
+  /** For metrics: every attempt, and what became of it. */
+  onAttempt: (attempt: { status: string; durationMs: number; firstAfterMs: number | null }) => void;
+};
+
+/** What waited longer than this in memory is checked again for suppression. */
+const RECHECK_AFTER_MS = 2_000;
+
+export function createDeliver(options: DeliverOptions): Deliver {
+  return async (job) => {
+    const early = await endWithoutAttempt(job, options);
+    if (early) {
+      // What waits for the operator counts as an attempt: the waits grow as usual.
+      const isPutOff = early.status === 'deferred';
+      const attempt = isPutOff
+        ? { number: job.attempts + 1, phase: 'connect', transcript: [] }
+        : null;
+      return settle(job, early, { options, attempt });
+    }
+    return job.message.environment === 'test'
+      ? deliverSimulated(job, options)
+      : deliverLive(job, options);
+  };
+}
+
+/** What was true at accept may have changed: expiry, the domain, the suppression list. */
+async function endWithoutAttempt(job: Job, options: DeliverOptions): Promise<Outcome | null> {
+  const { db, world, hasHostName } = options;
+  const nowMs = world.monotonicMs();
+  if (nowMs >= job.expiresAtMs) return EXPIRED;
+  if (job.domainDeleted) return DOMAIN_REMOVED;
+  if (job.suppressed) return SUPPRESSED;
+  if (!hasHostName && job.message.environment === 'live') return NO_HOST_NAME;
+  if (nowMs - job.heldSinceMs < RECHECK_AFTER_MS) return null;
+  const { projectId, environment } = job.message;
+  const found = await suppressedAmong(db, [{ projectId, environment, address: job.address }]);
+  return found.size > 0 ? SUPPRESSED : null;
+}
+
+async function deliverLive(job: Job, options: DeliverOptions): Promise<Delivered> {
+  const { world, builder, connections, lease } = options;
+  const startedMs = world.monotonicMs();
+  const startedAt = new Date(world.now());
+  const [message, route] = await Promise.all([
+    builder.build(job.message),
+    options.route(job.destination),
+  ]);
+  const result = await attemptDelivery(route, connections, {
+    envelopeFrom: returnPathOf(job, options),
+    recipient: job.address,
+    message: message.parts,
+    smtpUtf8: message.smtpUtf8 || needsSmtpUtf8(job.address),
+    tls: options.leastTls === 'enforced' ? 'enforced' : (job.message.tls ?? 'opportunistic'),
+    mayProceed: () => lease.isFresh() && lease.holder() === job.holder,
+    patienceMs: job.expiresAtMs - startedMs,
+  });
+  if (result.kind === 'postponed') return { kind: 'give_back', delayMs: Math.ceil(result.delayMs) };
+  // The lease was in doubt and nothing was sent: whoever holds the recipient now tries again.
+  if (result.kind === 'failed' && result.cause === 'withheld') {
+    return { kind: 'give_back', delayMs: 0 };
+  }
+  const outcome = outcomeOf(result, options.viaRelay ? 'sent' : 'delivered');
+  if (route.kind === 'hosts') adjustWindow(connections, route.provider, outcome);
+  const attempt = attemptRecord(job, result, {
+    message,
+    startedAt,
+    durationMs: world.monotonicMs() - startedMs,
+  });
+  return settle(job, outcome, { options, attempt, startedMs });
+}
+
+function adjustWindow(connections: Connections, provider: string, outcome: Outcome): void {
+  if (outcome.slowDown) connections.shrink(provider);
+  else if (outcome.status === 'delivered' || outcome.status === 'sent') connections.grow(provider);
+}
+
+/** RFC 5321 §4.4: where a bounce goes; its token names the recipient and cannot be forged. */
+function returnPathOf(job: Job, { returnPathSecret }: DeliverOptions): string {
+  return makeReturnPath({
+    emailId: job.message.id,
+    position: job.position,
+    domain: `send.${domainOf(job.message.from.address)}`,
+    secret: returnPathSecret,
+  });
+}
+
+async function deliverSimulated(job: Job, options: DeliverOptions): Promise<Delivered> {
+  const { world, builder } = options;
+  const startedMs = world.monotonicMs();
+  const startedAt = new Date(world.now());
+  // The message is built and signed as if it left: a test key meets every refusal a live one does.
+  const message = await builder.build(job.message);
+  const simulated = simulate(job.address, job.attempts, job.claim);
+  if (simulated.kind === 'wait') return { kind: 'give_back', delayMs: simulated.delayMs };
+  if (simulated.kind === 'suppressed') return settle(job, SUPPRESSED, { options, attempt: null });
+  const { phase, reply } = simulated;
+  const result: AttemptResult = {
+    kind: 'replied',
+    phase,
+    reply,
+    via: { mx: SIMULATOR_HOST, ip: null, tls: null },
+    transcript: [`S: ${reply.code} ${reply.enhancedCode ?? ''} ${reply.message}`],
+  };
+  const outcome = outcomeOf(result, 'delivered');
+  const durationMs = world.monotonicMs() - startedMs;
+  const attempt = attemptRecord(job, result, { message, startedAt, durationMs });
+  const settled = await settle(job, outcome, { options, attempt, startedMs });
+  if (simulated.thenComplains) {
+    await options.settle(settlementOf(job, COMPLAINED, { attempt: null, world, late: true }));
+  }
+  return settled;
+}
+
+/** The attempt as the timeline keeps it. */
+function attemptRecord(
+  job: Job,
+  result: AttemptResult,
+  facts: { message: SignedMessage; startedAt: Date; durationMs: number },
+): object {
+  const common = {
+    number: job.attempts + 1,
+    started_at: facts.startedAt.toISOString(),
+    duration_ms: Math.round(facts.durationMs),
+    message_bytes: facts.message.sizeBytes,
+    message_sha256: facts.message.sha256,
+  };
+  if (result.kind === 'unroutable') return { ...common, phase: 'dns', transcript: [] };
+  return {
+    ...common,
+    phase: result.phase,
+    in_doubt: result.kind === 'failed' && result.inDoubt,
+    ...result.via,
+    transcript: result.transcript,
+  };
+}
+
+async function settle(
+  job: Job,
+  outcome: Outcome,
+  context: { options: DeliverOptions; attempt: object | null; startedMs?: number },
+): Promise<Delivered> {
+  const { options, attempt, startedMs } = context;
+  const { world, log } = options;
+  const settlement = settlementOf(job, outcome, { attempt, world });
+  await options.settle(settlement);
+  if (startedMs !== undefined) {
+    const isFirst = job.attempts === 0;
+    options.onAttempt({
+      status: outcome.status,
+      durationMs: world.monotonicMs() - startedMs,
+      firstAfterMs: isFirst ? startedMs - job.heldSinceMs : null,
+    });
+  }
+  log.info(
+    {
+      emailId: job.message.id,
+      position: job.position,
+      attempt: job.attempts + 1,
+      status: outcome.status,
+      code: outcome.smtp?.code,
+      mx: outcome.smtp?.mx,
+    },
+    'attempt',
+  );
+  return { kind: 'settled' };
+}

@@ -1,0 +1,163 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import pino from 'pino';
+import { newEmail, newSender } from '../../test/support/mail-store.ts';
+import { testDatabase } from '../../test/support/postgres.ts';
+import { waitFor } from '../../test/support/wait.ts';
+import { AcceptStore, type NewEmail } from '../store/accept.ts';
+import { DatabaseUnavailable, type Queryable, type Statement } from '../store/database.ts';
+import { newId } from '../store/ids.ts';
+import { systemWorld } from '../system-world.ts';
+import type { Deliver, Delivered } from './deliver.ts';
+import { Dispatcher } from './dispatcher.ts';
+
+const database = await testDatabase();
+after(() => database[Symbol.asyncDispose]());
+const { db } = database;
+
+type Scene = AsyncDisposable & { dispatcher: Dispatcher; holder: string; taken: string[] };
+
+/** A dispatcher whose deliveries end as `deliver` says and are noted in `taken`. */
+function newScene(
+  options: {
+    queries?: Queryable;
+    deliver?: () => Promise<Delivered>;
+    unknownFateMs?: number;
+    window?: number;
+  } = {},
+): Scene {
+  const holder = newId();
+  const taken: string[] = [];
+  const deliver: Deliver = (job) => {
+    taken.push(job.address);
+    return options.deliver?.() ?? Promise.resolve({ kind: 'settled' });
+  };
+  const dispatcher = new Dispatcher({
+    db: options.queries ?? db,
+    world: systemWorld,
+    log: pino({ level: 'silent' }),
+    lease: { holder: () => holder, isFresh: () => true },
+    deliver,
+    windowOf: () => options.window ?? 100,
+    unknownFateMs: options.unknownFateMs ?? 30_000,
+  });
+  return {
+    dispatcher,
+    holder,
+    taken,
+    [Symbol.asyncDispose]: () => dispatcher.stop(),
+  };
+}
+
+/** Stored and waiting in the queue table. */
+async function queued(to: string): Promise<NewEmail> {
+  const email = newEmail(await newSender(db), { to: [to], handOver: false });
+  const store = new AcceptStore(db.accepting, {
+    limit: { max: 100, windowS: 60 },
+    holder: () => null,
+    onTold: () => {},
+    onUnknown: () => {},
+  });
+  assert.equal((await store.accept(email)).outcome, 'accepted');
+  return email;
+}
+
+async function holderOf({ id }: NewEmail): Promise<string | null | undefined> {
+  const rows = await db.query<{ holder: string | null }>(
+    'select holder from queue where email_id = $1',
+    [id],
+  );
+  return rows[0]?.holder;
+}
+
+test('what is due in the table is taken and delivered', async () => {
+  await using scene = newScene();
+  await queued('due@example.net');
+  scene.dispatcher.start();
+  await waitFor(() => scene.taken.includes('due@example.net'), { what: 'the delivery' });
+});
+
+test('what could not be tried is given back and due again', async () => {
+  await using scene = newScene({
+    deliver: () => Promise.resolve({ kind: 'give_back', delayMs: 3_600_000 }),
+  });
+  const email = await queued('later@example.net');
+  scene.dispatcher.start();
+  await waitFor(async () => scene.taken.length > 0 && (await holderOf(email)) === null, {
+    what: 'the recipient to be given back',
+  });
+});
+
+test('an error in an attempt keeps the mail', async () => {
+  await using scene = newScene({ deliver: () => Promise.reject(new Error('a bug')) });
+  const email = await queued('bug@example.net');
+  scene.dispatcher.start();
+  await waitFor(async () => scene.taken.length > 0 && (await holderOf(email)) === null, {
+    what: 'the recipient to be given back',
+  });
+});
+
+test('stopping gives back what waits for its turn and waits for what is under way', async () => {
+  const finish = Promise.withResolvers<Delivered>();
+  const scene = newScene({ deliver: () => finish.promise, window: 1 });
+  const emails = [await queued('first@turn.example.net'), await queued('next@turn.example.net')];
+  scene.dispatcher.start();
+  await waitFor(() => scene.dispatcher.underWay === 1 && scene.dispatcher.waiting === 1, {
+    what: 'one under way and one waiting',
+  });
+  let hasStopped = false;
+  const stopped = scene.dispatcher.stop().then(() => (hasStopped = true));
+  await waitFor(async () => (await holderOf(emails[1]!)) === null, { what: 'the second back' });
+  assert.equal(hasStopped, false);
+  finish.resolve({ kind: 'settled' });
+  await stopped;
+  assert.deepEqual(scene.taken, ['first@turn.example.net']);
+});
+
+test('a claim whose answer was lost is given back and delivered', async () => {
+  let lost = 0;
+  const queries: Queryable = {
+    async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
+      const rows = await db.settling.query<Row>(statement, values);
+      const isClaim = typeof statement === 'object' && statement.name === 'claim';
+      if (!isClaim || rows.length === 0 || lost > 0) return rows;
+      lost += 1;
+      throw new DatabaseUnavailable('connection terminated unexpectedly');
+    },
+  };
+  await using scene = newScene({ queries, unknownFateMs: 300 });
+  await queued('stray@example.net');
+  scene.dispatcher.start();
+  await waitFor(() => scene.taken.includes('stray@example.net'), { what: 'the stray delivery' });
+  assert.equal(lost, 1);
+});
+
+test('a database that is away for a moment delays an attempt by that moment', async () => {
+  let tries = 0;
+  const deliver = (): Promise<Delivered> => {
+    tries += 1;
+    if (tries === 1) return Promise.reject(new DatabaseUnavailable('connection refused'));
+    return Promise.resolve({ kind: 'settled' });
+  };
+  await using scene = newScene({ deliver });
+  await queued('patient@example.net');
+  scene.dispatcher.start();
+  await waitFor(() => tries === 2, { what: 'the second try', timeoutMs: 5_000 });
+});
+
+test('an email whose accept nobody heard of is free within seconds of its commit', async () => {
+  await using scene = newScene();
+  const email = newEmail(await newSender(db), { to: ['unheard@example.net'] });
+  scene.dispatcher.releaseLater([email.id]);
+  const store = new AcceptStore(db.accepting, {
+    limit: { max: 100, windowS: 60 },
+    holder: () => scene.holder,
+    onTold: () => {},
+    onUnknown: () => {},
+  });
+  await store.accept(email);
+  assert.equal(await holderOf(email), scene.holder);
+  await waitFor(async () => (await holderOf(email)) === null, { what: 'it to be free' });
+  scene.dispatcher.start();
+  await waitFor(() => scene.taken.includes('unheard@example.net'), { what: 'the delivery' });
+});

@@ -1,0 +1,25 @@
+/**
+ * One recipient that this worker holds, on its way through delivery/.
+ */
+import type { ClaimedRecipient } from '../store/queue.ts';
+import type { StoredMessage } from '../store/messages.ts';
+
+export type Job = Pick<
+  ClaimedRecipient,
+  'position' | 'claim' | 'attempts' | 'destination' | 'address'
+> & {
+  message: StoredMessage;
+  /** The lease under which it is held; another one's outcome would be fenced off. */
+  holder: string;
+  /** On the monotonic clock: when it came into memory, and when it must have been delivered. */
+  heldSinceMs: number;
+  expiresAtMs: number;
+  suppressed: boolean;
+  domainDeleted: boolean;
+};
+
+/** Memory that a message takes while it waits here, roughly. */
+export function sizeOf(message: StoredMessage): number {
+  const attachments = message.attachments.reduce((sum, one) => sum + one.content.length, 0);
+  return 1_000 + (message.html?.length ?? 0) + (message.text?.length ?? 0) + attachments;
+}

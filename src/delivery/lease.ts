@@ -1,0 +1,111 @@
+/**
+ * This worker's lease on everything it holds: one row in `nodes` with a beat counter.
+ *
+ * Promise: work is held only under a lease that others can see beating. `holder()` is the id that
+ * claims and outcomes name. `isFresh()` is asked before DATA and again before the final dot: fencing
+ * a write does not stop a frozen worker that wakes up from sending what others have taken over.
+ */
+import type { Logger } from 'pino';
+import type { World } from '../core/world.ts';
+import type { Queryable } from '../store/database.ts';
+import { beat, buryNode, registerNode } from '../store/nodes.ts';
+
+const BEAT_EVERY_MS = 2_000;
+/** Survivors wait 15 s (src/supervisor.ts): this worker stops sending well before that. */
+const FRESH_FOR_MS = 10_000;
+
+export type LeaseOptions = {
+  db: Queryable;
+  world: World;
+  log: Logger;
+  /** The installation whose supervisor started this worker. */
+  instance: string;
+  host: string;
+  pid: number;
+  /** Told the id whenever there is a new one. */
+  onHolder: (id: string) => void;
+};
+
+export class Lease {
+  readonly #options: LeaseOptions;
+  #holder: string | null = null;
+  /** When the last acknowledged beat began, on both clocks. */
+  #begun = { monotonicMs: 0, wallMs: 0 };
+  #timer: NodeJS.Timeout | undefined;
+  #stopped = false;
+  #beating: Promise<void> = Promise.resolve();
+
+  constructor(options: LeaseOptions) {
+    this.#options = options;
+  }
+
+  /** The id to hold work under; null while there is none. */
+  holder = (): string | null => this.#holder;
+
+  /**
+   * Whether nobody can have taken this worker's work over. The larger of two clocks: the monotonic
+   * one stands still while a virtual machine is suspended, the wall clock may be set.
+   */
+  isFresh = (): boolean => {
+    const { world } = this.#options;
+    const ageMs = Math.max(
+      world.monotonicMs() - this.#begun.monotonicMs,
+      world.now() - this.#begun.wallMs,
+    );
+    return this.#holder !== null && ageMs < FRESH_FOR_MS;
+  };
+
+  /** Registers and keeps beating. Resolves after the first try, whether or not it succeeded. */
+  async start(): Promise<void> {
+    await this.#beatOnce();
+    this.#schedule();
+  }
+
+  /** Ends the lease; whatever is still held under it is free at once. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+    await this.#beating;
+    const holder = this.#holder;
+    this.#holder = null;
+    if (holder === null) return;
+    await buryNode(this.#options.db, { id: holder, beat: null }).catch(() => {});
+  }
+
+  #schedule(): void {
+    if (this.#stopped) return;
+    this.#timer = setTimeout(() => {
+      this.#beating = this.#beatOnce().finally(() => this.#schedule());
+    }, BEAT_EVERY_MS);
+  }
+
+  async #beatOnce(): Promise<void> {
+    const { world, log } = this.#options;
+    const begun = { monotonicMs: world.monotonicMs(), wallMs: world.now() };
+    try {
+      const alive = this.#holder === null ? await this.#register() : await this.#renew();
+      if (alive) this.#begun = begun;
+    } catch (error) {
+      log.warn({ error: (error as Error).message }, 'no beat: the database did not answer');
+    }
+  }
+
+  async #register(): Promise<boolean> {
+    const { db, instance, host, pid, world, onHolder } = this.#options;
+    const id = world.newId();
+    await registerNode(db, { id, instance, host, pid });
+    this.#holder = id;
+    onHolder(id);
+    return true;
+  }
+
+  async #renew(): Promise<boolean> {
+    const { db, log } = this.#options;
+    if (this.#holder !== null && (await beat(db, this.#holder))) return true;
+    log.warn(
+      'this worker was taken for dead while it was frozen; it starts again without its work',
+    );
+    this.#holder = null;
+    return this.#register();
+  }
+}

@@ -1,0 +1,133 @@
+/**
+ * The bytes on the wire: composed and signed once per email, the same for every recipient and
+ * every retry.
+ *
+ * Promise: a pure function of what was stored and the domain's keys (Date and `t=` are the stored
+ * time, the boundary comes from the id), so `GET /v1/emails/:id/content` shows exactly what was
+ * sent. Fails closed: without a signature there is no message. Next: net/smtp-client.ts.
+ */
+import { createHash, createPrivateKey } from 'node:crypto';
+import { domainOf, needsSmtpUtf8 } from '../mail/address.ts';
+import { composeMessage, messageIdOf } from '../mail/compose.ts';
+import { type DkimKey, signMessage } from '../mail/dkim.ts';
+import { textFromHtml } from '../mail/text-from-html.ts';
+import type { Queryable } from '../store/database.ts';
+import type { StoredMessage } from '../store/messages.ts';
+import type { SecretBox } from '../store/secrets.ts';
+import { loadSigningKeys } from '../store/signing-keys.ts';
+
+export type SignedMessage = {
+  /** Header block and body, CRLF throughout, not dot-stuffed. */
+  parts: readonly Buffer[];
+  sizeBytes: number;
+  /** Of the whole message, hex; kept with every attempt. */
+  sha256: string;
+  /** An address in its header needs SMTPUTF8 (RFC 6532). */
+  smtpUtf8: boolean;
+};
+
+type DomainKeys = { rsa: DkimKey; ed25519: DkimKey };
+
+/** Parsed keys: decoding a PEM costs more than an RSA signature. */
+const KEYS_MAX = 5_000;
+
+export class MessageBuilder {
+  readonly #db: Queryable;
+  readonly #secrets: SecretBox;
+  readonly #keys = new Map<string, Promise<DomainKeys>>();
+  /** One build per email while several of its recipients are under way. */
+  readonly #building = new Map<string, Promise<SignedMessage>>();
+
+  constructor(db: Queryable, secrets: SecretBox) {
+    this.#db = db;
+    this.#secrets = secrets;
+  }
+
+  /** @throws when the domain's keys cannot be used; nothing leaves unsigned */
+  build(message: StoredMessage): Promise<SignedMessage> {
+    let building = this.#building.get(message.id);
+    if (!building) {
+      building = this.#buildNow(message);
+      this.#building.set(message.id, building);
+      const forget = (): void => void this.#building.delete(message.id);
+      building.then(forget, forget);
+    }
+    return building;
+  }
+
+  async #buildNow(message: StoredMessage): Promise<SignedMessage> {
+    const keys = await this.#keysOf(message);
+    const composed = composeMessage(toCompose(message));
+    const signWith = message.dualSigned ? [keys.rsa, keys.ed25519] : [keys.rsa];
+    const timeS = Math.floor(message.createdAt.getTime() / 1000);
+    const parts = await signMessage(composed, signWith, timeS);
+    const hash = createHash('sha256');
+    let sizeBytes = 0;
+    for (const part of parts) {
+      hash.update(part);
+      sizeBytes += part.length;
+    }
+    const visible = [message.from, ...message.to, ...message.cc, ...message.replyTo];
+    const smtpUtf8 = visible.some((mailbox) => needsSmtpUtf8(mailbox.address));
+    return { parts, sizeBytes, sha256: hash.digest('hex'), smtpUtf8 };
+  }
+
+  #keysOf({ projectId, domainId }: StoredMessage): Promise<DomainKeys> {
+    const id = `${projectId} ${domainId}`;
+    let keys = this.#keys.get(id);
+    if (!keys) {
+      keys = this.#loadKeys(projectId, domainId);
+      if (this.#keys.size >= KEYS_MAX) this.#keys.clear();
+      this.#keys.set(id, keys);
+      keys.catch(() => this.#keys.delete(id));
+    }
+    return keys;
+  }
+
+  async #loadKeys(projectId: string, domainId: string): Promise<DomainKeys> {
+    const sealed = await loadSigningKeys(this.#db, projectId, domainId);
+    if (!sealed) throw new Error('the sending domain of a stored email has no keys');
+    const open = (key: Buffer) => createPrivateKey(this.#secrets.open(key, domainId));
+    return {
+      rsa: {
+        domain: sealed.domain,
+        selector: sealed.rsaSelector,
+        algorithm: 'rsa-sha256',
+        privateKey: open(sealed.rsaPrivateKey),
+      },
+      ed25519: {
+        domain: sealed.domain,
+        selector: sealed.ed25519Selector,
+        algorithm: 'ed25519-sha256',
+        privateKey: open(sealed.ed25519PrivateKey),
+      },
+    };
+  }
+}
+
+function toCompose(message: StoredMessage): Parameters<typeof composeMessage>[0] {
+  return {
+    emailId: message.id,
+    from: message.from,
+    to: message.to,
+    cc: message.cc,
+    replyTo: message.replyTo,
+    subject: message.subject,
+    html: message.html,
+    text: textOf(message),
+    headers: message.headers,
+    attachments: message.attachments.map((attachment) => ({
+      ...attachment,
+      content: Buffer.from(attachment.content, 'base64'),
+    })),
+    date: message.createdAt,
+    messageId: messageIdOf(message.id, domainOf(message.from.address)),
+    unsubscribeUrl: message.unsubscribeUrl,
+  };
+}
+
+/** The text part: as given, derived from the html when not given, none when given as ''. */
+export function textOf(message: Pick<StoredMessage, 'text' | 'html'>): string | null {
+  if (message.text === '') return null;
+  return message.text ?? (message.html === null ? null : textFromHtml(message.html));
+}

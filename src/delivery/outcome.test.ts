@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { newJob, newMessage } from '../../test/support/jobs.ts';
+import { newId } from '../store/ids.ts';
+import type { AttemptResult } from './attempt.ts';
+import { EXPIRED, outcomeOf, settlementOf } from './outcome.ts';
+
+const via = { mx: 'mx.example.net', ip: '192.0.2.1', tls: null };
+const world = { newId, random: () => 0.5 };
+
+function replied(phase: 'rcpt' | 'dot' | 'greeting', code: number, text: string): AttemptResult {
+  const [, enhancedCode = null, message = text] = /^(\d\.\d+\.\d+) (.*)$/.exec(text) ?? [];
+  return { kind: 'replied', phase, reply: { code, enhancedCode, message }, via, transcript: [] };
+}
+
+test('a 250 to the message is delivered by MX and sent through a relay', () => {
+  const result = replied('dot', 250, '2.0.0 OK');
+  assert.equal(outcomeOf(result, 'delivered').status, 'delivered');
+  assert.equal(outcomeOf(result, 'sent').status, 'sent');
+});
+
+test('an unknown mailbox bounces and is suppressed for good', () => {
+  const outcome = outcomeOf(replied('rcpt', 550, '5.1.1 No such user'), 'delivered');
+  assert.equal(outcome.status, 'bounced');
+  assert.deepEqual(outcome.suppress, { reason: 'hard_bounce', days: null });
+  assert.equal(outcome.reason?.category, 'mailbox');
+});
+
+test('a bad reputation of ours bounces and never suppresses the recipient', () => {
+  const outcome = outcomeOf(
+    replied('dot', 550, '5.7.1 Our system has detected low reputation of the sending IP'),
+    'delivered',
+  );
+  assert.equal(outcome.status, 'bounced');
+  assert.equal(outcome.suppress, null);
+});
+
+test('a refusing greeting is about the connection: it is put off, not bounced', () => {
+  const outcome = outcomeOf(replied('greeting', 554, 'No SMTP service here'), 'delivered');
+  assert.equal(outcome.status, 'deferred');
+});
+
+test('a connection that was lost is put off, before the dot and after it', () => {
+  for (const [phase, inDoubt] of [
+    ['data', false],
+    ['dot', true],
+  ] as const) {
+    const lost = { kind: 'failed', phase, cause: 'closed', message: 'lost', inDoubt } as const;
+    const outcome = outcomeOf({ ...lost, via, transcript: [] }, 'delivered');
+    assert.equal(outcome.status, 'deferred');
+    assert.equal(outcome.suppress, null);
+  }
+});
+
+test('domains that take no mail end at once, each for its reason', () => {
+  const of = (kind: 'null_mx' | 'no_such_domain' | 'no_mail_host' | 'refused' | 'temporary') =>
+    outcomeOf({ kind: 'unroutable', route: { kind, message: 'so it is' } }, 'delivered');
+  assert.equal(of('null_mx').status, 'bounced');
+  assert.equal(of('null_mx').smtp?.enhanced_code, '5.1.10');
+  assert.equal(of('null_mx').suppress, null);
+  assert.equal(of('no_such_domain').status, 'bounced');
+  assert.deepEqual(of('no_such_domain').suppress, { reason: 'hard_bounce', days: 7 });
+  assert.equal(of('no_mail_host').status, 'bounced');
+  assert.equal(of('refused').status, 'failed');
+  assert.equal(of('temporary').status, 'deferred');
+});
+
+test('the first retry comes after about a minute, after seconds for a test key', () => {
+  const deferred = outcomeOf(replied('rcpt', 451, '4.7.1 Greylisted'), 'delivered');
+  const retryMs = (environment: 'live' | 'test') =>
+    settlementOf(newJob('jo@example.net', { message: newMessage({ environment }) }), deferred, {
+      attempt: {},
+      world,
+    }).retryMs;
+  assert.equal(retryMs('live'), 60_000);
+  assert.equal(retryMs('test'), 2_000);
+});
+
+test('the event says who, what and why', () => {
+  const job = newJob('jo@example.net');
+  const outcome = outcomeOf(replied('rcpt', 550, '5.1.1 No such user'), 'delivered');
+  const settled = settlementOf(job, outcome, { attempt: {}, world });
+  assert.equal(settled.eventType, 'email.bounced');
+  assert.deepEqual(settled.data, {
+    email_id: job.message.id,
+    recipient: 'jo@example.net',
+    from: 'Acme <hello@acme.com>',
+    to: ['jo@example.net'],
+    subject: 'Hello',
+    tags: [],
+    metadata: {},
+    message_id: `<${job.message.id}@acme.com>`,
+    status: 'bounced',
+    reason: outcome.reason,
+    smtp: outcome.smtp,
+  });
+  assert.equal(settlementOf(job, EXPIRED, { attempt: null, world }).eventType, 'email.failed');
+});

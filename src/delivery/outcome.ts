@@ -1,0 +1,270 @@
+/**
+ * What an attempt means for its recipient: pure decisions, no I/O.
+ *
+ * `bounced` is a receiver's permanent answer (or its domain's: none such, null MX); `failed` is us
+ * giving up; everything else is put off until it expires. Only a permanent failure about the
+ * mailbox itself suppresses the address: never policy, reputation, content or quota.
+ */
+import { EVENT_OF_STATUS } from '../core/events.ts';
+import { mailRetryDelayMs } from '../core/retry.ts';
+import type { StoredStatus } from '../core/statuses.ts';
+import type { World } from '../core/world.ts';
+import { formatMailbox } from '../mail/address.ts';
+import { classifyFailure, classifyReply, type Verdict } from '../mail/classify.ts';
+import { messageIdOf } from '../mail/compose.ts';
+import { domainOf } from '../mail/address.ts';
+import type { Settlement } from '../store/settle.ts';
+import type { AttemptResult, Via } from './attempt.ts';
+import type { Job } from './job.ts';
+
+/** Why it ended or waits, as the API shows it. */
+export type Reason = Pick<Verdict, 'category' | 'blame' | 'advice'>;
+
+export type SmtpFacts = {
+  code: number | null;
+  enhanced_code: string | null;
+  message: string;
+  mx: string | null;
+  ip: string | null;
+  tls: Via['tls'];
+};
+
+export type Outcome = {
+  status: StoredStatus;
+  reason: Reason | null;
+  smtp: SmtpFacts | null;
+  /** null: not about the mailbox. `days`: how long to suppress, null for ever. */
+  suppress: { reason: 'hard_bounce' | 'complaint'; days: number | null } | null;
+  /** The provider asked us to slow down. */
+  slowDown: boolean;
+};
+
+/** A domain that does not exist may exist next week: its addresses are not lost for ever. */
+const NO_SUCH_DOMAIN_SUPPRESSED_DAYS = 7;
+
+/** @param accepted what a 250 to the message means: `delivered` by MX, `sent` through a relay */
+export function outcomeOf(result: AttemptResult, accepted: 'delivered' | 'sent'): Outcome {
+  switch (result.kind) {
+    case 'replied':
+      return outcomeOfReply(result, accepted);
+    case 'failed':
+      return outcomeOfFailure(result);
+    case 'unroutable':
+      return outcomeOfRoute(result.route);
+  }
+}
+
+function outcomeOfReply(
+  result: Extract<AttemptResult, { kind: 'replied' }>,
+  accepted: 'delivered' | 'sent',
+): Outcome {
+  const { phase, reply, via } = result;
+  const smtp: SmtpFacts = {
+    code: reply.code,
+    enhanced_code: reply.enhancedCode,
+    message: reply.message,
+    ...via,
+  };
+  if (phase === 'dot' && reply.code >= 200 && reply.code < 300) {
+    return { status: accepted, reason: null, smtp, suppress: null, slowDown: false };
+  }
+  const verdict = classifyReply({ phase, reply });
+  return {
+    status: verdict.permanent ? 'bounced' : 'deferred',
+    reason: reasonOf(verdict),
+    smtp,
+    suppress: verdict.suppress
+      ? { reason: 'hard_bounce', days: verdict.suppressDays ?? null }
+      : null,
+    slowDown: verdict.slowDown ?? false,
+  };
+}
+
+function outcomeOfFailure(result: Extract<AttemptResult, { kind: 'failed' }>): Outcome {
+  const verdict = classifyFailure(result);
+  return {
+    status: 'deferred',
+    reason: reasonOf(verdict),
+    smtp: { code: null, enhanced_code: null, message: result.message, ...result.via },
+    suppress: null,
+    slowDown: verdict.slowDown ?? false,
+  };
+}
+
+type Unroutable = Extract<AttemptResult, { kind: 'unroutable' }>['route'];
+
+type RouteOutcome = Pick<Outcome, 'status' | 'suppress'> & { reason: Reason; enhancedCode: string };
+
+/** What the domain of the recipient says for itself, without any mail server being asked. */
+const ROUTE_OUTCOMES: Readonly<Record<Unroutable['kind'], RouteOutcome>> = {
+  null_mx: {
+    status: 'bounced',
+    enhancedCode: '5.1.10',
+    reason: atRecipient('The domain says that it takes no mail (null MX): use another address.'),
+    suppress: null,
+  },
+  no_such_domain: {
+    status: 'bounced',
+    enhancedCode: '5.1.2',
+    reason: atRecipient('The domain does not exist: look for a typing mistake in the address.'),
+    suppress: { reason: 'hard_bounce', days: NO_SUCH_DOMAIN_SUPPRESSED_DAYS },
+  },
+  no_mail_host: {
+    status: 'bounced',
+    enhancedCode: '5.4.4',
+    reason: atRecipient('The domain exists but has no mail server: use another address.'),
+    suppress: null,
+  },
+  refused: {
+    status: 'failed',
+    enhancedCode: '5.4.6',
+    reason: {
+      category: 'policy',
+      blame: 'receiver',
+      advice:
+        'The domain names only mail servers at addresses that are not public; ' +
+        'its owner has to publish a public one.',
+    },
+    suppress: null,
+  },
+  temporary: {
+    status: 'deferred',
+    enhancedCode: '4.4.3',
+    reason: {
+      category: 'network',
+      blame: 'receiver',
+      advice: 'Name servers did not answer usefully; it will be tried again.',
+    },
+    suppress: null,
+  },
+};
+
+function atRecipient(advice: string): Reason {
+  return { category: 'mailbox', blame: 'recipient', advice };
+}
+
+function outcomeOfRoute({ kind, message }: Unroutable): Outcome {
+  const { enhancedCode, ...outcome } = ROUTE_OUTCOMES[kind];
+  return { ...outcome, smtp: dnsFacts(enhancedCode, message), slowDown: false };
+}
+
+function dnsFacts(enhancedCode: string, message: string): SmtpFacts {
+  return { code: null, enhanced_code: enhancedCode, message, mx: null, ip: null, tls: null };
+}
+
+export const EXPIRED: Outcome = {
+  status: 'failed',
+  reason: {
+    category: 'expired',
+    blame: 'receiver',
+    advice: 'The time to deliver it was up; the timeline shows what each attempt met.',
+  },
+  smtp: null,
+  suppress: null,
+  slowDown: false,
+};
+
+export const SUPPRESSED: Outcome = {
+  status: 'suppressed',
+  reason: {
+    category: 'mailbox',
+    blame: 'recipient',
+    advice: 'The address is on the suppression list; remove it there if it works again.',
+  },
+  smtp: null,
+  suppress: null,
+  slowDown: false,
+};
+
+export const DOMAIN_REMOVED: Outcome = {
+  status: 'failed',
+  reason: {
+    category: 'policy',
+    blame: 'sender',
+    advice: 'The sending domain was removed before the email left; add and verify it again.',
+  },
+  smtp: null,
+  suppress: null,
+  slowDown: false,
+};
+
+/** RFC 5321 §2.3.5: EHLO wants a fully qualified name; many receivers refuse any other for good. */
+export const NO_HOST_NAME: Outcome = {
+  status: 'deferred',
+  reason: {
+    category: 'protocol',
+    blame: 'us',
+    advice:
+      'This service has no fully qualified host name to introduce itself with; ' +
+      'set POSTHORN_HOSTNAME to the name in the reverse DNS of its address.',
+  },
+  smtp: null,
+  suppress: null,
+  slowDown: false,
+};
+
+export const COMPLAINED: Outcome = {
+  status: 'complained',
+  reason: {
+    category: 'reputation',
+    blame: 'sender',
+    advice: 'The recipient reported the email as spam; do not mail this address again.',
+  },
+  smtp: null,
+  suppress: { reason: 'complaint', days: null },
+  slowDown: false,
+};
+
+function reasonOf({ category, blame, advice }: Verdict): Reason {
+  return { category, blame, advice };
+}
+
+/** The outcome as the store settles it. `attempt` null: nothing was attempted. */
+export function settlementOf(
+  job: Job,
+  outcome: Outcome,
+  options: { attempt: object | null; world: Pick<World, 'newId' | 'random'>; late?: boolean },
+): Settlement {
+  const { message } = job;
+  const { world } = options;
+  return {
+    projectId: message.projectId,
+    environment: message.environment,
+    emailId: message.id,
+    position: job.position,
+    claim: job.claim,
+    status: outcome.status,
+    eventId: world.newId(),
+    eventType: EVENT_OF_STATUS[outcome.status],
+    data: eventDataOf(job, outcome),
+    attempt: options.attempt,
+    smtp: outcome.smtp,
+    reason: outcome.reason,
+    retryMs:
+      outcome.status === 'deferred'
+        ? mailRetryDelayMs(job.attempts + 1, message.environment, world.random())
+        : null,
+    suppress: outcome.suppress && {
+      address: job.address,
+      ...outcome.suppress,
+      eventId: world.newId(),
+    },
+    late: options.late ?? false,
+  };
+}
+
+function eventDataOf({ message, address }: Job, outcome: Outcome): object {
+  return {
+    email_id: message.id,
+    recipient: address,
+    from: formatMailbox(message.from),
+    to: message.to.map(formatMailbox),
+    subject: message.subject,
+    tags: message.tags,
+    metadata: message.metadata,
+    message_id: messageIdOf(message.id, domainOf(message.from.address)),
+    status: outcome.status,
+    ...(outcome.reason && { reason: outcome.reason }),
+    ...(outcome.smtp && { smtp: outcome.smtp }),
+  };
+}

@@ -1,0 +1,70 @@
+/**
+ * What answers in place of a mail server for test keys: API.md §9. No connection is ever made.
+ *
+ * By local part, before any `+label`, at `simulator.test`; `resend.dev` for the names that its
+ * users know. Any other address is delivered.
+ */
+import { domainOf, localPartOf, type Address } from '../mail/address.ts';
+import type { SmtpReply } from '../mail/smtp-reply.ts';
+
+export type Simulated =
+  /** `thenComplains`: the recipient reports it as spam afterwards. */
+  | { kind: 'replied'; phase: 'rcpt' | 'dot'; reply: SmtpReply; thenComplains: boolean }
+  | { kind: 'suppressed' }
+  /** Not now: to be taken again after the delay. */
+  | { kind: 'wait'; delayMs: number };
+
+export const SIMULATOR_HOST = 'simulator.posthorn.invalid';
+
+const SLOW_DELAY_MS = 30_000;
+const DEFERRALS = 2;
+
+const OK: SmtpReply = { code: 250, enhancedCode: '2.0.0', message: 'OK: simulated delivery' };
+
+const REFUSALS: Readonly<Record<string, SmtpReply>> = {
+  bounced: { code: 550, enhancedCode: '5.1.1', message: 'No such user here (simulated)' },
+  blocked: { code: 550, enhancedCode: '5.7.1', message: 'Blocked by policy (simulated)' },
+  full: { code: 452, enhancedCode: '4.2.2', message: 'Mailbox full (simulated)' },
+};
+
+const GREYLISTED: SmtpReply = {
+  code: 451,
+  enhancedCode: '4.7.1',
+  message: 'Greylisted, try again in a moment (simulated)',
+};
+
+/** Names that `resend.dev` knows; the others are ordinary addresses there. */
+const RESEND_NAMES = new Set(['delivered', 'bounced', 'complained', 'suppressed']);
+
+/**
+ * @param attempts attempts already made
+ * @param claim how often the recipient has been taken from the queue, 1 or more
+ */
+export function simulate(address: Address, attempts: number, claim: number): Simulated {
+  const name = scenarioOf(address);
+  const refusal = Object.hasOwn(REFUSALS, name) ? REFUSALS[name] : undefined;
+  if (refusal) return replied('rcpt', refusal);
+  switch (name) {
+    case 'suppressed':
+      return { kind: 'suppressed' };
+    case 'deferred':
+      return attempts < DEFERRALS ? replied('rcpt', GREYLISTED) : replied('dot', OK);
+    case 'slow':
+      return claim === 1 ? { kind: 'wait', delayMs: SLOW_DELAY_MS } : replied('dot', OK);
+    case 'complained':
+      return { ...replied('dot', OK), thenComplains: true };
+    default:
+      return replied('dot', OK);
+  }
+}
+
+function scenarioOf(address: Address): string {
+  const name = localPartOf(address).toLowerCase().split('+', 1)[0] ?? '';
+  const domain = domainOf(address);
+  if (domain === 'simulator.test') return name;
+  return domain === 'resend.dev' && RESEND_NAMES.has(name) ? name : '';
+}
+
+function replied(phase: 'rcpt' | 'dot', reply: SmtpReply): Extract<Simulated, { kind: 'replied' }> {
+  return { kind: 'replied', phase, reply, thenComplains: false };
+}

@@ -1,0 +1,140 @@
+/**
+ * What is not required of a sending domain but decides whether its mail is liked: DMARC (RFC 9989),
+ * reverse DNS of the addresses that mail leaves from, whether replies can arrive, a broken MTA-STS.
+ * Each finding is one sentence; no finding about what DNS did not answer.
+ */
+import { isIPv6 } from 'node:net';
+import { isPublicAddress } from '../net/address-guard.ts';
+import type { DnsAnswer } from '../net/dns.ts';
+import { organizationOf, type Lookups } from './absence.ts';
+
+export type Advice = { about: 'dmarc' | 'ptr' | 'replies' | 'mta_sts'; message: string };
+
+type Asked = {
+  name: string;
+  hostname: string;
+  sourceIps: readonly string[];
+  lookups: Lookups;
+};
+
+const MAX_SOURCE_IPS = 8;
+
+export async function adviseOn(asked: Asked): Promise<Advice[]> {
+  const findings = await Promise.all([
+    adviseDmarc(asked),
+    advisePtr(asked),
+    adviseReplies(asked),
+    adviseMtaSts(asked),
+  ]);
+  return findings.flat();
+}
+
+/** The policy of the domain, else of its organization (RFC 9989 walks up to there). */
+async function adviseDmarc({ name, lookups }: Asked): Promise<Advice[]> {
+  const organization = organizationOf(name);
+  for (const at of new Set([name, organization])) {
+    const answer = await lookups.txt(`_dmarc.${at}`);
+    if (answer.kind === 'error') return [];
+    const texts = answer.kind === 'records' ? answer.records : [];
+    const meant = texts.filter((text) => /dmarc1/i.test(text));
+    if (meant.length > 0) return dmarcFindings(at, meant, at !== name);
+  }
+  const message = `there is no DMARC record at _dmarc.${organization}, and large receivers ask for one: start with the TXT record "v=DMARC1; p=none; rua=mailto:dmarc@${organization}"`;
+  return [{ about: 'dmarc', message }];
+}
+
+function dmarcFindings(at: string, texts: readonly string[], inherited: boolean): Advice[] {
+  const finding = (message: string): Advice[] => [{ about: 'dmarc', message }];
+  const [text = ''] = texts;
+  if (texts.length > 1) {
+    return finding(
+      `there are ${texts.length} DMARC records at _dmarc.${at}, so receivers ignore them all: keep one`,
+    );
+  }
+  if (!/^v\s*=\s*DMARC1\s*(;|$)/.test(text)) {
+    return finding(
+      `the DMARC record at _dmarc.${at} must start with "v=DMARC1;", without quotation marks: receivers ignore it as it is`,
+    );
+  }
+  const tags = new Map(
+    text.split(';').map((tag): [string, string] => {
+      const [key = '', value = ''] = tag.split('=');
+      return [key.trim().toLowerCase(), value.trim().toLowerCase()];
+    }),
+  );
+  const policy = (inherited ? tags.get('sp') : undefined) ?? tags.get('p') ?? '';
+  if (!['none', 'quarantine', 'reject'].includes(policy)) {
+    return finding(
+      `the DMARC record at _dmarc.${at} has no valid policy: set p= to none, quarantine or reject`,
+    );
+  }
+  if (policy !== 'none') return [];
+  return finding(
+    `the DMARC policy at _dmarc.${at} is "none", which only watches: move to p=quarantine once the reports show nothing but your own mail`,
+  );
+}
+
+/** Forward-confirmed reverse DNS: address → name → the same address. */
+async function advisePtr({ hostname, sourceIps, lookups }: Asked): Promise<Advice[]> {
+  const known = sourceIps.filter(isPublicAddress);
+  const ips = known.length > 0 ? known : await addressesOf(hostname, lookups);
+  if (ips === null) return [];
+  if (ips.length === 0) {
+    const message = `${hostname}, the host name of this service, has no public address in DNS: bounces cannot come back, and SPF by that name fails`;
+    return [{ about: 'ptr', message }];
+  }
+  const findings = await Promise.all(
+    ips.slice(0, MAX_SOURCE_IPS).map((ip) => reverseFinding(ip, hostname, lookups)),
+  );
+  return findings.flatMap((message) => (message === null ? [] : [{ about: 'ptr', message }]));
+}
+
+async function reverseFinding(
+  ip: string,
+  hostname: string,
+  lookups: Lookups,
+): Promise<string | null> {
+  const reverse = await lookups.ptr(ip);
+  if (reverse.kind === 'error') return null;
+  if (reverse.kind !== 'records') {
+    return `${ip}, from which mail leaves, has no reverse DNS, and large receivers refuse such mail: have whoever gave you the address set its PTR to ${hostname}`;
+  }
+  const [name = ''] = reverse.records;
+  const forward = await (isIPv6(ip) ? lookups.aaaa(name) : lookups.a(name));
+  if (forward.kind === 'error') return null;
+  if (forward.kind === 'records' && forward.records.includes(ip)) return null;
+  return `the reverse DNS of ${ip} says ${name}, but ${name} does not lead back to ${ip}: add that address record, or have the PTR set to ${hostname}`;
+}
+
+/** The public addresses of a host; null when DNS did not say. */
+async function addressesOf(hostname: string, lookups: Lookups): Promise<string[] | null> {
+  const answers = await Promise.all([lookups.a(hostname), lookups.aaaa(hostname)]);
+  if (answers.some(({ kind }) => kind === 'error')) return null;
+  const recordsOf = (answer: DnsAnswer<string>) =>
+    answer.kind === 'records' ? answer.records : [];
+  return answers.flatMap(recordsOf).filter(isPublicAddress);
+}
+
+/** RFC 7505 §4.2: receivers may refuse mail from a domain that takes none. */
+async function adviseReplies({ name, lookups }: Asked): Promise<Advice[]> {
+  const [mx, a, aaaa] = await Promise.all([lookups.mx(name), lookups.a(name), lookups.aaaa(name)]);
+  if (mx.kind === 'records' && mx.records.every(({ exchange }) => exchange === '.')) {
+    const message = `${name} says that it takes no mail (null MX), so replies are lost and some receivers refuse mail from it: give it a mail server`;
+    return [{ about: 'replies', message }];
+  }
+  if ([mx, a, aaaa].some(({ kind }) => kind === 'records' || kind === 'error')) return [];
+  const message = `${name} has neither an MX nor an address, so replies are lost and some receivers refuse mail from it: add an MX`;
+  return [{ about: 'replies', message }];
+}
+
+/** RFC 8461 §3.1: several records, or one without an id, count as none. */
+async function adviseMtaSts({ name, lookups }: Asked): Promise<Advice[]> {
+  const answer = await lookups.txt(`_mta-sts.${name}`);
+  if (answer.kind !== 'records') return [];
+  const meant = answer.records.filter((text) => /STSv1/i.test(text));
+  const [text = ''] = meant;
+  const valid = meant.length === 1 && /^v=STSv1\s*;\s*id=[A-Za-z0-9]{1,32}\s*(;|$)/.test(text);
+  if (meant.length === 0 || valid) return [];
+  const message = `the MTA-STS record at _mta-sts.${name} is not valid, so senders ignore your policy: keep exactly one, like "v=STSv1; id=20261121"`;
+  return [{ about: 'mta_sts', message }];
+}

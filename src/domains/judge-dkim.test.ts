@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict';
+import { generateKeyPairSync } from 'node:crypto';
+import { test } from 'node:test';
+import { dkimSign, dkimVerify } from 'mailauth';
+import { judgeDkim } from './judge-dkim.ts';
+
+const RSA = generateKeyPairSync('rsa', { modulusLength: 2048 });
+const RSA_KEY = RSA.publicKey.export({ type: 'spki', format: 'der' }).toString('base64');
+const OTHER_KEY = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  .publicKey.export({ type: 'spki', format: 'der' })
+  .toString('base64');
+const RSA_RECORD = `v=DKIM1; k=rsa; p=${RSA_KEY}`;
+const ED_RECORD = 'v=DKIM1; k=ed25519; p=11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=';
+
+/** What is at the name, and what is said about it. */
+const DKIM_MISTAKES: Record<string, [string[], RegExp]> = {
+  'quotation marks around the value': [[`"${RSA_RECORD}"`], /quotation marks/],
+  'quotation marks between pasted strings': [
+    [`${RSA_RECORD.slice(0, 200)}" "${RSA_RECORD.slice(200)}`],
+    /quotation marks/,
+  ],
+  'typographic quotation marks': [[`“${RSA_RECORD}”`], /quotation marks/],
+  'backslashes before the semicolons': [[RSA_RECORD.replaceAll(';', '\\;')], /backslashes/],
+  'a key that is cut off': [[RSA_RECORD.slice(0, 255)], /cut off after 237 of 392 characters/],
+  'another key': [[`v=DKIM1; k=rsa; p=${OTHER_KEY}`], /another key is published/],
+  'a key in lower case': [[RSA_RECORD.toLowerCase().replace('dkim1', 'DKIM1')], /upper and lower/],
+  'a withdrawn key': [['v=DKIM1; k=rsa; p='], /withdrawn/],
+  'foreign characters in the key': [[RSA_RECORD.replace('p=M', 'p=M\u200B')], /do not belong/],
+  'the key alone': [[RSA_KEY], /holds only the key/],
+  'another kind of key': [[ED_RECORD], /k=ed25519, but this key is of type rsa/],
+  'another version': [[RSA_RECORD.replace('DKIM1', 'DKIM2')], /must start with "v=DKIM1"/],
+  'the version at the end': [[`k=rsa; p=${RSA_KEY}; v=DKIM1`], /must start with "v=DKIM1"/],
+  'signatures excluded': [[`${RSA_RECORD}; h=sha1`], /excludes sha256/],
+  'mail excluded': [[`${RSA_RECORD}; s=tlsrpt`], /excludes mail/],
+  'two keys': [[RSA_RECORD, `v=DKIM1; k=rsa; p=${OTHER_KEY}`], /2 TXT records at this name/],
+  'another record beside it': [[RSA_RECORD, 'verification=abc'], /2 TXT records at this name/],
+  'something else': [['v=spf1 -all'], /not a DKIM key \(it starts with "v=spf1 -all"\)/],
+};
+
+for (const [mistake, [texts, said]] of Object.entries(DKIM_MISTAKES)) {
+  test(`a DKIM record with ${mistake} is told as that`, () => {
+    const { status, problem } = judgeDkim(RSA_RECORD, texts);
+    assert.equal(status, 'mismatch');
+    assert.match(problem ?? '', said);
+  });
+}
+
+/** Different text, the same meaning. */
+const DKIM_VARIANTS: Record<string, string> = {
+  'as shown': RSA_RECORD,
+  'with its tags in another order': `v=DKIM1;p=${RSA_KEY};k=rsa`,
+  'without the optional tags': `p=${RSA_KEY}`,
+  'with more tags and a final semicolon': `${RSA_RECORD}; h=sha1:sha256; s=email; t=s; n=x;`,
+  'with white space inside the key': `v=DKIM1; k=rsa; p=${RSA_KEY.replaceAll(/(.{64})/g, '$1 ')}`,
+};
+
+for (const [variant, text] of Object.entries(DKIM_VARIANTS)) {
+  test(`a DKIM record ${variant} is verified, and a verifier by somebody else agrees`, async () => {
+    assert.equal(judgeDkim(RSA_RECORD, [text]).status, 'verified');
+    assert.equal(await mailauthSays(text), 'pass');
+  });
+}
+
+test('a verifier by somebody else fails with another key', async () => {
+  assert.equal(await mailauthSays(`v=DKIM1; k=rsa; p=${OTHER_KEY}`), 'fail');
+});
+
+test('white space inside a key is allowed and advised against', () => {
+  const judged = judgeDkim(RSA_RECORD, [RSA_RECORD.replace('p=MII', 'p=MI I')]);
+  assert.equal(judged.status, 'verified');
+  assert.match(judged.problem ?? '', /white space/);
+  assert.deepEqual(judgeDkim(ED_RECORD, [ED_RECORD]), { status: 'verified', problem: null });
+});
+
+/** What mailauth makes of a signature of our key while `text` is the record. */
+async function mailauthSays(text: string): Promise<string | undefined> {
+  const message = 'From: a@acme.com\r\nSubject: x\r\n\r\nhello\r\n';
+  const privateKey = RSA.privateKey.export({ type: 'pkcs8', format: 'pem' });
+  const key = { signingDomain: 'acme.com', selector: 'ph1', privateKey };
+  // Its types want the key outside of signatureData, its code inside.
+  const { signatures } = await dkimSign(message, { ...key, signatureData: [key] });
+  const resolver = (_: string, type: string) => Promise.resolve(type === 'TXT' ? [[text]] : []);
+  const verified = await dkimVerify(signatures + message, { resolver });
+  return verified.results[0]?.status.result;
+}

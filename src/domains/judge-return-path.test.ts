@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { judgeMx, judgeSpf } from './judge-return-path.ts';
+
+const HOST = 'mail.posthorn.example';
+const SPF = 'v=spf1 ip4:8.8.8.8 ~all';
+
+const mxRecords = (texts: readonly string[]) =>
+  texts.map((text) => {
+    const [preference, exchange = ''] = text.split(' ');
+    return { preference: Number(preference), exchange };
+  });
+
+/** What is at the return path, and what is said about it. */
+const MX_MISTAKES: Record<string, [string[], RegExp]> = {
+  elsewhere: [['10 mx.other.example'], /points to mx\.other\.example instead of mail\.posthorn/],
+  'to a name with the zone appended': [
+    [`10 ${HOST}.acme.com`],
+    /appended the zone name, so end the value with a dot: "mail\.posthorn\.example\."/,
+  ],
+  'to an address': [['10 8.8.8.8'], /holds an address \(8\.8\.8\.8\)/],
+  nowhere: [['0 .'], /takes no mail/],
+  'elsewhere first': [[`10 ${HOST}`, '5 mx.other.example'], /mx\.other\.example comes before or/],
+  'elsewhere as well': [[`10 ${HOST}`, '10 mx.other.example'], /before or beside ours/],
+};
+
+for (const [where, [records, said]] of Object.entries(MX_MISTAKES)) {
+  test(`a return path whose MX points ${where} is told as that`, () => {
+    const { status, problem } = judgeMx(HOST, mxRecords(records), ['news.acme.com', 'acme.com']);
+    assert.equal(status, 'mismatch');
+    assert.match(problem ?? '', said);
+  });
+}
+
+test('any priority will do, with spare servers behind', () => {
+  const records = mxRecords([`20 ${HOST}`, '30 spare.other.example']);
+  assert.deepEqual(judgeMx(HOST, records, []), { status: 'verified', problem: null });
+});
+
+const SPF_MISTAKES: Record<string, [string[], RegExp]> = {
+  'names somebody else': [
+    ['v=spf1 include:_spf.other.example -all'],
+    /change it to "v=spf1 ip4:8\.8\.8\.8 include:_spf\.other\.example -all"/,
+  ],
+  'redirects elsewhere': [
+    ['v=spf1 redirect=_spf.other.example'],
+    /change it to "v=spf1 ip4:8\.8\.8\.8 redirect=_spf\.other\.example"/,
+  ],
+  'names us after all': [['v=spf1 -all ip4:8.8.8.8'], /does not name this service/],
+  'names us as a failure': [['v=spf1 -ip4:8.8.8.8 ~all'], /does not name this service/],
+  'names a network without us': [['v=spf1 ip4:8.8.4.0/24 ~all'], /does not name this service/],
+  'exists twice': [
+    ['v=spf1 ip4:8.8.8.8 ~all', 'v=spf1 include:_spf.other.example -all'],
+    /2 SPF records.* "v=spf1 ip4:8\.8\.8\.8 include:_spf\.other\.example ~all"/,
+  ],
+  'is wrapped in quotation marks': [['"v=spf1 ip4:8.8.8.8 ~all"'], /quotation mark/],
+  'needs too many look-ups': [
+    [
+      `v=spf1 ip4:8.8.8.8 ${Array.from({ length: 11 }, (_, at) => `include:s${at}.x`).join(' ')} ~all`,
+    ],
+    /needs 11 DNS look-ups/,
+  ],
+};
+
+for (const [mistake, [texts, said]] of Object.entries(SPF_MISTAKES)) {
+  test(`an SPF record that ${mistake} is told as that`, () => {
+    const { status, problem } = judgeSpf(SPF, texts);
+    assert.equal(status, 'mismatch');
+    assert.match(problem ?? '', said);
+  });
+}
+
+test('TXT records that are no SPF do not count as one', () => {
+  const { status, problem } = judgeSpf(SPF, ['google-site-verification=x']);
+  assert.equal(status, 'missing');
+  assert.match(problem ?? '', /none that starts with "v=spf1"/);
+});
+
+test('an SPF record that names us among others, in any spelling, is verified', () => {
+  const records = [
+    SPF,
+    'v=spf1 ip4:8.8.8.8 include:_spf.other.example -all',
+    'V=SPF1 +IP4:8.8.8.8 ?all',
+    'v=spf1 ip4:8.8.8.0/24 ~all',
+    'v=spf1 a mx ip4:8.8.8.8',
+  ];
+  for (const text of records) assert.equal(judgeSpf(SPF, [text]).status, 'verified', text);
+  const both = 'v=spf1 ip4:8.8.8.8 ip6:2606:4700::1 ~all';
+  assert.equal(judgeSpf(both, ['v=spf1 ip6:2606:4700::/32 ip4:8.8.8.8 -all']).status, 'verified');
+  assert.equal(judgeSpf(both, [SPF]).status, 'mismatch');
+  const byName = `v=spf1 a:${HOST} ~all`;
+  assert.equal(judgeSpf(byName, [`v=spf1 a:${HOST}. -all`]).status, 'verified');
+});

@@ -1,0 +1,19 @@
+/** A domain as JSON: the wire names, the same for the HTTP API, `--json` and webhooks. */
+import type { StoredDomain } from '../store/domains.ts';
+import type { Advice } from './advice.ts';
+import type { CheckedRecord } from './records.ts';
+
+export function presentDomain(domain: StoredDomain) {
+  return {
+    object: 'domain' as const,
+    id: domain.id,
+    name: domain.name,
+    status: domain.status,
+    environment: domain.environment,
+    created_at: domain.createdAt.toISOString(),
+    verified_at: domain.verifiedAt?.toISOString() ?? null,
+    checked_at: domain.checkedAt?.toISOString() ?? null,
+    records: domain.records as CheckedRecord[],
+    advice: domain.advice as Advice[],
+  };
+}

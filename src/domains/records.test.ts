@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { spf } from 'mailauth';
+import { requiredRecords, uncheckedRecords, type DomainSetup } from './records.ts';
+
+const SETUP: DomainSetup = {
+  name: 'acme.com',
+  dkimSelectorRsa: 'ph1',
+  dkimRecordRsa: 'v=DKIM1; k=rsa; p=AAAA',
+  dkimSelectorEd25519: 'ph2',
+  dkimRecordEd25519: 'v=DKIM1; k=ed25519; p=BBBB',
+  hostname: 'mail.posthorn.example',
+};
+
+const spfOf = (setup: Partial<DomainSetup>) =>
+  requiredRecords({ ...SETUP, ...setup }).find(({ record }) => record === 'SPF')?.value;
+
+test('a domain needs two DKIM keys and the MX and SPF of its return path', () => {
+  const shape = requiredRecords(SETUP).map((record) =>
+    Object.fromEntries(
+      Object.entries(record).filter(([field]) => field !== 'value' && field !== 'ttl'),
+    ),
+  );
+  assert.deepEqual(shape, [
+    { record: 'DKIM', type: 'TXT', name: 'ph1._domainkey.acme.com', required: true },
+    { record: 'DKIM', type: 'TXT', name: 'ph2._domainkey.acme.com', required: false },
+    { record: 'MX', type: 'MX', name: 'send.acme.com', priority: 10, required: true },
+    { record: 'SPF', type: 'TXT', name: 'send.acme.com', required: true },
+  ]);
+  const [unchecked] = uncheckedRecords(requiredRecords(SETUP));
+  assert.deepEqual(
+    [unchecked?.status, unchecked?.found, unchecked?.problem],
+    ['not_started', [], null],
+  );
+});
+
+test('SPF names the public source addresses, else the host', () => {
+  assert.equal(spfOf({}), 'v=spf1 a:mail.posthorn.example ~all');
+  assert.equal(spfOf({ sourceIps: ['10.0.0.5'] }), 'v=spf1 a:mail.posthorn.example ~all');
+  const value = spfOf({ sourceIps: ['8.8.8.8', '2606:4700::1', '192.168.0.1'] });
+  assert.equal(value, 'v=spf1 ip4:8.8.8.8 ip6:2606:4700::1 ~all');
+});
+
+test('another implementation of SPF passes our addresses and no others', async () => {
+  const value = spfOf({ sourceIps: ['8.8.8.8', '2606:4700::1'] }) ?? '';
+  const resultFor = async (ip: string) => {
+    const sender = 'b-token@send.acme.com';
+    const resolver = (_: string, type: string) => Promise.resolve(type === 'TXT' ? [[value]] : []);
+    return (await spf({ ip, sender, helo: 'mail.posthorn.example', resolver })).status.result;
+  };
+  assert.equal(await resultFor('8.8.8.8'), 'pass');
+  assert.equal(await resultFor('2606:4700::1'), 'pass');
+  assert.equal(await resultFor('8.8.4.4'), 'softfail');
+});

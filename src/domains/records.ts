@@ -1,0 +1,112 @@
+/**
+ * The DNS records that make a sending domain ours to send for. Pure.
+ *
+ * - DKIM, RSA and Ed25519: receivers check our signatures with them. Ed25519 is optional: some
+ *   receivers cannot read it, and DNS panels that refuse it exist.
+ * - The return path `send.<domain>`: its MX brings bounces to this host, its SPF says that this host
+ *   may send with it. A name of its own keeps the domain's own MX and SPF untouched.
+ *
+ * Next: verify.ts compares them with what DNS says.
+ */
+import { isIPv6 } from 'node:net';
+import { isPublicAddress } from '../net/address-guard.ts';
+
+/** As API.md §4 shows a record; `name` and `value` in full, without a final dot. */
+export type ExpectedRecord = {
+  record: 'DKIM' | 'SPF' | 'MX';
+  type: 'TXT' | 'MX';
+  name: string;
+  value: string;
+  /** Seconds; a proposal, any other is fine. */
+  ttl: number;
+  /** Of an MX only. */
+  priority?: number;
+  /** Without it the domain is not verified. */
+  required: boolean;
+};
+
+export type RecordStatus = 'not_started' | 'verified' | 'missing' | 'mismatch' | 'dns_error';
+
+export type CheckedRecord = ExpectedRecord & {
+  status: RecordStatus;
+  /** What DNS holds at the name, MX as `10 host`. */
+  found: string[];
+  /** One sentence: what is wrong and what to do. Beside `verified`: what would be better. */
+  problem: string | null;
+};
+
+export type DomainSetup = {
+  name: string;
+  dkimSelectorRsa: string;
+  /** The whole TXT value: `v=DKIM1; k=rsa; p=...`. */
+  dkimRecordRsa: string;
+  dkimSelectorEd25519: string;
+  dkimRecordEd25519: string;
+  /** Of this service: POSTHORN_HOSTNAME. */
+  hostname: string;
+  /** The addresses that mail leaves from, as far as they are known (POSTHORN_SOURCE_IPS). */
+  sourceIps?: readonly string[];
+};
+
+const TTL_S = 3_600;
+const MX_PRIORITY = 10;
+
+function returnPathDomain(domainName: string): string {
+  return `send.${domainName}`;
+}
+
+/** All records of a domain, in the order in which they are shown. */
+export function requiredRecords(domain: DomainSetup): ExpectedRecord[] {
+  const dkimName = (selector: string) => `${selector}._domainkey.${domain.name}`;
+  const returnPath = returnPathDomain(domain.name);
+  const text = { type: 'TXT', ttl: TTL_S } as const;
+  return [
+    {
+      record: 'DKIM',
+      ...text,
+      name: dkimName(domain.dkimSelectorRsa),
+      value: domain.dkimRecordRsa,
+      required: true,
+    },
+    {
+      record: 'DKIM',
+      ...text,
+      name: dkimName(domain.dkimSelectorEd25519),
+      value: domain.dkimRecordEd25519,
+      required: false,
+    },
+    {
+      record: 'MX',
+      type: 'MX',
+      name: returnPath,
+      value: domain.hostname,
+      ttl: TTL_S,
+      priority: MX_PRIORITY,
+      required: true,
+    },
+    { record: 'SPF', ...text, name: returnPath, value: spfValue(domain), required: true },
+  ];
+}
+
+/** The records of a domain that nobody has asked DNS about yet. */
+export function uncheckedRecords(expected: readonly ExpectedRecord[]): CheckedRecord[] {
+  return expected.map((record) => ({
+    ...record,
+    status: 'not_started',
+    found: [],
+    problem: null,
+  }));
+}
+
+/**
+ * Addresses where they are known, because `a:` costs the receiver one of its ten look-ups; a private
+ * one is rewritten by a NAT and never seen by anybody. `~all` and not `-all`: with `-all` some
+ * receivers refuse forwarded mail before they look at its DKIM signature.
+ */
+function spfValue({ hostname, sourceIps = [] }: DomainSetup): string {
+  const addresses = sourceIps
+    .filter(isPublicAddress)
+    .map((ip) => (isIPv6(ip) ? `ip6:${ip}` : `ip4:${ip}`));
+  const mechanisms = addresses.length > 0 ? addresses : [`a:${hostname}`];
+  return `v=spf1 ${mechanisms.join(' ')} ~all`;
+}

@@ -1,0 +1,186 @@
+/**
+ * Sending domains as their owners manage them, behind the HTTP API and the command line: add, list,
+ * look at, verify, remove. A domain gets DKIM keys of its own with selectors that no other project
+ * has: only who can publish them can send from it.
+ *
+ * No transaction is open during DNS: a check looks first, then locks the row, decides, and writes
+ * state and event together. Next: records.ts (what to publish), verify.ts (what is there).
+ */
+import { randomBytes } from 'node:crypto';
+import { refuseFields } from '../core/field-problems.ts';
+import type { Refusal } from '../core/refusals.ts';
+import type { Scope } from '../core/scope.ts';
+import type { World } from '../core/world.ts';
+import { dkimRecordValue, generateDkimKeys } from '../mail/dkim.ts';
+import { parseDomain } from '../mail/domain-name.ts';
+import type { Resolver } from '../net/dns.ts';
+import type { Database, Queryable } from '../store/database.ts';
+import {
+  databaseNow,
+  deleteDomain,
+  findDomain,
+  insertDomain,
+  listDomains,
+  lockDomain,
+  type NewDomain,
+  saveCheck,
+  type StoredDomain,
+} from '../store/domains.ts';
+import { recordEvent } from '../store/events.ts';
+import { isId } from '../store/ids.ts';
+import type { Page, PageOf } from '../store/page.ts';
+import type { SecretBox } from '../store/secrets.ts';
+import { presentDomain } from './present.ts';
+import { type DomainSetup, requiredRecords, uncheckedRecords } from './records.ts';
+import { nextDomainState } from './status.ts';
+import { checkDomain, checkTestDomain, type DomainCheck } from './verify.ts';
+
+export type DomainServiceOptions = {
+  db: Database;
+  world: Pick<World, 'newId'>;
+  secrets: SecretBox;
+  resolver: Resolver;
+  /** What the records point at: this host's name, and the addresses that mail leaves from. */
+  config: { hostname: string; sourceIps: readonly string[] };
+};
+
+export type DomainService = ReturnType<typeof createDomainService>;
+
+const NO_DOMAIN: Refusal = {
+  refused: 'not_found',
+  message: 'There is no domain with this id in this project and environment.',
+};
+
+export function createDomainService(options: DomainServiceOptions) {
+  const { db } = options;
+  return {
+    /** Adds a domain; it can send once its records are published and verified. */
+    create: (scope: Scope, name: string): Promise<StoredDomain | Refusal> =>
+      createDomain(db, scope, { ...options, name }),
+
+    list: (scope: Scope, page: Page): Promise<PageOf<StoredDomain>> => listDomains(db, scope, page),
+
+    get: async (scope: Scope, id: string): Promise<StoredDomain | Refusal> =>
+      (isId(id) ? await findDomain(db, scope, id) : null) ?? NO_DOMAIN,
+
+    /** Looks the records up now and says what is found; a missing one is not an error. */
+    async verify(scope: Scope, id: string): Promise<StoredDomain | Refusal> {
+      const domain = isId(id) ? await findDomain(db, scope, id) : null;
+      if (!domain) return NO_DOMAIN;
+      return (await verifyDomain(options, domain)) ?? NO_DOMAIN;
+    },
+
+    /** Takes it out of use at once; mail that is still waiting ends as failed. */
+    async delete(scope: Scope, id: string): Promise<StoredDomain | Refusal> {
+      if (!isId(id)) return NO_DOMAIN;
+      const deleted = await db.transaction(async (tx) => {
+        const domain = await deleteDomain(tx, scope, id);
+        if (domain) await tell(tx, 'domain.deleted', domain);
+        return domain;
+      });
+      return deleted ?? NO_DOMAIN;
+    },
+  };
+}
+
+/** Adds a domain within a transaction or on its own (the first start does the former). */
+export async function createDomain(
+  db: Database,
+  scope: Scope,
+  options: Pick<DomainServiceOptions, 'world' | 'secrets' | 'config'> & { name: string },
+): Promise<StoredDomain | Refusal> {
+  const name = parseDomain(options.name);
+  if (name === null) {
+    const message = `${JSON.stringify(options.name.slice(0, 100))} is not a domain name; write it like acme.com`;
+    return refuseFields([{ field: 'name', message }]);
+  }
+  const domain = await newDomain(scope, { ...options, name });
+  const added = await db.transaction(async (tx) => {
+    const stored = await insertDomain(tx, domain);
+    if (stored) await tell(tx, 'domain.created', stored);
+    return stored;
+  });
+  return (
+    added ?? {
+      refused: 'conflict',
+      message: `${name} is a domain of this project and environment already.`,
+    }
+  );
+}
+
+async function newDomain(
+  scope: Scope,
+  { name, world, secrets, config }: Parameters<typeof createDomain>[2],
+): Promise<NewDomain> {
+  const id = world.newId();
+  const keys = await generateDkimKeys();
+  // Of its own: who publishes another project's selector does not verify this one.
+  const suffix = randomBytes(4).toString('hex');
+  const domain = {
+    ...scope,
+    id,
+    name,
+    status: 'not_started' as const,
+    rsaSelector: `posthorn1-${suffix}`,
+    rsaPublicKey: keys.rsa.publicKey,
+    rsaPrivateKey: secrets.seal(keys.rsa.privateKey, id),
+    ed25519Selector: `posthorn2-${suffix}`,
+    ed25519PublicKey: keys.ed25519.publicKey,
+    ed25519PrivateKey: secrets.seal(keys.ed25519.privateKey, id),
+    ed25519Verified: false,
+    advice: [],
+  };
+  return { ...domain, records: uncheckedRecords(requiredRecords(setupOf(domain, config))) };
+}
+
+function setupOf(
+  domain: Pick<
+    StoredDomain,
+    'name' | 'rsaSelector' | 'rsaPublicKey' | 'ed25519Selector' | 'ed25519PublicKey'
+  >,
+  config: DomainServiceOptions['config'],
+): DomainSetup {
+  return {
+    name: domain.name,
+    dkimSelectorRsa: domain.rsaSelector,
+    dkimRecordRsa: dkimRecordValue(domain.rsaPublicKey, 'rsa-sha256'),
+    dkimSelectorEd25519: domain.ed25519Selector,
+    dkimRecordEd25519: dkimRecordValue(domain.ed25519PublicKey, 'ed25519-sha256'),
+    hostname: config.hostname,
+    sourceIps: config.sourceIps,
+  };
+}
+
+/** One check, start to end; null when the domain was deleted meanwhile. */
+export async function verifyDomain(
+  options: Pick<DomainServiceOptions, 'db' | 'resolver' | 'config'>,
+  domain: StoredDomain,
+): Promise<StoredDomain | null> {
+  const check = await lookAt(options, domain);
+  return options.db.transaction(async (tx) => {
+    const locked = await lockDomain(tx, domain, domain.id);
+    if (!locked) return null;
+    const { event, ...state } = nextDomainState(locked, check.required, await databaseNow(tx));
+    const saved = await saveCheck(tx, locked, { ...state, ...check });
+    if (event !== null) await tell(tx, event, saved);
+    return saved;
+  });
+}
+
+function lookAt(
+  { resolver, config }: Pick<DomainServiceOptions, 'resolver' | 'config'>,
+  domain: StoredDomain,
+): Promise<DomainCheck> {
+  const expected = requiredRecords(setupOf(domain, config));
+  if (domain.environment === 'test') {
+    return Promise.resolve(checkTestDomain(expected, domain.name));
+  }
+  const { hostname, sourceIps } = config;
+  return checkDomain(expected, { name: domain.name, hostname, sourceIps, resolver });
+}
+
+type DomainEvent = 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted';
+
+function tell(tx: Queryable, type: DomainEvent, domain: StoredDomain): Promise<void> {
+  return recordEvent(tx, { scope: domain, type, data: presentDomain(domain) });
+}

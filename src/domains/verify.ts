@@ -1,0 +1,146 @@
+/**
+ * Checks the records of a sending domain against DNS as it is now, past every cache of ours.
+ * Promises: ends within half a minute, never throws; a record counts as wrong only if DNS said so; what
+ * is not verified has a `problem` that says what to do. Nothing is looked up for the test
+ * environment. Steps per record: look up, judge (judge-dkim.ts, judge-return-path.ts), and where there
+ * is nothing, ask why (absence.ts). Then advice.ts, and status.ts makes a state of the outcome.
+ */
+import type { DnsAnswer, LookupOptions, MxRecord } from '../net/dns.ts';
+import { explainAbsence, zonesOf, type Lookups } from './absence.ts';
+import { adviseOn, type Advice } from './advice.ts';
+import { judgeDkim, type Judgement } from './judge-dkim.ts';
+import { judgeMx, judgeSpf } from './judge-return-path.ts';
+import type { CheckedRecord, ExpectedRecord } from './records.ts';
+import type { RequiredRecords } from './status.ts';
+
+export type DomainCheck = {
+  /** In the order in which they were given. */
+  records: CheckedRecord[];
+  advice: Advice[];
+  /** For nextDomainState. */
+  required: RequiredRecords;
+  /** An Ed25519 signature is only made while receivers can check it. */
+  ed25519Verified: boolean;
+};
+
+export type CheckContext = {
+  /** The sending domain. */
+  name: string;
+  /** Of this service. */
+  hostname: string;
+  sourceIps?: readonly string[];
+  resolver: Lookups;
+};
+
+/** Each of the at most three look-ups in a row. */
+const FRESH: LookupOptions = { fresh: true, budgetMs: 10_000 };
+/** Somebody else's TXT records may be many and long. */
+const MAX_FOUND = 10;
+const MAX_FOUND_CHARACTERS = 1_000;
+
+/** @param expected from requiredRecords */
+export async function checkDomain(
+  expected: readonly ExpectedRecord[],
+  context: CheckContext,
+): Promise<DomainCheck> {
+  const lookups = freshLookups(context.resolver);
+  const [records, advice] = await Promise.all([
+    Promise.all(expected.map((record) => checkRecord(record, context.name, lookups))),
+    adviseOn({ ...context, sourceIps: context.sourceIps ?? [], lookups }),
+  ]);
+  return checkOf(records, advice);
+}
+
+/**
+ * What the test environment says without asking DNS: all is well, except under `.invalid`, where
+ * nothing is there, so that failing can be tried too.
+ */
+export function checkTestDomain(expected: readonly ExpectedRecord[], name: string): DomainCheck {
+  const missing = name === 'invalid' || name.endsWith('.invalid');
+  const records = expected.map((record): CheckedRecord => {
+    if (missing) {
+      const problem = `there is no ${record.type} record at ${record.name}: names under .invalid never verify in the test environment`;
+      return { ...record, status: 'missing', found: [], problem };
+    }
+    const found = record.type === 'MX' ? `${record.priority ?? 10} ${record.value}` : record.value;
+    return { ...record, status: 'verified', found: [found], problem: null };
+  });
+  return checkOf(records, []);
+}
+
+function checkOf(records: CheckedRecord[], advice: Advice[]): DomainCheck {
+  const required = records.filter((record) => record.required);
+  const bad = required.filter(({ status }) => status !== 'verified');
+  const known = bad.filter(({ status }) => status !== 'dns_error');
+  return {
+    records,
+    advice,
+    required: bad.length === 0 ? 'verified' : known.length === 0 ? 'unknown' : 'unverified',
+    ed25519Verified: records.some(
+      ({ record, value, status }) =>
+        record === 'DKIM' && value.includes('k=ed25519') && status === 'verified',
+    ),
+  };
+}
+
+async function checkRecord(
+  expected: ExpectedRecord,
+  domainName: string,
+  lookups: Lookups,
+): Promise<CheckedRecord> {
+  if (expected.type === 'MX') {
+    const answer = await lookups.mx(expected.name);
+    const host = expected.value.toLowerCase();
+    return judged(expected, answer, {
+      text: ({ preference, exchange }: MxRecord) => `${preference} ${exchange}`,
+      judge: (records) => judgeMx(host, records, zonesOf(domainName)),
+      absent: () => explainAbsence(expected, domainName, lookups),
+    });
+  }
+  return judged(expected, await lookups.txt(expected.name), {
+    text: (text: string) => text,
+    judge: (texts) =>
+      expected.record === 'DKIM'
+        ? judgeDkim(expected.value, texts)
+        : judgeSpf(expected.value, texts),
+    absent: () => explainAbsence(expected, domainName, lookups),
+  });
+}
+
+async function judged<T>(
+  expected: ExpectedRecord,
+  answer: DnsAnswer<T>,
+  rules: {
+    text: (record: T) => string;
+    judge: (records: readonly T[]) => Judgement;
+    absent: () => Promise<string>;
+  },
+): Promise<CheckedRecord> {
+  if (answer.kind === 'records') {
+    const found = answer.records
+      .slice(0, MAX_FOUND)
+      .map((record) => printable(rules.text(record)).slice(0, MAX_FOUND_CHARACTERS));
+    return { ...expected, found, ...rules.judge(answer.records) };
+  }
+  if (answer.kind === 'error') {
+    const problem = `DNS gave no answer, so nothing is known about this record: ${answer.message}; try again in a few minutes`;
+    return { ...expected, found: [], status: 'dns_error', problem };
+  }
+  return { ...expected, found: [], status: 'missing', problem: await rules.absent() };
+}
+
+/** Whatever a stranger's zone holds is stored and shown: PostgreSQL takes no NUL, a terminal no ESC. */
+function printable(text: string): string {
+  return text.replaceAll(/\p{Cc}/gu, '\uFFFD');
+}
+
+function freshLookups(resolver: Lookups): Lookups {
+  return {
+    a: (name) => resolver.a(name, FRESH),
+    aaaa: (name) => resolver.aaaa(name, FRESH),
+    cname: (name) => resolver.cname(name, FRESH),
+    mx: (name) => resolver.mx(name, FRESH),
+    ptr: (ip) => resolver.ptr(ip, FRESH),
+    txt: (name) => resolver.txt(name, FRESH),
+  };
+}

@@ -1,0 +1,110 @@
+/**
+ * The HTTP surface: from bytes on a socket to a route, and every failure on the way in one shape.
+ *
+ * Checks run in the order of the contract (API.md §1): HTTP syntax (raw-answers.ts), route and
+ * method (unknown-routes.ts), then what route-checks.ts gives each route: key and permission before
+ * the body is read, its size and type; JSON (json-body.ts); schema (validation.ts); the route.
+ * Next: routes/emails.ts.
+ */
+import fastify, { type onRequestHookHandler } from 'fastify';
+import type { ZodTypeProvider } from 'fastify-type-provider-zod';
+import { closeInTime } from './closing.ts';
+import { sendProblem } from './errors.ts';
+import { jsonBodyParser } from './json-body.ts';
+import { BODY_MAX_BYTES, malformed, PATH_TOO_LONG, STOPPING } from './problems.ts';
+import { answerClientError, answerRawRequests } from './raw-answers.ts';
+import { logRequests } from './request-log.ts';
+import { checkRoutes } from './route-checks.ts';
+import { registerDomainRoutes } from './routes/domains.ts';
+import { registerEmailRoutes } from './routes/emails.ts';
+import { registerKeyRoutes } from './routes/keys.ts';
+import { registerProjectRoutes } from './routes/projects.ts';
+import { registerServiceRoutes } from './routes/service.ts';
+import { registerWebhookRoutes } from './routes/webhooks.ts';
+import type { App, HttpServices } from './services.ts';
+import { createErrorHandler } from './thrown.ts';
+import { answerUnknownRoute } from './unknown-routes.ts';
+import { validatorCompiler } from './validation.ts';
+
+export type HttpTimeouts = {
+  headersMs: number;
+  requestMs: number;
+  /** What has begun when the service stops may take this long to end. */
+  closeMs: number;
+};
+
+export type AppOptions = {
+  timeouts?: HttpTimeouts;
+  /** Called before the routes are registered, for plugins that want to see them. */
+  beforeRoutes?: (app: App) => void;
+};
+
+/** A slow sender holds a socket for this long and no longer. */
+const TIMEOUTS: HttpTimeouts = { headersMs: 10_000, requestMs: 30_000, closeMs: 10_000 };
+const PATH_MAX_LENGTH = 8 * 1024;
+
+/** Builds the app; the caller listens and closes. */
+export function buildApp(services: HttpServices, options: AppOptions = {}): App {
+  const app = bareApp(services, options.timeouts ?? TIMEOUTS);
+  logRequests(app, services.log);
+  app.addHook('onRequest', firstChecks(app, services));
+  checkRoutes(app, services);
+  options.beforeRoutes?.(app);
+  // Plugins load first: they only see routes that are registered after them.
+  app.after(() => {
+    registerEmailRoutes(app, services);
+    registerDomainRoutes(app, services);
+    registerWebhookRoutes(app, services);
+    registerKeyRoutes(app, services);
+    registerProjectRoutes(app, services);
+    registerServiceRoutes(app, services);
+  });
+  return app;
+}
+
+function bareApp(services: HttpServices, timeouts: HttpTimeouts): App {
+  const { world, config } = services;
+  const handleError = createErrorHandler(services);
+  const app = fastify({
+    bodyLimit: BODY_MAX_BYTES,
+    requestTimeout: timeouts.requestMs,
+    http: {
+      headersTimeout: timeouts.headersMs,
+      connectionsCheckingInterval: Math.min(1_000, timeouts.headersMs),
+      // Checked below: Node would answer in plain text.
+      requireHostHeader: false,
+    },
+    routerOptions: { ignoreDuplicateSlashes: true },
+    trustProxy: config.trustedProxies.length > 0 && [...config.trustedProxies],
+    genReqId: () => world.newId(),
+    return503OnClosing: false,
+    frameworkErrors: (error, request, reply) => void handleError(error, request, reply),
+    clientErrorHandler: (error, socket) => answerClientError(error, socket, services),
+  }).withTypeProvider<ZodTypeProvider>();
+  app.setErrorHandler(handleError);
+  app.setValidatorCompiler(validatorCompiler);
+  app.setSerializerCompiler(() => JSON.stringify);
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBodyParser);
+  answerRawRequests(app.server, services);
+  closeInTime(app, timeouts.closeMs);
+  return app;
+}
+
+/** What is said before anybody is asked who they are. */
+function firstChecks(app: App, services: HttpServices): onRequestHookHandler {
+  return (request, reply, done) => {
+    const { raw } = request;
+    reply.header('x-request-id', request.id);
+    // RFC 9112 §3.2: a request without Host MUST be answered with 400.
+    if (raw.headers.host === undefined && raw.httpVersion === '1.1') {
+      return void sendProblem(reply, malformed('The Host header is missing; HTTP/1.1 needs it.'));
+    }
+    if (request.url.length > PATH_MAX_LENGTH) return void sendProblem(reply, PATH_TOO_LONG);
+    if (request.is404) return void answerUnknownRoute(app, request, reply);
+    if (services.isStopping() && request.routeOptions.config.access !== 'public') {
+      return void sendProblem(reply.header('connection', 'close'), STOPPING);
+    }
+    done();
+  };
+}

@@ -1,0 +1,130 @@
+/**
+ * Who holds a key. For sending it is remembered for less than a second, because accepting checks
+ * the key once more: the hot path asks the database once per key and second. A key in use is looked
+ * up again in the background before it grows old, so that nobody waits for it. Everything else asks
+ * (`findNow`), so that a revocation takes effect on the next request, whichever worker made it.
+ *
+ * All keys that are asked for while a look-up is under way join the next one.
+ */
+import { hashApiKey, parseApiKey } from '../../core/api-key.ts';
+import type { Caller } from '../../core/scope.ts';
+import type { World } from '../../core/world.ts';
+import type { Queryable } from '../../store/database.ts';
+import { findCallers } from '../../store/keys.ts';
+
+/** Counted from before the look-up was sent: what it saw is never older than this. */
+const VALID_MS = 900;
+const REFRESH_MS = 500;
+const ENTRIES_MAX = 10_000;
+const LOOKUP_MAX = 500;
+
+type Entry = { caller: Caller; asOfMs: number };
+type Waiting = { promise: Promise<Caller | null>; settle: (result: Answer) => void };
+type Answer = { caller: Caller | null } | { error: unknown };
+
+export class KeyCache {
+  readonly #db: Queryable;
+  readonly #world: Pick<World, 'monotonicMs'>;
+  readonly #entries = new Map<string, Entry>();
+  readonly #waiting = new Map<string, Waiting>();
+  readonly #underWay = new Map<string, Waiting>();
+  /** Raised by every forgetting: what a look-up saw before it is neither remembered nor shared. */
+  #generation = 0;
+  #sentGeneration = 0;
+  #running = false;
+
+  constructor(db: Queryable, world: Pick<World, 'monotonicMs'>) {
+    this.#db = db;
+    this.#world = world;
+  }
+
+  /**
+   * The holder of the key with this text; null for a text that is no key, and for unknown, revoked
+   * and expired keys. At once when it is remembered.
+   * @throws DatabaseUnavailable
+   */
+  find(text: string): Caller | null | Promise<Caller | null> {
+    const hash = hashApiKey(text);
+    const entry = this.#entries.get(hash);
+    const ageMs = entry ? this.#world.monotonicMs() - entry.asOfMs : Infinity;
+    if (entry && ageMs < VALID_MS) {
+      if (ageMs >= REFRESH_MS) this.#lookUp(hash).catch(() => {});
+      return entry.caller;
+    }
+    this.#entries.delete(hash);
+    if (parseApiKey(text) === null) return null;
+    return this.#lookUp(hash);
+  }
+
+  /**
+   * The holder as of now: what was revoked before this call is not found.
+   * @throws DatabaseUnavailable
+   */
+  findNow(text: string): Promise<Caller | null> | null {
+    return parseApiKey(text) === null ? null : this.#lookUp(hashApiKey(text), { asOfNow: true });
+  }
+
+  /** Forgets a key at once: it was revoked or changed by this process. */
+  forget(keyId: string): void {
+    this.#generation += 1;
+    for (const [hash, { caller }] of this.#entries) {
+      if (caller.keyId === keyId) this.#entries.delete(hash);
+    }
+  }
+
+  #lookUp(hash: string, { asOfNow = false } = {}): Promise<Caller | null> {
+    const fresh = !asOfNow && this.#sentGeneration === this.#generation;
+    const twin = this.#waiting.get(hash) ?? (fresh ? this.#underWay.get(hash) : undefined);
+    if (twin) return twin.promise;
+    let settle: Waiting['settle'] = () => {};
+    const promise = new Promise<Caller | null>((resolve, reject) => {
+      settle = (answer) => ('error' in answer ? reject(answer.error) : resolve(answer.caller));
+    });
+    this.#waiting.set(hash, { promise, settle });
+    if (!this.#running) void this.#run();
+    return promise;
+  }
+
+  async #run(): Promise<void> {
+    this.#running = true;
+    while (this.#waiting.size > 0) {
+      for (const [hash, waiting] of [...this.#waiting].slice(0, LOOKUP_MAX)) {
+        this.#waiting.delete(hash);
+        this.#underWay.set(hash, waiting);
+      }
+      await this.#lookUpAll([...this.#underWay.keys()]);
+    }
+    this.#running = false;
+  }
+
+  async #lookUpAll(hashes: readonly string[]): Promise<void> {
+    const asOfMs = this.#world.monotonicMs();
+    const generation = this.#generation;
+    this.#sentGeneration = generation;
+    try {
+      const callers = await findCallers(this.#db, hashes);
+      for (const hash of hashes) {
+        const caller = callers.get(hash) ?? null;
+        if (caller === null) this.#entries.delete(hash);
+        else if (generation === this.#generation) this.#remember(hash, { caller, asOfMs });
+        this.#settle(hash, { caller });
+      }
+    } catch (error) {
+      for (const hash of hashes) this.#settle(hash, { error });
+    }
+  }
+
+  #settle(hash: string, answer: Answer): void {
+    const waiting = this.#underWay.get(hash);
+    this.#underWay.delete(hash);
+    waiting?.settle(answer);
+  }
+
+  #remember(hash: string, entry: Entry): void {
+    this.#entries.delete(hash);
+    this.#entries.set(hash, entry);
+    if (this.#entries.size <= ENTRIES_MAX) return;
+    const [oldest] = this.#entries.keys();
+    if (oldest !== undefined) this.#entries.delete(oldest);
+  }
+}

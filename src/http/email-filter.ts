@@ -1,0 +1,56 @@
+/** The filters of `GET /v1/emails`, from query parameters to what the store looks for. */
+import type { z } from 'zod';
+import { refuseFields } from '../core/field-problems.ts';
+import type { FieldProblem, Refusal } from '../core/refusals.ts';
+import { addressKey, parseMailbox } from '../mail/address.ts';
+import { parseDomain } from '../mail/domain-name.ts';
+import { TAG_PATTERN } from '../sending/draft-fields.ts';
+import type { EmailFilter } from '../store/email-list.ts';
+import type { emailQuery } from './schemas/emails.ts';
+
+/** @param keyId only what this key sent; null: everything */
+export function filterFrom(
+  query: z.output<typeof emailQuery>,
+  keyId: string | null,
+): EmailFilter | Refusal {
+  const problems: FieldProblem[] = [];
+  const read = <Value>(
+    name: 'to' | 'from' | 'tag' | 'domain',
+    parse: (text: string) => Value | null,
+    what: string,
+  ): Value | null => {
+    const text = query[name];
+    if (text === undefined) return null;
+    const value = parse(text);
+    if (value === null) problems.push({ field: name, message: `is not ${what}` });
+    return value;
+  };
+  const filter = {
+    to: read('to', keyOfAddress, 'an email address'),
+    from: read('from', keyOfAddress, 'an email address'),
+    tag: read('tag', parseTag, 'a tag, like kind or kind:receipt'),
+    domain: read('domain', parseDomain, 'a domain name, like acme.com'),
+    status: query.status ?? null,
+    subject: query.subject ?? null,
+    createdAfter: timeOf(query.created_after),
+    createdBefore: timeOf(query.created_before),
+    keyId,
+  };
+  return problems.length > 0 ? refuseFields(problems) : filter;
+}
+
+function keyOfAddress(text: string): string | null {
+  const mailbox = parseMailbox(text);
+  return mailbox && addressKey(mailbox.address);
+}
+
+function parseTag(text: string): EmailFilter['tag'] {
+  const [name = '', value, ...more] = text.split(':');
+  if (!TAG_PATTERN.test(name) || more.length > 0) return null;
+  if (value === undefined) return { name };
+  return TAG_PATTERN.test(value) ? { name, value } : null;
+}
+
+function timeOf(text: string | undefined): Date | null {
+  return text === undefined ? null : new Date(text);
+}

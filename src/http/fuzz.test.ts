@@ -1,0 +1,153 @@
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { stubHttp } from '../../test/support/http.ts';
+
+const http = await stubHttp();
+after(() => http[Symbol.asyncDispose]());
+
+const RUNS = 5_000;
+
+/** Strings that have hurt somebody somewhere, and ordinary ones. */
+const text = fc.oneof(
+  fc.string(),
+  fc.string({ unit: 'binary' }),
+  fc.constantFrom(
+    'a@b.co',
+    'A <a@b.co>',
+    '"',
+    '\r\nBcc: x@y.org',
+    '\0',
+    '\u202e',
+    '=?utf-8?B?AAA?=',
+  ),
+  fc.constantFrom('__proto__', 'constructor', 'toString', 'x'.repeat(2_000), '💥', '\ud800'),
+  fc.emailAddress(),
+);
+const anything = fc.oneof(text, fc.jsonValue({ maxDepth: 3 }));
+const list = fc.oneof(text, fc.array(text, { maxLength: 5 }), anything);
+const optional = (value: fc.Arbitrary<unknown>) => fc.option(value, { nil: undefined });
+
+const email = fc.record({
+  from: anything,
+  to: list,
+  subject: anything,
+  html: optional(anything),
+  text: optional(anything),
+  cc: optional(list),
+  bcc: optional(list),
+  reply_to: optional(list),
+  headers: optional(fc.oneof(fc.dictionary(text, text), anything)),
+  attachments: optional(
+    fc.array(fc.oneof(fc.record({ filename: text, content: text, content_type: text }), anything)),
+  ),
+  tags: optional(fc.array(fc.oneof(fc.record({ name: text, value: text }), anything))),
+  metadata: optional(fc.oneof(fc.dictionary(text, text), anything)),
+  expires_in: optional(fc.oneof(fc.integer(), fc.double(), anything)),
+  unsubscribe: optional(fc.oneof(fc.webUrl(), fc.boolean(), anything)),
+  tls: optional(fc.oneof(fc.constantFrom('enforced', 'opportunistic'), anything)),
+  tracking: optional(anything),
+});
+
+/** Not a 5xx, and a failure has the one shape. */
+async function checkAnswer(response: Response): Promise<void> {
+  const body = (await response.json()) as { error?: { code: string; message: string } };
+  assert.ok(response.status < 500, JSON.stringify(body));
+  if (response.status >= 400) assert.ok(body.error?.code && body.error.message);
+}
+
+test('thousands of generated bodies never cause a 5xx', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.oneof({ weight: 3, arbitrary: email }, anything), async (body) => {
+      await checkAnswer(await http.post('/v1/emails', JSON.stringify(body) ?? ''));
+    }),
+    { numRuns: RUNS },
+  );
+});
+
+const PIECES = [
+  '{',
+  '}',
+  '[',
+  ']',
+  '"',
+  ':',
+  ',',
+  '\\',
+  'null',
+  '1e999',
+  '-',
+  'tru',
+  ' ',
+  '"from"',
+  '"to":"a@b.co"',
+  '\\u0000',
+  '\\ud800',
+  '__proto__',
+  '\n',
+  'é',
+];
+
+test('thousands of broken JSON texts never cause a 5xx', async () => {
+  const piece = fc.constantFrom(...PIECES);
+  await fc.assert(
+    fc.asyncProperty(fc.array(piece, { maxLength: 40 }), async (pieces) => {
+      await checkAnswer(await http.post('/v1/emails', pieces.join('')));
+    }),
+    { numRuns: RUNS },
+  );
+});
+
+test('generated headers never cause a 5xx', async () => {
+  // What fetch lets through as the value of a header.
+  const value = fc.string({ unit: 'grapheme-ascii' }).map((one) => one.replace(/[^ -~]/g, ''));
+  const header = fc.record({
+    name: fc.constantFrom('authorization', 'content-type', 'idempotency-key', 'x-forwarded-for'),
+    value: fc.oneof(
+      value,
+      value.map((one) => `Bearer ${one}`),
+      value.map((one) => `application/json;${one}`),
+    ),
+  });
+  await fc.assert(
+    fc.asyncProperty(fc.array(header, { maxLength: 4 }), async (headers) => {
+      const named = Object.fromEntries(headers.map((one) => [one.name, one.value]));
+      await checkAnswer(await http.post('/v1/emails', '{}', named));
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+test('generated paths and queries never cause a 5xx', async () => {
+  const part = fc.oneof(
+    fc.webFragments(),
+    fc.constantFrom('v1', 'emails', 'domains', '..', '', '%00', '%2f', '%zz', 'api-keys', 'events'),
+  );
+  const filter = fc.constantFrom(
+    'status',
+    'to',
+    'from',
+    'tag',
+    'domain',
+    'after',
+    'limit',
+    'subject',
+  );
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(part, { maxLength: 5 }),
+      fc.array(fc.tuple(filter, fc.oneof(text, fc.webQueryParameters())), { maxLength: 3 }),
+      async (parts, filters) => {
+        const query = filters.map(
+          ([name, one]) => `${name}=${encodeURIComponent(one.toWellFormed())}`,
+        );
+        const answer = await http.raw(
+          `GET /${parts.join('/')}?${query.join('&')} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n` +
+            `Authorization: Bearer ${http.keys.full}\r\n\r\n`,
+        );
+        assert.match(answer, /^HTTP\/1\.1 [234]/);
+      },
+    ),
+    { numRuns: 1_000 },
+  );
+});

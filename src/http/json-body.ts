@@ -1,0 +1,121 @@
+/**
+ * Reads a JSON body from its bytes: strict UTF-8, at most 32 levels deep, no NUL anywhere. Depth
+ * and members are counted before anything is parsed: 40 MB of `[` would cost seconds and gigabytes,
+ * and so would ten million wrong addresses with a sentence for each.
+ */
+import type { FastifyRequest } from 'fastify';
+import { BadRequest } from './errors.ts';
+import { malformed, NOT_JSON } from './problems.ts';
+
+const DEPTH_MAX = 32;
+/** A batch of 100 emails with everything in it has far fewer. */
+const MEMBERS_MAX = 50_000;
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
+/** `[` and `{` differ in one bit, and so do `]` and `}`. */
+const BRACE_BIT = 0x20;
+const OPENING = 0x7b;
+const CLOSING = 0x7d;
+
+const HALF_A_PAIR = 'A string contains half of a surrogate pair; send whole characters.';
+const TOO_DEEP = `The JSON is more than ${DEPTH_MAX} levels deep; make it flatter.`;
+const TOO_MANY = `The JSON has more than ${MEMBERS_MAX} members; send fewer at once.`;
+
+/**
+ * Only an escape can hide a NUL or half of a surrogate pair (which no UTF-8 can say, and PostgreSQL
+ * refuses), and only `__proto__`, spelled out or escaped, is a name that JavaScript takes for
+ * something else. Looking closely is for bodies that have one of these.
+ */
+const MAY_HIDE_A_TRAP = /\\u(?:00|d)|__proto__/i;
+
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** The parser that Fastify calls with the whole body. JSON in another charset is not JSON. */
+export function jsonBodyParser(
+  request: FastifyRequest,
+  bytes: Buffer,
+  done: (error: Error | null, body?: unknown) => void,
+): void {
+  const charset = /charset="?([^";\s]+)/i.exec(request.headers['content-type'] ?? '')?.[1];
+  if (charset && !/^(utf-?8|us-ascii)$/i.test(charset)) return done(new BadRequest(NOT_JSON));
+  try {
+    done(null, parseJsonBody(bytes));
+  } catch (error) {
+    done(error as Error);
+  }
+}
+
+/**
+ * The value that the bytes stand for; an empty body is `{}`.
+ * @throws BadRequest
+ */
+export function parseJsonBody(bytes: Uint8Array): unknown {
+  if (bytes.length === 0) return {};
+  if (bytes.includes(0)) throw unprocessable('The body contains a NUL byte; leave it out.');
+  refuseShape(bytes);
+  const text = decode(bytes);
+  const value = parse(text);
+  if (MAY_HIDE_A_TRAP.test(text)) refuseHiddenTraps(value);
+  return value;
+}
+
+/** Counts brackets and commas outside of strings. Well-formed or not is the parser's question. */
+function refuseShape(bytes: Uint8Array): void {
+  let depth = 0;
+  let commas = 0;
+  for (let at = 0; at < bytes.length; at += 1) {
+    const byte = bytes[at]!;
+    if (byte === QUOTE) at = endOfString(bytes, at + 1);
+    else if ((byte | BRACE_BIT) === OPENING) {
+      depth += 1;
+      if (depth > DEPTH_MAX) throw unprocessable(TOO_DEEP);
+    } else if ((byte | BRACE_BIT) === CLOSING) depth -= 1;
+    else if (byte === COMMA) commas += 1;
+  }
+  if (commas >= MEMBERS_MAX) throw unprocessable(TOO_MANY);
+}
+
+/** Where the string that starts at `from` has its closing quote. */
+function endOfString(bytes: Uint8Array, from: number): number {
+  let at = from;
+  while (at < bytes.length && bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1;
+  return at;
+}
+
+function decode(bytes: Uint8Array): string {
+  try {
+    return utf8.decode(bytes);
+  } catch {
+    throw new BadRequest(malformed('The body is not valid UTF-8.'));
+  }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    throw new BadRequest(malformed('The body is not valid JSON.'));
+  }
+}
+
+function refuseHiddenTraps(value: unknown): void {
+  if (typeof value === 'string') {
+    if (value.includes('\0')) throw unprocessable('A string contains a NUL; leave it out.');
+    if (!value.isWellFormed()) throw unprocessable(HALF_A_PAIR);
+    return;
+  }
+  if (typeof value !== 'object' || value === null) return;
+  for (const [name, inner] of Object.entries(value)) {
+    if (name === '__proto__') {
+      throw unprocessable('__proto__ cannot be used as a name; choose another one.');
+    }
+    refuseHiddenTraps(name);
+    refuseHiddenTraps(inner);
+  }
+}
+
+function unprocessable(message: string): BadRequest {
+  return new BadRequest({ status: 422, code: 'validation_error', message });
+}

@@ -1,0 +1,130 @@
+/**
+ * Answers to what never becomes a request, in the same shape as every other failure: malformed
+ * HTTP, headers that are too large or too slow, a body that does not come, CONNECT, an unknown
+ * Expect. Node would answer these with plain text, or not at all.
+ */
+import {
+  maxHeaderSize,
+  STATUS_CODES,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import type { Duplex } from 'node:stream';
+import { errorBody, type HttpProblem, JSON_TYPE } from './errors.ts';
+import type { HttpServices } from './services.ts';
+import { malformed, PATH_TOO_LONG, TOO_LARGE } from './problems.ts';
+
+type Context = Pick<HttpServices, 'log' | 'world'>;
+type ParserError = Error & { code: string; rawPacket?: unknown };
+
+/** How long an answered client may take to read its answer. */
+const LINGER_MS = 2_000;
+
+/** Listens for what Fastify does not see. */
+export function answerRawRequests(server: Server, context: Context): void {
+  server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
+    socket.on('error', () => socket.destroy());
+    answerRaw(socket, NO_TUNNEL, context);
+  });
+  server.on('checkExpectation', (_request: IncomingMessage, response: ServerResponse) => {
+    const requestId = context.world.newId();
+    const body = errorBody(UNKNOWN_EXPECTATION, requestId);
+    response.writeHead(UNKNOWN_EXPECTATION.status, {
+      'content-type': JSON_TYPE,
+      'content-length': Buffer.byteLength(body),
+      'x-request-id': requestId,
+    });
+    response.end(body);
+    logAnswer(UNKNOWN_EXPECTATION, requestId, context);
+  });
+}
+
+/** Fastify's clientErrorHandler: the parser gave up, or waited too long. */
+export function answerClientError(error: ParserError, socket: Duplex, context: Context): void {
+  // Node listens no more; an error without a listener would end the process.
+  socket.on('error', () => socket.destroy());
+  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
+  const answer = (): void => answerRaw(socket, problemOf(error), context);
+  const { _httpMessage: pending } = socket as { _httpMessage?: ServerResponse };
+  if (!pending) return answer();
+  // What is wrong came after a whole request, whose answer must not be overtaken.
+  if (pending.req.complete) return void pending.once('finish', answer);
+  // A response that has begun cannot be taken back: the client sees it cut short.
+  if (pending.headersSent) socket.destroy();
+  else answer();
+}
+
+function answerRaw(socket: Duplex, problem: HttpProblem, context: Context): void {
+  const requestId = context.world.newId();
+  const body = errorBody(problem, requestId);
+  const head = [
+    `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}`,
+    `content-type: ${JSON_TYPE}`,
+    `content-length: ${Buffer.byteLength(body)}`,
+    `x-request-id: ${requestId}`,
+    ...(problem.status === 405 ? ['allow: GET, HEAD, POST, PATCH, DELETE'] : []),
+    'connection: close',
+  ];
+  if (!socket.writable) return;
+  // Half-closed, and what still comes in is read and dropped: closing at once over unread bytes
+  // would send a reset, which can overtake the answer.
+  socket.removeAllListeners('data');
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+  socket.resume();
+  const linger = setTimeout(() => socket.destroy(), LINGER_MS).unref();
+  socket.once('close', () => clearTimeout(linger));
+  logAnswer(problem, requestId, context);
+}
+
+function logAnswer(problem: HttpProblem, requestId: string, { log }: Context): void {
+  log.info({ method: null, route: null, status: problem.status, request_id: requestId }, 'request');
+}
+
+function problemOf(error: ParserError): HttpProblem {
+  switch (error.code) {
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return TOO_SLOW;
+    case 'HPE_HEADER_OVERFLOW':
+      return isRequestLineOpen(error.rawPacket) ? PATH_TOO_LONG : HEADERS_TOO_LARGE;
+    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
+      return TOO_LARGE;
+    default:
+      return MALFORMED;
+  }
+}
+
+/** Whether the packet that overflowed begins a request whose first line alone is too long. */
+function isRequestLineOpen(packet: unknown): boolean {
+  if (!Buffer.isBuffer(packet) || !/^[A-Z]+ /.test(packet.toString('latin1', 0, 16))) return false;
+  const end = packet.indexOf('\r\n');
+  return end === -1 || end >= maxHeaderSize;
+}
+
+const MALFORMED = malformed(
+  'This is not well-formed HTTP/1.1; check what the client or a proxy in between sends.',
+);
+
+const TOO_SLOW: HttpProblem = {
+  status: 408,
+  code: 'request_timeout',
+  message: 'The request did not arrive in time; send it again.',
+};
+
+const HEADERS_TOO_LARGE: HttpProblem = {
+  status: 431,
+  code: 'validation_error',
+  message: 'The headers are larger than 16 KB; send fewer or shorter ones.',
+};
+
+const NO_TUNNEL: HttpProblem = {
+  status: 405,
+  code: 'method_not_allowed',
+  message: 'CONNECT is not supported: this is not a proxy.',
+};
+
+const UNKNOWN_EXPECTATION: HttpProblem = {
+  status: 417,
+  code: 'validation_error',
+  message: 'The only Expect that is understood is 100-continue; leave the header out.',
+};

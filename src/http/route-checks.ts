@@ -1,0 +1,55 @@
+/**
+ * Gives every route the checks that its `config` asks for (services.ts). A route that says nothing
+ * gets them all: forgetting is safe.
+ */
+import type { onRequestHookHandler, preValidationHookHandler } from 'fastify';
+import { AuthLimiter } from './auth/auth-limiter.ts';
+import { requireFullAccess, requireKey } from './authenticate.ts';
+import { BodyBudget } from './body-budget.ts';
+import { sendProblem } from './errors.ts';
+import { KeyCache } from './auth/key-cache.ts';
+import { KeyUse } from './auth/key-use.ts';
+import { limitHeadersAlways } from './limit-headers.ts';
+import type { App, HttpServices } from './services.ts';
+import { BODY_MAX_BYTES, NOT_JSON, TOO_LARGE } from './problems.ts';
+
+export function checkRoutes(app: App, services: HttpServices): void {
+  const { db, world, config } = services;
+  const keys = new KeyCache(db, world);
+  const use = new KeyUse(db);
+  const bodies = new BodyBudget();
+  const limiter = new AuthLimiter(db, world, config.limits.auth);
+  const needsKey = requireKey({ find: (text) => keys.findNow(text), limiter, use });
+  // Accepting checks the key again in its own statement, so that memory will do before it.
+  const needsKeyToSend = requireKey({ find: (text) => keys.find(text), limiter, use });
+  const tellsLimit = limitHeadersAlways(services);
+  app.decorateRequest('caller', null);
+  app.decorate('forgetKey', (keyId: string) => keys.forget(keyId));
+  app.addHook('onClose', () => use.close());
+  app.addHook('onRoute', (route) => {
+    const { access = 'full_access', limit } = route.config ?? {};
+    const checks: onRequestHookHandler[] = [];
+    if (access !== 'public') checks.push(limit === 'sending' ? needsKeyToSend : needsKey);
+    if (access === 'full_access') checks.push(requireFullAccess);
+    route.onRequest = [...checks, refuseBody, bodies.announced];
+    route.preParsing = bodies.chunked;
+    if (limit) route.onSend = tellsLimit;
+    if (route.schema?.body) route.preValidation = emptyBodyIsObject;
+  });
+}
+
+/** Size and type of a body, before it is read. A GET may carry one, which is ignored. */
+const refuseBody: onRequestHookHandler = (request, reply, done) => {
+  const { headers, method } = request;
+  if (method === 'GET' || method === 'HEAD') return done();
+  if (Number(headers['content-length']) > BODY_MAX_BYTES) return void sendProblem(reply, TOO_LARGE);
+  const { 'content-encoding': encoding = 'identity' } = headers;
+  if (encoding.toLowerCase() !== 'identity') return void sendProblem(reply, NOT_JSON);
+  done();
+};
+
+/** A POST without body and without type is a POST of `{}`. */
+const emptyBodyIsObject: preValidationHookHandler = (request, _reply, done) => {
+  request.body ??= {};
+  done();
+};

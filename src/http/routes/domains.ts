@@ -1,0 +1,119 @@
+/** Sending domains: add, list, look at, verify, remove (domains/service.ts does it). */
+import { isRefusal } from '../../core/refusals.ts';
+import { presentDomain } from '../../domains/present.ts';
+import { takeVerification } from '../../store/limits.ts';
+import { callerOf } from '../authenticate.ts';
+import { refuse } from '../errors.ts';
+import { setLimitHeaders } from '../limit-headers.ts';
+import { pageAnswer, pageFrom } from '../list.ts';
+import { failures, idParams, pageQuery } from '../schemas/common.ts';
+import { domain, domainCreation, domainDeleted, domainList } from '../schemas/domains.ts';
+import type { App, HttpServices } from '../services.ts';
+
+const TAGS = ['Domains'];
+const params = idParams('domain');
+
+export function registerDomainRoutes(app: App, services: HttpServices): void {
+  registerCreateAndList(app, services);
+  registerOne(app, services);
+  registerVerify(app, services);
+}
+
+function registerCreateAndList(app: App, { domains }: HttpServices): void {
+  app.post('/v1/domains', {
+    schema: {
+      summary: 'Add a domain',
+      description: 'The answer lists the DNS records to publish; then verify it.',
+      operationId: 'createDomain',
+      tags: TAGS,
+      body: domainCreation,
+      response: { 201: domain, ...failures(400, 409, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const added = await domains.create(callerOf(request), request.body.name);
+      if (isRefusal(added)) return refuse(reply, added);
+      return reply.code(201).send(presentDomain(added));
+    },
+  });
+
+  app.get('/v1/domains', {
+    schema: {
+      summary: 'List domains',
+      description: 'Those of this project and environment, newest first.',
+      operationId: 'listDomains',
+      tags: TAGS,
+      querystring: pageQuery,
+      response: { 200: domainList, ...failures(422) },
+    },
+    handler: async (request, reply) => {
+      const page = pageFrom(request.query);
+      if (isRefusal(page)) return refuse(reply, page);
+      return pageAnswer(await domains.list(callerOf(request), page), presentDomain);
+    },
+  });
+}
+
+function registerOne(app: App, { domains }: HttpServices): void {
+  app.get('/v1/domains/:id', {
+    schema: {
+      summary: 'Get a domain',
+      operationId: 'getDomain',
+      tags: TAGS,
+      params,
+      response: { 200: domain, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const found = await domains.get(callerOf(request), request.params.id);
+      return isRefusal(found) ? refuse(reply, found) : presentDomain(found);
+    },
+  });
+
+  app.delete('/v1/domains/:id', {
+    schema: {
+      summary: 'Remove a domain',
+      description: 'Nothing is sent from it any more; what is still waiting ends as failed.',
+      operationId: 'deleteDomain',
+      tags: TAGS,
+      params,
+      response: { 200: domainDeleted, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const removed = await domains.delete(callerOf(request), request.params.id);
+      if (isRefusal(removed)) return refuse(reply, removed);
+      return { object: 'domain' as const, id: removed.id, deleted: true as const };
+    },
+  });
+}
+
+function registerVerify(app: App, { db, domains, config }: HttpServices): void {
+  app.post('/v1/domains/:id/verify', {
+    config: { limit: 'verification' },
+    schema: {
+      summary: 'Verify a domain',
+      description:
+        'Looks its records up now and answers the domain as it stands; a record that is missing ' +
+        'is no error, its `problem` says what to do.',
+      operationId: 'verifyDomain',
+      tags: TAGS,
+      params,
+      response: { 200: domain, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const found = await domains.get(caller, request.params.id);
+      if (isRefusal(found)) return refuse(reply, found);
+      const { allowed, limit } = await takeVerification(db, caller, config.limits.verification);
+      if (!allowed) return refuse(reply, { ...tooMany(limit), limit });
+      setLimitHeaders(reply, limit);
+      const verified = await domains.verify(caller, request.params.id);
+      return isRefusal(verified) ? refuse(reply, verified) : presentDomain(verified);
+    },
+  });
+}
+
+function tooMany({ limit, windowS, resetS }: { limit: number; windowS: number; resetS: number }) {
+  return {
+    refused: 'rate_limit_error' as const,
+    message: `The limit of ${limit} verifications per ${windowS} s is used up; try again in ${resetS} s.`,
+  };
+}

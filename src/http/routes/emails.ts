@@ -1,0 +1,206 @@
+/**
+ * Emails: sending one, and reading what was sent. Sending checks the shape and makes a draft;
+ * everything that needs the database happens in sending/accept.ts, in one commit with the email.
+ * Next: sending/draft.ts, sending/accept.ts.
+ */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { fingerprintOf, isIdempotencyKey } from '../../core/fingerprint.ts';
+import { isRefusal } from '../../core/refusals.ts';
+import type { Caller } from '../../core/scope.ts';
+import type { AcceptOutcome } from '../../sending/accept.ts';
+import { makeDraft } from '../../sending/draft.ts';
+import { presentEmail, presentEvent, presentSummary } from '../../sending/present.ts';
+import { listEmails } from '../../store/email-list.ts';
+import { type EmailRef, emailExists, findEmail, listTimeline } from '../../store/emails.ts';
+import { isId } from '../../store/ids.ts';
+import { callerOf, KEY_REFUSED } from '../authenticate.ts';
+import { BadRequest, JSON_TYPE, notFound, refuse } from '../errors.ts';
+import { filterFrom } from '../email-filter.ts';
+import { setLimitHeaders } from '../limit-headers.ts';
+import { listAnswer, pageAnswer, pageFrom } from '../list.ts';
+import { malformed } from '../problems.ts';
+import { failures, idParams } from '../schemas/common.ts';
+import {
+  acceptedEmail,
+  email,
+  emailList,
+  messageBytes,
+  timeline,
+} from '../schemas/email-answers.ts';
+import { emailCreation, emailQuery, idempotencyHeaders, timelineQuery } from '../schemas/emails.ts';
+import type { App, HttpServices } from '../services.ts';
+
+const TAGS = ['Emails'];
+const params = idParams('email');
+
+export function registerEmailRoutes(app: App, services: HttpServices): void {
+  registerSend(app, services);
+  registerList(app, services);
+  registerOne(app, services);
+  registerTimeline(app, services);
+  registerContent(app, services);
+}
+
+function registerSend(app: App, { accept, config }: HttpServices): void {
+  app.post('/v1/emails', {
+    config: { access: 'any_key', limit: 'sending' },
+    schema: {
+      summary: 'Send an email',
+      description:
+        '202: it is on disk and will be attempted. 200: the Idempotency-Key was used within ' +
+        '24 hours; this is the first answer again, and nothing is sent a second time.',
+      operationId: 'sendEmail',
+      tags: TAGS,
+      headers: idempotencyHeaders,
+      body: emailCreation,
+      response: {
+        202: acceptedEmail,
+        200: acceptedEmail,
+        ...failures(400, 409, 413, 415, 422),
+      },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const idempotency = idempotencyOf(request);
+      const draft = makeDraft(request.body, {
+        environment: caller.environment,
+        allowPrivateNetworks: config.allowPrivateNetworks,
+      });
+      if (isRefusal(draft)) return refuse(reply, draft);
+      return answer(reply, await accept(caller, draft, idempotency));
+    },
+  });
+}
+
+/** @throws BadRequest for a malformed header */
+function idempotencyOf(request: FastifyRequest): { key: string; fingerprint: string } | null {
+  const key = request.headers['idempotency-key'];
+  if (key === undefined) return null;
+  const isOne = request.raw.headersDistinct['idempotency-key']?.length === 1;
+  if (typeof key !== 'string' || !isOne || !isIdempotencyKey(key)) {
+    throw new BadRequest(
+      malformed(
+        'The Idempotency-Key header must be one string of 1-256 printable ASCII characters.',
+      ),
+    );
+  }
+  return { key, fingerprint: fingerprintOf('POST /v1/emails', request.body) };
+}
+
+function answer(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
+  if (outcome.kind === 'refused') {
+    const { refused } = outcome;
+    const message = refused === 'authentication_error' ? KEY_REFUSED : outcome.message;
+    return refuse(reply, { ...outcome, message });
+  }
+  setLimitHeaders(reply, outcome.limit);
+  if (outcome.kind === 'replayed') reply.header('idempotent-replayed', 'true');
+  return reply
+    .code(outcome.kind === 'accepted' ? 202 : 200)
+    .header('content-type', JSON_TYPE)
+    .send(outcome.body);
+}
+
+function registerList(app: App, { db }: HttpServices): void {
+  app.get('/v1/emails', {
+    config: { access: 'any_key' },
+    schema: {
+      summary: 'List emails',
+      description: 'Newest first. A key that may only send sees what it sent itself.',
+      operationId: 'listEmails',
+      tags: TAGS,
+      querystring: emailQuery,
+      response: { 200: emailList, ...failures(422) },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const page = pageFrom(request.query);
+      if (isRefusal(page)) return refuse(reply, page);
+      const filter = filterFrom(request.query, ownKeyOf(caller));
+      if (isRefusal(filter)) return refuse(reply, filter);
+      const found = await listEmails(db, caller, { page, filter });
+      return { ...pageAnswer(found, presentSummary), scanned_until: found.scannedUntil };
+    },
+  });
+}
+
+function registerOne(app: App, { db }: HttpServices): void {
+  app.get('/v1/emails/:id', {
+    config: { access: 'any_key' },
+    schema: {
+      summary: 'Get an email',
+      description: 'With its present status, and that of each recipient.',
+      operationId: 'getEmail',
+      tags: TAGS,
+      params,
+      response: { 200: email, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const ref = refOf(request);
+      const found = ref && (await findEmail(db, ref));
+      return found ? presentEmail(found) : notFound(reply, 'email');
+    },
+  });
+}
+
+function registerTimeline(app: App, { db }: HttpServices): void {
+  app.get('/v1/emails/:id/events', {
+    config: { access: 'any_key' },
+    schema: {
+      summary: 'Get the timeline of an email',
+      description: 'Oldest first, with the conversation of every attempt.',
+      operationId: 'listEmailEvents',
+      tags: TAGS,
+      params,
+      querystring: timelineQuery,
+      response: { 200: timeline, ...failures(404, 422) },
+    },
+    handler: async (request, reply) => {
+      const ref = refOf(request);
+      if (!ref || !(await emailExists(db, ref))) return notFound(reply, 'email');
+      const { limit, after } = request.query;
+      const events = await listTimeline(db, ref, { after, limit: limit + 1 });
+      return listAnswer(events.map(presentEvent), limit);
+    },
+  });
+}
+
+function registerContent(app: App, { db, contentOf }: HttpServices): void {
+  app.get('/v1/emails/:id/content', {
+    config: { access: 'any_key' },
+    schema: {
+      summary: 'Get the exact bytes of an email',
+      description: 'As they are sent, with headers and signatures.',
+      operationId: 'getEmailContent',
+      tags: TAGS,
+      params,
+      response: { 200: messageBytes, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const ref = refOf(request);
+      const exists = ref !== null && (await emailExists(db, ref));
+      const bytes = exists ? await contentOf(ref, ref.id) : null;
+      if (bytes === null) return notFound(reply, 'email');
+      // Never shown by a browser that happens to ask: it is somebody's html.
+      return (reply as FastifyReply)
+        .headers({
+          'content-type': 'message/rfc822',
+          'content-disposition': `attachment; filename="${ref?.id}.eml"`,
+          'x-content-type-options': 'nosniff',
+        })
+        .send(bytes);
+    },
+  });
+}
+
+/** The email that the path names, as far as the caller may see it; null when it is no id. */
+function refOf(request: FastifyRequest<{ Params: { id: string } }>): EmailRef | null {
+  const { id } = request.params;
+  const caller = callerOf(request);
+  return isId(id) ? { ...caller, id, keyId: ownKeyOf(caller) } : null;
+}
+
+/** The key that emails must have been sent with; null: any. */
+function ownKeyOf({ permission, keyId }: Caller): string | null {
+  return permission === 'sending_access' ? keyId : null;
+}

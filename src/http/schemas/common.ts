@@ -1,0 +1,108 @@
+/** The pieces that several routes share: times, ids, pages, failures. */
+import { z } from 'zod';
+
+const EXAMPLE_ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
+const EXAMPLE_TIME = '2026-11-21T08:30:00.123Z';
+
+/** An id as it comes out. */
+export const id = (description: string) =>
+  z.string().meta({ description, format: 'uuid', examples: [EXAMPLE_ID] });
+
+/** A time as it comes out: ISO 8601, UTC, milliseconds. */
+export const time = (description: string) =>
+  z.string().meta({ description, format: 'date-time', examples: [EXAMPLE_TIME] });
+
+/** A short text for people, shown in lists and terminals: one line. */
+export const label = (max: number) =>
+  z
+    .string()
+    .min(1)
+    .max(max)
+    .refine((text) => !/[\u0000-\u001f\u007f]/.test(text), 'must not have control characters');
+
+export const environment = z
+  .enum(['live', 'test'])
+  .describe('Live delivers. Test simulates everything and delivers nothing.');
+
+/** Path parameters of `/…/:id`. What is no id at all is simply not found. */
+export const idParams = (what: string) => z.object({ id: id(`The id of the ${what}.`) });
+
+/** `limit`, `after`, `before` of a list that is sorted newest first. */
+const pageFields = {
+  limit: z.coerce
+    .number<string>()
+    .int()
+    .min(1)
+    .max(100)
+    .default(20)
+    .describe('How many to return at most.'),
+  after: z
+    .string()
+    .optional()
+    .meta({ description: 'Only what is older than this id: the next page.', format: 'uuid' }),
+  before: z
+    .string()
+    .optional()
+    .meta({ description: 'Only what is newer than this id: the previous page.', format: 'uuid' }),
+};
+
+/** The query of a list; `filters` come on top of the page. */
+export const listQuery = <Filters extends z.ZodRawShape>(filters: Filters) =>
+  z.strictObject({ ...pageFields, ...filters });
+
+export const pageQuery = listQuery({});
+
+/** `{"object": "list", "data": [...], "has_more": bool}`. */
+export const listOf = <Item extends z.ZodType>(item: Item) =>
+  z.object({
+    object: z.literal('list'),
+    data: z.array(item),
+    has_more: z.boolean().describe('Whether there is more in this direction.'),
+  });
+
+/** What a DELETE answers. */
+export const deleted = <Name extends string>(object: Name) =>
+  z.object({ object: z.literal(object), id: id('What was deleted.'), deleted: z.literal(true) });
+
+export const failure = z
+  .object({
+    error: z.object({
+      code: z.string().meta({ description: 'For programs.', examples: ['validation_error'] }),
+      message: z.string().meta({
+        description: 'One sentence: what is wrong and what to do.',
+        examples: ['to[2]: "bob@" is not an email address'],
+      }),
+      request_id: id('Quote this when you ask for help.'),
+      details: z
+        .array(z.object({ field: z.string(), message: z.string() }))
+        .optional()
+        .describe('The fields that break a rule, each with its own message.'),
+    }),
+  })
+  .meta({ id: 'Failure', description: 'Every failure has this shape.' });
+
+/** What the status of a failure means. */
+export const FAILURES = {
+  400: 'Not JSON, or a malformed header.',
+  401: 'No API key, or not a valid one.',
+  403: 'The key does not allow this, or the sending domain is not verified.',
+  404: 'Not in this project and environment.',
+  409: 'The present state forbids it, or the Idempotency-Key was used with another body.',
+  413: 'The body is larger than 45 MB.',
+  415: 'The body is not JSON.',
+  422: 'A field breaks a rule.',
+  429: 'A limit is used up; Retry-After says when to try again.',
+  503: 'Nothing can be done right now; Retry-After says when to try again.',
+} as const;
+
+type FailureStatus = keyof typeof FAILURES;
+type Failures<Status extends FailureStatus> = Record<Status | 401 | 403 | 429 | 503, Described>;
+type Described = typeof failure;
+
+/** The failures of a route, for its `response`: these, and those that every keyed route has. */
+export function failures<Status extends FailureStatus = never>(
+  ...statuses: readonly Status[]
+): Failures<Status> {
+  const all = [401, 403, 429, 503, ...statuses] as const;
+  return Object.fromEntries(all.map((status) => [status, failure])) as Failures<Status>;
+}

@@ -1,0 +1,197 @@
+/**
+ * Emails as they come in. Here is the shape; the rules about contents are in sending/draft.ts, and
+ * appear here only as words. Next: email-answers.ts, what comes out.
+ */
+import { z } from 'zod';
+import { FINAL_STATUSES, OPEN_STATUSES } from '../../core/statuses.ts';
+import {
+  EXPIRES_IN_S,
+  METADATA_NAME_MAX,
+  METADATA_VALUE_MAX,
+  SUBJECT_MAX,
+  TAG_PATTERN,
+  TAGS_MAX,
+} from '../../sending/draft-fields.ts';
+import { listQuery } from './common.ts';
+
+/** Refused by the draft with a sentence of its own; not in the OpenAPI document. */
+const notYet = z.unknown().optional().meta({ 'x-not-yet': true });
+
+/** null is as good as absent: some clients cannot leave a field out. */
+const optional = <Schema extends z.ZodType>(schema: Schema) =>
+  schema.nullish().meta({ ...schema.meta(), 'x-null-is-absent': true });
+
+const oneOrMore = z.union([z.string(), z.array(z.string())]);
+
+const tagPart = z.string().meta({ pattern: TAG_PATTERN.source });
+
+const attachment = z
+  .strictObject({
+    filename: z.string().meta({ minLength: 1, examples: ['invoice.pdf'] }),
+    content: optional(z.string().meta({ description: 'The bytes, in base64.', format: 'byte' })),
+    content_type: optional(
+      z.string().meta({
+        description: 'Guessed from the filename when absent.',
+        examples: ['application/pdf'],
+      }),
+    ),
+    content_id: optional(
+      z.string().describe('Makes it inline: the html refers to it as `cid:<content_id>`.'),
+    ),
+    path: notYet,
+  })
+  .meta({ id: 'Attachment' });
+
+const addresses = {
+  from: z.string().meta({
+    description: 'One address, with or without a name. Its domain must be verified.',
+    examples: ['Acme <hello@acme.com>'],
+  }),
+  to: oneOrMore.meta({
+    description: '1-50 addresses in `to`, `cc` and `bcc` together.',
+    examples: [['jo@example.com', 'Ann <ann@example.com>']],
+  }),
+  cc: optional(oneOrMore),
+  bcc: optional(oneOrMore),
+  reply_to: optional(oneOrMore.describe('Where answers go.')),
+};
+
+const content = {
+  subject: z.string().meta({ minLength: 1, maxLength: SUBJECT_MAX, examples: ['Your receipt'] }),
+  html: optional(
+    z.string().meta({
+      description: '`html` or `text` is needed.',
+      examples: ['<p>Thank you.</p>'],
+    }),
+  ),
+  text: optional(
+    z.string().describe('Derived from the html when absent; an empty string switches that off.'),
+  ),
+  headers: optional(
+    z.record(z.string(), z.string()).meta({
+      description: 'Further headers; not those that the service writes itself.',
+      examples: [{ 'X-Entity-Ref-ID': '4711' }],
+    }),
+  ),
+  attachments: optional(z.array(attachment).describe('The whole message: at most 30 MB.')),
+};
+
+const labels = {
+  tags: optional(
+    z.array(z.strictObject({ name: tagPart, value: tagPart })).meta({
+      description: 'To find emails by, and echoed on events.',
+      maxItems: TAGS_MAX,
+      examples: [[{ name: 'kind', value: 'receipt' }]],
+    }),
+  ),
+  metadata: optional(
+    z
+      .record(z.string(), z.string())
+      .describe(
+        `Strings of your own, echoed on events: at most ${TAGS_MAX} names of ` +
+          `${METADATA_NAME_MAX} characters with values of ${METADATA_VALUE_MAX}.`,
+      ),
+  ),
+};
+
+const handling = {
+  expires_in: optional(
+    z.int().meta({
+      description:
+        'Seconds. When they are over, recipients that have not got it end `failed` with the ' +
+        'reason `expired`.',
+      minimum: EXPIRES_IN_S.min,
+      maximum: EXPIRES_IN_S.max,
+    }),
+  ),
+  unsubscribe: optional(
+    z
+      .union([z.string(), z.boolean()])
+      .describe(
+        'An https URL of yours for one-click unsubscribe (RFC 8058). ' +
+          '`true`, for a page hosted here, is not available yet.',
+      ),
+  ),
+  tls: optional(
+    z
+      .enum(['opportunistic', 'enforced'])
+      .describe("Overrides the domain's setting. `enforced`: rather not at all than in the clear."),
+  ),
+  tracking: optional(
+    z
+      .strictObject({ opens: z.boolean().optional(), clicks: z.boolean().optional() })
+      .describe('Not available yet: both must be false.'),
+  ),
+  scheduled_at: notYet,
+};
+
+/** Comes instead of subject and content: named before these are missed. */
+const instead = {
+  template: notYet.refine(
+    (template) => template == null,
+    'is not available yet; send subject, html and text',
+  ),
+};
+
+export const emailCreation = z
+  .strictObject({ ...instead, ...addresses, ...content, ...labels, ...handling })
+  .meta({
+    id: 'NewEmail',
+    examples: [
+      {
+        from: 'Acme <hello@acme.com>',
+        to: 'jo@example.com',
+        subject: 'Your receipt',
+        html: '<p>Thank you.</p>',
+      },
+    ],
+  });
+
+export const idempotencyHeaders = z.object({
+  'idempotency-key': z
+    .string()
+    .optional()
+    .meta({
+      description:
+        'A string of yours, 1-256 printable ASCII characters. Repeating the request with it ' +
+        'within 24 hours returns the first answer and sends nothing.',
+      maxLength: 256,
+    }),
+});
+
+export const status = z
+  .enum(['sending', ...OPEN_STATUSES, ...FINAL_STATUSES])
+  .meta({ id: 'EmailStatus' });
+
+const created = (bound: string) =>
+  z.iso.datetime({ offset: true }).optional().describe(`Only what was created ${bound} this time.`);
+
+export const emailQuery = listQuery({
+  status: status.optional(),
+  to: z.string().optional().describe('An address in `to`, `cc` or `bcc`.'),
+  from: z.string().optional().describe('The address of the sender, without the name.'),
+  subject: z
+    .string()
+    .min(1)
+    .max(SUBJECT_MAX)
+    .refine((text) => !text.includes('\0'), 'contains a NUL; leave it out')
+    .optional()
+    .describe('A part of it, in any case.'),
+  tag: z
+    .string()
+    .optional()
+    .meta({ description: '`name` or `name:value`.', examples: ['kind:receipt'] }),
+  domain: z.string().optional().describe('The sending domain.'),
+  created_after: created('at or after'),
+  created_before: created('before'),
+});
+
+export const timelineQuery = z.strictObject({
+  limit: z.coerce.number<string>().int().min(1).max(1_000).default(1_000),
+  after: z.coerce
+    .number<string>()
+    .int()
+    .min(0)
+    .default(0)
+    .describe('The number of the last event that is known already.'),
+});

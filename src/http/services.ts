@@ -1,0 +1,70 @@
+/** What the routes stand on, and the types they are written with. server.ts constructs it. */
+import type {
+  FastifyBaseLogger,
+  FastifyInstance,
+  RawReplyDefaultExpression,
+  RawRequestDefaultExpression,
+  RawServerDefault,
+} from 'fastify';
+import type { ZodTypeProvider } from 'fastify-type-provider-zod';
+import type { Logger } from 'pino';
+import type { Config } from '../config.ts';
+import type { Caller, Scope } from '../core/scope.ts';
+import type { World } from '../core/world.ts';
+import type { DomainService } from '../domains/service.ts';
+import type { AcceptEmail } from '../sending/accept.ts';
+import type { Database } from '../store/database.ts';
+import type { SecretBox } from '../store/secrets.ts';
+import type { ScopeCategory } from '../store/limits.ts';
+import type { WebhookService } from '../webhooks/service.ts';
+
+export type HttpServices = {
+  db: Database;
+  world: World;
+  log: Logger;
+  accept: AcceptEmail;
+  secrets: SecretBox;
+  config: Pick<
+    Config,
+    'trustedProxies' | 'allowPrivateNetworks' | 'limits' | 'publicUrl' | 'hostname' | 'sourceIps'
+  >;
+  domains: DomainService;
+  webhooks: WebhookService;
+  /** The exact bytes that were or will be sent; null when there is no such email. */
+  contentOf: (scope: Scope, emailId: string) => Promise<Buffer | null>;
+  /** null when requests can be served; else why not (database, migrations). */
+  isReady: () => Promise<string | null>;
+  isStopping: () => boolean;
+  /** Prometheus text. */
+  metricsText: () => Promise<string>;
+};
+
+export type App = FastifyInstance<
+  RawServerDefault,
+  RawRequestDefaultExpression,
+  RawReplyDefaultExpression,
+  FastifyBaseLogger,
+  ZodTypeProvider
+>;
+
+/**
+ * Who may call a route. `full_access` where a route says nothing; `any_key`: sending-only keys
+ * too; `public`: no key at all.
+ */
+export type Access = 'public' | 'any_key' | 'full_access';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    access?: Access;
+    /** The limit this route counts to: its responses carry the RateLimit headers. */
+    limit?: ScopeCategory;
+  }
+  interface FastifyRequest {
+    /** Set once the key has been checked; read it with callerOf. */
+    caller: Caller | null;
+  }
+  interface FastifyInstance {
+    /** Makes this process forget a key at once, after it was revoked or changed. */
+    forgetKey(keyId: string): void;
+  }
+}

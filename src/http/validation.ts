@@ -1,0 +1,127 @@
+/**
+ * Checks params, query and body against the zod schemas of a route, and says what is wrong in
+ * sentences that name the field as the client wrote it: `to[2]: must be a string, not a number`.
+ */
+import type { FastifySchemaCompiler } from 'fastify';
+import type { core, ZodType } from 'zod';
+import { refuseFields } from '../core/field-problems.ts';
+import type { FieldProblem } from '../core/refusals.ts';
+import { BadRequest } from './errors.ts';
+
+type Issue = core.$ZodIssue;
+type RawIssue = core.$ZodRawIssue;
+
+/** Fastify's validator: the parsed value, or the problems as an error that becomes a 422. */
+export const validatorCompiler: FastifySchemaCompiler<ZodType> = ({ schema, httpPart }) => {
+  // Headers are described for the document; whoever reads one checks it, and answers 400.
+  if (httpPart === 'headers') return () => true;
+  return (data: unknown) => {
+    const result = schema.safeParse(data, { error: sentenceOf });
+    if (result.success) return { value: result.data };
+    const problems = result.error.issues.flatMap((issue) => problemsOf(issue, httpPart));
+    const { message, details } = refuseFields(problems);
+    return { error: new BadRequest({ status: 422, code: 'validation_error', message, details }) };
+  };
+};
+
+function problemsOf(issue: Issue, httpPart = 'body'): FieldProblem[] {
+  if (issue.code === 'unrecognized_keys') {
+    const what = httpPart === 'querystring' ? 'query parameter' : 'field';
+    return issue.keys.map((key) => ({
+      field: fieldName([...issue.path, key]),
+      message: `is not a ${what} of this request; check the spelling`,
+    }));
+  }
+  if (issue.code === 'invalid_union') return [bestOfUnion(issue)];
+  if (issue.path.length === 0) return [{ field: '', message: `The ${httpPart} ${issue.message}.` }];
+  return [{ field: fieldName(issue.path), message: issue.message }];
+}
+
+/**
+ * A string or an array of strings got an array with a number in it: what matters is the number. The
+ * alternative that matched furthest is the one that was meant.
+ */
+function bestOfUnion(issue: core.$ZodIssueInvalidUnion): FieldProblem {
+  const deepest = issue.errors
+    .flat()
+    .toSorted((a, b) => b.path.length - a.path.length)
+    .at(0);
+  if (!deepest || deepest.path.length === 0) {
+    return { field: fieldName(issue.path), message: anyOf(issue.errors.flat()) };
+  }
+  return { field: fieldName([...issue.path, ...deepest.path]), message: deepest.message };
+}
+
+function anyOf(issues: readonly Issue[]): string {
+  const wanted = issues.map(({ message }) => /^must be (.*?)(, not .*)?$/.exec(message)?.[1]);
+  if (wanted.includes(undefined)) return issues[0]?.message ?? 'is not valid';
+  return `must be ${[...new Set(wanted)].join(' or ')}`;
+}
+
+/** `to[2]`, `tags[0].name`, `headers.X-Entity`. */
+function fieldName(path: readonly PropertyKey[]): string {
+  return path.reduce<string>((name, part) => {
+    if (typeof part === 'number') return `${name}[${part}]`;
+    return name === '' ? clipped(String(part)) : `${name}.${clipped(String(part))}`;
+  }, '');
+}
+
+/** Names come from the client and go into logs and terminals: short, and printable. */
+function clipped(name: string): string {
+  const printable = name.replace(/[\u0000-\u001f\u007f]/g, '?');
+  return printable.length <= 64 ? printable : `${printable.slice(0, 64)}…`;
+}
+
+/** What follows the name of the field. A schema's own message comes before this one. */
+function sentenceOf(issue: RawIssue): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      if (issue.input === undefined) return 'is required';
+      // A query parameter that should have been a number.
+      if (Number.isNaN(issue.input)) return 'must be a number';
+      return `must be ${aType(issue.expected)}, not ${typeNameOf(issue.input)}`;
+    case 'invalid_value':
+      return `must be ${oneOf(issue.values)}`;
+    case 'too_small':
+      return `must ${bound(issue.origin, 'at least', Number(issue.minimum))}`;
+    case 'too_big':
+      return `must ${bound(issue.origin, 'at most', Number(issue.maximum))}`;
+    case 'invalid_format':
+      return FORMATS[issue.format] ?? 'has the wrong form';
+    default:
+      return 'is not valid';
+  }
+}
+
+const FORMATS: Readonly<Record<string, string>> = {
+  uuid: 'must be an id, as this API returns it',
+  datetime: 'must be a time in ISO 8601, like 2026-11-21T08:30:00Z',
+  url: 'must be a URL',
+};
+
+function aType(expected: string): string {
+  const name = TYPE_NAMES[expected] ?? expected;
+  return /^[aeiou]/.test(name) ? `an ${name}` : `a ${name}`;
+}
+
+const TYPE_NAMES: Readonly<Record<string, string>> = { int: 'whole number', record: 'object' };
+
+function typeNameOf(input: unknown): string {
+  if (input === null) return 'null';
+  if (Array.isArray(input)) return 'an array';
+  if (typeof input === 'number' && input % 1 !== 0) return 'a fraction';
+  return aType(typeof input);
+}
+
+function oneOf(values: readonly unknown[]): string {
+  const texts = values.map((value) => JSON.stringify(value));
+  return texts.length === 1 ? (texts[0] ?? '') : `one of ${texts.join(', ')}`;
+}
+
+function bound(origin: string, relation: string, count: number): string {
+  if (origin === 'string') {
+    return `have ${relation} ${count} character${count === 1 ? '' : 's'}`;
+  }
+  if (origin === 'array') return `have ${relation} ${count} item${count === 1 ? '' : 's'}`;
+  return `be ${relation} ${count}`;
+}

@@ -1,0 +1,263 @@
+/**
+ * What a refusal can mean, and what it asks of whom. The rules (classify-rules.ts) lead from a
+ * server's words to one of these names.
+ *
+ * `suppress` is only for what is true of the mailbox itself: a wrong "never mail this address
+ * again" costs more than another bounce.
+ */
+
+export type Category =
+  | 'mailbox'
+  | 'quota'
+  | 'greylist'
+  | 'policy'
+  | 'reputation'
+  | 'content'
+  | 'authentication'
+  | 'network'
+  | 'tls'
+  | 'protocol'
+  | 'expired';
+
+/** Who can do something about it: `us` is who runs this service, `sender` who uses it. */
+export type Blame = 'recipient' | 'receiver' | 'sender' | 'us';
+
+export type Meaning = {
+  category: Category;
+  blame: Blame;
+  /** One sentence for the person who sent the email. */
+  advice: string;
+  /** A permanent answer puts the address on the suppression list, */
+  suppress?: true;
+  /** for so many days only. */
+  suppressDays?: number;
+  /** The provider asks for fewer connections. */
+  slowDown?: true;
+};
+
+export const MEANINGS = {
+  no_such_mailbox: {
+    category: 'mailbox',
+    blame: 'recipient',
+    advice: 'The mailbox does not exist: check the address for a typing mistake.',
+    suppress: true,
+  },
+  mailbox_disabled: {
+    category: 'mailbox',
+    blame: 'recipient',
+    advice: 'The mailbox has been closed or disabled: ask the recipient for another address.',
+    suppress: true,
+  },
+  mailbox_moved: {
+    category: 'mailbox',
+    blame: 'recipient',
+    advice: 'The mailbox has moved: ask the recipient for the new address.',
+    suppress: true,
+  },
+  bad_address: {
+    category: 'mailbox',
+    blame: 'recipient',
+    advice: "The recipient's server does not take this for an address: check its spelling.",
+    suppress: true,
+  },
+  no_such_domain: {
+    category: 'mailbox',
+    blame: 'recipient',
+    advice: 'The domain of the address does not exist: check it for a typing mistake.',
+    suppress: true,
+    suppressDays: 7,
+  },
+  domain_takes_no_mail: {
+    category: 'mailbox',
+    blame: 'recipient',
+    advice: 'The domain says that it takes no mail: use another address.',
+  },
+  mailbox_trouble: {
+    category: 'mailbox',
+    blame: 'receiver',
+    advice: "The recipient's server could not use the mailbox: ask the recipient if it works.",
+  },
+  not_allowed_to_recipient: {
+    category: 'policy',
+    blame: 'recipient',
+    advice: 'The recipient takes mail from chosen senders only: ask to be let in.',
+  },
+  mailbox_full: {
+    category: 'quota',
+    blame: 'recipient',
+    advice: 'The mailbox is full: the recipient has to make room.',
+  },
+  mailbox_too_busy: {
+    category: 'quota',
+    blame: 'recipient',
+    advice: 'The mailbox receives more mail than its provider allows: send it less or later.',
+  },
+  greylisted: {
+    category: 'greylist',
+    blame: 'receiver',
+    advice: 'The server makes new senders wait; nothing has to be done.',
+  },
+  rate_limited: {
+    category: 'policy',
+    blame: 'us',
+    advice:
+      'The provider wants less mail at a time from this server; sending slows down by itself.',
+    slowDown: true,
+  },
+  low_reputation: {
+    category: 'reputation',
+    blame: 'us',
+    advice:
+      "The provider distrusts this server's IP address or the domain: look at complaints and at the provider's postmaster page.",
+    slowDown: true,
+  },
+  blocklisted: {
+    category: 'reputation',
+    blame: 'us',
+    advice:
+      "This server's IP address or the domain is on a blocklist: follow the link in the answer to get it off.",
+  },
+  no_reverse_dns: {
+    category: 'authentication',
+    blame: 'us',
+    advice: 'Give the sending IP address a PTR record whose name leads back to the address.',
+  },
+  bad_helo: {
+    category: 'policy',
+    blame: 'us',
+    advice: 'Set POSTHORN_HOSTNAME to the name that the sending IP address resolves to.',
+  },
+  not_authenticated: {
+    category: 'authentication',
+    blame: 'sender',
+    advice: 'SPF, DKIM or DMARC did not pass: verify the DNS records of the sending domain.',
+  },
+  sender_refused: {
+    category: 'policy',
+    blame: 'sender',
+    advice: 'The server refuses the sending address or its domain: check that it can receive mail.',
+  },
+  spam: {
+    category: 'content',
+    blame: 'sender',
+    advice: 'The server takes the message for spam: look at its links, wording and recipients.',
+  },
+  virus: {
+    category: 'content',
+    blame: 'sender',
+    advice: 'The server found something dangerous in the message: check attachments and links.',
+  },
+  bad_format: {
+    category: 'content',
+    blame: 'sender',
+    advice: 'The server objects to the form of the message: check custom headers and attachments.',
+  },
+  too_big: {
+    category: 'content',
+    blame: 'sender',
+    advice: 'The message is larger than the server takes: send a link instead of an attachment.',
+  },
+  refused_by_policy: {
+    category: 'policy',
+    blame: 'receiver',
+    advice: "The server's rules refuse the message; its answer says more, or its postmaster does.",
+  },
+  relay_denied: {
+    category: 'policy',
+    blame: 'receiver',
+    advice:
+      'The server says that it is not responsible for the domain: its MX records may be wrong.',
+  },
+  tls_required: {
+    category: 'tls',
+    blame: 'us',
+    advice: 'The server takes mail over TLS only, and no TLS came about.',
+  },
+  login_refused: {
+    category: 'authentication',
+    blame: 'us',
+    advice: 'The relay refuses the login: check user and password in POSTHORN_RELAY_URL.',
+  },
+  server_trouble: {
+    category: 'network',
+    blame: 'receiver',
+    advice: "The recipient's server is overloaded or out of order; nothing has to be done here.",
+  },
+  routing_trouble: {
+    category: 'network',
+    blame: 'receiver',
+    advice: "The recipient's servers could not pass the message on among themselves.",
+  },
+  not_understood: {
+    category: 'protocol',
+    blame: 'us',
+    advice: 'The server did not understand the dialogue: please report the transcript as a bug.',
+  },
+  too_many_recipients: {
+    category: 'protocol',
+    blame: 'us',
+    advice: 'The server takes fewer recipients at a time; it is tried again.',
+    slowDown: true,
+  },
+  no_smtputf8: {
+    category: 'protocol',
+    blame: 'receiver',
+    advice: "The recipient's server takes no addresses with letters outside of ASCII: use another.",
+  },
+  gave_up_elsewhere: {
+    category: 'expired',
+    blame: 'receiver',
+    advice: 'A server on the way gave up after trying for too long.',
+  },
+  session_refused: {
+    category: 'policy',
+    blame: 'us',
+    advice:
+      "The server does not talk to this server's IP address; other servers and times are tried.",
+  },
+  unknown_permanent: {
+    category: 'policy',
+    blame: 'receiver',
+    advice: 'The server refused for good without a reason that is known: read its answer.',
+  },
+  unknown_temporary: {
+    category: 'network',
+    blame: 'receiver',
+    advice: 'The server could not take the message just now; it is tried again.',
+  },
+
+  // Nobody said anything usable: the connection is what is known.
+  unreachable: {
+    category: 'network',
+    blame: 'receiver',
+    advice: "The recipient's mail server cannot be reached; it is tried again.",
+  },
+  fell_silent: {
+    category: 'network',
+    blame: 'receiver',
+    advice: "The recipient's mail server fell silent or hung up; it is tried again.",
+  },
+  lost_in_doubt: {
+    category: 'network',
+    blame: 'receiver',
+    advice:
+      'The connection was lost before the server confirmed the message: it may have arrived, and is tried again with the same Message-ID.',
+  },
+  spoke_nonsense: {
+    category: 'protocol',
+    blame: 'receiver',
+    advice: 'What answered does not speak SMTP as agreed; it is tried again.',
+  },
+  no_tls: {
+    category: 'tls',
+    blame: 'receiver',
+    advice: 'No TLS connection came about: the server has to offer it with a valid certificate.',
+  },
+  taken_over: {
+    category: 'network',
+    blame: 'us',
+    advice: 'Another worker took over before the message left; nothing has to be done.',
+  },
+} as const satisfies Record<string, Meaning>;
+
+export type MeaningName = keyof typeof MEANINGS;

@@ -1,0 +1,141 @@
+/**
+ * What an answer, or the lack of one, means for the recipient: retry or give up, whose business it
+ * is, what to do about it. Pure data behind it: classify-rules.ts (words to meanings) and
+ * classify-meanings.ts (meanings to advice).
+ *
+ * Held whatever the rules say:
+ * - Only a 5xx to MAIL, RCPT, DATA or the dot is permanent. Before that the server talks about us,
+ *   not about the message, and the next server or a later hour may be kinder.
+ * - A 552 to RCPT is temporary (RFC 5321 §4.5.3.1.10: it once meant "too many recipients").
+ * - Only a permanent answer from RCPT on, recognised as being about the mailbox itself,
+ *   suppresses. An unknown 5xx bounces and suppresses nothing; an unknown 4xx is tried again.
+ */
+import {
+  type Blame,
+  type Category,
+  MEANINGS,
+  type Meaning,
+  type MeaningName,
+} from './classify-meanings.ts';
+import { type Rule, RULES } from './classify-rules.ts';
+import type { SmtpFailureCause, SmtpPhase, SmtpReply } from './smtp-reply.ts';
+
+export type Verdict = {
+  /** Whether trying again is pointless. */
+  permanent: boolean;
+  category: Category;
+  blame: Blame;
+  /** One sentence: what to do about it. */
+  advice: string;
+  /** The address belongs on the suppression list, */
+  suppress: boolean;
+  /** for so many days; for ever when absent. */
+  suppressDays?: number;
+  /** The provider wants fewer connections from us. */
+  slowDown?: true;
+};
+
+const MESSAGE_PHASES: ReadonlySet<SmtpPhase> = new Set(['mail', 'rcpt', 'data', 'dot']);
+const RECIPIENT_PHASES: ReadonlySet<SmtpPhase> = new Set(['rcpt', 'data', 'dot']);
+const RECIPIENT_CATEGORIES: ReadonlySet<Category> = new Set(['mailbox', 'quota']);
+
+/** Split once: rules are tried on every answer that is not a yes. */
+const PREPARED = RULES.map((rule) => ({ rule, phrases: rule.text?.split(' | ') ?? null }));
+
+/** What a reply of 400 or more means. */
+export function classifyReply(answer: { phase: SmtpPhase; reply: SmtpReply }): Verdict {
+  const { phase, reply } = answer;
+  const meaning: Meaning = MEANINGS[ruleFor(answer)?.means ?? unknown(answer)];
+  const permanent =
+    reply.code >= 500 && MESSAGE_PHASES.has(phase) && !(reply.code === 552 && phase === 'rcpt');
+  const suppress = permanent && meaning.suppress === true && RECIPIENT_PHASES.has(phase);
+  return {
+    permanent,
+    category: meaning.category,
+    blame: meaning.blame,
+    advice: meaning.advice,
+    suppress,
+    ...(suppress && meaning.suppressDays !== undefined
+      ? { suppressDays: meaning.suppressDays }
+      : {}),
+    ...(asksForLess(reply, meaning) ? { slowDown: true } : {}),
+  };
+}
+
+/** The rule that recognises an answer, or undefined. */
+export function ruleFor({
+  phase,
+  reply,
+}: {
+  phase: SmtpPhase;
+  reply: SmtpReply;
+}): Rule | undefined {
+  const text = matchable(reply.message);
+  const subject = reply.enhancedCode?.slice(2) ?? null;
+  const isAboutRecipient = RECIPIENT_PHASES.has(phase);
+  return PREPARED.find(
+    ({ rule, phrases }) =>
+      (rule.enhanced === undefined || (subject !== null && hasSubject(rule.enhanced, subject))) &&
+      (rule.codes === undefined || rule.codes.includes(reply.code)) &&
+      (phrases === null || phrases.some((phrase) => text.includes(phrase))) &&
+      (isAboutRecipient || !RECIPIENT_CATEGORIES.has(MEANINGS[rule.means].category)),
+  )?.rule;
+}
+
+/** What silence, a lost connection or nonsense means: always to be tried again. */
+export function classifyFailure(failure: {
+  phase: SmtpPhase;
+  cause: SmtpFailureCause;
+  inDoubt?: boolean;
+}): Verdict {
+  const { category, blame, advice } = MEANINGS[meaningOfFailure(failure)];
+  return { permanent: false, category, blame, advice, suppress: false };
+}
+
+const MEANING_OF_CAUSE: Readonly<Record<SmtpFailureCause, MeaningName>> = {
+  unreachable: 'unreachable',
+  timeout: 'fell_silent',
+  closed: 'fell_silent',
+  garbage: 'spoke_nonsense',
+  tls: 'no_tls',
+  withheld: 'taken_over',
+};
+
+function meaningOfFailure(failure: {
+  phase: SmtpPhase;
+  cause: SmtpFailureCause;
+  inDoubt?: boolean;
+}): MeaningName {
+  if (failure.inDoubt === true) return 'lost_in_doubt';
+  return failure.phase === 'connect' ? 'unreachable' : MEANING_OF_CAUSE[failure.cause];
+}
+
+function unknown({ phase, reply }: { phase: SmtpPhase; reply: SmtpReply }): MeaningName {
+  if (phase === 'auth') return 'login_refused';
+  if (!MESSAGE_PHASES.has(phase) && reply.code >= 500) return 'session_refused';
+  return reply.code >= 500 ? 'unknown_permanent' : 'unknown_temporary';
+}
+
+/** A greylist asks for patience, not for fewer connections. */
+function asksForLess(reply: SmtpReply, meaning: Meaning): boolean {
+  if (meaning.slowDown === true || reply.code === 421) return true;
+  return (
+    reply.code < 500 &&
+    reply.enhancedCode?.startsWith('4.7.') === true &&
+    meaning.category !== 'greylist'
+  );
+}
+
+function hasSubject(patterns: readonly string[], subject: string): boolean {
+  const general = `${subject.slice(0, subject.indexOf('.'))}.*`;
+  return patterns.includes(subject) || patterns.includes(general);
+}
+
+/**
+ * The words of an answer for comparing: one line in lower case, without the addresses it quotes
+ * (`no-such-user@acme.test` says nothing about the mailbox).
+ */
+function matchable(message: string): string {
+  const words = message.toLowerCase().split(/\s/);
+  return words.filter((word) => word !== '' && !word.includes('@')).join(' ');
+}

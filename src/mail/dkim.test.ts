@@ -1,0 +1,206 @@
+import { test } from 'node:test';
+import assert from 'node:assert/strict';
+import { createPrivateKey, generateKeyPairSync } from 'node:crypto';
+import fc from 'fast-check';
+import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
+import { parseMailbox } from './address.ts';
+import { composeMessage, type Message, messageIdOf } from './compose.ts';
+import { type DkimKey, dkimRecordValue, generateDkimKeys, signMessage } from './dkim.ts';
+
+const TIME_S = 1_790_000_000;
+const keys = await generateDkimKeys();
+const RSA: DkimKey = {
+  domain: 'acme.test',
+  selector: 'r1',
+  algorithm: 'rsa-sha256',
+  privateKey: createPrivateKey(keys.rsa.privateKey),
+};
+const ED25519: DkimKey = {
+  domain: 'acme.test',
+  selector: 'e1',
+  algorithm: 'ed25519-sha256',
+  privateKey: createPrivateKey(keys.ed25519.privateKey),
+};
+const RECORDS: Record<string, string> = {
+  'r1._domainkey.acme.test': dkimRecordValue(keys.rsa.publicKey, 'rsa-sha256'),
+  'e1._domainkey.acme.test': dkimRecordValue(keys.ed25519.publicKey, 'ed25519-sha256'),
+};
+
+const mailbox = (text: string) => parseMailbox(text)!;
+const MESSAGE: Message = {
+  emailId: '0193a5b4-1c2d-7e3f-8a4b-5c6d7e8f9a0b',
+  from: mailbox('Zoë <hello@acme.test>'),
+  to: [mailbox('jo@receiver.test')],
+  cc: [mailbox('ann@receiver.test')],
+  replyTo: [],
+  subject: 'A subject that is long enough to be folded  somewhere, with two spaces in one place',
+  html: '<p>Grüße</p>\n  <b>  indented </b>\t\n\n',
+  text: 'Hello\n\n\n',
+  headers: [['Feedback-ID', 'a:b:c:acme']],
+  attachments: [],
+  date: new Date(TIME_S * 1_000),
+  messageId: messageIdOf('0193a5b4-1c2d-7e3f-8a4b-5c6d7e8f9a0b', 'acme.test'),
+  unsubscribeUrl: 'https://acme.test/u/1',
+};
+
+async function signed(message: Partial<Message>, withKeys: readonly DkimKey[]): Promise<Buffer> {
+  const composed = composeMessage({ ...MESSAGE, ...message });
+  return Buffer.concat(await signMessage(composed, withKeys, TIME_S));
+}
+
+/** `algorithm result` of every signature, as mailauth sees it. */
+async function verdicts(message: Buffer | string): Promise<string[]> {
+  const resolver = async (name: string) => {
+    if (RECORDS[name] === undefined) throw Object.assign(new Error(name), { code: 'ENOTFOUND' });
+    return [RECORDS[name].match(/.{1,255}/g) ?? []];
+  };
+  const { results } = await dkimVerify(Buffer.from(message), { resolver, minBitLength: 1024 });
+  return results.map(({ algo, status }) => `${algo} ${status.result}`);
+}
+
+const BOTH_PASS = ['rsa-sha256 pass', 'ed25519-sha256 pass'];
+
+test('a signature of either kind, and both together, hold', async () => {
+  assert.deepEqual(await verdicts(await signed({}, [RSA])), ['rsa-sha256 pass']);
+  assert.deepEqual(await verdicts(await signed({}, [ED25519])), ['ed25519-sha256 pass']);
+  assert.deepEqual(await verdicts(await signed({}, [RSA, ED25519])), BOTH_PASS);
+});
+
+const anyText = fc
+  .array(
+    fc.oneof(
+      fc.constantFrom(
+        ' ',
+        '  ',
+        '\t',
+        '\n',
+        '\r\n',
+        '\n\n',
+        '.',
+        '=',
+        '日本',
+        '🚀',
+        'x'.repeat(300),
+      ),
+      fc.string({ unit: 'binary', maxLength: 10 }),
+    ),
+  )
+  .map((parts) => parts.join('').replaceAll('\0', '').toWellFormed());
+const headerText = anyText.map((string) => string.replace(/[\0-\x1f\x7f-\x9f]/g, '') || 'x');
+
+test('signatures hold whatever is in the message', async () => {
+  const messages = fc.record({
+    html: fc.option(anyText),
+    text: fc.option(anyText),
+    subject: headerText.map((subject) => subject.slice(0, 998)),
+    headers: fc.array(fc.tuple(fc.constantFrom('References', 'X-A', 'List-Id'), headerText)),
+    attachments: fc.array(
+      fc.record({
+        filename: headerText,
+        contentType: fc.constant('image/png'),
+        contentId: fc.constantFrom(null, 'logo'),
+        content: fc.constantFrom(Buffer.alloc(0), Buffer.from('x'), Buffer.alloc(100_000)),
+      }),
+      { maxLength: 2 },
+    ),
+  });
+  await fc.assert(
+    fc.asyncProperty(messages, async (message) => {
+      assert.deepEqual(await verdicts(await signed(message, [RSA, ED25519])), BOTH_PASS);
+    }),
+    { numRuns: 100 },
+  );
+});
+
+test('the same email has the same signatures every time', async () => {
+  assert.deepEqual(await signed({}, [RSA, ED25519]), await signed({}, [RSA, ED25519]));
+});
+
+test('white space that changes on the way does no harm', async () => {
+  const message = (await signed({}, [RSA, ED25519])).toString('latin1');
+  const changed = message
+    .replace('Subject: A subject', 'SUBJECT:\r\n  A   subject')
+    .replace('<b>  indented', '<b>     indented')
+    .concat('\r\n\r\n');
+  assert.notEqual(changed, message);
+  assert.deepEqual(await verdicts(changed), BOTH_PASS);
+});
+
+test('everything that somebody could change or add is noticed', async () => {
+  const message = (await signed({}, [RSA])).toString('latin1');
+  const changes: [string, string][] = [
+    ['hello@acme.test', 'other@acme.test'],
+    ['jo@receiver.test', 'eve@receiver.test'],
+    ['A subject', 'B subject'],
+    ['Gr=C3=BC', 'gr=C3=BC'],
+    ['https://acme.test/u/1', 'https://evil.test/u/1'],
+    ['List-Unsubscribe=One-Click', 'List-Unsubscribe=Two-Click'],
+    ['a:b:c:acme', 'a:b:c:evil'],
+    ['Message-ID: <0', 'Message-ID: <1'],
+    ['Date: M', 'Date: T'],
+    ['multipart/alternative;', 'multipart/mixed;'],
+    [`t=${TIME_S}`, `t=${TIME_S + 1}`],
+    ['\r\nDate:', '\r\nFrom: evil@evil.test\r\nDate:'],
+    ['\r\nDate:', '\r\nReply-To: evil@evil.test\r\nDate:'],
+    ['\r\nDate:', '\r\nSubject: Evil\r\nDate:'],
+    ['\r\nDate:', '\r\nTo: evil@evil.test\r\nDate:'],
+    ['\r\nDate:', '\r\nCc: evil@evil.test\r\nDate:'],
+    ['\r\nDate:', '\r\nContent-Type: text/html\r\nDate:'],
+  ];
+  const changed = changes.map(([from, to]) => message.replace(from, to));
+  for (const text of [...changed, `${message}more\r\n`]) {
+    assert.notEqual(text, message);
+    for (const verdict of await verdicts(text)) assert.doesNotMatch(verdict, /pass/, text);
+  }
+});
+
+test('a field may occur twice: from the bottom up, as verifiers count', async () => {
+  const composed = composeMessage(MESSAGE);
+  const references = ['<1@a.test>', '<2@a.test>'].map((value) => ({ name: 'References', value }));
+  const twice = { ...composed, headers: [...references, ...composed.headers] };
+  const message = Buffer.concat(await signMessage(twice, [RSA], TIME_S));
+  assert.deepEqual(await verdicts(message), ['rsa-sha256 pass']);
+});
+
+test('both unsubscribe fields, the feedback id and a second From are covered', async () => {
+  const message = (await signed({}, [RSA])).toString('latin1');
+  const tag = / h=([^;]+);/.exec(message)?.[1] ?? '';
+  const names = tag.replace(/\s/g, '').split(':');
+  const expected =
+    'from from to to cc cc subject subject content-type content-type reply-to date message-id ' +
+    'mime-version list-unsubscribe list-unsubscribe-post feedback-id';
+  assert.deepEqual(names.toSorted(), expected.split(' ').toSorted());
+  assert.doesNotMatch(message, /\bl=/);
+});
+
+test('signature fields are folded like all others', async () => {
+  const long = { ...RSA, selector: `posthorn-${'x'.repeat(40)}` };
+  const message = (await signed({}, [RSA, ED25519, long])).toString('latin1');
+  const header = message.slice(0, message.indexOf('\r\nDate:'));
+  for (const line of header.split('\r\n')) {
+    assert.ok(line.length <= 78, line);
+    assert.match(line, /\S/);
+  }
+});
+
+test('what cannot be signed rightly is not sent', async () => {
+  const composed = composeMessage(MESSAGE);
+  const publicKey = generateKeyPairSync('ed25519').publicKey;
+  const wrong: DkimKey[][] = [
+    [],
+    [{ ...RSA, domain: 'other.test' }],
+    [{ ...RSA, domain: 'sub.acme.test' }],
+    [RSA, { ...ED25519, domain: 'other.test' }],
+    [{ ...RSA, algorithm: 'ed25519-sha256' }],
+    [{ ...ED25519, algorithm: 'rsa-sha256' }],
+    [{ ...ED25519, privateKey: publicKey }],
+    [{ ...RSA, selector: 'r1\r\nX-Evil: 1' }],
+  ];
+  for (const some of wrong) await assert.rejects(signMessage(composed, some, TIME_S));
+});
+
+test('generated keys are RSA of 2048 bits and Ed25519, in the form of their records', () => {
+  assert.equal(RSA.privateKey.asymmetricKeyDetails?.modulusLength, 2_048);
+  assert.match(RECORDS['r1._domainkey.acme.test']!, /^v=DKIM1; k=rsa; p=MIIB[A-Za-z0-9+/]+=*$/);
+  assert.match(RECORDS['e1._domainkey.acme.test']!, /^v=DKIM1; k=ed25519; p=[A-Za-z0-9+/]{43}=$/);
+});

@@ -1,0 +1,163 @@
+/**
+ * DKIM signatures (RFC 6376, 8301, 8463): RSA-2048 and Ed25519, relaxed/relaxed.
+ *
+ * It fails closed: it signs or throws, and only with keys of the author's own domain. Fields that
+ * say who wrote what to whom are signed once more than they occur ("oversigned"): a second one,
+ * added by somebody on the way, breaks the signature. No `l=`: so does anything appended. The body
+ * is hashed once, whatever the number of keys; the keys' arithmetic runs on the thread pool.
+ */
+import { generateKeyPair, hash, type KeyObject, sign } from 'node:crypto';
+import { promisify } from 'node:util';
+import type { ComposedMessage } from './compose.ts';
+import { field, headerLine, type HeaderField } from './header.ts';
+import { relaxedBodyHash, relaxedField } from './relaxed.ts';
+
+export type DkimAlgorithm = 'rsa-sha256' | 'ed25519-sha256';
+
+/** `privateKey` parsed: reading a PEM takes more time than signing does. */
+export type DkimKey = {
+  domain: string;
+  selector: string;
+  algorithm: DkimAlgorithm;
+  privateKey: KeyObject;
+};
+
+const OVERSIGNED = ['from', 'to', 'cc', 'reply-to', 'subject', 'content-type'];
+/**
+ * Signed where they occur, besides the oversigned ones (RFC 6376 §5.4.1). RFC 8058 demands both
+ * List-Unsubscribe fields, Gmail's feedback loop Feedback-ID. Other custom fields are left out:
+ * receivers' filters rewrite some of them before they verify.
+ */
+const SIGNED = new Set([
+  ...OVERSIGNED,
+  'date',
+  'message-id',
+  'in-reply-to',
+  'references',
+  'mime-version',
+  'content-transfer-encoding',
+  'auto-submitted',
+  'feedback-id',
+  'list-archive',
+  'list-help',
+  'list-id',
+  'list-owner',
+  'list-post',
+  'list-subscribe',
+  'list-unsubscribe',
+  'list-unsubscribe-post',
+]);
+
+/**
+ * The whole message, ready to be sent: the signatures and the header in one piece, then the body.
+ * @param timeS `t=`, seconds since 1970; part of the email, so that its bytes stay the same
+ * @throws when there is no key, one is not of the author's domain, or one cannot sign
+ */
+export async function signMessage(
+  { fromDomain, headers, body }: ComposedMessage,
+  keys: readonly DkimKey[],
+  timeS: number,
+): Promise<Buffer[]> {
+  if (keys.length === 0) throw new Error('A message would be sent unsigned.');
+  for (const key of keys) refuseWrongKey(key, fromDomain);
+  const bodyHash = relaxedBodyHash(body);
+  const signed = signedFields(headers);
+  const signatures = await Promise.all(
+    keys.map((key) => signatureField(key, { bodyHash, timeS, signed })),
+  );
+  const lines = [...signatures, ...headers].map(headerLine).join('');
+  return [Buffer.from(`${lines}\r\n`), ...body];
+}
+
+const KEY_TYPES = { 'rsa-sha256': 'rsa', 'ed25519-sha256': 'ed25519' } as const;
+
+/** Nobody could verify what it signs. */
+function refuseWrongKey({ domain, algorithm, privateKey }: DkimKey, fromDomain: string): void {
+  if (domain !== fromDomain) throw new Error(`A key of ${domain} would sign for ${fromDomain}.`);
+  if (privateKey.asymmetricKeyType === KEY_TYPES[algorithm]) return;
+  throw new Error(`A key for ${algorithm} is of type ${privateKey.asymmetricKeyType}.`);
+}
+
+type SignedFields = { names: readonly string[]; canonical: string };
+
+/** Verifiers take fields of one name from the bottom up (RFC 6376 §5.4.2), so all go that way. */
+function signedFields(headers: readonly HeaderField[]): SignedFields {
+  const names: string[] = [];
+  let canonical = '';
+  for (const header of headers.toReversed()) {
+    const name = header.name.toLowerCase();
+    if (!SIGNED.has(name)) continue;
+    names.push(name);
+    canonical += `${relaxedField(header)}\r\n`;
+  }
+  return { names: [...names, ...OVERSIGNED], canonical };
+}
+
+type Signable = { bodyHash: string; timeS: number; signed: SignedFields };
+
+async function signatureField(key: DkimKey, { bodyHash, timeS, signed }: Signable) {
+  const { algorithm, domain, selector } = key;
+  const { name, value } = field('DKIM-Signature', [
+    `v=1; a=${algorithm}; c=relaxed/relaxed; d=${domain};`,
+    ` s=${selector};`,
+    ` t=${timeS};`,
+    ...wordsOf(`h=${signed.names.join(':')};`, /.{1,70}[:;]/g),
+    ` bh=${bodyHash};`,
+  ]);
+  const unsigned = { name, value: `${value}\r\n b=` };
+  const data = Buffer.from(signed.canonical + relaxedField(unsigned));
+  const signature = (await signatureOf(key, data)).toString('base64');
+  const folded = wordsOf(signature, /.{1,72}/g)
+    .join('\r\n')
+    .trimStart();
+  return { name, value: unsigned.value + folded };
+}
+
+/** Words for lines of their own: white space between them means nothing in `h=` and `b=`. */
+function wordsOf(text: string, word: RegExp): string[] {
+  return (text.match(word) ?? []).map((piece) => ` ${piece}`);
+}
+
+function signatureOf({ algorithm, privateKey }: DkimKey, data: Buffer): Promise<Buffer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  const done = (error: Error | null, signature: Buffer): void =>
+    error ? reject(error) : resolve(signature);
+  if (algorithm === 'rsa-sha256') sign('sha256', data, privateKey, done);
+  // RFC 8463 §3: Ed25519 signs the SHA-256 of the data.
+  else sign(null, hash('sha256', data, 'buffer'), privateKey, done);
+  return promise;
+}
+
+export type DkimKeyPair = {
+  /** PKCS#8 in PEM. */
+  privateKey: string;
+  /** In base64, as a record carries it: for RSA the SubjectPublicKeyInfo, for Ed25519 32 bytes. */
+  publicKey: string;
+};
+
+/** RSA of 2048 bits, which RFC 8301 recommends, and Ed25519. */
+export async function generateDkimKeys(): Promise<{ rsa: DkimKeyPair; ed25519: DkimKeyPair }> {
+  const generate = promisify(generateKeyPair);
+  const [rsa, ed25519] = await Promise.all([
+    generate('rsa', { modulusLength: 2048 }),
+    generate('ed25519', {}),
+  ]);
+  const pem = (key: KeyObject): string => key.export({ type: 'pkcs8', format: 'pem' });
+  const der = (key: KeyObject): Buffer => key.export({ type: 'spki', format: 'der' });
+  return {
+    rsa: { privateKey: pem(rsa.privateKey), publicKey: der(rsa.publicKey).toString('base64') },
+    ed25519: {
+      privateKey: pem(ed25519.privateKey),
+      // RFC 8463 §4: the key alone, which is the end of what says that it is one.
+      publicKey: der(ed25519.publicKey).subarray(-32).toString('base64'),
+    },
+  };
+}
+
+/**
+ * The TXT value at `<selector>._domainkey.<domain>`.
+ * @param publicKey as generateDkimKeys gives it
+ */
+export function dkimRecordValue(publicKey: string, algorithm: DkimAlgorithm): string {
+  return `v=DKIM1; k=${algorithm === 'rsa-sha256' ? 'rsa' : 'ed25519'}; p=${publicKey}`;
+}

@@ -1,0 +1,107 @@
+/**
+ * HTML as a row of texts and tags, in one pass without a tree: no nesting is too deep, and each
+ * character is looked at once, whatever somebody sends. Tags end where browsers end them: a `>`
+ * inside a quoted value does not count, comments and the insides of scripts and styles are not
+ * markup. Next: text-from-html.ts.
+ */
+
+export type HtmlReader = {
+  /** Text between two tags, with its character references. Several may follow one another. */
+  text(text: string): void;
+  /** @param attributes as written: ` href="…" class=x` */
+  open(name: string, attributes: string): void;
+  close(name: string): void;
+};
+
+/** Elements whose inside is not markup; it is passed over. Where they end: */
+const RAW_ENDS = new Map(
+  ['script', 'style', 'title', 'textarea', 'iframe', 'noembed', 'noframes', 'xmp'].map((name) => [
+    name,
+    new RegExp(`</${name}`, 'gi'),
+  ]),
+);
+
+/** Names are in lower case. */
+export function scanHtml(html: string, reader: HtmlReader): void {
+  let at = 0;
+  while (at < html.length) {
+    const open = html.indexOf('<', at);
+    if (open !== at) reader.text(html.slice(at, open === -1 ? html.length : open));
+    if (open === -1) return;
+    at = isLetter(html.charCodeAt(open + 1))
+      ? readOpenTag(html, open + 1, reader)
+      : readOther(html, open, reader);
+  }
+}
+
+/** @returns where the text goes on */
+function readOpenTag(html: string, start: number, reader: HtmlReader): number {
+  const nameEnd = endOfName(html, start);
+  const name = html.slice(start, nameEnd).toLowerCase();
+  const end = endOfTag(html, nameEnd);
+  if (end === -1) return html.length;
+  reader.open(name, html.slice(nameEnd, end));
+  const rawEnd = RAW_ENDS.get(name);
+  if (rawEnd === undefined) return end + 1;
+  rawEnd.lastIndex = end;
+  const found = rawEnd.exec(html);
+  return found === null ? html.length : found.index;
+}
+
+/** A closing tag, a comment, a declaration, or a `<` that is just that. */
+function readOther(html: string, open: number, reader: HtmlReader): number {
+  const next = html[open + 1];
+  if (next === '/' && isLetter(html.charCodeAt(open + 2))) {
+    const nameEnd = endOfName(html, open + 2);
+    const end = endOfTag(html, nameEnd);
+    if (end === -1) return html.length;
+    reader.close(html.slice(open + 2, nameEnd).toLowerCase());
+    return end + 1;
+  }
+  if (next !== '/' && next !== '!' && next !== '?') {
+    reader.text('<');
+    return open + 1;
+  }
+  // `<!-->` is a whole comment, too.
+  const isComment = html.startsWith('--', open + 2);
+  const end = isComment ? html.indexOf('-->', open + 2) : html.indexOf('>', open + 1);
+  return end === -1 ? html.length : end + (isComment ? 3 : 1);
+}
+
+const SPACE = 32;
+const DOUBLE_QUOTE = 34;
+const SINGLE_QUOTE = 39;
+const SLASH = 47;
+const EQUALS = 61;
+const GREATER = 62;
+
+function isLetter(code: number): boolean {
+  const lower = code | 32;
+  return lower >= 97 && lower <= 122;
+}
+
+function endOfName(html: string, at: number): number {
+  while (at < html.length) {
+    const code = html.charCodeAt(at);
+    if (code <= SPACE || code === SLASH || code === GREATER) break;
+    at += 1;
+  }
+  return at;
+}
+
+/** Where the `>` of the tag is, -1 when it has none. Only behind a `=` a quote is one. */
+function endOfTag(html: string, at: number): number {
+  let isValue = false;
+  for (; at < html.length; at += 1) {
+    const code = html.charCodeAt(at);
+    if (code === GREATER) return at;
+    if (isValue && (code === DOUBLE_QUOTE || code === SINGLE_QUOTE)) {
+      at = html.indexOf(code === DOUBLE_QUOTE ? '"' : "'", at + 1);
+      if (at === -1) return -1;
+      isValue = false;
+    } else if (code > SPACE) {
+      isValue = code === EQUALS;
+    }
+  }
+  return -1;
+}

@@ -1,0 +1,252 @@
+/**
+ * The text part of an email that came with html only. Pure, and on the way of every such email.
+ *
+ * What a reader sees, in its order: blocks on lines of their own, a blank line around paragraphs,
+ * headings, lists and tables, cells in a row, list items behind `-` or their number, links as
+ * `text <url>`, the alternative text of images only where a link has nothing else. Left out:
+ * scripts, styles, and what is hidden by `display:none` (the preview line of many templates).
+ * Lines are not wrapped: mail programs do that to the width they have.
+ *
+ * Linear in the length of the html, whatever is in it. Why not a library:
+ * docs/decisions/0003-own-composer-and-signer.md. Next: html-scanner.ts.
+ */
+import { decodeEntities } from './html-entities.ts';
+import { type HtmlReader, scanHtml } from './html-scanner.ts';
+
+/** Beyond this the text is cut: nobody reads it, and the html is there. */
+export const DERIVED_TEXT_LENGTH_MAX = 200_000;
+/**
+ * By how much a text may be longer than its html. Marks of list items and rules can do that to a
+ * few letters; the rest of a longer text would be made of them.
+ */
+const LONGER_BY_MAX = 200;
+
+/** At most 200 characters longer than its html, and at most 200,000 long. */
+export function textFromHtml(html: string): string {
+  const writer = new TextWriter(Math.min(html.length + LONGER_BY_MAX, DERIVED_TEXT_LENGTH_MAX));
+  scanHtml(html, writer);
+  return writer.end();
+}
+
+type Layout = 'line' | 'paragraph' | 'cell' | 'item' | 'list' | 'hidden';
+
+const LAYOUT = new Map<string, Layout>();
+for (const [layout, names] of Object.entries({
+  line:
+    'address article aside body caption center dd div dt fieldset figcaption figure footer form ' +
+    'header html legend main nav option section summary tbody tfoot thead tr',
+  paragraph: 'blockquote details dl h1 h2 h3 h4 h5 h6 hr p pre table',
+  cell: 'td th',
+  item: 'li',
+  list: 'ol ul',
+  hidden: 'object select svg template',
+})) {
+  for (const name of names.split(' ')) LAYOUT.set(name, layout as Layout);
+}
+
+/** Have no end, so nothing is inside of them to hide. */
+const VOID_ELEMENTS = new Set(['area', 'base', 'br', 'col', 'hr', 'img', 'input', 'link', 'meta']);
+
+const BLANKS = /[\t\n\f\r \u00a0]+/g;
+/** Anything but printable ASCII with single spaces and no character references. */
+const NEEDS_CARE = /[^ -%'-~]| {2}/;
+/** Controls, soft hyphens, zero-width spaces: fillers that no reader should get to see. */
+const INVISIBLE = /[\0-\b\v\x0e-\x1f\x7f\u00ad\u200b\ufeff]|\u034f/g;
+
+function shownText(raw: string): string {
+  return decodeEntities(raw).replace(INVISIBLE, '');
+}
+
+type Link = { url: string; firstPiece: number; alternative: string };
+
+class TextWriter implements HtmlReader {
+  readonly #lengthMax: number;
+  readonly #pieces: string[] = [];
+  #length = 0;
+  /** What goes before the next text: so many line ends, or a space, and the mark of a list item. */
+  #lineEnds = 0;
+  #hasSpace = false;
+  #mark = '';
+  #hidden: { name: string; depth: number } | null = null;
+  #link: Link | null = null;
+  /** The last number of each open list; null in one without numbers. */
+  readonly #lists: (number | null)[] = [];
+  #preformatted = 0;
+  /** How many pieces there were when the last `<pre>` began. */
+  #preStart = 0;
+
+  constructor(lengthMax: number) {
+    this.#lengthMax = lengthMax;
+  }
+
+  text(raw: string): void {
+    if (this.#hidden !== null || this.#length > this.#lengthMax) return;
+    if (this.#preformatted > 0) return this.#writePreformatted(raw);
+    if (raw.trim() === '') {
+      this.#hasSpace ||= raw !== '';
+      return;
+    }
+    const text = NEEDS_CARE.test(raw) ? shownText(raw).replace(BLANKS, ' ') : raw;
+    const start = text.startsWith(' ') ? 1 : 0;
+    if (start === 1) this.#hasSpace = true;
+    if (text.length === start) return;
+    const end = text.endsWith(' ') ? text.length - 1 : text.length;
+    this.#write(text.slice(start, end));
+    this.#hasSpace = end < text.length;
+  }
+
+  open(name: string, attributes: string): void {
+    if (this.#hidden !== null) {
+      if (name === this.#hidden.name) this.#hidden.depth += 1;
+      return;
+    }
+    const layout = LAYOUT.get(name);
+    if (layout === 'hidden' || isHidden(name, attributes)) {
+      this.#hidden = { name, depth: 1 };
+      return;
+    }
+    this.#lay(layout);
+    if (name === 'a') this.#openLink(attributes);
+    else if (name === 'br') this.#lineEnds = Math.min(this.#lineEnds + 1, 2);
+    else if (name === 'img' && this.#link) this.#link.alternative ||= valueOf('alt', attributes);
+    else if (name === 'hr') this.#writeRule();
+    else if (name === 'pre') this.#openPre();
+    else if (name === 'ol' || name === 'ul') this.#lists.push(name === 'ol' ? 0 : null);
+  }
+
+  close(name: string): void {
+    if (this.#hidden !== null) {
+      if (name === this.#hidden.name) this.#hidden.depth -= 1;
+      if (this.#hidden.depth === 0) this.#hidden = null;
+      return;
+    }
+    if (name === 'a') this.#closeLink();
+    else if (name === 'pre') this.#preformatted = Math.max(this.#preformatted - 1, 0);
+    else if (name === 'ol' || name === 'ul') this.#lists.pop();
+    if (name !== 'li') this.#lay(LAYOUT.get(name));
+    else this.#breakLine(1);
+    if (name === 'li' || name === 'ol' || name === 'ul') this.#mark = '';
+  }
+
+  end(): string {
+    this.#closeLink();
+    return this.#pieces.join('').slice(0, this.#lengthMax).trimEnd().toWellFormed();
+  }
+
+  #write(text: string): void {
+    if (text === '') return;
+    if (this.#length > 0) {
+      if (this.#lineEnds > 0) this.#push(this.#lineEnds === 1 ? '\n' : '\n\n');
+      else if (this.#hasSpace) this.#push(' ');
+    }
+    this.#push(this.#mark + text.slice(0, this.#lengthMax));
+    this.#lineEnds = 0;
+    this.#hasSpace = false;
+    this.#mark = '';
+  }
+
+  #writePreformatted(raw: string): void {
+    const lines = shownText(raw).replace(/\r\n?/g, '\n').replaceAll('\u00a0', ' ');
+    // A line end right behind `<pre>` is not part of it.
+    const isFirst = this.#pieces.length === this.#preStart;
+    this.#write(isFirst && lines.startsWith('\n') ? lines.slice(1) : lines);
+  }
+
+  #push(piece: string): void {
+    this.#pieces.push(piece);
+    this.#length += piece.length;
+  }
+
+  #breakLine(lineEnds: number): void {
+    this.#lineEnds = Math.max(this.#lineEnds, lineEnds);
+  }
+
+  #lay(layout: Layout | undefined): void {
+    switch (layout) {
+      case 'line':
+        return this.#breakLine(1);
+      case 'paragraph':
+        return this.#breakLine(2);
+      case 'list':
+        return this.#breakLine(this.#lists.length === 0 ? 2 : 1);
+      case 'item':
+        return this.#beginItem();
+      case 'cell':
+        this.#hasSpace = true;
+        return;
+      case 'hidden':
+      case undefined:
+    }
+  }
+
+  #beginItem(): void {
+    this.#breakLine(1);
+    const depth = this.#lists.length;
+    const last = this.#lists.at(-1) ?? null;
+    if (last !== null) this.#lists[depth - 1] = last + 1;
+    const indent = '  '.repeat(Math.min(Math.max(depth - 1, 0), 3));
+    this.#mark = `${indent}${last === null ? '-' : `${last + 1}.`} `;
+  }
+
+  #writeRule(): void {
+    this.#write('---');
+    this.#breakLine(2);
+  }
+
+  #openPre(): void {
+    this.#preformatted += 1;
+    this.#preStart = this.#pieces.length;
+  }
+
+  #openLink(attributes: string): void {
+    this.#closeLink();
+    const url = shownUrl(valueOf('href', attributes));
+    if (url !== null) this.#link = { url, firstPiece: this.#pieces.length, alternative: '' };
+  }
+
+  /** The address right behind the text, also if that ended its block. */
+  #closeLink(): void {
+    const link = this.#link;
+    if (link === null) return;
+    this.#link = null;
+    if (this.#pieces.length === link.firstPiece) this.text(link.alternative);
+    const label = this.#pieces.slice(link.firstPiece).join('').trim();
+    if (label === '') this.#write(link.url);
+    else if (!isSameUrl(label, link.url)) this.#push(` <${link.url}>`);
+  }
+}
+
+function isHidden(name: string, attributes: string): boolean {
+  if (!attributes.includes('none') || VOID_ELEMENTS.has(name)) return false;
+  return /display\s*:\s*none/i.test(valueOf('style', attributes));
+}
+
+/** Names in front of `=`, in any quotes or none. */
+const VALUES = {
+  href: /\shref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"']\S*))/i,
+  alt: /\salt\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"']\S*))/i,
+  style: /\sstyle\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"']\S*))/i,
+};
+
+function valueOf(name: keyof typeof VALUES, attributes: string): string {
+  const match = VALUES[name].exec(attributes);
+  return match?.[1] ?? match?.[2] ?? match?.[3] ?? '';
+}
+
+const URL_CHARACTERS_MAX = 2_000;
+
+/** What of an address helps a reader; null for what leads nowhere: anchors, relative paths, scripts. */
+function shownUrl(href: string): string | null {
+  const url = decodeEntities(href).replace(/[\0-\x20\x7f-\xa0]+/g, '');
+  if (url.length > URL_CHARACTERS_MAX) return null;
+  if (/^https?:\/\/./i.test(url)) return url;
+  const address = /^(?:mailto|tel):([^?]+)/i.exec(url)?.[1];
+  return address ?? null;
+}
+
+/** `Acme.com` says the same as `https://acme.com/`. */
+function isSameUrl(label: string, url: string): boolean {
+  if (label.length > url.length + 8 || url.length > label.length + 9) return false;
+  const bare = (text: string): string => text.toLowerCase().replace(/^https?:\/\/|\/$/g, '');
+  return bare(label) === bare(url);
+}

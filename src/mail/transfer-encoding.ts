@@ -1,0 +1,127 @@
+/**
+ * Content as mail carries it (RFC 2045 §6): quoted-printable or base64, whichever is smaller.
+ *
+ * Always one of the two, also for plain ASCII: lines then have at most 76 columns, and nothing on
+ * the way has a reason to touch them after they were signed. Line ends become CRLF first, whatever
+ * they were. Hot: every byte is looked at once.
+ */
+
+export type Encoded = { encoding: 'quoted-printable' | 'base64'; body: Buffer };
+
+const BASE64_LINE_BYTES = 57;
+const BASE64_LINE_OCTETS = 76;
+const QP_LINE_OCTETS = 76;
+
+/** Text of any kind; the body ends with CRLF. */
+export function encodeText(text: string): Encoded {
+  const bytes = Buffer.from(text);
+  // Each character outside of ASCII takes six octets or more: with one in eight, base64 is smaller.
+  const outsideAscii = bytes.length - text.length;
+  if (outsideAscii * 8 <= bytes.length) {
+    const body = quotedPrintable(bytes, base64Octets(Math.max(1, bytes.length)));
+    if (body !== null) return { encoding: 'quoted-printable', body };
+  }
+  const lines = text.replace(/\r\n?|\n/g, '\r\n');
+  return { encoding: 'base64', body: encodeBase64(Buffer.from(lines)) };
+}
+
+/** Lines of 76 characters, each ended by CRLF. */
+export function encodeBase64(bytes: Buffer): Buffer {
+  const encoded = Buffer.from(bytes.toString('base64'), 'latin1');
+  const body = Buffer.allocUnsafe(base64Octets(bytes.length));
+  let at = 0;
+  for (let start = 0; start < encoded.length; start += BASE64_LINE_OCTETS) {
+    at += encoded.copy(body, at, start, start + BASE64_LINE_OCTETS);
+    body[at++] = CR;
+    body[at++] = LF;
+  }
+  return body;
+}
+
+/** What encodeBase64 makes of this many bytes; what encodeText makes of some is never more. */
+export function base64Octets(byteCount: number): number {
+  return Math.ceil(byteCount / 3) * 4 + Math.ceil(byteCount / BASE64_LINE_BYTES) * 2;
+}
+
+const TAB = 9;
+const LF = 10;
+const CR = 13;
+const SPACE = 32;
+const DOT = 46;
+const EQUALS = 61;
+const CAPITAL_F = 70;
+const FROM = Buffer.from('From ');
+const HEX = Buffer.from('0123456789ABCDEF');
+
+/** 1 for octets that are written as they are, unless their place in the line forbids it. */
+const IS_PLAIN = Uint8Array.from({ length: 256 }, (_, octet) =>
+  octet === TAB || (octet >= SPACE && octet < 127 && octet !== EQUALS) ? 1 : 0,
+);
+
+/**
+ * Null when it takes more than `octetsMax`. A boundary with `=_` in it cannot occur: `=` is always
+ * followed by two hex digits or the end of the line.
+ */
+function quotedPrintable(bytes: Buffer, octetsMax: number): Buffer | null {
+  // The limit is checked once per line: the last line may go beyond it.
+  const output = Buffer.allocUnsafe(octetsMax + 2 * QP_LINE_OCTETS);
+  let at = 0;
+  let lineStart = 0;
+  let index = 0;
+  while (index < bytes.length) {
+    const roomUntil = Math.min(bytes.length, index + QP_LINE_OCTETS - 1 - (at - lineStart));
+    if (at > lineStart || !needsCover(bytes, index)) {
+      // Nearly all octets pass here; one loop for runs of them is twice as fast as one for all.
+      while (index < roomUntil && IS_PLAIN[bytes[index]!] === 1) output[at++] = bytes[index++]!;
+      if (index === bytes.length) break;
+    }
+    const octet = bytes[index]!;
+    const isLineEnd = octet === LF || octet === CR;
+    const octets = IS_PLAIN[octet] === 1 && at > lineStart ? 1 : 3;
+    if (isLineEnd || at - lineStart + octets >= QP_LINE_OCTETS) {
+      if (at > octetsMax) return null;
+      at = isLineEnd ? endLine(output, at, lineStart) : endSoftly(output, at);
+      lineStart = at;
+      if (isLineEnd) index += octet === CR && bytes[index + 1] === LF ? 2 : 1;
+    } else {
+      at = writeEscaped(output, at, octet);
+      index += 1;
+    }
+  }
+  if (at > lineStart || at === 0) at = endLine(output, at, lineStart);
+  return at > octetsMax ? null : output.subarray(0, at);
+}
+
+/** What must not begin a line: a dot (SMTP doubles it), `From ` (mailbox files quote it). */
+function needsCover(bytes: Buffer, index: number): boolean {
+  const octet = bytes[index];
+  if (octet === DOT) return true;
+  return octet === CAPITAL_F && FROM.equals(bytes.subarray(index, index + FROM.length));
+}
+
+/** White space in front of the end would get lost on the way. */
+function endLine(output: Buffer, at: number, lineStart: number): number {
+  const last = at > lineStart ? output[at - 1]! : 0;
+  if (last === SPACE || last === TAB) {
+    at -= 1;
+    if (at - lineStart + 3 > QP_LINE_OCTETS) at = endSoftly(output, at);
+    at = writeEscaped(output, at, last);
+  }
+  output[at++] = CR;
+  output[at++] = LF;
+  return at;
+}
+
+function endSoftly(output: Buffer, at: number): number {
+  output[at++] = EQUALS;
+  output[at++] = CR;
+  output[at++] = LF;
+  return at;
+}
+
+function writeEscaped(output: Buffer, at: number, octet: number): number {
+  output[at++] = EQUALS;
+  output[at++] = HEX[octet >> 4]!;
+  output[at++] = HEX[octet & 15]!;
+  return at;
+}

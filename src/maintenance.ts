@@ -1,0 +1,132 @@
+/**
+ * What one process per machine does beside the mail: watches other nodes, keeps partitions ahead,
+ * forgets what has expired, re-checks domains, and looks at the disk.
+ *
+ * Each task runs by itself at its own pace; one that fails is logged and tried again at its next
+ * turn. Several machines may do the same at once: every task is safe to do twice.
+ */
+import type { Logger } from 'pino';
+import type { Config } from './config.ts';
+import { recheckDomains } from './domains/recheck.ts';
+import { createResolver, systemServers } from './net/dns.ts';
+import type { ServiceDatabase } from './service-database.ts';
+import { forgetExpired } from './store/expiry.ts';
+import { makePartitions } from './store/migrate.ts';
+import { buryNode, listNodes, releaseOrphans } from './store/nodes.ts';
+import type { SecretBox } from './store/secrets.ts';
+import { systemWorld } from './system-world.ts';
+import type { WorkerPool } from './worker-pool.ts';
+
+export type MaintenanceOptions = {
+  database: ServiceDatabase;
+  pool: WorkerPool;
+  config: Config;
+  secrets: SecretBox;
+  log: Logger;
+};
+
+const WATCH_EVERY_MS = 2_500;
+/** A node is dead when its beat stood still through this much of our own successful looking. */
+const SILENT_POLLS_MAX = 6;
+/** What a dead worker's last statement left is looked for this long, and now and then anyway. */
+const ORPHANS_FOR_MS = 30_000;
+const ORPHANS_EVERY_MS = 10 * 60_000;
+const DISK_EVERY_MS = 5_000;
+const DISK_FREE_MIN_BYTES = 1024 ** 3;
+const FORGET_EVERY_MS = 60_000;
+const PARTITIONS_EVERY_MS = 6 * 3600_000;
+const DOMAINS_EVERY_MS = 10 * 60_000;
+
+type Seen = { beat: number; polls: number };
+
+export class Maintenance implements AsyncDisposable {
+  readonly #options: MaintenanceOptions;
+  readonly #timers = new Set<NodeJS.Timeout>();
+  readonly #running = new Set<Promise<void>>();
+  #seen = new Map<string, Seen>();
+  #isStopping = false;
+  /** From the start on: a predecessor may have died a moment ago. */
+  #orphansUntilMs = systemWorld.monotonicMs() + ORPHANS_FOR_MS;
+
+  constructor(options: MaintenanceOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    const { database, config, log } = this.#options;
+    this.#every(WATCH_EVERY_MS, 'watching nodes', () => this.#watchNodes());
+    this.#every(ORPHANS_EVERY_MS, 'freeing orphans', () => this.#releaseOrphans());
+    this.#every(DISK_EVERY_MS, 'looking at the disk', () => this.#watchDisk());
+    this.#every(FORGET_EVERY_MS, 'forgetting', () => forgetExpired(database.db));
+    this.#every(PARTITIONS_EVERY_MS, 'partitions', () =>
+      makePartitions(database.address, systemWorld.now()),
+    );
+    this.#every(DOMAINS_EVERY_MS, 'domains', async () => {
+      const servers = config.dnsServers ?? systemServers();
+      const resolver = createResolver({ servers, world: systemWorld });
+      try {
+        await recheckDomains(database.db, { config, resolver, log });
+      } finally {
+        resolver.close();
+      }
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isStopping = true;
+    for (const timer of this.#timers) clearTimeout(timer);
+    await Promise.allSettled(this.#running);
+  }
+
+  #every(periodMs: number, what: string, task: () => Promise<void>): void {
+    const next = (): void => {
+      if (this.#isStopping) return;
+      const timer = setTimeout(() => {
+        this.#timers.delete(timer);
+        const run = task().catch((error: unknown) => {
+          this.#options.log.warn({ err: error }, `${what} failed; it will be tried again`);
+        });
+        this.#running.add(run);
+        void run.finally(() => {
+          this.#running.delete(run);
+          next();
+        });
+      }, periodMs);
+      this.#timers.add(timer);
+    };
+    next();
+  }
+
+  /** Only looks that succeed count: while the database is away nobody grows older. */
+  async #watchNodes(): Promise<void> {
+    const { db } = this.#options.database;
+    const nodes = await listNodes(db);
+    const seen = new Map<string, Seen>();
+    for (const { id, beat } of nodes) {
+      const before = this.#seen.get(id);
+      const polls = before?.beat === beat ? before.polls + 1 : 0;
+      seen.set(id, { beat, polls });
+      if (polls < SILENT_POLLS_MAX) continue;
+      const freed = await buryNode(db, { id, beat });
+      this.#options.log.warn({ node: id, freed }, 'a node went silent; its work is free again');
+    }
+    const hasLostOne = [...this.#seen.keys()].some((id) => !seen.has(id));
+    this.#seen = seen;
+    if (hasLostOne) this.#orphansUntilMs = systemWorld.monotonicMs() + ORPHANS_FOR_MS;
+    if (systemWorld.monotonicMs() < this.#orphansUntilMs) await this.#releaseOrphans();
+  }
+
+  async #releaseOrphans(): Promise<void> {
+    const freed = await releaseOrphans(this.#options.database.db);
+    if (freed > 0) this.#options.log.warn({ freed }, 'work that nobody held is free again');
+  }
+
+  /** Settling needs room on the disk: what would fill it is turned away in time. */
+  async #watchDisk(): Promise<void> {
+    const free = await this.#options.database.freeBytes();
+    if (free === null) return;
+    const isLow = free < DISK_FREE_MIN_BYTES;
+    if (isLow) this.#options.log.error({ free }, 'the disk is nearly full; emails are refused');
+    this.#options.pool.refuseMail(isLow ? 'the disk is nearly full' : null);
+  }
+}

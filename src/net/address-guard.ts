@@ -1,0 +1,133 @@
+/**
+ * Which addresses this service may connect to. Customers choose webhook URLs, and recipients choose
+ * MX records: both can point at 127.0.0.1, at the cloud's metadata service or at the neighbour's
+ * database (SSRF). Everything that connects outward asks this guard about the very address that it
+ * then connects to, never about a name. The ranges are the special-purpose registries of IANA
+ * (RFC 6890) with the translation prefixes that carry an IPv4 address inside an IPv6 one.
+ * Next: mx.ts and guarded-http.ts use it.
+ */
+import { BlockList, isIP } from 'node:net';
+
+/** [network, prefix length, what it is]. */
+type Range = readonly [string, number, string];
+
+const REFUSED_IPV4: readonly Range[] = [
+  ['0.0.0.0', 8, 'an address of "this network"'],
+  ['10.0.0.0', 8, 'a private address'],
+  ['100.64.0.0', 10, 'a carrier-grade NAT address'],
+  ['127.0.0.0', 8, 'a loopback address'],
+  ['168.63.129.16', 32, 'a metadata address of a cloud'],
+  ['169.254.0.0', 16, 'a link-local address'],
+  ['172.16.0.0', 12, 'a private address'],
+  ['192.0.0.0', 24, 'a protocol-assignment address'],
+  ['192.0.2.0', 24, 'a documentation address'],
+  ['192.88.99.0', 24, 'a 6to4 relay address'],
+  ['192.168.0.0', 16, 'a private address'],
+  ['198.18.0.0', 15, 'a benchmarking address'],
+  ['198.51.100.0', 24, 'a documentation address'],
+  ['203.0.113.0', 24, 'a documentation address'],
+  ['224.0.0.0', 4, 'a multicast address'],
+  ['240.0.0.0', 4, 'a reserved address'],
+];
+
+/**
+ * Order matters: the first match names the reason. IPv4-mapped addresses are refused whatever they
+ * carry: no honest AAAA record holds one. So are NAT64, 6to4 and Teredo, which reach IPv4 hosts.
+ */
+const REFUSED_IPV6: readonly Range[] = [
+  ['::', 128, 'the unspecified address'],
+  ['::1', 128, 'a loopback address'],
+  ['::ffff:0:0', 96, 'an IPv4-mapped address'],
+  ['64:ff9b::', 96, 'a NAT64 address'],
+  ['64:ff9b:1::', 48, 'a NAT64 address'],
+  ['100::', 64, 'a discard-only address'],
+  ['2001::', 32, 'a Teredo address'],
+  ['2001::', 23, 'a protocol-assignment address'],
+  ['2001:db8::', 32, 'a documentation address'],
+  ['2002::', 16, 'a 6to4 address'],
+  ['3fff::', 20, 'a documentation address'],
+  ['5f00::', 16, 'a segment-routing address'],
+  ['fc00::', 7, 'a unique-local address'],
+  ['fe80::', 10, 'a link-local address'],
+  ['fec0::', 10, 'a site-local address'],
+  ['ff00::', 8, 'a multicast address'],
+];
+
+/** All that IANA gives out as global unicast: what lies outside of it is not public, named or not. */
+const GLOBAL_IPV6 = blockList('2000::', 3, 'ipv6');
+
+const IPV4_LISTS = REFUSED_IPV4.map(
+  ([network, bits, what]) => [blockList(network, bits, 'ipv4'), what] as const,
+);
+const IPV6_LISTS = REFUSED_IPV6.map(
+  ([network, bits, what]) => [blockList(network, bits, 'ipv6'), what] as const,
+);
+
+export type AddressGuard = {
+  /** Private networks, `http://` and odd ports are permitted: development and tests only. */
+  readonly allowPrivate: boolean;
+  /** Why no connection may be made to this address, as a sentence; null when it may. */
+  refuses(ip: string): string | null;
+};
+
+/** True for an address that anybody on the internet could reach. Anything but an address: false. */
+export function isPublicAddress(ip: string): boolean {
+  return notPublic(ip) === null;
+}
+
+/**
+ * @param options.ownAddresses this machine's addresses: a public one is refused too, else an MX
+ *   record that points at us would make the service talk to itself in a loop
+ */
+export function createAddressGuard(options: {
+  allowPrivate: boolean;
+  ownAddresses?: readonly string[];
+}): AddressGuard {
+  const own = new BlockList();
+  for (const address of options.ownAddresses ?? []) {
+    const bare = withoutZone(address);
+    if (isIP(bare) !== 0) own.addAddress(bare, family(bare));
+  }
+  return {
+    allowPrivate: options.allowPrivate,
+    refuses(ip) {
+      if (isIP(ip) === 0) return `"${ip}" is not an IP address`;
+      if (options.allowPrivate) return null;
+      const reason = notPublic(ip);
+      if (reason !== null) return `${ip} is ${reason}`;
+      return own.check(ip, family(ip)) ? `${ip} is an address of this machine` : null;
+    },
+  };
+}
+
+function notPublic(ip: string): string | null {
+  const version = isIP(ip);
+  // A zone ("fe80::1%eth0") only makes sense for an address of the local link.
+  if (version === 0 || ip.includes('%')) return 'not a plain IP address';
+  if (version === 4) return firstMatch(IPV4_LISTS, ip, 'ipv4');
+  const reason = firstMatch(IPV6_LISTS, ip, 'ipv6');
+  if (reason !== null) return reason;
+  return GLOBAL_IPV6.check(ip, 'ipv6') ? null : 'not a global unicast address';
+}
+
+function firstMatch(
+  lists: readonly (readonly [BlockList, string])[],
+  ip: string,
+  type: 'ipv4' | 'ipv6',
+): string | null {
+  return lists.find(([list]) => list.check(ip, type))?.[1] ?? null;
+}
+
+function blockList(network: string, bits: number, type: 'ipv4' | 'ipv6'): BlockList {
+  const list = new BlockList();
+  list.addSubnet(network, bits, type);
+  return list;
+}
+
+function family(ip: string): 'ipv4' | 'ipv6' {
+  return isIP(ip) === 6 ? 'ipv6' : 'ipv4';
+}
+
+function withoutZone(ip: string): string {
+  return ip.split('%')[0] ?? ip;
+}

@@ -1,0 +1,44 @@
+/**
+ * Who runs a mail server. Limits belong to the operator of the servers, not to the recipient's
+ * domain: all the domains that Google hosts share Google's patience. A data file: add a line when a
+ * provider counts connections over several names.
+ */
+import { getDomain } from 'tldts';
+import { isIP } from 'node:net';
+
+/**
+ * Host name suffix → roll-up key, for providers with more than one domain or with several groups of
+ * servers under one. Everybody else is rolled up by registrable domain. The groups are those of
+ * KumoMTA's shaping rules (Apache-2.0), which large senders keep current.
+ */
+const PROVIDER_SUFFIXES: readonly (readonly [string, string])[] = [
+  ['google.com', 'google'],
+  ['googlemail.com', 'google'],
+  ['olc.protection.outlook.com', 'outlook'],
+  ['mail.protection.outlook.com', 'office365'],
+  ['mx.microsoft', 'microsoft'],
+  ['yahoodns.net', 'yahoo'],
+  ['icloud.com', 'apple'],
+  ['orange.fr', 'orange'],
+  ['comcast.net', 'comcast'],
+  ['mimecast.com', 'mimecast'],
+  ['mimecast.co.za', 'mimecast'],
+];
+
+/**
+ * One key for a set of mail servers, the same in whatever order they come: the known providers, else
+ * the registrable domains of the hosts, joined with `+`.
+ */
+export function providerOf(hostNames: readonly string[]): string {
+  return [...new Set(hostNames.map(rollUp))].toSorted().join('+');
+}
+
+function rollUp(hostName: string): string {
+  const known = PROVIDER_SUFFIXES.find(
+    ([suffix]) => hostName === suffix || hostName.endsWith(`.${suffix}`),
+  );
+  if (known !== undefined) return known[1];
+  if (isIP(hostName) !== 0) return hostName;
+  // Private suffixes count as borders: two customers of one cloud are not one provider.
+  return getDomain(hostName, { allowPrivateDomains: true }) ?? hostName;
+}

@@ -1,0 +1,230 @@
+/**
+ * Accepting an email: the rules that need more than its shape, then one durable commit, then the
+ * hand-over to delivery in this same process.
+ *
+ * Promise: `accepted` means that the email is on disk and will be attempted; a replay answers the
+ * first answer byte for byte and sends nothing. The statement decides domain, suppression, limit and
+ * idempotency in one transaction (store/accept-statement.ts); here is what those verdicts mean.
+ * Next: store/accept.ts, then delivery/dispatcher.ts.
+ */
+import type { LimitState } from '../core/limits.ts';
+import type { Refusal } from '../core/refusals.ts';
+import { MAIL_LIFETIME_S } from '../core/retry.ts';
+import type { Caller } from '../core/scope.ts';
+import type { World } from '../core/world.ts';
+import { type Address, addressKey, domainOf, formatMailbox } from '../mail/address.ts';
+import { messageIdOf } from '../mail/compose.ts';
+import type { AcceptRow, AcceptStore, NewEmail, NewRecipient } from '../store/accept.ts';
+import type { StoredAttachment, StoredMessage } from '../store/messages.ts';
+import type { EmailDraft } from './draft.ts';
+
+export type AcceptOutcome =
+  /** `body`: the exact JSON text of the answer. */
+  | { kind: 'accepted' | 'replayed'; body: string; limit: LimitState }
+  | (Refusal & { kind: 'refused'; limit?: LimitState });
+
+/** @param idempotency the client's key and a fingerprint (hex) of endpoint and parsed body */
+export type AcceptEmail = (
+  caller: Caller,
+  draft: EmailDraft,
+  idempotency: { key: string; fingerprint: string } | null,
+) => Promise<AcceptOutcome>;
+
+/** Recipients that delivery may start with at once: this worker holds them already. */
+export type HandOver = {
+  message: StoredMessage;
+  recipients: readonly { position: number; address: Address; destination: string }[];
+  /** The lease under which they are held. */
+  holder: string;
+  lifetimeMs: number;
+};
+
+export type AcceptOptions = {
+  store: AcceptStore;
+  world: Pick<World, 'newId'>;
+  hasRoomFor: (destinations: readonly string[], sizeBytes: number) => boolean;
+  handOver: (accepted: HandOver) => void;
+};
+
+export function createAccept(options: AcceptOptions): AcceptEmail {
+  return async (caller, draft, idempotency) => {
+    const domain = domainOf(draft.from.address);
+    if (caller.domain !== null && caller.domain !== domain) {
+      return refuse('authorization_error', `This key may only send from ${caller.domain}.`);
+    }
+    const email = newEmail(caller, draft, { idempotency, options });
+    const row = await options.store.accept(email);
+    if (row.holder !== null) handOver(email, draft, { row, holder: row.holder, options });
+    return answer(row, email);
+  };
+}
+
+function newEmail(
+  caller: Caller,
+  draft: EmailDraft,
+  context: { idempotency: NewEmail['idempotency']; options: AcceptOptions },
+): NewEmail {
+  const { world, hasRoomFor } = context.options;
+  const id = world.newId();
+  const recipients = uniqueRecipients(draft, world);
+  const [toList, ccList, bccList, replyTo] = [draft.to, draft.cc, draft.bcc, draft.replyTo].map(
+    (list) => list.map(formatMailbox),
+  ) as [string[], string[], string[], string[]];
+  const domain = domainOf(draft.from.address);
+  return {
+    projectId: caller.projectId,
+    environment: caller.environment,
+    keyId: caller.keyId,
+    id,
+    eventId: world.newId(),
+    domain,
+    fromAddress: draft.from.address,
+    fromName: draft.from.name,
+    toList,
+    ccList,
+    bccList,
+    replyTo,
+    subject: draft.subject,
+    html: draft.html,
+    bodyText: draft.text,
+    headers: draft.headers,
+    attachments: draft.attachments.length > 0 ? JSON.stringify(stored(draft)) : null,
+    tags: draft.tags,
+    metadata: draft.metadata,
+    unsubscribeUrl: draft.unsubscribeUrl,
+    tls: draft.tls,
+    lifetimeS: draft.expiresInS ?? MAIL_LIFETIME_S,
+    recipients,
+    eventData: {
+      email_id: id,
+      from: formatMailbox(draft.from),
+      to: toList,
+      subject: draft.subject,
+      tags: draft.tags,
+      metadata: draft.metadata,
+      message_id: messageIdOf(id, domain),
+      status: 'queued',
+    },
+    response: JSON.stringify({ object: 'email', id, status: 'queued', created_at: '@created_at' }),
+    handOver: hasRoomFor(
+      recipients.map((recipient) => recipient.destination),
+      draft.sizeBytes,
+    ),
+    idempotency: context.idempotency,
+    sizeBytes: draft.sizeBytes,
+  };
+}
+
+/** One recipient per address, in the first role it has: an address is mailed once. */
+function uniqueRecipients(draft: EmailDraft, world: Pick<World, 'newId'>): NewRecipient[] {
+  const recipients = new Map<string, NewRecipient>();
+  for (const kind of ['to', 'cc', 'bcc'] as const) {
+    for (const { address } of draft[kind]) {
+      if (recipients.has(address)) continue;
+      recipients.set(address, {
+        position: recipients.size,
+        address,
+        addressKey: addressKey(address),
+        kind,
+        destination: domainOf(address),
+        eventId: world.newId(),
+      });
+    }
+  }
+  return [...recipients.values()];
+}
+
+function stored(draft: EmailDraft): StoredAttachment[] {
+  return draft.attachments.map((attachment) => ({
+    ...attachment,
+    content: attachment.content.toString('base64'),
+  }));
+}
+
+function handOver(
+  email: NewEmail,
+  draft: EmailDraft,
+  { row, holder, options }: { row: AcceptRow; holder: string; options: AcceptOptions },
+): void {
+  if (row.domainId === null) return;
+  options.handOver({
+    message: {
+      projectId: email.projectId,
+      environment: email.environment,
+      id: email.id,
+      createdAt: row.createdAt,
+      domainId: row.domainId,
+      dualSigned: row.dualSigned,
+      from: draft.from,
+      to: draft.to,
+      cc: draft.cc,
+      replyTo: draft.replyTo,
+      subject: draft.subject,
+      html: draft.html,
+      text: draft.text,
+      headers: draft.headers,
+      attachments: stored(draft),
+      tags: draft.tags,
+      metadata: draft.metadata,
+      unsubscribeUrl: draft.unsubscribeUrl,
+      tls: draft.tls,
+    },
+    recipients: email.recipients
+      .filter((recipient) => !row.suppressedPositions.includes(recipient.position))
+      .map(({ position, address, destination }) => ({
+        position,
+        address: address as Address,
+        destination,
+      })),
+    holder,
+    lifetimeMs: email.lifetimeS * 1000,
+  });
+}
+
+function answer(row: AcceptRow, email: NewEmail): AcceptOutcome {
+  const { limit } = row;
+  switch (row.outcome) {
+    case 'accepted':
+      return { kind: 'accepted', body: row.response ?? '', limit };
+    case 'replayed':
+      if (row.fingerprint !== email.idempotency?.fingerprint) {
+        return refuse(
+          'idempotency_conflict',
+          'This Idempotency-Key was used within 24 hours with another body; use a new key.',
+          limit,
+        );
+      }
+      return { kind: 'replayed', body: row.response ?? '', limit };
+    case 'key_refused':
+      return refuse('authentication_error', 'The API key is not valid.', limit);
+    case 'domain_refused':
+      return refuse(
+        'domain_not_verified',
+        `${email.domain} is not a verified domain of this project and environment; ` +
+          'add it, publish its records and verify it.',
+        limit,
+      );
+    case 'suppressed':
+      return refuse(
+        'suppressed',
+        'Every recipient is on the suppression list; remove the address there to mail it again.',
+        limit,
+      );
+    case 'limited':
+      return refuse(
+        'rate_limit_error',
+        `The limit of ${limit.limit} emails per ${limit.windowS} s is used up; ` +
+          `try again in ${limit.resetS} s.`,
+        limit,
+      );
+    case 'unknown':
+      return refuse(
+        'service_unavailable',
+        'The database went away while this was being decided; nothing was accepted. Try again.',
+      );
+  }
+}
+
+function refuse(refused: Refusal['refused'], message: string, limit?: LimitState): AcceptOutcome {
+  return { kind: 'refused', refused, message, ...(limit && { limit }) };
+}

@@ -1,0 +1,264 @@
+import { test } from 'node:test';
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { isRefusal } from '../core/refusals.ts';
+import { type DraftInput, makeDraft } from './draft.ts';
+
+const GOOD: DraftInput = {
+  from: 'Acme <hello@acme.com>',
+  to: 'jo@mail.org',
+  subject: 'Hi',
+  html: '<p>Hi</p>',
+};
+const LIVE = { environment: 'live', allowPrivateNetworks: false } as const;
+const TEST = { environment: 'test', allowPrivateNetworks: false } as const;
+
+function draftOf(change: Partial<DraftInput>) {
+  const draft = makeDraft({ ...GOOD, ...change }, LIVE);
+  assert.ok(!isRefusal(draft), JSON.stringify(draft));
+  return draft;
+}
+
+function problemOf(change: Partial<DraftInput>): string {
+  const refusal = makeDraft({ ...GOOD, ...change }, LIVE);
+  assert.ok(isRefusal(refusal), `accepted ${JSON.stringify(change)}`);
+  assert.equal(refusal.refused, 'validation_error');
+  return refusal.message;
+}
+
+test('the smallest email needs from, to, subject and a content', () => {
+  const { sizeBytes, ...draft } = draftOf({});
+  assert.ok(sizeBytes > 0);
+  assert.deepEqual(draft, {
+    from: { name: 'Acme', address: 'hello@acme.com' },
+    to: [{ name: null, address: 'jo@mail.org' }],
+    cc: [],
+    bcc: [],
+    replyTo: [],
+    subject: 'Hi',
+    html: '<p>Hi</p>',
+    text: null,
+    headers: [],
+    attachments: [],
+    tags: [],
+    metadata: {},
+    expiresInS: null,
+    unsubscribeUrl: null,
+    tls: null,
+  });
+});
+
+test('an address that is none is named by its place in the list', () => {
+  assert.match(
+    problemOf({ to: ['a@b.co', 'c@d.co', 'bob@'] }),
+    /^to\[2\]: "bob@" is not an email address/,
+  );
+  assert.match(problemOf({ to: 'bob' }), /^to: "bob" is not an email address/);
+  assert.match(problemOf({ from: 'a@b.co, c@d.co' }), /^from: .*more than one/);
+  assert.match(problemOf({ reply_to: [''] }), /^reply_to\[0\]: /);
+});
+
+test('several problems are all told at once', () => {
+  const refusal = makeDraft({ ...GOOD, to: ['x', 'y'], subject: '', expires_in: 1 }, LIVE);
+  assert.ok(isRefusal(refusal));
+  assert.deepEqual(
+    refusal.details?.map((problem) => problem.field),
+    ['to[0]', 'to[1]', 'subject', 'expires_in'],
+  );
+});
+
+test('1 to 50 recipients in to, cc and bcc together', () => {
+  const many = (count: number) => Array.from({ length: count }, (_, index) => `u${index}@mail.org`);
+  draftOf({ to: many(20), cc: many(20), bcc: many(10) });
+  assert.match(problemOf({ to: many(20), cc: many(20), bcc: many(11) }), /more than 50/);
+  assert.match(problemOf({ to: [] }), /^to: needs at least one/);
+  assert.match(problemOf({ to: many(10_000) }), /more than 50/);
+});
+
+test('reserved domains are for test keys', () => {
+  const input = { ...GOOD, to: 'a@x.test', cc: ['b@example.com'] };
+  const refusal = makeDraft(input, LIVE);
+  assert.ok(isRefusal(refusal));
+  assert.deepEqual(
+    refusal.details?.map((problem) => problem.field),
+    ['to', 'cc[0]'],
+  );
+  assert.ok(!isRefusal(makeDraft(input, TEST)));
+  assert.ok(!isRefusal(makeDraft(input, { environment: 'live', allowPrivateNetworks: true })));
+});
+
+test('no string can bring a control character into a header', () => {
+  const spots: ((text: string) => Partial<DraftInput>)[] = [
+    (text) => ({ from: `A${text}b <a@b.co>` }),
+    (text) => ({ from: `a@b.co${text}Bcc: evil@x.com` }),
+    (text) => ({ to: [`a${text}@b.co`] }),
+    (text) => ({ cc: `"x${text}" <a@b.co>` }),
+    (text) => ({ bcc: `a@b${text}.co` }),
+    (text) => ({ reply_to: `a@b.co${text}` }),
+    (text) => ({ subject: `Hi${text}Bcc: evil@x.com` }),
+    (text) => ({ headers: { [`X-A${text}B`]: 'x' } }),
+    (text) => ({ headers: { 'X-A': `x${text}Bcc: evil@x.com` } }),
+    (text) => ({ attachments: [{ filename: `a${text}.pdf`, content: '' }] }),
+    (text) => ({ attachments: [{ filename: 'a', content: '', content_type: `a/b${text}` }] }),
+    (text) => ({ attachments: [{ filename: 'a', content: '', content_id: `a${text}b` }] }),
+    (text) => ({ unsubscribe: `https://x.com/${text}` }),
+  ];
+  const controls = ['\r\n', '\n', '\r', '\0', '\t', '\u001b', '\u007f', '\u0085'];
+  fc.assert(
+    fc.property(fc.constantFrom(...spots), fc.constantFrom(...controls), (spot, control) => {
+      problemOf(spot(control));
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test('headers that the service writes itself are refused by name', () => {
+  for (const name of ['From', 'bcc', 'DKIM-Signature', 'ARC-Seal', 'content-type', 'Received']) {
+    assert.match(
+      problemOf({ headers: { [name]: 'x' } }),
+      new RegExp(`^headers.${name}: is written`),
+    );
+  }
+  assert.deepEqual(draftOf({ headers: { 'X-Entity-Ref-ID': '1' } }).headers, [
+    ['X-Entity-Ref-ID', '1'],
+  ]);
+});
+
+test('html or text is needed; empty text next to html means no text part', () => {
+  assert.match(problemOf({ html: null }), /^html: is required/);
+  assert.match(problemOf({ html: '', text: '' }), /^html: is required/);
+  assert.equal(draftOf({ html: null, text: 'Hi' }).html, null);
+  assert.equal(draftOf({ text: '' }).text, '');
+  assert.equal(draftOf({ text: null }).text, null);
+});
+
+test('null is as good as leaving a field out', () => {
+  const nothing = { cc: null, headers: null, attachments: null, tags: null, metadata: null };
+  assert.deepEqual(
+    draftOf({ ...nothing, expires_in: null, tls: null, scheduled_at: null }),
+    draftOf({}),
+  );
+});
+
+test('what is not there yet is refused by name, never ignored', () => {
+  assert.match(problemOf({ scheduled_at: '2027-01-01T00:00:00Z' }), /^scheduled_at: /);
+  assert.match(problemOf({ tracking: { clicks: true } }), /^tracking.clicks: /);
+  assert.match(problemOf({ unsubscribe: true }), /^unsubscribe: .*not available yet/);
+  assert.match(
+    problemOf({ attachments: [{ filename: 'a.pdf', path: 'https://x.com/a.pdf' }] }),
+    /^attachments\[0\].path: is not available yet/,
+  );
+  draftOf({ tracking: { opens: false, clicks: false } });
+});
+
+test('attachments are decoded, typed by their name, and refused when they are not base64', () => {
+  const [pdf, other] = draftOf({
+    attachments: [
+      { filename: 'a.PDF', content: 'SGVsbG8=', content_id: '<logo>' },
+      { filename: 'b.xyz', content: 'SGVs\r\nbG8' },
+    ],
+  }).attachments;
+  assert.deepEqual(pdf, {
+    filename: 'a.PDF',
+    contentType: 'application/pdf',
+    contentId: 'logo',
+    content: Buffer.from('Hello'),
+  });
+  assert.equal(other?.contentType, 'application/octet-stream');
+  assert.equal(String(other?.content), 'Hello');
+  for (const content of ['SGVsbG8*', 'not base64!', 'A', 'SGVsbG8=x']) {
+    assert.match(
+      problemOf({ attachments: [{ filename: 'a', content }] }),
+      /^attachments\[0\].content: is not base64$/,
+    );
+  }
+  assert.match(problemOf({ attachments: [{ filename: '', content: '' }] }), /filename: must have/);
+});
+
+test('base64 of any bytes comes back as those bytes', () => {
+  fc.assert(
+    fc.property(fc.uint8Array(), fc.constantFrom('base64', 'base64url'), (bytes, encoding) => {
+      const content = Buffer.from(bytes).toString(encoding);
+      const [attachment] = draftOf({ attachments: [{ filename: 'a', content }] }).attachments;
+      assert.deepEqual(attachment?.content, Buffer.from(bytes));
+    }),
+  );
+});
+
+test('a message over 30 MB is refused, one below is taken', () => {
+  const attachment = (megabytes: number) => ({
+    attachments: [{ filename: 'a', content: 'A'.repeat(megabytes * 1_000_000) }],
+  });
+  assert.match(problemOf(attachment(40)), /larger than 30 MB/);
+  draftOf(attachment(24));
+});
+
+test('tags, metadata, expiry and unsubscribe keep to their limits', () => {
+  draftOf({ tags: [{ name: 'a', value: 'B-_9' }], metadata: { 'any key': 'any value ✓' } });
+  assert.match(problemOf({ tags: [{ name: 'a b', value: 'x' }] }), /^tags\[0\].name: /);
+  assert.match(problemOf({ tags: [{ name: 'a', value: '' }] }), /^tags\[0\].value: /);
+  assert.match(
+    problemOf({ tags: Array.from({ length: 76 }, () => ({ name: 'a', value: 'b' })) }),
+    /^tags: are more than 75/,
+  );
+  assert.match(problemOf({ metadata: { a: 'x'.repeat(1_025) } }), /^metadata.a: is longer/);
+  assert.equal(draftOf({ expires_in: 432_000 }).expiresInS, 432_000);
+  for (const seconds of [59, 432_001, 60.5]) {
+    assert.match(problemOf({ expires_in: seconds }), /^expires_in: /);
+  }
+  assert.equal(
+    draftOf({ unsubscribe: 'https://x.com/u?t=1' }).unsubscribeUrl,
+    'https://x.com/u?t=1',
+  );
+  for (const url of [
+    'http://x.com',
+    'https://u:p@x.com',
+    'x',
+    'https://x.com/ü',
+    'https://x.com/<>',
+  ]) {
+    assert.match(problemOf({ unsubscribe: url }), /^unsubscribe: must be an https URL/);
+  }
+  assert.match(
+    problemOf({ unsubscribe: 'https://x.com/u', headers: { 'list-unsubscribe': '<https://y>' } }),
+    /^headers.list-unsubscribe: /,
+  );
+});
+
+test('whatever strings come, the answer is a draft or a refusal with names of fields', () => {
+  const text = fc.oneof(fc.string(), fc.string({ unit: 'binary' }), fc.emailAddress());
+  const list = fc.oneof(text, fc.array(text, { maxLength: 60 }));
+  const optional = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined });
+  const input = fc.record({
+    from: text,
+    to: list,
+    cc: optional(list),
+    subject: text,
+    html: optional(text),
+    text: optional(text),
+    headers: optional(fc.dictionary(text, text)),
+    metadata: optional(fc.dictionary(text, text)),
+    tags: optional(fc.array(fc.record({ name: text, value: text }))),
+    unsubscribe: optional(text),
+    expires_in: optional(fc.double()),
+    attachments: optional(
+      fc.array(fc.record({ filename: text, content: text, content_type: optional(text) })),
+    ),
+  });
+  fc.assert(
+    fc.property(input, (candidate) => {
+      const draft = makeDraft(candidate, LIVE);
+      if (!isRefusal(draft)) return;
+      for (const { field, message } of draft.details ?? []) {
+        assert.match(field, /^[!-~…]+$/);
+        assert.notEqual(message, '');
+      }
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+test('a custom header is there once, however it is capitalized', () => {
+  const headers = { 'X-Order': '1', 'x-order': '2' };
+  assert.match(problemOf({ headers }), /^headers\.x-order: is there twice/);
+});

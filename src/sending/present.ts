@@ -1,0 +1,51 @@
+/** Emails as JSON: the wire names, the same for the HTTP API and the command line's `--json`. */
+import { domainOf, formatMailbox } from '../mail/address.ts';
+import { messageIdOf } from '../mail/compose.ts';
+import type { EmailDetail, EmailSummary, TimelineEvent } from '../store/emails.ts';
+
+export function presentSummary(email: EmailSummary) {
+  const from = { name: email.fromName, address: email.fromAddress };
+  return {
+    object: 'email' as const,
+    id: email.id,
+    message_id: messageIdOf(email.id, domainOf(from.address)),
+    from: formatMailbox(from),
+    to: email.to,
+    cc: email.cc,
+    bcc: email.bcc,
+    reply_to: email.replyTo,
+    subject: email.subject,
+    status: email.status,
+    last_event: email.lastEvent,
+    created_at: email.createdAt.toISOString(),
+    scheduled_at: wireTime(email.scheduledAt),
+    sent_at: wireTime(email.sentAt),
+    completed_at: wireTime(email.completedAt),
+    tags: email.tags,
+    metadata: email.metadata,
+    environment: email.environment,
+  };
+}
+
+export function presentEmail(email: EmailDetail) {
+  const { html, text, recipients } = email;
+  return { ...presentSummary(email), html, text, recipients };
+}
+
+export function presentEvent(event: TimelineEvent) {
+  const { number, id, type, createdAt, recipient, data, attempt } = event;
+  return {
+    object: 'event' as const,
+    number,
+    id,
+    type,
+    created_at: createdAt.toISOString(),
+    recipient,
+    data,
+    attempt,
+  };
+}
+
+function wireTime(time: Date | null): string | null {
+  return time?.toISOString() ?? null;
+}

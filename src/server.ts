@@ -1,0 +1,172 @@
+/**
+ * One worker, constructed and wired: HTTP, accepting, delivery, webhooks, around one database.
+ *
+ * Here and in server-delivery.ts things are built and introduced to each other; features never
+ * import one another. Read it top to bottom as the list of what a worker is made of. An email comes
+ * in at http/routes/emails.ts.
+ */
+import { hostname, networkInterfaces } from 'node:os';
+import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
+import type { Config } from './config.ts';
+import { Overloaded } from './core/overloaded.ts';
+import type { Scope } from './core/scope.ts';
+import { Lease } from './delivery/lease.ts';
+import { MessageBuilder } from './delivery/message.ts';
+import { createDomainService } from './domains/service.ts';
+import { buildApp } from './http/app.ts';
+import type { App } from './http/services.ts';
+import { createLog } from './log.ts';
+import { type AddressGuard, createAddressGuard } from './net/address-guard.ts';
+import { createResolver, type Resolver, systemServers } from './net/dns.ts';
+import type { AcceptEmail } from './sending/accept.ts';
+import { createDelivery } from './server-delivery.ts';
+import { Database } from './store/database.ts';
+import { loadMessages } from './store/messages.ts';
+import { SecretBox } from './store/secrets.ts';
+import { systemWorld } from './system-world.ts';
+import { createWebhookLoop, type WebhookLoop } from './webhooks/loop.ts';
+import { createWebhookService } from './webhooks/service.ts';
+import type { WorkerSetup } from './worker-messages.ts';
+
+export type WorkerServer = {
+  /** null when this worker does not serve HTTP. */
+  port: number | null;
+  registry: Registry;
+  /** Why emails are not accepted at present; null when they are. */
+  refuseMail(reason: string | null): void;
+  /** Stops taking, finishes what has begun, gives back the rest. */
+  stop(): Promise<void>;
+};
+
+/** What the supervisor does for a worker. */
+export type SupervisorLink = {
+  onHolder: (id: string) => void;
+  metricsText: () => Promise<string>;
+};
+
+/** What every part of a worker stands on. */
+export type Ground = {
+  setup: WorkerSetup;
+  config: Config;
+  log: Logger;
+  db: Database;
+  secrets: SecretBox;
+  resolver: Resolver;
+  guard: AddressGuard;
+  lease: Lease;
+  builder: MessageBuilder;
+};
+
+export async function createServer(
+  setup: WorkerSetup,
+  supervisor: SupervisorLink,
+): Promise<WorkerServer> {
+  const ground = layGround(setup, supervisor);
+  const { config, db, lease, resolver } = ground;
+  const webhooks = createWebhookLoop({ ...ground, world: systemWorld, holder: lease.holder });
+  const delivery = createDelivery(ground, { onTold: () => webhooks.wake() });
+  const state: State = { refusal: null, isStopping: false };
+  const app = createApp(ground, { state, accept: delivery.accept, supervisor });
+
+  await lease.start();
+  const { parts } = setup;
+  if (parts.includes('delivery')) delivery.dispatcher.start();
+  if (parts.includes('webhooks')) webhooks.start();
+  const isServing = parts.includes('api');
+  if (isServing) await app.listen({ host: config.host, port: config.port, backlog: 4096 });
+
+  return {
+    port: isServing ? config.port : null,
+    registry: delivery.metrics.registry,
+    refuseMail: (reason) => (state.refusal = reason),
+    stop: async () => {
+      state.isStopping = true;
+      await stopTaking({ app, delivery, webhooks });
+      await lease.stop();
+      resolver.close();
+      await db.close();
+    },
+  };
+}
+
+function layGround(setup: WorkerSetup, { onHolder }: SupervisorLink): Ground {
+  const { config, instance } = setup;
+  const world = systemWorld;
+  const log = createLog({ level: config.logLevel, forPeople: process.stderr.isTTY });
+  const db = new Database(setup.database.address, { role: setup.database.role, name: 'worker' });
+  const secrets = new SecretBox(setup.secretKey);
+  const who = { instance, host: hostname(), pid: process.pid };
+  return {
+    setup,
+    config,
+    log,
+    db,
+    secrets,
+    resolver: createResolver({
+      servers: config.dnsServers ?? systemServers(),
+      world,
+      trustAuthenticatedData: config.dnsTrustAd,
+    }),
+    guard: createAddressGuard({
+      allowPrivate: config.allowPrivateNetworks,
+      ownAddresses: ownAddresses(),
+    }),
+    lease: new Lease({ db: db.beating, world, log, ...who, onHolder }),
+    builder: new MessageBuilder(db, secrets),
+  };
+}
+
+type State = { refusal: string | null; isStopping: boolean };
+
+function createApp(
+  ground: Ground,
+  parts: { state: State; accept: AcceptEmail; supervisor: SupervisorLink },
+): App {
+  const { db, builder } = ground;
+  const { state, accept, supervisor } = parts;
+  const world = systemWorld;
+  return buildApp({
+    ...ground,
+    world,
+    accept: (...request) => {
+      if (state.refusal !== null) throw new Overloaded(state.refusal);
+      return accept(...request);
+    },
+    domains: createDomainService({ ...ground, world }),
+    webhooks: createWebhookService({ ...ground, world }),
+    contentOf: (scope, id) => contentOf(db, builder, { ...scope, id }),
+    isReady: () =>
+      db.query('select 1').then(
+        () => null,
+        () => 'the database does not answer',
+      ),
+    isStopping: () => state.isStopping,
+    metricsText: supervisor.metricsText,
+  });
+}
+
+/** The exact bytes of an email, made again from what was stored. */
+async function contentOf(
+  db: Database,
+  builder: MessageBuilder,
+  wanted: Scope & { id: string },
+): Promise<Buffer | null> {
+  const message = (await loadMessages(db, [wanted])).get(wanted.id);
+  return message ? Buffer.concat((await builder.build(message)).parts) : null;
+}
+
+async function stopTaking(parts: {
+  app: App;
+  delivery: ReturnType<typeof createDelivery>;
+  webhooks: WebhookLoop;
+}): Promise<void> {
+  // What was accepted while requests ended is given back by the dispatcher, so it stops last.
+  await parts.app.close();
+  await Promise.all([parts.delivery.stop(), parts.webhooks.stop()]);
+}
+
+function ownAddresses(): string[] {
+  const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  return all.map(({ address }) => address);
+}

@@ -1,0 +1,141 @@
+/**
+ * The database of a running service: the embedded engine or the one of DATABASE_URL, behind one
+ * face. Takes the data directory's lock in both cases: one service per data directory.
+ */
+import type { Logger } from 'pino';
+import type { Config } from './config.ts';
+import type { World } from './core/world.ts';
+import { Database, type DatabaseAddress } from './store/database.ts';
+import { freeBytes, openUnderLock } from './store/embedded/engine.ts';
+import { prepareDataDir } from './store/embedded/layout.ts';
+import { takeLock } from './store/embedded/lock.ts';
+import { instanceOf, secretKeyOf } from './store/local-secrets.ts';
+import { migrate } from './store/migrate.ts';
+import { buryNode, listNodes } from './store/nodes.ts';
+
+export type ServiceDatabase = AsyncDisposable & {
+  /** Of the supervisor; the workers open their own. */
+  db: Database;
+  /** With the rights of the owner: for partitions. */
+  address: DatabaseAddress;
+  role: string | null;
+  secretKey: string;
+  instance: string;
+  dataDir: string;
+  /** For people, without a password. */
+  description: string;
+  /** Free bytes on the database's disk; null when it is not on this machine. */
+  freeBytes(): Promise<number | null>;
+  publish(info: { url: string }): void;
+  /** Resolves with a sentence when the database is gone for good. */
+  failed: Promise<string>;
+  /** Frees at once what a dead worker of ours held. */
+  bury: (holder: string) => Promise<void>;
+};
+
+type Opened = {
+  address: DatabaseAddress;
+  description: string;
+  dataDir: string;
+  failed: Promise<string>;
+  publish(info: { url: string }): void;
+  freeBytes(): Promise<number | null>;
+  close(): Promise<void>;
+};
+
+/** Opens, migrates, and frees what a killed predecessor on this data directory still held. */
+export async function openServiceDatabase(
+  config: Config,
+  { log, world }: { log: Logger; world: World },
+): Promise<ServiceDatabase> {
+  const opened =
+    config.databaseUrl === null
+      ? await openEmbedded(config, log, world)
+      : await openExternal(config, config.databaseUrl, world);
+  try {
+    const { address, dataDir } = opened;
+    const { role, applied } = await migrate(address, {
+      nowMs: world.now(),
+      acceptAnyDurability: config.acceptDatabaseDurability,
+    });
+    if (applied.length > 0) log.info({ migrations: applied.length }, 'the database was migrated');
+    const db = new Database(address, { role, name: 'supervisor' });
+    const instance = instanceOf(dataDir);
+    await buryPredecessor(db, instance, log);
+    return {
+      ...opened,
+      db,
+      role,
+      instance,
+      secretKey: secretKeyOf(dataDir, config.secretKey),
+      bury: (holder) => buryOwn(db, holder, log),
+      [Symbol.asyncDispose]: async () => {
+        await db.close();
+        await opened.close();
+      },
+    };
+  } catch (error) {
+    await opened.close();
+    throw error;
+  }
+}
+
+async function openEmbedded(config: Config, log: Logger, world: World): Promise<Opened> {
+  const dataDir = prepareDataDir(config.dataDir);
+  const engine = await openUnderLock(await takeLock(dataDir, world), {
+    dataDir,
+    world,
+    log: (line) => log.info(line),
+  });
+  const failed = new Promise<string>((resolve) => engine.onExit(resolve));
+  return {
+    address: engine.connection(),
+    description: `PostgreSQL ${engine.version}, embedded`,
+    dataDir,
+    failed,
+    publish: (info) => engine.publish(info),
+    freeBytes: () => freeBytes(engine.databaseDir),
+    close: () => engine.stop('fast'),
+  };
+}
+
+async function openExternal(config: Config, url: string, world: World): Promise<Opened> {
+  const dataDir = prepareDataDir(config.dataDir);
+  const lock = await takeLock(dataDir, world);
+  return {
+    address: { connectionString: url },
+    description: withoutPassword(url),
+    dataDir,
+    failed: new Promise(() => {}),
+    publish: (info) => lock.publish(info),
+    freeBytes: () => Promise.resolve(null),
+    close: () => Promise.resolve(lock.release()),
+  };
+}
+
+/** An address as it may be shown: libpq takes a password in two places. */
+export function withoutPassword(url: string): string {
+  const parsed = new URL(url);
+  parsed.password = '';
+  if (parsed.searchParams.has('password')) parsed.searchParams.delete('password');
+  return parsed.href;
+}
+
+/** We hold the data directory's lock: workers of this installation that have a row are dead. */
+async function buryPredecessor(db: Database, instance: string, log: Logger): Promise<void> {
+  for (const node of await listNodes(db)) {
+    if (node.instance !== instance) continue;
+    const freed = await buryNode(db, { id: node.id, beat: null });
+    log.info({ node: node.id, freed }, 'work of a worker that was killed is free again');
+  }
+}
+
+async function buryOwn(db: Database, holder: string, log: Logger): Promise<void> {
+  try {
+    const freed = await buryNode(db, { id: holder, beat: null });
+    log.warn({ node: holder, freed }, 'a worker died; its work is free again');
+  } catch (error) {
+    // The database is away. Its silence will be seen by every watch, ours too.
+    log.warn({ err: error, node: holder }, 'the work of a dead worker is not free yet');
+  }
+}

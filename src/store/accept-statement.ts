@@ -1,0 +1,192 @@
+/**
+ * The accept statement: a batch of requests in one round trip and one commit.
+ *
+ * Read it as a list of steps. `windows` locks the limit rows first, in one order, so that the count
+ * is exact over all nodes and no two batches deadlock. Look-ups are lateral with a limit, one index
+ * probe per request: a join would let the planner read a whole table that was empty when it planned.
+ * Idempotency is `on conflict do update … returning`, in key order: `do nothing` would not return
+ * the row of a batch that committed a moment ago, and lost replays when it was tried.
+ *
+ * One row per request comes back, in `ord`:
+ * accepted | replayed | key_refused | domain_refused | suppressed | limited.
+ */
+import { TELL } from './tell-sql.ts';
+
+export const ACCEPT_BATCH = `
+with t as materialized (select app_now() as now),
+input as materialized (
+  select i.* from json_to_recordset($1::json) as i(
+      ord int, project_id uuid, environment text, key_id uuid, id uuid, event_id uuid, domain text,
+      from_address text, from_name text, to_list text[], cc_list text[], bcc_list text[],
+      reply_to text[], subject text, tags jsonb, metadata jsonb, headers json, unsubscribe_url text,
+      tls text, lifetime_s int, recipients json, event_data json, response text, hand_over boolean,
+      idempotency_key text, fingerprint text)
+),
+windows as materialized (
+  select w.project_id, w.environment, w.started_at, w.used, coalesce(w.max, $5::int) as max,
+         coalesce(w.window_s, $6::int) * interval '1 second' as length
+    from limit_windows w
+   where (w.project_id, w.environment) in (select project_id, environment from input)
+     and w.category = 'sending'
+   order by w.project_id, w.environment
+     for update
+),
+current_windows as materialized (
+  select w.project_id, w.environment, w.max, w.length,
+         case when w.started_at + w.length > t.now then w.used else 0 end as used,
+         case when w.started_at + w.length > t.now then w.started_at else t.now end as started_at
+    from windows w, t
+),
+recipient as materialized (
+  select i.ord, i.project_id, i.environment, i.id as email_id, r.*,
+         exists (select from suppressions s
+                  where s.project_id = i.project_id and s.environment = i.environment
+                    and s.address_key = r.address_key
+                    and (s.expires_at is null or s.expires_at > t.now)) as suppressed
+    from t, input i
+   cross join lateral json_to_recordset(i.recipients) as r(
+      position smallint, address text, address_key text, kind text, destination text, event_id uuid)
+),
+tally as materialized (
+  select ord, count(*) filter (where not suppressed)::smallint as open,
+         count(*) filter (where suppressed)::int as suppressed
+    from recipient group by ord
+),
+checked as materialized (
+  select i.*, d.id as domain_id, d.ed25519_verified as dual_signed, c.open, c.suppressed, replay.email_id as replay_id,
+         replay.fingerprint as replay_fingerprint, replay.response as replay_response,
+         case when k.id is null then 'key_refused'
+              when replay.email_id is not null then 'replayed'
+              when d.id is null then 'domain_refused'
+              when c.open = 0 then 'suppressed'
+              else 'candidate' end as verdict
+    from t, input i
+    join tally c on c.ord = i.ord
+    left join lateral (
+      select k.id from api_keys k
+       where k.project_id = i.project_id and k.id = i.key_id and k.environment = i.environment
+         and k.revoked_at is null and (k.expires_at is null or k.expires_at > t.now)
+         and (k.domain is null or k.domain = i.domain) limit 1) k on true
+    left join lateral (
+      select d.id, d.ed25519_verified from domains d
+       where d.project_id = i.project_id and d.environment = i.environment and d.name = i.domain
+         and d.deleted_at is null and d.status = 'verified' limit 1) d on true
+    left join lateral (
+      select m.email_id, m.fingerprint, m.response from idempotency m
+       where m.project_id = i.project_id and m.environment = i.environment
+         and m.key = i.idempotency_key and m.expires_at > t.now limit 1) replay on true
+),
+numbered as materialized (
+  select c.*, w.max - w.used as room,
+         row_number() over (partition by c.project_id, c.environment order by c.ord) as number
+    from checked c
+    join current_windows w on w.project_id = c.project_id and w.environment = c.environment
+   where c.verdict = 'candidate'
+),
+remembered as (
+  insert into idempotency as m (project_id, environment, key, fingerprint, email_id, response,
+                                expires_at)
+  select n.project_id, n.environment, n.idempotency_key, decode(n.fingerprint, 'hex'), n.id,
+         replace(n.response, '@created_at', wire_time(t.now)), t.now + interval '24 hours'
+    from numbered n, t
+   where n.idempotency_key is not null and n.number <= n.room
+   order by n.project_id, n.environment, n.idempotency_key
+  on conflict (project_id, environment, key) do update
+     set (fingerprint, email_id, response, expires_at) =
+         (select e.fingerprint, e.email_id, e.response, e.expires_at
+            from (values (m.fingerprint, m.email_id, m.response, m.expires_at, true),
+                         (excluded.fingerprint, excluded.email_id, excluded.response,
+                          excluded.expires_at, false))
+                 as e(fingerprint, email_id, response, expires_at, earlier), t
+           where e.earlier = (m.expires_at > t.now))
+  returning m.project_id, m.environment, m.key, m.fingerprint, m.email_id, m.response
+),
+accepted as materialized (
+  select n.* from numbered n
+    left join remembered m on m.project_id = n.project_id and m.environment = n.environment
+                          and m.key = n.idempotency_key
+   where n.number <= n.room and (n.idempotency_key is null or m.email_id = n.id)
+),
+new_emails as (
+  insert into emails (project_id, environment, id, created_at, expires_at, domain_id,
+                      dual_signed, key_id,
+                      from_address, from_name, to_list, cc_list, bcc_list, reply_to, subject, tags,
+                      metadata, open_count, worst, event_count, last_event)
+  select a.project_id, a.environment, a.id, t.now, t.now + a.lifetime_s * interval '1 second',
+         a.domain_id, a.dual_signed, a.key_id, a.from_address, a.from_name, a.to_list, a.cc_list, a.bcc_list,
+         a.reply_to, a.subject, a.tags, a.metadata, a.open,
+         case when a.suppressed > 0 then 4 else 0 end, 1 + a.suppressed, 'email.queued'
+    from accepted a, t
+),
+new_contents as (
+  insert into contents (project_id, email_id, html, body_text, headers, attachments,
+                        unsubscribe_url, tls)
+  select project_id, id, ($2::text[])[ord], ($3::text[])[ord], headers, ($4::json[])[ord],
+         unsubscribe_url, tls
+    from accepted
+),
+new_recipients as (
+  insert into recipients (project_id, email_id, position, address, kind, status, next_attempt_at,
+                          completed_at)
+  select r.project_id, r.email_id, r.position, r.address, r.kind,
+         case when r.suppressed then 'suppressed' else 'queued' end,
+         case when not r.suppressed then t.now end, case when r.suppressed then t.now end
+    from t, recipient r join accepted a on a.ord = r.ord
+),
+new_queue as (
+  insert into queue (project_id, email_id, position, environment, destination, due_at, holder, claim)
+  select r.project_id, r.email_id, r.position, r.environment, r.destination, t.now,
+         case when a.hand_over then $7::uuid end, 1
+    from t, recipient r join accepted a on a.ord = r.ord
+   where not r.suppressed
+),
+new_events as (
+  insert into events (project_id, environment, subject_id, seq, id, type, position, created_at, data)
+  select e.project_id, e.environment, e.subject_id, e.seq, e.id, e.type, e.position, t.now, e.data
+    from t, (
+      select a.project_id, a.environment, a.id as subject_id, 1 as seq, a.event_id as id,
+             'email.queued' as type, null::smallint as position, a.event_data as data
+        from accepted a
+      union all
+      select a.project_id, a.environment, a.id,
+             1 + row_number() over (partition by r.ord order by r.position)::int, r.event_id,
+             'email.suppressed', r.position,
+             (a.event_data::jsonb
+               || jsonb_build_object('recipient', r.address, 'status', 'suppressed'))::json
+        from recipient r join accepted a on a.ord = r.ord
+       where r.suppressed) e
+  returning project_id, environment, subject_id, seq, id, type
+),
+${TELL},
+spent as materialized (
+  select project_id, environment, count(*)::int as count from accepted group by 1, 2
+),
+spending as (
+  update limit_windows l set used = w.used + s.count, started_at = w.started_at
+    from current_windows w join spent s
+      on s.project_id = w.project_id and s.environment = w.environment
+   where l.project_id = w.project_id and l.environment = w.environment and l.category = 'sending'
+)
+select c.ord, w.max as "limit",
+       greatest(0, w.max - w.used - coalesce(s.count, 0)) as remaining,
+       ceil(extract(epoch from w.started_at + w.length - t.now))::int as reset_s,
+       extract(epoch from w.length)::int as window_s,
+       case when a.ord is not null then 'accepted'
+            when c.verdict <> 'candidate' then c.verdict
+            when m.email_id is not null then 'replayed'
+            else 'limited' end as outcome,
+       case when a.ord is not null then replace(c.response, '@created_at', wire_time(t.now))
+            else coalesce(m.response, c.replay_response) end as response,
+       encode(coalesce(m.fingerprint, c.replay_fingerprint), 'hex') as fingerprint,
+       a.domain_id, a.dual_signed, t.now as created_at,
+       (select count(*) from told_queue)::int as told,
+       case when a.suppressed > 0 then
+         (select array_agg(r.position) from recipient r where r.ord = c.ord and r.suppressed)
+       end as suppressed_positions
+  from t, checked c
+  join current_windows w on w.project_id = c.project_id and w.environment = c.environment
+  left join accepted a on a.ord = c.ord
+  left join spent s on s.project_id = c.project_id and s.environment = c.environment
+  left join remembered m on m.project_id = c.project_id and m.environment = c.environment
+                        and m.key = c.idempotency_key
+ order by c.ord`;

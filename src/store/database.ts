@@ -1,0 +1,219 @@
+/**
+ * Connections to PostgreSQL: the only store, and the only queue.
+ *
+ * Accepting and settling keep a connection of their own each, so that a dashboard reading lists
+ * can never make mail wait. Every connection sets `synchronous_commit = on` and, where migrations
+ * could make one, works in a role that cannot drop or alter tables.
+ * Next: store/accept.ts.
+ */
+import pg from 'pg';
+
+/** Where the database is: host/port/user/password/database, as pg understands them. */
+export type DatabaseAddress = pg.ClientConfig;
+
+/** The role the service works in; store/migrate.ts makes it and grants it reading and writing. */
+export const APP_ROLE = 'posthorn_app';
+
+/** A statement with a name is prepared once per connection. */
+export type Statement = { name?: string; text: string };
+
+export type Queryable = {
+  query<Row extends object>(
+    statement: Statement | string,
+    values?: readonly unknown[],
+  ): Promise<Row[]>;
+};
+
+/** The database cannot be reached, has no room or no time, or ended the connection. */
+export class DatabaseUnavailable extends Error {
+  override readonly name = 'DatabaseUnavailable';
+  /** true: certainly nothing was done. false: nothing is known about the statement. */
+  readonly isUndone: boolean;
+
+  constructor(message: string, options: { cause?: unknown; isUndone?: boolean } = {}) {
+    super(message, { cause: options.cause });
+    this.isUndone = options.isUndone ?? false;
+  }
+}
+
+const CONNECT_TIMEOUT_MS = 5_000;
+const STATEMENT_TIMEOUT_MS = 20_000;
+/** A connection that a router has forgotten is given up in time for another beat (lease.ts). */
+const BEAT_TIMEOUT_MS = 3_000;
+const READER_CONNECTIONS_MAX = 4;
+
+/**
+ * On the connections of the hot statements: one generic plan, never planned again, and never a plan
+ * that reads a whole table because it was empty when the plan was made.
+ */
+const HOT_SETTINGS = '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off';
+/** Whoever stands still in the middle of a transaction must not hold its locks for ever. */
+const COMMON_SETTINGS =
+  '-c synchronous_commit=on -c timezone=UTC -c lock_timeout=10s ' +
+  '-c idle_in_transaction_session_timeout=20s';
+
+// A bigint that does not fit a double does not occur here (counters); text would infect every sum.
+pg.types.setTypeParser(pg.types.builtins.INT8, Number);
+
+export class Database implements Queryable {
+  /** For the accept statement only. */
+  readonly accepting: Queryable;
+  /** For settling and claiming: what keeps mail moving. */
+  readonly settling: Queryable;
+  /** For beats alone: a lease must not end because a settled outcome waits for a lock. */
+  readonly beating: Queryable;
+  /** For the webhook loop: a flood of events must not make mail wait. */
+  readonly telling: Queryable;
+  readonly #pools: pg.Pool[];
+  readonly #readers: Pool;
+
+  constructor(address: DatabaseAddress, options: { role: string | null; name: string }) {
+    const role = options.role === null ? '' : `-c role=${options.role} `;
+    const open = (max: number, settings: string, part: string, timeoutMs: number): Pool =>
+      new Pool({
+        ...address,
+        max,
+        options: `${role}${COMMON_SETTINGS} ${settings}`,
+        application_name: `posthorn ${options.name} ${part}`,
+        connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+        query_timeout: timeoutMs + 1_000,
+        statement_timeout: timeoutMs,
+        idleTimeoutMillis: 60_000,
+        allowExitOnIdle: true,
+      });
+    const accepting = open(1, HOT_SETTINGS, 'accept', STATEMENT_TIMEOUT_MS);
+    const settling = open(2, HOT_SETTINGS, 'settle', STATEMENT_TIMEOUT_MS);
+    const beating = open(1, HOT_SETTINGS, 'beat', BEAT_TIMEOUT_MS);
+    const telling = open(1, HOT_SETTINGS, 'webhooks', STATEMENT_TIMEOUT_MS);
+    this.#readers = open(READER_CONNECTIONS_MAX, '', 'read', STATEMENT_TIMEOUT_MS);
+    this.accepting = accepting;
+    this.settling = settling;
+    this.beating = beating;
+    this.telling = telling;
+    this.#pools = [accepting, settling, beating, telling, this.#readers].map(({ pool }) => pool);
+  }
+
+  query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
+    return this.#readers.query<Row>(statement, values);
+  }
+
+  /** Runs `work` in one transaction; any throw rolls it back. Never hold one during network I/O. */
+  transaction<Result>(work: (tx: Queryable) => Promise<Result>): Promise<Result> {
+    return this.#readers.transaction(work);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#pools.map((pool) => pool.end()));
+  }
+}
+
+class Pool implements Queryable {
+  readonly pool: pg.Pool;
+
+  constructor(config: pg.PoolConfig) {
+    this.pool = new pg.Pool(config);
+    // A connection that breaks is replaced at the next query, and fails the one that uses it; without
+    // listeners it would end the process.
+    this.pool.on('error', () => {});
+    this.pool.on('connect', (client) => client.on('error', () => {}));
+  }
+
+  async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
+    const client = await this.#connect();
+    try {
+      const rows = await clientQueries(client).query<Row>(statement, values);
+      client.release();
+      return rows;
+    } catch (error) {
+      // Only after an answer of the server is the connection certainly in order.
+      client.release(!(error instanceof pg.DatabaseError));
+      throw error;
+    }
+  }
+
+  async transaction<Result>(work: (tx: Queryable) => Promise<Result>): Promise<Result> {
+    const client = await this.#connect();
+    const tx = clientQueries(client);
+    let isBroken = true;
+    try {
+      await tx.query('begin');
+      const result = await work(tx);
+      await tx.query('commit');
+      isBroken = false;
+      return result;
+    } catch (error) {
+      isBroken = !(await tx.query('rollback').then(
+        () => true,
+        () => false,
+      ));
+      throw error;
+    } finally {
+      client.release(isBroken);
+    }
+  }
+
+  async #connect(): Promise<pg.PoolClient> {
+    try {
+      return await this.pool.connect();
+    } catch (cause) {
+      throw unavailable(cause as Error, { isUndone: true });
+    }
+  }
+}
+
+/** A single client (migrations, maintenance, a transaction) behind the same interface. */
+export function clientQueries(client: pg.ClientBase): Queryable {
+  return {
+    async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
+      try {
+        const config = typeof statement === 'string' ? { text: statement } : statement;
+        return (await client.query<Row>({ ...config, values: values as unknown[] })).rows;
+      } catch (error) {
+        throw translated(error);
+      }
+    },
+  };
+}
+
+/**
+ * A connection in the owner's own role, for migrations and partitions: the caller ends it.
+ * @throws DatabaseUnavailable
+ */
+export async function connectAsOwner(address: DatabaseAddress, part: string): Promise<pg.Client> {
+  const client = new pg.Client({
+    ...address,
+    application_name: `posthorn ${part}`,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+  });
+  client.on('error', () => {}); // the statement that runs fails too, and says so
+  await client.connect().catch((cause: Error) => {
+    throw unavailable(cause, { isUndone: true });
+  });
+  return client;
+}
+
+/**
+ * The database, not the statement. Classes 08 (connection), 53 (resources), 57P (shutdown, crash),
+ * 58 (system); a standby (25006); our own time-outs (25P03, 55P03, 57014), and class 40
+ * (deadlocks): the same statement may well succeed the next time.
+ */
+const UNAVAILABLE_SQLSTATE = /^(08|25006|25P03|40|53|55P03|57014|57P|58)/;
+/** Of these, what may come when the statement was committed already. */
+const UNKNOWN_FATE_SQLSTATE = /^(08|40003|57P|58)/;
+
+function translated(error: unknown): unknown {
+  if (error instanceof pg.DatabaseError) {
+    const code = error.code ?? '';
+    if (!UNAVAILABLE_SQLSTATE.test(code)) return error;
+    return unavailable(error, { isUndone: !UNKNOWN_FATE_SQLSTATE.test(code) });
+  }
+  if (!(error instanceof Error) || error instanceof TypeError || error instanceof RangeError) {
+    return error;
+  }
+  return unavailable(error, { isUndone: false });
+}
+
+function unavailable(cause: Error, { isUndone }: { isUndone: boolean }): DatabaseUnavailable {
+  const message = `the database cannot be reached: ${cause.message}`;
+  return new DatabaseUnavailable(message, { cause, isUndone });
+}

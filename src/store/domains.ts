@@ -1,0 +1,191 @@
+/**
+ * Sending domains. A deleted one keeps its row: what it signed can still be shown byte for byte.
+ * Status changes and their events commit together (callers pass a transaction).
+ */
+import type { Environment, Scope } from '../core/scope.ts';
+import type { Queryable } from './database.ts';
+import { type Page, type PageOf, pageOf } from './page.ts';
+
+export const DOMAIN_STATUSES = ['not_started', 'pending', 'verified', 'failed'] as const;
+export type DomainStatus = (typeof DOMAIN_STATUSES)[number];
+
+export type StoredDomain = {
+  id: string;
+  projectId: string;
+  environment: Environment;
+  name: string;
+  status: DomainStatus;
+  createdAt: Date;
+  verifiedAt: Date | null;
+  checkedAt: Date | null;
+  /** Since when the required records of a verified domain have been away. */
+  failingSince: Date | null;
+  rsaSelector: string;
+  /** base64 of the SubjectPublicKeyInfo, as the TXT record carries it. */
+  rsaPublicKey: string;
+  ed25519Selector: string;
+  ed25519PublicKey: string;
+  ed25519Verified: boolean;
+  /** As the last check left them, in the API's shape. */
+  records: unknown[];
+  advice: unknown[];
+};
+
+export type NewDomain = Scope & {
+  id: string;
+  name: string;
+  status: DomainStatus;
+  rsaSelector: string;
+  rsaPublicKey: string;
+  rsaPrivateKey: Buffer;
+  ed25519Selector: string;
+  ed25519PublicKey: string;
+  ed25519PrivateKey: Buffer;
+  ed25519Verified: boolean;
+  records: unknown[];
+  advice: unknown[];
+};
+
+const COLUMNS = `
+  id, project_id as "projectId", environment, name, status, created_at as "createdAt",
+  verified_at as "verifiedAt", checked_at as "checkedAt", failing_since as "failingSince",
+  rsa_selector as "rsaSelector", rsa_public_key as "rsaPublicKey",
+  ed25519_selector as "ed25519Selector", ed25519_public_key as "ed25519PublicKey",
+  ed25519_verified as "ed25519Verified", records, advice`;
+
+const INSERT = `
+insert into domains (project_id, id, environment, name, status, created_at, verified_at,
+                     rsa_selector, rsa_public_key, rsa_private_key, ed25519_selector,
+                     ed25519_public_key, ed25519_private_key, ed25519_verified, records, advice)
+values ($1, $2, $3, $4, $5, app_now(), case when $5 = 'verified' then app_now() end,
+        $6, $7, $8, $9, $10, $11, $12, $13, $14)
+on conflict (project_id, environment, name) where deleted_at is null do nothing
+returning ${COLUMNS}`;
+
+/** Adds a domain; null when the project has one of that name in this environment already. */
+export async function insertDomain(db: Queryable, domain: NewDomain): Promise<StoredDomain | null> {
+  const [row] = await db.query<StoredDomain>(INSERT, [
+    domain.projectId,
+    domain.id,
+    domain.environment,
+    domain.name,
+    domain.status,
+    domain.rsaSelector,
+    domain.rsaPublicKey,
+    domain.rsaPrivateKey,
+    domain.ed25519Selector,
+    domain.ed25519PublicKey,
+    domain.ed25519PrivateKey,
+    domain.ed25519Verified,
+    JSON.stringify(domain.records),
+    JSON.stringify(domain.advice),
+  ]);
+  return row ?? null;
+}
+
+const LIST = `
+select ${COLUMNS} from domains
+ where project_id = $1 and environment = $2 and deleted_at is null
+   and ($3::uuid is null or id < $3) and ($4::uuid is null or id > $4)
+ order by case when $4::uuid is null then id end desc, id
+ limit $5`;
+
+export async function listDomains(
+  db: Queryable,
+  scope: Scope,
+  page: Page,
+): Promise<PageOf<StoredDomain>> {
+  const values = [scope.projectId, scope.environment, page.after, page.before, page.limit + 1];
+  return pageOf(await db.query<StoredDomain>(LIST, values), page);
+}
+
+const FIND = `
+select ${COLUMNS} from domains
+ where project_id = $1 and environment = $2 and id = $3 and deleted_at is null`;
+
+export async function findDomain(
+  db: Queryable,
+  scope: Scope,
+  id: string,
+): Promise<StoredDomain | null> {
+  const values = [scope.projectId, scope.environment, id];
+  return (await db.query<StoredDomain>(FIND, values))[0] ?? null;
+}
+
+const FIND_FOR_UPDATE = `${FIND} for update`;
+
+/** The same, locked until the transaction ends: two checks at once must not tell one change twice. */
+export async function lockDomain(
+  tx: Queryable,
+  scope: Scope,
+  id: string,
+): Promise<StoredDomain | null> {
+  const values = [scope.projectId, scope.environment, id];
+  return (await tx.query<StoredDomain>(FIND_FOR_UPDATE, values))[0] ?? null;
+}
+
+/** What a check leaves behind: the state by domains/status.ts, the records as they were found. */
+export type CheckResult = Pick<
+  StoredDomain,
+  'status' | 'verifiedAt' | 'failingSince' | 'ed25519Verified' | 'records' | 'advice'
+>;
+
+const SAVE_CHECK = `
+update domains
+   set checked_at = app_now(), status = $3, verified_at = $4, failing_since = $5,
+       ed25519_verified = $6, records = $7, advice = $8
+ where project_id = $1 and id = $2
+returning ${COLUMNS}`;
+
+export async function saveCheck(
+  tx: Queryable,
+  domain: StoredDomain,
+  result: CheckResult,
+): Promise<StoredDomain> {
+  const [row] = await tx.query<StoredDomain>(SAVE_CHECK, [
+    domain.projectId,
+    domain.id,
+    result.status,
+    result.verifiedAt,
+    result.failingSince,
+    result.ed25519Verified,
+    JSON.stringify(result.records),
+    JSON.stringify(result.advice),
+  ]);
+  if (!row) throw new Error('a checked domain was not returned');
+  return row;
+}
+
+const DELETE = `
+update domains set deleted_at = app_now()
+ where project_id = $1 and environment = $2 and id = $3 and deleted_at is null
+returning ${COLUMNS}`;
+
+/** Takes a domain out of use at once; null when there is none. */
+export async function deleteDomain(
+  tx: Queryable,
+  scope: Scope,
+  id: string,
+): Promise<StoredDomain | null> {
+  const values = [scope.projectId, scope.environment, id];
+  return (await tx.query<StoredDomain>(DELETE, values))[0] ?? null;
+}
+
+const TO_RECHECK = `
+select ${COLUMNS} from domains
+ where deleted_at is null and environment = 'live' and status in ('pending', 'verified', 'failed')
+   and checked_at < app_now() - interval '1 day'
+ order by checked_at
+ limit $1`;
+
+/** Live domains whose last check is a day old, the oldest first. */
+export async function domainsToRecheck(db: Queryable, limit: number): Promise<StoredDomain[]> {
+  return db.query<StoredDomain>(TO_RECHECK, [limit]);
+}
+
+/** The database's time, which decides how long records have been away. */
+export async function databaseNow(db: Queryable): Promise<Date> {
+  const [row] = await db.query<{ now: Date }>('select app_now() as now');
+  if (!row) throw new Error('the database told no time');
+  return row.now;
+}

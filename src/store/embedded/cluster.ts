@@ -1,0 +1,166 @@
+/**
+ * The cluster itself: made once by initdb, configured anew at every start.
+ *
+ * A cluster appears as `pg/` only when it is whole, belongs to its user and is on the disk: it is
+ * made beside and renamed, so a start that was killed half-way leaves nothing to repair.
+ * Next: postmaster.ts.
+ */
+import { execFile } from 'node:child_process';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs';
+import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { namedUser } from './accounts.ts';
+import { giveTo, giveTree, makePrivate, syncPath, syncTree } from './folders.ts';
+import type { Layout } from './layout.ts';
+import { EngineProblem } from './problem.ts';
+
+/** The bootstrap superuser, and the name of the service's database. */
+export const SUPERUSER = 'posthorn';
+
+/** A clean environment: no PG* variable of the operator means anything here. TZ saves a search. */
+export const CHILD_ENV = { LC_ALL: 'C', TZ: 'UTC', PATH: '/usr/bin:/bin' };
+
+const STAGING = 'unfinished-';
+const LOCAL_SETTINGS = 'postgresql.local.conf';
+
+/** The major version that made the cluster; null when there is none yet. */
+export function clusterMajor(pgDir: string): number | null {
+  const file = join(pgDir, 'PG_VERSION');
+  return existsSync(file) ? parseInt(readFileSync(file, 'utf8')) : null;
+}
+
+/** Every major version has its own format on disk, and cannot read the one of another. */
+export function requireMajor(pgDir: string, engineMajor: number): void {
+  const major = clusterMajor(pgDir);
+  if (major === null || major === engineMajor) return;
+  throw new EngineProblem(
+    'other-major',
+    `The database in ${pgDir} was made by PostgreSQL ${major}, and this Posthorn runs PostgreSQL ${engineMajor}: start it with the Posthorn that made it, run \`posthorn backup\` there and \`posthorn restore\` into a new POSTHORN_DATA_DIR here, or serve it with PostgreSQL ${major} and set DATABASE_URL.`,
+  );
+}
+
+/** Makes the cluster if there is none. */
+export async function ensureCluster(layout: Layout, binDir: string): Promise<void> {
+  removeUnfinished(layout.databaseDir);
+  if (clusterMajor(layout.pgDir) !== null) return;
+  const staging = mkdtempSync(join(layout.databaseDir, STAGING));
+  const fresh = join(staging, 'pg');
+  await initialise({ layout, binDir, staging, fresh });
+  // Ours lie outside, where the database's user cannot write.
+  for (const name of readdirSync(fresh)) if (name.endsWith('.conf')) dropUnlessAuto(fresh, name);
+  if (layout.owner) giveTree(fresh, layout.owner);
+  await syncTree(fresh);
+  renameSync(fresh, layout.pgDir);
+  await syncPath(layout.databaseDir);
+  removeUnfinished(layout.databaseDir);
+}
+
+function dropUnlessAuto(folder: string, name: string): void {
+  if (name !== 'postgresql.auto.conf') rmSync(join(folder, name));
+}
+
+type Making = { layout: Layout; binDir: string; staging: string; fresh: string };
+
+/**
+ * Runs initdb. As root: as a named user, but with the private group, which alone may enter the
+ * staging folder; other processes of that user stay out.
+ */
+async function initialise({ layout, binDir, staging, fresh }: Making): Promise<void> {
+  const maker = layout.owner && { uid: namedUser(), gid: layout.owner.gid };
+  mkdirSync(fresh, { mode: 0o700 });
+  if (maker) {
+    giveTo(staging, { uid: 0, gid: maker.gid });
+    chmodSync(staging, 0o710);
+    makePrivate(fresh, maker);
+  }
+  // --no-sync, because the owner still changes: syncTree follows.
+  const args = ['-D', fresh, '-U', SUPERUSER, '--auth=trust', '--encoding=UTF8', '--no-locale'];
+  const flags = ['--data-checksums', '--no-sync', '--no-instructions'];
+  try {
+    await promisify(execFile)(join(binDir, 'initdb'), [...args, ...flags], {
+      cwd: '/',
+      env: CHILD_ENV,
+      ...maker,
+    });
+  } catch (error) {
+    const { stderr, message } = error as Error & { stderr?: string };
+    const said = stderr?.trim() || message;
+    throw new EngineProblem(
+      'start-failed',
+      `The database could not be made in ${layout.databaseDir}; remove the cause, or set DATABASE_URL. initdb said: ${said}`,
+    );
+  }
+}
+
+function removeUnfinished(databaseDir: string): void {
+  for (const name of readdirSync(databaseDir)) {
+    if (name.startsWith(STAGING)) rmSync(join(databaseDir, name), { recursive: true });
+  }
+}
+
+/**
+ * For a small machine that also runs the service, and for bursts of short commits. No lz4, even
+ * where it is built in: a cluster must open with any build of its major version, and the npm
+ * package has none. What durability rests on is set on the command line (postmaster.ts).
+ */
+const SETTINGS = `\
+# Written by Posthorn at every start. Your own settings go into ${LOCAL_SETTINGS} beside this.
+max_connections = 100
+shared_buffers = 64MB
+maintenance_work_mem = 64MB
+effective_cache_size = 512MB
+random_page_cost = 1.1
+jit = off
+max_parallel_workers_per_gather = 0
+
+# Commits come in bursts: few checkpoints, WAL files that are kept and used again, no replicas.
+synchronous_commit = on
+checkpoint_timeout = 10min
+max_wal_size = 1GB
+min_wal_size = 256MB
+wal_level = minimal
+max_wal_senders = 0
+max_logical_replication_workers = 0
+
+# One meaning everywhere, whatever the machine says.
+timezone = 'UTC'
+log_timezone = 'UTC'
+lc_messages = 'C'
+
+# No DETAIL in the log: it quotes rows, and rows hold addresses.
+log_error_verbosity = terse
+log_line_prefix = '%m [%p] '
+log_checkpoints = off
+
+include = '${LOCAL_SETTINGS}'
+`;
+
+/** Only the unix socket, whose folder lets nobody else in. */
+const ACCESS = '# Written by Posthorn at every start.\nlocal all all trust\n';
+
+export type ClusterConfig = {
+  configFile: string;
+  hbaFile: string;
+  identFile: string;
+  /** Everything written in them: part of what a running server's stamp is made from. */
+  text: string;
+};
+
+/** Writes the configuration; the operator's own part is only made if it is missing. */
+export function writeConfig(databaseDir: string): ClusterConfig {
+  const write = (name: string, text: string) => {
+    const file = join(databaseDir, name);
+    writeFileSync(file, text);
+    chmodSync(file, 0o644); // the database's user reads it, whatever the umask
+    return file;
+  };
+  const local = join(databaseDir, LOCAL_SETTINGS);
+  if (!existsSync(local)) write(LOCAL_SETTINGS, '# Your own settings; Posthorn keeps this file.\n');
+  return {
+    configFile: write('postgresql.conf', SETTINGS),
+    hbaFile: write('pg_hba.conf', ACCESS),
+    identFile: write('pg_ident.conf', ''),
+    text: SETTINGS + ACCESS + readFileSync(local, 'utf8'),
+  };
+}

@@ -1,0 +1,109 @@
+/**
+ * What a killed service leaves behind: a server that still runs, or a postmaster.pid that names a
+ * process which is not one. Called under the lock of the data directory only, so nobody else can
+ * be starting this cluster.
+ *
+ *     postmaster.pid            then
+ *     absent, or its pid dead   nothing to do: PostgreSQL replaces the file itself
+ *     a server of this cluster  waited for until ready; taken over if it was started the same way,
+ *                               else stopped
+ *     a zombie                  moved aside
+ *     anything else             after 10 s moved aside: the pid now belongs to a stranger
+ * Next: engine.ts.
+ */
+import { renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { addressOf, withClient } from './client.ts';
+import { adoptedPostmaster, launch, readPidFile } from './postmaster.ts';
+import { stopPostmaster, waitUntilReady } from './postmaster.ts';
+import type { Launched, Postmaster, Setup } from './postmaster.ts';
+import { EngineProblem } from './problem.ts';
+import { isAlive, isPostgresOf, isZombie } from './process.ts';
+import { PORT } from './socket-dir.ts';
+import { poll } from './wait.ts';
+
+/** For backends that outlive their killed postmaster. */
+const SETTLE_TIMEOUT_MS = 60_000;
+
+/** "pre-existing shared memory block ... is still in use": backends of a killed server end first. */
+const WAIT_FOR = /is still in use|is starting up|is shutting down/;
+
+/** A server that takes connections: the one left running, or a new one. */
+export async function startPostmaster(setup: Setup): Promise<Postmaster> {
+  const adopted = await takeOver(setup);
+  if (adopted) return adopted;
+  clearSockets(setup.layout.socketDir);
+  let last = '';
+  const launched = await poll<Launched>(
+    { clock: setup.clock, timeoutMs: SETTLE_TIMEOUT_MS, everyMs: 100 },
+    async () => {
+      const outcome = await launch(setup);
+      if ('failed' in outcome) last = outcome.failed;
+      return 'failed' in outcome && WAIT_FOR.test(outcome.failed) ? null : outcome;
+    },
+  );
+  if (launched && 'postmaster' in launched) return launched.postmaster;
+  throw new EngineProblem(
+    'start-failed',
+    `The database did not start; ${setup.layout.logFile} has the whole story. ${last}`,
+  );
+}
+
+/** The server that was left running, if it may be kept; null when none runs any more. */
+async function takeOver(setup: Setup): Promise<Postmaster | null> {
+  const pid = await leftoverPid(setup);
+  if (pid === null) return null;
+  const postmaster = adoptedPostmaster(pid, setup.layout.pgDir);
+  const ready = await waitUntilReady(setup, postmaster);
+  if (postmaster.isGone()) return null;
+  if (ready && (await stampOf(setup)) === setup.stamp) {
+    setup.log(`Took over the database that an earlier service left running (pid ${pid}).`);
+    return postmaster;
+  }
+  setup.log(`Stopping the database that an earlier service left running (pid ${pid}).`);
+  await stopPostmaster(postmaster, 'fast', setup.clock);
+  return null;
+}
+
+/** The pid of a live server of this cluster, after a strange pid file is out of the way. */
+async function leftoverPid(setup: Setup): Promise<number | null> {
+  const { pgDir } = setup.layout;
+  const known = await poll({ clock: setup.clock, timeoutMs: setup.stalePidWaitMs }, () => {
+    const file = readPidFile(pgDir);
+    if (file === null) return 'none';
+    if (file.pid === null) return null;
+    if (!isAlive(file.pid)) return 'none';
+    // In a container whose first process does not care, it stays so for ever.
+    if (isZombie(file.pid)) return 'zombie';
+    return isPostgresOf(file.pid, pgDir) ? file.pid : null;
+  });
+  if (known === null || known === 'zombie') moveAside(setup);
+  return typeof known === 'number' ? known : null;
+}
+
+function moveAside({ layout, log }: Setup): void {
+  const file = join(layout.pgDir, 'postmaster.pid');
+  const pid = readPidFile(layout.pgDir)?.pid ?? 'no process';
+  renameSync(file, `${file}.stale`);
+  log(`Moved ${file} aside: it names ${pid}, which is not a server of this database.`);
+}
+
+/** What the running server was started with; null when it does not answer where we would ask. */
+async function stampOf({ layout }: Setup): Promise<string | null> {
+  try {
+    return await withClient(addressOf(layout.socketDir, 'postgres'), async (client) => {
+      const { rows } = await client.query<{ stamp: string | null }>(
+        `select current_setting('posthorn.stamp', true) as stamp`,
+      );
+      return rows[0]?.stamp ?? null;
+    });
+  } catch {
+    return null;
+  }
+}
+
+/** The socket's own lock file would name a pid too; no server of this cluster lives here now. */
+function clearSockets(socketDir: string): void {
+  for (const end of ['', '.lock'])
+    rmSync(join(socketDir, `.s.PGSQL.${PORT}${end}`), { force: true });
+}

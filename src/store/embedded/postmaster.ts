@@ -1,0 +1,188 @@
+/**
+ * One server process: started, watched, stopped.
+ *
+ * It leads a session of its own, so that a Ctrl-C in the terminal does not end it before the
+ * service has drained, and it outlives a killed service: leftover.ts takes it over then. What
+ * durability and privacy rest on is on its command line, where no file can change it.
+ * Next: leftover.ts.
+ */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { closeSync, openSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { CHILD_ENV, type ClusterConfig } from './cluster.ts';
+import type { Layout } from './layout.ts';
+import { EngineProblem } from './problem.ts';
+import { runsStill } from './process.ts';
+import { readFrom } from './server-log.ts';
+import { PORT } from './socket-dir.ts';
+import { poll, type Clock } from './wait.ts';
+
+/** Crash recovery replays at most max_wal_size, from a slow disk perhaps. */
+const START_TIMEOUT_MS = 600_000;
+const START_NOTICE_MS = 5_000;
+
+/** All a server is started from. */
+export type Setup = {
+  layout: Layout;
+  /** The server program. */
+  program: string;
+  args: readonly string[];
+  /** Names version and settings; a server that was started with another is not taken over. */
+  stamp: string;
+  log: (line: string) => void;
+  clock: Clock;
+  /** How long a postmaster.pid that names a strange process is left alone. */
+  stalePidWaitMs: number;
+  /** Ends an attempt to start. */
+  signal: AbortSignal;
+};
+
+export type Postmaster = {
+  readonly pid: number;
+  /** Not our child: left by a service that was killed. */
+  readonly adopted: boolean;
+  isGone(): boolean;
+  /** Resolves at its end, with the reason. */
+  readonly exited: Promise<string>;
+};
+
+export type StopMode = 'fast' | 'immediate';
+
+/** The command line, and the stamp that names it. The stamp is a setting of the server itself. */
+export function commandLine(layout: Layout, version: string, config: ClusterConfig) {
+  const settings = {
+    config_file: config.configFile,
+    hba_file: config.hbaFile,
+    ident_file: config.identFile,
+    listen_addresses: '',
+    port: PORT,
+    // A list: a comma in the path would split it.
+    unix_socket_directories: `"${layout.socketDir}"`,
+    unix_socket_permissions: '0700',
+    fsync: 'on',
+    full_page_writes: 'on',
+  };
+  const args = ['-D', layout.pgDir];
+  for (const [name, value] of Object.entries(settings)) args.push('-c', `${name}=${value}`);
+  const seed = JSON.stringify([version, args, config.text]);
+  const stamp = createHash('sha256').update(seed).digest('hex').slice(0, 16);
+  return { args: [...args, '-c', `posthorn.stamp=${stamp}`], stamp };
+}
+
+export type Launched = { postmaster: Postmaster } | { failed: string };
+
+/** Starts the server and waits until it takes connections, through crash recovery if need be. */
+export async function launch(setup: Setup): Promise<Launched> {
+  const { logFile } = setup.layout;
+  const logStart = statSync(logFile, { throwIfNoEntry: false })?.size ?? 0;
+  const child = spawnServer(setup);
+  const postmaster = childPostmaster(child);
+  const ready = await waitUntilReady(setup, postmaster);
+  if (ready) return { postmaster };
+  if (!postmaster.isGone()) await stopPostmaster(postmaster, 'fast', setup.clock);
+  setup.signal.throwIfAborted();
+  const reason = await postmaster.exited;
+  return { failed: `${reason}. ${readFrom(logFile, logStart)}` };
+}
+
+function spawnServer({ layout, program, args }: Setup): ChildProcess {
+  // A file, not a pipe: the server must be able to write when we are gone.
+  const log = openSync(layout.logFile, 'a', 0o600);
+  try {
+    return spawn(program, args, {
+      cwd: '/',
+      env: CHILD_ENV,
+      detached: true,
+      stdio: ['ignore', log, log],
+      ...layout.owner,
+    });
+  } finally {
+    closeSync(log);
+  }
+}
+
+function childPostmaster(child: ChildProcess): Postmaster {
+  let gone = child.pid === undefined;
+  const exited = new Promise<string>((resolve) => {
+    const end = (reason: string) => {
+      gone = true;
+      resolve(reason);
+    };
+    child.once('error', (error) => end(`It cannot be run: ${error.message}`));
+    child.once('exit', (code, signal) => end(signal ? `killed by ${signal}` : `exit code ${code}`));
+  });
+  child.unref();
+  return { pid: child.pid ?? -1, adopted: false, isGone: () => gone, exited };
+}
+
+/** Whether the server got to take connections; false when it ended, or took too long. */
+export async function waitUntilReady(setup: Setup, postmaster: Postmaster): Promise<boolean> {
+  const { clock, layout, signal } = setup;
+  const look = (): boolean | null => {
+    if (postmaster.isGone() || signal.aborted) return false;
+    const file = readPidFile(layout.pgDir);
+    return file?.pid === postmaster.pid && file.status === 'ready' ? true : null;
+  };
+  const soon = await poll({ clock, timeoutMs: START_NOTICE_MS, everyMs: 5 }, look);
+  if (soon !== null) return soon;
+  setup.log('The database is still starting: it may be repairing itself after a crash.');
+  return (await poll({ clock, timeoutMs: START_TIMEOUT_MS }, look)) ?? false;
+}
+
+/** A server that is not our child: nobody tells us of its end, so it is looked at. */
+export function adoptedPostmaster(pid: number, pgDir: string): Postmaster {
+  const isGone = () => !runsStill(pid, pgDir);
+  const exited = new Promise<string>((resolve) => {
+    const timer = setInterval(() => {
+      if (!isGone()) return;
+      clearInterval(timer);
+      resolve('it is gone');
+    }, 250);
+    timer.unref();
+  });
+  return { pid, adopted: true, isGone, exited };
+}
+
+/** Ends the server: `fast` rolls back and writes a checkpoint, `immediate` leaves it to recovery. */
+export async function stopPostmaster(
+  postmaster: Postmaster,
+  mode: StopMode,
+  clock: Clock,
+): Promise<void> {
+  const quick = [['SIGQUIT', 5_000] as const, ['SIGKILL', 5_000] as const];
+  const steps = mode === 'fast' ? [['SIGINT', 30_000] as const, ...quick] : quick;
+  for (const [signal, timeoutMs] of steps) {
+    if (postmaster.isGone()) return;
+    send(signal, postmaster.pid);
+    const gone = () => (postmaster.isGone() ? true : null);
+    if (await poll({ clock, timeoutMs, everyMs: 5 }, gone)) return;
+  }
+  throw new EngineProblem(
+    'start-failed',
+    `The database server (pid ${postmaster.pid}) cannot be stopped: end it by hand, then try again.`,
+  );
+}
+
+function send(signal: NodeJS.Signals, pid: number): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error; // it ended by itself
+  }
+}
+
+/** What a running server says of itself. `pid` is null when the file is not one of PostgreSQL. */
+export type PidFile = { pid: number | null; status: string };
+
+/** Reads postmaster.pid: the pid is its first line, the status its eighth. */
+export function readPidFile(pgDir: string): PidFile | null {
+  try {
+    const lines = readFileSync(join(pgDir, 'postmaster.pid'), 'utf8').split('\n');
+    const pid = Math.abs(Number(lines[0])); // negative: somebody runs it in single-user mode
+    return { pid: pid > 0 ? pid : null, status: lines[7]?.trim() ?? '' };
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
+}

@@ -1,0 +1,133 @@
+/**
+ * Group commit: everything that arrives while one batch is being committed goes into the next one.
+ *
+ * One fsync then carries as many items as came meanwhile: no timer, no added latency on an idle
+ * service, and full batches under load. Used on both ends of an email's life (store/accept.ts,
+ * store/settle.ts).
+ */
+
+/** More than this only adds latency (measured). */
+const BATCH_ITEMS_MAX = 64;
+const BATCH_BYTES_MAX = 8 * 1024 * 1024;
+
+export type GroupCommitOptions<Item, Result> = {
+  /**
+   * Commits all items or none; one result per item, in order. A result may still have to be found
+   * out: the next batch does not wait for it.
+   */
+  commit: (items: readonly Item[]) => Promise<(Result | Promise<Result>)[]>;
+  sizeBytes: (item: Item) => number;
+  /**
+   * Whether a failed batch may be tried again item by item. Not when its fate is unknown: what was
+   * committed after all would be committed twice.
+   */
+  mayTryOneByOne: (error: unknown) => boolean;
+  /** Items with equal keys never share a batch; null: no restriction. */
+  exclusiveKey?: (item: Item) => string | null;
+  /** Batches under way at once. */
+  concurrency?: number;
+};
+
+type Waiting<Item, Result> = {
+  item: Item;
+  bytes: number;
+  resolve: (result: Result | Promise<Result>) => void;
+  reject: (error: unknown) => void;
+};
+
+export class GroupCommit<Item, Result> {
+  readonly #options: GroupCommitOptions<Item, Result>;
+  #waiting: Waiting<Item, Result>[] = [];
+  #underWay = 0;
+  #scheduled = false;
+  /** Items given and not yet answered, and their bytes: what back-pressure looks at. */
+  pendingItems = 0;
+  pendingBytes = 0;
+
+  constructor(options: GroupCommitOptions<Item, Result>) {
+    this.#options = options;
+  }
+
+  /** Resolves once the item's batch is committed; rejects with what `commit` threw for it. */
+  add(item: Item): Promise<Result> {
+    const bytes = this.#options.sizeBytes(item);
+    this.pendingItems += 1;
+    this.pendingBytes += bytes;
+    return new Promise<Result>((resolve, reject) => {
+      this.#waiting.push({ item, bytes, resolve, reject });
+      this.#schedule();
+    });
+  }
+
+  /** Fails what waits for its batch: nothing of it was tried, and trying would fail too. */
+  rejectWaiting(error: unknown): void {
+    const rejected = this.#waiting;
+    this.#waiting = [];
+    this.#forget(rejected);
+    for (const waiting of rejected) waiting.reject(error);
+  }
+
+  /** After the current turn of the event loop, so that all requests just read share the batch. */
+  #schedule(): void {
+    if (this.#scheduled || this.#waiting.length === 0) return;
+    if (this.#underWay >= (this.#options.concurrency ?? 1)) return;
+    this.#scheduled = true;
+    setImmediate(() => {
+      this.#scheduled = false;
+      void this.#run(this.#takeBatch());
+    });
+  }
+
+  #takeBatch(): Waiting<Item, Result>[] {
+    const batch: Waiting<Item, Result>[] = [];
+    const later: Waiting<Item, Result>[] = [];
+    const keys = new Set<string>();
+    let bytes = 0;
+    let index = 0;
+    for (; index < this.#waiting.length && batch.length < BATCH_ITEMS_MAX; index += 1) {
+      const waiting = this.#waiting[index]!;
+      if (batch.length > 0 && bytes + waiting.bytes > BATCH_BYTES_MAX) break;
+      const key = this.#options.exclusiveKey?.(waiting.item) ?? null;
+      if (key !== null && keys.has(key)) {
+        later.push(waiting);
+        continue;
+      }
+      if (key !== null) keys.add(key);
+      bytes += waiting.bytes;
+      batch.push(waiting);
+    }
+    this.#waiting = [...later, ...this.#waiting.slice(index)];
+    return batch;
+  }
+
+  async #run(batch: Waiting<Item, Result>[]): Promise<void> {
+    this.#underWay += 1;
+    this.#schedule();
+    try {
+      await this.#commitBatch(batch);
+    } finally {
+      this.#underWay -= 1;
+      this.#forget(batch);
+      this.#schedule();
+    }
+  }
+
+  #forget(answered: readonly Waiting<Item, Result>[]): void {
+    this.pendingItems -= answered.length;
+    for (const { bytes } of answered) this.pendingBytes -= bytes;
+  }
+
+  async #commitBatch(batch: Waiting<Item, Result>[]): Promise<void> {
+    try {
+      const results = await this.#options.commit(batch.map((waiting) => waiting.item));
+      batch.forEach((waiting, index) => waiting.resolve(results[index]!));
+    } catch (error) {
+      // One poisoned row must not hurt its neighbours: each is tried by itself.
+      if (batch.length > 1 && this.#options.mayTryOneByOne(error)) {
+        for (const waiting of batch) await this.#commitBatch([waiting]);
+      } else {
+        for (const waiting of batch) waiting.reject(error);
+      }
+    }
+  }
+}

@@ -1,0 +1,156 @@
+/**
+ * API keys: made, found by their hash, listed, changed, revoked. The text of a key exists only in
+ * the answer that made it; the row has its SHA-256.
+ */
+import { randomBytes } from 'node:crypto';
+import { API_KEY_RANDOM_BYTES, hashApiKey, hintOf, makeApiKey } from '../core/api-key.ts';
+import type { Caller, Environment, Permission, Scope } from '../core/scope.ts';
+import type { Queryable } from './database.ts';
+import { newId } from './ids.ts';
+import { type Page, type PageOf, pageOf } from './page.ts';
+
+export type ApiKey = {
+  id: string;
+  projectId: string;
+  environment: Environment;
+  name: string;
+  /** The beginning of the text, to recognise it by. */
+  hint: string;
+  permission: Permission;
+  /** The only domain it may send from; null: any verified domain of the project. */
+  domain: string | null;
+  createdAt: Date;
+  expiresAt: Date | null;
+  /** To the minute. */
+  lastUsedAt: Date | null;
+};
+
+export type NewKey = {
+  name: string;
+  permission: Permission;
+  domain: string | null;
+  expiresAt: Date | null;
+};
+
+const COLUMNS = `id, project_id as "projectId", environment, name, hint, permission, domain,
+       created_at as "createdAt", expires_at as "expiresAt", last_used_at as "lastUsedAt"`;
+
+const CREATE = `
+insert into api_keys (project_id, id, environment, name, sha256, hint, permission, domain,
+                      created_at, expires_at)
+values ($1, $2, $3, $4, decode($5, 'hex'), $6, $7, $8, app_now(), $9)
+returning ${COLUMNS}`;
+
+/** Makes a key. `text` is the key itself: show it once and forget it. */
+export async function createKey(
+  db: Queryable,
+  scope: Scope,
+  key: NewKey,
+): Promise<{ key: ApiKey; text: string }> {
+  const text = makeApiKey(scope.environment, randomBytes(API_KEY_RANDOM_BYTES));
+  const [row] = await db.query<ApiKey>(CREATE, [
+    scope.projectId,
+    newId(),
+    scope.environment,
+    key.name,
+    hashApiKey(text),
+    hintOf(text),
+    key.permission,
+    key.domain,
+    key.expiresAt,
+  ]);
+  if (!row) throw new Error('the new key was not returned');
+  return { key: row, text };
+}
+
+const FIND_CALLERS = `
+select encode(k.sha256, 'hex') as hash, k.project_id as "projectId", k.environment,
+       p.organization_id as "organizationId", k.id as "keyId", k.permission, k.domain
+  from api_keys k
+  join projects p on p.id = k.project_id
+ where k.sha256 in (select decode(h, 'hex') from unnest($1::text[]) h)
+   and k.revoked_at is null and (k.expires_at is null or k.expires_at > app_now())`;
+
+/** Who holds the keys with these hashes (hex), by hash. Revoked and expired keys are not found. */
+export async function findCallers(
+  db: Queryable,
+  hashes: readonly string[],
+): Promise<Map<string, Caller>> {
+  const rows = await db.query<Caller & { hash: string }>(
+    { name: 'find_callers', text: FIND_CALLERS },
+    [hashes],
+  );
+  return new Map(rows.map(({ hash, ...caller }) => [hash, caller]));
+}
+
+const LIST = `
+select ${COLUMNS} from api_keys
+ where project_id = $1 and environment = $2 and revoked_at is null
+   and ($4::uuid is null or id < $4) and ($5::uuid is null or id > $5)
+ order by case when $5::uuid is null then id end desc, id
+ limit $3`;
+
+/** The keys of a project and environment that are not revoked, newest first. */
+export async function listKeys(db: Queryable, scope: Scope, page: Page): Promise<PageOf<ApiKey>> {
+  const found = await db.query<ApiKey>(LIST, [
+    scope.projectId,
+    scope.environment,
+    page.limit + 1,
+    page.after,
+    page.before,
+  ]);
+  return pageOf(found, page);
+}
+
+const FIND = `
+select ${COLUMNS} from api_keys
+ where project_id = $1 and environment = $2 and id = $3 and revoked_at is null`;
+
+export async function findKey(db: Queryable, scope: Scope, id: string): Promise<ApiKey | null> {
+  const [row] = await db.query<ApiKey>(FIND, [scope.projectId, scope.environment, id]);
+  return row ?? null;
+}
+
+const UPDATE = `
+update api_keys set name = $4, permission = $5, domain = $6, expires_at = $7
+ where project_id = $1 and environment = $2 and id = $3 and revoked_at is null
+returning ${COLUMNS}`;
+
+/** Changes a key; null when there is none with this id. Takes effect like a revocation. */
+export async function updateKey(
+  db: Queryable,
+  scope: Scope,
+  { id, ...key }: NewKey & { id: string },
+): Promise<ApiKey | null> {
+  const values = [key.name, key.permission, key.domain, key.expiresAt];
+  const [row] = await db.query<ApiKey>(UPDATE, [scope.projectId, scope.environment, id, ...values]);
+  return row ?? null;
+}
+
+const REVOKE = `
+update api_keys set revoked_at = app_now()
+ where project_id = $1 and environment = $2 and id = $3 and revoked_at is null
+returning id`;
+
+/**
+ * Revokes a key for good: false when there was none to revoke. Emails that it accepted stay.
+ * Processes that have just seen the key forget it within a second (http/auth/key-cache.ts).
+ */
+export async function revokeKey(db: Queryable, scope: Scope, id: string): Promise<boolean> {
+  const rows = await db.query(REVOKE, [scope.projectId, scope.environment, id]);
+  return rows.length > 0;
+}
+
+const TOUCH = `
+update api_keys k set last_used_at = date_trunc('minute', app_now())
+  from unnest($1::uuid[], $2::uuid[]) as used(project_id, id)
+ where k.project_id = used.project_id and k.id = used.id
+   and (k.last_used_at is null or k.last_used_at < date_trunc('minute', app_now()))`;
+
+/** Notes that keys were used, to the minute: at most one write per key and minute. */
+export async function touchLastUsed(
+  db: Queryable,
+  keys: readonly { projectId: string; keyId: string }[],
+): Promise<void> {
+  await db.query(TOUCH, [keys.map((key) => key.projectId), keys.map((key) => key.keyId)]);
+}

@@ -1,0 +1,121 @@
+/**
+ * Rate limits, counted in the database so that they are exact over all workers and nodes. A window
+ * starts at its first request. Sending is counted by the accept statement itself
+ * (store/accept-statement.ts); here are the other two categories and the settings.
+ */
+import type { Limit, LimitState } from '../core/limits.ts';
+import type { Scope } from '../core/scope.ts';
+import type { Queryable } from './database.ts';
+
+export type ScopeCategory = 'sending' | 'verification';
+export type Taken = { allowed: boolean; limit: LimitState };
+
+type Window = { max: number; used: number; reset_s: number; window_s: number };
+
+// `used` stops one above `max`: that is how a refusal is told from the last permit.
+const TAKE = `
+insert into limit_windows as w (project_id, environment, category, started_at, used)
+values ($1, $2, $3, app_now(), 1)
+on conflict (project_id, environment, category) do update
+   set (started_at, used) = (
+         select case when open then w.started_at else app_now() end,
+                case when open then least(w.used, coalesce(w.max, $4)) + 1 else 1 end
+           from (select w.started_at + coalesce(w.window_s, $5) * interval '1 second' > app_now()
+                        as open) is_open)
+returning coalesce(max, $4)::int as max, used, coalesce(window_s, $5)::int as window_s,
+          ceil(extract(epoch from started_at + coalesce(window_s, $5) * interval '1 second'
+                                  - app_now()))::int as reset_s`;
+
+/**
+ * Counts one verification, if the limit still allows it.
+ * @param byDefault holds where the project has no limit of its own
+ */
+export async function takeVerification(
+  db: Queryable,
+  scope: Scope,
+  byDefault: Limit,
+): Promise<Taken> {
+  const values = [scope.projectId, scope.environment, 'verification'];
+  const [row] = await db.query<Window>(TAKE, [...values, byDefault.max, byDefault.windowS]);
+  if (!row) throw new Error('the limit was not returned');
+  return taken(row);
+}
+
+const PEEK = `
+select coalesce(max, $4)::int as max, coalesce(window_s, $5)::int as window_s,
+       case when ends_at > app_now() then used else 0 end as used,
+       case when ends_at > app_now() then ceil(extract(epoch from ends_at - app_now()))::int
+            else coalesce(window_s, $5)::int end as reset_s
+  from limit_windows,
+       lateral (select started_at + coalesce(window_s, $5) * interval '1 second' as ends_at) e
+ where project_id = $1 and environment = $2 and category = $3`;
+
+/** Where a project and environment stands, without counting anything. */
+export async function peekLimit(
+  db: Queryable,
+  scope: Scope & { category: ScopeCategory },
+  byDefault: Limit,
+): Promise<LimitState> {
+  const values = [scope.projectId, scope.environment, scope.category];
+  const [row] = await db.query<Window>(PEEK, [...values, byDefault.max, byDefault.windowS]);
+  const { max, windowS } = byDefault;
+  return taken(row ?? { max, used: 0, reset_s: windowS, window_s: windowS }).limit;
+}
+
+const COUNT_FAILURE = `
+insert into auth_windows as w (client, started_at, used) values ($1, app_now(), 1)
+on conflict (client) do update
+   set (started_at, used) = (
+         select case when open then w.started_at else app_now() end,
+                case when open then least(w.used, $2) + 1 else 1 end
+           from (select w.started_at + $3 * interval '1 second' > app_now() as open) is_open)
+returning $2::int as max, used, $3::int as window_s,
+          ceil(extract(epoch from started_at + $3 * interval '1 second' - app_now()))::int
+          as reset_s`;
+
+/** Counts one failed authentication. `client`: an IPv4 address, or an IPv6 /64 (http/auth/client-address.ts). */
+export async function countAuthFailure(
+  db: Queryable,
+  client: string,
+  limit: Limit,
+): Promise<Taken> {
+  const [row] = await db.query<Window>(COUNT_FAILURE, [client, limit.max, limit.windowS]);
+  if (!row) throw new Error('the limit was not returned');
+  return taken(row);
+}
+
+const PURGE = `delete from auth_windows where started_at < app_now() - interval '1 day'`;
+
+/** Forgets addresses whose window has long ended; a longer window than a day does not exist. */
+export async function purgeAuthWindows(db: Queryable): Promise<void> {
+  await db.query(PURGE);
+}
+
+const SET = `
+insert into limit_windows (project_id, environment, category, max, window_s)
+values ($1, $2, $3, $4, $5)
+on conflict (project_id, environment, category) do update
+   set max = excluded.max, window_s = excluded.window_s`;
+
+/** Gives a project and environment a limit of its own; null goes back to the default. */
+export async function setLimit(
+  db: Queryable,
+  scope: Scope & { category: ScopeCategory },
+  limit: Limit | null,
+): Promise<void> {
+  const values = [scope.projectId, scope.environment, scope.category];
+  await db.query(SET, [...values, limit?.max ?? null, limit?.windowS ?? null]);
+}
+
+function taken(row: Window): Taken {
+  return {
+    allowed: row.used <= row.max,
+    limit: {
+      limit: row.max,
+      remaining: Math.max(0, row.max - row.used),
+      // A window that another worker began while this statement waited for it starts in its future.
+      resetS: Math.min(row.reset_s, row.window_s),
+      windowS: row.window_s,
+    },
+  };
+}

@@ -1,0 +1,37 @@
+/**
+ * What a data directory keeps to itself, whatever database it uses: the secret key that everything
+ * encrypted at rest depends on, and the name of this installation. Files of mode 0600 in
+ * `<data>/secrets/`, made once.
+ */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { chmodSync, closeSync, fsyncSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** The secret key: the configured one, else the one of the data directory (made on first use). */
+export function secretKeyOf(dataDir: string, configured: string | null): string {
+  return configured ?? keep(dataDir, 'secret-key', () => randomBytes(32).toString('base64url'));
+}
+
+/** Names this installation in the nodes table: what its dead workers held is its own to free. */
+export function instanceOf(dataDir: string): string {
+  return keep(dataDir, 'instance', randomUUID);
+}
+
+function keep(dataDir: string, name: string, make: () => string): string {
+  const file = join(dataDir, 'secrets', name);
+  try {
+    return readFileSync(file, 'utf8').trim();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+  }
+  const descriptor = openSync(file, 'wx', 0o600);
+  try {
+    chmodSync(file, 0o600);
+    writeSync(descriptor, `${make()}\n`);
+    // Losing it would lose every DKIM key: it is on disk before anything is encrypted with it.
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+  return readFileSync(file, 'utf8').trim();
+}

@@ -1,0 +1,169 @@
+/**
+ * Brings a database to the schema of this version: migrations/ in order, under a lock, in one
+ * transaction; refuses a database that is newer than the code. Forward only.
+ *
+ * The maintenance connection that runs this owns schema and partitions. The service itself works
+ * in APP_ROLE, which can read and write rows and nothing else, where the server lets us make it.
+ */
+import { fileURLToPath } from 'node:url';
+import type pg from 'pg';
+import Postgrator from 'postgrator';
+import { TRANSITIONS } from '../core/statuses.ts';
+import {
+  APP_ROLE,
+  clientQueries,
+  connectAsOwner,
+  type DatabaseAddress,
+  type Queryable,
+} from './database.ts';
+import { ensurePartitions } from './partitions.ts';
+
+const MIGRATIONS = fileURLToPath(new URL('../../migrations/', import.meta.url));
+const SCHEMA_TABLE = 'schema_migrations';
+/** One migration at a time over all nodes; the number only has to be the same everywhere. */
+const LOCK_KEY = 0x706f7374; // "post"
+
+export class MigrationRefused extends Error {
+  override readonly name = 'MigrationRefused';
+}
+
+export type MigrationResult = {
+  /** The version the schema has now. */
+  version: number;
+  /** Files that were applied by this call. */
+  applied: string[];
+  /** The role to work in; null where the server did not let us make one. */
+  role: string | null;
+};
+
+/**
+ * Migrates, makes partitions, seeds the tables that mirror code. Waits for another node's
+ * migration to end.
+ * @throws MigrationRefused when the database is newer than this code, or cannot be trusted with mail
+ */
+export async function migrate(
+  address: DatabaseAddress,
+  options: { nowMs: number; acceptAnyDurability: boolean },
+): Promise<MigrationResult> {
+  const client = await connectAsOwner(address, 'migrate');
+  const db = clientQueries(client);
+  try {
+    await refuseOldServer(db);
+    if (!options.acceptAnyDurability) await refuseForgetfulServer(db);
+    await client.query('select pg_advisory_lock($1)', [LOCK_KEY]);
+    await client.query('begin');
+    const applied = await applyMigrations(client);
+    await seedTransitions(db);
+    await ensurePartitions(db, options.nowMs);
+    await client.query('commit');
+    return { ...applied, role: await makeAppRole(client) };
+  } finally {
+    await client.end();
+  }
+}
+
+async function refuseOldServer(db: Queryable): Promise<void> {
+  const [row] = await db.query<{ number: number; text: string }>(
+    `select current_setting('server_version_num')::int as number,
+            current_setting('server_version') as text`,
+  );
+  if (row && row.number >= 150_000) return;
+  throw new MigrationRefused(`PostgreSQL 15 or newer is needed; this server is ${row?.text}.`);
+}
+
+/** A 2xx means it is on disk: a server that may forget a commit is not a store for mail. */
+async function refuseForgetfulServer(db: Queryable): Promise<void> {
+  const settings = await db.query<{ name: string; setting: string }>(
+    `select name, setting from pg_settings where name in ('fsync', 'full_page_writes')`,
+  );
+  const off = ['fsync', 'full_page_writes'].filter(
+    (name) => settings.find((row) => row.name === name)?.setting !== 'on',
+  );
+  if (off.length === 0) return;
+  throw new MigrationRefused(
+    `The database does not promise to keep what it commits (${off.join(' and ')} not on). ` +
+      'Turn it on, or set POSTHORN_ACCEPT_DATABASE_DURABILITY=1 if another layer makes up for it.',
+  );
+}
+
+async function applyMigrations(client: pg.Client): Promise<{ version: number; applied: string[] }> {
+  const postgrator = new Postgrator({
+    migrationPattern: `${MIGRATIONS}*.sql`,
+    driver: 'pg',
+    schemaTable: SCHEMA_TABLE,
+    execQuery: (query: string) => client.query(query),
+    validateChecksums: true,
+  });
+  const [newest, present] = [
+    await postgrator.getMaxVersion(),
+    await postgrator.getDatabaseVersion().catch(() => 0),
+  ];
+  if (present > newest) {
+    throw new MigrationRefused(
+      `The database has schema ${present}, this version of Posthorn knows ${newest}. ` +
+        'Start the newer version that migrated it; schemas never go back.',
+    );
+  }
+  const applied = present === newest ? [] : await postgrator.migrate();
+  return { version: newest, applied: applied.map((migration) => migration.filename) };
+}
+
+async function seedTransitions(db: Queryable): Promise<void> {
+  await db.query(
+    `insert into status_transitions (from_status, to_status)
+     select * from unnest($1::text[], $2::text[]) on conflict do nothing`,
+    [TRANSITIONS.map(([from]) => from), TRANSITIONS.map(([, to]) => to)],
+  );
+}
+
+/**
+ * Makes the partitions that are due, if nobody else is at it.
+ * @throws when a reader or another node is in the way for more than 2 s; the next time is soon enough
+ */
+export async function makePartitions(address: DatabaseAddress, nowMs: number): Promise<void> {
+  const client = await connectAsOwner(address, 'partitions');
+  try {
+    await client.query(`set lock_timeout = '2s'`);
+    await client.query('select pg_advisory_lock($1)', [LOCK_KEY]);
+    await ensurePartitions(clientQueries(client), nowMs);
+  } finally {
+    await client.end();
+  }
+}
+
+const MAKE_APP_ROLE = `
+do $$ begin
+  if not exists (select from pg_roles where rolname = '${APP_ROLE}') then
+    create role ${APP_ROLE} nologin;
+  end if;
+end $$;
+grant ${APP_ROLE} to current_user;
+do $$ begin
+  execute format('grant usage on schema %I to ${APP_ROLE}', current_schema());
+  execute format('grant select, insert, update, delete on all tables in schema %I to ${APP_ROLE}',
+                 current_schema());
+end $$;`;
+
+/** Somebody else made or granted the role just now: 23505, 42710, "tuple concurrently updated". */
+const CLASH_SQLSTATE = /^(23505|42710|XX000)$/;
+const CLASH_TRIES = 20;
+const CLASH_PAUSE_MS = 50;
+
+/**
+ * Makes the working role and gives it rows but not tables. A server that refuses is no obstacle.
+ * Roles belong to the whole server and our lock to one database: another one's migration may be
+ * doing the same.
+ */
+async function makeAppRole(client: pg.Client): Promise<string | null> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await client.query(MAKE_APP_ROLE);
+      await client.query(`set role ${APP_ROLE}`);
+      return APP_ROLE;
+    } catch (error) {
+      const isClash = CLASH_SQLSTATE.test((error as { code?: string }).code ?? '');
+      if (!isClash || attempt === CLASH_TRIES) return null;
+      await new Promise((resolve) => setTimeout(resolve, CLASH_PAUSE_MS));
+    }
+  }
+}

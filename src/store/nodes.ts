@@ -1,0 +1,83 @@
+/**
+ * The workers that hold work: one row each, with a beat counter.
+ *
+ * A worker counts up every few seconds (delivery/lease.ts). A survivor that has seen a counter
+ * unchanged through 15 s of its own successful polls declares that worker dead (src/supervisor.ts):
+ * no clock is compared, and a database outage kills nobody.
+ */
+import type { Queryable } from './database.ts';
+
+export async function registerNode(
+  db: Queryable,
+  node: { id: string; instance: string; host: string; pid: number },
+): Promise<void> {
+  await db.query(
+    `insert into nodes (id, instance, host, pid, started_at) values ($1, $2, $3, $4, app_now())`,
+    [node.id, node.instance, node.host, node.pid],
+  );
+}
+
+/** Counts the beat; false when the row is gone: somebody declared this worker dead. */
+export async function beat(db: Queryable, id: string): Promise<boolean> {
+  const rows = await db.query(
+    {
+      name: 'beat',
+      text: 'update nodes set beat = beat + 1 where id = $1 returning id',
+    },
+    [id],
+  );
+  return rows.length === 1;
+}
+
+export function listNodes(
+  db: Queryable,
+): Promise<{ id: string; instance: string; beat: number }[]> {
+  return db.query('select id, instance, beat from nodes');
+}
+
+/**
+ * Declares workers dead and frees what they held, to be tried again at once. `beat` guards against
+ * one that beat after it was looked at.
+ * @returns how many recipients were taken over
+ */
+export async function buryNode(
+  db: Queryable,
+  node: { id: string; beat: number | null },
+): Promise<number> {
+  const rows = await db.query<{ freed: number }>(
+    `with dead as (
+       delete from nodes where id = $1::uuid and ($2::bigint is null or beat = $2) returning id
+     ), mail as (
+       update queue q set holder = null, due_at = app_now() from dead
+        where q.holder = dead.id returning 1
+     ), hooks as (
+       update webhook_queue q set holder = null, due_at = app_now() from dead
+        where q.holder = dead.id returning 1
+     )
+     select (select count(*) from mail)::int + (select count(*) from hooks)::int as freed`,
+    [node.id, node.beat],
+  );
+  return rows[0]?.freed ?? 0;
+}
+
+const RELEASE_ORPHANS = `
+with mail as (
+  update queue q set holder = null, due_at = app_now()
+   where q.holder is not null and not exists (select from nodes n where n.id = q.holder)
+  returning 1
+), hooks as (
+  update webhook_queue q set holder = null, due_at = app_now()
+   where q.holder is not null and not exists (select from nodes n where n.id = q.holder)
+  returning 1
+)
+select (select count(*) from mail)::int + (select count(*) from hooks)::int as freed`;
+
+/**
+ * Frees what is held by nobody. A worker's last accept or claim may be committed by the server after
+ * the worker died and was buried; a statement runs for 20 s at most. Reads the whole queue: for the
+ * time after a death, not for every day.
+ */
+export async function releaseOrphans(db: Queryable): Promise<number> {
+  const [row] = await db.query<{ freed: number }>(RELEASE_ORPHANS);
+  return row?.freed ?? 0;
+}

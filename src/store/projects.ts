@@ -1,0 +1,61 @@
+/** Organizations and their projects: who owns what. A project brings its two environments along. */
+import { ENVIRONMENTS } from '../core/scope.ts';
+import type { Queryable } from './database.ts';
+import { newId } from './ids.ts';
+
+export type Organization = { id: string; name: string; createdAt: Date };
+export type Project = { id: string; organizationId: string; name: string; createdAt: Date };
+
+const COLUMNS = `id, organization_id as "organizationId", name, created_at as "createdAt"`;
+
+const CREATE_ORGANIZATION = `
+insert into organizations (id, name, created_at) values ($1, $2, app_now())
+returning id, name, created_at as "createdAt"`;
+
+export async function createOrganization(db: Queryable, name: string): Promise<Organization> {
+  const [row] = await db.query<Organization>(CREATE_ORGANIZATION, [newId(), name]);
+  if (!row) throw new Error('the new organization was not returned');
+  return row;
+}
+
+// The limit's rows exist from the start: the accept statement only locks what is there.
+const CREATE_PROJECT = `
+with project as (
+  insert into projects (id, organization_id, name, created_at) values ($1, $2, $3, app_now())
+  returning *
+), windows as (
+  insert into limit_windows (project_id, environment, category)
+  select project.id, environment, category
+    from project, unnest($4::text[]) environment, unnest($5::text[]) category
+)
+select ${COLUMNS} from project`;
+
+const LIMITED_PER_SCOPE = ['sending', 'verification'];
+
+export async function createProject(
+  db: Queryable,
+  organizationId: string,
+  name: string,
+): Promise<Project> {
+  const values = [newId(), organizationId, name, ENVIRONMENTS, LIMITED_PER_SCOPE];
+  const [row] = await db.query<Project>(CREATE_PROJECT, values);
+  if (!row) throw new Error('the new project was not returned');
+  return row;
+}
+
+const LIST = `select ${COLUMNS} from projects where organization_id = $1 order by id desc`;
+
+/** The projects of an organization, newest first. */
+export async function listProjects(db: Queryable, organizationId: string): Promise<Project[]> {
+  return db.query<Project>(LIST, [organizationId]);
+}
+
+/** Every project of this installation, oldest first: for the operator's command line only. */
+export async function listAllProjects(db: Queryable): Promise<Project[]> {
+  return db.query<Project>(`select ${COLUMNS} from projects order by id`);
+}
+
+export async function findProject(db: Queryable, id: string): Promise<Project | null> {
+  const [row] = await db.query<Project>(`select ${COLUMNS} from projects where id = $1`, [id]);
+  return row ?? null;
+}

@@ -1,0 +1,245 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { FINAL_STATUSES, STATUS_RANK, TRANSITIONS } from '../core/statuses.ts';
+import { newEmail, newSender, settlement } from '../../test/support/mail-store.ts';
+import { testDatabase } from '../../test/support/postgres.ts';
+import { waitFor } from '../../test/support/wait.ts';
+import { AcceptStore, type NewEmail } from './accept.ts';
+import { APP_ROLE, Database, type Queryable } from './database.ts';
+import { newId } from './ids.ts';
+import { buryNode, registerNode, releaseOrphans } from './nodes.ts';
+import { claimDue, releaseClaims } from './queue.ts';
+import { SettleStore } from './settle.ts';
+
+const database = await testDatabase();
+after(() => database[Symbol.asyncDispose]());
+const { db } = database;
+
+type Worker = { holder: string; accept: AcceptStore; settle: SettleStore };
+
+function newWorker(own: Pick<Database, 'accepting' | 'settling'> = db): Worker {
+  const holder = newId();
+  return {
+    holder,
+    accept: new AcceptStore(own.accepting, {
+      limit: { max: 1_000_000, windowS: 60 },
+      holder: () => holder,
+      onTold: () => {},
+      onUnknown: () => {},
+    }),
+    settle: new SettleStore(own.settling, { holder: () => holder, onTold: () => {} }),
+  };
+}
+
+async function accepted(worker: Worker, to?: readonly string[]): Promise<NewEmail> {
+  const sender = await newSender(db);
+  const email = newEmail(sender, to ? { to } : {});
+  assert.equal((await worker.accept.accept(email)).outcome, 'accepted');
+  return email;
+}
+
+async function emailRow(id: string) {
+  const [row] = await db.query<{ open_count: number; worst: number; event_count: number }>(
+    'select open_count, worst, event_count from emails where id = $1',
+    [id],
+  );
+  return row;
+}
+
+test('a delivered recipient leaves the queue, and its event and status commit together', async () => {
+  const worker = newWorker();
+  const email = await accepted(worker);
+  assert.equal(await worker.settle.settle(settlement(email)), true);
+  assert.deepEqual(await emailRow(email.id), { open_count: 0, worst: 1, event_count: 2 });
+  const [recipient] = await db.query(
+    'select status, attempts, completed_at is not null as completed from recipients where email_id = $1',
+    [email.id],
+  );
+  assert.deepEqual(recipient, { status: 'delivered', attempts: 1, completed: true });
+  assert.deepEqual(await db.query('select * from queue where email_id = $1', [email.id]), []);
+});
+
+test('the same outcome handed in twice counts once', async () => {
+  const worker = newWorker();
+  const email = await accepted(worker);
+  const outcomes = [
+    worker.settle.settle(settlement(email)),
+    worker.settle.settle(settlement(email)),
+  ];
+  assert.deepEqual((await Promise.all(outcomes)).filter(Boolean).length, 1);
+  assert.equal((await emailRow(email.id))?.event_count, 2);
+});
+
+test('an outcome of somebody who lost the recipient does nothing', async () => {
+  const [first, second] = [newWorker(), newWorker()];
+  const email = await accepted(first);
+  await registerNode(db, { id: first.holder, instance: newId(), host: 'a', pid: 1 });
+  assert.equal(await buryNode(db, { id: first.holder, beat: null }), 1);
+  assert.equal(await first.settle.settle(settlement(email)), false);
+  const claimed = await claimDue(db, {
+    holder: second.holder,
+    max: 100,
+    from: new Date(0),
+    blocked: [],
+  });
+  const mine = claimed.find((one) => one.emailId === email.id);
+  assert.equal(mine?.claim, 2);
+  assert.equal(await second.settle.settle(settlement(email, { claim: 1 })), false);
+  assert.equal(await second.settle.settle(settlement(email, { claim: 2 })), true);
+});
+
+test('what a worker accepted with its last statement is freed after its death', async () => {
+  const [dead, alive] = [newWorker(), newWorker()];
+  await registerNode(db, { id: alive.holder, instance: newId(), host: 'a', pid: 1 });
+  // Buried, and only then does the server commit what it sent.
+  const orphan = await accepted(dead);
+  const kept = await accepted(alive);
+  await releaseOrphans(db);
+  const holderOf = async ({ id }: NewEmail) =>
+    (
+      await db.query<{ holder: string | null }>('select holder from queue where email_id = $1', [
+        id,
+      ])
+    )[0];
+  assert.deepEqual(await holderOf(orphan), { holder: null });
+  assert.deepEqual(await holderOf(kept), { holder: alive.holder });
+});
+
+test('a deferred recipient waits in the queue, but never beyond its expiry', async () => {
+  const worker = newWorker();
+  const email = await accepted(worker);
+  const deferred = { status: 'deferred', eventType: 'email.delivery_delayed' } as const;
+  await worker.settle.settle(settlement(email, { ...deferred, retryMs: 5 * 3600_000 }));
+  const [row] = await db.query<{ holder: null; attempts: number; waits: number }>(
+    `select q.holder, q.attempts, extract(epoch from q.due_at - e.created_at)::int as waits
+       from queue q join emails e on e.id = q.email_id where q.email_id = $1`,
+    [email.id],
+  );
+  assert.deepEqual(row, { holder: null, attempts: 1, waits: 3600 });
+});
+
+test('two workers settling the recipients of one email at once leave the right status', async () => {
+  const second = new Database(database.address, { role: APP_ROLE, name: 'second' });
+  try {
+    const worker = newWorker();
+    const twin = new SettleStore(second.settling, { holder: () => worker.holder, onTold() {} });
+    const to = Array.from({ length: 10 }, (_, index) => `jo${index}@example.net`);
+    for (let round = 0; round < 10; round += 1) {
+      const email = await accepted(worker, to);
+      await Promise.all(
+        to.map((_, position) =>
+          (position % 2 === 0 ? worker.settle : twin).settle(
+            settlement(email, position === 3 ? { position, status: 'bounced' } : { position }),
+          ),
+        ),
+      );
+      const row = await emailRow(email.id);
+      assert.deepEqual(row, { open_count: 0, worst: STATUS_RANK.bounced, event_count: 11 });
+      const seqs = await db.query<{ seq: number }>(
+        'select seq from events where subject_id = $1 order by seq',
+        [email.id],
+      );
+      assert.deepEqual(
+        seqs.map(({ seq }) => seq),
+        Array.from({ length: 11 }, (_, index) => index + 1),
+      );
+    }
+  } finally {
+    await second.close();
+  }
+});
+
+test('a hard bounce suppresses the address and says so once', async () => {
+  const worker = newWorker();
+  const email = await accepted(worker, ['Gone@example.net']);
+  const suppress = { address: 'Gone@example.net', reason: 'hard_bounce', days: 7 } as const;
+  await worker.settle.settle(
+    settlement(email, { status: 'bounced', suppress: { ...suppress, eventId: newId() } }),
+  );
+  const rows = await db.query(
+    `select address, reason, source_email_id, extract(day from expires_at - created_at)::int as days
+       from suppressions where project_id = $1`,
+    [email.projectId],
+  );
+  const { id } = email;
+  assert.deepEqual(rows, [
+    { address: 'Gone@example.net', reason: 'hard_bounce', source_email_id: id, days: 7 },
+  ]);
+  const told = await db.query(
+    `select data->>'address' as address from events
+      where project_id = $1 and type = 'suppression.added'`,
+    [email.projectId],
+  );
+  assert.deepEqual(told, [{ address: 'Gone@example.net' }]);
+});
+
+test('a complaint about delivered mail counts once and opens nothing again', async () => {
+  const worker = newWorker();
+  const email = await accepted(worker);
+  await worker.settle.settle(settlement(email));
+  const late = { status: 'complained', eventType: 'email.complained', late: true } as const;
+  assert.equal(await worker.settle.settle(settlement(email, late)), true);
+  assert.equal(await worker.settle.settle(settlement(email, late)), false);
+  const worst = STATUS_RANK.complained;
+  assert.deepEqual(await emailRow(email.id), { open_count: 0, worst, event_count: 3 });
+});
+
+test('every status moves as the table in the code says, and nowhere else', async () => {
+  const allowed = await db.query<{ move: string }>(
+    `select from_status || ' ' || to_status as move from status_transitions order by 1`,
+  );
+  assert.deepEqual(
+    allowed.map(({ move }) => move),
+    TRANSITIONS.map((pair) => pair.join(' ')).toSorted(),
+  );
+  for (const status of FINAL_STATUSES) assert.ok(STATUS_RANK[status] >= 1);
+});
+
+test('what is released is due again, and a claim never waits for another', async () => {
+  const worker = newWorker();
+  const emails = await Promise.all(Array.from({ length: 20 }, () => accepted(worker)));
+  const claims = emails.map(({ id }) => ({ emailId: id, position: 0, claim: 1 }));
+  await releaseClaims(db, claims, { holder: worker.holder, delayMs: 0 });
+  const claim = (holder: string) =>
+    claimDue(db, { holder, max: 15, from: new Date(0), blocked: [] });
+  const [one, two] = await Promise.all([claim(newId()), claim(newId())]);
+  const ids = [...one, ...two].map(({ emailId }) => emailId);
+  assert.equal(new Set(ids).size, ids.length);
+  assert.ok(emails.every(({ id }) => ids.includes(id)) || ids.length === 30);
+});
+
+test('a blocked destination is passed over', async () => {
+  const worker = newWorker();
+  const email = await accepted(worker, ['jo@blocked.example']);
+  const claims = [{ emailId: email.id, position: 0, claim: 1 }];
+  await releaseClaims(db, claims, { holder: worker.holder, delayMs: 0 });
+  const options = { holder: newId(), max: 100, from: new Date(0) };
+  const without = await claimDue(db, { ...options, blocked: ['blocked.example'] });
+  assert.ok(!without.some(({ emailId }) => emailId === email.id));
+  const all = await claimDue(db, { ...options, blocked: [] });
+  assert.ok(all.some(({ emailId }) => emailId === email.id));
+});
+
+test('an outcome waits for a lock as long as it takes, and is then written once', async () => {
+  const own = new Database(database.address, { role: null, name: 'impatient' });
+  await own.accepting.query(`set lock_timeout = '50ms'`);
+  let refusals = 0;
+  const settling: Queryable = {
+    query: (statement, values) =>
+      own.accepting.query<never>(statement, values).catch((error: unknown) => {
+        refusals += 1;
+        throw error;
+      }),
+  };
+  const worker = newWorker({ accepting: db.accepting, settling });
+  const email = await accepted(worker);
+  const settled = await db.transaction(async (tx) => {
+    await tx.query('select from emails where id = $1 for update', [email.id]);
+    const counts = worker.settle.settle(settlement(email));
+    await waitFor(() => refusals > 0, { what: 'a lock that is not given' });
+    return { counts };
+  });
+  assert.equal(await settled.counts, true);
+  assert.equal((await emailRow(email.id))?.event_count, 2);
+  await own.close();
+});

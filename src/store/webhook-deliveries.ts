@@ -1,0 +1,220 @@
+/**
+ * Deliveries as their owner sees them: one per event and endpoint, with every attempt; sent again
+ * when asked. The event's id is the delivery's id. Next: webhook-queue.ts.
+ */
+import type { Scope } from '../core/scope.ts';
+import type { Queryable } from './database.ts';
+import { type Page, type PageOf, pageOf } from './page.ts';
+import { firstUuidOf } from './partitions.ts';
+
+export type DeliveryStatus = 'pending' | 'delivered' | 'failed';
+
+export type WebhookDelivery = {
+  id: string;
+  type: string;
+  status: DeliveryStatus;
+  /** Attempts made, replays included. */
+  attempts: number;
+  createdAt: Date;
+  completedAt: Date | null;
+  /** Null once it has ended. */
+  nextAttemptAt: Date | null;
+};
+
+/** One attempt, as stored and as shown: the newest 20 of a delivery are kept. */
+export type LoggedAttempt = {
+  /** ISO 8601, when it began. */
+  at: string;
+  /** The HTTP status of the answer; null when there was none. */
+  status: number | null;
+  latency_ms: number;
+  /** First 4 KB of the answer's body. */
+  answer: string | null;
+  /** Why there was no answer, as a sentence. */
+  error: string | null;
+};
+
+/** What goes over the wire, in the pieces that the database has. */
+export type StoredEvent = {
+  type: string;
+  /** ISO 8601. */
+  createdAt: string;
+  /** JSON text, byte for byte as recorded. */
+  data: string;
+};
+
+export type WebhookDeliveryDetail = WebhookDelivery & {
+  log: LoggedAttempt[];
+  /** Null when the event is older than what is kept. */
+  event: StoredEvent | null;
+};
+
+const COLUMNS = `d.event_id as id, d.type, d.status, d.attempts, d.created_at as "createdAt",
+       d.completed_at as "completedAt", q.due_at as "nextAttemptAt"`;
+
+const FROM = `
+  from webhook_deliveries d
+  left join lateral (select q.due_at from webhook_queue q
+                      where q.endpoint_id = d.endpoint_id and q.event_id = d.event_id
+                      limit 1) q on true
+ where d.project_id = $1 and d.environment = $2 and d.endpoint_id = $3`;
+
+// Two statements: an `order by` that depends on a parameter could not use the primary key.
+const LIST_OLDER = `
+select ${COLUMNS} ${FROM}
+   and ($4::text is null or d.status = $4) and ($5::uuid is null or d.event_id < $5)
+ order by d.event_id desc
+ limit $6`;
+
+const LIST_NEWER = `
+select ${COLUMNS} ${FROM}
+   and ($4::text is null or d.status = $4) and d.event_id > $5
+ order by d.event_id
+ limit $6`;
+
+/** Newest first. */
+export async function listDeliveries(
+  db: Queryable,
+  scope: Scope,
+  { endpointId, status, page }: { endpointId: string; status: DeliveryStatus | null; page: Page },
+): Promise<PageOf<WebhookDelivery>> {
+  const found = await db.query<WebhookDelivery>(page.before === null ? LIST_OLDER : LIST_NEWER, [
+    scope.projectId,
+    scope.environment,
+    endpointId,
+    status,
+    page.before ?? page.after,
+    page.limit + 1,
+  ]);
+  return pageOf(found, page);
+}
+
+const FIND = `
+select ${COLUMNS}, d.log, e.event
+  from webhook_deliveries d
+  left join lateral (select q.due_at from webhook_queue q
+                      where q.endpoint_id = d.endpoint_id and q.event_id = d.event_id
+                      limit 1) q on true
+  left join lateral (
+    select json_build_object('type', e.type, 'createdAt', wire_time(e.created_at),
+                             'data', e.data::text) as event
+      from events e
+     where e.project_id = d.project_id and e.subject_id = d.subject_id and e.seq = d.seq
+     limit 1) e on true
+ where d.project_id = $1 and d.environment = $2 and d.endpoint_id = $3 and d.event_id = $4`;
+
+export async function findDelivery(
+  db: Queryable,
+  scope: Scope,
+  { endpointId, id }: { endpointId: string; id: string },
+): Promise<WebhookDeliveryDetail | null> {
+  const values = [scope.projectId, scope.environment, endpointId, id];
+  const [row] = await db.query<WebhookDeliveryDetail>(FIND, values);
+  return row ?? null;
+}
+
+// Ids are made by the processes' clocks, created_at by the database's: the margin is for both.
+const ID_MARGIN_MS = 3600_000;
+
+const FIND_RANGE = `
+select d.event_id as id from webhook_deliveries d
+ where d.project_id = $1 and d.environment = $2 and d.endpoint_id = $3
+   and d.event_id >= $4 and d.event_id < $5 and d.created_at >= $6 and d.created_at < $7
+   and ($8::text is null or d.status = $8)
+ order by d.event_id
+ limit $9`;
+
+/** Ids of deliveries of events from `since` (inclusive) to `until`, oldest first. */
+export async function findDeliveryIds(
+  db: Queryable,
+  scope: Scope,
+  range: {
+    endpointId: string;
+    since: Date;
+    until: Date;
+    status: DeliveryStatus | null;
+    limit: number;
+  },
+): Promise<string[]> {
+  const rows = await db.query<{ id: string }>(FIND_RANGE, [
+    scope.projectId,
+    scope.environment,
+    range.endpointId,
+    firstUuidOf(Math.max(0, range.since.getTime() - ID_MARGIN_MS)),
+    firstUuidOf(range.until.getTime() + ID_MARGIN_MS),
+    range.since,
+    range.until,
+    range.status,
+    range.limit,
+  ]);
+  return rows.map((row) => row.id);
+}
+
+// The queue row first, then the delivery: the order in which webhook-settle.ts locks them.
+const REPLAY = `
+with wanted as materialized (
+  select d.project_id, d.endpoint_id, d.event_id from webhook_deliveries d
+   where d.project_id = $1 and d.environment = $2 and d.endpoint_id = $3
+     and d.event_id = any($4::uuid[])
+),
+queued as (
+  insert into webhook_queue as q (project_id, endpoint_id, event_id, due_at)
+  select project_id, endpoint_id, event_id, app_now() from wanted order by event_id
+  on conflict (endpoint_id, event_id) do update set due_at = excluded.due_at, attempts = 0
+   where q.holder is null
+  returning q.event_id
+),
+rested as (
+  update webhook_endpoints set blocked_until = app_now()
+   where project_id = $1 and id = $3 and blocked_until > app_now()
+)
+update webhook_deliveries d set status = 'pending', completed_at = null
+  from queued q
+ where d.project_id = $1 and d.endpoint_id = $3 and d.event_id = q.event_id
+   and d.event_id = any($4::uuid[])`;
+
+/**
+ * Queues deliveries to be sent again now, their schedule started anew, under their old ids; those
+ * that are being sent at this moment are left alone. An endpoint that rests is tried at once.
+ */
+export async function replayDeliveries(
+  db: Queryable,
+  scope: Scope,
+  { endpointId, ids }: { endpointId: string; ids: readonly string[] },
+): Promise<void> {
+  await db.query(REPLAY, [scope.projectId, scope.environment, endpointId, ids]);
+}
+
+const RECORD_TEST = `
+with new_event as (
+  insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
+  values ($1, $2, $4, 1, $4, $5, $6, $7::json)
+)
+insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
+                                type, status, attempts, created_at, completed_at, log)
+values ($1, $2, $3, $4, $4, 1, $5, $8, 1, $6, app_now(), jsonb_build_array($9::jsonb))`;
+
+/** Records a test that was made: event and delivery, ended. */
+export async function recordTest(
+  db: Queryable,
+  scope: Scope,
+  test: {
+    endpointId: string;
+    id: string;
+    event: StoredEvent;
+    status: DeliveryStatus;
+    attempt: LoggedAttempt;
+  },
+): Promise<void> {
+  await db.query(RECORD_TEST, [
+    scope.projectId,
+    scope.environment,
+    test.endpointId,
+    test.id,
+    test.event.type,
+    test.event.createdAt,
+    test.event.data,
+    test.status,
+    JSON.stringify(test.attempt),
+  ]);
+}

@@ -1,0 +1,162 @@
+/**
+ * Webhook endpoints: registered, listed, changed, deleted, their secrets rotated. Secrets come and
+ * go sealed (store/secrets.ts); only webhooks/ opens them. Next: webhook-deliveries.ts.
+ *
+ * What a change means for deliveries that wait is not done here: `blocked_until = app_now()` makes
+ * the loop look at the endpoint at once, whichever node it runs on (webhook-queue.ts).
+ */
+import type { EventType } from '../core/events.ts';
+import type { Scope } from '../core/scope.ts';
+import type { Queryable } from './database.ts';
+import { type Page, type PageOf, pageOf } from './page.ts';
+
+export type EndpointStatus = 'enabled' | 'disabled';
+
+export type WebhookEndpoint = {
+  id: string;
+  url: string;
+  /** null: every event, also of kinds that come later. */
+  events: readonly EventType[] | null;
+  status: EndpointStatus;
+  /** Why the service itself disabled it, as a sentence; null when somebody asked for it. */
+  disabledReason: string | null;
+  /** Since when every attempt has failed; null while it works. */
+  failingSince: Date | null;
+  createdAt: Date;
+};
+
+/** Sealed with the endpoint's id. `previousSecret` only while it is still valid. */
+export type SealedSecrets = { secret: Buffer; previousSecret: Buffer | null };
+
+/** Each event is told to every endpoint: the fan-out of one accept has to have an end. */
+export const ENDPOINTS_MAX = 50;
+
+const COLUMNS = `id, url, events, status, disabled_reason as "disabledReason",
+       failing_since as "failingSince", created_at as "createdAt"`;
+
+const CREATE = `
+insert into webhook_endpoints (project_id, environment, id, url, events, status, secret, created_at)
+select $1, $2, $3, $4, $5, 'enabled', $6, app_now()
+ where (select count(*) from webhook_endpoints where project_id = $1 and environment = $2)
+       < ${ENDPOINTS_MAX}
+returning ${COLUMNS}`;
+
+/** Null when the project has as many endpoints in this environment as it may. */
+export async function createEndpoint(
+  db: Queryable,
+  scope: Scope,
+  endpoint: { id: string; url: string; events: readonly EventType[] | null; secret: Buffer },
+): Promise<WebhookEndpoint | null> {
+  const { id, url, events, secret } = endpoint;
+  const values = [scope.projectId, scope.environment, id, url, events, secret];
+  const [row] = await db.query<WebhookEndpoint>(CREATE, values);
+  return row ?? null;
+}
+
+const LIST = `
+select ${COLUMNS} from webhook_endpoints
+ where project_id = $1 and environment = $2
+   and ($4::uuid is null or id < $4) and ($5::uuid is null or id > $5)
+ order by case when $5::uuid is null then id end desc, id
+ limit $3`;
+
+/** Newest first. */
+export async function listEndpoints(
+  db: Queryable,
+  scope: Scope,
+  page: Page,
+): Promise<PageOf<WebhookEndpoint>> {
+  const values = [scope.projectId, scope.environment, page.limit + 1, page.after, page.before];
+  return pageOf(await db.query<WebhookEndpoint>(LIST, values), page);
+}
+
+const FIND = `
+select ${COLUMNS} from webhook_endpoints
+ where project_id = $1 and environment = $2 and id = $3`;
+
+export async function findEndpoint(
+  db: Queryable,
+  scope: Scope,
+  id: string,
+): Promise<WebhookEndpoint | null> {
+  const [row] = await db.query<WebhookEndpoint>(FIND, [scope.projectId, scope.environment, id]);
+  return row ?? null;
+}
+
+const FIND_SECRETS = `
+select secret, case when previous_secret_expires_at > app_now() then previous_secret end
+       as "previousSecret"
+  from webhook_endpoints
+ where project_id = $1 and environment = $2 and id = $3`;
+
+export async function findSecrets(
+  db: Queryable,
+  scope: Scope,
+  id: string,
+): Promise<SealedSecrets | null> {
+  const values = [scope.projectId, scope.environment, id];
+  const [row] = await db.query<SealedSecrets>(FIND_SECRETS, values);
+  return row ?? null;
+}
+
+// Another address, or switched on again: what failed before says nothing any more.
+const UPDATE = `
+update webhook_endpoints e
+   set url = $4, events = $5, status = $6,
+       failures        = case when c.anew then 0 else e.failures end,
+       failing_since   = case when not c.anew then e.failing_since end,
+       disabled_reason = case when not c.anew then e.disabled_reason end,
+       blocked_until   = case when c.anew then app_now() else e.blocked_until end
+  from (select id, url <> $4 or status <> $6 as anew from webhook_endpoints
+         where project_id = $1 and environment = $2 and id = $3 for update) c
+ where e.project_id = $1 and e.environment = $2 and e.id = $3
+returning e.id, e.url, e.events, e.status, e.disabled_reason as "disabledReason",
+          e.failing_since as "failingSince", e.created_at as "createdAt"`;
+
+/** Changes an endpoint; null when there is none with this id. */
+export async function updateEndpoint(
+  db: Queryable,
+  scope: Scope,
+  { id, url, events, status }: Pick<WebhookEndpoint, 'id' | 'url' | 'events' | 'status'>,
+): Promise<WebhookEndpoint | null> {
+  const values = [scope.projectId, scope.environment, id, url, events, status];
+  const [row] = await db.query<WebhookEndpoint>(UPDATE, values);
+  return row ?? null;
+}
+
+const ROTATE = `
+update webhook_endpoints
+   set previous_secret = secret, previous_secret_expires_at = app_now() + interval '24 hours',
+       secret = $4
+ where project_id = $1 and environment = $2 and id = $3
+returning ${COLUMNS}`;
+
+/** The secret until now stays valid for 24 hours beside the new one. */
+export async function rotateSecret(
+  db: Queryable,
+  scope: Scope,
+  { id, secret }: { id: string; secret: Buffer },
+): Promise<WebhookEndpoint | null> {
+  const values = [scope.projectId, scope.environment, id, secret];
+  const [row] = await db.query<WebhookEndpoint>(ROTATE, values);
+  return row ?? null;
+}
+
+// One waiting row becomes due: through it the loop finds the rest, and ends them all as failed.
+const DELETE = `
+with gone as (
+  delete from webhook_endpoints where project_id = $1 and environment = $2 and id = $3 returning id
+), one as (
+  select q.endpoint_id, q.event_id from gone join webhook_queue q on q.endpoint_id = gone.id
+   where q.holder is null limit 1 for update of q skip locked
+), found as (
+  update webhook_queue q set due_at = app_now() from one
+   where q.endpoint_id = one.endpoint_id and q.event_id = one.event_id
+)
+select id from gone`;
+
+/** False when there was none with this id. */
+export async function deleteEndpoint(db: Queryable, scope: Scope, id: string): Promise<boolean> {
+  const rows = await db.query(DELETE, [scope.projectId, scope.environment, id]);
+  return rows.length > 0;
+}

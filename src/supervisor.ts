@@ -1,0 +1,128 @@
+/**
+ * The service as one machine runs it: a supervisor and its workers.
+ *
+ * The supervisor opens the database, migrates, starts N workers that each do everything, and keeps
+ * watch: it starts a dead worker again and frees its work at once, takes over the work of nodes
+ * elsewhere that have gone silent, makes partitions, and stops everything in order. It holds no
+ * mail itself, so nothing is lost whenever it dies: its workers end with it.
+ *
+ * Next: src/worker.ts and src/server.ts, what one worker is made of.
+ */
+import { availableParallelism, networkInterfaces } from 'node:os';
+import { PARTS, type ReadyInfo, type RunOptions } from './cli/run-service.ts';
+import type { Config } from './config.ts';
+import { seedFirstStart } from './first-start.ts';
+import { createLog } from './log.ts';
+import { Maintenance } from './maintenance.ts';
+import { choosePort } from './net/choose-port.ts';
+import { openServiceDatabase, type ServiceDatabase } from './service-database.ts';
+import { SecretBox } from './store/secrets.ts';
+import { createSignals } from './stop-signals.ts';
+import { systemWorld } from './system-world.ts';
+import type { WorkerSetup } from './worker-messages.ts';
+import { WorkerPool } from './worker-pool.ts';
+import { alreadyRunning, readRunning } from './store/embedded/lock.ts';
+import { EngineProblem } from './store/embedded/problem.ts';
+import { MigrationRefused } from './store/migrate.ts';
+
+/** A mistake of the operator's that ends the start: exit code 2, as for a wrong configuration. */
+class CannotStart extends Error {}
+
+/** Runs until it is asked to stop. @returns the exit code; why it is not 0 is said on stderr */
+export async function runService(config: Config, options: RunOptions): Promise<number> {
+  const log = createLog({ level: config.logLevel, forPeople: process.stderr.isTTY });
+  const signals = createSignals();
+  let pool: WorkerPool | undefined;
+  try {
+    requireUsableName(config);
+    const port = await portFor(config);
+    // Workers load their code while the database opens.
+    pool = new WorkerPool({ count: options.workers ?? availableParallelism(), log });
+    await using database = await openServiceDatabase(config, { log, world: systemWorld });
+    const secrets = new SecretBox(database.secretKey);
+    const firstStart = await seedFirstStart(database.db, { secrets, world: systemWorld, config });
+    await using workers = pool.run(setupFor({ config, options, database, port }), database.bury);
+    if ((await Promise.race([workers.ready, signals.stop])) === 'stop') return 0;
+    await using maintenance = new Maintenance({ database, pool, config, secrets, log });
+    maintenance.start();
+    const url = urlOf(config, port);
+    database.publish({ url });
+    options.onReady(readyInfo({ url, database, firstStart }));
+    const end = await Promise.race([signals.stop, database.failed, workers.failed]);
+    if (end !== 'stop') log.fatal(end);
+    signals.onSecond(() => pool?.cutShort());
+    return end === 'stop' ? 0 : 1;
+  } catch (error) {
+    return explain(error);
+  } finally {
+    pool?.cutShort();
+    signals.close();
+  }
+}
+
+/** Receivers refuse a host name that is not fully qualified, and so would mail be refused. */
+function requireUsableName(config: Config): void {
+  if (config.allowPrivateNetworks || config.relay !== null || !config.hostnameAsked) return;
+  if (config.hostname.includes('.')) return;
+  throw new CannotStart(
+    `POSTHORN_HOSTNAME: ${config.hostname} is not fully qualified; ` +
+      'write the name that the PTR record of this machine has, for example mail.example.org.',
+  );
+}
+
+/** Asked before the database is touched. What has the port may be this service, started before. */
+async function portFor(config: Config): Promise<number> {
+  const chosen = await choosePort(config);
+  if ('port' in chosen) return chosen.port;
+  const holder = readRunning(config.dataDir);
+  if (holder?.kind === 'service') throw alreadyRunning(config.dataDir, holder);
+  throw new CannotStart(chosen.problem);
+}
+
+function setupFor(parts: {
+  config: Config;
+  options: RunOptions;
+  database: ServiceDatabase;
+  port: number;
+}): WorkerSetup {
+  const { config, options, database, port } = parts;
+  return {
+    config: { ...config, port },
+    database: { address: database.address, role: database.role },
+    secretKey: database.secretKey,
+    instance: database.instance,
+    parts: options.only ?? PARTS,
+    workerCount: options.workers ?? availableParallelism(),
+  };
+}
+
+/** Where people find it: an address that listens everywhere is reached through this machine's. */
+function urlOf({ host }: Config, port: number): string {
+  const everywhere = host === '0.0.0.0' || host === '::';
+  const name = everywhere ? (firstOwnAddress() ?? '127.0.0.1') : host;
+  return `http://${name.includes(':') ? `[${name}]` : name}:${port}`;
+}
+
+function firstOwnAddress(): string | undefined {
+  const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  return all.find(({ internal, family }) => !internal && family === 'IPv4')?.address;
+}
+
+function readyInfo(parts: {
+  url: string;
+  database: ServiceDatabase;
+  firstStart: ReadyInfo['firstStart'];
+}): ReadyInfo {
+  const { url, database, firstStart } = parts;
+  const { dataDir, description } = database;
+  return { url, pid: process.pid, dataDir, database: description, firstStart };
+}
+
+function explain(error: unknown): number {
+  const message = error instanceof Error ? error.message : String(error);
+  process.stderr.write(`posthorn: ${message}\n`);
+  const isOperators = error instanceof CannotStart || error instanceof EngineProblem;
+  if (isOperators || error instanceof MigrationRefused) return 2;
+  if (error instanceof Error && error.stack) process.stderr.write(`${error.stack}\n`);
+  return 1;
+}

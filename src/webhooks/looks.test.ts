@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Looks } from './looks.ts';
+
+/** The database's clock, as far from ours as it may be. */
+const seenAt = (nowMs: number) => nowMs + 1_000_000;
+
+test('the first look covers everything, the next ones what is new', () => {
+  const looks = new Looks();
+  assert.ok(looks.waitMs(0) <= 0);
+  assert.equal(looks.sinceMs(0), -Infinity);
+  looks.done(0, seenAt(0));
+  assert.equal(looks.waitMs(0), 500);
+  assert.equal(looks.sinceMs(500), seenAt(0) - 250);
+});
+
+test('every 2 s a look goes back 20 s, every minute one covers everything', () => {
+  const looks = new Looks();
+  looks.done(0, seenAt(0));
+  assert.equal(looks.sinceMs(2_000), seenAt(0) - 20_000);
+  looks.done(2_000, seenAt(2_000));
+  assert.equal(looks.sinceMs(2_500), seenAt(2_000) - 250);
+  assert.equal(looks.sinceMs(60_000), -Infinity);
+});
+
+test('what is queued is looked for at once, at most every 20 ms', () => {
+  const looks = new Looks();
+  looks.done(0, seenAt(0));
+  looks.soon();
+  assert.equal(looks.waitMs(5), 15);
+  assert.ok(looks.waitMs(100) <= 0);
+  looks.done(100, seenAt(100));
+  assert.equal(looks.waitMs(100), 500);
+});
+
+test('starting anew covers everything', () => {
+  const looks = new Looks();
+  looks.done(0, seenAt(0));
+  looks.startAnew();
+  assert.equal(looks.sinceMs(500), -Infinity);
+});

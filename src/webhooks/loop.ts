@@ -1,0 +1,178 @@
+/**
+ * Keeps webhooks moving: looks for endpoints with something due, claims for each in its turn, tells.
+ * Woken as soon as this process has queued something, otherwise it looks twice a second.
+ *
+ * Promises: at least once, under one id through all retries; what is held is held under this
+ * worker's lease, every outcome is fenced by it; a dead, slow or flooded endpoint delays no other
+ * (lanes.ts here, the rests in store/webhook-settle.ts); bounded in number and bytes.
+ *
+ * Read it as: look (looks.ts) → claim (lanes.ts) → tell (teller.ts: attempt.ts, verdict.ts).
+ */
+import type { Logger } from 'pino';
+import { type Database, DatabaseUnavailable } from '../store/database.ts';
+import {
+  claimWebhooks,
+  type DueLane,
+  endClosedLane,
+  findDueLanes,
+  releaseStrayWebhooks,
+} from '../store/webhook-queue.ts';
+import type { SettledWebhook } from '../store/webhook-settle.ts';
+import type { Outbound } from './attempt.ts';
+import { Lanes } from './lanes.ts';
+import { Looks } from './looks.ts';
+import { Teller } from './teller.ts';
+
+export type WebhookLoopOptions = Omit<Outbound, 'agents'> & {
+  db: Pick<Database, 'telling'>;
+  log: Pick<Logger, 'info' | 'error'>;
+  /** The lease that this worker claims under; null while it has none. */
+  holder: () => string | null;
+};
+
+/** Outcomes since the start, and what is being told now. */
+export type WebhookLoopStats = Record<SettledWebhook, number> & { underWay: number };
+
+export type WebhookLoop = {
+  start(): void;
+  /** Something was queued in this process: look now. Cheap to call often. */
+  wake(): void;
+  /** Stops taking; waits 10 s for what is under way, then gives it back. */
+  stop(): Promise<void>;
+  readonly stats: Readonly<WebhookLoopStats>;
+};
+
+const CLAIM_MAX = 64;
+/** What finishes meanwhile shares the next claim. */
+const TURN_PAUSE_MS = 5;
+/** Without a lease, or without a database. */
+const IDLE_PAUSE_MS = 500;
+const END_CLOSED_BATCH = 500;
+/** A statement ends after 20 s at the latest: then a claim without an answer was made, or was not. */
+const FATE_UNKNOWN_MS = 30_000;
+
+export function createWebhookLoop(options: WebhookLoopOptions): WebhookLoop {
+  return new Loop(options);
+}
+
+class Loop implements WebhookLoop {
+  readonly #options: WebhookLoopOptions;
+  readonly #teller: Teller;
+  readonly #looks = new Looks();
+  readonly #lanes = new Lanes();
+  /** Lanes of endpoints that are disabled or deleted: what waits there ends. */
+  readonly #closed = new Map<string, DueLane>();
+  /** When to give back what we may hold without knowing. */
+  #straysAtMs = Infinity;
+  #isRunning = false;
+  #running: Promise<void> = Promise.resolve();
+  #nextTurn: (() => void) | undefined;
+
+  constructor(options: WebhookLoopOptions) {
+    this.#options = options;
+    this.#teller = new Teller({ ...options, db: options.db.telling });
+  }
+
+  start(): void {
+    this.#isRunning = true;
+    this.#running = this.#run();
+  }
+
+  wake(): void {
+    this.#looks.soon();
+    this.#nextTurn?.();
+  }
+
+  async stop(): Promise<void> {
+    this.#isRunning = false;
+    this.#nextTurn?.();
+    await this.#running;
+    await this.#teller.stop();
+  }
+
+  get stats(): WebhookLoopStats {
+    return { ...this.#teller.counts, underWay: this.#teller.underWay.size };
+  }
+
+  async #run(): Promise<void> {
+    while (this.#isRunning) {
+      const holder = this.#options.holder();
+      const wentWell = holder !== null && (await this.#turn(holder));
+      // Another lease, or what was found was not claimed: look at everything.
+      if (!wentWell) this.#looks.startAnew();
+      await pause(wentWell ? TURN_PAUSE_MS : IDLE_PAUSE_MS);
+      await this.#untilNextTurn();
+    }
+  }
+
+  async #turn(holder: string): Promise<boolean> {
+    try {
+      const nowMs = this.#options.world.monotonicMs();
+      if (nowMs >= this.#straysAtMs) await this.#releaseStrays(holder);
+      if (this.#looks.waitMs(nowMs) <= 0) await this.#look(nowMs);
+      await this.#endClosed();
+      await this.#claim(holder);
+      return true;
+    } catch (error) {
+      if (!(error instanceof DatabaseUnavailable)) {
+        this.#options.log.error({ err: error }, 'looking for webhooks failed');
+      }
+      return false;
+    }
+  }
+
+  async #releaseStrays(holder: string): Promise<void> {
+    await releaseStrayWebhooks(this.#options.db.telling, holder, [...this.#teller.underWay]);
+    this.#straysAtMs = Infinity;
+  }
+
+  async #look(nowMs: number): Promise<void> {
+    const sinceMs = this.#looks.sinceMs(nowMs);
+    const { lanes, nowMs: seenMs } = await findDueLanes(this.#options.db.telling, sinceMs);
+    this.#looks.done(nowMs, seenMs);
+    for (const lane of lanes) {
+      if (lane.isClosed) this.#closed.set(lane.endpointId, lane);
+      else this.#lanes.add(lane);
+    }
+  }
+
+  async #endClosed(): Promise<void> {
+    for (const lane of this.#closed.values()) {
+      const ended = await endClosedLane(this.#options.db.telling, lane, END_CLOSED_BATCH);
+      this.#teller.counts.failed += ended;
+      if (ended < END_CLOSED_BATCH) this.#closed.delete(lane.endpointId);
+    }
+  }
+
+  async #claim(holder: string): Promise<void> {
+    const asks = this.#lanes.ask(Math.min(CLAIM_MAX, this.#teller.room));
+    if (asks.length === 0) return;
+    const { db, world } = this.#options;
+    const claimed = await claimWebhooks(db.telling, holder, asks).catch((error: unknown) => {
+      this.#straysAtMs = world.monotonicMs() + FATE_UNKNOWN_MS;
+      throw error;
+    });
+    this.#lanes.took(asks, claimed);
+    for (const one of claimed) {
+      void this.#teller.tell(one, holder).then((pace) => {
+        this.#lanes.finished(one.endpointId, pace);
+        this.#nextTurn?.();
+      });
+    }
+  }
+
+  async #untilNextTurn(): Promise<void> {
+    const hasWork = this.#closed.size > 0 || (this.#teller.room > 0 && this.#lanes.hasRoom);
+    const waitMs = hasWork ? 0 : this.#looks.waitMs(this.#options.world.monotonicMs());
+    if (waitMs <= 0 || !this.#isRunning) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, waitMs);
+    this.#nextTurn = resolve;
+    await promise;
+    clearTimeout(timer);
+  }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

@@ -1,0 +1,130 @@
+/**
+ * Tells what was claimed: attempt, verdict, outcome. Counts what is under way, in number and bytes,
+ * and at the end waits for it or gives it back.
+ */
+import type { Logger } from 'pino';
+import { createHttpAgents, type HttpAgents } from '../net/http-agents.ts';
+import type { Queryable } from '../store/database.ts';
+import { type ClaimedWebhook, releaseWebhooks } from '../store/webhook-queue.ts';
+import { type SettledWebhook, WebhookSettleStore } from '../store/webhook-settle.ts';
+import { type Outbound, payloadOf, post } from './attempt.ts';
+import type { Pace } from './lanes.ts';
+import { judge, NOTHING_TO_TELL, type Verdict } from './verdict.ts';
+
+export type TellerOptions = Omit<Outbound, 'agents'> & {
+  db: Queryable;
+  log: Pick<Logger, 'info' | 'error'>;
+  holder: () => string | null;
+};
+
+const UNDER_WAY_MAX = 256;
+const UNDER_WAY_BYTES_MAX = 16 * 1024 * 1024;
+const QUICK_MS = 1_000;
+const STOP_WITHIN_MS = 10_000;
+/** After a bug, or a secret that does not open. */
+const TROUBLE_DELAY_MS = 60_000;
+
+export class Teller {
+  readonly counts: Record<SettledWebhook, number> = {
+    delivered: 0,
+    retried: 0,
+    failed: 0,
+    fenced: 0,
+  };
+  readonly underWay = new Set<ClaimedWebhook>();
+  readonly #options: TellerOptions;
+  readonly #agents: HttpAgents = createHttpAgents();
+  readonly #outcomes: WebhookSettleStore;
+  #underWayBytes = 0;
+  #hasStopped = false;
+  #idle: (() => void) | undefined;
+
+  constructor(options: TellerOptions) {
+    this.#options = options;
+    // What was given back at the end is not settled any more, and not waited for.
+    const holder = (): string | null => (this.#hasStopped ? null : options.holder());
+    this.#outcomes = new WebhookSettleStore(options.db, holder);
+  }
+
+  /** How many more may be told at once. */
+  get room(): number {
+    if (this.#underWayBytes >= UNDER_WAY_BYTES_MAX) return 0;
+    return UNDER_WAY_MAX - this.underWay.size;
+  }
+
+  /** Never rejects: whatever happens, the delivery is settled, or given back, or lost to others. */
+  async tell(claimed: ClaimedWebhook, holder: string): Promise<Pace> {
+    const bytes = claimed.data?.length ?? 0;
+    this.underWay.add(claimed);
+    this.#underWayBytes += bytes;
+    const pace = await this.#attempt(claimed, holder);
+    this.underWay.delete(claimed);
+    this.#underWayBytes -= bytes;
+    if (this.underWay.size === 0) this.#idle?.();
+    return pace;
+  }
+
+  /** Waits 10 s for what is under way, then gives it back. */
+  async stop(): Promise<void> {
+    if (this.underWay.size > 0) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#idle = resolve;
+      const timer = setTimeout(resolve, STOP_WITHIN_MS);
+      await promise;
+      clearTimeout(timer);
+    }
+    const holder = this.#options.holder();
+    if (holder !== null) await this.#giveBack([...this.underWay], holder, 0);
+    this.#hasStopped = true;
+    await this.#agents.close();
+  }
+
+  async #attempt(claimed: ClaimedWebhook, holder: string): Promise<Pace> {
+    try {
+      const verdict = await this.#verdict(claimed);
+      const settled = await this.#outcomes.settle({ ...claimed, ...verdict, holder });
+      this.counts[settled] += 1;
+      this.#log(claimed, verdict, settled);
+      if (verdict.verdict !== 'delivered') return 'failed';
+      return (verdict.attempt?.latency_ms ?? 0) < QUICK_MS ? 'quick' : 'slow';
+    } catch (error) {
+      const { endpointId, eventId } = claimed;
+      this.#options.log.error(
+        { err: error, endpoint_id: endpointId, event_id: eventId },
+        'a webhook attempt ended in an error',
+      );
+      await this.#giveBack([claimed], holder, TROUBLE_DELAY_MS);
+      return 'failed';
+    }
+  }
+
+  async #verdict(claimed: ClaimedWebhook): Promise<Verdict> {
+    const { type, createdAt, data, attempts } = claimed;
+    if (type === null || createdAt === null || data === null) return NOTHING_TO_TELL;
+    const body = payloadOf({ type, createdAt, data });
+    const answer = await post({ ...this.#options, agents: this.#agents }, { ...claimed, body });
+    const { world } = this.#options;
+    return judge(answer, { attempts, dice: world.random(), nowMs: world.now() });
+  }
+
+  #log(claimed: ClaimedWebhook, { attempt }: Verdict, settled: SettledWebhook): void {
+    this.#options.log.info(
+      {
+        endpoint_id: claimed.endpointId,
+        event_id: claimed.eventId,
+        type: claimed.type,
+        attempt: claimed.attempts + 1,
+        status: attempt?.status,
+        latency_ms: attempt?.latency_ms,
+        outcome: settled,
+      },
+      'webhook',
+    );
+  }
+
+  /** If the database is away, the lease ends with this worker and others take over. */
+  async #giveBack(claims: readonly ClaimedWebhook[], holder: string, delayMs: number) {
+    if (claims.length === 0) return;
+    await releaseWebhooks(this.#options.db, claims, { holder, delayMs }).catch(() => {});
+  }
+}

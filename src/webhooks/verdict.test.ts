@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { GuardedAnswer } from '../net/guarded-http.ts';
+import { judge } from './verdict.ts';
+
+const NOW_MS = Date.parse('2026-11-21T08:30:00Z');
+const first = { attempts: 0, dice: 0.5, nowMs: NOW_MS };
+
+const answered = (status: number, retryAfter: string | null = null): GuardedAnswer => ({
+  kind: 'answered',
+  status,
+  headers: { retryAfter },
+  bodyStart: 'ok',
+  bodyComplete: true,
+  latencyMs: 12,
+});
+
+test('every 2xx is success', () => {
+  for (const status of [200, 202, 204, 299]) {
+    assert.equal(judge(answered(status), first).verdict, 'delivered');
+  }
+});
+
+test('a redirect, an error and no answer at all are tried again after 5 s', () => {
+  const failures: GuardedAnswer[] = [
+    ...[301, 307, 400, 401, 404, 500, 503].map((status) => answered(status)),
+    { kind: 'failed', reason: 'timeout', message: 'no complete answer within 15 s', latencyMs: 1 },
+  ];
+  for (const failure of failures) {
+    const { verdict, retryMs } = judge(failure, first);
+    assert.deepEqual({ verdict, retryMs }, { verdict: 'failed', retryMs: 5_000 });
+  }
+});
+
+test('the tenth failure is the last', () => {
+  assert.ok(judge(answered(500), { ...first, attempts: 8 }).retryMs !== null);
+  assert.equal(judge(answered(500), { ...first, attempts: 9 }).retryMs, null);
+  assert.equal(judge(answered(500, '60'), { ...first, attempts: 9 }).retryMs, null);
+});
+
+test('410 means that nobody listens any more', () => {
+  assert.equal(judge(answered(410), first).verdict, 'gone');
+});
+
+test('Retry-After lengthens the wait, in seconds or as a date, and never shortens it', () => {
+  const waitMs = (retryAfter: string) => judge(answered(429, retryAfter), first).retryMs;
+  assert.equal(waitMs('120'), 120_000);
+  assert.equal(waitMs('Sat, 21 Nov 2026 08:32:00 GMT'), 120_000);
+  assert.equal(waitMs('1'), 5_000);
+  assert.equal(waitMs('Sat, 21 Nov 2020 08:32:00 GMT'), 5_000);
+  assert.equal(waitMs('soon'), 5_000);
+  assert.equal(waitMs('9999999999'), 24 * 3600_000);
+});
+
+test('a busy endpoint that names a time rests as a whole, for an hour at most', () => {
+  const restMs = (status: number, after: string) => judge(answered(status, after), first).restMs;
+  assert.equal(restMs(429, '90'), 90_000);
+  assert.equal(restMs(503, '90000'), 3600_000);
+  assert.equal(restMs(500, '90'), 0);
+});
+
+test('the log says what came back, or in a sentence why nothing did', () => {
+  assert.deepEqual(judge(answered(200), first).attempt, {
+    status: 200,
+    latency_ms: 12,
+    answer: 'ok',
+    error: null,
+  });
+  const message = 'example.com does not exist in DNS';
+  const failure: GuardedAnswer = { kind: 'failed', reason: 'dns', message, latencyMs: 3 };
+  assert.equal(judge(failure, first).attempt?.error, message);
+});

@@ -1,0 +1,189 @@
+/**
+ * The workers of this machine: started, told what they need, started again when they die, stopped
+ * together. They load their code from the start and begin to work when `run` says with what. The
+ * cluster module lets them share one listening socket.
+ */
+import cluster, { type Worker } from 'node:cluster';
+import { fileURLToPath } from 'node:url';
+import { AggregatorRegistry } from 'prom-client';
+import type { Logger } from 'pino';
+import {
+  type FromWorker,
+  type Metrics,
+  Questions,
+  type ToWorker,
+  type WorkerSetup,
+} from './worker-messages.ts';
+
+export type WorkerPoolOptions = { count: number; log: Logger };
+
+export type RunningWorkers = AsyncDisposable & {
+  ready: Promise<'ready'>;
+  /** Resolves with a sentence when the workers cannot run. */
+  failed: Promise<string>;
+};
+
+/** Told of a worker that died holding work under this id. */
+type OnDeath = (holder: string) => Promise<void>;
+
+const STOP_WITHIN_MS = 30_000;
+const RESTART_AFTER_MS = 500;
+/** A service whose workers die this often within a minute cannot run. */
+const DEATHS_PER_MINUTE_MAX = 20;
+/**
+ * Half again what lives, then the heap is cleaned: left to itself V8 lets garbage grow to several
+ * times that (370 MB instead of 235 while 50,000 emails come in; costs 2 % of a worker's CPU).
+ */
+const V8_FLAGS = ['--heap-growing-percent=50'];
+
+export class WorkerPool {
+  readonly #options: WorkerPoolOptions;
+  readonly #ready = Promise.withResolvers<'ready'>();
+  readonly #failed = Promise.withResolvers<string>();
+  readonly #holders = new Map<number, string>();
+  readonly #questions = new Questions();
+  #setup: WorkerSetup | null = null;
+  #onDeath: OnDeath = () => Promise.resolve();
+  /** Workers that have loaded their code and wait for the setup. */
+  #loaded: Worker[] = [];
+  #readyCount = 0;
+  #deaths: number[] = [];
+  #isStopping = false;
+  #refusal: string | null = null;
+
+  constructor(options: WorkerPoolOptions) {
+    this.#options = options;
+    this.#ready.promise.catch(() => {});
+    cluster.setupPrimary({
+      exec: fileURLToPath(new URL('./worker.ts', import.meta.url)),
+      execArgv: [...process.execArgv, ...V8_FLAGS],
+    });
+    cluster.on('exit', this.#onExit);
+    for (let index = 0; index < options.count; index += 1) this.#fork();
+  }
+
+  /** Puts the workers to work; disposing lets every one finish what it has begun, at most 30 s. */
+  run(setup: WorkerSetup, onDeath: OnDeath): RunningWorkers {
+    this.#setup = setup;
+    this.#onDeath = onDeath;
+    for (const worker of this.#loaded.splice(0)) this.#setUp(worker, setup);
+    return {
+      ready: this.#ready.promise,
+      failed: this.#failed.promise,
+      [Symbol.asyncDispose]: () => this.#stop(),
+    };
+  }
+
+  /** Emails are refused with this reason until it is null again. */
+  refuseMail(reason: string | null): void {
+    if (this.#refusal === reason) return;
+    this.#refusal = reason;
+    this.#tellAll({ type: 'refuse_mail', reason });
+  }
+
+  /** Ends everything now: what was under way is taken up by whoever comes next. */
+  cutShort(): void {
+    this.#isStopping = true;
+    for (const worker of workers()) worker.process.kill('SIGKILL');
+  }
+
+  async #stop(): Promise<void> {
+    this.#isStopping = true;
+    const gone = workers().map(
+      (worker) => new Promise<void>((resolve) => worker.once('exit', () => resolve())),
+    );
+    this.#tellAll({ type: 'stop' });
+    const timer = setTimeout(() => this.cutShort(), STOP_WITHIN_MS);
+    await Promise.all(gone);
+    clearTimeout(timer);
+    cluster.off('exit', this.#onExit);
+  }
+
+  #setUp(worker: Worker, setup: WorkerSetup): void {
+    tell(worker, { type: 'setup', setup });
+    tell(worker, { type: 'refuse_mail', reason: this.#refusal });
+  }
+
+  #fork(): void {
+    const worker = cluster.fork();
+    worker.on('message', (message: FromWorker) => this.#receive(worker, message));
+    // A worker that is dying does not read any more.
+    worker.on('error', () => {});
+  }
+
+  #receive(worker: Worker, message: FromWorker): void {
+    switch (message.type) {
+      case 'hello':
+        if (this.#setup) this.#setUp(worker, this.#setup);
+        else this.#loaded.push(worker);
+        break;
+      case 'ready':
+        this.#readyCount += 1;
+        if (this.#readyCount === this.#options.count) this.#ready.resolve('ready');
+        break;
+      case 'failed':
+        this.#ready.reject(new Error(message.message));
+        this.#failed.resolve(message.message);
+        break;
+      case 'holder':
+        this.#holders.set(worker.id, message.id);
+        break;
+      case 'ask_metrics':
+        void this.#answerMetrics(worker, message.id);
+        break;
+      case 'answer':
+        this.#questions.answered(message);
+        break;
+    }
+  }
+
+  readonly #onExit = (worker: Worker, code: number, signal: string | null): void => {
+    const holder = this.#holders.get(worker.id);
+    this.#holders.delete(worker.id);
+    if (this.#isStopping && code === 0) return;
+    if (holder !== undefined) void this.#onDeath(holder);
+    if (this.#isStopping) return;
+    this.#options.log.error({ pid: worker.process.pid, code, signal }, 'a worker died');
+    // One that dies before the service was ready would die again: say so at once.
+    if (this.#readyCount < this.#options.count || this.#diesTooOften()) {
+      this.#ready.reject(new Error('The workers cannot run; the log says why.'));
+      this.#failed.resolve('The workers cannot run; the log says why.');
+      return;
+    }
+    setTimeout(() => {
+      if (!this.#isStopping) this.#fork();
+    }, RESTART_AFTER_MS);
+  };
+
+  #diesTooOften(): boolean {
+    const nowMs = performance.now();
+    this.#deaths = [...this.#deaths.filter((ms) => nowMs - ms < 60_000), nowMs];
+    return this.#deaths.length > DEATHS_PER_MINUTE_MAX;
+  }
+
+  /** The metrics of all workers as one text, for the worker that was asked for them. */
+  async #answerMetrics(asking: Worker, id: number): Promise<void> {
+    const answers = await Promise.all(
+      workers().map((worker) => this.#questions.ask((message) => tell(worker, message))),
+    );
+    tell(asking, { type: 'answer', id, value: await metricsText(answers) });
+  }
+
+  #tellAll(message: ToWorker): void {
+    for (const worker of workers()) tell(worker, message);
+  }
+}
+
+/** The metrics of all workers as one. */
+function metricsText(answers: readonly unknown[]): Promise<string> {
+  const metrics = answers.filter((answer) => answer !== null) as Metrics[];
+  return AggregatorRegistry.aggregate(metrics).metrics();
+}
+
+function workers(): Worker[] {
+  return Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined);
+}
+
+function tell(worker: Worker, message: ToWorker): void {
+  if (worker.isConnected()) worker.send(message);
+}

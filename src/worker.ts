@@ -1,0 +1,64 @@
+/**
+ * The entry of one worker process: gets its setup from the supervisor, runs until it is told to
+ * stop, and ends at once when the supervisor is gone. Next: src/server.ts.
+ */
+import { createServer } from './server.ts';
+import { type FromWorker, Questions, type ToWorker } from './worker-messages.ts';
+
+function tell(message: FromWorker): void {
+  if (process.connected) process.send?.(message);
+}
+
+// A Ctrl-C in the terminal reaches the whole group; the supervisor decides what it means.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
+// Without a supervisor nobody would stop it: what it held is taken over by the next start.
+process.on('disconnect', () => process.exit(1));
+
+let server: Awaited<ReturnType<typeof createServer>> | undefined;
+/** Why emails are not accepted: it may come before there is a server to tell. */
+let refusal: string | null = null;
+const questions = new Questions();
+
+process.on('message', (message: ToWorker) => {
+  switch (message.type) {
+    case 'setup':
+      void start(message.setup);
+      break;
+    case 'stop':
+      void stop();
+      break;
+    case 'refuse_mail':
+      refusal = message.reason;
+      server?.refuseMail(refusal);
+      break;
+    case 'ask_metrics':
+      void server?.registry.getMetricsAsJSON().then((value) => {
+        tell({ type: 'answer', id: message.id, value });
+      });
+      break;
+    case 'answer':
+      questions.answered(message);
+      break;
+  }
+});
+
+async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Promise<void> {
+  try {
+    server = await createServer(setup, {
+      onHolder: (id) => tell({ type: 'holder', id }),
+      metricsText: async () => ((await questions.ask(tell)) as string | null) ?? '',
+    });
+    server.refuseMail(refusal);
+    tell({ type: 'ready', port: server.port });
+  } catch (error) {
+    const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    tell({ type: 'failed', message });
+  }
+}
+
+async function stop(): Promise<void> {
+  await server?.stop();
+  process.exit(0);
+}
+
+tell({ type: 'hello' });

@@ -1,0 +1,150 @@
+/** What the documents show works as pasted, and what they say comes back does. */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { assertFailure, UUID_V7 } from '../support/api.ts';
+import { type Answer, startService } from '../support/service.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+
+const service = await startService({ args: ['--workers', '1'] });
+after(() => service[Symbol.asyncDispose]());
+
+const read = (file: string) => readFileSync(join(ROOT, file), 'utf8');
+
+type Example = { file: string; language: string; text: string };
+
+function examplesIn(file: string): Example[] {
+  return [...read(file).matchAll(/^ *```(\w+)\n(.*?)^ *```$/gms)].map((match) => ({
+    file,
+    language: match[1]!,
+    text: match[2]!,
+  }));
+}
+
+const files = ['README.md', ...globSync('docs/*.md', { cwd: ROOT }).toSorted()];
+const examples = files.flatMap(examplesIn);
+const curls = examples.filter(({ text }) => /^ *curl /m.test(text));
+
+/** The domain that the examples send from, add and verify. */
+let domainId = await verifiedDomain('acme.com');
+
+async function verifiedDomain(name: string): Promise<string> {
+  const { body } = await service.request('POST', '/v1/domains', { body: { name } });
+  await service.request('POST', `/v1/domains/${body.id}/verify`);
+  return body.id;
+}
+
+/** Lets a shell read the command as it stands, with a curl that prints its arguments. */
+async function argumentsOf(script: string): Promise<string[]> {
+  const curl = `curl() { printf '%s\\0' "$@"; }`;
+  const env = {
+    PATH: process.env['PATH'],
+    BASE: service.url,
+    ID: domainId,
+    KEY: service.testKey,
+    POSTHORN_API_KEY: service.testKey,
+  };
+  const { stdout } = await promisify(execFile)('sh', ['-eu', '-c', `${curl}\n${script}`], { env });
+  return stdout.split('\0').slice(0, -1);
+}
+
+/** Does what curl does with such arguments, at the service of this test. */
+async function runCurl(script: string): Promise<Answer> {
+  const rest = await argumentsOf(script);
+  let [method, url, body] = ['GET', '', undefined as string | undefined];
+  const headers: Record<string, string> = {};
+  for (let argument = rest.shift(); argument !== undefined; argument = rest.shift()) {
+    if (argument === '-s') continue;
+    if (argument === '-X') method = rest.shift() ?? '';
+    else if (argument === '-d') [method, body] = ['POST', rest.shift()];
+    else if (argument === '-H') {
+      const [name = '', value = ''] = (rest.shift() ?? '').split(/: (.*)/s);
+      headers[name.toLowerCase()] = value;
+    } else {
+      assert.doesNotMatch(argument, /^-/, 'an option that this test does not know');
+      url = argument;
+    }
+  }
+  assert.equal(headers['authorization'], `Bearer ${service.testKey}`);
+  const { pathname, search } = new URL(url);
+  return service.request(method, pathname + search, { key: null, headers, ...(body && { body }) });
+}
+
+test('there are examples to try', () => {
+  for (const file of ['README.md', 'docs/api.md', 'docs/webhooks.md', 'docs/domains.md']) {
+    assert.ok(
+      curls.some((example) => example.file === file),
+      file,
+    );
+  }
+});
+
+for (const { file, text } of curls) {
+  test(`the curl in ${file} works as pasted: ${text.split('\n', 1)[0]}`, async () => {
+    const addsDomain = /\/v1\/domains" /.test(text);
+    if (addsDomain) await service.request('DELETE', `/v1/domains/${domainId}`);
+    const answer = await runCurl(text);
+    assert.ok([200, 201, 202].includes(answer.status), answer.text);
+    assert.match(answer.body.id, UUID_V7);
+    if (addsDomain) domainId = answer.body.id;
+  });
+}
+
+test('the JSON examples are JSON', () => {
+  const found = examples.filter(({ language }) => language === 'json');
+  assert.ok(found.length >= 2);
+  for (const { text } of found) assert.doesNotThrow(() => JSON.parse(text), text);
+});
+
+test('what README.md shows as the answer has the fields of the answer', async () => {
+  const shown = examples.find(({ file, language }) => file === 'README.md' && language === 'json');
+  const command = curls.find(({ file }) => file === 'README.md');
+  const { status, body } = await runCurl(command!.text.replace('welcome-1', 'welcome-2'));
+  assert.equal(status, 202);
+  assert.deepEqual(Object.keys(JSON.parse(shown!.text)), Object.keys(body));
+});
+
+test('the failure that docs/api.md shows is what comes back', async () => {
+  const shown = examples.find(
+    ({ file, language }) => file === 'docs/api.md' && language === 'json',
+  );
+  const { error } = JSON.parse(shown!.text);
+  const to = ['a@acme.com', 'b@acme.com', 'bob@'];
+  const body = { from: 'hello@acme.com', to, subject: 'Hi', text: 'Hi' };
+  const answer = await service.request('POST', '/v1/emails', { body });
+  assertFailure(answer, 422, error.code);
+  assert.ok(answer.body.error.message.startsWith(error.message), answer.text);
+  assert.deepEqual(Object.keys(answer.body.error), Object.keys(error));
+  assert.deepEqual(Object.keys(answer.body.error.details[0]), Object.keys(error.details[0]));
+});
+
+test('every endpoint that the documents name exists', async () => {
+  const { body } = await service.request('GET', '/openapi.json');
+  const known = Object.entries(body.paths as Record<string, object>).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+  );
+  const named = files.flatMap((file) =>
+    [...read(file).matchAll(/\b(GET|POST|PUT|PATCH|DELETE) (\/v1\/[\w/:-]+)/g)].map(
+      ([, method, path]) => `${method} ${path!.replaceAll(/:(\w+)/g, '{$1}')}`,
+    ),
+  );
+  assert.ok(named.length >= 8);
+  for (const endpoint of named) assert.ok(known.includes(endpoint), endpoint);
+});
+
+test('the events that docs/webhooks.md lists are those that can be chosen', async () => {
+  const rows = read('docs/webhooks.md').matchAll(/^\| (`[\w.`, ]+`) +\|/gm);
+  const listed = [...rows].flatMap(([, cell]) => {
+    const names = [...cell!.matchAll(/`([\w.]+)`/g)].map((match) => match[1]!);
+    const [subject] = names[0]!.split('.');
+    return names.map((name) => (name.startsWith('.') ? subject + name : name));
+  });
+  assert.ok(listed.length >= 14, listed.join());
+  const body = { url: 'https://acme.com/all', events: listed };
+  const answer = await service.request('POST', '/v1/webhooks', { body });
+  assert.equal(answer.status, 201, answer.text);
+});

@@ -1,0 +1,304 @@
+/** API.md §2: each row of its table, and that no failure is ever anything but JSON of one shape. */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { connect } from 'node:net';
+import { once } from 'node:events';
+import { assertFailure, EMAIL, rawAnswer, rawAnswers, UNKNOWN_ID } from '../support/api.ts';
+import { type RequestOptions, type Service, startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+
+const service = await startService();
+after(() => service[Symbol.asyncDispose]());
+
+// Slow by nature: under way while the other tests run.
+const tooSlow = Promise.all([
+  rawAnswers(service.url, 'GET /v1/emails HTTP/1.1\r\nHost: x\r\nX-Slow: '),
+  rawAnswers(service.url, `${postHead('Content-Length: 100')}{"from"`),
+]);
+
+function postHead(...more: string[]): string {
+  const lines = [
+    'POST /v1/emails HTTP/1.1',
+    'Host: posthorn',
+    `Authorization: Bearer ${service.testKey}`,
+    'Content-Type: application/json',
+    'Connection: close',
+    ...more,
+  ];
+  return `${lines.join('\r\n')}\r\n\r\n`;
+}
+
+const post = (body: unknown, options: RequestOptions = {}) =>
+  service.request('POST', '/v1/emails', { body, ...options });
+
+test('400: what is not JSON', async () => {
+  for (const body of ['{', 'from=a&to=b', '{"from": "a",}', "{'a': 1}", 'NaN', '{}{}']) {
+    assertFailure(await post(body), 400, 'validation_error', /JSON/);
+  }
+  const bytes = Buffer.from(JSON.stringify({ ...EMAIL, subject: 'Gr\u00fc\u00dfe' }), 'latin1');
+  const latin1 = await rawAnswer(
+    service.url,
+    Buffer.concat([Buffer.from(postHead(`Content-Length: ${bytes.length}`)), bytes]),
+  );
+  assertFailure(latin1, 400, 'validation_error', /UTF-8/);
+});
+
+test('400: a malformed Idempotency-Key', async () => {
+  for (const key of ['', ' ', 'x'.repeat(257), 'caf\u00e9', 'a\tb']) {
+    const answer = await post(EMAIL, { headers: { 'idempotency-key': key } });
+    assertFailure(answer, 400, 'validation_error', /Idempotency-Key/);
+  }
+  const body = JSON.stringify(EMAIL);
+  const twice = postHead(
+    'Idempotency-Key: a',
+    'Idempotency-Key: b',
+    `Content-Length: ${body.length}`,
+  );
+  assertFailure(await rawAnswer(service.url, twice + body), 400, 'validation_error');
+});
+
+test('401: no key, a malformed one, and one sentence for all that do not work any more', async () => {
+  const make = async (rights: object) =>
+    (await service.request('POST', '/v1/api-keys', { body: { name: 'key', ...rights } })).body;
+  const revoked = await make({});
+  await service.request('DELETE', `/v1/api-keys/${revoked.id}`);
+  const expires_at = new Date(Date.now() + 3_600_000).toISOString();
+  const expired = await make({ expires_at });
+  await service.sql(`update api_keys set expires_at = app_now() - interval '1 s' where id = $1`, [
+    expired.id,
+  ]);
+  const unknown = await make({});
+  await service.sql('delete from api_keys where id = $1', [unknown.id]);
+  const ask = (authorization?: string) =>
+    service.request('GET', '/v1/emails', {
+      key: null,
+      ...(authorization === undefined ? {} : { headers: { authorization } }),
+    });
+  for (const authorization of [undefined, '', 'Bearer', 'Bearer ', 'Basic YTpi', revoked.key]) {
+    assertFailure(await ask(authorization), 401, 'authentication_error');
+  }
+  const messages = new Set<string>();
+  for (const { key } of [revoked, expired, unknown]) {
+    const answer = await ask(`Bearer ${key}`);
+    assertFailure(answer, 401, 'authentication_error');
+    messages.add(answer.body.error.message);
+  }
+  assert.equal(messages.size, 1);
+});
+
+test('403: a key that does not allow it, a domain that is not verified', async () => {
+  const { body: sender } = await service.request('POST', '/v1/api-keys', {
+    body: { name: 'sender', permission: 'sending_access' },
+  });
+  const domains = await service.request('GET', '/v1/domains', { key: sender.key });
+  assertFailure(domains, 403, 'authorization_error');
+  const { body: limited } = await service.request('POST', '/v1/api-keys', {
+    body: { name: 'limited', permission: 'sending_access', domain: 'other.test' },
+  });
+  assertFailure(await post(EMAIL, { key: limited.key }), 403, 'authorization_error', /other\.test/);
+  const unverified = await post({ ...EMAIL, from: 'a@unverified.test' });
+  assertFailure(unverified, 403, 'domain_not_verified', /unverified\.test/);
+});
+
+test('404: a route that does not exist, an id that does not exist', async () => {
+  for (const path of ['/', '/v1', '/v2/emails', '/v1/email', '/v1/emails/x/y/z', '/index.html']) {
+    assertFailure(await service.request('GET', path), 404, 'not_found');
+  }
+  assertFailure(await service.request('GET', `/v1/emails/${UNKNOWN_ID}`), 404, 'not_found');
+});
+
+test('405 with Allow: every path with every method that it does not take', async () => {
+  const { body } = await service.request('GET', '/openapi.json');
+  const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
+  for (const [template, operations] of Object.entries(body.paths as Record<string, object>)) {
+    // Also an id, as far as the other methods of keys are concerned.
+    if (template.endsWith('/current')) continue;
+    const path = template.replaceAll(/\{\w+\}/g, UNKNOWN_ID);
+    const taken = Object.keys(operations).map((method) => method.toUpperCase());
+    for (const method of methods.filter((one) => !taken.includes(one))) {
+      const answer = await service.request(method, path);
+      assertFailure(answer, 405, 'method_not_allowed');
+      const allow = answer.headers.get('allow')?.split(', ') ?? [];
+      assert.ok(taken.every((one) => allow.includes(one)) && !allow.includes(method), allow.join());
+    }
+  }
+});
+
+test('409: the same key with another body, a domain added twice', async () => {
+  const headers = { 'idempotency-key': randomUUID() };
+  assert.equal((await post(EMAIL, { headers })).status, 202);
+  const other = await post({ ...EMAIL, subject: 'Other' }, { headers });
+  assertFailure(other, 409, 'idempotency_conflict');
+  const body = { name: 'Acme.TEST' };
+  assertFailure(await service.request('POST', '/v1/domains', { body }), 409, 'conflict');
+});
+
+test('413: a body over 45 MB, whether its length is told or not', async () => {
+  const told = await rawAnswer(service.url, postHead('Content-Length: 50000000'));
+  assertFailure(told, 413, 'payload_too_large');
+  const chunk = `100000\r\n${'x'.repeat(0x100000)}\r\n`;
+  const untold = await rawAnswer(
+    service.url,
+    `${postHead('Transfer-Encoding: chunked')}${chunk.repeat(46)}0\r\n\r\n`,
+  );
+  assertFailure(untold, 413, 'payload_too_large');
+});
+
+test('415: another type, another charset, an encoding, no type at all', async () => {
+  const types = [
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'multipart/form-data; boundary=x',
+  ];
+  for (const type of [...types, 'application/json; charset=utf-16', 'json', 'application/xml']) {
+    const answer = await post(EMAIL, { headers: { 'content-type': type } });
+    assertFailure(answer, 415, 'unsupported_media_type');
+  }
+  const encoded = await post(EMAIL, { headers: { 'content-encoding': 'gzip' } });
+  assertFailure(encoded, 415, 'unsupported_media_type');
+  const untyped = postHead('Content-Length: 2').replace(/Content-Type.*\r\n/, '');
+  assertFailure(await rawAnswer(service.url, `${untyped}{}`), 415, 'unsupported_media_type');
+});
+
+test('422: every rule that is broken is told, the first in the message', async () => {
+  const answer = await post({ from: 'hello@acme.test', to: ['a@b.test', 'bob@'], subject: '' });
+  assertFailure(answer, 422, 'validation_error', /^to\[1\]: "bob@" is not an email address/);
+  const { details } = answer.body.error;
+  assert.deepEqual(
+    details.map(({ field }: { field: string }) => field),
+    ['to[1]', 'subject', 'html'],
+  );
+});
+
+test('422: when all recipients are suppressed', async () => {
+  const id = await service.send({ to: 'bounced+errors@simulator.test' });
+  await service.waitForStatus(id, 'bounced');
+  const answer = await post({ ...EMAIL, to: 'Bounced+errors@simulator.test' });
+  assertFailure(answer, 422, 'suppressed');
+});
+
+const CLOSE = 'Host: x\r\nConnection: close\r\n\r\n';
+const get = (path: string) => `GET ${path} HTTP/1.1\r\n${CLOSE}`;
+
+const BROKEN_HTTP: [string, string | Buffer, number, string][] = [
+  ['a line that is no request', 'hello\r\n\r\n', 400, 'validation_error'],
+  ['a TLS greeting', Buffer.from('16030102000100', 'hex'), 400, 'validation_error'],
+  ['bytes without any sense', Buffer.alloc(100_000, 0xfe), 400, 'validation_error'],
+  ['a version from the future', `GET / HTTP/9.9\r\n${CLOSE}`, 400, 'validation_error'],
+  ['a method that does not exist', `FETCH / HTTP/1.1\r\n${CLOSE}`, 400, 'validation_error'],
+  ['no Host', 'GET / HTTP/1.1\r\nConnection: close\r\n\r\n', 400, 'validation_error'],
+  ['a NUL in a header', 'GET / HTTP/1.1\r\nX: a\0b\r\n\r\n', 400, 'validation_error'],
+  ['a header without colon', 'GET / HTTP/1.1\r\nHost x\r\n\r\n', 400, 'validation_error'],
+  ['a path that is not one', get('/v1/emails/%zz'), 400, 'validation_error'],
+  ['two lengths', postHead('Content-Length: 1', 'Content-Length: 2'), 400, 'validation_error'],
+  [
+    'a length and chunks',
+    postHead('Content-Length: 1', 'Transfer-Encoding: chunked'),
+    400,
+    'validation_error',
+  ],
+  [
+    'a chunk without size',
+    `${postHead('Transfer-Encoding: chunked')}zz\r\n`,
+    400,
+    'validation_error',
+  ],
+  [
+    'a tunnel',
+    'CONNECT a.example:443 HTTP/1.1\r\nHost: a.example\r\n\r\n',
+    405,
+    'method_not_allowed',
+  ],
+  ['a long path', get(`/v1/emails/${'a'.repeat(9_000)}`), 414, 'validation_error'],
+  ['a long query', get(`/v1/emails?to=${'a'.repeat(9_000)}`), 414, 'validation_error'],
+  ['a very long path', get(`/${'a'.repeat(40_000)}`), 414, 'validation_error'],
+  ['an Expect that nobody knows', postHead('Expect: miracles'), 417, 'validation_error'],
+  [
+    'large headers',
+    `GET / HTTP/1.1\r\nX: ${'a'.repeat(40_000)}\r\n${CLOSE}`,
+    431,
+    'validation_error',
+  ],
+];
+
+for (const [what, bytes, status, code] of BROKEN_HTTP) {
+  test(`${status}: ${what}`, async () => {
+    const answer = await rawAnswer(service.url, bytes);
+    assertFailure(answer, status, code);
+    if (status === 405) assert.ok(answer.headers.get('allow'));
+  });
+}
+
+test('nonsense behind a request on one connection is answered after it', async () => {
+  const answers = await rawAnswers(
+    service.url,
+    'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n\0\0nonsense\r\n\r\n',
+  );
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [200, 400],
+  );
+  assertFailure(answers[1]!, 400, 'validation_error');
+});
+
+test('503: without its database the service says so, and works again when it is back', async () => {
+  await using other = await startService();
+  const send = () => other.request('POST', '/v1/emails', { body: EMAIL });
+  assert.equal((await send()).status, 202);
+  const before = await countEmails(other);
+  await other.setDatabaseReachable(false);
+  const refused = [
+    await send(),
+    await other.request('POST', '/v1/emails', { body: EMAIL, headers: { 'idempotency-key': 'a' } }),
+    await other.request('GET', '/v1/emails'),
+    await other.request('POST', '/v1/domains', { body: { name: 'away.test' } }),
+    await other.request('GET', '/readyz', { key: null }),
+  ];
+  for (const answer of refused) {
+    assertFailure(answer, 503, 'service_unavailable');
+    assert.match(answer.headers.get('retry-after') ?? '', /^[1-9]\d*$/);
+  }
+  assert.match(refused[0]!.body.error.message, /nothing was accepted|may have been accepted/);
+  assert.equal((await other.request('GET', '/healthz', { key: null })).status, 200);
+  await other.setDatabaseReachable(true);
+  await waitFor(async () => (await send()).status === 202, { what: 'the service to recover' });
+  assert.equal((await other.request('GET', '/readyz', { key: null })).status, 200);
+  assert.equal(await countEmails(other), before + 1);
+});
+
+async function countEmails(one: Service): Promise<number> {
+  const [row] = await one.sql('select count(*)::int as count from emails');
+  return row.count;
+}
+
+test('503: a service that is stopping turns away what was not complete yet', async () => {
+  await using other = await startService({ args: ['--workers', '1'] });
+  const { hostname, port } = new URL(other.url);
+  const socket = connect({ host: hostname, port: Number(port) });
+  let text = '';
+  socket.setEncoding('utf8').on('data', (part: string) => (text += part));
+  const closed = once(socket, 'close');
+  // The answer to the first shows that the beginning of the second has been read with it.
+  socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /v1/emails HTTP/1.1\r\nHost: x\r\n');
+  await waitFor(() => text.includes('ok'), { what: 'the first answer' });
+  const stopped = other.stop();
+  const isClosed = () =>
+    other.request('GET', '/healthz').then(
+      () => false,
+      () => true,
+    );
+  await waitFor(isClosed, { what: 'the service to take no more connections' });
+  socket.write(`Authorization: Bearer ${other.testKey}\r\n\r\n`);
+  await closed;
+  const [, answer = ''] = text.split(/(?=HTTP\/1\.1 503)/);
+  assert.match(answer, /"code":"service_unavailable".*nothing was accepted/s);
+  assert.match(answer, /retry-after: \d+/i);
+  assert.equal(await stopped, 0);
+});
+
+test('408: a request that does not arrive in time', async () => {
+  const [neverEndingHead, neverComingBody] = await tooSlow;
+  assertFailure(neverEndingHead[0]!, 408, 'request_timeout');
+  assertFailure(neverComingBody[0]!, 408, 'request_timeout');
+});

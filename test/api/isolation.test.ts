@@ -1,0 +1,147 @@
+/** DESIGN.md §1, promise 5: what belongs to another project or environment does not exist. */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import { assertFailure, UNKNOWN_ID } from '../support/api.ts';
+import { type Answer, startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+import { startReceiver } from '../support/webhook-receiver.ts';
+
+const service = await startService({ env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' } });
+after(() => service[Symbol.asyncDispose]());
+
+type Body = Answer['body'];
+
+const made = async (path: string, body: object): Promise<Body> => {
+  const answer = await service.request('POST', path, { body });
+  assert.equal(answer.status, 201, answer.text);
+  return answer.body;
+};
+
+/** A resource of each kind, in the test environment of the first project. */
+async function makeResources(): Promise<Record<string, Record<string, string>>> {
+  await using receiver = await startReceiver();
+  const { id: webhook } = await made('/v1/webhooks', { url: receiver.url });
+  const { id: domain } = await made('/v1/domains', { name: 'owned.test' });
+  const { id: key } = await made('/v1/api-keys', { name: 'owned' });
+  const email = await service.send();
+  await service.waitForStatus(email, 'delivered');
+  const path = `/v1/webhooks/${webhook}/deliveries?status=delivered`;
+  const delivery = await waitFor(
+    async () => (await service.request('GET', path)).body.data[0]?.id as string | undefined,
+    { what: 'a delivery' },
+  );
+  return {
+    emails: { id: email },
+    domains: { id: domain },
+    'api-keys': { id: key },
+    webhooks: { id: webhook, delivery_id: delivery },
+  };
+}
+
+/** What a request needs to come as far as its id. */
+const BODIES: Record<string, object> = {
+  'PATCH /v1/webhooks/{id}': { status: 'disabled' },
+  'PATCH /v1/api-keys/{id}': { permission: 'sending_access' },
+  'POST /v1/webhooks/{id}/replay': {
+    since: '2026-01-01T00:00:00Z',
+    until: '2036-01-01T00:00:00Z',
+  },
+};
+
+const resources = await makeResources();
+const strangers = {
+  'the live environment': await service.liveKey(),
+  ...(await otherProject()),
+};
+
+async function otherProject(): Promise<Record<string, string>> {
+  await service.cliJson('projects', 'create', 'Other');
+  const keyOf = async (mode: string) =>
+    (await service.cliJson('keys', 'create', '--mode', mode, '--project', 'Other')).key;
+  return { 'another project': await keyOf('test'), 'its live environment': await keyOf('live') };
+}
+
+/** Every operation of the OpenAPI document on one thing. */
+async function operations(): Promise<[method: string, template: string][]> {
+  const { body } = await service.request('GET', '/openapi.json');
+  return Object.entries(body.paths as Record<string, object>)
+    .filter(([template]) => template.includes('{id}'))
+    .flatMap(([template, methods]) =>
+      Object.keys(methods).map((method): [string, string] => [method.toUpperCase(), template]),
+    );
+}
+
+function pathOf(template: string, ids: Record<string, string>): string {
+  return template.replaceAll(/\{(\w+)\}/g, (_, name: string) => ids[name] ?? UNKNOWN_ID);
+}
+
+const owned = (template: string) => resources[template.split('/')[2]!] ?? {};
+
+/** An answer but for what differs from request to request. */
+function comparable({ status, headers, text, body }: Answer): unknown {
+  const changing = ['date', 'x-request-id', 'ratelimit-reset', 'reset'];
+  const names = [...headers.keys()].filter((name) => !changing.includes(name));
+  return {
+    status,
+    text: text.replace(body.error.request_id, ''),
+    headers: names.map((name) => [name, headers.get(name)]),
+  };
+}
+
+const all = await operations();
+
+test('every kind of thing is tried', () => {
+  const kinds = new Set(all.map(([, template]) => template.split('/')[2]));
+  assert.deepEqual(kinds, new Set(Object.keys(resources)));
+});
+
+for (const [method, template] of all) {
+  test(`${method} ${template} knows nothing that belongs to others`, async () => {
+    const body = BODIES[`${method} ${template}`];
+    const ask = (key: string, ids: Record<string, string>) =>
+      service.request(method, pathOf(template, ids), { key, ...(body && { body }) });
+    for (const [who, key] of Object.entries(strangers)) {
+      const foreign = await ask(key, owned(template));
+      assertFailure(foreign, 404, 'not_found');
+      assert.deepEqual(comparable(foreign), comparable(await ask(key, {})), who);
+    }
+  });
+}
+
+test('lists have nothing that belongs to others', async () => {
+  for (const key of Object.values(strangers)) {
+    for (const kind of ['emails', 'domains', 'webhooks']) {
+      const { body } = await service.request('GET', `/v1/${kind}`, { key });
+      assert.deepEqual(body.data, [], kind);
+    }
+    const { body } = await service.request('GET', '/v1/api-keys', { key });
+    assert.equal(body.data.length, 1);
+    const everything = `to=delivered@simulator.test&domain=acme.test&status=delivered`;
+    const searched = await service.request('GET', `/v1/emails?${everything}`, { key });
+    assert.deepEqual(searched.body.data, []);
+    const cursor = await service.request('GET', `/v1/emails?before=${resources['emails']!['id']}`, {
+      key,
+    });
+    assert.deepEqual(cursor.body.data, []);
+  }
+});
+
+test('a domain that another project has verified cannot be sent from', async () => {
+  for (const key of Object.values(strangers)) {
+    const body = { from: 'a@acme.test', to: 'b@simulator.test', subject: 'Hi', text: 'Hi' };
+    const answer = await service.request('POST', '/v1/emails', { key, body });
+    assertFailure(answer, 403, 'domain_not_verified');
+  }
+});
+
+test('after all that was tried, the owner finds everything as it was', async () => {
+  for (const [kind, { id }] of Object.entries(resources)) {
+    if (kind === 'api-keys') continue;
+    assert.equal((await service.request('GET', `/v1/${kind}/${id}`)).status, 200, kind);
+  }
+  const webhook = await service.request('GET', `/v1/webhooks/${resources['webhooks']!['id']}`);
+  assert.equal(webhook.body.status, 'enabled');
+  const { body } = await service.request('GET', '/v1/api-keys');
+  const key = body.data.find(({ id }: Body) => id === resources['api-keys']!['id']);
+  assert.equal(key.permission, 'full_access');
+});

@@ -1,0 +1,275 @@
+/** interface.md, authentication, and API.md §5: keys, and that they see one project and environment. */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+import { assertFailure, EMAIL, rawAnswer, TIME, UNKNOWN_ID, UUID_V7 } from '../support/api.ts';
+import { type Answer, startService } from '../support/service.ts';
+
+const env = { POSTHORN_LIMIT_SENDING: '1000/60', POSTHORN_LIMIT_AUTH: '10000/60' };
+const service = await startService({ env });
+after(() => service[Symbol.asyncDispose]());
+
+type Body = Answer['body'];
+
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+
+/** API.md §5, done once more. */
+function checksumOf(start: string): string {
+  let text = '';
+  for (let rest = crc32(start); text.length < 6; rest = Math.floor(rest / 62)) {
+    text = BASE62[rest % 62] + text;
+  }
+  return text;
+}
+
+async function makeKey(rights: object = {}, by = service.testKey): Promise<Body> {
+  const body = { name: 'made by a test', ...rights };
+  const answer = await service.request('POST', '/v1/api-keys', { key: by, body });
+  assert.equal(answer.status, 201, answer.text);
+  return answer.body;
+}
+
+const get = (path: string, key: string) => service.request('GET', path, { key });
+const send = (key: string, change: object = {}) =>
+  service.request('POST', '/v1/emails', { key, body: { ...EMAIL, ...change } });
+
+test('a key says which environment it is for, and ends with a checksum', async () => {
+  const live = await service.liveKey();
+  for (const [key, marker] of [
+    [service.testKey, 'test'],
+    [(await makeKey()).key, 'test'],
+    [live, 'live'],
+    [(await makeKey({}, live)).key, 'live'],
+  ]) {
+    assert.match(key, new RegExp(`^ph_${marker}_[0-9A-Za-z]{38}$`));
+    assert.equal(key.slice(-6), checksumOf(key.slice(0, -6)));
+  }
+});
+
+test('a key is stored as a hash, and shown once', async () => {
+  const { key, ...made } = await makeKey({ name: 'Once' });
+  const { id, hint, created_at, ...rest } = made;
+  assert.match(id, UUID_V7);
+  assert.match(created_at, TIME);
+  assert.ok(key.startsWith(hint.replace('…', '')) && hint.length < 20);
+  assert.deepEqual(rest, {
+    object: 'api_key',
+    name: 'Once',
+    environment: 'test',
+    permission: 'full_access',
+    domain: null,
+    expires_at: null,
+    last_used_at: null,
+  });
+  const list = await get('/v1/api-keys', service.testKey);
+  assert.deepEqual(list.body.data[0], made);
+  assert.ok(!list.text.includes(key));
+  const [row] = await service.sql('select sha256, k::text as all from api_keys k where id = $1', [
+    id,
+  ]);
+  assert.deepEqual(row.sha256, createHash('sha256').update(key).digest());
+  assert.ok(!row.all.includes(key.slice(12)));
+});
+
+test('a wrong checksum, another environment, other letters: all are 401', async () => {
+  const key = service.testKey;
+  const last = key.at(-1) === 'a' ? 'b' : 'a';
+  const unknown = `ph_test_${'0'.repeat(32)}`;
+  for (const wrong of [
+    key.slice(0, -1) + last,
+    key.slice(0, -1),
+    `${key}0`,
+    key.replace('_test_', '_live_'),
+    key.replace('ph_', 'pk_'),
+    key.toUpperCase(),
+    unknown + checksumOf(unknown),
+  ]) {
+    assertFailure(await get('/v1/emails', wrong), 401, 'authentication_error');
+  }
+  assert.equal((await get('/v1/emails', key)).status, 200);
+});
+
+test('what is wrong with a new key is said by field', async () => {
+  for (const [body, message] of [
+    [{}, /^name: .*required/],
+    [{ name: '' }, /^name: /],
+    [{ name: 'a\nb' }, /^name: /],
+    [{ name: 'x'.repeat(101) }, /^name: .*100/],
+    [{ name: 'a', permission: 'root' }, /^permission: .*full_access.*sending_access/],
+    [{ name: 'a', domain: 'not a domain' }, /^domain: /],
+    [{ name: 'a', expires_at: 'soon' }, /^expires_at: /],
+    [{ name: 'a', environment: 'live' }, /^environment: /],
+  ] as const) {
+    const answer = await service.request('POST', '/v1/api-keys', { body });
+    assertFailure(answer, 422, 'validation_error', message);
+  }
+});
+
+test('whoever asks is told project, environment and permission of the key', async () => {
+  const { key, id } = await makeKey({ name: 'Me', permission: 'sending_access' });
+  const { status, body } = await get('/v1/api-keys/current', key);
+  assert.equal(status, 200);
+  assert.deepEqual(
+    [body.id, body.name, body.environment, body.permission, body.domain],
+    [id, 'Me', 'test', 'sending_access', null],
+  );
+  const { data } = (await get('/v1/projects', service.testKey)).body;
+  assert.deepEqual(body.project, { id: data[0].id, name: data[0].name });
+  assert.ok(!('key' in body));
+  const live = await get('/v1/api-keys/current', await service.liveKey());
+  assert.deepEqual([live.body.environment, live.body.permission], ['live', 'full_access']);
+});
+
+test('a key that may only send sends, and reads what it has sent itself', async () => {
+  const [one, other] = [
+    await makeKey({ permission: 'sending_access' }),
+    await makeKey({ permission: 'sending_access' }),
+  ];
+  const { body: sent } = await send(one.key);
+  for (const path of ['', '/events', '/content']) {
+    assert.equal((await get(`/v1/emails/${sent.id}${path}`, one.key)).status, 200);
+    assertFailure(await get(`/v1/emails/${sent.id}${path}`, other.key), 404, 'not_found');
+    assert.equal((await get(`/v1/emails/${sent.id}${path}`, service.testKey)).status, 200);
+  }
+  assert.deepEqual(
+    (await get('/v1/emails', one.key)).body.data.map(({ id }: Body) => id),
+    [sent.id],
+  );
+  assert.deepEqual((await get('/v1/emails', other.key)).body.data, []);
+});
+
+test('a key that may only send may do nothing else', async () => {
+  const { key } = await makeKey({ permission: 'sending_access' });
+  const allowed = /^\/v1\/emails|^\/v1\/api-keys\/current$|^\/[^v]/;
+  let tried = 0;
+  for (const { method, path } of await operations()) {
+    if (allowed.test(path)) continue;
+    const answer = await service.request(method, path, { key });
+    assertFailure(answer, 403, 'authorization_error');
+    tried += 1;
+  }
+  assert.ok(tried >= 19, String(tried));
+});
+
+/** Every operation of the OpenAPI document, on an id that nothing has. */
+async function operations(): Promise<{ method: string; path: string; template: string }[]> {
+  const { body } = await service.request('GET', '/openapi.json');
+  return Object.entries(body.paths as Record<string, object>).flatMap(([template, methods]) =>
+    Object.keys(methods).map((method) => ({
+      method: method.toUpperCase(),
+      path: template.replaceAll(/\{\w+\}/g, UNKNOWN_ID),
+      template,
+    })),
+  );
+}
+
+test('a key for one domain sends from that domain only', async () => {
+  const { body: domain } = await service.request('POST', '/v1/domains', {
+    body: { name: 'only.test' },
+  });
+  await service.request('POST', `/v1/domains/${domain.id}/verify`);
+  for (const permission of ['sending_access', 'full_access']) {
+    const { key, domain: limitedTo } = await makeKey({ permission, domain: 'Only.TEST' });
+    assert.equal(limitedTo, 'only.test');
+    assert.equal((await send(key, { from: 'a@only.test' })).status, 202);
+    assertFailure(await send(key), 403, 'authorization_error', /only\.test/);
+    assertFailure(await send(key, { from: 'a@sub.only.test' }), 403, 'authorization_error');
+  }
+});
+
+test('a key stops working when it expires, by the clock of the database', async () => {
+  const [{ now }] = await service.sql('select app_now() as now');
+  const expires_at = new Date(now.getTime() + 600_000).toISOString();
+  const { key, expires_at: shown } = await makeKey({ expires_at });
+  assert.equal(shown, expires_at);
+  assert.equal((await send(key)).status, 202);
+  await service.clock.advance({ minutes: 9 });
+  assert.equal((await send(key)).status, 202);
+  await service.clock.advance({ minutes: 2 });
+  assertFailure(await send(key), 401, 'authentication_error');
+});
+
+/** Connections of their own, so that every worker of the service is asked. */
+function askOften(key: string): Promise<Answer[]> {
+  const head =
+    `GET /v1/emails HTTP/1.1\r\nHost: x\r\nConnection: close\r\n` +
+    `Authorization: Bearer ${key}\r\n\r\n`;
+  return Promise.all(Array.from({ length: 12 }, () => rawAnswer(service.url, head)));
+}
+
+test('a revoked key is refused from the next request on, for sending and for reading', async () => {
+  const { key, id } = await makeKey();
+  for (const answer of await askOften(key)) assert.equal(answer.status, 200);
+  const revoked = await service.request('DELETE', `/v1/api-keys/${id}`);
+  assert.deepEqual(revoked.body, { object: 'api_key', id, deleted: true });
+  const answers = await Promise.all(Array.from({ length: 12 }, () => send(key)));
+  for (const answer of [...answers, ...(await askOften(key))]) {
+    assertFailure(answer, 401, 'authentication_error');
+  }
+  const again = await service.request('DELETE', `/v1/api-keys/${id}`);
+  assertFailure(again, 404, 'not_found');
+  const { data } = (await get('/v1/api-keys', service.testKey)).body;
+  assert.ok(!data.some((one: Body) => one.id === id));
+});
+
+test('a key can revoke itself', async () => {
+  const { key, id } = await makeKey();
+  assert.equal((await service.request('DELETE', `/v1/api-keys/${id}`, { key })).status, 200);
+  assertFailure(await send(key), 401, 'authentication_error');
+});
+
+test('a change of a key changes what it names, from the next request on', async () => {
+  const { key, id } = await makeKey({ name: 'Before', domain: 'acme.test' });
+  assert.equal((await get('/v1/domains', key)).status, 200);
+  const patch = async (body: object) =>
+    (await service.request('PATCH', `/v1/api-keys/${id}`, { body })).body;
+  const renamed = await patch({ name: 'After' });
+  assert.deepEqual(
+    [renamed.name, renamed.permission, renamed.domain],
+    ['After', 'full_access', 'acme.test'],
+  );
+  const reduced = await patch({ permission: 'sending_access', domain: null });
+  assert.deepEqual([reduced.name, reduced.domain], ['After', null]);
+  for (const answer of await Promise.all([1, 2, 3, 4].map(() => get('/v1/domains', key)))) {
+    assertFailure(answer, 403, 'authorization_error');
+  }
+});
+
+test('the last use of a key is known to the minute', async () => {
+  const { key, id } = await makeKey();
+  await send(key);
+  const lastUse = async () => {
+    const { data } = (await get('/v1/api-keys?limit=100', service.testKey)).body;
+    return data.find((one: Body) => one.id === id).last_used_at as string | null;
+  };
+  await service.stop();
+  await service.restart();
+  assert.match((await lastUse()) ?? '', /:00\.000Z$/);
+});
+
+test('projects are those of the organization, with their fields', async () => {
+  await service.cliJson('projects', 'create', 'Second');
+  const organizationId = UNKNOWN_ID;
+  await service.sql(`insert into organizations values ($1, 'Other', now())`, [organizationId]);
+  const projectId = UNKNOWN_ID.replace(/a$/, 'b');
+  await service.sql(
+    `insert into projects (id, organization_id, name, created_at) values ($1, $2, 'Alien', now())`,
+    [projectId, organizationId],
+  );
+  const alien = await service.cliJson('keys', 'create', '--mode', 'test', '--project', projectId);
+  const ours = (await get('/v1/projects', service.testKey)).body;
+  const names = ours.data.map(({ name }: Body) => name);
+  assert.ok(names.includes('Second') && !names.includes('Alien'));
+  for (const { id, created_at, name, ...rest } of ours.data) {
+    assert.match(id, UUID_V7);
+    assert.match(created_at, TIME);
+    assert.equal(typeof name, 'string');
+    assert.deepEqual(rest, { object: 'project' });
+  }
+  const theirs = (await get('/v1/projects', alien.key)).body;
+  assert.deepEqual(
+    theirs.data.map(({ id }: Body) => id),
+    [projectId],
+  );
+});

@@ -1,0 +1,240 @@
+/** interface.md, limits, and API.md §6: what counts, where, and what a caller is told. */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import { assertFailure, EMAIL } from '../support/api.ts';
+import { type Answer, type RequestOptions, startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+
+const SECRET = 'one secret for all nodes of this test';
+const env = {
+  POSTHORN_LIMIT_SENDING: '20/60',
+  POSTHORN_LIMIT_VERIFICATION: '3/60',
+  POSTHORN_LIMIT_AUTH: '5/60',
+  POSTHORN_TRUSTED_PROXIES: '127.0.0.1',
+  POSTHORN_SECRET_KEY: SECRET,
+};
+const service = await startService({ env });
+after(() => service[Symbol.asyncDispose]());
+
+const { id: domainId } = (await service.request('GET', '/v1/domains')).body.data[0];
+
+const send = (options: RequestOptions = {}, on = service) =>
+  on.request('POST', '/v1/emails', { body: EMAIL, key: service.testKey, ...options });
+const verify = (key = service.testKey) =>
+  service.request('POST', `/v1/domains/${domainId}/verify`, { key });
+
+/** Every test begins with windows that are over. */
+const newWindow = () => service.clock.advance({ seconds: 61 });
+
+type Told = { limit: number; remaining: number; reset: number };
+
+/** What the headers say, the two families alike. */
+function told({ headers }: Answer): Told {
+  const read = (name: string) => headers.get(name) ?? '';
+  for (const name of ['limit', 'remaining', 'reset']) {
+    assert.match(read(name), /^\d+$/);
+    assert.equal(read(`ratelimit-${name}`), read(name));
+  }
+  const [limit, remaining, reset] = ['limit', 'remaining', 'reset'].map((name) =>
+    Number(read(name)),
+  );
+  assert.equal(read('ratelimit-policy'), `${limit};w=60`);
+  return { limit: limit!, remaining: remaining!, reset: reset! };
+}
+
+function assertLimited(answer: Answer): void {
+  assertFailure(answer, 429, 'rate_limit_error', /\d+ s/);
+  const { remaining, reset } = told(answer);
+  assert.equal(remaining, 0);
+  assert.ok(reset >= 1 && reset <= 60);
+  assert.equal(answer.headers.get('retry-after'), String(reset));
+}
+
+const countStatus = (answers: Answer[], status: number) =>
+  answers.filter((answer) => answer.status === status).length;
+
+const inParallel = (count: number, ask: (n: number) => Promise<Answer>) =>
+  Promise.all(Array.from({ length: count }, (_, n) => ask(n)));
+
+test('as many emails as the limit says are accepted, however many come at once', async () => {
+  await newWindow();
+  const [before] = await service.sql('select count(*)::int as n from emails');
+  const answers = await inParallel(60, () => send());
+  assert.equal(countStatus(answers, 202), 20);
+  for (const answer of answers) if (answer.status !== 202) assertLimited(answer);
+  // Emails that are committed together are told where that left the limit.
+  const remaining = answers.map((answer) => told(answer).remaining);
+  assert.ok(Math.min(...remaining) === 0 && Math.max(...remaining) < 20);
+  const [row] = await service.sql('select count(*)::int as n from emails');
+  assert.equal(row.n, before.n + 20);
+});
+
+test('the limit is exact over two nodes on one database', async () => {
+  const { DATABASE_URL } = service.env;
+  await using second = await startService({ env: { ...env, DATABASE_URL } });
+  await newWindow();
+  const answers = await inParallel(60, (n) => send({}, n % 2 === 0 ? service : second));
+  assert.equal(countStatus(answers, 202), 20);
+  assert.equal(countStatus(answers, 429), 40);
+});
+
+test('every answer of a limited call tells where the limit stands', async () => {
+  await newWindow();
+  const headers = { 'idempotency-key': 'limits' };
+  const answers = [
+    await send({ headers }),
+    await send({ headers }),
+    await send({ headers, body: { ...EMAIL, subject: 'Other' } }),
+    await send({ body: {} }),
+    await send({ body: { ...EMAIL, from: 'a@other.test' } }),
+    await send({ body: '{' }),
+    await send({ headers: { 'content-type': 'text/plain' } }),
+  ];
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [202, 200, 409, 422, 403, 400, 415],
+  );
+  for (const answer of answers) {
+    const { limit, remaining, reset } = told(answer);
+    assert.deepEqual([limit, remaining], [20, 19], answer.text);
+    assert.ok(reset > 50 && reset <= 60);
+  }
+});
+
+test('a window begins with its first email and lasts a minute', async () => {
+  await newWindow();
+  assert.equal(told(await send()).reset, 60);
+  await service.clock.advance({ seconds: 30 });
+  const rest = await inParallel(20, () => send());
+  assert.equal(countStatus(rest, 202), 19);
+  const limited = await send();
+  assertLimited(limited);
+  assert.ok(told(limited).reset <= 30);
+  await service.clock.advance({ seconds: 31 });
+  const next = await send();
+  assert.equal(next.status, 202);
+  assert.deepEqual([told(next).remaining, told(next).reset], [19, 60]);
+});
+
+test('replays do not count, and go on beyond the limit', async () => {
+  await newWindow();
+  const headers = { 'idempotency-key': 'replayed' };
+  assert.equal(told(await send({ headers })).remaining, 19);
+  const replays = await inParallel(30, () => send({ headers }));
+  for (const replay of replays)
+    assert.deepEqual([replay.status, told(replay).remaining], [200, 19]);
+  await inParallel(19, () => send());
+  assertLimited(await send());
+  assert.equal((await send({ headers })).status, 200);
+});
+
+test('verifications have a limit of their own', async () => {
+  await newWindow();
+  const answers = await inParallel(8, () => verify());
+  assert.equal(countStatus(answers, 200), 3);
+  for (const answer of answers) {
+    assert.equal(told(answer).limit, 3);
+    if (answer.status !== 200) assertLimited(answer);
+  }
+  assert.equal((await send()).status, 202);
+  await newWindow();
+  assert.equal((await verify()).status, 200);
+});
+
+test('each environment and each project has its own window', async () => {
+  await newWindow();
+  await inParallel(20, () => send());
+  assertLimited(await send());
+  const live = await service.liveKey();
+  const elsewhere = await send({ key: live, body: { ...EMAIL, to: 'jo@acme.io' } });
+  assertFailure(elsewhere, 403, 'domain_not_verified');
+  assert.equal(told(elsewhere).remaining, 20);
+  await service.cliJson('projects', 'create', 'Other');
+  const { key } = await service.cliJson('keys', 'create', '--mode', 'test', '--project', 'Other');
+  assert.equal(told(await send({ key })).remaining, 20);
+});
+
+test('keys of one project and environment share its window', async () => {
+  await newWindow();
+  const { body } = await service.request('POST', '/v1/api-keys', { body: { name: 'second' } });
+  await send();
+  assert.equal(told(await send({ key: body.key })).remaining, 18);
+});
+
+test('an operator sets the limit of a project, and takes it back', async () => {
+  const project = (await service.request('GET', '/v1/api-keys/current')).body.project.id;
+  const set = (limit: string) =>
+    service.cliJson('projects', 'set-limit', limit, '--project', project, '--mode', 'test');
+  await newWindow();
+  await set('2/60');
+  const answers = await inParallel(5, () => send());
+  assert.equal(countStatus(answers, 202), 2);
+  assert.equal(told(answers[0]!).limit, 2);
+  await set('default');
+  const next = await send();
+  assert.deepEqual([next.status, told(next).limit], [202, 20]);
+});
+
+const ask = (options: RequestOptions) => service.request('GET', '/v1/emails', options);
+
+/** From another address, as a trusted proxy reports it. */
+const from = (address: string): RequestOptions => ({
+  key: null,
+  headers: { 'x-forwarded-for': address },
+});
+
+test('failed authentications are limited per address, while a valid key always works', async () => {
+  await newWindow();
+  const failing: RequestOptions[] = [
+    from('192.0.2.1'),
+    { key: 'nonsense', headers: { 'x-forwarded-for': '192.0.2.1' } },
+    { key: `ph_test_${'0'.repeat(38)}`, headers: { 'x-forwarded-for': '192.0.2.1' } },
+    from('192.0.2.1'),
+    from('192.0.2.1'),
+  ];
+  for (const [n, options] of failing.entries()) {
+    const answer = await ask(options);
+    assertFailure(answer, 401, 'authentication_error');
+    assert.deepEqual(told(answer).remaining, 4 - n);
+  }
+  assertLimited(await ask(from('192.0.2.1')));
+  assertLimited(await ask({ key: 'nonsense', headers: { 'x-forwarded-for': '192.0.2.1' } }));
+  const valid = await ask({ headers: { 'x-forwarded-for': '192.0.2.1' } });
+  assert.equal(valid.status, 200);
+  assert.equal((await send({ headers: { 'x-forwarded-for': '192.0.2.1' } })).status, 202);
+  assertFailure(await ask(from('192.0.2.2')), 401, 'authentication_error');
+  await newWindow();
+  await waitFor(async () => (await ask(from('192.0.2.1'))).status === 401, {
+    what: 'the next window',
+  });
+});
+
+test('many failures at once are counted one by one', async () => {
+  await newWindow();
+  const answers = await inParallel(40, () => ask(from('192.0.2.3')));
+  assert.equal(countStatus(answers, 401), 5);
+  assert.equal(countStatus(answers, 429), 35);
+});
+
+test('an IPv6 network counts as one address', async () => {
+  await newWindow();
+  const answers: Answer[] = [];
+  for (let n = 1; n <= 6; n += 1) answers.push(await ask(from(`2001:db8:0:1::${n}`)));
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [401, 401, 401, 401, 401, 429],
+  );
+  assert.equal((await ask(from('2001:db8:0:2::1'))).status, 401);
+});
+
+test('unless set, limits are 100 emails, 10 verifications and 20 failures per minute', async () => {
+  await using other = await startService({ args: ['--workers', '1'] });
+  assert.deepEqual(told(await send({ key: other.testKey }, other)).limit, 100);
+  const { data } = (await other.request('GET', '/v1/domains')).body;
+  const verified = await other.request('POST', `/v1/domains/${data[0].id}/verify`);
+  assert.deepEqual([told(verified).limit, told(verified).remaining], [10, 9]);
+  const failed = await other.request('GET', '/v1/emails', { key: null });
+  assert.deepEqual([told(failed).limit, told(failed).remaining], [20, 19]);
+  const forged = await other.request('GET', '/v1/emails', from('192.0.2.9'));
+  assert.equal(told(forged).remaining, 18);
+});

@@ -1,0 +1,290 @@
+/** The OpenAPI document: valid, the one in docs/, and true: every answer is checked against it. */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { EMAIL, UNKNOWN_ID } from '../support/api.ts';
+import { type Answer, type RequestOptions, startService } from '../support/service.ts';
+import { startReceiver } from '../support/webhook-receiver.ts';
+import { waitFor } from '../support/wait.ts';
+
+const FILE = join(import.meta.dirname, '../../docs/openapi.json');
+
+type JsonSchema = { [keyword: string]: unknown; examples?: unknown[] };
+type Content = Record<string, { schema: JsonSchema }>;
+type Operation = {
+  operationId: string;
+  summary: string;
+  tags?: string[];
+  security?: object[];
+  parameters?: { name: string; in: string; required?: boolean; schema: JsonSchema }[];
+  requestBody?: { content: Content };
+  responses: Record<string, { description: string; content?: Content }>;
+};
+type Document = {
+  openapi: string;
+  info: { title: string; version: string };
+  security: object[];
+  paths: Record<string, Record<string, Operation>>;
+  components: { schemas: Record<string, JsonSchema>; securitySchemes: Record<string, object> };
+};
+
+const service = await startService({
+  env: {
+    POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
+    POSTHORN_LIMIT_AUTH: '1000/60',
+    POSTHORN_LIMIT_VERIFICATION: '1000/60',
+  },
+});
+after(() => service[Symbol.asyncDispose]());
+
+const served = await service.request('GET', '/openapi.json', { key: null });
+const document = served.body as Document;
+
+const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({
+    method: method.toUpperCase(),
+    path,
+    ...operation,
+  })),
+);
+
+/** Checks values against a schema of the document: what it does not name may not be there. */
+function checkerOf(schema: JsonSchema): z.ZodType {
+  const { schemas } = document.components;
+  const inlined = JSON.stringify({ ...schema, $defs: schemas }, (_, value: unknown) => {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+    const isClosed = 'properties' in value && !('additionalProperties' in value);
+    return isClosed ? { ...value, additionalProperties: false } : value;
+  }).replaceAll('#/components/schemas/', '#/$defs/');
+  return z.fromJSONSchema(JSON.parse(inlined));
+}
+
+/** Every schema in the document, those inside of schemas too. */
+function* schemasIn(value: unknown): Generator<JsonSchema> {
+  if (typeof value !== 'object' || value === null) return;
+  if ('type' in value || 'anyOf' in value || '$ref' in value) yield value;
+  for (const inner of Object.values(value)) yield* schemasIn(inner);
+}
+
+test('the document in docs/ is the one that is served', async () => {
+  assert.match(served.headers.get('content-type') ?? '', /^application\/json/);
+  assert.deepEqual(JSON.parse(await readFile(FILE, 'utf8')), document, 'run: npm run openapi');
+});
+
+test('it is OpenAPI 3.1, whole in itself', () => {
+  assert.match(document.openapi, /^3\.1\.\d$/);
+  assert.ok(document.info.title && document.info.version);
+  assert.ok(Object.keys(document.components.securitySchemes).length > 0);
+  const ids = operations.map(({ operationId }) => operationId);
+  assert.equal(new Set(ids).size, ids.length);
+  for (const { method, path, operationId, summary, parameters = [], responses } of operations) {
+    assert.match(operationId, /^[a-z][A-Za-z]+$/);
+    assert.ok(summary, operationId);
+    const inPath = parameters.filter((one) => one.in === 'path' && one.required === true);
+    assert.deepEqual(
+      inPath.map(({ name }) => name),
+      [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1]),
+      `${method} ${path}`,
+    );
+    assert.ok(Object.keys(responses).some((status) => status.startsWith('2')));
+    for (const [status, { description }] of Object.entries(responses)) {
+      assert.match(status, /^[2-5]\d\d$/);
+      assert.ok(description, `${operationId} ${status}`);
+    }
+  }
+  for (const [, kind, name] of served.text.matchAll(
+    /"\$ref":\s*"#\/components\/(\w+)\/([\w-]+)"/g,
+  )) {
+    const components: Record<string, Record<string, unknown>> = document.components;
+    assert.ok(components[kind!]?.[name!], `${kind}/${name}`);
+  }
+  assert.equal(
+    served.text.match(/"\$ref"/g)?.length,
+    served.text.match(/"#\/components\//g)?.length,
+  );
+});
+
+test('an answer that is not as documented would be noticed', () => {
+  const checker = checkerOf(document.components.schemas['AcceptedEmail']!);
+  const good = {
+    object: 'email',
+    id: UNKNOWN_ID,
+    status: 'queued',
+    created_at: '2026-11-21T08:30:00.123Z',
+  };
+  const changes = [{ id: 7 }, { id: 'x' }, { status: 'gone' }, { created_at: 'now' }, { more: 1 }];
+  assert.ok(checker.safeParse(good).success);
+  for (const change of [...changes, { id: undefined }]) {
+    assert.ok(!checker.safeParse({ ...good, ...change }).success, JSON.stringify(change));
+  }
+});
+
+test('every endpoint of the interface is in it', () => {
+  const described = operations.map(({ method, path }) => `${method} ${path}`);
+  const endpoints = `
+    POST /v1/emails
+    GET /v1/emails
+    GET /v1/emails/{id}
+    GET /v1/emails/{id}/events
+    GET /v1/emails/{id}/content
+    GET /v1/domains
+    POST /v1/domains
+    GET /v1/domains/{id}
+    DELETE /v1/domains/{id}
+    POST /v1/domains/{id}/verify
+    GET /v1/projects
+    GET /v1/webhooks
+    POST /v1/webhooks
+    GET /v1/webhooks/{id}
+    PATCH /v1/webhooks/{id}
+    DELETE /v1/webhooks/{id}
+    POST /v1/webhooks/{id}/test
+    POST /v1/webhooks/{id}/rotate-secret
+    POST /v1/webhooks/{id}/replay
+    GET /v1/webhooks/{id}/deliveries
+    GET /v1/webhooks/{id}/deliveries/{delivery_id}
+    POST /v1/webhooks/{id}/deliveries/{delivery_id}/replay
+    GET /v1/api-keys
+    POST /v1/api-keys
+    GET /v1/api-keys/current
+    PATCH /v1/api-keys/{id}
+    DELETE /v1/api-keys/{id}
+    GET /healthz
+    GET /readyz`;
+  const wanted = endpoints.split('\n').map((line) => line.trim());
+  assert.deepEqual(new Set(described), new Set(wanted.filter(Boolean)));
+});
+
+test('its examples are examples of their schemas', () => {
+  let checked = 0;
+  for (const schema of schemasIn(document)) {
+    for (const example of schema.examples ?? []) {
+      const result = checkerOf(schema).safeParse(example);
+      assert.ok(result.success, `${JSON.stringify(example)}: ${result.error?.message}`);
+      checked += 1;
+    }
+  }
+  assert.ok(checked > 20, String(checked));
+});
+
+test('its examples of bodies are bodies that are understood', async () => {
+  for (const { method, path, requestBody } of operations) {
+    const schema = requestBody?.content['application/json']?.schema;
+    const name = String(schema?.['$ref']).replace('#/components/schemas/', '');
+    for (const body of document.components.schemas[name]?.examples ?? []) {
+      const answer = await service.request(method, path, { body });
+      assert.ok(![400, 422].includes(answer.status), answer.text);
+    }
+  }
+});
+
+/** What has been asked so far: `listEmails 200`. */
+const seen = new Set<string>();
+
+/** Asks, and holds the answer to what the document says about it. */
+async function ask(
+  operationId: string,
+  ids: Record<string, string> = {},
+  options: RequestOptions = {},
+): Promise<Answer> {
+  const operation = operations.find((one) => one.operationId === operationId);
+  assert.ok(operation, operationId);
+  const path = operation.path.replaceAll(
+    /\{(\w+)\}/g,
+    (_, name: string) => ids[name] ?? UNKNOWN_ID,
+  );
+  const answer = await service.request(operation.method, path, options);
+  const response = operation.responses[answer.status];
+  assert.ok(response, `${operationId} answered ${answer.status}, which is not documented`);
+  const type = answer.headers.get('content-type')?.split(';')[0] ?? '';
+  const schema = response.content?.[type]?.schema;
+  assert.ok(schema, `${operationId} answered ${type}, which is not documented`);
+  const value: unknown = type === 'application/json' ? answer.body : answer.text;
+  const result = checkerOf(schema).safeParse(value);
+  assert.ok(result.success, `${operationId} ${answer.status}: ${result.error?.message}`);
+  seen.add(`${operationId} ${answer.status}`);
+  return answer;
+}
+
+test('answers about emails, keys, domains and projects are as documented', async () => {
+  const headers = { 'idempotency-key': 'documented' };
+  const to = ['delivered@simulator.test', 'bounced+openapi@simulator.test'];
+  const body = { ...EMAIL, to, tags: [{ name: 'a', value: 'b' }], metadata: { c: 'd' } };
+  const { body: sent } = await ask('sendEmail', {}, { body, headers });
+  await ask('sendEmail', {}, { body, headers });
+  await ask('getEmail', sent);
+  await service.waitForStatus(sent.id, 'bounced');
+  for (const id of ['getEmail', 'listEmailEvents', 'getEmailContent', 'listEmails']) {
+    await ask(id, sent);
+  }
+  const { body: domain } = await ask('createDomain', {}, { body: { name: 'documented.test' } });
+  for (const id of ['listDomains', 'getDomain', 'verifyDomain', 'deleteDomain']) {
+    await ask(id, domain);
+  }
+  const expires_at = new Date(Date.now() + 60_000).toISOString();
+  const { body: key } = await ask('createApiKey', {}, { body: { name: 'documented', expires_at } });
+  await ask('getCurrentApiKey', {}, { key: key.key });
+  await ask('updateApiKey', key, { body: { name: 'Documented' } });
+  for (const id of ['listApiKeys', 'revokeApiKey']) await ask(id, key);
+  for (const id of ['listProjects', 'getHealth', 'getReadiness']) await ask(id);
+});
+
+test('answers about webhooks are as documented', async () => {
+  await using receiver = await startReceiver();
+  const url = receiver.url;
+  const { body: webhook } = await ask('createWebhook', {}, { body: { url } });
+  await service.send();
+  const deliveries = await waitFor(
+    async () => {
+      const { body } = await ask('listWebhookDeliveries', webhook);
+      return (
+        body.data.some(({ status }: { status: string }) => status === 'delivered') && body.data
+      );
+    },
+    { what: 'a delivery' },
+  );
+  const one = { id: webhook.id, delivery_id: deliveries[0].id };
+  await ask('getWebhookDelivery', one);
+  await ask('replayWebhookDelivery', one);
+  const window = { since: '2026-01-01T00:00:00Z', until: '2036-01-01T00:00:00Z' };
+  await ask('replayWebhook', one, { body: window });
+  for (const id of ['testWebhook', 'rotateWebhookSecret', 'getWebhook', 'listWebhooks']) {
+    await ask(id, webhook);
+  }
+  await ask('updateWebhook', webhook, { body: { status: 'disabled' } });
+  await ask('deleteWebhook', webhook);
+});
+
+test('failures of every operation are as documented', async () => {
+  const { body: key } = await service.request('POST', '/v1/api-keys', {
+    body: { name: 'sender', permission: 'sending_access' },
+  });
+  for (const { operationId, security, path, requestBody } of operations) {
+    if (security?.length === 0) continue;
+    await ask(operationId, {}, { key: null });
+    if (!path.startsWith('/v1/emails') && !path.endsWith('/current')) {
+      await ask(operationId, {}, { key: key.key });
+    }
+    if (path.includes('{')) await ask(operationId, {}, requestBody ? { body: {} } : {});
+    if (requestBody === undefined) continue;
+    await ask(operationId, {}, { body: '{' });
+    await ask(operationId, {}, { body: { no_such_field: true } });
+    await ask(operationId, {}, { body: 'a', headers: { 'content-type': 'text/plain' } });
+  }
+  await ask('sendEmail', {}, { body: { ...EMAIL, from: 'a@other.test' } });
+  await ask('createDomain', {}, { body: { name: 'acme.test' } });
+});
+
+test('every success that is documented has been seen', () => {
+  const documented = operations.flatMap(({ operationId, responses }) =>
+    Object.keys(responses)
+      .filter((status) => status.startsWith('2'))
+      .map((status) => `${operationId} ${status}`),
+  );
+  assert.deepEqual(
+    documented.filter((one) => !seen.has(one)),
+    [],
+  );
+});

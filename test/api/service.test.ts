@@ -1,0 +1,69 @@
+/** What operators ask a running service: whether it lives, whether it can work, what it has done. */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import { startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+
+const service = await startService();
+after(() => service[Symbol.asyncDispose]());
+
+const get = (path: string) => service.request('GET', path, { key: null });
+
+/** All samples of `/metrics`, by name and labels. */
+async function metrics(): Promise<Map<string, number>> {
+  const { status, headers, text } = await get('/metrics');
+  assert.equal(status, 200);
+  assert.match(headers.get('content-type') ?? '', /^text\/plain; version=0\.0\.4/);
+  const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+  return new Map(
+    lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.split(' ').at(-1))]),
+  );
+}
+
+test('whether it lives and whether it can work is told without a key', async () => {
+  for (const path of ['/healthz', '/readyz']) {
+    const { status, body } = await get(path);
+    assert.deepEqual([status, body], [200, { status: 'ok' }]);
+  }
+});
+
+test('what it has done is counted over all its workers', async () => {
+  const to = ['delivered', 'bounced', 'full'].map((name) => `${name}@simulator.test`);
+  await Promise.all(Array.from({ length: 10 }, () => service.send({ to: to[0] })));
+  for (const one of to.slice(1)) await service.send({ to: one });
+  const done = async () => {
+    const samples = await metrics();
+    const attempts = (status: string) => samples.get(`posthorn_attempts_total{status="${status}"}`);
+    const counts = ['delivered', 'bounced', 'deferred'].map(attempts);
+    return String(counts) === '10,1,1' && samples;
+  };
+  const samples = await waitFor(done, { what: 'all attempts to be counted' });
+  assert.equal(samples.get('posthorn_emails_accepted_total{environment="test"}'), 12);
+  assert.equal(samples.get('posthorn_queue_depth'), 1);
+  assert.ok(samples.has('posthorn_queue_oldest_due_seconds'));
+  for (const name of ['accept', 'attempt', 'first_attempt_after']) {
+    assert.ok(samples.get(`posthorn_${name}_seconds_count`)! >= 12, name);
+    assert.ok(samples.has(`posthorn_${name}_seconds_bucket{le="+Inf"}`), name);
+  }
+});
+
+test('nothing of an email and no key is in the log', async () => {
+  const secret = 'S3CRET-words';
+  await service.send({
+    to: `${secret}@simulator.test`,
+    subject: secret,
+    html: secret,
+    metadata: { secret },
+  });
+  await service.request('POST', `/v1/emails?${secret}=1`, { body: `{"to": "${secret}"` });
+  await service.request('GET', `/v1/emails?to=${secret}@simulator.test`);
+  await service.request('GET', '/v1/emails', { key: `ph_test_${secret}` });
+  const { headers } = await service.request('GET', `/v1/emails?subject=${secret}`);
+  const id = headers.get('x-request-id') ?? '';
+  await waitFor(() => service.logs.includes(id), { what: 'the request in the log' });
+  for (const word of [secret, service.testKey, 'hello@acme.test']) {
+    assert.ok(!service.logs.includes(word), word);
+  }
+  const line = service.logs.split('\n').find((one) => one.includes(id)) ?? '';
+  assert.equal(JSON.parse(line).request_id, id);
+});

@@ -1,0 +1,159 @@
+/** API.md §8 as far as it is there: who gets on the list, what it does, and the command line. */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import { assertFailure, EMAIL, TIME } from '../support/api.ts';
+import { startFakeDns } from '../support/fake-dns.ts';
+import { type Answer, startService } from '../support/service.ts';
+import { startReceiver } from '../support/webhook-receiver.ts';
+
+const dns = await startFakeDns();
+const service = await startService({
+  dns,
+  env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1', POSTHORN_HOSTNAME: 'mail.posthorn.example' },
+});
+after(async () => {
+  await service[Symbol.asyncDispose]();
+  await dns[Symbol.asyncDispose]();
+});
+
+type Body = Answer['body'];
+
+const post = (to: string | string[], key = service.testKey, from = EMAIL.from) =>
+  service.request('POST', '/v1/emails', { key, body: { ...EMAIL, from, to } });
+
+const cli = (...args: string[]) => service.cliJson('suppressions', ...args, '--mode', 'test');
+
+const listed = async (): Promise<Body[]> => (await cli('list')).data;
+
+const entryOf = async (address: string) =>
+  (await listed()).find((entry: Body) => entry.address === address) ?? null;
+
+test('an address that is added gets no mail until it is removed, and events tell so', async () => {
+  await using receiver = await startReceiver();
+  const events = ['suppression.added', 'suppression.removed'];
+  await service.request('POST', '/v1/webhooks', { body: { url: receiver.url, events } });
+  const added = await cli('add', 'Jo@Simulator.test');
+  const { created_at, ...entry } = added;
+  assert.match(created_at, TIME);
+  assert.deepEqual(entry, {
+    object: 'suppression',
+    address: 'Jo@simulator.test',
+    reason: 'manual',
+    source_email_id: null,
+    expires_at: null,
+    environment: 'test',
+  });
+  assert.deepEqual(await listed(), [added]);
+  for (const to of ['jo@simulator.test', 'JO@simulator.test', 'Jo <jo@SIMULATOR.test>']) {
+    assertFailure(await post(to), 422, 'suppressed', /suppress/);
+  }
+  assert.equal((await post('jo+label@simulator.test')).status, 202);
+  await cli('remove', 'jo@simulator.test');
+  assert.deepEqual(await listed(), []);
+  assert.equal((await post('jo@simulator.test')).status, 202);
+  const received = await receiver.waitForCount(2);
+  const types = received.map(({ event }) => event.type).toSorted();
+  assert.deepEqual(types, events);
+  for (const { event } of received) assert.equal(event.data.address, 'Jo@simulator.test');
+});
+
+test('when only some recipients are suppressed the others get the email', async () => {
+  await cli('add', 'not-me@simulator.test');
+  const to = ['delivered@simulator.test', 'not-me@simulator.test'];
+  const answer = await post(to);
+  assert.equal(answer.status, 202, answer.text);
+  const email = await service.waitForStatus(answer.body.id, 'suppressed');
+  assert.deepEqual(
+    email.recipients.map(({ address, status, attempts }: Body) => [address, status, attempts]),
+    [
+      [to[0], 'delivered', 1],
+      [to[1], 'suppressed', 0],
+    ],
+  );
+  const { body } = await service.request('GET', `/v1/emails/${answer.body.id}/events`);
+  const types = body.data.map(({ type, recipient }: Body) => `${type} ${recipient}`);
+  assert.ok(
+    types.includes(`email.suppressed ${to[1]}`) && types.includes(`email.delivered ${to[0]}`),
+  );
+});
+
+test('addresses in other scripts are suppressed like any other', async () => {
+  await cli('add', 'JÖRG@bücher.test');
+  assertFailure(await post('JÖRG@bücher.test'), 422, 'suppressed');
+  assertFailure(await post('jÖrg@xn--bcher-kva.test'), 422, 'suppressed');
+});
+
+test('a bounce about the mailbox and a complaint suppress, whatever else a server says does not', async () => {
+  const send = async (to: string, status: string) => {
+    const id = await service.send({ to });
+    await service.waitForStatus(id, status);
+    return id;
+  };
+  const bounced = await send('Bounced+s@simulator.test', 'bounced');
+  const complained = await send('complained+s@simulator.test', 'complained');
+  await send('blocked+s@simulator.test', 'bounced');
+  await send('full+s@simulator.test', 'deferred');
+  await send('suppressed+s@simulator.test', 'suppressed');
+  const entries = (await listed()).filter(({ address }) => /\+s@/.test(address));
+  assert.deepEqual(
+    entries.map(({ address, reason, source_email_id, expires_at }: Body) => [
+      address,
+      reason,
+      source_email_id,
+      expires_at,
+    ]),
+    [
+      ['Bounced+s@simulator.test', 'hard_bounce', bounced, null],
+      ['complained+s@simulator.test', 'complaint', complained, null],
+    ],
+  );
+  assertFailure(await post('bounced+s@simulator.test'), 422, 'suppressed');
+  assertFailure(await post('complained+s@simulator.test'), 422, 'suppressed');
+  assert.equal((await post('blocked+s@simulator.test')).status, 202);
+});
+
+test('an address that is added while an email waits gets no further attempt', async () => {
+  const id = await service.send({ to: 'full+waiting@simulator.test' });
+  await service.waitForStatus(id, 'deferred');
+  await cli('add', 'full+waiting@simulator.test');
+  await service.clock.advance({ minutes: 10 });
+  const { recipients } = await service.waitForStatus(id, 'suppressed');
+  assert.equal(recipients[0].status, 'suppressed');
+});
+
+test('each environment has a list of its own', async () => {
+  const live = await service.liveKey();
+  await service.addLiveDomain('acme.example');
+  dns.setFailure('customer.example', 'servfail');
+  const from = 'a@acme.example';
+  await cli('add', 'jo@customer.example');
+  assert.equal((await post('jo@customer.example', live, from)).status, 202);
+  await service.cliJson('suppressions', 'add', 'ann@customer.example');
+  assertFailure(await post('ann@customer.example', live, from), 422, 'suppressed');
+  assert.equal((await post('ann@customer.example')).status, 202);
+});
+
+test('an address in a domain that does not exist is suppressed for seven days', async () => {
+  const live = await service.liveKey();
+  const from = 'a@acme.example';
+  const to = 'jo@does-not-exist.example';
+  const { body } = await post(to, live, from);
+  const { recipients } = await service.waitForStatus(body.id, 'bounced', { key: live });
+  assert.equal(recipients[0].reason.category, 'mailbox');
+  const { data } = await service.cliJson('suppressions', 'list', '--mode', 'live');
+  const entry = data.find(({ address }: Body) => address === to);
+  assert.deepEqual([entry.reason, entry.source_email_id], ['hard_bounce', body.id]);
+  const days = (Date.parse(entry.expires_at) - Date.parse(entry.created_at)) / 86_400_000;
+  assert.equal(days, 7);
+  assertFailure(await post(to, live, from), 422, 'suppressed');
+  await service.clock.advance({ hours: 7 * 24 + 1 });
+  assert.equal((await post(to, live, from)).status, 202);
+});
+
+test('the command line says when there is nothing to remove, and what is no address', async () => {
+  const nobody = await service.cli('suppressions', 'remove', 'nobody@simulator.test');
+  assert.deepEqual([nobody.code, /not suppressed/.test(nobody.stderr)], [1, true]);
+  const wrong = await service.cli('suppressions', 'add', 'nobody');
+  assert.equal(wrong.code, 2);
+  assert.equal(await entryOf('nobody@simulator.test'), null);
+});

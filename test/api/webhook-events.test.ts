@@ -1,0 +1,149 @@
+/** API.md §7: which events there are, what each says, and who hears it. */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import { TIME, UUID_V7 } from '../support/api.ts';
+import { type Answer, startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+import { type Received, startReceiver, verified } from '../support/webhook-receiver.ts';
+
+const service = await startService({ env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' } });
+const receiver = await startReceiver();
+after(async () => {
+  await service[Symbol.asyncDispose]();
+  await receiver[Symbol.asyncDispose]();
+});
+
+const post = (path: string, body: object = {}, key = service.testKey) =>
+  service.request('POST', path, { body, key });
+
+/** Hears everything that happens in the test environment, from the first test on. */
+const { body: webhook } = await post('/v1/webhooks', { url: receiver.url });
+
+async function heard(what: string, wanted: (received: Received) => boolean): Promise<Received> {
+  return waitFor(() => receiver.received.find(wanted), { what });
+}
+
+const heardAbout = (id: string, type: string) =>
+  heard(type, ({ event }) => event.type === type && event.data.email_id === id);
+
+const KINDS = `email.queued email.scheduled email.sent email.delivered email.delivery_delayed
+  email.bounced email.complained email.suppressed email.failed email.canceled domain.created
+  domain.verified domain.failed domain.deleted suppression.added suppression.removed`;
+
+test('every kind of the contract can be chosen', async () => {
+  const events = KINDS.split(/\s+/);
+  const answer = await post('/v1/webhooks', { url: `${receiver.url}/all`, events });
+  assert.equal(answer.status, 201, answer.text);
+  assert.deepEqual(answer.body.events, events);
+  await service.request('DELETE', `/v1/webhooks/${answer.body.id}`);
+});
+
+/** Recipient, the kinds of events it causes, whether they have a reason, and an answer of a server. */
+const ENDINGS: [string, string, { reason: boolean; smtp: boolean }][] = [
+  ['delivered', 'email.delivered', { reason: false, smtp: true }],
+  ['deferred', 'email.delivery_delayed', { reason: true, smtp: true }],
+  ['bounced+events', 'email.bounced', { reason: true, smtp: true }],
+  ['suppressed', 'email.suppressed', { reason: true, smtp: false }],
+  ['complained+events', 'email.complained', { reason: true, smtp: false }],
+];
+
+for (const [name, type, has] of ENDINGS) {
+  test(`${type} says who, what and why, under the id that the timeline has`, async () => {
+    const to = [`Jo <${name}@simulator.test>`];
+    const tags = [{ name: 'kind', value: 'receipt' }];
+    const id = await service.send({ to, tags, metadata: { order: '4711' } });
+    const { headers, body, event } = await heardAbout(id, type);
+    assert.deepEqual(Object.keys(event), ['type', 'created_at', 'data']);
+    assert.match(event.created_at, TIME);
+    const email = await service.email(id);
+    const { smtp, reason, ...data } = event.data;
+    assert.deepEqual(data, {
+      email_id: id,
+      recipient: `${name}@simulator.test`,
+      from: 'Acme <hello@acme.test>',
+      to,
+      subject: 'Hello',
+      tags,
+      metadata: { order: '4711' },
+      message_id: email.message_id,
+      status: type === 'email.delivery_delayed' ? 'deferred' : type.replace('email.', ''),
+    });
+    assert.deepEqual({ reason: Boolean(reason), smtp: Boolean(smtp) }, has);
+    const timeline = await service.request('GET', `/v1/emails/${id}/events`);
+    const same = timeline.body.data.find((one: Answer['body']) => one.type === type);
+    assert.deepEqual([same.id, same.data], [headers['webhook-id'], event.data]);
+    assert.deepEqual(verified(webhook.signing_secret, { headers, body } as Received), event);
+    for (const part of ['id', 'timestamp', 'signature']) {
+      assert.equal(headers[`svix-${part}`], headers[`webhook-${part}`]);
+    }
+  });
+}
+
+test('email.queued is about the email: it names no recipient', async () => {
+  const id = await service.send({ to: ['a@simulator.test', 'b@simulator.test'] });
+  const { event } = await heardAbout(id, 'email.queued');
+  assert.ok(!('recipient' in event.data));
+  assert.deepEqual([event.data.status, event.data.to.length], ['queued', 2]);
+  const delivered = () =>
+    receiver.received.filter(
+      ({ event: one }) => one.type === 'email.delivered' && one.data.email_id === id,
+    );
+  await waitFor(() => delivered().length === 2, { what: 'an event for each recipient' });
+  const recipients = delivered().map(({ event: one }) => one.data.recipient);
+  assert.deepEqual(new Set(recipients), new Set(['a@simulator.test', 'b@simulator.test']));
+});
+
+test('email.failed comes when the time of an email is up', async () => {
+  const id = await service.send({ to: 'full@simulator.test', expires_in: 60 });
+  await heardAbout(id, 'email.delivery_delayed');
+  await service.clock.advance({ seconds: 61 });
+  const { event } = await heardAbout(id, 'email.failed');
+  assert.deepEqual([event.data.status, event.data.reason.category], ['failed', 'expired']);
+});
+
+test('what happens to a domain is told with the domain', async () => {
+  const { body: domain } = await post('/v1/domains', { name: 'events.test' });
+  await post(`/v1/domains/${domain.id}/verify`);
+  await service.request('DELETE', `/v1/domains/${domain.id}`);
+  for (const type of ['domain.created', 'domain.verified', 'domain.deleted']) {
+    const { event, id } = await heard(type, ({ event: one }) => one.type === type);
+    assert.match(id, UUID_V7);
+    assert.deepEqual([event.data.id, event.data.name], [domain.id, 'events.test']);
+  }
+});
+
+test('a suppression is told with its address and its reason', async () => {
+  const id = await service.send({ to: 'bounced+listed@simulator.test' });
+  const { event } = await heard(
+    'suppression.added',
+    ({ event: one }) => one.type === 'suppression.added' && one.data.source_email_id === id,
+  );
+  assert.deepEqual(
+    [event.data.address, event.data.reason],
+    ['bounced+listed@simulator.test', 'hard_bounce'],
+  );
+});
+
+test('an event is told once, to webhooks of its project and environment alone', async () => {
+  await using elsewhere = await startReceiver();
+  const live = await service.liveKey();
+  await service.cliJson('projects', 'create', 'Other');
+  const other = await service.cliJson('keys', 'create', '--mode', 'test', '--project', 'Other');
+  for (const key of [live, other.key]) {
+    const { status } = await post('/v1/webhooks', { url: elsewhere.url }, key);
+    assert.equal(status, 201);
+  }
+  const own = `${receiver.url}/second`;
+  const { body: second } = await post('/v1/webhooks', { url: own, events: ['email.delivered'] });
+  const id = await service.send();
+  const told = () => receiver.received.filter(({ event }) => event.data.email_id === id);
+  await waitFor(() => told().length >= 3, { what: 'both webhooks to hear' });
+  await post(`/v1/webhooks/${second.id}/test`);
+  const paths = told().map(({ path, event }) => `${path} ${event.type}`);
+  assert.deepEqual(
+    new Set(paths),
+    new Set(['/ email.queued', '/ email.delivered', '/second email.delivered']),
+  );
+  assert.equal(paths.length, 3);
+  assert.deepEqual(elsewhere.received, []);
+});

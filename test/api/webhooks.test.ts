@@ -1,0 +1,324 @@
+/** API.md §7: webhooks as their owner manages and receives them. */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import { type Answer, startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+import { type Receiver, startReceiver, verified } from '../support/webhook-receiver.ts';
+
+const env = { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' };
+const service = await startService({ env });
+after(() => service[Symbol.asyncDispose]());
+
+const UNKNOWN_ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
+
+type Body = Answer['body'];
+
+async function register(url: string, body: object = {}): Promise<Body> {
+  const answer = await service.request('POST', '/v1/webhooks', { body: { url, ...body } });
+  assert.equal(answer.status, 201, answer.text);
+  return answer.body;
+}
+
+/** Removed again, so that tests in one project do not hear each other's events. */
+async function registered(url: string, body: object = {}): Promise<Webhook> {
+  const { id, signing_secret } = await register(url, body);
+  return {
+    id,
+    signing_secret,
+    async [Symbol.asyncDispose]() {
+      await service.request('DELETE', `/v1/webhooks/${id}`);
+    },
+  };
+}
+
+type Webhook = AsyncDisposable & { id: string; signing_secret: string };
+
+const get = async (path: string) => (await service.request('GET', path)).body;
+
+function waitForDelivery(webhookId: string, eventId: string, status: string): Promise<Body> {
+  const path = `/v1/webhooks/${webhookId}/deliveries/${eventId}`;
+  const look = async () => {
+    const delivery = await get(path);
+    return delivery.status === status && delivery;
+  };
+  return waitFor(look, { what: `the delivery to be ${status}` });
+}
+
+const receivedOf = (receiver: Receiver, emailId: string) =>
+  receiver.received.filter(({ event }) => event.data.email_id === emailId);
+
+test('an email tells what happens to it, signed, in the words of the contract', async () => {
+  await using receiver = await startReceiver();
+  await using webhook = await registered(receiver.url);
+  const tags = [{ name: 'kind', value: 'welcome' }];
+  const id = await service.send({ to: 'delivered@simulator.test', tags, metadata: { user: '7' } });
+  await waitFor(() => receivedOf(receiver, id).length === 2, { what: 'both events' });
+  const events = receivedOf(receiver, id);
+  const byType = new Map(events.map(({ event }) => [event.type, event]));
+  assert.deepEqual([...byType.keys()].toSorted(), ['email.delivered', 'email.queued']);
+  for (const received of events) {
+    assert.deepEqual(verified(webhook.signing_secret, received), received.event);
+    assert.deepEqual(Object.keys(received.event), ['type', 'created_at', 'data']);
+  }
+  const { data } = byType.get('email.delivered')!;
+  assert.equal(data.recipient, 'delivered@simulator.test');
+  assert.equal(data.status, 'delivered');
+  assert.equal(data.subject, 'Hello');
+  assert.deepEqual(data.tags, tags);
+  assert.deepEqual(data.metadata, { user: '7' });
+  assert.equal(data.message_id, (await service.email(id)).message_id);
+});
+
+test('a bounce is told with its reason, and the suppression it caused as well', async () => {
+  await using receiver = await startReceiver();
+  await using webhook = await registered(receiver.url, {
+    events: ['email.bounced', 'suppression.added'],
+  });
+  const id = await service.send({ to: 'bounced+hooks@simulator.test' });
+  const received = await receiver.waitForCount(2);
+  const types = received.map(({ event }) => event.type).toSorted();
+  assert.deepEqual(types, ['email.bounced', 'suppression.added']);
+  const bounced = receivedOf(receiver, id)[0]!.event.data;
+  assert.equal(bounced.smtp.code, 550);
+  assert.ok(bounced.reason.category);
+  for (const one of received) verified(webhook.signing_secret, one);
+});
+
+test('a webhook has its fields, and its secret is shown once', async () => {
+  await using receiver = await startReceiver();
+  const created = await register(receiver.url, { events: ['email.bounced', 'email.bounced'] });
+  const { signing_secret: secret, ...webhook } = created;
+  assert.match(secret, /^whsec_[A-Za-z0-9+/]{43}=$/);
+  assert.match(webhook.created_at, /^\d{4}-.*\.\d{3}Z$/);
+  assert.deepEqual(webhook, {
+    object: 'webhook',
+    id: webhook.id,
+    url: receiver.url,
+    events: ['email.bounced'],
+    status: 'enabled',
+    disabled_reason: null,
+    failing_since: null,
+    created_at: webhook.created_at,
+  });
+  assert.deepEqual(await get(`/v1/webhooks/${webhook.id}`), webhook);
+  const inClear = `select 1 from webhook_endpoints
+                    where position(convert_to($1, 'UTF8') in secret) > 0`;
+  assert.deepEqual(await service.sql(inClear, [secret]), []);
+  const list = await get('/v1/webhooks');
+  assert.deepEqual(list, { object: 'list', data: [webhook], has_more: false });
+  const gone = await service.request('DELETE', `/v1/webhooks/${webhook.id}`);
+  assert.deepEqual(gone.body, { object: 'webhook', id: webhook.id, deleted: true });
+  assert.equal((await service.request('GET', `/v1/webhooks/${webhook.id}`)).status, 404);
+});
+
+test('lists go on page by page', async () => {
+  await using receiver = await startReceiver();
+  const webhooks = [await register(receiver.url), await register(receiver.url)];
+  const first = await get('/v1/webhooks?limit=1');
+  assert.deepEqual([first.data[0].id, first.has_more], [webhooks[1].id, true]);
+  const second = await get(`/v1/webhooks?limit=1&after=${first.data[0].id}`);
+  assert.deepEqual([second.data[0].id, second.has_more], [webhooks[0].id, false]);
+  for (const { id } of webhooks) await service.request('DELETE', `/v1/webhooks/${id}`);
+});
+
+test('what is wrong with a request is said by field', async () => {
+  const post = (body: unknown) => service.request('POST', '/v1/webhooks', { body });
+  const wrong: [unknown, RegExp][] = [
+    [{}, /^url: is required/],
+    [{ url: 'acme' }, /^url: not a URL/],
+    [{ url: 'ftp://acme.test/' }, /^url: .*https/],
+    [{ url: 'https://user:word@acme.test/' }, /^url: .*user name or password/],
+    [{ url: 'https://acme.test/', events: [] }, /^events: /],
+    [{ url: 'https://acme.test/', events: ['email.sneezed'] }, /^events\[0\]: /],
+    [{ url: 'https://acme.test/', secret: 'mine' }, /^secret: /],
+  ];
+  for (const [body, message] of wrong) {
+    const { status, body: answer } = await post(body);
+    assert.equal(status, 422, JSON.stringify(body));
+    assert.equal(answer.error.code, 'validation_error');
+    assert.match(answer.error.message, message);
+  }
+});
+
+test('a change changes what it names and nothing else', async () => {
+  await using receiver = await startReceiver();
+  await using webhook = await registered(receiver.url, { events: ['email.bounced'] });
+  const patch = async (body: object) =>
+    (await service.request('PATCH', `/v1/webhooks/${webhook.id}`, { body })).body;
+  const disabled = await patch({ status: 'disabled' });
+  assert.deepEqual([disabled.status, disabled.events], ['disabled', ['email.bounced']]);
+  const changed = await patch({ events: null, url: `${receiver.url}/new` });
+  assert.deepEqual([changed.status, changed.events], ['disabled', null]);
+  assert.equal(changed.url, `${receiver.url}/new`);
+  assert.match((await patch({ url: 'nowhere' })).error.message, /^url: /);
+});
+
+test('a test sends one event at once and says what came of it', async () => {
+  await using receiver = await startReceiver({ status: 201, body: 'hello' });
+  await using webhook = await registered(receiver.url, { events: ['email.bounced'] });
+  const path = `/v1/webhooks/${webhook.id}/test`;
+  const { status, body: tested } = await service.request('POST', path);
+  assert.equal(status, 200);
+  assert.equal(tested.status, 'delivered');
+  assert.equal(tested.log[0].status, 201);
+  assert.equal(tested.log[0].answer, 'hello');
+  const [received] = receiver.received;
+  assert.equal(received?.id, tested.id);
+  assert.deepEqual(verified(webhook.signing_secret, received!), tested.payload);
+  assert.equal(tested.type, 'webhook.test');
+  receiver.answer = 500;
+  const { body: failed } = await service.request('POST', path);
+  assert.deepEqual([failed.status, failed.next_attempt_at], ['failed', null]);
+  assert.equal((await get(`/v1/webhooks/${webhook.id}`)).failing_since, null);
+});
+
+test('deliveries are listed with what was answered, and sent again under their old id', async () => {
+  await using receiver = await startReceiver(404);
+  await using webhook = await registered(receiver.url, { events: ['email.delivered'] });
+  await service.send();
+  const [received] = await receiver.waitForCount(1);
+  const path = `/v1/webhooks/${webhook.id}/deliveries`;
+  const pending = await waitFor(
+    async () => {
+      const { data } = await get(path);
+      return data[0]?.attempts === 1 && data[0];
+    },
+    { what: 'the attempt' },
+  );
+  assert.deepEqual([pending.id, pending.status], [received!.id, 'pending']);
+  assert.ok(pending.next_attempt_at);
+  assert.deepEqual((await get(`${path}?status=delivered`)).data, []);
+  receiver.answer = 200;
+  const replayed = await service.request('POST', `${path}/${pending.id}/replay`);
+  assert.equal(replayed.status, 202, replayed.text);
+  const delivered = await waitForDelivery(webhook.id, pending.id, 'delivered');
+  assert.deepEqual(
+    delivered.log.map((attempt: { status: number }) => attempt.status),
+    [404, 200],
+  );
+  assert.deepEqual(delivered.payload, received!.event);
+  assert.deepEqual(receiver.ids(), [pending.id, pending.id]);
+});
+
+test('the deliveries of a time are sent again, or only those that failed', async () => {
+  await using receiver = await startReceiver();
+  await using webhook = await registered(receiver.url, { events: ['email.delivered'] });
+  const since = new Date(Date.now() - 60_000).toISOString();
+  for (let sent = 0; sent < 3; sent += 1) await service.send();
+  await receiver.waitForCount(3);
+  const first = receiver.ids();
+  for (const id of first) await waitForDelivery(webhook.id, id, 'delivered');
+  const replay = async (body: object) =>
+    service.request('POST', `/v1/webhooks/${webhook.id}/replay`, { body });
+  const until = new Date(Date.now() + 60_000).toISOString();
+  assert.equal((await replay({ since, until, status: 'failed' })).body.count, 0);
+  const { status, body } = await replay({ since, until });
+  assert.deepEqual([status, body], [202, { object: 'webhook_replay', count: 3 }]);
+  await receiver.waitForCount(6);
+  assert.deepEqual(receiver.ids().slice(3).toSorted(), first.toSorted());
+  assert.equal((await replay({ since: until, until: since })).status, 422);
+  assert.equal((await replay({ since })).status, 422);
+});
+
+test('a disabled webhook refuses a replay', async () => {
+  await using receiver = await startReceiver();
+  await using webhook = await registered(receiver.url, { events: ['email.delivered'] });
+  await service.send();
+  const [received] = await receiver.waitForCount(1);
+  const path = `/v1/webhooks/${webhook.id}`;
+  await service.request('PATCH', path, { body: { status: 'disabled' } });
+  const replayed = await service.request('POST', `${path}/deliveries/${received!.id}/replay`);
+  assert.equal(replayed.status, 409);
+  assert.equal(replayed.body.error.code, 'conflict');
+});
+
+test('a rotated secret signs beside the old one', async () => {
+  await using receiver = await startReceiver();
+  await using webhook = await registered(receiver.url, { events: ['email.bounced'] });
+  const path = `/v1/webhooks/${webhook.id}`;
+  const { status, body: rotated } = await service.request('POST', `${path}/rotate-secret`);
+  assert.equal(status, 200);
+  assert.notEqual(rotated.signing_secret, webhook.signing_secret);
+  await service.request('POST', `${path}/test`);
+  const [received] = receiver.received;
+  verified(webhook.signing_secret, received!);
+  verified(rotated.signing_secret, received!);
+});
+
+test('410 disables a webhook, and its list entry says why', async () => {
+  await using receiver = await startReceiver(410);
+  await using webhook = await registered(receiver.url, { events: ['email.delivered'] });
+  await service.send();
+  const disabled = await waitFor(
+    async () => {
+      const { data } = await get('/v1/webhooks');
+      return data[0].status === 'disabled' && data[0];
+    },
+    { what: 'the webhook to be disabled' },
+  );
+  assert.equal(disabled.id, webhook.id);
+  assert.match(disabled.disabled_reason, /410/);
+});
+
+test('the other environment, and whoever guesses, sees nothing', async () => {
+  await using receiver = await startReceiver();
+  await using webhook = await registered(receiver.url);
+  const live = await service.liveKey();
+  assert.deepEqual((await service.request('GET', '/v1/webhooks', { key: live })).body.data, []);
+  const paths = (id: string): [string, string, object?][] => [
+    ['GET', `/v1/webhooks/${id}`],
+    ['PATCH', `/v1/webhooks/${id}`, { status: 'disabled' }],
+    ['DELETE', `/v1/webhooks/${id}`],
+    ['POST', `/v1/webhooks/${id}/test`],
+    ['POST', `/v1/webhooks/${id}/rotate-secret`],
+    ['GET', `/v1/webhooks/${id}/deliveries`],
+    ['GET', `/v1/webhooks/${id}/deliveries/${UNKNOWN_ID}`],
+    ['POST', `/v1/webhooks/${id}/deliveries/${UNKNOWN_ID}/replay`],
+    [
+      'POST',
+      `/v1/webhooks/${id}/replay`,
+      { since: '2026-01-01T00:00:00Z', until: '2026-01-02T00:00:00Z' },
+    ],
+  ];
+  for (const id of [webhook.id, UNKNOWN_ID, 'nonsense']) {
+    for (const [method, path, body] of paths(id)) {
+      const answer = await service.request(method, path, { key: live, body });
+      assert.equal(answer.status, 404, `${method} ${path}`);
+      assert.equal(answer.body.error.code, 'not_found');
+    }
+  }
+  assert.equal((await get(`/v1/webhooks/${webhook.id}`)).status, 'enabled');
+  assert.equal(receiver.received.length, 0);
+});
+
+test('a key that may only send cannot look at webhooks', async () => {
+  const { body } = await service.request('POST', '/v1/api-keys', {
+    body: { name: 'sender', permission: 'sending_access' },
+  });
+  for (const method of ['GET', 'POST']) {
+    const answer = await service.request(method, '/v1/webhooks', { key: body.key });
+    assert.equal(answer.status, 403);
+    assert.equal(answer.body.error.code, 'authorization_error');
+  }
+});
+
+test('without private networks allowed, only public https may be registered', async () => {
+  await using strict = await startService({ env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: undefined } });
+  const refused = [
+    'http://acme.com/',
+    'https://127.0.0.1/',
+    'https://10.0.0.1/',
+    'https://[::1]/',
+    'https://169.254.169.254/latest/meta-data/',
+    'https://localhost/',
+    'https://acme.com:8443/',
+    'https://0x7f000001/',
+  ];
+  for (const url of refused) {
+    const { status, body } = await strict.request('POST', '/v1/webhooks', { body: { url } });
+    assert.equal(status, 422, url);
+    assert.match(body.error.message, /^url: /);
+  }
+  const url = 'https://acme.com/hooks';
+  assert.equal((await strict.request('POST', '/v1/webhooks', { body: { url } })).status, 201);
+});

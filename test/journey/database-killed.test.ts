@@ -1,0 +1,51 @@
+/** The embedded PostgreSQL is killed with -9 under load, as a machine short of memory does it. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { arrivals, assertSettled, duplicates, runLoad } from '../support/load.ts';
+import { everythingArrives, FROM, newScene, queueIsEmpty, to } from '../support/scene.ts';
+import { waitFor } from '../support/wait.ts';
+
+const EMAILS = 400;
+
+test('a killed database comes back by itself; what got a 202 arrives once', async (t) => {
+  await using scene = await newScene({ database: 'own' });
+  const { service, mx, key } = scene;
+  const postmaster = (): number =>
+    Number(readFileSync(join(service.dataDir, 'pg', 'postmaster.pid'), 'utf8').split('\n')[0]);
+  const killed = postmaster();
+  let killedAtMs = 0;
+  const load = await runLoad(service, {
+    key,
+    count: EMAILS,
+    from: FROM,
+    to,
+    onAccepted: (count) => {
+      if (killedAtMs > 0 || count < EMAILS / 2) return;
+      killedAtMs = performance.now();
+      process.kill(killed, 'SIGKILL');
+    },
+  });
+  assert.equal(load.broken, 0, 'every request was answered');
+  for (const answer of load.refused) {
+    assert.equal(answer.status, 503, answer.text);
+    assert.match(answer.headers.get('content-type') ?? '', /^application\/json/);
+    assert.match(answer.body.error.message, /nothing was accepted|may have been accepted/);
+    assert.ok(Number(answer.headers.get('retry-after')) > 0);
+  }
+  const back = async () => {
+    const body = { from: FROM, to: to(EMAILS), subject: 'Hello', text: 'Hello' };
+    const answer = await service.request('POST', '/v1/emails', { key, body });
+    return answer.status === 202 && { id: answer.body.id as string };
+  };
+  const { id } = await waitFor(back, { what: 'emails to be accepted again' });
+  const tookMs = Math.round(performance.now() - killedAtMs);
+  t.diagnostic(`${load.refused.length} refused, accepting again ${tookMs} ms after the kill`);
+  assert.notEqual(postmaster(), killed);
+  const accepted = [...load.accepted, id];
+  await everythingArrives(mx, accepted);
+  await queueIsEmpty(service);
+  await assertSettled(service, accepted);
+  assert.equal(duplicates(arrivals(mx)), 0, 'answers of mail servers were kept until they counted');
+});

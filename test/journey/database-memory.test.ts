@@ -1,0 +1,66 @@
+/** Large emails pour in while the database does not move: answers are refused, not memory used up. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import pg from 'pg';
+import { emptyDatabase } from '../support/postgres.ts';
+import { everythingArrives, FROM, newScene, to } from '../support/scene.ts';
+import type { Answer } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+
+const EMAILS = 150;
+const EMAIL_BYTES = 5_000_000;
+
+/** The most memory that a process ever had, in MB. */
+function peakMb(pid: number): number {
+  const [, kb] = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))!;
+  return Math.round(Number(kb) / 1024);
+}
+
+test('750 MB of emails against a standing database: 503 for most, 202 for the rest, 600 MB at most', async (t) => {
+  await using database = await emptyDatabase();
+  await using scene = await newScene({ database, args: ['--workers', '1'] });
+  const { service, mx, key } = scene;
+  const [{ pid }] = await service.sql('select pid from nodes');
+  const beforeMb = peakMb(pid);
+  const content = Buffer.alloc((EMAIL_BYTES * 3) / 4).toString('base64');
+  const body = JSON.stringify({
+    from: FROM,
+    to: to(1),
+    subject: 'Large',
+    text: 'See the attachment.',
+    attachments: [{ filename: 'large.bin', content }],
+  });
+
+  const lock = new pg.Client(database.address);
+  await lock.connect();
+  await lock.query('begin; select from limit_windows for update');
+  const refused: Answer[] = [];
+  const sending = Array.from({ length: EMAILS }, async () => {
+    const answer = await service.request('POST', '/v1/emails', { key, body });
+    if (answer.status !== 202) refused.push(answer);
+    return answer;
+  });
+  await waitFor(() => refused.length > EMAILS / 2, {
+    what: 'most to be refused',
+    timeoutMs: 30_000,
+  });
+  await lock.end();
+  const answers = await Promise.all(sending);
+  const grownMb = peakMb(pid) - beforeMb;
+  t.diagnostic(`${refused.length} of ${EMAILS} refused, ${grownMb} MB more than ${beforeMb} MB`);
+
+  const accepted = answers.filter(({ status }) => status === 202);
+  assert.ok(accepted.length > 0 && refused.length > EMAILS / 2);
+  for (const answer of refused) {
+    assert.equal(answer.status, 503, answer.text);
+    assert.match(answer.body.error.message, /Nothing was accepted: too many (large|messages)/);
+    assert.ok(Number(answer.headers.get('retry-after')) > 0);
+  }
+  assert.ok(grownMb < 600, `${grownMb} MB`);
+  assert.deepEqual(await service.sql('select pid from nodes'), [{ pid }], 'nobody died');
+  await everythingArrives(
+    mx,
+    accepted.map((answer) => answer.body.id),
+  );
+});

@@ -1,0 +1,123 @@
+/**
+ * The database goes away, comes back, or loses its connections at the worst moment. Whoever asks
+ * meanwhile is told the truth; afterwards everything goes on by itself.
+ */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { arrivals, assertSettled, duplicates, runLoad } from '../support/load.ts';
+import { proxiedDatabase } from '../support/postgres.ts';
+import { everythingArrives, FROM, newScene, queueIsEmpty, to } from '../support/scene.ts';
+import type { Answer } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+
+/** The name of the accept statement, as it stands between the zero bytes of a Bind message. */
+const ACCEPT = '\0accept\0';
+const RECOVERY_MAX_MS = 5_000;
+
+const database = await proxiedDatabase();
+const scene = await newScene({ database, args: ['--workers', '1'] });
+after(async () => {
+  await scene[Symbol.asyncDispose]();
+  await database[Symbol.asyncDispose]();
+});
+const { service, mx, key } = scene;
+const { proxy } = database;
+
+function post(index: number, idempotencyKey?: string): Promise<Answer> {
+  const body = { from: FROM, to: to(index), subject: 'Hello', text: 'Hello' };
+  const headers = idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey };
+  return service.request('POST', '/v1/emails', { key, body, headers });
+}
+
+/** How many messages have arrived for the recipient with this number. */
+function copies(index: number): number {
+  return mx.messages.filter(({ recipients }) => recipients.includes(to(index))).length;
+}
+
+function assertUnavailable(answer: Answer, sentence: RegExp): void {
+  assert.equal(answer.status, 503, answer.text);
+  assert.equal(answer.body.error.code, 'service_unavailable');
+  assert.match(answer.body.error.message, sentence);
+  assert.ok(Number(answer.headers.get('retry-after')) > 0, 'Retry-After');
+}
+
+test('an unreachable database: 503 and why, health as it is, and mail again within 5 s', async (t) => {
+  let refusing: Promise<void> | undefined;
+  const load = await runLoad(service, {
+    key,
+    count: 200,
+    from: FROM,
+    to,
+    onAccepted: (count) => {
+      if (count >= 100) refusing ??= proxy.refuse();
+    },
+  });
+  await refusing;
+  assert.equal(load.broken, 0, 'every request was answered');
+  for (const answer of load.refused) {
+    assertUnavailable(answer, /nothing was accepted|may have been accepted/);
+  }
+  assertUnavailable(await post(1), /nothing was accepted or changed/);
+  assertUnavailable(await service.request('GET', '/v1/emails', { key }), /cannot be reached/);
+  const notReady = await service.request('GET', '/readyz', { key: null });
+  assertUnavailable(notReady, /database does not answer/);
+  assert.equal((await service.request('GET', '/healthz', { key: null })).status, 200);
+
+  await proxy.heal();
+  const healedAtMs = performance.now();
+  const answer = await waitFor(() => post(300).then((one) => one.status === 202 && one), {
+    what: 'emails to be accepted again',
+    timeoutMs: RECOVERY_MAX_MS,
+  });
+  const accepted = [...load.accepted, answer.body.id as string];
+  await everythingArrives(mx, [answer.body.id]);
+  const recoveryMs = Math.round(performance.now() - healedAtMs);
+  t.diagnostic(`delivering again after ${recoveryMs} ms`);
+  assert.ok(recoveryMs < RECOVERY_MAX_MS);
+  await everythingArrives(mx, accepted);
+  await queueIsEmpty(service, 60_000);
+  t.diagnostic(`everything settled after ${Math.round(performance.now() - healedAtMs)} ms`);
+  await assertSettled(service, accepted);
+  assert.equal(duplicates(arrivals(mx)), 0);
+});
+
+test('a database that stands still for a moment delays answers and costs nothing', async () => {
+  proxy.stall();
+  let answered = false;
+  const onAccepted = (): void => void (answered = true);
+  const load = runLoad(service, { key, count: 40, from: FROM, to, onAccepted });
+  const anAnswer = waitFor(() => answered, { what: 'an answer', timeoutMs: 1_000 });
+  await assert.rejects(anAnswer, 'nobody is answered before it is on disk');
+  await proxy.heal();
+  const { accepted } = await load;
+  assert.equal(accepted.length, 40);
+  await everythingArrives(mx, accepted);
+});
+
+test('a connection lost while an email is stored: the truth is looked up and answered', async () => {
+  for (const cutWhen of ['sent', 'answered'] as const) {
+    const sprung = proxy.trap({ text: ACCEPT, cutWhen });
+    const answer = await post(501);
+    await sprung;
+    assert.equal(answer.status, 202, `${cutWhen}: ${answer.text}`);
+    await service.waitForStatus(answer.body.id, 'delivered', { key });
+  }
+  assert.equal(copies(501), 2);
+});
+
+test('an email of unknown fate is repeated with its key and sent once', async (t) => {
+  const cut = proxy.trap({ text: ACCEPT, cutWhen: 'answered' }).then(() => proxy.refuse());
+  assertUnavailable(await post(502, 'order-1'), /may have been accepted.*Idempotency-Key is safe/);
+  await cut;
+  await proxy.heal();
+  const healedAtMs = performance.now();
+  const repeated = await waitFor(
+    () => post(502, 'order-1').then((one) => one.status !== 503 && one),
+    { what: 'the repeat to be answered', timeoutMs: RECOVERY_MAX_MS },
+  );
+  assert.equal(repeated.status, 200, repeated.text);
+  await everythingArrives(mx, [repeated.body.id]);
+  t.diagnostic(`delivered ${Math.round(performance.now() - healedAtMs)} ms after the outage`);
+  await queueIsEmpty(service);
+  assert.equal(copies(502), 1);
+});

@@ -1,0 +1,222 @@
+/** An email that has to wait: it is tried again as promised, and it ends. */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import { startJourney } from '../support/journey.ts';
+import { waitFor } from '../support/wait.ts';
+
+const journey = await startJourney();
+after(() => journey[Symbol.asyncDispose]());
+
+const MINUTE_MS = 60_000;
+const GREYLISTED = '451 4.7.1 Greylisted, try again later';
+
+test('greylisted, then delivered: the same message again', async () => {
+  const mx = await journey.mailServer('greylisting.test', {
+    verdicts: { kim: [GREYLISTED, '250 2.0.0 Taken'] },
+  });
+  const id = await journey.send({ to: 'kim@greylisting.test' });
+  const open = await journey.attempted(id);
+  assert.equal(open.status, 'deferred');
+  assert.equal(open.completed_at, null);
+  const [{ reason, smtp }] = open.recipients;
+  assert.deepEqual([reason.category, reason.blame], ['greylist', 'receiver']);
+  assert.deepEqual([smtp.code, smtp.enhanced_code, smtp.mx], [451, '4.7.1', mx.name]);
+  const { status, recipients } = await journey.retry(id);
+  assert.equal(status, 'delivered');
+  assert.deepEqual([recipients[0].attempts, recipients[0].reason], [2, null]);
+
+  const timeline = await journey.timeline(id);
+  const told = timeline.map(({ type, attempt }) => `${type} ${attempt?.number ?? '-'}`);
+  assert.deepEqual(told, ['email.queued -', 'email.delivery_delayed 1', 'email.delivered 2']);
+  const [, first, second] = timeline;
+  assert.equal(first.attempt.message_sha256, second.attempt.message_sha256);
+});
+
+test('the next attempts come after 1, 4, 10, 15, 30 minutes, 1, 2, 4 and again 4 hours', async () => {
+  await journey.mailServer('patience.test', { greylist: 100 });
+  const id = await journey.send({ to: 'kim@patience.test', expires_in: 432_000 });
+  await journey.attempted(id);
+  for (const minutes of [1, 4, 10, 15, 30, 60, 120, 240, 240]) {
+    const { recipients } = await journey.email(id);
+    const last = (await journey.timeline(id)).at(-1);
+    const waitMs = Date.parse(recipients[0].next_attempt_at) - Date.parse(last.created_at);
+    const share = waitMs / (minutes * MINUTE_MS);
+    assert.ok(share > 0.84 && share < 1.16, `${waitMs} ms instead of ${minutes} minutes`);
+    await journey.retry(id);
+  }
+  await journey.pass({ hours: 5 * 24 });
+  await journey.ended(id);
+});
+
+test('no attempt is made before its time', async () => {
+  const mx = await journey.mailServer('early.test', { greylist: 1 });
+  const first = await journey.send({ to: 'kim@early.test' });
+  await journey.attempted(first);
+  await journey.pass({ seconds: 30 });
+  const second = await journey.send({ to: 'lee@early.test' });
+  await journey.attempted(second);
+  await journey.pass({ seconds: 45 });
+  await journey.ended(first);
+  // Whoever took the first one up again has seen the second one, too.
+  assert.equal(mx.sessions.flatMap(({ lines }) => lines).filter(isRcpt).length, 3);
+  assert.equal((await journey.email(second)).recipients[0].attempts, 1);
+  await journey.pass({ seconds: 30 });
+  await journey.ended(second);
+});
+
+const isRcpt = (line: string) => line.startsWith('C: RCPT');
+
+test('an email that expires ends as failed, and is not tried again', async () => {
+  const mx = await journey.mailServer('expiring.test', { greylist: 100 });
+  const id = await journey.send({ to: ['kim@expiring.test', 'lee@expiring.test'], expires_in: 60 });
+  const { recipients: open, created_at: createdAt } = await journey.allAttempted(id);
+  for (const { next_attempt_at: nextAttemptAt } of open) {
+    assert.ok(Date.parse(nextAttemptAt) <= Date.parse(createdAt) + MINUTE_MS);
+  }
+  await journey.pass({ seconds: 61 });
+  const { status, recipients } = await journey.ended(id);
+  assert.equal(status, 'failed');
+  for (const { status: own, attempts, reason, smtp } of recipients) {
+    assert.deepEqual([own, attempts, reason.category], ['failed', 1, 'expired']);
+    assert.equal(smtp.code, 451); // the last thing that was heard
+  }
+  assert.equal(mx.sessions.flatMap(({ lines }) => lines).filter(isRcpt).length, 2);
+  const story = await journey.story(id);
+  assert.deepEqual(story.slice(3), ['failed', 'failed']);
+});
+
+test('without a time of its own an email is given up after three days', async () => {
+  await journey.mailServer('gone.test', { greylist: 100 });
+  const id = await journey.send({ to: 'kim@gone.test' });
+  await journey.attempted(id);
+  await journey.pass({ hours: 71, minutes: 59 });
+  const { status, recipients } = await journey.attempted(id, 2);
+  assert.equal(status, 'deferred');
+  assert.ok(Date.parse(recipients[0].next_attempt_at) > 0);
+  await journey.pass({ minutes: 2 });
+  const ended = await journey.ended(id);
+  assert.deepEqual([ended.status, ended.recipients[0].reason.category], ['failed', 'expired']);
+});
+
+test('all mail servers down, then back: the email arrives, although the service was restarted', async () => {
+  const servers = [
+    await journey.mailServer('down.test', {}, { preference: 10 }),
+    await journey.mailServer('down.test', {}, { preference: 20 }),
+  ];
+  for (const mx of servers) await mx.stop();
+  const id = await journey.send({ to: 'kim@down.test' });
+  const { status, recipients } = await journey.attempted(id);
+  assert.equal(status, 'deferred');
+  const [{ reason, smtp }] = recipients;
+  assert.deepEqual([reason.category, reason.blame, smtp.code], ['network', 'receiver', null]);
+  for (const mx of servers) await mx.start();
+  await journey.service.restart();
+  assert.equal((await journey.retry(id)).status, 'delivered');
+  assert.deepEqual([servers[0]?.messages.length, servers[1]?.messages.length], [1, 0]);
+  assert.deepEqual(await journey.story(id), ['queued', 'delivery_delayed', 'delivered']);
+});
+
+test('a server that did not answer a moment ago is left alone, and that is no attempt', async () => {
+  const mx = await journey.mailServer('resting.test');
+  await mx.stop();
+  const ids: string[] = [];
+  const allTaken = (times: number) => async () => {
+    const find = 'select from queue where holder is not null or claim < $1';
+    return (await journey.service.sql(find, [times])).length === 0;
+  };
+  // The two workers find it out each for itself.
+  for (const name of ['kim', 'lee', 'max', 'eve', 'pat', 'sam']) {
+    ids.push(await journey.send({ to: `${name}@resting.test` }));
+  }
+  await waitFor(allTaken(1), { what: 'all of them to be put off' });
+  await journey.pass({ seconds: 125 });
+  await waitFor(allTaken(2), { what: 'all of them to be put off again' });
+  await mx.start();
+  await journey.service.restart();
+  await journey.pass({ minutes: 3 });
+  for (const id of ids) {
+    const { status, recipients } = await journey.ended(id);
+    const { length } = await journey.timeline(id);
+    // Each attempt is one event, as is having been accepted.
+    assert.deepEqual([status, recipients[0].attempts], ['delivered', length - 1]);
+    assert.ok(length <= 3, `${length} events`);
+  }
+});
+
+test('lost after the dot: nobody else is asked, and the same message comes again later', async () => {
+  const first = await journey.mailServer('doubt.test', {
+    phases: { dot: { keep: true, drop: 'rst' } },
+  });
+  const second = await journey.mailServer('doubt.test', {}, { preference: 20 });
+  const id = await journey.send({ to: 'kim@doubt.test' });
+  assert.equal((await journey.attempted(id)).status, 'deferred');
+  const [, delayed] = await journey.timeline(id);
+  assert.equal(delayed.attempt.in_doubt, true);
+  assert.equal(delayed.attempt.phase, 'dot');
+  assert.equal(first.messages.length, 1);
+  first.set({});
+  assert.equal((await journey.retry(id)).status, 'delivered');
+  assert.equal(first.messages.length, 2);
+  assert.deepEqual(first.messages[0]?.raw, first.messages[1]?.raw);
+  assert.equal(second.connections, 0);
+});
+
+test('a server that greets with a refusal is asked again later', async () => {
+  const mx = await journey.mailServer('closed.test', {
+    phases: { greeting: '554 5.7.1 No mail from you' },
+  });
+  const id = await journey.send({ to: 'kim@closed.test' });
+  const { status, recipients } = await journey.attempted(id);
+  assert.equal(status, 'deferred');
+  assert.deepEqual([recipients[0].smtp.code, recipients[0].smtp.mx], [554, mx.name]);
+  mx.set({});
+  assert.equal((await journey.retry(id)).status, 'delivered');
+});
+
+test('a DNS that fails is no verdict on the recipient', async () => {
+  await journey.mailServer('dark.test');
+  journey.dns.setFailure('dark.test', 'servfail');
+  const id = await journey.send({ to: 'kim@dark.test' });
+  const { status, recipients } = await journey.attempted(id);
+  assert.equal(status, 'deferred');
+  assert.deepEqual([recipients[0].reason.category, recipients[0].smtp.mx], ['network', null]);
+  journey.dns.setFailure('dark.test', null);
+  assert.equal((await journey.retry(id)).status, 'delivered');
+});
+
+test('a sending domain that is removed takes its waiting mail along', async () => {
+  const mx = await journey.mailServer('waiting.test', { greylist: 1 });
+  await journey.service.addLiveDomain('removed.example');
+  const { body: domains } = await journey.request('GET', '/v1/domains');
+  const { id: domainId } = domains.data.find(
+    ({ name }: { name: string }) => name === 'removed.example',
+  );
+  const id = await journey.send({ from: 'us@removed.example', to: 'kim@waiting.test' });
+  await journey.attempted(id);
+  const { status: deleted } = await journey.request('DELETE', `/v1/domains/${domainId}`);
+  assert.ok(deleted === 200 || deleted === 204);
+  await journey.pass({ minutes: 2 });
+  const { status, recipients } = await journey.ended(id);
+  assert.equal(status, 'failed');
+  assert.deepEqual([recipients[0].attempts, recipients[0].reason.blame], [1, 'sender']);
+  assert.equal(mx.messages.length, 0);
+  assert.deepEqual(await journey.story(id), ['queued', 'delivery_delayed', 'failed']);
+});
+
+test('an address that is suppressed while its email waits gets nothing any more', async () => {
+  const mx = await journey.mailServer('stopped.test', { greylist: 1 });
+  const id = await journey.send({ to: ['kim@stopped.test', 'lee@stopped.test'] });
+  await journey.allAttempted(id);
+  await journey.service.cliJson('suppressions', 'add', 'Kim@stopped.test', '--mode', 'live');
+  await journey.pass({ minutes: 2 });
+  const { status, recipients } = await journey.ended(id);
+  assert.equal(status, 'suppressed');
+  assert.deepEqual(
+    recipients.map((one: { status: string }) => one.status),
+    ['suppressed', 'delivered'],
+  );
+  assert.deepEqual(
+    mx.messages.map((message) => message.recipients),
+    [['lee@stopped.test']],
+  );
+});

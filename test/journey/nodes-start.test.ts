@@ -1,0 +1,69 @@
+/** Starts that cannot succeed: they end soon, say why, and leave nothing behind. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { posthorn } from '../support/posthorn.ts';
+import { preload } from '../support/preload.ts';
+import { startService } from '../support/service.ts';
+
+async function temporary(): Promise<AsyncDisposable & { folder: string; dataDir: string }> {
+  const folder = await mkdtemp(join(tmpdir(), 'posthorn-test-'));
+  return {
+    folder,
+    dataDir: join(folder, 'data'),
+    [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }),
+  };
+}
+
+test('a port that was asked for and is taken ends the start before anything is made', async () => {
+  await using place = await temporary();
+  await using taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  const { port } = taken.address() as AddressInfo;
+  const env = { POSTHORN_DATA_DIR: place.dataDir, PORT: String(port) };
+  const { code, stdout, stderr } = await posthorn(['start', '--json'], env);
+  assert.equal(code, 2);
+  assert.equal(stdout, '');
+  assert.match(stderr, /^posthorn: PORT: port \d+ is taken .*\n$/);
+  assert.equal(existsSync(place.dataDir), false);
+});
+
+test('a second start with the port of the first names the first', async () => {
+  await using service = await startService({ database: 'own', args: ['--workers', '1'] });
+  const env = { ...service.env, PORT: new URL(service.url).port };
+  const { code, stderr } = await posthorn(['start'], env);
+  assert.equal(code, 2);
+  assert.ok(stderr.includes(service.url) && stderr.includes(String(service.pid)), stderr);
+});
+
+test('workers that die while they start end the start', async () => {
+  await using place = await temporary();
+  const env = {
+    POSTHORN_DATA_DIR: place.dataDir,
+    PORT: '0',
+    ...preload('worker.ts', 'process.exit(7);'),
+  };
+  const { code, stdout, stderr } = await posthorn(['start', '--json'], env);
+  assert.equal(code, 1);
+  assert.equal(stdout, '');
+  assert.match(stderr, /a worker died.*"code":7|"code":7.*a worker died/);
+  assert.match(stderr, /posthorn: The workers cannot run; the log says why\./);
+  assert.equal(existsSync(join(place.dataDir, 'pg', 'postmaster.pid')), false);
+});
+
+test('a worker that cannot do its work says why, and the start ends', async () => {
+  await using place = await temporary();
+  const broken = `import('node:net').then(({ Server }) => {
+    Server.prototype.listen = () => { throw new Error('listening is not to be'); };
+  });`;
+  const env = { POSTHORN_DATA_DIR: place.dataDir, PORT: '0', ...preload('worker.ts', broken) };
+  const { code, stderr } = await posthorn(['start', '--json'], env);
+  assert.equal(code, 1);
+  assert.match(stderr, /posthorn: .*listening is not to be/);
+  assert.equal(existsSync(join(place.dataDir, 'pg', 'postmaster.pid')), false);
+});

@@ -1,0 +1,147 @@
+/** Where an email goes: what the DNS says of the recipient's domain, and which server answers. */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import { startFakeDns } from '../support/fake-dns.ts';
+import { type FakeAnswer, startFakeMx } from '../support/fake-mx.ts';
+import { OWN_NAME, startJourney } from '../support/journey.ts';
+import { startService } from '../support/service.ts';
+
+const journey = await startJourney();
+after(() => journey[Symbol.asyncDispose]());
+
+test('the server with the best preference is asked, the others are left alone', async () => {
+  const spare = await journey.mailServer('ordered.test', {}, { preference: 30 });
+  const best = await journey.mailServer('ordered.test', {}, { preference: 5 });
+  const middle = await journey.mailServer('ordered.test', {}, { preference: 10 });
+  const { recipients } = await journey.ended(await journey.send({ to: 'kim@ordered.test' }));
+  assert.equal(recipients[0].smtp.mx, best.name);
+  assert.deepEqual([spare.connections, middle.connections], [0, 0]);
+});
+
+/** What the first server does, so that the second one takes over within the same attempt. */
+const TAKEN_OVER: Record<string, FakeAnswer> = {
+  'greets with 554': '554 5.7.1 No service here',
+  'greets with 421': '421 4.3.2 Too busy',
+  'hangs up': { drop: 'fin' },
+  'resets the connection': { drop: 'rst' },
+  'speaks another protocol': 'HTTP/1.1 400 Bad Request',
+  'sends nonsense without end': { raw: 'x'.repeat(10_000), times: 1_000 },
+};
+
+test('the second server takes over when the first refuses connections', async () => {
+  const first = await journey.mailServer('refusing.test');
+  const second = await journey.mailServer('refusing.test', {}, { preference: 20 });
+  await first.stop();
+  const { recipients } = await journey.ended(await journey.send({ to: 'kim@refusing.test' }));
+  assert.deepEqual([recipients[0].attempts, recipients[0].smtp.mx], [1, second.name]);
+});
+
+for (const [index, [what, greeting]] of Object.entries(TAKEN_OVER).entries()) {
+  test(`the second server takes over when the first ${what}`, async () => {
+    const domain = `second${index}.test`;
+    const first = await journey.mailServer(domain, { phases: { greeting } });
+    const second = await journey.mailServer(domain, {}, { preference: 20 });
+    const { recipients } = await journey.ended(await journey.send({ to: `kim@${domain}` }));
+    assert.deepEqual([recipients[0].attempts, recipients[0].smtp.mx], [1, second.name]);
+    assert.equal(first.connections, 1);
+  });
+}
+
+test('the second server takes over when the first is lost before the final dot', async () => {
+  const first = await journey.mailServer('before.test', { phases: { data: { drop: 'rst' } } });
+  const second = await journey.mailServer('before.test', {}, { preference: 20 });
+  const { recipients } = await journey.ended(await journey.send({ to: 'kim@before.test' }));
+  assert.deepEqual([recipients[0].attempts, recipients[0].smtp.mx], [1, second.name]);
+  assert.deepEqual([first.messages.length, second.messages.length], [0, 1]);
+});
+
+test('a refusal of the recipient is final: the second server is not asked for another opinion', async () => {
+  await journey.mailServer('final.test', { recipients: { kim: '550 5.1.1 Unknown' } });
+  const second = await journey.mailServer('final.test', {}, { preference: 20 });
+  const { status } = await journey.ended(await journey.send({ to: 'kim@final.test' }));
+  assert.deepEqual([status, second.connections], ['bounced', 0]);
+});
+
+test('a domain without MX takes its mail itself', async () => {
+  const mx = await journey.mailServer('other.test');
+  journey.dns.set('implicit.test', 'A', [mx.address]);
+  const { recipients } = await journey.ended(await journey.send({ to: 'kim@implicit.test' }));
+  const [{ status, smtp }] = recipients;
+  assert.deepEqual([status, smtp.mx, smtp.ip], ['delivered', 'implicit.test', mx.address]);
+});
+
+test('a domain that is an alias gets its mail where the other does, under its own name', async () => {
+  const mx = await journey.mailServer('real.test');
+  journey.dns.set('alias.test', 'CNAME', ['real.test']);
+  await journey.ended(await journey.send({ to: 'kim@alias.test' }));
+  assert.deepEqual(mx.messages[0]?.recipients, ['kim@alias.test']);
+});
+
+test('a mail server whose name is an alias is found', async () => {
+  const mx = await journey.mailServer('unused.test');
+  journey.dns.set('aliased.test', 'MX', ['10 mail.aliased.test']);
+  journey.dns.set('mail.aliased.test', 'CNAME', [mx.name]);
+  await journey.ended(await journey.send({ to: 'kim@aliased.test' }));
+  assert.equal(mx.messages.length, 1);
+});
+
+test('a domain that takes no mail (null MX) bounces', async () => {
+  journey.dns.set('null.test', 'MX', ['0 .']);
+  journey.dns.set('null.test', 'A', ['127.0.1.1']);
+  const id = await journey.send({ to: 'kim@null.test' });
+  const { status, recipients } = await journey.ended(id);
+  const [{ smtp, reason, attempts }] = recipients;
+  assert.deepEqual([status, attempts, smtp.enhanced_code], ['bounced', 1, '5.1.10']);
+  assert.match(reason.advice, /takes no mail/);
+  assert.deepEqual(await journey.story(id), ['queued', 'bounced']);
+});
+
+test('a domain that does not exist bounces, and its addresses rest for a week', async () => {
+  const draft = { from: 'hello@acme.example', to: 'kim@misspelt.test', subject: 'Hi', text: 'Hi' };
+  const again = async () => (await journey.request('POST', '/v1/emails', draft)).status;
+  const { status, recipients } = await journey.ended(await journey.send(draft));
+  assert.deepEqual([status, recipients[0].smtp.enhanced_code], ['bounced', '5.1.2']);
+  assert.equal(await again(), 422);
+  await journey.pass({ hours: 6 * 24 + 23 });
+  assert.equal(await again(), 422);
+  await journey.pass({ hours: 2 });
+  assert.equal(await again(), 202);
+});
+
+test('a domain whose mail servers have no address bounces', async () => {
+  journey.dns.set('empty.test', 'MX', ['10 nowhere.test']);
+  const { status, recipients } = await journey.ended(await journey.send({ to: 'kim@empty.test' }));
+  assert.deepEqual([status, recipients[0].smtp.enhanced_code], ['bounced', '5.4.4']);
+});
+
+test('a domain whose best mail server is this service does not send it round in circles', async () => {
+  const spare = await journey.mailServer('loop.test', {}, { preference: 20 });
+  journey.dns.set('loop.test', 'MX', [`10 ${OWN_NAME}`, `20 ${spare.name}`]);
+  const { status } = await journey.ended(await journey.send({ to: 'kim@loop.test' }));
+  assert.equal(status, 'failed');
+  assert.equal(spare.connections, 0);
+});
+
+test('a mail server at a private address is never connected to, unless that is allowed', async () => {
+  await using dns = await startFakeDns({
+    'public.net': { MX: ['10 private.public.net', '20 metadata.public.net'] },
+    'private.public.net': { A: ['127.0.0.1'] },
+    'metadata.public.net': { A: ['169.254.169.254'] },
+    'implicit.public.net': { A: ['127.0.0.1'] },
+  });
+  await using mx = await startFakeMx();
+  await using service = await startService({
+    dns,
+    env: { POSTHORN_MX_PORT: String(mx.port), POSTHORN_HOSTNAME: 'out.posthorn.net' },
+  });
+  await service.addLiveDomain('acme.net');
+  const key = await service.liveKey();
+  const to = ['kim@public.net', 'lee@implicit.public.net'];
+  const id = await service.send({ from: 'us@acme.net', to }, { key });
+  const { recipients } = await service.waitForStatus(id, 'failed', { key });
+  for (const { status, attempts, reason } of recipients) {
+    assert.deepEqual([status, attempts], ['failed', 1]);
+    assert.match(reason.advice, /not public/);
+  }
+  assert.equal(mx.connections, 0);
+});

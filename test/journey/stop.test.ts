@@ -1,0 +1,58 @@
+/** A service that is stopped in the middle of its work, as every restart and update does it. */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import { type MailServer, startJourney } from '../support/journey.ts';
+import { waitFor } from '../support/wait.ts';
+
+const journey = await startJourney();
+after(() => journey[Symbol.asyncDispose]());
+const { service } = journey;
+
+/** Sends one email after the other until the service takes no more. */
+async function sendUntilRefused(domain: string, accepted: string[]): Promise<void> {
+  const key = await journey.key();
+  const body = { from: 'us@acme.example', to: `kim@${domain}`, subject: 'Hi', text: 'Hi' };
+  for (;;) {
+    const sending = service.request('POST', '/v1/emails', { key, body });
+    const answer = await sending.catch(() => null);
+    if (answer === null) return;
+    if (answer.status !== 202) {
+      assert.deepEqual([answer.status, answer.body.error.code], [503, 'service_unavailable']);
+      return;
+    }
+    accepted.push(answer.body.id);
+  }
+}
+
+/** The ids of the emails that have arrived, as often as they have. */
+function arrived(servers: readonly MailServer[]): string[] {
+  const raw = servers.flatMap(({ messages }) => messages.map((message) => message.raw.toString()));
+  return raw.map((text) => /^Message-ID: <([^@]+)@/im.exec(text)?.[1] ?? 'none');
+}
+
+const STOPS = {
+  'SIGTERM to the service': () => service.stop('SIGTERM'),
+  'a Ctrl-C to its whole process group': () => service.interrupt(),
+};
+
+for (const [index, [what, stop]] of Object.entries(STOPS).entries()) {
+  test(`stopped under load by ${what}, it loses nothing and repeats nothing`, async () => {
+    const domains = ['one', 'two', 'three'].map((name) => `${name}${index}.test`);
+    const slow = { phases: { dot: { reply: '250 2.0.0 Taken', dripMs: 60 } } };
+    const servers = await Promise.all(domains.map((domain) => journey.mailServer(domain, slow)));
+    const count = () => servers.reduce((sum, { messages }) => sum + messages.length, 0);
+    const accepted: string[] = [];
+    const clients = [...domains, ...domains].map((domain) => sendUntilRefused(domain, accepted));
+    await waitFor(() => count() > 0 && accepted.length > count() + 50, { what: 'a backlog' });
+    assert.equal(await stop(), 0);
+    await Promise.all(clients);
+    assert.ok(count() < accepted.length, 'with nothing left to do the test tells nothing');
+
+    for (const mx of servers) mx.set({});
+    await service.restart();
+    const allCame = () => count() >= accepted.length;
+    await waitFor(allCame, { what: `${accepted.length} emails`, timeoutMs: 30_000 });
+    for (const id of accepted.slice(-3)) await journey.ended(id);
+    assert.deepEqual(arrived(servers).toSorted(), accepted.toSorted());
+  });
+}

@@ -1,0 +1,131 @@
+/** Mail of a test key: everything happens but the connection. */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import { startJourney } from '../support/journey.ts';
+
+const journey = await startJourney({}, { environment: 'test' });
+after(() => journey[Symbol.asyncDispose]());
+
+async function again(to: string): Promise<number> {
+  const draft = { from: 'hello@acme.test', to, subject: 'Again', text: 'Again' };
+  return (await journey.request('POST', '/v1/emails', draft)).status;
+}
+
+type Ending = { status: string; code?: number; enhanced?: string; story: string[]; next: number };
+
+const delivered: Ending = {
+  status: 'delivered',
+  code: 250,
+  story: ['queued', 'delivered'],
+  next: 202,
+};
+
+/** By address: how it ends without any time passing, and what another email to it is answered. */
+const ENDINGS: Record<string, Ending> = {
+  'delivered@simulator.test': delivered,
+  'delivered+order-42@simulator.test': delivered,
+  'anybody@simulator.test': delivered,
+  'kim@acme.example': delivered,
+  'delivered@resend.dev': delivered,
+  'blocked@resend.dev': delivered, // not one of the names known there
+  'bounced@simulator.test': {
+    status: 'bounced',
+    code: 550,
+    enhanced: '5.1.1',
+    story: ['queued', 'bounced'],
+    next: 422,
+  },
+  'bounced+again@resend.dev': {
+    status: 'bounced',
+    code: 550,
+    enhanced: '5.1.1',
+    story: ['queued', 'bounced'],
+    next: 422,
+  },
+  'blocked@simulator.test': {
+    status: 'bounced',
+    code: 550,
+    enhanced: '5.7.1',
+    story: ['queued', 'bounced'],
+    next: 202,
+  },
+  'suppressed@simulator.test': { status: 'suppressed', story: ['queued', 'suppressed'], next: 202 },
+};
+
+for (const [to, ending] of Object.entries(ENDINGS)) {
+  test(`${to} is ${ending.status}`, async () => {
+    const id = await journey.send({ to });
+    const { status, recipients, environment } = await journey.ended(id);
+    assert.deepEqual([status, environment], [ending.status, 'test']);
+    const { smtp } = recipients[0];
+    assert.equal(smtp?.code, ending.code);
+    if (ending.enhanced !== undefined) assert.equal(smtp.enhanced_code, ending.enhanced);
+    assert.deepEqual(await journey.story(id), ending.story);
+    assert.equal(await again(to), ending.next);
+  });
+}
+
+test('complained@simulator.test is delivered, complains, and gets nothing any more', async () => {
+  for (const to of ['complained@simulator.test', 'complained@resend.dev']) {
+    const id = await journey.send({ to });
+    await journey.service.waitForStatus(id, 'complained');
+    assert.deepEqual(await journey.story(id), ['queued', 'delivered', 'complained']);
+    assert.equal(await again(to), 422);
+    const { data } = await journey.webhook(
+      (event) => event.type === 'suppression.added' && event.data.address === to,
+    );
+    assert.equal(data.reason, 'complaint');
+  }
+});
+
+test('deferred@simulator.test is put off twice for seconds, then delivered', async () => {
+  const id = await journey.send({ to: 'deferred@simulator.test' });
+  for (const attempts of [1, 2]) {
+    const { status, recipients } = await journey.attempted(id, attempts);
+    assert.equal(status, 'deferred');
+    assert.equal(Math.floor(recipients[0].smtp.code / 100), 4);
+    await journey.pass({ seconds: 10 });
+  }
+  const { status, recipients } = await journey.ended(id);
+  assert.deepEqual([status, recipients[0].attempts], ['delivered', 3]);
+  const story = await journey.story(id);
+  assert.deepEqual(story, ['queued', 'delivery_delayed', 'delivery_delayed', 'delivered']);
+});
+
+test('full@simulator.test is put off until the email expires', async () => {
+  const id = await journey.send({ to: 'full@simulator.test', expires_in: 60 });
+  const { recipients: open } = await journey.attempted(id);
+  assert.deepEqual([open[0].smtp.code, open[0].smtp.enhanced_code], [452, '4.2.2']);
+  await journey.pass({ seconds: 61 });
+  const { status, recipients } = await journey.ended(id);
+  assert.deepEqual([status, recipients[0].reason.category], ['failed', 'expired']);
+  assert.equal(await again('full@simulator.test'), 202);
+});
+
+test('slow@simulator.test is delivered after half a minute', async () => {
+  const id = await journey.send({ to: 'slow@simulator.test' });
+  await journey.pass({ seconds: 20 });
+  // Something that came later has gone through meanwhile.
+  await journey.ended(await journey.send({ to: 'delivered@simulator.test' }));
+  assert.equal((await journey.email(id)).completed_at, null);
+  await journey.pass({ seconds: 11 });
+  assert.equal((await journey.ended(id)).status, 'delivered');
+  assert.deepEqual(await journey.story(id), ['queued', 'delivered']);
+});
+
+test('each recipient of one email has the fate of its address', async () => {
+  const to = ['delivered@simulator.test', 'blocked@simulator.test', 'kim@acme.example'];
+  const { status, recipients } = await journey.ended(await journey.send({ to }));
+  assert.equal(status, 'bounced');
+  assert.deepEqual(
+    recipients.map((one: { status: string }) => one.status),
+    ['delivered', 'bounced', 'delivered'],
+  );
+});
+
+test('neither a mail server nor the DNS has heard of any of it', async () => {
+  const mx = await journey.mailServer('real.test');
+  await journey.ended(await journey.send({ to: 'kim@real.test' }));
+  assert.equal(mx.connections, 0);
+  assert.deepEqual(journey.dns.queries, []);
+});

@@ -1,0 +1,115 @@
+/** How an email is protected on its way: STARTTLS offered, absent, broken, and asked for. */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import type { MxBehaviour } from '../support/fake-mx.ts';
+import { CA_FILE, startJourney } from '../support/journey.ts';
+
+const journey = await startJourney({ NODE_EXTRA_CA_CERTS: CA_FILE });
+after(() => journey[Symbol.asyncDispose]());
+
+test('where STARTTLS is offered the email goes encrypted, and says how', async () => {
+  const mx = await journey.mailServer('offered.test', { startTls: 'offered' });
+  const id = await journey.send({ to: 'kim@offered.test' });
+  const { recipients } = await journey.ended(id);
+  const { tls } = recipients[0].smtp;
+  assert.deepEqual([tls.version, tls.verified], ['TLSv1.3', true]);
+  assert.match(tls.cipher, /^TLS_/);
+  assert.equal(mx.messages[0]?.tls, 'TLSv1.3');
+  const [, { attempt }] = await journey.timeline(id);
+  assert.match(attempt.transcript.join('\n'), /C: STARTTLS[^]*certificate verified[^]*C: MAIL/);
+});
+
+for (const certificate of ['self-signed', 'other-name', 'expired'] as const) {
+  test(`a certificate that is ${certificate} is better than none, and is not called verified`, async () => {
+    const domain = `${certificate}.test`;
+    const mx = await journey.mailServer(domain, { startTls: 'offered', certificate });
+    const { recipients } = await journey.ended(await journey.send({ to: `kim@${domain}` }));
+    assert.equal(recipients[0].smtp.tls.verified, false);
+    assert.equal(mx.messages[0]?.tls, 'TLSv1.3');
+  });
+}
+
+test('where STARTTLS is absent the email goes in the clear', async () => {
+  const mx = await journey.mailServer('absent.test');
+  const { recipients } = await journey.ended(await journey.send({ to: 'kim@absent.test' }));
+  assert.deepEqual([recipients[0].status, recipients[0].smtp.tls], ['delivered', null]);
+  assert.equal(mx.messages[0]?.tls, null);
+});
+
+for (const startTls of ['broken', 'refused', 'outdated'] as const) {
+  test(`where STARTTLS is ${startTls} the email goes in the clear at the same attempt`, async () => {
+    const domain = `${startTls}.test`;
+    const mx = await journey.mailServer(domain, { startTls });
+    const { recipients } = await journey.ended(await journey.send({ to: `kim@${domain}` }));
+    const [{ status, attempts, smtp }] = recipients;
+    assert.deepEqual([status, attempts, smtp.tls], ['delivered', 1, null]);
+    assert.equal(mx.messages[0]?.tls, null);
+  });
+}
+
+test('words that were slipped in before the handshake are not believed', async () => {
+  const first = await journey.mailServer('injected.test', { startTls: 'injected' });
+  const second = await journey.mailServer('injected.test', {}, { preference: 20 });
+  await journey.ended(await journey.send({ to: 'kim@injected.test' }));
+  assert.deepEqual([first.messages.length, second.messages.length], [0, 1]);
+});
+
+const enforced = { tls: 'enforced' };
+
+test('with TLS enforced the email goes to a server that proves who it is', async () => {
+  const mx = await journey.mailServer('proven.test', { startTls: 'offered' });
+  const { recipients } = await journey.ended(
+    await journey.send({ to: 'kim@proven.test', ...enforced }),
+  );
+  assert.equal(recipients[0].smtp.tls.verified, true);
+  assert.equal(mx.messages[0]?.tls, 'TLSv1.3');
+});
+
+const UNPROVEN: Record<string, MxBehaviour> = {
+  'offers no STARTTLS': {},
+  'refuses STARTTLS': { startTls: 'refused' },
+  'breaks STARTTLS': { startTls: 'broken' },
+  'has a self-signed certificate': { startTls: 'offered', certificate: 'self-signed' },
+  'has the certificate of another': { startTls: 'offered', certificate: 'other-name' },
+  'has an expired certificate': { startTls: 'offered', certificate: 'expired' },
+};
+
+for (const [index, [what, behaviour]] of Object.entries(UNPROVEN).entries()) {
+  test(`with TLS enforced nothing goes to a server that ${what}, until that is mended`, async () => {
+    const domain = `unproven${index}.test`;
+    const mx = await journey.mailServer(domain, behaviour);
+    const id = await journey.send({ to: `kim@${domain}`, ...enforced });
+    const { status, recipients } = await journey.attempted(id);
+    assert.deepEqual([status, recipients[0].reason.category], ['deferred', 'tls']);
+    assert.ok(!mx.sessions.some(({ lines }) => lines.some((line) => line.startsWith('C: MAIL'))));
+    mx.set({ startTls: 'offered' });
+    const retried = await journey.retry(id);
+    assert.equal(retried.status, 'delivered');
+    assert.equal(retried.recipients[0].smtp.tls.verified, true);
+    assert.equal(mx.messages.length, 1);
+  });
+}
+
+test('with TLS enforced a server that proves who it is takes over from one that does not', async () => {
+  const first = await journey.mailServer('takeover.test');
+  const second = await journey.mailServer(
+    'takeover.test',
+    { startTls: 'offered' },
+    { preference: 20 },
+  );
+  const { recipients } = await journey.ended(
+    await journey.send({ to: 'kim@takeover.test', ...enforced }),
+  );
+  assert.deepEqual([recipients[0].attempts, recipients[0].smtp.mx], [1, second.name]);
+  assert.equal(first.messages.length, 0);
+});
+
+test('what went in the clear to a server before does not open the way for what must not', async () => {
+  const mx = await journey.mailServer('before.test', { startTls: 'broken' });
+  await journey.ended(await journey.send({ to: 'kim@before.test' }));
+  const id = await journey.send({ to: 'kim@before.test', expires_in: 60, ...enforced });
+  assert.equal((await journey.attempted(id)).status, 'deferred');
+  await journey.pass({ seconds: 61 });
+  assert.equal((await journey.ended(id)).status, 'failed');
+  assert.equal(mx.messages.length, 1);
+});

@@ -1,0 +1,78 @@
+/** The steps of `npm test`, cheapest first, so that a slip shows within seconds. */
+import { globSync } from 'node:fs';
+import { join } from 'node:path';
+
+export const ROOT = join(import.meta.dirname, '../..');
+
+/** Brings up one PostgreSQL for all test files of a step. */
+const DATABASE = 'test/support/global-setup.ts';
+
+/**
+ * A step is a tool from the devDependencies that exits 0 when all is well, or a set of test files
+ * for Node's runner.
+ */
+export type Step = { name: string; about: string } & (
+  | { kind: 'tool'; command: [tool: string, ...args: string[]] }
+  | { kind: 'tests'; files: string[]; globalSetup: string | null }
+);
+
+function allSteps(): Step[] {
+  return [
+    tool('format', 'layout of all files', ['oxfmt', '--check', '.']),
+    tool('types', 'TypeScript compiler', ['tsc', '-p', '.']),
+    tool('lint', 'correctness, with types', ['oxlint', '--type-aware']),
+    tool('dead-code', 'unused files, exports, packages', ['knip', '--no-progress']),
+    tests('tidy', 'layers, sizes, clocks', ['test/tidy.test.ts']),
+    tests('unit', 'pure code and statements', ['src', 'test/support', 'test/runner'], DATABASE),
+    tests('api', 'the interface, by chapter', ['test/api'], DATABASE),
+    tests('journey', "emails' lives", ['test/journey'], DATABASE),
+    tests('launcher', 'install and start', ['test/launcher']),
+  ];
+}
+
+function tool(name: string, about: string, command: [string, ...string[]]): Step {
+  return { name, about, kind: 'tool', command };
+}
+
+/** @param places test files, or folders with test files anywhere below */
+function tests(
+  name: string,
+  about: string,
+  places: string[],
+  globalSetup: string | null = null,
+): Step {
+  const patterns = places.map((place) => (place.endsWith('.ts') ? place : `${place}/**/*.test.ts`));
+  const files = globSync(patterns, { cwd: ROOT }).toSorted();
+  return { name, about, kind: 'tests', files, globalSetup };
+}
+
+/**
+ * The steps asked for, in their order; a sentence when there is no such step or no such file.
+ * @param only names of steps; `check` for those without a service; none means all
+ * @param filters parts of paths of test files; with any, only matching test files run
+ */
+export function chooseSteps(only: string[], filters: string[]): Step[] | string {
+  const all = allSteps();
+  const names = only.flatMap((name) => (name === 'check' ? checkNames(all) : [name]));
+  const unknown = names.find((name) => !all.some((step) => step.name === name));
+  if (unknown !== undefined) {
+    return `There is no step "${unknown}"; there are ${all.map((step) => step.name).join(', ')}.`;
+  }
+  const chosen = names.length === 0 ? all : all.filter((step) => names.includes(step.name));
+  if (filters.length === 0) return chosen;
+  const narrowed = chosen.flatMap((step) => narrow(step, filters));
+  return narrowed.length > 0 ? narrowed : `No test file matches ${filters.join(', ')}.`;
+}
+
+function checkNames(all: Step[]): string[] {
+  return all
+    .filter((step) => step.kind === 'tool' || step.name === 'tidy')
+    .map((step) => step.name);
+}
+
+function narrow(step: Step, filters: string[]): Step[] {
+  if (step.kind === 'tool') return [];
+  const wanted = filters.map((filter) => filter.replace(/^\.\//, '').replace(`${ROOT}/`, ''));
+  const files = step.files.filter((file) => wanted.some((part) => file.includes(part)));
+  return files.length === 0 ? [] : [{ ...step, files }];
+}

@@ -1,0 +1,89 @@
+/**
+ * What the tests of the API's chapters share: the one shape that every failure has, the forms of ids
+ * and times, and requests that no HTTP client would send.
+ */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import type { Answer } from './service.ts';
+
+export const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+/** ISO 8601 in UTC with milliseconds. */
+export const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+/** An id that nothing has. */
+export const UNKNOWN_ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
+
+/** An email that is accepted, from the domain that a first start makes. */
+export const EMAIL = {
+  from: 'Acme <hello@acme.test>',
+  to: 'delivered@simulator.test',
+  subject: 'Hello',
+  html: '<p>Hello</p>',
+};
+
+/** Bounds what a broken service could keep waiting; slower than its own time limits. */
+const RAW_TIMEOUT_MS = 45_000;
+
+/** The answer is a failure: this status, this code, the shape of API.md §2 and nothing else. */
+export function assertFailure(
+  answer: Answer,
+  status: number,
+  code: string,
+  message: RegExp = /./,
+): void {
+  assert.equal(answer.status, status, answer.text);
+  assert.match(answer.headers.get('content-type') ?? '', /^application\/json\b/);
+  const { error, ...rest } = answer.body;
+  assert.deepEqual(rest, {});
+  const { code: itsCode, message: itsMessage, request_id, details, ...more } = error;
+  assert.deepEqual(more, {});
+  assert.equal(itsCode, code, answer.text);
+  assert.match(itsMessage, message);
+  assert.match(itsMessage, /^[^\n<]*\w[^\n]*$/);
+  assert.match(request_id, UUID_V7);
+  assert.equal(answer.headers.get('x-request-id'), request_id);
+  for (const detail of details ?? []) {
+    assert.deepEqual(Object.keys(detail).toSorted(), ['field', 'message']);
+    assert.ok(typeof detail.field === 'string' && typeof detail.message === 'string');
+  }
+}
+
+/** Writes bytes to the service and reads until it closes: all its answers, in order. */
+export async function rawAnswers(url: string, bytes: string | Buffer): Promise<Answer[]> {
+  const { hostname, port } = new URL(url);
+  const socket = connect({ host: hostname, port: Number(port) });
+  const chunks: Buffer[] = [];
+  socket.on('data', (chunk: Buffer) => chunks.push(chunk));
+  // A reset behind the answer is a close; one instead of it leaves the answers empty.
+  socket.on('error', () => {});
+  socket.setTimeout(RAW_TIMEOUT_MS, () => socket.destroy());
+  socket.write(bytes);
+  await once(socket, 'close');
+  return parseAnswers(Buffer.concat(chunks));
+}
+
+/** The last of them, for requests that end the connection. */
+export async function rawAnswer(url: string, bytes: string | Buffer): Promise<Answer> {
+  const answer = (await rawAnswers(url, bytes)).at(-1);
+  assert.ok(answer, 'the connection was closed without an answer');
+  return answer;
+}
+
+function parseAnswers(bytes: Buffer): Answer[] {
+  const answers: Answer[] = [];
+  for (let rest = bytes; rest.length > 0;) {
+    const end = rest.indexOf('\r\n\r\n');
+    assert.ok(end > 0, `not HTTP: ${rest.toString('latin1')}`);
+    const [line = '', ...fields] = rest.toString('latin1', 0, end).split('\r\n');
+    const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(line)?.[1]);
+    const headers = new Headers(
+      fields.map((field) => [field.split(':', 1)[0]!, field.slice(field.indexOf(':') + 1).trim()]),
+    );
+    const length = Number(headers.get('content-length') ?? 0);
+    const text = rest.toString('utf8', end + 4, end + 4 + length);
+    const isJson = headers.get('content-type')?.includes('json') === true;
+    answers.push({ status, headers, text, body: isJson ? JSON.parse(text) : null });
+    rest = rest.subarray(end + 4 + length);
+  }
+  return answers;
+}

@@ -1,0 +1,42 @@
+/** Sending emails that differ from a good one in one field, and reading what became of them. */
+import assert from 'node:assert/strict';
+import PostalMime from 'postal-mime';
+import { assertFailure, EMAIL } from './api.ts';
+import type { Answer, Service } from './service.ts';
+
+export function changing(service: Service) {
+  const post = (change: object, key?: string): Promise<Answer> =>
+    service.request('POST', '/v1/emails', {
+      body: { ...EMAIL, ...change },
+      ...(key === undefined ? {} : { key }),
+    });
+
+  /** A change that is undefined leaves the field out. */
+  const refused = async (change: object, expected: RegExp): Promise<void> => {
+    assertFailure(await post(change), 422, 'validation_error', expected);
+  };
+
+  const accepted = async (change: object): Promise<Answer['body']> => {
+    const answer = await post(change);
+    assert.equal(answer.status, 202, answer.text);
+    return service.email(answer.body.id);
+  };
+
+  /** The message as it is sent, read by an independent parser. */
+  const message = async (change: object) => {
+    const { id } = await accepted(change);
+    const content = await service.request('GET', `/v1/emails/${id}/content`);
+    assert.equal(content.headers.get('content-type'), 'message/rfc822');
+    return { ...(await PostalMime.parse(content.text)), raw: content.text };
+  };
+
+  return { post, refused, accepted, message };
+}
+
+type Parsed = Awaited<ReturnType<ReturnType<typeof changing>['message']>>;
+
+export const header = ({ headers }: Parsed, name: string): string[] =>
+  headers.filter(({ key }) => key === name.toLowerCase()).map(({ value }) => value);
+
+export const many = (count: number): string[] =>
+  Array.from({ length: count }, (_, n) => `to${n}@simulator.test`);

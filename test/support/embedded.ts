@@ -1,0 +1,113 @@
+/**
+ * For the tests of the embedded engine: data directories that are gone afterwards, engines in this
+ * process, and engines in processes that can be killed.
+ */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, globSync, mkdtempSync, rmSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { createInterface } from 'node:readline';
+import { after } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import type { EngineSearch } from '../../src/store/embedded/binaries.ts';
+import { withClient } from '../../src/store/embedded/client.ts';
+import { openEngine, type Engine, type EngineOptions } from '../../src/store/embedded/engine.ts';
+import { readPidFile } from '../../src/store/embedded/postmaster.ts';
+import { isPostgresOf } from '../../src/store/embedded/process.ts';
+import { waitFor } from './wait.ts';
+
+const HOLDER = fileURLToPath(new URL('engine-holder.ts', import.meta.url));
+const WORLD = { monotonicMs: () => performance.now() };
+
+/** Some unprivileged id, for the other user of a test that root runs. */
+export const OTHER_UID = 65_534;
+export const AS_ROOT = process.geteuid?.() === 0;
+
+/** A folder below /tmp (so that sockets fit) that disappears with what runs in it. */
+export function temporaryFolder(): string {
+  const folder = mkdtempSync('/tmp/posthorn-test-');
+  chmodSync(folder, 0o711); // root's database runs as another user, who has to pass
+  after(async () => {
+    const running = globSync(`${folder}/**/pg/postmaster.pid`).map((file) => dirname(file));
+    await Promise.all(running.map(killLeftover));
+    rmSync(folder, { recursive: true });
+  });
+  return folder;
+}
+
+/** Ends the server that a killed service or a failed test has left on a cluster, if there is one. */
+export async function killLeftover(pgDir: string): Promise<void> {
+  const pid = readPidFile(pgDir)?.pid ?? 0;
+  if (!isPostgresOf(pid, pgDir)) return;
+  process.kill(pid, 'SIGQUIT');
+  await waitFor(() => !isPostgresOf(pid, pgDir), { what: 'a leftover server to end' });
+}
+
+export type Opened = Engine & { lines: string[] };
+
+/** Opens an engine in this process; `lines` is what it told the operator. */
+export function optionsFor(dataDir: string, lines: string[] = []): EngineOptions {
+  return { dataDir, log: (line) => lines.push(line), world: WORLD };
+}
+
+export async function open(dataDir: string, options: Partial<EngineOptions> = {}): Promise<Opened> {
+  const lines: string[] = [];
+  const engine = await openEngine({ ...optionsFor(dataDir, lines), ...options });
+  return Object.assign(engine, { lines });
+}
+
+/** The first column of the first row, null when there is none. */
+export async function ask(engine: Pick<Engine, 'connection'>, sql: string): Promise<unknown> {
+  return withClient(engine.connection(), async (client) => {
+    const { rows } = await client.query<Record<string, unknown>>(sql);
+    return Object.values(rows[0] ?? {})[0] ?? null;
+  });
+}
+
+export type HolderOptions = {
+  dataDir: string;
+  /** Published as the service's address. */
+  url?: string;
+  /** Root's child becomes this user first. */
+  asUser?: number;
+  search?: EngineSearch;
+};
+export type HolderReport = { pid: number; socketDir: string; version: string; adopted: boolean };
+export type Holder = {
+  process: ChildProcess;
+  engine: HolderReport;
+  /** `kill -9` of its whole process group, as a terminal or a service manager does it. */
+  kill(): Promise<void>;
+  /** An orderly end. */
+  stop(): Promise<void>;
+};
+
+/** Opens the engine in a process of its own, which leads its own group. */
+export async function startHolder(options: HolderOptions): Promise<Holder> {
+  const child = spawn(process.execPath, [HOLDER, JSON.stringify(options)], {
+    detached: true,
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  const exit = once(child, 'exit');
+  const lines = createInterface(child.stdout);
+  const [line] = (await Promise.race([once(lines, 'line'), exit.then(() => ['{}'])])) as [string];
+  const engine = JSON.parse(line) as HolderReport;
+  if (engine.pid === undefined) throw new Error(`the holder did not start: ${line}`);
+  return {
+    process: child,
+    engine,
+    async kill() {
+      process.kill(-(child.pid as number), 'SIGKILL');
+      await exit;
+    },
+    async stop() {
+      child.stdin.end();
+      await exit;
+    },
+  };
+}
+
+/** Waits until the database answers again, and gives what it answers. */
+export function askUntilAnswered(engine: Engine, sql: string): Promise<unknown> {
+  return waitFor(() => ask(engine, sql).catch(() => null), { what: 'the database to answer' });
+}

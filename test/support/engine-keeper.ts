@@ -1,0 +1,25 @@
+/**
+ * The embedded PostgreSQL for tests, in a process of its own: prints one JSON line (where it is),
+ * lives until its stdin closes, then stops the engine and removes every file.
+ *
+ * The pipe is the leash: however the tests end, `kill -9` included, their end of it closes. Ctrl-C
+ * does not reach this process (it leads its own group), so nothing stops before the tests have.
+ * Started by engine.ts.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { once } from 'node:events';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { openEngine } from '../../src/store/embedded/engine.ts';
+
+const dataDir = mkdtempSync(join(tmpdir(), 'posthorn-test-'));
+process.once('exit', () => rmSync(dataDir, { recursive: true, force: true }));
+
+await using engine = await openEngine({
+  dataDir,
+  log: (line) => process.stderr.write(`test engine: ${line}\n`),
+  world: { monotonicMs: () => performance.now() },
+});
+process.stdout.write(`${JSON.stringify(engine.connection('postgres'))}\n`);
+process.stdin.resume();
+await once(process.stdin, 'close');

@@ -1,0 +1,263 @@
+/**
+ * A scripted DNS server on 127.0.0.1, UDP and TCP on one random port: real packets, records that a
+ * test sets and changes, and every way in which a DNS server can fail. It answers for all names
+ * there are: what is not in its zone does not exist.
+ */
+import { createSocket, type Socket as UdpSocket } from 'node:dgram';
+import { createServer, type Server, type Socket } from 'node:net';
+import {
+  AUTHENTIC_DATA,
+  AUTHORITATIVE_ANSWER,
+  TRUNCATED_RESPONSE,
+  decode,
+  encode,
+  type Answer,
+  type Packet,
+} from 'dns-packet';
+
+export type FakeRecordType = 'A' | 'AAAA' | 'CNAME' | 'MX' | 'NS' | 'PTR' | 'TXT';
+
+/**
+ * Records as a zone file has them: `'10 mx.acme.test'` for MX (`'0 .'` is the null MX), names
+ * without final dot. A TXT longer than 255 bytes is split into strings by itself; an array fixes the
+ * strings. A function is asked at each query.
+ */
+export type FakeRecords = readonly (string | readonly string[])[] | (() => readonly string[]);
+export type FakeZone = Record<string, Partial<Record<FakeRecordType, FakeRecords>>>;
+
+/**
+ * - `servfail`, `refused`, `formerr`: that response code. `no_edns`: FORMERR to a question with EDNS
+ * - `timeout`: silence. `reset`: silence, and over TCP the connection is cut
+ * - `truncated`: the whole answer only over TCP. `truncated_only`: not even there
+ * - `garbage`: the right id, then noise. `wrong_id`, `wrong_question`, `forged_first`: a reply that
+ *   must not be believed, for `forged_first` with the true one after it
+ * - `referral`: names other servers instead of answering
+ */
+export type FakeFailure =
+  | 'servfail'
+  | 'refused'
+  | 'formerr'
+  | 'no_edns'
+  | 'timeout'
+  | 'reset'
+  | 'truncated'
+  | 'truncated_only'
+  | 'garbage'
+  | 'wrong_id'
+  | 'wrong_question'
+  | 'forged_first'
+  | 'referral';
+
+export type FakeQuery = { name: string; type: string; transport: 'udp' | 'tcp' };
+
+export type FakeDns = AsyncDisposable & {
+  /** `127.0.0.1:<port>`, as POSTHORN_DNS_SERVERS takes it. */
+  readonly server: string;
+  /** All questions so far, names in lower case. */
+  readonly queries: FakeQuery[];
+  /** Replaces the records of a name and type; `[]` leaves the name without that type. */
+  set(name: string, type: FakeRecordType, records: FakeRecords): void;
+  /** Forgets a name, so that it does not exist any more. */
+  remove(name: string): void;
+  /** Makes questions for the name (`'*'`: for any) fail from now on; null: answers again. */
+  setFailure(name: string, failure: FakeFailure | null): void;
+};
+
+type Outgoing = Buffer[] | 'cut';
+
+const RCODE = { servfail: 2, refused: 5, formerr: 1, nxdomain: 3 } as const;
+
+export async function startFakeDns(
+  zone: FakeZone = {},
+  options: { ttlS?: number; authenticated?: boolean } = {},
+): Promise<FakeDns> {
+  const names = new Map<string, Map<string, FakeRecords>>();
+  const failures = new Map<string, FakeFailure>();
+  const queries: FakeQuery[] = [];
+  const set = (name: string, type: string, records: FakeRecords) => {
+    const key = plain(name);
+    const types = names.get(key) ?? new Map<string, FakeRecords>();
+    names.set(key, types.set(type, records));
+  };
+  for (const [name, types] of Object.entries(zone)) {
+    for (const [type, records] of Object.entries(types)) set(name, type, records);
+  }
+
+  const respond = (query: Buffer, transport: 'udp' | 'tcp'): Outgoing => {
+    const asked = decode(query);
+    const question = asked.questions?.[0];
+    if (question === undefined) return [];
+    const name = plain(question.name);
+    queries.push({ name, type: question.type, transport });
+    const answer = answerTo({ names, name, type: question.type, ...options });
+    const reply: Packet = { type: 'response', id: asked.id, questions: [question], ...answer };
+    const failure = failures.get(name) ?? failures.get('*');
+    if (failure === undefined) return [encode(reply)];
+    return FAILURES[failure](reply, { transport, edns: (asked.additionals ?? []).length > 0 });
+  };
+
+  const { udp, tcp, port, sockets } = await listen(respond);
+  return {
+    server: `127.0.0.1:${port}`,
+    queries,
+    set,
+    remove: (name) => void names.delete(plain(name)),
+    setFailure: (name, failure) => {
+      if (failure === null) failures.delete(plain(name));
+      else failures.set(plain(name), failure);
+    },
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy();
+      await new Promise<void>((resolve) => udp.close(resolve));
+      await new Promise<void>((resolve) => tcp.close(() => resolve()));
+    },
+  };
+}
+
+function answerTo(ask: {
+  names: ReadonlyMap<string, ReadonlyMap<string, FakeRecords>>;
+  name: string;
+  type: string;
+  ttlS?: number;
+  authenticated?: boolean;
+}): Packet {
+  const flags = AUTHORITATIVE_ANSWER | (ask.authenticated === true ? AUTHENTIC_DATA : 0);
+  const answers: Answer[] = [];
+  let { name } = ask;
+  // A chain longer than this is a loop: the resolver must notice, whatever we send.
+  for (let hop = 0; hop < 20; hop++) {
+    const types = ask.names.get(name);
+    const direct = recordsOf(types?.get(ask.type));
+    answers.push(...direct.map((record) => toAnswer(name, ask.type, record, ask.ttlS ?? 60)));
+    const [alias] = recordsOf(types?.get('CNAME'));
+    if (direct.length > 0 || alias === undefined) break;
+    answers.push(toAnswer(name, 'CNAME', alias, ask.ttlS ?? 60));
+    name = plain(String(alias));
+  }
+  const exists = [...ask.names.keys()].some(
+    (known) => known === name || known.endsWith(`.${name}`),
+  );
+  return { flags: flags | (exists ? 0 : RCODE.nxdomain), answers };
+}
+
+type Failing = (reply: Packet, how: { transport: 'udp' | 'tcp'; edns: boolean }) => Outgoing;
+
+/** The packets that go out instead of `reply`. */
+const FAILURES: Record<FakeFailure, Failing> = {
+  servfail: (reply) => withCode(reply, RCODE.servfail),
+  refused: (reply) => withCode(reply, RCODE.refused),
+  formerr: (reply) => withCode(reply, RCODE.formerr),
+  no_edns: (reply, { edns }) => (edns ? withCode(reply, RCODE.formerr) : [encode(reply)]),
+  timeout: () => [],
+  reset: (_, { transport }) => (transport === 'tcp' ? 'cut' : []),
+  truncated: (reply, { transport }) => (transport === 'tcp' ? [encode(reply)] : truncated(reply)),
+  truncated_only: truncated,
+  garbage: (reply) => [Buffer.concat([encode(reply).subarray(0, 4), Buffer.alloc(200, 0xee)])],
+  wrong_id: (reply) => [encode({ ...reply, id: otherId(reply) })],
+  wrong_question: (reply) => [encode({ ...reply, questions: [{ name: 'other.test', type: 'A' }] })],
+  forged_first: (reply) => [encode({ ...reply, id: otherId(reply), answers: [] }), encode(reply)],
+  referral: (reply) => [encode({ ...reply, flags: 0, answers: [], authorities: [elsewhere()] })],
+};
+
+function withCode(reply: Packet, rcode: number): Buffer[] {
+  return [encode({ ...reply, flags: rcode, answers: [] })];
+}
+
+function truncated(reply: Packet): Buffer[] {
+  return [encode({ ...reply, flags: TRUNCATED_RESPONSE, answers: [] })];
+}
+
+function otherId(reply: Packet): number {
+  return (reply.id ?? 0) ^ 1;
+}
+
+function elsewhere(): Answer {
+  return { type: 'NS', name: 'test', ttl: 60, data: 'ns.elsewhere.test' };
+}
+
+function recordsOf(records: FakeRecords | undefined): readonly (string | readonly string[])[] {
+  return typeof records === 'function' ? records() : (records ?? []);
+}
+
+function toAnswer(
+  name: string,
+  type: string,
+  record: string | readonly string[],
+  ttl: number,
+): Answer {
+  if (type === 'MX') {
+    const [preference = '', exchange = ''] = String(record).split(' ');
+    return { name, type, ttl, data: { preference: Number(preference), exchange } };
+  }
+  if (type === 'TXT') return { name, type, ttl, data: strings(record) };
+  return { name, type: type as 'A', ttl, data: String(record) };
+}
+
+/** One string of a TXT record holds 255 bytes. */
+function strings(record: string | readonly string[]): Buffer[] {
+  if (typeof record !== 'string') return record.map((part) => Buffer.from(part));
+  const bytes = Buffer.from(record);
+  const count = Math.max(1, Math.ceil(bytes.length / 255));
+  return Array.from({ length: count }, (_, at) => bytes.subarray(at * 255, (at + 1) * 255));
+}
+
+function plain(name: string): string {
+  return name.toLowerCase().replace(/\.$/, '');
+}
+
+type Respond = (query: Buffer, transport: 'udp' | 'tcp') => Outgoing;
+
+/** TCP picks the port; should UDP not get the same one, another is tried. */
+async function listen(
+  respond: Respond,
+): Promise<{ udp: UdpSocket; tcp: Server; port: number; sockets: Set<Socket> }> {
+  const sockets = new Set<Socket>();
+  const tcp = createServer((socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket)).on('error', () => {});
+    serveTcp(socket, respond);
+  });
+  await new Promise<void>((resolve) => tcp.listen(0, '127.0.0.1', resolve));
+  const address = tcp.address();
+  const port = address !== null && typeof address === 'object' ? address.port : 0;
+  const udp = createSocket('udp4');
+  udp.on('message', (query, from) => {
+    const replies = respond(query, 'udp');
+    if (replies === 'cut') return;
+    // A reply over the limit of EDNS is cut, as real servers do.
+    for (const reply of replies) {
+      udp.send(reply.length > 1232 ? cut(reply) : reply, from.port, from.address);
+    }
+  });
+  const bound = await new Promise<boolean>((resolve) => {
+    udp.once('error', () => resolve(false));
+    udp.bind(port, '127.0.0.1', () => resolve(true));
+  });
+  if (bound) return { udp, tcp, port, sockets };
+  await new Promise((resolve) => tcp.close(resolve));
+  return listen(respond);
+}
+
+function cut(reply: Buffer): Buffer {
+  const { id, questions, flags } = decode(reply);
+  const shortened = { id, questions, flags: (flags ?? 0) | TRUNCATED_RESPONSE };
+  return encode({ type: 'response', ...shortened });
+}
+
+function serveTcp(socket: Socket, respond: Respond): void {
+  let received = Buffer.alloc(0);
+  socket.on('data', (chunk) => {
+    received = Buffer.concat([received, chunk as Buffer]);
+    while (received.length >= 2 && received.length >= 2 + received.readUInt16BE(0)) {
+      const end = 2 + received.readUInt16BE(0);
+      const replies = respond(received.subarray(2, end), 'tcp');
+      received = received.subarray(end);
+      if (replies === 'cut') socket.destroy();
+      for (const reply of replies === 'cut' ? [] : replies) {
+        const length = Buffer.alloc(2);
+        length.writeUInt16BE(reply.length);
+        socket.write(Buffer.concat([length, reply]));
+      }
+    }
+  });
+}

@@ -1,0 +1,311 @@
+/**
+ * One session of the scripted mail server (fake-mx.ts): reads commands one by one, as a server
+ * without any haste does, and ends a message only at CRLF . CRLF.
+ */
+import { readFileSync } from 'node:fs';
+import type { Socket } from 'node:net';
+import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
+import { createSecureContext, TLSSocket, type SecureContext } from 'node:tls';
+import { FakeMxInput } from './fake-mx-input.ts';
+import type {
+  FakeAnswer,
+  FakeAnswers,
+  FakeMxState,
+  FakePhase,
+  FakeSession,
+  MxBehaviour,
+} from './fake-mx.ts';
+
+type Envelope = { from: string; recipients: string[]; smtpUtf8: boolean };
+
+export function runFakeSession(state: FakeMxState, socket: Socket): void {
+  const session: FakeSession = { lines: [], socket, ended: false };
+  state.sessions.push(session);
+  socket.once('close', () => (session.ended = true));
+  new Dialogue(state, session).run().catch((error: unknown) => {
+    // A client that leaves in the middle is what many tests are about.
+    if (!socket.destroyed) socket.destroy(error as Error);
+  });
+}
+
+class Dialogue {
+  readonly #state: FakeMxState;
+  readonly #session: FakeSession;
+  #socket: Socket;
+  #input: FakeMxInput;
+  #envelope: Envelope | null = null;
+  #isLoggedIn = false;
+
+  constructor(state: FakeMxState, session: FakeSession) {
+    this.#state = state;
+    this.#session = session;
+    this.#socket = session.socket;
+    this.#input = new FakeMxInput(this.#socket);
+  }
+
+  get #behaviour(): MxBehaviour {
+    return this.#state.behaviour;
+  }
+
+  async run(): Promise<void> {
+    if (this.#behaviour.implicitTls === true) await this.#secure();
+    await this.#phase('greeting', '220 fake.test ESMTP');
+    for (;;) {
+      const line = await this.#input.line();
+      if (line === null) return;
+      await this.#command(line.toString('utf8'));
+    }
+  }
+
+  async #command(line: string): Promise<void> {
+    this.#note('C', line);
+    const verb = line.slice(0, 4).toUpperCase();
+    if (verb === 'EHLO') await this.#phase('ehlo', this.#extensions());
+    else if (verb === 'HELO') await this.#phase('helo', '250 fake.test');
+    else if (verb === 'STAR') await this.#startTls();
+    else if (verb === 'AUTH') await this.#authenticate(line);
+    else if (verb === 'MAIL') await this.#mail(line);
+    else if (verb === 'RCPT') await this.#rcpt(line);
+    else if (verb === 'DATA') await this.#data();
+    else if (verb === 'RSET') {
+      this.#envelope = null;
+      await this.#phase('rset', '250 2.0.0 Reset');
+    } else if (verb === 'QUIT') {
+      await this.#phase('quit', { reply: '221 2.0.0 Bye', drop: 'fin' });
+    } else await this.#say('502 5.5.2 Unknown command');
+  }
+
+  #extensions(): string {
+    const { pipelining, smtpUtf8, sizeBytesMax, startTls = 'absent', auth } = this.#behaviour;
+    const isPlain = !(this.#socket instanceof TLSSocket);
+    return [
+      'fake.test greets you',
+      ...(pipelining === false ? [] : ['PIPELINING']),
+      ...(smtpUtf8 === false ? [] : ['8BITMIME', 'SMTPUTF8']),
+      ...(sizeBytesMax === undefined ? [] : [`SIZE ${sizeBytesMax}`]),
+      ...(startTls === 'absent' || !isPlain ? [] : ['STARTTLS']),
+      ...(auth === undefined ? [] : [`AUTH ${(auth.mechanisms ?? ['PLAIN', 'LOGIN']).join(' ')}`]),
+      'ENHANCEDSTATUSCODES',
+    ]
+      .map((text, i, all) => `250${i < all.length - 1 ? '-' : ' '}${text}`)
+      .join('\n');
+  }
+
+  async #startTls(): Promise<void> {
+    const kind = this.#behaviour.startTls ?? 'absent';
+    if (kind === 'absent') return this.#say('502 5.5.1 No TLS here');
+    if (kind === 'refused') return this.#say('454 4.7.0 TLS not available');
+    if (kind === 'injected') return this.#say('220 Go ahead\n250 2.0.0 Injected');
+    await this.#phase('starttls', '220 2.0.0 Go ahead');
+    if (kind === 'silent') return this.#input.never();
+    if (kind === 'broken') return this.#refuseHandshake();
+    await this.#secure();
+  }
+
+  /** Waits for the ClientHello: nonsense before it would be an injected reply. */
+  async #refuseHandshake(): Promise<void> {
+    await this.#input.some();
+    this.#socket.write('this is not TLS\r\n'.repeat(10));
+    await this.#input.never();
+  }
+
+  async #secure(): Promise<void> {
+    this.#input.release();
+    const outdated = this.#behaviour.startTls === 'outdated';
+    const secure = new TLSSocket(this.#socket, {
+      isServer: true,
+      secureContext: secureContext(this.#behaviour.certificate ?? 'trusted', outdated),
+    });
+    this.#envelope = null;
+    this.#socket = secure;
+    this.#input = new FakeMxInput(secure);
+  }
+
+  async #authenticate(line: string): Promise<void> {
+    const { auth } = this.#behaviour;
+    const [, mechanism, initial = ''] = line.split(' ');
+    let given = decoded(initial).split('\0').slice(1);
+    if (mechanism === 'LOGIN') {
+      given = [];
+      for (const prompt of ['Username:', 'Password:']) {
+        await this.#say(`334 ${Buffer.from(prompt).toString('base64')}`);
+        given.push(decoded(String(await this.#input.line())));
+      }
+    }
+    this.#isLoggedIn = auth?.user === given[0] && auth?.pass === given[1];
+    const answer = this.#isLoggedIn ? '235 2.7.0 Welcome' : '535 5.7.8 Wrong user or password';
+    await this.#phase('auth', answer);
+  }
+
+  async #mail(line: string): Promise<void> {
+    if (this.#behaviour.auth !== undefined && !this.#isLoggedIn) {
+      return this.#say('530 5.7.0 Log in first');
+    }
+    if (this.#envelope !== null) return this.#say('503 5.5.1 Nested MAIL command');
+    const from = /^MAIL FROM:<([^<>]*)>(.*)$/.exec(line);
+    if (from === null) return this.#say('501 5.5.4 Not an address');
+    const isTaken = await this.#phase('mail', '250 2.1.0 Ok');
+    if (!isTaken) return;
+    this.#envelope = {
+      from: from[1]!,
+      recipients: [],
+      smtpUtf8: from[2]!.split(' ').includes('SMTPUTF8'),
+    };
+  }
+
+  async #rcpt(line: string): Promise<void> {
+    if (this.#envelope === null) return this.#say('503 5.5.1 MAIL first');
+    const address = /^RCPT TO:<([^<>]+)>$/.exec(line)?.[1];
+    if (address === undefined) return this.#say('501 5.1.3 Not an address');
+    const isTaken = await this.#phase('rcpt', this.#answerTo(address));
+    if (isTaken) this.#envelope.recipients.push(address);
+  }
+
+  #answerTo(address: string): FakeAnswer {
+    const attempt = this.#count(`greylist ${address}`);
+    if (attempt <= (this.#behaviour.greylist ?? 0)) return '451 4.7.1 Greylisted, try again later';
+    return this.#scripted('recipients', address) ?? '250 2.1.5 Ok';
+  }
+
+  async #data(): Promise<void> {
+    if (this.#envelope === null) return this.#say('503 5.5.1 MAIL first');
+    if (this.#envelope.recipients.length === 0 && this.#behaviour.phases?.data === undefined) {
+      return this.#say('554 5.5.1 No valid recipients');
+    }
+    if (!(await this.#phase('data', '354 Send the message'))) return;
+    const atBody = this.#atPhase('body');
+    if (atBody !== undefined) await this.#body(atBody);
+
+    const raw = await this.#input.message();
+    if (raw === null) return;
+    this.#note('C', `(${raw.length} bytes)`);
+    await this.#dot(raw);
+    this.#envelope = null;
+  }
+
+  /** Reads a little, then answers and reads no more, so that the client's writes pile up. */
+  async #body(answer: FakeAnswer): Promise<void> {
+    await this.#input.some();
+    await this.#answer(answer);
+    return this.#input.never();
+  }
+
+  async #dot(raw: Buffer): Promise<void> {
+    const envelope = this.#envelope!;
+    const scripted = envelope.recipients
+      .map((address) => this.#scripted('verdicts', address))
+      .find((answer) => answer !== undefined);
+    const answer =
+      scripted ??
+      this.#atPhase('dot') ??
+      (envelope.recipients.length === 0 ? '554 5.5.1 No valid recipients' : '250 2.0.0 Taken');
+    const keeps = typeof answer === 'object' && answer.keep === true;
+    // Kept before it is answered: who has the answer finds the message.
+    if (keeps || codeOf(answer) < 300) {
+      const tls = this.#socket instanceof TLSSocket ? this.#socket.getProtocol() : null;
+      const { from: envelopeFrom, recipients, smtpUtf8 } = envelope;
+      const session = this.#state.sessions.indexOf(this.#session);
+      const at = Date.now();
+      this.#state.messages.push({ envelopeFrom, recipients, raw, tls, smtpUtf8, at, session });
+    }
+    await this.#answer(answer);
+  }
+
+  #scripted(table: 'recipients' | 'verdicts', address: string): FakeAnswer | undefined {
+    const key = address.toLowerCase();
+    const localPart = key.slice(0, key.lastIndexOf('@'));
+    const answers = this.#behaviour[table]?.[key] ?? this.#behaviour[table]?.[localPart];
+    return this.#inTurn(answers, `${table} ${key}`);
+  }
+
+  #atPhase(phase: FakePhase): FakeAnswer | undefined {
+    return this.#inTurn(this.#behaviour.phases?.[phase], `phase ${phase}`);
+  }
+
+  #inTurn(answers: FakeAnswers | undefined, purpose: string): FakeAnswer | undefined {
+    if (!isList(answers)) return answers;
+    return answers[Math.min(this.#count(purpose), answers.length) - 1];
+  }
+
+  #count(what: string): number {
+    const count = (this.#state.attempts.get(what) ?? 0) + 1;
+    this.#state.attempts.set(what, count);
+    return count;
+  }
+
+  /** Does what the script says for the phase, or the usual; true after a 2xx or 3xx. */
+  async #phase(phase: FakePhase, usual: FakeAnswer): Promise<boolean> {
+    const answer = this.#atPhase(phase) ?? usual;
+    await this.#answer(answer);
+    return codeOf(answer) < 400;
+  }
+
+  #say(reply: string): Promise<void> {
+    return this.#answer(reply);
+  }
+
+  async #answer(answer: FakeAnswer): Promise<void> {
+    if (typeof answer === 'string') return this.#answer({ reply: answer });
+    await answer.after;
+    if (answer.reply !== undefined) {
+      for (const line of answer.reply.split('\n')) this.#note('S', line);
+      await this.#write(`${answer.reply.replaceAll('\n', '\r\n')}\r\n`, answer.dripMs);
+    }
+    for (let i = 0; answer.raw !== undefined && i < (answer.times ?? 1); i++) {
+      if (this.#socket.destroyed) return;
+      await this.#write(answer.raw, answer.dripMs);
+    }
+    if (answer.drop === 'rst') this.#session.socket.resetAndDestroy();
+    if (answer.drop === 'fin') this.#socket.end();
+    const isSilent = answer.reply === undefined && answer.raw === undefined;
+    if (isSilent || answer.drop !== undefined) await this.#input.never();
+  }
+
+  /** Resolves when the bytes have left, so that an endless reply does not fill the memory. */
+  async #write(bytes: string | Buffer, dripMs: number | undefined): Promise<void> {
+    if (dripMs === undefined) {
+      await new Promise<void>((resolve) => this.#socket.write(bytes, () => resolve()));
+      return nextTurn();
+    }
+    for (const byte of Buffer.from(bytes as string)) {
+      if (this.#socket.destroyed) return;
+      this.#socket.write(Buffer.of(byte));
+      await delay(dripMs);
+    }
+  }
+
+  #note(side: 'C' | 'S', line: string): void {
+    this.#session.lines.push(`${side}: ${line}`);
+  }
+}
+
+const contexts = new Map<string, SecureContext>();
+
+function secureContext(certificate: string, outdated: boolean): SecureContext {
+  const key = `${certificate} ${outdated}`;
+  const known = contexts.get(key);
+  if (known !== undefined) return known;
+  const pem = readFileSync(new URL(`certs/${certificate}.pem`, import.meta.url));
+  const context = createSecureContext({
+    key: pem,
+    cert: pem,
+    ...(outdated
+      ? { minVersion: 'TLSv1', maxVersion: 'TLSv1', ciphers: 'DEFAULT@SECLEVEL=0' }
+      : {}),
+  });
+  contexts.set(key, context);
+  return context;
+}
+
+function isList(answers: FakeAnswers | undefined): answers is readonly FakeAnswer[] {
+  return Array.isArray(answers);
+}
+
+function codeOf(answer: FakeAnswer): number {
+  const reply = typeof answer === 'string' ? answer : answer.reply;
+  return Number(reply?.slice(0, 3) ?? 999);
+}
+
+function decoded(base64: string): string {
+  return Buffer.from(base64, 'base64').toString('utf8');
+}

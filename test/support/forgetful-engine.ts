@@ -1,0 +1,49 @@
+/**
+ * A PostgreSQL server that does not promise to keep what it commits, and that nobody has used yet:
+ * no database of ours, no role. The embedded engine itself cannot be had like that.
+ */
+import { join } from 'node:path';
+import type pg from 'pg';
+import { DEFAULT_SEARCH, findEngine, installEngine } from '../../src/store/embedded/binaries.ts';
+import { addressOf } from '../../src/store/embedded/client.ts';
+import { ensureCluster, writeConfig } from '../../src/store/embedded/cluster.ts';
+import {
+  CLOSED_PARENT_HOME,
+  prepareDataDir,
+  prepareLayout,
+} from '../../src/store/embedded/layout.ts';
+import { commandLine, launch, stopPostmaster } from '../../src/store/embedded/postmaster.ts';
+
+export type ForgetfulEngine = AsyncDisposable & {
+  /** As its superuser. */
+  address(database: string): pg.ClientConfig;
+};
+
+/** @param off settings to turn off: `fsync`, `full_page_writes` */
+export async function startForgetfulEngine(
+  folder: string,
+  off: readonly string[],
+): Promise<ForgetfulEngine> {
+  const log = (): void => {};
+  const clock = { monotonicMs: () => performance.now() };
+  const layout = prepareLayout(prepareDataDir(folder), CLOSED_PARENT_HOME, log);
+  const source = findEngine(DEFAULT_SEARCH, null);
+  const binDir = await installEngine(source, layout.databaseDir);
+  await ensureCluster(layout, binDir);
+  const line = commandLine(layout, source.version, writeConfig(layout.databaseDir));
+  const launched = await launch({
+    ...line,
+    layout,
+    program: join(binDir, 'postgres'),
+    args: [...line.args, ...off.flatMap((name) => ['-c', `${name}=off`])],
+    log,
+    clock,
+    stalePidWaitMs: 0,
+    signal: new AbortController().signal,
+  });
+  if ('failed' in launched) throw new Error(launched.failed);
+  return {
+    address: (database) => addressOf(layout.socketDir, database),
+    [Symbol.asyncDispose]: () => stopPostmaster(launched.postmaster, 'fast', clock),
+  };
+}

@@ -1,0 +1,150 @@
+/**
+ * The HTTP surface on a real socket, with stubs behind it: for tests of parsing and refusing, which
+ * need no database. What the API does is tested in test/api, against the whole service.
+ */
+import { connect, type AddressInfo } from 'node:net';
+import { randomUUIDv7 } from 'node:crypto';
+import { pino } from 'pino';
+import { hashApiKey, makeApiKey } from '../../src/core/api-key.ts';
+import { DEFAULT_LIMITS } from '../../src/core/limits.ts';
+import type { Caller } from '../../src/core/scope.ts';
+import { buildApp, type HttpTimeouts } from '../../src/http/app.ts';
+import type { App, HttpServices } from '../../src/http/services.ts';
+
+export const SENT = { object: 'email', id: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa' };
+
+const LIMIT = { limit: 100, remaining: 99, resetS: 60, windowS: 60 };
+
+export type StubHttp = AsyncDisposable & {
+  app: App;
+  port: number;
+  url: string;
+  /** Valid keys, by what they may do. */
+  keys: { full: string; sending: string; live: string };
+  /** Lines that were logged, parsed. */
+  log: Record<string, unknown>[];
+  /** Emails that came through to be accepted. */
+  accepted: unknown[];
+  post: (path: string, body: unknown, headers?: Record<string, string>) => Promise<Response>;
+  /** Writes bytes to a socket and gives back all that comes until the service closes it. */
+  raw: (bytes: string | Buffer) => Promise<string>;
+};
+
+type StubOptions = { services?: Partial<HttpServices>; timeouts?: HttpTimeouts };
+
+export async function stubHttp({ services, timeouts }: StubOptions = {}): Promise<StubHttp> {
+  const callers = {
+    full: caller('test', { permission: 'full_access' }),
+    sending: caller('test', { permission: 'sending_access' }),
+    live: caller('live', { permission: 'full_access' }),
+  };
+  const log: Record<string, unknown>[] = [];
+  const accepted: unknown[] = [];
+  const stubs = {
+    ...stubServices(
+      new Map(Object.values(callers).map(({ key, ...who }) => [hashApiKey(key), who])),
+    ),
+    log: pino({ level: 'debug' }, { write: (line) => void log.push(JSON.parse(line)) }),
+    accept: async (_caller: Caller, draft: unknown) => {
+      accepted.push(draft);
+      return { kind: 'accepted' as const, body: JSON.stringify(SENT), limit: LIMIT };
+    },
+    ...services,
+  } as HttpServices;
+  const app = buildApp(stubs, timeouts && { timeouts });
+  await app.listen({ host: '127.0.0.1', port: 0 });
+  const { port } = app.server.address() as AddressInfo;
+  const url = `http://127.0.0.1:${port}`;
+  const keys = { full: callers.full.key, sending: callers.sending.key, live: callers.live.key };
+  return {
+    app,
+    port,
+    url,
+    keys,
+    log,
+    accepted,
+    post: (path, body, headers = {}) =>
+      fetch(url + path, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${keys.full}`,
+          'content-type': 'application/json',
+          ...headers,
+        },
+        body: typeof body === 'string' || body instanceof Buffer ? body : JSON.stringify(body),
+      }),
+    raw: (bytes) => exchange(port, bytes),
+    [Symbol.asyncDispose]: async () => {
+      app.server.closeAllConnections();
+      await app.close();
+    },
+  };
+}
+
+function caller(environment: Caller['environment'], { permission }: Pick<Caller, 'permission'>) {
+  const random = Buffer.from(randomUUIDv7().replaceAll('-', ''), 'utf8');
+  return {
+    key: makeApiKey(environment, random),
+    projectId: randomUUIDv7(),
+    environment,
+    organizationId: randomUUIDv7(),
+    keyId: randomUUIDv7(),
+    permission,
+    domain: null,
+  };
+}
+
+function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
+  let failures = 0;
+  const query = async (statement: { name?: string; text?: string } | string, values: unknown[]) => {
+    if (typeof statement === 'string' && statement.includes('auth_windows')) {
+      failures += 1;
+      return [{ max: values[1], used: Math.min(failures, 21), window_s: values[2], reset_s: 60 }];
+    }
+    if (typeof statement !== 'string' && statement.name === 'find_callers') {
+      const hashes = values[0] as string[];
+      return hashes.flatMap((hash) => (callers.has(hash) ? [{ hash, ...callers.get(hash) }] : []));
+    }
+    return [];
+  };
+  return {
+    db: { query } as unknown as HttpServices['db'],
+    world: {
+      now: () => Date.now(),
+      monotonicMs: () => performance.now(),
+      random: () => Math.random(),
+      newId: () => randomUUIDv7(),
+    },
+    config: {
+      trustedProxies: [],
+      allowPrivateNetworks: false,
+      limits: DEFAULT_LIMITS,
+      publicUrl: null,
+      hostname: 'localhost',
+      sourceIps: [],
+    },
+    domains: nothingThere(),
+    webhooks: nothingThere(),
+    contentOf: async () => null,
+    isReady: async () => null,
+    isStopping: () => false,
+    metricsText: async () => '# no metrics\n',
+  };
+}
+
+/** A service in which nothing that is asked for exists. */
+function nothingThere(): HttpServices['domains'] & HttpServices['webhooks'] {
+  const answer = async () => ({ refused: 'not_found', message: 'There is none.' });
+  return new Proxy({} as ReturnType<typeof nothingThere>, { get: () => answer });
+}
+
+async function exchange(port: number, bytes: string | Buffer): Promise<string> {
+  const socket = connect({ host: '127.0.0.1', port });
+  let answer = '';
+  socket.setEncoding('latin1').on('data', (chunk: string) => (answer += chunk));
+  // A reset after the answer is no worse than a close; one before it leaves the answer empty.
+  socket.on('error', () => {});
+  socket.on('connect', () => socket.write(bytes));
+  await new Promise((resolve) => socket.on('close', resolve));
+  return answer;
+}

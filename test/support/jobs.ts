@@ -1,0 +1,53 @@
+/** Recipients as delivery/ holds them, for tests that need no database. */
+import { type Address, parseAddress } from '../../src/mail/address.ts';
+import type { Job } from '../../src/delivery/job.ts';
+import { newId } from '../../src/store/ids.ts';
+import type { StoredMessage } from '../../src/store/messages.ts';
+
+export function address(text: string): Address {
+  const parsed = parseAddress(text);
+  if (!parsed) throw new Error(`${text} is not an address`);
+  return parsed;
+}
+
+export function newMessage(changes: Partial<StoredMessage> = {}): StoredMessage {
+  return {
+    projectId: newId(),
+    environment: 'live',
+    id: newId(),
+    createdAt: new Date('2026-11-21T08:30:00.123Z'),
+    domainId: newId(),
+    dualSigned: false,
+    from: { name: 'Acme', address: address('hello@acme.com') },
+    to: [{ name: null, address: address('jo@example.net') }],
+    cc: [],
+    replyTo: [],
+    subject: 'Hello',
+    html: '<p>Hello</p>',
+    text: null,
+    headers: [],
+    attachments: [],
+    tags: [],
+    metadata: {},
+    unsubscribeUrl: null,
+    tls: null,
+    ...changes,
+  };
+}
+
+export function newJob(to = 'jo@example.net', changes: Partial<Job> = {}): Job {
+  return {
+    message: newMessage(),
+    position: 0,
+    claim: 1,
+    attempts: 0,
+    destination: to.slice(to.indexOf('@') + 1),
+    address: address(to),
+    holder: newId(),
+    heldSinceMs: 0,
+    expiresAtMs: 1_000_000,
+    suppressed: false,
+    domainDeleted: false,
+    ...changes,
+  };
+}

@@ -1,0 +1,218 @@
+/**
+ * What a journey starts from: a service that delivers the live mail of the verified domain
+ * acme.example, the DNS it asks, mail servers that a test puts into that DNS, and a receiver of
+ * webhooks that hears everything. All on loopback.
+ *
+ *   const journey = await startJourney();
+ *   after(() => journey[Symbol.asyncDispose]());
+ *
+ *   const mx = await journey.mailServer('greylisting.test', { greylist: 1 });
+ *   const id = await journey.send({ to: 'jo@greylisting.test' });
+ *
+ * The tests of a file share one service, so each has receiving domains of its own, and leaves no
+ * mail behind that still waits.
+ */
+import assert from 'node:assert/strict';
+import { fileURLToPath } from 'node:url';
+import { startFakeDns, type FakeDns } from './fake-dns.ts';
+import { startFakeMx, type FakeMx, type MxBehaviour } from './fake-mx.ts';
+import type { Env } from './posthorn.ts';
+import { startService, type Answer, type Service } from './service.ts';
+import { waitFor } from './wait.ts';
+import { startReceiver, verified, type Received, type Receiver } from './webhook-receiver.ts';
+
+/** What the service says of itself in EHLO. */
+export const OWN_NAME = 'out.posthorn.example';
+
+/** For NODE_EXTRA_CA_CERTS: makes the service trust the authority behind `trusted.pem`. */
+export const CA_FILE = fileURLToPath(new URL('certs/ca.pem', import.meta.url));
+
+type Body = Answer['body'];
+
+/** `name` is the host in the DNS; certificates/trusted.pem is valid for it. */
+export type MailServer = FakeMx & { name: string };
+
+/** @param options.environment whose key the journey uses; test mail is sent from acme.test */
+export async function startJourney(
+  env: Env = {},
+  { environment = 'live', args = [] }: { environment?: 'live' | 'test'; args?: string[] } = {},
+): Promise<Journey> {
+  const dns = await startFakeDns({ [OWN_NAME]: { A: ['127.0.0.1'] } });
+  // Holds the port that all mail servers of this journey share.
+  const holder = await startFakeMx({}, { address: '127.0.1.1' });
+  const service = await startService({
+    dns,
+    args,
+    env: {
+      POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
+      POSTHORN_MX_PORT: String(holder.port),
+      POSTHORN_HOSTNAME: OWN_NAME,
+      POSTHORN_LIMIT_SENDING: '100000/60',
+      POSTHORN_LIMIT_VERIFICATION: '1000/60',
+      ...env,
+    },
+  });
+  const receiver = await startReceiver();
+  const journey = new Journey({ service, dns, holder, receiver, environment });
+  await journey.begin();
+  return journey;
+}
+
+export class Journey implements AsyncDisposable {
+  readonly service: Service;
+  readonly dns: FakeDns;
+  /** Of the mail servers. */
+  readonly port: number;
+  readonly #servers: FakeMx[];
+  readonly #receiver: Receiver;
+  readonly #isLive: boolean;
+  #webhookSecret = '';
+  /** Of mail servers so far; the first is the holder. */
+  #count = 1;
+  readonly #mx = new Map<string, string[]>();
+
+  constructor(peers: {
+    service: Service;
+    dns: FakeDns;
+    holder: FakeMx;
+    receiver: Receiver;
+    environment: 'live' | 'test';
+  }) {
+    this.service = peers.service;
+    this.dns = peers.dns;
+    this.port = peers.holder.port;
+    this.#servers = [peers.holder];
+    this.#receiver = peers.receiver;
+    this.#isLive = peers.environment === 'live';
+  }
+
+  async begin(): Promise<void> {
+    if (this.#isLive) await this.service.addLiveDomain('acme.example');
+    const { body } = await this.request('POST', '/v1/webhooks', { url: this.#receiver.url });
+    this.#webhookSecret = body.signing_secret;
+  }
+
+  /** A mail server on an address of its own, which the DNS names as an MX of the domain. */
+  async mailServer(
+    domain: string,
+    behaviour: MxBehaviour = {},
+    { preference = 10 } = {},
+  ): Promise<MailServer> {
+    const number = ++this.#count;
+    const address = `127.0.1.${number}`;
+    const mx = await startFakeMx(behaviour, { address, port: this.port });
+    this.#servers.push(mx);
+    const name = `host${number}.mx.test`;
+    this.dns.set(name, 'A', [address]);
+    const records = [...(this.#mx.get(domain) ?? []), `${preference} ${name}`];
+    this.#mx.set(domain, records);
+    this.dns.set(domain, 'MX', records);
+    return Object.defineProperty(mx as MailServer, 'name', { value: name });
+  }
+
+  /** Full access to the environment of the journey. */
+  async key(): Promise<string> {
+    return this.#isLive ? this.service.liveKey() : this.service.testKey;
+  }
+
+  /** Sends an email that has to be accepted. */
+  async send(draft: object): Promise<string> {
+    const from = `Acme <hello@acme.${this.#isLive ? 'example' : 'test'}>`;
+    return this.service.send({ from, ...draft }, { key: await this.key() });
+  }
+
+  async request(method: string, path: string, body?: unknown): Promise<Answer> {
+    return this.service.request(method, path, { key: await this.key(), body });
+  }
+
+  async email(id: string): Promise<Body> {
+    return this.service.email(id, await this.key());
+  }
+
+  /**
+   * The timeline, oldest first, numbered without a gap; every event of it has come as one webhook
+   * with a signature that holds, and no other has.
+   */
+  async timeline(id: string): Promise<Body[]> {
+    const { body } = await this.request('GET', `/v1/emails/${id}/events`);
+    const events: Body[] = body.data;
+    const webhooks = () =>
+      this.#receiver.received.filter(({ event }) => event.data.email_id === id);
+    const what = `${events.length} webhooks about the email`;
+    await waitFor(() => webhooks().length >= events.length, { what });
+    const told = new Map(webhooks().map((webhook) => [webhook.id, webhook]));
+    assert.equal(webhooks().length, told.size);
+    const ids = events.map((event): string => event.id);
+    assert.deepEqual([...told.keys()].toSorted(), ids.toSorted());
+    for (const [index, event] of events.entries()) {
+      const payload = { type: event.type, created_at: event.created_at, data: event.data };
+      assert.deepEqual(verified(this.#webhookSecret, told.get(event.id)!), payload);
+      assert.equal(event.number, index + 1);
+    }
+    return events;
+  }
+
+  /** The same, in a word each. */
+  async story(id: string): Promise<string[]> {
+    return (await this.timeline(id)).map(({ type }) => type.replace('email.', ''));
+  }
+
+  /** The email, once all its recipients have ended. */
+  ended(id: string): Promise<Body> {
+    return this.#once(id, 'to end', ({ completed_at }) => completed_at !== null);
+  }
+
+  /** The email, once so many attempts at its first recipient were made. */
+  attempted(id: string, attempts = 1): Promise<Body> {
+    return this.#once(id, `to have ${attempts} attempts`, ({ recipients }) => {
+      return recipients[0].attempts >= attempts && recipients[0].status !== 'sending';
+    });
+  }
+
+  /** The email, once an attempt at each of its recipients was made. */
+  allAttempted(id: string): Promise<Body> {
+    return this.#once(id, 'to be attempted', ({ recipients }) => {
+      return recipients.every((one: Body) => one.attempts > 0 && one.status !== 'sending');
+    });
+  }
+
+  /** The first webhook that is of the kind, once it is there. */
+  async webhook(isWanted: (event: Received['event']) => boolean): Promise<Received['event']> {
+    const find = () => this.#receiver.received.find(({ event }) => isWanted(event));
+    return (await waitFor(find, { what: 'the webhook' })).event;
+  }
+
+  /** Lets time pass until the email is due again, and the next attempt is made. */
+  async retry(id: string): Promise<Body> {
+    const { recipients } = await this.email(id);
+    await this.pass({ hours: 5 });
+    return this.attempted(id, recipients[0].attempts + 1);
+  }
+
+  pass(time: { hours?: number; minutes?: number; seconds?: number }): Promise<void> {
+    return this.service.clock.advance(time);
+  }
+
+  async #once(id: string, what: string, condition: (email: Body) => boolean): Promise<Body> {
+    let email: Body;
+    const look = async () => {
+      email = await this.email(id);
+      return condition(email) && email;
+    };
+    return waitFor(look, { what: `the email ${what}`, timeoutMs: 20_000 }).catch((error) => {
+      const { status, recipients } = email;
+      const state = JSON.stringify({ status, recipients }, null, 1);
+      const logs = this.service.logs
+        .split('\n')
+        .filter((line) => !line.includes('"msg":"request"'));
+      throw new Error(`${error.message}\n${state}\n${logs.join('\n').slice(-4_000)}`);
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.service[Symbol.asyncDispose]();
+    await this.#receiver[Symbol.asyncDispose]();
+    for (const server of this.#servers) await server[Symbol.asyncDispose]();
+    await this.dns[Symbol.asyncDispose]();
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * A load of emails over several connections, and the comparison of what was promised with what
+ * arrived: every email that got a 202 is at the receiving server.
+ */
+import assert from 'node:assert/strict';
+import type { FakeMx } from './fake-mx.ts';
+import type { Answer, Service } from './service.ts';
+
+export type Load = {
+  /** Ids that were answered with 202. */
+  accepted: string[];
+  /** Answers other than 202. */
+  refused: Answer[];
+  /** Requests that got no answer at all. */
+  broken: number;
+};
+
+export type LoadOptions = {
+  key: string;
+  count: number;
+  connections?: number;
+  from: string;
+  /** The recipient of the nth email. */
+  to: (index: number) => string;
+  headers?: (index: number) => Record<string, string>;
+  /** Called after each answer, with how many were accepted so far. */
+  onAccepted?: (count: number) => void;
+};
+
+/** Sends `count` emails and never gives up: what happens to each is in the result. */
+export async function runLoad(service: Service, options: LoadOptions): Promise<Load> {
+  const load: Load = { accepted: [], refused: [], broken: 0 };
+  let next = 0;
+  const connection = async (): Promise<void> => {
+    while (next < options.count) {
+      const index = next;
+      next += 1;
+      await sendOne(service, options, { index, load });
+    }
+  };
+  await Promise.all(Array.from({ length: options.connections ?? 16 }, connection));
+  return load;
+}
+
+async function sendOne(
+  service: Service,
+  { key, from, to, headers, onAccepted }: LoadOptions,
+  { index, load }: { index: number; load: Load },
+): Promise<void> {
+  const body = { from, to: to(index), subject: `Email ${index}`, html: `<p>Email ${index}</p>` };
+  try {
+    const extra = headers === undefined ? {} : { headers: headers(index) };
+    const answer = await service.request('POST', '/v1/emails', { key, body, ...extra });
+    if (answer.status === 202) load.accepted.push(answer.body.id as string);
+    else load.refused.push(answer);
+    onAccepted?.(load.accepted.length);
+  } catch {
+    load.broken += 1;
+  }
+}
+
+/** How often each email arrived, by the id in its Message-ID. */
+export function arrivals(...servers: readonly FakeMx[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { raw } of servers.flatMap(({ messages }) => messages)) {
+    const id = /^Message-ID: <([^@]+)@/m.exec(raw.toString('latin1'))?.[1] ?? 'none';
+    counts.set(id, (counts.get(id) ?? 0) + 1);
+  }
+  return counts;
+}
+
+export function duplicates(counts: ReadonlyMap<string, number>): number {
+  return [...counts.values()].reduce((sum, count) => sum + count - 1, 0);
+}
+
+/** Every recipient has ended, once, and its email says the same. */
+export async function assertSettled(service: Service, ids: readonly string[]): Promise<void> {
+  const odd = await service.sql(
+    `select e.id, e.open_count, e.event_count, r.status,
+            (select count(*)::int from events v
+              where v.project_id = e.project_id and v.subject_id = e.id) as events
+       from emails e join recipients r on r.project_id = e.project_id and r.email_id = e.id
+      where e.id = any($1)
+        and (e.open_count <> 0 or r.status <> 'delivered' or r.completed_at is null
+             or e.event_count <> (select count(*) from events v
+                                   where v.project_id = e.project_id and v.subject_id = e.id))`,
+    [ids],
+  );
+  assert.deepEqual(odd, []);
+  assert.deepEqual(await service.sql('select * from queue where email_id = any($1)', [ids]), []);
+}

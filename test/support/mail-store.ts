@@ -1,0 +1,120 @@
+/** Rows that accepting and settling need, and the shortest way to fill them in. */
+import { newId } from '../../src/store/ids.ts';
+import type { AcceptRow, AcceptStore, NewEmail } from '../../src/store/accept.ts';
+import type { Database } from '../../src/store/database.ts';
+import { insertDomain } from '../../src/store/domains.ts';
+import { createKey } from '../../src/store/keys.ts';
+import { createOrganization, createProject } from '../../src/store/projects.ts';
+import type { Settlement } from '../../src/store/settle.ts';
+
+export type Sender = { projectId: string; environment: 'live'; keyId: string; domainId: string };
+
+/** A project with a key and the verified domain acme.com. */
+export async function newSender(db: Database, limit = 1_000_000): Promise<Sender> {
+  const organization = await createOrganization(db, 'Acme');
+  const project = await createProject(db, organization.id, 'Shop');
+  const scope = { projectId: project.id, environment: 'live' as const };
+  const rights = { permission: 'full_access', domain: null, expiresAt: null } as const;
+  const { key } = await createKey(db, scope, { name: 'test', ...rights });
+  await db.query(
+    `update limit_windows set max = $2 where project_id = $1 and category = 'sending'`,
+    [project.id, limit],
+  );
+  const sealed = Buffer.from('sealed');
+  const domainId = newId();
+  await insertDomain(db, {
+    ...scope,
+    id: domainId,
+    name: 'acme.com',
+    status: 'verified',
+    rsaSelector: 'one',
+    rsaPublicKey: '',
+    rsaPrivateKey: sealed,
+    ed25519Selector: 'two',
+    ed25519PublicKey: '',
+    ed25519PrivateKey: sealed,
+    ed25519Verified: false,
+    records: [],
+    advice: [],
+  });
+  return { ...scope, keyId: key.id, domainId };
+}
+
+export function newEmail(
+  sender: Sender,
+  { to = ['jo@example.net'], ...changes }: Partial<NewEmail> & { to?: readonly string[] } = {},
+): NewEmail {
+  const id = newId();
+  return {
+    projectId: sender.projectId,
+    environment: sender.environment,
+    keyId: sender.keyId,
+    id,
+    eventId: newId(),
+    domain: 'acme.com',
+    fromAddress: 'hello@acme.com',
+    fromName: 'Acme',
+    toList: to,
+    ccList: [],
+    bccList: [],
+    replyTo: [],
+    subject: 'Hello',
+    html: '<p>Hello</p>',
+    bodyText: null,
+    headers: [],
+    attachments: null,
+    tags: [],
+    metadata: {},
+    unsubscribeUrl: null,
+    tls: null,
+    lifetimeS: 3600,
+    recipients: to.map((address, position) => ({
+      position,
+      address,
+      addressKey: address.toLowerCase(),
+      kind: 'to',
+      destination: address.slice(address.indexOf('@') + 1),
+      eventId: newId(),
+    })),
+    eventData: { email_id: id, status: 'queued' },
+    response: JSON.stringify({ id, created_at: '@created_at' }),
+    handOver: true,
+    idempotency: null,
+    sizeBytes: 3_000,
+    ...changes,
+  };
+}
+
+/** Accepts everything at once and groups the outcomes. */
+export async function acceptAll(
+  store: AcceptStore,
+  emails: readonly NewEmail[],
+): Promise<{ rows: AcceptRow[]; count: (outcome: string) => number }> {
+  const rows = await Promise.all(emails.map((email) => store.accept(email)));
+  return {
+    rows,
+    count: (outcome) => rows.filter((row) => row.outcome === outcome).length,
+  };
+}
+
+/** An outcome for one recipient of an email that was accepted with its hand-over. */
+export function settlement(email: NewEmail, changes: Partial<Settlement> = {}): Settlement {
+  return {
+    projectId: email.projectId,
+    environment: email.environment,
+    emailId: email.id,
+    position: 0,
+    claim: 1,
+    status: 'delivered',
+    eventId: newId(),
+    eventType: 'email.delivered',
+    data: { email_id: email.id, status: 'delivered' },
+    attempt: { number: 1 },
+    smtp: { code: 250 },
+    reason: null,
+    retryMs: null,
+    suppress: null,
+    late: false,
+    ...changes,
+  };
+}

@@ -1,0 +1,10 @@
+/**
+ * Faults that cannot be had from outside (a full disk, a worker that breaks as it starts): code that
+ * runs before the program of one kind of process of the service.
+ */
+
+/** @returns environment for the service; `program` is the file that the process starts with */
+export function preload(program: 'main.ts' | 'worker.ts', code: string): { NODE_OPTIONS: string } {
+  const source = `if (process.argv[1]?.endsWith('${program}')) { ${code} }`;
+  return { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(source)}` };
+}

@@ -1,0 +1,105 @@
+/**
+ * A service with a live domain, and one receiving server for everything at `receiver.example.org`:
+ * what journeys through kills and outages start from. Everything accepted has to arrive there.
+ */
+import { type FakeDns, startFakeDns } from './fake-dns.ts';
+import { type FakeMx, type MxBehaviour, startFakeMx } from './fake-mx.ts';
+import { arrivals } from './load.ts';
+import { type ProxiedDatabase, proxiedDatabase } from './postgres.ts';
+import type { Env } from './posthorn.ts';
+import { type Service, type ServiceOptions, startService } from './service.ts';
+import { waitFor } from './wait.ts';
+
+export const FROM = 'Acme <hello@acme.example.org>';
+export const to = (index: number): string => `jo${index}@receiver.example.org`;
+
+/** The receiving server, and the DNS that leads there. */
+export type Peers = AsyncDisposable & { mx: FakeMx; dns: FakeDns };
+export type Scene = Peers & { service: Service; key: string };
+
+export async function newPeers(behaviour: MxBehaviour = {}): Promise<Peers> {
+  const mx = await startFakeMx(behaviour);
+  const dns = await startFakeDns();
+  dns.set('receiver.example.org', 'MX', ['10 mx.example.org']);
+  dns.set('mx.example.org', 'A', [mx.address]);
+  return {
+    mx,
+    dns,
+    async [Symbol.asyncDispose]() {
+      await dns[Symbol.asyncDispose]();
+      await mx[Symbol.asyncDispose]();
+    },
+  };
+}
+
+export function liveEnv({ mx }: Pick<Peers, 'mx'>, env: Env = {}): Env {
+  return {
+    POSTHORN_MX_PORT: String(mx.port),
+    POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
+    POSTHORN_LIMIT_SENDING: '1000000/60',
+    POSTHORN_LOG: 'warn',
+    ...env,
+  };
+}
+
+export async function newScene(options: ServiceOptions = {}): Promise<Scene> {
+  const peers = await newPeers();
+  const service = await startService({
+    ...options,
+    dns: peers.dns,
+    env: liveEnv(peers, options.env),
+  });
+  await service.addLiveDomain('acme.example.org');
+  return {
+    ...peers,
+    service,
+    key: await service.liveKey(),
+    async [Symbol.asyncDispose]() {
+      await service[Symbol.asyncDispose]();
+      await peers[Symbol.asyncDispose]();
+    },
+  };
+}
+
+export async function everythingArrives(mx: FakeMx, accepted: readonly string[]): Promise<void> {
+  const missing = (): string[] => {
+    const counts = arrivals(mx);
+    return accepted.filter((id) => !counts.has(id));
+  };
+  await waitFor(() => missing().length === 0, {
+    what: `all of ${accepted.length} accepted emails to arrive`,
+    timeoutMs: 60_000,
+  });
+}
+
+export async function queueIsEmpty(service: Service, timeoutMs = 30_000): Promise<void> {
+  const isEmpty = async (): Promise<boolean> =>
+    (await service.sql('select from queue limit 1')).length === 0;
+  await waitFor(isEmpty, { what: 'the queue to be empty', timeoutMs });
+}
+
+export type TwoNodes = Peers & {
+  database: ProxiedDatabase;
+  nodes: [Service, Service];
+  key: string;
+};
+
+/** Two services, as on two machines: one database, one secret key, nothing else in common. */
+export async function newNodes(behaviour: MxBehaviour = {}): Promise<TwoNodes> {
+  const peers = await newPeers(behaviour);
+  const database = await proxiedDatabase();
+  const env = liveEnv(peers, { POSTHORN_SECRET_KEY: 'a'.repeat(64) });
+  const options = { dns: peers.dns, database, env, args: ['--workers', '1'] };
+  const first = await startService(options);
+  await first.addLiveDomain('acme.example.org');
+  const second = await startService(options);
+  return {
+    ...peers,
+    database,
+    nodes: [first, second],
+    key: await first.liveKey(),
+    async [Symbol.asyncDispose]() {
+      for (const part of [first, second, database, peers]) await part[Symbol.asyncDispose]();
+    },
+  };
+}

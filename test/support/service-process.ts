@@ -1,0 +1,123 @@
+/**
+ * One `posthorn start --json` in a process group of its own, from its ready line to its end. Dies
+ * with the test process, unless that is killed with -9.
+ */
+import { spawn, type ChildProcessByStdio } from 'node:child_process';
+import { once } from 'node:events';
+import type { Readable } from 'node:stream';
+import { LAUNCHER, type Env } from './posthorn.ts';
+import { waitFor } from './wait.ts';
+
+export type ReadyLine = {
+  url: string;
+  pid: number;
+  data_dir: string;
+  database: string;
+  test_key?: string;
+};
+
+const READY_WITHIN_MS = 60_000;
+/** A service may take 30 s to drain. */
+const STOP_WITHIN_MS = 45_000;
+
+const groups = new Set<number>();
+
+process.once('exit', killAll);
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+  process.once(signal, () => {
+    killAll();
+    process.kill(process.pid, signal);
+  });
+}
+
+export class ServiceProcess {
+  /** Everything it has written to stderr so far. */
+  logs = '';
+  /** Exit code, or the signal that ended it. */
+  readonly ended: Promise<number | NodeJS.Signals>;
+  readonly #child: ChildProcessByStdio<null, Readable, Readable>;
+  #stdout = '';
+  #end: number | NodeJS.Signals | null = null;
+
+  constructor(args: readonly string[], env: Env) {
+    // Under the bundled Node the launcher becomes the service: one process, one pid.
+    this.#child = spawn(process.execPath, [LAUNCHER, 'start', '--json', ...args], {
+      env,
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    groups.add(this.pid);
+    this.#child.stdout.setEncoding('utf8').on('data', (text: string) => (this.#stdout += text));
+    this.#child.stderr.setEncoding('utf8').on('data', (text: string) => (this.logs += text));
+    this.ended = once(this.#child, 'exit').then(([code, signal]) => {
+      this.#end = (signal ?? code) as number | NodeJS.Signals;
+      return this.#end;
+    });
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  get isRunning(): boolean {
+    return this.#end === null;
+  }
+
+  /** @throws with its log when it ends instead */
+  async ready(): Promise<ReadyLine> {
+    await waitFor(() => this.#stdout.includes('\n') || this.#end !== null, {
+      what: 'the service to be ready',
+      timeoutMs: READY_WITHIN_MS,
+    });
+    if (this.#stdout.includes('\n')) return JSON.parse(this.#stdout) as ReadyLine;
+    throw new Error(`the service ended with ${this.#end} instead of starting\n${this.logs}`);
+  }
+
+  /** As a service manager stops it. @returns how it ended */
+  async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | NodeJS.Signals> {
+    if (this.isRunning) process.kill(this.pid, signal);
+    return this.#stopped();
+  }
+
+  /** As a Ctrl-C in its terminal does: supervisor and workers hear it. @returns how it ended */
+  async interrupt(): Promise<number | NodeJS.Signals> {
+    process.kill(-this.pid, 'SIGINT');
+    return this.#stopped();
+  }
+
+  /** Kills the supervisor alone. */
+  async kill9(): Promise<void> {
+    process.kill(this.pid, 'SIGKILL');
+    await this.ended;
+  }
+
+  /** Kills supervisor and workers at once. An embedded database leads a group of its own. */
+  async killGroup9(): Promise<void> {
+    killGroup(this.pid);
+    this.#gone(await this.ended);
+  }
+
+  #stopped(): Promise<number | NodeJS.Signals> {
+    return waitFor(() => this.#end !== null && { end: this.#end }, {
+      what: 'the service to stop',
+      timeoutMs: STOP_WITHIN_MS,
+    }).then(({ end }) => this.#gone(end));
+  }
+
+  #gone<End>(end: End): End {
+    groups.delete(this.pid);
+    return end;
+  }
+}
+
+function killAll(): void {
+  for (const group of groups) killGroup(group);
+}
+
+function killGroup(group: number): void {
+  try {
+    process.kill(-group, 'SIGKILL');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}

@@ -1,0 +1,56 @@
+/** The harness itself: what later tests rely on without looking. */
+import { test } from 'node:test';
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { startFakeDns } from './fake-dns.ts';
+import { startService } from './service.ts';
+import { waitFor } from './wait.ts';
+
+test('a killed service starts again on its own database, and everything is gone at the end', async () => {
+  let pids: number[] = [];
+  let dataDir = '';
+  {
+    await using service = await startService({ database: 'own' });
+    dataDir = service.dataDir;
+    const id = await service.send();
+    pids.push(service.pid);
+    await service.killGroup9();
+    await assert.rejects(service.request('GET', '/healthz'));
+    await service.restart();
+    await service.waitForStatus(id, 'delivered');
+    await service.kill9();
+    await service.restart();
+    assert.equal((await service.email(id)).status, 'delivered');
+    pids = [...pids, service.pid];
+    const [row] = await service.sql(`select current_setting('data_directory') as folder`);
+    assert.ok(row.folder.startsWith(dataDir));
+  }
+  assert.ok(!existsSync(dataDir));
+  await waitFor(() => pids.every((pid) => !isAlive(pid)), { what: 'the processes to be gone' });
+});
+
+test('moving the clock moves the time of the database', async () => {
+  await using service = await startService({ args: ['--workers', '1'] });
+  await service.clock.advance({ hours: 5, minutes: 30 });
+  await service.clock.advance({ minutes: 30 });
+  const [row] = await service.sql('select extract(epoch from app_now() - now())::int as ahead_s');
+  assert.equal(row.ahead_s, 6 * 3600);
+});
+
+test('a live domain is verified through the DNS that it is given', async () => {
+  await using dns = await startFakeDns();
+  await using service = await startService({ dns });
+  await service.addLiveDomain('acme.example');
+  const key = await service.liveKey();
+  const { body } = await service.request('GET', '/v1/domains', { key });
+  assert.equal(body.data[0].status, 'verified');
+  assert.ok(dns.queries.some(({ name }) => name.endsWith('_domainkey.acme.example')));
+});
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,304 @@
+/**
+ * A real Posthorn, spawned as `posthorn start --json`, with a data directory of its own:
+ *
+ *   await using service = await startService();
+ *   const id = await service.send({ to: 'delivered@simulator.test' });
+ *   await service.waitForStatus(id, 'delivered');
+ *
+ * Tests talk to it as clients do: HTTP, the command line, kill. What no client could do (moving the
+ * clock, looking into tables) goes through `clock` and `sql`. When the test ends, its processes and
+ * files are gone.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync, rmSync } from 'node:fs';
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import type { DatabaseAddress } from '../../src/store/database.ts';
+import { killLeftover } from './embedded.ts';
+import type { FakeDns, FakeRecordType } from './fake-dns.ts';
+import { emptyDatabase, type TestDatabase } from './postgres.ts';
+import { cleanEnv, posthorn, type CommandEnd, type Env } from './posthorn.ts';
+import { ServiceProcess, type ReadyLine } from './service-process.ts';
+import { waitFor } from './wait.ts';
+
+export type ServiceOptions = {
+  /** Besides what the harness sets; `undefined` unsets. */
+  env?: Env;
+  /** After `start --json`. */
+  args?: readonly string[];
+  /** To start on what an earlier service has left; it is then not removed. */
+  dataDir?: string;
+  /** Answers every look-up of the service; without it there is no DNS at all. */
+  dns?: FakeDns;
+  /**
+   * `shared` (default): a fresh database on the engine of the test run, ready sooner. `own`: the
+   * embedded engine in the service's data directory, as an operator has it (DATABASE_URL is then
+   * not heeded). A given one is used and left alone: `url` by the service, `address` by `sql`.
+   */
+  database?: 'shared' | 'own' | GivenDatabase;
+};
+
+export type GivenDatabase = Pick<TestDatabase, 'address' | 'url' | 'setReachable'>;
+
+export type Answer = {
+  status: number;
+  headers: Headers;
+  text: string;
+  /** The parsed JSON; null when there is none. Any, because tests read it as a client would. */
+  // oxlint-disable-next-line typescript/no-explicit-any
+  body: any;
+};
+
+export type RequestOptions = {
+  /** Default: the test key; null: no Authorization header. */
+  key?: string | null;
+  /** A string goes out as it is, everything else as JSON. */
+  body?: unknown;
+  headers?: Record<string, string>;
+};
+
+type Duration = { hours?: number; minutes?: number; seconds?: number };
+
+/** Nobody answers there, and that at once. */
+const NO_DNS = '127.0.0.1:9';
+
+/** Starts a service and waits until it is ready. */
+export async function startService(options: ServiceOptions = {}): Promise<Service> {
+  const database = await databaseFor(options.database);
+  const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'posthorn-test-')));
+  const service = new Service(options, dataDir, database);
+  try {
+    await service.restart();
+    return service;
+  } catch (error) {
+    await service[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+async function databaseFor(wanted: ServiceOptions['database']): Promise<OwnedDatabase | null> {
+  if (wanted === 'own') return null;
+  if (wanted === undefined || wanted === 'shared') return emptyDatabase();
+  return { ...wanted, [Symbol.asyncDispose]: async () => {} };
+}
+
+type OwnedDatabase = GivenDatabase & AsyncDisposable;
+
+export class Service implements AsyncDisposable {
+  url = '';
+  /** Full access to the test environment; made by the first start. */
+  testKey = '';
+  readonly dataDir: string;
+  /** For the command line on the same data; set PORT in it to restart elsewhere. */
+  readonly env: Env;
+  readonly #options: ServiceOptions;
+  readonly #database: OwnedDatabase | null;
+  /** What it printed when it was started last. */
+  readyLine!: ReadyLine;
+  #process: ServiceProcess | null = null;
+  #liveKey: Promise<string> | null = null;
+
+  constructor(options: ServiceOptions, dataDir: string, database: OwnedDatabase | null) {
+    this.#options = options;
+    this.#database = database;
+    this.dataDir = dataDir;
+    this.env = cleanEnv({
+      HOST: '127.0.0.1',
+      PORT: '0',
+      POSTHORN_DATA_DIR: dataDir,
+      POSTHORN_DNS_SERVERS: options.dns?.server ?? NO_DNS,
+      DATABASE_URL: database?.url,
+      ...options.env,
+    });
+  }
+
+  get pid(): number {
+    return this.#process?.pid ?? 0;
+  }
+
+  /** What it has written to stderr since it was started last. */
+  get logs(): string {
+    return this.#process?.logs ?? '';
+  }
+
+  /** Starts it (again), on the same data; the port may be another. */
+  async restart(): Promise<void> {
+    if (this.#process?.isRunning) await this.stop();
+    this.#process = new ServiceProcess(this.#options.args ?? [], this.env);
+    this.readyLine = await this.#process.ready();
+    this.url = this.readyLine.url;
+    this.testKey = this.readyLine.test_key ?? this.testKey;
+  }
+
+  /** As a service manager stops it. @returns exit code or signal */
+  stop(signal?: NodeJS.Signals): Promise<number | NodeJS.Signals> {
+    assert.ok(this.#process);
+    return this.#process.stop(signal);
+  }
+
+  /** As a Ctrl-C in its terminal does. @returns exit code or signal */
+  interrupt(): Promise<number | NodeJS.Signals> {
+    assert.ok(this.#process);
+    return this.#process.interrupt();
+  }
+
+  async kill9(): Promise<void> {
+    await this.#process?.kill9();
+  }
+
+  async killGroup9(): Promise<void> {
+    await this.#process?.killGroup9();
+  }
+
+  /** A command of bin/posthorn on the same data. */
+  cli(...args: string[]): Promise<CommandEnd> {
+    return posthorn(args, this.env);
+  }
+
+  /** The parsed output of a command with --json that has to succeed. */
+  // oxlint-disable-next-line typescript/no-explicit-any
+  async cliJson(...args: string[]): Promise<any> {
+    const { code, stdout, stderr } = await this.cli(...args, '--json');
+    assert.equal(code, 0, stderr);
+    return JSON.parse(stdout);
+  }
+
+  /** A key with full access to the live environment; the same at every call. */
+  liveKey(): Promise<string> {
+    this.#liveKey ??= this.cliJson('keys', 'create', '--mode', 'live').then(({ key }) => key);
+    return this.#liveKey;
+  }
+
+  async request(method: string, path: string, options: RequestOptions = {}): Promise<Answer> {
+    const { key = this.testKey, body } = options;
+    const response = await fetch(this.url + path, {
+      method,
+      headers: {
+        ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...options.headers,
+      },
+      ...(body === undefined
+        ? {}
+        : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    const isJson = response.headers.get('content-type')?.includes('json') === true;
+    const { status, headers } = response;
+    return { status, headers, text, body: isJson && text !== '' ? JSON.parse(text) : null };
+  }
+
+  /** Sends an email that has to be accepted; from acme.test, short, to a simulator unless given. */
+  async send(draft: object = {}, options: Omit<RequestOptions, 'body'> = {}): Promise<string> {
+    const email = {
+      from: 'Acme <hello@acme.test>',
+      to: 'delivered@simulator.test',
+      subject: 'Hello',
+      html: '<p>Hello</p>',
+      ...draft,
+    };
+    const answer = await this.request('POST', '/v1/emails', { ...options, body: email });
+    assert.equal(answer.status, 202, answer.text);
+    return answer.body.id;
+  }
+
+  /** The email as a client sees it. */
+  // oxlint-disable-next-line typescript/no-explicit-any
+  async email(id: string, key?: string): Promise<any> {
+    const answer = await this.request('GET', `/v1/emails/${id}`, key === undefined ? {} : { key });
+    assert.equal(answer.status, 200, answer.text);
+    return answer.body;
+  }
+
+  /** @returns the email once it has the status */
+  // oxlint-disable-next-line typescript/no-explicit-any
+  async waitForStatus(id: string, status: string, options: WaitOptions = {}): Promise<any> {
+    let last = '';
+    const look = async () => {
+      const email = await this.email(id, options.key);
+      last = email.status;
+      return email.status === status && email;
+    };
+    const { timeoutMs = 15_000 } = options;
+    return waitFor(look, { what: `email ${id} to be ${status}`, timeoutMs }).catch((error) => {
+      throw new Error(`${error.message}; it is ${last}\n${this.logs.slice(-4_000)}`);
+    });
+  }
+
+  /**
+   * A verified domain of the live environment. With a `dns` the records it wants are put there and
+   * it is verified as by its owner; without, it is declared verified.
+   */
+  async addLiveDomain(name: string): Promise<void> {
+    const key = await this.liveKey();
+    const added = await this.request('POST', '/v1/domains', { key, body: { name } });
+    assert.equal(added.status, 201, added.text);
+    const { dns } = this.#options;
+    if (dns === undefined) {
+      await this.sql(
+        `update domains set status = 'verified', verified_at = app_now() where id = $1`,
+        [added.body.id],
+      );
+      return;
+    }
+    publish(dns, added.body.records);
+    const path = `/v1/domains/${added.body.id}/verify`;
+    const verified = await this.request('POST', path, { key });
+    assert.equal(verified.body.status, 'verified', verified.text);
+  }
+
+  readonly clock = {
+    /** Moves the time of all SQL; timers of running processes do not move with it. */
+    advance: async ({ hours = 0, minutes = 0, seconds = 0 }: Duration): Promise<void> => {
+      const skewS = hours * 3600 + minutes * 60 + seconds;
+      await this.sql(`update clock set skew = skew + $1 * interval '1 second'`, [skewS]);
+    },
+  };
+
+  /** Takes the database away, until it is given back. */
+  async setDatabaseReachable(isReachable: boolean): Promise<void> {
+    assert.ok(this.#database, 'only a database of the shared engine can be taken away');
+    await this.#database.setReachable(isReachable);
+  }
+
+  /** Looks into the database, as its owner. */
+  // oxlint-disable-next-line typescript/no-explicit-any
+  async sql(text: string, values: unknown[] = []): Promise<any[]> {
+    const client = new pg.Client(this.#address());
+    await client.connect();
+    try {
+      return (await client.query(text, values)).rows;
+    } finally {
+      await client.end();
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#process?.killGroup9();
+    await killLeftover(join(this.dataDir, 'pg'));
+    await this.#database?.[Symbol.asyncDispose]();
+    if (this.#options.dataDir === undefined) {
+      rmSync(this.dataDir, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 });
+    }
+  }
+
+  #address(): DatabaseAddress {
+    if (this.#database !== null) return this.#database.address;
+    const running = JSON.parse(readFileSync(join(this.dataDir, 'running.json'), 'utf8'));
+    const { socketDir, port } = running.engine;
+    return { host: socketDir, port, user: 'posthorn', database: 'posthorn', ssl: false };
+  }
+}
+
+export type WaitOptions = { key?: string; timeoutMs?: number };
+
+type DomainRecord = { type: FakeRecordType; name: string; value: string; priority?: number };
+
+/** Does at the DNS what the owner of the domain would. */
+function publish(dns: FakeDns, records: DomainRecord[]): void {
+  for (const { type, name, value, priority } of records) {
+    dns.set(name, type, [priority === undefined ? value : `${priority} ${value}`]);
+  }
+}

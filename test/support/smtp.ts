@@ -1,0 +1,65 @@
+/** Connecting to the scripted mail server (fake-mx.ts) the short way, for tests of the client. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import {
+  connectSmtp,
+  type ConnectResult,
+  type SmtpConnection,
+  type SmtpOptions,
+  type Transaction,
+  type TransactionResult,
+} from '../../src/net/smtp-client.ts';
+import type { FakeMx } from './fake-mx.ts';
+
+/** How long a test waits for a server that it knows to be silent. */
+export const SILENCE_MS = 50;
+
+/** The authority behind the certificates `trusted`, `other-name` and `expired`. */
+export const TEST_CA = readFileSync(new URL('certs/ca.pem', import.meta.url), 'utf8');
+
+export function connectTo(
+  mx: Pick<FakeMx, 'address' | 'port'>,
+  options: Partial<SmtpOptions> = {},
+): Promise<ConnectResult> {
+  return connectSmtp({
+    host: 'mx.test',
+    address: mx.address,
+    port: mx.port,
+    heloName: 'out.posthorn.test',
+    tls: 'opportunistic',
+    ca: TEST_CA,
+    ...options,
+  });
+}
+
+/** A session that must come about; the caller's `await using` ends it. */
+export async function openTo(
+  mx: FakeMx,
+  options: Partial<SmtpOptions> = {},
+): Promise<SmtpConnection & Disposable> {
+  const result = await connectTo(mx, options);
+  assert.ok(result.kind === 'ready', JSON.stringify(result));
+  const { connection } = result;
+  return Object.assign(connection, { [Symbol.dispose]: () => connection.destroy() });
+}
+
+export function send(
+  connection: SmtpConnection,
+  overrides: Partial<Transaction> = {},
+): Promise<TransactionResult> {
+  return connection.send({
+    envelopeFrom: 'b-token@send.acme.test',
+    recipient: 'jo@full.test',
+    message: Buffer.from('Subject: hello\r\n\r\nHello\r\n'),
+    smtpUtf8: false,
+    mayProceed: () => true,
+    ...overrides,
+  });
+}
+
+/** What a result says, without the transcript. */
+export function summary(result: ConnectResult | TransactionResult): object {
+  if (result.kind === 'ready') return { kind: 'ready' };
+  if (result.kind === 'replied') return { phase: result.phase, code: result.reply.code };
+  return { phase: result.phase, cause: result.cause };
+}

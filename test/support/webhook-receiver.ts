@@ -1,0 +1,121 @@
+/**
+ * A webhook endpoint on loopback that does what a test says: answers, hangs, redirects, drips,
+ * floods, breaks off. It records every request before it answers.
+ *
+ *   await using receiver = await startReceiver();
+ *   receiver.answer = 500;
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { Webhook } from 'standardwebhooks';
+import { waitFor } from './wait.ts';
+
+export type Received = {
+  path: string;
+  headers: Record<string, string>;
+  /** The bytes that were signed. */
+  body: string;
+  /** `webhook-id`: the event. */
+  id: string;
+  // oxlint-disable-next-line typescript/no-explicit-any
+  event: { type: string; created_at: string; data: any };
+};
+
+export type Behaviour =
+  /** This status, with a short body. */
+  | number
+  | { status: number; headers?: Record<string, string>; body?: string }
+  /** Never answers. */
+  | 'hang'
+  /** 200, then a byte every 50 ms for ever. */
+  | 'drip'
+  /** 200, then as many bytes as are taken. */
+  | 'flood'
+  /** Closes the connection instead of answering. */
+  | 'break off';
+
+export type Receiver = AsyncDisposable & {
+  /** `http://127.0.0.1:<port>`; any path will do. */
+  url: string;
+  port: number;
+  /** How to answer from now on. */
+  answer: Behaviour | ((request: Received) => Behaviour | Promise<Behaviour>);
+  readonly received: Received[];
+  /** The ids of `received`, in order. */
+  ids(): string[];
+  /** Waits until so many requests have come. */
+  waitForCount(count: number, options?: { timeoutMs?: number }): Promise<Received[]>;
+};
+
+export async function startReceiver(answer: Receiver['answer'] = 200): Promise<Receiver> {
+  const sockets = new Set<Socket>();
+  const server = createServer((request, response) => {
+    void record(request).then(async (received) => {
+      receiver.received.push(received);
+      const { answer: how } = receiver;
+      respond(typeof how === 'function' ? await how(received) : how, response);
+    });
+  });
+  server.on('connection', (socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket)).on('error', () => {});
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const receiver: Receiver = {
+    url: `http://127.0.0.1:${port}`,
+    port,
+    answer,
+    received: [],
+    ids: () => receiver.received.map(({ id }) => id),
+    waitForCount: (count, options = {}) =>
+      waitFor(() => receiver.received.length >= count && receiver.received, {
+        ...options,
+        what: `${count} webhooks (${receiver.received.length} came)`,
+      }),
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+  return receiver;
+}
+
+/** The payload, if the reference verifier takes the signature for one of this secret; else throws. */
+export function verified(secret: string, { body, headers }: Received): unknown {
+  return new Webhook(secret).verify(body, headers);
+}
+
+async function record(request: IncomingMessage): Promise<Received> {
+  const body = await text(request);
+  const headers = request.headers as Record<string, string>;
+  const id = headers['webhook-id'] ?? '';
+  return { path: request.url ?? '', headers, body, id, event: JSON.parse(body) };
+}
+
+function respond(how: Behaviour, response: ServerResponse): void {
+  if (how === 'hang') return;
+  if (how === 'break off') return void response.socket?.destroy();
+  if (how === 'drip') return drip(response);
+  if (how === 'flood') return flood(response);
+  const { status, headers, body } =
+    typeof how === 'number' ? { status: how, headers: {}, body: undefined } : how;
+  response.writeHead(status, headers).end(body ?? `${status}`);
+}
+
+function drip(response: ServerResponse): void {
+  response.writeHead(200);
+  const timer = setInterval(() => response.write('.'), 50);
+  response.on('close', () => clearInterval(timer));
+}
+
+function flood(response: ServerResponse): void {
+  response.writeHead(200);
+  const block = Buffer.alloc(65_536, 'x');
+  const pour = (): void => {
+    while (!response.destroyed && response.write(block));
+  };
+  response.on('drain', pour);
+  pour();
+}

@@ -1,0 +1,118 @@
+/**
+ * What the tests of webhooks stand on: a fresh database with one project, the service, and workers
+ * whose loops can be started, frozen and buried.
+ */
+import { randomUUID } from 'node:crypto';
+import { pino } from 'pino';
+import type { EventType } from '../../src/core/events.ts';
+import { isRefusal, type Refusal } from '../../src/core/refusals.ts';
+import type { Scope } from '../../src/core/scope.ts';
+import { createAddressGuard, type AddressGuard } from '../../src/net/address-guard.ts';
+import { createResolver } from '../../src/net/dns.ts';
+import type { Database } from '../../src/store/database.ts';
+import { recordEvent } from '../../src/store/events.ts';
+import { newId } from '../../src/store/ids.ts';
+import { registerNode } from '../../src/store/nodes.ts';
+import { createOrganization, createProject } from '../../src/store/projects.ts';
+import { SecretBox } from '../../src/store/secrets.ts';
+import { systemWorld } from '../../src/system-world.ts';
+import {
+  createWebhookLoop,
+  type WebhookLoop,
+  type WebhookLoopOptions,
+} from '../../src/webhooks/loop.ts';
+import { createWebhookService, type WebhookService } from '../../src/webhooks/service.ts';
+import { testDatabase } from './postgres.ts';
+
+export type WebhookTest = AsyncDisposable & {
+  db: Database;
+  scope: Scope;
+  service: WebhookService;
+  /** Registers an endpoint, or fails the test. */
+  register(
+    url: string,
+    events?: readonly EventType[],
+  ): Promise<{ id: string; signingSecret: string }>;
+  /** Records an event as a change of a domain would; returns its id. */
+  emit(type?: EventType): Promise<string>;
+  /** Many events that wait for one endpoint and for nobody else. */
+  backlog(endpointId: string, count: number): Promise<void>;
+  /** A running loop under a worker of its own, stopped with the test. */
+  startLoop(options?: Partial<WebhookLoopOptions>): Promise<WebhookLoop & { holder: string }>;
+  /** Moves the database's clock. */
+  advance(interval: string): Promise<void>;
+};
+
+const world = systemWorld;
+const log = pino({ level: 'silent' });
+
+const BACKLOG = `
+with event as (
+  insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
+  select $1, 'live', id, 1, id, 'domain.verified', app_now(), '{}' from unnest($3::uuid[]) id
+  returning *
+), told as (
+  insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
+                                  type, created_at)
+  select project_id, environment, $2, id, id, 1, type, created_at from event returning *
+)
+insert into webhook_queue (project_id, endpoint_id, event_id, due_at)
+select project_id, endpoint_id, event_id, created_at from told`;
+
+export async function webhookTest(
+  guard: AddressGuard = createAddressGuard({ allowPrivate: true }),
+): Promise<WebhookTest> {
+  const { db, ...database } = await testDatabase();
+  const resolver = createResolver({ servers: ['127.0.0.1:9'], world, budgetMs: 200 });
+  const outbound = { world, log, resolver, guard, secrets: new SecretBox('x'.repeat(32)) };
+  const service = createWebhookService({ db, ...outbound });
+  const { id: organizationId } = await createOrganization(db, 'Acme');
+  const { id: projectId } = await createProject(db, organizationId, 'Acme');
+  const scope: Scope = { projectId, environment: 'live' };
+  const loops: WebhookLoop[] = [];
+  const wake = (): void => loops.forEach((loop) => loop.wake());
+  return {
+    db,
+    scope,
+    service,
+    async register(url, events) {
+      const created = ok(await service.create(scope, { url, events: events ?? null }));
+      return { id: created.endpoint.id, signingSecret: created.signingSecret };
+    },
+    async emit(type = 'domain.verified') {
+      const mark = randomUUID();
+      await recordEvent(db, { scope, type, data: { mark } });
+      const find = `select id from events where data->>'mark' = $1`;
+      const [event] = await db.query<{ id: string }>(find, [mark]);
+      wake();
+      return event!.id;
+    },
+    async backlog(endpointId, count) {
+      const ids = Array.from({ length: count }, newId);
+      await db.query(BACKLOG, [projectId, endpointId, ids]);
+    },
+    async startLoop(options) {
+      const holder = newId();
+      await registerNode(db, { id: holder, instance: randomUUID(), host: 'test', pid: 1 });
+      const loop = createWebhookLoop({ db, ...outbound, holder: () => holder, ...options });
+      loops.push(loop);
+      loop.start();
+      return Object.assign(loop, { holder });
+    },
+    async advance(interval) {
+      await db.query('update clock set skew = skew + $1::interval', [interval]);
+      wake();
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all(loops.map((loop) => loop.stop()));
+      resolver.close();
+      await database[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** What was answered, or the refusal as a failure of the test. */
+export function ok<Value extends object>(value: Value | Refusal): Value {
+  if (isRefusal(value)) throw new Error(`refused: ${value.message}`);
+  return value;
+}

@@ -1,0 +1,143 @@
+/** The tree keeps its own rules (tidy/rules.ts), and each rule is shown to notice an offence. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as rules from './tidy/rules.ts';
+import { readFiles, type SourceFile } from './tidy/source.ts';
+
+const SOURCE = readFiles(['src/**/*.ts']);
+const CODE = [...SOURCE, ...readFiles(['{test,bench,scripts}/**/*.ts', 'bin/*'])];
+
+/** Long files that are one thing, with the reason. */
+const LONG_FILES: Record<string, string> = {};
+
+test('the files are found', () => {
+  assert.ok(SOURCE.length > 20);
+  assert.ok(CODE.length > SOURCE.length + 10);
+});
+
+holds('a layer imports only the layers below it', SOURCE, rules.layersAreKept, [
+  ['src/core/a.ts', `import { b } from '../mail/b.ts';`, 'must not import src/mail/b.ts.'],
+  ['src/core/b.ts', `import { z } from 'zod';`, 'must not import zod.'],
+  ['src/core/c.ts', `import { readFile } from 'node:fs';`, 'must not import node:fs.'],
+  ['src/mail/a.ts', `import net from 'node:net';`, 'must not import node:net.'],
+  ['src/mail/b.ts', `import { createHash } from 'node:crypto';`],
+  ['src/net/a.ts', `import type { Db } from '../store/db.ts';`, 'must not import src/store/db.ts.'],
+  [
+    'src/sending/a.ts',
+    `import {\n  claim,\n  settle,\n} from '../delivery/claim.ts';`,
+    'must not import src/delivery/claim.ts.',
+  ],
+  ['src/http/a.ts', `await import('../cli/start.ts');`, 'must not import src/cli/start.ts.'],
+  ['src/http/b.ts', `import type { Config } from '../config.ts';`],
+  ['src/sending/b.ts', `import type { C } from '../config.ts';`, 'must not import src/config.ts.'],
+  ['src/webhooks/a.ts', `import '../server.ts';`, 'must not import src/server.ts.'],
+  ['src/store/a.ts', `import '../../test/support/x.ts';`, 'must not import test/support/x.ts.'],
+  ['src/utils/a.ts', '', 'is in src/utils/, which is no layer; see test/tidy/rules.ts.'],
+  ['src/delivery/a.test.ts', `import { accept } from '../sending/accept.ts';`],
+  ['src/cli/a.ts', `import { readConfig } from '../config.ts';`],
+]);
+
+holds(
+  'only the outermost files read clock, dice and environment',
+  SOURCE,
+  rules.theOutsideWorldIsAnArgument,
+  [
+    ['src/core/a.ts', `const now = Date.now();`, 'reads Date.now; take a World or the value.'],
+    ['src/core/b.ts', `// Date.now()\n/** Math.random() */\ncall(); // Date.now()`],
+    ['src/store/a.ts', `new Date();`, 'reads new Date(); take a World or the value.'],
+    ['src/store/b.ts', `const at = new Date(time);`],
+    [
+      'src/http/a.ts',
+      `const url = 'http://x' + process.env['HOST'];`,
+      'reads process.env; take a World or the value.',
+    ],
+    ['src/net/a.ts', `performance.now();`, 'reads performance.now; take a World or the value.'],
+    ['src/net/b.ts', `Math.random();`, 'reads Math.random; take a World or the value.'],
+    ['src/net/b.test.ts', `const now = Date.now();`],
+    ['src/cli/a.ts', `const home = process.env['HOME'];`],
+    ['src/server.ts', `const now = Date.now();`],
+  ],
+);
+
+holds('every export has a name', CODE, rules.nothingIsExportedAsDefault, [
+  ['src/core/a.ts', `export default a;`, 'has a default export; name it.'],
+  ['src/core/b.ts', `export { a as default };`, 'has a default export; name it.'],
+  ['src/core/c.ts', `import { default as a } from 'a';`],
+]);
+
+holds('there are no barrels', CODE, rules.nothingIsExportedTwice, [
+  ['src/core/index.ts', `export const a = 1;`, 'is a barrel; import from the files themselves.'],
+  ['src/core/a.ts', `export * from './a.ts';`, 'passes on what lives elsewhere.'],
+  ['src/core/b.ts', `export {\n  a,\n} from './a.ts';`, 'passes on what lives elsewhere.'],
+  ['src/core/c.ts', `export type * from './a.ts';`, 'passes on what lives elsewhere.'],
+  ['src/core/e.ts', `export type { A } from './a.ts';`],
+  ['src/core/d.ts', `export const sql = \`select 1\n from 'x'\`;\nexport function f() {}`],
+]);
+
+holds('a clone works in a folder with spaces', CODE, rules.pathsSurviveSpaces, [
+  [
+    'src/store/a.ts',
+    `const FOLDER = new URL('../x/', import.meta.url)\n.pathname;`,
+    "takes a path from a URL's pathname; use fileURLToPath.",
+  ],
+  ['src/net/a.ts', `const path = new URL(location).pathname;`],
+]);
+
+holds('no file is too long to be read at once', CODE, rules.filesStayShort(LONG_FILES), [
+  ['src/core/a.ts', 'a;\n'.repeat(401), 'has 401 lines (400 at most): split it by purpose.'],
+  ['src/core/b.ts', 'a;\n'.repeat(400)],
+]);
+
+const excused = { 'a.ts': 'one table', 'b.ts': 'one table' };
+holds('an exception that is not needed has to go', [], rules.filesStayShort(excused), [
+  ['a.ts', 'a;\n'.repeat(401)],
+  ['b.ts', 'a;\n', 'needs no exception any more.'],
+]);
+
+holds('no two files need each other to run', SOURCE, rules.importsHaveNoCycles, [
+  [
+    'src/core/a.ts',
+    `import { b } from './b.ts';`,
+    'is in a cycle: src/core/a.ts → src/core/b.ts → src/core/c.ts → src/core/a.ts.',
+  ],
+  ['src/core/b.ts', `import { c } from './c.ts';`],
+  ['src/core/c.ts', `import { a } from './a.ts';\nimport type { T } from './t.ts';`],
+  ['src/core/t.ts', `import { c } from './c.ts';`],
+]);
+
+const LOCKFILE = readFiles(['package-lock.json']);
+holds('the lockfile works with any registry', LOCKFILE, rules.theLockfileNamesNoRegistry, [
+  [
+    'package-lock.json',
+    `"resolved": "https://mirror.test/a.tgz"`,
+    'has the address of a registry.',
+  ],
+  ['package-lock.json', `"resolved": "runtime", "link": true`],
+]);
+
+const withOptional = { '': { optionalDependencies: { 'a-linux': '1.0.0', 'a-darwin': '1.0.0' } } };
+const complete = { 'node_modules/a-linux': {}, 'node_modules/b/node_modules/a-darwin': {} };
+holds('the lockfile installs on every platform', LOCKFILE, rules.theLockfileIsComplete, [
+  [
+    'package-lock.json',
+    JSON.stringify({ packages: { ...withOptional, 'node_modules/a-linux': {} } }),
+    'lacks a-darwin; choose versions that are complete.',
+  ],
+  ['package-lock.json', JSON.stringify({ packages: { ...withOptional, ...complete } })],
+]);
+
+/** `[path, text, offence]`: what the rule says of this file after its path; nothing if it is fine. */
+type Example = [path: string, text: string, offence?: string];
+
+/** Two tests of one rule: the tree keeps it, and of the examples it finds exactly the bad ones. */
+function holds(sentence: string, tree: SourceFile[], rule: rules.Rule, examples: Example[]): void {
+  test(sentence, () => assert.deepEqual(rule(tree), []));
+  test(`${sentence}: what breaks it is noticed`, () => {
+    const files = examples.map(([path, text]) => ({ path, text }));
+    const offences = examples.filter(([, , offence]) => offence !== undefined);
+    assert.deepEqual(
+      rule(files),
+      offences.map(([path, , offence]) => `${path} ${offence}`),
+    );
+  });
+}

@@ -1,0 +1,160 @@
+/**
+ * What reviewers should not have to look for. Each rule takes files and gives one sentence per
+ * offence; tidy.test.ts holds the tree to them and shows that each can fail.
+ */
+import { codeOf, importsOf, isTest, layerOf, runtimeImportsOf } from './source.ts';
+import type { SourceFile } from './source.ts';
+
+export type Rule = (files: readonly SourceFile[]) => string[];
+
+const BELOW_FEATURES = ['core', 'mail', 'net', 'store'];
+const FEATURES = ['sending', 'domains', 'delivery', 'inbound', 'webhooks'];
+
+const SURFACES = ['http', 'smtp', 'cli'];
+/** A surface may know the shape of what an operator can set; only main.ts and cli/ read it. */
+const CONFIGURATION = 'src/config.ts';
+
+/**
+ * Which layers a layer may import besides itself. Features meet in store/ and are wired in
+ * server.ts. `''` are the files directly in src/, which construct: only the command line, which
+ * starts them, knows them.
+ */
+const MAY_IMPORT: Record<string, readonly string[]> = {
+  core: [],
+  mail: ['core'],
+  net: ['core', 'mail'],
+  store: ['core', 'mail'],
+  ...Object.fromEntries(FEATURES.map((feature) => [feature, BELOW_FEATURES])),
+  http: [...BELOW_FEATURES, ...FEATURES],
+  smtp: [...BELOW_FEATURES, ...FEATURES],
+  cli: [...BELOW_FEATURES, ...FEATURES, ''],
+  '': [...BELOW_FEATURES, ...FEATURES, 'http', 'smtp', 'cli'],
+};
+
+/** Node modules that neither read nor write anything outside the process. */
+const PURE_NODE_MODULES = [
+  'node:buffer',
+  'node:crypto',
+  'node:punycode',
+  'node:url',
+  'node:util',
+  'node:zlib',
+];
+
+export const layersAreKept: Rule = (files) =>
+  files
+    .filter((file) => !isTest(file))
+    .flatMap((file) => {
+      const layer = layerOf(file.path);
+      if (layer === null) return [];
+      const allowed = MAY_IMPORT[layer];
+      if (allowed === undefined)
+        return [`${file.path} is in src/${layer}/, which is no layer; see test/tidy/rules.ts.`];
+      return importsOf(file)
+        .filter((target) => isForbidden(layer, allowed, target))
+        .map((target) => `${file.path} must not import ${target}.`);
+    });
+
+function isForbidden(layer: string, allowed: readonly string[], target: string): boolean {
+  const targetLayer = layerOf(target);
+  if (SURFACES.includes(layer) && target === CONFIGURATION) return false;
+  if (targetLayer !== null) return targetLayer !== layer && !allowed.includes(targetLayer);
+  if (target.startsWith('node:')) {
+    return ['core', 'mail'].includes(layer) && !PURE_NODE_MODULES.includes(target);
+  }
+  return layer === 'core' || /^(test|bench|scripts)\//.test(target);
+}
+
+/** The clock, the dice and the environment come from outside: from a World, or as a value. */
+const OUTSIDE_WORLD =
+  /\bprocess\.(env|hrtime)\b|\bDate\.now\b|\bnew Date\(\)|\bMath\.random\b|\bperformance\.now\b/g;
+
+export const theOutsideWorldIsAnArgument: Rule = (files) =>
+  files
+    .filter((file) => !isTest(file) && !['', 'cli', null].includes(layerOf(file.path)))
+    .flatMap((file) => {
+      const found = codeOf(file).match(OUTSIDE_WORLD) ?? [];
+      return found.map((name) => `${file.path} reads ${name}; take a World or the value.`);
+    });
+
+export const nothingIsExportedAsDefault: Rule = (files) =>
+  files
+    .filter((file) => /^export default\b|^export \{[^}]*\bas default\b/m.test(file.text))
+    .map((file) => `${file.path} has a default export; name it.`);
+
+/**
+ * A second way to one thing hides where it lives, and makes cycles. Named types are excepted: a
+ * module may pass on the ones that its own functions take.
+ */
+export const nothingIsExportedTwice: Rule = (files) =>
+  files.flatMap((file) => {
+    if (file.path.endsWith('/index.ts')) {
+      return [`${file.path} is a barrel; import from the files themselves.`];
+    }
+    const passesOn = /^export\s(?:(?:type\s)?\*|\{[^}]*\})[^;'"]*\sfrom\s/m.test(file.text);
+    return passesOn ? [`${file.path} passes on what lives elsewhere.`] : [];
+  });
+
+/** A clone may lie in "My Projects": there a URL's pathname says `%20`. */
+export const pathsSurviveSpaces: Rule = (files) =>
+  files
+    .filter((file) => /import\.meta\.url\)\s*\.pathname/.test(codeOf(file)))
+    .map((file) => `${file.path} takes a path from a URL's pathname; use fileURLToPath.`);
+
+const LINES_MAX = 400;
+
+/** @param exceptions path → why it is one piece although it is long */
+export const filesStayShort =
+  (exceptions: Record<string, string>): Rule =>
+  (files) =>
+    files.flatMap((file) => {
+      const lines = file.text.split('\n').length - 1;
+      const excused = exceptions[file.path] !== undefined;
+      if (lines > LINES_MAX && !excused) {
+        return [`${file.path} has ${lines} lines (${LINES_MAX} at most): split it by purpose.`];
+      }
+      return excused && lines <= LINES_MAX ? [`${file.path} needs no exception any more.`] : [];
+    });
+
+/** A file in a cycle can be neither read nor tested first. */
+export const importsHaveNoCycles: Rule = (files) => {
+  const imports = new Map(files.map((file) => [file.path, runtimeImportsOf(file)]));
+  const done = new Set<string>();
+  const cycles: string[] = [];
+  const visit = (path: string, way: string[]): void => {
+    const start = way.indexOf(path);
+    if (start >= 0) {
+      cycles.push(`${path} is in a cycle: ${[...way.slice(start), path].join(' → ')}.`);
+    }
+    if (start >= 0 || done.has(path)) return;
+    for (const target of imports.get(path) ?? []) visit(target, [...way, path]);
+    done.add(path);
+  };
+  for (const file of files) visit(file.path, []);
+  return cycles;
+};
+
+/** Any mirror will do, and a changed address cannot hide among a hundred others. */
+export const theLockfileNamesNoRegistry: Rule = (files) =>
+  files
+    .filter((file) => /"resolved": "\w+:/.test(file.text))
+    .map((file) => `${file.path} has the address of a registry.`);
+
+/**
+ * `npm ci` refuses a lockfile that lacks an optional package, on every platform. Such a lockfile
+ * is written without a warning where a registry does not have all of them (a mirror that lags).
+ */
+export const theLockfileIsComplete: Rule = (files) =>
+  files.flatMap((file) => {
+    const { packages } = JSON.parse(file.text) as Lockfile;
+    const names = new Set(
+      Object.keys(packages).map((path) => path.replace(/^.*node_modules\//, '')),
+    );
+    const wanted = Object.values(packages).flatMap((entry) =>
+      Object.keys(entry.optionalDependencies ?? {}),
+    );
+    const missing = wanted.filter((name) => !names.has(name));
+    return missing.map((name) => `${file.path} lacks ${name}; choose versions that are complete.`);
+  });
+
+type Lockfile = { packages: Record<string, { optionalDependencies?: Record<string, string> }> };

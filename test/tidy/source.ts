@@ -1,0 +1,59 @@
+/** The source files as data, and what they import: what the rules of rules.ts look at. */
+import { globSync, readFileSync } from 'node:fs';
+import { join, posix } from 'node:path';
+
+/** `path` is relative to the repository, with slashes. */
+export type SourceFile = { path: string; text: string };
+
+const ROOT = join(import.meta.dirname, '../..');
+
+export function readFiles(patterns: string[]): SourceFile[] {
+  return globSync(patterns, { cwd: ROOT })
+    .toSorted()
+    .map((path) => ({ path, text: readFileSync(join(ROOT, path), 'utf8') }));
+}
+
+export function isTest(file: SourceFile): boolean {
+  return file.path.endsWith('.test.ts');
+}
+
+/**
+ * The folder of src/ that holds a file, which is its layer; `''` for the files beside the folders
+ * (server.ts and the like); null outside of src/.
+ */
+export function layerOf(path: string): string | null {
+  const [top, layer, rest] = path.split('/', 3);
+  if (top !== 'src') return null;
+  return rest === undefined ? '' : (layer ?? '');
+}
+
+/**
+ * What a file imports, types included: repository paths for its own modules, otherwise the
+ * specifier (`node:fs`, `pg`). Relies on the formatter: a statement starts its line.
+ */
+export function importsOf(file: SourceFile): string[] {
+  const statements = /^(?:import|export)\s(?:[^'";]*?\sfrom\s*)?['"]([^'"]+)['"]/gm;
+  const calls = /\bimport\(\s*['"]([^'"]+)['"]/g;
+  return [...file.text.matchAll(statements), ...file.text.matchAll(calls)]
+    .map((match) => match[1] ?? '')
+    .map((specifier) => resolveFrom(file.path, specifier));
+}
+
+/** As importsOf, without the statements that only the compiler sees. */
+export function runtimeImportsOf(file: SourceFile): string[] {
+  const text = file.text.replaceAll(/^(import|export) type\s[^'"]*['"][^'"]*['"]/gm, '');
+  return importsOf({ path: file.path, text });
+}
+
+function resolveFrom(path: string, specifier: string): string {
+  return specifier.startsWith('.') ? posix.join(posix.dirname(path), specifier) : specifier;
+}
+
+/** The text without comments: prose may speak of what code must not do. */
+export function codeOf(file: SourceFile): string {
+  return file.text
+    .split('\n')
+    .filter((line) => !/^\s*(\/\*|\*|\/\/)/.test(line))
+    .map((line) => line.replace(/\s\/\/ .*/, ''))
+    .join('\n');
+}
