@@ -49,6 +49,12 @@ const email = fc.record({
   tracking: optional(anything),
 });
 
+const PATH_EXAMPLES: [string[], never[]][] = [
+  [['v1', 'domains'], []],
+  [['v1', 'emails'], []],
+  [['v1', 'webhooks'], []],
+];
+
 /** Not a 5xx, and a failure has the one shape. */
 async function checkAnswer(response: Response): Promise<void> {
   const body = (await response.json()) as { error?: { code: string; message: string } };
@@ -148,6 +154,6 @@ test('generated paths and queries never cause a 5xx', async () => {
         assert.match(answer, /^HTTP\/1\.1 [234]/);
       },
     ),
-    { numRuns: 1_000 },
+    { numRuns: 1_000, examples: PATH_EXAMPLES },
   );
 });

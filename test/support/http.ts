@@ -135,7 +135,10 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
 /** A service in which nothing that is asked for exists. */
 function nothingThere(): HttpServices['domains'] & HttpServices['webhooks'] {
   const answer = async () => ({ refused: 'not_found', message: 'There is none.' });
-  return new Proxy({} as ReturnType<typeof nothingThere>, { get: () => answer });
+  const list = async () => ({ rows: [], hasMore: false });
+  return new Proxy({} as ReturnType<typeof nothingThere>, {
+    get: (_target, name) => (name === 'list' ? list : answer),
+  });
 }
 
 async function exchange(port: number, bytes: string | Buffer): Promise<string> {
