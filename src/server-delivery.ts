@@ -7,6 +7,7 @@ import type { Config } from './config.ts';
 import { Connections } from './delivery/connections.ts';
 import { createDeliver } from './delivery/deliver.ts';
 import { Dispatcher } from './delivery/dispatcher.ts';
+import { createShaping } from './delivery/shaping.ts';
 import { createMetrics, type ServiceMetrics } from './metrics.ts';
 import { resolveRoute, type Route } from './net/mx.ts';
 import { timeoutsWithin } from './net/smtp-types.ts';
@@ -46,8 +47,8 @@ export function createDelivery(ground: Ground, { onTold }: { onTold: () => void 
     returnPathSecret: ground.secrets.derive('return path'),
     onAttempt: (attempt) => countAttempt(metrics, attempt),
   });
-  const windowOf = (destination: string): number =>
-    connections.windowOf(routes.providerOf(destination));
+  const shaping = createShaping(connections, (destination) => routes.providerOf(destination));
+  const windowOf = (destination: string): number => shaping.windowOf(shaping.laneOf(destination));
   const dispatcher = new Dispatcher({ db: db.settling, world, log, lease, deliver, windowOf });
   const metrics = createMetrics({
     waiting: () => dispatcher.waiting,

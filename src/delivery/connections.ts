@@ -50,6 +50,7 @@ export class Connections {
   readonly #plainUntilMs = new Map<string, number>();
   #sweeper: NodeJS.Timeout | undefined;
   #nextSource = 0;
+  #onChange: (provider: string) => void = () => {};
 
   constructor(options: ConnectionsOptions) {
     this.#options = options;
@@ -90,10 +91,21 @@ export class Connections {
     return this.#provider(provider).window;
   }
 
+  /** How much longer the provider is left alone as a whole; 0: it may be asked. */
+  restsForMs(_provider: string): number {
+    return 0;
+  }
+
+  onChange(listener: (provider: string) => void): void {
+    this.#onChange = listener;
+  }
+
   /** It took a message: one more connection, up to the cap. */
   grow(provider: string): void {
     const state = this.#provider(provider);
-    state.window = Math.min(this.#options.perProviderMax, state.window + 1);
+    if (state.window >= this.#options.perProviderMax) return;
+    state.window += 1;
+    this.#onChange(provider);
   }
 
   /** It said that we are too many or too fast. */
