@@ -43,6 +43,7 @@ test('nothing has to be configured', () => {
     allowPrivateNetworks: false,
     inboundPort: null,
     submissionPorts: [],
+    failpoints: [],
     limits: {
       sending: { max: 100, windowS: 60 },
       verification: { max: 10, windowS: 60 },
@@ -84,6 +85,7 @@ test('every variable is read', () => {
     POSTHORN_LIMIT_VERIFICATION: '1/1',
     POSTHORN_LIMIT_AUTH: '7/60',
     POSTHORN_ACCEPT_DATABASE_DURABILITY: 'true',
+    POSTHORN_FAILPOINTS: 'smtp_after_dot=kill@3',
   });
   assert.deepEqual(config, {
     databaseUrl: 'postgres://app:pw@db.internal/posthorn',
@@ -117,6 +119,7 @@ test('every variable is read', () => {
       auth: { max: 7, windowS: 60 },
     },
     acceptDatabaseDurability: true,
+    failpoints: [{ name: 'smtp_after_dot', action: 'kill', hit: 3 }],
   });
 });
 

@@ -6,6 +6,7 @@
  */
 import { homedir, hostname, networkInterfaces } from 'node:os';
 import { resolve } from 'node:path';
+import { type ArmedFailpoint, parseFailpoints } from './core/failpoint.ts';
 import {
   oneOf,
   parseDatabaseUrl,
@@ -52,6 +53,8 @@ export type Config = Readonly<{
   submissionPorts: readonly number[];
   limits: Readonly<Record<LimitCategory, Limit>>;
   acceptDatabaseDurability: boolean;
+  /** For tests of this service only (CONTRIBUTING.md). */
+  failpoints: readonly ArmedFailpoint[];
 }>;
 
 export type ConfigOutcome = { ok: true; config: Config } | { ok: false; problems: string[] };
@@ -70,6 +73,7 @@ const SECRET_KEY_CHARACTERS_MIN = 32;
 
 const PORT_RULE = 'write a number from 1 to 65535';
 const TIMEOUT_RULE = 'write seconds, from 1 to 600';
+const FAILPOINTS_RULE = 'it is for tests of Posthorn only; unset it';
 const IP_RULE = 'write IP addresses separated by commas';
 
 /** Reads the configuration; on any problem only the list of all of them comes back. */
@@ -81,6 +85,7 @@ export function readConfig(env: Env, system: System = thisSystem()): ConfigOutco
     ...readIdentity(read, system),
     ...readDelivery(read, system),
     ...readLater(read),
+    failpoints: read.parsed('POSTHORN_FAILPOINTS', parseFailpoints, FAILPOINTS_RULE) ?? [],
     limits: Object.freeze({
       sending: limit(read, 'SENDING'),
       verification: limit(read, 'VERIFICATION'),

@@ -6,6 +6,7 @@
  * turn. Several machines may do the same at once: every task is safe to do twice.
  */
 import type { Logger } from 'pino';
+import { failpoint } from './core/failpoint.ts';
 import type { Config } from './config.ts';
 import { recheckDomains } from './domains/recheck.ts';
 import { createResolver, systemServers } from './net/dns.ts';
@@ -107,6 +108,7 @@ export class Maintenance implements AsyncDisposable {
       const polls = before?.beat === beat ? before.polls + 1 : 0;
       seen.set(id, { beat, polls });
       if (polls < SILENT_POLLS_MAX) continue;
+      failpoint('takeover_before_commit');
       const freed = await buryNode(db, { id, beat });
       this.#options.log.warn({ node: id, freed }, 'a node went silent; its work is free again');
     }
@@ -117,6 +119,7 @@ export class Maintenance implements AsyncDisposable {
   }
 
   async #releaseOrphans(): Promise<void> {
+    failpoint('orphans_before_release');
     const freed = await releaseOrphans(this.#options.database.db);
     if (freed > 0) this.#options.log.warn({ freed }, 'work that nobody held is free again');
   }

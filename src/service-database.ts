@@ -3,6 +3,7 @@
  * face. Takes the data directory's lock in both cases: one service per data directory.
  */
 import type { Logger } from 'pino';
+import { failpoint } from './core/failpoint.ts';
 import type { Config } from './config.ts';
 import type { World } from './core/world.ts';
 import { Database, type DatabaseAddress } from './store/database.ts';
@@ -132,6 +133,7 @@ async function buryPredecessor(db: Database, instance: string, log: Logger): Pro
 
 async function buryOwn(db: Database, holder: string, log: Logger): Promise<void> {
   try {
+    failpoint('burial_before_commit');
     const freed = await buryNode(db, { id: holder, beat: null });
     log.warn({ node: holder, freed }, 'a worker died; its work is free again');
   } catch (error) {

@@ -9,6 +9,8 @@
  * Next: src/worker.ts and src/server.ts, what one worker is made of.
  */
 import { availableParallelism, networkInterfaces } from 'node:os';
+import { armSupervisor } from './failpoints.ts';
+import { failpoint } from './core/failpoint.ts';
 import { PARTS, type ReadyInfo, type RunOptions } from './cli/run-service.ts';
 import type { Config } from './config.ts';
 import { seedFirstStart } from './first-start.ts';
@@ -32,6 +34,7 @@ class CannotStart extends Error {}
 export async function runService(config: Config, options: RunOptions): Promise<number> {
   const log = createLog({ level: config.logLevel, forPeople: process.stderr.isTTY });
   const signals = createSignals();
+  armSupervisor(config.failpoints);
   let pool: WorkerPool | undefined;
   try {
     requireUsableName(config);
@@ -39,6 +42,7 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     // Workers load their code while the database opens.
     pool = new WorkerPool({ count: options.workers ?? availableParallelism(), log });
     await using database = await openServiceDatabase(config, { log, world: systemWorld });
+    failpoint('supervisor_start');
     const secrets = new SecretBox(database.secretKey);
     const firstStart = await seedFirstStart(database.db, { secrets, world: systemWorld, config });
     await using workers = pool.run(setupFor({ config, options, database, port }), database.bury);
@@ -93,6 +97,7 @@ function setupFor(parts: {
     instance: database.instance,
     parts: options.only ?? PARTS,
     workerCount: options.workers ?? availableParallelism(),
+    failpoint: null,
   };
 }
 

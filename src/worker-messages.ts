@@ -3,6 +3,7 @@
  * waits for the answer. Used on both ends: worker-pool.ts and worker.ts.
  */
 import type { MetricObjectWithValues, MetricValue } from 'prom-client';
+import type { ArmedFailpoint } from './core/failpoint.ts';
 import type { Part } from './cli/run-service.ts';
 import type { Config } from './config.ts';
 import type { DatabaseAddress } from './store/database.ts';
@@ -14,6 +15,8 @@ export type WorkerSetup = {
   instance: string;
   parts: readonly Part[];
   workerCount: number;
+  /** For tests: what this worker is to stumble over (failpoints.ts). */
+  failpoint: ArmedFailpoint | null;
 };
 
 export type Metrics = MetricObjectWithValues<MetricValue<string>>[];

@@ -7,6 +7,7 @@ import cluster, { type Worker } from 'node:cluster';
 import { fileURLToPath } from 'node:url';
 import { AggregatorRegistry } from 'prom-client';
 import type { Logger } from 'pino';
+import { nextWorkerFailpoint } from './failpoints.ts';
 import {
   type FromWorker,
   type Metrics,
@@ -100,7 +101,7 @@ export class WorkerPool {
   }
 
   #setUp(worker: Worker, setup: WorkerSetup): void {
-    tell(worker, { type: 'setup', setup });
+    tell(worker, { type: 'setup', setup: { ...setup, failpoint: nextWorkerFailpoint() } });
     tell(worker, { type: 'refuse_mail', reason: this.#refusal });
   }
 

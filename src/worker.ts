@@ -2,6 +2,7 @@
  * The entry of one worker process: gets its setup from the supervisor, runs until it is told to
  * stop, and ends at once when the supervisor is gone. Next: src/server.ts.
  */
+import { armWorker } from './failpoints.ts';
 import { createServer } from './server.ts';
 import { type FromWorker, Questions, type ToWorker } from './worker-messages.ts';
 
@@ -44,6 +45,7 @@ process.on('message', (message: ToWorker) => {
 
 async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Promise<void> {
   try {
+    armWorker(setup.failpoint);
     server = await createServer(setup, {
       onHolder: (id) => tell({ type: 'holder', id }),
       metricsText: async () => ((await questions.ask(tell)) as string | null) ?? '',

@@ -9,6 +9,7 @@
  * Next: delivery/deliver.ts does one recipient.
  */
 import type { Logger } from 'pino';
+import { failpoint } from '../core/failpoint.ts';
 import type { World } from '../core/world.ts';
 import { DatabaseUnavailable, type Queryable } from '../store/database.ts';
 import { loadMessages } from '../store/messages.ts';
@@ -247,6 +248,7 @@ export class Dispatcher {
 
   async #takeIn(claimed: readonly ClaimedRecipient[], holder: string): Promise<void> {
     if (claimed.length === 0) return;
+    failpoint('claim_before_load');
     const { db, world } = this.#options;
     const messages = await loadMessages(
       db,

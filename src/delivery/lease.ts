@@ -6,6 +6,7 @@
  * a write does not stop a frozen worker that wakes up from sending what others have taken over.
  */
 import type { Logger } from 'pino';
+import { failpoint } from '../core/failpoint.ts';
 import type { World } from '../core/world.ts';
 import type { Queryable } from '../store/database.ts';
 import { beat, buryNode, registerNode } from '../store/nodes.ts';
@@ -69,6 +70,7 @@ export class Lease {
     const holder = this.#holder;
     this.#holder = null;
     if (holder === null) return;
+    failpoint('lease_before_end');
     await buryNode(this.#options.db, { id: holder, beat: null }).catch(() => {});
   }
 
@@ -81,6 +83,7 @@ export class Lease {
 
   async #beatOnce(): Promise<void> {
     const { world, log } = this.#options;
+    failpoint('lease_before_beat');
     const begun = { monotonicMs: world.monotonicMs(), wallMs: world.now() };
     try {
       const alive = this.#holder === null ? await this.#register() : await this.#renew();

@@ -10,6 +10,7 @@
  * Next: smtp-connection.ts (the session), smtp-transaction.ts (one message), smtp-wire.ts (bytes).
  */
 import { connect, type Socket } from 'node:net';
+import { failpoint } from '../core/failpoint.ts';
 import type { SmtpPhase } from '../mail/smtp-reply.ts';
 import { isLoopback, logIn } from './smtp-auth.ts';
 import { plainCommand } from './smtp-command.ts';
@@ -50,6 +51,7 @@ export async function connectSmtp(options: SmtpOptions): Promise<ConnectResult> 
     handshake.wire.fail('closed', 'The session was given up.');
     return stopped;
   }
+  failpoint('smtp_after_hello');
   const facts = { host: options.host, address: options.address };
   return { kind: 'ready', connection: new SmtpConnection(handshake, facts, handshake.tls) };
 }
@@ -59,6 +61,7 @@ async function open(options: SmtpOptions): Promise<Handshake | SmtpFailure> {
   const transcript = new Transcript();
   transcript.note(`connecting to ${options.host} [${options.address}]:${options.port}`);
 
+  failpoint('smtp_before_connect');
   let socket = await openSocket(options, timeouts.connect);
   if ('cause' in socket) return failed(transcript, 'connect', socket);
   let tls: SmtpTlsFacts | null = null;

@@ -9,6 +9,7 @@
  * trips. DATA may then be accepted although the recipient was refused: that is answered by a
  * lone dot, which sends nothing to nobody.
  */
+import { failpoint } from '../core/failpoint.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
 import { dotStuffed, finalDot } from './smtp-body.ts';
 import { isWritablePath, pathCommand } from './smtp-command.ts';
@@ -135,6 +136,7 @@ async function stepByStep(
     if (phase === 'data' && !transaction.mayProceed()) return withheld(session, phase);
     const stopped = troubleIn(session, phase, await say(session, phase, { line }));
     if (stopped !== null) return stopped;
+    if (phase === 'rcpt') failpoint('smtp_after_rcpt');
   }
   return null;
 }
@@ -155,6 +157,7 @@ async function sendNothing(session: Session): Promise<void> {
 }
 
 async function sendMessage(session: Session, transaction: Transaction): Promise<Outcome> {
+  failpoint('smtp_before_body');
   const pieces = dotStuffed(transaction.message);
   const dot = finalDot(pieces);
   const isOneWrite = sizeOf(pieces) <= ONE_WRITE_BYTES_MAX;
@@ -166,9 +169,13 @@ async function sendMessage(session: Session, transaction: Transaction): Promise<
   if (!transaction.mayProceed()) return withheld(session, 'body');
   if (session.wire.failure !== null) return lost(session, 'body');
 
+  failpoint('smtp_before_dot');
   if (isOneWrite) session.wire.write([...pieces, dot], 1);
   else session.wire.write([dot], 0);
-  return outcomeOfDot(session, await listen(session, 'dot'));
+  failpoint('smtp_after_dot');
+  const heard = await listen(session, 'dot');
+  failpoint('smtp_after_verdict');
+  return outcomeOfDot(session, heard);
 }
 
 /** Writes all but the dot, each block when the one before has left. Null: ready for the dot. */
@@ -178,6 +185,7 @@ async function writeBlocks(session: Session, pieces: readonly Buffer[]): Promise
   for (const piece of pieces) {
     for (let from = 0; from < piece.length; from += BLOCK_BYTES) {
       await wire.writeBlock(piece.subarray(from, from + BLOCK_BYTES), timeouts.body);
+      failpoint('smtp_mid_body');
       if (wire.hasReply) return outcomeOfEarly(session, await listen(session, 'dot'));
       if (wire.failure !== null) return lost(session, 'body');
     }

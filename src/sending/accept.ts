@@ -7,6 +7,7 @@
  * idempotency in one transaction (store/accept-statement.ts); here is what those verdicts mean.
  * Next: store/accept.ts, then delivery/dispatcher.ts.
  */
+import { failpoint } from '../core/failpoint.ts';
 import type { LimitState } from '../core/limits.ts';
 import type { Refusal } from '../core/refusals.ts';
 import { MAIL_LIFETIME_S } from '../core/retry.ts';
@@ -54,7 +55,9 @@ export function createAccept(options: AcceptOptions): AcceptEmail {
     }
     const email = newEmail(caller, draft, { idempotency, options });
     const row = await options.store.accept(email);
+    failpoint('accept_before_hand_over');
     if (row.holder !== null) handOver(email, draft, { row, holder: row.holder, options });
+    failpoint('accept_before_answer');
     return answer(row, email);
   };
 }

@@ -7,6 +7,7 @@
  * (accept-truth.ts).
  * Next: sending/accept.ts hands the accepted recipients to delivery/.
  */
+import { failpoint } from '../core/failpoint.ts';
 import { Overloaded } from '../core/overloaded.ts';
 import type { Environment } from '../core/scope.ts';
 import type { Limit } from '../core/limits.ts';
@@ -212,6 +213,7 @@ async function runBatch(
   emails: readonly NewEmail[],
   { limit, holder, onTold }: Omit<AcceptStoreOptions, 'holder'> & { holder: string | null },
 ): Promise<AcceptRow[]> {
+  failpoint('accept_before_commit');
   const rows = await db.query<Row>({ name: 'accept', text: ACCEPT_BATCH }, [
     JSON.stringify(emails.map((email, index) => toInput(email, index, holder !== null))),
     emails.map((email) => email.html),
@@ -221,6 +223,7 @@ async function runBatch(
     limit.windowS,
     holder,
   ]);
+  failpoint('accept_after_commit');
   if (rows.length !== emails.length) throw new Error('the accept statement lost a request');
   if ((rows[0]?.told ?? 0) > 0) onTold();
   return rows.map((row, index) => ({

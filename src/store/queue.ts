@@ -4,6 +4,7 @@
  * A claim names its holder and counts up: an outcome of an earlier holder, or of an earlier claim,
  * does nothing (store/settle-statement.ts). Claims never wait for one another (`skip locked`).
  */
+import { failpoint } from '../core/failpoint.ts';
 import type { Environment } from '../core/scope.ts';
 import { type Address, addressKey } from '../mail/address.ts';
 import type { Queryable } from './database.ts';
@@ -98,6 +99,7 @@ export async function releaseClaims(
   claims: readonly { emailId: string; position: number; claim: number }[],
   options: { holder: string; delayMs: number },
 ): Promise<void> {
+  failpoint('give_back_before_commit');
   await db.query({ name: 'release', text: RELEASE }, [
     claims.map((claim) => claim.emailId),
     claims.map((claim) => claim.position),

@@ -6,6 +6,7 @@
  * somebody else holds the recipient now. While the database is away it waits and tries again: what
  * a mail server answered must not be forgotten. Repeating is safe, the second time is fenced.
  */
+import { failpoint } from '../core/failpoint.ts';
 import type { EventType } from '../core/events.ts';
 import { type StoredStatus, STATUS_RANK, isFinal } from '../core/statuses.ts';
 import type { Environment } from '../core/scope.ts';
@@ -100,10 +101,12 @@ async function commit(
   batch: readonly Settlement[],
   { holder, onTold }: { holder: string; onTold: () => void },
 ): Promise<Settled[]> {
+  failpoint('settle_before_commit');
   const rows = await db.query<{ emailId: string; position: number; told: number }>(
     { name: 'settle', text: SETTLE_BATCH },
     [JSON.stringify(batch.map(toInput)), batch.map((one) => one.emailId), holder],
   );
+  failpoint('settle_after_commit');
   if ((rows[0]?.told ?? 0) > 0) onTold();
   const counted = new Set(rows.map((row) => `${row.emailId} ${row.position}`));
   return batch.map((one) => counted.has(`${one.emailId} ${one.position}`));

@@ -6,6 +6,7 @@
  * a delivery; a failure puts it back with its delay, or ends it when there is none, or when the
  * endpoint is disabled. 410 disables, and so do five days in which everything failed.
  */
+import { failpoint } from '../core/failpoint.ts';
 import { DatabaseUnavailable, type Queryable } from './database.ts';
 import { GroupCommit } from './group-commit.ts';
 import type { LoggedAttempt } from './webhook-deliveries.ts';
@@ -166,12 +167,14 @@ async function commitPatiently(
 
 async function commit(db: Queryable, batch: readonly WebhookOutcome[]): Promise<SettledWebhook[]> {
   type Row = { endpointId: string; eventId: string; settled: SettledWebhook };
+  failpoint('webhook_before_commit');
   const rows = await db.query<Row>({ name: 'webhooks_settle', text: SETTLE }, [
     JSON.stringify(batch.map(toInput)),
     [...new Set(batch.map((outcome) => outcome.projectId))],
     [...new Set(batch.map((outcome) => outcome.endpointId))],
     batch.map((outcome) => outcome.eventId),
   ]);
+  failpoint('webhook_after_commit');
   const settled = new Map(rows.map((row) => [`${row.endpointId} ${row.eventId}`, row.settled]));
   return batch.map((one) => settled.get(`${one.endpointId} ${one.eventId}`) ?? 'fenced');
 }

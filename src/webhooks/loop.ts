@@ -9,6 +9,7 @@
  * Read it as: look (looks.ts) → claim (lanes.ts) → tell (teller.ts: attempt.ts, verdict.ts).
  */
 import type { Logger } from 'pino';
+import { failpoint } from '../core/failpoint.ts';
 import { type Database, DatabaseUnavailable } from '../store/database.ts';
 import {
   claimWebhooks,
@@ -152,6 +153,7 @@ class Loop implements WebhookLoop {
       this.#straysAtMs = world.monotonicMs() + FATE_UNKNOWN_MS;
       throw error;
     });
+    failpoint('webhook_after_claim');
     this.#lanes.took(asks, claimed);
     for (const one of claimed) {
       void this.#teller.tell(one, holder).then((pace) => {

@@ -3,6 +3,7 @@
  * and at the end waits for it or gives it back.
  */
 import type { Logger } from 'pino';
+import { failpoint } from '../core/failpoint.ts';
 import { createHttpAgents, type HttpAgents } from '../net/http-agents.ts';
 import type { Queryable } from '../store/database.ts';
 import { type ClaimedWebhook, releaseWebhooks } from '../store/webhook-queue.ts';
@@ -102,7 +103,9 @@ export class Teller {
     const { type, createdAt, data, attempts } = claimed;
     if (type === null || createdAt === null || data === null) return NOTHING_TO_TELL;
     const body = payloadOf({ type, createdAt, data });
+    failpoint('webhook_before_post');
     const answer = await post({ ...this.#options, agents: this.#agents }, { ...claimed, body });
+    failpoint('webhook_after_post');
     const { world } = this.#options;
     return judge(answer, { attempts, dice: world.random(), nowMs: world.now() });
   }

@@ -1,0 +1,97 @@
+/**
+ * Failpoints: the steps between bytes and commits at which a test may end, freeze, stall or break
+ * the process (`npm run chaos`; CONTRIBUTING.md). Off, which they always are in service, one costs a
+ * comparison. What happens at an armed one comes from outside: src/failpoints.ts.
+ */
+
+/** Where a worker can be hit; the order is that of an email's life. */
+export const WORKER_FAILPOINTS = [
+  'accept_before_commit',
+  'accept_after_commit',
+  'accept_before_hand_over',
+  'accept_before_answer',
+  'claim_before_load',
+  'smtp_before_connect',
+  'smtp_after_hello',
+  'smtp_after_rcpt',
+  'smtp_before_body',
+  'smtp_mid_body',
+  'smtp_before_dot',
+  'smtp_after_dot',
+  'smtp_after_verdict',
+  'settle_before_commit',
+  'settle_after_commit',
+  'webhook_after_claim',
+  'webhook_before_post',
+  'webhook_after_post',
+  'webhook_before_commit',
+  'webhook_after_commit',
+  'give_back_before_commit',
+  'lease_before_beat',
+  'lease_before_end',
+] as const;
+
+export const SUPERVISOR_FAILPOINTS = [
+  'supervisor_start',
+  'burial_before_commit',
+  'takeover_before_commit',
+  'orphans_before_release',
+] as const;
+
+export type WorkerFailpoint = (typeof WORKER_FAILPOINTS)[number];
+export type SupervisorFailpoint = (typeof SUPERVISOR_FAILPOINTS)[number];
+export type Failpoint = WorkerFailpoint | SupervisorFailpoint;
+
+/**
+ * `kill`, `freeze`: SIGKILL and SIGSTOP to the process itself. `throw`: as a bug would. `delay`: the
+ * whole process stands still for `DELAY_MS`, as on a machine that swaps.
+ */
+export const FAILPOINT_ACTIONS = ['kill', 'freeze', 'throw', 'delay'] as const;
+export type FailpointAction = (typeof FAILPOINT_ACTIONS)[number];
+
+/** What happens at the nth time that the process comes by, 1 or more; before and after, nothing. */
+export type ArmedFailpoint = { name: Failpoint; action: FailpointAction; hit: number };
+
+let comeBy: ((name: Failpoint) => void) | null = null;
+
+/** Marks a step. Does nothing unless a test has armed this process. */
+export function failpoint(name: Failpoint): void {
+  if (comeBy !== null) comeBy(name);
+}
+
+/** @param act does what the armed one asks for; may throw, through the step that came by */
+export function armFailpoints(
+  armed: readonly ArmedFailpoint[],
+  act: (armed: ArmedFailpoint) => void,
+): void {
+  if (armed.length === 0) return;
+  const times = new Map<Failpoint, number>();
+  comeBy = (name) => {
+    const count = (times.get(name) ?? 0) + 1;
+    times.set(name, count);
+    const due = armed.find((one) => one.name === name && one.hit === count);
+    if (due) act(due);
+  };
+}
+
+/** Lets go of all of them, as if nothing had been armed. */
+export function disarmFailpoints(): void {
+  comeBy = null;
+}
+
+const ITEM = /^(\w+)=(\w+)(?:@([1-9]\d{0,5}))?$/;
+
+/** `smtp_after_dot=kill@3,accept_before_commit=throw`; null when an item is not understood. */
+export function parseFailpoints(text: string): ArmedFailpoint[] | null {
+  const armed = text.split(',').map((item) => {
+    const [, point, what, hit = '1'] = ITEM.exec(item.trim()) ?? [];
+    const name = [...WORKER_FAILPOINTS, ...SUPERVISOR_FAILPOINTS].find((one) => one === point);
+    const action = FAILPOINT_ACTIONS.find((one) => one === what);
+    return name && action ? { name, action, hit: Number(hit) } : null;
+  });
+  return armed.every((one) => one !== null) ? armed : null;
+}
+
+export function isSupervisorFailpoint(armed: ArmedFailpoint): boolean {
+  return SUPERVISOR_FAILPOINTS.some((name) => name === armed.name);
+}
