@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { after, beforeEach, test } from 'node:test';
+import { testDatabase } from '../../test/support/postgres.ts';
+import { newId } from './ids.ts';
+import { type LaneState, readLaneStates, writeLaneStates } from './lane-states.ts';
+import { buryNode, registerNode } from './nodes.ts';
+
+const database = await testDatabase();
+after(() => database[Symbol.asyncDispose]());
+const { db } = database;
+
+beforeEach(() => db.query('delete from nodes'));
+
+async function newNode(instance = newId()): Promise<string> {
+  const id = newId();
+  await registerNode(db, { id, instance, host: 'here', pid: 1 });
+  return id;
+}
+
+const RESTING: LaneState = {
+  lane: 'dead.test',
+  state: 'resting',
+  reason: 'connection refused by mx.dead.test',
+  forMs: 60_000,
+  connectionsMax: 1,
+  connectionsOpen: 0,
+};
+const FULL: LaneState = {
+  lane: 'google',
+  state: 'full',
+  reason: 'at its limit of 5 connections',
+  forMs: null,
+  connectionsMax: 5,
+  connectionsOpen: 3,
+};
+
+const write = (node: string, changed: LaneState[], gone: string[] = []) =>
+  writeLaneStates(db, node, { changed, gone });
+
+test('the workers of a machine share a limit, the machines add theirs up', async () => {
+  const machine = newId();
+  const [one, two, elsewhere] = [await newNode(machine), await newNode(machine), await newNode()];
+  await write(one, [FULL, RESTING]);
+  await write(two, [{ ...FULL, connectionsOpen: 2 }]);
+  await write(elsewhere, [{ ...FULL, state: 'open', reason: null, connectionsOpen: 1 }]);
+  const [dead, google] = await readLaneStates(db);
+  assert.deepEqual(google, { ...FULL, connectionsMax: 10, connectionsOpen: 6 });
+  assert.deepEqual({ ...dead, forMs: null }, { ...RESTING, forMs: null });
+  assert.ok(dead!.forMs! > 50_000 && dead!.forMs! <= 60_000);
+});
+
+test('what is written again replaces, what is gone is gone, and a dead worker says nothing', async () => {
+  const node = await newNode();
+  await write(node, [RESTING, FULL]);
+  await write(node, [{ ...FULL, state: 'open', reason: null }], ['dead.test']);
+  assert.deepEqual(await readLaneStates(db), [{ ...FULL, state: 'open', reason: null }]);
+  await buryNode(db, { id: node, beat: null });
+  assert.deepEqual(await readLaneStates(db), []);
+  await write(node, [FULL]);
+  assert.deepEqual(await readLaneStates(db), []);
+});
+
+test('a rest that has run out is not shown as one', async () => {
+  const node = await newNode();
+  await write(node, [{ ...RESTING, forMs: -1 }]);
+  const [lane] = await readLaneStates(db);
+  assert.deepEqual([lane?.state, lane?.reason, lane?.forMs], ['open', null, null]);
+});

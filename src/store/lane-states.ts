@@ -1,0 +1,86 @@
+/**
+ * What the workers know of the receivers they send to, kept where another process can read it
+ * (`posthorn queue`). Written every few seconds when it changed (src/lane-report.ts); a worker's rows
+ * go with its row in `nodes`. Nothing that sends reads it.
+ */
+import type { Queryable } from './database.ts';
+
+export type LaneState = {
+  lane: string;
+  /**
+   * `open`: mail flows. `full`: as many connections as allowed, all busy. `slowed`: fewer or slower
+   * than usual because it asked for that. `resting`: left alone.
+   */
+  state: 'open' | 'full' | 'slowed' | 'resting';
+  /** One sentence. */
+  reason: string | null;
+  /** Milliseconds until a rest or a slower time ends. */
+  forMs: number | null;
+  connectionsMax: number;
+  connectionsOpen: number;
+};
+
+const WRITE = `
+insert into lanes (node, lane, state, reason, until, connections_max, connections_open, updated_at)
+select n.id, i.lane, i.state, i.reason, app_now() + i.for_ms * interval '1 millisecond',
+       i.connections_max, i.connections_open, app_now()
+  from nodes n
+ cross join unnest($2::text[], $3::text[], $4::text[], $5::float8[], $6::int[], $7::int[])
+       as i(lane, state, reason, for_ms, connections_max, connections_open)
+ where n.id = $1::uuid
+    on conflict (node, lane) do update
+       set state = excluded.state, reason = excluded.reason, until = excluded.until,
+           connections_max = excluded.connections_max,
+           connections_open = excluded.connections_open, updated_at = excluded.updated_at`;
+
+const REMOVE = 'delete from lanes where node = $1::uuid and lane = any($2::text[])';
+
+/** Writes what changed for one worker; does nothing for a worker that was declared dead. */
+export async function writeLaneStates(
+  db: Queryable,
+  node: string,
+  { changed, gone }: { changed: readonly LaneState[]; gone: readonly string[] },
+): Promise<void> {
+  if (gone.length > 0) await db.query(REMOVE, [node, gone]);
+  if (changed.length === 0) return;
+  await db.query(WRITE, [
+    node,
+    changed.map((one) => one.lane),
+    changed.map((one) => one.state),
+    changed.map((one) => one.reason),
+    changed.map((one) => one.forMs),
+    changed.map((one) => one.connectionsMax),
+    changed.map((one) => one.connectionsOpen),
+  ]);
+}
+
+/** Of the machines that know a lane the one in the worst state speaks; what has run out is over. */
+const READ = `
+with current as (
+  select l.lane, n.instance, l.connections_max, l.connections_open,
+         case when l.until <= app_now() then 'open' else l.state end as state,
+         case when l.until <= app_now() then null else l.reason end as reason,
+         case when l.until <= app_now() then null else l.until end as until
+    from lanes l join nodes n on n.id = l.node
+), machines as (
+  select lane, instance, max(connections_max) as connections_max,
+         sum(connections_open) as connections_open
+    from current group by lane, instance
+), totals as (
+  select lane, sum(connections_max)::int as "connectionsMax",
+         sum(connections_open)::int as "connectionsOpen"
+    from machines group by lane
+)
+select t.lane, w.state, w.reason, t."connectionsMax", t."connectionsOpen",
+       extract(epoch from w.until - app_now())::float8 * 1000 as "forMs"
+  from totals t
+ cross join lateral (
+    select c.state, c.reason, c.until from current c where c.lane = t.lane
+     order by array_position(array['resting', 'slowed', 'full', 'open'], c.state), c.until desc
+     limit 1) w
+ order by t.lane`;
+
+/** All lanes that some worker has something to say about, each once over all machines. */
+export function readLaneStates(db: Queryable): Promise<LaneState[]> {
+  return db.query<LaneState>(READ);
+}
