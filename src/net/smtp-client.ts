@@ -72,8 +72,8 @@ async function open(options: SmtpOptions): Promise<Handshake | SmtpFailure> {
   }
   const wire = new SmtpWire(socket);
   wire.expectReply();
-  const session = { wire, transcript, timeouts, extensions: NO_EXTENSIONS, needsReset: false };
-  return { ...session, options, tls };
+  const fresh = { extensions: NO_EXTENSIONS, needsReset: false, announced: null };
+  return { wire, transcript, timeouts, ...fresh, options, tls };
 }
 
 function openSocket(options: SmtpOptions, timeoutMs: number): Promise<Socket | WireFailure> {

@@ -1,13 +1,16 @@
 /**
  * One session with one mail server, ready for messages: made by smtp-client.ts, kept by the pool.
- * One message at a time. After a message it can be used again unless the server said or did
- * something that leaves doubt; `reusable` knows.
+ * One message at a time, and at most one more announced behind it. After a message it can be used
+ * again unless the server said or did something that leaves doubt; `reusable` knows.
  *
  * Next: smtp-transaction.ts, the dialogue for one message.
  */
 import { say, type Session } from './smtp-session.ts';
 import { runTransaction } from './smtp-transaction.ts';
-import type { SmtpTlsFacts, Transaction, TransactionResult } from './smtp-types.ts';
+import type { Follower, SmtpTlsFacts, Transaction, TransactionResult } from './smtp-types.ts';
+
+/** How long an announced message waits for the one before it; then it goes another way. */
+const PATIENCE_MS = 5_000;
 
 export class SmtpConnection {
   /** The server's name and the address it was reached at. */
@@ -21,6 +24,10 @@ export class SmtpConnection {
 
   readonly #session: Session;
   #busy = false;
+  /** Told when the message before an announced one has its result. */
+  #onTurn: (() => void) | null = null;
+  /** What was announced went another way: nothing more can be sent here. */
+  #isSpent = false;
 
   constructor(
     session: Session,
@@ -35,25 +42,68 @@ export class SmtpConnection {
     };
   }
 
-  /** Whether another message may be sent. False while one is on its way. */
+  /** Whether another message may be sent. False while one is on its way or announced. */
   get reusable(): boolean {
-    return !this.#busy && this.#session.wire.failure === null;
+    const { wire, announced } = this.#session;
+    return !this.#busy && announced === null && wire.failure === null;
+  }
+
+  /** Whether a message was announced that has not begun: the connection is kept for it. */
+  get hasAnnounced(): boolean {
+    return this.#session.announced !== null;
   }
 
   /**
    * Sends one message to one recipient. Never rejects because of what the server does. Call only
-   * when `reusable`.
+   * when `reusable`, or with the transaction that was announced. An announced one whose turn does
+   * not come within seconds fails in the phase `mail`: nothing of it was sent.
+   * @param follower what may be announced behind it
    */
-  async send(transaction: Transaction): Promise<TransactionResult> {
-    if (this.#busy) throw new Error('This connection is busy with another message.');
+  async send(
+    transaction: Transaction,
+    follower: Follower | null = null,
+  ): Promise<TransactionResult> {
+    const { announced } = this.#session;
+    if ((this.#busy || announced !== null) && announced !== transaction) {
+      throw new Error('This connection is busy with another message.');
+    }
+    if (this.#busy && !(await this.#turn())) return this.#withdraw();
     this.#busy = true;
     try {
-      const result = await runTransaction(this.#session, transaction);
+      const result = await runTransaction(this.#session, transaction, follower);
       if (!('local' in result)) this.messagesSent++;
       return result;
     } finally {
       this.#busy = false;
+      if (this.#isSpent) this.destroy();
+      this.#onTurn?.();
     }
+  }
+
+  /** @returns false when the message before takes too long */
+  #turn(): Promise<boolean> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(
+        () => {
+          this.#onTurn = null;
+          resolve(false);
+        },
+        Math.min(PATIENCE_MS, this.#session.timeouts.mail),
+      );
+      this.#onTurn = () => {
+        clearTimeout(timer);
+        this.#onTurn = null;
+        resolve(true);
+      };
+    });
+  }
+
+  /** The server has its envelope and would take what comes next for it: the session ends. */
+  #withdraw(): TransactionResult {
+    this.#isSpent = true;
+    const message = 'The message before it on this connection took too long.';
+    const facts = { phase: 'mail', cause: 'closed', message } as const;
+    return { kind: 'failed', ...facts, inDoubt: false, transcript: [`(${message})`] };
   }
 
   /** Says QUIT, waits a few seconds at most and closes. Never rejects. */

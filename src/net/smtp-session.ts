@@ -2,7 +2,7 @@
 import type { SmtpPhase } from '../mail/smtp-reply.ts';
 import type { SmtpExtensions } from './smtp-extensions.ts';
 import type { Transcript } from './smtp-transcript.ts';
-import type { SmtpTimeouts } from './smtp-types.ts';
+import type { SmtpTimeouts, Transaction } from './smtp-types.ts';
 import { type Heard, isFailure, type SmtpWire } from './smtp-wire.ts';
 
 export type Session = {
@@ -12,6 +12,8 @@ export type Session = {
   extensions: SmtpExtensions;
   /** A transaction was left half way: RSET goes before the next one (RFC 5321 §4.1.1.5). */
   needsReset: boolean;
+  /** Its envelope went out with the dot of the message before it; its replies come after that one's. */
+  announced: Transaction | null;
 };
 
 /** One command and its answer; `shown` is what the transcript says in place of a secret. */
@@ -26,8 +28,12 @@ export function say(
 }
 
 /** The next reply, written into the transcript. */
-export async function listen(session: Session, phase: SmtpPhase): Promise<Heard> {
-  const heard = await session.wire.nextReply(session.timeouts[phase]);
+export async function listen(
+  session: Session,
+  phase: SmtpPhase,
+  timeoutMs = session.timeouts[phase],
+): Promise<Heard> {
+  const heard = await session.wire.nextReply(timeoutMs);
   if (!isFailure(heard)) session.transcript.server(heard);
   return heard;
 }

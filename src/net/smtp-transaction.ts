@@ -7,7 +7,8 @@
  *
  * With PIPELINING the three commands are one write (RFC 2920), so a message takes two round
  * trips. DATA may then be accepted although the recipient was refused: that is answered by a
- * lone dot, which sends nothing to nobody.
+ * lone dot, which sends nothing to nobody. When another message waits for the same server, its
+ * envelope goes out with the dot of this one: then a message takes one round trip.
  */
 import { failpoint } from '../core/failpoint.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
@@ -15,7 +16,7 @@ import { dotStuffed, finalDot } from './smtp-body.ts';
 import { isWritablePath, pathCommand } from './smtp-command.ts';
 import type { SmtpExtensions } from './smtp-extensions.ts';
 import { listen, say, type Session } from './smtp-session.ts';
-import type { SmtpFailure, Transaction, TransactionResult } from './smtp-types.ts';
+import type { Follower, SmtpFailure, Transaction, TransactionResult } from './smtp-types.ts';
 import { type Heard, isFailure } from './smtp-wire.ts';
 
 /** A result before the transcript is added. */
@@ -24,6 +25,8 @@ type Outcome =
   | (Omit<SmtpFailure, 'transcript'> & { inDoubt: boolean });
 
 type AnsweredPhase = 'mail' | 'rcpt' | 'data' | 'dot';
+/** To MAIL, RCPT and DATA. */
+const ENVELOPE_REPLIES = 3;
 type Step = { phase: 'mail' | 'rcpt' | 'data'; line: string };
 
 /**
@@ -32,10 +35,14 @@ type Step = { phase: 'mail' | 'rcpt' | 'data'; line: string };
  */
 const ONE_WRITE_BYTES_MAX = 32 * 1024;
 const BLOCK_BYTES = 64 * 1024;
+/** A server that keeps what was pipelined answers it as soon as it has answered the dot. */
+const ANNOUNCED_TIMEOUT_MS = 30_000;
 
+/** @param follower null: what follows waits until this message has its answer */
 export async function runTransaction(
   session: Session,
   transaction: Transaction,
+  follower: Follower | null,
 ): Promise<TransactionResult> {
   const refusal = refusedLocally(session.extensions, transaction);
   if (refusal !== null) return refusal;
@@ -44,7 +51,8 @@ export async function runTransaction(
   const outcome =
     (session.extensions.pipelining
       ? await pipelined(session, transaction, steps)
-      : await stepByStep(session, transaction, steps)) ?? (await sendMessage(session, transaction));
+      : await stepByStep(session, transaction, steps)) ??
+    (await sendMessage(session, transaction, follower));
   if (outcome.kind === 'failed') session.transcript.note(outcome.message);
   return Object.assign(outcome, { transcript: session.transcript.take() });
 }
@@ -98,14 +106,18 @@ async function pipelined(
   transaction: Transaction,
   steps: readonly Step[],
 ): Promise<Outcome | null> {
-  if (!transaction.mayProceed()) return withheld(session, 'data');
-  const { wire, transcript } = session;
-  const lines = steps.map((step) => step.line);
-  if (session.needsReset) lines.unshift('RSET');
-  wire.write([`${lines.join('\r\n')}\r\n`], lines.length);
-  if (session.needsReset) {
-    transcript.client('RSET');
-    if (!isReset(session, await listen(session, 'rset'))) return lost(session, 'rset');
+  const { wire, transcript, timeouts } = session;
+  const isAnnounced = session.announced === transaction;
+  session.announced = null;
+  if (!isAnnounced) {
+    if (!transaction.mayProceed()) return withheld(session, 'data');
+    const lines = steps.map((step) => step.line);
+    if (session.needsReset) lines.unshift('RSET');
+    wire.write([linesOf(lines)], lines.length);
+    if (session.needsReset) {
+      transcript.client('RSET');
+      if (!isReset(session, await listen(session, 'rset'))) return lost(session, 'rset');
+    }
   }
 
   session.needsReset = true;
@@ -113,7 +125,9 @@ async function pipelined(
   let isDataTaken = false;
   for (const { phase, line } of steps) {
     transcript.client(line);
-    const trouble = troubleIn(session, phase, await listen(session, phase));
+    const isFirst = isAnnounced && phase === 'mail';
+    const timeoutMs = isFirst ? Math.min(timeouts.mail, ANNOUNCED_TIMEOUT_MS) : timeouts[phase];
+    const trouble = troubleIn(session, phase, await listen(session, phase, timeoutMs));
     isDataTaken = phase === 'data' && trouble === null;
     stopped ??= trouble;
   }
@@ -156,7 +170,11 @@ async function sendNothing(session: Session): Promise<void> {
   await listen(session, 'rset');
 }
 
-async function sendMessage(session: Session, transaction: Transaction): Promise<Outcome> {
+async function sendMessage(
+  session: Session,
+  transaction: Transaction,
+  follower: Follower | null,
+): Promise<Outcome> {
   failpoint('smtp_before_body');
   const pieces = dotStuffed(transaction.message);
   const dot = finalDot(pieces);
@@ -170,12 +188,29 @@ async function sendMessage(session: Session, transaction: Transaction): Promise<
   if (session.wire.failure !== null) return lost(session, 'body');
 
   failpoint('smtp_before_dot');
-  if (isOneWrite) session.wire.write([...pieces, dot], 1);
-  else session.wire.write([dot], 0);
+  const tail = [dot, ...announcement(session, follower)];
+  const replies = session.announced === null ? 0 : ENVELOPE_REPLIES;
+  if (isOneWrite) session.wire.write([...pieces, ...tail], 1 + replies);
+  else session.wire.write(tail, replies);
   failpoint('smtp_after_dot');
   const heard = await listen(session, 'dot');
   failpoint('smtp_after_verdict');
   return outcomeOfDot(session, heard);
+}
+
+/** The envelope of the message that follows, to be written with the dot; empty without one. */
+function announcement(session: Session, follower: Follower | null): string[] {
+  const { extensions } = session;
+  if (follower === null || !extensions.pipelining) return [];
+  session.announced = follower(
+    (next) => refusedLocally(extensions, next) === null && next.mayProceed(),
+  );
+  if (session.announced === null) return [];
+  return [linesOf(envelopeSteps(extensions, session.announced).map((step) => step.line))];
+}
+
+function linesOf(lines: readonly string[]): string {
+  return `${lines.join('\r\n')}\r\n`;
 }
 
 /** Writes all but the dot, each block when the one before has left. Null: ready for the dot. */

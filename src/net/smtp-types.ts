@@ -98,6 +98,13 @@ export type Transaction = {
   mayProceed: () => boolean;
 };
 
+/**
+ * Asked right before the dot: the message that follows at once on the same session, whose envelope
+ * then travels with the dot (RFC 2920 §3.1). Null: none.
+ * @param mayFollow whether this server would take such a message, and whether it may be sent
+ */
+export type Follower = (mayFollow: (next: Transaction) => boolean) => Transaction | null;
+
 export type TransactionResult =
   | {
       kind: 'replied';
