@@ -50,6 +50,7 @@ test('nothing has to be configured', () => {
       auth: { max: 20, windowS: 60 },
     },
     acceptDatabaseDurability: false,
+    retention: { contentH: 45 * 24, metadataH: 90 * 24 },
   });
 });
 
@@ -85,6 +86,8 @@ test('every variable is read', () => {
     POSTHORN_LIMIT_VERIFICATION: '1/1',
     POSTHORN_LIMIT_AUTH: '7/60',
     POSTHORN_ACCEPT_DATABASE_DURABILITY: 'true',
+    POSTHORN_RETENTION_CONTENT: '36h',
+    POSTHORN_RETENTION_METADATA: '400d',
     POSTHORN_FAILPOINTS: 'smtp_after_dot=kill@3',
   });
   assert.deepEqual(config, {
@@ -119,8 +122,23 @@ test('every variable is read', () => {
       auth: { max: 7, windowS: 60 },
     },
     acceptDatabaseDurability: true,
+    retention: { contentH: 36, metadataH: 9600 },
     failpoints: [{ name: 'smtp_after_dot', action: 'kill', hit: 3 }],
   });
+});
+
+test('mail is kept for 45 and 90 days, for ever with off, and content never outlives its email', () => {
+  const kept = (env: Env) => configOf(env).retention;
+  assert.deepEqual(kept({ POSTHORN_RETENTION_METADATA: 'off' }), {
+    contentH: 45 * 24,
+    metadataH: null,
+  });
+  assert.deepEqual(kept({ POSTHORN_RETENTION_METADATA: '30d' }), { contentH: 720, metadataH: 720 });
+  const longer = { POSTHORN_RETENTION_CONTENT: 'off', POSTHORN_RETENTION_METADATA: '90d' };
+  assert.deepEqual(problemsOf(longer), [
+    'POSTHORN_RETENTION_CONTENT: content cannot be kept for longer than the email it belongs to; ' +
+      'raise POSTHORN_RETENTION_METADATA too.',
+  ]);
 });
 
 test('a relay without a port gets the usual one for how it is used', () => {
@@ -168,6 +186,9 @@ const WRONG: Env[] = [
   { POSTHORN_INBOUND_PORT: '25' },
   { POSTHORN_SUBMISSION_PORTS: '587' },
   { POSTHORN_LIMIT_SENDING: '0/60' },
+  { POSTHORN_RETENTION_CONTENT: '45' },
+  { POSTHORN_RETENTION_CONTENT: '23h' },
+  { POSTHORN_RETENTION_METADATA: '0d' },
 ];
 
 for (const env of WRONG) {

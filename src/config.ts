@@ -21,6 +21,12 @@ import {
   type Relay,
 } from './config-values.ts';
 import { DEFAULT_LIMITS, parseLimit, type Limit, type LimitCategory } from './core/limits.ts';
+import {
+  DEFAULT_RETENTION,
+  outlivesMetadata,
+  parsePeriodH,
+  type Retention,
+} from './core/retention.ts';
 import { EnvReader, type Env } from './env-reader.ts';
 
 export type Config = Readonly<{
@@ -53,6 +59,7 @@ export type Config = Readonly<{
   submissionPorts: readonly number[];
   limits: Readonly<Record<LimitCategory, Limit>>;
   acceptDatabaseDurability: boolean;
+  retention: Readonly<Retention>;
   /** For tests of this service only (CONTRIBUTING.md). */
   failpoints: readonly ArmedFailpoint[];
 }>;
@@ -91,6 +98,7 @@ export function readConfig(env: Env, system: System = thisSystem()): ConfigOutco
       verification: limit(read, 'VERIFICATION'),
       auth: limit(read, 'AUTH'),
     }),
+    retention: Object.freeze(readRetention(read)),
   });
   for (const name of CLIENT_VARIABLES) read.text(name);
   read.reportUnknown('POSTHORN_');
@@ -201,4 +209,30 @@ function limit(read: EnvReader, category: Uppercase<LimitCategory>): Limit {
   const rule = 'write requests per seconds, as 100/60 (at most 86400 seconds)';
   const usual = DEFAULT_LIMITS[category.toLowerCase() as LimitCategory];
   return read.parsed(`POSTHORN_LIMIT_${category}`, parseLimit, rule) ?? usual;
+}
+
+const RETENTION_RULE =
+  'write days or hours, as 45d or 36h, a day at least, or off to keep it for ever';
+
+/** Content that would outlive its email by default goes with it; asked for, it is a mistake. */
+function readRetention(read: EnvReader): Retention {
+  const metadataH = period(read, 'METADATA') ?? DEFAULT_RETENTION.metadataH;
+  const asked = period(read, 'CONTENT');
+  const contentH = asked ?? Math.min(DEFAULT_RETENTION.contentH, metadataH);
+  const retention = { contentH: orForEver(contentH), metadataH: orForEver(metadataH) };
+  if (asked !== null && outlivesMetadata(retention)) {
+    const what = 'content cannot be kept for longer than the email it belongs to';
+    read.problem('POSTHORN_RETENTION_CONTENT', `${what}; raise POSTHORN_RETENTION_METADATA too.`);
+  }
+  return retention;
+}
+
+/** Infinity: for ever. */
+function period(read: EnvReader, what: 'CONTENT' | 'METADATA'): number | null {
+  const parse = (text: string) => (/^off$/i.test(text) ? Infinity : parsePeriodH(text));
+  return read.parsed(`POSTHORN_RETENTION_${what}`, parse, RETENTION_RULE);
+}
+
+function orForEver(hours: number): number | null {
+  return hours === Infinity ? null : hours;
 }

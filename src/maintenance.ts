@@ -1,6 +1,7 @@
 /**
  * What one process per machine does beside the mail: watches other nodes, keeps partitions ahead,
- * forgets what has expired, re-checks domains, and looks at the disk.
+ * removes what is past its retention (retention.ts), forgets what has expired, re-checks domains,
+ * and looks at the disk.
  *
  * Each task runs by itself at its own pace; one that fails is logged and tried again at its next
  * turn. Several machines may do the same at once: every task is safe to do twice.
@@ -10,6 +11,7 @@ import { failpoint } from './core/failpoint.ts';
 import type { Config } from './config.ts';
 import { recheckDomains } from './domains/recheck.ts';
 import { createResolver, systemServers } from './net/dns.ts';
+import { RetentionTask } from './retention.ts';
 import type { ServiceDatabase } from './service-database.ts';
 import { forgetExpired } from './store/expiry.ts';
 import { makePartitions } from './store/migrate.ts';
@@ -37,6 +39,7 @@ const DISK_FREE_MIN_BYTES = 1024 ** 3;
 const FORGET_EVERY_MS = 60_000;
 const PARTITIONS_EVERY_MS = 6 * 3600_000;
 const DOMAINS_EVERY_MS = 10 * 60_000;
+const RETENTION_EVERY_MS = 10 * 60_000;
 
 type Seen = { beat: number; polls: number };
 
@@ -62,6 +65,8 @@ export class Maintenance implements AsyncDisposable {
     this.#every(PARTITIONS_EVERY_MS, 'partitions', () =>
       makePartitions(database.address, systemWorld.now()),
     );
+    const retention = new RetentionTask(database, { ...config, log });
+    this.#every(RETENTION_EVERY_MS, 'retention', () => retention.run(() => this.#isStopping));
     this.#every(DOMAINS_EVERY_MS, 'domains', async () => {
       const servers = config.dnsServers ?? systemServers();
       const resolver = createResolver({ servers, world: systemWorld });

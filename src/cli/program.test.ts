@@ -142,6 +142,28 @@ test('a limit is set for one environment or both, and taken back', async () => {
   assert.deepEqual(live, { environment: 'live', max: null, window_s: null });
 });
 
+test('a project may keep its mail for less time than the installation, not for longer', async () => {
+  await using database = await testDatabase();
+  const env = { DATABASE_URL: database.url, POSTHORN_RETENTION_METADATA: '60d' };
+  await posthorn(['projects', 'create', 'Shop'], env);
+  const set = async (...options: string[]) =>
+    posthorn(['projects', 'set-retention', '--project', 'Shop', ...options], env);
+
+  const { stdout } = await set('--content', '7d', '--metadata', '720h');
+  assert.equal(stdout, 'Shop keeps content for 7d and metadata for 30d.\n');
+  const json = await set('--metadata', 'default', '--json');
+  assert.deepEqual(
+    [JSON.parse(json.stdout).content, JSON.parse(json.stdout).metadata],
+    ['7d', null],
+  );
+  const longer = await set('--metadata', '61d');
+  assert.equal(longer.code, 2);
+  assert.match(longer.stderr, /keeps metadata for 60d \(POSTHORN_RETENTION_METADATA\)/);
+  const outlives = await set('--metadata', '6d');
+  assert.match(outlives.stderr, /Content cannot be kept for longer than metadata/);
+  assert.match((await set('--content', '3')).stderr, /Write days or hours, as 7d or 36h/);
+});
+
 test('migrating twice does nothing the second time', async () => {
   await using database = await testDatabase();
   const { code, stdout } = await posthorn(['migrate', '--json'], { DATABASE_URL: database.url });

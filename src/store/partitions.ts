@@ -3,12 +3,12 @@
  *
  * Eight weeks ahead exist before the service is ready. A partition is made as a table of its own
  * (`like`) and then attached: `partition of` would lock the parent against all inserts while one
- * reader is open.
+ * reader is open. Old ones leave again: partition-removal.ts.
  */
 import type { Queryable } from './database.ts';
 
 /** Tables partitioned by week, with the column that carries the UUIDv7. */
-const PARTITIONED = {
+export const PARTITIONED = {
   emails: 'id',
   contents: 'email_id',
   recipients: 'email_id',
@@ -23,10 +23,10 @@ const FILLFACTOR: Partial<Record<keyof typeof PARTITIONED, number>> = {
   webhook_deliveries: 70,
 };
 
-const WEEK_MS = 7 * 24 * 3600 * 1000;
+export const WEEK_MS = 7 * 24 * 3600 * 1000;
 const WEEKS_AHEAD = 8;
 /** A client or node whose clock is behind, and mail accepted just before midnight on Sunday. */
-const WEEKS_BEHIND = 1;
+export const WEEKS_BEHIND = 1;
 
 /** Makes the missing partitions around `nowMs`. Safe to run on many nodes at once (under a lock). */
 export async function ensurePartitions(db: Queryable, nowMs: number): Promise<void> {
@@ -62,6 +62,13 @@ function makePartition(table: string, column: string, week: number): string {
 /** `20261119`: the first day (a Thursday, as 1970-01-01 was) of the week. */
 function dayOf(week: number): string {
   return new Date(week * WEEK_MS).toISOString().slice(0, 10).replaceAll('-', '');
+}
+
+/** The week of the partition with this name; null when it is not one that was made here. */
+export function weekOf(table: string, name: string): number | null {
+  const [, year, month, day] = /^(\d{4})(\d{2})(\d{2})$/.exec(name.slice(table.length + 1)) ?? [];
+  const week = Date.parse(`${year}-${month}-${day}`) / WEEK_MS;
+  return Number.isInteger(week) && name === `${table}_${dayOf(week)}` ? week : null;
 }
 
 /** The least UUID whose first 48 bits are `ms`. */

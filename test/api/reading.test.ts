@@ -334,3 +334,15 @@ test('every list has the same shape', async () => {
     assert.ok(Array.isArray(body.data) && typeof body.has_more === 'boolean');
   }
 });
+
+test('when the content is past its retention, the email stays without it and says so', async () => {
+  const id = await service.send({ subject: 'Short-lived' });
+  await service.waitForStatus(id, 'delivered');
+  await service.sql(`delete from contents where email_id = '${id}'`);
+  const { body } = await get(`/v1/emails/${id}`);
+  assert.deepEqual([body.subject, body.html, body.text], ['Short-lived', null, null]);
+  assert.equal(body.recipients[0].status, 'delivered');
+  assertFailure(await get(`/v1/emails/${id}/content`), 404, 'not_found', /past its retention/);
+  assert.equal((await timeline(id)).data.length, 2);
+  assert.deepEqual(await found('subject=short-lived'), [id]);
+});

@@ -13,6 +13,7 @@ import { addCommand, isFailure, type Outcome } from '../command.ts';
 import type { Cli } from '../context.ts';
 import { withStore } from '../store.ts';
 import { shortTime, table } from '../table.ts';
+import { describeRetention } from './projects-retention.ts';
 
 const CATEGORIES: readonly ScopeCategory[] = ['sending', 'verification'];
 
@@ -30,6 +31,7 @@ export function describeProjects(projects: Command, cli: Cli): void {
     .addOption(new Option('--category <category>').choices(CATEGORIES).default('sending'))
     .addOption(projectOption())
     .addOption(modeOption());
+  describeRetention(projects, cli);
 }
 
 function list(cli: Cli): Promise<Outcome> {

@@ -5,7 +5,7 @@
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { fingerprintOf, isIdempotencyKey } from '../../core/fingerprint.ts';
-import { isRefusal } from '../../core/refusals.ts';
+import { isRefusal, type Refusal } from '../../core/refusals.ts';
 import type { Caller } from '../../core/scope.ts';
 import type { AcceptOutcome } from '../../sending/accept.ts';
 import { makeDraft } from '../../sending/draft.ts';
@@ -170,7 +170,7 @@ function registerContent(app: App, { db, contentOf }: HttpServices): void {
     config: { access: 'any_key' },
     schema: {
       summary: 'Get the exact bytes of an email',
-      description: 'As they are sent, with headers and signatures.',
+      description: 'As they are sent, with headers and signatures, as long as content is kept.',
       operationId: 'getEmailContent',
       tags: TAGS,
       params,
@@ -179,19 +179,25 @@ function registerContent(app: App, { db, contentOf }: HttpServices): void {
     handler: async (request, reply) => {
       const ref = refOf(request);
       const exists = ref !== null && (await emailExists(db, ref));
-      const bytes = exists ? await contentOf(ref, ref.id) : null;
-      if (bytes === null) return notFound(reply, 'email');
+      if (!exists) return notFound(reply, 'email');
+      const bytes = await contentOf(ref, ref.id);
+      if (bytes === null) return refuse(reply, CONTENT_GONE);
       // Never shown by a browser that happens to ask: it is somebody's html.
       return (reply as FastifyReply)
         .headers({
           'content-type': 'message/rfc822',
-          'content-disposition': `attachment; filename="${ref?.id}.eml"`,
+          'content-disposition': `attachment; filename="${ref.id}.eml"`,
           'x-content-type-options': 'nosniff',
         })
         .send(bytes);
     },
   });
 }
+
+const CONTENT_GONE: Refusal = {
+  refused: 'not_found',
+  message: 'The content of this email is past its retention and was removed; its record is kept.',
+};
 
 /** The email that the path names, as far as the caller may see it; null when it is no id. */
 function refOf(request: FastifyRequest<{ Params: { id: string } }>): EmailRef | null {

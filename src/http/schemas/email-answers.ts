@@ -82,7 +82,7 @@ const emailSummary = z
 export const email = z
   .object({
     ...summaryFields,
-    html: z.string().nullable(),
+    html: z.string().nullable().describe('null, as is `text`, once content is past its retention.'),
     text: z.string().nullable().describe('null: derived from the html. Empty: none.'),
     recipients: z.array(recipient),
   })

@@ -1,0 +1,33 @@
+/**
+ * How long mail is kept: content (html, text, attachments) and metadata (the email with its
+ * recipients, timeline and webhook deliveries). Times count from the accept; mail that has not
+ * ended is kept whatever its age. store/partition-removal.ts and store/retention.ts remove.
+ */
+
+/** In hours; null: for ever. Content is never kept for longer than metadata. */
+export type Retention = { contentH: number | null; metadataH: number | null };
+
+export const DEFAULT_RETENTION = { contentH: 45 * 24, metadataH: 90 * 24 } as const;
+
+/** Idempotency keys are remembered for 24 hours, and an email as long as its key. */
+const HOURS_MIN = 24;
+const HOURS_MAX = 100 * 365 * 24;
+
+/** Reads `45d` or `36h` as hours; null when it is not of that form, or less than a day. */
+export function parsePeriodH(text: string): number | null {
+  const match = /^(\d{1,6})([dh])$/i.exec(text.trim());
+  if (!match) return null;
+  const hours = Number(match[1]) * (match[2]?.toLowerCase() === 'd' ? 24 : 1);
+  return hours >= HOURS_MIN && hours <= HOURS_MAX ? hours : null;
+}
+
+/** `45d`, `36h`, `ever`. */
+export function showPeriod(hours: number | null): string {
+  if (hours === null) return 'ever';
+  return hours % 24 === 0 ? `${hours / 24}d` : `${hours}h`;
+}
+
+/** Whether content would stay after what says whose it is. */
+export function outlivesMetadata({ contentH, metadataH }: Retention): boolean {
+  return (contentH ?? Infinity) > (metadataH ?? Infinity);
+}

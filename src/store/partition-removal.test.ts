@@ -1,0 +1,216 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { newEmail, newSender, type Sender } from '../../test/support/mail-store.ts';
+import { type TestDatabase, testDatabase } from '../../test/support/postgres.ts';
+import { waitFor } from '../../test/support/wait.ts';
+import { AcceptStore } from './accept.ts';
+import { clientQueries, connectAsOwner, type Queryable } from './database.ts';
+import { findEmail } from './emails.ts';
+import { newId } from './ids.ts';
+import { removeOldPartitions } from './partition-removal.ts';
+import { ensurePartitions, WEEK_MS } from './partitions.ts';
+
+const DAYS_45_AND_90 = { contentH: 45 * 24, metadataH: 90 * 24 };
+const TABLES = ['contents', 'emails', 'events', 'recipients', 'webhook_deliveries'];
+
+async function asOwner<Result>(
+  { address }: Pick<TestDatabase, 'address'>,
+  work: (db: Queryable) => Promise<Result>,
+): Promise<Result> {
+  const client = await connectAsOwner(address, 'test');
+  try {
+    return await work(clientQueries(client));
+  } finally {
+    await client.end();
+  }
+}
+
+/** Tables of the week `weeks` ago that exist, attached or not. */
+async function tablesOf(database: TestDatabase, weeks: number): Promise<string[]> {
+  const day = new Date(Math.floor(Date.now() / WEEK_MS - weeks) * WEEK_MS);
+  const suffix = day.toISOString().slice(0, 10).replaceAll('-', '');
+  const rows = await database.db.query<{ name: string }>(
+    `select relname as name from pg_class
+      where relname like '%\\_${suffix}' and relkind = 'r' order by 1`,
+  );
+  return rows.map(({ name }) => name.slice(0, -suffix.length - 1));
+}
+
+const makeWeek = (database: TestDatabase, weeks: number) =>
+  asOwner(database, (db) => ensurePartitions(db, Date.now() - weeks * WEEK_MS));
+
+/** An email accepted this many weeks ago: stored as such, with an id of that time. */
+async function storeOld(database: TestDatabase, sender: Sender, weeks: number): Promise<string> {
+  const { db } = database;
+  const at = Date.now() - weeks * WEEK_MS;
+  const id = at
+    .toString(16)
+    .padStart(12, '0')
+    .replace(/^(.{8})(.{4})$/, '$1-$2-7000-8000-000000000001');
+  await db.query(
+    `insert into emails (project_id, environment, id, created_at, expires_at, domain_id, dual_signed,
+                         from_address, to_list, cc_list, bcc_list, reply_to, subject, tags, metadata,
+                         open_count, worst, event_count, last_event)
+     values ($1, 'live', $2, now() - $4::int * interval '1 week', now(), $3, false, 'a@acme.com',
+             '{jo@example.net}', '{}', '{}', '{}', 'Hello', '[]', '{}', 0, 2, 1, 'email.delivered')`,
+    [sender.projectId, id, sender.domainId, weeks],
+  );
+  await db.query(`insert into contents (project_id, email_id, html) values ($1, $2, 'hello')`, [
+    sender.projectId,
+    id,
+  ]);
+  await db.query(
+    `insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
+     values ($1, 'live', $2, 1, $2, 'email.queued', now(), '{}')`,
+    [sender.projectId, id],
+  );
+  return id;
+}
+
+test('content leaves after its time, the rest of the week after the longer one', async () => {
+  await using database = await testDatabase();
+  const sender = await newSender(database.db);
+  for (const weeks of [7, 8, 14]) await makeWeek(database, weeks);
+  const young = await storeOld(database, sender, 7);
+  const middle = await storeOld(database, sender, 8);
+  await storeOld(database, sender, 14);
+  await removeOldPartitions(database.address, DAYS_45_AND_90);
+  // Seven weeks ago began at most 56 days ago and ended less than 45 ago, or just so.
+  assert.deepEqual(await tablesOf(database, 14), []);
+  const withoutContent = TABLES.filter((table) => table !== 'contents');
+  assert.deepEqual(await tablesOf(database, 8), withoutContent);
+  const find = (id: string) => findEmail(database.db, { ...sender, id, keyId: null });
+  assert.deepEqual([(await find(middle))?.subject, (await find(middle))?.html], ['Hello', null]);
+  assert.equal((await find(young))?.subject, 'Hello');
+});
+
+test('nothing leaves with no retention, and the last week stays whatever it is', async () => {
+  await using database = await testDatabase();
+  await makeWeek(database, 60);
+  const never = { contentH: null, metadataH: null };
+  assert.deepEqual((await removeOldPartitions(database.address, never))?.removed, []);
+  const aDay = { contentH: 24, metadataH: 24 };
+  await removeOldPartitions(database.address, aDay);
+  assert.deepEqual(await tablesOf(database, 60), []);
+  assert.deepEqual(await tablesOf(database, 1), TABLES);
+  assert.deepEqual(await tablesOf(database, 0), TABLES);
+});
+
+test('a week stays while one of its emails waits for delivery, and says why', async () => {
+  await using database = await testDatabase();
+  const sender = await newSender(database.db);
+  await makeWeek(database, 30);
+  const id = await storeOld(database, sender, 30);
+  await database.db.query('update emails set open_count = 1 where id = $1', [id]);
+  const kept = async () => (await removeOldPartitions(database.address, DAYS_45_AND_90))?.kept;
+  assert.match((await kept())?.join() ?? '', /emails_.*it has mail that has not ended/);
+  assert.deepEqual(await tablesOf(database, 30), TABLES);
+  await database.db.query('update emails set open_count = 0 where id = $1', [id]);
+  assert.deepEqual(await kept(), []);
+  assert.deepEqual(await tablesOf(database, 30), []);
+});
+
+test('a week stays while a webhook has still to tell of one of its emails', async () => {
+  await using database = await testDatabase();
+  const sender = await newSender(database.db);
+  await makeWeek(database, 30);
+  const id = await storeOld(database, sender, 30);
+  const { db } = database;
+  // A complaint that came this week about mail of then.
+  await db.query(
+    `insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
+                                     type, created_at)
+     values ($1, 'live', $1, $3, $2, 2, 'email.complained', now())`,
+    [sender.projectId, id, newId()],
+  );
+  await db.query(
+    `insert into webhook_queue (project_id, endpoint_id, event_id, due_at)
+     select project_id, endpoint_id, event_id, now() from webhook_deliveries`,
+  );
+  const kept = async () => (await removeOldPartitions(database.address, DAYS_45_AND_90))?.kept;
+  assert.match((await kept())?.join() ?? '', /webhooks have still to tell/);
+  assert.equal((await tablesOf(database, 30)).includes('events'), true);
+  await db.query('delete from webhook_queue');
+  assert.deepEqual(await kept(), []);
+});
+
+test('what was cut off between two steps is finished by whoever comes next', async () => {
+  await using database = await testDatabase();
+  await makeWeek(database, 30);
+  const [name] = await asOwner(database, async (db) => {
+    const rows = await db.query<{ name: string }>(
+      `select inhrelid::regclass::text as name from pg_inherits
+        where inhparent = 'emails'::regclass order by 1 limit 1`,
+    );
+    await db.query(
+      `comment on table ${rows[0]!.name} is 'posthorn: past its retention, to be removed'`,
+    );
+    await db.query(`alter table emails detach partition ${rows[0]!.name} concurrently`);
+    return rows.map((row) => row.name);
+  });
+  assert.deepEqual((await tablesOf(database, 30)).includes('emails'), true);
+  const removal = await removeOldPartitions(database.address, DAYS_45_AND_90);
+  assert.equal(removal?.removed[0], name);
+  assert.deepEqual(await tablesOf(database, 30), []);
+});
+
+test('a detaching that an old reader held up is finished when the reader is gone', async () => {
+  await using database = await testDatabase();
+  await makeWeek(database, 30);
+  const reader = await connectAsOwner(database.address, 'test');
+  await reader.query('begin isolation level repeatable read');
+  await reader.query('select count(*) from emails');
+  await assert.rejects(removeOldPartitions(database.address, DAYS_45_AND_90), /lock timeout/);
+  await reader.query('commit');
+  await reader.end();
+  await removeOldPartitions(database.address, DAYS_45_AND_90);
+  assert.deepEqual(await tablesOf(database, 30), []);
+});
+
+test("a partition that somebody else detached to keep it is nobody's to drop", async () => {
+  await using database = await testDatabase();
+  await makeWeek(database, 30);
+  await asOwner(database, async (db) => {
+    const [row] = await db.query<{ name: string }>(
+      `select inhrelid::regclass::text as name from pg_inherits
+        where inhparent = 'events'::regclass order by 1 limit 1`,
+    );
+    await db.query(`alter table events detach partition ${row!.name}`);
+  });
+  await removeOldPartitions(database.address, DAYS_45_AND_90);
+  // The oldest of those that were made: one more than asked for.
+  assert.deepEqual(await tablesOf(database, 31), ['events']);
+});
+
+test('emails are accepted all the while, and several machines may remove at once', async () => {
+  await using database = await testDatabase();
+  const { db, address } = database;
+  const sender = await newSender(db);
+  for (const weeks of [40, 30, 20]) await makeWeek(database, weeks);
+  const store = new AcceptStore(db.accepting, {
+    limit: { max: 1_000_000, windowS: 60 },
+    holder: () => null,
+    onTold: () => {},
+    onUnknown: () => {},
+  });
+  const removed = { all: false };
+  let accepted = 0;
+  const load = (async () => {
+    while (!removed.all || accepted < 20) {
+      const row = await store.accept(newEmail(sender));
+      assert.equal(row.outcome, 'accepted');
+      accepted += 1;
+    }
+  })();
+  await Promise.all([1, 2].map(() => removeOldPartitions(address, DAYS_45_AND_90)));
+  await waitFor(
+    async () => {
+      await removeOldPartitions(address, DAYS_45_AND_90);
+      const weeks = await Promise.all([40, 30, 20].map((week) => tablesOf(database, week)));
+      return weeks.flat().length === 0;
+    },
+    { what: 'all three weeks to go', timeoutMs: 60_000 },
+  );
+  removed.all = true;
+  await load;
+});

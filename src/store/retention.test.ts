@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  acceptAll,
+  newEmail,
+  newSender,
+  type Sender,
+  settlement,
+} from '../../test/support/mail-store.ts';
+import { type TestDatabase, testDatabase } from '../../test/support/postgres.ts';
+import { AcceptStore } from './accept.ts';
+import { recordEvent } from './events.ts';
+import { newId } from './ids.ts';
+import { registerNode } from './nodes.ts';
+import { projectsToTrim, setRetention, trimProject } from './retention.ts';
+import { SettleStore } from './settle.ts';
+
+const INSTALLATION = { contentH: 45 * 24, metadataH: 90 * 24 };
+const TABLES = ['emails', 'contents', 'recipients', 'events'];
+
+/** A project with `count` emails, all of them delivered but the last. */
+async function newMail({ db }: TestDatabase, count: number) {
+  const sender = await newSender(db);
+  const holder = newId();
+  await registerNode(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
+  const accepting = new AcceptStore(db.accepting, {
+    limit: { max: 1_000_000, windowS: 60 },
+    holder: () => holder,
+    onTold: () => {},
+    onUnknown: () => {},
+  });
+  const settling = new SettleStore(db.settling, { holder: () => holder, onTold: () => {} });
+  const emails = Array.from({ length: count }, () => newEmail(sender));
+  await acceptAll(accepting, emails);
+  const settle = (index: number) => settling.settle(settlement(emails[index]!));
+  await Promise.all(emails.slice(0, -1).map((_, index) => settle(index)));
+  return { sender, settleLast: () => settle(count - 1) };
+}
+
+const setOwn = ({ db }: TestDatabase, sender: Sender, hours: [number | null, number | null]) =>
+  setRetention(db, { projectId: sender.projectId, contentH: hours[0], metadataH: hours[1] });
+
+const passDays = ({ db }: TestDatabase, days: number) =>
+  db.query(`update clock set skew = skew + $1::float8 * interval '1 day'`, [days]);
+
+/** How many rows of the project each of TABLES has. */
+async function rowsOf({ db }: TestDatabase, { projectId }: Sender): Promise<number[]> {
+  const counts = TABLES.map((table) =>
+    db.query<{ count: number }>(`select count(*)::int from ${table} where project_id = $1`, [
+      projectId,
+    ]),
+  );
+  return (await Promise.all(counts)).map(([row]) => row?.count ?? -1);
+}
+
+/** @returns what was removed, by kind */
+async function trimAll({ db }: TestDatabase): Promise<Record<string, number>> {
+  const removed: Record<string, number> = {};
+  for (const project of await projectsToTrim(db, INSTALLATION)) {
+    for await (const batch of trimProject(db, project)) {
+      removed[batch.what] = (removed[batch.what] ?? 0) + batch.removed;
+    }
+  }
+  return removed;
+}
+
+test('a project may keep content for a day and metadata for two; its neighbour keeps both', async () => {
+  await using database = await testDatabase();
+  const { sender, settleLast } = await newMail(database, 3);
+  const neighbour = (await newMail(database, 3)).sender;
+  await settleLast();
+  await setOwn(database, sender, [24, 48]);
+  await trimAll(database);
+  assert.deepEqual(await rowsOf(database, sender), [3, 3, 3, 6]);
+  await passDays(database, 1.1);
+  assert.deepEqual(await trimAll(database), { contents: 3 });
+  assert.deepEqual(await rowsOf(database, sender), [3, 0, 3, 6]);
+  await passDays(database, 1);
+  assert.equal((await trimAll(database)).emails, 3);
+  assert.deepEqual(await rowsOf(database, sender), [0, 0, 0, 0]);
+  assert.deepEqual(await rowsOf(database, neighbour), [3, 3, 3, 5]);
+});
+
+test('mail that has not ended stays with all that belongs to it, until it has', async () => {
+  await using database = await testDatabase();
+  const { sender, settleLast } = await newMail(database, 3);
+  await setOwn(database, sender, [24, 24]);
+  await passDays(database, 3);
+  await trimAll(database);
+  assert.deepEqual(await rowsOf(database, sender), [1, 1, 1, 1]);
+  assert.equal(await settleLast(), true);
+  await trimAll(database);
+  assert.deepEqual(await rowsOf(database, sender), [0, 0, 0, 0]);
+});
+
+test('mail that a webhook has still to tell of stays, and its deliveries leave after it', async () => {
+  await using database = await testDatabase();
+  const { db } = database;
+  const { sender, settleLast } = await newMail(database, 2);
+  await settleLast();
+  await db.query(
+    `insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
+                                     type, created_at)
+     select project_id, environment, gen_random_uuid(), id, subject_id, seq, type, created_at
+       from events where seq = 2`,
+  );
+  const untold = `insert into webhook_queue (project_id, endpoint_id, event_id, due_at)
+     select project_id, endpoint_id, event_id, now() from webhook_deliveries limit 1`;
+  await db.query(untold);
+  await setOwn(database, sender, [24, 24]);
+  await passDays(database, 3);
+  await trimAll(database);
+  // Content is nothing that webhooks tell.
+  assert.deepEqual(await rowsOf(database, sender), [1, 0, 1, 2]);
+  assert.equal((await db.query('select from webhook_deliveries')).length, 1);
+  await db.query('delete from webhook_queue');
+  await trimAll(database);
+  assert.deepEqual(await rowsOf(database, sender), [0, 0, 0, 0]);
+  assert.equal((await db.query('select from webhook_deliveries')).length, 0);
+});
+
+test('events that are not about an email leave with the metadata, too', async () => {
+  await using database = await testDatabase();
+  const { sender } = await newMail(database, 1);
+  await recordEvent(database.db, { scope: sender, type: 'domain.created', data: {} });
+  await setOwn(database, sender, [24, 24]);
+  await passDays(database, 3);
+  assert.deepEqual(await trimAll(database), { contents: 0, emails: 0, events: 1 });
+  assert.deepEqual(await rowsOf(database, sender), [1, 1, 1, 1]);
+});
+
+test('more than a batch is removed in steps, by several machines at once, each thing once', async () => {
+  await using database = await testDatabase();
+  const { sender, settleLast } = await newMail(database, 1_200);
+  await settleLast();
+  await setOwn(database, sender, [24, 24]);
+  await passDays(database, 3);
+  const [project] = await projectsToTrim(database.db, INSTALLATION);
+  // The first is cut off in the middle.
+  for await (const { removed } of trimProject(database.db, project!)) {
+    assert.equal(removed, 500);
+    break;
+  }
+  const both = await Promise.all([1, 2].map(() => trimAll(database)));
+  assert.equal(
+    both.reduce((sum, removed) => sum + (removed.contents ?? 0), 0),
+    700,
+  );
+  await trimAll(database);
+  assert.deepEqual(await rowsOf(database, sender), [0, 0, 0, 0]);
+});
+
+test('a short time for everybody is kept to by the batches, as weeks are too coarse for it', async () => {
+  await using database = await testDatabase();
+  const { sender } = await newMail(database, 1);
+  const trimmed = (contentH: number | null, metadataH: number | null) =>
+    projectsToTrim(database.db, { contentH, metadataH });
+  assert.deepEqual(await trimmed(45 * 24, null), []);
+  assert.deepEqual(await trimmed(48, null), [
+    { projectId: sender.projectId, contentH: 48, metadataH: null },
+  ]);
+});

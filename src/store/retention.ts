@@ -1,0 +1,212 @@
+/**
+ * Projects that keep their mail for less time than the installation: what is older is deleted in
+ * small batches, oldest first. Whole weeks leave otherwise (partition-removal.ts).
+ *
+ * Promise: nothing of an email goes before it has ended and its webhooks have been told. Every
+ * batch is a transaction of its own and looks at what is there, so that it may be cut off at any
+ * point, and several machines may do it at once.
+ */
+import type { Retention } from '../core/retention.ts';
+import type { Queryable } from './database.ts';
+import { firstUuidOf } from './partitions.ts';
+
+export type ProjectRetention = Retention & { projectId: string };
+
+const FIND_RETENTION = `
+select retention_content_h as "contentH", retention_metadata_h as "metadataH"
+  from projects where id = $1`;
+
+/** What a project has set for itself; null: as the installation. */
+export async function findRetention(db: Queryable, projectId: string): Promise<Retention> {
+  const [row] = await db.query<Retention>(FIND_RETENTION, [projectId]);
+  return row ?? { contentH: null, metadataH: null };
+}
+
+const SET_RETENTION = `
+update projects set retention_content_h = $2, retention_metadata_h = $3 where id = $1`;
+
+/** Sets how long a project keeps its mail; null goes back to the installation's time. */
+export async function setRetention(
+  db: Queryable,
+  { projectId, contentH, metadataH }: ProjectRetention,
+): Promise<void> {
+  await db.query(SET_RETENTION, [projectId, contentH, metadataH]);
+}
+
+const FIND_SHORTER = `
+select id as "projectId", least(retention_content_h, $1::int) as "contentH",
+       least(retention_metadata_h, $2::int) as "metadataH"
+  from projects
+ where retention_content_h < coalesce($1, 2147483647)
+    or retention_metadata_h < coalesce($2, 2147483647)
+    or least($1, $2) < $3::int
+ order by id`;
+
+/** Below this the weeks of partition-removal.ts are too coarse: then every project is trimmed. */
+const SHORT_H = 14 * 24;
+
+/** The projects whose mail leaves before the weeks do, each with what holds for it. */
+export function projectsToTrim(db: Queryable, longest: Retention): Promise<ProjectRetention[]> {
+  return db.query<ProjectRetention>(FIND_SHORTER, [longest.contentH, longest.metadataH, SHORT_H]);
+}
+
+/** One batch: up to BATCH things were looked at, and those that had ended are gone. */
+export type Trimmed = { what: 'contents' | 'emails' | 'events' | 'deliveries'; removed: number };
+
+const BATCH = 500;
+
+/** Removes what a project has no right to keep any longer. Between two batches the caller rests. */
+export async function* trimProject(
+  db: Queryable,
+  { projectId, contentH, metadataH }: ProjectRetention,
+): AsyncGenerator<Trimmed> {
+  if (contentH !== null) {
+    const before = await idBefore(db, contentH);
+    yield* trim('contents', (after) => run(db, TRIM_CONTENTS, [projectId, after, before]));
+  }
+  if (metadataH === null) return;
+  const before = await idBefore(db, metadataH);
+  for (const environment of ['live', 'test']) {
+    yield* trim('emails', (after) => run(db, TRIM_EMAILS, [projectId, after, before, environment]));
+  }
+  yield* trim('events', (after) => run(db, TRIM_EVENTS, [projectId, after, before]));
+  for (let endpoint = await nextEndpoint(db, projectId, NO_ID); endpoint !== null;) {
+    const id = endpoint;
+    yield* trim('deliveries', (after) => run(db, TRIM_DELIVERIES, [projectId, after, before, id]));
+    endpoint = await nextEndpoint(db, projectId, id);
+  }
+}
+
+const NO_ID = '00000000-0000-0000-0000-000000000000';
+
+/** The id that an email of this age would have at least. */
+async function idBefore(db: Queryable, ageH: number): Promise<string> {
+  const [row] = await db.query<{ ms: number }>(
+    `select extract(epoch from app_now() - $1::int * interval '1 hour')::float8 * 1000 as ms`,
+    [ageH],
+  );
+  return firstUuidOf(Math.max(0, Math.floor(row?.ms ?? 0)));
+}
+
+type Batch = { looked: number; removed: number; last: string | null };
+
+/** Steps through the old ids: what cannot go yet is stepped over, and looked at the next time. */
+async function* trim(
+  what: Trimmed['what'],
+  step: (after: string) => Promise<Batch>,
+): AsyncGenerator<Trimmed> {
+  for (let after: string | null = NO_ID; after !== null;) {
+    const { looked, removed, last }: Batch = await step(after);
+    if (looked > 0) yield { what, removed };
+    after = looked === BATCH ? last : null;
+  }
+}
+
+async function run(db: Queryable, sql: string, values: readonly unknown[]): Promise<Batch> {
+  const [row] = await db.query<Batch>(sql, values);
+  return row ?? { looked: 0, removed: 0, last: null };
+}
+
+// Parameters of all: $1 the project, $2 and $3 between which ids. Rows that somebody else works on
+// are left for the next time.
+const RESULT = `
+select (select count(*) from old)::int as looked, (select count(*) from gone)::int as removed,
+       (select id from old order by id desc limit 1) as last`;
+
+const TRIM_CONTENTS = `
+with old as materialized (
+  select c.email_id as id from contents c
+   where c.project_id = $1 and c.email_id > $2 and c.email_id < $3
+   order by c.email_id limit ${BATCH}
+),
+ended as materialized (
+  select o.id from old o
+   where not exists (select from queue q where q.email_id = o.id)
+     and not exists (select from emails e
+                      where e.project_id = $1 and e.environment in ('live', 'test') and e.id = o.id
+                        and e.open_count > 0)
+),
+gone as (
+  delete from contents
+   where project_id = $1 and email_id = any(array(select id from ended)) returning 1
+)${RESULT}`;
+
+const TRIM_EMAILS = `
+with old as materialized (
+  select e.id, e.open_count from emails e
+   where e.project_id = $1 and e.environment = $4 and e.id > $2 and e.id < $3
+   order by e.id limit ${BATCH}
+),
+ended as materialized (
+  select o.id from old o
+   where o.open_count = 0
+     and not exists (select from queue q where q.email_id = o.id)
+     and not exists (select from events v join webhook_queue q on q.event_id = v.id
+                      where v.project_id = $1 and v.subject_id = o.id)
+),
+locked as materialized (
+  select e.id from emails e
+   where e.project_id = $1 and e.environment = $4 and e.id = any(array(select id from ended))
+     for update skip locked
+),
+contents_gone as (
+  delete from contents where project_id = $1 and email_id = any(array(select id from locked))
+),
+recipients_gone as (
+  delete from recipients where project_id = $1 and email_id = any(array(select id from locked))
+),
+events_gone as (
+  delete from events where project_id = $1 and subject_id = any(array(select id from locked))
+),
+gone as (
+  delete from emails
+   where project_id = $1 and environment = $4 and id = any(array(select id from locked)) returning 1
+)${RESULT}`;
+
+// Of domains and suppressions; an event of an email stays as long as its email.
+const TRIM_EVENTS = `
+with old as materialized (
+  select distinct on (v.subject_id) v.subject_id as id, v.id as event_id from events v
+   where v.project_id = $1 and v.subject_id > $2 and v.subject_id < $3
+   order by v.subject_id limit ${BATCH}
+),
+ended as materialized (
+  select o.id from old o
+   where not exists (select from webhook_queue q where q.event_id = o.event_id)
+     and not exists (select from emails e
+                      where e.project_id = $1 and e.environment in ('live', 'test') and e.id = o.id)
+),
+gone as (
+  delete from events
+   where project_id = $1 and subject_id = any(array(select id from ended)) returning 1
+)${RESULT}`;
+
+const TRIM_DELIVERIES = `
+with old as materialized (
+  select d.event_id as id from webhook_deliveries d
+   where d.project_id = $1 and d.endpoint_id = $4 and d.event_id > $2 and d.event_id < $3
+   order by d.event_id limit ${BATCH}
+),
+ended as materialized (
+  select o.id from old o
+   where not exists (select from webhook_queue q where q.event_id = o.id and q.endpoint_id = $4)
+),
+gone as (
+  delete from webhook_deliveries
+   where project_id = $1 and endpoint_id = $4 and event_id = any(array(select id from ended))
+  returning 1
+)${RESULT}`;
+
+// Endpoints that were deleted have deliveries, too: their names are found in those.
+const NEXT_ENDPOINT = `
+select endpoint_id as id from webhook_deliveries
+ where project_id = $1 and endpoint_id > $2 order by endpoint_id limit 1`;
+
+async function nextEndpoint(
+  db: Queryable,
+  projectId: string,
+  after: string,
+): Promise<string | null> {
+  const [row] = await db.query<{ id: string }>(NEXT_ENDPOINT, [projectId, after]);
+  return row?.id ?? null;
+}
