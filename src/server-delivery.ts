@@ -7,6 +7,7 @@ import type { Config } from './config.ts';
 import { Connections } from './delivery/connections.ts';
 import { createDeliver } from './delivery/deliver.ts';
 import { Dispatcher } from './delivery/dispatcher.ts';
+import { createTlsRules } from './delivery/tls-rules.ts';
 import { createShaping } from './delivery/shaping.ts';
 import { createMetrics, type ServiceMetrics } from './metrics.ts';
 import { resolveRoute, type Route } from './net/mx.ts';
@@ -30,7 +31,7 @@ const PER_PROVIDER_MAX = 20;
 
 /** @param onTold webhook deliveries were queued by an accepted email or a settled outcome */
 export function createDelivery(ground: Ground, { onTold }: { onTold: () => void }): Delivery {
-  const { config, db, lease, log } = ground;
+  const { config, db, lease, log, resolver } = ground;
   const world = systemWorld;
   const settling = new SettleStore(db.settling, { holder: lease.holder, onTold });
   const connections = connectionsOf(ground);
@@ -43,6 +44,7 @@ export function createDelivery(ground: Ground, { onTold }: { onTold: () => void 
     viaRelay: config.relay !== null,
     hasHostName: mayIntroduceItself(config),
     leastTls: tlsFor(config),
+    tls: createTlsRules({ resolver, port: config.mxPort, world }),
     settle: (settlement) => settling.settle(settlement),
     returnPathSecret: ground.secrets.derive('return path'),
     onAttempt: (attempt) => countAttempt(metrics, attempt),

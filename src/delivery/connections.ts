@@ -8,6 +8,7 @@
  */
 import { type ConnectResult, connectSmtp, type SmtpConnection } from '../net/smtp-client.ts';
 import type { SmtpOptions, SmtpTlsMode } from '../net/smtp-client.ts';
+import type { DaneExpectation } from '../net/dane.ts';
 import type { World } from '../core/world.ts';
 
 export type Target = {
@@ -16,6 +17,10 @@ export type Target = {
   host: string;
   address: string;
   tls: SmtpTlsMode;
+  reducedHello?: boolean;
+  /** With the mode `dane`; sessions of other keys were opened under other records. */
+  dane?: DaneExpectation;
+  daneKey?: string;
 };
 
 export type ConnectionsOptions = {
@@ -32,7 +37,6 @@ const FIRST_WINDOW = 2;
 const MESSAGES_PER_CONNECTION_MAX = 100;
 const IDLE_MAX_MS = 10_000;
 const DEAD_FOR_MS = 2 * 60_000;
-const BROKEN_TLS_FOR_MS = 3 * 24 * 3600_000;
 /** Providers and addresses that are remembered at most; the oldest go first. */
 const REMEMBERED_MAX = 10_000;
 
@@ -47,7 +51,6 @@ export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #providers = new Map<string, Provider>();
   readonly #deadUntilMs = new Map<string, number>();
-  readonly #plainUntilMs = new Map<string, number>();
   #sweeper: NodeJS.Timeout | undefined;
   #nextSource = 0;
   #onChange: (provider: string) => void = () => {};
@@ -123,15 +126,6 @@ export class Connections {
     return (this.#deadUntilMs.get(address) ?? 0) - this.#options.world.monotonicMs();
   }
 
-  /** STARTTLS was offered and its handshake failed: opportunistic mail goes in plain text. */
-  markBrokenTls(host: string): void {
-    remember(this.#plainUntilMs, host, this.#options.world.monotonicMs() + BROKEN_TLS_FOR_MS);
-  }
-
-  hasBrokenTls(host: string): boolean {
-    return (this.#plainUntilMs.get(host) ?? 0) > this.#options.world.monotonicMs();
-  }
-
   get openCount(): number {
     let open = 0;
     for (const provider of this.#providers.values()) open += provider.open;
@@ -160,9 +154,11 @@ export class Connections {
     return provider;
   }
 
-  #smtpOptions({ host, address, tls }: Target): SmtpOptions {
+  #smtpOptions({ host, address, tls, dane, reducedHello }: Target): SmtpOptions {
     const { port, heloName, session } = this.#options;
-    return { ...session, host, address, port, heloName, tls, localAddress: this.#source(address) };
+    const localAddress = this.#source(address);
+    const how = { tls, dane, reducedHello };
+    return { ...session, host, address, port, heloName, ...how, localAddress };
   }
 
   /** The next of our addresses, in turn, of the same family. */
@@ -204,8 +200,9 @@ export class Connections {
   }
 }
 
-function keyOf({ host, address, tls }: Target): string {
-  return `${host} ${address} ${tls}`;
+/** What went under a weaker rule never carries what goes under a stronger one. */
+function keyOf({ host, address, tls, daneKey = '' }: Target): string {
+  return `${host} ${address} ${tls} ${daneKey}`;
 }
 
 function takeIdle(provider: Provider, key: string): SmtpConnection | null {

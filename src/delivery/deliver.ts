@@ -28,6 +28,7 @@ import {
   SUPPRESSED,
 } from './outcome.ts';
 import { simulate, SIMULATOR_HOST } from './simulator.ts';
+import type { TlsRules } from './tls-rules.ts';
 
 export type Delivered = { kind: 'settled' } | { kind: 'give_back'; delayMs: number };
 export type Deliver = (job: Job) => Promise<Delivered>;
@@ -40,6 +41,7 @@ export type DeliverOptions = {
   builder: MessageBuilder;
   connections: Connections;
   route: (destination: string) => Promise<Route>;
+  tls: TlsRules;
   /** A configured relay takes all mail: a 250 then means `sent`, not `delivered`. */
   viaRelay: boolean;
   /** Whether this host's name may be said in EHLO; else live mail waits. */
@@ -95,12 +97,14 @@ async function deliverLive(job: Job, options: DeliverOptions): Promise<Delivered
     builder.build(job.message),
     options.route(job.destination),
   ]);
+  const demand =
+    options.leastTls === 'enforced' ? 'enforced' : (job.message.tls ?? 'opportunistic');
   const result = await attemptDelivery(route, connections, {
     envelopeFrom: returnPathOf(job, options),
     recipient: job.address,
     message: message.parts,
     smtpUtf8: message.smtpUtf8 || needsSmtpUtf8(job.address),
-    tls: options.leastTls === 'enforced' ? 'enforced' : (job.message.tls ?? 'opportunistic'),
+    ...(await options.tls.of(route, { destination: job.destination, demand })),
     mayProceed: () => lease.isFresh() && lease.holder() === job.holder,
     patienceMs: job.expiresAtMs - startedMs,
   });
@@ -148,7 +152,7 @@ async function deliverSimulated(job: Job, options: DeliverOptions): Promise<Deli
     kind: 'replied',
     phase,
     reply,
-    via: { mx: SIMULATOR_HOST, ip: null, tls: null },
+    via: { mx: SIMULATOR_HOST, ip: null, tls: null, tls_policy: 'none' },
     transcript: [`S: ${reply.code} ${reply.enhancedCode ?? ''} ${reply.message}`],
   };
   const outcome = outcomeOf(result, 'delivered');

@@ -5,7 +5,7 @@ import { newId } from '../store/ids.ts';
 import type { AttemptResult } from './attempt.ts';
 import { EXPIRED, outcomeOf, settlementOf } from './outcome.ts';
 
-const via = { mx: 'mx.example.net', ip: '192.0.2.1', tls: null };
+const via = { mx: 'mx.example.net', ip: '192.0.2.1', tls: null, tls_policy: 'none' } as const;
 const world = { newId, random: () => 0.5 };
 
 function replied(phase: 'rcpt' | 'dot' | 'greeting', code: number, text: string): AttemptResult {

@@ -27,6 +27,8 @@ export type SmtpFacts = {
   mx: string | null;
   ip: string | null;
   tls: Via['tls'];
+  /** null: no mail server was chosen. */
+  tls_policy: Via['tls_policy'] | null;
 };
 
 export type Outcome = {
@@ -149,7 +151,8 @@ function outcomeOfRoute({ kind, message }: Unroutable): Outcome {
 }
 
 function dnsFacts(enhancedCode: string, message: string): SmtpFacts {
-  return { code: null, enhanced_code: enhancedCode, message, mx: null, ip: null, tls: null };
+  const nowhere = { mx: null, ip: null, tls: null, tls_policy: null };
+  return { code: null, enhanced_code: enhancedCode, message, ...nowhere };
 }
 
 export const EXPIRED: Outcome = {

@@ -14,8 +14,13 @@ import {
   type DecodedPacket,
 } from 'dns-packet';
 
-export type Question = { name: string; type: 'A' | 'AAAA' | 'CNAME' | 'MX' | 'PTR' | 'TXT' };
+export type Question = {
+  name: string;
+  type: 'A' | 'AAAA' | 'CNAME' | 'MX' | 'PTR' | 'TLSA' | 'TXT';
+};
 export type MxRecord = { preference: number; exchange: string };
+/** RFC 6698 §2.1, as it came; net/dane.ts says which are usable. */
+export type TlsaRecord = { usage: number; selector: number; matching: number; dataHex: string };
 
 /** Takes one value out of a record of the type that was asked for; null drops the record. */
 export type ReadRecord<T> = (record: Answer) => T | null;
@@ -155,6 +160,12 @@ export const readTxt: ReadRecord<string> = (record) => {
   if (record.type !== 'TXT') return null;
   const chunks = Array.isArray(record.data) ? record.data : [record.data];
   return Buffer.concat(chunks.map((chunk) => Buffer.from(chunk as Buffer))).toString('utf8');
+};
+
+export const readTlsa: ReadRecord<TlsaRecord> = (record) => {
+  if (record.type !== 'TLSA') return null;
+  const { usage, selector, matchingType, certificate } = record.data;
+  return { usage, selector, matching: matchingType, dataHex: certificate.toString('hex') };
 };
 
 export function sameName(one: string, other: string): boolean {

@@ -89,7 +89,12 @@ test('CNAMEs are followed, within one message and from server to server', async 
   });
   using resolver = resolverFor([dns.server]);
   const answer = await resolver.a('one.test');
-  assert.deepEqual(answer, { kind: 'records', records: ['192.0.2.3'], authenticated: false });
+  assert.deepEqual(answer, {
+    kind: 'records',
+    records: ['192.0.2.3'],
+    authenticated: false,
+    canonicalName: 'three.test',
+  });
   assert.equal(dns.queries.length, 1);
   assert.deepEqual(await resolver.a('astray.test'), { kind: 'nxdomain' });
   assert.deepEqual(await resolver.mx('empty.test'), { kind: 'nodata' });

@@ -19,17 +19,22 @@ import {
   readAddress,
   readMx,
   readName,
+  readTlsa,
   readTxt,
   type MxRecord,
   type Question,
   type ReadRecord,
+  type TlsaRecord,
 } from './dns-message.ts';
 
 export type DnsAnswer<T> =
-  /** At least one record. `authenticated`: DNSSEC-validated by a resolver that is trusted. */
-  | { kind: 'records'; records: readonly T[]; authenticated: boolean }
-  /** The name exists, without a record of this type. */
-  | { kind: 'nodata' }
+  /**
+   * At least one record. `authenticated`: DNSSEC-validated by a resolver that is trusted, CNAMEs
+   * included. `canonicalName`: where they led, if the name has any.
+   */
+  | { kind: 'records'; records: readonly T[]; authenticated: boolean; canonicalName?: string }
+  /** The name exists, without a record of this type; said only when that is `authenticated`. */
+  | { kind: 'nodata'; authenticated?: true }
   /** The name does not exist. */
   | { kind: 'nxdomain' }
   /** Nobody answered properly: nothing is known. */
@@ -51,13 +56,14 @@ export type Resolver = {
   /** The strings of each record joined. */
   txt(name: string, options?: LookupOptions): Promise<DnsAnswer<string>>;
   cname(name: string, options?: LookupOptions): Promise<DnsAnswer<string>>;
+  tlsa(name: string, options?: LookupOptions): Promise<DnsAnswer<TlsaRecord>>;
   /** The names of an IPv4 or IPv6 address. */
   ptr(ip: string, options?: LookupOptions): Promise<DnsAnswer<string>>;
   /** Lets go of every socket; look-ups under way end as errors. */
   close(): void;
 };
 
-export type { MxRecord } from './dns-message.ts';
+export type { MxRecord, TlsaRecord } from './dns-message.ts';
 
 /** The servers and how to ask them, shared by the look-ups of all types. */
 type Asker = {
@@ -111,6 +117,7 @@ export function createResolver(options: {
     aaaa: byType('AAAA', readAddress, limits),
     txt: byType('TXT', readTxt),
     cname: byType('CNAME', readName),
+    tlsa: byType('TLSA', readTlsa),
     ptr: (ip, how) => ptr(reverseName(ip), how),
     close: () => closing.abort(),
   };
@@ -191,10 +198,13 @@ async function chase<T>(
     ttlS = Math.min(ttlS, chain.ttlS);
     if (hopsLeft < 0) return { answer: { kind: 'error', message: tooManyHops(question) }, ttlS: 0 };
     if (chain.records.length > 0) {
-      return { answer: { kind: 'records', records: chain.records, authenticated }, ttlS };
+      const alias = chain.name === question.name ? {} : { canonicalName: chain.name.toLowerCase() };
+      return { answer: { kind: 'records', records: chain.records, authenticated, ...alias }, ttlS };
     }
     if (reply.nxdomain) return { answer: { kind: 'nxdomain' }, ttlS };
-    if (chain.hops === 0) return { answer: { kind: 'nodata' }, ttlS };
+    if (chain.hops === 0) {
+      return { answer: { kind: 'nodata', ...(authenticated && { authenticated }) }, ttlS };
+    }
     if (!isDnsName(chain.name)) return { answer: { kind: 'nxdomain' }, ttlS };
     name = chain.name;
   }

@@ -16,8 +16,16 @@ import type { AddressGuard } from './address-guard.ts';
 import type { DnsAnswer, MxRecord, Resolver } from './dns.ts';
 import { providerOf } from './providers.ts';
 
-/** `addresses` is never empty. */
-export type MxHost = { name: string; preference: number; addresses: readonly string[] };
+/**
+ * `addresses` is never empty. `daneNames`: where TLSA records may be, because DNSSEC vouches for
+ * the way from the domain to these addresses; the first that has some counts (RFC 7672 §2.2).
+ */
+export type MxHost = {
+  name: string;
+  preference: number;
+  addresses: readonly string[];
+  daneNames?: readonly string[];
+};
 
 /** A mail server that was left out, for the transcript of the attempt. */
 export type DroppedHost = { name: string; reason: string };
@@ -76,7 +84,10 @@ export async function resolveRoute(domain: string, options: RouteOptions): Promi
     const message = `the best mail server of ${domain} is this service itself, and it takes no mail for that domain`;
     return { kind: 'refused', message };
   }
-  const located = await Promise.all(foreign.map((candidate) => locate(candidate, options)));
+  const isSecure = 'authenticated' in answer && answer.authenticated;
+  const located = await Promise.all(
+    foreign.map((candidate) => locate(candidate, { ...options, isSecure })),
+  );
   return routeOf(domain, located);
 }
 
@@ -124,7 +135,10 @@ function withoutOurselves(ordered: readonly Candidate[], ownHostname?: string): 
   return ordered.filter(({ preference }) => own === undefined || preference < own.preference);
 }
 
-async function locate(candidate: Candidate, options: RouteOptions): Promise<Located> {
+async function locate(
+  candidate: Candidate,
+  options: RouteOptions & { isSecure: boolean },
+): Promise<Located> {
   const { resolver, guard, addressFamilies = [4, 6] } = options;
   const { name } = candidate;
   const answers = await Promise.all(
@@ -133,13 +147,22 @@ async function locate(candidate: Candidate, options: RouteOptions): Promise<Loca
   const addresses = answers.flatMap((answer) => (answer.kind === 'records' ? answer.records : []));
   const open = addresses.filter((address) => guard.refuses(address) === null);
   if (open.length > 0) {
-    return { kind: 'host', host: { ...candidate, addresses: open.slice(0, MAX_ADDRESSES) } };
+    const host = { ...candidate, addresses: open.slice(0, MAX_ADDRESSES) };
+    const daneNames = options.isSecure ? secureNames(name, answers) : [];
+    return { kind: 'host', host: daneNames.length === 0 ? host : { ...host, daneNames } };
   }
   const failed = answers.find((answer) => answer.kind === 'error');
   if (failed !== undefined) return { kind: 'unknown', name, reason: failed.message };
   const [refused] = addresses;
   if (refused === undefined) return { kind: 'nowhere', name, reason: `${name} has no address` };
   return { kind: 'refused', name, reason: `${guard.refuses(refused)}` };
+}
+
+/** The end of the host's CNAMEs, then its own name; none unless all its addresses are secure. */
+function secureNames(name: string, answers: readonly DnsAnswer<string>[]): string[] {
+  const found = answers.filter((answer) => answer.kind === 'records');
+  if (!found.every(({ authenticated }) => authenticated)) return [];
+  return [...new Set([found[0]?.canonicalName ?? name, name])];
 }
 
 function routeOf(domain: string, located: readonly Located[]): Route {

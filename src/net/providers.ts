@@ -25,6 +25,15 @@ const PROVIDER_SUFFIXES: readonly (readonly [string, string])[] = [
   ['mimecast.co.za', 'mimecast'],
 ];
 
+/** Of these, who refuses or slows down mail that comes in the clear (the same rules say so). */
+const TLS_ONLY: ReadonlySet<string> = new Set(['google', 'orange', 'comcast']);
+
+/** Whether this mail server is to be sent nothing in the clear, whatever its handshake does. */
+export function takesOnlyTls(hostName: string): boolean {
+  const known = knownProvider(hostName);
+  return known !== undefined && TLS_ONLY.has(known);
+}
+
 /**
  * One key for a set of mail servers, the same in whatever order they come: the known providers, else
  * the registrable domains of the hosts, joined with `+`.
@@ -34,11 +43,15 @@ export function providerOf(hostNames: readonly string[]): string {
 }
 
 function rollUp(hostName: string): string {
-  const known = PROVIDER_SUFFIXES.find(
-    ([suffix]) => hostName === suffix || hostName.endsWith(`.${suffix}`),
-  );
-  if (known !== undefined) return known[1];
+  const known = knownProvider(hostName);
+  if (known !== undefined) return known;
   if (isIP(hostName) !== 0) return hostName;
   // Private suffixes count as borders: two customers of one cloud are not one provider.
   return getDomain(hostName, { allowPrivateDomains: true }) ?? hostName;
+}
+
+function knownProvider(hostName: string): string | undefined {
+  return PROVIDER_SUFFIXES.find(
+    ([suffix]) => hostName === suffix || hostName.endsWith(`.${suffix}`),
+  )?.[1];
 }

@@ -29,7 +29,7 @@ import {
 import { type Heard, isFailure, SmtpWire, type WireFailure } from './smtp-wire.ts';
 
 export type { ConnectResult, SmtpOptions, SmtpTlsMode, Transaction } from './smtp-types.ts';
-export type { SmtpFailureCause, SmtpTlsFacts, TransactionResult } from './smtp-types.ts';
+export type { SmtpFailureCause, SmtpTlsFacts, TlsResult, TransactionResult } from './smtp-types.ts';
 export type { SmtpConnection } from './smtp-connection.ts';
 
 /** Why a step ends the handshake; null where it does not. */
@@ -129,15 +129,18 @@ async function startTls(handshake: Handshake): Promise<Stopped> {
   const secured = await secure(wire.release(), options, timeouts.tls);
   if ('cause' in secured) return failed(transcript, 'tls', secured);
   wire.adopt(secured.socket);
-  const { version, cipher, verified } = (handshake.tls = secured.facts);
-  transcript.note(`${version} ${cipher}, certificate ${verified ? 'verified' : 'not verified'}`);
+  const { version, cipher, verified, problem } = (handshake.tls = secured.facts);
+  const how = options.dane === undefined ? '' : ' by DANE';
+  const proof = verified ? `verified${how}` : `not verified: ${problem}`;
+  transcript.note(`${version} ${cipher}, certificate ${proof}`);
   return sayHello(handshake);
 }
 
 function withoutTls({ options, transcript }: Handshake, why: string): Stopped {
-  if (options.tls !== 'enforced') return null;
+  if (options.tls === 'opportunistic') return null;
   const message = `The server ${why}, and TLS is required.`;
-  return failed(transcript, 'starttls', { cause: 'tls', message });
+  const tlsResult = 'starttls-not-supported' as const;
+  return failed(transcript, 'starttls', { cause: 'tls', message, tlsResult });
 }
 
 async function authenticate(handshake: Handshake): Promise<Stopped> {
@@ -170,6 +173,5 @@ function stopUnless(
 
 function failed(transcript: Transcript, phase: SmtpPhase, why: WireFailure): SmtpFailure {
   transcript.note(why.message);
-  const { cause, message } = why;
-  return { kind: 'failed', phase, cause, message, transcript: transcript.take() };
+  return { kind: 'failed', phase, ...why, transcript: transcript.take() };
 }

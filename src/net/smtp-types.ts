@@ -6,6 +6,7 @@
  * certificate), and only the phase tells what may have happened.
  */
 import type { SmtpFailureCause, SmtpPhase, SmtpReply } from '../mail/smtp-reply.ts';
+import type { DaneExpectation } from './dane.ts';
 import type { SmtpConnection } from './smtp-connection.ts';
 
 export type { SmtpFailureCause } from '../mail/smtp-reply.ts';
@@ -42,10 +43,20 @@ export function timeoutsWithin(maxMs: number): SmtpTimeouts {
 
 /**
  * How much protection is asked for. `opportunistic`: STARTTLS when offered, any certificate.
- * `enforced`: a certificate that is valid for `host`, or nothing is sent. `off`: plain text, also
- * for the retry after a handshake that failed.
+ * `required`: TLS, any certificate. `enforced`: a certificate that is valid for `host`. `dane`: one
+ * that `dane` accepts. In the last three, nothing is sent otherwise. `off`: plain text, also for
+ * the retry after a handshake that failed.
  */
-export type SmtpTlsMode = 'opportunistic' | 'enforced' | 'off';
+export type SmtpTlsMode = 'off' | 'opportunistic' | 'required' | 'enforced' | 'dane';
+
+/** What came of a session, in the words of TLS reports (RFC 8460 §4.3); null: as it should be. */
+export type TlsResult =
+  | 'starttls-not-supported'
+  | 'certificate-host-mismatch'
+  | 'certificate-expired'
+  | 'certificate-not-trusted'
+  | 'validation-failure'
+  | null;
 
 export type SmtpOptions = {
   /** The server's name: the MX, not the recipient's domain. For SNI and the certificate. */
@@ -59,6 +70,10 @@ export type SmtpOptions = {
   /** TLS from the first byte (port 465). */
   implicitTls?: boolean;
   tls: SmtpTlsMode;
+  /** For the mode `dane`. */
+  dane?: DaneExpectation | undefined;
+  /** Offers little in the handshake, for servers that a usual one is too much for. */
+  reducedHello?: boolean | undefined;
   /** PLAIN or LOGIN; refused over plain text unless the address is loopback. */
   auth?: { user: string; pass: string } | undefined;
   timeouts?: Partial<SmtpTimeouts>;
@@ -72,6 +87,8 @@ export type SmtpFailure = {
   cause: SmtpFailureCause;
   /** One sentence for the operator. */
   message: string;
+  /** Of the cause `tls`. */
+  tlsResult?: TlsResult;
   transcript: SmtpTranscript;
 };
 
@@ -80,8 +97,17 @@ export type ConnectResult =
   | { kind: 'replied'; phase: SmtpPhase; reply: SmtpReply; transcript: SmtpTranscript }
   | SmtpFailure;
 
-/** The protection of a connection. `verified`: chain and host name of the certificate hold. */
-export type SmtpTlsFacts = { version: string; cipher: string; verified: boolean };
+/**
+ * The protection of a connection. `verified`: chain and host name of the certificate hold, or DANE
+ * says so. `problem`: why it is not verified, a sentence. `result`: the same for reports.
+ */
+export type SmtpTlsFacts = {
+  version: string;
+  cipher: string;
+  verified: boolean;
+  problem: string | null;
+  result: TlsResult;
+};
 
 export type Transaction = {
   /** The return path; `''` is the null reverse-path. */

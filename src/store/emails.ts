@@ -47,7 +47,8 @@ export type RecipientView = {
     message: string;
     mx: string | null;
     ip: string | null;
-    tls: { version: string; cipher: string; verified: boolean } | null;
+    tls: { version: string; cipher: string; verified: boolean; problem?: string | null } | null;
+    tls_policy?: string | null;
   } | null;
 };
 

@@ -47,6 +47,18 @@ for (const startTls of ['broken', 'refused', 'outdated'] as const) {
   });
 }
 
+test('a server that stumbles over a large handshake is tried with a small one, and that is kept', async () => {
+  const mx = await journey.mailServer('narrow.test', { startTls: 'narrow' });
+  for (const sessions of [2, 3]) {
+    const id = await journey.send({ to: 'kim@narrow.test' });
+    const { recipients } = await journey.ended(id);
+    const [{ attempts, smtp }] = recipients;
+    assert.deepEqual([attempts, smtp.tls.version, smtp.tls.verified], [1, 'TLSv1.3', true]);
+    assert.equal(mx.connections, sessions);
+    mx.sessions.at(-1)?.socket.destroy(); // so that the next message needs a session of its own
+  }
+});
+
 test('words that were slipped in before the handshake are not believed', async () => {
   const first = await journey.mailServer('injected.test', { startTls: 'injected' });
   const second = await journey.mailServer('injected.test', {}, { preference: 20 });

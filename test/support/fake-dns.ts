@@ -15,11 +15,11 @@ import {
   type Packet,
 } from 'dns-packet';
 
-export type FakeRecordType = 'A' | 'AAAA' | 'CNAME' | 'MX' | 'NS' | 'PTR' | 'TXT';
+export type FakeRecordType = 'A' | 'AAAA' | 'CNAME' | 'MX' | 'NS' | 'PTR' | 'TLSA' | 'TXT';
 
 /**
- * Records as a zone file has them: `'10 mx.acme.test'` for MX (`'0 .'` is the null MX), names
- * without final dot. A TXT longer than 255 bytes is split into strings by itself; an array fixes the
+ * Records as a zone file has them: `'10 mx.acme.test'` for MX (`'0 .'` is the null MX), `'3 1 1 ab12'`
+ * for TLSA, names without final dot. A TXT longer than 255 bytes is split into strings by itself; an array fixes the
  * strings. A function is asked at each query.
  */
 export type FakeRecords = readonly (string | readonly string[])[] | (() => readonly string[]);
@@ -59,6 +59,8 @@ export type FakeDns = AsyncDisposable & {
   set(name: string, type: FakeRecordType, records: FakeRecords): void;
   /** Forgets a name, so that it does not exist any more. */
   remove(name: string): void;
+  /** Answers for names that end so carry the AD flag, as those of a resolver that validated them. */
+  sign(suffix: string): void;
   /** Makes questions for the name (`'*'`: for any) fail from now on; null: answers again. */
   setFailure(name: string, failure: FakeFailure | null): void;
 };
@@ -73,6 +75,7 @@ export async function startFakeDns(
 ): Promise<FakeDns> {
   const names = new Map<string, Map<string, FakeRecords>>();
   const failures = new Map<string, FakeFailure>();
+  const signed = new Set<string>();
   const queries: FakeQuery[] = [];
   const set = (name: string, type: string, records: FakeRecords) => {
     const key = plain(name);
@@ -89,7 +92,8 @@ export async function startFakeDns(
     if (question === undefined) return [];
     const name = plain(question.name);
     queries.push({ name, type: question.type, transport });
-    const answer = answerTo({ names, name, type: question.type, ...options });
+    const authenticated = options.authenticated === true || isBelow(name, signed);
+    const answer = answerTo({ names, name, type: question.type, ...options, authenticated });
     const reply: Packet = { type: 'response', id: asked.id, questions: [question], ...answer };
     const failure = failures.get(name) ?? failures.get('*');
     if (failure === undefined) return [encode(reply)];
@@ -101,6 +105,7 @@ export async function startFakeDns(
     server: `127.0.0.1:${port}`,
     queries,
     set,
+    sign: (suffix) => void signed.add(plain(suffix)),
     remove: (name) => void names.delete(plain(name)),
     setFailure: (name, failure) => {
       if (failure === null) failures.delete(plain(name));
@@ -112,6 +117,10 @@ export async function startFakeDns(
       await new Promise<void>((resolve) => tcp.close(() => resolve()));
     },
   };
+}
+
+function isBelow(name: string, suffixes: ReadonlySet<string>): boolean {
+  return [...suffixes].some((suffix) => name === suffix || name.endsWith(`.${suffix}`));
 }
 
 function answerTo(ask: {
@@ -188,6 +197,17 @@ function toAnswer(
   if (type === 'MX') {
     const [preference = '', exchange = ''] = String(record).split(' ');
     return { name, type, ttl, data: { preference: Number(preference), exchange } };
+  }
+  if (type === 'TLSA') {
+    const [usage, selector, matchingType, data = ''] = String(record).split(' ');
+    const certificate = Buffer.from(data, 'hex');
+    const numbers = { usage: Number(usage), selector: Number(selector) };
+    return {
+      name,
+      type,
+      ttl,
+      data: { ...numbers, matchingType: Number(matchingType), certificate },
+    };
   }
   if (type === 'TXT') return { name, type, ttl, data: strings(record) };
   return { name, type: type as 'A', ttl, data: String(record) };

@@ -2,6 +2,7 @@
  * One session of the scripted mail server (fake-mx.ts): reads commands one by one, as a server
  * without any haste does, and ends a message only at CRLF . CRLF.
  */
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
@@ -99,7 +100,20 @@ class Dialogue {
     await this.#phase('starttls', '220 2.0.0 Go ahead');
     if (kind === 'silent') return this.#input.never();
     if (kind === 'broken') return this.#refuseHandshake();
+    if (kind === 'narrow' && (await this.#helloBytes()) > 512) return this.#refuseHandshake();
     await this.#secure();
+  }
+
+  /** Looks at the ClientHello and leaves it to be read. */
+  async #helloBytes(): Promise<number> {
+    this.#input.release();
+    this.#socket.pause();
+    await once(this.#socket, 'readable');
+    const hello: Buffer = this.#socket.read() ?? Buffer.alloc(0);
+    this.#socket.unshift(hello);
+    this.#socket.removeAllListeners('readable');
+    if (hello.length > 512) this.#input = new FakeMxInput(this.#socket);
+    return hello.length;
   }
 
   /** Waits for the ClientHello: nonsense before it would be an injected reply. */
@@ -114,7 +128,7 @@ class Dialogue {
     const outdated = this.#behaviour.startTls === 'outdated';
     const secure = new TLSSocket(this.#socket, {
       isServer: true,
-      secureContext: secureContext(this.#behaviour.certificate ?? 'trusted', outdated),
+      secureContext: secureContext(this.#behaviour, outdated),
     });
     this.#envelope = null;
     this.#socket = secure;
@@ -281,14 +295,18 @@ class Dialogue {
 
 const contexts = new Map<string, SecureContext>();
 
-function secureContext(certificate: string, outdated: boolean): SecureContext {
-  const key = `${certificate} ${outdated}`;
+function secureContext(
+  { certificate = 'trusted', sendsChain = false }: MxBehaviour,
+  outdated: boolean,
+): SecureContext {
+  const key = `${certificate} ${sendsChain} ${outdated}`;
   const known = contexts.get(key);
   if (known !== undefined) return known;
   const pem = readFileSync(new URL(`certs/${certificate}.pem`, import.meta.url));
+  const chain = sendsChain ? readFileSync(new URL('certs/ca.pem', import.meta.url)) : '';
   const context = createSecureContext({
     key: pem,
-    cert: pem,
+    cert: `${pem.toString()}${chain.toString()}`,
     ...(outdated
       ? { minVersion: 'TLSv1', maxVersion: 'TLSv1', ciphers: 'DEFAULT@SECLEVEL=0' }
       : {}),

@@ -64,13 +64,24 @@ export type MxBehaviour = {
   sizeBytesMax?: number;
   /**
    * `broken`: 220, then nonsense. `refused`: 454. `injected`: a reply behind the 220.
-   * `outdated`: nothing newer than TLS 1.0. `silent`: no handshake comes.
+   * `outdated`: nothing newer than TLS 1.0. `silent`: no handshake comes. `narrow`: nonsense in
+   * answer to a ClientHello that is larger than 512 bytes, as some old middleboxes.
    */
-  startTls?: 'absent' | 'offered' | 'broken' | 'refused' | 'injected' | 'outdated' | 'silent';
+  startTls?:
+    | 'absent'
+    | 'offered'
+    | 'broken'
+    | 'refused'
+    | 'injected'
+    | 'outdated'
+    | 'silent'
+    | 'narrow';
   /** TLS from the first byte, for sessions that begin from now on. */
   implicitTls?: boolean;
   /** A file of test/support/certs; for mx.test, *.mx.test and localhost. Default `trusted`. */
   certificate?: 'trusted' | 'self-signed' | 'other-name' | 'expired';
+  /** Sends the authority's certificate along with its own. */
+  sendsChain?: boolean;
   /** Asks for this login before MAIL. */
   auth?: { user: string; pass: string; mechanisms?: readonly ('PLAIN' | 'LOGIN')[] };
 };

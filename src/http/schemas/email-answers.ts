@@ -56,9 +56,22 @@ const smtp = z
     mx: z.string().nullable().describe('The server that said it.'),
     ip: z.string().nullable(),
     tls: z
-      .object({ version: z.string(), cipher: z.string(), verified: z.boolean() })
+      .object({
+        version: z.string(),
+        cipher: z.string(),
+        verified: z.boolean().describe('The server proved who it is.'),
+        problem: z.string().nullable().optional().describe('Why it did not.'),
+      })
       .nullable()
       .describe('null: in the clear.'),
+    tls_policy: z
+      .string()
+      .nullable()
+      .optional()
+      .meta({
+        description: 'Whose wish for TLS the server was held to; null: no server was chosen.',
+        examples: ['none', 'provider', 'enforced', 'mta-sts-testing', 'mta-sts', 'dane'],
+      }),
   })
   .meta({ id: 'SmtpAnswer', description: 'The last thing that was heard about the recipient.' });
 

@@ -8,6 +8,7 @@
 #   other-name.pem   other.test, signed by it
 #   expired.pem      the names of trusted.pem, ended in 2021
 #   self-signed.pem  the names of trusted.pem, signed by nobody
+#   policy.pem       mta-sts.sts1.test to mta-sts.sts30.test, signed by it
 #
 # Each .pem but ca.pem holds the key and the certificate.
 set -eu
@@ -51,4 +52,6 @@ cp "$work/ca.crt" ca.pem
 certify trusted "$names" $late
 certify other-name 'subjectAltName=DNS:other.test' $late
 certify expired "$names" 20210101000000Z
+policies=$(seq -s ',' -f 'DNS:mta-sts.sts%g.test' 1 30)
+certify policy "subjectAltName=$policies" $late
 certify self-signed "$names" $late -selfsign
