@@ -12,7 +12,7 @@ export type BenchOptions = {
   only: readonly Row[] | null;
 };
 
-export const ROWS = ['start', 'accept', 'end-to-end', 'latency', 'memory'] as const;
+export const ROWS = ['start', 'accept', 'end-to-end', 'variants', 'latency', 'memory'] as const;
 export type Row = (typeof ROWS)[number];
 
 export const HELP = `Measures Posthorn on this machine: load generator, service, database and receiving server.

@@ -12,7 +12,12 @@ import { type CpuByPart, cpuOf, machineCpuMs, type Roots } from './parts/process
 import { DOMAINS, type Rig } from './parts/rig.ts';
 import type { SmtpLoadResult } from './smtp-load.ts';
 
-export type RateOptions = { count: number; htmlBytes: number };
+export type RateOptions = {
+  count: number;
+  htmlBytes: number;
+  /** Recipients' domains, in turn; default: ten. */
+  domains?: readonly string[];
+};
 
 export type Rate = {
   perSecond: number;
@@ -54,11 +59,12 @@ export async function acceptRound(rig: Rig, { count, htmlBytes }: RateOptions): 
 /** From the first request until every recipient has ended, all of them as delivered. */
 export async function endToEndRound(
   { rig, sink }: { rig: Rig; sink: Sink },
-  { count, htmlBytes }: RateOptions,
+  load: RateOptions,
 ): Promise<Rate> {
+  const { count } = load;
   const before = await sink.totals();
   const cpu = startCpu({ supervisor: rig.service.pid, sink: sink.pid });
-  const posted = await postAll(rig, { count, htmlBytes });
+  const posted = await postAll(rig, load);
   await arrived(sink, before.messages + count);
   while ((await rig.open()) > 0) await delay(LOOK_EVERY_MS);
   const settledMs = machineMs();
@@ -99,14 +105,8 @@ function textBytesBeside(htmlBytes: number): number {
   return 540 + htmlBytes * 0.45;
 }
 
-function postAll(rig: Rig, { count, htmlBytes }: RateOptions): Promise<HttpLoadResult> {
-  return rig.post({
-    count,
-    htmlBytes,
-    connections: HTTP_CONNECTIONS,
-    domains: DOMAINS,
-    pauseMs: 0,
-  });
+function postAll(rig: Rig, load: RateOptions): Promise<HttpLoadResult> {
+  return rig.post({ domains: DOMAINS, ...load, connections: HTTP_CONNECTIONS, pauseMs: 0 });
 }
 
 /** @returns when the last of them came */

@@ -2,15 +2,19 @@
  * A receiving server that does as little as possible, so that a measurement measures the sender:
  * plain SMTP with PIPELINING, 250 to everything, messages counted and thrown away.
  *
- *     node bench/sink.ts [--port N] [--host 127.0.0.1] [--ids FILE]
+ *     node bench/sink.ts [--port N] [--host 127.0.0.1] [--ids FILE] [--tls] [--delay-ms N] [--webhooks]
  *
- * Prints `{"port": N, "pid": N}` when it listens and `{"messages": N, "bytes": N, "connections": N}` when
- * it ends (SIGTERM or SIGINT). `--ids` writes each message's Message-ID on a line of its own, for
+ * `--tls` offers STARTTLS; `--delay-ms` answers that much later, as a server far away does; `--webhooks`
+ * takes webhooks as well, on a port of their own, and counts them.
+ *
+ * Prints `{"port": N, "pid": N}` when it listens and its totals when it ends (SIGTERM or SIGINT). `--ids` writes each message's Message-ID on a line of its own, for
  * comparing what was accepted with what arrived; a line is written before its message is
  * acknowledged. A parent with an IPC channel may ask while it runs: sink-messages.ts.
  */
-import { openSync, writeSync } from 'node:fs';
-import { createServer, type Socket } from 'node:net';
+import { openSync, readFileSync, writeSync } from 'node:fs';
+import { createServer as createHttpServer } from 'node:http';
+import { createServer, type Server, type Socket } from 'node:net';
+import { createSecureContext, TLSSocket } from 'node:tls';
 import { parseArgs } from 'node:util';
 import { machineMs } from './parts/machine-clock.ts';
 import type { FromSink, ToSink } from './parts/sink-messages.ts';
@@ -20,13 +24,22 @@ const { values } = parseArgs({
     port: { type: 'string', default: '0' },
     host: { type: 'string', default: '127.0.0.1' },
     ids: { type: 'string' },
+    tls: { type: 'boolean', default: false },
+    'delay-ms': { type: 'string', default: '0' },
+    webhooks: { type: 'boolean', default: false },
   },
 });
 
 const END = Buffer.from('\r\n.\r\n');
 const EHLO = '250-sink.test\r\n250-PIPELINING\r\n250-SIZE 52428800\r\n250 SMTPUTF8\r\n';
+const EHLO_BEFORE_TLS = EHLO.replace('250-SIZE', '250-STARTTLS\r\n250-SIZE');
+const delayMs = Number(values['delay-ms']);
+const certificate = values.tls
+  ? readFileSync(new URL('../test/support/certs/trusted.pem', import.meta.url))
+  : null;
+const secureContext = certificate && createSecureContext({ key: certificate, cert: certificate });
 const ids = values.ids === undefined ? null : openSync(values.ids, 'a');
-const totals = { messages: 0, bytes: 0, connections: 0 };
+const totals = { messages: 0, bytes: 0, connections: 0, webhooks: 0 };
 /** When each transaction's first command came, while somebody wants to know. */
 let firstCommandsMs: number[] | null = null;
 let goal = { messages: Infinity, reached: (): void => {} };
@@ -34,9 +47,29 @@ let goal = { messages: Infinity, reached: (): void => {} };
 const server = createServer({ noDelay: true }, (socket) => {
   totals.connections++;
   socket.on('error', () => socket.destroy());
-  socket.write('220 sink.test\r\n');
+  answer(socket, '220 sink.test\r\n');
   receive(socket);
 });
+
+/** Two POSTs on one connection are answered in order, with nothing to read. */
+const webhooks = createHttpServer((request, response) => {
+  request.resume().on('end', () => {
+    totals.webhooks++;
+    response.writeHead(204).end();
+  });
+});
+
+function answer(socket: Socket, text: string): void {
+  if (delayMs === 0) socket.write(text);
+  else setTimeout(() => socket.write(text), delayMs);
+}
+
+function startTls(socket: Socket, context: NonNullable<typeof secureContext>): void {
+  socket.removeAllListeners('data').write('220 Go\r\n');
+  const secured = new TLSSocket(socket, { isServer: true, secureContext: context });
+  secured.on('error', () => socket.destroy());
+  receive(secured);
+}
 
 function receive(socket: Socket): void {
   let rest: Buffer = Buffer.alloc(0);
@@ -56,22 +89,25 @@ function receive(socket: Socket): void {
         answers += '250 2.0.0 Ok\r\n';
       } else {
         const verb = bytes.toString('latin1', at, at + 4).toUpperCase();
+        if (verb === 'STAR' && secureContext !== null) return startTls(socket, secureContext);
         if (verb === 'EHLO' || (verb === 'MAIL' && !isGreeting)) noteFirstCommand();
         isGreeting = verb === 'EHLO';
         // The empty line before a dot that comes at once belongs to the end mark.
         at = verb === 'DATA' ? end : end + 2;
         inData = verb === 'DATA';
-        answers += inData ? '354 Go\r\n' : answerTo(verb);
+        answers += inData ? '354 Go\r\n' : answerTo(verb, socket);
       }
     }
     rest = at === bytes.length ? Buffer.alloc(0) : bytes.subarray(at);
-    if (answers !== '') socket.write(answers);
+    if (answers !== '') answer(socket, answers);
     if (answers.endsWith('221 Bye\r\n')) socket.end();
   });
 }
 
-function answerTo(verb: string): string {
-  if (verb === 'EHLO') return EHLO;
+function answerTo(verb: string, socket: Socket): string {
+  if (verb === 'EHLO') {
+    return secureContext === null || socket instanceof TLSSocket ? EHLO : EHLO_BEFORE_TLS;
+  }
   return verb === 'QUIT' ? '221 Bye\r\n' : '250 2.0.0 Ok\r\n';
 }
 
@@ -121,7 +157,17 @@ function finish(): void {
 }
 
 process.once('SIGTERM', finish).once('SIGINT', finish).once('disconnect', finish);
-server.listen(Number(values.port), values.host, () => {
-  const { port } = server.address() as { port: number };
-  process.stdout.write(`${JSON.stringify({ port, pid: process.pid })}\n`);
-});
+if (values.webhooks) await listen(webhooks, 0);
+await listen(server, Number(values.port));
+process.stdout.write(
+  `${JSON.stringify({ port: portOf(server), pid: process.pid, webhookPort: portOf(webhooks) })}\n`,
+);
+
+function listen(on: Server, port: number): Promise<void> {
+  return new Promise((resolve) => on.listen(port, values.host, resolve));
+}
+
+function portOf(on: Server): number | null {
+  const address = on.address();
+  return typeof address === 'object' && address !== null ? address.port : null;
+}

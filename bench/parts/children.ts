@@ -3,7 +3,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { HttpLoad } from '../http-load.ts';
-import type { FromSink, ToSink } from './sink-messages.ts';
+import type { FromSink, SinkTotals, ToSink } from './sink-messages.ts';
 import type { SmtpLoad } from '../smtp-load.ts';
 
 /** Messages sent so far by whatever was started here: no two ever have the same number. */
@@ -28,27 +28,35 @@ export async function runLoad<Result>(
   return JSON.parse(await stdout) as Result;
 }
 
+export type SinkOptions = { tls?: boolean; delayMs?: number; webhooks?: boolean };
+
 export class Sink implements AsyncDisposable {
   readonly port: number;
+  /** Where it takes webhooks; null when it takes none. */
+  readonly webhookPort: number | null;
   readonly pid: number;
   readonly #child: ChildProcess;
 
-  static async start(): Promise<Sink> {
-    const child = spawn(process.execPath, [pathOf('sink.ts')], {
-      stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
-    });
+  static async start({ tls, delayMs = 0, webhooks }: SinkOptions = {}): Promise<Sink> {
+    const flags = [...(tls ? ['--tls'] : []), ...(webhooks ? ['--webhooks'] : [])];
+    const child = spawn(
+      process.execPath,
+      [pathOf('sink.ts'), '--delay-ms', String(delayMs), ...flags],
+      { stdio: ['ignore', 'pipe', 'inherit', 'ipc'] },
+    );
     const [line] = (await once(child.stdout!, 'data')) as [Buffer];
-    return new Sink(child, (JSON.parse(line.toString()) as { port: number }).port);
+    return new Sink(child, JSON.parse(line.toString()) as Listening);
   }
 
-  constructor(child: ChildProcess, port: number) {
+  constructor(child: ChildProcess, { port, webhookPort }: Listening) {
     // A question that comes too late for it: its end is noticed besides.
     this.#child = child.on('error', () => {});
     this.pid = child.pid ?? 0;
     this.port = port;
+    this.webhookPort = webhookPort;
   }
 
-  async totals(): Promise<{ messages: number; bytes: number; connections: number }> {
+  async totals(): Promise<SinkTotals> {
     return this.#ask({ type: 'totals' }, 'totals');
   }
 
@@ -94,6 +102,8 @@ export class Sink implements AsyncDisposable {
     return answer;
   }
 }
+
+type Listening = { port: number; webhookPort: number | null };
 
 function pathOf(file: string): string {
   return fileURLToPath(new URL(`../${file}`, import.meta.url));

@@ -14,6 +14,8 @@ export type RigOptions = {
   mxPort: number;
   /** Parts to run; null: all. */
   only?: string;
+  /** `both`: RSA and Ed25519. Default: RSA alone, as OpenDKIM does beside it. */
+  signatures?: 'rsa' | 'both';
   env?: Record<string, string>;
 };
 
@@ -45,7 +47,7 @@ export class Rig implements AsyncDisposable {
         ...options.env,
       },
     });
-    await service.addLiveDomain(SENDER_DOMAIN);
+    await service.addLiveDomain(SENDER_DOMAIN, { onlyRequired: options.signatures !== 'both' });
     return new Rig(service, dns, await service.liveKey());
   }
 
@@ -57,6 +59,13 @@ export class Rig implements AsyncDisposable {
 
   post(load: Omit<HttpLoad, 'url' | 'key' | 'firstNumber'>): Promise<HttpLoadResult> {
     return runLoad('http-load.ts', { ...load, url: this.service.url, key: this.#key });
+  }
+
+  /** Subscribes a receiver on this machine to every delivery. */
+  async addWebhook(port: number): Promise<void> {
+    const body = { url: `http://127.0.0.1:${port}/hooks`, events: ['email.delivered'] };
+    const added = await this.service.request('POST', '/v1/webhooks', { key: this.#key, body });
+    if (added.status !== 201) throw new Error(`no webhook: ${added.text}`);
   }
 
   /** Recipients that have not ended. */

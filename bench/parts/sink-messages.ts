@@ -8,8 +8,15 @@ export type ToSink =
   | { type: 'note_commands' }
   | { type: 'commands' };
 
+export type SinkTotals = {
+  messages: number;
+  bytes: number;
+  connections: number;
+  webhooks: number;
+};
+
 export type FromSink =
-  | { type: 'totals'; messages: number; bytes: number; connections: number }
+  | ({ type: 'totals' } & SinkTotals)
   /** Times are those of machine-clock.ts. */
   | { type: 'reached'; atMs: number }
   | { type: 'commands'; atMs: number[] };
