@@ -38,6 +38,11 @@ const MISUSES: [words: string[], says: RegExp][] = [
     /Did you mean email.bounced\?/,
   ],
   [['suppressions', 'add', 'nobody'], /not an email address/],
+  [['explain', 'reply', 'nonsense'], /not a reply of a mail server; write it from its three-digit/],
+  [['explain', 'reply', '5.7.1 Message refused'], /not a reply of a mail server/],
+  [['explain', 'reply', '250 2.0.0 OK'], /250 refuses nothing/],
+  [['explain', 'reply', '550 No', '--phase', 'lunch'], /Allowed choices are greeting, ehlo/],
+  [['explain', 'reply'], /missing required argument 'reply'/],
   [['send', '--from', 'a@acme.test', '--to', 'b@acme.test', '--subject', 'x'], /API key is needed/],
 ];
 
@@ -49,6 +54,34 @@ for (const [words, says] of MISUSES) {
     assert.match(stderr, says);
   });
 }
+
+test('explain reply says what an answer means, without data directory or database', async () => {
+  const env = { POSTHORN_DATA_DIR: '/proc/nowhere', DATABASE_URL: 'postgres://x@127.0.0.1:1/x' };
+  const explained = async (...words: string[]) => {
+    const { code, stdout, stderr } = await posthorn(['explain', 'reply', ...words], env);
+    assert.equal(code, 0, stderr);
+    return stdout;
+  };
+  assert.deepEqual(JSON.parse(await explained('550 5.1.1 No such user', '--json')), {
+    category: 'mailbox',
+    blame: 'recipient',
+    permanent: true,
+    suppress: true,
+    advice: 'The mailbox does not exist: check the address for a typing mistake.',
+  });
+  const greeting = ['550 5.1.1 No such user', '--phase', 'greeting', '--json'];
+  const atGreeting = JSON.parse(await explained(...greeting));
+  assert.equal(atGreeting.permanent || atGreeting.suppress, false);
+  const lines = '550-5.7.1 Suspicious due to the very low\r\n550 5.7.1 reputation of your address';
+  assert.match(await explained(lines), /^category +reputation$/m);
+  const text = await explained('550', 'Ip', 'frequency', 'limited');
+  assert.match(text, /^category +policy$/m);
+  assert.match(text, /^blame +us \(who runs this service\)$/m);
+  assert.match(text, /^permanent +no: tried again, from half an hour on$/m);
+  assert.match(text, /^suppress +no$/m);
+  assert.match(text, /^meaning +rate limited$/m);
+  assert.match(text, /^said like +550 Ip frequency limited/m);
+});
 
 test('a wrong configuration is told completely, before anything is opened', async () => {
   const env = { PORT: 'x', POSTHORN_MX_PORT: 'y', POSTHORN_DATA_DIR: '/proc/nowhere' };

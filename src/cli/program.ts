@@ -52,6 +52,11 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     load: async () => (await import('./commands/suppressions.ts')).describeSuppressions,
   },
   {
+    name: 'explain',
+    about: "say what a mail server's answer means",
+    load: async () => (await import('./commands/explain.ts')).describeExplain,
+  },
+  {
     name: 'migrate',
     about: 'bring the database to this version',
     load: async () => (await import('./commands/migrate.ts')).describeMigrate,

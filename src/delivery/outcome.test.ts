@@ -76,6 +76,17 @@ test('the first retry comes after about a minute, after seconds for a test key',
   assert.equal(retryMs('test'), 2_000);
 });
 
+test('a 5xx that passes is put off for half an hour at least', () => {
+  const limited = outcomeOf(replied('rcpt', 550, 'Ip frequency limited'), 'delivered');
+  assert.equal(limited.status, 'deferred');
+  assert.equal(limited.suppress, null);
+  const retryMs = (attempts: number) =>
+    settlementOf({ ...newJob('jo@example.net'), attempts }, limited, { attempt: {}, world })
+      .retryMs;
+  assert.equal(retryMs(0), 30 * 60_000);
+  assert.equal(retryMs(6), 2 * 60 * 60_000);
+});
+
 test('the event says who, what and why', () => {
   const job = newJob('jo@example.net');
   const outcome = outcomeOf(replied('rcpt', 550, '5.1.1 No such user'), 'delivered');

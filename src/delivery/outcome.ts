@@ -39,10 +39,15 @@ export type Outcome = {
   suppress: { reason: 'hard_bounce' | 'complaint'; days: number | null } | null;
   /** The provider asked us to slow down. */
   slowDown: boolean;
+  /** It was a 5xx that passes: deferred, and not tried again within minutes. */
+  retrySlowly?: boolean;
 };
 
 /** A domain that does not exist may exist next week: its addresses are not lost for ever. */
 const NO_SUCH_DOMAIN_SUPPRESSED_DAYS = 7;
+
+/** A refusal with a 5xx waits at least as long as the 5th attempt does: half an hour. */
+const SLOW_RETRY_FROM_ATTEMPT = 5;
 
 /** @param accepted what a 250 to the message means: `delivered` by MX, `sent` through a relay */
 export function outcomeOf(result: AttemptResult, accepted: 'delivered' | 'sent'): Outcome {
@@ -79,6 +84,7 @@ function outcomeOfReply(
       ? { reason: 'hard_bounce', days: verdict.suppressDays ?? null }
       : null,
     slowDown: verdict.slowDown ?? false,
+    ...(verdict.retrySlowly && { retrySlowly: true }),
   };
 }
 
@@ -245,7 +251,11 @@ export function settlementOf(
     reason: outcome.reason,
     retryMs:
       outcome.status === 'deferred'
-        ? mailRetryDelayMs(job.attempts + 1, message.environment, world.random())
+        ? mailRetryDelayMs(
+            Math.max(job.attempts + 1, outcome.retrySlowly ? SLOW_RETRY_FROM_ATTEMPT : 1),
+            message.environment,
+            world.random(),
+          )
         : null,
     suppress: outcome.suppress && {
       address: job.address,

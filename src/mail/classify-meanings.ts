@@ -1,5 +1,5 @@
 /**
- * What a refusal can mean, and what it asks of whom. The rules (classify-rules.ts) lead from a
+ * What a refusal can mean, and what it asks of whom. The rules (reply-rules/) lead from a
  * server's words to one of these names.
  *
  * `suppress` is only for what is true of the mailbox itself: a wrong "never mail this address
@@ -33,6 +33,8 @@ export type Meaning = {
   suppressDays?: number;
   /** The provider asks for fewer connections. */
   slowDown?: true;
+  /** It passes, although some say it with a 5xx: tried again, slowly. */
+  passes?: true;
 };
 
 export const MEANINGS = {
@@ -47,6 +49,11 @@ export const MEANINGS = {
     blame: 'recipient',
     advice: 'The mailbox has been closed or disabled: ask the recipient for another address.',
     suppress: true,
+  },
+  mailbox_paused: {
+    category: 'mailbox',
+    blame: 'recipient',
+    advice: 'The mailbox is closed for the time being: ask the recipient, or send again later.',
   },
   mailbox_moved: {
     category: 'mailbox',
@@ -91,11 +98,13 @@ export const MEANINGS = {
     category: 'quota',
     blame: 'recipient',
     advice: 'The mailbox receives more mail than its provider allows: send it less or later.',
+    passes: true,
   },
   greylisted: {
     category: 'greylist',
     blame: 'receiver',
     advice: 'The server makes new senders wait; nothing has to be done.',
+    passes: true,
   },
   rate_limited: {
     category: 'policy',
@@ -103,6 +112,15 @@ export const MEANINGS = {
     advice:
       'The provider wants less mail at a time from this server; sending slows down by itself.',
     slowDown: true,
+    passes: true,
+  },
+  blocked_for_now: {
+    category: 'reputation',
+    blame: 'us',
+    advice:
+      'The provider keeps this server out for a while because of complaints or sudden volume; sending slows down by itself.',
+    slowDown: true,
+    passes: true,
   },
   low_reputation: {
     category: 'reputation',
@@ -116,6 +134,12 @@ export const MEANINGS = {
     blame: 'us',
     advice:
       "This server's IP address or the domain is on a blocklist: follow the link in the answer to get it off.",
+  },
+  dynamic_address: {
+    category: 'reputation',
+    blame: 'us',
+    advice:
+      'The provider takes the sending IP address for that of a private connection: give it a PTR record of your own, or send through a relay.',
   },
   no_reverse_dns: {
     category: 'authentication',
@@ -137,6 +161,12 @@ export const MEANINGS = {
     blame: 'sender',
     advice: 'The server refuses the sending address or its domain: check that it can receive mail.',
   },
+  sender_domain_unknown: {
+    category: 'authentication',
+    blame: 'sender',
+    advice:
+      'The server does not find the sending domain in DNS, or finds that it takes no mail: give it an MX record.',
+  },
   spam: {
     category: 'content',
     blame: 'sender',
@@ -146,6 +176,16 @@ export const MEANINGS = {
     category: 'content',
     blame: 'sender',
     advice: 'The server found something dangerous in the message: check attachments and links.',
+  },
+  attachment_refused: {
+    category: 'content',
+    blame: 'sender',
+    advice: 'The server takes no attachments of this kind: send a link instead.',
+  },
+  bad_link: {
+    category: 'content',
+    blame: 'sender',
+    advice: 'A link in the message leads to a place with a bad name: remove or replace it.',
   },
   bad_format: {
     category: 'content',
@@ -168,6 +208,12 @@ export const MEANINGS = {
     advice:
       'The server says that it is not responsible for the domain: its MX records may be wrong.',
   },
+  no_ipv6: {
+    category: 'policy',
+    blame: 'us',
+    advice:
+      'The server takes no mail over IPv6 from here: give the sending server an IPv4 address.',
+  },
   tls_required: {
     category: 'tls',
     blame: 'us',
@@ -187,6 +233,11 @@ export const MEANINGS = {
     category: 'network',
     blame: 'receiver',
     advice: "The recipient's servers could not pass the message on among themselves.",
+  },
+  loop: {
+    category: 'network',
+    blame: 'receiver',
+    advice: "The recipient's servers send the message round in circles: tell their postmaster.",
   },
   not_understood: {
     category: 'protocol',

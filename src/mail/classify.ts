@@ -1,12 +1,14 @@
 /**
  * What an answer, or the lack of one, means for the recipient: retry or give up, whose business it
- * is, what to do about it. Pure data behind it: classify-rules.ts (words to meanings) and
+ * is, what to do about it. Pure data behind it: reply-rules/rules.ts (words to meanings) and
  * classify-meanings.ts (meanings to advice).
  *
  * Held whatever the rules say:
  * - Only a 5xx to MAIL, RCPT, DATA or the dot is permanent. Before that the server talks about us,
  *   not about the message, and the next server or a later hour may be kinder.
  * - A 552 to RCPT is temporary (RFC 5321 §4.5.3.1.10: it once meant "too many recipients").
+ * - A limit, a greylist or a block for a while passes, also when it is said with a 5xx, as several
+ *   providers do: it is tried again, at the pace of the later retries.
  * - Only a permanent answer from RCPT on, recognised as being about the mailbox itself,
  *   suppresses. An unknown 5xx bounces and suppresses nothing; an unknown 4xx is tried again.
  */
@@ -17,7 +19,7 @@ import {
   type Meaning,
   type MeaningName,
 } from './classify-meanings.ts';
-import { type Rule, RULES } from './classify-rules.ts';
+import { type Rule, RULES } from './reply-rules/rules.ts';
 import type { SmtpFailureCause, SmtpPhase, SmtpReply } from './smtp-reply.ts';
 
 export type Verdict = {
@@ -33,21 +35,49 @@ export type Verdict = {
   suppressDays?: number;
   /** The provider wants fewer connections from us. */
   slowDown?: true;
+  /** To be tried again, but not within minutes: the server said 5xx. */
+  retrySlowly?: true;
 };
 
 const MESSAGE_PHASES: ReadonlySet<SmtpPhase> = new Set(['mail', 'rcpt', 'data', 'dot']);
 const RECIPIENT_PHASES: ReadonlySet<SmtpPhase> = new Set(['rcpt', 'data', 'dot']);
 const RECIPIENT_CATEGORIES: ReadonlySet<Category> = new Set(['mailbox', 'quota']);
 
+/** Of an answer so much is compared with the rules: what ReplyParser lets through. */
+const COMPARED_CHARS_MAX = 2048;
+
+type Prepared = {
+  rule: Rule;
+  /** One of them has to be there, with all of its parts; null: the words do not matter. */
+  phrases: readonly (readonly string[])[] | null;
+  subjects: readonly Subjects[] | null;
+  isAboutRecipient: boolean;
+};
+
+/** Enhanced codes `x.first` to `x.last`, without their class. */
+type Subjects = { subject: number; first: number; last: number };
+
 /** Split once: rules are tried on every answer that is not a yes. */
-const PREPARED = RULES.map((rule) => ({ rule, phrases: rule.text?.split(' | ') ?? null }));
+const PREPARED: readonly Prepared[] = RULES.map((rule) => ({
+  rule,
+  phrases: rule.text?.split(' | ').map((phrase) => phrase.split(' + ')) ?? null,
+  subjects: rule.enhanced?.map(subjectsOf) ?? null,
+  isAboutRecipient: RECIPIENT_CATEGORIES.has(MEANINGS[rule.means].category),
+}));
+
+function subjectsOf(pattern: string): Subjects {
+  const [subject = '', detail = ''] = pattern.split('.');
+  const [first = '', last = first] = detail === '*' ? ['0', '999'] : detail.split('-');
+  return { subject: Number(subject), first: Number(first), last: Number(last) };
+}
 
 /** What a reply of 400 or more means. */
 export function classifyReply(answer: { phase: SmtpPhase; reply: SmtpReply }): Verdict {
   const { phase, reply } = answer;
-  const meaning: Meaning = MEANINGS[ruleFor(answer)?.means ?? unknown(answer)];
-  const permanent =
+  const meaning: Meaning = MEANINGS[meaningOf(answer)];
+  const refused =
     reply.code >= 500 && MESSAGE_PHASES.has(phase) && !(reply.code === 552 && phase === 'rcpt');
+  const permanent = refused && meaning.passes !== true;
   const suppress = permanent && meaning.suppress === true && RECIPIENT_PHASES.has(phase);
   return {
     permanent,
@@ -59,7 +89,13 @@ export function classifyReply(answer: { phase: SmtpPhase; reply: SmtpReply }): V
       ? { suppressDays: meaning.suppressDays }
       : {}),
     ...(asksForLess(reply, meaning) ? { slowDown: true } : {}),
+    ...(refused && !permanent ? { retrySlowly: true } : {}),
   };
+}
+
+/** The name of what a reply of 400 or more means. */
+export function meaningOf(answer: { phase: SmtpPhase; reply: SmtpReply }): MeaningName {
+  return ruleFor(answer)?.means ?? unknown(answer);
 }
 
 /** The rule that recognises an answer, or undefined. */
@@ -71,15 +107,25 @@ export function ruleFor({
   reply: SmtpReply;
 }): Rule | undefined {
   const text = matchable(reply.message);
-  const subject = reply.enhancedCode?.slice(2) ?? null;
+  const [, subject, detail] = reply.enhancedCode?.split('.').map(Number) ?? [];
   const isAboutRecipient = RECIPIENT_PHASES.has(phase);
   return PREPARED.find(
-    ({ rule, phrases }) =>
-      (rule.enhanced === undefined || (subject !== null && hasSubject(rule.enhanced, subject))) &&
-      (rule.codes === undefined || rule.codes.includes(reply.code)) &&
-      (phrases === null || phrases.some((phrase) => text.includes(phrase))) &&
-      (isAboutRecipient || !RECIPIENT_CATEGORIES.has(MEANINGS[rule.means].category)),
+    (prepared) =>
+      (isAboutRecipient || !prepared.isAboutRecipient) &&
+      (prepared.rule.codes === undefined || prepared.rule.codes.includes(reply.code)) &&
+      (prepared.subjects === null ||
+        prepared.subjects.some((among) => isAmong(among, subject, detail))) &&
+      (prepared.phrases === null || prepared.phrases.some((parts) => hasAll(text, parts))),
   )?.rule;
+}
+
+function hasAll(text: string, parts: readonly string[]): boolean {
+  for (const part of parts) if (!text.includes(part)) return false;
+  return true;
+}
+
+function isAmong(among: Subjects, subject: number | undefined, detail = -1): boolean {
+  return subject === among.subject && detail >= among.first && detail <= among.last;
 }
 
 /** What silence, a lost connection or nonsense means: always to be tried again. */
@@ -126,16 +172,11 @@ function asksForLess(reply: SmtpReply, meaning: Meaning): boolean {
   );
 }
 
-function hasSubject(patterns: readonly string[], subject: string): boolean {
-  const general = `${subject.slice(0, subject.indexOf('.'))}.*`;
-  return patterns.includes(subject) || patterns.includes(general);
-}
-
 /**
  * The words of an answer for comparing: one line in lower case, without the addresses it quotes
- * (`no-such-user@acme.test` says nothing about the mailbox).
+ * (`no-such-user@acme.test` says nothing about the mailbox). `^` marks where it begins.
  */
 function matchable(message: string): string {
-  const words = message.toLowerCase().split(/\s/);
-  return words.filter((word) => word !== '' && !word.includes('@')).join(' ');
+  const words = message.slice(0, COMPARED_CHARS_MAX).toLowerCase().split(/\s/);
+  return `^${words.filter((word) => word !== '' && !word.includes('@')).join(' ')}`;
 }

@@ -1,0 +1,93 @@
+/**
+ * `posthorn explain`: what a mail server's answer means, by the same rules as in delivery. Needs
+ * neither the service nor its database.
+ */
+import { type Command, Option } from 'commander';
+import { classifyReply, meaningOf, ruleFor, type Verdict } from '../../mail/classify.ts';
+import type { Blame } from '../../mail/classify-meanings.ts';
+import { ReplyParser, type SmtpReply } from '../../mail/smtp-reply.ts';
+import { addCommand, type Outcome, usageFailure } from '../command.ts';
+import type { Cli } from '../context.ts';
+import { facts } from '../table.ts';
+
+/** The commands that a reply can answer, as --phase takes them; `dot` is the message itself. */
+const PHASES = ['greeting', 'ehlo', 'starttls', 'auth', 'mail', 'rcpt', 'data', 'dot'] as const;
+type Phase = (typeof PHASES)[number];
+
+const WHO: Readonly<Record<Blame, string>> = {
+  recipient: 'recipient (the owner of the mailbox)',
+  receiver: 'receiver (who runs their mail server)',
+  sender: 'sender (who wrote the email or owns its domain)',
+  us: 'us (who runs this service)',
+};
+
+export function describeExplain(explain: Command, cli: Cli): void {
+  addCommand(explain, cli, {
+    name: 'reply',
+    about: "what a mail server's answer means: retry or not, whose business, what to do",
+    run: explainReply,
+  })
+    .argument('<reply...>', 'as the server said it: "550 5.7.1 Message refused"')
+    .addOption(
+      new Option('--phase <phase>', 'what it answered; dot: the message')
+        .choices(PHASES)
+        .default('rcpt'),
+    );
+}
+
+async function explainReply(
+  _cli: Cli,
+  { phase }: { phase: Phase },
+  [words]: [string[]],
+): Promise<Outcome> {
+  const reply = replyOf(words.join(' '));
+  if (reply === null) {
+    return usageFailure(
+      'that is not a reply of a mail server; write it from its three-digit code on, ' +
+        'as in "550 5.1.1 No such user".',
+    );
+  }
+  if (reply.code < 400) {
+    return usageFailure(`${reply.code} refuses nothing; what can be explained is 400 to 599.`);
+  }
+  const answer = { phase, reply };
+  const { category, blame, permanent, suppress, advice } = classifyReply(answer);
+  return {
+    data: { category, blame, permanent, suppress, advice },
+    text: textOf(classifyReply(answer), {
+      meaning: meaningOf(answer).replaceAll('_', ' '),
+      like: ruleFor(answer)?.example.replaceAll('\n', ' ') ?? null,
+    }),
+  };
+}
+
+/** One reply, pasted with its line breaks, on one line, or only its beginning; or null. */
+function replyOf(pasted: string): SmtpReply | null {
+  const lines = pasted.trim().split(/\s*[\r\n]+\s*/);
+  const last = lines.pop() ?? '';
+  const ended = [...lines, last.replace(/^(\d{3})-/, '$1 ')].join('\r\n');
+  const { replies, error } = new ReplyParser().push(Buffer.from(`${ended}\r\n`));
+  return error === null && replies.length === 1 ? (replies[0] ?? null) : null;
+}
+
+function textOf(verdict: Verdict, rule: { meaning: string; like: string | null }): string {
+  return facts([
+    ['category', verdict.category],
+    ['blame', WHO[verdict.blame]],
+    ['permanent', permanence(verdict)],
+    ['suppress', suppression(verdict)],
+    ['advice', verdict.advice],
+    ['meaning', rule.meaning],
+    ['said like', rule.like ?? 'no rule knows these words: the code decided'],
+  ]);
+}
+
+function permanence({ permanent, retrySlowly }: Verdict): string {
+  if (permanent) return 'yes: the email bounces';
+  return retrySlowly === true ? 'no: tried again, from half an hour on' : 'no: tried again';
+}
+
+function suppression({ suppress, suppressDays }: Verdict): string {
+  if (!suppress) return 'no';
+  return suppressDays === undefined ? 'yes' : `yes, for ${suppressDays} days`;
+}
