@@ -1,5 +1,6 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
+import { USUAL_SHAPING } from './delivery/shaping-settings.ts';
 import { readConfig, type Config, type System } from './config.ts';
 import type { Env } from './env-reader.ts';
 
@@ -36,6 +37,7 @@ test('nothing has to be configured', () => {
     secretKey: null,
     relay: null,
     sourceIps: [],
+    shaping: USUAL_SHAPING,
     dnsServers: null,
     dnsTrustAd: false,
     mxPort: 25,
@@ -109,6 +111,7 @@ test('every variable is read', () => {
       auth: { user: 'us@er', pass: 'p/w' },
     },
     sourceIps: ['192.0.2.7'],
+    shaping: USUAL_SHAPING,
     dnsServers: ['9.9.9.9:53', '127.0.0.1:5353', '[::1]:53'],
     dnsTrustAd: true,
     mxPort: 2525,

@@ -20,6 +20,7 @@ import {
   parseTimeoutMs,
   type Relay,
 } from './config-values.ts';
+import { readShaping } from './config-shaping.ts';
 import { DEFAULT_LIMITS, parseLimit, type Limit, type LimitCategory } from './core/limits.ts';
 import {
   DEFAULT_RETENTION,
@@ -27,6 +28,7 @@ import {
   parsePeriodH,
   type Retention,
 } from './core/retention.ts';
+import type { ShapingSettings } from './delivery/shaping-settings.ts';
 import { EnvReader, type Env } from './env-reader.ts';
 
 export type Config = Readonly<{
@@ -48,6 +50,7 @@ export type Config = Readonly<{
   secretKey: string | null;
   relay: Relay | null;
   sourceIps: readonly string[];
+  shaping: ShapingSettings;
   /** `ip:port`; null: the system's. */
   dnsServers: readonly string[] | null;
   dnsTrustAd: boolean;
@@ -184,6 +187,7 @@ function readDelivery(read: EnvReader, { localIps }: System) {
       localIp,
       `write addresses that this machine has (${localIps.join(', ')})`,
     ),
+    shaping: readShaping(read),
     dnsServers: dnsServers.length === 0 ? null : dnsServers,
     dnsTrustAd: read.flag('POSTHORN_DNS_TRUST_AD'),
     mxPort: read.parsed('POSTHORN_MX_PORT', (text) => parsePort(text, 1), PORT_RULE) ?? 25,

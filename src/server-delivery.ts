@@ -4,11 +4,14 @@
  */
 import { lookup } from 'node:dns/promises';
 import type { Config } from './config.ts';
+import { Broker, BROKER_TICK_MS } from './delivery/broker.ts';
 import { Connections } from './delivery/connections.ts';
 import { createDeliver } from './delivery/deliver.ts';
 import { Dispatcher } from './delivery/dispatcher.ts';
 import { createTlsRules } from './delivery/tls-rules.ts';
+import type { BrokerNews, WorkerNews } from './delivery/permits.ts';
 import { createShaping } from './delivery/shaping.ts';
+import type { ShapingSettings } from './delivery/shaping-settings.ts';
 import { createMetrics, type ServiceMetrics } from './metrics.ts';
 import { resolveRoute, type Route } from './net/mx.ts';
 import { timeoutsWithin } from './net/smtp-types.ts';
@@ -22,19 +25,24 @@ import { systemWorld } from './system-world.ts';
 export type Delivery = {
   accept: AcceptEmail;
   dispatcher: Dispatcher;
+  connections: Connections;
   metrics: ServiceMetrics;
   stop(): Promise<void>;
 };
 
-/** Connections of all workers of this machine to one provider. */
-const PER_PROVIDER_MAX = 20;
+export type DeliveryListeners = {
+  /** Webhook deliveries were queued by an accepted email or a settled outcome. */
+  onTold: () => void;
+  /** What the broker of the machine is to hear. */
+  tellBroker: (news: readonly WorkerNews[]) => void;
+};
 
-/** @param onTold webhook deliveries were queued by an accepted email or a settled outcome */
-export function createDelivery(ground: Ground, { onTold }: { onTold: () => void }): Delivery {
+export function createDelivery(ground: Ground, listeners: DeliveryListeners): Delivery {
+  const { onTold } = listeners;
   const { config, db, lease, log, resolver } = ground;
   const world = systemWorld;
   const settling = new SettleStore(db.settling, { holder: lease.holder, onTold });
-  const connections = connectionsOf(ground);
+  const connections = connectionsOf(ground, listeners.tellBroker);
   const routes = createRoutes(ground);
   const deliver = createDeliver({
     ...ground,
@@ -63,7 +71,7 @@ export function createDelivery(ground: Ground, { onTold }: { onTold: () => void 
     await connections.close();
   };
   const accept = acceptInto(dispatcher, ground, { metrics, onTold });
-  return { accept, dispatcher, metrics, stop };
+  return { accept, dispatcher, connections, metrics, stop };
 }
 
 function acceptInto(
@@ -113,19 +121,36 @@ function handOver(dispatcher: Dispatcher, accepted: HandOver): void {
   );
 }
 
-function connectionsOf({ config, setup }: Ground): Connections {
-  const { relay, smtpTimeoutMs } = config;
-  return new Connections({
+/** The only worker of a machine has nobody to ask. */
+function connectionsOf(
+  { config, setup }: Ground,
+  tellBroker: DeliveryListeners['tellBroker'],
+): Connections {
+  const { relay, smtpTimeoutMs, shaping } = config;
+  const isAlone = setup.workerCount === 1;
+  const broker = isAlone ? brokerFor(shaping, (news) => connections.hear(news)) : null;
+  const connections = new Connections({
     world: systemWorld,
     port: relay?.port ?? config.mxPort,
     heloName: config.hostname,
     sourceIps: config.sourceIps,
-    perProviderMax: Math.max(1, Math.ceil(PER_PROVIDER_MAX / setup.workerCount)),
+    shaping,
+    tell: (news) => (broker === null ? tellBroker(news) : broker.hear(ONLY_WORKER, news)),
     session: {
       ...(relay ? { auth: relay.auth ?? undefined, implicitTls: relay.implicitTls } : {}),
       ...(smtpTimeoutMs === null ? {} : { timeouts: timeoutsWithin(smtpTimeoutMs) }),
     },
   });
+  return connections;
+}
+
+const ONLY_WORKER = 0;
+
+function brokerFor(settings: ShapingSettings, tell: (news: readonly BrokerNews[]) => void): Broker {
+  const broker = new Broker({ settings, world: systemWorld, tell: (_, news) => tell(news) });
+  broker.join(ONLY_WORKER);
+  setInterval(() => broker.tick(), BROKER_TICK_MS).unref();
+  return broker;
 }
 
 /** A relay knows us by our password or address; on private networks names are what they are. */
@@ -148,14 +173,21 @@ type Routes = {
 const PROVIDERS_REMEMBERED_MAX = 50_000;
 
 function createRoutes({ config, resolver, guard }: Ground): Routes {
-  const { relay, hostname: ownHostname } = config;
+  const { relay, hostname: ownHostname, shaping } = config;
+  const providerSuffixes = shaping.suffixes;
   const random = (): number => systemWorld.random();
   const providers = new Map<string, string>();
   return {
     async find(destination) {
       const route = relay
         ? await relayRoute(relay.host)
-        : await resolveRoute(destination, { resolver, guard, random, ownHostname });
+        : await resolveRoute(destination, {
+            resolver,
+            guard,
+            random,
+            ownHostname,
+            providerSuffixes,
+          });
       if (providers.size >= PROVIDERS_REMEMBERED_MAX) providers.clear();
       if (route.kind === 'hosts') providers.set(destination, route.provider);
       return route;

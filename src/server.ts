@@ -12,6 +12,7 @@ import type { Config } from './config.ts';
 import { Overloaded } from './core/overloaded.ts';
 import type { Scope } from './core/scope.ts';
 import { Lease } from './delivery/lease.ts';
+import type { BrokerNews, WorkerNews } from './delivery/permits.ts';
 import { MessageBuilder } from './delivery/message.ts';
 import { createDomainService } from './domains/service.ts';
 import { buildApp } from './http/app.ts';
@@ -35,6 +36,8 @@ export type WorkerServer = {
   registry: Registry;
   /** Why emails are not accepted at present; null when they are. */
   refuseMail(reason: string | null): void;
+  /** What the broker of this machine says about connections to mail servers. */
+  hearBroker(news: readonly BrokerNews[]): void;
   /** Stops taking, finishes what has begun, gives back the rest. */
   stop(): Promise<void>;
 };
@@ -42,6 +45,7 @@ export type WorkerServer = {
 /** What the supervisor does for a worker. */
 export type SupervisorLink = {
   onHolder: (id: string) => void;
+  tellBroker: (news: readonly WorkerNews[]) => void;
   metricsText: () => Promise<string>;
 };
 
@@ -65,7 +69,8 @@ export async function createServer(
   const ground = layGround(setup, supervisor);
   const { config, db, lease, resolver } = ground;
   const webhooks = createWebhookLoop({ ...ground, world: systemWorld, holder: lease.holder });
-  const delivery = createDelivery(ground, { onTold: () => webhooks.wake() });
+  const { tellBroker } = supervisor;
+  const delivery = createDelivery(ground, { onTold: () => webhooks.wake(), tellBroker });
   const state: State = { refusal: null, isStopping: false };
   const app = createApp(ground, { state, accept: delivery.accept, supervisor });
 
@@ -80,6 +85,7 @@ export async function createServer(
     port: isServing ? config.port : null,
     registry: delivery.metrics.registry,
     refuseMail: (reason) => (state.refusal = reason),
+    hearBroker: (news) => delivery.connections.hear(news),
     stop: async () => {
       state.isStopping = true;
       await stopTaking({ app, delivery, webhooks });

@@ -6,6 +6,7 @@ import type { MetricObjectWithValues, MetricValue } from 'prom-client';
 import type { ArmedFailpoint } from './core/failpoint.ts';
 import type { Part } from './cli/run-service.ts';
 import type { Config } from './config.ts';
+import type { BrokerNews, WorkerNews } from './delivery/permits.ts';
 import type { DatabaseAddress } from './store/database.ts';
 
 export type WorkerSetup = {
@@ -30,6 +31,8 @@ export type ToWorker =
   | { type: 'stop' }
   /** Why emails are not accepted at present (the disk is nearly full); null when they are. */
   | { type: 'refuse_mail'; reason: string | null }
+  /** About connections to mail servers: delivery/permits.ts. */
+  | { type: 'permits'; news: readonly BrokerNews[] }
   | Asked
   | Answered;
 
@@ -40,6 +43,7 @@ export type FromWorker =
   | { type: 'failed'; message: string }
   /** Under which id it holds work now: freed at once when the worker dies. */
   | { type: 'holder'; id: string }
+  | { type: 'permits'; news: readonly WorkerNews[] }
   | Asked
   | Answered;
 

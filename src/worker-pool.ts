@@ -1,12 +1,14 @@
 /**
  * The workers of this machine: started, told what they need, started again when they die, stopped
- * together. They load their code from the start and begin to work when `run` says with what. The
+ * together. Here is who grants them connections to mail servers (delivery/broker.ts). They load their code from the start and begin to work when `run` says with what. The
  * cluster module lets them share one listening socket.
  */
 import cluster, { type Worker } from 'node:cluster';
 import { fileURLToPath } from 'node:url';
 import { AggregatorRegistry } from 'prom-client';
 import type { Logger } from 'pino';
+import { Broker, BROKER_TICK_MS } from './delivery/broker.ts';
+import { systemWorld } from './system-world.ts';
 import { nextWorkerFailpoint } from './failpoints.ts';
 import {
   type FromWorker,
@@ -50,6 +52,8 @@ export class WorkerPool {
   #readyCount = 0;
   #deaths: number[] = [];
   #isStopping = false;
+  #broker: Broker | null = null;
+  #brokerTimer: NodeJS.Timeout | undefined;
   #refusal: string | null = null;
 
   constructor(options: WorkerPoolOptions) {
@@ -67,6 +71,15 @@ export class WorkerPool {
   run(setup: WorkerSetup, onDeath: OnDeath): RunningWorkers {
     this.#setup = setup;
     this.#onDeath = onDeath;
+    this.#broker = new Broker({
+      settings: setup.config.shaping,
+      world: systemWorld,
+      tell: (id, news) => {
+        const worker = cluster.workers?.[id];
+        if (worker) tell(worker, { type: 'permits', news });
+      },
+    });
+    this.#brokerTimer = setInterval(() => this.#broker?.tick(), BROKER_TICK_MS).unref();
     for (const worker of this.#loaded.splice(0)) this.#setUp(worker, setup);
     return {
       ready: this.#ready.promise,
@@ -97,10 +110,12 @@ export class WorkerPool {
     const timer = setTimeout(() => this.cutShort(), STOP_WITHIN_MS);
     await Promise.all(gone);
     clearTimeout(timer);
+    clearInterval(this.#brokerTimer);
     cluster.off('exit', this.#onExit);
   }
 
   #setUp(worker: Worker, setup: WorkerSetup): void {
+    this.#broker?.join(worker.id);
     tell(worker, { type: 'setup', setup: { ...setup, failpoint: nextWorkerFailpoint() } });
     tell(worker, { type: 'refuse_mail', reason: this.#refusal });
   }
@@ -129,6 +144,9 @@ export class WorkerPool {
       case 'holder':
         this.#holders.set(worker.id, message.id);
         break;
+      case 'permits':
+        this.#broker?.hear(worker.id, message.news);
+        break;
       case 'ask_metrics':
         void this.#answerMetrics(worker, message.id);
         break;
@@ -141,6 +159,7 @@ export class WorkerPool {
   readonly #onExit = (worker: Worker, code: number, signal: string | null): void => {
     const holder = this.#holders.get(worker.id);
     this.#holders.delete(worker.id);
+    this.#broker?.leave(worker.id);
     if (this.#isStopping && code === 0) return;
     if (holder !== undefined) void this.#onDeath(holder);
     if (this.#isStopping) return;

@@ -32,6 +32,9 @@ process.on('message', (message: ToWorker) => {
       refusal = message.reason;
       server?.refuseMail(refusal);
       break;
+    case 'permits':
+      server?.hearBroker(message.news);
+      break;
     case 'ask_metrics':
       void server?.registry.getMetricsAsJSON().then((value) => {
         tell({ type: 'answer', id: message.id, value });
@@ -48,6 +51,7 @@ async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Prom
     armWorker(setup.failpoint);
     server = await createServer(setup, {
       onHolder: (id) => tell({ type: 'holder', id }),
+      tellBroker: (news) => tell({ type: 'permits', news }),
       metricsText: async () => ((await questions.ask(tell)) as string | null) ?? '',
     });
     server.refuseMail(refusal);

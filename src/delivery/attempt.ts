@@ -13,7 +13,7 @@ import type { MxHost, Route } from '../net/mx.ts';
 import type { ConnectResult, SmtpFailureCause, SmtpTlsFacts } from '../net/smtp-client.ts';
 import type { TlsResult, TransactionResult } from '../net/smtp-client.ts';
 import type { PolicyResult, TlsPolicyName, TlsRule } from '../net/tls-policy.ts';
-import type { Connections, Target } from './connections.ts';
+import type { Connections, Postponed, Target } from './connections.ts';
 import type { TlsMemory } from './tls-memory.ts';
 
 /** Where the message went, as far as it came. */
@@ -30,6 +30,8 @@ export type AttemptResult =
       phase: SmtpPhase;
       reply: SmtpReply;
       via: Via;
+      /** Our address, `''` for the system's choice: whose connections the answer is about. */
+      source: string;
       transcript: readonly string[];
     }
   | {
@@ -40,6 +42,7 @@ export type AttemptResult =
       /** The dot was written: the message may have been delivered. */
       inDoubt: boolean;
       via: Via;
+      source: string;
       transcript: readonly string[];
     }
   | { kind: 'unroutable'; route: Exclude<Route, { kind: 'hosts' }> };
@@ -60,9 +63,8 @@ export type AttemptOptions = {
 };
 
 type SessionFailure = Exclude<ConnectResult, { kind: 'ready' }>;
-
-/** Nobody was asked: all hosts are known not to answer, for so long. */
-export type Postponed = { kind: 'postponed'; delayMs: number };
+/** What came of asking one host. */
+type Met = Exclude<AttemptResult, { kind: 'unroutable' }>;
 
 /** RFC 5321 §5.1 asks for at least two addresses; Postfix stops at five, and two sessions. */
 const ADDRESSES_MAX = 5;
@@ -74,29 +76,39 @@ export async function attemptDelivery(
   options: AttemptOptions,
 ): Promise<AttemptResult | Postponed> {
   if (route.kind !== 'hosts') return { kind: 'unroutable', route };
-  let last: AttemptResult | null = null;
+  let last: Met | null = null;
   let sessions = 0;
   let delayMs = Infinity;
+  const silent: string[] = [];
   for (const { host, address, rule } of candidatesOf(route, options)) {
     if (rule.mode === 'barred') {
       options.onTls(rule, rule.problem);
       last ??= barred(host, rule);
       continue;
     }
-    const deadForMs = connections.deadForMs(address);
-    // Rather than let a login code expire unasked, a dead host is asked once more.
-    if (deadForMs > 0 && deadForMs < options.patienceMs) {
-      delayMs = Math.min(delayMs, deadForMs);
+    const first = firstTarget({ provider: route.provider, host, address }, rule, options);
+    const met = await tryTarget(first, { connections, rule, options });
+    if (met.kind === 'postponed') {
+      delayMs = Math.min(delayMs, met.delayMs);
       continue;
     }
-    const first = firstTarget({ provider: route.provider, host, address }, rule, options);
-    const { result, hadSession } = await tryTarget(first, { connections, rule, options });
-    last = result;
-    if (hadSession) sessions += 1;
-    if (isAnswer(result) || sessions >= SESSIONS_MAX) break;
+    last = met;
+    if (isUnreached(met)) silent.push(address);
+    if (met.phase !== 'connect') sessions += 1;
+    if (isAnswer(met) || sessions >= SESSIONS_MAX) break;
   }
-  if (last !== null) return last;
-  return delayMs < Infinity ? { kind: 'postponed', delayMs } : nobodyToAsk();
+  if (last === null) return delayMs < Infinity ? { kind: 'postponed', delayMs } : nobodyToAsk();
+  if (isUnreached(last)) connections.unreached(route.provider, silent, inShort(last));
+  return last;
+}
+
+/** Nobody had anything to say: that is about the server, whatever the message. */
+function isUnreached(met: Met): met is Extract<Met, { kind: 'failed' }> {
+  return met.kind === 'failed' && /^(?:connect|greeting|ehlo)$/.test(met.phase);
+}
+
+function inShort({ message, via: { mx, ip } }: Extract<Met, { kind: 'failed' }>): string {
+  return `${mx} [${ip}]: ${message}`;
 }
 
 type Candidate = { host: string; address: string; rule: TlsRule };
@@ -118,10 +130,7 @@ function candidatesOf(
   return candidates;
 }
 
-function barred(
-  host: string,
-  { why, policy }: Extract<TlsRule, { mode: 'barred' }>,
-): AttemptResult {
+function barred(host: string, { why, policy }: Extract<TlsRule, { mode: 'barred' }>): Met {
   return {
     kind: 'failed',
     phase: 'tls',
@@ -129,6 +138,7 @@ function barred(
     message: why,
     inDoubt: false,
     via: { mx: host, ip: null, tls: null, tls_policy: policy },
+    source: '',
     transcript: [`(${host}: ${why})`],
   };
 }
@@ -148,11 +158,15 @@ function firstTarget(
   return { ...where, tls: 'dane', dane: rule.dane, daneKey: rule.key, ...reduced };
 }
 
-type Tried = { result: AttemptResult; hadSession: boolean };
-
-async function tryTarget(target: Target, walk: Walk): Promise<Tried> {
+/**
+ * A host that did not answer a moment ago is not asked, except when the message would expire first:
+ * rather than let a login code expire unasked, it is asked once more.
+ */
+async function tryTarget(target: Target, walk: Walk): Promise<Met | Postponed> {
   const { connections, rule, options } = walk;
-  const opened = await connections.acquire(target);
+  const opened = await connections.acquire(target, options.patienceMs);
+  if (opened.kind === 'postponed') return opened;
+  const { source } = opened;
   const where = { mx: target.host, ip: target.address, tls_policy: rule.policy };
   if (opened.kind !== 'ready') {
     const easier = easierTarget(target, opened);
@@ -163,11 +177,11 @@ async function tryTarget(target: Target, walk: Walk): Promise<Tried> {
     if (opened.kind === 'failed' && (opened.phase === 'tls' || opened.cause === 'tls')) {
       options.onTls(rule, opened.tlsResult ?? 'validation-failure');
     }
-    if (opened.phase === 'connect') connections.markDead(target.address);
+    if (opened.kind === 'failed' && isDead(opened)) {
+      connections.markDead(target.address, { timedOut: opened.cause === 'timeout' });
+    }
     const via = { ...where, tls: null };
-    const result: AttemptResult =
-      opened.kind === 'replied' ? { ...opened, via } : { ...opened, inDoubt: false, via };
-    return { result, hadSession: opened.phase !== 'connect' };
+    return opened.kind === 'replied' ? { ...opened, via } : { ...opened, inDoubt: false, via };
   }
   const { connection, reused } = opened;
   if (reused !== true) {
@@ -175,11 +189,16 @@ async function tryTarget(target: Target, walk: Walk): Promise<Tried> {
     options.onTls(rule, rule.problem ?? resultOf(target, connection.tls));
   }
   const sent = await connection.send(options);
-  connections.release(target, connection);
+  connections.release(connection);
   // A kept session that the server had closed meanwhile says nothing about the message.
   if (reused === true && diedBeforeTheMessage(sent)) return tryTarget(target, walk);
   const via = { ...where, tls: shown(connection.tls) };
-  return { result: { ...sent, via }, hadSession: true };
+  return { ...sent, via, source };
+}
+
+/** No connection, or one on which nobody says a word. */
+function isDead({ phase, cause }: { phase: SmtpPhase; cause: SmtpFailureCause }): boolean {
+  return phase === 'connect' || (phase === 'greeting' && cause === 'timeout');
 }
 
 /**
@@ -210,8 +229,7 @@ function diedBeforeTheMessage(sent: TransactionResult): boolean {
 }
 
 /** What ends the walk: an answer about the message, or a doubt about it. */
-function isAnswer(result: AttemptResult): boolean {
-  if (result.kind === 'unroutable') return true;
+function isAnswer(result: Met): boolean {
   if (result.kind === 'failed') return result.inDoubt || result.cause === 'withheld';
   return result.phase !== 'greeting' && result.phase !== 'ehlo';
 }

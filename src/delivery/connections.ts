@@ -1,15 +1,22 @@
 /**
  * Connections to receiving servers: opened sparingly, used again, never more than a provider likes.
  *
- * A provider is the roll-up of MX hosts that share their limits (net/mx.ts). Each starts with two
- * connections, gains one with every delivery while all are busy, and loses half when it says that
- * we are too many. Reuse is worth a lot: a new STARTTLS session costs 12 times the CPU of a
- * message on an open one. An address that did not answer is left alone for two minutes.
+ * A lane is what shares limits: the roll-up of MX hosts of one operator (net/mx.ts). How many
+ * connections this worker may have to it, the broker of the machine decides (broker.ts); for a
+ * message on an open session nobody is asked. Reuse is worth a lot: a new STARTTLS session costs
+ * 12 times the CPU of a message on an open one. A server that did not answer is left alone for a
+ * while, and so is a lane of which none does.
  */
 import { type ConnectResult, connectSmtp, type SmtpConnection } from '../net/smtp-client.ts';
 import type { SmtpOptions, SmtpTlsMode } from '../net/smtp-client.ts';
 import type { DaneExpectation } from '../net/dane.ts';
 import type { World } from '../core/world.ts';
+import type { ConnectionPool, Permit, Slot } from './connection-pool.ts';
+import { DeadHosts } from './dead-hosts.ts';
+import { LaneView } from './lane-view.ts';
+import type { BrokerNews, WorkerNews } from './permits.ts';
+import { START_CONNECTIONS } from './shaping-defaults.ts';
+import { limitsOf, type ShapingSettings, slowdownFor } from './shaping-settings.ts';
 
 export type Target = {
   provider: string;
@@ -28,198 +35,276 @@ export type ConnectionsOptions = {
   port: number;
   heloName: string;
   sourceIps: readonly string[];
-  /** Most connections of this worker to one provider. */
-  perProviderMax: number;
+  shaping: ShapingSettings;
+  /** To the broker, in order; its answers come to `hear`. */
+  tell: (news: readonly WorkerNews[]) => void;
   session?: Pick<SmtpOptions, 'auth' | 'implicitTls' | 'timeouts' | 'ca'>;
 };
 
-const FIRST_WINDOW = 2;
-const MESSAGES_PER_CONNECTION_MAX = 100;
-const IDLE_MAX_MS = 10_000;
-const DEAD_FOR_MS = 2 * 60_000;
-/** Providers and addresses that are remembered at most; the oldest go first. */
-const REMEMBERED_MAX = 10_000;
+/** Nobody was asked, and nobody is to be for so long. */
+export type Postponed = { kind: 'postponed'; delayMs: number };
+/** `source`: our address; `''` for the system's choice. */
+export type Acquired = (ConnectResult & { source: string; reused?: boolean }) | Postponed;
 
-type Provider = {
-  window: number;
-  open: number;
-  idle: { connection: SmtpConnection; key: string; sinceMs: number }[];
-  waiting: (() => void)[];
-};
+const DEAD_FOR_MS = 2 * 60_000;
+const TIMED_OUT_FOR_MS = 15 * 60_000;
+/** Whoever got no connection for so long lets others go first. */
+const TURN_WITHIN_MS = 30_000;
+const NO_TURN_DELAY_MS = 2_000;
+const SWEEP_EVERY_MS = 1_000;
+/** While another worker waits for a connection. */
+const WANTED_SWEEP_EVERY_MS = 50;
+/** Growth is told in one go: what it allows is wanted soon, not at once. */
+const GROWTH_TOLD_AFTER_MS = 10;
 
 export class Connections {
   readonly #options: ConnectionsOptions;
-  readonly #providers = new Map<string, Provider>();
-  readonly #deadUntilMs = new Map<string, number>();
+  readonly #lanes = new Map<string, LaneView>();
+  readonly #slots = new WeakMap<SmtpConnection, Slot>();
+  readonly #dead: DeadHosts;
   #sweeper: NodeJS.Timeout | undefined;
+  #outbox: WorkerNews[] = [];
+  readonly #grown = new Map<ConnectionPool, number>();
   #nextSource = 0;
-  #onChange: (provider: string) => void = () => {};
+  #onChange: (lane: string) => void = () => {};
 
   constructor(options: ConnectionsOptions) {
     this.#options = options;
+    this.#dead = new DeadHosts(options.world);
   }
 
-  /** An open session to the target: a used one if there is one, else a new one when allowed. */
-  async acquire(target: Target): Promise<ConnectResult & { reused?: boolean }> {
-    const provider = this.#provider(target.provider);
+  /**
+   * An open session to the target: a used one if there is one, else a new one when allowed.
+   * @param patienceMs how long the message may wait: one that is in a hurry asks even there where
+   *   nobody answered a moment ago
+   */
+  async acquire(target: Target, patienceMs: number): Promise<Acquired> {
+    const lane = this.#lane(target.provider);
     const key = keyOf(target);
+    const untilMs = this.#nowMs() + Math.min(TURN_WITHIN_MS, patienceMs);
     for (;;) {
-      const idle = takeIdle(provider, key);
-      if (idle) return { kind: 'ready', connection: idle, reused: true };
-      if (provider.open < provider.window || this.#closeOneIdle(provider)) break;
-      await new Promise<void>((resolve) => provider.waiting.push(resolve));
+      const slot = lane.takeIdle(key);
+      if (slot) {
+        const { connection, pool } = slot;
+        return { kind: 'ready', connection, source: pool.source, reused: true };
+      }
+      const delayMs = this.#putOffForMs(lane, target, patienceMs);
+      if (delayMs > 0) return { kind: 'postponed', delayMs };
+      const pool = this.#poolFor(lane, target.address);
+      const isFull = pool.held >= pool.share;
+      const permit = pool.takePermit() ?? (isFull ? await pool.replaceIdle() : null);
+      if (permit) return this.#open(target, pool, permit);
+      const timeoutMs = untilMs - this.#nowMs();
+      if (timeoutMs <= 0) return { kind: 'postponed', delayMs: NO_TURN_DELAY_MS };
+      await pool.turn({ isUrgent: lane.isInTrouble, timeoutMs });
+      pool.settleAsking();
     }
-    provider.open += 1;
-    const result = await connectSmtp(this.#smtpOptions(target));
-    if (result.kind !== 'ready') this.#freed(provider);
-    return result;
   }
 
   /** Gives a session back after a message; it is kept if it can carry another. */
-  release(target: Target, connection: SmtpConnection): void {
-    const provider = this.#provider(target.provider);
-    if (!connection.reusable || connection.messagesSent >= MESSAGES_PER_CONNECTION_MAX) {
-      void connection.close();
-      this.#freed(provider);
-      return;
-    }
-    const sinceMs = this.#options.world.monotonicMs();
-    provider.idle.push({ connection, key: keyOf(target), sinceMs });
-    provider.waiting.shift()?.();
-    this.#sweeper ??= setInterval(() => this.#sweep(), 1_000).unref();
+  release(connection: SmtpConnection): void {
+    const slot = this.#slots.get(connection);
+    if (!slot) return;
+    slot.pool.finished(slot, this.#nowMs());
+    this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_EVERY_MS).unref();
   }
 
-  /** How many messages may be under way to this provider at once. */
-  windowOf(provider: string): number {
-    return this.#provider(provider).window;
+  /** How many messages may be under way to this lane at once. */
+  windowOf(lane: string): number {
+    return this.#lanes.get(lane)?.share ?? this.#firstWindow(lane);
   }
 
-  /** How much longer the provider is left alone as a whole; 0: it may be asked. */
-  restsForMs(_provider: string): number {
-    return 0;
+  /** How much longer the lane is left alone as a whole; 0: it may be asked. */
+  restsForMs(lane: string): number {
+    return this.#lanes.get(lane)?.restsForMs ?? 0;
   }
 
-  onChange(listener: (provider: string) => void): void {
+  onChange(listener: (lane: string) => void): void {
     this.#onChange = listener;
   }
 
-  /** It took a message: one more connection, up to the cap. */
-  grow(provider: string): void {
-    const state = this.#provider(provider);
-    if (state.window >= this.#options.perProviderMax) return;
-    state.window += 1;
-    this.#onChange(provider);
+  /** It took a message: one more connection, up to the cap, if all were busy. */
+  grow(lane: string, source: string): void {
+    const pool = this.#lane(lane).pool(source);
+    if (!pool.wasBusy || pool.window >= pool.limits.connections) return;
+    if (this.#grown.size === 0) setTimeout(() => this.#tellGrowth(), GROWTH_TOLD_AFTER_MS);
+    this.#grown.set(pool, (this.#grown.get(pool) ?? 0) + 1);
   }
 
-  /** It said that we are too many or too fast. */
-  shrink(provider: string): void {
-    const state = this.#provider(provider);
-    state.window = Math.max(1, Math.floor(state.window / 2));
+  /** It said that we are too many or too fast. @param reason what it said */
+  shrink(lane: string, source: string, reason: string): void {
+    const found = slowdownFor(lane, reason);
+    const pace = found && { messagesPerMinute: found.messagesPerMinute, forMs: found.forMs };
+    this.#send({ kind: 'slow', lane, source, reason, pace });
   }
 
-  markDead(address: string): void {
-    remember(this.#deadUntilMs, address, this.#options.world.monotonicMs() + DEAD_FOR_MS);
+  /** None of the hosts that were asked could be reached. */
+  unreached(lane: string, addresses: readonly string[], reason: string): void {
+    this.#send({ kind: 'unreached', lane, addresses, reason });
   }
 
-  /** How much longer the address is left alone; 0 or less: it may be asked. */
+  markDead(address: string, { timedOut }: { timedOut: boolean }): void {
+    const deadForMs = timedOut ? TIMED_OUT_FOR_MS : DEAD_FOR_MS;
+    this.#dead.remember(address, deadForMs);
+    this.#send({ kind: 'host', address, deadForMs });
+  }
+
+  /** How much longer the address is left alone; 0: it may be asked. */
   deadForMs(address: string): number {
-    return (this.#deadUntilMs.get(address) ?? 0) - this.#options.world.monotonicMs();
+    return this.#dead.forMs(address);
   }
 
   get openCount(): number {
     let open = 0;
-    for (const provider of this.#providers.values()) open += provider.open;
+    for (const lane of this.#lanes.values()) open += lane.open;
     return open;
+  }
+
+  /** What is known of the lanes that this worker sends to, or that are in trouble. */
+  get lanes(): Iterable<LaneView> {
+    return this.#lanes.values();
+  }
+
+  /** What the broker says. */
+  hear(all: readonly BrokerNews[]): void {
+    for (const news of all) {
+      if (news.kind === 'host') this.#dead.remember(news.address, news.deadForMs);
+      else if (news.kind === 'lane') this.#changed(this.#lane(news.lane).hear(news));
+      else this.#heard(this.#lane(news.lane).pool(news.source), news);
+    }
   }
 
   /** Says QUIT on every idle session. Sessions in use are closed when they are given back. */
   async close(): Promise<void> {
     clearInterval(this.#sweeper);
     this.#sweeper = undefined;
-    const idle = [...this.#providers.values()].flatMap((provider) => provider.idle.splice(0));
+    const idle = [...this.#lanes.values()].flatMap((lane) => lane.drainIdle());
     await Promise.all(idle.map(({ connection }) => connection.close()));
   }
 
-  #provider(key: string): Provider {
-    let provider = this.#providers.get(key);
-    if (!provider) {
-      provider = {
-        window: Math.min(FIRST_WINDOW, this.#options.perProviderMax),
-        open: 0,
-        idle: [],
-        waiting: [],
-      };
-      this.#providers.set(key, provider);
+  #heard(pool: ConnectionPool, news: Exclude<BrokerNews, { kind: 'host' | 'lane' }>): void {
+    switch (news.kind) {
+      case 'grant':
+        pool.granted(news.messagesMax);
+        break;
+      case 'yield':
+        pool.owe(news.count);
+        break;
+      case 'wanted':
+        pool.othersWait = news.isWanted;
+        if (news.isWanted) this.#sweepForOthers(pool);
+        break;
+      case 'pool':
+        pool.window = news.window;
+        pool.share = news.share;
+        pool.wakeAll();
+        this.#onChange(news.lane);
+        break;
     }
-    return provider;
   }
 
-  #smtpOptions({ host, address, tls, dane, reducedHello }: Target): SmtpOptions {
+  #changed(lane: LaneView): void {
+    lane.wakeAll();
+    this.#onChange(lane.key);
+  }
+
+  #putOffForMs(lane: LaneView, { address }: Target, patienceMs: number): number {
+    if (lane.isPaced) return lane.restsForMs;
+    const deadForMs = this.deadForMs(address);
+    return deadForMs < patienceMs ? deadForMs : 0;
+  }
+
+  async #open(target: Target, pool: ConnectionPool, permit: Permit): Promise<Acquired> {
+    const { address, provider } = target;
+    const result = await connectSmtp(this.#smtpOptions(target, pool.source));
+    const isSilent = result.kind === 'failed' && result.phase === 'connect';
+    if (!isSilent) this.#reached(provider, address);
+    if (result.kind !== 'ready') {
+      pool.returnPermit(permit);
+      return { ...result, source: pool.source };
+    }
+    const { allowance } = permit;
+    const messagesMax = Math.min(allowance ?? Infinity, pool.limits.messagesPerConnection);
+    const { connection } = result;
+    const facts = { key: keyOf(target), messagesMax, allowance, idleSinceMs: 0 };
+    this.#slots.set(connection, { pool, connection, ...facts });
+    return { ...result, source: pool.source };
+  }
+
+  #reached(lane: string, address: string): void {
+    this.#dead.remember(address, 0);
+    this.#send({ kind: 'reached', lane, address });
+  }
+
+  #smtpOptions(target: Target, source: string): SmtpOptions {
+    const { host, address, tls, dane, reducedHello } = target;
     const { port, heloName, session } = this.#options;
-    const localAddress = this.#source(address);
+    const localAddress = source === '' ? undefined : source;
     const how = { tls, dane, reducedHello };
     return { ...session, host, address, port, heloName, ...how, localAddress };
   }
 
-  /** The next of our addresses, in turn, of the same family. */
-  #source(address: string): string | undefined {
+  /** From the next of our addresses of the same family, in turn. */
+  #poolFor(lane: LaneView, address: string): ConnectionPool {
     const family = address.includes(':');
     const sources = this.#options.sourceIps.filter((ip) => ip.includes(':') === family);
     this.#nextSource += 1;
-    return sources[this.#nextSource % (sources.length || 1)];
+    return lane.pool(sources[this.#nextSource % (sources.length || 1)] ?? '');
   }
 
-  #freed(provider: Provider): void {
-    provider.open -= 1;
-    provider.waiting.shift()?.();
+  #lane(key: string): LaneView {
+    let lane = this.#lanes.get(key);
+    if (!lane) {
+      const { shaping, world } = this.#options;
+      const send = (news: WorkerNews): void => this.#send(news);
+      lane = new LaneView(key, { limits: limitsOf(shaping, key), world, send });
+      this.#lanes.set(key, lane);
+    }
+    return lane;
   }
 
-  /** Makes room by closing an idle session to another host of the same provider. */
-  #closeOneIdle(provider: Provider): boolean {
-    const idle = provider.idle.shift();
-    if (!idle) return false;
-    void idle.connection.close();
-    provider.open -= 1;
-    return provider.open < provider.window;
+  #firstWindow(lane: string): number {
+    return Math.min(START_CONNECTIONS, limitsOf(this.#options.shaping, lane).connections);
+  }
+
+  /** All that one turn of the event loop brings is told at once. */
+  #send(news: WorkerNews): void {
+    if (this.#outbox.push(news) === 1) queueMicrotask(() => this.#flush());
+  }
+
+  #flush(): void {
+    const news = this.#outbox;
+    this.#outbox = [];
+    this.#options.tell(news);
+  }
+
+  #tellGrowth(): void {
+    for (const [{ lane, source }, count] of this.#grown) {
+      this.#send({ kind: 'took', lane, source, count });
+    }
+    this.#grown.clear();
+  }
+
+  #sweepForOthers(pool: ConnectionPool): void {
+    pool.sweep(this.#nowMs());
+    if (!pool.othersWait) return;
+    setTimeout(() => this.#sweepForOthers(pool), WANTED_SWEEP_EVERY_MS).unref();
   }
 
   #sweep(): void {
-    const nowMs = this.#options.world.monotonicMs();
-    for (const [key, provider] of this.#providers) {
-      const expired = provider.idle.filter(
-        ({ connection, sinceMs }) => !connection.reusable || nowMs - sinceMs > IDLE_MAX_MS,
-      );
-      provider.idle = provider.idle.filter((idle) => !expired.includes(idle));
-      for (const { connection } of expired) {
-        void connection.close();
-        this.#freed(provider);
-      }
-      const forgettable = provider.open === 0 && provider.waiting.length === 0;
-      if (forgettable && this.#providers.size > REMEMBERED_MAX) this.#providers.delete(key);
+    const nowMs = this.#nowMs();
+    for (const [key, lane] of this.#lanes) {
+      lane.sweep(nowMs);
+      if (lane.isForgettable) this.#lanes.delete(key);
     }
+  }
+
+  #nowMs(): number {
+    return this.#options.world.monotonicMs();
   }
 }
 
 /** What went under a weaker rule never carries what goes under a stronger one. */
 function keyOf({ host, address, tls, daneKey = '' }: Target): string {
   return `${host} ${address} ${tls} ${daneKey}`;
-}
-
-function takeIdle(provider: Provider, key: string): SmtpConnection | null {
-  // The one used last: the others grow old and are closed.
-  for (let index = provider.idle.length - 1; index >= 0; index -= 1) {
-    const idle = provider.idle[index];
-    if (idle?.key !== key || !idle.connection.reusable) continue;
-    provider.idle.splice(index, 1);
-    return idle.connection;
-  }
-  return null;
-}
-
-function remember(map: Map<string, number>, key: string, untilMs: number): void {
-  map.delete(key);
-  map.set(key, untilMs);
-  if (map.size <= REMEMBERED_MAX) return;
-  const oldest = map.keys().next();
-  if (!oldest.done) map.delete(oldest.value);
 }

@@ -114,7 +114,9 @@ async function deliverLive(job: Job, options: DeliverOptions): Promise<Delivered
     return { kind: 'give_back', delayMs: 0 };
   }
   const outcome = outcomeOf(result, options.viaRelay ? 'sent' : 'delivered');
-  if (route.kind === 'hosts') adjustWindow(connections, route.provider, outcome);
+  if (route.kind === 'hosts' && result.kind !== 'unroutable') {
+    adjustWindow(connections, route.provider, { source: result.source, outcome });
+  }
   const attempt = attemptRecord(job, result, {
     message,
     startedAt,
@@ -123,9 +125,15 @@ async function deliverLive(job: Job, options: DeliverOptions): Promise<Delivered
   return settle(job, outcome, { options, attempt, startedMs });
 }
 
-function adjustWindow(connections: Connections, provider: string, outcome: Outcome): void {
-  if (outcome.slowDown) connections.shrink(provider);
-  else if (outcome.status === 'delivered' || outcome.status === 'sent') connections.grow(provider);
+function adjustWindow(
+  connections: Connections,
+  provider: string,
+  { source, outcome }: { source: string; outcome: Outcome },
+): void {
+  if (outcome.slowDown) connections.shrink(provider, source, outcome.smtp?.message ?? '');
+  else if (outcome.status === 'delivered' || outcome.status === 'sent') {
+    connections.grow(provider, source);
+  }
 }
 
 /** RFC 5321 §4.4: where a bounce goes; its token names the recipient and cannot be forged. */
@@ -153,6 +161,7 @@ async function deliverSimulated(job: Job, options: DeliverOptions): Promise<Deli
     phase,
     reply,
     via: { mx: SIMULATOR_HOST, ip: null, tls: null, tls_policy: 'none' },
+    source: '',
     transcript: [`S: ${reply.code} ${reply.enhancedCode ?? ''} ${reply.message}`],
   };
   const outcome = outcomeOf(result, 'delivered');

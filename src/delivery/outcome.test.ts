@@ -10,7 +10,8 @@ const world = { newId, random: () => 0.5 };
 
 function replied(phase: 'rcpt' | 'dot' | 'greeting', code: number, text: string): AttemptResult {
   const [, enhancedCode = null, message = text] = /^(\d\.\d+\.\d+) (.*)$/.exec(text) ?? [];
-  return { kind: 'replied', phase, reply: { code, enhancedCode, message }, via, transcript: [] };
+  const reply = { code, enhancedCode, message };
+  return { kind: 'replied', phase, reply, via, source: '', transcript: [] };
 }
 
 test('a 250 to the message is delivered by MX and sent through a relay', () => {
@@ -46,7 +47,7 @@ test('a connection that was lost is put off, before the dot and after it', () =>
     ['dot', true],
   ] as const) {
     const lost = { kind: 'failed', phase, cause: 'closed', message: 'lost', inDoubt } as const;
-    const outcome = outcomeOf({ ...lost, via, transcript: [] }, 'delivered');
+    const outcome = outcomeOf({ ...lost, via, source: '', transcript: [] }, 'delivered');
     assert.equal(outcome.status, 'deferred');
     assert.equal(outcome.suppress, null);
   }

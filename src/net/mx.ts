@@ -14,7 +14,7 @@
 import type { World } from '../core/world.ts';
 import type { AddressGuard } from './address-guard.ts';
 import type { DnsAnswer, MxRecord, Resolver } from './dns.ts';
-import { providerOf } from './providers.ts';
+import { providerOf, type ProviderSuffixes } from './providers.ts';
 
 /**
  * `addresses` is never empty. `daneNames`: where TLSA records may be, because DNSSEC vouches for
@@ -62,6 +62,8 @@ export type RouteOptions = {
   addressFamilies?: readonly (4 | 6)[];
   /** Our own EHLO name: a mail server of this name is us. */
   ownHostname?: string;
+  /** Who runs which hosts, before the table of providers.ts. */
+  providerSuffixes?: ProviderSuffixes;
 };
 
 type Candidate = { name: string; preference: number };
@@ -88,7 +90,7 @@ export async function resolveRoute(domain: string, options: RouteOptions): Promi
   const located = await Promise.all(
     foreign.map((candidate) => locate(candidate, { ...options, isSecure })),
   );
-  return routeOf(domain, located);
+  return routeOf(domain, located, options.providerSuffixes);
 }
 
 function candidatesOf(
@@ -165,12 +167,16 @@ function secureNames(name: string, answers: readonly DnsAnswer<string>[]): strin
   return [...new Set([found[0]?.canonicalName ?? name, name])];
 }
 
-function routeOf(domain: string, located: readonly Located[]): Route {
+function routeOf(
+  domain: string,
+  located: readonly Located[],
+  suffixes: ProviderSuffixes | undefined,
+): Route {
   const hosts = located.flatMap((one) => (one.kind === 'host' ? [one.host] : []));
   const without = located.flatMap((one) => (one.kind === 'host' ? [] : [one]));
   if (hosts.length > 0) {
     const dropped = without.map(({ name, reason }) => ({ name, reason }));
-    return { kind: 'hosts', hosts, provider: providerOf(bestNames(hosts)), dropped };
+    return { kind: 'hosts', hosts, provider: providerOf(bestNames(hosts), suffixes), dropped };
   }
   const unknown = without.find(({ kind }) => kind === 'unknown');
   if (unknown !== undefined) return { kind: 'temporary', message: unknown.reason };

@@ -6,12 +6,14 @@
 import { getDomain } from 'tldts';
 import { isIP } from 'node:net';
 
+export type ProviderSuffixes = readonly (readonly [suffix: string, key: string])[];
+
 /**
  * Host name suffix → roll-up key, for providers with more than one domain or with several groups of
  * servers under one. Everybody else is rolled up by registrable domain. The groups are those of
  * KumoMTA's shaping rules (Apache-2.0), which large senders keep current.
  */
-const PROVIDER_SUFFIXES: readonly (readonly [string, string])[] = [
+const PROVIDER_SUFFIXES: ProviderSuffixes = [
   ['google.com', 'google'],
   ['googlemail.com', 'google'],
   ['olc.protection.outlook.com', 'outlook'],
@@ -37,13 +39,14 @@ export function takesOnlyTls(hostName: string): boolean {
 /**
  * One key for a set of mail servers, the same in whatever order they come: the known providers, else
  * the registrable domains of the hosts, joined with `+`.
+ * @param own what the operator knows better than the table
  */
-export function providerOf(hostNames: readonly string[]): string {
-  return [...new Set(hostNames.map(rollUp))].toSorted().join('+');
+export function providerOf(hostNames: readonly string[], own: ProviderSuffixes = []): string {
+  return [...new Set(hostNames.map((name) => rollUp(name, own)))].toSorted().join('+');
 }
 
-function rollUp(hostName: string): string {
-  const known = knownProvider(hostName);
+function rollUp(hostName: string, own: ProviderSuffixes): string {
+  const known = providerIn(own, hostName) ?? knownProvider(hostName);
   if (known !== undefined) return known;
   if (isIP(hostName) !== 0) return hostName;
   // Private suffixes count as borders: two customers of one cloud are not one provider.
@@ -51,7 +54,9 @@ function rollUp(hostName: string): string {
 }
 
 function knownProvider(hostName: string): string | undefined {
-  return PROVIDER_SUFFIXES.find(
-    ([suffix]) => hostName === suffix || hostName.endsWith(`.${suffix}`),
-  )?.[1];
+  return providerIn(PROVIDER_SUFFIXES, hostName);
+}
+
+function providerIn(table: ProviderSuffixes, hostName: string): string | undefined {
+  return table.find(([suffix]) => hostName === suffix || hostName.endsWith(`.${suffix}`))?.[1];
 }

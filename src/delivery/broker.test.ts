@@ -1,0 +1,304 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { Broker, BROKER_TICK_MS } from './broker.ts';
+import type { BrokerNews, WorkerNews } from './permits.ts';
+import { type ShapingSettings, USUAL_SHAPING } from './shaping-settings.ts';
+
+const LANE = 'receiver.test';
+const KEY = { lane: LANE, source: '' };
+
+/** The broker with workers that note what they were told and do as they are told. */
+class Scene {
+  nowMs = 0;
+  readonly held = new Map<number, number>();
+  readonly heard = new Map<number, BrokerNews[]>();
+  readonly broker: Broker;
+
+  constructor(connections: number, more: Partial<ShapingSettings> = {}) {
+    const world = { monotonicMs: () => this.nowMs, random: () => 0.5 };
+    const settings = { ...USUAL_SHAPING, default: { connections }, ...more };
+    this.broker = new Broker({ settings, world, tell: (worker, news) => this.#told(worker, news) });
+  }
+
+  join(...workers: number[]): this {
+    for (const worker of workers) this.broker.join(worker);
+    return this;
+  }
+
+  say(worker: number, ...news: WorkerNews[]): void {
+    this.broker.hear(worker, news);
+  }
+
+  want(worker: number, count: number, urgent = 0): void {
+    this.say(worker, { ...KEY, kind: 'want', count, urgent });
+  }
+
+  free(worker: number, count = 1): void {
+    this.held.set(worker, this.heldBy(worker) - count);
+    this.say(worker, { ...KEY, kind: 'free', count, unused: 0 });
+  }
+
+  grow(count = 100): void {
+    this.say(1, { ...KEY, kind: 'took', count });
+  }
+
+  unreached(times = 1): void {
+    for (let time = 0; time < times; time += 1) {
+      this.say(1, { kind: 'unreached', lane: LANE, addresses: ['192.0.2.1'], reason: 'refused' });
+    }
+  }
+
+  reached(): void {
+    this.say(1, { kind: 'reached', lane: LANE, address: '192.0.2.1' });
+  }
+
+  pass(ms: number): void {
+    const untilMs = this.nowMs + ms;
+    while (this.nowMs < untilMs) {
+      this.nowMs = Math.min(untilMs, this.nowMs + BROKER_TICK_MS);
+      this.broker.tick();
+    }
+  }
+
+  heldBy(worker: number): number {
+    return this.held.get(worker) ?? 0;
+  }
+
+  /** The last thing of this kind that the worker was told. */
+  last<Kind extends BrokerNews['kind']>(worker: number, kind: Kind) {
+    type News = Extract<BrokerNews, { kind: Kind }>;
+    return this.heard.get(worker)?.findLast((news): news is News => news.kind === kind);
+  }
+
+  asked(worker: number): number {
+    return this.heard.get(worker)?.filter(({ kind }) => kind === 'yield').length ?? 0;
+  }
+
+  #told(worker: number, news: readonly BrokerNews[]): void {
+    this.heard.set(worker, [...(this.heard.get(worker) ?? []), ...news]);
+    const grants = news.filter(({ kind }) => kind === 'grant').length;
+    this.held.set(worker, this.heldBy(worker) + grants);
+  }
+}
+
+test('two connections at first, more as the receiver takes messages, never more than the limit', () => {
+  const scene = new Scene(5).join(1);
+  scene.want(1, 10);
+  assert.equal(scene.heldBy(1), 2);
+  scene.grow(1);
+  assert.equal(scene.heldBy(1), 3);
+  scene.grow(100);
+  assert.equal(scene.heldBy(1), 5);
+});
+
+test('a limit holds for each of our addresses', () => {
+  const scene = new Scene(2).join(1);
+  for (const source of ['198.51.100.1', '198.51.100.2']) {
+    scene.say(1, { lane: LANE, source, kind: 'want', count: 9, urgent: 0 });
+  }
+  assert.equal(scene.heldBy(1), 4);
+});
+
+test('a worker that comes later gets its share of what the first one holds', () => {
+  const scene = new Scene(6).join(1, 2);
+  scene.want(1, 20);
+  scene.grow();
+  assert.deepEqual([scene.heldBy(1), scene.heldBy(2)], [6, 0]);
+  scene.want(2, 20);
+  assert.equal(scene.last(1, 'wanted')?.isWanted, true);
+  while (scene.asked(1) + scene.heldBy(1) > 6) scene.free(1);
+  assert.deepEqual([scene.heldBy(1), scene.heldBy(2)], [3, 3]);
+  assert.deepEqual([scene.last(1, 'pool')?.share, scene.last(2, 'pool')?.share], [3, 3]);
+});
+
+test('with a single connection allowed the workers have it in turn', () => {
+  const scene = new Scene(1).join(1, 2);
+  scene.want(1, 1);
+  scene.want(2, 1);
+  assert.deepEqual([scene.heldBy(1), scene.heldBy(2), scene.asked(1)], [1, 0, 0]);
+  scene.pass(1_500);
+  assert.equal(scene.asked(1), 1);
+  scene.want(1, 1);
+  scene.free(1);
+  assert.deepEqual([scene.heldBy(1), scene.heldBy(2)], [0, 1]);
+  scene.pass(1_500);
+  assert.equal(scene.asked(2), 1);
+});
+
+test('the permits of a worker that died go to the others', () => {
+  const scene = new Scene(4).join(1, 2);
+  scene.want(1, 9);
+  scene.grow();
+  scene.want(2, 9);
+  scene.broker.leave(1);
+  assert.equal(scene.heldBy(2), 4);
+});
+
+test('a receiver that wants fewer gets fewer: connections beyond the window are asked back', () => {
+  const scene = new Scene(8).join(1);
+  scene.want(1, 20);
+  scene.grow();
+  scene.say(1, { ...KEY, kind: 'slow', reason: '421 too many', pace: null });
+  assert.equal(scene.asked(1), 4);
+  assert.equal(scene.last(1, 'lane')?.reason, '421 too many');
+  for (let time = 0; time < 4; time += 1) scene.free(1);
+  assert.equal(scene.heldBy(1), 4);
+});
+
+test('words about our address as a whole leave one message from time to time', () => {
+  const scene = new Scene(8).join(1, 2);
+  scene.want(1, 3);
+  const pace = { messagesPerMinute: 1, forMs: 3600_000 };
+  scene.say(1, { ...KEY, kind: 'slow', reason: '421 reputation', pace });
+  assert.equal(scene.asked(1), 2, 'what is open is asked back');
+  assert.deepEqual(scene.last(2, 'lane')?.rest?.kind, 'pace');
+  scene.free(1, 2);
+  scene.pass(59_000);
+  assert.equal(scene.heldBy(1), 0);
+  scene.pass(2_000);
+  assert.deepEqual([scene.heldBy(1), scene.last(1, 'grant')?.messagesMax], [1, 1]);
+  scene.free(1);
+  scene.pass(30_000);
+  assert.equal(scene.heldBy(1), 0);
+  scene.pass(3600_000);
+  assert.equal(scene.last(2, 'lane')?.rest, null);
+});
+
+test('a limit of messages per minute is kept over all connections', () => {
+  const limits = { connections: 10, messagesPerMinute: 120 };
+  const scene = new Scene(10, { default: limits }).join(1);
+  let messages = 0;
+  for (let second = 0; second < 60; second += 1) {
+    scene.want(1, 1);
+    scene.pass(1_000);
+    const grants = scene.heard.get(1)?.filter((news) => news.kind === 'grant') ?? [];
+    messages += grants.reduce((sum, { messagesMax }) => sum + messagesMax!, 0);
+    scene.heard.clear();
+    if (scene.heldBy(1) > 0) scene.free(1, scene.heldBy(1));
+  }
+  assert.ok(messages >= 110 && messages <= 122, `${messages} messages`);
+});
+
+test('new connections per minute have a limit of their own', () => {
+  const scene = new Scene(10, { default: { connections: 10, newConnectionsPerMinute: 60 } }).join(
+    1,
+  );
+  scene.want(1, 10);
+  scene.grow();
+  assert.equal(scene.heldBy(1), 1);
+  scene.pass(3_000);
+  assert.ok(scene.heldBy(1) <= 4);
+  scene.pass(10_000);
+  assert.equal(scene.heldBy(1), 10);
+});
+
+test('a lane of which no host answers rests, longer each time, and one connection finds out', () => {
+  const scene = new Scene(10).join(1, 2);
+  scene.unreached();
+  assert.equal(scene.last(2, 'lane'), undefined);
+  scene.unreached();
+  assert.deepEqual(scene.last(2, 'lane')?.rest, { kind: 'trouble', forMs: 60_000 });
+  assert.equal(scene.last(2, 'host')?.deadForMs, 60_000);
+  scene.want(1, 5);
+  scene.want(2, 5);
+  assert.deepEqual([scene.heldBy(1), scene.heldBy(2)], [0, 0]);
+  scene.pass(60_250);
+  assert.equal(scene.last(2, 'lane')?.rest, null);
+  assert.equal(scene.heldBy(1) + scene.heldBy(2), 1);
+  scene.unreached();
+  assert.equal(scene.last(1, 'lane')?.rest?.forMs, 120_000);
+  scene.free(1);
+  for (let probe = 0; probe < 6; probe += 1) {
+    scene.pass(scene.last(1, 'lane')!.rest!.forMs + 250);
+    scene.unreached();
+    scene.free(scene.heldBy(1) > 0 ? 1 : 2);
+  }
+  assert.equal(scene.last(1, 'lane')?.rest?.forMs, 15 * 60_000);
+  scene.reached();
+  assert.equal(scene.last(2, 'lane')?.rest, null);
+  assert.equal(scene.last(2, 'host')?.deadForMs, 0);
+  assert.equal(scene.heldBy(1) + scene.heldBy(2), 2);
+});
+
+test('a message in a hurry may ask a resting lane, one at a time', () => {
+  const scene = new Scene(10).join(1);
+  scene.unreached(2);
+  scene.want(1, 3, 2);
+  assert.equal(scene.heldBy(1), 1);
+  scene.free(1);
+  assert.equal(scene.heldBy(1), 1);
+  scene.free(1);
+  assert.equal(scene.heldBy(1), 0);
+});
+
+test('one dead server among living ones does not make their lane rest', () => {
+  const scene = new Scene(10).join(1);
+  scene.say(1, { kind: 'reached', lane: LANE, address: '192.0.2.2' });
+  scene.unreached(10);
+  assert.equal(scene.last(1, 'lane'), undefined);
+});
+
+type Step =
+  | { kind: 'want' | 'give' | 'die' | 'complain'; worker: number }
+  | { kind: 'took' | 'pass'; count: number };
+
+const worker = fc.integer({ min: 1, max: 4 });
+const step: fc.Arbitrary<Step> = fc.oneof(
+  fc.record({ kind: fc.constantFrom('want', 'give', 'die', 'complain'), worker }),
+  fc.record({ kind: fc.constantFrom('took', 'pass'), count: fc.integer({ min: 1, max: 10 }) }),
+);
+
+test('whatever happens, the limit holds, and in the end everybody gets a turn', () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 6 }),
+      fc.array(step, { maxLength: 60 }),
+      (limit, steps) => {
+        const scene = new Scene(limit).join(1, 2, 3, 4);
+        const total = (): number => [1, 2, 3, 4].reduce((sum, one) => sum + scene.heldBy(one), 0);
+        for (const one of steps) {
+          apply(scene, one);
+          assert.ok(total() <= limit, `${total()} of ${limit} after ${one.kind}`);
+        }
+        // All want some and give back what they are asked for, a message at a time.
+        const fed = new Set<number>();
+        for (let second = 0; second < 20; second += 1) {
+          for (const each of [1, 2, 3, 4]) {
+            scene.want(each, 1);
+            if (scene.heldBy(each) > 0) fed.add(each);
+            if (scene.heldBy(each) > 0 && scene.last(each, 'yield')) scene.free(each);
+          }
+          scene.pass(1_000);
+          assert.ok(total() <= limit);
+        }
+        assert.deepEqual(fed, new Set([1, 2, 3, 4]));
+      },
+    ),
+  );
+});
+
+function apply(scene: Scene, one: Step): void {
+  switch (one.kind) {
+    case 'want':
+      scene.want(one.worker, 2);
+      break;
+    case 'give':
+      if (scene.heldBy(one.worker) > 0) scene.free(one.worker);
+      break;
+    case 'die':
+      scene.held.delete(one.worker);
+      scene.broker.leave(one.worker);
+      scene.join(one.worker);
+      break;
+    case 'complain':
+      scene.say(one.worker, { ...KEY, kind: 'slow', reason: 'too many', pace: null });
+      break;
+    case 'took':
+      scene.grow(one.count);
+      break;
+    case 'pass':
+      scene.pass(one.count * 500);
+      break;
+  }
+}

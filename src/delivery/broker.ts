@@ -1,0 +1,296 @@
+/**
+ * Grants connections to the workers of one machine: what a provider counts, it counts over all of
+ * them. Pure bookkeeping with a clock; it runs in the supervisor, or in the only worker.
+ *
+ * Promises: there are never more permits out than the limit of (our address, lane); a worker that
+ * waits gets a turn whatever the others hold (idle connections are given up for it, busy ones are
+ * shared out); a dead worker's permits come back. A worker that uses an open connection again says
+ * nothing to anybody: only opening, closing and growth are told.
+ *
+ * Next: broker-lane.ts (one lane's state), connections.ts (a worker's side).
+ */
+import type { World } from '../core/world.ts';
+import { BrokerLane, type BrokerPool, type Holder } from './broker-lane.ts';
+import type { BrokerNews, WorkerNews } from './permits.ts';
+import { limitsOf, type ShapingSettings } from './shaping-settings.ts';
+
+export type BrokerOptions = {
+  settings: ShapingSettings;
+  world: Pick<World, 'monotonicMs' | 'random'>;
+  tell: (worker: number, news: readonly BrokerNews[]) => void;
+};
+
+/** So often `tick` is to be called. */
+export const BROKER_TICK_MS = 250;
+/** A worker without any connection waits this long before a busy one is taken from another. */
+const HUNGRY_FOR_MS = 1_000;
+const FORGET_AFTER_MS = 3600_000;
+/** Lanes that are kept in any case; beyond them those that nothing is known about go. */
+const LANES_KEPT = 10_000;
+
+type WantNews = Extract<WorkerNews, { kind: 'want' }>;
+
+export class Broker {
+  readonly #options: BrokerOptions;
+  readonly #lanes = new Map<string, BrokerLane>();
+  readonly #workers = new Set<number>();
+  /** Lanes in which something is to happen with time. */
+  readonly #watched = new Set<BrokerLane>();
+  #outbox = new Map<number, BrokerNews[]>();
+
+  constructor(options: BrokerOptions) {
+    this.#options = options;
+  }
+
+  /** A worker that is there from now on; it hears of trouble even where it has no mail. */
+  join(worker: number): void {
+    this.#workers.add(worker);
+  }
+
+  /** A worker is gone, and with its process all its connections. */
+  leave(worker: number): void {
+    this.#workers.delete(worker);
+    for (const lane of this.#lanes.values()) {
+      for (const pool of lane.pools.values()) {
+        const holder = pool.holders.get(worker);
+        if (!holder) continue;
+        pool.out -= holder.held;
+        pool.holders.delete(worker);
+        this.#serve(lane);
+      }
+    }
+    this.#outbox.delete(worker);
+    this.#flush();
+  }
+
+  hear(worker: number, all: readonly WorkerNews[]): void {
+    for (const news of all) this.#heard(worker, news);
+    this.#flush();
+  }
+
+  /** Does what only time brings: ends rests, lets hungry workers eat, lets messages follow. */
+  tick(): void {
+    for (const lane of this.#watched) {
+      const hasChanged = lane.expire();
+      this.#serve(lane);
+      if (hasChanged || lane.toldRest !== lane.restKind) this.#tellLane(lane);
+      if (!lane.dependsOnTime) this.#watched.delete(lane);
+    }
+    this.#forget();
+    this.#flush();
+  }
+
+  #heard(worker: number, news: WorkerNews): void {
+    if (news.kind === 'host') return this.#tellHost(news, worker);
+    const lane = this.#lane(news.lane);
+    switch (news.kind) {
+      case 'want':
+        this.#wanted(worker, lane, news);
+        break;
+      case 'free':
+        this.#freed(worker, lane, news);
+        break;
+      case 'took':
+        this.#took(lane, lane.pool(news.source), news.count);
+        break;
+      case 'slow':
+        if (!lane.complained(lane.pool(news.source), news.reason, news.pace)) return;
+        if (news.pace !== null) this.#recall(lane);
+        this.#tellLane(lane);
+        break;
+      case 'reached':
+        if (lane.trouble.answered(news.address)) this.#recovered(lane);
+        return;
+      case 'unreached':
+        if (lane.trouble.failed(news.addresses, news.reason)) this.#rests(lane);
+        return;
+    }
+    this.#serve(lane);
+  }
+
+  #took(lane: BrokerLane, { window }: BrokerPool, count: number): void {
+    const wasWhole = window.isWhole;
+    window.grow(count, this.#nowMs());
+    if (window.isWhole !== wasWhole) this.#tellLane(lane);
+  }
+
+  #wanted(worker: number, lane: BrokerLane, { source, count, urgent }: WantNews): void {
+    const holder = lane.pool(source).holder(worker);
+    if (holder.wanted === 0) holder.hungrySinceMs = this.#nowMs();
+    holder.wanted = Math.max(0, holder.wanted + count);
+    holder.urgent = Math.min(urgent, holder.wanted);
+    lane.usedAtMs = this.#nowMs();
+    if (lane.restKind !== null) this.#say(worker, { kind: 'lane', ...lane.news() });
+  }
+
+  #freed(
+    worker: number,
+    lane: BrokerLane,
+    { source, count, unused }: { source: string; count: number; unused: number },
+  ): void {
+    const pool = lane.pool(source);
+    const holder = pool.holder(worker);
+    const given = Math.min(count, holder.held);
+    holder.held -= given;
+    holder.yielding = Math.max(0, holder.yielding - given);
+    pool.out -= given;
+    if (holder.held === 0) holder.hungrySinceMs = this.#nowMs();
+    lane.giveBack(unused);
+  }
+
+  #rests(lane: BrokerLane): void {
+    const deadForMs = lane.trouble.restsForMs;
+    for (const address of lane.trouble.silentAddresses) {
+      this.#tellHost({ kind: 'host', address, deadForMs });
+    }
+    this.#tellLane(lane);
+    this.#serve(lane);
+  }
+
+  #recovered(lane: BrokerLane): void {
+    for (const address of lane.trouble.forgetSilent()) {
+      this.#tellHost({ kind: 'host', address, deadForMs: 0 });
+    }
+    for (const pool of lane.pools.values()) pool.window.restart();
+    this.#tellLane(lane);
+    this.#serve(lane);
+  }
+
+  /** What is open now was granted for a better time. */
+  #recall(lane: BrokerLane): void {
+    for (const pool of lane.pools.values()) {
+      while (pool.out > pool.yielding) this.#askBack(lane, pool);
+    }
+  }
+
+  /** Grants what may be granted, then shares out what is left to wish for. */
+  #serve(lane: BrokerLane): void {
+    for (const pool of lane.pools.values()) {
+      while (this.#grantOne(lane, pool));
+      this.#redistribute(lane, pool);
+      this.#tellShares(lane, pool);
+      for (const [worker, { held, wanted }] of pool.holders) {
+        if (held === 0 && wanted === 0) pool.holders.delete(worker);
+      }
+    }
+    if (lane.dependsOnTime) this.#watched.add(lane);
+  }
+
+  /** To the one with the fewest; among equals to the one that waits longest. */
+  #grantOne(lane: BrokerLane, pool: BrokerPool): boolean {
+    const rests = lane.trouble.restsForMs > 0;
+    const [next] = [...pool.holders]
+      .filter(([, { wanted, urgent }]) => (rests ? urgent : wanted) > 0)
+      .toSorted(
+        ([, one], [, other]) => one.held - other.held || one.hungrySinceMs - other.hungrySinceMs,
+      );
+    if (!next || pool.out >= lane.windowOf(pool)) return false;
+    if (lane.trouble.isIn && lane.out > 0) return false;
+    const nowMs = this.#nowMs();
+    if ((pool.newConnections?.waitMs(nowMs) ?? 0) > 0) return false;
+    const messagesMax = lane.allow();
+    if (messagesMax === 0) return false;
+    pool.newConnections?.take(1, nowMs);
+    const [worker, holder] = next;
+    holder.held += 1;
+    holder.wanted -= 1;
+    holder.urgent = Math.max(0, holder.urgent - 1);
+    pool.out += 1;
+    this.#say(worker, { kind: 'grant', lane: lane.key, source: pool.source, messagesMax });
+    // The next one may have to wait for long: those that wait are told.
+    if (messagesMax !== null && lane.restKind !== null) this.#tellLane(lane);
+    return true;
+  }
+
+  /** Asks for connections back: what is beyond the window, and what others have too few of. */
+  #redistribute(lane: BrokerLane, pool: BrokerPool): void {
+    let excess = pool.out - pool.yielding - lane.windowOf(pool);
+    while (excess-- > 0) this.#askBack(lane, pool);
+    const isShort = pool.waiting > 0 && pool.out >= lane.windowOf(pool);
+    for (const [worker, holder] of pool.holders) {
+      const othersWait = pool.waiting > holder.wanted;
+      if (holder.told.isWanted === (isShort && othersWait)) continue;
+      holder.told.isWanted = isShort && othersWait;
+      const { isWanted } = holder.told;
+      this.#say(worker, { kind: 'wanted', lane: lane.key, source: pool.source, isWanted });
+    }
+    if (!isShort || pool.yielding > 0 || lane.trouble.isIn) return;
+    const waiting = [...pool.holders.values()].filter(({ wanted }) => wanted > 0);
+    const fewest = Math.min(...waiting.map(({ held }) => held));
+    const richest = richestOf(pool);
+    const isHungry = waiting.some(
+      (holder) => holder.held === 0 && this.#nowMs() - holder.hungrySinceMs >= HUNGRY_FOR_MS,
+    );
+    const most = richest?.[1].held ?? 0;
+    if (most - fewest >= 2 || (isHungry && most > 0)) this.#askBack(lane, pool);
+  }
+
+  #askBack(lane: BrokerLane, pool: BrokerPool): void {
+    const richest = richestOf(pool);
+    if (!richest) return;
+    richest[1].yielding += 1;
+    this.#say(richest[0], { kind: 'yield', lane: lane.key, source: pool.source, count: 1 });
+  }
+
+  #tellShares(lane: BrokerLane, pool: BrokerPool): void {
+    const window = lane.windowOf(pool);
+    const free = Math.max(0, window - pool.out);
+    const fair = Math.floor(window / Math.max(1, pool.holders.size));
+    for (const [worker, holder] of pool.holders) {
+      const share = Math.max(1, fair, Math.min(window, holder.held - holder.yielding + free));
+      if (holder.told.share === share && holder.told.window === window) continue;
+      Object.assign(holder.told, { share, window });
+      this.#say(worker, { kind: 'pool', lane: lane.key, source: pool.source, share, window });
+    }
+  }
+
+  #tellLane(lane: BrokerLane): void {
+    lane.toldRest = lane.restKind;
+    for (const worker of this.#workers) this.#say(worker, { kind: 'lane', ...lane.news() });
+  }
+
+  #tellHost(news: Extract<BrokerNews, { kind: 'host' }>, from?: number): void {
+    for (const worker of this.#workers) if (worker !== from) this.#say(worker, news);
+  }
+
+  #say(worker: number, news: BrokerNews): void {
+    const box = this.#outbox.get(worker);
+    if (box) box.push(news);
+    else this.#outbox.set(worker, [news]);
+  }
+
+  /** Last, when everything is consistent: who hears it may answer at once. */
+  #flush(): void {
+    const outbox = this.#outbox;
+    this.#outbox = new Map();
+    for (const [worker, news] of outbox) this.#options.tell(worker, news);
+  }
+
+  #lane(key: string): BrokerLane {
+    let lane = this.#lanes.get(key);
+    if (!lane) {
+      lane = new BrokerLane(key, limitsOf(this.#options.settings, key), this.#options);
+      this.#lanes.set(key, lane);
+    }
+    return lane;
+  }
+
+  #forget(): void {
+    if (this.#lanes.size <= LANES_KEPT) return;
+    const beforeMs = this.#nowMs() - FORGET_AFTER_MS;
+    for (const [key, lane] of this.#lanes) {
+      if (lane.isForgettable && lane.usedAtMs < beforeMs) this.#lanes.delete(key);
+    }
+  }
+
+  #nowMs(): number {
+    return this.#options.world.monotonicMs();
+  }
+}
+
+/** Who holds most beyond what it was asked to give back already. */
+function richestOf(pool: BrokerPool): [number, Holder] | undefined {
+  return [...pool.holders]
+    .filter(([, { held, yielding }]) => held > yielding)
+    .toSorted(([, one], [, other]) => other.held - other.yielding - (one.held - one.yielding))[0];
+}

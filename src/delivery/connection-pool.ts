@@ -1,0 +1,202 @@
+/**
+ * A worker's connections from one of our addresses to one lane: the permits that it holds for them
+ * (permits.ts), which of them are idle, and who waits for one.
+ *
+ * A permit is held from its grant until its connection is closed, the server's goodbye included: to
+ * the receiver there is never one more than allowed.
+ */
+import type { SmtpConnection } from '../net/smtp-client.ts';
+import type { WorkerNews } from './permits.ts';
+import type { ProviderLimits } from './shaping-defaults.ts';
+
+/** An open session and what it may still do. */
+export type Slot = {
+  pool: ConnectionPool;
+  connection: SmtpConnection;
+  /** Which server, and how protected: only the same may be asked for again. */
+  key: string;
+  messagesMax: number;
+  /** Granted for so many and no more; null: the usual. */
+  allowance: number | null;
+  idleSinceMs: number;
+};
+
+/** The right to open one connection now. */
+export type Permit = { allowance: number | null };
+
+type Waiter = { wake: () => void; isUrgent: boolean };
+
+/** With others waiting, a session that was idle for this long is given up. */
+const IDLE_WHEN_WANTED_MS = 100;
+
+export class ConnectionPool {
+  readonly lane: string;
+  readonly source: string;
+  readonly limits: ProviderLimits;
+  readonly idle: Slot[] = [];
+  /** Connections that this worker may count on, as the broker said last. */
+  share: number;
+  /** Of the whole machine. */
+  window: number;
+  othersWait = false;
+  /** Permits held: open, opening, closing and not used yet. */
+  held = 0;
+  /** All sessions were busy when the last message was done. */
+  wasBusy = false;
+  readonly #send: (news: WorkerNews) => void;
+  readonly #unused: Permit[] = [];
+  readonly #waiting: Waiter[] = [];
+  /** As told to the broker, less what it granted since. */
+  #asked = 0;
+  #askedUrgent = 0;
+  #owed = 0;
+
+  constructor(
+    key: { lane: string; source: string },
+    parts: { limits: ProviderLimits; window: number; send: (news: WorkerNews) => void },
+  ) {
+    this.lane = key.lane;
+    this.source = key.source;
+    this.limits = parts.limits;
+    this.window = parts.window;
+    this.share = parts.window;
+    this.#send = parts.send;
+  }
+
+  get waiting(): number {
+    return this.#waiting.length;
+  }
+
+  get isEmpty(): boolean {
+    return this.held === 0 && this.waiting === 0 && this.#asked === 0;
+  }
+
+  /** An idle session for the key: the one used last, so that the others grow old and are closed. */
+  takeIdle(key: string): Slot | null {
+    for (let index = this.idle.length - 1; index >= 0; index -= 1) {
+      const slot = this.idle[index];
+      if (slot?.key !== key || !slot.connection.reusable) continue;
+      this.idle.splice(index, 1);
+      slot.connection.onIdleClose = null;
+      return slot;
+    }
+    return null;
+  }
+
+  takePermit(): Permit | null {
+    return this.#unused.shift() ?? null;
+  }
+
+  /** Ends an idle session to another server of the lane: its permit is for the taking then. */
+  async replaceIdle(): Promise<Permit | null> {
+    const slot = this.idle.shift();
+    if (!slot) return null;
+    await slot.connection.close();
+    if (this.#owed === 0 && slot.allowance === null) return { allowance: null };
+    this.returnPermit(remaining(slot));
+    return null;
+  }
+
+  /** Resolves when there may be something to take, or after `timeoutMs`. */
+  async turn({ isUrgent, timeoutMs }: { isUrgent: boolean; timeoutMs: number }): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const waiter: Waiter = { wake: resolve, isUrgent };
+    this.#waiting.push(waiter);
+    this.#ask();
+    const timer = setTimeout(resolve, timeoutMs);
+    await promise;
+    clearTimeout(timer);
+    const index = this.#waiting.indexOf(waiter);
+    if (index >= 0) this.#waiting.splice(index, 1);
+  }
+
+  /** Tells the broker how many are still waited for: after every look that took something. */
+  settleAsking(): void {
+    this.#ask();
+  }
+
+  granted(allowance: number | null): void {
+    this.held += 1;
+    this.#asked = Math.max(0, this.#asked - 1);
+    this.#askedUrgent = Math.min(this.#askedUrgent, this.#asked);
+    if (this.#waiting.length === 0) return this.returnPermit({ allowance });
+    this.#unused.push({ allowance });
+    this.#wakeOne();
+  }
+
+  /** So many are to go: idle ones now, others when they are done. */
+  owe(count: number): void {
+    this.#owed = Math.min(this.held, this.#owed + count);
+    while (this.#owed > 0 && this.idle.length > 0) this.end(this.idle.shift()!);
+  }
+
+  /** A message is done: the session is kept for the next one if it may carry one. */
+  finished(slot: Slot, nowMs: number): void {
+    this.wasBusy = this.idle.length === 0;
+    const { connection } = slot;
+    const isSpent = connection.messagesSent >= slot.messagesMax;
+    if (!connection.reusable || isSpent || this.#owed > 0) return this.end(slot);
+    slot.idleSinceMs = nowMs;
+    this.idle.push(slot);
+    connection.onIdleClose = () => {
+      const index = this.idle.indexOf(slot);
+      if (index < 0) return;
+      this.idle.splice(index, 1);
+      this.end(slot);
+    };
+    this.#wakeOne();
+  }
+
+  /** Ends a session that is not among the idle ones (any more). */
+  end(slot: Slot): void {
+    void slot.connection.close().then(() => this.returnPermit(remaining(slot)));
+  }
+
+  /** A permit whose connection is closed or never came about: to who waits here, else back. */
+  returnPermit({ allowance }: Permit): void {
+    // The broker counts messages of those that have an allowance.
+    if (allowance === null && this.#owed === 0 && this.#waiting.length > this.#unused.length) {
+      this.#unused.push({ allowance: null });
+      this.#wakeOne();
+      return;
+    }
+    this.#owed = Math.max(0, this.#owed - 1);
+    this.held -= 1;
+    const { lane, source } = this;
+    this.#send({ kind: 'free', lane, source, count: 1, unused: allowance ?? 0 });
+  }
+
+  wakeAll(): void {
+    for (const waiter of this.#waiting.splice(0)) waiter.wake();
+  }
+
+  /** Ends what has been idle for too long, or is idle while others wait. */
+  sweep(nowMs: number): void {
+    const maxMs = this.othersWait ? IDLE_WHEN_WANTED_MS : this.limits.idleMs;
+    for (let index = this.idle.length - 1; index >= 0; index -= 1) {
+      const slot = this.idle[index]!;
+      if (nowMs - slot.idleSinceMs < maxMs && slot.connection.reusable) continue;
+      this.idle.splice(index, 1);
+      this.end(slot);
+    }
+  }
+
+  #wakeOne(): void {
+    this.#waiting.shift()?.wake();
+  }
+
+  #ask(): void {
+    const wanted = this.#waiting.length;
+    const urgent = this.#waiting.filter(({ isUrgent }) => isUrgent).length;
+    if (wanted === this.#asked && urgent === this.#askedUrgent) return;
+    const count = wanted - this.#asked;
+    this.#asked = wanted;
+    this.#askedUrgent = urgent;
+    this.#send({ kind: 'want', lane: this.lane, source: this.source, count, urgent });
+  }
+}
+
+/** What it was allowed and did not carry. */
+function remaining({ allowance, connection }: Slot): Permit {
+  return { allowance: allowance && Math.max(0, allowance - connection.messagesSent) };
+}

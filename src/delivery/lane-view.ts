@@ -1,0 +1,148 @@
+/** One lane as a worker sees it: its connections there, and what the broker says of it. */
+import type { World } from '../core/world.ts';
+import { ConnectionPool, type Slot } from './connection-pool.ts';
+import type { LaneNews, WorkerNews } from './permits.ts';
+import { type ProviderLimits, START_CONNECTIONS } from './shaping-defaults.ts';
+
+/** For people; times on the monotonic clock. */
+export type LaneFacts = {
+  lane: string;
+  state: 'open' | 'full' | 'slowed' | 'resting';
+  reason: string | null;
+  untilMs: number | null;
+  /** Connections that the machine may have now, and that this worker has. */
+  window: number;
+  open: number;
+  idle: number;
+};
+
+/** A lane without mail is remembered so long: its share is right when mail comes again. */
+const FORGET_AFTER_MS = 10 * 60_000;
+
+export class LaneView {
+  readonly key: string;
+  readonly limits: ProviderLimits;
+  readonly #world: World;
+  readonly #send: (news: WorkerNews) => void;
+  readonly #pools = new Map<string, ConnectionPool>();
+  #rest: { kind: 'trouble' | 'pace'; untilMs: number } | null = null;
+  #slowedUntilMs = -Infinity;
+  #reason: string | null = null;
+  #usedAtMs: number;
+
+  constructor(
+    key: string,
+    parts: { limits: ProviderLimits; world: World; send: (news: WorkerNews) => void },
+  ) {
+    this.key = key;
+    this.limits = parts.limits;
+    this.#world = parts.world;
+    this.#send = parts.send;
+    this.#usedAtMs = parts.world.monotonicMs();
+  }
+
+  hear({ rest, slowedForMs, reason }: LaneNews): this {
+    const nowMs = this.#world.monotonicMs();
+    this.#rest = rest && { kind: rest.kind, untilMs: nowMs + rest.forMs };
+    this.#slowedUntilMs = slowedForMs === null ? -Infinity : nowMs + slowedForMs;
+    this.#reason = reason;
+    this.#usedAtMs = nowMs;
+    return this;
+  }
+
+  pool(source: string): ConnectionPool {
+    let pool = this.#pools.get(source);
+    if (!pool) {
+      const { limits } = this;
+      const window = Math.min(START_CONNECTIONS, limits.connections);
+      pool = new ConnectionPool(
+        { lane: this.key, source },
+        { limits, window, send: (news) => this.#send(news) },
+      );
+      this.#pools.set(source, pool);
+    }
+    return pool;
+  }
+
+  takeIdle(key: string): Slot | null {
+    for (const pool of this.#pools.values()) {
+      const slot = pool.takeIdle(key);
+      if (slot) return slot;
+    }
+    return null;
+  }
+
+  /** Over all of our addresses; null before there is a pool. */
+  get share(): number | null {
+    let share = 0;
+    for (const pool of this.#pools.values()) share += pool.share;
+    return share === 0 ? null : share;
+  }
+
+  get open(): number {
+    return total(this.#pools.values(), ({ held }) => held);
+  }
+
+  get restsForMs(): number {
+    return this.#rest === null ? 0 : Math.max(0, this.#rest.untilMs - this.#world.monotonicMs());
+  }
+
+  /** Nobody answers there. */
+  get isInTrouble(): boolean {
+    return this.#rest?.kind === 'trouble' && this.restsForMs > 0;
+  }
+
+  /** The next message has to wait for its time. */
+  get isPaced(): boolean {
+    return this.#rest?.kind === 'pace' && this.restsForMs > 0;
+  }
+
+  get isForgettable(): boolean {
+    const isEmpty = [...this.#pools.values()].every((pool) => pool.isEmpty);
+    if (!isEmpty) this.#usedAtMs = this.#world.monotonicMs();
+    const isQuiet = this.restsForMs === 0 && this.#slowedUntilMs <= this.#world.monotonicMs();
+    return isQuiet && this.#world.monotonicMs() - this.#usedAtMs > FORGET_AFTER_MS;
+  }
+
+  wakeAll(): void {
+    for (const pool of this.#pools.values()) pool.wakeAll();
+  }
+
+  sweep(nowMs: number): void {
+    for (const pool of this.#pools.values()) pool.sweep(nowMs);
+  }
+
+  drainIdle(): Slot[] {
+    return [...this.#pools.values()].flatMap((pool) => pool.idle.splice(0));
+  }
+
+  describe(): LaneFacts {
+    const counts = {
+      lane: this.key,
+      window: total(this.#pools.values(), ({ window }) => window),
+      open: this.open,
+      idle: total(this.#pools.values(), ({ idle }) => idle.length),
+    };
+    const nowMs = this.#world.monotonicMs();
+    if (this.restsForMs > 0) {
+      return { ...counts, state: 'resting', reason: this.#reason, untilMs: this.#rest!.untilMs };
+    }
+    if (this.#slowedUntilMs > nowMs) {
+      return { ...counts, state: 'slowed', reason: this.#reason, untilMs: this.#slowedUntilMs };
+    }
+    const isFull = counts.open > 0 && counts.idle === 0 && counts.open >= counts.window;
+    const limit = `at its limit of ${counts.window} connections`;
+    return {
+      ...counts,
+      state: isFull ? 'full' : 'open',
+      reason: isFull ? limit : null,
+      untilMs: null,
+    };
+  }
+}
+
+function total(pools: Iterable<ConnectionPool>, of: (pool: ConnectionPool) => number): number {
+  let sum = 0;
+  for (const pool of pools) sum += of(pool);
+  return sum;
+}

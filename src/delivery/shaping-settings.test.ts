@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { DEFAULT_LIMITS } from './shaping-defaults.ts';
+import {
+  limitsOf,
+  parseShaping,
+  type ShapingSettings,
+  slowdownFor,
+  USUAL_SHAPING,
+} from './shaping-settings.ts';
+
+function settings(file: object): ShapingSettings {
+  const parsed = parseShaping(JSON.stringify(file));
+  assert.ok(!('problems' in parsed), JSON.stringify(parsed));
+  return parsed;
+}
+
+function problems(text: string): string[] {
+  const parsed = parseShaping(text);
+  return 'problems' in parsed ? parsed.problems : [];
+}
+
+test('an empty file changes nothing', () => {
+  assert.deepEqual(settings({}), USUAL_SHAPING);
+  assert.deepEqual(limitsOf(USUAL_SHAPING, 'small.example'), DEFAULT_LIMITS);
+});
+
+test('the file replaces single values, for one provider or for all that are not listed', () => {
+  const own = settings({
+    default: { connections: 4, idle_s: 2.5 },
+    providers: { google: { connections: 9 }, relay: { messages_per_minute: 30 } },
+  });
+  assert.equal(limitsOf(own, 'small.example').connections, 4);
+  assert.equal(limitsOf(own, 'small.example').idleMs, 2_500);
+  assert.equal(limitsOf(own, 'google').connections, 9);
+  assert.equal(limitsOf(own, 'google').messagesPerConnection, 50);
+  assert.equal(limitsOf(own, 'relay smarthost.example').messagesPerMinute, 30);
+});
+
+test('where servers of several operators stand side by side, the strictest limits count', () => {
+  const { connections, messagesPerConnection } = limitsOf(USUAL_SHAPING, 'apple+google');
+  assert.deepEqual([connections, messagesPerConnection], [5, 5]);
+});
+
+test('a provider of the file has the hosts that the file says', () => {
+  const own = settings({ providers: { acme: { suffixes: ['mx.acme.example', 'acme.net'] } } });
+  assert.deepEqual(own.suffixes, [
+    ['mx.acme.example', 'acme'],
+    ['acme.net', 'acme'],
+  ]);
+});
+
+test('when lanes rest and recover can be set', () => {
+  const own = settings({ rest: { after_failures: 5, first_s: 30 }, recovery: { hold_down_s: 1 } });
+  assert.deepEqual(own.rest, { afterFailures: 5, firstMs: 30_000, longestMs: 900_000 });
+  assert.equal(own.recovery.holdDownMs, 1_000);
+});
+
+test('every problem of a wrong file is told, with its place', () => {
+  const found = problems(
+    JSON.stringify({
+      default: { connections: 0 },
+      providers: { google: { conections: 3 }, acme: { suffixes: ['MX.acme.example'] } },
+      speed: 'fast',
+    }),
+  );
+  assert.equal(found.length, 4);
+  for (const place of ['default.connections', 'providers.google', 'providers.acme.suffixes.0']) {
+    assert.ok(
+      found.some((problem) => problem.startsWith(place)),
+      `${place} in ${found.join('\n')}`,
+    );
+  }
+  assert.match(problems('{"default":').join(), /not JSON/);
+});
+
+test('words about our address as a whole are told from those about one message', () => {
+  const of = (lane: string, message: string) => slowdownFor(lane, message)?.messagesPerMinute;
+  const outlook =
+    'The mail server [192.0.2.1] has been temporarily rate limited due to IP reputation. (S775)';
+  assert.equal(of('office365', outlook), 1);
+  assert.equal(of('yahoo', '[TSS04] Messages from 192.0.2.1 temporarily deferred'), 1);
+  assert.equal(
+    of('small.example', '[TSS04] Messages from 192.0.2.1 temporarily deferred'),
+    undefined,
+  );
+  assert.equal(of('small.example', 'Too many connections from your host'), undefined);
+});
