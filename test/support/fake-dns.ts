@@ -32,6 +32,8 @@ export type FakeZone = Record<string, Partial<Record<FakeRecordType, FakeRecords
  * - `garbage`: the right id, then noise. `wrong_id`, `wrong_question`, `forged_first`: a reply that
  *   must not be believed, for `forged_first` with the true one after it
  * - `referral`: names other servers instead of answering
+ * - `overcounted`: claims 5,000 answers and has fewer
+ * - `crowded`: over TCP, 4,000 MX records, all with the preference 10 and the asked name itself
  */
 export type FakeFailure =
   | 'servfail'
@@ -46,7 +48,9 @@ export type FakeFailure =
   | 'wrong_id'
   | 'wrong_question'
   | 'forged_first'
-  | 'referral';
+  | 'referral'
+  | 'overcounted'
+  | 'crowded';
 
 export type FakeQuery = { name: string; type: string; transport: 'udp' | 'tcp' };
 
@@ -166,6 +170,8 @@ const FAILURES: Record<FakeFailure, Failing> = {
   wrong_question: (reply) => [encode({ ...reply, questions: [{ name: 'other.test', type: 'A' }] })],
   forged_first: (reply) => [encode({ ...reply, id: otherId(reply), answers: [] }), encode(reply)],
   referral: (reply) => [encode({ ...reply, flags: 0, answers: [], authorities: [elsewhere()] })],
+  overcounted: (reply) => [withCount(encode(reply), 5_000)],
+  crowded: (reply, { transport }) => (transport === 'tcp' ? [crowded(reply)] : truncated(reply)),
 };
 
 function withCode(reply: Packet, rcode: number): Buffer[] {
@@ -174,6 +180,21 @@ function withCode(reply: Packet, rcode: number): Buffer[] {
 
 function truncated(reply: Packet): Buffer[] {
   return [encode({ ...reply, flags: TRUNCATED_RESPONSE, answers: [] })];
+}
+
+/** ANCOUNT (RFC 1035 §4.1.1). */
+function withCount(message: Buffer, count: number): Buffer {
+  message.writeUInt16BE(count, 6);
+  return message;
+}
+
+/** 16 bytes for each record, by compression: about as many as a message of 64 KiB can hold. */
+function crowded(reply: Packet): Buffer {
+  if (reply.questions?.[0]?.type !== 'MX') return encode(reply);
+  // Owner and exchange point at the question (0xc00c); MX, IN, TTL 60, 4 bytes, preference 10.
+  const record = Buffer.from('c00c000f00010000003c0004000ac00c', 'hex');
+  const records = Buffer.concat(Array.from({ length: 4_000 }, () => record));
+  return withCount(Buffer.concat([encode({ ...reply, answers: [] }), records]), 4_000);
 }
 
 function otherId(reply: Packet): number {

@@ -1,0 +1,162 @@
+/**
+ * Mail servers that send what no mail server should: garbage, lines and replies without end,
+ * replies to nothing. Each is left after little was read, the attempt says where and why, the email
+ * is tried again, and mail to others goes its way meanwhile.
+ */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import type { FakeAnswer, FakePhase } from '../support/fake-mx.ts';
+import { type MailServer, startJourney } from '../support/journey.ts';
+import { waitFor } from '../support/wait.ts';
+
+// One worker, which is the one that meets all of them.
+const journey = await startJourney({}, { args: ['--workers', '1'] });
+after(() => journey[Symbol.asyncDispose]());
+
+type Hostile = { at: FakePhase; answer: FakeAnswer; says: RegExp };
+
+const MEGABYTE = Buffer.alloc(1024 * 1024, 'x');
+/** What may have left a server that would never stop: sockets hold some megabytes by themselves. */
+const SENT_BYTES_MAX = 32 * MEGABYTE.length;
+
+const NO_REPLY = /a line that is not an SMTP reply/;
+const TOO_LONG = /a line longer than 4 KiB/;
+const TOO_MANY = /a reply of more than 128 lines/;
+const UNASKED = /without being asked|a reply that nobody asked for/;
+
+const HOSTILE: Record<string, Hostile> = {
+  'greets as a web server': {
+    at: 'greeting',
+    answer: { raw: 'HTTP/1.1 400 Bad Request\r\nServer: x\r\n\r\n' },
+    says: NO_REPLY,
+  },
+  'greets with 10 MB on one line': {
+    at: 'greeting',
+    answer: { raw: MEGABYTE, times: 10 },
+    says: TOO_LONG,
+  },
+  'greets with 10 MB of lines': {
+    at: 'greeting',
+    answer: { raw: `220-${'x'.repeat(1018)}\r\n`.repeat(1024), times: 10 },
+    says: TOO_MANY,
+  },
+  'answers EHLO without end': {
+    at: 'ehlo',
+    answer: { raw: '250-MORE\r\n'.repeat(1000), times: Infinity },
+    says: TOO_MANY,
+  },
+  'answers MAIL with a line without end': {
+    at: 'mail',
+    answer: { raw: MEGABYTE, times: Infinity },
+    says: TOO_LONG,
+  },
+  'answers RCPT with noise without end': {
+    at: 'rcpt',
+    answer: { raw: Buffer.from('\u0000\u001f\u00ff\r\n'.repeat(10_000)), times: Infinity },
+    says: NO_REPLY,
+  },
+  'answers RCPT with a NUL in it': {
+    at: 'rcpt',
+    answer: { raw: '250 a\0b\r\n' },
+    says: /a NUL character/,
+  },
+  'answers RCPT with two codes in one reply': {
+    at: 'rcpt',
+    answer: { raw: '250-a\r\n550 b\r\n' },
+    says: /lines have different codes/,
+  },
+  'speaks before it is asked': {
+    at: 'greeting',
+    answer: '220 fake.test\n250 2.1.0 Ok\n250 2.1.5 Ok\n354 Go',
+    says: UNASKED,
+  },
+  'answers DATA twice': { at: 'data', answer: '354 Go\n250 2.0.0 Taken', says: UNASKED },
+  'takes the message before it was sent': {
+    at: 'data',
+    answer: '250 2.0.0 Taken',
+    says: /answered 250, which cannot stand here/,
+  },
+};
+
+type Sent = { mx: MailServer; id: string };
+
+test('hostile servers: each is left, told about and asked again, nobody else waits for them', async (t) => {
+  const slow = await journey.mailServer('trickling.test', {
+    phases: { greeting: { raw: '2', times: 1_000_000, dripMs: 20 } },
+  });
+  const waiting = await journey.send({ to: 'kim@trickling.test' });
+  const sent = new Map<string, Sent>();
+  for (const [index, [what, { at, answer }]] of Object.entries(HOSTILE).entries()) {
+    const domain = `hostile${index}.test`;
+    const mx = await journey.mailServer(domain, { phases: { [at]: answer } });
+    sent.set(what, { mx, id: await journey.send({ to: `kim@${domain}` }) });
+  }
+  const good = await journey.mailServer('good.test');
+  const goodId = await journey.send({ to: 'kim@good.test' });
+
+  for (const [what, { at, says }] of Object.entries(HOSTILE)) {
+    await t.test(`a server that ${what}`, () => isLeft(sent.get(what)!, { at, says }));
+  }
+  await t.test('mail to others arrives while one still trickles', async () => {
+    const { recipients } = await journey.ended(goodId);
+    assert.deepEqual([recipients[0].status, recipients[0].attempts], ['delivered', 1]);
+    assert.equal(good.messages.length, 1);
+    assert.equal((await journey.email(waiting)).status, 'sending');
+  });
+  await t.test('once they behave, all of them get their mail', async () => {
+    for (const { socket } of slow.sessions) socket.destroy();
+    for (const { mx } of [{ mx: slow }, ...sent.values()]) mx.set({});
+    assert.equal((await journey.attempted(waiting)).status, 'deferred');
+    await journey.pass({ hours: 5 });
+    for (const id of [waiting, ...[...sent.values()].map((one) => one.id)]) {
+      assert.equal((await journey.ended(id)).status, 'delivered');
+    }
+  });
+});
+
+async function isLeft({ mx, id }: Sent, { at, says }: Omit<Hostile, 'answer'>): Promise<void> {
+  const { status, recipients } = await journey.attempted(id);
+  const [{ smtp, reason, attempts, next_attempt_at: nextAttemptAt }] = recipients;
+  assert.deepEqual([status, attempts, smtp.code], ['deferred', 1, null]);
+  assert.match(smtp.message, says);
+  assert.deepEqual([reason.category, reason.blame], ['protocol', 'receiver']);
+  assert.ok(nextAttemptAt !== null);
+  const [, { attempt }] = await journey.timeline(id);
+  // What comes too early is noticed where something else was waited for.
+  if (says !== UNASKED) assert.equal(attempt.phase, at);
+  assert.equal(attempt.in_doubt ?? false, false);
+  assert.equal(mx.messages.length, 0);
+  for (const session of mx.sessions) {
+    await waitFor(() => session.ended, { what: 'the connection to be closed' });
+    assert.ok(session.socket.bytesWritten < SENT_BYTES_MAX, `${session.socket.bytesWritten} bytes`);
+  }
+}
+
+test('nonsense after the final dot leaves a doubt: nobody else is asked, the same message comes again', async () => {
+  const nonsense = { raw: 'what?\r\n', keep: true } as const;
+  const first = await journey.mailServer('doubtful.test', { phases: { dot: nonsense } });
+  const second = await journey.mailServer('doubtful.test', {}, { preference: 20 });
+  const id = await journey.send({ to: 'kim@doubtful.test' });
+  const { status, recipients } = await journey.attempted(id);
+  assert.deepEqual([status, recipients[0].reason.category], ['deferred', 'network']);
+  assert.match(recipients[0].reason.advice, /may have arrived/);
+  const [, { attempt }] = await journey.timeline(id);
+  assert.deepEqual([attempt.phase, attempt.in_doubt], ['dot', true]);
+  assert.equal(second.connections, 0);
+  first.set({});
+  assert.equal((await journey.retry(id)).status, 'delivered');
+  assert.equal(first.messages.length, 2);
+  assert.deepEqual(first.messages[1]?.raw, first.messages[0]?.raw);
+});
+
+test('an answer in no character set is an answer, and shown without what cannot be', async () => {
+  const raw = Buffer.concat([
+    Buffer.from('550 5.1.1 Utilisateur inconnu: '),
+    Buffer.from([0xe9, 0xff, 0xfe]),
+    Buffer.from('\r\n'),
+  ]);
+  await journey.mailServer('latin.test', { recipients: { kim: { raw } } });
+  const { status, recipients } = await journey.ended(await journey.send({ to: 'kim@latin.test' }));
+  assert.deepEqual([status, recipients[0].smtp.code], ['bounced', 550]);
+  assert.equal(recipients[0].smtp.message, 'Utilisateur inconnu: \ufffd\ufffd\ufffd');
+});
