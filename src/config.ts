@@ -55,6 +55,8 @@ export type Config = Readonly<{
   dnsServers: readonly string[] | null;
   dnsTrustAd: boolean;
   mxPort: number;
+  /** Where the hosts of MTA-STS policies listen. */
+  mtaStsPort: number;
   /** No mail server is waited for longer than this; null: as long as RFC 5321 asks for. */
   smtpTimeoutMs: number | null;
   allowPrivateNetworks: boolean;
@@ -191,6 +193,8 @@ function readDelivery(read: EnvReader, { localIps }: System) {
     dnsServers: dnsServers.length === 0 ? null : dnsServers,
     dnsTrustAd: read.flag('POSTHORN_DNS_TRUST_AD'),
     mxPort: read.parsed('POSTHORN_MX_PORT', (text) => parsePort(text, 1), PORT_RULE) ?? 25,
+    mtaStsPort:
+      read.parsed('POSTHORN_MTA_STS_PORT', (text) => parsePort(text, 1), PORT_RULE) ?? 443,
     smtpTimeoutMs: read.parsed('POSTHORN_SMTP_TIMEOUT_S', parseTimeoutMs, TIMEOUT_RULE),
     allowPrivateNetworks: read.flag('POSTHORN_ALLOW_PRIVATE_NETWORKS'),
   };

@@ -17,6 +17,7 @@ import { forgetExpired } from './store/expiry.ts';
 import { makePartitions } from './store/migrate.ts';
 import { buryNode, listNodes, releaseOrphans } from './store/nodes.ts';
 import type { SecretBox } from './store/secrets.ts';
+import { renewStsPolicies } from './sts-renewal.ts';
 import { systemWorld } from './system-world.ts';
 import type { WorkerPool } from './worker-pool.ts';
 
@@ -39,6 +40,7 @@ const DISK_FREE_MIN_BYTES = 1024 ** 3;
 const FORGET_EVERY_MS = 60_000;
 const PARTITIONS_EVERY_MS = 6 * 3600_000;
 const DOMAINS_EVERY_MS = 10 * 60_000;
+const POLICIES_EVERY_MS = 10 * 60_000;
 const RETENTION_EVERY_MS = 10 * 60_000;
 
 type Seen = { beat: number; polls: number };
@@ -67,6 +69,9 @@ export class Maintenance implements AsyncDisposable {
     );
     const retention = new RetentionTask(database, { ...config, log });
     this.#every(RETENTION_EVERY_MS, 'retention', () => retention.run(() => this.#isStopping));
+    this.#every(POLICIES_EVERY_MS, 'MTA-STS policies', () =>
+      renewStsPolicies(database.db, { config, log }),
+    );
     this.#every(DOMAINS_EVERY_MS, 'domains', async () => {
       const servers = config.dnsServers ?? systemServers();
       const resolver = createResolver({ servers, world: systemWorld });

@@ -8,7 +8,6 @@ import { Broker, BROKER_TICK_MS } from './delivery/broker.ts';
 import { Connections } from './delivery/connections.ts';
 import { createDeliver } from './delivery/deliver.ts';
 import { Dispatcher } from './delivery/dispatcher.ts';
-import { createTlsRules } from './delivery/tls-rules.ts';
 import type { BrokerNews, WorkerNews } from './delivery/permits.ts';
 import { createShaping } from './delivery/shaping.ts';
 import type { ShapingSettings } from './delivery/shaping-settings.ts';
@@ -17,6 +16,7 @@ import { resolveRoute, type Route } from './net/mx.ts';
 import { timeoutsWithin } from './net/smtp-types.ts';
 import { type AcceptEmail, createAccept, type HandOver } from './sending/accept.ts';
 import type { Ground } from './server.ts';
+import { createTls } from './server-tls.ts';
 import { AcceptStore } from './store/accept.ts';
 import { queueDepth } from './store/queue.ts';
 import { SettleStore } from './store/settle.ts';
@@ -39,11 +39,12 @@ export type DeliveryListeners = {
 
 export function createDelivery(ground: Ground, listeners: DeliveryListeners): Delivery {
   const { onTold } = listeners;
-  const { config, db, lease, log, resolver } = ground;
+  const { config, db, lease, log } = ground;
   const world = systemWorld;
   const settling = new SettleStore(db.settling, { holder: lease.holder, onTold });
   const connections = connectionsOf(ground, listeners.tellBroker);
   const routes = createRoutes(ground);
+  const { tls, stopTls } = createTls(ground);
   const deliver = createDeliver({
     ...ground,
     world,
@@ -52,7 +53,7 @@ export function createDelivery(ground: Ground, listeners: DeliveryListeners): De
     viaRelay: config.relay !== null,
     hasHostName: mayIntroduceItself(config),
     leastTls: tlsFor(config),
-    tls: createTlsRules({ resolver, port: config.mxPort, world }),
+    tls,
     settle: (settlement) => settling.settle(settlement),
     returnPathSecret: ground.secrets.derive('return path'),
     onAttempt: (attempt) => countAttempt(metrics, attempt),
@@ -69,6 +70,7 @@ export function createDelivery(ground: Ground, listeners: DeliveryListeners): De
   const stop = async (): Promise<void> => {
     await dispatcher.stop();
     await connections.close();
+    await stopTls();
   };
   const accept = acceptInto(dispatcher, ground, { metrics, onTold });
   return { accept, dispatcher, connections, metrics, stop };

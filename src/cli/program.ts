@@ -57,6 +57,11 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     load: async () => (await import('./commands/explain.ts')).describeExplain,
   },
   {
+    name: 'tls-report',
+    about: "show what came of TLS with recipients' domains",
+    load: async () => (await import('./commands/tls-report.ts')).describeTlsReport,
+  },
+  {
     name: 'migrate',
     about: 'bring the database to this version',
     load: async () => (await import('./commands/migrate.ts')).describeMigrate,

@@ -186,7 +186,7 @@ async function tryTarget(target: Target, walk: Walk): Promise<Met | Postponed> {
   const { connection, reused } = opened;
   if (reused !== true) {
     if (target.reducedHello === true) options.tlsMemory.learn(target.host, 'reduced');
-    options.onTls(rule, rule.problem ?? resultOf(target, connection.tls));
+    options.onTls(rule, rule.problem ?? resultOf(target, rule, connection.tls));
   }
   const sent = await connection.send(options);
   connections.release(connection);
@@ -212,8 +212,9 @@ function easierTarget(target: Target, failure: SessionFailure): Target | null {
   return target.tls === 'opportunistic' ? { ...target, tls: 'off' } : null;
 }
 
-function resultOf(target: Target, tls: SmtpTlsFacts | null): TlsResult {
-  if (tls !== null) return tls.result;
+/** A certificate that proves nothing is only a finding where somebody wishes for proof. */
+function resultOf(target: Target, { policy }: TlsRule, tls: SmtpTlsFacts | null): TlsResult {
+  if (tls !== null) return policy === 'none' || policy === 'provider' ? null : tls.result;
   return target.tls === 'off' ? 'validation-failure' : 'starttls-not-supported';
 }
 

@@ -11,6 +11,7 @@ import { makeReturnPath } from '../mail/return-path.ts';
 import { domainOf } from '../mail/address.ts';
 import type { Route } from '../net/mx.ts';
 import type { Queryable } from '../store/database.ts';
+import { lastCategory } from '../store/emails.ts';
 import { suppressedAmong } from '../store/queue.ts';
 import type { Settled, Settlement } from '../store/settle.ts';
 import { attemptDelivery, type AttemptResult } from './attempt.ts';
@@ -21,6 +22,7 @@ import {
   COMPLAINED,
   DOMAIN_REMOVED,
   EXPIRED,
+  EXPIRED_WITHOUT_TLS,
   NO_HOST_NAME,
   type Outcome,
   outcomeOf,
@@ -28,7 +30,7 @@ import {
   SUPPRESSED,
 } from './outcome.ts';
 import { simulate, SIMULATOR_HOST } from './simulator.ts';
-import type { TlsRules } from './tls-rules.ts';
+import type { TlsRules, TlsWishesOfDomain } from './tls-rules.ts';
 
 export type Delivered = { kind: 'settled' } | { kind: 'give_back'; delayMs: number };
 export type Deliver = (job: Job) => Promise<Delivered>;
@@ -79,7 +81,7 @@ export function createDeliver(options: DeliverOptions): Deliver {
 async function endWithoutAttempt(job: Job, options: DeliverOptions): Promise<Outcome | null> {
   const { db, world, hasHostName } = options;
   const nowMs = world.monotonicMs();
-  if (nowMs >= job.expiresAtMs) return EXPIRED;
+  if (nowMs >= job.expiresAtMs) return expired(job, db);
   if (job.domainDeleted) return DOMAIN_REMOVED;
   if (job.suppressed) return SUPPRESSED;
   if (!hasHostName && job.message.environment === 'live') return NO_HOST_NAME;
@@ -89,25 +91,39 @@ async function endWithoutAttempt(job: Job, options: DeliverOptions): Promise<Out
   return found.size > 0 ? SUPPRESSED : null;
 }
 
+async function expired({ message, position, attempts }: Job, db: Queryable): Promise<Outcome> {
+  if (attempts === 0) return EXPIRED;
+  const { projectId, id: emailId } = message;
+  const category = await lastCategory(db, { projectId, emailId, position });
+  return category === 'tls' ? EXPIRED_WITHOUT_TLS : EXPIRED;
+}
+
 async function deliverLive(job: Job, options: DeliverOptions): Promise<Delivered> {
   const { world, builder, connections, lease } = options;
   const startedMs = world.monotonicMs();
   const startedAt = new Date(world.now());
-  const [message, route] = await Promise.all([
+  const { destination } = job;
+  const [message, route, sts] = await Promise.all([
     builder.build(job.message),
-    options.route(job.destination),
+    options.route(destination),
+    options.tls.policyOf(destination),
   ]);
   const demand =
     options.leastTls === 'enforced' ? 'enforced' : (job.message.tls ?? 'opportunistic');
-  const result = await attemptDelivery(route, connections, {
-    envelopeFrom: returnPathOf(job, options),
-    recipient: job.address,
-    message: message.parts,
-    smtpUtf8: message.smtpUtf8 || needsSmtpUtf8(job.address),
-    ...(await options.tls.of(route, { destination: job.destination, demand })),
-    mayProceed: () => lease.isFresh() && lease.holder() === job.holder,
-    patienceMs: job.expiresAtMs - startedMs,
-  });
+  const attemptUnder = async (wishes: TlsWishesOfDomain) =>
+    attemptDelivery(route, connections, {
+      envelopeFrom: returnPathOf(job, options),
+      recipient: job.address,
+      message: message.parts,
+      smtpUtf8: message.smtpUtf8 || needsSmtpUtf8(job.address),
+      ...(await options.tls.forAttempt(route, wishes)),
+      mayProceed: () => lease.isFresh() && lease.holder() === job.holder,
+      patienceMs: job.expiresAtMs - startedMs,
+    });
+  const wishes = { destination, demand, sts } as const;
+  let result = await attemptUnder(wishes);
+  const newer = await options.tls.newerPolicy(result, wishes);
+  if (newer !== null) result = await attemptUnder({ ...wishes, ...newer });
   if (result.kind === 'postponed') return { kind: 'give_back', delayMs: Math.ceil(result.delayMs) };
   // The lease was in doubt and nothing was sent: whoever holds the recipient now tries again.
   if (result.kind === 'failed' && result.cause === 'withheld') {

@@ -173,6 +173,18 @@ export const EXPIRED: Outcome = {
   slowDown: false,
 };
 
+/** A failed policy is not given up for: the receiver had until now to keep what it publishes. */
+export const EXPIRED_WITHOUT_TLS: Outcome = {
+  ...EXPIRED,
+  reason: {
+    category: 'tls',
+    blame: 'receiver',
+    advice:
+      'The time to deliver it was up, and no server of the domain had offered the TLS that is ' +
+      'asked for; the timeline shows what each attempt met.',
+  },
+};
+
 export const SUPPRESSED: Outcome = {
   status: 'suppressed',
   reason: {

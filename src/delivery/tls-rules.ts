@@ -1,25 +1,35 @@
 /**
  * The rules about TLS for the hosts of one route: collected before the first of them is asked.
  *
- * Costs nothing where nobody publishes anything: TLSA records are only looked for where DNSSEC
- * vouches for the way (net/mx.ts says so with `daneNames`).
+ * Costs next to nothing where nobody publishes anything: the domain's MTA-STS policy is in memory
+ * after the first look, and TLSA records are only looked for where DNSSEC vouches for the way
+ * (net/mx.ts says so with `daneNames`). A configured relay takes all mail for us: then what
+ * recipients' domains publish is the relay's business.
  */
 import type { World } from '../core/world.ts';
 import type { Resolver } from '../net/dns.ts';
+import type { StsPolicy } from '../net/mta-sts.ts';
+import type { StsCache } from '../net/mta-sts-cache.ts';
 import type { MxHost, Route } from '../net/mx.ts';
 import { type DaneFinding, findDane, type TlsRule, tlsRuleFor } from '../net/tls-policy.ts';
-import type { AttemptOptions } from './attempt.ts';
+import type { AttemptOptions, AttemptResult } from './attempt.ts';
+import type { Postponed } from './connections.ts';
+import type { TlsCounters } from './tls-counters.ts';
 import { TlsMemory } from './tls-memory.ts';
 
-export type TlsRules = {
-  of(
-    route: Route,
-    asked: { destination: string; demand: 'opportunistic' | 'enforced' },
-  ): Promise<Pick<AttemptOptions, 'ruleFor' | 'tlsMemory' | 'onTls'>>;
+type TlsForAttempt = Pick<AttemptOptions, 'ruleFor' | 'tlsMemory' | 'onTls'>;
+
+export type TlsWishesOfDomain = {
+  destination: string;
+  demand: 'opportunistic' | 'enforced';
+  sts: StsPolicy | null;
 };
 
 export type TlsRulesOptions = {
   resolver: Pick<Resolver, 'tlsa'>;
+  /** null: nobody's policy is looked for, because a relay takes the mail. */
+  policies: StsCache | null;
+  counters: TlsCounters;
   /** Of the mail servers. */
   port: number;
   world: Pick<World, 'now' | 'monotonicMs'>;
@@ -27,32 +37,63 @@ export type TlsRulesOptions = {
 
 const NO_DANE: DaneFinding = { kind: 'none' };
 
-export function createTlsRules({ resolver, port, world }: TlsRulesOptions): TlsRules {
-  const tlsMemory = new TlsMemory(world);
-  return {
-    async of(route, { destination, demand }) {
-      const dane = await findDaneOf(route, {
-        resolver,
-        port,
-        domain: destination,
-        nowMs: world.now(),
-      });
-      const ruleFor = (host: MxHost): TlsRule =>
-        tlsRuleFor(host.name, { demand, sts: null, dane: dane?.get(host.name) ?? NO_DANE });
-      return { ruleFor, tlsMemory, onTls: () => {} };
-    },
-  };
+export class TlsRules {
+  readonly #options: TlsRulesOptions;
+  readonly #memory: TlsMemory;
+
+  constructor(options: TlsRulesOptions) {
+    this.#options = options;
+    this.#memory = new TlsMemory(options.world);
+  }
+
+  /** The domain's MTA-STS policy; no promise when it is known. */
+  policyOf(destination: string): StsPolicy | null | Promise<StsPolicy | null> {
+    return this.#options.policies?.of(destination) ?? null;
+  }
+
+  async forAttempt(
+    route: Route,
+    { destination, demand, sts }: TlsWishesOfDomain,
+  ): Promise<TlsForAttempt> {
+    const { resolver, port, world, counters } = this.#options;
+    const how = { resolver, port, domain: destination, nowMs: world.now() };
+    const dane = mayHaveDane(route) ? await findDaneOf(route, how) : null;
+    return {
+      ruleFor: (host: MxHost): TlsRule =>
+        tlsRuleFor(host.name, { demand, sts, dane: dane?.get(host.name) ?? NO_DANE }),
+      tlsMemory: this.#memory,
+      onTls: ({ reportedAs }, result) => {
+        counters.add({ domain: destination, policy: reportedAs, result: result ?? 'success' });
+      },
+    };
+  }
+
+  /**
+   * After an attempt that failed because of the domain's policy: the policy of now, when it is
+   * another one. Failures are never final, but each is followed by this look (RFC 8461 §5.1).
+   */
+  async newerPolicy(
+    result: AttemptResult | Postponed,
+    { destination, sts }: TlsWishesOfDomain,
+  ): Promise<{ sts: StsPolicy | null } | null> {
+    const { policies } = this.#options;
+    if (policies === null || sts?.mode !== 'enforce') return null;
+    if (result.kind !== 'failed' || result.cause !== 'tls') return null;
+    const now = await policies.recheck(destination);
+    return JSON.stringify(now) === JSON.stringify(sts) ? null : { sts: now };
+  }
 }
 
-/** By host; null where no host of the route can have TLSA records. */
+type Hosts = Extract<Route, { kind: 'hosts' }>;
+
+function mayHaveDane(route: Route): route is Hosts {
+  return route.kind === 'hosts' && route.hosts.some(({ daneNames }) => daneNames !== undefined);
+}
+
 async function findDaneOf(
-  route: Route,
+  { hosts }: Hosts,
   options: Parameters<typeof findDane>[1],
-): Promise<Map<string, DaneFinding> | null> {
-  const hosts = route.kind === 'hosts' ? route.hosts.filter(({ daneNames }) => daneNames) : [];
-  if (hosts.length === 0) return null;
-  const findings = await Promise.all(
-    hosts.map(async (host) => [host.name, await findDane(host, options)] as const),
-  );
-  return new Map(findings);
+): Promise<Map<string, DaneFinding>> {
+  const found = hosts.map(async (host) => [host.name, await findDane(host, options)] as const);
+  return new Map(await Promise.all(found));
 }

@@ -100,7 +100,7 @@ test('a request reaches a host that only our DNS knows, with its name in the Hos
     {
       kind: 'answered',
       status: 429,
-      headers: { retryAfter: '30' },
+      headers: { retryAfter: '30', contentType: null },
       bodyStart: 'later\uFFFD',
       bodyComplete: true,
       latencyMs: 0,

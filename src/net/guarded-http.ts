@@ -52,7 +52,7 @@ export type GuardedAnswer =
   | {
       kind: 'answered';
       status: number;
-      headers: { retryAfter: string | null };
+      headers: { retryAfter: string | null; contentType: string | null };
       /** UTF-8, without NUL (PostgreSQL stores none). */
       bodyStart: string;
       /** False when the limit, the timeout or the peer cut the body. */
@@ -189,9 +189,10 @@ async function requestAt(at: {
       signal,
     });
     const limit = Math.min(request.maxResponseBytes, MAX_RESPONSE_BYTES);
-    const retryAfter = [response.headers['retry-after'] ?? []].flat()[0] ?? null;
+    const header = (name: string) => [response.headers[name] ?? []].flat()[0] ?? null;
+    const headers = { retryAfter: header('retry-after'), contentType: header('content-type') };
     const body = await startOf(response.body, limit);
-    return { kind: 'answered', status: response.statusCode, headers: { retryAfter }, ...body };
+    return { kind: 'answered', status: response.statusCode, headers, ...body };
   } catch (error) {
     return failureOf(error as Error, { signal, request, address });
   }

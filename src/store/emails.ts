@@ -128,6 +128,19 @@ export async function emailExists(db: Queryable, ref: EmailRef): Promise<boolean
   return (await db.query(EXISTS, values(ref))).length > 0;
 }
 
+const LAST_CATEGORY = `
+select reason ->> 'category' as category from recipients
+ where project_id = $1 and email_id = $2 and position = $3`;
+
+/** What kept a recipient from being delivered to so far; null: nothing did. */
+export async function lastCategory(
+  db: Queryable,
+  { projectId, emailId, position }: { projectId: string; emailId: string; position: number },
+): Promise<Category | null> {
+  const which = [projectId, emailId, position];
+  return (await db.query<{ category: Category }>(LAST_CATEGORY, which))[0]?.category ?? null;
+}
+
 const TIMELINE = `
 select e.id, e.seq as number, e.type, e.created_at as "createdAt", r.address as recipient, e.data,
        e.attempt

@@ -1,6 +1,7 @@
 /** Forgets what has expired, in small batches: no statement holds many rows or runs long. */
 import type { Queryable } from './database.ts';
 import { purgeAuthWindows } from './limits.ts';
+import { forgetTlsResults } from './tls-results.ts';
 
 const BATCH = 5_000;
 
@@ -8,11 +9,12 @@ const FORGET_KEYS = `
 delete from idempotency where ctid = any(array(
   select ctid from idempotency where expires_at <= app_now() limit $1)) returning 1`;
 
-/** Idempotency keys after their 24 hours, and windows of failed authentications. */
+/** Idempotency keys after their 24 hours, windows of failed authentications, old TLS results. */
 export async function forgetExpired(db: Queryable): Promise<void> {
   let forgotten: number;
   do {
     forgotten = (await db.query(FORGET_KEYS, [BATCH])).length;
   } while (forgotten === BATCH);
   await purgeAuthWindows(db);
+  await forgetTlsResults(db, BATCH);
 }

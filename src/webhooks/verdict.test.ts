@@ -9,7 +9,7 @@ const first = { attempts: 0, dice: 0.5, nowMs: NOW_MS };
 const answered = (status: number, retryAfter: string | null = null): GuardedAnswer => ({
   kind: 'answered',
   status,
-  headers: { retryAfter },
+  headers: { retryAfter, contentType: null },
   bodyStart: 'ok',
   bodyComplete: true,
   latencyMs: 12,

@@ -1,0 +1,31 @@
+-- How mail is protected on its way.
+
+-- What holds for the emails of a domain that do not say it themselves.
+alter table domains add column tls text not null default 'opportunistic'
+  check (tls in ('opportunistic', 'enforced'));
+
+-- MTA-STS policies of recipients' domains (RFC 8461), shared by all workers and kept over restarts:
+-- one that has not expired holds even when neither its DNS nor its HTTPS answers. `id` is that of the
+-- TXT record it was fetched for. A row without a policy only remembers that a fetch failed.
+create table mta_sts_policies (
+  domain     text primary key,
+  id         text,
+  mode       text check (mode in ('enforce', 'testing', 'none')),
+  mx         text[],
+  max_age_s  integer,
+  fetched_at timestamptz,
+  expires_at timestamptz,
+  failed_at  timestamptz,
+  used_at    timestamptz not null
+);
+create index mta_sts_policies_by_age on mta_sts_policies (fetched_at) where mode <> 'none';
+
+-- What came of TLS sessions, in the words of RFC 8460 §4.3 or `success`: for reports to domains.
+create table tls_results (
+  day      date not null,
+  domain   text not null,
+  policy   text not null check (policy in ('tlsa', 'sts', 'no-policy-found')),
+  result   text not null,
+  sessions bigint not null,
+  primary key (day, domain, policy, result)
+);

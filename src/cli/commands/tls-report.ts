@@ -1,0 +1,54 @@
+/** `posthorn tls-report`: what came of TLS with recipients' domains, in the words of RFC 8460. */
+import { InvalidArgumentError, type Command } from 'commander';
+import { parseDomain } from '../../mail/domain-name.ts';
+import { readTlsResults, type TlsCount } from '../../store/tls-results.ts';
+import { runnable, type Outcome } from '../command.ts';
+import type { Cli } from '../context.ts';
+import { withStore } from '../store.ts';
+import { table } from '../table.ts';
+
+const ROWS_MAX = 10_000;
+
+export function describeTlsReport(command: Command, cli: Cli): void {
+  runnable(command, cli, run)
+    .option('--domain <domain>', 'of the recipients', parseRecipientDomain)
+    .option('--days <number>', 'how far back, 1 to 30; 1 is today (UTC)', parseDays, 7);
+}
+
+function run(cli: Cli, options: { domain?: string; days: number }): Promise<Outcome> {
+  return withStore(cli, async ({ db }) => {
+    const { domain = null, days } = options;
+    const rows = await readTlsResults(db, { domain, days, limit: ROWS_MAX + 1 });
+    const shown = rows.slice(0, ROWS_MAX);
+    return {
+      data: { object: 'list', data: shown.map(resultJson), has_more: rows.length > ROWS_MAX },
+      text: table(
+        ['DAY', 'DOMAIN', 'POLICY', 'RESULT', 'SESSIONS'],
+        shown.map(({ day, domain: name, policy, result, sessions }) => [
+          day,
+          name,
+          policy,
+          result,
+          String(sessions),
+        ]),
+        'No session was counted.',
+      ),
+    };
+  });
+}
+
+function resultJson({ day, domain, policy, result, sessions }: TlsCount & { day: string }) {
+  return { object: 'tls_result', day, domain, policy, result, sessions };
+}
+
+function parseRecipientDomain(text: string): string {
+  const domain = parseDomain(text);
+  if (domain !== null) return domain;
+  throw new InvalidArgumentError(`${JSON.stringify(text)} is not a domain name.`);
+}
+
+function parseDays(text: string): number {
+  const days = /^\d{1,2}$/.test(text) ? Number(text) : 0;
+  if (days >= 1 && days <= 30) return days;
+  throw new InvalidArgumentError('Write a number from 1 to 30.');
+}

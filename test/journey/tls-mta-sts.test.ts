@@ -1,0 +1,255 @@
+/**
+ * MTA-STS (RFC 8461): a domain that says how its mail servers are reached is believed, also when it
+ * cannot be asked any more.
+ */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import type { MxBehaviour } from '../support/fake-mx.ts';
+import { CA_FILE, type MailServer, startJourney } from '../support/journey.ts';
+import { policyText, startPolicyServer, type PolicyAnswer } from '../support/policy-server.ts';
+
+const policies = await startPolicyServer();
+const journey = await startJourney({
+  NODE_EXTRA_CA_CERTS: CA_FILE,
+  POSTHORN_MTA_STS_PORT: String(policies.port),
+});
+after(async () => {
+  await journey[Symbol.asyncDispose]();
+  await policies[Symbol.asyncDispose]();
+});
+
+const TRUSTED: MxBehaviour = { startTls: 'offered' };
+const UNPROVEN: MxBehaviour = { startTls: 'offered', certificate: 'self-signed' };
+let domains = 0;
+
+/** A domain of its own with an announced policy, which names the hosts of `*.mx.test` unless told. */
+function announce(
+  answer: PolicyAnswer = { body: policyText('enforce', ['*.mx.test']) },
+  { txt = 'v=STSv1; id=1;' } = {},
+): string {
+  const domain = `sts${++domains}.test`;
+  journey.dns.set(`mta-sts.${domain}`, 'A', ['127.0.0.1']);
+  journey.dns.set(`_mta-sts.${domain}`, 'TXT', [txt]);
+  policies.set(domain, answer);
+  return domain;
+}
+
+const saidMail = (mx: MailServer): boolean =>
+  mx.sessions.some(({ lines }) => lines.some((line) => line.startsWith('C: MAIL')));
+
+/** Sends one email and says how it went with TLS. */
+async function sendTo(domain: string) {
+  const id = await journey.send({ to: `kim@${domain}` });
+  const { recipients } = await journey.ended(id);
+  assert.equal(recipients[0].status, 'delivered');
+  return recipients[0].smtp;
+}
+
+/** Sends one email that must be put off because of TLS. */
+async function putOff(domain: string, draft: object = {}): Promise<string> {
+  const id = await journey.send({ to: `kim@${domain}`, ...draft });
+  const { status, recipients } = await journey.attempted(id);
+  assert.deepEqual([status, recipients[0].reason.category], ['deferred', 'tls']);
+  assert.equal(recipients[0].smtp.tls_policy, 'mta-sts');
+  return id;
+}
+
+/** What the service has counted for the domain; it writes when it stops. */
+async function counted(domain: string): Promise<string[]> {
+  await journey.service.restart();
+  const { data } = await journey.service.cliJson('tls-report', '--domain', domain);
+  return (data as { policy: string; result: string; sessions: number }[])
+    .map(({ policy, result, sessions }) => `${policy} ${result} ${sessions}`)
+    .toSorted();
+}
+
+const requestsOf = (domain: string): string[] =>
+  policies.requests.filter((request) => request.startsWith(`${domain}/`));
+
+test('a server of the policy that proves who it is gets the email', async () => {
+  const domain = announce();
+  const mx = await journey.mailServer(domain, TRUSTED);
+  const smtp = await sendTo(domain);
+  assert.deepEqual([smtp.tls.verified, smtp.tls_policy], [true, 'mta-sts']);
+  assert.equal(mx.messages[0]?.tls, 'TLSv1.3');
+  assert.deepEqual(requestsOf(domain), [`${domain}/.well-known/mta-sts.txt`]);
+});
+
+const FAILING: Record<string, MxBehaviour> = {
+  'has a certificate of nobody known': UNPROVEN,
+  'has the certificate of another': { startTls: 'offered', certificate: 'other-name' },
+  'has an expired certificate': { startTls: 'offered', certificate: 'expired' },
+  'offers no STARTTLS': {},
+  'refuses STARTTLS': { startTls: 'refused' },
+  'breaks STARTTLS': { startTls: 'broken' },
+};
+
+for (const [what, behaviour] of Object.entries(FAILING)) {
+  test(`nothing is sent to a server that ${what}, until that is mended`, async () => {
+    const domain = announce();
+    const mx = await journey.mailServer(domain, behaviour);
+    const id = await putOff(domain);
+    assert.ok(!saidMail(mx));
+    mx.set(TRUSTED);
+    assert.equal((await journey.retry(id)).status, 'delivered');
+  });
+}
+
+test('a server that the policy does not name is not asked, the one that it names is', async () => {
+  const domain = announce({ body: policyText('enforce', ['host0.mx.test']) });
+  const stranger = await journey.mailServer(domain, TRUSTED, { preference: 5 });
+  const id = await putOff(domain);
+  assert.match((await journey.email(id)).recipients[0].smtp.message, /does not name/);
+
+  const named = await journey.mailServer(domain, TRUSTED, { preference: 10 });
+  policies.set(domain, { body: policyText('enforce', [named.name]) });
+  journey.dns.set(`_mta-sts.${domain}`, 'TXT', ['v=STSv1; id=2;']);
+  await journey.service.restart(); // forgets the MX records
+  const retried = await journey.retry(id);
+  assert.deepEqual([retried.status, retried.recipients[0].smtp.mx], ['delivered', named.name]);
+  assert.equal(stranger.connections, 0);
+});
+
+const GONE: Record<string, (domain: string) => void> = {
+  'DNS does not answer': (domain) => journey.dns.setFailure(`_mta-sts.${domain}`, 'servfail'),
+  'the record is gone': (domain) => journey.dns.remove(`_mta-sts.${domain}`),
+  'a new one is announced and cannot be had': (domain) => {
+    journey.dns.set(`_mta-sts.${domain}`, 'TXT', ['v=STSv1; id=2;']);
+  },
+};
+
+for (const [what, vanish] of Object.entries(GONE)) {
+  test(`a policy that was seen once holds when ${what}, after a restart as well`, async () => {
+    const domain = announce();
+    const mx = await journey.mailServer(domain, TRUSTED);
+    await sendTo(domain);
+    vanish(domain);
+    policies.set(domain, { status: 404 });
+    mx.set(UNPROVEN);
+    mx.sessions.at(-1)?.socket.destroy();
+    const before = await putOff(domain);
+    await journey.service.restart();
+    const expiring = await putOff(domain, { expires_in: 60 });
+    assert.equal(mx.messages.length, 1);
+
+    await journey.pass({ seconds: 61 });
+    const { recipients } = await journey.ended(expiring);
+    assert.deepEqual([recipients[0].status, recipients[0].reason.category], ['failed', 'tls']);
+    mx.set(TRUSTED);
+    await journey.pass({ hours: 5 });
+    assert.equal((await journey.ended(before)).status, 'delivered');
+  });
+}
+
+test('a policy that has expired does not hold any more', async () => {
+  const domain = announce({ body: policyText('enforce', ['*.mx.test'], 3600) });
+  const mx = await journey.mailServer(domain, TRUSTED);
+  await sendTo(domain);
+  journey.dns.remove(`_mta-sts.${domain}`);
+  mx.set(UNPROVEN);
+  await journey.pass({ hours: 2 });
+  await journey.service.restart();
+  const smtp = await sendTo(domain);
+  assert.deepEqual([smtp.tls.verified, smtp.tls_policy], [false, 'none']);
+});
+
+test('a newer policy is looked for before mail fails, and counts at the same attempt', async () => {
+  const domain = announce();
+  const mx = await journey.mailServer(domain, TRUSTED);
+  await sendTo(domain);
+  policies.set(domain, { body: policyText('none', []) });
+  journey.dns.set(`_mta-sts.${domain}`, 'TXT', ['v=STSv1; id=2;']);
+  mx.set({});
+  mx.sessions.at(-1)?.socket.destroy();
+  const id = await journey.send({ to: `kim@${domain}` });
+  const [{ status, attempts, smtp }] = (await journey.ended(id)).recipients;
+  assert.deepEqual([status, attempts, smtp.tls, smtp.tls_policy], ['delivered', 1, null, 'none']);
+});
+
+test('a policy in testing stops nothing, and what it would have stopped is counted', async () => {
+  const domain = announce({ body: policyText('testing', ['elsewhere.test']) });
+  await journey.mailServer(domain, UNPROVEN);
+  const smtp = await sendTo(domain);
+  assert.deepEqual([smtp.tls.verified, smtp.tls_policy], [false, 'mta-sts-testing']);
+  assert.deepEqual(await counted(domain), ['sts validation-failure 1']);
+});
+
+test('what came of TLS with a domain is counted by policy and result', async () => {
+  const domain = announce();
+  const mx = await journey.mailServer(domain, UNPROVEN);
+  const waiting = [await putOff(domain)];
+  mx.set({});
+  waiting.push(await putOff(domain));
+  mx.set(TRUSTED);
+  await sendTo(domain);
+  assert.deepEqual(await counted(domain), [
+    'sts certificate-not-trusted 1',
+    'sts starttls-not-supported 1',
+    'sts success 1',
+  ]);
+  await journey.pass({ hours: 5 });
+  for (const id of waiting) await journey.ended(id);
+
+  const unreachable = announce({ status: 500 });
+  await journey.mailServer(unreachable, {});
+  await sendTo(unreachable);
+  assert.deepEqual(await counted(unreachable), [
+    'no-policy-found starttls-not-supported 1',
+    'sts sts-policy-fetch-error 1',
+  ]);
+});
+
+const USELESS: Record<string, PolicyAnswer> = {
+  'is not there': { status: 404 },
+  'leads elsewhere': {
+    status: 301,
+    headers: { location: 'https://mta-sts.sts1.test/.well-known/mta-sts.txt' },
+  },
+  'comes from a host with a wrong certificate': {
+    certificate: 'other-name',
+    body: policyText('enforce', ['elsewhere.test']),
+  },
+  'is a web page': {
+    headers: { 'content-type': 'text/html' },
+    body: policyText('enforce', ['elsewhere.test']),
+  },
+  'is ten megabytes long': {
+    body: policyText('enforce', ['elsewhere.test']) + 'x: y\r\n'.repeat(1_700_000),
+  },
+  'makes no sense': { body: 'version: STSv1\r\nmode: enforce\r\nmax_age: 86400\r\n' },
+};
+
+for (const [what, answer] of Object.entries(USELESS)) {
+  test(`a policy that ${what} is none, and is not asked for again at once`, async () => {
+    const domain = announce(answer);
+    await journey.mailServer(domain, UNPROVEN);
+    const asked = policies.requests.length;
+    const smtp = await sendTo(domain);
+    await sendTo(domain);
+    await sendTo(domain);
+    assert.deepEqual([smtp.tls.verified, smtp.tls_policy], [false, 'none']);
+    assert.ok(policies.requests.length - asked <= 1, 'a failed fetch is not repeated');
+  });
+}
+
+test('two records, a wrong one, or a DNS that does not answer: there is no policy', async () => {
+  const two = announce();
+  journey.dns.set(`_mta-sts.${two}`, 'TXT', ['v=STSv1; id=1', 'v=STSv1; id=2']);
+  const wrong = announce(undefined, { txt: 'v=STSv2; id=1;' });
+  const silent = announce();
+  journey.dns.setFailure(`_mta-sts.${silent}`, 'servfail');
+  for (const domain of [two, wrong, silent]) {
+    await journey.mailServer(domain, UNPROVEN);
+    const smtp = await sendTo(domain);
+    assert.deepEqual([smtp.tls_policy, requestsOf(domain).length], ['none', 0], domain);
+  }
+});
+
+test('a policy is fetched once for all the emails that wait for it', async () => {
+  const domain = announce();
+  const mx = await journey.mailServer(domain, TRUSTED);
+  const to = Array.from({ length: 10 }, (_, index) => `kim${index}@${domain}`);
+  await journey.ended(await journey.send({ to }));
+  assert.equal(mx.messages.length, 10);
+  assert.equal(requestsOf(domain).length, 1);
+});
