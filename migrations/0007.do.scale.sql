@@ -32,3 +32,14 @@ alter table nodes set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_thr
   autovacuum_vacuum_cost_delay = 0, vacuum_truncate = false);
 alter table webhook_endpoints set (fillfactor = 50, autovacuum_vacuum_scale_factor = 0,
   autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
+
+-- Looked up with explicit bytes: under another collation than the index's the address was no key,
+-- and every claim read all of a project's suppressions.
+alter table suppressions alter column address_key type text collate "C";
+
+-- The emails of a recipient in the order of their ids, one project's together: a page of a list ends
+-- after its rows, however many there are. Both columns are hidden in functions: as themselves they
+-- would offer the index to settling, which then walked a whole project for each recipient.
+drop index recipients_by_address;
+create index recipients_by_address on recipients
+  (hashtextextended(project_id::text || lower(address collate "C"), 0), uuid_send(email_id));

@@ -14,10 +14,10 @@ select e.id, wire_time(e.created_at) as created_at, e.created_at as at, e.domain
        (select array_agg(r.position) from recipients r
          where r.project_id = e.project_id and r.email_id = e.id and r.status = 'suppressed')
          as suppressed_positions
-  from emails e
- where (e.project_id, e.environment, e.id) in
-       (select * from unnest($1::uuid[], $2::text[], $3::uuid[]))
-   and e.id = any($3::uuid[])`;
+  from unnest($1::uuid[], $2::text[], $3::uuid[]) as i(project_id, environment, id)
+ cross join lateral (
+    select * from emails e
+     where e.project_id = i.project_id and e.environment = i.environment and e.id = i.id limit 1) e`;
 
 type FoundEmail = {
   id: string;

@@ -46,9 +46,10 @@ const READER_CONNECTIONS_MAX = 4;
  * On the connections of the hot statements: one generic plan, never planned again, and never a plan
  * that reads a whole table because it was empty when the plan was made.
  */
-const HOT_SETTINGS = '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off';
+export const HOT_SETTINGS =
+  '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off';
 /** Whoever stands still in the middle of a transaction must not hold its locks for ever. */
-const COMMON_SETTINGS =
+export const COMMON_SETTINGS =
   '-c synchronous_commit=on -c timezone=UTC -c lock_timeout=10s ' +
   '-c idle_in_transaction_session_timeout=20s';
 

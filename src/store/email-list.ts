@@ -67,7 +67,11 @@ export async function listEmails(
 
 type Look = { from: 'emails' | 'recipients'; order: 'desc' | 'asc' };
 
-/** The ids to look at, in order. $3 and $4: older and newer than these ids. $5: the recipient. */
+/**
+ * The ids to look at, in order. $3 and $4: older and newer than these ids. $5: the recipient, whose
+ * index has project and address as one number and ids as bytes, which sort alike; numbers may
+ * coincide, so the address itself is compared as well.
+ */
 const SCAN = {
   emails: (order: Look['order']) => `
     select id from emails
@@ -75,19 +79,29 @@ const SCAN = {
        and ($3::uuid is null or id < $3) and ($4::uuid is null or id > $4)
      order by id ${order} limit ${SCAN_MAX}`,
   recipients: (order: Look['order']) => `
-    select email_id as id from recipients
-     where project_id = $1 and $2::text is not null and lower(address collate "C") = $5
-       and ($3::uuid is null or email_id < $3) and ($4::uuid is null or email_id > $4)
-     group by email_id
-     order by email_id ${order} limit ${SCAN_MAX}`,
+    select distinct on (place) email_id as id, uuid_send(email_id) as place from recipients
+     where hashtextextended(project_id::text || lower(address collate "C"), 0)
+           = hashtextextended($1::uuid::text || $5, 0)
+       and project_id::text = $1::uuid::text and lower(address collate "C") = $5
+       and ($3::uuid is null or (email_id < $3 and uuid_send(email_id) < uuid_send($3)))
+       and ($4::uuid is null or (email_id > $4 and uuid_send(email_id) > uuid_send($4)))
+       and $2::text is not null
+     order by place ${order} limit ${SCAN_MAX}`,
+};
+
+/** What is looked at: of a recipient's ids each email is fetched, else they are read in one go. */
+const SCANNED_EMAILS = {
+  emails: (order: Look['order']) => SCAN.emails(order).replace('select id', 'select *'),
+  recipients: (order: Look['order']) => `
+    select scanned.place, found.* from (${SCAN.recipients(order)}) scanned
+     cross join lateral (
+        select * from emails
+         where project_id = $1 and environment = $2 and id = scanned.id offset 0) found`,
 };
 
 const list = ({ from, order }: Look) => `
 select ${SUMMARY_COLUMNS}
-  from (${SCAN[from](order)}) scanned
- cross join lateral (
-    select * from emails
-     where project_id = $1 and environment = $2 and id = scanned.id offset 0) e${OPEN_STATUSES}
+  from (${SCANNED_EMAILS[from](order)}) e${OPEN_STATUSES}
  where ($6::text is null or lower(e.from_address collate "C") = $6)
    and ($7::text is null or strpos(lower(e.subject), lower($7)) > 0)
    and ($8::jsonb is null or e.tags @> $8)
@@ -97,11 +111,11 @@ select ${SUMMARY_COLUMNS}
    and ($12::timestamptz is null or e.created_at < $12)
    and ($13::smallint is null or (e.open_count = 0 and e.worst = $13))
    and ($14::text is null or ($14 = any(open.statuses) and not open.statuses && $15::text[]))
- order by scanned.id ${order}
+ order by ${from === 'emails' ? 'e.id' : 'e.place'} ${order}
  limit $16`;
 
 const lastScanned = ({ from, order }: Look) => `
-select id from (${SCAN[from](order)}) scanned order by id ${order} offset ${SCAN_MAX - 1}`;
+select id from (${SCAN[from](order)}) scanned offset ${SCAN_MAX - 1}`;
 
 /** An email with open recipients has the first of these that any of them has. */
 const OPEN_IN_ORDER: readonly Status[] = ['sending', 'queued', 'deferred', 'scheduled'];

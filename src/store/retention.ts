@@ -108,7 +108,8 @@ async function run(db: Queryable, sql: string, values: readonly unknown[]): Prom
 }
 
 // Parameters of all: $1 the project, $2 and $3 between which ids. Rows that somebody else works on
-// are left for the next time.
+// are left for the next time. Look-ups are scalar with a limit: one index probe per id, where a join
+// would read the project's emails.
 const RESULT = `
 select (select count(*) from old)::int as looked, (select count(*) from gone)::int as removed,
        (select id from old order by id desc limit 1) as last`;
@@ -122,9 +123,9 @@ with old as materialized (
 ended as materialized (
   select o.id from old o
    where not exists (select from queue q where q.email_id = o.id)
-     and not exists (select from emails e
-                      where e.project_id = $1 and e.environment in ('live', 'test') and e.id = o.id
-                        and e.open_count > 0)
+     and (select e.id from emails e
+           where e.project_id = $1 and e.environment in ('live', 'test') and e.id = o.id
+             and e.open_count > 0 limit 1) is null
 ),
 gone as (
   delete from contents
@@ -173,8 +174,9 @@ with old as materialized (
 ended as materialized (
   select o.id from old o
    where not exists (select from webhook_queue q where q.event_id = o.event_id)
-     and not exists (select from emails e
-                      where e.project_id = $1 and e.environment in ('live', 'test') and e.id = o.id)
+     and (select e.id from emails e
+           where e.project_id = $1 and e.environment in ('live', 'test') and e.id = o.id limit 1)
+         is null
 ),
 gone as (
   delete from events

@@ -36,7 +36,7 @@ export type SettledWebhook = 'delivered' | 'failed' | 'retried' | 'fenced';
  * A first attempt never disables: an endpoint that is told something once a month must not be
  * switched off by one hiccup after an old failure.
  * Endpoints are locked in one order, and only when their health changes: a healthy one is read.
- * The ids are named for the deliveries: however the join is planned, it then starts from them.
+ * The ids are named wherever rows are changed: however a join is planned, it starts from them.
  */
 const SETTLE = `
 with t as materialized (select app_now() as now),
@@ -116,12 +116,14 @@ told as (
 finished as (
   delete from webhook_queue q using ended h
    where q.endpoint_id = h.endpoint_id and q.event_id = h.event_id and h.status <> 'pending'
+     and q.event_id = any($4::uuid[])
 ),
 again as (
   update webhook_queue q
      set holder = null, attempts = h.number, due_at = t.now + h.retry_ms * interval '1 millisecond'
     from t, ended h
    where q.endpoint_id = h.endpoint_id and q.event_id = h.event_id and h.status = 'pending'
+     and q.event_id = any($4::uuid[])
 )
 select endpoint_id as "endpointId", event_id as "eventId",
        case status when 'pending' then 'retried' else status end as settled

@@ -1,0 +1,172 @@
+/**
+ * What each statement of the store reads, by the plans that the service gets: on empty tables, with
+ * 10,000 emails (by the plans made for empty tables and by fresh ones) and with 100,000, none of
+ * them analysed. `npm run bench -- scale` goes to ten million.
+ */
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { after, before, test } from 'node:test';
+import {
+  explainingDatabase,
+  type ExplainingDatabase,
+  type Reading,
+} from '../../test/support/explaining.ts';
+import { fillMail, makeWeeks } from '../../test/support/fill.ts';
+import { newSender, type Sender } from '../../test/support/mail-store.ts';
+import { testDatabase, type TestDatabase } from '../../test/support/postgres.ts';
+import {
+  AFTER_A_DEATH,
+  type Exercise,
+  EXERCISES,
+  type Stage,
+} from '../../test/support/statements.ts';
+import { APP_ROLE, clientQueries, connectAsOwner, type Queryable } from './database.ts';
+import { newId } from './ids.ts';
+import { registerNode } from './nodes.ts';
+import { createEndpoint } from './webhook-endpoints.ts';
+
+const SMALL = 10_000;
+const LARGE = 100_000;
+const WEEKS = 6;
+/** What is open: a bad hour's worth, an hour during which nothing could be delivered. */
+const OPEN_SHARE = 0.1;
+
+let database: TestDatabase;
+let explaining: ExplainingDatabase;
+let stage: Stage;
+
+before(async () => {
+  database = await testDatabase();
+  await asOwner(async (owner) => {
+    await makeWeeks(owner, WEEKS);
+    await forbidStatistics(owner);
+  });
+  explaining = await explainingDatabase(database.address, APP_ROLE);
+  stage = await setStage(await newSender(database.db));
+});
+
+after(async () => {
+  await explaining[Symbol.asyncDispose]();
+  await database[Symbol.asyncDispose]();
+});
+
+async function asOwner(work: (owner: Queryable) => Promise<void>): Promise<void> {
+  const client = await connectAsOwner(database.address, 'test');
+  await work(clientQueries(client)).finally(() => client.end());
+}
+
+/** Autovacuum would analyse at some time or other; what is looked at here is before that. */
+async function forbidStatistics(owner: Queryable): Promise<void> {
+  const tables = await owner.query<{ name: string }>(
+    `select oid::regclass::text as name from pg_class
+      where relnamespace = current_schema()::regnamespace and relkind = 'r'`,
+  );
+  for (const { name } of tables) {
+    await owner.query(`alter table ${name} set (autovacuum_enabled = off)`);
+  }
+}
+
+async function setStage(sender: Sender): Promise<Stage> {
+  const [holder, endpointId, deadEndpointId] = [newId(), newId(), newId()];
+  await registerNode(database.db, { id: holder, instance: newId(), host: 'here', pid: 1 });
+  for (const id of [endpointId, deadEndpointId]) {
+    const endpoint = { id, url: 'https://x.test', events: ['email.bounced' as const] };
+    await createEndpoint(database.db, sender, { ...endpoint, secret: Buffer.from('x') });
+  }
+  return { db: explaining.db, sender, holder, endpointId, deadEndpointId, someEmailId: newId() };
+}
+
+async function fill(count: number, { anew }: { anew: boolean }): Promise<void> {
+  const { sender, endpointId, deadEndpointId } = stage;
+  await asOwner((owner) =>
+    fillMail(owner, {
+      sender,
+      count,
+      open: count * OPEN_SHARE,
+      weeks: WEEKS,
+      endpointId,
+      deadEndpointId,
+      htmlBytes: 100,
+      anew,
+    }),
+  );
+  const [row] = await database.db.query<{ id: string }>(
+    'select id from emails where project_id = $1 order by id offset $2 limit 1',
+    [sender.projectId, count / 2],
+  );
+  stage = { ...stage, someEmailId: row!.id };
+}
+
+async function readingsOf(exercise: Exercise): Promise<Reading[]> {
+  const first = explaining.readings.length;
+  await exercise.run(stage);
+  return explaining.readings.slice(first);
+}
+
+/** A few partitions, a few look-ups for each row. */
+const ROWS_PER_ROW_ASKED = 20;
+const ROWS_FREE = 100;
+
+/** Statements that read far more than they were asked for. */
+async function findTooMuch(exercises: readonly Exercise[] = EXERCISES): Promise<string[]> {
+  const found: string[] = [];
+  for (const exercise of exercises) {
+    for (const { rows, pages, text } of await readingsOf(exercise)) {
+      if (rows <= ROWS_FREE + ROWS_PER_ROW_ASKED * exercise.asks) continue;
+      found.push(`${exercise.what}: ${rows} rows, ${pages} pages for ${exercise.asks}: ${text}`);
+    }
+  }
+  return found;
+}
+
+test('on empty tables', async () => {
+  for (const exercise of AFTER_A_DEATH) await readingsOf(exercise);
+  assert.deepEqual(await findTooMuch(), []);
+});
+
+test('with 10,000 emails', async () => {
+  await fill(SMALL, { anew: false });
+  assert.deepEqual(await findTooMuch(), [], 'plans that were made for empty tables');
+  await explaining.forgetPlans();
+  assert.deepEqual(await findTooMuch(), []);
+});
+
+test('with 100,000 emails', async () => {
+  await fill(LARGE, { anew: true });
+  assert.deepEqual(await findTooMuch(), []);
+});
+
+test('a statement without an index is found out', async () => {
+  const query = `select id from emails where project_id = $1 and subject = 'Your order 7'`;
+  const run = ({ db, sender }: Stage) => db.query(query, [sender.projectId]);
+  const found = await findTooMuch([{ what: 'an order', asks: 1, run }]);
+  assert.match(found.join(), /^an order: \d{6} rows/);
+});
+
+test('every statement of the store was looked at: a new one gets a line in statements.ts', async () => {
+  const files = globSync('src/store/*.ts').filter(
+    (file) => !/\.test\.ts$|migrate|partition/.test(file),
+  );
+  const seen = explaining.readings.map(({ text }) => text).join('\n');
+  const missing = files.flatMap((file) =>
+    statementsIn(readFileSync(file, 'utf8'))
+      .filter((part) => !seen.includes(part))
+      .map((part) => `${file}: ${part.slice(0, 100)}`),
+  );
+  assert.deepEqual(missing, []);
+});
+
+/** The longest fixed part of every piece of SQL in a source file. */
+function statementsIn(source: string): string[] {
+  const texts = [...source.matchAll(/`([^`]*)`|'([^'\n]*)'/g)].map(
+    (match) => match[1] ?? match[2] ?? '',
+  );
+  return texts
+    .filter((text) => /^\s*(?:with|select|insert into|update|delete from)\s/.test(text))
+    .map((text) =>
+      text
+        .split(/\$\{[^}]*\}/)
+        .toSorted((a, b) => b.length - a.length)[0]!
+        .trim(),
+    );
+}

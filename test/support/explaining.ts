@@ -1,0 +1,203 @@
+/**
+ * A database that explains every statement before it runs it: what was read, by the plan that the
+ * connection really uses. The hot connections have one generic plan, made once and kept; the others
+ * plan for the values they have. `forgetPlans` is a connection that has just been opened.
+ */
+import pg from 'pg';
+import {
+  clientQueries,
+  COMMON_SETTINGS,
+  type Database,
+  type DatabaseAddress,
+  HOT_SETTINGS,
+  type Queryable,
+  type Statement,
+} from '../../src/store/database.ts';
+
+/** What one statement read. */
+export type Reading = {
+  text: string;
+  /** Rows that scans looked at, whether or not they were wanted. */
+  rows: number;
+  /** Pages that scans touched. */
+  pages: number;
+};
+
+type PlanNode = {
+  'Node Type': string;
+  'Relation Name'?: string;
+  'Index Name'?: string;
+  'Actual Rows'?: number;
+  'Actual Loops'?: number;
+  'Rows Removed by Filter'?: number;
+  'Rows Removed by Index Recheck'?: number;
+  'Shared Hit Blocks'?: number;
+  'Shared Read Blocks'?: number;
+  Plans?: PlanNode[];
+};
+
+export type ExplainingDatabase = AsyncDisposable & {
+  db: Database;
+  /** Of every statement so far. */
+  readings: Reading[];
+  forgetPlans(): Promise<void>;
+};
+
+const READER_SETTINGS = '-c plan_cache_mode=force_custom_plan';
+
+export async function explainingDatabase(
+  address: DatabaseAddress,
+  role: string | null,
+): Promise<ExplainingDatabase> {
+  const readings: Reading[] = [];
+  const open = (settings: string) => Explaining.open(address, { role, settings, readings });
+  const [hot, reader] = [await open(HOT_SETTINGS), await open(READER_SETTINGS)];
+  const db = {
+    accepting: hot,
+    settling: hot,
+    beating: hot,
+    telling: hot,
+    query: (...args: Parameters<Queryable['query']>) => reader.query(...args),
+    transaction: <Result>(work: (tx: Queryable) => Promise<Result>) => reader.transaction(work),
+  };
+  return {
+    db: db as unknown as Database,
+    readings,
+    forgetPlans: async () => void (await Promise.all([hot.forgetPlans(), reader.forgetPlans()])),
+    [Symbol.asyncDispose]: async () => void (await Promise.all([hot.end(), reader.end()])),
+  };
+}
+
+type Options = { role: string | null; settings: string; readings: Reading[] };
+
+class Explaining implements Queryable {
+  readonly #client: pg.Client;
+  readonly #readings: Reading[];
+  readonly #prepared = new Map<string, string>();
+  /** One after the other, as on one connection. */
+  #last: Promise<unknown> = Promise.resolve();
+
+  static async open(address: DatabaseAddress, options: Options): Promise<Explaining> {
+    const role = options.role === null ? '' : `-c role=${options.role} `;
+    const client = new pg.Client({
+      ...address,
+      options: `${role}${COMMON_SETTINGS} ${options.settings}`,
+    });
+    await client.connect();
+    return new Explaining(client, options.readings);
+  }
+
+  constructor(client: pg.Client, readings: Reading[]) {
+    this.#client = client;
+    this.#readings = readings;
+  }
+
+  query<Row extends object>(statement: Statement | string, values: readonly unknown[] = []) {
+    const text = typeof statement === 'string' ? statement : statement.text;
+    return this.#inTurn(async () => {
+      await this.#client.query('begin');
+      try {
+        await this.#explain(text, values);
+      } finally {
+        await this.#client.query('rollback');
+      }
+      return clientQueries(this.#client).query<Row>(text, values);
+    });
+  }
+
+  transaction<Result>(work: (tx: Queryable) => Promise<Result>): Promise<Result> {
+    return this.#inTurn(async () => {
+      await this.#client.query('begin');
+      const result = await work({ query: (statement, values) => this.#within(statement, values) });
+      await this.#client.query('commit');
+      return result;
+    });
+  }
+
+  async forgetPlans(): Promise<void> {
+    await this.#client.query('discard plans');
+  }
+
+  end(): Promise<void> {
+    return this.#client.end();
+  }
+
+  async #within<Row extends object>(
+    statement: Statement | string,
+    values: readonly unknown[] = [],
+  ) {
+    const text = typeof statement === 'string' ? statement : statement.text;
+    await this.#client.query('savepoint explaining');
+    await this.#explain(text, values);
+    await this.#client.query('rollback to explaining');
+    return clientQueries(this.#client).query<Row>(text, values);
+  }
+
+  #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
+    const turn = this.#last.then(work);
+    this.#last = turn.catch(() => {});
+    return turn;
+  }
+
+  async #explain(text: string, values: readonly unknown[]): Promise<void> {
+    if (!/^\s*(?:with|select|insert|update|delete)\b/i.test(text)) return;
+    const name = await this.#prepare(text);
+    const literals = values.map(literal).join(', ');
+    const { rows } = await this.#client.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(
+      `explain (analyze, buffers, timing off, format json)
+       execute ${name}${values.length > 0 ? `(${literals})` : ''}`,
+    );
+    const plan = rows[0]!['QUERY PLAN'][0].Plan;
+    this.#readings.push({ text, ...readBy(plan) });
+  }
+
+  async #prepare(text: string): Promise<string> {
+    const known = this.#prepared.get(text);
+    if (known !== undefined) return known;
+    const name = `statement_${this.#prepared.size}`;
+    await this.#client.query(`prepare ${name} as ${text}`);
+    this.#prepared.set(text, name);
+    return name;
+  }
+}
+
+function literal(value: unknown): string {
+  return value === null || value === undefined ? 'null' : pg.escapeLiteral(textOf(value));
+}
+
+/** As pg would send it. */
+function textOf(value: unknown): string {
+  if (value instanceof Date) return value.toISOString();
+  if (Buffer.isBuffer(value)) return `\\x${value.toString('hex')}`;
+  if (Array.isArray(value)) return `{${value.map(elementOf).join(',')}}`;
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}
+
+function elementOf(value: unknown): string {
+  return value === null || value === undefined ? 'null' : JSON.stringify(textOf(value));
+}
+
+/** Sums over the scans of a plan. */
+function readBy(node: PlanNode): { rows: number; pages: number } {
+  const sum = isScan(node) ? scannedBy(node) : { rows: 0, pages: 0 };
+  for (const child of node.Plans ?? []) {
+    const { rows, pages } = readBy(child);
+    sum.rows += rows;
+    sum.pages += pages;
+  }
+  return sum;
+}
+
+function isScan(node: PlanNode): boolean {
+  const ofTable = node['Relation Name'] !== undefined || node['Index Name'] !== undefined;
+  return ofTable && node['Node Type'].endsWith('Scan');
+}
+
+function scannedBy(node: PlanNode): { rows: number; pages: number } {
+  const each =
+    (node['Actual Rows'] ?? 0) +
+    (node['Rows Removed by Filter'] ?? 0) +
+    (node['Rows Removed by Index Recheck'] ?? 0);
+  const pages = (node['Shared Hit Blocks'] ?? 0) + (node['Shared Read Blocks'] ?? 0);
+  return { rows: Math.round(each * (node['Actual Loops'] ?? 0)), pages };
+}

@@ -1,0 +1,157 @@
+/**
+ * Tables as they are after months of mail, filled by SQL in seconds: what was accepted, delivered and
+ * told, over some weeks, the newest of it still open. Nothing is analysed: so are tables that
+ * grow quickly, and so plans have to be good without.
+ */
+import type { Queryable } from '../../src/store/database.ts';
+import { ensurePartitions, WEEK_MS } from '../../src/store/partitions.ts';
+import type { Sender } from './mail-store.ts';
+
+export type Filling = {
+  sender: Sender;
+  /** Emails, one recipient each. */
+  count: number;
+  /** The newest of them, which have not ended: due now. */
+  open: number;
+  /** Over how many weeks until now they came. */
+  weeks: number;
+  /** Was told the last event of each email. */
+  endpointId: string;
+  /** Was not told of the open ones yet: they wait for it, due now. */
+  deadEndpointId: string;
+  htmlBytes: number;
+  /** Empties the tables first: then it goes twice as fast. Else it comes on top. */
+  anew: boolean;
+};
+
+/** Of every hundred emails one goes here, and one bounces. */
+export const BUSY_ADDRESS = 'reports@customers0.test';
+const BATCH = 1_000_000;
+
+/** The week's partitions, of which only those of today are there from the start. */
+export async function makeWeeks(owner: Queryable, weeks: number): Promise<void> {
+  for (let week = 0; week <= weeks; week += 8) {
+    await ensurePartitions(owner, Date.now() - week * WEEK_MS);
+  }
+  await ensurePartitions(owner, Date.now() - weeks * WEEK_MS);
+}
+
+/** Fills in emails and what belongs to them. As the owner: statistics are kept from coming by. */
+export async function fillMail(owner: Queryable, filling: Filling): Promise<void> {
+  await owner.query('begin');
+  // What is new in a transaction needs no WAL.
+  if (filling.anew) {
+    await owner.query(`truncate emails, contents, recipients, events, queue, webhook_deliveries,
+                                webhook_queue, suppressions, idempotency`);
+  }
+  await owner.query(`create temp table made (n int, id uuid, at timestamptz, address text)
+                       on commit drop`);
+  for (let from = 0; from < filling.count; from += BATCH) {
+    await fillBatch(owner, filling, { from, to: Math.min(from + BATCH, filling.count) });
+  }
+  await owner.query('commit');
+}
+
+async function fillBatch(
+  owner: Queryable,
+  { sender, count, open, weeks, endpointId, deadEndpointId, htmlBytes }: Filling,
+  { from, to }: { from: number; to: number },
+): Promise<void> {
+  const { projectId, domainId, keyId } = sender;
+  await owner.query('truncate made');
+  await owner.query(MAKE, [from, to - 1, count, weeks, BUSY_ADDRESS, newRun()]);
+  const firstOpen = count - open;
+  await owner.query(EMAILS, [projectId, domainId, keyId, firstOpen]);
+  await owner.query(CONTENTS, [projectId, 'x'.repeat(htmlBytes)]);
+  await owner.query(RECIPIENTS, [projectId, firstOpen]);
+  await owner.query(EVENTS, [projectId, firstOpen]);
+  await owner.query(QUEUE, [projectId, firstOpen]);
+  await owner.query(DELIVERIES, [projectId, endpointId, deadEndpointId, firstOpen]);
+  await owner.query(WEBHOOK_QUEUE, [projectId, deadEndpointId, firstOpen]);
+  await owner.query(SUPPRESSIONS, [projectId]);
+  await owner.query(IDEMPOTENCY, [projectId]);
+}
+
+let runs = 0;
+
+/** Keeps the ids of two fillings apart. */
+function newRun(): string {
+  runs += 1;
+  return runs.toString(16).padStart(4, '0');
+}
+
+const MAKE = `
+insert into made
+select n,
+       (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || '7' || substr(hash, 1, 3)
+        || '8' || substr(hash, 4, 11) || $6::text)::uuid,
+       at, case when n % 100 = 7 then $5 else 'jo' || n / 3 || '@customers' || n % 10 || '.test' end
+  from generate_series($1::int, $2::int) n
+ cross join lateral (
+    select now() - ($3::int - n)::float8 / $3::int * $4::int * interval '1 week' - interval '1 s'
+           as at, md5(n::text) as hash) m
+ order by n`;
+
+const EMAILS = `
+insert into emails (project_id, environment, id, created_at, expires_at, sent_at, completed_at,
+                    domain_id, dual_signed, key_id, from_address, from_name, to_list, cc_list,
+                    bcc_list, reply_to, subject, tags, metadata, open_count, worst, event_count,
+                    last_event)
+select $1, 'live', id, at, at + interval '3 days', at, case when n < $4 then at end, $2, true, $3,
+       'orders@acme.com', 'The Shop', array[address], '{}', '{}', '{}', 'Your order ' || n,
+       jsonb_build_array(jsonb_build_object('name', 'kind', 'value', 'order' || n % 5)),
+       '{}', (n >= $4)::int, case when n >= $4 then 0 when n % 100 = 8 then 6 else 1 end,
+       case when n < $4 then 2 else 1 end,
+       case when n >= $4 then 'email.queued' when n % 100 = 8 then 'email.bounced'
+            else 'email.delivered' end
+  from made`;
+
+const CONTENTS = `insert into contents (project_id, email_id, html) select $1, id, $2 from made`;
+
+const RECIPIENTS = `
+insert into recipients (project_id, email_id, position, address, kind, status, attempts,
+                        next_attempt_at, completed_at, smtp)
+select $1, id, 0, address, 'to',
+       case when n >= $2 then 'queued' when n % 100 = 8 then 'bounced' else 'delivered' end,
+       (n < $2)::int, case when n >= $2 then at end, case when n < $2 then at end,
+       case when n < $2 then '{"code":250,"message":"2.0.0 Ok: queued"}'::json end
+  from made`;
+
+const EVENTS = `
+insert into events (project_id, environment, subject_id, seq, id, type, position, created_at, data,
+                    attempt)
+select $1, 'live', id, seq, case when seq = 1 then overlay(id::text placing 'a' from 20 for 1)::uuid
+                                 else overlay(id::text placing 'b' from 20 for 1)::uuid end,
+       case when seq = 1 then 'email.queued' else 'email.delivered' end,
+       case when seq = 2 then 0 end, at,
+       '{"from":"The Shop <orders@acme.com>","to":["jo@customers0.test"],"subject":"Your order"}',
+       case when seq = 2 then '{"number":1,"mx":"mx.customers0.test","tls":null}'::json end
+  from made cross join generate_series(1, 2) seq
+ where seq = 1 or n < $2`;
+
+const QUEUE = `
+insert into queue (project_id, email_id, position, environment, destination, due_at)
+select $1, id, 0, 'live', split_part(address, '@', 2), at from made where n >= $2`;
+
+const DELIVERIES = `
+insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
+                                type, status, attempts, created_at, completed_at)
+select $1, 'live', case when n < $4 then $2::uuid else $3::uuid end,
+       overlay(id::text placing case when n < $4 then 'b' else 'a' end from 20 for 1)::uuid, id,
+       case when n < $4 then 2 else 1 end, 'email.delivered',
+       case when n < $4 then 'delivered' else 'pending' end, 1, at, at
+  from made`;
+
+const WEBHOOK_QUEUE = `
+insert into webhook_queue (project_id, endpoint_id, event_id, due_at)
+select $1, $2, overlay(id::text placing 'a' from 20 for 1)::uuid, at from made where n >= $3`;
+
+const SUPPRESSIONS = `
+insert into suppressions (project_id, environment, address_key, address, reason, created_at)
+select $1, 'live', 'gone' || id || '@nowhere.test', 'gone' || id || '@nowhere.test', 'hard_bounce', at
+  from made where n % 10 = 0`;
+
+const IDEMPOTENCY = `
+insert into idempotency (project_id, environment, key, fingerprint, email_id, response, expires_at)
+select $1, 'live', 'order-' || id, '\\x00', id, '{}', now() + interval '1 day'
+  from made where n % 10 = 0`;

@@ -1,0 +1,358 @@
+/**
+ * Every statement of src/store, used as the service uses it: store/plans.test.ts looks at what each
+ * of them reads. A new statement gets a line here.
+ */
+import type { Database } from '../../src/store/database.ts';
+import { AcceptStore } from '../../src/store/accept.ts';
+import { findOutWhatHappened } from '../../src/store/accept-truth.ts';
+import * as domains from '../../src/store/domains.ts';
+import { type EmailFilter, listEmails } from '../../src/store/email-list.ts';
+import * as emails from '../../src/store/emails.ts';
+import { recordEvent } from '../../src/store/events.ts';
+import { forgetExpired } from '../../src/store/expiry.ts';
+import { newId } from '../../src/store/ids.ts';
+import * as keys from '../../src/store/keys.ts';
+import { readLaneStates, writeLaneStates } from '../../src/store/lane-states.ts';
+import * as limits from '../../src/store/limits.ts';
+import { loadMessages } from '../../src/store/messages.ts';
+import * as nodes from '../../src/store/nodes.ts';
+import * as projects from '../../src/store/projects.ts';
+import * as queue from '../../src/store/queue.ts';
+import * as retention from '../../src/store/retention.ts';
+import { onFirstStart } from '../../src/store/seed.ts';
+import { SettleStore } from '../../src/store/settle.ts';
+import { loadSigningKeys } from '../../src/store/signing-keys.ts';
+import * as suppressions from '../../src/store/suppressions.ts';
+import * as deliveries from '../../src/store/webhook-deliveries.ts';
+import * as endpoints from '../../src/store/webhook-endpoints.ts';
+import * as webhooks from '../../src/store/webhook-queue.ts';
+import { type WebhookOutcome, WebhookSettleStore } from '../../src/store/webhook-settle.ts';
+import { BUSY_ADDRESS } from './fill.ts';
+import { acceptAll, newEmail, type Sender, settlement } from './mail-store.ts';
+
+export type Stage = {
+  db: Database;
+  sender: Sender;
+  holder: string;
+  endpointId: string;
+  /** What waits for it is due. */
+  deadEndpointId: string;
+  /** Of an email in the middle of all; of none when there are none. */
+  someEmailId: string;
+};
+
+export type Exercise = {
+  what: string;
+  /** Rows that are asked for, or given, in one statement. */
+  asks: number;
+  run(stage: Stage): Promise<unknown>;
+};
+
+const BATCH = 64;
+const PAGE = { limit: 20, after: null, before: null };
+const LIMIT = { max: 1_000_000, windowS: 60 };
+const NO_FILTER: EmailFilter = {
+  status: null,
+  to: null,
+  from: null,
+  subject: null,
+  tag: null,
+  domain: null,
+  createdAfter: null,
+  createdBefore: null,
+  keyId: null,
+};
+
+function acceptStore({ db, holder }: Stage, limit = LIMIT): AcceptStore {
+  return new AcceptStore(db.accepting, {
+    limit,
+    holder: () => holder,
+    onTold: () => {},
+    onUnknown: () => {},
+  });
+}
+
+async function acceptBatch(stage: Stage, count = BATCH) {
+  const batch = Array.from({ length: count }, (_, index) =>
+    newEmail(stage.sender, {
+      to: [`jo${index}@customers${index % 10}.test`],
+      idempotency: { key: newId(), fingerprint: '00' },
+    }),
+  );
+  await acceptAll(acceptStore(stage), batch);
+  return batch;
+}
+
+async function settleBatch(stage: Stage): Promise<void> {
+  const batch = await acceptBatch(stage);
+  const settling = new SettleStore(stage.db.settling, {
+    holder: () => stage.holder,
+    onTold: () => {},
+  });
+  const suppress = { reason: 'hard_bounce', days: null } as const;
+  await Promise.all(
+    batch.map((email, index) => {
+      if (index % 4 === 0) {
+        const retry = { status: 'deferred', eventType: 'email.delivery_delayed' } as const;
+        return settling.settle(settlement(email, { ...retry, retryMs: 3_600_000 }));
+      }
+      if (index % 4 === 1) {
+        const address = email.toList[0]!;
+        const bounce = { status: 'bounced', eventType: 'email.bounced' } as const;
+        const entry = { ...suppress, address, eventId: newId() };
+        return settling.settle(settlement(email, { ...bounce, suppress: entry }));
+      }
+      return settling.settle(settlement(email));
+    }),
+  );
+}
+
+/** What has a key and was refused by the limit may be a repeat: it is looked for once more. */
+async function goBeyondTheLimit(stage: Stage): Promise<void> {
+  const set = (max: number) =>
+    stage.db.query(
+      `update limit_windows set max = $2 where project_id = $1 and category = 'sending'`,
+      [stage.sender.projectId, max],
+    );
+  await set(0);
+  const idempotency = { key: newId(), fingerprint: '00' };
+  await acceptAll(acceptStore(stage), [newEmail(stage.sender, { idempotency })]);
+  await set(1_000_000);
+}
+
+async function claimAndRelease({ db, holder }: Stage): Promise<void> {
+  const options = { holder, max: 128, from: new Date(0), blocked: ['customers1.test'] };
+  const claims = await queue.claimDue(db.settling, options);
+  await queue.releaseClaims(db.settling, claims, { holder, delayMs: 0 });
+}
+
+const list = (what: string, asks: number, filter: Partial<EmailFilter>, page = {}): Exercise => ({
+  what: `list emails ${what}`,
+  asks,
+  run: ({ db, sender, someEmailId }) => {
+    const at = Object.fromEntries(Object.keys(page).map((cursor) => [cursor, someEmailId]));
+    const where = { ...NO_FILTER, ...filter };
+    return listEmails(db, sender, { page: { ...PAGE, ...at }, filter: where });
+  },
+});
+
+/** What has no index is looked for in so many emails, and the answer says so. */
+const SCANNED = 50_000;
+
+async function tellBatch(stage: Stage): Promise<void> {
+  const { db, holder, sender, deadEndpointId } = stage;
+  await webhooks.findDueLanes(db.telling, Date.now() - 250);
+  const { projectId } = sender;
+  const lane = { projectId, endpointId: deadEndpointId, lowWaterMs: -Infinity, room: 32 };
+  const claimed = await webhooks.claimWebhooks(db.telling, holder, [lane]);
+  const [released = [], settled = []] = [claimed.slice(0, 8), claimed.slice(8)];
+  await webhooks.releaseWebhooks(db.telling, released, { holder, delayMs: 0 });
+  const outcomes = new WebhookSettleStore(db.telling, () => holder);
+  const attempt = { status: 500, latency_ms: 3, answer: '', error: null };
+  await Promise.all(
+    settled.map((one, index) => {
+      const verdict: WebhookOutcome['verdict'] = index % 2 === 0 ? 'delivered' : 'failed';
+      return outcomes.settle({ ...one, holder, verdict, retryMs: 5_000, restMs: 0, attempt });
+    }),
+  );
+  await db.query('update webhook_endpoints set blocked_until = null, failures = 0');
+}
+
+async function closedLane({ db, sender }: Stage): Promise<void> {
+  const id = newId();
+  const endpoint = { id, url: 'https://closed.test', events: null, secret: Buffer.from('x') };
+  await endpoints.createEndpoint(db, sender, endpoint);
+  await recordEvent(db, { scope: sender, type: 'domain.created', data: {} });
+  await endpoints.deleteEndpoint(db, sender, id);
+  const lane = { projectId: sender.projectId, endpointId: id };
+  await webhooks.endClosedLane(db.telling, lane, 500);
+}
+
+async function useDomains({ db, sender }: Stage): Promise<void> {
+  const [stored] = (await domains.listDomains(db, sender, PAGE)).rows;
+  const sealed = Buffer.from('sealed');
+  const secret = { rsaPrivateKey: sealed, ed25519PrivateKey: sealed };
+  const added = await domains.insertDomain(db, {
+    ...stored!,
+    ...secret,
+    id: newId(),
+    name: 'b.com',
+  });
+  await db.transaction(async (tx) => {
+    const locked = await domains.lockDomain(tx, sender, added!.id);
+    await domains.saveCheck(tx, locked!, locked!);
+    await domains.deleteDomain(tx, sender, added!.id);
+  });
+  await domains.findDomain(db, sender, stored!.id);
+  await domains.domainsToRecheck(db, 10);
+  await domains.databaseNow(db);
+  await loadSigningKeys(db, sender.projectId, stored!.id);
+}
+
+async function useKeys({ db, sender }: Stage): Promise<void> {
+  const rights = { name: 'x', permission: 'full_access', domain: null, expiresAt: null } as const;
+  const { key } = await keys.createKey(db, sender, rights);
+  await keys.findCallers(db, ['00'.repeat(32)]);
+  await keys.listKeys(db, sender, PAGE);
+  await keys.findKey(db, sender, key.id);
+  await keys.updateKey(db, sender, { ...rights, id: key.id });
+  await keys.touchLastUsed(db, [{ projectId: sender.projectId, keyId: key.id }]);
+  await keys.revokeKey(db, sender, key.id);
+}
+
+async function useLimits({ db, sender }: Stage): Promise<void> {
+  await limits.takeVerification(db, sender, LIMIT);
+  await limits.peekLimit(db, { ...sender, category: 'sending' }, LIMIT);
+  await limits.countAuthFailure(db, '192.0.2.1', LIMIT);
+  await limits.setLimit(db, { ...sender, category: 'verification' }, null);
+}
+
+async function useNodes({ db }: Stage): Promise<void> {
+  const id = newId();
+  await nodes.registerNode(db.beating, { id, instance: newId(), host: 'here', pid: 1 });
+  await nodes.beat(db.beating, id);
+  await nodes.listNodes(db);
+  const lane = { lane: 'a.test', state: 'open', reason: null, forMs: null } as const;
+  const changed = [{ ...lane, connectionsMax: 2, connectionsOpen: 1 }];
+  await writeLaneStates(db, id, { changed, gone: ['b.test'] });
+  await readLaneStates(db);
+}
+
+async function useProjects({ db, sender }: Stage): Promise<void> {
+  const organization = await projects.createOrganization(db, 'Another');
+  await projects.createProject(db, organization.id, 'Another');
+  await projects.listProjects(db, organization.id);
+  await projects.listAllProjects(db);
+  await projects.findProject(db, sender.projectId);
+  await onFirstStart(db, () => Promise.resolve(null));
+}
+
+async function useSuppressions({ db, sender }: Stage): Promise<void> {
+  await suppressions.listSuppressions(db, sender, { limit: 20, after: 'gone5' });
+  await suppressions.addSuppression(db, sender, 'no@one.test');
+  await suppressions.addSuppression(db, sender, 'no@one.test');
+  await suppressions.removeSuppression(db, sender, 'no@one.test');
+  await queue.suppressedAmong(db.settling, [{ ...sender, address: 'gone10@nowhere.test' }]);
+}
+
+async function useEndpoints({ db, sender, endpointId: id }: Stage): Promise<void> {
+  const other = { id: newId(), url: 'https://x.test', events: [], secret: Buffer.from('x') };
+  await endpoints.createEndpoint(db, sender, other);
+  await endpoints.listEndpoints(db, sender, PAGE);
+  const found = await endpoints.findEndpoint(db, sender, other.id);
+  await endpoints.findSecrets(db, sender, id);
+  await endpoints.updateEndpoint(db, sender, { ...found!, status: 'disabled' });
+  await endpoints.rotateSecret(db, sender, { id: other.id, secret: Buffer.from('y') });
+  await endpoints.deleteEndpoint(db, sender, other.id);
+}
+
+async function useDeliveries({ db, sender, endpointId }: Stage): Promise<void> {
+  const all = { endpointId, status: null, page: PAGE };
+  const { rows } = await deliveries.listDeliveries(db, sender, all);
+  const before = { ...PAGE, before: rows.at(-1)?.id ?? newId() };
+  await deliveries.listDeliveries(db, sender, { endpointId, status: null, page: before });
+  const id = rows[0]?.id ?? newId();
+  await deliveries.findDelivery(db, sender, { endpointId, id });
+  const [since, until] = [new Date(Date.now() - 7 * 86_400_000), new Date()];
+  const range = { endpointId, since, until, status: null, limit: 100 };
+  await deliveries.findDeliveryIds(db, sender, range);
+  await deliveries.replayDeliveries(db, sender, { endpointId, ids: rows.map((row) => row.id) });
+  const event = { type: 'test', createdAt: new Date().toISOString(), data: '{}' };
+  const attempt = { at: '', status: 200, latency_ms: 1, answer: null, error: null };
+  const test = { endpointId, id: newId(), event, status: 'delivered', attempt } as const;
+  await deliveries.recordTest(db, sender, test);
+}
+
+/** A year is nothing that fillMail makes: all is looked at, nothing is removed. */
+async function useRetention({ db, sender }: Stage): Promise<void> {
+  const { projectId } = sender;
+  await retention.setRetention(db, { projectId, contentH: null, metadataH: null });
+  await retention.findRetention(db, projectId);
+  await retention.projectsToTrim(db, { contentH: 1080, metadataH: 2160 });
+  for (const [contentH, metadataH] of [
+    [9_000, 9_000],
+    [24, 24],
+  ] as const) {
+    const steps = retention.trimProject(db, { projectId, contentH, metadataH });
+    await steps.next(); // one batch, and the end of what is a year old
+    await steps.return(undefined);
+  }
+}
+
+export const EXERCISES: readonly Exercise[] = [
+  { what: 'accept a batch', asks: BATCH, run: acceptBatch },
+  { what: 'accept beyond the limit', asks: 1, run: goBeyondTheLimit },
+  {
+    what: 'what became of a batch',
+    asks: BATCH,
+    run: async (stage) => findOutWhatHappened(stage.db, await acceptBatch(stage), stage.holder),
+  },
+  { what: 'settle a batch', asks: BATCH, run: settleBatch },
+  { what: 'claim and give back', asks: 128, run: claimAndRelease },
+  {
+    what: 'give back whole emails',
+    asks: 1,
+    run: ({ db, holder, someEmailId }) => queue.releaseEmails(db.settling, [someEmailId], holder),
+  },
+  { what: 'depth of the queue', asks: 500, run: ({ db }) => queue.queueDepth(db) },
+  {
+    what: 'load a message',
+    asks: 1,
+    run: ({ db, sender, someEmailId: id }) => loadMessages(db.settling, [{ ...sender, id }]),
+  },
+  {
+    what: 'show an email',
+    asks: 1,
+    run: async ({ db, sender, someEmailId: id }) => {
+      const ref = { ...sender, id, keyId: null };
+      await emails.findEmail(db, ref);
+      await emails.emailExists(db, ref);
+      await emails.listTimeline(db, ref, { after: 0, limit: 100 });
+    },
+  },
+  list('newest first', 20, {}),
+  list('older ones', 20, {}, { after: true }),
+  list('newer ones', 20, {}, { before: true }),
+  list('of a recipient', 20, { to: 'jo77@customers1.test' }),
+  list('of a recipient who gets many', 20, { to: BUSY_ADDRESS }),
+  list('of a recipient who gets many, older', 20, { to: BUSY_ADDRESS }, { after: true }),
+  list('of a recipient who gets many, newer', 20, { to: BUSY_ADDRESS }, { before: true }),
+  list('between two times', 20, { createdBefore: new Date(Date.now() - 7 * 86_400_000) }),
+  list('by status', SCANNED, { status: 'bounced' }),
+  list('by status, open', 200, { status: 'queued' }),
+  list('by status, none', SCANNED, { status: 'complained' }),
+  list('by tag', 200, { tag: { name: 'kind', value: 'order3' } }),
+  list('by sender', 200, { from: 'orders@acme.com' }),
+  list('by domain', 20, { domain: 'acme.com' }),
+  list('by subject, none', SCANNED, { subject: 'nothing like it' }),
+  { what: 'domains', asks: 1, run: useDomains },
+  { what: 'keys', asks: 5, run: useKeys },
+  { what: 'limits', asks: 1, run: useLimits },
+  { what: 'nodes', asks: 5, run: useNodes },
+  { what: 'projects', asks: 10, run: useProjects },
+  { what: 'suppressions', asks: 20, run: useSuppressions },
+  { what: 'webhooks: tell a batch', asks: 32, run: tellBatch },
+  { what: 'webhooks: end a closed lane', asks: 10, run: closedLane },
+  { what: 'webhooks: endpoints', asks: 10, run: useEndpoints },
+  { what: 'webhooks: deliveries', asks: 100, run: useDeliveries },
+  { what: 'retention', asks: 500, run: useRetention },
+  { what: 'forget what has expired', asks: 1, run: ({ db }) => forgetExpired(db) },
+];
+
+/** After a death or a lost answer only: these read the whole queue, which has open work alone. */
+export const AFTER_A_DEATH: readonly Exercise[] = [
+  {
+    what: 'strays',
+    asks: Infinity,
+    run: async ({ db, holder }) => {
+      await queue.releaseStrays(db.settling, holder, []);
+      await webhooks.releaseStrayWebhooks(db.telling, holder, []);
+    },
+  },
+  {
+    what: 'a dead node',
+    asks: Infinity,
+    run: ({ db }) => nodes.buryNode(db, { id: newId(), beat: 1 }),
+  },
+  { what: 'orphans', asks: Infinity, run: ({ db }) => nodes.releaseOrphans(db) },
+];
