@@ -52,7 +52,11 @@ after(async () => {
 
 async function asOwner(work: (owner: Queryable) => Promise<void>): Promise<void> {
   const client = await connectAsOwner(database.address, 'test');
-  await work(clientQueries(client)).finally(() => client.end());
+  try {
+    await work(clientQueries(client));
+  } finally {
+    await client.end();
+  }
 }
 
 /** Autovacuum would analyse at some time or other; what is looked at here is before that. */

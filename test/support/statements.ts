@@ -145,7 +145,7 @@ async function tellBatch(stage: Stage): Promise<void> {
   const { projectId } = sender;
   const lane = { projectId, endpointId: deadEndpointId, lowWaterMs: -Infinity, room: 32 };
   const claimed = await webhooks.claimWebhooks(db.telling, holder, [lane]);
-  const [released = [], settled = []] = [claimed.slice(0, 8), claimed.slice(8)];
+  const [released, settled] = [claimed.slice(0, 8), claimed.slice(8)];
   await webhooks.releaseWebhooks(db.telling, released, { holder, delayMs: 0 });
   const outcomes = new WebhookSettleStore(db.telling, () => holder);
   const attempt = { status: 500, latency_ms: 3, answer: '', error: null };
