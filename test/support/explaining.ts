@@ -170,7 +170,8 @@ function textOf(value: unknown): string {
   if (value instanceof Date) return value.toISOString();
   if (Buffer.isBuffer(value)) return `\\x${value.toString('hex')}`;
   if (Array.isArray(value)) return `{${value.map(elementOf).join(',')}}`;
-  return typeof value === 'string' ? value : JSON.stringify(value);
+  if (typeof value === 'string' || typeof value === 'number') return String(value);
+  return JSON.stringify(value);
 }
 
 function elementOf(value: unknown): string {

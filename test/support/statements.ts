@@ -15,6 +15,7 @@ import * as keys from '../../src/store/keys.ts';
 import { readLaneStates, writeLaneStates } from '../../src/store/lane-states.ts';
 import * as limits from '../../src/store/limits.ts';
 import { loadMessages } from '../../src/store/messages.ts';
+import * as sts from '../../src/store/mta-sts.ts';
 import * as nodes from '../../src/store/nodes.ts';
 import * as projects from '../../src/store/projects.ts';
 import * as queue from '../../src/store/queue.ts';
@@ -23,6 +24,7 @@ import { onFirstStart } from '../../src/store/seed.ts';
 import { SettleStore } from '../../src/store/settle.ts';
 import { loadSigningKeys } from '../../src/store/signing-keys.ts';
 import * as suppressions from '../../src/store/suppressions.ts';
+import * as tls from '../../src/store/tls-results.ts';
 import * as deliveries from '../../src/store/webhook-deliveries.ts';
 import * as endpoints from '../../src/store/webhook-endpoints.ts';
 import * as webhooks from '../../src/store/webhook-queue.ts';
@@ -168,6 +170,19 @@ async function closedLane({ db, sender }: Stage): Promise<void> {
   await webhooks.endClosedLane(db.telling, lane, 500);
 }
 
+async function useTls({ db }: Stage): Promise<void> {
+  const policies = new sts.StsPolicies(db.settling);
+  await policies.save('a.test', '1', { mode: 'enforce', mx: ['mx.a.test'], maxAgeS: 86_400 });
+  await policies.saveFailure('b.test');
+  await policies.load('a.test');
+  await sts.policiesToRenew(db, 10);
+  await sts.forgetStsPolicies(db, 500);
+  const count = { domain: 'a.test', policy: 'sts', result: 'success', sessions: 1 } as const;
+  await tls.addTlsResults(db, [count]);
+  await tls.readTlsResults(db, { days: 7, domain: null, limit: 100 });
+  await tls.forgetTlsResults(db, 500);
+}
+
 async function useDomains({ db, sender }: Stage): Promise<void> {
   const [stored] = (await domains.listDomains(db, sender, PAGE)).rows;
   const sealed = Buffer.from('sealed');
@@ -307,6 +322,7 @@ export const EXERCISES: readonly Exercise[] = [
       const ref = { ...sender, id, keyId: null };
       await emails.findEmail(db, ref);
       await emails.emailExists(db, ref);
+      await emails.lastCategory(db, { ...sender, emailId: id, position: 0 });
       await emails.listTimeline(db, ref, { after: 0, limit: 100 });
     },
   },
@@ -325,6 +341,7 @@ export const EXERCISES: readonly Exercise[] = [
   list('by sender', 200, { from: 'orders@acme.com' }),
   list('by domain', 20, { domain: 'acme.com' }),
   list('by subject, none', SCANNED, { subject: 'nothing like it' }),
+  { what: 'policies and results of TLS', asks: 10, run: useTls },
   { what: 'domains', asks: 1, run: useDomains },
   { what: 'keys', asks: 5, run: useKeys },
   { what: 'limits', asks: 1, run: useLimits },
