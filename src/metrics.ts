@@ -1,5 +1,6 @@
 /** What a worker counts; the supervisor adds the workers up for `GET /metrics`. */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import type { LaneFacts } from './delivery/lane-view.ts';
 
 const SECONDS = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
@@ -20,7 +21,7 @@ export type ServiceMetrics = {
 export function createMetrics(state: {
   waiting: () => number;
   underWay: () => number;
-  connections: () => number;
+  lanes: () => LaneFacts[];
   queueDepth: () => Promise<{ depth: number; oldestS: number } | null>;
 }): ServiceMetrics {
   const registry = new Registry();
@@ -37,7 +38,10 @@ export function createMetrics(state: {
   };
   gauge('posthorn_memory_waiting', 'Recipients that wait in memory.', state.waiting);
   gauge('posthorn_under_way', 'Recipients that are being delivered now.', state.underWay);
-  gauge('posthorn_smtp_connections', 'Open connections to mail servers.', state.connections);
+  gauge('posthorn_smtp_connections', 'Open connections to mail servers.', () =>
+    state.lanes().reduce((sum, { open }) => sum + open, 0),
+  );
+  addLaneGauges(registry, state.lanes);
   addQueueGauges(registry, state.queueDepth);
   return {
     registry,
@@ -72,6 +76,47 @@ export function createMetrics(state: {
       registers,
     }),
   };
+}
+
+/** A label per provider of the world would be too many: the busiest have their own, then `other`. */
+const PROVIDERS_SHOWN = 30;
+
+/** Open and idle are this worker's; window and rest are the machine's, the same for every worker. */
+function addLaneGauges(registry: Registry, read: () => LaneFacts[]): void {
+  const gauge = (name: string, help: string, aggregator: 'sum' | 'max') =>
+    new Gauge({ name, help, labelNames: ['provider'], registers: [registry], aggregator });
+  const idle = gauge(
+    'posthorn_provider_idle',
+    'Of the open connections, those without a message.',
+    'sum',
+  );
+  const window = gauge(
+    'posthorn_provider_window',
+    'Connections that are allowed at present.',
+    'max',
+  );
+  const resting = gauge('posthorn_provider_resting', 'Whether the provider is left alone.', 'max');
+  const open = new Gauge({
+    name: 'posthorn_provider_connections',
+    help: 'Open connections by provider.',
+    labelNames: ['provider'],
+    registers: [registry],
+    collect() {
+      for (const each of [open, idle, window, resting]) each.reset();
+      for (const [index, lane] of busiestFirst(read()).entries()) {
+        const labels = { provider: index < PROVIDERS_SHOWN ? lane.lane : 'other' };
+        open.inc(labels, lane.open);
+        idle.inc(labels, lane.idle);
+        window.inc(labels, lane.window);
+        resting.inc(labels, lane.state === 'resting' ? 1 : 0);
+      }
+    },
+  });
+}
+
+function busiestFirst(lanes: LaneFacts[]): LaneFacts[] {
+  const weight = ({ open, state }: LaneFacts): number => open + (state === 'open' ? 0 : 1);
+  return lanes.toSorted((one, other) => weight(other) - weight(one));
 }
 
 /** The same for every worker: the highest counts, not the sum. */

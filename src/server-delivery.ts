@@ -11,6 +11,7 @@ import { Dispatcher } from './delivery/dispatcher.ts';
 import type { BrokerNews, WorkerNews } from './delivery/permits.ts';
 import { createShaping } from './delivery/shaping.ts';
 import type { ShapingSettings } from './delivery/shaping-settings.ts';
+import { LaneReport } from './lane-report.ts';
 import { createMetrics, type ServiceMetrics } from './metrics.ts';
 import { resolveRoute, type Route } from './net/mx.ts';
 import { timeoutsWithin } from './net/smtp-types.ts';
@@ -64,10 +65,13 @@ export function createDelivery(ground: Ground, listeners: DeliveryListeners): De
   const metrics = createMetrics({
     waiting: () => dispatcher.waiting,
     underWay: () => dispatcher.underWay,
-    connections: () => connections.openCount,
+    lanes: () => [...connections.lanes].map((lane) => lane.describe()),
     queueDepth: () => queueDepth(db),
   });
+  const report = new LaneReport({ db, log, holder: lease.holder, connections });
+  report.start();
   const stop = async (): Promise<void> => {
+    report.stop();
     await dispatcher.stop();
     await connections.close();
     await stopTls();

@@ -69,6 +69,8 @@ type Met = Exclude<AttemptResult, { kind: 'unroutable' }>;
 /** RFC 5321 §5.1 asks for at least two addresses; Postfix stops at five, and two sessions. */
 const ADDRESSES_MAX = 5;
 const SESSIONS_MAX = 2;
+/** A window of 20 connections is down to one after so many halvings. */
+const CROWDED_MAX = 4;
 
 export async function attemptDelivery(
   route: Route,
@@ -144,7 +146,13 @@ function barred(host: string, { why, policy }: Extract<TlsRule, { mode: 'barred'
 }
 
 type AskableRule = Exclude<TlsRule, { mode: 'barred' }>;
-type Walk = { connections: Connections; rule: AskableRule; options: AttemptOptions };
+type Walk = {
+  connections: Connections;
+  rule: AskableRule;
+  options: AttemptOptions;
+  /** How often it was turned away because others of ours are there. */
+  crowded?: number;
+};
 
 function firstTarget(
   where: Pick<Target, 'provider' | 'host' | 'address'>,
@@ -167,6 +175,9 @@ async function tryTarget(target: Target, walk: Walk): Promise<Met | Postponed> {
   const opened = await connections.acquire(target, options.patienceMs);
   if (opened.kind === 'postponed') return opened;
   const { source } = opened;
+  if (opened.isCrowded === true && (walk.crowded ?? 0) < CROWDED_MAX) {
+    return tryTarget(target, { ...walk, crowded: (walk.crowded ?? 0) + 1 });
+  }
   const where = { mx: target.host, ip: target.address, tls_policy: rule.policy };
   if (opened.kind !== 'ready') {
     const easier = easierTarget(target, opened);

@@ -3,7 +3,7 @@
  * and how fast messages may follow one another.
  */
 import type { World } from '../core/world.ts';
-import type { LaneNews, Pace } from './permits.ts';
+import type { LaneNews, WorkerNews } from './permits.ts';
 import type { ProviderLimits } from './shaping-defaults.ts';
 import type { ShapingSettings } from './shaping-settings.ts';
 import { TokenBucket } from './token-bucket.ts';
@@ -54,6 +54,7 @@ export class BrokerPool {
   }
 }
 
+type Complaint = Extract<WorkerNews, { kind: 'slow' }>;
 type Rest = NonNullable<LaneNews['rest']>;
 type Pacing = { bucket: TokenBucket; untilMs: number; reason: string | null };
 
@@ -122,10 +123,10 @@ export class BrokerLane {
     this.#pacing?.bucket.giveBack(unused);
   }
 
-  complained(pool: BrokerPool, reason: string, pace: Pace | null): boolean {
+  complained({ source, reason, pace, openedForMs }: Complaint): boolean {
     const nowMs = this.#world.monotonicMs();
     this.#complaint = reason;
-    const shrank = pool.window.shrink(nowMs);
+    const shrank = this.pool(source).window.shrink(nowMs, openedForMs);
     if (pace === null) return shrank;
     const bucket = new TokenBucket(pace.messagesPerMinute, nowMs);
     bucket.empty();

@@ -139,7 +139,7 @@ test('a receiver that wants fewer gets fewer: connections beyond the window are 
   const scene = new Scene(8).join(1);
   scene.want(1, 20);
   scene.grow();
-  scene.say(1, { ...KEY, kind: 'slow', reason: '421 too many', pace: null });
+  scene.say(1, { ...KEY, kind: 'slow', reason: '421 too many', pace: null, openedForMs: null });
   assert.equal(scene.asked(1), 4);
   assert.equal(scene.last(1, 'lane')?.reason, '421 too many');
   for (let time = 0; time < 4; time += 1) scene.free(1);
@@ -150,7 +150,7 @@ test('words about our address as a whole leave one message from time to time', (
   const scene = new Scene(8).join(1, 2);
   scene.want(1, 3);
   const pace = { messagesPerMinute: 1, forMs: 3600_000 };
-  scene.say(1, { ...KEY, kind: 'slow', reason: '421 reputation', pace });
+  scene.say(1, { ...KEY, kind: 'slow', reason: '421 reputation', pace, openedForMs: null });
   assert.equal(scene.asked(1), 2, 'what is open is asked back');
   assert.deepEqual(scene.last(2, 'lane')?.rest?.kind, 'pace');
   scene.free(1, 2);
@@ -292,7 +292,13 @@ function apply(scene: Scene, one: Step): void {
       scene.join(one.worker);
       break;
     case 'complain':
-      scene.say(one.worker, { ...KEY, kind: 'slow', reason: 'too many', pace: null });
+      scene.say(one.worker, {
+        ...KEY,
+        kind: 'slow',
+        reason: 'too many',
+        pace: null,
+        openedForMs: 0,
+      });
       break;
     case 'took':
       scene.grow(one.count);

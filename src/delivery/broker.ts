@@ -94,7 +94,7 @@ export class Broker {
         this.#took(lane, lane.pool(news.source), news.count);
         break;
       case 'slow':
-        if (!lane.complained(lane.pool(news.source), news.reason, news.pace)) return;
+        if (!lane.complained(news)) return;
         if (news.pace !== null) this.#recall(lane);
         this.#tellLane(lane);
         break;

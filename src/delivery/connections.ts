@@ -11,6 +11,7 @@ import { type ConnectResult, connectSmtp, type SmtpConnection } from '../net/smt
 import type { SmtpOptions, SmtpTlsMode } from '../net/smtp-client.ts';
 import type { DaneExpectation } from '../net/dane.ts';
 import type { World } from '../core/world.ts';
+import { classifyReply } from '../mail/classify.ts';
 import type { ConnectionPool, Permit, Slot } from './connection-pool.ts';
 import { DeadHosts } from './dead-hosts.ts';
 import { LaneView } from './lane-view.ts';
@@ -43,8 +44,13 @@ export type ConnectionsOptions = {
 
 /** Nobody was asked, and nobody is to be for so long. */
 export type Postponed = { kind: 'postponed'; delayMs: number };
-/** `source`: our address; `''` for the system's choice. */
-export type Acquired = (ConnectResult & { source: string; reused?: boolean }) | Postponed;
+/**
+ * `source`: our address; `''` for the system's choice. `isCrowded`: refused because we have others
+ * open there, or so it says; one of them may carry the message.
+ */
+export type Acquired =
+  | (ConnectResult & { source: string; reused?: boolean; isCrowded?: boolean })
+  | Postponed;
 
 const DEAD_FOR_MS = 2 * 60_000;
 const TIMED_OUT_FOR_MS = 15 * 60_000;
@@ -133,9 +139,7 @@ export class Connections {
 
   /** It said that we are too many or too fast. @param reason what it said */
   shrink(lane: string, source: string, reason: string): void {
-    const found = slowdownFor(lane, reason);
-    const pace = found && { messagesPerMinute: found.messagesPerMinute, forMs: found.forMs };
-    this.#send({ kind: 'slow', lane, source, reason, pace });
+    this.#complained({ lane, source, reason, openedForMs: null });
   }
 
   /** None of the hosts that were asked could be reached. */
@@ -152,12 +156,6 @@ export class Connections {
   /** How much longer the address is left alone; 0: it may be asked. */
   deadForMs(address: string): number {
     return this.#dead.forMs(address);
-  }
-
-  get openCount(): number {
-    let open = 0;
-    for (const lane of this.#lanes.values()) open += lane.open;
-    return open;
   }
 
   /** What is known of the lanes that this worker sends to, or that are in trouble. */
@@ -216,19 +214,34 @@ export class Connections {
 
   async #open(target: Target, pool: ConnectionPool, permit: Permit): Promise<Acquired> {
     const { address, provider } = target;
+    const { source } = pool;
+    const startedMs = this.#nowMs();
     const result = await connectSmtp(this.#smtpOptions(target, pool.source));
     const isSilent = result.kind === 'failed' && result.phase === 'connect';
     if (!isSilent) this.#reached(provider, address);
     if (result.kind !== 'ready') {
+      const isRefused = result.kind === 'replied' && classifyReply(result).slowDown === true;
+      if (isRefused) {
+        const openedForMs = this.#nowMs() - startedMs;
+        const reason = result.reply.message;
+        this.#complained({ lane: provider, source, reason, openedForMs });
+      }
+      const isCrowded = isRefused && pool.window > 1;
       pool.returnPermit(permit);
-      return { ...result, source: pool.source };
+      return { ...result, source, isCrowded };
     }
     const { allowance } = permit;
     const messagesMax = Math.min(allowance ?? Infinity, pool.limits.messagesPerConnection);
     const { connection } = result;
     const facts = { key: keyOf(target), messagesMax, allowance, idleSinceMs: 0 };
     this.#slots.set(connection, { pool, connection, ...facts });
-    return { ...result, source: pool.source };
+    return { ...result, source };
+  }
+
+  #complained(what: { lane: string; source: string; reason: string; openedForMs: number | null }) {
+    const found = slowdownFor(what.lane, what.reason);
+    const pace = found && { messagesPerMinute: found.messagesPerMinute, forMs: found.forMs };
+    this.#send({ kind: 'slow', ...what, pace });
   }
 
   #reached(lane: string, address: string): void {

@@ -79,10 +79,6 @@ export class LaneView {
     return share === 0 ? null : share;
   }
 
-  get open(): number {
-    return total(this.#pools.values(), ({ held }) => held);
-  }
-
   get restsForMs(): number {
     return this.#rest === null ? 0 : Math.max(0, this.#rest.untilMs - this.#world.monotonicMs());
   }
@@ -120,7 +116,7 @@ export class LaneView {
     const counts = {
       lane: this.key,
       window: total(this.#pools.values(), ({ window }) => window),
-      open: this.open,
+      open: total(this.#pools.values(), ({ held }) => held),
       idle: total(this.#pools.values(), ({ idle }) => idle.length),
     };
     const nowMs = this.#world.monotonicMs();

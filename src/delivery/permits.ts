@@ -15,8 +15,11 @@ export type WorkerNews =
   | (PoolKey & { kind: 'free'; count: number; unused: number })
   /** Messages that were taken while all connections were busy. */
   | (PoolKey & { kind: 'took'; count: number })
-  /** The receiver asked for less. `pace`: for so much less that the connection count is not enough. */
-  | (PoolKey & { kind: 'slow'; reason: string; pace: Pace | null })
+  /**
+   * The receiver asked for less. `pace`: for so much less that the connection count is not enough.
+   * `openedForMs`: it refused a connection that was begun so long ago; null: it said so later.
+   */
+  | (PoolKey & { kind: 'slow'; reason: string; pace: Pace | null; openedForMs: number | null })
   /** A session came about, or at least an answer. */
   | { kind: 'reached'; lane: string; address: string }
   /** An attempt reached none of its hosts. */

@@ -31,6 +31,14 @@ test('a receiver that finds us too many gets half, once for one complaint, never
   assert.equal(window.size, 1);
 });
 
+test('a new connection that is refused counts, however soon after the last complaint', () => {
+  const window = grown(20);
+  window.shrink(1_000, 50);
+  assert.equal(window.shrink(1_040, 60), false, 'it was begun before');
+  assert.equal(window.shrink(1_040, 20), true);
+  assert.equal(window.size, 5);
+});
+
 test('connections come back one by one after a while, up to the number that was too many', () => {
   const window = grown(10);
   window.shrink(0);

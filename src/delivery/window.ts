@@ -54,10 +54,15 @@ export class Window {
     return true;
   }
 
-  /** It is too many, or too fast. @returns whether it shrank */
-  shrink(nowMs: number): boolean {
+  /**
+   * It is too many, or too fast. A new connection that is refused says so of the present number,
+   * however soon; other complaints may be about the number before.
+   * @param openedForMs how long ago a connection was begun that is refused now; null: another answer
+   * @returns whether it shrank
+   */
+  shrink(nowMs: number, openedForMs: number | null = null): boolean {
     const sinceLastMs = nowMs - this.#complainedAtMs;
-    if (sinceLastMs < SAME_COMPLAINT_MS) return false;
+    if (sinceLastMs <= (openedForMs ?? SAME_COMPLAINT_MS)) return false;
     this.#complainedAtMs = nowMs;
     if (sinceLastMs > REMEMBERED_MS) this.#tryAgainAfterMs = this.#rules.tryAgainAfterMs;
     else if (this.#hasGrown) this.#tryAgainAfterMs = this.#longer(this.#tryAgainAfterMs);

@@ -20,9 +20,20 @@ import type {
 type Envelope = { from: string; recipients: string[]; smtpUtf8: boolean };
 
 export function runFakeSession(state: FakeMxState, socket: Socket): void {
-  const session: FakeSession = { lines: [], socket, ended: false };
+  const session: FakeSession = {
+    lines: [],
+    socket,
+    ended: false,
+    fromMs: performance.now(),
+    untilMs: Infinity,
+    messages: 0,
+    isRefused: false,
+  };
   state.sessions.push(session);
-  socket.once('close', () => (session.ended = true));
+  socket.once('close', () => {
+    session.ended = true;
+    session.untilMs = Math.min(session.untilMs, performance.now());
+  });
   new Dialogue(state, session).run().catch((error: unknown) => {
     // A client that leaves in the middle is what many tests are about.
     if (!socket.destroyed) socket.destroy(error as Error);
@@ -50,12 +61,23 @@ class Dialogue {
 
   async run(): Promise<void> {
     if (this.#behaviour.implicitTls === true) await this.#secure();
+    if (this.#isOneTooMany()) {
+      this.#session.isRefused = true;
+      await this.#answer({ reply: '421 4.7.0 Too many connections from you', drop: 'fin' });
+    }
     await this.#phase('greeting', '220 fake.test ESMTP');
     for (;;) {
       const line = await this.#input.line();
       if (line === null) return;
       await this.#command(line.toString('utf8'));
     }
+  }
+
+  #isOneTooMany(): boolean {
+    const open = this.#state.sessions.filter(
+      ({ isRefused, untilMs }) => !isRefused && untilMs === Infinity,
+    );
+    return open.length > (this.#behaviour.connectionsMax ?? Infinity);
   }
 
   async #command(line: string): Promise<void> {
@@ -72,6 +94,7 @@ class Dialogue {
       this.#envelope = null;
       await this.#phase('rset', '250 2.0.0 Reset');
     } else if (verb === 'QUIT') {
+      this.#session.untilMs = performance.now();
       await this.#phase('quit', { reply: '221 2.0.0 Bye', drop: 'fin' });
     } else await this.#say('502 5.5.2 Unknown command');
   }
@@ -220,6 +243,7 @@ class Dialogue {
       const { from: envelopeFrom, recipients, smtpUtf8 } = envelope;
       const session = this.#state.sessions.indexOf(this.#session);
       const at = Date.now();
+      this.#session.messages += 1;
       this.#state.messages.push({ envelopeFrom, recipients, raw, tls, smtpUtf8, at, session });
     }
     await this.#answer(answer);

@@ -62,6 +62,8 @@ export type MxBehaviour = {
   pipelining?: boolean;
   smtpUtf8?: boolean;
   sizeBytesMax?: number;
+  /** More sessions than this at once are greeted with a 421. */
+  connectionsMax?: number;
   /**
    * `broken`: 220, then nonsense. `refused`: 454. `injected`: a reply behind the 220.
    * `outdated`: nothing newer than TLS 1.0. `silent`: no handshake comes. `narrow`: nonsense in
@@ -101,7 +103,17 @@ export type ReceivedMessage = {
 };
 
 /** `C: ` and `S: ` lines as the server saw them, messages left out. */
-export type FakeSession = { lines: string[]; socket: Socket; ended: boolean };
+export type FakeSession = {
+  lines: string[];
+  socket: Socket;
+  ended: boolean;
+  /** From the connection to the client's QUIT, or the end; Infinity: still there. */
+  fromMs: number;
+  untilMs: number;
+  messages: number;
+  /** Greeted with a 421, because there were too many. */
+  isRefused: boolean;
+};
 
 /** What the sessions of one server share. */
 export type FakeMxState = {

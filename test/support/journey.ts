@@ -92,17 +92,20 @@ export class Journey implements AsyncDisposable {
     this.#webhookSecret = body.signing_secret;
   }
 
-  /** A mail server on an address of its own, which the DNS names as an MX of the domain. */
+  /**
+   * A mail server on an address of its own, which the DNS names as an MX of the domain. Who shares the
+   * end of the host name is one provider.
+   */
   async mailServer(
     domain: string,
     behaviour: MxBehaviour = {},
-    { preference = 10 } = {},
+    { preference = 10, provider = 'mx.test' } = {},
   ): Promise<MailServer> {
     const number = ++this.#count;
     const address = `127.0.1.${number}`;
     const mx = await startFakeMx(behaviour, { address, port: this.port });
     this.#servers.push(mx);
-    const name = `host${number}.mx.test`;
+    const name = `host${number}.${provider}`;
     this.dns.set(name, 'A', [address]);
     const records = [...(this.#mx.get(domain) ?? []), `${preference} ${name}`];
     this.#mx.set(domain, records);

@@ -1,0 +1,209 @@
+/** How much mail a receiver gets at a time, over all workers of a machine, and when it gets none. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import type { FakeMx } from '../support/fake-mx.ts';
+import { startJourney } from '../support/journey.ts';
+import { runLoad } from '../support/load.ts';
+import { waitFor } from '../support/wait.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'posthorn-shaping-'));
+after(() => rmSync(folder, { recursive: true }));
+
+function shapingFile(name: string, content: object): string {
+  const path = join(folder, name);
+  writeFileSync(path, JSON.stringify(content));
+  return path;
+}
+
+const LIMITS = shapingFile('limits.json', {
+  default: { connections: 12 },
+  providers: {
+    capped: { suffixes: ['capped.test'], connections: 3, messages_per_connection: 5 },
+    'single.test': { connections: 1 },
+  },
+  rest: { after_failures: 1, first_s: 2, longest_s: 2 },
+  recovery: { hold_down_s: 0.5, step_s: 0.1, try_again_after_s: 1 },
+});
+
+const journey = await startJourney({ POSTHORN_SHAPING: LIMITS }, { args: ['--workers', '2'] });
+after(() => journey[Symbol.asyncDispose]());
+const { service } = journey;
+const key = await journey.key();
+
+/** A server that takes its time, so that mail piles up before it. */
+const SLOW = { phases: { dot: { reply: '250 2.0.0 Taken', dripMs: 2 } } };
+
+/** Over many connections, so that both workers have mail. */
+async function sendMany(count: number, to: (index: number) => string): Promise<string[]> {
+  const from = 'Acme <hello@acme.example>';
+  const load = await runLoad(service, { key, count, from, to });
+  assert.equal(load.accepted.length, count);
+  return load.accepted;
+}
+
+async function allDelivered(ids: readonly string[]): Promise<void> {
+  const open = () =>
+    service.sql(
+      `select email_id, status, attempts, smtp from recipients
+        where email_id = any($1) and status <> 'delivered'`,
+      [ids],
+    );
+  await waitFor(async () => (await open()).length === 0, {
+    what: 'everything to be delivered',
+    timeoutMs: 60_000,
+  }).catch(async (error: Error) => {
+    throw new Error(`${error.message}: ${JSON.stringify((await open()).slice(0, 3))}`);
+  });
+}
+
+async function attemptsOf(ids: readonly string[]): Promise<number> {
+  const [row] = await service.sql(
+    'select max(attempts) as most from recipients where email_id = any($1)',
+    [ids],
+  );
+  return row.most;
+}
+
+/** The most sessions that were open at the same time, over all servers of a provider. */
+function mostAtOnce(...servers: Pick<FakeMx, 'sessions'>[]): number {
+  const sessions = servers.flatMap((mx) => mx.sessions).filter(({ isRefused }) => !isRefused);
+  const openAt = (ms: number): number =>
+    sessions.filter(({ fromMs, untilMs }) => fromMs <= ms && untilMs > ms).length;
+  return Math.max(...sessions.map(({ fromMs }) => openAt(fromMs)));
+}
+
+test('two workers and several domains never have more connections to their provider than allowed, nor more messages on one', async () => {
+  const provider = { provider: 'capped.test' };
+  const one = await journey.mailServer('one.example', SLOW, provider);
+  const two = await journey.mailServer('two.example', SLOW, provider);
+  const domains = ['one.example', 'two.example'];
+  const ids = await sendMany(80, (index) => `jo${index}@${domains[index % 2]}`);
+  await allDelivered(ids);
+  assert.equal(await attemptsOf(ids), 1);
+  assert.equal(mostAtOnce(one, two), 3);
+  assert.equal(one.messages.length + two.messages.length, 80);
+  for (const { messages } of [...one.sessions, ...two.sessions]) assert.ok(messages <= 5);
+});
+
+test('a receiver that takes few connections refuses few, and no email waits for it', async () => {
+  const mx = await journey.mailServer(
+    'few.example',
+    { ...SLOW, connectionsMax: 3 },
+    { provider: 'few.test' },
+  );
+  const ids = await sendMany(150, (index) => `jo${index}@few.example`);
+  await allDelivered(ids);
+  assert.equal(await attemptsOf(ids), 1);
+  const refused = mx.sessions.filter(({ isRefused }) => isRefused);
+  assert.ok(refused.length > 0, 'it was too many for a moment');
+  assert.ok(refused.length <= 25, `${refused.length} sessions were refused`);
+
+  const before = mx.sessions.length;
+  mx.set(SLOW);
+  const openNow = () => mx.sessions.slice(before).filter(({ ended }) => !ended).length;
+  const sent: string[] = [];
+  await waitFor(
+    async () => {
+      sent.push(...(await sendMany(60, (index) => `ann${index}@few.example`)));
+      return openNow() > 6;
+    },
+    { what: 'the connections to come back', timeoutMs: 60_000 },
+  );
+  await allDelivered(sent);
+});
+
+test('a worker that dies gives its connections back', async () => {
+  const release = Promise.withResolvers<void>();
+  const dot = { after: release.promise, reply: '250 2.0.0 Taken' };
+  const mx = await journey.mailServer(
+    'single.example',
+    { phases: { dot } },
+    { provider: 'single.test' },
+  );
+  const ids = [await journey.send({ to: 'jo@single.example' })];
+  await waitFor(() => mx.sessions.some(({ lines }) => lines.some((line) => /bytes/.test(line))), {
+    what: 'the message up to its dot',
+  });
+  const [{ pid }] = await service.sql(
+    `select n.pid from queue q join nodes n on n.id = q.holder where q.email_id = any($1)`,
+    [ids],
+  );
+  const orphaned = mx.sessions.length;
+  process.kill(pid, 'SIGKILL');
+  mx.set({});
+  release.resolve();
+  ids.push(...(await sendManyOnceBack(10)));
+  await allDelivered(ids);
+  assert.equal(mostAtOnce({ sessions: mx.sessions.slice(orphaned) }), 1);
+
+  async function sendManyOnceBack(count: number): Promise<string[]> {
+    const from = 'Acme <hello@acme.example>';
+    const to = (index: number) => `jo${index}@single.example`;
+    return (await runLoad(service, { key, count, from, to, connections: 4 })).accepted;
+  }
+});
+
+test('a provider that answers nobody rests as one, other mail goes on, and what waited costs no attempt', async () => {
+  const hangUp = { phases: { greeting: { drop: 'rst' as const } } };
+  const provider = { provider: 'down.test' };
+  const mx = await journey.mailServer('down.example', hangUp, provider);
+  const other = await journey.mailServer('up.example', {}, { provider: 'up.test' });
+  const first = await journey.send({ to: 'first@down.example' });
+  await journey.attempted(first);
+  await waitFor(async () => (await lane('down.test'))?.state === 'resting', {
+    what: 'the provider to be shown as resting',
+  });
+  assert.match((await lane('down.test')).reason, /host\d+\.down\.test \[127\.0\.1\.\d+\]: /);
+  const asked = mx.connections;
+
+  const waiting = await sendMany(20, (index) => `jo${index}@down.example`);
+  const reached = await journey.send({ to: 'jo@up.example' });
+  await journey.ended(reached);
+  assert.equal(other.messages.length, 1);
+  await waitFor(async () => mx.connections > asked, { what: 'a probe', timeoutMs: 30_000 });
+  mx.set({});
+  await allAttempted(waiting);
+  const failed = await service.sql(
+    `select count(*)::int as count from recipients where email_id = any($1) and status = 'deferred'`,
+    [waiting],
+  );
+  assert.ok(failed[0].count <= 3, `${failed[0].count} of 20 emails were tried in vain`);
+  await journey.pass({ hours: 5 });
+  await allDelivered([first, ...waiting]);
+  await waitFor(async () => (await lane('down.test'))?.state !== 'resting', {
+    what: 'the provider not to be shown as resting any more',
+  });
+});
+
+async function lane(name: string) {
+  const [row] = await service.sql(
+    `select state, reason from lanes where lane = $1 order by state = 'resting' desc limit 1`,
+    [name],
+  );
+  return row;
+}
+
+async function allAttempted(ids: readonly string[]): Promise<void> {
+  const untried = () =>
+    service.sql(`select from recipients where email_id = any($1) and attempts = 0`, [ids]);
+  await waitFor(async () => (await untried()).length === 0, {
+    what: 'an attempt of each',
+    timeoutMs: 60_000,
+  });
+}
+
+test('a wrong file with limits ends the start, with every mistake in one go', async () => {
+  const path = shapingFile('wrong.json', {
+    default: { connections: 0 },
+    providers: { google: { conections: 3 } },
+  });
+  service.env['POSTHORN_SHAPING'] = path;
+  const { code, stderr } = await service.cli('start');
+  service.env['POSTHORN_SHAPING'] = LIMITS;
+  assert.equal(code, 2);
+  assert.match(stderr, /POSTHORN_SHAPING: \S+wrong\.json: default\.connections: /);
+  assert.match(stderr, /providers\.google: .*conections/);
+});
