@@ -28,7 +28,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'domains',
-    about: 'add, verify, list and remove sending domains',
+    about: 'add, verify, list, set up and remove sending domains',
     load: async () => (await import('./commands/domains.ts')).describeDomains,
   },
   {

@@ -10,6 +10,7 @@ export function presentDomain(domain: StoredDomain) {
     name: domain.name,
     status: domain.status,
     environment: domain.environment,
+    tls: domain.tls,
     created_at: domain.createdAt.toISOString(),
     verified_at: domain.verifiedAt?.toISOString() ?? null,
     checked_at: domain.checkedAt?.toISOString() ?? null,

@@ -18,12 +18,14 @@ import type { Database, Queryable } from '../store/database.ts';
 import {
   databaseNow,
   deleteDomain,
+  type DomainTls,
   findDomain,
   insertDomain,
   listDomains,
   lockDomain,
   type NewDomain,
   saveCheck,
+  setDomainTls,
   type StoredDomain,
 } from '../store/domains.ts';
 import { recordEvent } from '../store/events.ts';
@@ -55,13 +57,17 @@ export function createDomainService(options: DomainServiceOptions) {
   const { db } = options;
   return {
     /** Adds a domain; it can send once its records are published and verified. */
-    create: (scope: Scope, name: string): Promise<StoredDomain | Refusal> =>
-      createDomain(db, scope, { ...options, name }),
+    create: (scope: Scope, name: string, tls?: DomainTls): Promise<StoredDomain | Refusal> =>
+      createDomain(db, scope, { ...options, name, ...(tls && { tls }) }),
 
     list: (scope: Scope, page: Page): Promise<PageOf<StoredDomain>> => listDomains(db, scope, page),
 
     get: async (scope: Scope, id: string): Promise<StoredDomain | Refusal> =>
       (isId(id) ? await findDomain(db, scope, id) : null) ?? NO_DOMAIN,
+
+    /** For emails that are accepted from now on and do not say it themselves. */
+    setTls: async (scope: Scope, id: string, tls: DomainTls): Promise<StoredDomain | Refusal> =>
+      (isId(id) ? await setDomainTls(db, scope, { id, tls }) : null) ?? NO_DOMAIN,
 
     /** Looks the records up now and says what is found; a missing one is not an error. */
     async verify(scope: Scope, id: string): Promise<StoredDomain | Refusal> {
@@ -87,7 +93,10 @@ export function createDomainService(options: DomainServiceOptions) {
 export async function createDomain(
   db: Database,
   scope: Scope,
-  options: Pick<DomainServiceOptions, 'world' | 'secrets' | 'config'> & { name: string },
+  options: Pick<DomainServiceOptions, 'world' | 'secrets' | 'config'> & {
+    name: string;
+    tls?: DomainTls;
+  },
 ): Promise<StoredDomain | Refusal> {
   const name = parseDomain(options.name);
   if (name === null) {
@@ -110,7 +119,7 @@ export async function createDomain(
 
 async function newDomain(
   scope: Scope,
-  { name, world, secrets, config }: Parameters<typeof createDomain>[2],
+  { name, tls, world, secrets, config }: Parameters<typeof createDomain>[2],
 ): Promise<NewDomain> {
   const id = world.newId();
   const keys = await generateDkimKeys();
@@ -128,6 +137,7 @@ async function newDomain(
     ed25519PublicKey: keys.ed25519.publicKey,
     ed25519PrivateKey: secrets.seal(keys.ed25519.privateKey, id),
     ed25519Verified: false,
+    ...(tls && { tls }),
     advice: [],
   };
   return { ...domain, records: uncheckedRecords(requiredRecords(setupOf(domain, config))) };

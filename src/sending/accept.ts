@@ -170,7 +170,7 @@ function handOver(
       tags: draft.tags,
       metadata: draft.metadata,
       unsubscribeUrl: draft.unsubscribeUrl,
-      tls: draft.tls,
+      tls: row.tls,
     },
     recipients: email.recipients
       .filter((recipient) => !row.suppressedPositions.includes(recipient.position))

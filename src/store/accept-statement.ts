@@ -53,7 +53,8 @@ tally as materialized (
     from recipient group by ord
 ),
 checked as materialized (
-  select i.*, d.id as domain_id, d.ed25519_verified as dual_signed, c.open, c.suppressed, replay.email_id as replay_id,
+  select i.*, d.id as domain_id, d.ed25519_verified as dual_signed,
+         coalesce(i.tls, d.tls) as effective_tls, c.open, c.suppressed, replay.email_id as replay_id,
          replay.fingerprint as replay_fingerprint, replay.response as replay_response,
          case when k.id is null then 'key_refused'
               when replay.email_id is not null then 'replayed'
@@ -68,7 +69,7 @@ checked as materialized (
          and k.revoked_at is null and (k.expires_at is null or k.expires_at > t.now)
          and (k.domain is null or k.domain = i.domain) limit 1) k on true
     left join lateral (
-      select d.id, d.ed25519_verified from domains d
+      select d.id, d.ed25519_verified, nullif(d.tls, 'opportunistic') as tls from domains d
        where d.project_id = i.project_id and d.environment = i.environment and d.name = i.domain
          and d.deleted_at is null and d.status = 'verified' limit 1) d on true
     left join lateral (
@@ -122,7 +123,7 @@ new_contents as (
   insert into contents (project_id, email_id, html, body_text, headers, attachments,
                         unsubscribe_url, tls)
   select project_id, id, ($2::text[])[ord], ($3::text[])[ord], headers, ($4::json[])[ord],
-         unsubscribe_url, tls
+         unsubscribe_url, effective_tls
     from accepted
 ),
 new_recipients as (
@@ -178,7 +179,7 @@ select c.ord, w.max as "limit",
        case when a.ord is not null then replace(c.response, '@created_at', wire_time(t.now))
             else coalesce(m.response, c.replay_response) end as response,
        encode(coalesce(m.fingerprint, c.replay_fingerprint), 'hex') as fingerprint,
-       a.domain_id, a.dual_signed, t.now as created_at,
+       a.domain_id, a.dual_signed, a.effective_tls as tls, t.now as created_at,
        (select count(*) from told_queue)::int as told,
        case when a.suppressed > 0 then
          (select array_agg(r.position) from recipient r where r.ord = c.ord and r.suppressed)

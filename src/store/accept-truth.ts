@@ -11,6 +11,7 @@ const TRUTH_PAUSE_MS = 400;
 
 const FIND_EMAILS = `
 select e.id, wire_time(e.created_at) as created_at, e.created_at as at, e.domain_id, e.dual_signed,
+       (select c.tls from contents c where c.project_id = e.project_id and c.email_id = e.id) as tls,
        (select array_agg(r.position) from recipients r
          where r.project_id = e.project_id and r.email_id = e.id and r.status = 'suppressed')
          as suppressed_positions
@@ -25,6 +26,7 @@ type FoundEmail = {
   at: Date;
   domain_id: string;
   dual_signed: boolean;
+  tls: AcceptRow['tls'];
   suppressed_positions: number[] | null;
 };
 
@@ -65,6 +67,7 @@ function truthOf(email: NewEmail, row: FoundEmail | undefined, holder: string | 
       fingerprint: null,
       domainId: null,
       dualSigned: false,
+      tls: null,
       createdAt: new Date(0),
       suppressedPositions: [],
       holder: null,
@@ -77,6 +80,7 @@ function truthOf(email: NewEmail, row: FoundEmail | undefined, holder: string | 
     fingerprint: null,
     domainId: row.domain_id,
     dualSigned: row.dual_signed,
+    tls: row.tls,
     createdAt: row.at,
     suppressedPositions: row.suppressed_positions ?? [],
     holder: email.handOver ? holder : null,

@@ -78,6 +78,8 @@ export type AcceptRow = {
   fingerprint: string | null;
   domainId: string | null;
   dualSigned: boolean;
+  /** The email's own wish, else its domain's; null: opportunistic. */
+  tls: 'opportunistic' | 'enforced' | null;
   createdAt: Date;
   /** Recipients that end at once. */
   suppressedPositions: readonly number[];
@@ -277,6 +279,7 @@ function fromRow(row: Row): Omit<AcceptRow, 'holder'> {
     fingerprint: row.fingerprint,
     domainId: row.domain_id,
     dualSigned: row.dual_signed ?? false,
+    tls: row.tls,
     createdAt: row.created_at,
     suppressedPositions: row.suppressed_positions ?? [],
     limit: {

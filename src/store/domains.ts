@@ -9,6 +9,10 @@ import { type Page, type PageOf, pageOf } from './page.ts';
 export const DOMAIN_STATUSES = ['not_started', 'pending', 'verified', 'failed'] as const;
 export type DomainStatus = (typeof DOMAIN_STATUSES)[number];
 
+/** `enforced`: rather not at all than to a server that does not prove who it is. */
+export const DOMAIN_TLS = ['opportunistic', 'enforced'] as const;
+export type DomainTls = (typeof DOMAIN_TLS)[number];
+
 export type StoredDomain = {
   id: string;
   projectId: string;
@@ -26,6 +30,8 @@ export type StoredDomain = {
   ed25519Selector: string;
   ed25519PublicKey: string;
   ed25519Verified: boolean;
+  /** For emails that do not say it themselves. */
+  tls: DomainTls;
   /** As the last check left them, in the API's shape. */
   records: unknown[];
   advice: unknown[];
@@ -42,6 +48,7 @@ export type NewDomain = Scope & {
   ed25519PublicKey: string;
   ed25519PrivateKey: Buffer;
   ed25519Verified: boolean;
+  tls?: DomainTls;
   records: unknown[];
   advice: unknown[];
 };
@@ -51,14 +58,15 @@ const COLUMNS = `
   verified_at as "verifiedAt", checked_at as "checkedAt", failing_since as "failingSince",
   rsa_selector as "rsaSelector", rsa_public_key as "rsaPublicKey",
   ed25519_selector as "ed25519Selector", ed25519_public_key as "ed25519PublicKey",
-  ed25519_verified as "ed25519Verified", records, advice`;
+  ed25519_verified as "ed25519Verified", tls, records, advice`;
 
 const INSERT = `
 insert into domains (project_id, id, environment, name, status, created_at, verified_at,
                      rsa_selector, rsa_public_key, rsa_private_key, ed25519_selector,
-                     ed25519_public_key, ed25519_private_key, ed25519_verified, records, advice)
+                     ed25519_public_key, ed25519_private_key, ed25519_verified, records, advice,
+                     tls)
 values ($1, $2, $3, $4, $5, app_now(), case when $5 = 'verified' then app_now() end,
-        $6, $7, $8, $9, $10, $11, $12, $13, $14)
+        $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 on conflict (project_id, environment, name) where deleted_at is null do nothing
 returning ${COLUMNS}`;
 
@@ -79,6 +87,7 @@ export async function insertDomain(db: Queryable, domain: NewDomain): Promise<St
     domain.ed25519Verified,
     JSON.stringify(domain.records),
     JSON.stringify(domain.advice),
+    domain.tls ?? 'opportunistic',
   ]);
   return row ?? null;
 }
@@ -154,6 +163,21 @@ export async function saveCheck(
   ]);
   if (!row) throw new Error('a checked domain was not returned');
   return row;
+}
+
+const SET_TLS = `
+update domains set tls = $4
+ where project_id = $1 and environment = $2 and id = $3 and deleted_at is null
+returning ${COLUMNS}`;
+
+/** Holds for emails that are accepted from now on; null when there is no such domain. */
+export async function setDomainTls(
+  db: Queryable,
+  scope: Scope,
+  { id, tls }: { id: string; tls: DomainTls },
+): Promise<StoredDomain | null> {
+  const values = [scope.projectId, scope.environment, id, tls];
+  return (await db.query<StoredDomain>(SET_TLS, values))[0] ?? null;
 }
 
 const DELETE = `

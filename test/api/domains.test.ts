@@ -68,6 +68,7 @@ test('a new domain lists the records to publish, and is not verified', async () 
     name: 'records.test',
     status: 'not_started',
     environment: 'test',
+    tls: 'opportunistic',
     verified_at: null,
     checked_at: null,
     advice: [],
@@ -110,6 +111,25 @@ test('the DKIM keys are RSA-2048 and Ed25519, under selectors of the domain alon
       .filter(({ record }: Body) => record === 'DKIM')
       .map(({ name }: Body) => name.split('.')[0]);
   assert.equal(new Set([...selectors(domain), ...selectors(other)]).size, 4);
+});
+
+test('TLS of a domain is opportunistic unless it is said otherwise, and can be changed', async () => {
+  const { id, tls } = await added('tls.test');
+  assert.equal(tls, 'opportunistic');
+  const change = (body: unknown, key = service.testKey, path = `/v1/domains/${id}`) =>
+    service.request('PATCH', path, { key, body });
+  const changed = await change({ tls: 'enforced' });
+  assert.deepEqual([changed.status, changed.body.tls], [200, 'enforced']);
+  assert.deepEqual((await service.request('GET', `/v1/domains/${id}`)).body, changed.body);
+  const body = { name: 'tls2.test', tls: 'enforced' };
+  assert.equal((await service.request('POST', '/v1/domains', { body })).body.tls, 'enforced');
+
+  for (const wrong of [{}, { tls: 'none' }, { tls: null }, { name: 'other.test' }]) {
+    assertFailure(await change(wrong), 422, 'validation_error');
+  }
+  assertFailure(await change({ tls: 'enforced' }, live), 404, 'not_found');
+  const nowhere = '/v1/domains/nowhere';
+  assertFailure(await change({ tls: 'enforced' }, undefined, nowhere), 404, 'not_found');
 });
 
 test('in the test environment a domain is verified at once, and can be sent from', async () => {

@@ -132,6 +132,7 @@ test('every endpoint of the interface is in it', () => {
     GET /v1/domains
     POST /v1/domains
     GET /v1/domains/{id}
+    PATCH /v1/domains/{id}
     DELETE /v1/domains/{id}
     POST /v1/domains/{id}/verify
     GET /v1/projects
@@ -220,6 +221,7 @@ test('answers about emails, keys, domains and projects are as documented', async
     await ask(id, sent);
   }
   const { body: domain } = await ask('createDomain', {}, { body: { name: 'documented.test' } });
+  await ask('updateDomain', domain, { body: { tls: 'enforced' } });
   for (const id of ['listDomains', 'getDomain', 'verifyDomain', 'deleteDomain']) {
     await ask(id, domain);
   }

@@ -127,17 +127,16 @@ for (const [what, vanish] of Object.entries(GONE)) {
     policies.set(domain, { status: 404 });
     mx.set(UNPROVEN);
     mx.sessions.at(-1)?.socket.destroy();
-    const before = await putOff(domain);
+    const waiting = [await putOff(domain, { expires_in: 60 })];
     await journey.service.restart();
-    const expiring = await putOff(domain, { expires_in: 60 });
+    waiting.push(await putOff(domain, { expires_in: 60 }));
     assert.equal(mx.messages.length, 1);
 
     await journey.pass({ seconds: 61 });
-    const { recipients } = await journey.ended(expiring);
-    assert.deepEqual([recipients[0].status, recipients[0].reason.category], ['failed', 'tls']);
-    mx.set(TRUSTED);
-    await journey.pass({ hours: 5 });
-    assert.equal((await journey.ended(before)).status, 'delivered');
+    for (const id of waiting) {
+      const { recipients } = await journey.ended(id);
+      assert.deepEqual([recipients[0].status, recipients[0].reason.category], ['failed', 'tls']);
+    }
   });
 }
 

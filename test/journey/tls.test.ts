@@ -102,6 +102,25 @@ for (const [index, [what, behaviour]] of Object.entries(UNPROVEN).entries()) {
   });
 }
 
+test('a domain can want TLS enforced for all its emails, and an email can say otherwise', async () => {
+  const [{ id: domainId }] = (await journey.request('GET', '/v1/domains')).body.data;
+  const setTls = (tls: string) => journey.request('PATCH', `/v1/domains/${domainId}`, { tls });
+  const mx = await journey.mailServer('bydomain.test');
+  const to = 'kim@bydomain.test';
+  assert.equal((await setTls('enforced')).body.tls, 'enforced');
+  const held = await journey.send({ to });
+  const { status, recipients } = await journey.attempted(held);
+  assert.deepEqual([status, recipients[0].smtp.tls_policy], ['deferred', 'enforced']);
+  const open = await journey.ended(await journey.send({ to, tls: 'opportunistic' }));
+  assert.deepEqual([open.status, open.recipients[0].smtp.tls], ['delivered', null]);
+
+  await setTls('opportunistic');
+  await journey.ended(await journey.send({ to }));
+  assert.equal((await journey.email(held)).status, 'deferred', 'what was accepted stays as it was');
+  mx.set({ startTls: 'offered' });
+  assert.equal((await journey.retry(held)).status, 'delivered');
+});
+
 test('with TLS enforced a server that proves who it is takes over from one that does not', async () => {
   const first = await journey.mailServer('takeover.test');
   const second = await journey.mailServer(

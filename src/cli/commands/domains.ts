@@ -1,11 +1,11 @@
 /** `posthorn domains`: add, verify, list and remove sending domains. */
-import type { Command } from 'commander';
+import { Argument, type Command, Option } from 'commander';
 import type { Config } from '../../config.ts';
 import { isRefusal } from '../../core/refusals.ts';
 import type { Scope } from '../../core/scope.ts';
 import { presentDomain } from '../../domains/present.ts';
 import type { CheckedRecord } from '../../domains/records.ts';
-import type { StoredDomain } from '../../store/domains.ts';
+import { DOMAIN_TLS, type DomainTls, type StoredDomain } from '../../store/domains.ts';
 import {
   chooseScope,
   chooseScopes,
@@ -24,10 +24,16 @@ const PAGE = { limit: 100, before: null };
 export function describeDomains(domains: Command, cli: Cli): void {
   addCommand(domains, cli, { name: 'add', about: 'add a domain to send from', run: add })
     .argument('<name>', 'as acme.com')
+    .addOption(new Option('--tls <how>', 'for its emails').choices(DOMAIN_TLS))
     .addOption(projectOption())
     .addOption(modeOption().default('live'));
   addCommand(domains, cli, { name: 'verify', about: 'look its DNS records up now', run: verify })
     .argument('<domain>', 'name or id')
+    .addOption(projectOption())
+    .addOption(modeOption().default('live'));
+  addCommand(domains, cli, { name: 'set-tls', about: 'how its emails are protected', run: setTls })
+    .argument('<domain>', 'name or id')
+    .addArgument(new Argument('<how>', 'opportunistic or enforced').choices(DOMAIN_TLS))
     .addOption(projectOption())
     .addOption(modeOption().default('live'));
   addCommand(domains, cli, { name: 'list', about: 'all domains', run: list })
@@ -39,11 +45,15 @@ export function describeDomains(domains: Command, cli: Cli): void {
     .addOption(modeOption().default('live'));
 }
 
-function add(cli: Cli, options: ScopeOptions, [name]: [string]): Promise<Outcome> {
+function add(
+  cli: Cli,
+  options: ScopeOptions & { tls?: DomainTls },
+  [name]: [string],
+): Promise<Outcome> {
   return withFeatures(cli, async ({ db, domains, config }) => {
     const scope = await chooseScope(db, options);
     if (isFailure(scope)) return scope;
-    const domain = await domains.create(scope, name);
+    const domain = await domains.create(scope, name, options.tls);
     if (isRefusal(domain)) return failure(domain);
     const mode = options.mode === 'live' ? '' : ` --mode ${options.mode}`;
     const next = `${cli.program} domains verify ${domain.name}${mode}`;
@@ -73,6 +83,19 @@ function verify(cli: Cli, options: ScopeOptions, [wanted]: [string]): Promise<Ou
   });
 }
 
+function setTls(
+  cli: Cli,
+  options: ScopeOptions,
+  [wanted, tls]: [string, DomainTls],
+): Promise<Outcome> {
+  return withOneDomain(cli, { options, wanted }, async ({ domains }, scope, { id }) => {
+    const domain = await domains.setTls(scope, id, tls);
+    if (isRefusal(domain)) return failure(domain);
+    const text = `TLS is ${tls} for emails that ${domain.name} sends from now on.`;
+    return { data: presentDomain(domain), text };
+  });
+}
+
 function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
   return withFeatures(cli, async (features) => {
     const scopes = await chooseScopes(features.db, options);
@@ -81,12 +104,13 @@ function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
     return {
       data: { object: 'list', data: found.map(presentDomain), has_more: false },
       text: table(
-        ['ID', 'DOMAIN', 'MODE', 'STATUS', 'CHECKED'],
+        ['ID', 'DOMAIN', 'MODE', 'STATUS', 'TLS', 'CHECKED'],
         found.map((domain) => [
           domain.id,
           domain.name,
           domain.environment,
           domain.status,
+          domain.tls,
           shortTime(domain.checkedAt),
         ]),
         'There is no domain.',

@@ -7,7 +7,13 @@ import { refuse } from '../errors.ts';
 import { setLimitHeaders } from '../limit-headers.ts';
 import { pageAnswer, pageFrom } from '../list.ts';
 import { failures, idParams, pageQuery } from '../schemas/common.ts';
-import { domain, domainCreation, domainDeleted, domainList } from '../schemas/domains.ts';
+import {
+  domain,
+  domainChange,
+  domainCreation,
+  domainDeleted,
+  domainList,
+} from '../schemas/domains.ts';
 import type { App, HttpServices } from '../services.ts';
 
 const TAGS = ['Domains'];
@@ -30,7 +36,8 @@ function registerCreateAndList(app: App, { domains }: HttpServices): void {
       response: { 201: domain, ...failures(400, 409, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const added = await domains.create(callerOf(request), request.body.name);
+      const { name, tls } = request.body;
+      const added = await domains.create(callerOf(request), name, tls);
       if (isRefusal(added)) return refuse(reply, added);
       return reply.code(201).send(presentDomain(added));
     },
@@ -65,6 +72,23 @@ function registerOne(app: App, { domains }: HttpServices): void {
     handler: async (request, reply) => {
       const found = await domains.get(callerOf(request), request.params.id);
       return isRefusal(found) ? refuse(reply, found) : presentDomain(found);
+    },
+  });
+
+  app.patch('/v1/domains/:id', {
+    schema: {
+      summary: 'Change a domain',
+      description: 'Holds for emails that are accepted from now on.',
+      operationId: 'updateDomain',
+      tags: TAGS,
+      params,
+      body: domainChange,
+      response: { 200: domain, ...failures(400, 404, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const { id } = request.params;
+      const changed = await domains.setTls(callerOf(request), id, request.body.tls);
+      return isRefusal(changed) ? refuse(reply, changed) : presentDomain(changed);
     },
   });
 

@@ -1,7 +1,14 @@
 /** Domains on the wire. */
 import { z } from 'zod';
-import { DOMAIN_STATUSES } from '../../store/domains.ts';
+import { DOMAIN_STATUSES, DOMAIN_TLS } from '../../store/domains.ts';
 import { deleted, environment, id, listOf, time } from './common.ts';
+
+const tls = z
+  .enum(DOMAIN_TLS)
+  .describe(
+    'For emails that do not say it themselves. `enforced`: only to mail servers that prove who ' +
+      'they are over TLS, else they wait, and fail when their time is up.',
+  );
 
 const record = z
   .object({
@@ -27,6 +34,7 @@ export const domain = z
       .enum(DOMAIN_STATUSES)
       .describe('`failed`: was verified, then its records stayed away for 72 hours.'),
     environment,
+    tls,
     created_at: time('When it was added.'),
     verified_at: time('When it last became verified.').nullable(),
     checked_at: time('When its records were last looked at.').nullable(),
@@ -46,4 +54,7 @@ export const domainCreation = z.strictObject({
     .min(1)
     .max(253)
     .meta({ description: 'A subdomain is a domain of its own.', examples: ['acme.com'] }),
+  tls: tls.optional(),
 });
+
+export const domainChange = z.strictObject({ tls });
