@@ -47,6 +47,14 @@ test('quoted and international local parts are addresses too', () => {
   assert.equal(parseAddress('\u7528\u6237@\u4f8b\u3048.jp'), '\u7528\u6237@xn--r8jz45g.jp');
 });
 
+test('a local part is the same however much of it is quoted', () => {
+  for (const text of ['jo.doe@acme.com', '"jo.doe"@acme.com', '"j\\o.doe"@acme.com']) {
+    assert.equal(parseAddress(text), 'jo.doe@acme.com');
+  }
+  assert.equal(parseAddress('"a\\ b"@acme.com'), '"a b"@acme.com');
+  assert.equal(parseAddress('"a\\\\b"@acme.com'), '"a\\\\b"@acme.com');
+});
+
 test('what is not exactly one plain address is refused, with the reason', () => {
   const reasons: Record<string, RegExp> = {
     '': /is empty/,
@@ -66,6 +74,7 @@ test('what is not exactly one plain address is refused, with the reason', () => 
     '(hi) jo@acme.com': /comments/,
     'jo@acme.com (hi)': /acme\.com \(hi\) is not a domain name/,
     '=?utf-8?q?jo?=@acme.com': /encoded words/,
+    '"=\\?utf-8?q?jo?="@acme.com': /encoded words/,
     'a..b@acme.com': /a dot too many/,
     '.a@acme.com': /a dot too many/,
     'a b@acme.com': /needs double quotes/,

@@ -118,8 +118,9 @@ function readAddress(text: string): Address | Problem {
   if (text.length > ADDRESS_OCTETS_MAX) return tooLong(text);
   const at = text.lastIndexOf('@');
   if (at === -1) return problem('it has no @');
-  const local = text.slice(0, at);
-  const wrong = localProblem(local);
+  const given = text.slice(0, at);
+  const local = leastQuoted(given);
+  const wrong = localProblem(given) ?? localProblem(local);
   if (wrong !== null) return problem(wrong);
 
   if (at === text.length - 1) return problem('nothing follows the @');
@@ -143,6 +144,17 @@ function localProblem(local: string): string | null {
   if (local.includes('=?')) return 'an address cannot have encoded words (=?) in it';
   if (QUOTED.test(local) || local.split('.').every((atom) => ATOM.test(atom))) return null;
   return explainLocal(local);
+}
+
+/**
+ * `"jo"` and `"j\\o"` are `jo` (RFC 5321 §4.1.2): one form for all, so that they are compared as
+ * one address, and the least quoted one, as the RFC wants it on the wire.
+ */
+function leastQuoted(local: string): string {
+  if (!local.startsWith('"')) return local;
+  const plain = local.slice(1, -1).replace(/\\(.)/gu, '$1');
+  if (plain.split('.').every((atom) => ATOM.test(atom))) return plain;
+  return `"${plain.replace(/["\\]/g, '\\$&')}"`;
 }
 
 function explainLocal(local: string): string {
