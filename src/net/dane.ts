@@ -15,7 +15,10 @@ import type { TlsaRecord } from './dns.ts';
 export type DaneExpectation = {
   /** Usable ones only, at least one. */
   records: readonly TlsaRecord[];
-  /** Any of them may be in a certificate under DANE-TA: the TLSA name, the recipient's domain. */
+  /**
+   * Any of them may be in a certificate under DANE-TA: the TLSA name, which is also the name for
+   * SNI, then the recipient's domain and the end of its CNAMEs (§3.2.2).
+   */
   names: readonly string[];
   /** Wall time, for the dates of certificates under DANE-TA. */
   nowMs: number;

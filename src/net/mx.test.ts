@@ -11,13 +11,15 @@ const STRICT = createAddressGuard({ allowPrivate: false });
 /** The route of acme.test in a zone, over real packets, with a dice that always shows the same. */
 async function routeIn(
   zone: FakeZone,
-  options: Partial<RouteOptions> & { broken?: readonly string[] } = {},
+  options: Partial<RouteOptions> & { broken?: readonly string[]; authenticated?: boolean } = {},
 ): Promise<Route> {
-  await using dns = await startFakeDns(zone);
+  const { authenticated = false } = options;
+  await using dns = await startFakeDns(zone, { authenticated });
   for (const name of options.broken ?? []) dns.setFailure(name, 'servfail');
   const resolver = createResolver({
     servers: [dns.server],
     world: { monotonicMs: () => performance.now() },
+    trustAuthenticatedData: authenticated,
   });
   const route = await resolveRoute('acme.test', {
     resolver,
@@ -86,6 +88,20 @@ test('a CNAME at the domain and at a mail server is followed', async () => {
     'host.test': { A: ['8.8.8.8'] },
   });
   assert.deepEqual(hostsOf(route), [['alias.test', ['8.8.8.8']]]);
+});
+
+test('where DNSSEC vouches for the way, the end of the CNAMEs at the domain is told', async () => {
+  const zone = {
+    'acme.test': { CNAME: ['Real.test'] },
+    'real.test': { MX: ['10 a.mx.test'] },
+    'a.mx.test': { A: ['8.8.8.1'] },
+  };
+  const secure = await routeIn(zone, { authenticated: true });
+  assert.ok(secure.kind === 'hosts');
+  assert.deepEqual(secure.hosts[0]?.daneNames, ['a.mx.test']);
+  assert.equal(secure.hosts[0]?.daneAlias, 'real.test');
+  const insecure = await routeIn(zone);
+  assert.ok(insecure.kind === 'hosts' && insecure.hosts[0]?.daneAlias === undefined);
 });
 
 test('a null MX means that the domain takes no mail, even with an address', async () => {

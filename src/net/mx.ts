@@ -19,12 +19,14 @@ import { providerOf, type ProviderSuffixes } from './providers.ts';
 /**
  * `addresses` is never empty. `daneNames`: where TLSA records may be, because DNSSEC vouches for
  * the way from the domain to these addresses; the first that has some counts (RFC 7672 §2.2).
+ * `daneAlias`: where the domain's own CNAMEs led on that way (§3.2.2).
  */
 export type MxHost = {
   name: string;
   preference: number;
   addresses: readonly string[];
   daneNames?: readonly string[];
+  daneAlias?: string;
 };
 
 /** A mail server that was left out, for the transcript of the attempt. */
@@ -87,8 +89,9 @@ export async function resolveRoute(domain: string, options: RouteOptions): Promi
     return { kind: 'refused', message };
   }
   const isSecure = 'authenticated' in answer && answer.authenticated;
+  const alias = answer.kind === 'records' ? answer.canonicalName : undefined;
   const located = await Promise.all(
-    foreign.map((candidate) => locate(candidate, { ...options, isSecure })),
+    foreign.map((candidate) => locate(candidate, { ...options, isSecure, alias })),
   );
   return routeOf(domain, located, options.providerSuffixes);
 }
@@ -139,7 +142,7 @@ function withoutOurselves(ordered: readonly Candidate[], ownHostname?: string): 
 
 async function locate(
   candidate: Candidate,
-  options: RouteOptions & { isSecure: boolean },
+  options: RouteOptions & { isSecure: boolean; alias: string | undefined },
 ): Promise<Located> {
   const { resolver, guard, addressFamilies = [4, 6] } = options;
   const { name } = candidate;
@@ -151,7 +154,10 @@ async function locate(
   if (open.length > 0) {
     const host = { ...candidate, addresses: open.slice(0, MAX_ADDRESSES) };
     const daneNames = options.isSecure ? secureNames(name, answers) : [];
-    return { kind: 'host', host: daneNames.length === 0 ? host : { ...host, daneNames } };
+    if (daneNames.length === 0) return { kind: 'host', host };
+    const { alias } = options;
+    const daneAlias = alias === undefined ? {} : { daneAlias: alias };
+    return { kind: 'host', host: { ...host, daneNames, ...daneAlias } };
   }
   const failed = answers.find((answer) => answer.kind === 'error');
   if (failed !== undefined) return { kind: 'unknown', name, reason: failed.message };

@@ -144,6 +144,9 @@ test('the server name in the handshake is the name of the mail server', async ()
   assert.deepEqual(summary(result), { phase: 'greeting', code: 554 });
   const byAddress = await connectTo(target, { implicitTls: true, host: '127.0.0.1' });
   assert.deepEqual(summary(byAddress), { phase: 'greeting', code: 554 });
-  server.close();
   assert.deepEqual(names, ['mx3.mx.test']);
+  const dane = { records: [], names: ['real.mx.test', 'acme.test'], nowMs: 0 };
+  await connectTo(target, { implicitTls: true, host: 'mx3.mx.test', tls: 'dane', dane });
+  server.close();
+  assert.deepEqual(names, ['mx3.mx.test', 'real.mx.test'], 'under DANE the name of the records');
 });

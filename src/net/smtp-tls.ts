@@ -86,11 +86,13 @@ function shakeHands(
   timeoutMs: number,
 ): Promise<TLSSocket | WireFailure> {
   return new Promise((resolve) => {
+    // RFC 7672 §8.1: under DANE the name at which the TLSA records are.
+    const name = options.dane?.names[0] ?? options.host;
     const tlsSocket = connect({
       socket,
       host: options.host,
       // An IP address is no server name (RFC 6066 §3); it is checked as `host`.
-      ...(isIP(options.host) === 0 ? { servername: options.host } : {}),
+      ...(isIP(name) === 0 ? { servername: name } : {}),
       secureContext: contextFor(options),
       rejectUnauthorized: false,
     });

@@ -87,3 +87,17 @@ test('TLSA records are looked for at the end of the CNAMEs, then at the name its
     ['real.b.test'],
   ]);
 });
+
+test('a certificate may carry the name of the records, of the domain, or where its CNAMEs end', async () => {
+  const answer = { kind: 'records', records: [RECORD], authenticated: true } as const;
+  const resolver = { tlsa: async () => answer };
+  const host = { name: 'mx.a.test', preference: 1, addresses: [], daneNames: ['mx.a.test'] };
+  const options = { resolver, port: 25, domain: 'a.test', nowMs: 0 };
+  const namesFor = async (daneAlias: object) => {
+    const found = await findDane({ ...host, ...daneAlias }, options);
+    return found.kind === 'usable' ? found.expected.names : [];
+  };
+  assert.deepEqual(await namesFor({}), ['mx.a.test', 'a.test']);
+  const aliased = await namesFor({ daneAlias: 'b.test' });
+  assert.deepEqual(aliased, ['mx.a.test', 'a.test', 'b.test']);
+});

@@ -105,7 +105,7 @@ function byPolicy(host: string, { demand, sts, dane }: TlsWishes): TlsRule {
  * @param options.domain the recipient's: a certificate under DANE-TA may carry that name as well
  */
 export async function findDane(
-  { daneNames = [] }: MxHost,
+  { daneNames = [], daneAlias }: MxHost,
   options: { resolver: Pick<Resolver, 'tlsa'>; port: number; domain: string; nowMs: number },
 ): Promise<DaneFinding> {
   const { resolver, port, domain, nowMs } = options;
@@ -115,8 +115,9 @@ export async function findDane(
     if (answer.kind !== 'records' || !answer.authenticated) continue;
     const records = usableRecords(answer.records);
     if (records.length === 0) return { kind: 'unusable' };
-    const expected = { records, names: [name, domain], nowMs };
-    return { kind: 'usable', expected, key: `${keyOf(records)} ${name} ${domain}` };
+    const names = daneAlias === undefined ? [name, domain] : [name, domain, daneAlias];
+    const expected = { records, names, nowMs };
+    return { kind: 'usable', expected, key: `${keyOf(records)} ${names.join(' ')}` };
   }
   return { kind: 'none' };
 }
