@@ -156,6 +156,9 @@ async function authenticate(handshake: Handshake): Promise<Stopped> {
   return failed(transcript, 'auth', { cause: 'garbage', message });
 }
 
+/** Those of RFC 5321 and 4954 with a place of their own; any other 2yz is a yes (§4.2). */
+const PLACED_CODES: ReadonlySet<number> = new Set([211, 214, 220, 221, 235, 250, 251, 252]);
+
 /** Null for the one code that lets the handshake go on. */
 function stopUnless(
   code: number,
@@ -163,7 +166,7 @@ function stopUnless(
 ): Stopped {
   const { transcript } = handshake;
   if (isFailure(heard)) return failed(transcript, phase, heard);
-  if (heard.code === code) return null;
+  if (heard.code === code || (heard.code < 300 && !PLACED_CODES.has(heard.code))) return null;
   if (heard.code >= 400) {
     return { kind: 'replied', phase, reply: heard, transcript: transcript.take() };
   }
