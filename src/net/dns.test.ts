@@ -310,6 +310,22 @@ test('the AD flag counts only when the resolver is trusted', async () => {
   assert.equal(await authenticated(trusting), true);
 });
 
+test('one alias that nobody vouches for spoils all that it leads to', async () => {
+  await using dns = await startFakeDns({ 'a.test': { CNAME: ['b.other.test'] } });
+  // The first answer ends at the alias, so that its target is asked for by itself.
+  let asked = 0;
+  dns.set('b.other.test', 'A', () => (asked++ % 2 === 0 ? [] : ['192.0.2.1']));
+  using resolver = resolverFor([dns.server], { trustAuthenticatedData: true });
+  const authenticated = async () => {
+    const answer = await resolver.a('a.test');
+    return answer.kind === 'records' && answer.authenticated;
+  };
+  dns.sign('a.test');
+  assert.equal(await authenticated(), false);
+  dns.sign('b.other.test');
+  assert.equal(await authenticated(), true);
+});
+
 test('closing ends look-ups under way', async () => {
   await using dns = await startFakeDns();
   dns.setFailure('*', 'timeout');

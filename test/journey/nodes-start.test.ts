@@ -33,6 +33,15 @@ test('a port that was asked for and is taken ends the start before anything is m
   assert.equal(existsSync(place.dataDir), false);
 });
 
+test('a name that no receiver would take in EHLO ends the start before anything is made', async () => {
+  await using place = await temporary();
+  const env = { POSTHORN_DATA_DIR: place.dataDir, POSTHORN_HOSTNAME: 'mail' };
+  const { code, stderr } = await posthorn(['start', '--json'], env);
+  assert.equal(code, 2);
+  assert.match(stderr, /^posthorn: POSTHORN_HOSTNAME: mail is not fully qualified; .*\n$/);
+  assert.equal(existsSync(place.dataDir), false);
+});
+
 test('a second start with the port of the first names the first', async () => {
   await using service = await startService({ database: 'own', args: ['--workers', '1'] });
   const env = { ...service.env, PORT: new URL(service.url).port };
