@@ -2,6 +2,7 @@
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { type MailServer, startJourney } from '../support/journey.ts';
+import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
 const journey = await startJourney();
@@ -56,3 +57,11 @@ for (const [index, [what, stop]] of Object.entries(STOPS).entries()) {
     assert.deepEqual(arrived(servers).toSorted(), accepted.toSorted());
   });
 }
+
+test('stopped after it took over the database of a killed one, it ends in order', async () => {
+  await using own = await startService({ database: 'own', args: ['--workers', '1'] });
+  await own.killGroup9();
+  await own.restart();
+  assert.match(own.logs, /Took over the database/);
+  assert.equal(await own.stop(), 0, own.logs);
+});

@@ -15,7 +15,6 @@ const LOG_CHECK_MS = 60_000;
 export class Supervisor {
   readonly #setup: Setup;
   readonly #stop: AbortController;
-  readonly #watching: Promise<void>;
   readonly #logCheck: NodeJS.Timeout;
   readonly #listeners: ((reason: string) => void)[] = [];
   #current: Postmaster;
@@ -27,7 +26,7 @@ export class Supervisor {
     this.#setup = setup;
     this.#stop = stop;
     this.#current = first;
-    this.#watching = this.#watch();
+    void this.#watch();
     this.#logCheck = setInterval(() => boundLog(setup.layout.logFile), LOG_CHECK_MS).unref();
   }
 
@@ -44,8 +43,9 @@ export class Supervisor {
     this.#stop.abort();
     clearInterval(this.#logCheck);
     await this.#restarting;
+    // Not until it was seen to be gone: what looks for that in a server that was taken over does not
+    // keep this process alive, which then ended in the middle of its stop.
     await stopPostmaster(this.#current, mode, this.#setup.clock);
-    await this.#watching;
   }
 
   async #watch(): Promise<void> {
