@@ -82,7 +82,7 @@ export async function attemptDelivery(
   let sessions = 0;
   let delayMs = Infinity;
   const silent: string[] = [];
-  for (const { host, address, rule } of candidatesOf(route, options)) {
+  for (const { host, address, rule } of candidatesOf(route, connections, options)) {
     if (rule.mode === 'barred') {
       options.onTls(rule, rule.problem);
       last ??= barred(host, rule);
@@ -117,11 +117,12 @@ type Candidate = { host: string; address: string; rule: TlsRule };
 
 function candidatesOf(
   route: Extract<Route, { kind: 'hosts' }>,
+  connections: Connections,
   { ruleFor }: AttemptOptions,
 ): Candidate[] {
   const candidates: Candidate[] = [];
   let addresses = 0;
-  for (const host of route.hosts) {
+  for (const host of openFirst(route, connections)) {
     const rule = ruleFor(host);
     // A host that nothing may be sent to does not take the place of one that is asked.
     const ofHost =
@@ -130,6 +131,20 @@ function candidatesOf(
     if (rule.mode !== 'barred') addresses += ofHost.length;
   }
   return candidates;
+}
+
+/** Among equal ones those with an idle session: a new one costs more than the message. */
+function openFirst(
+  { hosts, provider }: Extract<Route, { kind: 'hosts' }>,
+  connections: Connections,
+): readonly MxHost[] {
+  if (hosts.length === 1) return hosts;
+  const open = connections.idleHosts(provider);
+  if (open.size === 0) return hosts;
+  const rank = ({ name }: MxHost): number => (open.has(name) ? 0 : 1);
+  return hosts.toSorted(
+    (one, other) => one.preference - other.preference || rank(one) - rank(other),
+  );
 }
 
 function barred(host: string, { why, policy }: Extract<TlsRule, { mode: 'barred' }>): Met {

@@ -24,6 +24,12 @@ export type Slot = {
 /** The right to open one connection now. */
 export type Permit = { allowance: number | null };
 
+export type PoolListener = {
+  send(news: WorkerNews): void;
+  /** Somebody waits or does not wait any more; `wants` says what is to be told, a moment later. */
+  waitingChanged(pool: ConnectionPool): void;
+};
+
 type Waiter = { wake: () => void; isUrgent: boolean };
 
 /** With others waiting, a session that was idle for this long is given up. */
@@ -43,7 +49,7 @@ export class ConnectionPool {
   held = 0;
   /** All sessions were busy when the last message was done. */
   wasBusy = false;
-  readonly #send: (news: WorkerNews) => void;
+  readonly #listener: PoolListener;
   readonly #unused: Permit[] = [];
   readonly #waiting: Waiter[] = [];
   /** As told to the broker, less what it granted since. */
@@ -53,14 +59,14 @@ export class ConnectionPool {
 
   constructor(
     key: { lane: string; source: string },
-    parts: { limits: ProviderLimits; window: number; send: (news: WorkerNews) => void },
+    parts: { limits: ProviderLimits; window: number; listener: PoolListener },
   ) {
     this.lane = key.lane;
     this.source = key.source;
     this.limits = parts.limits;
     this.window = parts.window;
     this.share = parts.window;
-    this.#send = parts.send;
+    this.#listener = parts.listener;
   }
 
   get waiting(): number {
@@ -102,17 +108,24 @@ export class ConnectionPool {
     const { promise, resolve } = Promise.withResolvers<void>();
     const waiter: Waiter = { wake: resolve, isUrgent };
     this.#waiting.push(waiter);
-    this.#ask();
-    const timer = setTimeout(resolve, timeoutMs);
+    this.#listener.waitingChanged(this);
+    const timer = setTimeout(resolve, timeoutMs).unref();
     await promise;
     clearTimeout(timer);
     const index = this.#waiting.indexOf(waiter);
     if (index >= 0) this.#waiting.splice(index, 1);
+    this.#listener.waitingChanged(this);
   }
 
-  /** Tells the broker how many are still waited for: after every look that took something. */
-  settleAsking(): void {
-    this.#ask();
+  /** What the broker is to know of those that wait; null: it does. */
+  wants(): WorkerNews | null {
+    const wanted = this.#waiting.length;
+    const urgent = this.#waiting.filter(({ isUrgent }) => isUrgent).length;
+    if (wanted === this.#asked && urgent === this.#askedUrgent) return null;
+    const count = wanted - this.#asked;
+    this.#asked = wanted;
+    this.#askedUrgent = urgent;
+    return { kind: 'want', lane: this.lane, source: this.source, count, urgent };
   }
 
   granted(allowance: number | null): void {
@@ -163,7 +176,7 @@ export class ConnectionPool {
     this.#owed = Math.max(0, this.#owed - 1);
     this.held -= 1;
     const { lane, source } = this;
-    this.#send({ kind: 'free', lane, source, count: 1, unused: allowance ?? 0 });
+    this.#listener.send({ kind: 'free', lane, source, count: 1, unused: allowance ?? 0 });
   }
 
   wakeAll(): void {
@@ -183,16 +196,6 @@ export class ConnectionPool {
 
   #wakeOne(): void {
     this.#waiting.shift()?.wake();
-  }
-
-  #ask(): void {
-    const wanted = this.#waiting.length;
-    const urgent = this.#waiting.filter(({ isUrgent }) => isUrgent).length;
-    if (wanted === this.#asked && urgent === this.#askedUrgent) return;
-    const count = wanted - this.#asked;
-    this.#asked = wanted;
-    this.#askedUrgent = urgent;
-    this.#send({ kind: 'want', lane: this.lane, source: this.source, count, urgent });
   }
 }
 

@@ -12,7 +12,7 @@ import type { SmtpOptions, SmtpTlsMode } from '../net/smtp-client.ts';
 import type { DaneExpectation } from '../net/dane.ts';
 import type { World } from '../core/world.ts';
 import { classifyReply } from '../mail/classify.ts';
-import type { ConnectionPool, Permit, Slot } from './connection-pool.ts';
+import type { ConnectionPool, Permit, PoolListener, Slot } from './connection-pool.ts';
 import { DeadHosts } from './dead-hosts.ts';
 import { LaneView } from './lane-view.ts';
 import type { BrokerNews, WorkerNews } from './permits.ts';
@@ -63,6 +63,8 @@ const WANTED_SWEEP_EVERY_MS = 50;
 /** Growth is told in one go: what it allows is wanted soon, not at once. */
 const GROWTH_TOLD_AFTER_MS = 10;
 
+const NO_HOSTS: ReadonlySet<string> = new Set();
+
 export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #lanes = new Map<string, LaneView>();
@@ -70,6 +72,16 @@ export class Connections {
   readonly #dead: DeadHosts;
   #sweeper: NodeJS.Timeout | undefined;
   #outbox: WorkerNews[] = [];
+  #isFlushing = false;
+  /** Pools in which other people wait than the broker knows of. */
+  readonly #asking = new Set<ConnectionPool>();
+  readonly #listener: PoolListener = {
+    send: (news) => this.#send(news),
+    waitingChanged: (pool) => {
+      this.#asking.add(pool);
+      this.#flushSoon();
+    },
+  };
   readonly #grown = new Map<ConnectionPool, number>();
   #nextSource = 0;
   #onChange: (lane: string) => void = () => {};
@@ -103,8 +115,12 @@ export class Connections {
       const timeoutMs = untilMs - this.#nowMs();
       if (timeoutMs <= 0) return { kind: 'postponed', delayMs: NO_TURN_DELAY_MS };
       await pool.turn({ isUrgent: lane.isInTrouble, timeoutMs });
-      pool.settleAsking();
     }
+  }
+
+  /** The hosts of the lane that an idle session leads to. */
+  idleHosts(lane: string): ReadonlySet<string> {
+    return this.#lanes.get(lane)?.idleHosts() ?? NO_HOSTS;
   }
 
   /** Gives a session back after a message; it is kept if it can carry another. */
@@ -117,7 +133,7 @@ export class Connections {
 
   /** How many messages may be under way to this lane at once. */
   windowOf(lane: string): number {
-    return this.#lanes.get(lane)?.share ?? this.#firstWindow(lane);
+    return this.#lanes.get(lane)?.share ?? START_CONNECTIONS;
   }
 
   /** How much longer the lane is left alone as a whole; 0: it may be asked. */
@@ -168,7 +184,7 @@ export class Connections {
     for (const news of all) {
       if (news.kind === 'host') this.#dead.remember(news.address, news.deadForMs);
       else if (news.kind === 'lane') this.#changed(this.#lane(news.lane).hear(news));
-      else this.#heard(this.#lane(news.lane).pool(news.source), news);
+      else this.#heard(this.#lane(news.lane), news);
     }
   }
 
@@ -180,7 +196,8 @@ export class Connections {
     await Promise.all(idle.map(({ connection }) => connection.close()));
   }
 
-  #heard(pool: ConnectionPool, news: Exclude<BrokerNews, { kind: 'host' | 'lane' }>): void {
+  #heard(lane: LaneView, news: Exclude<BrokerNews, { kind: 'host' | 'lane' }>): void {
+    const pool = lane.pool(news.source);
     switch (news.kind) {
       case 'grant':
         pool.granted(news.messagesMax);
@@ -196,6 +213,7 @@ export class Connections {
         pool.window = news.window;
         pool.share = news.share;
         pool.wakeAll();
+        lane.countShares();
         this.#onChange(news.lane);
         break;
     }
@@ -269,26 +287,32 @@ export class Connections {
     let lane = this.#lanes.get(key);
     if (!lane) {
       const { shaping, world } = this.#options;
-      const send = (news: WorkerNews): void => this.#send(news);
-      lane = new LaneView(key, { limits: limitsOf(shaping, key), world, send });
+      const limits = limitsOf(shaping, key);
+      lane = new LaneView(key, { limits, world, listener: this.#listener });
       this.#lanes.set(key, lane);
     }
     return lane;
   }
 
-  #firstWindow(lane: string): number {
-    return Math.min(START_CONNECTIONS, limitsOf(this.#options.shaping, lane).connections);
-  }
-
-  /** All that one turn of the event loop brings is told at once. */
   #send(news: WorkerNews): void {
-    if (this.#outbox.push(news) === 1) queueMicrotask(() => this.#flush());
+    this.#outbox.push(news);
+    this.#flushSoon();
   }
 
-  #flush(): void {
-    const news = this.#outbox;
-    this.#outbox = [];
-    this.#options.tell(news);
+  /**
+   * All that one turn of the event loop brings is told at once: who looks again and goes on waiting
+   * has not changed anything.
+   */
+  #flushSoon(): void {
+    if (this.#isFlushing) return;
+    this.#isFlushing = true;
+    setImmediate(() => {
+      this.#isFlushing = false;
+      const news = [...this.#outbox, ...[...this.#asking].flatMap((pool) => pool.wants() ?? [])];
+      this.#outbox = [];
+      this.#asking.clear();
+      if (news.length > 0) this.#options.tell(news);
+    });
   }
 
   #tellGrowth(): void {

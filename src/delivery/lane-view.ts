@@ -1,7 +1,7 @@
 /** One lane as a worker sees it: its connections there, and what the broker says of it. */
 import type { World } from '../core/world.ts';
-import { ConnectionPool, type Slot } from './connection-pool.ts';
-import type { LaneNews, WorkerNews } from './permits.ts';
+import { ConnectionPool, type PoolListener, type Slot } from './connection-pool.ts';
+import type { LaneNews } from './permits.ts';
 import { type ProviderLimits, START_CONNECTIONS } from './shaping-defaults.ts';
 
 /** For people; times on the monotonic clock. */
@@ -22,8 +22,10 @@ const FORGET_AFTER_MS = 10 * 60_000;
 export class LaneView {
   readonly key: string;
   readonly limits: ProviderLimits;
+  /** Connections that this worker may count on, over all of our addresses. */
+  share: number;
   readonly #world: World;
-  readonly #send: (news: WorkerNews) => void;
+  readonly #listener: PoolListener;
   readonly #pools = new Map<string, ConnectionPool>();
   #rest: { kind: 'trouble' | 'pace'; untilMs: number } | null = null;
   #slowedUntilMs = -Infinity;
@@ -32,12 +34,13 @@ export class LaneView {
 
   constructor(
     key: string,
-    parts: { limits: ProviderLimits; world: World; send: (news: WorkerNews) => void },
+    parts: { limits: ProviderLimits; world: World; listener: PoolListener },
   ) {
     this.key = key;
     this.limits = parts.limits;
+    this.share = Math.min(START_CONNECTIONS, parts.limits.connections);
     this.#world = parts.world;
-    this.#send = parts.send;
+    this.#listener = parts.listener;
     this.#usedAtMs = parts.world.monotonicMs();
   }
 
@@ -57,9 +60,10 @@ export class LaneView {
       const window = Math.min(START_CONNECTIONS, limits.connections);
       pool = new ConnectionPool(
         { lane: this.key, source },
-        { limits, window, send: (news) => this.#send(news) },
+        { limits, window, listener: this.#listener },
       );
       this.#pools.set(source, pool);
+      this.countShares();
     }
     return pool;
   }
@@ -72,11 +76,15 @@ export class LaneView {
     return null;
   }
 
-  /** Over all of our addresses; null before there is a pool. */
-  get share(): number | null {
-    let share = 0;
-    for (const pool of this.#pools.values()) share += pool.share;
-    return share === 0 ? null : share;
+  countShares(): void {
+    this.share = total(this.#pools.values(), ({ share }) => share);
+  }
+
+  idleHosts(): Set<string> {
+    const pools = [...this.#pools.values()];
+    return new Set(
+      pools.flatMap(({ idle }) => idle.map(({ connection }) => connection.facts.host)),
+    );
   }
 
   get restsForMs(): number {

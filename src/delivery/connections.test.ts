@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type FakeMx, startFakeMx } from '../../test/support/fake-mx.ts';
+import { waitFor } from '../../test/support/wait.ts';
+import { newId } from '../store/ids.ts';
+import { Broker, BROKER_TICK_MS } from './broker.ts';
+import { Connections, type Target } from './connections.ts';
+import { type ShapingSettings, USUAL_SHAPING } from './shaping-settings.ts';
+
+const LANE = 'receiver.test';
+const HOUR_MS = 3600_000;
+
+const world = {
+  now: () => Date.now(),
+  monotonicMs: () => performance.now(),
+  random: () => 0.5,
+  newId,
+};
+
+function targetOf({ address }: FakeMx, host = 'mx.receiver.test'): Target {
+  return { provider: LANE, host, address, tls: 'off' };
+}
+
+/** Workers of one machine. */
+class Machine implements Disposable {
+  readonly workers: Connections[];
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(
+    count: number,
+    { port, limits }: { port: number; limits: ShapingSettings['default'] },
+  ) {
+    const shaping = { ...USUAL_SHAPING, default: limits };
+    const tell = (worker: number, news: Parameters<Connections['hear']>[0]) =>
+      // As between processes: later.
+      setImmediate(() => this.workers[worker]?.hear(news));
+    const broker = new Broker({ settings: shaping, world, tell });
+    this.workers = Array.from({ length: count }, (_, worker) => {
+      broker.join(worker);
+      return new Connections({
+        world,
+        port,
+        heloName: 'out.posthorn.test',
+        sourceIps: [],
+        shaping,
+        tell: (news) => setImmediate(() => broker.hear(worker, news)),
+      });
+    });
+    this.#timer = setInterval(() => broker.tick(), BROKER_TICK_MS);
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer);
+    for (const worker of this.workers) void worker.close();
+  }
+}
+
+async function open(connections: Connections, target: Target) {
+  const acquired = await connections.acquire(target, HOUR_MS);
+  assert.ok(acquired.kind === 'ready', JSON.stringify(acquired));
+  return acquired;
+}
+
+function openNow(mx: FakeMx): number {
+  return mx.sessions.filter(({ ended }) => !ended).length;
+}
+
+test('a session is used again by the next message to the same server', async () => {
+  await using mx = await startFakeMx();
+  using machine = new Machine(1, { port: mx.port, limits: {} });
+  const [worker] = machine.workers as [Connections];
+  const first = await open(worker, targetOf(mx));
+  worker.release(first.connection);
+  const second = await open(worker, targetOf(mx));
+  assert.deepEqual([second.connection, second.reused], [first.connection, true]);
+  assert.deepEqual(worker.idleHosts(LANE), new Set());
+  worker.release(second.connection);
+  assert.deepEqual(worker.idleHosts(LANE), new Set(['mx.receiver.test']));
+  assert.equal(mx.connections, 1);
+});
+
+test('what one worker keeps idle is given up when another one wants a connection', async () => {
+  await using mx = await startFakeMx();
+  using machine = new Machine(2, { port: mx.port, limits: { connections: 1 } });
+  const [one, two] = machine.workers as [Connections, Connections];
+  one.release((await open(one, targetOf(mx))).connection);
+  await open(two, targetOf(mx));
+  assert.equal(mx.connections, 2);
+  await waitFor(() => openNow(mx) === 1, { what: 'the first session to end' });
+});
+
+test('a busy connection changes hands after its message, so that nobody waits for ever', async () => {
+  await using mx = await startFakeMx();
+  using machine = new Machine(2, { port: mx.port, limits: { connections: 1 } });
+  const [one, two] = machine.workers as [Connections, Connections];
+  const busy = await open(one, targetOf(mx));
+  const waiting = open(two, targetOf(mx));
+  const messageAfterMessage = async ({ connection }: typeof busy): Promise<void> => {
+    await new Promise((resolve) => setImmediate(resolve));
+    one.release(connection);
+    const next = await one.acquire(targetOf(mx), HOUR_MS);
+    if (next.kind === 'ready') await messageAfterMessage(next);
+  };
+  void messageAfterMessage(busy);
+  const { connection } = await waiting;
+  assert.ok(connection.reusable);
+});
+
+test('another server of the same provider gets the place of an idle session', async () => {
+  await using mx = await startFakeMx();
+  await using other = await startFakeMx({}, { address: '127.0.0.2', port: mx.port });
+  using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
+  const [worker] = machine.workers as [Connections];
+  worker.release((await open(worker, targetOf(mx))).connection);
+  await open(worker, targetOf(other, 'mx2.receiver.test'));
+  await waitFor(() => openNow(mx) === 0, { what: 'the first session to end' });
+  assert.equal(openNow(other), 1);
+});
+
+test('a session that the server ends while it is idle makes room', async () => {
+  await using mx = await startFakeMx();
+  using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
+  const [worker] = machine.workers as [Connections];
+  worker.release((await open(worker, targetOf(mx))).connection);
+  mx.sessions[0]?.socket.destroy();
+  await waitFor(() => worker.idleHosts(LANE).size === 0, { what: 'the end to be noticed' });
+  const next = await open(worker, targetOf(mx));
+  assert.equal(next.reused, undefined);
+});
+
+test('a broker that does not answer holds a message up, and does not keep it', async () => {
+  const options = { world, port: 1, heloName: 'a.test', sourceIps: [], shaping: USUAL_SHAPING };
+  const worker = new Connections({ ...options, tell: () => {} });
+  const target = { provider: LANE, host: 'mx.test', address: '127.0.0.1', tls: 'off' } as const;
+  const acquired = await worker.acquire(target, 50);
+  assert.equal(acquired.kind, 'postponed');
+});
+
+test('a server that did not answer is left alone by all workers, except by mail in a hurry', async () => {
+  await using mx = await startFakeMx();
+  using machine = new Machine(2, { port: mx.port, limits: {} });
+  const [one, two] = machine.workers as [Connections, Connections];
+  one.markDead(mx.address, { timedOut: false });
+  await waitFor(() => two.deadForMs(mx.address) > 0, { what: 'the other worker to hear of it' });
+  assert.equal((await two.acquire(targetOf(mx), HOUR_MS)).kind, 'postponed');
+  assert.equal((await two.acquire(targetOf(mx), 60_000)).kind, 'ready');
+  assert.equal(two.deadForMs(mx.address), 0, 'it answers again');
+});
