@@ -1,6 +1,7 @@
 /** The tree keeps its own rules (tidy/rules.ts), and each rule is shown to notice an offence. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { namedTestsExist } from './tidy/named-tests.ts';
 import * as rules from './tidy/rules.ts';
 import { readFiles, type SourceFile } from './tidy/source.ts';
 
@@ -104,6 +105,30 @@ holds('no two files need each other to run', SOURCE, rules.importsHaveNoCycles, 
   ['src/core/c.ts', `import { a } from './a.ts';\nimport type { T } from './t.ts';`],
   ['src/core/t.ts', `import { c } from './c.ts';`],
 ]);
+
+const NAMED = [
+  `[plain one](../src/a.test.ts)`,
+  `[it's in two (2) parts](../src/a.test.ts)`,
+  `[it's in three (2) parts](../src/a.test.ts)`,
+  `[gone](../src/a.test.ts)`,
+];
+const NAMING = [`test('plain one', f);`, "test(`it's in ${n} (2) parts`, f);", `for (two) f`];
+holds(
+  'the tests that documents name are there',
+  readFiles(['docs/*.md', '{src,test}/**/*.test.ts']),
+  namedTestsExist,
+  [
+    ['docs/a.md', NAMED[0]!],
+    ['docs/b.md', NAMED[1]!],
+    [
+      'docs/c.md',
+      NAMED[2]!,
+      `names a test that src/a.test.ts does not have: it's in three (2) parts.`,
+    ],
+    ['docs/d.md', NAMED[3]!, 'names a test that src/a.test.ts does not have: gone.'],
+    ['src/a.test.ts', NAMING.join('\n')],
+  ],
+);
 
 const LOCKFILE = readFiles(['package-lock.json']);
 holds('the lockfile works with any registry', LOCKFILE, rules.theLockfileNamesNoRegistry, [
