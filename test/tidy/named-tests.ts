@@ -23,8 +23,12 @@ function hasTest(source: string, title: string): boolean {
   const titles = source.matchAll(/\btest\(\s*(['"`])((?:\\.|(?!\1)[^\\])*)\1/gs);
   return [...titles].some(([, quote, text = '']) => {
     if (quote !== '`') return text.replaceAll(/\\(.)/g, '$1') === title;
-    const fixed = text.split(/\$\{[^}]*\}/).map((part) => RegExp.escape(part));
+    const fixed = text.split(/\$\{[^}]*\}/).map(escaped);
     const parts = new RegExp(`^${fixed.join('(.+)')}$`).exec(title)?.slice(1);
     return parts?.every((part) => source.includes(part)) ?? false;
   });
+}
+
+function escaped(text: string): string {
+  return text.replaceAll(/[\\^$.*+?()[\]{}|]/g, '\\$&');
 }
