@@ -2,7 +2,6 @@
  * The delivery half of a worker, wired: from the accept statement to the settle statement, with
  * everything between them. Next: sending/accept.ts, delivery/dispatcher.ts.
  */
-import { lookup } from 'node:dns/promises';
 import type { Config } from './config.ts';
 import { Broker, BROKER_TICK_MS } from './delivery/broker.ts';
 import { Connections } from './delivery/connections.ts';
@@ -12,8 +11,9 @@ import type { BrokerNews, WorkerNews } from './delivery/permits.ts';
 import { createShaping } from './delivery/shaping.ts';
 import type { ShapingSettings } from './delivery/shaping-settings.ts';
 import { LaneReport } from './lane-report.ts';
+import { SIMULATOR_LANE } from './delivery/simulator.ts';
+import { Routes } from './routes.ts';
 import { createMetrics, type ServiceMetrics } from './metrics.ts';
-import { resolveRoute, type Route } from './net/mx.ts';
 import { timeoutsWithin } from './net/smtp-types.ts';
 import { type AcceptEmail, createAccept, type HandOver } from './sending/accept.ts';
 import type { Ground } from './server.ts';
@@ -44,7 +44,7 @@ export function createDelivery(ground: Ground, listeners: DeliveryListeners): De
   const world = systemWorld;
   const settling = new SettleStore(db.settling, { holder: lease.holder, onTold });
   const connections = connectionsOf(ground, listeners.tellBroker);
-  const routes = createRoutes(ground);
+  const routes = new Routes(ground);
   const { tls, stopTls } = createTls(ground);
   const deliver = createDeliver({
     ...ground,
@@ -60,8 +60,16 @@ export function createDelivery(ground: Ground, listeners: DeliveryListeners): De
     onAttempt: (attempt) => countAttempt(metrics, attempt),
   });
   const shaping = createShaping(connections, (destination) => routes.providerOf(destination));
-  const windowOf = (destination: string): number => shaping.windowOf(shaping.laneOf(destination));
-  const dispatcher = new Dispatcher({ db: db.settling, world, log, lease, deliver, windowOf });
+  const dispatcher = new Dispatcher({
+    db: db.settling,
+    world,
+    log,
+    lease,
+    deliver,
+    shaping,
+    knows: (lane) => lane === SIMULATOR_LANE || routes.knows(lane),
+    findLane: (destination) => routes.learn(destination),
+  });
   const metrics = createMetrics({
     waiting: () => dispatcher.waiting,
     underWay: () => dispatcher.underWay,
@@ -95,7 +103,8 @@ function acceptInto(
   const accept = createAccept({
     store,
     world: systemWorld,
-    hasRoomFor: (destinations, sizeBytes) => dispatcher.hasRoomFor(destinations, sizeBytes),
+    laneOf: (environment, destination) => dispatcher.laneOf(environment, destination),
+    hasRoomFor: (email) => dispatcher.hasRoomFor(email),
     handOver: (accepted) => handOver(dispatcher, accepted),
   });
   return async (caller, draft, idempotency) => {
@@ -120,6 +129,7 @@ function handOver(dispatcher: Dispatcher, accepted: HandOver): void {
       claim: 1,
       attempts: 0,
       heldSinceMs,
+      dueAtMs: message.createdAt.getTime(),
       expiresAtMs: heldSinceMs + accepted.lifetimeMs,
       suppressed: false,
       domainDeleted: false,
@@ -168,50 +178,6 @@ function mayIntroduceItself({ hostname, relay, allowPrivateNetworks }: Config): 
 function tlsFor({ relay }: Config): 'opportunistic' | 'enforced' {
   const isHere = /^(?:localhost|127\.[\d.]+|::1)$/.test(relay?.host ?? '');
   return relay?.auth && !isHere ? 'enforced' : 'opportunistic';
-}
-
-type Routes = {
-  find(destination: string): Promise<Route>;
-  /** Whose limits a destination shares, as far as is known. */
-  providerOf(destination: string): string;
-};
-
-const PROVIDERS_REMEMBERED_MAX = 50_000;
-
-function createRoutes({ config, resolver, guard }: Ground): Routes {
-  const { relay, hostname: ownHostname, shaping } = config;
-  const providerSuffixes = shaping.suffixes;
-  const random = (): number => systemWorld.random();
-  const providers = new Map<string, string>();
-  return {
-    async find(destination) {
-      const route = relay
-        ? await relayRoute(relay.host)
-        : await resolveRoute(destination, {
-            resolver,
-            guard,
-            random,
-            ownHostname,
-            providerSuffixes,
-          });
-      if (providers.size >= PROVIDERS_REMEMBERED_MAX) providers.clear();
-      if (route.kind === 'hosts') providers.set(destination, route.provider);
-      return route;
-    },
-    providerOf: (destination) => providers.get(destination) ?? destination,
-  };
-}
-
-/** All mail goes to one host; the operator chose it, so its address is not guarded. */
-async function relayRoute(host: string): Promise<Route> {
-  try {
-    const found = await lookup(host, { all: true });
-    const addresses = found.map(({ address }) => address);
-    const hosts = [{ name: host, preference: 0, addresses }];
-    return { kind: 'hosts', hosts, provider: `relay ${host}`, dropped: [] };
-  } catch {
-    return { kind: 'temporary', message: `The relay ${host} has no address at present.` };
-  }
 }
 
 function countAttempt(

@@ -15,7 +15,8 @@ import { lastCategory } from '../store/emails.ts';
 import { suppressedAmong } from '../store/queue.ts';
 import type { Settled, Settlement } from '../store/settle.ts';
 import { attemptDelivery, type AttemptResult } from './attempt.ts';
-import type { Connections } from './connections.ts';
+import type { Connections, Postponed } from './connections.ts';
+import type { Cutoff } from './cutoff.ts';
 import type { Job } from './job.ts';
 import type { MessageBuilder, SignedMessage } from './message.ts';
 import {
@@ -33,7 +34,7 @@ import { simulate, SIMULATOR_HOST } from './simulator.ts';
 import type { TlsRules, TlsWishesOfDomain } from './tls-rules.ts';
 
 export type Delivered = { kind: 'settled' } | { kind: 'give_back'; delayMs: number };
-export type Deliver = (job: Job) => Promise<Delivered>;
+export type Deliver = (job: Job, cutoff: Cutoff) => Promise<Delivered>;
 
 export type DeliverOptions = {
   db: Queryable;
@@ -57,11 +58,23 @@ export type DeliverOptions = {
   onAttempt: (attempt: { status: string; durationMs: number; firstAfterMs: number | null }) => void;
 };
 
+/** The service stopped before the receiver had answered the final dot. */
+const CUT_OFF_IN_DOUBT: AttemptResult = {
+  kind: 'failed',
+  phase: 'dot',
+  cause: 'closed',
+  message: 'The service was stopped before the server had answered the final dot.',
+  inDoubt: true,
+  via: { mx: null, ip: null, tls: null, tls_policy: 'none' },
+  source: '',
+  transcript: ['(the service was stopped before the answer to the final dot)'],
+};
+
 /** What waited longer than this in memory is checked again for suppression. */
 const RECHECK_AFTER_MS = 2_000;
 
 export function createDeliver(options: DeliverOptions): Deliver {
-  return async (job) => {
+  return async (job, cutoff) => {
     const early = await endWithoutAttempt(job, options);
     if (early) {
       // What waits for the operator counts as an attempt: the waits grow as usual.
@@ -73,7 +86,7 @@ export function createDeliver(options: DeliverOptions): Deliver {
     }
     return job.message.environment === 'test'
       ? deliverSimulated(job, options)
-      : deliverLive(job, options);
+      : deliverLive(job, cutoff, options);
   };
 }
 
@@ -98,18 +111,24 @@ async function expired({ message, position, attempts }: Job, db: Queryable): Pro
   return category === 'tls' ? EXPIRED_WITHOUT_TLS : EXPIRED;
 }
 
-async function deliverLive(job: Job, options: DeliverOptions): Promise<Delivered> {
-  const { world, builder, connections, lease } = options;
+/** An attempt as far as it has come. */
+type Progress = { message?: SignedMessage; route?: Route; hasWrittenDot: boolean };
+
+async function attemptLive(
+  job: Job,
+  options: DeliverOptions,
+  { progress, cutoff }: { progress: Progress; cutoff: Cutoff },
+): Promise<AttemptResult | Postponed> {
+  const { world, builder, connections, lease, leastTls } = options;
   const startedMs = world.monotonicMs();
-  const startedAt = new Date(world.now());
   const { destination } = job;
   const [message, route, sts] = await Promise.all([
     builder.build(job.message),
     options.route(destination),
     options.tls.policyOf(destination),
   ]);
-  const demand =
-    options.leastTls === 'enforced' ? 'enforced' : (job.message.tls ?? 'opportunistic');
+  Object.assign(progress, { message, route });
+  const demand = leastTls === 'enforced' ? 'enforced' : (job.message.tls ?? 'opportunistic');
   const attemptUnder = async (wishes: TlsWishesOfDomain) =>
     attemptDelivery(route, connections, {
       envelopeFrom: returnPathOf(job, options),
@@ -117,13 +136,32 @@ async function deliverLive(job: Job, options: DeliverOptions): Promise<Delivered
       message: message.parts,
       smtpUtf8: message.smtpUtf8 || needsSmtpUtf8(job.address),
       ...(await options.tls.forAttempt(route, wishes)),
-      mayProceed: () => lease.isFresh() && lease.holder() === job.holder,
+      mayProceed: (step) => {
+        const may = !cutoff.isClosed && lease.isFresh() && lease.holder() === job.holder;
+        progress.hasWrittenDot = may && step === 'dot';
+        return may;
+      },
       patienceMs: job.expiresAtMs - startedMs,
     });
   const wishes = { destination, demand, sts } as const;
-  let result = await attemptUnder(wishes);
+  const result = await attemptUnder(wishes);
   const newer = await options.tls.newerPolicy(result, wishes);
-  if (newer !== null) result = await attemptUnder({ ...wishes, ...newer });
+  return newer === null ? result : attemptUnder({ ...wishes, ...newer });
+}
+
+async function deliverLive(job: Job, cutoff: Cutoff, options: DeliverOptions): Promise<Delivered> {
+  const { world, connections } = options;
+  const startedMs = world.monotonicMs();
+  const startedAt = new Date(world.now());
+  const progress: Progress = { hasWrittenDot: false };
+  const ended = await cutoff.unlessCut(
+    attemptLive(job, options, { progress, cutoff }),
+    () => progress.hasWrittenDot,
+  );
+  const { message, route } = progress;
+  // A stop came first: nothing was sent.
+  if (ended === 'unsent' || !message || !route) return { kind: 'give_back', delayMs: 0 };
+  const result = ended === 'in_doubt' ? CUT_OFF_IN_DOUBT : ended;
   if (result.kind === 'postponed') return { kind: 'give_back', delayMs: Math.ceil(result.delayMs) };
   // The lease was in doubt and nothing was sent: whoever holds the recipient now tries again.
   if (result.kind === 'failed' && result.cause === 'withheld') {

@@ -38,7 +38,14 @@ function newScene(
     log: pino({ level: 'silent' }),
     lease: { holder: () => holder, isFresh: () => true },
     deliver,
-    windowOf: () => options.window ?? 100,
+    shaping: {
+      laneOf: (destination) => destination,
+      windowOf: () => options.window ?? 100,
+      restsForMs: () => 0,
+      onChange: () => {},
+    },
+    findLane: () => null,
+    knows: () => true,
     unknownFateMs: options.unknownFateMs ?? 30_000,
   });
   return {
@@ -119,8 +126,9 @@ test('a claim whose answer was lost is given back and delivered', async () => {
   const queries: Queryable = {
     async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
       const rows = await db.settling.query<Row>(statement, values);
-      const isClaim = typeof statement === 'object' && statement.name === 'claim';
-      if (!isClaim || rows.length === 0 || lost > 0) return rows;
+      const isClaim = typeof statement === 'object' && statement.name === 'claim_oldest';
+      const hasTaken = rows.some((row) => 'emailId' in row && row.emailId !== null);
+      if (!isClaim || !hasTaken || lost > 0) return rows;
       lost += 1;
       throw new DatabaseUnavailable('connection terminated unexpectedly');
     },

@@ -6,23 +6,28 @@
  * number and bytes; what does not fit stays in the table. Everything held is held under the lease
  * (lease.ts), and every outcome is fenced by it.
  *
- * Next: delivery/deliver.ts does one recipient.
+ * The route of a destination is asked before its mail takes a turn: thousands of domains of one
+ * dead provider are one lane before any of them is tried. What is not to start soon (its lane rests,
+ * its line has too much here, the memory is crowded) is given back to the table.
+ *
+ * Next: lanes.ts, the turns; claims.ts, what is taken from the table; deliver.ts does one recipient.
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
 import type { World } from '../core/world.ts';
 import { DatabaseUnavailable, type Queryable } from '../store/database.ts';
 import { loadMessages } from '../store/messages.ts';
-import {
-  claimDue,
-  type ClaimedRecipient,
-  releaseClaims,
-  releaseEmails,
-  releaseStrays,
-} from '../store/queue.ts';
+import { releaseStrays } from '../store/queue.ts';
+import type { ClaimedRecipient } from '../store/queue-claims.ts';
+import { Claims } from './claims.ts';
+import { Cutoff } from './cutoff.ts';
 import type { Deliver } from './deliver.ts';
-import type { Job } from './job.ts';
-import { Lanes } from './lanes.ts';
+import { GiveBacks, whileAway } from './give-backs.ts';
+import { type Job, sizeOf } from './job.ts';
+import { Lanes, WEIGHT_BYTES_MIN } from './lanes.ts';
+import { PollTimer } from './poll-timer.ts';
+import type { Shaping } from './shaping.ts';
+import { SIMULATOR_LANE } from './simulator.ts';
 
 export type DispatcherOptions = {
   db: Queryable;
@@ -30,86 +35,110 @@ export type DispatcherOptions = {
   log: Logger;
   lease: { holder(): string | null; isFresh(): boolean };
   deliver: Deliver;
-  /** How many recipients at a destination may be under way at once, as far as is known. */
-  windowOf: (destination: string) => number;
+  shaping: Shaping;
+  /**
+   * Asks for the route of a destination, after which its lane is known as well as it can be; null
+   * when it is known already. Never rejects.
+   */
+  findLane: (destination: string) => Promise<void> | null;
+  /** Whether a lane is a provider's, or of a destination whose provider is known. */
+  knows: (lane: string) => boolean;
   /** Shorter in tests. */
   unknownFateMs?: number;
 };
 
-const UNDER_WAY_MAX = 256;
-const WAITING_MAX = 2_000;
-const WAITING_BYTES_MAX = 48 * 1024 * 1024;
-const CLAIM_MAX = 128;
+/** A recipient that came in, before it is weighed and in a lane. */
+type Incoming = Omit<Job, 'lane' | 'weightBytes'>;
+
+/** Test mail that is answered at once. */
+const SIMULATOR_WINDOW = 32;
 const POLL_MS = 400;
-/** Claims start at the last due time seen, less what a slow transaction may commit late. */
-const LOW_WATER_MARGIN_MS = 60_000;
-const FULL_SCAN_EVERY_MS = 60_000;
+/** Between two looks at a backlog of which nothing can be served. */
+const WALK_EVERY_MS = 50;
 /** A statement ends after 20 s at the latest: then an unanswered accept has happened or has not. */
 const UNKNOWN_FATE_MS = 30_000;
-/** Between two tries while the database is away. */
-const AWAY_PAUSE_MS = 1_000;
-/** No network keeps a message for longer than TCP tries to deliver it, about 15 minutes. */
-const UNKNOWN_FATE_MAX_MS = 10 * 60_000;
+/** After a rest its mail comes back over so long, not all at once. */
+const REST_SPREAD_MS = 10_000;
+/** What expires before its lane's rest ends is tried all the same, as soon as there is a place. */
+const URGENT_AGAIN_MS = 1_000;
+/** A stop waits so long for attempts that have not written their dot, and for those that have. */
+const STOP_UNSENT_WITHIN_MS = 2_000;
 const STOP_WITHIN_MS = 25_000;
+/** To write down what was cut off then. */
+const STOP_SETTLE_WITHIN_MS = 2_000;
 
 export class Dispatcher {
   readonly #options: DispatcherOptions;
   readonly #lanes: Lanes;
-  #pollTimer: NodeJS.Timeout | undefined;
-  #polling: Promise<void> = Promise.resolve();
+  readonly #claims: Claims;
+  readonly #cutoff = new Cutoff();
+  readonly #givingBack: GiveBacks;
+  readonly #polls = new PollTimer(() => this.#poll());
   #isRunning = false;
-  #lowWater = new Date(0);
-  #fullScanAtMs = 0;
   #idle: (() => void) | undefined;
   /** What came from claims and has not ended: to be told from claims whose answer was lost. */
   readonly #claimed = new Set<Job>();
   #straysAtMs = Infinity;
 
   constructor(options: DispatcherOptions) {
+    const { shaping } = options;
     this.#options = options;
-    this.#lanes = new Lanes(options.windowOf);
+    this.#lanes = new Lanes({
+      windowOf: (lane) => (lane === SIMULATOR_LANE ? SIMULATOR_WINDOW : shaping.windowOf(lane)),
+      restsForMs: (lane) => shaping.restsForMs(lane),
+    });
+    this.#claims = new Claims({ ...options, lanes: this.#lanes });
+    this.#givingBack = new GiveBacks({ ...options, isRunning: () => this.#isRunning });
+    shaping.onChange((lane) => {
+      this.#lanes.open(lane);
+      this.#pump();
+      if (this.#claims.hasMore) this.#polls.soon();
+    });
   }
 
   start(): void {
     this.#isRunning = true;
-    this.#schedulePoll(0);
+    this.#polls.start();
   }
 
-  /** Whether an email for these destinations may be handed over instead of waiting in the table. */
-  hasRoomFor(destinations: readonly string[], sizeBytes: number): boolean {
+  /** Whose turn and trouble mail shares, as far as is known. */
+  laneOf(environment: string, destination: string): string {
+    // Test mail meets no mail server: it must not stand in the way of the mail that does.
+    return environment === 'test' ? SIMULATOR_LANE : this.#options.shaping.laneOf(destination);
+  }
+
+  /** Whether an email may be handed over instead of waiting in the table. */
+  hasRoomFor(email: {
+    projectId: string;
+    lanes: readonly string[];
+    sizeBytes: number;
+    lifetimeMs: number;
+  }): boolean {
+    const { projectId, lanes, sizeBytes, lifetimeMs } = email;
+    const { shaping } = this.#options;
+    const weightBytes = Math.max(sizeBytes, WEIGHT_BYTES_MIN * lanes.length);
     return (
       this.#isRunning &&
-      this.#lanes.waiting + destinations.length <= WAITING_MAX &&
-      this.#lanes.waitingBytes + sizeBytes <= WAITING_BYTES_MAX &&
-      !destinations.some((destination) => this.#lanes.isFull(destination))
+      !lanes.some(
+        (lane) => shaping.restsForMs(lane) > 0 && shaping.restsForMs(lane) < lifetimeMs,
+      ) &&
+      this.#lanes.hasRoomFor(projectId, lanes, weightBytes)
     );
   }
 
   /** Takes recipients whose lease this worker already has, straight from the accept path. */
-  handOver(jobs: readonly Job[]): void {
-    if (!this.#isRunning) return void this.#giveBack(jobs, 0);
-    for (const job of jobs) this.#lanes.add(job);
+  handOver(incoming: readonly Incoming[]): void {
+    const jobs = this.#jobsOf(incoming);
+    if (!this.#isRunning) return void this.#giveBack(jobs, () => 0);
+    for (const job of jobs) this.#add(job);
+    void this.#giveBack(this.#lanes.takeFromGreediest(), () => 0);
     this.#pump();
   }
 
-  /**
-   * Emails that may be stored in our name without our knowing: given back as soon as they appear.
-   * Looked for less and less often: a statement may sit in a dead network for minutes.
-   */
+  /** Emails that may be stored in our name without our knowing: given back when they appear. */
   releaseLater(emailIds: readonly string[]): void {
-    const { db, lease } = this.#options;
-    const holder = lease.holder();
-    if (holder === null) return;
-    const lookAfter = (waitMs: number): void => {
-      if (waitMs > UNKNOWN_FATE_MAX_MS) return;
-      setTimeout(() => {
-        releaseEmails(db, emailIds, holder).then(
-          () => lookAfter(waitMs * 2),
-          () => lookAfter(waitMs),
-        );
-      }, waitMs).unref();
-    };
-    lookAfter(AWAY_PAUSE_MS);
+    const holder = this.#options.lease.holder();
+    if (holder !== null) this.#givingBack.releaseLater(emailIds, holder);
   }
 
   get waiting(): number {
@@ -120,100 +149,130 @@ export class Dispatcher {
     return this.#lanes.underWay;
   }
 
-  /** Stops taking, gives back what has not started, waits for what has (at most 25 s). */
+  /**
+   * Stops taking, gives back what has not started and, after 2 s, what has not written its dot;
+   * waits at most 25 s for answers to the others, which then end in doubt.
+   */
   async stop(): Promise<void> {
     this.#isRunning = false;
-    clearTimeout(this.#pollTimer);
-    await this.#polling;
-    this.#claimed.clear();
-    await this.#giveBack(this.#lanes.drain(), 0);
+    await this.#polls.stop();
+    await this.#giveBack(this.#lanes.drain(), () => 0);
+    await this.#untilIdle(STOP_UNSENT_WITHIN_MS);
+    this.#cutoff.cutUnsent();
+    await this.#untilIdle(STOP_WITHIN_MS - STOP_UNSENT_WITHIN_MS);
+    this.#cutoff.cutAll();
+    await this.#untilIdle(STOP_SETTLE_WITHIN_MS);
+  }
+
+  async #untilIdle(withinMs: number): Promise<void> {
     if (this.#lanes.underWay === 0) return;
+    let timer: NodeJS.Timeout | undefined;
     await new Promise<void>((resolve) => {
       this.#idle = resolve;
-      setTimeout(resolve, STOP_WITHIN_MS).unref();
+      timer = setTimeout(resolve, withinMs);
+    });
+    clearTimeout(timer);
+  }
+
+  #jobsOf(incoming: readonly Incoming[]): Job[] {
+    const shares = new Map<unknown, number>();
+    for (const { message } of incoming) shares.set(message, (shares.get(message) ?? 0) + 1);
+    return incoming.map((one) => {
+      const sizeBytes = sizeOf(one.message) / shares.get(one.message)!;
+      return Object.assign(one, {
+        lane: this.laneOf(one.message.environment, one.destination),
+        weightBytes: Math.max(sizeBytes, WEIGHT_BYTES_MIN),
+      });
     });
   }
 
+  /** Puts a job into its lane; into one of an unknown route, which is asked for. */
+  #add(job: Job): void {
+    this.#lanes.add(job);
+    const { lane, destination } = job;
+    if (lane === SIMULATOR_LANE || this.#lanes.isClosed(lane)) return;
+    const finding = this.#options.findLane(destination);
+    if (finding === null) return;
+    this.#lanes.close(lane);
+    void finding.then(() => this.#reopen(lane, destination));
+  }
+
+  #reopen(lane: string, destination: string): void {
+    const now = this.#options.shaping.laneOf(destination);
+    const moved = this.#lanes.reopen(lane, now);
+    const lines = new Set(moved.map((job) => job.message.projectId));
+    const excess = [...lines].flatMap((projectId) => this.#lanes.takeExcess(projectId, now));
+    void this.#giveBack(excess, () => 0);
+    this.#pump();
+  }
+
   #pump(): void {
-    while (this.#lanes.underWay < UNDER_WAY_MAX) {
-      const job = this.#lanes.next();
-      if (!job) return;
+    for (let job = this.#lanes.next(); job !== null; job = this.#lanes.next()) void this.#run(job);
+    for (const lane of this.#lanes.takeResting()) this.#rest(lane);
+  }
+
+  /** Gives a resting lane's jobs back until after its rest, but for those that cannot wait. */
+  #rest(lane: string): void {
+    const { shaping, world } = this.#options;
+    const restMs = shaping.restsForMs(lane);
+    const nowMs = world.monotonicMs();
+    const later: Job[] = [];
+    for (const job of this.#lanes.takeOut(lane)) {
+      const isUrgent = job.expiresAtMs - nowMs < restMs;
+      if (!isUrgent || this.#lanes.isFull(lane)) {
+        later.push(job);
+        continue;
+      }
+      this.#lanes.startOutOfTurn(job);
       void this.#run(job);
     }
+    void this.#giveBack(later, ({ expiresAtMs }) =>
+      expiresAtMs - nowMs < restMs ? URGENT_AGAIN_MS : restMs + world.random() * REST_SPREAD_MS,
+    );
+  }
+
+  #giveBack(jobs: readonly Job[], delayMsOf: (job: Job) => number): Promise<void> {
+    for (const job of jobs) this.#claimed.delete(job);
+    return this.#givingBack.give(jobs, delayMsOf);
   }
 
   async #run(job: Job): Promise<void> {
     const { deliver, log } = this.#options;
     try {
-      const result = await this.#whileAway(() => deliver(job));
-      if (result?.kind !== 'settled') await this.#giveBack([job], result?.delayMs ?? 0);
+      const result = await whileAway(
+        () => deliver(job, this.#cutoff),
+        () => this.#isRunning,
+      );
+      if (result?.kind !== 'settled') await this.#giveBack([job], () => result?.delayMs ?? 0);
     } catch (error) {
       // A bug, or keys that do not open: the mail is kept and tried again, slowly.
       log.error({ err: error, emailId: job.message.id }, 'an attempt ended in an error');
-      await this.#giveBack([job], 60_000);
+      await this.#giveBack([job], () => 60_000);
     } finally {
       this.#claimed.delete(job);
       this.#lanes.done(job);
       this.#pump();
       if (this.#lanes.underWay === 0) this.#idle?.();
+      if (this.#claims.hasMore && this.#lanes.isHungry(job)) this.#polls.soon();
     }
   }
 
-  async #giveBack(jobs: readonly Job[], delayMs: number): Promise<void> {
-    const holder = jobs[0]?.holder;
-    if (holder === undefined) return;
-    const claims = jobs.map((job) => ({ ...job, emailId: job.message.id }));
-    const release = () => releaseClaims(this.#options.db, claims, { holder, delayMs });
-    await this.#whileAway(release).catch((error: unknown) => {
-      this.#options.log.error({ err: error }, 'work could not be given back');
-    });
-  }
-
-  /**
-   * Repeats what the database was not there for, which did nothing then. Null: this worker stops,
-   * and what it holds is free when its lease ends.
-   */
-  async #whileAway<Result>(work: () => Promise<Result>): Promise<Result | null> {
-    for (;;) {
-      try {
-        return await work();
-      } catch (error) {
-        if (!(error instanceof DatabaseUnavailable)) throw error;
-        if (!this.#isRunning) return null;
-      }
-      await new Promise((resolve) => setTimeout(resolve, AWAY_PAUSE_MS));
-    }
-  }
-
-  #schedulePoll(delayMs: number): void {
-    clearTimeout(this.#pollTimer);
-    if (!this.#isRunning) return;
-    this.#pollTimer = setTimeout(() => {
-      this.#polling = this.#poll().then((took) => {
-        // A full claim means there is more: as soon as there is room.
-        this.#schedulePoll(took === CLAIM_MAX ? 0 : POLL_MS);
-      });
-    }, delayMs);
-  }
-
-  /** Claims what is due, as far as there is room. @returns how many were taken */
+  /** Claims what is due, as far as there is room. @returns when to look again */
   async #poll(): Promise<number> {
     const holder = this.#options.lease.holder();
-    const room = Math.min(CLAIM_MAX, WAITING_MAX / 2 - this.#lanes.waiting);
-    if (holder === null || room <= 0) return 0;
-    if (this.#lanes.waitingBytes > WAITING_BYTES_MAX / 2) return 0;
+    if (holder === null) return POLL_MS;
     try {
       await this.#releaseStrays(holder);
-      const claimed = await this.#claim(holder, room);
+      const { claimed, outlook } = await this.#claims.take(holder);
       await this.#takeIn(claimed, holder);
-      return claimed.length;
+      return { more: 0, walking: WALK_EVERY_MS, done: POLL_MS }[outlook];
     } catch (error) {
       // The claim may be committed all the same: then rows are held that nobody here knows.
       this.#straysAtMs = this.#options.world.monotonicMs() + this.#unknownFateMs;
       if (!(error instanceof DatabaseUnavailable)) {
         this.#options.log.error({ err: error }, 'claiming due work failed');
       }
-      return 0;
+      return POLL_MS;
     }
   }
 
@@ -230,22 +289,6 @@ export class Dispatcher {
     return this.#options.unknownFateMs ?? UNKNOWN_FATE_MS;
   }
 
-  async #claim(holder: string, max: number): Promise<ClaimedRecipient[]> {
-    const { db, world } = this.#options;
-    const nowMs = world.monotonicMs();
-    const isFullScan = nowMs >= this.#fullScanAtMs;
-    if (isFullScan) this.#fullScanAtMs = nowMs + FULL_SCAN_EVERY_MS;
-    const from = isFullScan ? new Date(0) : this.#lowWater;
-    const blocked = this.#lanes.full();
-    const claimed = await claimDue(db, { holder, max, from, blocked });
-    const newest = claimed.at(-1);
-    // What a full lane left behind is older than the newest: then the mark stays where it is.
-    if (newest && blocked.length === 0) {
-      this.#lowWater = new Date(newest.dueAt.getTime() - LOW_WATER_MARGIN_MS);
-    }
-    return claimed;
-  }
-
   async #takeIn(claimed: readonly ClaimedRecipient[], holder: string): Promise<void> {
     if (claimed.length === 0) return;
     failpoint('claim_before_load');
@@ -255,14 +298,17 @@ export class Dispatcher {
       claimed.map((one) => ({ ...one, id: one.emailId })),
     );
     const heldSinceMs = world.monotonicMs();
-    for (const one of claimed) {
+    const incoming = claimed.map((one) => {
       const message = messages.get(one.emailId);
       if (!message) throw new Error(`queued email ${one.emailId} has no content`);
       const expiresAtMs = heldSinceMs + one.remainingMs;
-      const job = { ...one, message, holder, heldSinceMs, expiresAtMs };
+      return { ...one, message, holder, heldSinceMs, expiresAtMs, dueAtMs: one.dueAt.getTime() };
+    });
+    for (const job of this.#jobsOf(incoming)) {
       this.#claimed.add(job);
-      this.#lanes.add(job);
+      this.#add(job);
     }
+    void this.#giveBack(this.#lanes.takeFromGreediest(), () => 0);
     this.#pump();
   }
 }

@@ -1,7 +1,7 @@
 /**
  * One recipient that this worker holds, on its way through delivery/.
  */
-import type { ClaimedRecipient } from '../store/queue.ts';
+import type { ClaimedRecipient } from '../store/queue-claims.ts';
 import type { StoredMessage } from '../store/messages.ts';
 
 export type Job = Pick<
@@ -9,16 +9,22 @@ export type Job = Pick<
   'position' | 'claim' | 'attempts' | 'destination' | 'address'
 > & {
   message: StoredMessage;
+  /** Whose turn and trouble it shares; changes when the destination's provider becomes known. */
+  lane: string;
   /** The lease under which it is held; another one's outcome would be fenced off. */
   holder: string;
   /** On the monotonic clock: when it came into memory, and when it must have been delivered. */
   heldSinceMs: number;
   expiresAtMs: number;
+  /** Its age in its lane, on the database's clock. */
+  dueAtMs: number;
+  /** Its part of the memory that its message takes. */
+  weightBytes: number;
   suppressed: boolean;
   domainDeleted: boolean;
 };
 
-/** Memory that a message takes while it waits here, roughly. */
+/** Memory that a message takes while it is here, roughly. */
 export function sizeOf(message: StoredMessage): number {
   const attachments = message.attachments.reduce((sum, one) => sum + one.content.length, 0);
   return 1_000 + (message.html?.length ?? 0) + (message.text?.length ?? 0) + attachments;

@@ -269,6 +269,7 @@ export function settlementOf(
             world.random(),
           )
         : null,
+    lane: job.lane,
     suppress: outcome.suppress && {
       address: job.address,
       ...outcome.suppress,

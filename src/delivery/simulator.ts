@@ -15,6 +15,8 @@ export type Simulated =
   | { kind: 'wait'; delayMs: number };
 
 export const SIMULATOR_HOST = 'simulator.posthorn.invalid';
+/** Where test mail waits for its turn: no destination and no provider is called that. */
+export const SIMULATOR_LANE = 'simulator';
 
 const SLOW_DELAY_MS = 30_000;
 const DEFERRALS = 2;

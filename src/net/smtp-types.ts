@@ -121,7 +121,7 @@ export type Transaction = {
    * Asked before DATA and again right before the final dot. `false` drops the connection without
    * the dot, so the server discards what it has.
    */
-  mayProceed: () => boolean;
+  mayProceed: (step: 'data' | 'dot') => boolean;
 };
 
 /**

@@ -11,7 +11,7 @@ import { failpoint } from '../core/failpoint.ts';
 import type { LimitState } from '../core/limits.ts';
 import type { Refusal } from '../core/refusals.ts';
 import { MAIL_LIFETIME_S } from '../core/retry.ts';
-import type { Caller } from '../core/scope.ts';
+import type { Caller, Environment } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
 import { type Address, addressKey, domainOf, formatMailbox } from '../mail/address.ts';
 import { messageIdOf } from '../mail/compose.ts';
@@ -43,7 +43,14 @@ export type HandOver = {
 export type AcceptOptions = {
   store: AcceptStore;
   world: Pick<World, 'newId'>;
-  hasRoomFor: (destinations: readonly string[], sizeBytes: number) => boolean;
+  /** Whose turn and trouble mail for a destination shares, as far as is known. */
+  laneOf: (environment: Environment, destination: string) => string;
+  hasRoomFor: (email: {
+    projectId: string;
+    lanes: readonly string[];
+    sizeBytes: number;
+    lifetimeMs: number;
+  }) => boolean;
   handOver: (accepted: HandOver) => void;
 };
 
@@ -67,9 +74,10 @@ function newEmail(
   draft: EmailDraft,
   context: { idempotency: NewEmail['idempotency']; options: AcceptOptions },
 ): NewEmail {
-  const { world, hasRoomFor } = context.options;
+  const { hasRoomFor, world } = context.options;
   const id = world.newId();
-  const recipients = uniqueRecipients(draft, world);
+  const recipients = uniqueRecipients(caller, draft, context.options);
+  const lifetimeS = draft.expiresInS ?? MAIL_LIFETIME_S;
   const [toList, ccList, bccList, replyTo] = [draft.to, draft.cc, draft.bcc, draft.replyTo].map(
     (list) => list.map(formatMailbox),
   ) as [string[], string[], string[], string[]];
@@ -96,7 +104,7 @@ function newEmail(
     metadata: draft.metadata,
     unsubscribeUrl: draft.unsubscribeUrl,
     tls: draft.tls,
-    lifetimeS: draft.expiresInS ?? MAIL_LIFETIME_S,
+    lifetimeS,
     recipients,
     eventData: {
       email_id: id,
@@ -109,27 +117,35 @@ function newEmail(
       status: 'queued',
     },
     response: JSON.stringify({ object: 'email', id, status: 'queued', created_at: '@created_at' }),
-    handOver: hasRoomFor(
-      recipients.map((recipient) => recipient.destination),
-      draft.sizeBytes,
-    ),
+    handOver: hasRoomFor({
+      projectId: caller.projectId,
+      lanes: recipients.map((recipient) => recipient.lane),
+      sizeBytes: draft.sizeBytes,
+      lifetimeMs: lifetimeS * 1000,
+    }),
     idempotency: context.idempotency,
     sizeBytes: draft.sizeBytes,
   };
 }
 
 /** One recipient per address, in the first role it has: an address is mailed once. */
-function uniqueRecipients(draft: EmailDraft, world: Pick<World, 'newId'>): NewRecipient[] {
+function uniqueRecipients(
+  { environment }: Caller,
+  draft: EmailDraft,
+  { world, laneOf }: AcceptOptions,
+): NewRecipient[] {
   const recipients = new Map<string, NewRecipient>();
   for (const kind of ['to', 'cc', 'bcc'] as const) {
     for (const { address } of draft[kind]) {
       if (recipients.has(address)) continue;
+      const destination = domainOf(address);
       recipients.set(address, {
         position: recipients.size,
         address,
         addressKey: addressKey(address),
         kind,
-        destination: domainOf(address),
+        destination,
+        lane: laneOf(environment, destination),
         eventId: world.newId(),
       });
     }

@@ -45,7 +45,8 @@ recipient as materialized (
                     and (s.expires_at is null or s.expires_at > t.now)) as suppressed
     from t, input i
    cross join lateral json_to_recordset(i.recipients) as r(
-      position smallint, address text, address_key text, kind text, destination text, event_id uuid)
+      position smallint, address text, address_key text, kind text, destination text, lane text,
+      event_id uuid)
 ),
 tally as materialized (
   select ord, count(*) filter (where not suppressed)::smallint as open,
@@ -135,8 +136,9 @@ new_recipients as (
     from t, recipient r join accepted a on a.ord = r.ord
 ),
 new_queue as (
-  insert into queue (project_id, email_id, position, environment, destination, due_at, holder, claim)
-  select r.project_id, r.email_id, r.position, r.environment, r.destination, t.now,
+  insert into queue (project_id, email_id, position, environment, destination, lane, due_at,
+                     holder, claim)
+  select r.project_id, r.email_id, r.position, r.environment, r.destination, r.lane, t.now,
          case when a.hand_over then $7::uuid end, 1
     from t, recipient r join accepted a on a.ord = r.ord
    where not r.suppressed

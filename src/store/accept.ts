@@ -59,6 +59,8 @@ export type NewRecipient = {
   addressKey: string;
   kind: 'to' | 'cc' | 'bcc';
   destination: string;
+  /** Whose turn and trouble it shares: the provider as far as is known, else the destination. */
+  lane: string;
   eventId: string;
 };
 
@@ -262,6 +264,7 @@ function toInput(email: NewEmail, index: number, mayHandOver: boolean): object {
       address_key: recipient.addressKey,
       kind: recipient.kind,
       destination: recipient.destination,
+      lane: recipient.lane,
       event_id: recipient.eventId,
     })),
     event_data: email.eventData,

@@ -98,12 +98,20 @@ export function withStatus<Row extends SummaryRow>({ worst, open, ...row }: Row)
   return { ...row, status: emailStatus(new Set(open ?? []), worst) };
 }
 
+/**
+ * Of an open recipient the queue knows better than its row: what was given back without an attempt
+ * changed only there. What is held until somebody releases it has none.
+ */
+const NEXT_ATTEMPT_AT = `case when q.held then null
+                       when q.holder is null then coalesce(q.due_at, r.next_attempt_at)
+                       else r.next_attempt_at end`;
+
 const FIND = `
 select ${SUMMARY_COLUMNS}, c.html, c.body_text as text,
        (select json_agg(json_build_object(
                  'address', r.address, 'kind', r.kind,
                  'status', case when q.holder is null then r.status else 'sending' end,
-                 'attempts', r.attempts, 'next_attempt_at', wire_time(r.next_attempt_at),
+                 'attempts', r.attempts, 'next_attempt_at', wire_time(${NEXT_ATTEMPT_AT}),
                  'completed_at', wire_time(r.completed_at), 'reason', r.reason, 'smtp', r.smtp)
                  order by r.position)
           from recipients r

@@ -1,111 +1,47 @@
 /**
- * The queue of open work: claiming what is due, giving back what was not done.
+ * The queue of open work: giving back what was not done. Claiming is in queue-claims.ts.
  *
  * A claim names its holder and counts up: an outcome of an earlier holder, or of an earlier claim,
- * does nothing (store/settle-statement.ts). Claims never wait for one another (`skip locked`).
+ * does nothing (store/settle-statement.ts).
  */
 import { failpoint } from '../core/failpoint.ts';
 import type { Environment } from '../core/scope.ts';
-import { type Address, addressKey } from '../mail/address.ts';
+import { addressKey } from '../mail/address.ts';
 import type { Queryable } from './database.ts';
-
-export type ClaimedRecipient = {
-  projectId: string;
-  environment: Environment;
-  emailId: string;
-  position: number;
-  claim: number;
-  attempts: number;
-  destination: string;
-  address: Address;
-  dueAt: Date;
-  /** Milliseconds until it must have been delivered; negative when that time has passed. */
-  remainingMs: number;
-  /** The address was suppressed after the email was accepted. */
-  suppressed: boolean;
-  /** The sending domain was deleted after the email was accepted. */
-  domainDeleted: boolean;
-};
-
-/**
- * The search starts at a low-water mark: with an old snapshot open (a backup), the dead entries at
- * the low end of the index cannot be removed, and walking over them made a claim 14 times slower.
- */
-const CLAIM = `
-with due as materialized (
-  select q.email_id, q.position
-    from queue q
-   where q.holder is null and q.due_at >= $3::timestamptz and q.due_at <= app_now()
-     and q.destination <> all($4::text[])
-   order by q.due_at
-   limit $2
-     for update skip locked
-),
-claimed as (
-  update queue q set holder = $1::uuid, claim = q.claim + 1
-    from due
-   where q.email_id = due.email_id and q.position = due.position
-  returning q.*
-)
-select c.project_id as "projectId", c.environment, c.email_id as "emailId", c.position, c.claim,
-       c.attempts, c.destination, c.due_at as "dueAt", r.address,
-       extract(epoch from e.expires_at - app_now())::float8 * 1000 as "remainingMs",
-       exists (select from suppressions s
-                where s.project_id = c.project_id and s.environment = c.environment
-                  and s.address_key = lower(r.address collate "C")
-                  and (s.expires_at is null or s.expires_at > app_now())) as suppressed,
-       d.deleted_at is not null as "domainDeleted"
-  from claimed c
- cross join lateral (
-    select r.address from recipients r
-     where r.project_id = c.project_id and r.email_id = c.email_id and r.position = c.position
-     limit 1) r
- cross join lateral (
-    select e.expires_at, e.domain_id from emails e
-     where e.project_id = c.project_id and e.environment = c.environment and e.id = c.email_id
-     limit 1) e
- cross join lateral (
-    select d.deleted_at from domains d
-     where d.project_id = c.project_id and d.id = e.domain_id limit 1) d
- order by c.due_at`;
-
-/**
- * Takes up to `max` due recipients for `holder`, oldest first.
- * @param from due times before this are not looked at; `new Date(0)` looks at all
- * @param blocked destinations that cannot be served now
- */
-export function claimDue(
-  db: Queryable,
-  options: { holder: string; max: number; from: Date; blocked: readonly string[] },
-): Promise<ClaimedRecipient[]> {
-  return db.query<ClaimedRecipient>({ name: 'claim', text: CLAIM }, [
-    options.holder,
-    options.max,
-    options.from,
-    options.blocked,
-  ]);
-}
 
 const RELEASE = `
 update queue q
-   set holder = null, due_at = app_now() + $5::int * interval '1 millisecond'
-  from unnest($1::uuid[], $2::smallint[], $3::int[]) as i(email_id, position, claim)
+   set holder = null, lane = i.lane,
+       due_at = case when i.delay_ms > 0 then app_now() + i.delay_ms * interval '1 millisecond'
+                     else least(app_now(), greatest(q.due_at, app_now() - interval '50 seconds')) end
+  from unnest($1::uuid[], $2::smallint[], $3::int[], $4::text[], $5::int[], $6::uuid[])
+       as i(email_id, position, claim, lane, delay_ms, holder)
  where q.email_id = i.email_id and q.position = i.position and q.claim = i.claim
-   and q.email_id = any($1::uuid[]) and q.holder = $4::uuid`;
+   and q.email_id = any($1::uuid[]) and q.holder = i.holder`;
 
-/** Gives back what was claimed and not tried; it is due again after `delayMs`. */
-export async function releaseClaims(
-  db: Queryable,
-  claims: readonly { emailId: string; position: number; claim: number }[],
-  options: { holder: string; delayMs: number },
-): Promise<void> {
+/**
+ * @property delayMs how long it must not be taken again; 0: it keeps its age, as far as claims look
+ *   back (their low-water mark is 60 s behind)
+ */
+export type Release = {
+  emailId: string;
+  position: number;
+  claim: number;
+  lane: string;
+  holder: string;
+  delayMs: number;
+};
+
+/** Gives back what was claimed and not tried, with the lane that has become known. */
+export async function releaseClaims(db: Queryable, claims: readonly Release[]): Promise<void> {
   failpoint('give_back_before_commit');
   await db.query({ name: 'release', text: RELEASE }, [
     claims.map((claim) => claim.emailId),
     claims.map((claim) => claim.position),
     claims.map((claim) => claim.claim),
-    options.holder,
-    options.delayMs,
+    claims.map((claim) => claim.lane),
+    claims.map((claim) => Math.ceil(claim.delayMs)),
+    claims.map((claim) => claim.holder),
   ]);
 }
 

@@ -8,7 +8,7 @@ import { AcceptStore, type NewEmail } from './accept.ts';
 import { APP_ROLE, Database, type Queryable } from './database.ts';
 import { newId } from './ids.ts';
 import { buryNode, registerNode, releaseOrphans } from './nodes.ts';
-import { claimDue, releaseClaims } from './queue.ts';
+import { claimOldest } from './queue-claims.ts';
 import { SettleStore } from './settle.ts';
 
 const database = await testDatabase();
@@ -76,11 +76,13 @@ test('an outcome of somebody who lost the recipient does nothing', async () => {
   await registerNode(db, { id: first.holder, instance: newId(), host: 'a', pid: 1 });
   assert.equal(await buryNode(db, { id: first.holder, beat: null }), 1);
   assert.equal(await first.settle.settle(settlement(email)), false);
-  const claimed = await claimDue(db, {
+  const { claimed } = await claimOldest(db, {
     holder: second.holder,
     max: 100,
+    window: 1_000,
     from: new Date(0),
-    blocked: [],
+    fullProjects: [],
+    fullLines: [],
   });
   const mine = claimed.find((one) => one.emailId === email.id);
   assert.equal(mine?.claim, 2);
@@ -193,31 +195,6 @@ test('every status moves as the table in the code says, and nowhere else', async
     TRANSITIONS.map((pair) => pair.join(' ')).toSorted(),
   );
   for (const status of FINAL_STATUSES) assert.ok(STATUS_RANK[status] >= 1);
-});
-
-test('what is released is due again, and a claim never waits for another', async () => {
-  const worker = newWorker();
-  const emails = await Promise.all(Array.from({ length: 20 }, () => accepted(worker)));
-  const claims = emails.map(({ id }) => ({ emailId: id, position: 0, claim: 1 }));
-  await releaseClaims(db, claims, { holder: worker.holder, delayMs: 0 });
-  const claim = (holder: string) =>
-    claimDue(db, { holder, max: 15, from: new Date(0), blocked: [] });
-  const [one, two] = await Promise.all([claim(newId()), claim(newId())]);
-  const ids = [...one, ...two].map(({ emailId }) => emailId);
-  assert.equal(new Set(ids).size, ids.length);
-  assert.ok(emails.every(({ id }) => ids.includes(id)) || ids.length === 30);
-});
-
-test('a blocked destination is passed over', async () => {
-  const worker = newWorker();
-  const email = await accepted(worker, ['jo@blocked.example']);
-  const claims = [{ emailId: email.id, position: 0, claim: 1 }];
-  await releaseClaims(db, claims, { holder: worker.holder, delayMs: 0 });
-  const options = { holder: newId(), max: 100, from: new Date(0) };
-  const without = await claimDue(db, { ...options, blocked: ['blocked.example'] });
-  assert.ok(!without.some(({ emailId }) => emailId === email.id));
-  const all = await claimDue(db, { ...options, blocked: [] });
-  assert.ok(all.some(({ emailId }) => emailId === email.id));
 });
 
 test('an outcome waits for a lock as long as it takes, and is then written once', async () => {

@@ -32,6 +32,8 @@ export type Settlement = {
   reason: object | null;
   /** Wait before the next attempt, for `deferred`. */
   retryMs: number | null;
+  /** Whose turn it shares the next time. */
+  lane: string;
   /** Puts the address on the suppression list; `days` null: for ever. */
   suppress: {
     address: string;
@@ -128,6 +130,7 @@ function toInput(one: Settlement): object {
     smtp: one.smtp,
     reason: one.reason,
     retry_ms: one.retryMs,
+    lane: one.lane,
     counts_attempt: one.attempt !== null && !one.late,
     late: one.late,
     suppress_key: one.suppress && addressKey(one.suppress.address),

@@ -67,6 +67,7 @@ test('a delivered email tells what the server said, and shows the bytes that arr
     mx: mx.name,
     ip: mx.address,
     tls: null,
+    tls_policy: 'none',
   };
   const [recipient] = email.recipients;
   const { completed_at: completedAt, ...rest } = recipient;
@@ -225,7 +226,10 @@ test('a blind copy arrives, and nobody else can see it', async () => {
   assert.deepEqual(bcc, ['Secret <max@blind.test>']);
   const reached = mx.messages.flatMap((message) => message.recipients);
   assert.deepEqual(reached.toSorted(), [...to, 'max@blind.test']);
-  for (const { raw } of mx.messages) assert.doesNotMatch(raw.toString(), /max@|secret|bcc/i);
+  for (const { raw } of mx.messages) {
+    const signatures = /^DKIM-Signature:(?:.*\r\n[ \t])*.*\r\n/gim;
+    assert.doesNotMatch(raw.toString().replaceAll(signatures, ''), /max@|secret|bcc/i);
+  }
 });
 
 test('an address that is named twice gets one copy', async () => {

@@ -130,8 +130,9 @@ select $1, 'live', id, seq, case when seq = 1 then overlay(id::text placing 'a' 
  where seq = 1 or n < $2`;
 
 const QUEUE = `
-insert into queue (project_id, email_id, position, environment, destination, due_at)
-select $1, id, 0, 'live', split_part(address, '@', 2), at from made where n >= $2`;
+insert into queue (project_id, email_id, position, environment, destination, lane, due_at)
+select $1, id, 0, 'live', split_part(address, '@', 2), split_part(address, '@', 2), at
+  from made where n >= $2`;
 
 const DELIVERIES = `
 insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,

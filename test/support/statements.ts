@@ -18,6 +18,7 @@ import { loadMessages } from '../../src/store/messages.ts';
 import * as sts from '../../src/store/mta-sts.ts';
 import * as nodes from '../../src/store/nodes.ts';
 import * as projects from '../../src/store/projects.ts';
+import * as claims from '../../src/store/queue-claims.ts';
 import * as queue from '../../src/store/queue.ts';
 import * as retention from '../../src/store/retention.ts';
 import { onFirstStart } from '../../src/store/seed.ts';
@@ -51,6 +52,7 @@ export type Exercise = {
 };
 
 const BATCH = 64;
+const NOBODY = '00000000-0000-0000-0000-000000000000';
 const PAGE = { limit: 20, after: null, before: null };
 const LIMIT = { max: 1_000_000, windowS: 60 };
 const NO_FILTER: EmailFilter = {
@@ -123,9 +125,17 @@ async function goBeyondTheLimit(stage: Stage): Promise<void> {
 }
 
 async function claimAndRelease({ db, holder }: Stage): Promise<void> {
-  const options = { holder, max: 128, from: new Date(0), blocked: ['customers1.test'] };
-  const claims = await queue.claimDue(db.settling, options);
-  await queue.releaseClaims(db.settling, claims, { holder, delayMs: 0 });
+  const from = new Date(0);
+  const full = { fullProjects: [], fullLines: [claims.lineKey(newId(), 'customers1.test')] };
+  await claims.claimOldest(db.settling, { holder, max: 128, window: 128, from, ...full });
+  const walk = { project: NOBODY, projects: 32, cursors: new Map(), from, oldest: 128 };
+  const found = await claims.findLines(db.settling, { ...walk, probes: 192 });
+  const lines = found.flatMap(({ projectId, lane }) =>
+    lane === null ? [] : [{ projectId, lane, max: 4 }],
+  );
+  const claimed = await claims.claimLines(db.settling, { holder, lines, from });
+  const given = claimed.map((one) => ({ ...one, holder, delayMs: 0 }));
+  await queue.releaseClaims(db.settling, given);
 }
 
 const list = (what: string, asks: number, filter: Partial<EmailFilter>, page = {}): Exercise => ({

@@ -1,0 +1,81 @@
+/**
+ * Gives work back to the queue table: what was not tried, and what may be stored in this worker's
+ * name without its knowing. While the database is away it waits, until the worker stops: then it
+ * is free when the lease ends.
+ */
+import type { Logger } from 'pino';
+import { DatabaseUnavailable, type Queryable } from '../store/database.ts';
+import { GroupCommit } from '../store/group-commit.ts';
+import { type Release, releaseClaims, releaseEmails } from '../store/queue.ts';
+import type { Job } from './job.ts';
+
+/** Between two tries while the database is away. */
+const AWAY_PAUSE_MS = 1_000;
+/** No network keeps a message for longer than TCP tries to deliver it, about 15 minutes. */
+const UNKNOWN_FATE_MAX_MS = 10 * 60_000;
+/** A rough size: 64 of them always fit a batch. */
+const RELEASE_BYTES = 200;
+
+export class GiveBacks {
+  readonly #db: Queryable;
+  readonly #log: Logger;
+  readonly #commits: GroupCommit<Release, undefined>;
+
+  constructor(options: { db: Queryable; log: Logger; isRunning: () => boolean }) {
+    this.#db = options.db;
+    this.#log = options.log;
+    this.#commits = new GroupCommit({
+      commit: async (batch) => {
+        await whileAway(() => releaseClaims(options.db, batch), options.isRunning);
+        return batch.map(() => undefined);
+      },
+      sizeBytes: () => RELEASE_BYTES,
+      mayTryOneByOne: () => true,
+    });
+  }
+
+  /** Many in one statement: they must not crowd out what is settled. Never rejects. */
+  async give(jobs: readonly Job[], delayMsOf: (job: Job) => number): Promise<void> {
+    const given = jobs.map((job) => {
+      const { position, claim, lane, holder, message } = job;
+      const delayMs = delayMsOf(job);
+      return this.#commits.add({ emailId: message.id, position, claim, lane, holder, delayMs });
+    });
+    await Promise.all(given).catch((error: unknown) => {
+      this.#log.error({ err: error }, 'work could not be given back');
+    });
+  }
+
+  /**
+   * Gives emails back as soon as they appear under the name of `holder`. Looked for less and less
+   * often: a statement may sit in a dead network for minutes.
+   */
+  releaseLater(emailIds: readonly string[], holder: string): void {
+    const lookAfter = (waitMs: number): void => {
+      if (waitMs > UNKNOWN_FATE_MAX_MS) return;
+      setTimeout(() => {
+        releaseEmails(this.#db, emailIds, holder).then(
+          () => lookAfter(waitMs * 2),
+          () => lookAfter(waitMs),
+        );
+      }, waitMs).unref();
+    };
+    lookAfter(AWAY_PAUSE_MS);
+  }
+}
+
+/** Repeats what the database was not there for, which did nothing then. Null: the worker stops. */
+export async function whileAway<Result>(
+  work: () => Promise<Result>,
+  isRunning: () => boolean,
+): Promise<Result | null> {
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof DatabaseUnavailable)) throw error;
+      if (!isRunning()) return null;
+    }
+    await new Promise((resolve) => setTimeout(resolve, AWAY_PAUSE_MS));
+  }
+}

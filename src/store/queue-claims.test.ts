@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict';
+import { after, beforeEach, test } from 'node:test';
+import { newEmail, newSender, type Sender } from '../../test/support/mail-store.ts';
+import { testDatabase } from '../../test/support/postgres.ts';
+import { AcceptStore } from './accept.ts';
+import { newId } from './ids.ts';
+import { releaseClaims } from './queue.ts';
+import { claimLines, claimOldest, findLines, lineKey } from './queue-claims.ts';
+
+const database = await testDatabase();
+after(() => database[Symbol.asyncDispose]());
+const { db } = database;
+beforeEach(() => db.query('delete from queue'));
+
+const START = new Date(0);
+const NOWHERE = '00000000-0000-0000-0000-000000000000';
+const accepting = new AcceptStore(db.accepting, {
+  limit: { max: 1_000_000, windowS: 60 },
+  holder: () => null,
+  onTold: () => {},
+  onUnknown: () => {},
+});
+
+/** Emails that wait in the table; @returns their ids. */
+async function queue(sender: Sender, to: readonly string[]): Promise<string[]> {
+  const emails = to.map((address) => newEmail(sender, { to: [address], handOver: false }));
+  await Promise.all(emails.map((email) => accepting.accept(email)));
+  return emails.map(({ id }) => id);
+}
+
+function many(count: number, domain: string): string[] {
+  return Array.from({ length: count }, (_, index) => `n${index}@${domain}`);
+}
+
+const oldest = (changes: object = {}) =>
+  claimOldest(db.settling, {
+    holder: newId(),
+    max: 100,
+    window: 100,
+    from: START,
+    fullProjects: [],
+    fullLines: [],
+    ...changes,
+  });
+
+const find = (changes: object = {}) =>
+  findLines(db.settling, {
+    project: NOWHERE,
+    projects: 10,
+    probes: 100,
+    cursors: new Map(),
+    from: START,
+    oldest: 1,
+    ...changes,
+  });
+
+test('what is due is taken, oldest first, and never by two', async () => {
+  const sender = await newSender(db);
+  const ids = await queue(sender, many(40, 'example.net'));
+  const claims = await Promise.all([oldest({ max: 30 }), oldest({ max: 30 })]);
+  const taken = claims.flatMap(({ claimed }) => claimed.map(({ emailId }) => emailId));
+  assert.deepEqual(taken.toSorted(), ids.toSorted());
+  for (const { claimed } of claims) {
+    const times = claimed.map(({ dueAt }) => dueAt.getTime());
+    assert.deepEqual(
+      times,
+      times.toSorted((a, b) => a - b),
+    );
+  }
+});
+
+test('when more is due than one look shows, nothing is taken before it was divided', async () => {
+  const sender = await newSender(db);
+  await queue(sender, many(20, 'example.net'));
+  assert.deepEqual(await oldest({ window: 20 }), { claimed: [], seen: 20 });
+  const { claimed, seen } = await oldest({ window: 21 });
+  assert.deepEqual([claimed.length, seen], [20, 20]);
+});
+
+test('whoever has enough in memory is passed over', async () => {
+  const [one, other] = [await newSender(db), await newSender(db)];
+  await queue(one, ['a@full.example', 'b@open.example']);
+  await queue(other, ['c@full.example']);
+  const fullLines = [lineKey(one.projectId, 'full.example')];
+  const { claimed } = await oldest({ fullLines, fullProjects: [other.projectId] });
+  assert.deepEqual(
+    claimed.map(({ address }) => address),
+    ['b@open.example'],
+  );
+});
+
+test('a walk finds every lane of every project, in steps, with one behind the other', async () => {
+  const [one, other] = [await newSender(db), await newSender(db)];
+  const lanes = Array.from({ length: 11 }, (_, index) => `lane${10 + index}.example`);
+  await queue(
+    one,
+    lanes.flatMap((lane) => many(3, lane)),
+  );
+  await queue(other, many(2, 'only.example'));
+  const found = new Set<string>();
+  const cursors = new Map<string, string>();
+  let steps = 0;
+  do {
+    const lines = await find({ probes: 10, cursors });
+    cursors.clear();
+    for (const line of lines) {
+      if (line.lane === null) continue;
+      found.add(lineKey(line.projectId, line.lane));
+      if (line.isLast) cursors.set(line.projectId, line.lane);
+    }
+    steps += 1;
+  } while (cursors.has(one.projectId) && steps < 10);
+  assert.equal(steps, 3);
+  assert.deepEqual(
+    [...found].toSorted(),
+    [
+      ...lanes.map((lane) => lineKey(one.projectId, lane)),
+      lineKey(other.projectId, 'only.example'),
+    ].toSorted(),
+  );
+});
+
+test('a lane of which nothing is due says so', async () => {
+  const sender = await newSender(db);
+  await queue(sender, ['a@later.example', 'b@now.example']);
+  await db.query(`update queue set due_at = due_at + interval '1 hour' where lane like 'later%'`);
+  const due = (await find()).map(({ lane, isDue }) => `${lane} ${isDue}`);
+  assert.deepEqual(new Set(due), new Set(['later.example false', 'now.example true']));
+});
+
+test('of each line the oldest are taken, and claims pass over one another', async () => {
+  const [one, other] = [await newSender(db), await newSender(db)];
+  await queue(one, many(30, 'example.net'));
+  const [id] = await queue(other, ['last@example.net']);
+  const lines = [one, other].map(({ projectId }) => ({ projectId, lane: 'example.net', max: 5 }));
+  const claim = () => claimLines(db.settling, { holder: newId(), lines, from: START });
+  const claims = await Promise.all([claim(), claim()]);
+  const taken = claims.flat().map(({ emailId }) => emailId);
+  assert.equal(taken.length, 11);
+  assert.equal(new Set(taken).size, 11);
+  assert.ok(taken.includes(id!));
+});
+
+test('what is given back is due again when it was said, in the lane that has become known', async () => {
+  const sender = await newSender(db);
+  await queue(sender, ['a@one.example', 'b@two.example']);
+  const holder = newId();
+  const { claimed } = await oldest({ holder });
+  const claims = claimed.map((one) => ({
+    ...one,
+    holder,
+    lane: 'provider',
+    delayMs: one.lane === 'one.example' ? 0 : 60_000,
+  }));
+  await releaseClaims(db.settling, claims);
+  const again = (await oldest()).claimed;
+  assert.deepEqual(
+    again.map(({ address, lane }) => [address, lane]),
+    [['a@one.example', 'provider']],
+  );
+});

@@ -1,0 +1,257 @@
+/**
+ * Claiming what is due, in fair turns, at a cost that does not depend on how much waits.
+ *
+ * Two ways. `claimOldest` looks at the oldest due rows: when there are fewer than it looks at, that
+ * is all there is, nobody has to wait for anybody, and they are taken. Else there is a backlog, and
+ * `findLines` walks from project to project and from lane to lane, one index probe each, from where
+ * the last walk ended; the caller (delivery/claims.ts) decides who gets how much, and `claimLines`
+ * takes the oldest of each. Claims never wait for one another (`skip locked`).
+ */
+import type { Environment } from '../core/scope.ts';
+import type { Address } from '../mail/address.ts';
+import type { Queryable } from './database.ts';
+
+export type ClaimedRecipient = {
+  projectId: string;
+  environment: Environment;
+  emailId: string;
+  position: number;
+  claim: number;
+  attempts: number;
+  destination: string;
+  lane: string;
+  address: Address;
+  dueAt: Date;
+  /** Milliseconds until it must have been delivered; negative when that time has passed. */
+  remainingMs: number;
+  /** The address was suppressed after the email was accepted. */
+  suppressed: boolean;
+  /** The sending domain was deleted after the email was accepted. */
+  domainDeleted: boolean;
+};
+
+/** From `due (email_id, position)`, locked, to what delivery needs. */
+const TAKE = `
+claimed as (
+  update queue q set holder = $1::uuid, claim = q.claim + 1
+    from due
+   where q.email_id = due.email_id and q.position = due.position
+  returning q.*
+),
+taken as materialized (
+  select c.project_id as "projectId", c.environment, c.email_id as "emailId", c.position, c.claim,
+         c.attempts, c.destination, c.lane, c.due_at as "dueAt", r.address,
+         extract(epoch from e.expires_at - app_now())::float8 * 1000 as "remainingMs",
+         exists (select from suppressions s
+                  where s.project_id = c.project_id and s.environment = c.environment
+                    and s.address_key = lower(r.address collate "C")
+                    and (s.expires_at is null or s.expires_at > app_now())) as suppressed,
+         d.deleted_at is not null as "domainDeleted"
+    from claimed c
+   cross join lateral (
+      select r.address from recipients r
+       where r.project_id = c.project_id and r.email_id = c.email_id and r.position = c.position
+       limit 1) r
+   cross join lateral (
+      select e.expires_at, e.domain_id from emails e
+       where e.project_id = c.project_id and e.environment = c.environment and e.id = c.email_id
+       limit 1) e
+   cross join lateral (
+      select d.deleted_at from domains d
+       where d.project_id = c.project_id and d.id = e.domain_id limit 1) d
+)`;
+
+/**
+ * The search starts at a low-water mark: with an old snapshot open (a backup), the dead entries at
+ * the low end of the index cannot be removed, and walking over them made a claim 14 times slower.
+ * What was seen is locked by its key: another worker's claims are passed over, not waited for.
+ */
+const CLAIM_OLDEST = `
+with seen as materialized (
+  select q.email_id, q.position, q.project_id, q.lane, q.due_at
+    from queue q
+   where q.holder is null and q.claim >= 0
+     and q.due_at >= $3::timestamptz and q.due_at <= app_now()
+   order by q.due_at
+   limit $4
+),
+due as materialized (
+  select free.email_id, free.position
+    from seen s
+   cross join lateral (
+      select q.email_id, q.position from queue q
+       where q.email_id = s.email_id and q.position = s.position
+         and q.holder is null and q.due_at <= app_now()
+         for update skip locked) free
+   where (select count(*) from seen) < $4
+     and s.project_id <> all($5::uuid[]) and s.project_id || ' ' || s.lane <> all($6::text[])
+   limit $2
+),${TAKE}
+select seen.count as seen, t.*
+  from (select count(*)::int as count from seen) seen
+  left join taken t on true
+ order by t."dueAt"`;
+
+/**
+ * Takes up to `max` of the oldest due recipients for `holder`, unless there are `window` of them
+ * or more: then nothing is taken, and it takes `findLines` to be fair.
+ * @param from due times before this are not looked at; `new Date(0)` looks at all
+ * @param fullProjects,fullLines who has enough in memory; lines as `lineKey` writes them
+ * @returns oldest first, and how many are due as far as was looked
+ */
+export async function claimOldest(
+  db: Queryable,
+  options: {
+    holder: string;
+    max: number;
+    window: number;
+    from: Date;
+    fullProjects: readonly string[];
+    fullLines: readonly string[];
+  },
+): Promise<{ claimed: ClaimedRecipient[]; seen: number }> {
+  const rows = await db.query<Partial<ClaimedRecipient> & { seen: number }>(
+    { name: 'claim_oldest', text: CLAIM_OLDEST },
+    [
+      options.holder,
+      options.max,
+      options.from,
+      options.window,
+      options.fullProjects,
+      options.fullLines,
+    ],
+  );
+  const claimed = rows.filter((row): row is ClaimedRecipient & { seen: number } => !!row.emailId);
+  return { claimed, seen: rows[0]?.seen ?? 0 };
+}
+
+/** A project's mail in one lane, as statements and memory name it. */
+export function lineKey(projectId: string, lane: string): string {
+  return `${projectId} ${lane}`;
+}
+
+/**
+ * Each step of the recursion is one index probe: the first entry of the next project, then in all
+ * projects side by side the first entry of the next lane, which is that lane's oldest. The lanes of
+ * the oldest rows of all come along: among 50 000 lanes that are not due they are found at once.
+ */
+const FIND_LINES = `
+with recursive t as materialized (select app_now() as now),
+projects(id, number) as (
+  (select q.project_id, 1 from queue q
+    where q.holder is null and q.project_id > $1::uuid
+    order by q.project_id, q.lane, q.due_at limit 1)
+  union all
+  select next.project_id, p.number + 1
+    from projects p
+   cross join lateral (
+      select q.project_id from queue q
+       where q.holder is null and q.project_id > p.id
+       order by q.project_id, q.lane, q.due_at limit 1) next
+   where p.number < $2::int
+),
+project as materialized (
+  select p.id, coalesce((select c.lane from unnest($4::uuid[], $5::text[]) as c(project_id, lane)
+                          where c.project_id = p.id limit 1), '') as cursor
+    from projects p
+),
+quota as materialized (select greatest(4, $3::int / greatest(1, count(*))) as lanes from project),
+lanes(project_id, lane, due_at, number) as (
+  select p.id, first.lane, first.due_at, 1
+    from project p
+   cross join lateral (
+      select q.lane, q.due_at from queue q
+       where q.holder is null and q.project_id = p.id and q.lane > p.cursor
+       order by q.project_id, q.lane, q.due_at limit 1) first
+  union all
+  select l.project_id, next.lane, next.due_at, l.number + 1
+    from lanes l
+   cross join lateral (
+      select q.lane, q.due_at from queue q
+       where q.holder is null and q.project_id = l.project_id and q.lane > l.lane
+       order by q.project_id, q.lane, q.due_at limit 1) next
+   where l.number < (select lanes from quota)
+),
+oldest as materialized (
+  select q.project_id, q.lane from queue q
+   where q.holder is null and q.claim >= 0
+     and q.due_at >= $6::timestamptz and q.due_at <= app_now()
+   order by q.due_at limit $7
+)
+select p.id as "projectId", l.lane, coalesce(l.due_at <= t.now, false) as "isDue",
+       l.number is not null and l.number = quota.lanes as "isLast", false as "isOldest"
+  from t, quota, project p left join lanes l on l.project_id = p.id
+union all
+select distinct o.project_id, o.lane, true, false, true from oldest o`;
+
+/** A line of the queue table. `lane` null: the walk has passed this project's last one. */
+export type FoundLine = {
+  projectId: string;
+  lane: string | null;
+  isDue: boolean;
+  /** The walk stopped here although there may be more lanes. */
+  isLast: boolean;
+  /** Not of the walk: it has one of the oldest due rows of all. */
+  isOldest: boolean;
+};
+
+/**
+ * The next lines of the queue table, behind the cursors.
+ * @param walk.project projects behind this one
+ * @param walk.projects,walk.probes at most so many projects, and about so many lanes together
+ * @param walk.cursors lanes behind these, by project
+ */
+export function findLines(
+  db: Queryable,
+  walk: {
+    project: string;
+    projects: number;
+    probes: number;
+    cursors: ReadonlyMap<string, string>;
+    from: Date;
+    oldest: number;
+  },
+): Promise<FoundLine[]> {
+  return db.query<FoundLine>({ name: 'find_lines', text: FIND_LINES }, [
+    walk.project,
+    walk.projects,
+    walk.probes,
+    [...walk.cursors.keys()],
+    [...walk.cursors.values()],
+    walk.from,
+    walk.oldest,
+  ]);
+}
+
+const CLAIM_LINES = `
+with due as materialized (
+  select free.email_id, free.position
+    from unnest($2::uuid[], $3::text[], $4::int[]) as wanted(project_id, lane, max)
+   cross join lateral (
+      select q.email_id, q.position from queue q
+       where q.holder is null and q.project_id = wanted.project_id and q.lane = wanted.lane
+         and q.due_at >= $5::timestamptz and q.due_at <= app_now()
+       order by q.due_at
+       limit wanted.max
+         for update skip locked) free
+),${TAKE}
+select * from taken order by "dueAt"`;
+
+/** Takes the oldest due recipients of each line for `holder`, up to `max` of each. */
+export function claimLines(
+  db: Queryable,
+  options: {
+    holder: string;
+    lines: readonly { projectId: string; lane: string; max: number }[];
+    from: Date;
+  },
+): Promise<ClaimedRecipient[]> {
+  const { holder, lines, from } = options;
+  return db.query<ClaimedRecipient>({ name: 'claim_lines', text: CLAIM_LINES }, [
+    holder,
+    lines.map((line) => line.projectId),
+    lines.map((line) => line.lane),
+    lines.map((line) => line.max),
+    from,
+  ]);
+}
