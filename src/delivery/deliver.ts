@@ -145,7 +145,8 @@ async function attemptLive(
     });
   const wishes = { destination, demand, sts } as const;
   const result = await attemptUnder(wishes);
-  const newer = await options.tls.newerPolicy(result, wishes);
+  if (result.kind !== 'failed' || result.cause !== 'tls') return result;
+  const newer = await options.tls.newerPolicy(wishes);
   return newer === null ? result : attemptUnder({ ...wishes, ...newer });
 }
 

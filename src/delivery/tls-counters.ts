@@ -22,8 +22,9 @@ export class TlsCounters {
   }
 
   add(kind: Omit<TlsCount, 'sessions'>): void {
-    this.#keep(kind, 1);
-    if (this.#counts.size >= KINDS_MAX) void this.flush();
+    const isNew = this.#keep(kind, 1);
+    // Once on the way up: while the database is away the timer decides.
+    if (isNew && this.#counts.size === KINDS_MAX) void this.flush();
   }
 
   /** Resolves when everything counted so far is written or was tried. */
@@ -43,11 +44,13 @@ export class TlsCounters {
     });
   }
 
-  #keep(kind: Omit<TlsCount, 'sessions'>, sessions: number): void {
+  /** @returns whether this is the first of its kind */
+  #keep(kind: Omit<TlsCount, 'sessions'>, sessions: number): boolean {
+    this.#timer ??= setTimeout(() => void this.flush(), WRITE_EVERY_MS).unref();
     const key = `${kind.domain} ${kind.policy} ${kind.result}`;
     const known = this.#counts.get(key);
     if (known !== undefined) known.sessions += sessions;
     else if (this.#counts.size < DROPPED_BEYOND) this.#counts.set(key, { ...kind, sessions });
-    this.#timer ??= setTimeout(() => void this.flush(), WRITE_EVERY_MS).unref();
+    return known === undefined;
   }
 }

@@ -12,8 +12,7 @@ import type { StsPolicy } from '../net/mta-sts.ts';
 import type { StsCache } from '../net/mta-sts-cache.ts';
 import type { MxHost, Route } from '../net/mx.ts';
 import { type DaneFinding, findDane, type TlsRule, tlsRuleFor } from '../net/tls-policy.ts';
-import type { AttemptOptions, AttemptResult } from './attempt.ts';
-import type { Postponed } from './connections.ts';
+import type { AttemptOptions } from './attempt.ts';
 import type { TlsCounters } from './tls-counters.ts';
 import { TlsMemory } from './tls-memory.ts';
 
@@ -51,13 +50,19 @@ export class TlsRules {
     return this.#options.policies?.of(destination) ?? null;
   }
 
-  async forAttempt(
-    route: Route,
+  /** No promise where nobody can have TLSA records. */
+  forAttempt(route: Route, wishes: TlsWishesOfDomain): TlsForAttempt | Promise<TlsForAttempt> {
+    if (!mayHaveDane(route)) return this.#rules(wishes, null);
+    const { resolver, port, world } = this.#options;
+    const how = { resolver, port, domain: wishes.destination, nowMs: world.now() };
+    return findDaneOf(route, how).then((dane) => this.#rules(wishes, dane));
+  }
+
+  #rules(
     { destination, demand, sts }: TlsWishesOfDomain,
-  ): Promise<TlsForAttempt> {
-    const { resolver, port, world, counters } = this.#options;
-    const how = { resolver, port, domain: destination, nowMs: world.now() };
-    const dane = mayHaveDane(route) ? await findDaneOf(route, how) : null;
+    dane: ReadonlyMap<string, DaneFinding> | null,
+  ): TlsForAttempt {
+    const { counters } = this.#options;
     return {
       ruleFor: (host: MxHost): TlsRule =>
         tlsRuleFor(host.name, { demand, sts, dane: dane?.get(host.name) ?? NO_DANE }),
@@ -69,16 +74,15 @@ export class TlsRules {
   }
 
   /**
-   * After an attempt that failed because of the domain's policy: the policy of now, when it is
-   * another one. Failures are never final, but each is followed by this look (RFC 8461 §5.1).
+   * After an attempt that failed because of TLS: the domain's policy of now, if that is another one.
+   * Failures are never final, but each is followed by this look (RFC 8461 §5.1).
    */
-  async newerPolicy(
-    result: AttemptResult | Postponed,
-    { destination, sts }: TlsWishesOfDomain,
-  ): Promise<{ sts: StsPolicy | null } | null> {
+  async newerPolicy({
+    destination,
+    sts,
+  }: TlsWishesOfDomain): Promise<{ sts: StsPolicy | null } | null> {
     const { policies } = this.#options;
     if (policies === null || sts?.mode !== 'enforce') return null;
-    if (result.kind !== 'failed' || result.cause !== 'tls') return null;
     const now = await policies.recheck(destination);
     return JSON.stringify(now) === JSON.stringify(sts) ? null : { sts: now };
   }

@@ -24,7 +24,8 @@ export type DaneExpectation = {
   nowMs: number;
 };
 
-const DANE_TA = 2;
+/** An authority is named, not the server: then its names count. */
+export const DANE_TA = 2;
 const DANE_EE = 3;
 /** Hexadecimal digits of a digest by matching type; 0 is the whole thing. */
 const DIGEST_DIGITS: Readonly<Record<number, number>> = { 1: 64, 2: 128 };
@@ -66,7 +67,10 @@ export function daneProblem(
   if (anchors.length === 0) return 'the certificate is not the one that the TLSA records name';
   const problem = anchorProblem(chain.slice(0, CHAIN_MAX), anchors, expected.nowMs);
   if (problem !== null) return problem;
-  if (expected.names.some((name) => leaf.checkHost(name) !== undefined)) return null;
+  if (
+    expected.names.some((name) => leaf.checkHost(name, { partialWildcards: false }) !== undefined)
+  )
+    return null;
   return `the certificate is not for ${expected.names.join(' or ')}`;
 }
 

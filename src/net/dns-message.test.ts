@@ -5,9 +5,19 @@ import { encode } from 'dns-packet';
 import fc from 'fast-check';
 import { createDnsCache } from './dns-cache.ts';
 import { createResolver } from './dns.ts';
-import { encodeQuestion, followChain, readAddress, readMessage, readTxt } from './dns-message.ts';
+import { usableRecords } from './dane.ts';
+import {
+  encodeQuestion,
+  followChain,
+  readAddress,
+  readMessage,
+  readTlsa,
+  readTxt,
+} from './dns-message.ts';
 
 const question = { name: 'acme.test', type: 'A' } as const;
+
+const tlsa = { usage: 3, selector: 1, matchingType: 1, certificate: Buffer.alloc(32, 7) };
 
 const reply = encode({
   type: 'response',
@@ -17,6 +27,7 @@ const reply = encode({
     { type: 'CNAME', name: 'acme.test', ttl: 60, data: 'www.acme.test' },
     { type: 'A', name: 'www.acme.test', ttl: 60, data: '192.0.2.1' },
     { type: 'TXT', name: 'www.acme.test', ttl: 60, data: [Buffer.from('x'), Buffer.from('y')] },
+    { type: 'TLSA', name: 'www.acme.test', ttl: 60, data: tlsa },
   ],
 });
 
@@ -36,6 +47,8 @@ test('no bytes with the right id make the reader throw', () => {
     if (reading.kind === 'reply') {
       followChain(reading.answers, question, { read: readAddress, maxHops: 8 });
       followChain(reading.answers, { ...question, type: 'TXT' }, { read: readTxt, maxHops: 8 });
+      const asTlsa = { ...question, type: 'TLSA' } as const;
+      usableRecords(followChain(reading.answers, asTlsa, { read: readTlsa, maxHops: 8 }).records);
     }
     return true;
   };
@@ -116,4 +129,20 @@ test('the cache forgets the least recently used names when strangers fill it', (
   assert.ok(cache.fresh('n999.test'));
   cache.store('n999.test', { kind: 'nxdomain' }, 0);
   assert.deepEqual(cache.fresh('n999.test'), { kind: 'nxdomain' });
+});
+
+test('a TLSA record is read as it came, also one that says nothing', async () => {
+  const read = (data: typeof tlsa) => {
+    const answers = [{ type: 'TLSA', name: 'acme.test', ttl: 60, data } as const];
+    const asked = { ...question, type: 'TLSA' } as const;
+    const bytes = encode({ type: 'response', id: 7, questions: [asked], answers });
+    const reading = readMessage(bytes, asked, 7);
+    assert.equal(reading.kind, 'reply');
+    const found = reading.kind === 'reply' ? reading.answers : [];
+    return followChain(found, asked, { read: readTlsa, maxHops: 8 }).records;
+  };
+  const dataHex = '07'.repeat(32);
+  assert.deepEqual(read(tlsa), [{ usage: 3, selector: 1, matching: 1, dataHex }]);
+  const empty = read({ ...tlsa, usage: 255, certificate: Buffer.alloc(0) });
+  assert.deepEqual(empty, [{ usage: 255, selector: 1, matching: 1, dataHex: '' }]);
 });

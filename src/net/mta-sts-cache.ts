@@ -95,10 +95,11 @@ export class StsCache {
   }
 
   #look(domain: string, how: { fresh?: boolean }): Promise<StsPolicy | null> {
-    let looking = this.#underWay.get(domain);
+    const key = `${domain} ${how.fresh === true ? 'fresh' : ''}`;
+    let looking = this.#underWay.get(key);
     if (looking === undefined) {
-      looking = this.#lookNow(domain, how).finally(() => this.#underWay.delete(domain));
-      this.#underWay.set(domain, looking);
+      looking = this.#lookNow(domain, how).finally(() => this.#underWay.delete(key));
+      this.#underWay.set(key, looking);
     }
     return looking;
   }

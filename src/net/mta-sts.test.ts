@@ -41,6 +41,7 @@ test('a policy is read as the RFC writes it', () => {
     policy: { mode: 'enforce', mx: ['mail.example.com', '*.example.net'], maxAgeS: 604_800 },
   });
   assert.deepEqual(parseStsPolicy(body.replaceAll('\r\n', '\n')), parseStsPolicy(body));
+  assert.deepEqual(parseStsPolicy(body.replace('mode: e', 'Mode:E')), parseStsPolicy(body));
   assert.deepEqual(parseStsPolicy('version: STSv1\nmode: none\nmax_age: 86400\n'), {
     policy: { mode: 'none', mx: [], maxAgeS: 86_400 },
   });

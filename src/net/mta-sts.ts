@@ -47,7 +47,7 @@ export function readStsRecord(texts: readonly string[]): StsRecord {
 }
 
 /**
- * A policy file (§3.2): `key: value` lines, CRLF or LF. Unknown keys are passed over, of a key that
+ * A policy file (§3.2): `key: value` lines, CRLF or LF; case counts in the version alone. Unknown keys are passed over, of a key that
  * is there twice the first counts, except for `mx`.
  */
 export function parseStsPolicy(body: string): ParsedPolicy {
@@ -60,15 +60,16 @@ export function parseStsPolicy(body: string): ParsedPolicy {
     );
     const { key, value } = match?.groups ?? {};
     if (key === undefined || value === undefined) return { problem: 'a line is not "key: value"' };
-    if (key === 'mx') mx.push(value.toLowerCase().replace(/\.$/, ''));
-    else if (!fields.has(key)) fields.set(key, value);
+    const name = key.toLowerCase();
+    if (name === 'mx') mx.push(value.toLowerCase().replace(/\.$/, ''));
+    else if (!fields.has(name)) fields.set(name, value);
   }
   return policyOf(fields, mx);
 }
 
 function policyOf(fields: ReadonlyMap<string, string>, mx: readonly string[]): ParsedPolicy {
   if (fields.get('version') !== 'STSv1') return { problem: 'the version is not STSv1' };
-  const mode = fields.get('mode');
+  const mode = fields.get('mode')?.toLowerCase();
   if (mode !== 'enforce' && mode !== 'testing' && mode !== 'none') {
     return { problem: 'the mode is none of enforce, testing and none' };
   }

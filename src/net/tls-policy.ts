@@ -12,7 +12,8 @@
  *
  * Next: delivery/attempt.ts walks the servers under these rules.
  */
-import { type DaneExpectation, usableRecords } from './dane.ts';
+import { createHash } from 'node:crypto';
+import { DANE_TA, type DaneExpectation, usableRecords } from './dane.ts';
 import type { Resolver, TlsaRecord } from './dns.ts';
 import { policyNames, type StsPolicy } from './mta-sts.ts';
 import type { MxHost } from './mx.ts';
@@ -113,18 +114,28 @@ export async function findDane(
     const answer = await resolver.tlsa(`_${port}._tcp.${name}`);
     if (answer.kind === 'error') return { kind: 'unsure', message: answer.message };
     if (answer.kind !== 'records' || !answer.authenticated) continue;
-    const records = usableRecords(answer.records);
+    const { records, key, provesNames } = prepared(answer.records);
     if (records.length === 0) return { kind: 'unusable' };
-    const names = daneAlias === undefined ? [name, domain] : [name, domain, daneAlias];
-    const expected = { records, names, nowMs };
-    return { kind: 'usable', expected, key: `${keyOf(records)} ${names.join(' ')}` };
+    const all = daneAlias === undefined ? [name, domain] : [name, domain, daneAlias];
+    const names = provesNames ? all : [];
+    return { kind: 'usable', expected: { records, names, nowMs }, key: [key, ...names].join(' ') };
   }
   return { kind: 'none' };
 }
 
-function keyOf(records: readonly TlsaRecord[]): string {
-  return records
-    .map(({ usage, selector, matching, dataHex }) => `${usage}${selector}${matching}${dataHex}`)
-    .toSorted()
-    .join();
+type Prepared = { records: TlsaRecord[]; key: string; provesNames: boolean };
+
+/** By the answer that the resolver remembers: a hundred certificates in it are parsed once. */
+const preparations = new WeakMap<readonly TlsaRecord[], Prepared>();
+
+function prepared(answer: readonly TlsaRecord[]): Prepared {
+  let preparation = preparations.get(answer);
+  if (preparation === undefined) {
+    const records = usableRecords(answer);
+    const texts = records.map((record) => Object.values(record).join('.'));
+    const key = createHash('sha256').update(texts.toSorted().join()).digest('base64');
+    preparation = { records, key, provesNames: records.some(({ usage }) => usage === DANE_TA) };
+    preparations.set(answer, preparation);
+  }
+  return preparation;
 }

@@ -59,6 +59,19 @@ test('a server that stumbles over a large handshake is tried with a small one, a
   }
 });
 
+test('a provider that refuses mail in the clear is sent none, whatever its handshake does', async () => {
+  const mx = await journey.mailServer('hosted.test', { startTls: 'broken' });
+  journey.dns.set('aspmx.l.google.com', 'A', [mx.address]);
+  journey.dns.set('hosted.test', 'MX', ['10 aspmx.l.google.com']);
+  const id = await journey.send({ to: 'kim@hosted.test' });
+  const { status, recipients } = await journey.attempted(id);
+  assert.deepEqual([status, recipients[0].smtp.tls_policy], ['deferred', 'provider']);
+  assert.ok(!mx.sessions.some(({ lines }) => lines.some((line) => line.startsWith('C: MAIL'))));
+  mx.set({ startTls: 'offered' });
+  const retried = await journey.retry(id);
+  assert.deepEqual([retried.status, mx.messages[0]?.tls], ['delivered', 'TLSv1.3']);
+});
+
 test('words that were slipped in before the handshake are not believed', async () => {
   const first = await journey.mailServer('injected.test', { startTls: 'injected' });
   const second = await journey.mailServer('injected.test', {}, { preference: 20 });
