@@ -23,7 +23,12 @@ function allSteps(): Step[] {
     tool('lint', 'correctness, with types', ['oxlint', '--type-aware']),
     tool('dead-code', 'unused files, exports, packages', ['knip', '--no-progress']),
     tests('tidy', 'layers, sizes, clocks', ['test/tidy.test.ts']),
-    tests('unit', 'pure code and statements', ['src', 'test/support', 'test/runner'], DATABASE),
+    tests(
+      'unit',
+      'pure code and statements',
+      ['src', 'test/support', 'test/runner', 'test/chaos'],
+      DATABASE,
+    ),
     tests('api', 'the interface, by chapter', ['test/api'], DATABASE),
     tests('journey', "emails' lives", ['test/journey'], DATABASE),
     tests('launcher', 'install and start', ['test/launcher']),

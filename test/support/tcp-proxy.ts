@@ -12,6 +12,7 @@ import {
   type Server,
   type Socket,
 } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 
 /** What happens to the connection whose client sends a text. */
 export type Trap = {
@@ -30,6 +31,8 @@ export type TcpProxy = AsyncDisposable & {
   readonly open: number;
   /** Nothing passes in either direction; new connections are taken and hear nothing. */
   stall(): void;
+  /** Everything takes so much longer in each direction, until healed. */
+  slow(delayMs: number): void;
   /** Cuts every connection; new ones are still taken. */
   cut(): void;
   /** Cuts every connection and refuses new ones. */
@@ -60,6 +63,9 @@ class Proxy implements TcpProxy {
   readonly #links = new Set<Link>();
   #server: Server | null = null;
   #isStalled = false;
+  #delayMs = 0;
+  /** What a slow link still has to pass on. */
+  readonly #passing = new WeakMap<Socket, Promise<void>>();
   #armed: Armed | null = null;
 
   constructor(upstream: NetConnectOpts) {
@@ -82,6 +88,10 @@ class Proxy implements TcpProxy {
     for (const { client, server } of this.#links) for (const end of [client, server]) end.pause();
   }
 
+  slow(delayMs: number): void {
+    this.#delayMs = delayMs;
+  }
+
   cut(): void {
     for (const link of this.#links) cutLink(link);
   }
@@ -96,6 +106,7 @@ class Proxy implements TcpProxy {
 
   async heal(): Promise<void> {
     this.#isStalled = false;
+    this.#delayMs = 0;
     for (const link of this.#links) if (!link.isForgotten) resume(link);
     if (this.#server === null) await this.listen(this.port);
   }
@@ -137,7 +148,7 @@ class Proxy implements TcpProxy {
   }
 
   #fromClient(link: Link, bytes: Buffer): void {
-    link.server.write(bytes);
+    this.#pass(link.server, bytes);
     const armed = this.#armed;
     if (!armed || !bytes.includes(armed.text)) return;
     if (armed.cutWhen === 'answered') {
@@ -149,7 +160,21 @@ class Proxy implements TcpProxy {
 
   #fromServer(link: Link, bytes: Buffer): void {
     if (link.losesAnswer) this.#spring(link);
-    else link.client.write(bytes);
+    else this.#pass(link.client, bytes);
+  }
+
+  /** In order, also when the delay ends: nothing overtakes what still waits for its time. */
+  #pass(end: Socket, bytes: Buffer): void {
+    const before = this.#passing.get(end);
+    if (before === undefined && this.#delayMs === 0) {
+      end.write(bytes);
+      return;
+    }
+    const passed = Promise.all([before, delay(this.#delayMs)]).then(() => {
+      if (end.writable) end.write(bytes);
+      if (this.#passing.get(end) === passed) this.#passing.delete(end);
+    });
+    this.#passing.set(end, passed);
   }
 
   #spring(link: Link): void {

@@ -1,0 +1,44 @@
+/**
+ * Dice that fall the same way for the same seed, one stream per purpose: what the load draws does not
+ * shift what the faults draw, however the two are interleaved.
+ */
+
+export type Dice = {
+  /** 0 (inclusive) to 1. */
+  next(): number;
+  /** A whole number from `min` to `max`, both included. */
+  between(min: number, max: number): number;
+  pick<Item>(items: readonly Item[]): Item;
+  /** True this often: 0 never, 1 always. */
+  chance(share: number): boolean;
+  shuffled<Item>(items: readonly Item[]): Item[];
+};
+
+export function diceFor(seed: number, purpose: string): Dice {
+  let state = hashOf(`${seed} ${purpose}`);
+  /** Mulberry32: small, and more than random enough for this. */
+  const next = (): number => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+  const between = (min: number, max: number): number => min + Math.floor(next() * (max - min + 1));
+  return {
+    next,
+    between,
+    pick: (items) => items[between(0, items.length - 1)]!,
+    chance: (share) => next() < share,
+    shuffled(items) {
+      const left = [...items];
+      return items.map(() => left.splice(between(0, left.length - 1), 1)[0]!);
+    },
+  };
+}
+
+/** FNV-1a. */
+function hashOf(text: string): number {
+  let hash = 0x811c9dc5;
+  for (const byte of Buffer.from(text)) hash = Math.imul(hash ^ byte, 0x01000193);
+  return hash;
+}

@@ -1,0 +1,178 @@
+/**
+ * The course of a run: faults one after the other over a load, failpoints in every process that
+ * starts, moods of the receivers; then everything is healed and what is open drains.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { waitFor } from '../support/wait.ts';
+import type { Arsenal } from './arsenal.ts';
+import { diceFor } from './dice.ts';
+import { DO, type FaultContext } from './faults.ts';
+import { Load } from './load.ts';
+import type { ChaosNode } from './node.ts';
+import type { ChaosOptions } from './options.ts';
+import { type Fault, round } from './schedule.ts';
+import type { Stage } from './stage.ts';
+
+/** Between two faults, when two nodes are up. */
+const FAULT_EVERY_MS = { quick: 2_000, long: 5_000 };
+const MOOD_EVERY_MS = 700;
+const PER_SECOND = { quick: 60, long: 25 };
+/** A node that is armed with the last points gets so long to reach one before the next is asked. */
+const POINT_WITHIN_MS = 12_000;
+const POINTS_WITHIN_MS = 480_000;
+const SOME_UP_WITHIN_MS = 15_000;
+const UP_WITHIN_MS = 180_000;
+
+export class Director {
+  readonly load: Load;
+  readonly context: FaultContext;
+  readonly #options: ChaosOptions;
+  readonly #stage: Stage;
+  readonly #say: (line: string) => void;
+  readonly #arsenal: Arsenal;
+  readonly #begunMs = performance.now();
+  readonly #faults = new Set<Promise<void>>();
+  #isBroken = false;
+
+  constructor(
+    options: ChaosOptions,
+    { stage, arsenal, say }: { stage: Stage; arsenal: Arsenal; say: (line: string) => void },
+  ) {
+    const { seed, emails, minutes } = options;
+    this.#options = options;
+    this.#stage = stage;
+    this.#arsenal = arsenal;
+    this.#say = say;
+    this.load = new Load({
+      nodes: stage.nodes,
+      testKey: stage.testKey,
+      liveKey: stage.liveKey,
+      emails,
+      perSecond: minutes === null ? PER_SECOND.quick : PER_SECOND.long,
+      dice: diceFor(seed, 'load'),
+      chance: diceFor(seed, 'retries'),
+    });
+    this.context = {
+      stage,
+      load: this.load,
+      arsenal,
+      dice: diceFor(seed, 'faults'),
+      freezes: [],
+      suppressed: [],
+      say,
+      clockJumps: 0,
+    };
+  }
+
+  /** Faults over a load, until every failpoint was hit and the time is over. */
+  async run(): Promise<void> {
+    const { nodes } = this.#stage;
+    this.#arsenal.begin();
+    for (const node of nodes) node.keep();
+    this.load.start();
+    const moods = this.#changeMoods();
+    try {
+      // It was needed to set the stage and starts again armed; the others are armed already.
+      await nodes[0].stop();
+      await this.#strike();
+      await this.#hitTheRest();
+    } finally {
+      this.#isBroken = true;
+      await moods;
+    }
+  }
+
+  async #changeMoods(): Promise<void> {
+    const { receivers, hooks } = this.#stage;
+    const dice = diceFor(this.#options.seed, 'moods');
+    while (!this.#isBroken) {
+      const kind = dice.next();
+      if (kind < 0.7) await receivers.changeMood(dice);
+      else if (kind < 0.85) receivers.changeDns(dice);
+      else hooks.changeMood(dice);
+      await delay(MOOD_EVERY_MS);
+    }
+  }
+
+  /** Rounds of faults: one, or as many as there are minutes. */
+  async #strike(): Promise<void> {
+    const { minutes } = this.#options;
+    const everyMs = minutes === null ? FAULT_EVERY_MS.quick : FAULT_EVERY_MS.long;
+    const untilMs = this.#begunMs + (minutes ?? 0) * 60_000;
+    do {
+      for (const fault of round(this.context.dice)) {
+        await delay(everyMs);
+        // Nothing can be broken where nothing runs.
+        await this.#untilSomeAreUp();
+        this.#begin(fault);
+      }
+    } while (performance.now() < untilMs);
+  }
+
+  async #untilSomeAreUp(): Promise<void> {
+    const areUp = (): boolean => this.#stage.nodes.filter(({ isUp }) => isUp).length >= 2;
+    await waitFor(areUp, { what: 'two nodes', timeoutMs: SOME_UP_WITHIN_MS }).catch(() => {});
+  }
+
+  #begin(fault: Fault): void {
+    const { accepted } = this.load;
+    this.#say(`${fault} (${accepted} emails accepted, ${this.#arsenal.unhit.size} points to hit)`);
+    const harm = DO[fault](this.context).catch((error: unknown) => {
+      this.#say(`${fault}: ${(error as Error).message}`);
+    });
+    this.#faults.add(harm);
+    void harm.finally(() => this.#faults.delete(harm));
+  }
+
+  /** Restarts nodes, armed with what is left, until every failpoint was hit. */
+  async #hitTheRest(): Promise<void> {
+    const { unhit } = this.#arsenal;
+    const deadlineMs = performance.now() + POINTS_WITHIN_MS;
+    await Promise.all(this.#faults);
+    for (let turn = 1; unhit.size > 0 && performance.now() < deadlineMs; turn += 1) {
+      const node = this.#stage.nodes[turn % 3]!;
+      const before = unhit.size;
+      this.#say(`still to hit: ${[...unhit].join(', ')}`);
+      if (unhit.has('takeover_before_commit')) await DO.kill_node(this.context);
+      else await node.stop();
+      await this.#untilUp(node);
+      if (this.#arsenal.hasOnlyTheStopLeft) await node.stop();
+      const what = 'a failpoint';
+      await waitFor(() => unhit.size < before, { what, timeoutMs: POINT_WITHIN_MS }).catch(
+        () => {},
+      );
+    }
+  }
+
+  /**
+   * Everybody is well from now on, and every node is started anew, by a stop under load: what the old
+   * processes remember of dead mail servers would delay the end by minutes.
+   */
+  async heal(): Promise<void> {
+    const { nodes, proxies, receivers, hooks } = this.#stage;
+    const [a, ...others] = nodes;
+    await Promise.all(this.#faults);
+    this.#arsenal.layDown();
+    for (const node of others) node.disturbed('healed: cut off from the database once more');
+    for (const proxy of proxies) {
+      proxy.cut();
+      await proxy.heal();
+    }
+    await receivers.settle();
+    hooks.settle();
+    await this.#restart(a);
+    await Promise.all(others.map((node) => this.#restart(node)));
+    await this.load.end();
+  }
+
+  async #restart(node: ChaosNode): Promise<void> {
+    await this.#untilUp(node);
+    const end = await node.stop();
+    this.#say(`${node.name} stopped with ${end}`);
+    await this.#untilUp(node);
+  }
+
+  async #untilUp(node: ChaosNode): Promise<void> {
+    await waitFor(() => node.isUp, { what: `${node.name} to be up`, timeoutMs: UP_WITHIN_MS });
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * Waits until nothing is open any more. What waits for its next attempt gets there by the clock of the
+ * database, which tests can move.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Stage } from './stage.ts';
+
+type Open = { mail: number; hooks: number; due: number; held: number };
+
+const OPEN = `
+select (select count(*) from queue)::int as mail,
+       (select count(*) from webhook_queue)::int as hooks,
+       ((select count(*) from queue where holder is null and due_at <= app_now())
+        + (select count(*) from webhook_queue where holder is null and due_at <= app_now()))::int as due,
+       ((select count(*) from queue where holder is not null)
+        + (select count(*) from webhook_queue where holder is not null))::int as held`;
+
+const STUCK = `select q.*, app_now() as now from queue q order by due_at limit 8`;
+
+const LOOK_EVERY_MS = 500;
+/** Without any progress; then the clock jumps. */
+const RESTS_AFTER_MS = 5_000;
+const SAY_EVERY_MS = 5_000;
+/** Without any progress; then it is stuck. */
+const STUCK_AFTER_MS = 120_000;
+/** The longest wait between two attempts is four hours. */
+const JUMP = `update clock set skew = skew + interval '5 hours'`;
+const JUMPS_MAX = 9;
+
+/** @returns whether everything is done */
+export async function drain(stage: Stage, say: (line: string) => void): Promise<boolean> {
+  let best = Infinity;
+  let progressAtMs = performance.now();
+  let jumps = 0;
+  let sayAtMs = 0;
+  while (performance.now() - progressAtMs < STUCK_AFTER_MS) {
+    const [open] = (await stage.sql(OPEN)) as [Open];
+    const left = open.mail + open.hooks;
+    if (left === 0) return true;
+    if (left < best) {
+      best = left;
+      progressAtMs = performance.now();
+    }
+    if (performance.now() > sayAtMs) {
+      sayAtMs = performance.now() + SAY_EVERY_MS;
+      say(`open: ${JSON.stringify(open)}`);
+    }
+    // What is due may rest all the same: a destination or an endpoint in trouble is left alone.
+    const rests = open.due === 0 || performance.now() - progressAtMs > RESTS_AFTER_MS;
+    if (rests && open.held === 0 && jumps < JUMPS_MAX) {
+      jumps += 1;
+      progressAtMs = performance.now();
+      say(`${open.mail} emails and ${open.hooks} webhooks wait for later: the clock jumps`);
+      await stage.sql(JUMP);
+    }
+    await delay(LOOK_EVERY_MS);
+  }
+  say(JSON.stringify(await stage.sql(STUCK)));
+  return false;
+}

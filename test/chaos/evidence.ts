@@ -1,0 +1,69 @@
+/** Gathers what a run has left: from the clients, the database, the receiving servers, the nodes. */
+import type { Director } from './director.ts';
+import { ENDPOINTS } from './hooks.ts';
+import type {
+  Evidence,
+  StoredEmail,
+  StoredEvent,
+  StoredRecipient,
+  WebhookSet,
+} from './ledger-types.ts';
+import { mayEndAs, SUPPRESSED_BEFORE } from './letters.ts';
+import type { Stage } from './stage.ts';
+
+const EMAILS = `
+select id, (metadata->>'index')::int as index, environment, open_count as "openCount",
+       event_count as "eventCount"
+  from emails`;
+const RECIPIENTS = `
+select email_id as "emailId", position, address, status, attempts from recipients`;
+const EVENTS = `
+select subject_id as "emailId", seq, type, position, attempt is not null as "hasAttempt",
+       coalesce((attempt->>'in_doubt')::boolean, false) as "isInDoubt"
+  from events where type like 'email.%'`;
+const ALL_EVENTS = `select id, environment, type from events`;
+const LEFT = `
+select (select count(*) from queue)::int as queue,
+       (select count(*) from webhook_queue)::int as "webhookQueue",
+       (select count(*) from nodes)::int as nodes`;
+
+export async function gather(stage: Stage, director: Director): Promise<Evidence> {
+  const { load, context } = director;
+  const { nodes, receivers } = stage;
+  const [left] = await stage.sql(LEFT);
+  return {
+    requests: load.requests,
+    emails: (await stage.sql(EMAILS)) as StoredEmail[],
+    recipients: (await stage.sql(RECIPIENTS)) as StoredRecipient[],
+    events: (await stage.sql(EVENTS)) as StoredEvent[],
+    copies: receivers.copies(),
+    webhooks: await webhookSets(stage),
+    disturbances: nodes.flatMap(({ disturbances }) => disturbances),
+    freezes: context.freezes,
+    suppressed: [
+      ...SUPPRESSED_BEFORE.map((address) => ({ address, sinceMs: 0 })),
+      ...context.suppressed,
+    ],
+    acceptedWithRevokedKey: load.acceptedWithRevokedKey,
+    mayEndAs,
+    left: { ...left, workers: nodes.reduce((sum, { workers }) => sum + workers, 0) },
+    testLookUps: receivers.testLookUps(),
+  };
+}
+
+async function webhookSets(stage: Stage): Promise<WebhookSet[]> {
+  const { hooks, earlierEvents } = stage;
+  const events = (await stage.sql(ALL_EVENTS)) as {
+    id: string;
+    environment: string;
+    type: string;
+  }[];
+  return ENDPOINTS.map(({ path, environment, types }) => ({
+    endpoint: path,
+    expected: events
+      .filter((event) => event.environment === environment && !earlierEvents.has(event.id))
+      .filter(({ type }) => types === null || types.includes(type))
+      .map(({ id }) => id),
+    received: hooks.received(path),
+  }));
+}

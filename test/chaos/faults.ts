@@ -1,0 +1,195 @@
+/**
+ * The faults, one function each: does its harm, for as long as it takes, and leaves the rest to the
+ * keepers of the nodes. What may make duplicates is written down before it is done.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { waitFor } from '../support/wait.ts';
+import type { TcpProxy } from '../support/tcp-proxy.ts';
+import type { Arsenal } from './arsenal.ts';
+import type { Dice } from './dice.ts';
+import type { Freeze } from './ledger-types.ts';
+import { SUPPRESSED_MEANWHILE } from './letters.ts';
+import type { Load } from './load.ts';
+import type { ChaosNode } from './node.ts';
+import type { Fault } from './schedule.ts';
+import { newLiveKey, type Stage } from './stage.ts';
+
+export type FaultContext = {
+  stage: Stage;
+  load: Load;
+  arsenal: Arsenal;
+  dice: Dice;
+  freezes: Freeze[];
+  suppressed: { address: string; sinceMs: number }[];
+  say: (line: string) => void;
+  clockJumps: number;
+};
+
+/** Longer than the 15 s after which a silent node is declared dead, and the looks in between. */
+const FREEZE_MS = 22_000;
+const TAKEOVER_MS = 20_000;
+/** Until a node cut off from its database is itself again, a lost lease included. */
+const RECOVERY_MS = 15_000;
+const CLI_TRIES = 10;
+/** Mail lives for three days of this clock, and draining needs two of them. */
+const CLOCK_JUMPS_MAX = 12;
+
+export const DO: Readonly<Record<Fault, (context: FaultContext) => Promise<void>>> = {
+  async kill_worker({ stage, dice }) {
+    const node = dice.pick(stage.nodes);
+    const [pid] = dice.shuffled(await node.workerPids());
+    if (pid === undefined) return;
+    node.signal(pid, 'SIGKILL');
+    node.disturbed('worker killed');
+  },
+  async kill_supervisor({ stage, dice }) {
+    await dice.pick(stage.nodes).killSupervisor();
+  },
+  /** One that has no database of its own stays away until another has declared it dead. */
+  async kill_node({ stage, dice, arsenal }) {
+    const isNeeded = arsenal.unhit.has('takeover_before_commit');
+    const node = dice.pick(isNeeded ? stage.nodes.slice(1) : stage.nodes);
+    node.isHeldDown = isNeeded || (node !== stage.nodes[0] && dice.chance(0.3));
+    await node.killWhole();
+    const isTaken = (): boolean => isNeeded && !arsenal.unhit.has('takeover_before_commit');
+    if (node.isHeldDown) {
+      await waitFor(isTaken, { what: 'a takeover', timeoutMs: TAKEOVER_MS }).catch(() => {});
+    }
+    node.isHeldDown = false;
+  },
+  async kill_everything({ stage }) {
+    signalDatabase(stage, 'SIGKILL');
+    await Promise.all(stage.nodes.map((node) => node.killWhole()));
+  },
+  async kill_database({ stage }) {
+    for (const node of stage.nodes) node.disturbed('database killed', Date.now(), later());
+    signalDatabase(stage, 'SIGKILL');
+  },
+  async restart_database({ stage, dice }) {
+    for (const node of stage.nodes) node.disturbed('database restarted', Date.now(), later());
+    // PostgreSQL's fast and immediate shutdown; its supervisor starts it again.
+    signalDatabase(stage, dice.pick(['SIGINT', 'SIGQUIT']));
+  },
+  async stop_under_load({ stage, dice }) {
+    await dice.pick(stage.nodes).stop();
+  },
+  async freeze_worker({ stage, dice, freezes }) {
+    const node = dice.pick(stage.nodes.slice(1));
+    const [pid] = await node.workerPids();
+    if (pid === undefined) return;
+    const fromMs = Date.now();
+    const disturbance = node.disturbed('worker frozen', fromMs, fromMs + FREEZE_MS + RECOVERY_MS);
+    node.signal(pid, 'SIGSTOP');
+    const isUp = node.isUp;
+    node.isUp = false;
+    await delay(FREEZE_MS);
+    // Before the signal: what it does from now on is what must not happen.
+    freezes.push({ node: node.name, fromMs, toMs: Date.now() });
+    disturbance.toMs = later();
+    node.signal(pid, 'SIGCONT');
+    node.isUp = isUp && node.isAlive;
+  },
+  async stall_worker({ stage, dice }) {
+    const [pid, node] = await anyWorker(stage, dice);
+    if (pid === undefined) return;
+    node.signal(pid, 'SIGSTOP');
+    await delay(dice.between(1_000, 8_000));
+    node.signal(pid, 'SIGCONT');
+  },
+  database_refused: (context) =>
+    whileCutOff(context, async (proxy) => {
+      await proxy.refuse();
+      await delay(context.dice.between(2_000, 8_000));
+      await proxy.heal();
+    }),
+  database_silent: (context) =>
+    whileCutOff(context, async (proxy) => {
+      proxy.stall();
+      await delay(context.dice.between(2_000, 18_000));
+      await proxy.heal();
+    }),
+  database_slow: (context) =>
+    whileCutOff(context, async (proxy) => {
+      proxy.slow(context.dice.between(20, 500));
+      await delay(6_000);
+      await proxy.heal();
+    }),
+  database_cut: (context) => whileCutOff(context, async (proxy) => proxy.cut()),
+  database_forgotten: (context) =>
+    whileCutOff(context, async (proxy) => {
+      proxy.forget();
+      await delay(FREEZE_MS);
+    }),
+  lose_accept_answer: (context) => loseAnswer(context, 'accept'),
+  lose_settle_answer: (context) => loseAnswer(context, 'settle'),
+  async clock_jump(context) {
+    if (context.clockJumps >= CLOCK_JUMPS_MAX) return;
+    context.clockJumps += 1;
+    await context.stage.sql(`update clock set skew = skew + interval '1 hour'`);
+  },
+  async suppress({ stage, suppressed, say }) {
+    const address = SUPPRESSED_MEANWHILE[suppressed.length % SUPPRESSED_MEANWHILE.length]!;
+    if (suppressed.some((one) => one.address === address)) return;
+    await patiently(stage, (node) => node.service.cliJson('suppressions', 'add', address));
+    suppressed.push({ address, sinceMs: Date.now() });
+    say(`suppressed ${address}`);
+  },
+  async revoke_key({ stage, load, say }) {
+    const old = load.liveKey;
+    load.useKey(await patiently(stage, (node) => newLiveKey(node.service)));
+    await patiently(stage, (node) => node.service.cliJson('keys', 'revoke', old.id));
+    load.revoked(old);
+    say(`revoked the key ${old.id}`);
+  },
+};
+
+function later(): number {
+  return Date.now() + RECOVERY_MS;
+}
+
+function signalDatabase(stage: Stage, signal: NodeJS.Signals): void {
+  const pid = stage.databasePid();
+  if (pid !== null) stage.nodes[0].signal(pid, signal);
+}
+
+async function anyWorker(stage: Stage, dice: Dice): Promise<[number | undefined, ChaosNode]> {
+  const node = dice.pick(stage.nodes);
+  return [dice.shuffled(await node.workerPids())[0], node];
+}
+
+/** One of the nodes that reach the database through a network. */
+async function whileCutOff(
+  { stage, dice }: FaultContext,
+  harm: (proxy: TcpProxy) => Promise<void>,
+): Promise<void> {
+  const which = dice.pick([0, 1] as const);
+  const node = stage.nodes[which + 1]!;
+  const disturbance = node.disturbed('cut off from the database', Date.now(), Infinity);
+  await harm(stage.proxies[which]);
+  disturbance.toMs = later();
+}
+
+/** The next one of these statements is cut off from its answer, or after it was sent. */
+function loseAnswer(context: FaultContext, text: string): Promise<void> {
+  return whileCutOff(context, async (proxy) => {
+    const cutWhen = context.dice.pick(['sent', 'answered'] as const);
+    await Promise.race([proxy.trap({ text, cutWhen }), delay(10_000)]);
+  });
+}
+
+/** The command line, by whichever node's way to the database. Never node a's: it would start it. */
+async function patiently<Result>(
+  stage: Stage,
+  command: (node: ChaosNode) => Promise<Result>,
+): Promise<Result> {
+  let last: unknown;
+  for (let tries = 0; tries < CLI_TRIES; tries += 1) {
+    try {
+      return await command(stage.nodes[1 + (tries % 2)]!);
+    } catch (error) {
+      last = error;
+      await delay(1_000);
+    }
+  }
+  throw last;
+}

@@ -1,0 +1,125 @@
+/**
+ * What a run of chaos leaves behind, as facts to compare: what was promised, what is stored, what
+ * arrived. Made by evidence.ts, judged by ledger.ts.
+ */
+
+/** One email as the client knows it. Times are milliseconds of the clock of this machine. */
+export type Request = {
+  index: number;
+  environment: 'live' | 'test';
+  /** Without one it was tried once only. */
+  isKeyed: boolean;
+  /**
+   * `accepted`: a 2xx came. `refused`: every answer was a refusal. `unknown`: an attempt got no
+   * answer, or one that leaves it open, and no 2xx came after it.
+   */
+  outcome: 'accepted' | 'refused' | 'unknown';
+  /** Of every 2xx. */
+  ids: readonly string[];
+  addresses: readonly string[];
+  /** When its first attempt began. */
+  begunMs: number;
+  /** What a client must never see: a status, and the answer. */
+  oddAnswers: readonly string[];
+};
+
+export type StoredEmail = {
+  id: string;
+  index: number;
+  environment: 'live' | 'test';
+  openCount: number;
+  eventCount: number;
+};
+
+export type StoredRecipient = {
+  emailId: string;
+  position: number;
+  address: string;
+  status: string;
+  attempts: number;
+};
+
+export type StoredEvent = {
+  emailId: string;
+  seq: number;
+  type: string;
+  position: number | null;
+  hasAttempt: boolean;
+  /** The dot of the attempt was written and its answer never came. */
+  isInDoubt: boolean;
+};
+
+/** A message that a receiving server took responsibility for. */
+export type Copy = {
+  emailId: string;
+  address: string;
+  atMs: number;
+  node: string;
+  sessionBegunMs: number;
+};
+
+export type WebhookSet = {
+  endpoint: string;
+  /** Ids of the events that it has subscribed. */
+  expected: readonly string[];
+  /** By id: how often it came, with which bodies, and whether every signature held. */
+  received: ReadonlyMap<string, { bodies: ReadonlySet<string>; isVerified: boolean }>;
+};
+
+/**
+ * A time in which a node may have lost work between a dot and its commit: it was killed, frozen,
+ * taken for dead, or cut off from the database.
+ */
+export type Disturbance = { node: string; fromMs: number; toMs: number; what: string };
+
+/** The only worker of a node stood still for longer than its lease lives. */
+export type Freeze = { node: string; fromMs: number; toMs: number };
+
+export type Evidence = {
+  requests: readonly Request[];
+  emails: readonly StoredEmail[];
+  recipients: readonly StoredRecipient[];
+  events: readonly StoredEvent[];
+  copies: readonly Copy[];
+  webhooks: readonly WebhookSet[];
+  disturbances: readonly Disturbance[];
+  freezes: readonly Freeze[];
+  /** Addresses that get nothing that was asked for after this time. */
+  suppressed: readonly { address: string; sinceMs: number }[];
+  /** Keys that were revoked: requests with them that began later and got a 2xx. */
+  acceptedWithRevokedKey: readonly number[];
+  /** Statuses that a recipient may end with; any final one where nothing is said. */
+  mayEndAs: (address: string) => readonly string[] | null;
+  left: { queue: number; webhookQueue: number; nodes: number; workers: number };
+  /** Names that only test mail goes to and that were asked for in the DNS. */
+  testLookUps: readonly string[];
+};
+
+export type Finding = { kind: FindingKind; what: string };
+
+export type FindingKind =
+  | 'lost'
+  | 'unfinished'
+  | 'never_arrived'
+  | 'stored_though_refused'
+  | 'two_emails_for_one_request'
+  | 'unexpected_copy'
+  | 'copy_of_test_mail'
+  | 'unexplained_duplicate'
+  | 'sent_to_suppressed'
+  | 'sent_after_waking'
+  | 'wrong_ending'
+  | 'illegal_transition'
+  | 'status_and_events_differ'
+  | 'events_with_gaps'
+  | 'attempts_and_events_differ'
+  | 'webhook_missing'
+  | 'webhook_unexpected'
+  | 'webhook_changed'
+  | 'webhook_not_verified'
+  | 'odd_answer'
+  | 'accepted_with_revoked_key'
+  | 'left_over'
+  | 'test_mail_in_dns'
+  | 'point_never_hit'
+  | 'broken_process';

@@ -1,0 +1,330 @@
+/** The ledger finds each kind of wrong, and nothing when all is well. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { countDuplicates } from './duplicates.ts';
+import { compare } from './ledger.ts';
+import type { Evidence, FindingKind } from './ledger-types.ts';
+
+const SECOND_MS = 1_000;
+
+/** One email to two people: one delivered after a deferral, one bounced; and one test email. */
+function allIsWell(): Evidence {
+  const request = {
+    environment: 'live' as const,
+    isKeyed: true,
+    outcome: 'accepted' as const,
+    begunMs: 10 * SECOND_MS,
+    oddAnswers: [],
+  };
+  const event = { emailId: 'e1', position: 0, hasAttempt: true, isInDoubt: false };
+  const webhook = { bodies: new Set(['{}']), isVerified: true };
+  return {
+    requests: [
+      { ...request, index: 1, ids: ['e1', 'e1'], addresses: ['jo@a.test', 'al@a.test'] },
+      { ...request, index: 2, environment: 'test', ids: ['t1'], addresses: ['jo@t.test'] },
+      { ...request, index: 3, outcome: 'refused', ids: [], addresses: ['no@a.test'] },
+    ],
+    emails: [
+      { id: 'e1', index: 1, environment: 'live', openCount: 0, eventCount: 4 },
+      { id: 't1', index: 2, environment: 'test', openCount: 0, eventCount: 2 },
+    ],
+    recipients: [
+      { emailId: 'e1', position: 0, address: 'jo@a.test', status: 'delivered', attempts: 2 },
+      { emailId: 'e1', position: 1, address: 'al@a.test', status: 'bounced', attempts: 1 },
+      { emailId: 't1', position: 0, address: 'jo@t.test', status: 'delivered', attempts: 1 },
+    ],
+    events: [
+      { ...event, seq: 1, type: 'email.queued', position: null, hasAttempt: false },
+      { ...event, seq: 2, type: 'email.delivery_delayed' },
+      { ...event, seq: 3, type: 'email.bounced', position: 1 },
+      { ...event, seq: 4, type: 'email.delivered' },
+      {
+        ...event,
+        emailId: 't1',
+        seq: 1,
+        type: 'email.queued',
+        position: null,
+        hasAttempt: false,
+      },
+      { ...event, emailId: 't1', seq: 2, type: 'email.delivered' },
+    ],
+    copies: [
+      { emailId: 'e1', address: 'jo@a.test', atMs: 20 * SECOND_MS, node: 'a', sessionBegunMs: 0 },
+    ],
+    webhooks: [
+      {
+        endpoint: 'all',
+        expected: ['v1', 'v2'],
+        received: new Map([
+          ['v1', webhook],
+          ['v2', webhook],
+        ]),
+      },
+    ],
+    disturbances: [],
+    freezes: [],
+    suppressed: [{ address: 'jo@a.test', sinceMs: 15 * SECOND_MS }],
+    acceptedWithRevokedKey: [],
+    mayEndAs: () => null,
+    left: { queue: 0, webhookQueue: 0, nodes: 4, workers: 4 },
+    testLookUps: [],
+  };
+}
+
+const kinds = (evidence: Evidence): FindingKind[] => [
+  ...new Set(compare(evidence).map(({ kind }) => kind)),
+];
+
+/** What a change of the good evidence is found to be. */
+function wrong(change: (evidence: Evidence) => Partial<Evidence>): FindingKind[] {
+  const evidence = allIsWell();
+  return kinds({ ...evidence, ...change(evidence) });
+}
+
+test('nothing is found where all is well', () => {
+  assert.deepEqual(compare(allIsWell()), []);
+});
+
+test('an accepted email that is not stored is lost', () => {
+  const found = compare({ ...allIsWell(), emails: allIsWell().emails.slice(1) });
+  assert.ok(found.some(({ kind, what }) => kind === 'lost' && what === 'e1'));
+});
+
+test('a recipient that was dropped on the way is lost', () => {
+  assert.deepEqual(
+    wrong(({ recipients, emails, events }) => ({
+      recipients: recipients.filter(({ position }) => position === 0),
+      emails,
+      events,
+    })),
+    ['lost'],
+  );
+});
+
+test('a recipient that has not ended is found', () => {
+  assert.ok(
+    wrong(({ recipients, events }) => ({
+      recipients: [{ ...recipients[0]!, status: 'deferred' }, ...recipients.slice(1)],
+      events: events.filter(({ seq, emailId }) => emailId === 't1' || seq < 4),
+    })).includes('unfinished'),
+  );
+  assert.deepEqual(
+    wrong(({ emails }) => ({ emails: [{ ...emails[0]!, openCount: 1 }, emails[1]!] })),
+    ['unfinished'],
+  );
+});
+
+test('a delivered message that never arrived is found', () => {
+  assert.deepEqual(
+    wrong(() => ({ copies: [] })),
+    ['never_arrived'],
+  );
+});
+
+test('one request that became two emails is found, whoever knows of the second', () => {
+  assert.ok(
+    wrong(({ requests }) => ({
+      requests: [{ ...requests[0]!, ids: ['e1', 'e9'] }, ...requests.slice(1)],
+    })).includes('two_emails_for_one_request'),
+  );
+  const twin = { id: 'e2', index: 1, environment: 'live' as const, openCount: 0, eventCount: 0 };
+  assert.ok(
+    wrong(({ emails }) => ({ emails: [...emails, twin] })).includes('two_emails_for_one_request'),
+  );
+});
+
+test('a refused email that was stored all the same is found', () => {
+  assert.ok(
+    wrong(({ emails }) => ({ emails: [...emails, { ...emails[1]!, id: 'x', index: 3 }] })).includes(
+      'stored_though_refused',
+    ),
+  );
+});
+
+test('a copy that nobody asked for is found', () => {
+  const copy = { emailId: 'e1', address: 'eve@a.test', atMs: 0, node: 'a', sessionBegunMs: 0 };
+  assert.deepEqual(
+    wrong(({ copies }) => ({ copies: [...copies, copy] })),
+    ['unexpected_copy'],
+  );
+  assert.deepEqual(
+    wrong(({ copies }) => ({ copies: [...copies, { ...copy, emailId: 'none' }] })),
+    ['unexpected_copy'],
+  );
+});
+
+test('test mail on the wire, or in the DNS, is found', () => {
+  const copy = { emailId: 't1', address: 'jo@t.test', atMs: 0, node: 'a', sessionBegunMs: 0 };
+  assert.ok(wrong(({ copies }) => ({ copies: [...copies, copy] })).includes('copy_of_test_mail'));
+  assert.deepEqual(
+    wrong(() => ({ testLookUps: ['t.test'] })),
+    ['test_mail_in_dns'],
+  );
+});
+
+test('mail to an address that was suppressed before it was asked for is found', () => {
+  assert.deepEqual(
+    wrong(() => ({ suppressed: [{ address: 'jo@a.test', sinceMs: 5 * SECOND_MS }] })),
+    ['sent_to_suppressed'],
+  );
+});
+
+const second = { emailId: 'e1', address: 'jo@a.test', atMs: 60_000, node: 'b', sessionBegunMs: 0 };
+const twice = ({ copies }: Evidence) => ({ copies: [...copies, second] });
+
+test('a second copy out of nothing is found', () => {
+  assert.deepEqual(wrong(twice), ['unexplained_duplicate']);
+});
+
+test('a second copy is explained by a kill of the first sender between the two', () => {
+  const killed = { node: 'a', fromMs: 30_000, toMs: 30_000, what: 'killed' };
+  const evidence = { ...allIsWell(), ...twice(allIsWell()), disturbances: [killed] };
+  assert.deepEqual(compare(evidence), []);
+  assert.deepEqual(countDuplicates(evidence), { extra: 1, inDoubt: 0, atDisturbances: 1 });
+});
+
+test('it is not explained by a kill of another node, before it, or after it', () => {
+  for (const [node, atMs] of [
+    ['b', 30_000],
+    ['a', 10_000],
+    ['a', 90_000],
+  ] as const) {
+    const killed = { node, fromMs: atMs, toMs: atMs, what: 'killed' };
+    assert.deepEqual(
+      wrong((evidence) => ({ ...twice(evidence), disturbances: [killed] })),
+      ['unexplained_duplicate'],
+    );
+  }
+});
+
+test('a second copy is explained by an attempt in doubt, a third is not', () => {
+  const doubted = ({ events }: Evidence) => ({
+    events: events.map((event) => ({ ...event, isInDoubt: event.seq === 2 })),
+  });
+  assert.deepEqual(
+    wrong((evidence) => ({ ...twice(evidence), ...doubted(evidence) })),
+    [],
+  );
+  assert.deepEqual(
+    wrong((evidence) => ({
+      ...doubted(evidence),
+      copies: [...evidence.copies, second, { ...second, atMs: 70_000 }],
+    })),
+    ['unexplained_duplicate'],
+  );
+});
+
+test('a copy of a bounced message is one too many', () => {
+  const copy = { ...second, address: 'al@a.test' };
+  assert.deepEqual(
+    wrong(({ copies }) => ({ copies: [...copies, copy] })),
+    ['unexplained_duplicate'],
+  );
+});
+
+test('a frozen worker that goes on sending when it wakes is found', () => {
+  const freeze = { node: 'a', fromMs: 5_000, toMs: 19_000 };
+  assert.deepEqual(
+    wrong(() => ({ freezes: [freeze] })),
+    ['sent_after_waking'],
+  );
+  assert.deepEqual(
+    wrong(({ copies }) => ({
+      freezes: [freeze],
+      copies: copies.map((copy) => ({ ...copy, sessionBegunMs: 19_500 })),
+    })),
+    [],
+    'a session of after the waking is a new one',
+  );
+});
+
+test('an ending that the receiver cannot have caused is found', () => {
+  assert.deepEqual(
+    wrong(() => ({ mayEndAs: () => ['delivered'] })),
+    ['wrong_ending'],
+  );
+});
+
+test('two endings of one recipient are found', () => {
+  const again = { emailId: 'e1', position: 0, hasAttempt: false, isInDoubt: false };
+  assert.deepEqual(
+    wrong(({ events, emails }) => ({
+      events: [...events, { ...again, seq: 5, type: 'email.bounced' }],
+      emails: [{ ...emails[0]!, eventCount: 5 }, emails[1]!],
+    })),
+    ['illegal_transition'],
+  );
+});
+
+test('a status that no event tells of is found', () => {
+  assert.deepEqual(
+    wrong(({ recipients }) => ({
+      recipients: recipients.map((one) =>
+        one.position === 1 ? { ...one, status: 'failed' } : one,
+      ),
+    })),
+    ['status_and_events_differ'],
+  );
+});
+
+test('a lost event and a counter that went wrong are found', () => {
+  assert.ok(
+    wrong(({ events }) => ({ events: events.filter(({ seq }) => seq !== 2) })).includes(
+      'events_with_gaps',
+    ),
+  );
+  assert.deepEqual(
+    wrong(({ emails }) => ({ emails: [{ ...emails[0]!, eventCount: 5 }, emails[1]!] })),
+    ['events_with_gaps'],
+  );
+});
+
+test('an attempt that was counted and not told is found', () => {
+  assert.deepEqual(
+    wrong(({ recipients }) => ({
+      recipients: recipients.map((one) => ({ ...one, attempts: one.attempts + 1 })),
+    })),
+    ['attempts_and_events_differ'],
+  );
+});
+
+test('a webhook that is missing, too many, changed or wrongly signed is found', () => {
+  const webhook = { bodies: new Set(['{}']), isVerified: true };
+  const heard = (received: [string, { bodies: Set<string>; isVerified: boolean }][]) =>
+    wrong(({ webhooks }) => ({ webhooks: [{ ...webhooks[0]!, received: new Map(received) }] }));
+  const both = [
+    ['v1', webhook],
+    ['v2', webhook],
+  ] as [string, typeof webhook][];
+  assert.deepEqual(heard(both), []);
+  assert.deepEqual(heard(both.slice(1)), ['webhook_missing']);
+  assert.deepEqual(heard([...both, ['v3', webhook]]), ['webhook_unexpected']);
+  assert.deepEqual(heard([['v1', { ...webhook, bodies: new Set(['{}', '[]']) }], both[1]!]), [
+    'webhook_changed',
+  ]);
+  assert.deepEqual(heard([['v1', { ...webhook, isVerified: false }], both[1]!]), [
+    'webhook_not_verified',
+  ]);
+});
+
+test('an answer that no client should see, and a revoked key that still works, are found', () => {
+  assert.deepEqual(
+    wrong(({ requests }) => ({
+      requests: [{ ...requests[0]!, oddAnswers: ['500'] }, ...requests.slice(1)],
+    })),
+    ['odd_answer'],
+  );
+  assert.deepEqual(
+    wrong(() => ({ acceptedWithRevokedKey: [1] })),
+    ['accepted_with_revoked_key'],
+  );
+});
+
+test('what is left behind is found: open rows, leases of the dead', () => {
+  for (const change of [{ queue: 1 }, { webhookQueue: 1 }, { nodes: 5 }, { nodes: 3 }]) {
+    assert.deepEqual(
+      wrong(({ left }) => ({ left: { ...left, ...change } })),
+      ['left_over'],
+    );
+  }
+});

@@ -1,0 +1,190 @@
+/**
+ * The ledger: compares what was promised with what is stored, and both with what arrived. Pure; it
+ * shares no rule with the service. One finding per difference, none when all is well.
+ *
+ * The rules are those of ARCHITECTURE.md ("Invariants"): nothing lost, nothing unexpected, one ending
+ * per recipient by legal steps, one event per change and one webhook per event and endpoint, and a
+ * second copy only where a worker was between the dot and the commit of its answer.
+ * Next: duplicates.ts.
+ */
+import { groupBy } from './group.ts';
+import { findUnexplainedCopies } from './duplicates.ts';
+import type { Evidence, Finding, FindingKind, StoredEvent, WebhookSet } from './ledger-types.ts';
+
+export function compare(evidence: Evidence): Finding[] {
+  return [
+    ...requestsAreKept(evidence),
+    ...emailsAreAskedFor(evidence),
+    ...recipientsEnd(evidence),
+    ...eventsTellTheStory(evidence),
+    ...copiesAreExpected(evidence),
+    ...findUnexplainedCopies(evidence),
+    ...nothingIsSentAfterWaking(evidence),
+    ...evidence.webhooks.flatMap(webhooksAreComplete),
+    ...nothingIsLeft(evidence),
+  ];
+}
+
+const finding = (kind: FindingKind, what: string): Finding => ({ kind, what });
+
+function requestsAreKept({ requests, emails, acceptedWithRevokedKey }: Evidence): Finding[] {
+  const stored = new Set(emails.map(({ id }) => id));
+  const byIndex = groupBy(emails, ({ index }) => index);
+  return [
+    ...requests.flatMap((request) => {
+      const { index, ids, outcome } = request;
+      const ours = new Set([...ids, ...(byIndex.get(index) ?? []).map(({ id }) => id)]);
+      return [
+        ...ids.filter((id) => !stored.has(id)).map((id) => finding('lost', id)),
+        ...(ours.size > 1
+          ? [finding('two_emails_for_one_request', `${index}: ${[...ours].join(', ')}`)]
+          : []),
+        ...(outcome === 'refused' && ours.size > 0
+          ? [finding('stored_though_refused', `${index}: ${[...ours].join(', ')}`)]
+          : []),
+        ...request.oddAnswers.map((answer) => finding('odd_answer', `${index}: ${answer}`)),
+      ];
+    }),
+    ...acceptedWithRevokedKey.map((index) => finding('accepted_with_revoked_key', String(index))),
+  ];
+}
+
+function emailsAreAskedFor({ requests, emails, recipients }: Evidence): Finding[] {
+  const asked = new Map(requests.map((request) => [request.index, request]));
+  const stored = groupBy(recipients, ({ emailId }) => emailId);
+  return emails.flatMap(({ id, index }) => {
+    const wanted = [...new Set(asked.get(index)?.addresses)].toSorted();
+    const has = (stored.get(id) ?? []).map(({ address }) => address).toSorted();
+    return wanted.join() === has.join()
+      ? []
+      : [finding('lost', `${id}: to ${has.join(', ') || 'nobody'}, not ${wanted.join(', ')}`)];
+  });
+}
+
+const ENDINGS = ['delivered', 'bounced', 'failed', 'suppressed', 'sent', 'canceled'];
+
+function recipientsEnd(evidence: Evidence): Finding[] {
+  const { emails, recipients, copies, mayEndAs } = evidence;
+  const environments = new Map(emails.map(({ id, environment }) => [id, environment]));
+  const arrived = new Set(copies.map(({ emailId, address }) => `${emailId} ${address}`));
+  const open = emails.filter(({ openCount }) => openCount !== 0);
+  return [
+    ...open.map(({ id, openCount }) => finding('unfinished', `${id} counts ${openCount} open`)),
+    ...recipients.flatMap(({ emailId, address, status }) => {
+      const who = `${emailId} to ${address} is ${status}`;
+      if (!ENDINGS.includes(status)) return [finding('unfinished', who)];
+      const isLive = environments.get(emailId) === 'live';
+      const isMissing = status === 'delivered' && isLive && !arrived.has(`${emailId} ${address}`);
+      const allowed = mayEndAs(address);
+      return [
+        ...(isMissing ? [finding('never_arrived', who)] : []),
+        ...(allowed && !allowed.includes(status) ? [finding('wrong_ending', who)] : []),
+      ];
+    }),
+  ];
+}
+
+const STATUS_OF_EVENT: Readonly<Record<string, string>> = {
+  'email.queued': 'queued',
+  'email.delivery_delayed': 'deferred',
+  'email.delivered': 'delivered',
+  'email.sent': 'sent',
+  'email.bounced': 'bounced',
+  'email.failed': 'failed',
+  'email.suppressed': 'suppressed',
+  'email.canceled': 'canceled',
+};
+
+function eventsTellTheStory({ emails, recipients, events }: Evidence): Finding[] {
+  const byEmail = groupBy(events, ({ emailId }) => emailId);
+  const ofRecipient = groupBy(events, ({ emailId, position }) => `${emailId} ${position}`);
+  const gaps = emails.flatMap(({ id, eventCount }) => {
+    const seqs = (byEmail.get(id) ?? []).map(({ seq }) => seq).toSorted((a, b) => a - b);
+    const isWhole = seqs.length === eventCount && seqs.every((seq, at) => seq === at + 1);
+    const what = `${id} has the events ${seqs.join(' ')} and counts ${eventCount}`;
+    return isWhole ? [] : [finding('events_with_gaps', what)];
+  });
+  const stories = recipients.flatMap(({ emailId, position, status, attempts }) => {
+    const own = ofRecipient.get(`${emailId} ${position}`) ?? [];
+    const attempted = own.filter(({ hasAttempt }) => hasAttempt).length;
+    const who = `${emailId} recipient ${position}`;
+    return [
+      ...storyOf(who, own, status),
+      ...(attempted === attempts
+        ? []
+        : [finding('attempts_and_events_differ', `${who}: ${attempts} and ${attempted}`)]),
+    ];
+  });
+  return [...gaps, ...stories];
+}
+
+/** From queued: put off any number of times, then one ending, then nothing. */
+function storyOf(who: string, events: readonly StoredEvent[], status: string): Finding[] {
+  const steps = events
+    .toSorted((a, b) => a.seq - b.seq)
+    .map(({ type }) => STATUS_OF_EVENT[type] ?? type);
+  const isLegal = steps.every(
+    (step, at) =>
+      (step === 'deferred' || ENDINGS.includes(step)) && !ENDINGS.includes(steps[at - 1]!),
+  );
+  const story = ['queued', ...steps].join(' → ');
+  if (!isLegal) return [finding('illegal_transition', `${who}: ${story}`)];
+  const last = steps.at(-1) ?? 'queued';
+  if (last === status) return [];
+  return [finding('status_and_events_differ', `${who} is ${status} after ${story}`)];
+}
+
+function copiesAreExpected(evidence: Evidence): Finding[] {
+  const { emails, requests, recipients, copies, suppressed, testLookUps } = evidence;
+  const stored = new Map(emails.map((email) => [email.id, email]));
+  const known = new Set(recipients.map(({ emailId, address }) => `${emailId} ${address}`));
+  const begun = new Map(requests.map(({ index, begunMs }) => [index, begunMs]));
+  const since = new Map(suppressed.map(({ address, sinceMs }) => [address, sinceMs]));
+  return [
+    ...copies.flatMap(({ emailId, address }) => {
+      const who = `${emailId} to ${address}`;
+      const email = stored.get(emailId);
+      if (!email || !known.has(`${emailId} ${address}`)) return [finding('unexpected_copy', who)];
+      if (email.environment === 'test') return [finding('copy_of_test_mail', who)];
+      const isTooLate = (begun.get(email.index) ?? 0) > (since.get(address) ?? Infinity);
+      return isTooLate ? [finding('sent_to_suppressed', who)] : [];
+    }),
+    ...testLookUps.map((name) => finding('test_mail_in_dns', name)),
+  ];
+}
+
+/** What was in the network when the worker was stopped may still be read by the receiver. */
+const IN_FLIGHT_MS = 3_000;
+
+/** A session that a frozen worker held is dead: whatever it held belongs to others now. */
+function nothingIsSentAfterWaking({ copies, freezes }: Evidence): Finding[] {
+  return freezes.flatMap(({ node, fromMs, toMs }) =>
+    copies
+      .filter((copy) => copy.node === node && copy.sessionBegunMs < fromMs)
+      .filter(({ atMs }) => atMs > Math.min(fromMs + IN_FLIGHT_MS, toMs))
+      .map(({ emailId, address }) => finding('sent_after_waking', `${emailId} to ${address}`)),
+  );
+}
+
+function webhooksAreComplete({ endpoint, expected, received }: WebhookSet): Finding[] {
+  const wanted = new Set(expected);
+  return [
+    ...expected
+      .filter((id) => !received.has(id))
+      .map((id) => finding('webhook_missing', `${endpoint}: ${id}`)),
+    ...[...received].flatMap(([id, { bodies, isVerified }]) => [
+      ...(wanted.has(id) ? [] : [finding('webhook_unexpected', `${endpoint}: ${id}`)]),
+      ...(bodies.size > 1 ? [finding('webhook_changed', `${endpoint}: ${id}`)] : []),
+      ...(isVerified ? [] : [finding('webhook_not_verified', `${endpoint}: ${id}`)]),
+    ]),
+  ];
+}
+
+function nothingIsLeft({ left }: Evidence): Finding[] {
+  const { queue, webhookQueue, nodes, workers } = left;
+  return [
+    ...(queue > 0 ? [finding('left_over', `${queue} rows in the queue`)] : []),
+    ...(webhookQueue > 0 ? [finding('left_over', `${webhookQueue} webhooks to tell`)] : []),
+    ...(nodes === workers ? [] : [finding('left_over', `${nodes} leases of ${workers} workers`)]),
+  ];
+}

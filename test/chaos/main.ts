@@ -1,0 +1,148 @@
+/**
+ * `npm run chaos`: breaks a running service in every way that is known, heals it, and compares what it
+ * promised with what it did. Read it as: stage.ts (what plays) → director.ts (what happens: faults.ts,
+ * points.ts, moods.ts, load.ts) → drain.ts → evidence.ts → ledger.ts.
+ */
+import { Arsenal } from './arsenal.ts';
+import { diceFor } from './dice.ts';
+import { Director } from './director.ts';
+import { drain } from './drain.ts';
+import { countDuplicates } from './duplicates.ts';
+import { gather } from './evidence.ts';
+import { groupBy } from './group.ts';
+import { compare } from './ledger.ts';
+import type { Evidence, Finding } from './ledger-types.ts';
+import { type ChaosOptions, HELP, readOptions } from './options.ts';
+import { ALL_POINTS } from './points.ts';
+import type { PointLine, PointsFor } from './node.ts';
+import { NODES, openStage, type Stage } from './stage.ts';
+
+/** Of each kind. */
+const FINDINGS_SHOWN_MAX = 12;
+
+const begunMs = performance.now();
+
+async function main(): Promise<number> {
+  const options = readOptions(process.argv.slice(2));
+  if (options === 'help') {
+    process.stdout.write(HELP);
+    return 0;
+  }
+  if ('problem' in options) {
+    process.stderr.write(`chaos: ${options.problem}\n`);
+    return 2;
+  }
+  const signals = countSignals();
+  say(`seed ${options.seed}`);
+  try {
+    const { line, isGood } = await play(options);
+    process.stdout.write(`${line}\n`);
+    return isGood ? 0 : 1;
+  } catch (error) {
+    if (signals.count > 0) {
+      process.stderr.write('chaos: interrupted\n');
+      return 130;
+    }
+    process.stderr.write(`${(error as Error).stack}\n`);
+    process.stdout.write(`chaos: seed ${options.seed}: ${(error as Error).message}: FAIL\n`);
+    return 1;
+  }
+}
+
+function say(line: string): void {
+  const atS = ((performance.now() - begunMs) / 1_000).toFixed(1).padStart(6);
+  process.stderr.write(`${atS} s  ${line}\n`);
+}
+
+async function play(options: ChaosOptions): Promise<{ line: string; isGood: boolean }> {
+  const arsenal = new Arsenal(NODES, diceFor(options.seed, 'points'), options.minutes !== null);
+  const onPoint = ({ failpoint, pid }: PointLine): void => {
+    if (!arsenal.hit(failpoint)) return;
+    say(`failpoint ${failpoint} (process ${pid}), ${arsenal.unhit.size} to go`);
+  };
+  const pointsFor: PointsFor = (node, starts) => arsenal.pointsFor(node, starts);
+  await using stage = await openStage({ onLine: say, onPoint }, pointsFor);
+  const director = new Director(options, { stage, arsenal, say });
+  try {
+    await director.run();
+    say(`healing, ${director.load.accepted} emails accepted`);
+    await director.heal();
+    say('draining');
+    await drain(stage, say);
+  } finally {
+    director.load.giveUp();
+    await Promise.all(stage.nodes.map((node) => node.letGo()));
+  }
+  const evidence = await gather(stage, director);
+  const findings = [...compare(evidence), ...findingsOf(stage, arsenal)];
+  for (const [kind, ones] of groupBy(findings, (one) => one.kind)) {
+    say(`${ones.length} times ${kind}:`);
+    for (const { what } of ones.slice(0, FINDINGS_SHOWN_MAX)) say(`  ${what}`);
+  }
+  const isGood = findings.length === 0;
+  return { line: lineOf(options, { evidence, director, arsenal, stage, findings }), isGood };
+}
+
+/** What no comparison shows: points that were never reached, processes that broke by themselves. */
+function findingsOf(stage: Stage, { unhit }: Arsenal): Finding[] {
+  return [
+    ...[...unhit].map((what): Finding => ({ kind: 'point_never_hit', what })),
+    ...stage.nodes.flatMap(({ name, troubles }) =>
+      troubles.map((line): Finding => ({ kind: 'broken_process', what: `${name}: ${line}` })),
+    ),
+  ];
+}
+
+type Result = {
+  evidence: Evidence;
+  director: Director;
+  arsenal: Arsenal;
+  stage: Stage;
+  findings: Finding[];
+};
+
+function lineOf(
+  { seed }: ChaosOptions,
+  { evidence, director, arsenal, stage, findings }: Result,
+): string {
+  const { emails, recipients, copies, events, disturbances } = evidence;
+  const { extra, inDoubt, atDisturbances } = countDuplicates(evidence);
+  const count = (number: number, what: string): string => `${number.toLocaleString('en')} ${what}`;
+  const facts = [
+    count(director.load.accepted, 'accepted'),
+    count(emails.length, 'stored'),
+    count(recipients.length, 'recipients'),
+    count(copies.length, 'copies'),
+    `${count(extra, 'duplicates')} (${inDoubt} in doubt, ${atDisturbances} at kills)`,
+    count(events.length, 'events'),
+    count(stage.hooks.count(), 'webhooks'),
+    count(disturbances.length, 'disturbances'),
+    `${ALL_POINTS.length - arsenal.unhit.size}/${ALL_POINTS.length} failpoints`,
+    `${Math.round((performance.now() - begunMs) / 1_000)} s`,
+  ];
+  const verdict = findings.length === 0 ? 'PASS' : `FAIL (${findings.length}): ${shown(findings)}`;
+  return `chaos: seed ${seed}: ${facts.join(', ')}: ${verdict}`;
+}
+
+function shown(findings: readonly Finding[]): string {
+  const some = findings.slice(0, 5).map(({ kind, what }) => `${kind} ${what}`);
+  return some.join('; ').slice(0, 1_000);
+}
+
+/**
+ * Ctrl-C ends the services (test/support/service-process.ts); the run then fails, and what was started
+ * is taken down as after any failure. Asked once more, it ends at once.
+ */
+function countSignals(): { count: number } {
+  const signals = { count: 0 };
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.on(signal, () => {
+      signals.count += 1;
+      // The first one is repeated by the harness, for programs that have no handler.
+      if (signals.count > 2) process.exit(130);
+    });
+  }
+  return signals;
+}
+
+process.exitCode = await main();

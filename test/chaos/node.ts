@@ -1,0 +1,218 @@
+/**
+ * One node of the service under test, and what is done to it. Whoever kills it leaves it lying: its
+ * keeper (`keep`) starts it again, armed with what is left of its failpoints. Every harm that can make a
+ * duplicate is written down as a disturbance.
+ */
+import { execFile } from 'node:child_process';
+import { setTimeout as delay } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import type { Service } from '../support/service.ts';
+import type { Disturbance } from './ledger-types.ts';
+
+const run = promisify(execFile);
+
+/** How often what a node has said is read, and whether it lives is looked at. */
+const LOOK_EVERY_MS = 25;
+const START_AGAIN_AFTER_MS = 300;
+
+/** What src/failpoints.ts says. */
+export type PointLine = { failpoint: string; action: string; pid: number };
+
+export type NodeReport = {
+  /** A failpoint acted. */
+  onPoint: (line: PointLine) => void;
+  onLine: (text: string) => void;
+};
+
+/** What the nth start of a node is armed with, as POSTHORN_FAILPOINTS has it. */
+export type PointsFor = (node: string, starts: number) => string;
+
+export class ChaosNode {
+  readonly name: string;
+  readonly service: Service;
+  readonly workers: number;
+  readonly disturbances: Disturbance[] = [];
+  /** Lines that a service in order never writes. */
+  readonly troubles: string[] = [];
+  /** Answers and has not been asked to stop. */
+  isUp = true;
+  /** Stays down as long as this is set. */
+  isHeldDown = false;
+  starts = 1;
+  readonly #report: NodeReport;
+  readonly #pointsFor: PointsFor;
+  #pid: number;
+  #read = 0;
+  #hasStoppedWell = false;
+  #isStarting = false;
+  #isKept = true;
+  #keeping: Promise<unknown> = Promise.resolve();
+
+  constructor(parts: {
+    name: string;
+    service: Service;
+    workers: number;
+    report: NodeReport;
+    pointsFor: PointsFor;
+  }) {
+    this.#pointsFor = parts.pointsFor;
+    this.name = parts.name;
+    this.service = parts.service;
+    this.workers = parts.workers;
+    this.#report = parts.report;
+    this.#pid = parts.service.pid;
+  }
+
+  /** From now on it is started again whenever it has ended, until `letGo`. */
+  keep(): void {
+    this.#keeping = Promise.all([this.#keepAlive(), this.#keepReading()]);
+  }
+
+  async letGo(): Promise<void> {
+    this.#isKept = false;
+    await this.#keeping;
+  }
+
+  disturbed(what: string, fromMs = Date.now(), toMs = Date.now()): Disturbance {
+    const disturbance = { node: this.name, fromMs, toMs, what };
+    this.disturbances.push(disturbance);
+    return disturbance;
+  }
+
+  async workerPids(): Promise<number[]> {
+    const { stdout } = await run('ps', ['-A', '-o', 'pid=,ppid=,args=']);
+    return stdout.split('\n').flatMap((line) => {
+      const [, pid, parent, args = ''] = /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(line) ?? [];
+      return Number(parent) === this.service.pid && args.includes('worker.ts') ? [Number(pid)] : [];
+    });
+  }
+
+  async killSupervisor(): Promise<void> {
+    this.signal(this.service.pid, 'SIGKILL');
+    this.disturbed('supervisor killed');
+  }
+
+  /** Supervisor and workers at once. */
+  async killWhole(): Promise<void> {
+    this.isUp = false;
+    await this.service.killGroup9();
+    this.disturbed('node killed');
+  }
+
+  /** As an operator stops it. @returns how it ended */
+  async stop(): Promise<number | NodeJS.Signals> {
+    this.isUp = false;
+    const fromMs = Date.now();
+    const end = await this.service.stop('SIGTERM').catch((error: Error) => {
+      this.#report.onLine(`${this.name}: ${error.message}`);
+      return 'SIGKILL' as const;
+    });
+    this.#hasStoppedWell = end === 0;
+    if (end !== 0) this.disturbed(`stop ended with ${end}`, fromMs);
+    return end;
+  }
+
+  signal(pid: number, signal: NodeJS.Signals): void {
+    try {
+      process.kill(pid, signal);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+    }
+  }
+
+  get isAlive(): boolean {
+    try {
+      return process.kill(this.service.pid, 0);
+    } catch {
+      return false;
+    }
+  }
+
+  async #keepAlive(): Promise<void> {
+    while (this.#isKept) {
+      if (!this.isAlive && !this.isHeldDown) await this.#startAgain();
+      await delay(LOOK_EVERY_MS);
+    }
+  }
+
+  async #startAgain(): Promise<void> {
+    this.isUp = false;
+    await delay(START_AGAIN_AFTER_MS);
+    // What its supervisor left behind, a frozen worker perhaps, would never end by itself.
+    await this.service.killGroup9();
+    if (!this.#hasStoppedWell) this.disturbed('ended');
+    this.#hasStoppedWell = false;
+    this.readLogs();
+    const { service } = this;
+    service.env['POSTHORN_FAILPOINTS'] = this.#pointsFor(this.name, this.starts);
+    this.#isStarting = true;
+    try {
+      await service.restart();
+      this.isUp = true;
+      this.starts += 1;
+      this.#report.onLine(`${this.name} is up again`);
+    } catch (error) {
+      const [reason = '', ...log] = (error as Error).message.trim().split('\n');
+      const why = log.find((line) => line.startsWith('posthorn:')) ?? log.at(-1) ?? '';
+      this.#report.onLine(`${this.name}: ${reason}; ${why}`);
+    }
+    this.readLogs();
+    this.#isStarting = false;
+  }
+
+  async #keepReading(): Promise<void> {
+    while (this.#isKept) {
+      this.readLogs();
+      await delay(LOOK_EVERY_MS);
+    }
+    this.readLogs();
+  }
+
+  readLogs(): void {
+    const { pid, logs } = this.service;
+    if (pid !== this.#pid) {
+      this.#pid = pid;
+      this.#read = 0;
+    }
+    const end = logs.lastIndexOf('\n') + 1;
+    if (end <= this.#read) return;
+    const lines = logs.slice(this.#read, end - 1).split('\n');
+    this.#read = end;
+    for (const line of lines) this.#understand(line);
+  }
+
+  #understand(line: string): void {
+    const fields = parsed(line);
+    if (fields === null) {
+      this.#trouble(line);
+      return;
+    }
+    const { msg = '', level, failpoint, action = '', pid = 0 } = fields;
+    if (failpoint !== undefined) {
+      this.disturbed(`${failpoint} ${action}`);
+      this.#report.onPoint({ failpoint, action, pid });
+    } else if (msg.includes('taken for dead')) {
+      this.disturbed(msg, Date.now() - 30_000);
+    } else if (level === 'fatal' || msg.includes('ended in an error')) {
+      this.#trouble(line);
+    } else if (msg === 'a worker died') {
+      this.disturbed(msg);
+      if (fields.signal === null) this.#trouble(line);
+    }
+  }
+
+  /** A start may fail: the database is away, or a failpoint ends a worker too early. */
+  #trouble(line: string): void {
+    if (!this.#isStarting) this.troubles.push(line);
+  }
+}
+
+type Fields = { level?: string; msg?: string; signal?: unknown } & Partial<PointLine>;
+
+function parsed(line: string): Fields | null {
+  try {
+    return JSON.parse(line) as Fields;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,63 @@
+/** The command line of `npm run chaos`. */
+import { randomInt } from 'node:crypto';
+import { parseArgs } from 'node:util';
+
+export type ChaosOptions = {
+  seed: number;
+  /** How long faults go on at least; null: until every failpoint was hit (`--quick`). */
+  minutes: number | null;
+  /** So many at least. */
+  emails: number;
+};
+
+/** Accepted; what is asked for is a little more, because some of it is rightly refused. */
+const QUICK_EMAILS = 2_000;
+const SEED_MAX = 1_000_000;
+
+export const HELP = `Breaks a running service on purpose and checks that it kept every promise.
+
+  npm run chaos -- --quick | --minutes N [--seed N]
+
+Three nodes on one database, a load over HTTP, faulty mail servers, DNS and webhook receivers. While it
+runs, processes are killed and frozen at every named step (src/core/failpoint.ts), the database goes
+away, networks break. Then everything is healed, the queue drains, and a ledger compares what was
+accepted with what is stored, what arrived and what was told.
+
+  --quick       ${QUICK_EMAILS} emails, every failpoint and every kind of fault once: under 3 minutes
+  --minutes N   rounds of faults for so long (1 to 600)
+  --seed N      repeat the choices of an earlier run; the timing of processes is never the same
+  --help
+
+The last line has the counts and PASS or FAIL; the exit code is 0 or 1. Progress goes to stderr.
+`;
+
+/** @returns the options, `help`, or a sentence that says what is wrong */
+export function readOptions(args: readonly string[]): ChaosOptions | 'help' | { problem: string } {
+  try {
+    const { values } = parseArgs({
+      args: [...args],
+      options: {
+        quick: { type: 'boolean', default: false },
+        minutes: { type: 'string' },
+        seed: { type: 'string' },
+        help: { type: 'boolean', default: false },
+      },
+    });
+    if (values.help) return 'help';
+    const minutes = numberOf('minutes', values.minutes, 600);
+    if (values.quick === (minutes !== null)) {
+      return { problem: 'say either --quick or --minutes N; --help says more.' };
+    }
+    const seed = numberOf('seed', values.seed, SEED_MAX) ?? randomInt(1, SEED_MAX);
+    return { seed, minutes, emails: QUICK_EMAILS };
+  } catch (error) {
+    return { problem: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+function numberOf(name: string, text: string | undefined, max: number): number | null {
+  if (text === undefined) return null;
+  const number = Number(text);
+  if (/^[1-9]\d*$/.test(text) && number <= max) return number;
+  throw new Error(`--${name}: write a number from 1 to ${max}, not ${JSON.stringify(text)}.`);
+}

@@ -1,0 +1,71 @@
+/**
+ * Which failpoint is armed where, in which way, and when it acts: every one of them kills at least
+ * once in every run; some also freeze, stall or throw, where a process in trouble could do that.
+ */
+import {
+  type Failpoint,
+  type FailpointAction,
+  SUPERVISOR_FAILPOINTS,
+  WORKER_FAILPOINTS,
+  type WorkerFailpoint,
+} from '../../src/core/failpoint.ts';
+import type { Dice } from './dice.ts';
+
+export type PlannedPoint = { name: Failpoint; action: FailpointAction; hit: number };
+
+/** Not before the node is ready: a worker that dies earlier ends its start. */
+const FIRST_HIT: Partial<Record<Failpoint, number>> = { lease_before_beat: 3 };
+/** Reached once in a life, or seldom. */
+const ONE_HIT: readonly Failpoint[] = [
+  'lease_before_end',
+  'give_back_before_commit',
+  'claim_before_load',
+  'smtp_after_rcpt',
+  'smtp_mid_body',
+  ...SUPERVISOR_FAILPOINTS,
+];
+
+export function killAt(name: Failpoint, dice: Dice): PlannedPoint {
+  const first = FIRST_HIT[name] ?? 1;
+  const hit = ONE_HIT.includes(name) ? first : dice.between(first, first + 4);
+  return { name, action: 'kill', hit };
+}
+
+/** A worker reaches it only when it stops, so it must be the one that is armed then. */
+export const AT_STOP: WorkerFailpoint = 'lease_before_end';
+
+/** All points of workers but the last, shared out: so many lists, the first twice as long. */
+export function shareOut(dice: Dice, nodes: number): PlannedPoint[][] {
+  const lists: PlannedPoint[][] = Array.from({ length: nodes }, () => []);
+  dice.shuffled(WORKER_FAILPOINTS.filter((name) => name !== AT_STOP)).forEach((name, index) => {
+    lists[Math.max(0, (index % (nodes + 1)) - 1)]!.push(killAt(name, dice));
+  });
+  return lists;
+}
+
+/** What else a process may do than die. Frozen only where its lease is asked again before it sends. */
+const OTHERWISE: readonly (readonly [WorkerFailpoint, FailpointAction])[] = [
+  ['accept_before_commit', 'delay'],
+  ['accept_after_commit', 'delay'],
+  ['claim_before_load', 'delay'],
+  ['claim_before_load', 'throw'],
+  ['smtp_before_connect', 'throw'],
+  ['smtp_before_body', 'delay'],
+  ['smtp_after_dot', 'delay'],
+  ['settle_before_commit', 'delay'],
+  ['settle_after_commit', 'delay'],
+  ['webhook_before_post', 'throw'],
+  ['webhook_after_post', 'delay'],
+  ['lease_before_beat', 'delay'],
+];
+
+/** For the rounds of a long run: any point, killing or otherwise. */
+export function anyPoints(dice: Dice, count: number): PlannedPoint[] {
+  return Array.from({ length: count }, () => {
+    if (dice.chance(0.7)) return killAt(dice.pick(WORKER_FAILPOINTS), dice);
+    const [name, action] = dice.pick(OTHERWISE);
+    return { name, action, hit: dice.between(FIRST_HIT[name] ?? 1, 6) };
+  });
+}
+
+export const ALL_POINTS: readonly Failpoint[] = [...WORKER_FAILPOINTS, ...SUPERVISOR_FAILPOINTS];

@@ -1,0 +1,40 @@
+/**
+ * Which faults come in which order: fixed by the seed. When exactly one strikes depends on the
+ * machine. A round has every fault once.
+ */
+import type { Dice } from './dice.ts';
+
+export const FAULTS = [
+  'kill_worker',
+  'kill_supervisor',
+  'kill_node',
+  'kill_everything',
+  'kill_database',
+  'restart_database',
+  'stop_under_load',
+  'freeze_worker',
+  'stall_worker',
+  'database_refused',
+  'database_silent',
+  'database_slow',
+  'database_cut',
+  'database_forgotten',
+  'lose_accept_answer',
+  'lose_settle_answer',
+  'clock_jump',
+  'suppress',
+  'revoke_key',
+] as const;
+
+export type Fault = (typeof FAULTS)[number];
+
+/** Each takes minutes of recovery; spread over the round instead of piled up. */
+const HARD: readonly Fault[] = ['kill_everything', 'freeze_worker', 'kill_database'];
+
+/** One round: the hard ones at equal distances, the rest shuffled between them. */
+export function round(dice: Dice): Fault[] {
+  const hard = dice.shuffled(HARD);
+  const rest = dice.shuffled(FAULTS.filter((fault) => !HARD.includes(fault)));
+  const share = Math.ceil(rest.length / hard.length);
+  return hard.flatMap((fault, at) => [fault, ...rest.slice(at * share, (at + 1) * share)]);
+}

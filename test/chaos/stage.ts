@@ -1,0 +1,174 @@
+/**
+ * What a run of chaos plays on: node `a` with its embedded database and two workers; `b` and `c`, as on
+ * two other machines, that reach this database through proxies; receivers of mail and of webhooks;
+ * keys, a verified domain, endpoints, two suppressed addresses.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import pg from 'pg';
+import { type Service, type ServiceOptions, startService } from '../support/service.ts';
+import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
+import { waitFor } from '../support/wait.ts';
+import { ENDPOINTS, type Hooks, startHooks } from './hooks.ts';
+import { LIVE_DOMAIN, SUPPRESSED_BEFORE } from './letters.ts';
+import type { LiveKey } from './load.ts';
+import { ChaosNode, type NodeReport, type PointsFor } from './node.ts';
+import { helloName, type Receivers, startReceivers } from './receivers.ts';
+
+export type Stage = AsyncDisposable & {
+  nodes: readonly [ChaosNode, ChaosNode, ChaosNode];
+  /** Between `b`, `c` and the database of `a`. */
+  proxies: readonly [TcpProxy, TcpProxy];
+  receivers: Receivers;
+  hooks: Hooks;
+  testKey: string;
+  liveKey: LiveKey;
+  /** Events of before the endpoints were there. */
+  earlierEvents: ReadonlySet<string>;
+  /** Of the postmaster; null while there is none. */
+  databasePid(): number | null;
+  /** Looks into the database, as its owner; waits until it answers. */
+  // oxlint-disable-next-line typescript/no-explicit-any
+  sql(text: string, values?: unknown[]): Promise<any[]>;
+};
+
+export const NODES = ['a', 'b', 'c'] as const;
+
+const DATABASE_BACK_WITHIN_MS = 60_000;
+/** So that a silent mail server costs seconds. */
+const SMTP_TIMEOUT_S = '4';
+
+export async function openStage(report: NodeReport, pointsFor: PointsFor): Promise<Stage> {
+  await using stack = new AsyncDisposableStack();
+  const receivers = stack.use(await startReceivers());
+  const hooks = stack.use(await startHooks());
+  const start = async (name: string, workers: number, database: Database): Promise<ChaosNode> => {
+    const service = stack.use(
+      await startService({
+        dns: receivers.dns,
+        database,
+        args: ['--workers', String(workers)],
+        env: {
+          POSTHORN_MX_PORT: String(receivers.port),
+          POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
+          POSTHORN_HOSTNAME: helloName(name),
+          POSTHORN_SECRET_KEY: 'c'.repeat(64),
+          POSTHORN_SMTP_TIMEOUT_S: SMTP_TIMEOUT_S,
+          POSTHORN_LIMIT_SENDING: '1000000/60',
+          POSTHORN_LIMIT_AUTH: '1000000/60',
+          POSTHORN_LOG: 'warn',
+          // The first one sets the stage before anything is to go wrong.
+          POSTHORN_FAILPOINTS: database === 'own' ? '' : pointsFor(name, 0),
+        },
+      }),
+    );
+    return new ChaosNode({ name, service, workers, report, pointsFor });
+  };
+
+  const a = await start('a', 2, 'own');
+  const proxies = await Promise.all([0, 1].map(() => startTcpProxy({ path: socketOf(a.service) })));
+  for (const proxy of proxies) stack.use(proxy);
+  const [b, c] = await Promise.all(
+    proxies.map((proxy, index) => start(index === 0 ? 'b' : 'c', 1, through(proxy, a.service))),
+  );
+  const sql: Stage['sql'] = (text, values = []) => patiently(() => query(a.service, text, values));
+  const { liveKey, testKey } = await furnish(a.service, hooks);
+  const earlier: { id: string }[] = await sql('select id from events');
+  const things = stack.move();
+  return {
+    nodes: [a, b!, c!],
+    proxies: [proxies[0]!, proxies[1]!],
+    receivers,
+    hooks,
+    testKey,
+    liveKey,
+    earlierEvents: new Set(earlier.map(({ id }) => id)),
+    databasePid: () => databasePid(a.service),
+    sql,
+    [Symbol.asyncDispose]: () => things.disposeAsync(),
+  };
+}
+
+type Database = NonNullable<ServiceOptions['database']>;
+
+/** The domain, the endpoints and what may not be written to. */
+async function furnish(
+  service: Service,
+  hooks: Hooks,
+): Promise<{ liveKey: LiveKey; testKey: string }> {
+  await service.addLiveDomain(LIVE_DOMAIN);
+  const key = await service.liveKey();
+  for (const address of SUPPRESSED_BEFORE) await service.cliJson('suppressions', 'add', address);
+  for (const { path, environment, types } of ENDPOINTS) {
+    const { status, body, text } = await service.request('POST', '/v1/webhooks', {
+      key: environment === 'live' ? key : service.testKey,
+      body: { url: hooks.url + path, ...(types && { events: types }) },
+    });
+    if (status !== 201) throw new Error(`no endpoint: ${text}`);
+    hooks.setSecret(path, body.signing_secret);
+  }
+  const liveKey = await newLiveKey(service);
+  return { liveKey, testKey: service.testKey };
+}
+
+/** For the load alone: it will be revoked. */
+export function newLiveKey(service: Service): Promise<LiveKey> {
+  return service.cliJson('keys', 'create', '--mode', 'live', '--permission', 'sending_access');
+}
+
+function through(proxy: TcpProxy, { dataDir }: Service): Database {
+  return {
+    url: `postgres://posthorn@127.0.0.1:${proxy.port}/posthorn`,
+    address: addressOf(dataDir),
+    setReachable: () => Promise.reject(new Error('use the proxy')),
+  };
+}
+
+function addressOf(dataDir: string): pg.ClientConfig {
+  const { engine } = JSON.parse(readFileSync(join(dataDir, 'running.json'), 'utf8'));
+  const { socketDir: host, port } = engine;
+  return { host, port, user: 'posthorn', database: 'posthorn', ssl: false };
+}
+
+function socketOf({ dataDir }: Service): string {
+  const { host, port } = addressOf(dataDir);
+  return `${host}/.s.PGSQL.${port}`;
+}
+
+async function query(service: Service, text: string, values: unknown[]): Promise<unknown[]> {
+  const client = new pg.Client({ ...addressOf(service.dataDir), query_timeout: 20_000 });
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    return (await client.query(text, values)).rows;
+  } finally {
+    await client.end().catch(() => {});
+  }
+}
+
+async function patiently<Rows>(ask: () => Promise<Rows>): Promise<Rows> {
+  let last: unknown;
+  const { rows } = await waitFor(
+    () =>
+      ask().then(
+        (found) => ({ rows: found }),
+        (error: unknown) => {
+          last = error;
+          return null;
+        },
+      ),
+    { what: 'the database', timeoutMs: DATABASE_BACK_WITHIN_MS },
+  ).catch((error: Error) => {
+    throw new Error(error.message, { cause: last });
+  });
+  return rows;
+}
+
+function databasePid({ dataDir }: Service): number | null {
+  try {
+    const [first = ''] = readFileSync(join(dataDir, 'pg', 'postmaster.pid'), 'utf8').split('\n');
+    return Number(first) || null;
+  } catch {
+    return null;
+  }
+}
