@@ -1,6 +1,7 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { USUAL_SHAPING } from './delivery/shaping-settings.ts';
+import { MAIL_RETRY_WAITS_MS } from './core/retry.ts';
 import { readConfig, type Config, type System } from './config.ts';
 import type { Env } from './env-reader.ts';
 
@@ -38,6 +39,7 @@ test('nothing has to be configured', () => {
     relay: null,
     sourceIps: [],
     shaping: USUAL_SHAPING,
+    retryWaitsMs: MAIL_RETRY_WAITS_MS,
     dnsServers: null,
     dnsTrustAd: false,
     mxPort: 25,
@@ -80,6 +82,7 @@ test('every variable is read', () => {
     POSTHORN_SECRET_KEY: 'k'.repeat(32),
     POSTHORN_RELAY_URL: 'smtps://us%40er:p%2Fw@relay.acme.com',
     POSTHORN_SOURCE_IPS: '192.0.2.7',
+    POSTHORN_RETRY_WAITS: '30s, 5m,4h',
     POSTHORN_DNS_SERVERS: '9.9.9.9,127.0.0.1:5353,[::1]:53',
     POSTHORN_DNS_TRUST_AD: 'yes',
     POSTHORN_MX_PORT: '2525',
@@ -114,6 +117,7 @@ test('every variable is read', () => {
     },
     sourceIps: ['192.0.2.7'],
     shaping: USUAL_SHAPING,
+    retryWaitsMs: [30_000, 300_000, 14_400_000],
     dnsServers: ['9.9.9.9:53', '127.0.0.1:5353', '[::1]:53'],
     dnsTrustAd: true,
     mxPort: 2525,
@@ -185,6 +189,7 @@ const WRONG: Env[] = [
   { POSTHORN_RELAY_URL: 'smtp://user@relay.acme.com' },
   { POSTHORN_RELAY_URL: 'smtp://us%zz:pw@relay.acme.com' },
   { POSTHORN_SOURCE_IPS: '198.51.100.1' },
+  { POSTHORN_RETRY_WAITS: '5m,4' },
   { POSTHORN_DNS_TRUST_AD: 'maybe' },
   { POSTHORN_MX_PORT: '0' },
   { POSTHORN_SMTP_TIMEOUT_S: '0.5' },

@@ -28,6 +28,7 @@ import {
   parsePeriodH,
   type Retention,
 } from './core/retention.ts';
+import { MAIL_RETRY_WAITS_MS, parseRetryWaitMs } from './core/retry.ts';
 import type { ShapingSettings } from './delivery/shaping-settings.ts';
 import { EnvReader, type Env } from './env-reader.ts';
 
@@ -51,6 +52,8 @@ export type Config = Readonly<{
   relay: Relay | null;
   sourceIps: readonly string[];
   shaping: ShapingSettings;
+  /** After the first, second, ... failed attempt; the last repeats. */
+  retryWaitsMs: readonly number[];
   /** `ip:port`; null: the system's. */
   dnsServers: readonly string[] | null;
   dnsTrustAd: boolean;
@@ -177,6 +180,11 @@ function readDelivery(read: EnvReader, { localIps }: System) {
     parseDnsServer,
     'write servers separated by commas, as 9.9.9.9 or 127.0.0.1:5353 or [::1]:53',
   );
+  const waitsMs = read.list(
+    'POSTHORN_RETRY_WAITS',
+    parseRetryWaitMs,
+    'write waits separated by commas, as 90s, 15m or 4h, from 10s to 24h',
+  );
   const localIp = (text: string) => (localIps.includes(text) ? text : null);
   return {
     relay: read.secret(
@@ -190,6 +198,7 @@ function readDelivery(read: EnvReader, { localIps }: System) {
       `write addresses that this machine has (${localIps.join(', ')})`,
     ),
     shaping: readShaping(read),
+    retryWaitsMs: waitsMs.length === 0 ? MAIL_RETRY_WAITS_MS : waitsMs,
     dnsServers: dnsServers.length === 0 ? null : dnsServers,
     dnsTrustAd: read.flag('POSTHORN_DNS_TRUST_AD'),
     mxPort: read.parsed('POSTHORN_MX_PORT', (text) => parsePort(text, 1), PORT_RULE) ?? 25,

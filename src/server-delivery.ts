@@ -54,6 +54,7 @@ export function createDelivery(ground: Ground, listeners: DeliveryListeners): De
     viaRelay: config.relay !== null,
     hasHostName: mayIntroduceItself(config),
     leastTls: tlsFor(config),
+    retryWaitsMs: config.retryWaitsMs,
     tls,
     settle: (settlement) => settling.settle(settlement),
     returnPathSecret: ground.secrets.derive('return path'),

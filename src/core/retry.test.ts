@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { MAIL_LIFETIME_S, mailRetryDelayMs, webhookRetryDelayMs } from './retry.ts';
+import {
+  MAIL_LIFETIME_S,
+  mailRetryDelayMs,
+  parseRetryWaitMs,
+  simulatedRetryDelayMs,
+  webhookRetryDelayMs,
+} from './retry.ts';
 
 const MINUTE_MS = 60_000;
 /** In the middle: no jitter. */
@@ -8,20 +14,42 @@ const EVEN = 0.5;
 
 test('mail is tried again after 1, 4, 10, 15, 30 min, 1, 2, 4 h, then every 4 h', () => {
   const minutes = Array.from({ length: 10 }, (_, index) =>
-    Math.round(mailRetryDelayMs(index + 1, 'live', EVEN) / MINUTE_MS),
+    Math.round(mailRetryDelayMs(index + 1, EVEN) / MINUTE_MS),
   );
   assert.deepEqual(minutes, [1, 4, 10, 15, 30, 60, 120, 240, 240, 240]);
 });
 
 test('a wait differs by at most 15 %, so that what failed together does not return together', () => {
-  assert.equal(mailRetryDelayMs(1, 'live', 0), 51_000);
-  assert.equal(mailRetryDelayMs(1, 'live', 0.999_999), 69_000);
+  assert.equal(mailRetryDelayMs(1, 0), 51_000);
+  assert.equal(mailRetryDelayMs(1, 0.999_999), 69_000);
+});
+
+test('the waits can be others, and a refusal that passes waits for half an hour at least', () => {
+  const waitsMs = [10_000, 2 * 60 * MINUTE_MS];
+  const waits = (slowly: boolean) =>
+    [1, 2, 3].map((n) => mailRetryDelayMs(n, EVEN, { waitsMs, slowly }) / 1000);
+  assert.deepEqual(waits(false), [10, 7200, 7200]);
+  assert.deepEqual(waits(true), [1800, 7200, 7200]);
+});
+
+test('a wait is written in seconds, minutes or hours, from ten seconds to a day', () => {
+  for (const [text, seconds] of [
+    ['10s', 10],
+    ['90s', 90],
+    ['15m', 900],
+    ['24h', 86_400],
+  ] as const) {
+    assert.equal(parseRetryWaitMs(text), seconds * 1000);
+  }
+  for (const text of ['', '9s', '25h', '5', '1d', '-1m', '1.5h', 'm']) {
+    assert.equal(parseRetryWaitMs(text), null, text);
+  }
 });
 
 test('a test key sees its retries after seconds, with growing waits', () => {
-  const seconds = [1, 2, 3, 4].map((n) => mailRetryDelayMs(n, 'test', EVEN) / 1000);
+  const seconds = [1, 2, 3, 4].map((n) => simulatedRetryDelayMs(n, EVEN) / 1000);
   assert.deepEqual(seconds, [2, 4, 8, 16]);
-  assert.equal(mailRetryDelayMs(1_000, 'test', EVEN), 4 * 60 * MINUTE_MS);
+  assert.equal(simulatedRetryDelayMs(1_000, EVEN), 4 * 60 * MINUTE_MS);
 });
 
 test('mail is given up after three days', () => {

@@ -6,8 +6,11 @@
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 
-/** Waits after the 1st, 2nd, ... failed attempt; the last one repeats until the mail expires. */
-const MAIL_WAITS_MS = [
+/**
+ * Waits after the 1st, 2nd, ... failed attempt unless POSTHORN_RETRY_WAITS says otherwise; the last one
+ * repeats until the mail expires.
+ */
+export const MAIL_RETRY_WAITS_MS: readonly number[] = [
   1 * MINUTE_MS,
   4 * MINUTE_MS,
   10 * MINUTE_MS,
@@ -17,6 +20,9 @@ const MAIL_WAITS_MS = [
   2 * HOUR_MS,
   4 * HOUR_MS,
 ];
+
+/** A 5xx that passes (mail/classify.ts) waits at least for so long. */
+const SLOW_RETRY_MS = 30 * MINUTE_MS;
 
 /** Test keys deliver to a simulator: its retries come after seconds (doubling), to be seen. */
 const SIMULATED_FIRST_WAIT_MS = 2_000;
@@ -48,16 +54,26 @@ const JITTER = 0.15;
  */
 export function mailRetryDelayMs(
   attempts: number,
-  environment: 'live' | 'test',
   dice: number,
+  { waitsMs = MAIL_RETRY_WAITS_MS, slowly = false } = {},
 ): number {
-  if (environment === 'test') return jittered(simulatedWaitMs(attempts), dice);
-  const wait = MAIL_WAITS_MS[Math.min(attempts, MAIL_WAITS_MS.length) - 1] ?? MINUTE_MS;
-  return jittered(wait, dice);
+  const wait = waitsMs[Math.min(attempts, waitsMs.length) - 1] ?? MINUTE_MS;
+  return jittered(slowly ? Math.max(wait, SLOW_RETRY_MS) : wait, dice);
 }
 
-function simulatedWaitMs(attempts: number): number {
-  return Math.min(SIMULATED_FIRST_WAIT_MS * 2 ** Math.min(attempts - 1, 20), 4 * HOUR_MS);
+/** The same for test keys, whose mail a simulator answers. */
+export function simulatedRetryDelayMs(attempts: number, dice: number): number {
+  const wait = SIMULATED_FIRST_WAIT_MS * 2 ** Math.min(attempts - 1, 20);
+  return jittered(Math.min(wait, 4 * HOUR_MS), dice);
+}
+
+const UNITS_MS: Readonly<Record<string, number>> = { s: 1000, m: MINUTE_MS, h: HOUR_MS };
+
+/** `90s`, `15m` or `4h`, from 10 seconds to a day; null for anything else. */
+export function parseRetryWaitMs(text: string): number | null {
+  const [, count, unit] = /^(\d{1,5})([smh])$/.exec(text) ?? [];
+  const ms = Number(count) * (UNITS_MS[unit ?? ''] ?? NaN);
+  return ms >= 10_000 && ms <= 24 * HOUR_MS ? ms : null;
 }
 
 /**

@@ -52,6 +52,8 @@ export type DeliverOptions = {
   /** No email may ask for less: it does not decide who gets the relay's password. */
   leastTls: 'opportunistic' | 'enforced';
   settle: (settlement: Settlement) => Promise<Settled>;
+  /** Waits after failed attempts (core/retry.ts). */
+  retryWaitsMs: readonly number[];
   /** Signs return paths: 32 bytes. */
   returnPathSecret: Buffer;
   /** For metrics: every attempt, and what became of it. */
@@ -259,7 +261,8 @@ async function settle(
 ): Promise<Delivered> {
   const { options, attempt, startedMs } = context;
   const { world, log } = options;
-  const settlement = settlementOf(job, outcome, { attempt, world });
+  const { retryWaitsMs } = options;
+  const settlement = settlementOf(job, outcome, { attempt, world, retryWaitsMs });
   await options.settle(settlement);
   if (startedMs !== undefined) {
     const isFirst = job.attempts === 0;

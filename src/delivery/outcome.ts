@@ -6,7 +6,7 @@
  * mailbox itself suppresses the address: never policy, reputation, content or quota.
  */
 import { EVENT_OF_STATUS } from '../core/events.ts';
-import { mailRetryDelayMs } from '../core/retry.ts';
+import { mailRetryDelayMs, simulatedRetryDelayMs } from '../core/retry.ts';
 import type { StoredStatus } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
 import { formatMailbox } from '../mail/address.ts';
@@ -45,9 +45,6 @@ export type Outcome = {
 
 /** A domain that does not exist may exist next week: its addresses are not lost for ever. */
 const NO_SUCH_DOMAIN_SUPPRESSED_DAYS = 7;
-
-/** A refusal with a 5xx waits at least as long as the 5th attempt does: half an hour. */
-const SLOW_RETRY_FROM_ATTEMPT = 5;
 
 /** @param accepted what a 250 to the message means: `delivered` by MX, `sent` through a relay */
 export function outcomeOf(result: AttemptResult, accepted: 'delivered' | 'sent'): Outcome {
@@ -240,12 +237,17 @@ function reasonOf({ category, blame, advice }: Verdict): Reason {
   return { category, blame, advice };
 }
 
-/** The outcome as the store settles it. `attempt` null: nothing was attempted. */
-export function settlementOf(
-  job: Job,
-  outcome: Outcome,
-  options: { attempt: object | null; world: Pick<World, 'newId' | 'random'>; late?: boolean },
-): Settlement {
+export type SettlementOptions = {
+  /** null: nothing was attempted. */
+  attempt: object | null;
+  world: Pick<World, 'newId' | 'random'>;
+  late?: boolean;
+  /** core/retry.ts has the usual ones. */
+  retryWaitsMs?: readonly number[];
+};
+
+/** The outcome as the store settles it. */
+export function settlementOf(job: Job, outcome: Outcome, options: SettlementOptions): Settlement {
   const { message } = job;
   const { world } = options;
   return {
@@ -261,14 +263,7 @@ export function settlementOf(
     attempt: options.attempt,
     smtp: outcome.smtp,
     reason: outcome.reason,
-    retryMs:
-      outcome.status === 'deferred'
-        ? mailRetryDelayMs(
-            Math.max(job.attempts + 1, outcome.retrySlowly ? SLOW_RETRY_FROM_ATTEMPT : 1),
-            message.environment,
-            world.random(),
-          )
-        : null,
+    retryMs: outcome.status === 'deferred' ? retryDelayMs(job, outcome, options) : null,
     lane: job.lane,
     suppress: outcome.suppress && {
       address: job.address,
@@ -277,6 +272,16 @@ export function settlementOf(
     },
     late: options.late ?? false,
   };
+}
+
+function retryDelayMs(job: Job, outcome: Outcome, options: SettlementOptions): number {
+  const { world, retryWaitsMs } = options;
+  const attempts = job.attempts + 1;
+  if (job.message.environment === 'test') return simulatedRetryDelayMs(attempts, world.random());
+  return mailRetryDelayMs(attempts, world.random(), {
+    ...(retryWaitsMs && { waitsMs: retryWaitsMs }),
+    slowly: outcome.retrySlowly ?? false,
+  });
 }
 
 function eventDataOf({ message, address }: Job, outcome: Outcome): object {

@@ -48,6 +48,23 @@ test('the next attempts come after 1, 4, 10, 15, 30 minutes, 1, 2, 4 and again 4
   await journey.ended(id);
 });
 
+test('the operator can choose other waits', async () => {
+  await using own = await startJourney({ POSTHORN_RETRY_WAITS: '2h,6h' });
+  await own.mailServer('chosen.test', { greylist: 3 });
+  const id = await own.send({ to: 'kim@chosen.test' });
+  await own.attempted(id);
+  for (const [index, hours] of [2, 6, 6].entries()) {
+    const { recipients } = await own.email(id);
+    const last = (await own.timeline(id)).at(-1);
+    const waitMs = Date.parse(recipients[0].next_attempt_at) - Date.parse(last.created_at);
+    const share = waitMs / (hours * 60 * MINUTE_MS);
+    assert.ok(share > 0.84 && share < 1.16, `${waitMs} ms instead of ${hours} hours`);
+    await own.pass({ hours: 7 });
+    await own.attempted(id, index + 2);
+  }
+  assert.equal((await own.ended(id)).status, 'delivered');
+});
+
 test('no attempt is made before its time', async () => {
   const mx = await journey.mailServer('early.test', { greylist: 1 });
   const first = await journey.send({ to: 'kim@early.test' });
