@@ -89,7 +89,8 @@ test('TLSA records are looked for at the end of the CNAMEs, then at the name its
 });
 
 test('a certificate may carry the name of the records, of the domain, or where its CNAMEs end', async () => {
-  const answer = { kind: 'records', records: [RECORD], authenticated: true } as const;
+  const authority = { ...RECORD, usage: 2 };
+  const answer = { kind: 'records', records: [authority], authenticated: true } as const;
   const resolver = { tlsa: async () => answer };
   const host = { name: 'mx.a.test', preference: 1, addresses: [], daneNames: ['mx.a.test'] };
   const options = { resolver, port: 25, domain: 'a.test', nowMs: 0 };
@@ -100,4 +101,19 @@ test('a certificate may carry the name of the records, of the domain, or where i
   assert.deepEqual(await namesFor({}), ['mx.a.test', 'a.test']);
   const aliased = await namesFor({ daneAlias: 'b.test' });
   assert.deepEqual(aliased, ['mx.a.test', 'a.test', 'b.test']);
+});
+
+test('sessions under DANE-EE, which proves the server itself, are shared by its domains', async () => {
+  const keyFor = async (usage: number, domain: string) => {
+    const records = [{ ...RECORD, usage }];
+    const resolver = {
+      tlsa: async () => ({ kind: 'records', records, authenticated: true }) as const,
+    };
+    const host = { name: 'mx.a.test', preference: 1, addresses: [], daneNames: ['mx.a.test'] };
+    const found = await findDane(host, { resolver, port: 25, domain, nowMs: 0 });
+    return found.kind === 'usable' && found.key;
+  };
+  assert.equal(await keyFor(3, 'one.test'), await keyFor(3, 'two.test'));
+  assert.notEqual(await keyFor(2, 'one.test'), await keyFor(2, 'two.test'));
+  assert.notEqual(await keyFor(2, 'one.test'), await keyFor(3, 'one.test'));
 });

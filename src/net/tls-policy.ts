@@ -117,7 +117,7 @@ export async function findDane(
     const { records, key, provesNames } = prepared(answer.records);
     if (records.length === 0) return { kind: 'unusable' };
     const all = daneAlias === undefined ? [name, domain] : [name, domain, daneAlias];
-    const names = provesNames ? all : [];
+    const names = provesNames ? all : [name];
     return { kind: 'usable', expected: { records, names, nowMs }, key: [key, ...names].join(' ') };
   }
   return { kind: 'none' };
