@@ -3,6 +3,7 @@
  * replies to nothing. Each is left after little was read, the attempt says where and why, the email
  * is tried again, and mail to others goes its way meanwhile.
  */
+import { readFileSync } from 'node:fs';
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import type { FakeAnswer, FakePhase } from '../support/fake-mx.ts';
@@ -78,9 +79,20 @@ const HOSTILE: Record<string, Hostile> = {
   },
 };
 
+/** Of a dozen such sessions at once; what they would send has no end. */
+const GROWTH_MB_MAX = 200;
+
+/** The most memory that the worker ever had, in MB. */
+async function peakMb(): Promise<number> {
+  const [{ pid }] = await journey.service.sql('select pid from nodes');
+  const [, kb] = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))!;
+  return Math.round(Number(kb) / 1024);
+}
+
 type Sent = { mx: MailServer; id: string };
 
 test('hostile servers: each is left, told about and asked again, nobody else waits for them', async (t) => {
+  const beforeMb = await peakMb();
   const slow = await journey.mailServer('trickling.test', {
     phases: { greeting: { raw: '2', times: 1_000_000, dripMs: 20 } },
   });
@@ -97,6 +109,11 @@ test('hostile servers: each is left, told about and asked again, nobody else wai
   for (const [what, { at, says }] of Object.entries(HOSTILE)) {
     await t.test(`a server that ${what}`, () => isLeft(sent.get(what)!, { at, says }));
   }
+  await t.test('the memory of the worker stays small', async () => {
+    const grownMb = (await peakMb()) - beforeMb;
+    t.diagnostic(`${grownMb} MB more than ${beforeMb} MB`);
+    assert.ok(grownMb < GROWTH_MB_MAX, `${grownMb} MB`);
+  });
   await t.test('mail to others arrives while one still trickles', async () => {
     const { recipients } = await journey.ended(goodId);
     assert.deepEqual([recipients[0].status, recipients[0].attempts], ['delivered', 1]);

@@ -63,7 +63,10 @@ async function explainReply(
 
 /** One reply, pasted with its line breaks, on one line, or only its beginning; or null. */
 function replyOf(pasted: string): SmtpReply | null {
-  const lines = pasted.trim().split(/\s*[\r\n]+\s*/);
+  const lines = pasted
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '');
   const last = lines.pop() ?? '';
   const ended = [...lines, last.replace(/^(\d{3})-/, '$1 ')].join('\r\n');
   const { replies, error } = new ReplyParser().push(Buffer.from(`${ended}\r\n`));
