@@ -26,13 +26,15 @@ export type HttpLoad = {
   domains: readonly string[];
   /** Rest after each answer; 0: none. */
   pauseMs: number;
+  /** Requests are due at this pace, however slowly they are answered; default: as fast as they are. */
+  perSecond?: number;
 };
 
 export type HttpLoadResult = {
   /** Times are those of machine-clock.ts. */
   startedMs: number;
   endedMs: number;
-  /** From a request to its 202, in order of the answers. */
+  /** From a request (from when it was due, with a pace) to its 202, in order of the answers. */
   latenciesMs: number[];
   /** When each 202 came; only with a pause. */
   answeredMs: number[];
@@ -73,8 +75,13 @@ function work(socket: Socket): Promise<void> {
       if (next >= load.count) return resolve();
       const number = load.firstNumber + next;
       next += 1;
-      sentMs = machineMs();
-      socket.write(templates[number % templates.length]!.fill(number));
+      const write = (): void => {
+        socket.write(templates[number % templates.length]!.fill(number));
+      };
+      sentMs = dueMs(number - load.firstNumber);
+      const waitMs = sentMs - machineMs();
+      if (waitMs > 0) void delay(waitMs).then(write);
+      else write();
     };
     socket.on('error', reject).on('close', () => reject(new Error('the service hung up')));
     socket.on('data', (chunk: Buffer) => {
@@ -92,6 +99,11 @@ function work(socket: Socket): Promise<void> {
     });
     send();
   });
+}
+
+function dueMs(index: number): number {
+  if (load.perSecond === undefined) return machineMs();
+  return startedMs + (index * 1000) / load.perSecond;
 }
 
 function isComplete(received: string): boolean {

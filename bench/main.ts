@@ -8,6 +8,7 @@
 import { measure } from './measure.ts';
 import { HELP, readOptions } from './options.ts';
 import { whyNoPostfix } from './parts/postfix.ts';
+import { measureScale } from './scale.ts';
 import { formatReport, reportAsJson } from './report.ts';
 
 async function main(): Promise<number> {
@@ -23,7 +24,13 @@ async function main(): Promise<number> {
   }
   const signals = countSignals();
   try {
-    const report = await measure(options, (line) => process.stderr.write(`${line}\n`));
+    if (options.scaleTo !== null) {
+      process.stdout.write(
+        `\n${await measureScale({ ...options, emails: options.scaleTo }, tell)}`,
+      );
+      return 0;
+    }
+    const report = await measure(options, tell);
     process.stdout.write(options.json ? reportAsJson(report) : `\n${formatReport(report)}`);
     return 0;
   } catch (error) {
@@ -31,6 +38,10 @@ async function main(): Promise<number> {
     process.stderr.write('bench: interrupted\n');
     return 130;
   }
+}
+
+function tell(line: string): void {
+  process.stderr.write(`${line}\n`);
 }
 
 /**

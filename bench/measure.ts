@@ -2,10 +2,11 @@
  * The measurements in their order. Each brings up what it needs and takes it down again; rates are
  * taken in rounds, Posthorn and Postfix in turn.
  */
+import { measureBurst } from './burst.ts';
 import { Sink } from './parts/children.ts';
 import { firstCommandLatencies } from './latency.ts';
 import { describeMachine, loadNow } from './machine.ts';
-import { memoryWithQueued } from './memory.ts';
+import { idleCpu, memoryWithQueued, memoryWithWaiting } from './memory.ts';
 import { median, show } from './numbers.ts';
 import type { BenchOptions, Row } from './options.ts';
 import { Postfix } from './parts/postfix.ts';
@@ -32,6 +33,9 @@ type Counts = {
   latencyKnown: number;
   latencyNew: number;
   queued: number;
+  burst: number;
+  waiting: number;
+  idleS: number;
 };
 
 const FULL: Counts = {
@@ -45,6 +49,9 @@ const FULL: Counts = {
   latencyKnown: 200,
   latencyNew: 200,
   queued: 50_000,
+  burst: 10_000,
+  waiting: 1_000_000,
+  idleS: 60,
 };
 
 const QUICK: Counts = {
@@ -58,6 +65,9 @@ const QUICK: Counts = {
   latencyKnown: 20,
   latencyNew: 20,
   queued: 2_000,
+  burst: 300,
+  waiting: 1_000,
+  idleS: 1,
 };
 
 const STEPS: Record<Row, (context: Context) => Promise<Measured>> = {
@@ -66,7 +76,9 @@ const STEPS: Record<Row, (context: Context) => Promise<Measured>> = {
   'end-to-end': measureEndToEnd,
   variants: measureWithMore,
   latency: measureLatency,
+  burst: measureBursts,
   memory: measureMemory,
+  million: measureMillion,
 };
 
 export async function measure(options: BenchOptions, say: Say): Promise<Report> {
@@ -188,6 +200,25 @@ async function measureLatency({ options, counts }: Context): Promise<Measured> {
     lines: [
       ...both('202 → first SMTP command, known receiver', known),
       ...both('202 → first SMTP command, new receiver', fresh),
+    ],
+  };
+}
+
+async function measureBursts({ options, counts, say }: Context): Promise<Measured> {
+  return { lines: await measureBurst({ ...options, count: counts.burst }, say) };
+}
+
+async function measureMillion({ options, counts }: Context): Promise<Measured> {
+  const idle = await idleCpu(counts.idleS, options);
+  const waiting = await memoryWithWaiting(counts.waiting, options);
+  if (idle === null || waiting === null) return { lines: [] };
+  const many = counts.waiting.toLocaleString('en-US');
+  const of = `memory of a worker, ${many} in the table`;
+  return {
+    lines: [
+      { what: 'CPU of all processes, idle', unit: '%', wanted: '< 1', values: [idle] },
+      { what: of, unit: 'MB', wanted: '< 300', values: [waiting.nowMb] },
+      { what: 'its peak', unit: 'MB', wanted: '', values: [waiting.peakMb] },
     ],
   };
 }

@@ -1,7 +1,12 @@
-/** What a worker takes in memory: with nothing to do, and with a queue that does not get shorter. */
+/**
+ * What a worker takes: with nothing to do, and with a queue that does not get shorter, accepted by
+ * it or found in the table.
+ */
+import { clientQueries } from '../src/store/database.ts';
+import { fillMail } from '../test/support/fill.ts';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { memoryOf, workersOf } from './parts/processes.ts';
+import { cpuOf, memoryOf, workersOf } from './parts/processes.ts';
 import { DOMAINS, Rig } from './parts/rig.ts';
 
 export type Memory = {
@@ -30,6 +35,65 @@ export async function memoryWithQueued(
   if (open !== count) throw new Error(`${count} emails got a 202, ${open} are queued`);
   if (idle === null || queued === null) return null;
   return { idleMb: idle.nowMb, queuedMb: queued.nowMb, peakMb: queued.peakMb };
+}
+
+export type Waiting = {
+  /** Megabytes of the largest worker. */
+  nowMb: number;
+  peakMb: number;
+};
+
+/** For claims, and for what they leave behind to be cleared away. */
+const MILLION_CALM_MS = 30_000;
+const NO_ID = '00000000-0000-0000-0000-000000000000';
+
+/** As many recipients as asked for lie in the table, all due, and no mail server says anything. */
+export async function memoryWithWaiting(
+  count: number,
+  { workers }: { workers: number },
+): Promise<Waiting | null> {
+  await using tarpit = await startTarpit();
+  await using rig = await Rig.start({ workers, mxPort: tarpit.port });
+  const [domain] = await rig.service.sql(
+    `select project_id as "projectId", id as "domainId" from domains where environment = 'live'`,
+  );
+  const client = await rig.service.connect();
+  try {
+    await fillMail(clientQueries(client), {
+      sender: { ...domain, environment: 'live', keyId: NO_ID },
+      count,
+      open: count,
+      weeks: 0.5,
+      endpointId: NO_ID,
+      deadEndpointId: NO_ID,
+      htmlBytes: 2_048,
+      anew: false,
+    });
+  } finally {
+    await client.end();
+  }
+  await delay(MILLION_CALM_MS);
+  return largestWorker(rig);
+}
+
+/**
+ * The share of a core that a service takes that has nothing to do, in percent: all its processes,
+ * the database among them. null where it cannot be read.
+ */
+export async function idleCpu(
+  seconds: number,
+  { workers }: { workers: number },
+): Promise<number | null> {
+  await using rig = await Rig.start({ workers, mxPort: 9 });
+  await delay(CALM_MS * 3);
+  const sum = (): number | null => {
+    const parts = cpuOf({ supervisor: rig.service.pid });
+    return parts && Object.values(parts).reduce((total, ms) => total + ms, 0);
+  };
+  const before = sum();
+  await delay(seconds * 1000);
+  const after = sum();
+  return before === null || after === null ? null : (after - before) / (seconds * 10);
 }
 
 function largestWorker(rig: Rig): { nowMb: number; peakMb: number } | null {

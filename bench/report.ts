@@ -5,7 +5,7 @@ import type { Cpu } from './rates.ts';
 
 export type Line = {
   what: string;
-  unit: '/s' | 'ms' | 'MB' | 's';
+  unit: '/s' | 'ms' | 'MB' | 's' | '%';
   /** As the project's goals say it. */
   wanted: string;
   /** One per round or sample. */
@@ -89,7 +89,7 @@ function cpuRows(cpu: readonly CpuLine[]): string[][] {
 }
 
 /** The first column to the left, the others to the right. */
-function alignColumns(rows: readonly (readonly string[])[]): string {
+export function alignColumns(rows: readonly (readonly string[])[]): string {
   const widths = (rows[0] ?? []).map((_, column) =>
     Math.max(...rows.map((row) => row[column]?.length ?? 0)),
   );

@@ -97,7 +97,8 @@ export class AcceptedUnknown extends Error {
 
 /** Messages waiting for their commit, in memory: beyond this a request is turned away. */
 const PENDING_BYTES_MAX = 64 * 1024 * 1024;
-const PENDING_ITEMS_MAX = 5_000;
+/** A burst that comes to one worker of several: 10,000 requests at once are stored, not refused. */
+const PENDING_ITEMS_MAX = 20_000;
 
 export type AcceptStoreOptions = {
   limit: Limit;

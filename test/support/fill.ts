@@ -88,7 +88,7 @@ select n,
        at, case when n % 100 = 7 then $5 else 'jo' || n / 3 || '@customers' || n % 10 || '.test' end
   from generate_series($1::int, $2::int) n
  cross join lateral (
-    select now() - ($3::int - n)::float8 / $3::int * $4::int * interval '1 week' - interval '1 s'
+    select now() - ($3::int - n)::float8 / $3::int * $4::float8 * interval '1 week' - interval '1 s'
            as at, md5(n::text) as hash) m
  order by n`;
 

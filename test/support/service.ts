@@ -268,13 +268,19 @@ export class Service implements AsyncDisposable {
   /** Looks into the database, as its owner. */
   // oxlint-disable-next-line typescript/no-explicit-any
   async sql(text: string, values: unknown[] = []): Promise<any[]> {
-    const client = new pg.Client(this.#address());
-    await client.connect();
+    const client = await this.connect();
     try {
       return (await client.query(text, values)).rows;
     } finally {
       await client.end();
     }
+  }
+
+  /** A connection of its owner's, for what takes several statements; the caller ends it. */
+  async connect(): Promise<pg.Client> {
+    const client = new pg.Client(this.#address());
+    await client.connect();
+    return client;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -319,7 +319,7 @@ export const EXERCISES: readonly Exercise[] = [
     asks: 1,
     run: ({ db, holder, someEmailId }) => queue.releaseEmails(db.settling, [someEmailId], holder),
   },
-  { what: 'depth of the queue', asks: 500, run: ({ db }) => queue.queueDepth(db) },
+  { what: 'depth of the queue', asks: 5_000, run: ({ db }) => queue.queueDepth(db) },
   {
     what: 'load a message',
     asks: 1,
