@@ -83,35 +83,31 @@ const PROVIDERS_SHOWN = 30;
 
 /** Open and idle are this worker's; window and rest are the machine's, the same for every worker. */
 function addLaneGauges(registry: Registry, read: () => LaneFacts[]): void {
-  const gauge = (name: string, help: string, aggregator: 'sum' | 'max') =>
-    new Gauge({ name, help, labelNames: ['provider'], registers: [registry], aggregator });
-  const idle = gauge(
-    'posthorn_provider_idle',
-    'Of the open connections, those without a message.',
-    'sum',
+  const gauge = (
+    [name, help]: [string, string],
+    aggregator: 'sum' | 'max',
+    of: (lane: LaneFacts) => number,
+  ): void => {
+    new Gauge({
+      name: `posthorn_provider_${name}`,
+      help,
+      labelNames: ['provider'],
+      registers: [registry],
+      aggregator,
+      collect() {
+        this.reset();
+        for (const [index, lane] of busiestFirst(read()).entries()) {
+          this.inc({ provider: index < PROVIDERS_SHOWN ? lane.lane : 'other' }, of(lane));
+        }
+      },
+    });
+  };
+  gauge(['connections', 'Open connections by provider.'], 'sum', ({ open }) => open);
+  gauge(['idle', 'Of these, those without a message.'], 'sum', ({ idle }) => idle);
+  gauge(['window', 'Connections that are allowed at present.'], 'max', ({ window }) => window);
+  gauge(['resting', 'Whether the provider is left alone.'], 'max', ({ state }) =>
+    state === 'resting' ? 1 : 0,
   );
-  const window = gauge(
-    'posthorn_provider_window',
-    'Connections that are allowed at present.',
-    'max',
-  );
-  const resting = gauge('posthorn_provider_resting', 'Whether the provider is left alone.', 'max');
-  const open = new Gauge({
-    name: 'posthorn_provider_connections',
-    help: 'Open connections by provider.',
-    labelNames: ['provider'],
-    registers: [registry],
-    collect() {
-      for (const each of [open, idle, window, resting]) each.reset();
-      for (const [index, lane] of busiestFirst(read()).entries()) {
-        const labels = { provider: index < PROVIDERS_SHOWN ? lane.lane : 'other' };
-        open.inc(labels, lane.open);
-        idle.inc(labels, lane.idle);
-        window.inc(labels, lane.window);
-        resting.inc(labels, lane.state === 'resting' ? 1 : 0);
-      }
-    },
-  });
 }
 
 function busiestFirst(lanes: LaneFacts[]): LaneFacts[] {

@@ -13,7 +13,7 @@ import type { MxHost, Route } from '../net/mx.ts';
 import type { ConnectResult, SmtpFailureCause, SmtpTlsFacts } from '../net/smtp-client.ts';
 import type { TlsResult, TransactionResult } from '../net/smtp-client.ts';
 import type { PolicyResult, TlsPolicyName, TlsRule } from '../net/tls-policy.ts';
-import type { Connections, Postponed, Target } from './connections.ts';
+import { type Connections, isSilence, type Postponed, type Target } from './connections.ts';
 import type { TlsMemory } from './tls-memory.ts';
 
 /** Where the message went, as far as it came. */
@@ -95,22 +95,18 @@ export async function attemptDelivery(
       continue;
     }
     last = met;
-    if (isUnreached(met)) silent.push(address);
+    if (isSilence(met)) silent.push(address);
     if (met.phase !== 'connect') sessions += 1;
     if (isAnswer(met) || sessions >= SESSIONS_MAX) break;
   }
   if (last === null) return delayMs < Infinity ? { kind: 'postponed', delayMs } : nobodyToAsk();
-  if (isUnreached(last)) connections.unreached(route.provider, silent, inShort(last));
+  if (isSilence(last)) connections.unreached(route.provider, silent, inShort(last));
   return last;
 }
 
-/** Nobody had anything to say: that is about the server, whatever the message. */
-function isUnreached(met: Met): met is Extract<Met, { kind: 'failed' }> {
-  return met.kind === 'failed' && /^(?:connect|greeting|ehlo)$/.test(met.phase);
-}
-
-function inShort({ message, via: { mx, ip } }: Extract<Met, { kind: 'failed' }>): string {
-  return `${mx} [${ip}]: ${message}`;
+function inShort(met: Met): string {
+  const { mx, ip } = met.via;
+  return `${mx} [${ip}]: ${met.kind === 'failed' ? met.message : met.reply.message}`;
 }
 
 type Candidate = { host: string; address: string; rule: TlsRule };

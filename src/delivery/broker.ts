@@ -24,9 +24,11 @@ export type BrokerOptions = {
 export const BROKER_TICK_MS = 250;
 /** A worker without any connection waits this long before a busy one is taken from another. */
 const HUNGRY_FOR_MS = 1_000;
+const FORGET_EVERY_MS = 10_000;
+/** A lane that nothing is wanted of; how many connections it bore is remembered for so long. */
 const FORGET_AFTER_MS = 3600_000;
-/** Lanes that are kept in any case; beyond them those that nothing is known about go. */
-const LANES_KEPT = 10_000;
+/** Of more than this, those that are not in use are forgotten at once: to new ones we are polite. */
+const LANES_MAX = 20_000;
 
 type WantNews = Extract<WorkerNews, { kind: 'want' }>;
 
@@ -37,6 +39,7 @@ export class Broker {
   /** Lanes in which something is to happen with time. */
   readonly #watched = new Set<BrokerLane>();
   #outbox = new Map<number, BrokerNews[]>();
+  #forgetAtMs = 0;
 
   constructor(options: BrokerOptions) {
     this.#options = options;
@@ -276,8 +279,9 @@ export class Broker {
   }
 
   #forget(): void {
-    if (this.#lanes.size <= LANES_KEPT) return;
-    const beforeMs = this.#nowMs() - FORGET_AFTER_MS;
+    if (this.#nowMs() < this.#forgetAtMs) return;
+    this.#forgetAtMs = this.#nowMs() + FORGET_EVERY_MS;
+    const beforeMs = this.#nowMs() - (this.#lanes.size > LANES_MAX ? 0 : FORGET_AFTER_MS);
     for (const [key, lane] of this.#lanes) {
       if (lane.isForgettable && lane.usedAtMs < beforeMs) this.#lanes.delete(key);
     }

@@ -136,6 +136,22 @@ test('a broker that does not answer holds a message up, and does not keep it', a
   assert.equal(acquired.kind, 'postponed');
 });
 
+test('a server that hangs up without a word has not answered', async () => {
+  for (const [greeting, hasAnswered] of [
+    [{ drop: 'rst' }, false],
+    ['554 No service here', true],
+  ] as const) {
+    await using mx = await startFakeMx({ phases: { greeting } });
+    using machine = new Machine(1, { port: mx.port, limits: {} });
+    const [worker] = machine.workers as [Connections];
+    assert.notEqual((await worker.acquire(targetOf(mx), HOUR_MS)).kind, 'ready');
+    worker.unreached(LANE, [mx.address], 'hung up');
+    worker.unreached(LANE, [mx.address], 'hung up');
+    await waitFor(() => hasAnswered || worker.restsForMs(LANE) > 0, { what: 'the rest' });
+    assert.equal(worker.restsForMs(LANE) > 0, !hasAnswered);
+  }
+});
+
 test('a server that did not answer is left alone by all workers, except by mail in a hurry', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(2, { port: mx.port, limits: {} });

@@ -57,6 +57,11 @@ const TIMED_OUT_FOR_MS = 15 * 60_000;
 /** Whoever got no connection for so long lets others go first. */
 const TURN_WITHIN_MS = 30_000;
 const NO_TURN_DELAY_MS = 2_000;
+/**
+ * As many may wait at least. More come when many domains turn out to be one provider's: they would
+ * keep everybody else's mail from being started.
+ */
+const WAITING_MIN = 16;
 const SWEEP_EVERY_MS = 1_000;
 /** While another worker waits for a connection. */
 const WANTED_SWEEP_EVERY_MS = 50;
@@ -113,7 +118,8 @@ export class Connections {
       const permit = pool.takePermit() ?? (isFull ? await pool.replaceIdle() : null);
       if (permit) return this.#open(target, pool, permit);
       const timeoutMs = untilMs - this.#nowMs();
-      if (timeoutMs <= 0) return { kind: 'postponed', delayMs: NO_TURN_DELAY_MS };
+      const areTooMany = pool.waiting >= Math.max(WAITING_MIN, 2 * pool.share);
+      if (timeoutMs <= 0 || areTooMany) return { kind: 'postponed', delayMs: NO_TURN_DELAY_MS };
       await pool.turn({ isUrgent: lane.isInTrouble, timeoutMs });
     }
   }
@@ -235,8 +241,7 @@ export class Connections {
     const { source } = pool;
     const startedMs = this.#nowMs();
     const result = await connectSmtp(this.#smtpOptions(target, pool.source));
-    const isSilent = result.kind === 'failed' && result.phase === 'connect';
-    if (!isSilent) this.#reached(provider, address);
+    if (!isSilence(result)) this.#reached(provider, address);
     if (result.kind !== 'ready') {
       const isRefused = result.kind === 'replied' && classifyReply(result).slowDown === true;
       if (isRefused) {
@@ -332,13 +337,18 @@ export class Connections {
     const nowMs = this.#nowMs();
     for (const [key, lane] of this.#lanes) {
       lane.sweep(nowMs);
-      if (lane.isForgettable) this.#lanes.delete(key);
+      if (lane.isForgettable(this.#lanes.size)) this.#lanes.delete(key);
     }
   }
 
   #nowMs(): number {
     return this.#options.world.monotonicMs();
   }
+}
+
+/** Nobody had anything to say: that is about the server, whatever the message. */
+export function isSilence(result: { kind: string; phase?: string }): boolean {
+  return result.kind === 'failed' && /^(?:connect|greeting|ehlo)$/.test(result.phase ?? '');
 }
 
 /** What went under a weaker rule never carries what goes under a stronger one. */

@@ -18,6 +18,8 @@ export type LaneFacts = {
 
 /** A lane without mail is remembered so long: its share is right when mail comes again. */
 const FORGET_AFTER_MS = 10 * 60_000;
+/** Of more than this the quiet ones are forgotten at once. */
+const LANES_MAX = 10_000;
 
 export class LaneView {
   readonly key: string;
@@ -101,11 +103,12 @@ export class LaneView {
     return this.#rest?.kind === 'pace' && this.restsForMs > 0;
   }
 
-  get isForgettable(): boolean {
+  isForgettable(lanes: number): boolean {
     const isEmpty = [...this.#pools.values()].every((pool) => pool.isEmpty);
     if (!isEmpty) this.#usedAtMs = this.#world.monotonicMs();
     const isQuiet = this.restsForMs === 0 && this.#slowedUntilMs <= this.#world.monotonicMs();
-    return isQuiet && this.#world.monotonicMs() - this.#usedAtMs > FORGET_AFTER_MS;
+    const idleMs = this.#world.monotonicMs() - this.#usedAtMs;
+    return isQuiet && idleMs > (lanes > LANES_MAX ? 0 : FORGET_AFTER_MS);
   }
 
   wakeAll(): void {

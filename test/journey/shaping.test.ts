@@ -86,6 +86,8 @@ test('two workers and several domains never have more connections to their provi
   assert.equal(mostAtOnce(one, two), 3);
   assert.equal(one.messages.length + two.messages.length, 80);
   for (const { messages } of [...one.sessions, ...two.sessions]) assert.ok(messages <= 5);
+  const { text } = await service.request('GET', '/metrics', { key: null });
+  assert.match(text, /^posthorn_provider_window\{provider="capped"\} 3$/m);
 });
 
 test('a receiver that takes few connections refuses few, and no email waits for it', async () => {
@@ -192,6 +194,12 @@ async function allAttempted(ids: readonly string[]): Promise<void> {
   await waitFor(async () => (await untried()).length === 0, {
     what: 'an attempt of each',
     timeoutMs: 60_000,
+  }).catch(async (error: Error) => {
+    const state = [
+      await service.sql('select * from lanes'),
+      await service.sql('select *, due_at - app_now() as "in" from queue limit 3'),
+    ];
+    throw new Error(`${error.message}: ${JSON.stringify(state)}`);
   });
 }
 
