@@ -136,19 +136,20 @@ test('a broker that does not answer holds a message up, and does not keep it', a
   assert.equal(acquired.kind, 'postponed');
 });
 
-test('a server that hangs up without a word has not answered', async () => {
-  for (const [greeting, hasAnswered] of [
-    [{ drop: 'rst' }, false],
-    ['554 No service here', true],
+test('a server that hangs up without a word has not answered, one that refuses has', async () => {
+  for (const [greeting, rests] of [
+    [{ drop: 'rst' }, true],
+    ['554 No service here', false],
   ] as const) {
     await using mx = await startFakeMx({ phases: { greeting } });
-    using machine = new Machine(1, { port: mx.port, limits: {} });
-    const [worker] = machine.workers as [Connections];
-    assert.notEqual((await worker.acquire(targetOf(mx), HOUR_MS)).kind, 'ready');
-    worker.unreached(LANE, [mx.address], 'hung up');
-    worker.unreached(LANE, [mx.address], 'hung up');
-    await waitFor(() => hasAnswered || worker.restsForMs(LANE) > 0, { what: 'the rest' });
-    assert.equal(worker.restsForMs(LANE) > 0, !hasAnswered);
+    using machine = new Machine(2, { port: mx.port, limits: {} });
+    const [one, two] = machine.workers as [Connections, Connections];
+    one.unreached(LANE, [mx.address], 'hung up');
+    assert.notEqual((await one.acquire(targetOf(mx), HOUR_MS)).kind, 'ready');
+    one.unreached(LANE, [mx.address], 'hung up');
+    one.markDead('192.0.2.9', { timedOut: false });
+    await waitFor(() => two.deadForMs('192.0.2.9') > 0, { what: 'all of this to be heard' });
+    assert.equal(two.restsForMs(LANE) > 0, rests);
   }
 });
 
