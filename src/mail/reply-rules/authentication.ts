@@ -96,7 +96,7 @@ export const AUTHENTICATION: readonly Rule[] = [
   },
   {
     means: 'sender_domain_unknown',
-    text: "sender + mx record | sender + a record | sender's domain + dns | valid sender domain",
+    text: "mx for sender | sender + mx record | sender + a record | sender's domain + dns | valid sender domain",
     example: '550 The sender has neither an MX record nor an address',
     phase: 'mail',
   },
@@ -146,6 +146,11 @@ export const AUTHENTICATION: readonly Rule[] = [
     text: 'starttls is required | encryption required | encryption needed | not encrypted',
     example: '554 5.7.1 STARTTLS is required to send to this domain',
     phase: 'mail',
+  },
+  {
+    means: 'relay_denied',
+    text: 'relay access denied | relaying denied | relaying not | relaying disallowed | relay not permitted',
+    example: '550 5.7.1 <jo@acme.test>... Relaying denied. Proper authentication required.',
   },
   {
     means: 'login_refused',

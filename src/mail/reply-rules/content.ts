@@ -94,7 +94,7 @@ export const CONTENT: readonly Rule[] = [
   },
   {
     means: 'spam',
-    text: 'content rejected | content denied | suspicious content | offensive content | content was rejected',
+    text: 'content rejected | content denied | suspicious content | nature of the content | offensive content | content was rejected',
     example: '550 Mail content denied. http://service.mail.qq.test/help',
     phase: 'dot',
   },

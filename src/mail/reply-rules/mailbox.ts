@@ -97,12 +97,12 @@ const DOUBTFUL: readonly Rule[] = [
   },
   {
     means: 'mailbox_paused',
-    text: 'mailbox temporarily | user temporarily | account temporarily | mailbox is locked | user is locked',
+    text: 'account is not active | mailbox is not active | mailbox temporarily | user temporarily | account temporarily | mailbox is locked | user is locked',
     example: '550 5.2.1 The mailbox is locked',
   },
   {
     means: 'mailbox_trouble',
-    text: 'unverified address | address verification | verification problem | verify the recipient',
+    text: 'unverified address | address verification | verification problem | verify the recipient | callout | recipient verify',
     example: '450 4.1.1 <jo@acme.test>: Recipient address rejected: unverified address',
   },
   {
@@ -305,7 +305,7 @@ const UNKNOWN: readonly Rule[] = [
   },
   {
     means: 'no_such_mailbox',
-    text: '(#5.1.1) | #5.1.1',
+    text: '(#5.1.1)',
     example: '550 sorry, no (#5.1.1)',
   },
   {

@@ -4,11 +4,6 @@ import type { Rule } from './rules.ts';
 export const POLICY: readonly Rule[] = [
   {
     means: 'relay_denied',
-    text: 'relay access denied | relaying denied | relaying not | relaying disallowed | relay not permitted',
-    example: '554 5.7.1 <jo@acme.test>: Relay access denied',
-  },
-  {
-    means: 'relay_denied',
     text: 'to relay | mail relay | no relay | denies relay | relay prohibited | relay rejected | relay check',
     example: '550 5.7.1 Unable to relay for jo',
   },
@@ -117,7 +112,7 @@ export const POLICY: readonly Rule[] = [
   },
   {
     means: 'server_trouble',
-    text: 'shutting down | maintenance | out of service | not active | starting up',
+    text: 'shutting down | maintenance | out of service | service not active | service is not active | starting up',
     example: '421 4.3.2 The system is shutting down',
     phase: 'mail',
   },

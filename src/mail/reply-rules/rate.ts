@@ -20,7 +20,7 @@ export const RATE: readonly Rule[] = [
   {
     // Mimecast greylists in these words.
     means: 'greylisted',
-    text: 'internal resource is temporarily | internal resources are temporarily',
+    text: 'internal resource temporarily | internal resources are temporarily',
     example: '451 Internal resources are temporarily unavailable - see the documentation',
   },
   {
@@ -66,7 +66,7 @@ export const RATE: readonly Rule[] = [
   {
     // Yahoo's, before the word for a rate is looked for.
     means: 'blocked_for_now',
-    text: '[ts0 | [tss0 | [tss1 | [ipts0 | temporarily deferred due to',
+    text: '[ts0 | [tss0 | [tss1 | [ipts0 | temporarily deferred',
     example: '421 4.7.0 [TSS04] Messages from 192.0.2.1 temporarily deferred: unexpected volume',
     phase: 'mail',
   },
@@ -151,7 +151,7 @@ export const RATE: readonly Rule[] = [
   },
   {
     means: 'rate_limited',
-    text: 'peak smtp relay limit | sending rate | message rate',
+    text: 'rp-001 | rp-002 | rp-003 | limits for how many | peak smtp relay limit | sending rate | message rate',
     example: '450 4.2.1 Peak SMTP relay limit exceeded for the customer',
     phase: 'mail',
   },
