@@ -82,6 +82,7 @@ const FAILING: Record<string, MxBehaviour> = {
   'offers no STARTTLS': {},
   'refuses STARTTLS': { startTls: 'refused' },
   'breaks STARTTLS': { startTls: 'broken' },
+  'knows no TLS that is younger than 1.0': { startTls: 'outdated' },
 };
 
 for (const [what, behaviour] of Object.entries(FAILING)) {
