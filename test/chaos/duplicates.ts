@@ -15,7 +15,7 @@ export type DuplicateCount = {
 };
 
 /** The clocks of a signal, a log line and a received dot are read in different places. */
-const SLACK_MS = 3_000;
+const SLACK_MS = 1_000;
 
 type Judged = { who: string; extra: number; inDoubt: number; atDisturbances: number };
 

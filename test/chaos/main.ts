@@ -32,14 +32,14 @@ async function main(): Promise<number> {
     process.stderr.write(`chaos: ${options.problem}\n`);
     return 2;
   }
-  const signals = countSignals();
+  const interrupted = untilInterrupted();
   say(`seed ${options.seed}`);
   try {
-    const { line, isGood } = await play(options);
+    const { line, isGood } = await play(options, interrupted);
     process.stdout.write(`${line}\n`);
     return isGood ? 0 : 1;
   } catch (error) {
-    if (signals.count > 0) {
+    if (isInterrupted) {
       process.stderr.write('chaos: interrupted\n');
       return 130;
     }
@@ -54,7 +54,10 @@ function say(line: string): void {
   process.stderr.write(`${atS} s  ${line}\n`);
 }
 
-async function play(options: ChaosOptions): Promise<{ line: string; isGood: boolean }> {
+async function play(
+  options: ChaosOptions,
+  interrupted: Promise<never>,
+): Promise<{ line: string; isGood: boolean }> {
   const arsenal = new Arsenal(NODES, diceFor(options.seed, 'points'), options.minutes !== null);
   const onPoint = ({ failpoint, pid }: PointLine): void => {
     if (!arsenal.hit(failpoint)) return;
@@ -64,11 +67,7 @@ async function play(options: ChaosOptions): Promise<{ line: string; isGood: bool
   await using stage = await openStage({ onLine: say, onPoint }, pointsFor);
   const director = new Director(options, { stage, arsenal, say });
   try {
-    await director.run();
-    say(`healing, ${director.load.accepted} emails accepted`);
-    await director.heal();
-    say('draining');
-    await drain(stage, say);
+    await Promise.race([interrupted, takeCourse(director, stage)]);
   } finally {
     director.load.giveUp();
     await Promise.all(stage.nodes.map((node) => node.letGo()));
@@ -81,6 +80,14 @@ async function play(options: ChaosOptions): Promise<{ line: string; isGood: bool
   }
   const isGood = findings.length === 0;
   return { line: lineOf(options, { evidence, director, arsenal, stage, findings }), isGood };
+}
+
+async function takeCourse(director: Director, stage: Stage): Promise<void> {
+  await director.run();
+  say(`healing, ${director.load.accepted} emails accepted`);
+  await director.heal();
+  say('draining');
+  await drain(stage, say);
 }
 
 /** What no comparison shows: points that were never reached, processes that broke by themselves. */
@@ -129,20 +136,27 @@ function shown(findings: readonly Finding[]): string {
   return some.join('; ').slice(0, 1_000);
 }
 
+let isInterrupted = false;
+
 /**
- * Ctrl-C ends the services (test/support/service-process.ts); the run then fails, and what was started
- * is taken down as after any failure. Asked once more, it ends at once.
+ * Ctrl-C ends the services (test/support/service-process.ts); what was started is then taken down as after
+ * any failure. Asked once more, it ends at once. @returns what rejects then
  */
-function countSignals(): { count: number } {
-  const signals = { count: 0 };
+function untilInterrupted(): Promise<never> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  promise.catch(() => {});
+  let count = 0;
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(signal, () => {
-      signals.count += 1;
+      isInterrupted = true;
+      count += 1;
+      reject(new Error(`interrupted by ${signal}`));
       // The first one is repeated by the harness, for programs that have no handler.
-      if (signals.count > 2) process.exit(130);
+      if (count > 2) process.exit(130);
     });
   }
-  return signals;
+  return promise;
 }
 
-process.exitCode = await main();
+// After an interruption faults and moods may still be under way, on what is not there any more.
+process.exit(await main());

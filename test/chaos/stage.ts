@@ -4,7 +4,7 @@
  * keys, a verified domain, endpoints, two suppressed addresses.
  */
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import pg from 'pg';
 import { type Service, type ServiceOptions, startService } from '../support/service.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
@@ -166,7 +166,9 @@ async function patiently<Rows>(ask: () => Promise<Rows>): Promise<Rows> {
 
 function databasePid({ dataDir }: Service): number | null {
   try {
-    const [first = ''] = readFileSync(join(dataDir, 'pg', 'postmaster.pid'), 'utf8').split('\n');
+    // Beside the socket: below a closed folder, root's database does not live in the data directory.
+    const home = dirname(String(addressOf(dataDir).host));
+    const [first = ''] = readFileSync(join(home, 'pg', 'postmaster.pid'), 'utf8').split('\n');
     return Number(first) || null;
   } catch {
     return null;
