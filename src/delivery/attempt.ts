@@ -13,7 +13,8 @@ import type { MxHost, Route } from '../net/mx.ts';
 import type { ConnectResult, SmtpFailureCause, SmtpTlsFacts } from '../net/smtp-client.ts';
 import type { TlsResult, TransactionResult } from '../net/smtp-client.ts';
 import type { PolicyResult, TlsPolicyName, TlsRule } from '../net/tls-policy.ts';
-import { type Connections, isSilence, type Postponed, type Target } from './connections.ts';
+import type { Connections } from './connections.ts';
+import { isSilence, type Postponed, type Target } from './errand.ts';
 import type { TlsMemory } from './tls-memory.ts';
 
 /** Where the message went, as far as it came. */
@@ -89,7 +90,7 @@ export async function attemptDelivery(
       continue;
     }
     const first = firstTarget({ provider: route.provider, host, address }, rule, options);
-    const met = await tryTarget(first, { connections, rule, options });
+    const met = await tryTarget(first, { connections, rule, options, isAlone: false });
     if (met.kind === 'postponed') {
       delayMs = Math.min(delayMs, met.delayMs);
       continue;
@@ -163,6 +164,8 @@ type Walk = {
   options: AttemptOptions;
   /** How often it was turned away because others of ours are there. */
   crowded?: number;
+  /** It was announced behind another message, in vain. */
+  isAlone: boolean;
 };
 
 function firstTarget(
@@ -182,8 +185,9 @@ function firstTarget(
  * rather than let a login code expire unasked, it is asked once more.
  */
 async function tryTarget(target: Target, walk: Walk): Promise<Met | Postponed> {
-  const { connections, rule, options } = walk;
-  const opened = await connections.acquire(target, options.patienceMs);
+  const { connections, rule, options, isAlone } = walk;
+  const errand = { transaction: options, patienceMs: options.patienceMs, isAlone };
+  const opened = await connections.acquire(target, errand);
   if (opened.kind === 'postponed') return opened;
   const { source } = opened;
   if (opened.isCrowded === true && (walk.crowded ?? 0) < CROWDED_MAX) {
@@ -205,13 +209,18 @@ async function tryTarget(target: Target, walk: Walk): Promise<Met | Postponed> {
     const via = { ...where, tls: null };
     return opened.kind === 'replied' ? { ...opened, via } : { ...opened, inDoubt: false, via };
   }
-  const { connection, reused } = opened;
+  const { connection, reused, announced } = opened;
   if (reused !== true) {
     if (target.reducedHello === true) options.tlsMemory.learn(target.host, 'reduced');
     options.onTls(rule, rule.problem ?? resultOf(target, rule, connection.tls));
   }
-  const sent = await connection.send(options);
+  const sent = await connection.send(options, connections.followerOn(connection));
   connections.release(connection);
+  if (announced === true && sent.phase === 'mail') {
+    // Whatever it was, the message had no part in it: it goes again, with nothing before it.
+    if (sent.kind === 'replied' || sent.cause !== 'closed') connections.markAlone(target.host);
+    return tryTarget(target, { ...walk, isAlone: true });
+  }
   // A kept session that the server had closed meanwhile says nothing about the message.
   if (reused === true && diedBeforeTheMessage(sent)) return tryTarget(target, walk);
   const via = { ...where, tls: shown(connection.tls) };

@@ -5,7 +5,7 @@
  * A permit is held from its grant until its connection is closed, the server's goodbye included: to
  * the receiver there is never one more than allowed.
  */
-import type { SmtpConnection } from '../net/smtp-client.ts';
+import type { Follower, SmtpConnection, Transaction } from '../net/smtp-client.ts';
 import type { WorkerNews } from './permits.ts';
 import type { ProviderLimits } from './shaping-defaults.ts';
 
@@ -18,6 +18,8 @@ export type Slot = {
   messagesMax: number;
   /** Granted for so many and no more; null: the usual. */
   allowance: number | null;
+  /** Announces who waits for this session behind the message under way. */
+  follower: Follower;
   idleSinceMs: number;
 };
 
@@ -30,7 +32,16 @@ export type PoolListener = {
   waitingChanged(pool: ConnectionPool): void;
 };
 
-type Waiter = { wake: () => void; isUrgent: boolean };
+/** What is waited for: a session of this key; a transaction that may be announced on it, or null. */
+export type Wish = { key: string; transaction: Transaction | null };
+
+type Waiter = {
+  wish: Wish;
+  isUrgent: boolean;
+  wake: () => void;
+  /** The busy session on which its transaction was announced. */
+  slot: Slot | null;
+};
 
 /** With others waiting, a session that was idle for this long is given up. */
 const IDLE_WHEN_WANTED_MS = 100;
@@ -49,6 +60,8 @@ export class ConnectionPool {
   held = 0;
   /** All sessions were busy when the last message was done. */
   wasBusy = false;
+  /** Open sessions to servers with PIPELINING: each may have one message more under way. */
+  pipelining = 0;
   readonly #listener: PoolListener;
   readonly #unused: Permit[] = [];
   readonly #waiting: Waiter[] = [];
@@ -97,16 +110,23 @@ export class ConnectionPool {
   async replaceIdle(): Promise<Permit | null> {
     const slot = this.idle.shift();
     if (!slot) return null;
+    if (slot.connection.hasPipelining) this.pipelining -= 1;
     await slot.connection.close();
     if (this.#owed === 0 && slot.allowance === null) return { allowance: null };
     this.returnPermit(remaining(slot));
     return null;
   }
 
-  /** Resolves when there may be something to take, or after `timeoutMs`. */
-  async turn({ isUrgent, timeoutMs }: { isUrgent: boolean; timeoutMs: number }): Promise<void> {
+  /**
+   * Resolves when there may be something to take, or after `timeoutMs`.
+   * @returns the session on which the transaction was announced; it is taken then
+   */
+  async turn(
+    wish: Wish,
+    { isUrgent, timeoutMs }: { isUrgent: boolean; timeoutMs: number },
+  ): Promise<Slot | null> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const waiter: Waiter = { wake: resolve, isUrgent };
+    const waiter: Waiter = { wish, isUrgent, wake: resolve, slot: null };
     this.#waiting.push(waiter);
     this.#listener.waitingChanged(this);
     const timer = setTimeout(resolve, timeoutMs).unref();
@@ -115,11 +135,36 @@ export class ConnectionPool {
     const index = this.#waiting.indexOf(waiter);
     if (index >= 0) this.#waiting.splice(index, 1);
     this.#listener.waitingChanged(this);
+    return waiter.slot;
   }
 
-  /** What the broker is to know of those that wait; null: it does. */
+  opened(slot: Slot): void {
+    if (slot.connection.hasPipelining) this.pipelining += 1;
+  }
+
+  /** Who waits for this session may go right behind the message on it, if it stays open. */
+  announce(slot: Slot, mayFollow: (next: Transaction) => boolean): Transaction | null {
+    const isLast = slot.connection.messagesSent + 1 >= slot.messagesMax;
+    if (isLast || slot.allowance !== null || this.#owed > 0) return null;
+    const index = this.#waiting.findIndex(
+      ({ wish: { key, transaction } }) =>
+        key === slot.key && transaction !== null && mayFollow(transaction),
+    );
+    const [waiter] = index < 0 ? [] : this.#waiting.splice(index, 1);
+    if (!waiter) return null;
+    waiter.slot = slot;
+    waiter.wake();
+    return waiter.wish.transaction;
+  }
+
+  /**
+   * What the broker is to know of those that wait; null: it does. Wanted are as many connections as
+   * the share allows, and as there are messages that find no busy session to follow on.
+   */
   wants(): WorkerNews | null {
-    const wanted = this.#waiting.length;
+    const waiting = this.#waiting.length;
+    const busy = this.held - this.idle.length - this.#unused.length;
+    const wanted = Math.max(Math.min(waiting, this.share - this.held), waiting - busy, 0);
     const urgent = this.#waiting.filter(({ isUrgent }) => isUrgent).length;
     if (wanted === this.#asked && urgent === this.#askedUrgent) return null;
     const count = wanted - this.#asked;
@@ -147,6 +192,8 @@ export class ConnectionPool {
   finished(slot: Slot, nowMs: number): void {
     this.wasBusy = this.idle.length === 0;
     const { connection } = slot;
+    // Another message is on it or comes next: whoever is last gives it back.
+    if (connection.isBusy || connection.hasAnnounced) return;
     const isSpent = connection.messagesSent >= slot.messagesMax;
     if (!connection.reusable || isSpent || this.#owed > 0) return this.end(slot);
     slot.idleSinceMs = nowMs;
@@ -162,6 +209,7 @@ export class ConnectionPool {
 
   /** Ends a session that is not among the idle ones (any more). */
   end(slot: Slot): void {
+    if (slot.connection.hasPipelining) this.pipelining -= 1;
     void slot.connection.close().then(() => this.returnPermit(remaining(slot)));
   }
 

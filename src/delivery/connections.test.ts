@@ -4,7 +4,8 @@ import { type FakeMx, startFakeMx } from '../../test/support/fake-mx.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import { newId } from '../store/ids.ts';
 import { Broker, BROKER_TICK_MS } from './broker.ts';
-import { Connections, type Target } from './connections.ts';
+import { Connections } from './connections.ts';
+import type { Errand, Target } from './errand.ts';
 import { type ShapingSettings, USUAL_SHAPING } from './shaping-settings.ts';
 
 const LANE = 'receiver.test';
@@ -19,6 +20,17 @@ const world = {
 
 function targetOf({ address }: FakeMx, host = 'mx.receiver.test'): Target {
   return { provider: LANE, host, address, tls: 'off' };
+}
+
+function errand({ patienceMs = HOUR_MS, recipient = 'jo@receiver.test' } = {}): Errand {
+  const transaction = {
+    envelopeFrom: 'b-token@send.acme.test',
+    recipient,
+    message: Buffer.from('Subject: hello\r\n\r\nHello\r\n'),
+    smtpUtf8: false,
+    mayProceed: () => true,
+  };
+  return { transaction, patienceMs, isAlone: false };
 }
 
 /** Workers of one machine. */
@@ -56,7 +68,7 @@ class Machine implements Disposable {
 }
 
 async function open(connections: Connections, target: Target) {
-  const acquired = await connections.acquire(target, HOUR_MS);
+  const acquired = await connections.acquire(target, errand());
   assert.ok(acquired.kind === 'ready', JSON.stringify(acquired));
   return acquired;
 }
@@ -98,12 +110,50 @@ test('a busy connection changes hands after its message, so that nobody waits fo
   const messageAfterMessage = async ({ connection }: typeof busy): Promise<void> => {
     await new Promise((resolve) => setImmediate(resolve));
     one.release(connection);
-    const next = await one.acquire(targetOf(mx), HOUR_MS);
+    const next = await one.acquire(targetOf(mx), errand());
     if (next.kind === 'ready') await messageAfterMessage(next);
   };
   void messageAfterMessage(busy);
   const { connection } = await waiting;
   assert.ok(connection.reusable);
+});
+
+test('a message that waits goes right behind the one on the only session', async () => {
+  await using mx = await startFakeMx();
+  using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
+  const [worker] = machine.workers as [Connections];
+  const { connection } = await open(worker, targetOf(mx));
+  const [first, second] = [errand(), errand({ recipient: 'kim@receiver.test' })];
+  const waiting = worker.acquire(targetOf(mx), second);
+  const sent = await connection.send(first.transaction, worker.followerOn(connection));
+  worker.release(connection);
+  const next = await waiting;
+  assert.ok(next.kind === 'ready' && next.announced === true);
+  assert.deepEqual([next.connection, connection.hasAnnounced], [connection, true]);
+  const followed = await connection.send(second.transaction, worker.followerOn(connection));
+  worker.release(connection);
+  assert.deepEqual([sent.phase, followed.phase], ['dot', 'dot']);
+  const again = await open(worker, targetOf(mx));
+  assert.deepEqual([again.connection, mx.connections], [connection, 1]);
+});
+
+test('what waits for another server, or was announced in vain, is not announced', async () => {
+  await using mx = await startFakeMx();
+  using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
+  const [worker] = machine.workers as [Connections];
+  const { connection } = await open(worker, targetOf(mx));
+  const others = [
+    worker.acquire(targetOf(mx, 'mx2.receiver.test'), errand()),
+    worker.acquire(targetOf(mx), { ...errand(), isAlone: true }),
+  ];
+  await connection.send(errand().transaction, worker.followerOn(connection));
+  assert.equal(connection.hasAnnounced, false);
+  worker.markAlone('mx.receiver.test');
+  others.push(worker.acquire(targetOf(mx), errand()));
+  await connection.send(errand().transaction, worker.followerOn(connection));
+  assert.equal(connection.hasAnnounced, false);
+  worker.release(connection);
+  await Promise.any(others);
 });
 
 test('another server of the same provider gets the place of an idle session', async () => {
@@ -132,7 +182,7 @@ test('a broker that does not answer holds a message up, and does not keep it', a
   const options = { world, port: 1, heloName: 'a.test', sourceIps: [], shaping: USUAL_SHAPING };
   const worker = new Connections({ ...options, tell: () => {} });
   const target = { provider: LANE, host: 'mx.test', address: '127.0.0.1', tls: 'off' } as const;
-  const acquired = await worker.acquire(target, 50);
+  const acquired = await worker.acquire(target, errand({ patienceMs: 50 }));
   assert.equal(acquired.kind, 'postponed');
 });
 
@@ -145,7 +195,10 @@ test('a server that hangs up without a word has not answered, one that refuses h
     using machine = new Machine(2, { port: mx.port, limits: {} });
     const [one, two] = machine.workers as [Connections, Connections];
     one.unreached(LANE, [mx.address], 'hung up');
-    assert.notEqual((await one.acquire(targetOf(mx), HOUR_MS)).kind, 'ready');
+    assert.notEqual(
+      (await one.acquire(targetOf(mx), errand({ patienceMs: HOUR_MS }))).kind,
+      'ready',
+    );
     one.unreached(LANE, [mx.address], 'hung up');
     one.markDead('192.0.2.9', { timedOut: false });
     await waitFor(() => two.deadForMs('192.0.2.9') > 0, { what: 'all of this to be heard' });
@@ -159,7 +212,7 @@ test('a server that did not answer is left alone by all workers, except by mail 
   const [one, two] = machine.workers as [Connections, Connections];
   one.markDead(mx.address, { timedOut: false });
   await waitFor(() => two.deadForMs(mx.address) > 0, { what: 'the other worker to hear of it' });
-  assert.equal((await two.acquire(targetOf(mx), HOUR_MS)).kind, 'postponed');
-  assert.equal((await two.acquire(targetOf(mx), 60_000)).kind, 'ready');
+  assert.equal((await two.acquire(targetOf(mx), errand())).kind, 'postponed');
+  assert.equal((await two.acquire(targetOf(mx), errand({ patienceMs: 60_000 }))).kind, 'ready');
   assert.equal(two.deadForMs(mx.address), 0, 'it answers again');
 });

@@ -7,29 +7,17 @@
  * 12 times the CPU of a message on an open one. A server that did not answer is left alone for a
  * while, and so is a lane of which none does.
  */
-import { type ConnectResult, connectSmtp, type SmtpConnection } from '../net/smtp-client.ts';
-import type { SmtpOptions, SmtpTlsMode } from '../net/smtp-client.ts';
-import type { DaneExpectation } from '../net/dane.ts';
+import { connectSmtp, type Follower, type SmtpConnection } from '../net/smtp-client.ts';
+import type { SmtpOptions } from '../net/smtp-client.ts';
 import type { World } from '../core/world.ts';
 import { classifyReply } from '../mail/classify.ts';
-import type { ConnectionPool, Permit, PoolListener, Slot } from './connection-pool.ts';
-import { DeadHosts } from './dead-hosts.ts';
+import type { ConnectionPool, Permit, PoolListener, Slot, Wish } from './connection-pool.ts';
+import { type Acquired, type Errand, isSilence, keyOf, type Target, usedAgain } from './errand.ts';
 import { LaneView } from './lane-view.ts';
 import type { BrokerNews, WorkerNews } from './permits.ts';
+import { Remembered } from './remembered.ts';
 import { START_CONNECTIONS } from './shaping-defaults.ts';
 import { limitsOf, type ShapingSettings, slowdownFor } from './shaping-settings.ts';
-
-export type Target = {
-  provider: string;
-  /** MX host name. */
-  host: string;
-  address: string;
-  tls: SmtpTlsMode;
-  reducedHello?: boolean;
-  /** With the mode `dane`; sessions of other keys were opened under other records. */
-  dane?: DaneExpectation;
-  daneKey?: string;
-};
 
 export type ConnectionsOptions = {
   world: World;
@@ -42,18 +30,10 @@ export type ConnectionsOptions = {
   session?: Pick<SmtpOptions, 'auth' | 'implicitTls' | 'timeouts' | 'ca'>;
 };
 
-/** Nobody was asked, and nobody is to be for so long. */
-export type Postponed = { kind: 'postponed'; delayMs: number };
-/**
- * `source`: our address; `''` for the system's choice. `isCrowded`: refused because we have others
- * open there, or so it says; one of them may carry the message.
- */
-export type Acquired =
-  | (ConnectResult & { source: string; reused?: boolean; isCrowded?: boolean })
-  | Postponed;
-
 const DEAD_FOR_MS = 2 * 60_000;
 const TIMED_OUT_FOR_MS = 15 * 60_000;
+/** A server that did not answer what was announced gets one message after the other. */
+const ALONE_FOR_MS = 3 * 24 * 3600_000;
 /** Whoever got no connection for so long lets others go first. */
 const TURN_WITHIN_MS = 30_000;
 const NO_TURN_DELAY_MS = 2_000;
@@ -74,7 +54,8 @@ export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #lanes = new Map<string, LaneView>();
   readonly #slots = new WeakMap<SmtpConnection, Slot>();
-  readonly #dead: DeadHosts;
+  readonly #dead: Remembered;
+  readonly #alone: Remembered;
   #sweeper: NodeJS.Timeout | undefined;
   #outbox: WorkerNews[] = [];
   #isFlushing = false;
@@ -93,25 +74,22 @@ export class Connections {
 
   constructor(options: ConnectionsOptions) {
     this.#options = options;
-    this.#dead = new DeadHosts(options.world);
+    this.#dead = new Remembered(options.world);
+    this.#alone = new Remembered(options.world);
   }
 
   /**
-   * An open session to the target: a used one if there is one, else a new one when allowed.
-   * @param patienceMs how long the message may wait: one that is in a hurry asks even there where
-   *   nobody answered a moment ago
+   * An open session to the target: a used one if there is one, else a new one when allowed, else
+   * one that is busy and takes the message next.
    */
-  async acquire(target: Target, patienceMs: number): Promise<Acquired> {
+  async acquire(target: Target, errand: Errand): Promise<Acquired> {
     const lane = this.#lane(target.provider);
-    const key = keyOf(target);
-    const untilMs = this.#nowMs() + Math.min(TURN_WITHIN_MS, patienceMs);
+    const wish = this.#wishOf(target, errand);
+    const untilMs = this.#nowMs() + Math.min(TURN_WITHIN_MS, errand.patienceMs);
     for (;;) {
-      const slot = lane.takeIdle(key);
-      if (slot) {
-        const { connection, pool } = slot;
-        return { kind: 'ready', connection, source: pool.source, reused: true };
-      }
-      const delayMs = this.#putOffForMs(lane, target, patienceMs);
+      const slot = lane.takeIdle(wish.key);
+      if (slot) return usedAgain(slot);
+      const delayMs = this.#putOffForMs(lane, target, errand.patienceMs);
       if (delayMs > 0) return { kind: 'postponed', delayMs };
       const pool = this.#poolFor(lane, target.address);
       const isFull = pool.held >= pool.share;
@@ -120,13 +98,24 @@ export class Connections {
       const timeoutMs = untilMs - this.#nowMs();
       const areTooMany = pool.waiting >= Math.max(WAITING_MIN, 2 * pool.share);
       if (timeoutMs <= 0 || areTooMany) return { kind: 'postponed', delayMs: NO_TURN_DELAY_MS };
-      await pool.turn({ isUrgent: lane.isInTrouble, timeoutMs });
+      const ahead = await pool.turn(wish, { isUrgent: lane.isInTrouble, timeoutMs });
+      if (ahead) return { ...usedAgain(ahead), announced: true };
     }
   }
 
   /** The hosts of the lane that an idle session leads to. */
   idleHosts(lane: string): ReadonlySet<string> {
     return this.#lanes.get(lane)?.idleHosts() ?? NO_HOSTS;
+  }
+
+  /** What goes behind a message on its session: pass it on to `send`. */
+  followerOn(connection: SmtpConnection): Follower | null {
+    return this.#slots.get(connection)?.follower ?? null;
+  }
+
+  /** It did not answer what was announced: it may have thrown it away. */
+  markAlone(host: string): void {
+    this.#alone.remember(host, ALONE_FOR_MS);
   }
 
   /** Gives a session back after a message; it is kept if it can carry another. */
@@ -139,7 +128,8 @@ export class Connections {
 
   /** How many messages may be under way to this lane at once. */
   windowOf(lane: string): number {
-    return this.#lanes.get(lane)?.share ?? START_CONNECTIONS;
+    const view = this.#lanes.get(lane);
+    return (view?.share ?? START_CONNECTIONS) + (view?.following ?? 0);
   }
 
   /** How much longer the lane is left alone as a whole; 0: it may be asked. */
@@ -256,8 +246,17 @@ export class Connections {
     const { allowance } = permit;
     const messagesMax = Math.min(allowance ?? Infinity, pool.limits.messagesPerConnection);
     const { connection } = result;
-    const facts = { key: keyOf(target), messagesMax, allowance, idleSinceMs: 0 };
-    this.#slots.set(connection, { pool, connection, ...facts });
+    const slot: Slot = {
+      pool,
+      connection,
+      key: keyOf(target),
+      messagesMax,
+      allowance,
+      follower: (mayFollow) => pool.announce(slot, mayFollow),
+      idleSinceMs: 0,
+    };
+    this.#slots.set(connection, slot);
+    pool.opened(slot);
     return { ...result, source };
   }
 
@@ -278,6 +277,11 @@ export class Connections {
     const localAddress = source === '' ? undefined : source;
     const how = { tls, dane, reducedHello };
     return { ...session, host, address, port, heloName, ...how, localAddress };
+  }
+
+  #wishOf(target: Target, { transaction, isAlone }: Errand): Wish {
+    const mayFollow = !isAlone && this.#alone.forMs(target.host) === 0;
+    return { key: keyOf(target), transaction: mayFollow ? transaction : null };
   }
 
   /** From the next of our addresses of the same family, in turn. */
@@ -344,14 +348,4 @@ export class Connections {
   #nowMs(): number {
     return this.#options.world.monotonicMs();
   }
-}
-
-/** Nobody had anything to say: that is about the server, whatever the message. */
-export function isSilence(result: { kind: string; phase?: string }): boolean {
-  return result.kind === 'failed' && /^(?:connect|greeting|ehlo)$/.test(result.phase ?? '');
-}
-
-/** What went under a weaker rule never carries what goes under a stronger one. */
-function keyOf({ host, address, tls, daneKey = '' }: Target): string {
-  return `${host} ${address} ${tls} ${daneKey}`;
 }

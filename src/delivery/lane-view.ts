@@ -89,6 +89,11 @@ export class LaneView {
     );
   }
 
+  /** Messages that may be under way beside those that have a session of their own. */
+  get following(): number {
+    return total(this.#pools.values(), ({ pipelining }) => pipelining);
+  }
+
   get restsForMs(): number {
     return this.#rest === null ? 0 : Math.max(0, this.#rest.untilMs - this.#world.monotonicMs());
   }

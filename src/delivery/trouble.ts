@@ -4,7 +4,7 @@
  *
  * A lane may be many servers of many customers (a hosting company): it is only in trouble when no
  * server of it has answered for a while. One dead server among living ones is a matter of its
- * address (dead-hosts.ts).
+ * address (remembered.ts).
  */
 import type { World } from '../core/world.ts';
 import type { RestRules } from './shaping-defaults.ts';

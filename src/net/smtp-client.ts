@@ -28,7 +28,13 @@ import {
 } from './smtp-types.ts';
 import { type Heard, isFailure, SmtpWire, type WireFailure } from './smtp-wire.ts';
 
-export type { ConnectResult, SmtpOptions, SmtpTlsMode, Transaction } from './smtp-types.ts';
+export type {
+  ConnectResult,
+  Follower,
+  SmtpOptions,
+  SmtpTlsMode,
+  Transaction,
+} from './smtp-types.ts';
 export type { SmtpFailureCause, SmtpTlsFacts, TlsResult, TransactionResult } from './smtp-types.ts';
 export type { SmtpConnection } from './smtp-connection.ts';
 

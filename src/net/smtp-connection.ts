@@ -45,7 +45,16 @@ export class SmtpConnection {
   /** Whether another message may be sent. False while one is on its way or announced. */
   get reusable(): boolean {
     const { wire, announced } = this.#session;
-    return !this.#busy && announced === null && wire.failure === null;
+    return !this.#busy && !this.#isSpent && announced === null && wire.failure === null;
+  }
+
+  get isBusy(): boolean {
+    return this.#busy;
+  }
+
+  /** Whether a message may be announced behind the one on its way. */
+  get hasPipelining(): boolean {
+    return this.#session.extensions.pipelining;
   }
 
   /** Whether a message was announced that has not begun: the connection is kept for it. */
@@ -101,6 +110,7 @@ export class SmtpConnection {
   /** The server has its envelope and would take what comes next for it: the session ends. */
   #withdraw(): TransactionResult {
     this.#isSpent = true;
+    this.#session.announced = null;
     const message = 'The message before it on this connection took too long.';
     const facts = { phase: 'mail', cause: 'closed', message } as const;
     return { kind: 'failed', ...facts, inDoubt: false, transcript: [`(${message})`] };
