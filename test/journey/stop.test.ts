@@ -44,7 +44,8 @@ for (const [index, [what, stop]] of Object.entries(STOPS).entries()) {
     const count = () => servers.reduce((sum, { messages }) => sum + messages.length, 0);
     const accepted: string[] = [];
     const clients = [...domains, ...domains].map((domain) => sendUntilRefused(domain, accepted));
-    await waitFor(() => count() > 0 && accepted.length > count() + 200, { what: 'a backlog' });
+    const hasBacklog = () => count() > 0 && accepted.length > count() + 200;
+    await waitFor(hasBacklog, { what: 'a backlog', timeoutMs: 60_000 });
     assert.equal(await stop(), 0);
     await Promise.all(clients);
     assert.ok(count() < accepted.length, 'with nothing left to do the test tells nothing');
