@@ -17,6 +17,8 @@ test('where STARTTLS is offered the email goes encrypted, and says how', async (
   assert.equal(mx.messages[0]?.tls, 'TLSv1.3');
   const [, { attempt }] = await journey.timeline(id);
   assert.match(attempt.transcript.join('\n'), /C: STARTTLS[^]*certificate verified[^]*C: MAIL/);
+  const shown = await journey.service.cli('emails', 'show', id);
+  assert.match(shown.stdout, /kim@offered\.test .* TLSv1\.3, verified .* 250 /);
 });
 
 for (const certificate of ['self-signed', 'other-name', 'expired'] as const) {
@@ -31,7 +33,10 @@ for (const certificate of ['self-signed', 'other-name', 'expired'] as const) {
 
 test('where STARTTLS is absent the email goes in the clear', async () => {
   const mx = await journey.mailServer('absent.test');
-  const { recipients } = await journey.ended(await journey.send({ to: 'kim@absent.test' }));
+  const id = await journey.send({ to: 'kim@absent.test' });
+  const { recipients } = await journey.ended(id);
+  const shown = await journey.service.cli('emails', 'show', id);
+  assert.match(shown.stdout, /in the clear/);
   assert.deepEqual([recipients[0].status, recipients[0].smtp.tls], ['delivered', null]);
   assert.equal(mx.messages[0]?.tls, null);
 });

@@ -128,7 +128,7 @@ function emailText(email: EmailDetail, events: readonly TimelineEvent[]): string
     ['created', shortTime(email.createdAt)],
   ]);
   const recipients = table(
-    ['RECIPIENT', 'STATUS', 'ATTEMPTS', 'NEXT', 'SERVER SAID'],
+    ['RECIPIENT', 'STATUS', 'ATTEMPTS', 'NEXT', 'TLS', 'SERVER SAID'],
     email.recipients.map(recipientCells),
     '',
   );
@@ -140,14 +140,25 @@ function emailText(email: EmailDetail, events: readonly TimelineEvent[]): string
   return `${about}\n\n${recipients}\n\n${timeline}`;
 }
 
-/** The part of a recipient's `smtp` that people read; shape: delivery/outcome.ts. */
-type SmtpFacts = { code?: number; message?: string; mx?: string } | null;
-
 function recipientCells(recipient: RecipientView): string[] {
-  const { address, status, attempts, next_attempt_at: next } = recipient;
-  const { code, message = '', mx } = (recipient.smtp as SmtpFacts) ?? {};
-  const said = code === undefined ? '' : `${code} ${message}${mx === undefined ? '' : ` (${mx})`}`;
-  return [address, status, String(attempts), shortTime(next), said];
+  const { address, status, attempts, next_attempt_at: next, smtp } = recipient;
+  const cells = [address, status, String(attempts), shortTime(next)];
+  if (smtp === null) return [...cells, '', ''];
+  const { code, message, mx } = smtp;
+  const said = code === null ? message : `${code} ${message}`;
+  return [...cells, tlsText(smtp), mx === null ? said : `${said} (${mx})`];
+}
+
+/** `TLSv1.3, verified`, and the rule that it went under where there was one. */
+function tlsText({
+  code,
+  mx,
+  tls,
+  tls_policy: policy,
+}: NonNullable<RecipientView['smtp']>): string {
+  const rule = policy === undefined || policy === null || policy === 'none' ? '' : ` (${policy})`;
+  if (tls !== null) return `${tls.version}, ${tls.verified ? '' : 'not '}verified${rule}`;
+  return code === null || mx === null ? `-${rule}` : `in the clear${rule}`;
 }
 
 function parseRecipient(text: string): string {
