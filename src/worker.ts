@@ -6,8 +6,9 @@ import { armWorker } from './failpoints.ts';
 import { createServer } from './server.ts';
 import { type FromWorker, Questions, type ToWorker } from './worker-messages.ts';
 
+/** A supervisor that was killed is not told any more; that it is gone comes as `disconnect`. */
 function tell(message: FromWorker): void {
-  if (process.connected) process.send?.(message);
+  if (process.connected) process.send?.(message, undefined, undefined, () => {});
 }
 
 // A Ctrl-C in the terminal reaches the whole group; the supervisor decides what it means.
