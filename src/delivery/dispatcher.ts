@@ -53,6 +53,9 @@ type Incoming = Omit<Job, 'lane' | 'weightBytes'>;
 /** Test mail that is answered at once. */
 const SIMULATOR_WINDOW = 32;
 const POLL_MS = 400;
+/** After a while without work: looking more often would be half of what an idle worker costs. */
+const IDLE_POLL_MS = 1_000;
+const IDLE_AFTER_MS = 10_000;
 /** Between two looks at a backlog of which nothing can be served. */
 const WALK_EVERY_MS = 50;
 /** A statement ends after 20 s at the latest: then an unanswered accept has happened or has not. */
@@ -79,6 +82,7 @@ export class Dispatcher {
   /** What came from claims and has not ended: to be told from claims whose answer was lost. */
   readonly #claimed = new Set<Job>();
   #straysAtMs = Infinity;
+  #lastWorkMs = -Infinity;
 
   constructor(options: DispatcherOptions) {
     const { shaping } = options;
@@ -237,7 +241,8 @@ export class Dispatcher {
   }
 
   async #run(job: Job): Promise<void> {
-    const { deliver, log } = this.#options;
+    const { deliver, log, world } = this.#options;
+    this.#lastWorkMs = world.monotonicMs();
     try {
       const result = await whileAway(
         () => deliver(job, this.#cutoff),
@@ -265,7 +270,7 @@ export class Dispatcher {
       await this.#releaseStrays(holder);
       const { claimed, outlook } = await this.#claims.take(holder);
       await this.#takeIn(claimed, holder);
-      return { more: 0, walking: WALK_EVERY_MS, done: POLL_MS }[outlook];
+      return { more: 0, walking: WALK_EVERY_MS, done: this.#restMs }[outlook];
     } catch (error) {
       // The claim may be committed all the same: then rows are held that nobody here knows.
       this.#straysAtMs = this.#options.world.monotonicMs() + this.#unknownFateMs;
@@ -274,6 +279,11 @@ export class Dispatcher {
       }
       return POLL_MS;
     }
+  }
+
+  get #restMs(): number {
+    const idleMs = this.#options.world.monotonicMs() - this.#lastWorkMs;
+    return idleMs < IDLE_AFTER_MS ? POLL_MS : IDLE_POLL_MS;
   }
 
   async #releaseStrays(holder: string): Promise<void> {

@@ -10,7 +10,7 @@ test('the first look covers everything, the next ones what is new', () => {
   assert.ok(looks.waitMs(0) <= 0);
   assert.equal(looks.sinceMs(0), -Infinity);
   looks.done(0, seenAt(0));
-  assert.equal(looks.waitMs(0), 500);
+  assert.equal(looks.waitMs(0), 1_000);
   assert.equal(looks.sinceMs(500), seenAt(0) - 250);
 });
 
@@ -30,7 +30,7 @@ test('what is queued is looked for at once, at most every 20 ms', () => {
   assert.equal(looks.waitMs(5), 15);
   assert.ok(looks.waitMs(100) <= 0);
   looks.done(100, seenAt(100));
-  assert.equal(looks.waitMs(100), 500);
+  assert.equal(looks.waitMs(100), 1_000);
 });
 
 test('starting anew covers everything', () => {

@@ -4,7 +4,8 @@
  * was hidden in any other way. Pure: the loop says what time it is.
  */
 
-const EVERY_MS = 500;
+/** What this process queues is looked for at once; this is for retries, and for other nodes. */
+const EVERY_MS = 1_000;
 /** While this process keeps queueing: 50 a second. */
 const PAUSE_MS = 20;
 const BACK_MS = 250;

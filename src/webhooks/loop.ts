@@ -1,6 +1,6 @@
 /**
  * Keeps webhooks moving: looks for endpoints with something due, claims for each in its turn, tells.
- * Woken as soon as this process has queued something, otherwise it looks twice a second.
+ * Woken as soon as this process has queued something, otherwise it looks once a second.
  *
  * Promises: at least once, under one id through all retries; what is held is held under this
  * worker's lease, every outcome is fenced by it; a dead, slow or flooded endpoint delays no other
