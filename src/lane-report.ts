@@ -17,8 +17,8 @@ export type LaneReportOptions = {
 };
 
 const EVERY_MS = 2_000;
-/** More than people can look at; the first ones are as good as any. */
-const LANES_MAX = 1_000;
+/** More than people look at: those in trouble first, then the busiest. */
+const LANES_MAX = 200;
 
 export class LaneReport {
   readonly #options: LaneReportOptions;
@@ -56,7 +56,8 @@ export class LaneReport {
     if (node !== this.#node) this.#written.clear();
     this.#node = node;
     const facts = [...connections.lanes].map((lane) => lane.describe()).filter(isWorthTelling);
-    const now = new Map(facts.slice(0, LANES_MAX).map((one) => [one.lane, one]));
+    const first = facts.toSorted((one, other) => weightOf(other) - weightOf(one));
+    const now = new Map(first.slice(0, LANES_MAX).map((one) => [one.lane, one]));
     const changed = [...now.values()].filter((one) => this.#written.get(one.lane) !== printed(one));
     const gone = [...this.#written.keys()].filter((lane) => !now.has(lane));
     if (changed.length === 0 && gone.length === 0) return;
@@ -67,6 +68,10 @@ export class LaneReport {
 
 function isWorthTelling({ state, open }: LaneFacts): boolean {
   return state !== 'open' || open > 0;
+}
+
+function weightOf({ state, open }: LaneFacts): number {
+  return open + (state === 'open' || state === 'full' ? 0 : 1_000_000);
 }
 
 function printed({ state, reason, untilMs, window, open }: LaneFacts): string {
