@@ -3,6 +3,7 @@
  * Node. Next: cli/program.ts.
  */
 import { isAbsolute, join, relative } from 'node:path';
+import { createInterface } from 'node:readline/promises';
 import { runCommandLine } from './cli/program.ts';
 import { systemWorld } from './system-world.ts';
 
@@ -18,7 +19,15 @@ await runCommandLine(process.argv.slice(2), {
   world: systemWorld,
   out: (text) => process.stdout.write(text),
   err: (text) => process.stderr.write(text),
+  ...(process.stdin.isTTY && process.stderr.isTTY && { confirm }),
 });
+
+async function confirm(question: string): Promise<boolean> {
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  const answer = await terminal.question(`${question} [y/N] `);
+  terminal.close();
+  return /^y(es)?$/i.test(answer.trim());
+}
 
 /** The launcher as it can be typed where the user is: npm has changed the directory, the user not. */
 function programPath(): string {

@@ -11,4 +11,6 @@ export type Cli = {
   out: (text: string) => void;
   /** Everything else. */
   err: (text: string) => void;
+  /** Asks a person yes or no; undefined where there is none to ask. */
+  confirm?: (question: string) => Promise<boolean>;
 };

@@ -52,6 +52,11 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     load: async () => (await import('./commands/suppressions.ts')).describeSuppressions,
   },
   {
+    name: 'queue',
+    about: 'what waits and why; retry, hold, release or drop it',
+    load: async () => (await import('./commands/queue.ts')).describeQueue,
+  },
+  {
     name: 'explain',
     about: "say what a mail server's answer means",
     load: async () => (await import('./commands/explain.ts')).describeExplain,
@@ -78,6 +83,8 @@ export async function runCommandLine(argv: readonly string[], cli: Cli): Promise
     .version(packageFile.version, '-v, --version', 'show the version')
     .configureOutput({ writeOut: cli.out, writeErr: cli.err })
     .showHelpAfterError('(--help says how)')
+    // Options belong to the command they stand behind: `queue` and `queue hold` share some.
+    .enablePositionalOptions()
     .exitOverride();
   const asked = argv.find((word) => !word.startsWith('-') && word !== 'help');
   for (const { name, about, load } of COMMANDS) {

@@ -221,6 +221,19 @@ export const NO_HOST_NAME: Outcome = {
   slowDown: false,
 };
 
+/** `posthorn queue drop`. */
+export const DROPPED: Outcome = {
+  status: 'canceled',
+  reason: {
+    category: 'policy',
+    blame: 'us',
+    advice: 'The operator of this service took the email out of its queue before it was sent.',
+  },
+  smtp: null,
+  suppress: null,
+  slowDown: false,
+};
+
 export const COMPLAINED: Outcome = {
   status: 'complained',
   reason: {
@@ -246,8 +259,15 @@ export type SettlementOptions = {
   retryWaitsMs?: readonly number[];
 };
 
+/** Of a recipient, what its settlement names. */
+type Settled = Pick<Job, 'message' | 'position' | 'claim' | 'attempts' | 'lane' | 'address'>;
+
 /** The outcome as the store settles it. */
-export function settlementOf(job: Job, outcome: Outcome, options: SettlementOptions): Settlement {
+export function settlementOf(
+  job: Settled,
+  outcome: Outcome,
+  options: SettlementOptions,
+): Settlement {
   const { message } = job;
   const { world } = options;
   return {
@@ -274,7 +294,7 @@ export function settlementOf(job: Job, outcome: Outcome, options: SettlementOpti
   };
 }
 
-function retryDelayMs(job: Job, outcome: Outcome, options: SettlementOptions): number {
+function retryDelayMs(job: Settled, outcome: Outcome, options: SettlementOptions): number {
   const { world, retryWaitsMs } = options;
   const attempts = job.attempts + 1;
   if (job.message.environment === 'test') return simulatedRetryDelayMs(attempts, world.random());
@@ -284,7 +304,7 @@ function retryDelayMs(job: Job, outcome: Outcome, options: SettlementOptions): n
   });
 }
 
-function eventDataOf({ message, address }: Job, outcome: Outcome): object {
+function eventDataOf({ message, address }: Settled, outcome: Outcome): object {
   return {
     email_id: message.id,
     recipient: address,

@@ -5,7 +5,8 @@ import { type MailServer, startJourney } from '../support/journey.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
-const journey = await startJourney();
+// A hanging server is given up well before a stop would cut its attempt off by the clock alone.
+const journey = await startJourney({ POSTHORN_SMTP_TIMEOUT_S: '10' });
 after(() => journey[Symbol.asyncDispose]());
 const { service } = journey;
 
@@ -65,4 +66,17 @@ test('stopped after it took over the database of a killed one, it ends in order'
   await own.restart();
   assert.match(own.logs, /Took over the database/);
   assert.equal(await own.stop(), 0, own.logs);
+});
+
+test('a stop does not wait for a server that hangs before the final dot; the next start sends it', async () => {
+  const mx = await journey.mailServer('hanging.test', { phases: { rcpt: {} } });
+  const id = await journey.send({ to: 'kim@hanging.test' });
+  const isAsked = () => mx.sessions.some(({ lines }) => lines.some((line) => /RCPT/.test(line)));
+  await waitFor(isAsked, { what: 'the recipient to be named' });
+  assert.equal(await service.stop('SIGTERM'), 0);
+  mx.set({});
+  await service.restart();
+  const { status, recipients } = await journey.ended(id);
+  // Waiting until the server is given up would have been an attempt that failed.
+  assert.deepEqual([status, recipients[0].attempts, mx.messages.length], ['delivered', 1, 1]);
 });

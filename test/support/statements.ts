@@ -18,7 +18,7 @@ import { loadMessages } from '../../src/store/messages.ts';
 import * as sts from '../../src/store/mta-sts.ts';
 import * as nodes from '../../src/store/nodes.ts';
 import * as projects from '../../src/store/projects.ts';
-import * as claims from '../../src/store/queue-claims.ts';
+import { lanesInQueue } from '../../src/store/queue-view.ts';
 import * as queue from '../../src/store/queue.ts';
 import * as retention from '../../src/store/retention.ts';
 import { onFirstStart } from '../../src/store/seed.ts';
@@ -31,6 +31,7 @@ import * as endpoints from '../../src/store/webhook-endpoints.ts';
 import * as webhooks from '../../src/store/webhook-queue.ts';
 import { type WebhookOutcome, WebhookSettleStore } from '../../src/store/webhook-settle.ts';
 import { BUSY_ADDRESS } from './fill.ts';
+import { claimAndRelease, operate } from './statements-queue.ts';
 import { acceptAll, newEmail, type Sender, settlement } from './mail-store.ts';
 
 export type Stage = {
@@ -52,7 +53,6 @@ export type Exercise = {
 };
 
 const BATCH = 64;
-const NOBODY = '00000000-0000-0000-0000-000000000000';
 const PAGE = { limit: 20, after: null, before: null };
 const LIMIT = { max: 1_000_000, windowS: 60 };
 const NO_FILTER: EmailFilter = {
@@ -122,20 +122,6 @@ async function goBeyondTheLimit(stage: Stage): Promise<void> {
   const idempotency = { key: newId(), fingerprint: '00' };
   await acceptAll(acceptStore(stage), [newEmail(stage.sender, { idempotency })]);
   await set(1_000_000);
-}
-
-async function claimAndRelease({ db, holder }: Stage): Promise<void> {
-  const from = new Date(0);
-  const full = { fullProjects: [], fullLines: [claims.lineKey(newId(), 'customers1.test')] };
-  await claims.claimOldest(db.settling, { holder, max: 128, window: 128, from, ...full });
-  const walk = { project: NOBODY, projects: 32, cursors: new Map(), from, oldest: 128 };
-  const found = await claims.findLines(db.settling, { ...walk, probes: 192 });
-  const lines = found.flatMap(({ projectId, lane }) =>
-    lane === null ? [] : [{ projectId, lane, max: 4 }],
-  );
-  const claimed = await claims.claimLines(db.settling, { holder, lines, from });
-  const given = claimed.map((one) => ({ ...one, holder, delayMs: 0 }));
-  await queue.releaseClaims(db.settling, given);
 }
 
 const list = (what: string, asks: number, filter: Partial<EmailFilter>, page = {}): Exercise => ({
@@ -319,6 +305,12 @@ export const EXERCISES: readonly Exercise[] = [
     what: 'give back whole emails',
     asks: 1,
     run: ({ db, holder, someEmailId }) => queue.releaseEmails(db.settling, [someEmailId], holder),
+  },
+  { what: 'change what waits, a step', asks: 2_000, run: operate },
+  {
+    what: 'the queue by lane, for people',
+    asks: Infinity,
+    run: ({ db }) => lanesInQueue(db, { projectId: null, limit: 30 }),
   },
   { what: 'depth of the queue', asks: 5_000, run: ({ db }) => queue.queueDepth(db) },
   {

@@ -1,0 +1,229 @@
+/** `posthorn queue`: what waits, for whom, and why; and what an operator can do about it. */
+import { InvalidArgumentError, type Command } from 'commander';
+import { parseDomain } from '../../mail/domain-name.ts';
+import { type LaneState, readLaneStates } from '../../store/lane-states.ts';
+import { isId } from '../../store/ids.ts';
+import {
+  changeQueueStep,
+  QUEUE_START,
+  type QueueChange,
+  type QueuePlace,
+  type QueueSelector,
+  type QueueStep,
+} from '../../store/queue-changes.ts';
+import { type LaneInQueue, lanesInQueue } from '../../store/queue-view.ts';
+import { chooseProject, projectOption, type ProjectOptions } from '../choose-project.ts';
+import {
+  addCommand,
+  type Failure,
+  isFailure,
+  type Outcome,
+  runnable,
+  usageFailure,
+} from '../command.ts';
+import type { Cli } from '../context.ts';
+import { dropFromQueue } from '../queue-drop.ts';
+import { type Store, withStore } from '../store.ts';
+import { shortTime, table } from '../table.ts';
+
+const LANES_SHOWN = 30;
+const LANES_MAX = 10_000;
+
+export function describeQueue(queue: Command, cli: Cli): void {
+  queue.enablePositionalOptions();
+  runnable(queue, cli, show)
+    .addOption(projectOption())
+    .option('--limit <n>', 'how many lanes', parseCount, LANES_SHOWN);
+  for (const [name, { about }] of Object.entries(CHANGES)) {
+    const run = (io: Cli, options: Selection) => change(io, name as QueueChange, options);
+    selectable(addCommand(queue, cli, { name, about, run }));
+  }
+  const about = 'end it as canceled; its webhooks are told';
+  selectable(addCommand(queue, cli, { name: 'drop', about, run: drop })).option(
+    '--yes',
+    'without asking',
+  );
+}
+
+function selectable(command: Command): Command {
+  return command
+    .option('--email <id>', 'the recipients of this email', parseId)
+    .option('--domain <domain>', 'recipients at this domain', parseRecipientDomain)
+    .addOption(projectOption())
+    .option('--all', 'everything that waits');
+}
+
+function show(cli: Cli, options: ProjectOptions & { limit: number }): Promise<Outcome> {
+  return withStore(cli, async ({ db }) => {
+    const project = options.project === undefined ? null : await chooseProject(db, options.project);
+    if (project !== null && isFailure(project)) return project;
+    const filter = { projectId: project?.id ?? null, limit: options.limit };
+    const { lanes, total } = await lanesInQueue(db, filter);
+    const states = new Map((await readLaneStates(db)).map((state) => [state.lane, state]));
+    const rows = lanes.map((lane) => ({ ...lane, state: states.get(lane.lane) ?? null }));
+    const more = total - lanes.length;
+    return {
+      data: { object: 'list', data: rows.map(laneJson), has_more: more > 0 },
+      text: `${laneTable(rows)}${more > 0 ? `\n… and ${more} more; --limit shows them` : ''}`,
+    };
+  });
+}
+
+type ShownLane = LaneInQueue & { state: LaneState | null };
+
+function laneTable(lanes: readonly ShownLane[]): string {
+  return table(
+    ['LANE', 'PROJECTS', 'DEPTH', 'DUE', 'OLDEST', 'HELD', 'NEXT DUE', 'STATE', 'WHY'],
+    lanes.map((lane) => [
+      lane.lane,
+      String(lane.projects),
+      String(lane.depth),
+      String(lane.due),
+      lane.oldestS === null ? '-' : shortDuration(lane.oldestS),
+      String(lane.held),
+      shortTime(lane.nextDueAt),
+      stateOf(lane),
+      lane.state?.reason ?? '-',
+    ]),
+    'Nothing waits.',
+  );
+}
+
+function stateOf({ depth, held, state }: ShownLane): string {
+  if (held === depth) return 'held';
+  if (state === null) return '-';
+  return state.forMs === null ? state.state : `${state.state} ${shortDuration(state.forMs / 1000)}`;
+}
+
+function laneJson(lane: ShownLane) {
+  return {
+    object: 'lane',
+    lane: lane.lane,
+    projects: lane.projects,
+    depth: lane.depth,
+    with_workers: lane.withWorkers,
+    due: lane.due,
+    oldest_due_s: lane.oldestS === null ? null : Math.round(lane.oldestS),
+    held: lane.held,
+    next_due_at: lane.nextDueAt,
+    state: lane.state?.state ?? null,
+    reason: lane.state?.reason ?? null,
+    state_for_s: lane.state?.forMs == null ? null : Math.round(lane.state.forMs / 1000),
+    connections: lane.state?.connectionsOpen ?? null,
+    connections_max: lane.state?.connectionsMax ?? null,
+  };
+}
+
+type Selection = ProjectOptions & { email?: string; domain?: string; all?: true };
+
+const CHANGES: Readonly<Record<QueueChange, { about: string; done: string }>> = {
+  retry: { about: 'try it now', done: 'due now' },
+  hold: { about: 'start nothing of it until it is released', done: 'held' },
+  release: { about: 'let held mail go', done: 'released' },
+};
+
+function change(cli: Cli, kind: QueueChange, options: Selection): Promise<Outcome> {
+  return withStore(cli, async (store) => {
+    const selector = await selectorOf(store, options);
+    if (isFailure(selector)) return selector;
+    const steps = changeSteps(store, kind, selector);
+    return report(cli, steps, { kind, done: CHANGES[kind].done, selector });
+  });
+}
+
+async function* changeSteps(
+  { db }: Store,
+  kind: QueueChange,
+  selector: QueueSelector,
+): AsyncGenerator<QueueStep> {
+  let from: QueuePlace | null = QUEUE_START;
+  while (from !== null) {
+    const step: QueueStep = await changeQueueStep(db, kind, { selector, from });
+    yield step;
+    from = step.next;
+  }
+}
+
+function drop(cli: Cli, options: Selection & { yes?: true }): Promise<Outcome> {
+  return withStore(cli, async (store) => {
+    const selector = await selectorOf(store, options);
+    if (isFailure(selector)) return selector;
+    if (options.yes !== true) {
+      if (cli.confirm === undefined)
+        return usageFailure('Say --yes: dropped mail does not return.');
+      if (!(await cli.confirm('Take this mail out of the queue for good?'))) {
+        return { failed: 'Nothing was dropped.', code: 'usage_error', exitCode: 1 };
+      }
+    }
+    const steps = dropFromQueue(store.db, selector, cli.world);
+    return report(cli, steps, { kind: 'drop', done: 'dropped', selector });
+  });
+}
+
+async function selectorOf(
+  { db }: Store,
+  { email, domain, project, all }: Selection,
+): Promise<QueueSelector | Failure> {
+  const isNarrow = email !== undefined || domain !== undefined || project !== undefined;
+  if (!isNarrow && all !== true) {
+    return usageFailure(
+      'Say what: --email, --domain, --project (all that is given has to match) or --all.',
+    );
+  }
+  if (isNarrow && all === true) return usageFailure('--all goes alone.');
+  const chosen = project === undefined ? null : await chooseProject(db, project);
+  if (chosen !== null && isFailure(chosen)) return chosen;
+  return { emailId: email ?? null, domain: domain ?? null, projectId: chosen?.id ?? null };
+}
+
+/** Every few thousand recipients a line on stderr. */
+const PROGRESS_EVERY = 10_000;
+
+async function report(
+  cli: Cli,
+  steps: AsyncIterable<QueueStep>,
+  { kind, done, selector }: { kind: string; done: string; selector: QueueSelector },
+): Promise<Outcome> {
+  const sum = { found: 0, busy: 0, changed: 0 };
+  let told = 0;
+  for await (const { found, busy, changed } of steps) {
+    sum.found += found;
+    sum.busy += busy;
+    sum.changed += changed;
+    if (sum.found < told + PROGRESS_EVERY) continue;
+    told = sum.found;
+    cli.err(`${sum.changed} of ${sum.found} ${done} so far\n`);
+  }
+  if (sum.found === 0 && selector.emailId !== null) {
+    const message = `Nothing of email ${selector.emailId} waits in the queue.`;
+    return { failed: message, code: 'not_found', exitCode: 1 };
+  }
+  const busy = sum.busy === 0 ? '' : `; ${sum.busy} were with a worker and left alone`;
+  return {
+    data: { object: 'queue_change', change: kind, ...sum },
+    text: `${sum.changed} of ${sum.found} waiting recipients ${done}${busy}.`,
+  };
+}
+
+function shortDuration(seconds: number): string {
+  if (seconds < 120) return `${Math.max(0, Math.round(seconds))} s`;
+  if (seconds < 7_200) return `${Math.round(seconds / 60)} min`;
+  return `${Math.round(seconds / 3_600)} h`;
+}
+
+function parseId(text: string): string {
+  if (isId(text)) return text;
+  throw new InvalidArgumentError(`${JSON.stringify(text)} is not the id of an email.`);
+}
+
+function parseRecipientDomain(text: string): string {
+  const domain = parseDomain(text);
+  if (domain !== null) return domain;
+  throw new InvalidArgumentError(`${JSON.stringify(text)} is not a domain name.`);
+}
+
+function parseCount(text: string): number {
+  const count = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+  if (count >= 1 && count <= LANES_MAX) return count;
+  throw new InvalidArgumentError(`Write a number from 1 to ${LANES_MAX}.`);
+}

@@ -1,0 +1,32 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Cutoff } from './cutoff.ts';
+
+const never = new Promise<string>(() => {});
+
+test('a stop gives up what has not written its dot and waits for what has', async () => {
+  const cutoff = new Cutoff();
+  const dot = { unsent: false, sent: true };
+  const unsent = cutoff.unlessCut(never, () => dot.unsent);
+  const sent = Promise.withResolvers<string>();
+  const waited = cutoff.unlessCut(sent.promise, () => dot.sent);
+  cutoff.cutUnsent();
+  assert.equal(await unsent, 'unsent');
+  assert.equal(cutoff.isClosed, true);
+  sent.resolve('250 taken');
+  assert.equal(await waited, '250 taken');
+});
+
+test('what has written its dot and gets no answer ends in doubt', async () => {
+  const cutoff = new Cutoff();
+  const waited = cutoff.unlessCut(never, () => true);
+  cutoff.cutUnsent();
+  cutoff.cutAll();
+  assert.equal(await waited, 'in_doubt');
+});
+
+test('an attempt that begins after the stop is given up', async () => {
+  const cutoff = new Cutoff();
+  cutoff.cutUnsent();
+  assert.equal(await cutoff.unlessCut(never, () => false), 'unsent');
+});

@@ -1,0 +1,156 @@
+/**
+ * What an operator does to waiting mail: try it now, hold it, let it go, take it out.
+ *
+ * A walk over the queue's key in steps, so that no statement is long however much waits. What a worker
+ * holds is left alone: nobody can call back what is being said to a mail server. Held mail is not
+ * claimed; its due time is the time at which it expires, so that forgotten mail ends, too.
+ */
+import type { Environment } from '../core/scope.ts';
+import type { Address } from '../mail/address.ts';
+import type { Queryable } from './database.ts';
+
+export type QueueChange = 'retry' | 'hold' | 'release';
+
+/** All that is given has to match. */
+export type QueueSelector = {
+  emailId: string | null;
+  /** Of the recipients. */
+  domain: string | null;
+  projectId: string | null;
+};
+
+export type QueueStep = {
+  /** Recipients that match, of which `busy` are with a worker and `changed` were changed. */
+  found: number;
+  busy: number;
+  changed: number;
+  /** Where the next step begins; null: that was the last one. */
+  next: QueuePlace | null;
+};
+
+export type QueuePlace = { emailId: string; position: number };
+
+export const QUEUE_START: QueuePlace = {
+  emailId: '00000000-0000-0000-0000-000000000000',
+  position: -1,
+};
+
+const STEP_ROWS = 2_000;
+
+const SEEN = `
+seen as materialized (
+  select q.email_id, q.position, q.project_id, q.environment, q.destination, q.holder, q.held,
+         q.due_at
+    from queue q
+   where (q.email_id, q.position) > ($1::uuid, $2::smallint)
+     and q.email_id >= coalesce($3::uuid, $1::uuid)
+     and q.email_id <= coalesce($3::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+   order by q.email_id, q.position
+   limit $6
+),
+found as materialized (
+  select * from seen
+   where ($4::text is null or destination = $4) and ($5::uuid is null or project_id = $5)
+)`;
+
+const PROGRESS = `
+select (select count(*) from found)::int as found,
+       (select count(*) from found where holder is not null)::int as busy,
+       (select count(*) from changed)::int as changed, count(*)::int as seen,
+       (array_agg(email_id order by email_id desc, position desc))[1] as "emailId",
+       (array_agg(position order by email_id desc, position desc))[1] as position
+  from seen`;
+
+const CHANGES: Readonly<Record<QueueChange, { set: string; where: string }>> = {
+  retry: { set: 'due_at = app_now()', where: 'not q.held and q.due_at > app_now()' },
+  hold: { set: 'held = true, due_at = e.expires_at', where: 'not q.held' },
+  release: { set: 'held = false, due_at = app_now()', where: 'q.held' },
+};
+
+function changeStatement({ set, where }: { set: string; where: string }): string {
+  return `with${SEEN},
+changed as (
+  update queue q set ${set}
+    from found f
+   cross join lateral (
+      select e.expires_at from emails e
+       where e.project_id = f.project_id and e.environment = f.environment and e.id = f.email_id
+       limit 1) e
+   where q.email_id = f.email_id and q.position = f.position and q.holder is null and ${where}
+  returning 1
+)${PROGRESS}`;
+}
+
+const STATEMENTS: Readonly<Record<QueueChange, string>> = {
+  retry: changeStatement(CHANGES.retry),
+  hold: changeStatement(CHANGES.hold),
+  release: changeStatement(CHANGES.release),
+};
+
+type Progress = { found: number; busy: number; changed: number; seen: number } & QueuePlace;
+
+/** Changes what matches among the next rows. */
+export async function changeQueueStep(
+  db: Queryable,
+  change: QueueChange,
+  { selector, from }: { selector: QueueSelector; from: QueuePlace },
+): Promise<QueueStep> {
+  const [row] = await db.query<Progress>(STATEMENTS[change], valuesOf(selector, from));
+  return stepOf(row!);
+}
+
+/** A recipient that is held under the operator's own lease, to be taken out. */
+export type TakenOut = {
+  projectId: string;
+  environment: Environment;
+  emailId: string;
+  position: number;
+  claim: number;
+  attempts: number;
+  lane: string;
+  destination: string;
+  address: Address;
+};
+
+const TAKE_OUT = `with${SEEN},
+changed as (
+  update queue q set holder = $7::uuid, claim = q.claim + 1
+    from found f
+   where q.email_id = f.email_id and q.position = f.position and q.holder is null
+  returning q.*
+), progress as (${PROGRESS}
+)
+select p.*, t.taken
+  from progress p
+  left join lateral (
+    select json_agg(json_build_object(
+             'projectId', c.project_id, 'environment', c.environment, 'emailId', c.email_id,
+             'position', c.position, 'claim', c.claim, 'attempts', c.attempts, 'lane', c.lane,
+             'destination', c.destination, 'address', r.address)) as taken
+      from changed c
+     cross join lateral (
+        select r.address from recipients r
+         where r.project_id = c.project_id and r.email_id = c.email_id and r.position = c.position
+         limit 1) r) t on true`;
+
+const TAKE_OUT_ROWS = 200;
+
+/** Claims what matches among the next rows for `holder`, who settles it. */
+export async function takeOutStep(
+  db: Queryable,
+  holder: string,
+  { selector, from }: { selector: QueueSelector; from: QueuePlace },
+): Promise<{ step: QueueStep; taken: TakenOut[] }> {
+  const values = [...valuesOf(selector, from).slice(0, -1), TAKE_OUT_ROWS, holder];
+  const [row] = await db.query<Progress & { taken: TakenOut[] | null }>(TAKE_OUT, values);
+  return { step: stepOf(row!, TAKE_OUT_ROWS), taken: row!.taken ?? [] };
+}
+
+function valuesOf({ emailId, domain, projectId }: QueueSelector, from: QueuePlace): unknown[] {
+  return [from.emailId, from.position, emailId, domain, projectId, STEP_ROWS];
+}
+
+function stepOf({ found, busy, changed, seen, ...last }: Progress, rows = STEP_ROWS): QueueStep {
+  const { emailId, position } = last;
+  return { found, busy, changed, next: seen < rows ? null : { emailId, position } };
+}

@@ -1,0 +1,47 @@
+/** What waits in the queue, by lane, for people: one pass over the open work, not for every day. */
+import type { Queryable } from './database.ts';
+
+export type LaneInQueue = {
+  lane: string;
+  projects: number;
+  /** Recipients that have not ended; of these `withWorkers` are held by a worker at present. */
+  depth: number;
+  withWorkers: number;
+  due: number;
+  held: number;
+  /** How long the oldest that is due has been waiting. */
+  oldestS: number | null;
+  nextDueAt: Date | null;
+};
+
+const BY_LANE = `
+with by_project as (
+  select q.lane, q.project_id, count(*) as depth, count(q.holder) as with_workers,
+         count(*) filter (where q.held) as held,
+         count(*) filter (where q.holder is null and q.due_at <= app_now()) as due,
+         min(q.due_at) filter (where q.holder is null and not q.held) as first_due
+    from queue q
+   where $1::uuid is null or q.project_id = $1
+   group by q.lane, q.project_id
+)
+select lane, count(*)::int as projects, sum(depth)::int as depth,
+       sum(with_workers)::int as "withWorkers", sum(due)::int as due, sum(held)::int as held,
+       extract(epoch from app_now() - min(first_due) filter (where first_due <= app_now()))::float8
+         as "oldestS",
+       min(first_due) as "nextDueAt", count(*) over ()::int as lanes
+  from by_project
+ group by lane
+ order by sum(depth) desc, lane
+ limit $2`;
+
+/** The deepest lanes first, and how many there are in all. @param projectId null: of all projects */
+export async function lanesInQueue(
+  db: Queryable,
+  options: { projectId: string | null; limit: number },
+): Promise<{ lanes: LaneInQueue[]; total: number }> {
+  const rows = await db.query<LaneInQueue & { lanes: number }>(BY_LANE, [
+    options.projectId,
+    options.limit,
+  ]);
+  return { lanes: rows, total: rows[0]?.lanes ?? 0 };
+}

@@ -1,0 +1,136 @@
+/** `posthorn queue`: looking at what waits, and retry, hold, release and drop. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { startService } from '../support/service.ts';
+
+// Delivers nothing: what is accepted waits in the table.
+const service = await startService({ args: ['--only', 'api', '--workers', '1'] });
+after(() => service[Symbol.asyncDispose]());
+
+const NO_EMAIL = '019abcde-0000-7000-8000-000000000000';
+
+async function recipient(id: string) {
+  return (await service.email(id)).recipients[0];
+}
+
+const isDue = ({ next_attempt_at: at }: { next_attempt_at: string | null }): boolean =>
+  at !== null && Date.parse(at) <= Date.now();
+
+test('what waits is shown by lane, deepest first', async () => {
+  await service.send();
+  await service.send({ to: ['a@simulator.test', 'b@simulator.test'] });
+  const { data, has_more: hasMore } = await service.cliJson('queue');
+  assert.equal(hasMore, false);
+  const [{ lane, depth, due, projects, held }] = data;
+  assert.deepEqual([lane, depth, due, projects, held], ['simulator', 3, 3, 1, 0]);
+  const { stdout, code } = await service.cli('queue', '--limit', '5');
+  assert.equal(code, 0);
+  assert.match(stdout, /^LANE .*\nsimulator +1 +3 +3 /);
+});
+
+test('held mail has no next attempt until it is released', async () => {
+  const id = await service.send({ to: 'kim@held.test' });
+  assert.equal((await service.cliJson('queue', 'hold', '--domain', 'HELD.test')).changed, 1);
+  assert.equal((await recipient(id)).next_attempt_at, null);
+  const [lane] = (await service.cliJson('queue')).data;
+  assert.equal(lane.held, 1);
+  assert.equal((await service.cliJson('queue', 'retry', '--email', id)).changed, 0);
+  assert.equal((await service.cliJson('queue', 'release', '--email', id)).changed, 1);
+  assert.ok(isDue(await recipient(id)));
+});
+
+test('held mail that nobody releases fails when it expires', async () => {
+  const id = await service.send({ to: 'kim@forgotten.test', expires_in: 3600 });
+  await service.cliJson('queue', 'hold', '--email', id);
+  const [row] = await service.sql(
+    `select q.due_at = e.expires_at as "atExpiry" from queue q join emails e on e.id = q.email_id
+      where e.id = $1`,
+    [id],
+  );
+  assert.equal(row.atExpiry, true);
+});
+
+test('what was put off for later is tried now', async () => {
+  const id = await service.send({ to: 'kim@later.test' });
+  await service.sql(`update queue set due_at = app_now() + interval '1 hour' where email_id = $1`, [
+    id,
+  ]);
+  assert.ok(!isDue(await recipient(id)));
+  assert.equal((await service.cliJson('queue', 'retry', '--domain', 'later.test')).changed, 1);
+  assert.ok(isDue(await recipient(id)));
+});
+
+test('dropped mail ends as canceled, with its event', async () => {
+  const id = await service.send({ to: ['kim@drop.test', 'lee@stay.test'] });
+  const { stdout } = await service.cli('queue', 'drop', '--domain', 'drop.test', '--yes');
+  assert.match(stdout, /^1 of 1 waiting recipients dropped\./);
+  const { status, recipients } = await service.email(id);
+  assert.equal(status, 'queued');
+  assert.deepEqual(
+    recipients.map((one: { status: string }) => one.status),
+    ['canceled', 'queued'],
+  );
+  const { body } = await service.request('GET', `/v1/emails/${id}/events`);
+  const last = body.data.at(-1);
+  assert.deepEqual([last.type, last.data.recipient], ['email.canceled', 'kim@drop.test']);
+  assert.match(last.data.reason.advice, /operator/);
+  const nodes = await service.sql('select 1 from nodes');
+  assert.equal(nodes.length, 1, 'the lease of the command is gone');
+});
+
+test('what a worker holds is left alone, and said', async () => {
+  const id = await service.send({ to: 'kim@busy.test' });
+  await service.sql(`update queue set holder = (select id from nodes) where email_id = $1`, [id]);
+  for (const change of ['hold', 'drop']) {
+    const args = ['queue', change, '--email', id, ...(change === 'drop' ? ['--yes'] : [])];
+    const { found, busy, changed } = await service.cliJson(...args);
+    assert.deepEqual([found, busy, changed], [1, 1, 0]);
+  }
+});
+
+test('thousands are changed in steps, and only those of the project that was named', async () => {
+  await service.cliJson('projects', 'create', 'Other');
+  const { key } = await service.cliJson('keys', 'create', '--mode', 'test', '--project', 'Other');
+  const id = await service.send({ to: 'kim@many.test' });
+  await service.sql(
+    `insert into queue (project_id, email_id, position, environment, destination, lane, due_at)
+     select project_id, email_id, n, environment, destination, lane, app_now()
+       from queue, generate_series(1, 5000) n where email_id = $1 and position = 0`,
+    [id],
+  );
+  await service.sql(
+    `insert into domains select (jsonb_populate_record(d, jsonb_build_object(
+       'id', gen_random_uuid(), 'project_id', p.id))).*
+       from domains d, projects p where d.name = 'acme.test' and p.name = 'Other'`,
+  );
+  await service.send({ to: 'kim@many.test' }, { key });
+  const hold = ['queue', 'hold', '--domain', 'many.test'];
+  assert.equal((await service.cliJson(...hold, '--project', 'Other')).changed, 1);
+  assert.equal((await service.cliJson(...hold)).changed, 5_001);
+  const { stderr, stdout } = await service.cli('queue', 'release', '--all');
+  assert.match(stdout, /^5\d+ of 5\d+ waiting recipients released/, stderr);
+});
+
+const WRONG: Record<string, readonly string[]> = {
+  'nothing is selected': ['retry'],
+  'everything and something is selected': ['hold', '--all', '--domain', 'a.test'],
+  'the id is none': ['release', '--email', 'x'],
+  'the domain is none': ['drop', '--yes', '--domain', 'not a domain'],
+  'there is no such project': ['retry', '--project', 'Nobody'],
+  'nobody can be asked for confirmation': ['drop', '--all'],
+};
+
+for (const [what, args] of Object.entries(WRONG)) {
+  test(`when ${what} the command says so and does nothing`, async () => {
+    const { code, stdout, stderr } = await service.cli('queue', ...args);
+    assert.equal(code, 2, stderr);
+    assert.equal(stdout, '');
+    assert.notEqual(stderr, '');
+  });
+}
+
+test('an email of which nothing waits is not found', async () => {
+  const { code, stderr } = await service.cli('queue', 'retry', '--email', NO_EMAIL);
+  assert.equal(code, 1);
+  assert.match(stderr, /Nothing of email/);
+});
