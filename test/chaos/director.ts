@@ -20,6 +20,7 @@ const PER_SECOND = { quick: 60, long: 25 };
 /** A node that is armed with the last points gets so long to reach one before the next is asked. */
 const POINT_WITHIN_MS = 12_000;
 const POINTS_WITHIN_MS = 480_000;
+const ANSWERED_WITHIN_MS = 180_000;
 const SOME_UP_WITHIN_MS = 15_000;
 const UP_WITHIN_MS = 180_000;
 
@@ -162,7 +163,9 @@ export class Director {
     hooks.settle();
     await this.#restart(a);
     await Promise.all(others.map((node) => this.#restart(node)));
-    await this.load.end();
+    let isAnswered = false;
+    void this.load.end().then(() => (isAnswered = true));
+    await waitFor(() => isAnswered, { what: 'all clients', timeoutMs: ANSWERED_WITHIN_MS });
   }
 
   async #restart(node: ChaosNode): Promise<void> {

@@ -13,6 +13,10 @@ const run = promisify(execFile);
 
 /** How often what a node has said is read, and whether it lives is looked at. */
 const LOOK_EVERY_MS = 25;
+/** How Node begins to say that a program broke; a line that a kill cut in two looks otherwise. */
+const CRASH = /^(?:node:|Warning: |\w*Error\b)/;
+/** Bugs that a failpoint threw, and a service whose workers are killed too often. */
+const EXPECTED = /failpoint |The workers cannot run/;
 const START_AGAIN_AFTER_MS = 300;
 
 /** What src/failpoints.ts says. */
@@ -184,7 +188,7 @@ export class ChaosNode {
   #understand(line: string): void {
     const fields = parsed(line);
     if (fields === null) {
-      this.#trouble(line);
+      if (CRASH.test(line)) this.#trouble(line);
       return;
     }
     const { msg = '', level, failpoint, action = '', pid = 0 } = fields;
@@ -194,7 +198,7 @@ export class ChaosNode {
     } else if (msg.includes('taken for dead')) {
       this.disturbed(msg, Date.now() - 30_000);
     } else if (level === 'fatal' || msg.includes('ended in an error')) {
-      this.#trouble(line);
+      if (!EXPECTED.test(line)) this.#trouble(line);
     } else if (msg === 'a worker died') {
       this.disturbed(msg);
       if (fields.signal === null) this.#trouble(line);
