@@ -8,6 +8,9 @@ import { startJourney } from '../support/journey.ts';
 const journey = await startJourney({}, { args: ['--workers', '1'] });
 after(() => journey[Symbol.asyncDispose]());
 
+/** Ten servers in two families, for finding the lane and for the attempt; equals are shuffled. */
+const QUESTIONS_MAX = 60;
+
 function questionsBelow(suffix: string): number {
   return journey.dns.queries.filter(({ name }) => name.endsWith(suffix)).length;
 }
@@ -18,7 +21,10 @@ test('of fifteen hundred mail servers the best is asked, and few others looked u
   journey.dns.set('crowd.test', 'MX', [...others, `10 ${mx.name}`]);
   const { recipients } = await journey.ended(await journey.send({ to: 'kim@crowd.test' }));
   assert.deepEqual([recipients[0].status, recipients[0].attempts], ['delivered', 1]);
-  assert.ok(questionsBelow('.others.test') <= 20, `${questionsBelow('.others.test')} questions`);
+  assert.ok(
+    questionsBelow('.others.test') <= QUESTIONS_MAX,
+    `${questionsBelow('.others.test')} questions`,
+  );
 });
 
 test('a domain that names a thousand mail servers that are not there bounces after few questions', async () => {
@@ -27,7 +33,10 @@ test('a domain that names a thousand mail servers that are not there bounces aft
   const id = await journey.send({ to: 'kim@empty-crowd.test' });
   const { status, recipients } = await journey.ended(id);
   assert.deepEqual([status, recipients[0].smtp.enhanced_code], ['bounced', '5.4.4']);
-  assert.ok(questionsBelow('.nowhere.test') <= 20, `${questionsBelow('.nowhere.test')} questions`);
+  assert.ok(
+    questionsBelow('.nowhere.test') <= QUESTIONS_MAX,
+    `${questionsBelow('.nowhere.test')} questions`,
+  );
 });
 
 test('a packet with four thousand records of one mail server is one mail server', async () => {
@@ -76,11 +85,11 @@ const BROKEN: Record<string, { failure: FakeFailure; says: RegExp }> = {
 };
 
 test('broken answers are no verdict: the email waits until the DNS is well, others do not', async (t) => {
-  const good = await journey.mailServer('well.test');
+  const good = await journey.mailServer('well.test', {}, { provider: 'well.test' });
   const sent: { what: string; domain: string; id: string; says: RegExp }[] = [];
   for (const [index, [what, { failure, says }]] of Object.entries(BROKEN).entries()) {
     const domain = `broken${index}.test`;
-    await journey.mailServer(domain);
+    await journey.mailServer(domain, {}, { provider: domain });
     journey.dns.setFailure(domain, failure);
     sent.push({ what, domain, says, id: await journey.send({ to: `kim@${domain}` }) });
   }

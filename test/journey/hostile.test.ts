@@ -6,13 +6,18 @@
 import { readFileSync } from 'node:fs';
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
-import type { FakeAnswer, FakePhase } from '../support/fake-mx.ts';
+import type { FakeAnswer, FakePhase, MxBehaviour } from '../support/fake-mx.ts';
 import { type MailServer, startJourney } from '../support/journey.ts';
 import { waitFor } from '../support/wait.ts';
 
 // One worker, which is the one that meets all of them.
 const journey = await startJourney({}, { args: ['--workers', '1'] });
 after(() => journey[Symbol.asyncDispose]());
+
+/** A server of a provider of its own: what one does is not held against the others. */
+function ownServer(domain: string, behaviour: MxBehaviour = {}): Promise<MailServer> {
+  return journey.mailServer(domain, behaviour, { provider: domain });
+}
 
 type Hostile = { at: FakePhase; answer: FakeAnswer; says: RegExp };
 
@@ -93,17 +98,17 @@ type Sent = { mx: MailServer; id: string };
 
 test('hostile servers: each is left, told about and asked again, nobody else waits for them', async (t) => {
   const beforeMb = await peakMb();
-  const slow = await journey.mailServer('trickling.test', {
+  const slow = await ownServer('trickling.test', {
     phases: { greeting: { raw: '2', times: 1_000_000, dripMs: 20 } },
   });
   const waiting = await journey.send({ to: 'kim@trickling.test' });
   const sent = new Map<string, Sent>();
   for (const [index, [what, { at, answer }]] of Object.entries(HOSTILE).entries()) {
     const domain = `hostile${index}.test`;
-    const mx = await journey.mailServer(domain, { phases: { [at]: answer } });
+    const mx = await ownServer(domain, { phases: { [at]: answer } });
     sent.set(what, { mx, id: await journey.send({ to: `kim@${domain}` }) });
   }
-  const good = await journey.mailServer('good.test');
+  const good = await ownServer('good.test');
   const goodId = await journey.send({ to: 'kim@good.test' });
 
   for (const [what, { at, says }] of Object.entries(HOSTILE)) {
@@ -172,7 +177,7 @@ test('an answer in no character set is an answer, and shown without what cannot 
     Buffer.from([0xe9, 0xff, 0xfe]),
     Buffer.from('\r\n'),
   ]);
-  await journey.mailServer('latin.test', { recipients: { kim: { raw } } });
+  await ownServer('latin.test', { recipients: { kim: { raw } } });
   const { status, recipients } = await journey.ended(await journey.send({ to: 'kim@latin.test' }));
   assert.deepEqual([status, recipients[0].smtp.code], ['bounced', 550]);
   assert.equal(recipients[0].smtp.message, 'Utilisateur inconnu: \ufffd\ufffd\ufffd');
