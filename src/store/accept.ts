@@ -96,8 +96,8 @@ export class AcceptedUnknown extends Error {
 }
 
 /** Messages waiting for their commit, in memory: beyond this a request is turned away. */
-const PENDING_BYTES_MAX = 64 * 1024 * 1024;
-/** A burst that comes to one worker of several: 10,000 requests at once are stored, not refused. */
+const PENDING_BYTES_MAX = 96 * 1024 * 1024;
+/** 10,000 requests at once are stored, not refused, even when all of them come to one worker. */
 const PENDING_ITEMS_MAX = 20_000;
 
 export type AcceptStoreOptions = {
