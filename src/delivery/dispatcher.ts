@@ -269,7 +269,10 @@ export class Dispatcher {
     try {
       await this.#releaseStrays(holder);
       const { claimed, outlook } = await this.#claims.take(holder);
-      await this.#takeIn(claimed, holder);
+      const fitting = this.#lanes.fitting(claimed.map(({ sizeBytes }) => sizeBytes));
+      void this.#givingBack.giveUnloaded(claimed.slice(fitting), holder);
+      await this.#takeIn(claimed.slice(0, fitting), holder);
+      if (fitting < claimed.length) return this.#restMs;
       return { more: 0, walking: WALK_EVERY_MS, done: this.#restMs }[outlook];
     } catch (error) {
       // The claim may be committed all the same: then rows are held that nobody here knows.

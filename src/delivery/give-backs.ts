@@ -7,6 +7,7 @@ import type { Logger } from 'pino';
 import { DatabaseUnavailable, type Queryable } from '../store/database.ts';
 import { GroupCommit } from '../store/group-commit.ts';
 import { type Release, releaseClaims, releaseEmails } from '../store/queue.ts';
+import type { ClaimedRecipient } from '../store/queue-claims.ts';
 import type { Job } from './job.ts';
 
 /** Between two tries while the database is away. */
@@ -36,11 +37,18 @@ export class GiveBacks {
 
   /** Many in one statement: they must not crowd out what is settled. Never rejects. */
   async give(jobs: readonly Job[], delayMsOf: (job: Job) => number): Promise<void> {
-    const given = jobs.map((job) => {
-      const { position, claim, lane, holder, message } = job;
-      const delayMs = delayMsOf(job);
-      return this.#commits.add({ emailId: message.id, position, claim, lane, holder, delayMs });
-    });
+    await this.#release(
+      jobs.map((job) => ({ ...job, emailId: job.message.id, delayMs: delayMsOf(job) })),
+    );
+  }
+
+  /** What was claimed and is too large for the memory that is left. Never rejects. */
+  giveUnloaded(claimed: readonly ClaimedRecipient[], holder: string): Promise<void> {
+    return this.#release(claimed.map((one) => ({ ...one, holder, delayMs: 0 })));
+  }
+
+  async #release(releases: readonly Release[]): Promise<void> {
+    const given = releases.map((release) => this.#commits.add(release));
     await Promise.all(given).catch((error: unknown) => {
       this.#log.error({ err: error }, 'work could not be given back');
     });

@@ -176,3 +176,13 @@ test('draining takes out what has not started and leaves what has', () => {
   assert.equal(lanes.next(), null);
   assert.equal(lanes.underWay, 1);
 });
+
+test('large messages are loaded one after the other as they fit, and one alone always', () => {
+  const lanes = newLanes();
+  const megabytes = (...sizes: number[]) => sizes.map((size) => size * 1024 * 1024);
+  assert.equal(lanes.fitting(megabytes(20, 10, 10)), 2);
+  assert.equal(lanes.fitting(megabytes(60, 1)), 1);
+  addAll(lanes, jobsOf('a', ['a@x.net'], { weightBytes: 30 * 1024 * 1024 }));
+  assert.equal(lanes.fitting(megabytes(1, 1, 10)), 2);
+  assert.equal(lanes.fitting(megabytes(10)), 0);
+});

@@ -187,6 +187,18 @@ export class Lanes {
     return Math.max(0, Math.floor((CLAIMED_BYTES_MAX - this.weightBytes) / WEIGHT_BYTES_MIN));
   }
 
+  /** How many of these may be loaded, by their size; one that is larger than all waits for room. */
+  fitting(sizesBytes: readonly number[]): number {
+    let left = this.weightBytes === 0 ? Infinity : CLAIMED_BYTES_MAX - this.weightBytes;
+    let count = 0;
+    for (const bytes of sizesBytes) {
+      if (bytes > left) break;
+      left = Math.min(left, CLAIMED_BYTES_MAX) - Math.max(bytes, WEIGHT_BYTES_MIN);
+      count += 1;
+    }
+    return count;
+  }
+
   /** Lines that take no more from the queue table at present. */
   satedLines(): { projectId: string; lane: string }[] {
     return [...this.#projects.values()]

@@ -22,6 +22,8 @@ export type ClaimedRecipient = {
   lane: string;
   address: Address;
   dueAt: Date;
+  /** Of its message as it is stored, roughly: known before it is loaded. */
+  sizeBytes: number;
   /** Milliseconds until it must have been delivered; negative when that time has passed. */
   remainingMs: number;
   /** The address was suppressed after the email was accepted. */
@@ -41,6 +43,7 @@ claimed as (
 taken as materialized (
   select c.project_id as "projectId", c.environment, c.email_id as "emailId", c.position, c.claim,
          c.attempts, c.destination, c.lane, c.due_at as "dueAt", r.address,
+         coalesce(m.bytes, 0) as "sizeBytes",
          extract(epoch from e.expires_at - app_now())::float8 * 1000 as "remainingMs",
          exists (select from suppressions s
                   where s.project_id = c.project_id and s.environment = c.environment
@@ -59,6 +62,11 @@ taken as materialized (
    cross join lateral (
       select d.deleted_at from domains d
        where d.project_id = c.project_id and d.id = e.domain_id limit 1) d
+    left join lateral (
+      select coalesce(pg_column_size(k.html), 0) + coalesce(pg_column_size(k.body_text), 0)
+               + coalesce(pg_column_size(k.attachments), 0) as bytes
+        from contents k
+       where k.project_id = c.project_id and k.email_id = c.email_id limit 1) m on true
 )`;
 
 /**
