@@ -45,6 +45,7 @@ type Waiter = {
 
 /** With others waiting, a session that was idle for this long is given up. */
 const IDLE_WHEN_WANTED_MS = 100;
+const WORKED_WITHIN_MS = 10_000;
 
 export class ConnectionPool {
   readonly lane: string;
@@ -69,6 +70,7 @@ export class ConnectionPool {
   #asked = 0;
   #askedUrgent = 0;
   #owed = 0;
+  #finishedAtMs = -Infinity;
 
   constructor(
     key: { lane: string; source: string },
@@ -190,6 +192,7 @@ export class ConnectionPool {
 
   /** A message is done: the session is kept for the next one if it may carry one. */
   finished(slot: Slot, nowMs: number): void {
+    this.#finishedAtMs = nowMs;
     this.wasBusy = this.idle.length === 0;
     const { connection } = slot;
     // Another message is on it or comes next: whoever is last gives it back.
@@ -205,6 +208,11 @@ export class ConnectionPool {
       this.end(slot);
     };
     this.#wakeOne();
+  }
+
+  /** Messages go there: a session is open beside the one that is asked about, or was just now. */
+  works(nowMs: number): boolean {
+    return this.held > 1 || nowMs - this.#finishedAtMs < WORKED_WITHIN_MS;
   }
 
   /** Ends a session that is not among the idle ones (any more). */

@@ -239,7 +239,7 @@ export class Connections {
         const reason = result.reply.message;
         this.#complained({ lane: provider, source, reason, openedForMs });
       }
-      const isCrowded = isRefused && pool.window > 1;
+      const isCrowded = isRefused && (pool.window > 1 || pool.works(this.#nowMs()));
       pool.returnPermit(permit);
       return { ...result, source, isCrowded };
     }
