@@ -1,6 +1,7 @@
 /** What a seed fixes: every fault, every failpoint, and the choices of the load. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Arsenal } from './arsenal.ts';
 import { diceFor } from './dice.ts';
 import { readOptions } from './options.ts';
 import { ALL_POINTS, anyPoints, AT_STOP, shareOut } from './points.ts';
@@ -51,6 +52,20 @@ test('every failpoint of a worker kills on exactly one node; the last one waits 
   );
   assert.ok(lists.every((list) => list.every(({ action }) => action === 'kill')));
   assert.ok(lists[0]!.length > lists[1]!.length);
+});
+
+test('a node is armed with what was not hit yet, and at last with what only its stop reaches', () => {
+  const arsenal = new Arsenal(['a', 'b', 'c'], diceFor(3, 'points'), false);
+  const named = (text: string): string[] => text.split(',').map((item) => item.split('=')[0]!);
+  const before = named(arsenal.pointsFor('b', 0));
+  assert.ok(before.includes('burial_before_commit') && !before.includes(AT_STOP));
+  assert.equal(arsenal.hit(before[0]!), true);
+  assert.equal(arsenal.hit(before[0]!), false);
+  assert.ok(!named(arsenal.pointsFor('b', 0)).includes(before[0]!));
+  for (const name of ALL_POINTS) if (name !== AT_STOP) arsenal.hit(name);
+  assert.deepEqual(named(arsenal.pointsFor('b', 0)), [AT_STOP]);
+  arsenal.layDown();
+  assert.equal(arsenal.pointsFor('b', 0), '');
 });
 
 test('a long run also stalls processes and breaks their steps, but freezes none before a dot', () => {
