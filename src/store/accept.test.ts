@@ -162,6 +162,21 @@ test('a key that was revoked a moment ago accepts nothing', async () => {
   assert.equal(await countOf('emails', sender.projectId), 0);
 });
 
+test('a request repeated with a new key is not refused for the old one that was revoked', async () => {
+  const sender = await newSender(db);
+  const idempotency = { key: 'order-7', fingerprint: 'cc' };
+  const old = { ...newEmail(sender, { idempotency }), keyId: newId() };
+  const store = newStore();
+  const rows = await Promise.all([
+    store.accept(old),
+    store.accept(newEmail(sender, { idempotency })),
+  ]);
+  assert.deepEqual(
+    rows.map(({ outcome }) => outcome),
+    ['key_refused', 'accepted'],
+  );
+});
+
 test('suppressed recipients end at once; an email of only such is refused', async () => {
   const sender = await newSender(db);
   await db.query(

@@ -112,7 +112,7 @@ export type AcceptStoreOptions = {
 
 export class AcceptStore {
   readonly #commits: GroupCommit<NewEmail, AcceptRow>;
-  /** Equal keys in this process share one commit: same scope, key and fingerprint. */
+  /** Equal requests in this process share one commit (sharedBy). */
   readonly #byKey = new Map<string, Promise<AcceptRow>>();
 
   constructor(db: Queryable, options: AcceptStoreOptions) {
@@ -140,13 +140,12 @@ export class AcceptStore {
    * @throws AcceptedUnknown when it may have been stored
    */
   async accept(email: NewEmail): Promise<AcceptRow> {
-    const key = keyOf(email);
-    const twin = key === null ? undefined : this.#byKey.get(key + email.idempotency?.fingerprint);
+    const shared = sharedBy(email);
+    const twin = shared === null ? undefined : this.#byKey.get(shared);
     if (twin) return asReplay(await twin, email);
     this.#refuseOverload(email.sizeBytes);
     const commit = this.#commits.add(email);
-    if (key === null) return commit;
-    return this.#shared(key + email.idempotency?.fingerprint, commit);
+    return shared === null ? commit : this.#shared(shared, commit);
   }
 
   #refuseOverload(bytes: number): void {
@@ -166,6 +165,12 @@ export class AcceptStore {
 function keyOf(email: NewEmail): string | null {
   if (email.idempotency === null) return null;
   return `${email.projectId} ${email.environment} ${email.idempotency.key} `;
+}
+
+/** The API key as well: what is refused because one was revoked is not refused to another. */
+function sharedBy(email: NewEmail): string | null {
+  const key = keyOf(email);
+  return key === null ? null : `${key}${email.keyId} ${email.idempotency?.fingerprint}`;
 }
 
 /** What a second request with the same key gets from the first one's result. */
