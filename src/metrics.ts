@@ -1,6 +1,7 @@
 /** What a worker counts; the supervisor adds the workers up for `GET /metrics`. */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { LaneFacts } from './delivery/lane-view.ts';
+import type { QueueDepth } from './store/queue.ts';
 
 const SECONDS = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
@@ -22,7 +23,8 @@ export function createMetrics(state: {
   waiting: () => number;
   underWay: () => number;
   lanes: () => LaneFacts[];
-  queueDepth: () => Promise<{ depth: number; oldestS: number } | null>;
+  /** @param lanesMax lanes that are told by name */
+  queueDepth: (lanesMax: number) => Promise<QueueDepth>;
 }): ServiceMetrics {
   const registry = new Registry();
   const registers = [registry];
@@ -80,6 +82,7 @@ export function createMetrics(state: {
 
 /** A label per provider of the world would be too many: the busiest have their own, then `other`. */
 const PROVIDERS_SHOWN = 30;
+const LANES_SHOWN = 20;
 
 /** Open and idle are this worker's; window and rest are the machine's, the same for every worker. */
 function addLaneGauges(registry: Registry, read: () => LaneFacts[]): void {
@@ -116,13 +119,24 @@ function busiestFirst(lanes: LaneFacts[]): LaneFacts[] {
 }
 
 /** The same for every worker: the highest counts, not the sum. */
-function addQueueGauges(
-  registry: Registry,
-  read: () => Promise<{ depth: number; oldestS: number } | null>,
-): void {
+function addQueueGauges(registry: Registry, read: (lanesMax: number) => Promise<QueueDepth>): void {
   const oldest = new Gauge({
     name: 'posthorn_queue_oldest_due_seconds',
     help: 'How long the oldest due recipient has been waiting for its attempt.',
+    registers: [registry],
+    aggregator: 'max',
+  });
+  const laneDepth = new Gauge({
+    name: 'posthorn_queue_lane_depth',
+    help: 'The same by provider (or domain, while its provider is not known): the deepest.',
+    labelNames: ['lane'],
+    registers: [registry],
+    aggregator: 'max',
+  });
+  const laneOldest = new Gauge({
+    name: 'posthorn_queue_lane_oldest_due_seconds',
+    help: 'How long the oldest due recipient of these has been waiting.',
+    labelNames: ['lane'],
     registers: [registry],
     aggregator: 'max',
   });
@@ -132,10 +146,16 @@ function addQueueGauges(
     registers: [registry],
     aggregator: 'max',
     async collect() {
-      const queue = await read().catch(() => null);
+      const queue = await read(LANES_SHOWN).catch(() => null);
       if (!queue) return;
       depth.set(queue.depth);
       oldest.set(queue.oldestS);
+      laneDepth.reset();
+      laneOldest.reset();
+      for (const { lane, ...of } of queue.lanes) {
+        laneDepth.set({ lane }, of.depth);
+        laneOldest.set({ lane }, of.oldestS);
+      }
     },
   });
 }

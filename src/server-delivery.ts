@@ -75,7 +75,7 @@ export function createDelivery(ground: Ground, listeners: DeliveryListeners): De
     waiting: () => dispatcher.waiting,
     underWay: () => dispatcher.underWay,
     lanes: () => [...connections.lanes].map((lane) => lane.describe()),
-    queueDepth: () => queueDepth(db),
+    queueDepth: (lanesMax) => queueDepth(db, lanesMax),
   });
   const report = new LaneReport({ db, log, holder: lease.holder, connections });
   report.start();

@@ -14,11 +14,13 @@ export type LaneInQueue = {
   nextDueAt: Date | null;
 };
 
+// The time is asked once: for each of a million rows it would take half a minute.
 const BY_LANE = `
-with by_project as (
+with t as materialized (select app_now() as now),
+by_project as (
   select q.lane, q.project_id, count(*) as depth, count(q.holder) as with_workers,
          count(*) filter (where q.held) as held,
-         count(*) filter (where q.holder is null and q.due_at <= app_now()) as due,
+         count(*) filter (where q.holder is null and q.due_at <= (select now from t)) as due,
          min(q.due_at) filter (where q.holder is null and not q.held) as first_due
     from queue q
    where $1::uuid is null or q.project_id = $1
@@ -26,8 +28,8 @@ with by_project as (
 )
 select lane, count(*)::int as projects, sum(depth)::int as depth,
        sum(with_workers)::int as "withWorkers", sum(due)::int as due, sum(held)::int as held,
-       extract(epoch from app_now() - min(first_due) filter (where first_due <= app_now()))::float8
-         as "oldestS",
+       extract(epoch from (select now from t)
+         - min(first_due) filter (where first_due <= (select now from t)))::float8 as "oldestS",
        min(first_due) as "nextDueAt", count(*) over ()::int as lanes
   from by_project
  group by lane

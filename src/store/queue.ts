@@ -114,18 +114,42 @@ const COUNTED_SHARE = `least(1, ${COUNTED_PAGES_MAX}::float8
 // No index: with an old snapshot open, dead entries are walked over there, however many. The time is
 // asked once: for each of 100,000 rows it took seconds.
 const DEPTH = `
-with t as materialized (select app_now() as now)
-select round(count(*) / ${COUNTED_SHARE})::int as depth,
-       coalesce(extract(epoch from (select now from t) - min(due_at)
-                  filter (where holder is null and due_at <= (select now from t))), 0)::float8
-         as "oldestS"
-  from queue tablesample system (100 * ${COUNTED_SHARE})`;
+with t as materialized (select app_now() as now),
+by_lane as (
+  select lane, count(*) / ${COUNTED_SHARE} as depth,
+         extract(epoch from (select now from t) - min(due_at)
+           filter (where holder is null and due_at <= (select now from t)))::float8 as oldest_s
+    from queue tablesample system (100 * ${COUNTED_SHARE})
+   group by lane
+)
+select lane, round(depth)::int as depth, coalesce(oldest_s, 0) as "oldestS",
+       round(sum(depth) over ())::int as "depthInAll",
+       coalesce(max(oldest_s) over (), 0) as "oldestInAllS"
+  from by_lane
+ order by depth desc
+ limit $1`;
+
+/** `oldestS`: for how long the oldest recipient that is due has been waiting; 0 when none is. */
+export type QueueDepth = {
+  depth: number;
+  oldestS: number;
+  /** The deepest. */
+  lanes: { lane: string; depth: number; oldestS: number }[];
+};
 
 /**
- * How much is open, and for how long the oldest recipient that is due has been waiting. For metrics:
- * exact up to about 100,000, and from a sample of as many pages beyond, at no higher cost.
+ * How much is open, in all and by lane. For metrics: exact up to about 100,000 recipients, and from
+ * a sample of as many pages beyond, at no higher cost.
+ * @param lanesMax lanes that are told by name
  */
-export async function queueDepth(db: Queryable): Promise<{ depth: number; oldestS: number }> {
-  const [row] = await db.query<{ depth: number; oldestS: number }>(DEPTH);
-  return row ?? { depth: 0, oldestS: 0 };
+export async function queueDepth(db: Queryable, lanesMax: number): Promise<QueueDepth> {
+  const rows = await db.query<{
+    lane: string;
+    depth: number;
+    oldestS: number;
+    depthInAll: number;
+    oldestInAllS: number;
+  }>(DEPTH, [lanesMax]);
+  const lanes = rows.map(({ lane, depth, oldestS }) => ({ lane, depth, oldestS }));
+  return { depth: rows[0]?.depthInAll ?? 0, oldestS: rows[0]?.oldestInAllS ?? 0, lanes };
 }

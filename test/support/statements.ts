@@ -312,7 +312,7 @@ export const EXERCISES: readonly Exercise[] = [
     asks: Infinity,
     run: ({ db }) => lanesInQueue(db, { projectId: null, limit: 30 }),
   },
-  { what: 'depth of the queue', asks: 5_000, run: ({ db }) => queue.queueDepth(db) },
+  { what: 'depth of the queue', asks: 5_000, run: ({ db }) => queue.queueDepth(db, 20) },
   {
     what: 'load a message',
     asks: 1,
