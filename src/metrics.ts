@@ -120,42 +120,55 @@ function busiestFirst(lanes: LaneFacts[]): LaneFacts[] {
 
 /** The same for every worker: the highest counts, not the sum. */
 function addQueueGauges(registry: Registry, read: (lanesMax: number) => Promise<QueueDepth>): void {
-  const oldest = new Gauge({
-    name: 'posthorn_queue_oldest_due_seconds',
-    help: 'How long the oldest due recipient has been waiting for its attempt.',
-    registers: [registry],
-    aggregator: 'max',
-  });
-  const laneDepth = new Gauge({
-    name: 'posthorn_queue_lane_depth',
-    help: 'The same by provider (or domain, while its provider is not known): the deepest.',
-    labelNames: ['lane'],
-    registers: [registry],
-    aggregator: 'max',
-  });
-  const laneOldest = new Gauge({
-    name: 'posthorn_queue_lane_oldest_due_seconds',
-    help: 'How long the oldest due recipient of these has been waiting.',
-    labelNames: ['lane'],
-    registers: [registry],
-    aggregator: 'max',
-  });
-  const depth = new Gauge({
-    name: 'posthorn_queue_depth',
-    help: 'Recipients that have not ended.',
-    registers: [registry],
-    aggregator: 'max',
-    async collect() {
-      const queue = await read(LANES_SHOWN).catch(() => null);
-      if (!queue) return;
-      depth.set(queue.depth);
-      oldest.set(queue.oldestS);
-      laneDepth.reset();
-      laneOldest.reset();
-      for (const { lane, ...of } of queue.lanes) {
-        laneDepth.set({ lane }, of.depth);
-        laneOldest.set({ lane }, of.oldestS);
-      }
-    },
-  });
+  let reading: Promise<QueueDepth | null> | null = null;
+  // All gauges are collected at once: they share one look.
+  const readOnce = (): Promise<QueueDepth | null> => {
+    reading ??= read(LANES_SHOWN)
+      .catch(() => null)
+      .finally(() => (reading = null));
+    return reading;
+  };
+  const gauge = (
+    [name, help]: [string, string],
+    labelNames: string[],
+    show: (gauge: Gauge, queue: QueueDepth) => void,
+  ): void => {
+    new Gauge({
+      name: `posthorn_queue_${name}`,
+      help,
+      labelNames,
+      registers: [registry],
+      aggregator: 'max',
+      async collect() {
+        const queue = await readOnce();
+        if (queue === null) return;
+        this.reset();
+        show(this, queue);
+      },
+    });
+  };
+  const byLane = (of: (lane: QueueDepth['lanes'][number]) => number) => {
+    return (shown: Gauge, { lanes }: QueueDepth): void => {
+      for (const lane of lanes) shown.set({ lane: lane.lane }, of(lane));
+    };
+  };
+  gauge(['depth', 'Recipients that have not ended.'], [], (shown, { depth }) => shown.set(depth));
+  gauge(
+    ['oldest_due_seconds', 'How long the oldest due recipient has been waiting for its attempt.'],
+    [],
+    (shown, { oldestS }) => shown.set(oldestS),
+  );
+  gauge(
+    [
+      'lane_depth',
+      'The depth by provider (by domain while its provider is not known): the deepest.',
+    ],
+    ['lane'],
+    byLane(({ depth }) => depth),
+  );
+  gauge(
+    ['lane_oldest_due_seconds', 'How long the oldest due recipient of these has been waiting.'],
+    ['lane'],
+    byLane(({ oldestS }) => oldestS),
+  );
 }

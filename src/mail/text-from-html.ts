@@ -146,7 +146,9 @@ class TextWriter implements HtmlReader {
   }
 
   #writePreformatted(raw: string): void {
-    const lines = shownText(raw).replace(/\r\n?|\f/g, '\n').replaceAll('\u00a0', ' ');
+    const lines = shownText(raw)
+      .replace(/\r\n?|\f/g, '\n')
+      .replaceAll('\u00a0', ' ');
     // A line end right behind `<pre>` is not part of it.
     const isFirst = this.#pieces.length === this.#preStart;
     this.#write(isFirst && lines.startsWith('\n') ? lines.slice(1) : lines);

@@ -58,6 +58,7 @@ test('an email is accepted with its id, and has the fields of the contract', asy
     'message',
     'mx',
     'tls',
+    'tls_policy',
   ]);
   assert.deepEqual([smtp.code, smtp.enhanced_code], [250, '2.0.0']);
 });
