@@ -61,8 +61,7 @@ export class ConnectionPool {
   held = 0;
   /** All sessions were busy when the last message was done. */
   wasBusy = false;
-  /** Open sessions to servers with PIPELINING: each may have one message more under way. */
-  pipelining = 0;
+  readonly #open = new Set<Slot>();
   readonly #listener: PoolListener;
   readonly #unused: Permit[] = [];
   readonly #waiting: Waiter[] = [];
@@ -70,7 +69,8 @@ export class ConnectionPool {
   #asked = 0;
   #askedUrgent = 0;
   #owed = 0;
-  #finishedAtMs = -Infinity;
+  /** When a message was last done, by key; of the last few seconds. */
+  readonly #finishedAtMs = new Map<string, number>();
 
   constructor(
     key: { lane: string; source: string },
@@ -112,7 +112,7 @@ export class ConnectionPool {
   async replaceIdle(): Promise<Permit | null> {
     const slot = this.idle.shift();
     if (!slot) return null;
-    if (slot.connection.hasPipelining) this.pipelining -= 1;
+    this.#open.delete(slot);
     await slot.connection.close();
     if (this.#owed === 0 && slot.allowance === null) return { allowance: null };
     this.returnPermit(remaining(slot));
@@ -141,7 +141,14 @@ export class ConnectionPool {
   }
 
   opened(slot: Slot): void {
-    if (slot.connection.hasPipelining) this.pipelining += 1;
+    this.#open.add(slot);
+  }
+
+  /** Open sessions to servers with PIPELINING: each may have one message more under way. */
+  get pipelining(): number {
+    let count = 0;
+    for (const { connection } of this.#open) if (connection.hasPipelining) count += 1;
+    return count;
   }
 
   /** Who waits for this session may go right behind the message on it, if it stays open. */
@@ -192,7 +199,7 @@ export class ConnectionPool {
 
   /** A message is done: the session is kept for the next one if it may carry one. */
   finished(slot: Slot, nowMs: number): void {
-    this.#finishedAtMs = nowMs;
+    this.#finishedAtMs.set(slot.key, nowMs);
     this.wasBusy = this.idle.length === 0;
     const { connection } = slot;
     // Another message is on it or comes next: whoever is last gives it back.
@@ -210,14 +217,15 @@ export class ConnectionPool {
     this.#wakeOne();
   }
 
-  /** Messages go there: a session is open beside the one that is asked about, or was just now. */
-  works(nowMs: number): boolean {
-    return this.held > 1 || nowMs - this.#finishedAtMs < WORKED_WITHIN_MS;
+  /** Messages go to this server: a session of this worker is open there, or was just now. */
+  works(key: string, nowMs: number): boolean {
+    const finishedAtMs = this.#finishedAtMs.get(key) ?? -Infinity;
+    return this.#hasOpen(key) || nowMs - finishedAtMs < WORKED_WITHIN_MS;
   }
 
   /** Ends a session that is not among the idle ones (any more). */
   end(slot: Slot): void {
-    if (slot.connection.hasPipelining) this.pipelining -= 1;
+    this.#open.delete(slot);
     void slot.connection.close().then(() => this.returnPermit(remaining(slot)));
   }
 
@@ -233,6 +241,8 @@ export class ConnectionPool {
     this.held -= 1;
     const { lane, source } = this;
     this.#listener.send({ kind: 'free', lane, source, count: 1, unused: allowance ?? 0 });
+    // One busy session less to follow on: a connection may be wanted now.
+    if (this.#waiting.length > 0) this.#listener.waitingChanged(this);
   }
 
   wakeAll(): void {
@@ -242,12 +252,20 @@ export class ConnectionPool {
   /** Ends what has been idle for too long, or is idle while others wait. */
   sweep(nowMs: number): void {
     const maxMs = this.othersWait ? IDLE_WHEN_WANTED_MS : this.limits.idleMs;
+    for (const [key, atMs] of this.#finishedAtMs) {
+      if (nowMs - atMs >= WORKED_WITHIN_MS) this.#finishedAtMs.delete(key);
+    }
     for (let index = this.idle.length - 1; index >= 0; index -= 1) {
       const slot = this.idle[index]!;
       if (nowMs - slot.idleSinceMs < maxMs && slot.connection.reusable) continue;
       this.idle.splice(index, 1);
       this.end(slot);
     }
+  }
+
+  #hasOpen(key: string): boolean {
+    for (const slot of this.#open) if (slot.key === key) return true;
+    return false;
   }
 
   #wakeOne(): void {

@@ -227,8 +227,7 @@ export class Connections {
   }
 
   async #open(target: Target, pool: ConnectionPool, permit: Permit): Promise<Acquired> {
-    const { address, provider } = target;
-    const { source } = pool;
+    const [{ address, provider }, { source }, key] = [target, pool, keyOf(target)];
     const startedMs = this.#nowMs();
     const result = await connectSmtp(this.#smtpOptions(target, pool.source));
     if (!isSilence(result)) this.#reached(provider, address);
@@ -239,9 +238,8 @@ export class Connections {
         const reason = result.reply.message;
         this.#complained({ lane: provider, source, reason, openedForMs });
       }
-      const isCrowded = isRefused && (pool.window > 1 || pool.works(this.#nowMs()));
       pool.returnPermit(permit);
-      return { ...result, source, isCrowded };
+      return { ...result, source, isCrowded: isRefused && pool.works(key, this.#nowMs()) };
     }
     const { allowance } = permit;
     const messagesMax = Math.min(allowance ?? Infinity, pool.limits.messagesPerConnection);
@@ -249,7 +247,7 @@ export class Connections {
     const slot: Slot = {
       pool,
       connection,
-      key: keyOf(target),
+      key,
       messagesMax,
       allowance,
       follower: (mayFollow) => pool.announce(slot, mayFollow),

@@ -24,7 +24,7 @@ const LIMITS = shapingFile('limits.json', {
     capped: { suffixes: ['capped.test'], connections: 3, messages_per_connection: 5 },
     'single.test': { connections: 1 },
   },
-  rest: { after_failures: 1, first_s: 2, longest_s: 2 },
+  rest: { after_failures: 1, first_s: 5, longest_s: 5 },
   recovery: { hold_down_s: 0.5, step_s: 0.1, try_again_after_s: 0.3 },
 });
 
@@ -159,7 +159,7 @@ test('a worker that dies gives its connections back', async () => {
 });
 
 test('a provider that answers nobody rests as one, other mail goes on, and what waited costs no attempt', async () => {
-  const hangUp = { phases: { greeting: { drop: 'rst' as const } } };
+  const hangUp = { phases: { greeting: { drop: 'fin' as const } } };
   const provider = { provider: 'down.test' };
   const mx = await journey.mailServer('down.example', hangUp, provider);
   const other = await journey.mailServer('up.example', {}, { provider: 'up.test' });
