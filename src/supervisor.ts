@@ -76,7 +76,7 @@ function requireUsableName(config: Config): void {
 
 /** Asked before the database is touched. What has the port may be this service, started before. */
 async function portFor(config: Config): Promise<number> {
-  const chosen = await choosePort(config);
+  const chosen = await choosePort(config, () => systemWorld.random());
   if ('port' in chosen) return chosen.port;
   const holder = readRunning(config.dataDir);
   if (holder?.kind === 'service') throw alreadyRunning(config.dataDir, holder);

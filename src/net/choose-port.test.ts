@@ -6,8 +6,10 @@ import { choosePort } from './choose-port.ts';
 
 const host = '127.0.0.1';
 
-async function takenPort(): Promise<AsyncDisposable & { port: number }> {
-  const server = createServer().listen({ host, port: 0 });
+const takenPort = () => listenOn(0);
+
+async function listenOn(wanted: number): Promise<AsyncDisposable & { port: number }> {
+  const server = createServer().listen({ host, port: wanted });
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   return { port, [Symbol.asyncDispose]: async () => void (await once(server.close(), 'close')) };
@@ -15,23 +17,27 @@ async function takenPort(): Promise<AsyncDisposable & { port: number }> {
 
 test('a default port that is taken gives way to the next free one', async () => {
   await using taken = await takenPort();
-  const chosen = await choosePort({ host, port: taken.port, portAsked: false });
+  const chosen = await choosePort({ host, port: taken.port, portAsked: false }, Math.random);
   assert.ok('port' in chosen && chosen.port > taken.port);
 });
 
 test('a port that was asked for and is taken is a problem', async () => {
   await using taken = await takenPort();
-  assert.deepEqual(await choosePort({ host, port: taken.port, portAsked: true }), {
+  assert.deepEqual(await choosePort({ host, port: taken.port, portAsked: true }, Math.random), {
     problem: `PORT: port ${taken.port} is taken by another program; stop it or choose another port.`,
   });
 });
 
-test('port 0 picks one', async () => {
-  const chosen = await choosePort({ host, port: 0, portAsked: true });
-  assert.ok('port' in chosen && chosen.port > 0);
+test('port 0 picks one that the system gives to nobody by chance', async () => {
+  const chosen = await choosePort({ host, port: 0, portAsked: true }, Math.random);
+  assert.ok('port' in chosen && chosen.port >= 20_000 && chosen.port < 32_000);
+  await using taken = await listenOn(chosen.port);
+  const dice = [(taken.port - 20_000) / 12_000, 0.5];
+  const next = await choosePort({ host, port: 0, portAsked: true }, () => dice.shift() ?? 0.9);
+  assert.ok('port' in next && next.port !== taken.port);
 });
 
 test('an address of another machine is a problem of HOST', async () => {
-  const chosen = await choosePort({ host: '192.0.2.1', port: 0, portAsked: true });
+  const chosen = await choosePort({ host: '192.0.2.1', port: 0, portAsked: true }, Math.random);
   assert.match('problem' in chosen ? chosen.problem : '', /^HOST: 192\.0\.2\.1 is not an address/);
 });

@@ -6,27 +6,45 @@ import { createServer } from 'node:net';
 
 /** How far from the default port to look; beyond, something is wrong with the machine. */
 const TRIES = 100;
+/**
+ * Where "any port" is looked for: below those that the system gives to outgoing connections and to
+ * whoever asks for any (from 32,768 on with Linux, 49,152 elsewhere). Between choosing and listening
+ * nobody gets it by chance.
+ */
+const ANY_FIRST = 20_000;
+const ANY_COUNT = 12_000;
 
 export type ChosenPort = { port: number } | { problem: string };
 
 /**
  * Finds a port that can be listened on now: `port`, or the next free one when it was not asked for;
  * any when it is 0. It is free when this returns, nobody holds it.
+ * @param random from 0 (inclusive) to 1
  */
-export async function choosePort(options: {
-  host: string;
-  port: number;
-  portAsked: boolean;
-}): Promise<ChosenPort> {
-  const { host, port, portAsked } = options;
-  const last = portAsked ? port : Math.min(port + TRIES, 65_535);
+export async function choosePort(
+  options: { host: string; port: number; portAsked: boolean },
+  random: () => number,
+): Promise<ChosenPort> {
+  const { host } = options;
   let refused = 'EADDRINUSE';
-  for (let candidate = port; candidate <= last && refused === 'EADDRINUSE'; candidate += 1) {
+  for (const candidate of candidates(options, random)) {
+    if (refused !== 'EADDRINUSE') break;
     const found = await tryPort(host, candidate);
     if (typeof found === 'number') return { port: found };
     refused = found;
   }
   return { problem: explain(refused, options) };
+}
+
+function* candidates(
+  { port, portAsked }: { port: number; portAsked: boolean },
+  random: () => number,
+): Generator<number> {
+  const isAny = port === 0;
+  const count = isAny ? TRIES : portAsked ? 1 : Math.min(TRIES + 1, 65_536 - port);
+  for (let tries = 0; tries < count; tries += 1) {
+    yield isAny ? ANY_FIRST + Math.floor(random() * ANY_COUNT) : port + tries;
+  }
 }
 
 /** @returns the port, or the code of the error */
