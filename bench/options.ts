@@ -30,7 +30,7 @@ export const HELP = `Measures Posthorn on this machine: load generator, service,
 
   npm run bench -- [options]
 
-  --quick       small counts and one round, under 40 s: whether everything works, not how fast
+  --quick       small counts and one round, about two minutes: whether everything works, not how fast
   --postfix     run Postfix and OpenDKIM against the same sink, in turn with Posthorn (as root)
   --rounds N    rounds of each rate; the table shows their median (default 5)
   --workers N   workers of the service (default: one per core)

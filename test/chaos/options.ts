@@ -23,7 +23,7 @@ runs, processes are killed and frozen at every named step (src/core/failpoint.ts
 away, networks break. Then everything is healed, the queue drains, and a ledger compares what was
 accepted with what is stored, what arrived and what was told.
 
-  --quick       ${QUICK_EMAILS} emails, every failpoint and every kind of fault once: under 3 minutes
+  --quick       ${QUICK_EMAILS} emails, every failpoint and every kind of fault once: about two minutes
   --minutes N   rounds of faults for so long (1 to 600)
   --seed N      repeat the choices of an earlier run; the timing of processes is never the same
   --help
