@@ -22,7 +22,8 @@ import { SecretBox } from './store/secrets.ts';
 import { createSignals } from './stop-signals.ts';
 import { systemWorld } from './system-world.ts';
 import type { WorkerSetup } from './worker-messages.ts';
-import { WorkerPool } from './worker-pool.ts';
+import { DatabaseUnavailable } from './store/database.ts';
+import { WorkerPool, WorkersCannotRun } from './worker-pool.ts';
 import { alreadyRunning, readRunning } from './store/embedded/lock.ts';
 import { EngineProblem } from './store/embedded/problem.ts';
 import { MigrationRefused } from './store/migrate.ts';
@@ -123,11 +124,16 @@ function readyInfo(parts: {
   return { url, pid: process.pid, dataDir, database: description, firstStart };
 }
 
+const CHECK_DATABASE = '; check that it runs and that DATABASE_URL is right, then start again.';
+
 function explain(error: unknown): number {
   const message = error instanceof Error ? error.message : String(error);
-  process.stderr.write(`posthorn: ${message}\n`);
+  const hint = error instanceof DatabaseUnavailable ? CHECK_DATABASE : '';
+  process.stderr.write(`posthorn: ${message}${hint}\n`);
   const isOperators = error instanceof CannotStart || error instanceof EngineProblem;
   if (isOperators || error instanceof MigrationRefused) return 2;
+  // A trace is for those who mend Posthorn; whose database is away has another place to look.
+  if (hint !== '' || error instanceof WorkersCannotRun) return 1;
   if (error instanceof Error && error.stack) process.stderr.write(`${error.stack}\n`);
   return 1;
 }

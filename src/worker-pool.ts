@@ -18,6 +18,9 @@ import {
   type WorkerSetup,
 } from './worker-messages.ts';
 
+/** Its message says where in the worker it happened; where we heard of it says nothing. */
+export class WorkersCannotRun extends Error {}
+
 export type WorkerPoolOptions = { count: number; log: Logger };
 
 export type RunningWorkers = AsyncDisposable & {
@@ -138,7 +141,7 @@ export class WorkerPool {
         if (this.#readyCount === this.#options.count) this.#ready.resolve('ready');
         break;
       case 'failed':
-        this.#ready.reject(new Error(message.message));
+        this.#ready.reject(new WorkersCannotRun(message.message));
         this.#failed.resolve(message.message);
         break;
       case 'holder':
@@ -166,8 +169,9 @@ export class WorkerPool {
     this.#options.log.error({ pid: worker.process.pid, code, signal }, 'a worker died');
     // One that dies before the service was ready would die again: say so at once.
     if (this.#readyCount < this.#options.count || this.#diesTooOften()) {
-      this.#ready.reject(new Error('The workers cannot run; the log says why.'));
-      this.#failed.resolve('The workers cannot run; the log says why.');
+      const problem = new WorkersCannotRun('The workers cannot run; the log says why.');
+      this.#ready.reject(problem);
+      this.#failed.resolve(problem.message);
       return;
     }
     setTimeout(() => {

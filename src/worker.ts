@@ -2,8 +2,10 @@
  * The entry of one worker process: gets its setup from the supervisor, runs until it is told to
  * stop, and ends at once when the supervisor is gone. Next: src/server.ts.
  */
+import cluster from 'node:cluster';
 import { armWorker } from './failpoints.ts';
 import { createServer } from './server.ts';
+import { DatabaseUnavailable } from './store/database.ts';
 import { type FromWorker, Questions, type ToWorker } from './worker-messages.ts';
 
 /** A supervisor that was killed is not told any more; that it is gone comes as `disconnect`. */
@@ -15,6 +17,8 @@ function tell(message: FromWorker): void {
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
 // Without a supervisor nobody would stop it: what it held is taken over by the next start.
 process.on('disconnect', () => process.exit(1));
+// The cluster module writes to the supervisor too, and may find out first.
+cluster.worker?.on('error', () => process.exit(1));
 
 let server: Awaited<ReturnType<typeof createServer>> | undefined;
 /** Why emails are not accepted: it may come before there is a server to tell. */
@@ -58,9 +62,13 @@ async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Prom
     server.refuseMail(refusal);
     tell({ type: 'ready', port: server.port });
   } catch (error) {
-    const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
-    tell({ type: 'failed', message });
+    tell({ type: 'failed', message: whyNotStarted(error) });
   }
+}
+
+function whyNotStarted(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error instanceof DatabaseUnavailable ? error.message : (error.stack ?? error.message);
 }
 
 async function stop(): Promise<void> {

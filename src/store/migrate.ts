@@ -6,7 +6,6 @@
  * in APP_ROLE, which can read and write rows and nothing else, where the server lets us make it.
  */
 import { fileURLToPath } from 'node:url';
-import type pg from 'pg';
 import Postgrator from 'postgrator';
 import { TRANSITIONS } from '../core/statuses.ts';
 import {
@@ -14,6 +13,7 @@ import {
   clientQueries,
   connectAsOwner,
   type DatabaseAddress,
+  DatabaseUnavailable,
   type Queryable,
 } from './database.ts';
 import { ensurePartitions } from './partitions.ts';
@@ -40,6 +40,7 @@ export type MigrationResult = {
  * Migrates, makes partitions, seeds the tables that mirror code. Waits for another node's
  * migration to end.
  * @throws MigrationRefused when the database is newer than this code, or cannot be trusted with mail
+ * @throws DatabaseUnavailable
  */
 export async function migrate(
   address: DatabaseAddress,
@@ -50,13 +51,13 @@ export async function migrate(
   try {
     await refuseOldServer(db);
     if (!options.acceptAnyDurability) await refuseForgetfulServer(db);
-    await client.query('select pg_advisory_lock($1)', [LOCK_KEY]);
-    await client.query('begin');
-    const applied = await applyMigrations(client);
+    await db.query('select pg_advisory_lock($1)', [LOCK_KEY]);
+    await db.query('begin');
+    const applied = await applyMigrations(db);
     await seedTransitions(db);
     await ensurePartitions(db, options.nowMs);
-    await client.query('commit');
-    return { ...applied, role: await makeAppRole(client) };
+    await db.query('commit');
+    return { ...applied, role: await makeAppRole(db) };
   } finally {
     await client.end();
   }
@@ -86,12 +87,12 @@ async function refuseForgetfulServer(db: Queryable): Promise<void> {
   );
 }
 
-async function applyMigrations(client: pg.Client): Promise<{ version: number; applied: string[] }> {
+async function applyMigrations(db: Queryable): Promise<{ version: number; applied: string[] }> {
   const postgrator = new Postgrator({
     migrationPattern: `${MIGRATIONS}*.sql`,
     driver: 'pg',
     schemaTable: SCHEMA_TABLE,
-    execQuery: (query: string) => client.query(query),
+    execQuery: async (query: string) => ({ rows: await db.query(query) }),
     validateChecksums: true,
   });
   const [newest, present] = [
@@ -124,8 +125,9 @@ export async function makePartitions(address: DatabaseAddress, nowMs: number): P
   const client = await connectAsOwner(address, 'partitions');
   try {
     await client.query(`set lock_timeout = '2s'`);
-    await client.query('select pg_advisory_lock($1)', [LOCK_KEY]);
-    await ensurePartitions(clientQueries(client), nowMs);
+    const db = clientQueries(client);
+    await db.query('select pg_advisory_lock($1)', [LOCK_KEY]);
+    await ensurePartitions(db, nowMs);
   } finally {
     await client.end();
   }
@@ -154,13 +156,15 @@ const CLASH_PAUSE_MS = 50;
  * Roles belong to the whole server and our lock to one database: another one's migration may be
  * doing the same.
  */
-async function makeAppRole(client: pg.Client): Promise<string | null> {
+async function makeAppRole(db: Queryable): Promise<string | null> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      await client.query(MAKE_APP_ROLE);
-      await client.query(`set role ${APP_ROLE}`);
+      await db.query(MAKE_APP_ROLE);
+      await db.query(`set role ${APP_ROLE}`);
       return APP_ROLE;
     } catch (error) {
+      // That the connection broke is no refusal: to go on in the owner's role would be.
+      if (error instanceof DatabaseUnavailable) throw error;
       const isClash = CLASH_SQLSTATE.test((error as { code?: string }).code ?? '');
       if (!isClash || attempt === CLASH_TRIES) return null;
       await new Promise((resolve) => setTimeout(resolve, CLASH_PAUSE_MS));

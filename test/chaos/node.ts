@@ -3,13 +3,9 @@
  * keeper (`keep`) starts it again, armed with what is left of its failpoints. Every harm that can make a
  * duplicate is written down as a disturbance.
  */
-import { execFile } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import type { Service } from '../support/service.ts';
 import type { Disturbance } from './ledger-types.ts';
-
-const run = promisify(execFile);
 
 /** How often what a node has said is read, and whether it lives is looked at. */
 const LOOK_EVERY_MS = 25;
@@ -83,12 +79,8 @@ export class ChaosNode {
     return disturbance;
   }
 
-  async workerPids(): Promise<number[]> {
-    const { stdout } = await run('ps', ['-A', '-o', 'pid=,ppid=,args=']);
-    return stdout.split('\n').flatMap((line) => {
-      const [, pid, parent, args = ''] = /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(line) ?? [];
-      return Number(parent) === this.service.pid && args.includes('worker.ts') ? [Number(pid)] : [];
-    });
+  workerPids(): Promise<number[]> {
+    return this.service.workerPids();
   }
 
   async killSupervisor(): Promise<void> {
@@ -154,14 +146,15 @@ export class ChaosNode {
       await service.restart();
       this.isUp = true;
       this.starts += 1;
+      this.readLogs();
+      this.#isStarting = false;
       this.#report.onLine(`${this.name} is up again`);
     } catch (error) {
       const [reason = '', ...log] = (error as Error).message.trim().split('\n');
       const why = log.find((line) => line.startsWith('posthorn:')) ?? log.at(-1) ?? '';
       this.#report.onLine(`${this.name}: ${reason}; ${why}`);
+      // Its last words may come after its end: until one start has worked they all belong to it.
     }
-    this.readLogs();
-    this.#isStarting = false;
   }
 
   async #keepReading(): Promise<void> {

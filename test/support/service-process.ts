@@ -33,6 +33,8 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
 export class ServiceProcess {
   /** Everything it has written to stderr so far. */
   logs = '';
+  /** Supervisor and workers are gone: nobody is left who could write to the log. */
+  isSilent = false;
   /** Exit code, or the signal that ended it. */
   readonly ended: Promise<number | NodeJS.Signals>;
   readonly #child: ChildProcessByStdio<null, Readable, Readable>;
@@ -49,6 +51,7 @@ export class ServiceProcess {
     groups.add(this.pid);
     this.#child.stdout.setEncoding('utf8').on('data', (text: string) => (this.#stdout += text));
     this.#child.stderr.setEncoding('utf8').on('data', (text: string) => (this.logs += text));
+    this.#child.stderr.once('close', () => (this.isSilent = true));
     this.ended = once(this.#child, 'exit').then(([code, signal]) => {
       this.#end = (signal ?? code) as number | NodeJS.Signals;
       return this.#end;

@@ -19,6 +19,7 @@ import type { DatabaseAddress } from '../../src/store/database.ts';
 import { killLeftover } from './embedded.ts';
 import type { FakeDns, FakeRecordType } from './fake-dns.ts';
 import { emptyDatabase, type TestDatabase } from './postgres.ts';
+import { workersOf } from './processes.ts';
 import { cleanEnv, posthorn, type CommandEnd, type Env } from './posthorn.ts';
 import { ServiceProcess, type ReadyLine } from './service-process.ts';
 import { waitFor } from './wait.ts';
@@ -123,6 +124,11 @@ export class Service implements AsyncDisposable {
     return this.#process?.logs ?? '';
   }
 
+  /** Neither the supervisor nor a worker of the last start is left. */
+  get isSilent(): boolean {
+    return this.#process?.isSilent ?? true;
+  }
+
   /** Starts it (again), on the same data; the port may be another. */
   async restart(): Promise<void> {
     if (this.#process?.isRunning) await this.stop();
@@ -146,6 +152,10 @@ export class Service implements AsyncDisposable {
 
   async kill9(): Promise<void> {
     await this.#process?.kill9();
+  }
+
+  workerPids(): Promise<number[]> {
+    return workersOf(this.pid);
   }
 
   async killGroup9(): Promise<void> {

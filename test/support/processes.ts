@@ -1,0 +1,41 @@
+/** Which processes a process has started, on Linux without any program, elsewhere by `ps`. */
+import { execFile } from 'node:child_process';
+import { readFile, readdir } from 'node:fs/promises';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+
+type Process = { pid: number; parent: number; command: string };
+
+/** @returns the pids of the service's workers, given its supervisor's */
+export async function workersOf(supervisor: number): Promise<number[]> {
+  const all = process.platform === 'linux' ? await fromProc() : await fromPs();
+  return all
+    .filter(({ parent, command }) => parent === supervisor && command.includes('worker.ts'))
+    .map(({ pid }) => pid);
+}
+
+async function fromProc(): Promise<Process[]> {
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
+  const found = await Promise.all(pids.map((pid) => oneFromProc(Number(pid)).catch(() => null)));
+  return found.filter((one) => one !== null);
+}
+
+/** @throws when it has ended meanwhile */
+async function oneFromProc(pid: number): Promise<Process> {
+  const [stat, command] = await Promise.all([
+    readFile(`/proc/${pid}/stat`, 'utf8'),
+    readFile(`/proc/${pid}/cmdline`, 'utf8'),
+  ]);
+  // "pid (name) state parent ...": a name may contain anything.
+  const [, parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return { pid, parent: Number(parent), command };
+}
+
+async function fromPs(): Promise<Process[]> {
+  const { stdout } = await run('ps', ['-A', '-o', 'pid=,ppid=,args=']);
+  return stdout.split('\n').map((line) => {
+    const [, pid, parent, command = ''] = /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(line) ?? [];
+    return { pid: Number(pid), parent: Number(parent), command };
+  });
+}
