@@ -60,6 +60,18 @@ test('ten seconds after its last beat a worker may not send, by either clock', a
   }
 });
 
+test('a wall clock that is set back by an hour neither ends a lease nor lengthens it', async () => {
+  const world = settableWorld();
+  const lease = newLease(world);
+  await lease.start();
+  world.wall -= 3600_000;
+  world.monotonic += 9_999;
+  assert.equal(lease.isFresh(), true);
+  world.monotonic += 1;
+  assert.equal(lease.isFresh(), false);
+  await lease.stop();
+});
+
 test('a worker that was taken for dead goes on under a new name', async () => {
   const holders: string[] = [];
   const lease = newLease(settableWorld(), holders);

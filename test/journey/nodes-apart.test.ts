@@ -1,7 +1,7 @@
 /**
- * Two nodes on one database. One is killed, or frozen, or both lose the database: what was accepted
- * arrives, and nobody sends what another has taken over. A silent node is declared dead after 15 s, so
- * that these three wait side by side.
+ * Two nodes on one database. One is killed, or frozen, both lose the database, or the clock jumps: what
+ * was accepted arrives, and nobody sends what another has taken over. A silent node is declared dead
+ * after 15 s, so that these wait side by side.
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -14,8 +14,8 @@ const EMAILS = 300;
 /** A small message goes out in one write with its dot, a large one in many before it. */
 const BODIES = ['<p>Hello</p>', `<p>${'Hello '.repeat(40_000)}</p>`];
 
-/** Beats are tried every 2 s: more than the 15 s after which a silent node is declared dead. */
-const MISSED_BEATS = 9;
+/** They are every 2 s: more than the 15 s after which a silent node is declared dead. */
+const BEATS = 9;
 
 describe('two nodes on one database', { concurrency: true }, () => {
   test('one of two nodes is killed; the other finishes its work within 25 s and nothing is lost', async (t) => {
@@ -142,8 +142,8 @@ describe('two nodes on one database', { concurrency: true }, () => {
       assert.ok(Number(answer.headers.get('retry-after')) > 0);
     }
     const missed = (logs: string): number => logs.split('no beat').length - 1;
-    await waitFor(() => nodes.every(({ logs }) => missed(logs) >= MISSED_BEATS), {
-      what: `${MISSED_BEATS} missed beats of each node`,
+    await waitFor(() => nodes.every(({ logs }) => missed(logs) >= BEATS), {
+      what: `${BEATS} missed beats of each node`,
       timeoutMs: 40_000,
     });
 
@@ -159,4 +159,47 @@ describe('two nodes on one database', { concurrency: true }, () => {
     assert.deepEqual(await nodes[0].sql('select id from nodes order by id'), before);
     for (const { logs } of nodes) assert.doesNotMatch(logs, /went silent|taken for dead/);
   });
+
+  for (const hours of [1, -1]) {
+    const jump = hours > 0 ? 'forward' : 'back';
+    test(`a clock that jumps ${jump} by an hour makes nobody take anybody's work; nothing is lost or sent twice`, async () => {
+      const release = Promise.withResolvers<void>();
+      await using scene = await newNodes({
+        phases: { dot: { after: release.promise, reply: '250 2.0.0 Taken' } },
+      });
+      const { nodes, mx, key } = scene;
+      const ids = await Promise.all(
+        [...nodes, ...nodes, ...nodes, ...nodes].map((node, index) =>
+          node.send({ from: FROM, to: to(index) }, { key }),
+        ),
+      );
+      await waitFor(() => mx.messages.length === 4, { what: 'four messages up to their dots' });
+      const held = 'select email_id, holder, claim from queue order by email_id';
+      const before = await nodes[0].sql(held);
+      const beats = async (): Promise<Map<string, number>> => {
+        const rows = await nodes[0].sql('select id, beat::int from nodes');
+        return new Map(rows.map(({ id, beat }) => [id, beat]));
+      };
+
+      const atJump = await beats();
+      await nodes[0].clock.advance({ hours });
+      await waitFor(
+        async () => {
+          const now = await beats();
+          return [...atJump].every(([id, beat]) => (now.get(id) ?? 0) >= beat + BEATS);
+        },
+        { what: `${BEATS} beats of each node`, timeoutMs: 60_000 },
+      );
+      assert.deepEqual(await nodes[0].sql(held), before, 'everybody holds what they held');
+      release.resolve();
+      const { accepted } = await runLoad(nodes[1], { key, count: 30, from: FROM, to });
+      assert.equal(accepted.length, 30);
+      await everythingArrives(mx, [...ids, ...accepted]);
+      await queueIsEmpty(nodes[0]);
+      await assertSettled(nodes[0], [...ids, ...accepted]);
+      assert.equal(duplicates(arrivals(mx)), 0);
+      assert.deepEqual([...(await beats()).keys()].toSorted(), [...atJump.keys()].toSorted());
+      for (const { logs } of nodes) assert.doesNotMatch(logs, /went silent|taken for dead/);
+    });
+  }
 });

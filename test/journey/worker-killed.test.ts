@@ -1,0 +1,52 @@
+/**
+ * One of two workers is killed while its messages hang at a mail server: its supervisor frees them at
+ * once, and the living one sends them. That nobody had to wait for a takeover (a beat that stood still
+ * for 15 s) is certain, because here a takeover always fails.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { arrivals, assertSettled, duplicates, runLoad } from '../support/load.ts';
+import { everythingArrives, FROM, newScene, queueIsEmpty, to } from '../support/scene.ts';
+import { waitFor } from '../support/wait.ts';
+
+/** Every supervisor stumbles over its first takeover, and over no other work. */
+const NO_TAKEOVER = 'takeover_before_commit=throw';
+
+test("a killed worker's messages are sent at once by the worker that lives", async () => {
+  await using scene = await newScene({
+    args: ['--workers', '2'],
+    env: { POSTHORN_FAILPOINTS: NO_TAKEOVER },
+  });
+  const { service, mx, key } = scene;
+  const release = Promise.withResolvers<void>();
+  mx.set({ phases: { data: { after: release.promise, reply: '354 Send the message' } } });
+  const ids: string[] = [];
+  const hanging = () => mx.sessions.filter(({ lines }) => lines.includes('C: DATA'));
+  const holders = () =>
+    service.sql(
+      `select n.id, n.pid, array_agg(q.email_id) as emails
+         from nodes n join queue q on q.holder = n.id group by n.id, n.pid`,
+    );
+  // Which worker gets a request is up to the system: until each holds mail, and some has come to DATA.
+  await waitFor(
+    async () => {
+      ids.push(...(await runLoad(service, { key, count: 16, from: FROM, to })).accepted);
+      return hanging().length > 0 && (await holders()).length === 2;
+    },
+    { what: 'both workers to hold mail', timeoutMs: 30_000 },
+  );
+  const [victim] = await holders();
+  process.kill(victim.pid, 'SIGKILL');
+  mx.set({});
+  release.resolve();
+  const left = 'select from queue where holder = $1 union all select from nodes where id = $1';
+  await waitFor(async () => (await service.sql(left, [victim.id])).length === 0, {
+    what: 'the dead worker to hold nothing',
+  });
+  await everythingArrives(mx, ids);
+  await queueIsEmpty(service);
+  await assertSettled(service, ids);
+  assert.equal(duplicates(arrivals(mx)), 0, 'no dot had been written');
+  assert.match(service.logs, /a worker died/);
+  assert.doesNotMatch(service.logs, /went silent|failpoint|nobody held/);
+});
