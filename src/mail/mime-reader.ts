@@ -1,0 +1,223 @@
+/**
+ * Reads messages that others wrote: header fields in their order, with their octets, and the parts
+ * of MIME (RFC 5322, 2045, 2046, 2231). Lenient: bare LF ends a line, what is no field is kept as
+ * a nameless one, a multipart without its last boundary ends with the message.
+ *
+ * Bounded: DEPTH_MAX levels, PARTS_MAX parts, FIELDS_MAX fields in a header, VALUE_CHARS_MAX of a
+ * value; time is linear in the size for each level. What lies beyond stays a leaf with its octets.
+ * Nothing throws. Next: mime-decode.ts.
+ */
+import { type ContentType, readContentType } from './content-type.ts';
+import { decodeBody, decodeText, decodeWords } from './mime-decode.ts';
+
+const DEPTH_MAX = 12;
+const PARTS_MAX = 300;
+const FIELDS_MAX = 2_000;
+const VALUE_CHARS_MAX = 64 * 1024;
+const BOUNDARY_CHARS_MAX = 250;
+
+/** `start` to `end` are its octets, its last line end included. */
+export type HeaderField = {
+  /** As it was written; '' for a line that is no field. */
+  name: string;
+  /** Without folds and outer white space; encoded words are left (decodeWords reads them). */
+  value: string;
+  start: number;
+  end: number;
+};
+
+export type Header = {
+  /** One after the other, without gaps, unless isCut. */
+  fields: readonly HeaderField[];
+  /** There were more fields than are read. */
+  isCut: boolean;
+  /** Where the body begins: after the empty line, or the end. */
+  bodyStart: number;
+};
+
+export type MimePart = {
+  fields: readonly HeaderField[];
+  contentType: ContentType;
+  /** Without the transfer encoding, for what is not a multipart. */
+  body: Buffer;
+  /** Of a multipart; of message/rfc822 and message/global the message within. */
+  parts: readonly MimePart[];
+};
+
+/** The header at the beginning of the bytes. */
+export function readHeader(bytes: Buffer): Header {
+  const end = endOfHeader(bytes);
+  const bodyStart = afterEmptyLine(bytes, end);
+  const text = bytes.toString('latin1', 0, end);
+  const fields: HeaderField[] = [];
+  for (let at = 0; at < end;) {
+    if (fields.length >= FIELDS_MAX) return { fields, isCut: true, bodyStart };
+    const fieldEnd = endOfField(text, at);
+    fields.push(fieldOf(text, at, fieldEnd));
+    at = fieldEnd;
+  }
+  return { fields, isCut: false, bodyStart };
+}
+
+const LF = 10;
+const CR = 13;
+
+/** Where the empty line begins, or the end. */
+function endOfHeader(bytes: Buffer): number {
+  if (bytes[0] === LF || (bytes[0] === CR && bytes[1] === LF)) return 0;
+  const beforeCrlf = bytes.indexOf('\n\r\n', 0, 'latin1');
+  const searched = beforeCrlf < 0 ? bytes : bytes.subarray(0, beforeCrlf + 1);
+  const beforeLf = searched.indexOf('\n\n', 0, 'latin1');
+  const found = beforeLf < 0 ? beforeCrlf : beforeLf;
+  return found < 0 ? bytes.length : found + 1;
+}
+
+function afterEmptyLine(bytes: Buffer, at: number): number {
+  return Math.min(bytes.length, at + (bytes[at] === CR ? 2 : 1));
+}
+
+function endOfField(text: string, start: number): number {
+  let at = start;
+  do {
+    at = text.indexOf('\n', at) + 1;
+    if (at === 0) return text.length;
+  } while (text[at] === ' ' || text[at] === '\t');
+  return at;
+}
+
+const NAME_CHARS_MAX = 200;
+const FIELD_NAME = /^[!-9;-~]+[ \t]*$/;
+
+function fieldOf(text: string, start: number, end: number): HeaderField {
+  const beginning = text.slice(start, Math.min(end, start + NAME_CHARS_MAX));
+  const name = beginning.slice(0, Math.max(0, beginning.indexOf(':')));
+  const isField = FIELD_NAME.test(name);
+  const valueStart = isField ? start + name.length + 1 : start;
+  const value = unfolded(text.slice(valueStart, Math.min(end, valueStart + VALUE_CHARS_MAX)));
+  return { name: isField ? name.trimEnd() : '', value, start, end };
+}
+
+const BEYOND_ASCII = /[\x80-\xff]/;
+
+/** Octets beyond ASCII are UTF-8 (RFC 6532), or Latin-1 where they are not. */
+function unfolded(text: string): string {
+  const value = text.replace(/\r?\n/g, '').trim();
+  return BEYOND_ASCII.test(value) ? decodeText(Buffer.from(value, 'latin1'), '') : value;
+}
+
+/** The value of the first field of this name (in lower case), or undefined. */
+export function valueOf(fields: readonly HeaderField[], name: string): string | undefined {
+  return fields.find((field) => isNamed(field, name))?.value;
+}
+
+export function valuesOf(fields: readonly HeaderField[], name: string): string[] {
+  return fields.filter((field) => isNamed(field, name)).map(({ value }) => value);
+}
+
+function isNamed(field: HeaderField, name: string): boolean {
+  return field.name.length === name.length && field.name.toLowerCase() === name;
+}
+
+type Budget = { partsLeft: number };
+
+/** A whole message. */
+export function readMessage(bytes: Buffer): MimePart {
+  return readPart(bytes, { partsLeft: PARTS_MAX }, { depth: 0, defaultType: 'text/plain' });
+}
+
+type Place = { depth: number; defaultType: string };
+
+function readPart(bytes: Buffer, budget: Budget, { depth, defaultType }: Place): MimePart {
+  budget.partsLeft -= 1;
+  const { fields, bodyStart } = readHeader(bytes);
+  const written = valueOf(fields, 'content-type');
+  const contentType = readContentType(written ?? defaultType);
+  const raw = bytes.subarray(bodyStart);
+  const leaf = (body: Buffer, parts: MimePart[] = []) => ({ fields, contentType, body, parts });
+  const boundary = contentType.parameters.get('boundary') ?? '';
+  const isMultipart = contentType.type.startsWith('multipart/') && boundary !== '';
+  if (isMultipart && depth < DEPTH_MAX && boundary.length <= BOUNDARY_CHARS_MAX) {
+    const within = {
+      depth: depth + 1,
+      defaultType: contentType.type === 'multipart/digest' ? 'message/rfc822' : 'text/plain',
+    };
+    return leaf(
+      raw,
+      splitAt(raw, boundary, budget.partsLeft).flatMap((part) =>
+        budget.partsLeft > 0 ? [readPart(part, budget, within)] : [],
+      ),
+    );
+  }
+  const encoding = valueOf(fields, 'content-transfer-encoding') ?? '';
+  const body = decodeBody(raw, encoding.toLowerCase().trim());
+  const isMessage = contentType.type === 'message/rfc822' || contentType.type === 'message/global';
+  if (!isMessage || depth >= DEPTH_MAX || budget.partsLeft <= 0) return leaf(body);
+  return leaf(body, [readPart(body, budget, { depth: depth + 1, defaultType: 'text/plain' })]);
+}
+
+/** What stands between the delimiter lines; the line end before one belongs to it. */
+function splitAt(body: Buffer, boundary: string, partsMax: number): Buffer[] {
+  const line = Buffer.from(`\n--${boundary}`);
+  const parts: Buffer[] = [];
+  const isFirstLine = line.subarray(1).equals(body.subarray(0, line.length - 1));
+  let at = isFirstLine ? delimiterAt(body, 0, line.length - 1) : null;
+  at ??= nextDelimiter(body, line, 0);
+  while (at !== null && !at.isLast && parts.length < partsMax) {
+    // The line end of a delimiter may begin the next one.
+    const next = nextDelimiter(body, line, at.end - 1);
+    parts.push(body.subarray(at.end, next === null ? body.length : beforeLineEnd(body, next)));
+    at = next;
+  }
+  return parts;
+}
+
+const TAB = 9;
+const SPACE = 32;
+const DASH = 45;
+
+type Delimiter = { start: number; end: number; isLast: boolean };
+
+function nextDelimiter(body: Buffer, line: Buffer, from: number): Delimiter | null {
+  for (let at = from; ; at += 1) {
+    at = body.indexOf(line, at);
+    if (at < 0) return null;
+    const delimiter = delimiterAt(body, at + 1, line.length - 1);
+    if (delimiter !== null) return delimiter;
+  }
+}
+
+/** Null when the line goes on: then it belongs to another multipart. */
+function delimiterAt(body: Buffer, start: number, octets: number): Delimiter | null {
+  const end = start + octets;
+  const isLast = body[end] === DASH && body[end + 1] === DASH;
+  const lineEnd = body.indexOf(LF, end);
+  const restEnd = lineEnd < 0 ? body.length : lineEnd;
+  if (!isLast && !isBlank(body.subarray(end, restEnd))) return null;
+  return { start, end: lineEnd < 0 ? body.length : lineEnd + 1, isLast };
+}
+
+function isBlank(bytes: Buffer): boolean {
+  return bytes.every((octet) => octet === SPACE || octet === TAB || octet === CR);
+}
+
+/** Not before the end of the delimiter in front, whose line end this may be. */
+function beforeLineEnd(body: Buffer, { start }: Delimiter): number {
+  return body[start - 2] === CR ? start - 2 : start - 1;
+}
+
+/** The text of a part, as its charset has it. */
+export function textOfPart({ body, contentType }: MimePart): string {
+  return decodeText(body, contentType.parameters.get('charset') ?? '');
+}
+
+/** The first field of this name, for people. */
+export function decodedValue(fields: readonly HeaderField[], name: string): string | undefined {
+  const value = valueOf(fields, name);
+  return value === undefined ? undefined : decodeWords(value);
+}
+
+/** A part and everything within it, in order; messages within it too. */
+export function* partsWithin(part: MimePart): Generator<MimePart> {
+  yield part;
+  for (const within of part.parts) yield* partsWithin(within);
+}
