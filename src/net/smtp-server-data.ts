@@ -1,0 +1,101 @@
+/**
+ * Receives the content of one message within its limits: a size for the message, a budget for all
+ * sessions together. Content beyond them is read to its end and thrown away, so that the client
+ * hears why; one that does not end then is hung up on.
+ */
+import type { ContentRead } from './smtp-server-content.ts';
+import { SmtpContentReader } from './smtp-server-content.ts';
+import type { SmtpServerUse } from './smtp-server-limits.ts';
+import type { SmtpMessage } from './smtp-server-types.ts';
+import type { SmtpServerWire } from './smtp-server-wire.ts';
+
+export type Received =
+  | { kind: 'message'; message: SmtpMessage; heldBytes: number }
+  | { kind: 'too_large' | 'no_room' }
+  /** These end the session. */
+  | { kind: 'bare' | 'endless' | 'over' | 'timeout' };
+
+/** How far content that is thrown away is followed, in times of the limit. */
+const FOLLOWED_TIMES = 2;
+/** Smaller pieces are joined: a buffer for every octet would take a hundred times its size. */
+const PIECE_BYTES = 16 * 1024;
+
+/** @returns what was held of `use` and is to be given back after the message is done with */
+export async function receiveContent(
+  wire: SmtpServerWire,
+  use: SmtpServerUse,
+  limits: { sizeBytesMax: number; timeoutMs: number },
+): Promise<Received> {
+  const reader = new SmtpContentReader();
+  const pieces = new Pieces(use, limits.sizeBytesMax);
+  const end = await wire.content<Ended>((chunk) => {
+    const read = reader.read(chunk);
+    if (read.kind === 'bare') return read;
+    if (read.content !== null) pieces.add(read.content);
+    if (read.kind === 'end') return read;
+    const isEndless = pieces.seenBytes > limits.sizeBytesMax * FOLLOWED_TIMES;
+    return isEndless ? { kind: 'endless' } : null;
+  }, limits.timeoutMs);
+
+  const kind = typeof end === 'string' ? end : end.kind;
+  if (kind !== 'end' || pieces.problem !== null) pieces.drop();
+  if (typeof end === 'string') return { kind: end };
+  if (end.kind !== 'end') return end;
+  wire.giveBack(end.rest);
+  if (pieces.problem !== null) return { kind: pieces.problem };
+  const message = { content: pieces.join(), longestLine: reader.longestLine };
+  return { kind: 'message', message, heldBytes: pieces.heldBytes };
+}
+
+type Ended = Extract<ContentRead, { kind: 'end' | 'bare' }> | { kind: 'endless' };
+
+class Pieces {
+  seenBytes = 0;
+  heldBytes = 0;
+  problem: 'too_large' | 'no_room' | null = null;
+  readonly #use: SmtpServerUse;
+  readonly #bytesMax: number;
+  #pieces: Buffer[] = [];
+
+  constructor(use: SmtpServerUse, bytesMax: number) {
+    this.#use = use;
+    this.#bytesMax = bytesMax;
+  }
+
+  add(piece: Buffer): void {
+    this.seenBytes += piece.length;
+    if (this.seenBytes > this.#bytesMax) this.#refuse('too_large');
+    if (this.problem !== null) return;
+    if (!this.#use.take(piece.length)) return this.#refuse('no_room');
+    this.heldBytes += piece.length;
+    this.#pieces.push(piece);
+    this.#joinSmall();
+  }
+
+  join(): Buffer {
+    const [only, ...others] = this.#pieces;
+    return others.length === 0 ? (only ?? Buffer.alloc(0)) : Buffer.concat(this.#pieces);
+  }
+
+  drop(): void {
+    this.#use.giveBack(this.heldBytes);
+    this.heldBytes = 0;
+    this.#pieces = [];
+  }
+
+  /** The graver reason stays: who is too large is so tomorrow as well. */
+  #refuse(problem: 'too_large' | 'no_room'): void {
+    this.drop();
+    if (this.problem !== 'too_large') this.problem = problem;
+  }
+
+  /** Two small neighbours of like size become one, so that each octet is copied few times. */
+  #joinSmall(): void {
+    for (;;) {
+      const [before, last] = this.#pieces.slice(-2);
+      if (before === undefined || last === undefined) return;
+      if (before.length >= PIECE_BYTES || before.length > 2 * last.length) return;
+      this.#pieces.splice(-2, 2, Buffer.concat([before, last]));
+    }
+  }
+}

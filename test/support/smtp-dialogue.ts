@@ -1,0 +1,114 @@
+/** A client that says what the test writes, byte for byte, and hears every reply. */
+import { connect as connectTcp, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { TEST_CA } from './smtp.ts';
+
+const WITHIN_MS = 30_000;
+
+export class Dialogue implements AsyncDisposable {
+  socket: Socket;
+  /** All that was heard so far and not taken. */
+  #text = '';
+  #isOver = false;
+  #wake: (() => void) | null = null;
+
+  private constructor(socket: Socket) {
+    this.socket = socket;
+    this.#listen();
+  }
+
+  static async open(port: number, options: { tls?: boolean; host?: string } = {}) {
+    const { tls = false, host = '127.0.0.1' } = options;
+    const socket = tls
+      ? connectTls({ host, port, ca: TEST_CA, servername: 'mx.test' })
+      : connectTcp({ host, port });
+    const dialogue = new Dialogue(socket);
+    await new Promise((resolve) => {
+      socket.once(tls ? 'secureConnect' : 'connect', resolve).once('error', resolve);
+    });
+    return dialogue;
+  }
+
+  /** A session that has heard the greeting and said EHLO. */
+  static async greeted(port: number, options: { tls?: boolean; host?: string } = {}) {
+    const dialogue = await Dialogue.open(port, options);
+    await dialogue.hear();
+    await dialogue.ask('EHLO client.test');
+    return dialogue;
+  }
+
+  /** The next reply, its lines joined with newlines; null when the server has hung up. */
+  async hear(): Promise<string | null> {
+    for (;;) {
+      const match = /^(?:\d{3}-[^\n]*\r\n)*\d{3} [^\n]*\r\n/.exec(this.#text);
+      if (match !== null) {
+        this.#text = this.#text.slice(match[0].length);
+        return match[0].trimEnd().replaceAll('\r\n', '\n');
+      }
+      if (this.#isOver) return null;
+      await this.#more();
+    }
+  }
+
+  /** Says a line and hears its reply. */
+  ask(line: string): Promise<string | null> {
+    this.send(`${line}\r\n`);
+    return this.hear();
+  }
+
+  send(bytes: string | Buffer): void {
+    if (this.socket.writable) this.socket.write(bytes);
+  }
+
+  /** All replies until the server hangs up. */
+  async hearAll(): Promise<string[]> {
+    const replies: string[] = [];
+    for (let reply = await this.hear(); reply !== null; reply = await this.hear()) {
+      replies.push(reply);
+    }
+    return replies;
+  }
+
+  /** Says STARTTLS, and goes on inside of TLS. */
+  async startTls(): Promise<void> {
+    await this.ask('STARTTLS');
+    await this.secure();
+  }
+
+  async secure(): Promise<void> {
+    this.socket.removeAllListeners();
+    const secure = connectTls({ socket: this.socket, ca: TEST_CA, servername: 'mx.test' });
+    this.socket.on('error', () => {});
+    this.socket = secure;
+    this.#listen();
+    await new Promise((resolve) => secure.once('secureConnect', resolve).once('close', resolve));
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    this.socket.destroy();
+    return Promise.resolve();
+  }
+
+  #listen(): void {
+    const over = (): void => {
+      this.#isOver = true;
+      this.#wake?.();
+    };
+    this.socket.on('data', (bytes: Buffer) => {
+      this.#text += bytes.toString('latin1');
+      this.#wake?.();
+    });
+    this.socket.on('end', over).on('close', over).on('error', over);
+  }
+
+  #more(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => reject(new Error('waited in vain for a reply')), WITHIN_MS);
+      this.#wake = () => {
+        clearTimeout(timer);
+        this.#wake = null;
+        resolve();
+      };
+    });
+  }
+}
