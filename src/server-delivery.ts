@@ -57,6 +57,7 @@ export function createDelivery(ground: Ground, listeners: DeliveryListeners): De
     retryWaitsMs: config.retryWaitsMs,
     tls,
     settle: (settlement) => settling.settle(settlement),
+    settling: settling.flow,
     returnPathSecret: ground.secrets.derive('return path'),
     onAttempt: (attempt) => countAttempt(metrics, attempt),
   });

@@ -58,7 +58,7 @@ export type AttemptOptions = {
   tlsMemory: TlsMemory;
   /** For every new session, and every host that was passed over: what TLS came to. */
   onTls: (rule: TlsRule, result: TlsResult | PolicyResult) => void;
-  mayProceed: (step: 'data' | 'dot') => boolean;
+  mayProceed: (step: 'data' | 'dot') => boolean | Promise<boolean>;
   /** How long it may be put off for hosts that did not answer a moment ago. */
   patienceMs: number;
 };

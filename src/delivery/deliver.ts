@@ -53,6 +53,8 @@ export type DeliverOptions = {
   /** No email may ask for less: it does not decide who gets the relay's password. */
   leastTls: 'opportunistic' | 'enforced';
   settle: (settlement: Settlement) => Promise<Settled>;
+  /** Whether outcomes get through to the database. */
+  settling: { readonly isStuck: boolean; moves(withinMs: number): Promise<boolean> };
   /** Waits after failed attempts (core/retry.ts). */
   retryWaitsMs: readonly number[];
   /** Signs return paths: 32 bytes. */
@@ -72,6 +74,12 @@ const CUT_OFF_IN_DOUBT: AttemptResult = {
   source: '',
   transcript: ['(the service was stopped before the answer to the final dot)'],
 };
+
+/**
+ * While outcomes are not written down, no further message is given away that a crash would make us
+ * send again. A short outage costs no session so; after a longer one the lease has ended anyway.
+ */
+const OUTCOMES_MOVE_WITHIN_MS = 10_000;
 
 /** What waited longer than this in memory is checked again for suppression. */
 const RECHECK_AFTER_MS = 2_000;
@@ -122,7 +130,7 @@ async function attemptLive(
   options: DeliverOptions,
   { progress, cutoff }: { progress: Progress; cutoff: Cutoff },
 ): Promise<AttemptResult | Postponed> {
-  const { world, builder, connections, lease, leastTls } = options;
+  const { world, builder, connections, lease, leastTls, settling } = options;
   const startedMs = world.monotonicMs();
   const { destination } = job;
   const [message, route, sts] = await Promise.all([
@@ -140,9 +148,13 @@ async function attemptLive(
       smtpUtf8: message.smtpUtf8 || needsSmtpUtf8(job.address),
       ...(await options.tls.forAttempt(route, wishes)),
       mayProceed: (step) => {
-        const may = !cutoff.isClosed && lease.isFresh() && lease.holder() === job.holder;
-        progress.hasWrittenDot = may && step === 'dot';
-        return may;
+        const decide = (): boolean => {
+          const may = !cutoff.isClosed && lease.isFresh() && lease.holder() === job.holder;
+          progress.hasWrittenDot = may && step === 'dot';
+          return may;
+        };
+        if (!settling.isStuck) return decide();
+        return settling.moves(OUTCOMES_MOVE_WITHIN_MS).then((moves) => moves && decide());
       },
       patienceMs: job.expiresAtMs - startedMs,
     });

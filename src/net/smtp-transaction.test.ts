@@ -272,7 +272,7 @@ test('a worker that may not proceed sends neither DATA nor the dot', async () =>
       using connection = await openTo(mx);
       let asked = 0;
       const result = await send(connection, {
-        mayProceed: () => ++asked <= allowed,
+        mayProceed: () => (allowed === 0 ? ++asked <= 0 : Promise.resolve(++asked <= allowed)),
         ...(message && { message }),
       });
       assert.ok(result.kind === 'failed' && result.cause === 'withheld' && !result.inDoubt);

@@ -110,7 +110,7 @@ async function pipelined(
   const isAnnounced = session.announced === transaction;
   session.announced = null;
   if (!isAnnounced) {
-    if (!transaction.mayProceed('data')) return withheld(session, 'data');
+    if (!(await transaction.mayProceed('data'))) return withheld(session, 'data');
     const lines = steps.map((step) => step.line);
     if (session.needsReset) lines.unshift('RSET');
     wire.write([linesOf(lines)], lines.length);
@@ -147,7 +147,9 @@ async function stepByStep(
   }
   session.needsReset = true;
   for (const { phase, line } of steps) {
-    if (phase === 'data' && !transaction.mayProceed('data')) return withheld(session, phase);
+    if (phase === 'data' && !(await transaction.mayProceed('data'))) {
+      return withheld(session, phase);
+    }
     const stopped = troubleIn(session, phase, await say(session, phase, { line }));
     if (stopped !== null) return stopped;
     if (phase === 'rcpt') failpoint('smtp_after_rcpt');
@@ -184,7 +186,7 @@ async function sendMessage(
     const stopped = await writeBlocks(session, pieces);
     if (stopped !== null) return stopped;
   }
-  if (!transaction.mayProceed('dot')) return withheld(session, 'body');
+  if (!(await transaction.mayProceed('dot'))) return withheld(session, 'body');
   if (session.wire.failure !== null) return lost(session, 'body');
 
   failpoint('smtp_before_dot');
@@ -203,7 +205,7 @@ function announcement(session: Session, follower: Follower | null): string[] {
   const { extensions } = session;
   if (follower === null || !extensions.pipelining) return [];
   session.announced = follower(
-    (next) => refusedLocally(extensions, next) === null && next.mayProceed('data'),
+    (next) => refusedLocally(extensions, next) === null && next.mayProceed('data') === true,
   );
   if (session.announced === null) return [];
   return [linesOf(envelopeSteps(extensions, session.announced).map((step) => step.line))];

@@ -119,9 +119,10 @@ export type Transaction = {
   smtpUtf8: boolean;
   /**
    * Asked before DATA and again right before the final dot. `false` drops the connection without
-   * the dot, so the server discards what it has.
+   * the dot, so the server discards what it has. A promise: it is not known yet, and the dialogue
+   * stands still meanwhile; servers bear that for minutes (RFC 5321 §4.5.3.2.7).
    */
-  mayProceed: (step: 'data' | 'dot') => boolean;
+  mayProceed: (step: 'data' | 'dot') => boolean | Promise<boolean>;
 };
 
 /**

@@ -4,7 +4,8 @@
  *
  * Promise: an outcome that was handed in here is written exactly once, or was fenced off because
  * somebody else holds the recipient now. While the database is away it waits and tries again: what
- * a mail server answered must not be forgotten. Repeating is safe, the second time is fenced.
+ * a mail server answered must not be forgotten. Repeating is safe, the second time is fenced. What
+ * waits here a crash forgets, and its mail is sent again: `flow` says when to begin no more of it.
  */
 import { failpoint } from '../core/failpoint.ts';
 import type { EventType } from '../core/events.ts';
@@ -12,6 +13,7 @@ import { type StoredStatus, STATUS_RANK, isFinal } from '../core/statuses.ts';
 import type { Environment } from '../core/scope.ts';
 import { addressKey } from '../mail/address.ts';
 import { DatabaseUnavailable, type Queryable } from './database.ts';
+import { Flow } from './flow.ts';
 import { GroupCommit } from './group-commit.ts';
 import { SETTLE_BATCH } from './settle-statement.ts';
 
@@ -53,6 +55,7 @@ const UNAVAILABLE_PAUSE_MS = 500;
 const OUTCOME_BYTES = 2_000;
 
 export class SettleStore {
+  readonly flow = new Flow();
   readonly #commits: GroupCommit<Settlement, Settled>;
 
   constructor(
@@ -64,7 +67,11 @@ export class SettleStore {
     },
   ) {
     this.#commits = new GroupCommit({
-      commit: (batch) => commitPatiently(db, batch, options),
+      commit: (batch) => {
+        this.flow.begun();
+        const committing = { ...options, flow: this.flow };
+        return commitPatiently(db, batch, committing).finally(() => this.flow.through());
+      },
       sizeBytes: () => OUTCOME_BYTES,
       mayTryOneByOne: () => true,
       exclusiveKey: (one) => `${one.emailId} ${one.position}`,
@@ -80,19 +87,22 @@ export class SettleStore {
   }
 }
 
+type Committing = { holder: () => string | null; onTold: () => void; flow: Flow };
+
 async function commitPatiently(
   db: Queryable,
   batch: readonly Settlement[],
-  options: { holder: () => string | null; onTold: () => void },
+  { holder: present, onTold, flow }: Committing,
 ): Promise<Settled[]> {
   for (;;) {
-    const holder = options.holder();
+    const holder = present();
     // The lease was lost: everything it held belongs to others now.
     if (holder === null) return batch.map(() => false);
     try {
-      return await commit(db, batch, { holder, onTold: options.onTold });
+      return await commit(db, batch, { holder, onTold });
     } catch (error) {
       if (!(error instanceof DatabaseUnavailable)) throw error;
+      flow.stuck();
       await new Promise((resolve) => setTimeout(resolve, UNAVAILABLE_PAUSE_MS));
     }
   }

@@ -1,0 +1,88 @@
+/**
+ * The database is away while messages are under way: what a receiver has taken waits in memory to be
+ * written down, and no further message gets its final dot. A kill then repeats what was between its
+ * dot and its commit when the outage began, and nothing else.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { arrivals, assertSettled, duplicates } from '../support/load.ts';
+import { proxiedDatabase } from '../support/postgres.ts';
+import { everythingArrives, FROM, liveEnv, newPeers, queueIsEmpty } from '../support/scene.ts';
+import { startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+
+/** One message that was taken, one that stands before its dot, and a database that is away. */
+async function stage() {
+  await using parts = new AsyncDisposableStack();
+  const verdict = Promise.withResolvers<void>();
+  const place = Promise.withResolvers<void>();
+  const peers = parts.use(
+    await newPeers({
+      verdicts: { taken: { after: verdict.promise, reply: '250 2.0.0 Taken' } },
+      recipients: { late: { after: place.promise, reply: '250 2.1.5 Ok' } },
+    }),
+  );
+  const { mx, dns } = peers;
+  const database = parts.use(await proxiedDatabase());
+  const env = liveEnv(peers);
+  const service = parts.use(await startService({ dns, database, env, args: ['--workers', '1'] }));
+  await service.addLiveDomain('acme.example.org');
+  const key = await service.liveKey();
+  const ids = await Promise.all(
+    ['taken', 'late'].map((name) =>
+      service.send({ from: FROM, to: `${name}@receiver.example.org` }, { key }),
+    ),
+  );
+  const isAtDot = (name: string): boolean =>
+    mx.sessions.some(({ lines }) => lines.some((line) => line.startsWith(`C: RCPT TO:<${name}@`)));
+  await waitFor(() => mx.messages.length === 1 && isAtDot('late'), {
+    what: 'one message up to its dot and one up to its recipient',
+  });
+
+  await database.proxy.refuse();
+  const missed = (): number => service.logs.split('no beat').length - 1;
+  /** The database was asked in vain meanwhile, for settling as well. */
+  const oneMoreMissedBeat = async (): Promise<void> => {
+    const before = missed();
+    await waitFor(() => missed() > before, { what: 'a missed beat', timeoutMs: 30_000 });
+  };
+  verdict.resolve();
+  await oneMoreMissedBeat();
+  place.resolve();
+  await waitFor(() => mx.sessions.filter(({ lines }) => lines.some(isGoAhead)).length === 2, {
+    what: 'the server to wait for the second message',
+  });
+  await oneMoreMissedBeat();
+  assert.equal(mx.messages.length, 1, 'the second message has not got its dot');
+  mx.set({});
+  const all = parts.move();
+  return { mx, service, database, ids, [Symbol.asyncDispose]: () => all.disposeAsync() };
+}
+
+const isGoAhead = (line: string): boolean => line.startsWith('S: 354');
+
+test('a message that stands before its dot when the database goes away is sent once it is back', async () => {
+  await using scene = await stage();
+  const { mx, service, database, ids } = scene;
+  await database.proxy.heal();
+  await everythingArrives(mx, ids);
+  await queueIsEmpty(service);
+  await assertSettled(service, ids);
+  assert.equal(duplicates(arrivals(mx)), 0);
+});
+
+test('a kill while the database is away repeats only what was taken before', async () => {
+  await using scene = await stage();
+  const { mx, service, database, ids } = scene;
+  await service.killGroup9();
+  await database.proxy.heal();
+  await service.restart();
+  await everythingArrives(mx, ids);
+  await queueIsEmpty(service);
+  await assertSettled(service, ids);
+  assert.deepEqual(
+    ids.map((id) => arrivals(mx).get(id)),
+    [2, 1],
+    'what was taken comes again, the other one for the first time',
+  );
+});
