@@ -58,7 +58,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'explain',
-    about: "say what a mail server's answer means",
+    about: "say what a mail server's answer means, or a bounce that came back",
     load: async () => (await import('./commands/explain.ts')).describeExplain,
   },
   {

@@ -58,12 +58,20 @@ type Prepared = {
 type Subjects = { subject: number; first: number; last: number };
 
 /** Split once: rules are tried on every answer that is not a yes. */
-const PREPARED: readonly Prepared[] = RULES.map((rule) => ({
-  rule,
-  phrases: rule.text?.split(' | ').map((phrase) => phrase.split(' + ')) ?? null,
-  subjects: rule.enhanced?.map(subjectsOf) ?? null,
-  isAboutRecipient: RECIPIENT_CATEGORIES.has(MEANINGS[rule.means].category),
-}));
+const PREPARED = new WeakMap<readonly Rule[], readonly Prepared[]>();
+
+function preparedOf(rules: readonly Rule[]): readonly Prepared[] {
+  const known = PREPARED.get(rules);
+  if (known !== undefined) return known;
+  const prepared = rules.map((rule) => ({
+    rule,
+    phrases: rule.text?.split(' | ').map((phrase) => phrase.split(' + ')) ?? null,
+    subjects: rule.enhanced?.map(subjectsOf) ?? null,
+    isAboutRecipient: RECIPIENT_CATEGORIES.has(MEANINGS[rule.means].category),
+  }));
+  PREPARED.set(rules, prepared);
+  return prepared;
+}
 
 function subjectsOf(pattern: string): Subjects {
   const [subject = '', detail = ''] = pattern.split('.');
@@ -71,10 +79,16 @@ function subjectsOf(pattern: string): Subjects {
   return { subject: Number(subject), first: Number(first), last: Number(last) };
 }
 
+type Answer = { phase: SmtpPhase; reply: SmtpReply };
+
 /** What a reply of 400 or more means. */
-export function classifyReply(answer: { phase: SmtpPhase; reply: SmtpReply }): Verdict {
-  const { phase, reply } = answer;
-  const meaning: Meaning = MEANINGS[meaningOf(answer)];
+export function classifyReply(answer: Answer): Verdict {
+  return verdictOn(answer, meaningOf(answer));
+}
+
+/** What a reply asks for when this is what it means. */
+export function verdictOn({ phase, reply }: Answer, name: MeaningName): Verdict {
+  const meaning: Meaning = MEANINGS[name];
   const refused =
     reply.code >= 500 && MESSAGE_PHASES.has(phase) && !(reply.code === 552 && phase === 'rcpt');
   const permanent = refused && meaning.passes !== true;
@@ -94,22 +108,21 @@ export function classifyReply(answer: { phase: SmtpPhase; reply: SmtpReply }): V
 }
 
 /** The name of what a reply of 400 or more means. */
-export function meaningOf(answer: { phase: SmtpPhase; reply: SmtpReply }): MeaningName {
+export function meaningOf(answer: Answer): MeaningName {
   return ruleFor(answer)?.means ?? unknown(answer);
 }
 
 /** The rule that recognises an answer, or undefined. */
-export function ruleFor({
-  phase,
-  reply,
-}: {
-  phase: SmtpPhase;
-  reply: SmtpReply;
-}): Rule | undefined {
+export function ruleFor(answer: Answer): Rule | undefined {
+  return ruleAmong(RULES, answer);
+}
+
+/** The first of these rules that recognises an answer, or undefined. */
+export function ruleAmong(rules: readonly Rule[], { phase, reply }: Answer): Rule | undefined {
   const text = matchable(reply.message);
   const [, subject, detail] = reply.enhancedCode?.split('.').map(Number) ?? [];
   const isAboutRecipient = RECIPIENT_PHASES.has(phase);
-  return PREPARED.find(
+  return preparedOf(rules).find(
     (prepared) =>
       (isAboutRecipient || !prepared.isAboutRecipient) &&
       (prepared.rule.codes === undefined || prepared.rule.codes.includes(reply.code)) &&
@@ -156,7 +169,7 @@ function meaningOfFailure(failure: {
   return failure.phase === 'connect' ? 'unreachable' : MEANING_OF_CAUSE[failure.cause];
 }
 
-function unknown({ phase, reply }: { phase: SmtpPhase; reply: SmtpReply }): MeaningName {
+function unknown({ phase, reply }: Answer): MeaningName {
   if (phase === 'auth') return 'login_refused';
   if (!MESSAGE_PHASES.has(phase) && reply.code >= 500) return 'session_refused';
   return reply.code >= 500 ? 'unknown_permanent' : 'unknown_temporary';

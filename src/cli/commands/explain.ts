@@ -1,6 +1,6 @@
 /**
  * `posthorn explain`: what a mail server's answer means, by the same rules as in delivery. Needs
- * neither the service nor its database.
+ * neither the service nor its database. Next: explain-bounce.ts.
  */
 import { type Command, Option } from 'commander';
 import { classifyReply, meaningOf, ruleFor, type Verdict } from '../../mail/classify.ts';
@@ -9,6 +9,7 @@ import { ReplyParser, type SmtpReply } from '../../mail/smtp-reply.ts';
 import { addCommand, type Outcome, usageFailure } from '../command.ts';
 import type { Cli } from '../context.ts';
 import { facts } from '../table.ts';
+import { describeExplainBounce } from './explain-bounce.ts';
 
 /** The commands that a reply can answer, as --phase takes them; `dot` is the message itself. */
 const PHASES = ['greeting', 'ehlo', 'starttls', 'auth', 'mail', 'rcpt', 'data', 'dot'] as const;
@@ -33,6 +34,7 @@ export function describeExplain(explain: Command, cli: Cli): void {
         .choices(PHASES)
         .default('rcpt'),
     );
+  describeExplainBounce(explain, cli);
 }
 
 async function explainReply(

@@ -319,6 +319,12 @@ const UNKNOWN: readonly Rule[] = [
     example: '550 The domain does not exist',
   },
   {
+    // Outlook.com, of a domain without an address.
+    means: 'no_such_domain',
+    text: 'domain is not reachable + check the domain',
+    example: '554 The domain is not reachable. Please check the domain and try again',
+  },
+  {
     means: 'bad_address',
     text: 'bad recipient address syntax | bad address syntax | recipient address syntax | invalid address syntax',
     example: '501 Bad address syntax. http://service.mail.qq.test/help',
