@@ -216,6 +216,24 @@ Return-Path: b-token@send.acme.test
   assert.deepEqual([optOut.kind, optOut.feedbackType], ['complaint', 'opt-out']);
 });
 
+test('a reply that nobody typed, and a letter, are no bounces', () => {
+  const auto = ['auto_reply', []];
+  const kinds: [header: string, kind: unknown[]][] = [
+    ['Auto-Submitted: auto-replied', auto],
+    ['X-Autoreply: yes', auto],
+    ['Precedence: auto_reply', auto],
+    ['Subject: Out of Office: Re: Your order', auto],
+    ['Subject: =?utf-8?q?R=C3=A9ponse_automatique?=', auto],
+    ['Subject: Abwesenheitsnotiz', auto],
+    ['Subject: Your order', ['other', []]],
+  ];
+  for (const [header, expected] of kinds) {
+    const text = `I am away; write to ${JO} instead, or wait.`;
+    const report = readReport(Buffer.from(`From: ann@receiver.test\n${header}\n\n${text}`));
+    assert.deepEqual([report.kind, report.recipients], expected, header);
+  }
+});
+
 test('every rule for the words of reports recognises its own example and each of its phrases', () => {
   for (const rule of REPORTED) {
     for (const message of [rule.example, ...(rule.text?.split(' | ') ?? [])]) {
