@@ -46,8 +46,10 @@ test('nothing has to be configured', () => {
     mtaStsPort: 443,
     smtpTimeoutMs: null,
     allowPrivateNetworks: false,
+    smtpHost: null,
     inboundPort: null,
     submissionPorts: [],
+    tlsFiles: null,
     failpoints: [],
     limits: {
       sending: { max: 100, windowS: 60 },
@@ -88,6 +90,11 @@ test('every variable is read', () => {
     POSTHORN_MX_PORT: '2525',
     POSTHORN_MTA_STS_PORT: '8443',
     POSTHORN_SMTP_TIMEOUT_S: '20',
+    POSTHORN_SMTP_HOST: '192.0.2.7',
+    POSTHORN_INBOUND_PORT: '25',
+    POSTHORN_SUBMISSION_PORTS: '587, 465, 2465/tls',
+    POSTHORN_TLS_CERT: '/etc/tls/cert.pem',
+    POSTHORN_TLS_KEY: '/etc/tls/key.pem',
     POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
     POSTHORN_LIMIT_SENDING: '5000/3600',
     POSTHORN_LIMIT_VERIFICATION: '1/1',
@@ -124,8 +131,14 @@ test('every variable is read', () => {
     mtaStsPort: 8443,
     smtpTimeoutMs: 20_000,
     allowPrivateNetworks: true,
-    inboundPort: null,
-    submissionPorts: [],
+    smtpHost: '192.0.2.7',
+    inboundPort: 25,
+    submissionPorts: [
+      { port: 587, implicitTls: false },
+      { port: 465, implicitTls: true },
+      { port: 2465, implicitTls: true },
+    ],
+    tlsFiles: { cert: '/etc/tls/cert.pem', key: '/etc/tls/key.pem' },
     limits: {
       sending: { max: 5000, windowS: 3600 },
       verification: { max: 1, windowS: 1 },
@@ -149,6 +162,17 @@ test('mail is kept for 45 and 90 days, for ever with off, and content never outl
     'POSTHORN_RETENTION_CONTENT: content cannot be kept for longer than the email it belongs to; ' +
       'raise POSTHORN_RETENTION_METADATA too.',
   ]);
+});
+
+test('the ports of SMTP are off unless they are asked for', () => {
+  const ports = (env: Env) => {
+    const { inboundPort, submissionPorts } = configOf(env);
+    return [inboundPort, submissionPorts.map(({ port, implicitTls }) => [port, implicitTls])];
+  };
+  const off = { POSTHORN_INBOUND_PORT: 'off', POSTHORN_SUBMISSION_PORTS: 'Off' };
+  assert.deepEqual(ports(off), [null, []]);
+  const any = { POSTHORN_INBOUND_PORT: '0', POSTHORN_SUBMISSION_PORTS: '0,0/tls' };
+  assert.deepEqual(ports(any), [0, [[0, false], [0, true]]]); // prettier-ignore
 });
 
 test('a relay without a port gets the usual one for how it is used', () => {
@@ -194,8 +218,13 @@ const WRONG: Env[] = [
   { POSTHORN_MX_PORT: '0' },
   { POSTHORN_SMTP_TIMEOUT_S: '0.5' },
   { POSTHORN_SMTP_TIMEOUT_S: '601' },
-  { POSTHORN_INBOUND_PORT: '25' },
-  { POSTHORN_SUBMISSION_PORTS: '587' },
+  { POSTHORN_INBOUND_PORT: 'x' },
+  { POSTHORN_SUBMISSION_PORTS: '587/ssl' },
+  { POSTHORN_SUBMISSION_PORTS: '587,587/tls' },
+  { POSTHORN_SUBMISSION_PORTS: '25', POSTHORN_INBOUND_PORT: '25' },
+  { POSTHORN_SMTP_HOST: 'http://x' },
+  { POSTHORN_TLS_CERT: '', POSTHORN_TLS_KEY: '/etc/tls/key.pem' },
+  { POSTHORN_TLS_KEY: '', POSTHORN_TLS_CERT: '/etc/tls/cert.pem' },
   { POSTHORN_LIMIT_SENDING: '0/60' },
   { POSTHORN_RETENTION_CONTENT: '45' },
   { POSTHORN_RETENTION_CONTENT: '23h' },

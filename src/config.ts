@@ -21,6 +21,7 @@ import {
   type Relay,
 } from './config-values.ts';
 import { readShaping } from './config-shaping.ts';
+import { readSmtp, type SmtpConfig } from './config-smtp.ts';
 import { DEFAULT_LIMITS, parseLimit, type Limit, type LimitCategory } from './core/limits.ts';
 import {
   DEFAULT_RETENTION,
@@ -32,45 +33,45 @@ import { MAIL_RETRY_WAITS_MS, parseRetryWaitMs } from './core/retry.ts';
 import type { ShapingSettings } from './delivery/shaping-settings.ts';
 import { EnvReader, type Env } from './env-reader.ts';
 
-export type Config = Readonly<{
-  /** null: the embedded PostgreSQL in the data directory. */
-  databaseUrl: string | null;
-  dataDir: string;
-  host: string;
-  /** 0: any free one. */
-  port: number;
-  /** A port that was asked for and is taken ends the start; the default one moves on. */
-  portAsked: boolean;
-  trustedProxies: readonly string[];
-  logLevel: string;
-  /** Without a final slash; null: made from host and port. */
-  publicUrl: string | null;
-  hostname: string;
-  hostnameAsked: boolean;
-  /** null: generated in the data directory. */
-  secretKey: string | null;
-  relay: Relay | null;
-  sourceIps: readonly string[];
-  shaping: ShapingSettings;
-  /** After the first, second, ... failed attempt; the last repeats. */
-  retryWaitsMs: readonly number[];
-  /** `ip:port`; null: the system's. */
-  dnsServers: readonly string[] | null;
-  dnsTrustAd: boolean;
-  mxPort: number;
-  /** Where the hosts of MTA-STS policies listen. */
-  mtaStsPort: number;
-  /** No mail server is waited for longer than this; null: as long as RFC 5321 asks for. */
-  smtpTimeoutMs: number | null;
-  allowPrivateNetworks: boolean;
-  inboundPort: number | null;
-  submissionPorts: readonly number[];
-  limits: Readonly<Record<LimitCategory, Limit>>;
-  acceptDatabaseDurability: boolean;
-  retention: Readonly<Retention>;
-  /** For tests of this service only (CONTRIBUTING.md). */
-  failpoints: readonly ArmedFailpoint[];
-}>;
+export type Config = Readonly<
+  SmtpConfig & {
+    /** null: the embedded PostgreSQL in the data directory. */
+    databaseUrl: string | null;
+    dataDir: string;
+    host: string;
+    /** 0: any free one. */
+    port: number;
+    /** A port that was asked for and is taken ends the start; the default one moves on. */
+    portAsked: boolean;
+    trustedProxies: readonly string[];
+    logLevel: string;
+    /** Without a final slash; null: made from host and port. */
+    publicUrl: string | null;
+    hostname: string;
+    hostnameAsked: boolean;
+    /** null: generated in the data directory. */
+    secretKey: string | null;
+    relay: Relay | null;
+    sourceIps: readonly string[];
+    shaping: ShapingSettings;
+    /** After the first, second, ... failed attempt; the last repeats. */
+    retryWaitsMs: readonly number[];
+    /** `ip:port`; null: the system's. */
+    dnsServers: readonly string[] | null;
+    dnsTrustAd: boolean;
+    mxPort: number;
+    /** Where the hosts of MTA-STS policies listen. */
+    mtaStsPort: number;
+    /** No mail server is waited for longer than this; null: as long as RFC 5321 asks for. */
+    smtpTimeoutMs: number | null;
+    allowPrivateNetworks: boolean;
+    limits: Readonly<Record<LimitCategory, Limit>>;
+    acceptDatabaseDurability: boolean;
+    retention: Readonly<Retention>;
+    /** For tests of this service only (CONTRIBUTING.md). */
+    failpoints: readonly ArmedFailpoint[];
+  }
+>;
 
 export type ConfigOutcome = { ok: true; config: Config } | { ok: false; problems: string[] };
 
@@ -99,7 +100,7 @@ export function readConfig(env: Env, system: System = thisSystem()): ConfigOutco
     ...readStorage(read, system),
     ...readIdentity(read, system),
     ...readDelivery(read, system),
-    ...readLater(read),
+    ...readSmtp(read),
     failpoints: read.parsed('POSTHORN_FAILPOINTS', parseFailpoints, FAILPOINTS_RULE) ?? [],
     limits: Object.freeze({
       sending: limit(read, 'SENDING'),
@@ -207,19 +208,6 @@ function readDelivery(read: EnvReader, { localIps }: System) {
     smtpTimeoutMs: read.parsed('POSTHORN_SMTP_TIMEOUT_S', parseTimeoutMs, TIMEOUT_RULE),
     allowPrivateNetworks: read.flag('POSTHORN_ALLOW_PRIVATE_NETWORKS'),
   };
-}
-
-/** What is in the contract and not in this version: refused by name, never ignored. */
-function readLater(read: EnvReader) {
-  for (const [name, what] of [
-    ['POSTHORN_INBOUND_PORT', 'listening for bounces and complaints'],
-    ['POSTHORN_SUBMISSION_PORTS', 'listening for SMTP submission'],
-  ] as const) {
-    const text = read.text(name);
-    if (text === null || text === 'off') continue;
-    read.problem(name, `${what} is not in this version yet; unset it.`);
-  }
-  return { inboundPort: null, submissionPorts: [] };
 }
 
 function limit(read: EnvReader, category: Uppercase<LimitCategory>): Limit {

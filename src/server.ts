@@ -22,6 +22,7 @@ import { type AddressGuard, createAddressGuard } from './net/address-guard.ts';
 import { createResolver, type Resolver, systemServers } from './net/dns.ts';
 import type { AcceptEmail } from './sending/accept.ts';
 import { createDelivery } from './server-delivery.ts';
+import { listenForMail, type SmtpPorts } from './server-smtp.ts';
 import { Database } from './store/database.ts';
 import { loadMessages } from './store/messages.ts';
 import { SecretBox } from './store/secrets.ts';
@@ -80,6 +81,7 @@ export async function createServer(
   if (parts.includes('webhooks')) webhooks.start();
   const isServing = parts.includes('api');
   if (isServing) await app.listen({ host: config.host, port: config.port, backlog: 4096 });
+  const smtp = await listenForMail(ground);
 
   return {
     port: isServing ? config.port : null,
@@ -88,7 +90,7 @@ export async function createServer(
     hearBroker: (news) => delivery.connections.hear(news),
     stop: async () => {
       state.isStopping = true;
-      await stopTaking({ app, delivery, webhooks });
+      await stopTaking({ app, smtp, delivery, webhooks });
       await lease.stop();
       resolver.close();
       await db.close();
@@ -164,11 +166,12 @@ async function contentOf(
 
 async function stopTaking(parts: {
   app: App;
+  smtp: SmtpPorts;
   delivery: ReturnType<typeof createDelivery>;
   webhooks: WebhookLoop;
 }): Promise<void> {
   // What was accepted while requests ended is given back by the dispatcher, so it stops last.
-  await parts.app.close();
+  await Promise.all([parts.app.close(), parts.smtp.close()]);
   await Promise.all([parts.delivery.stop(), parts.webhooks.stop()]);
 }
 

@@ -17,6 +17,7 @@ import { seedFirstStart } from './first-start.ts';
 import { createLog } from './log.ts';
 import { Maintenance } from './maintenance.ts';
 import { choosePort } from './net/choose-port.ts';
+import { type CertificateFiles, keepOwnCertificate, problemOf } from './mail-certificate.ts';
 import { openServiceDatabase, type ServiceDatabase } from './service-database.ts';
 import { SecretBox } from './store/secrets.ts';
 import { createSignals } from './stop-signals.ts';
@@ -26,6 +27,7 @@ import { DatabaseUnavailable } from './store/database.ts';
 import { WorkerPool, WorkersCannotRun } from './worker-pool.ts';
 import { alreadyRunning, readRunning } from './store/embedded/lock.ts';
 import { EngineProblem } from './store/embedded/problem.ts';
+import type { Logger } from 'pino';
 import { MigrationRefused } from './store/migrate.ts';
 
 /** A mistake of the operator's that ends the start: exit code 2, as for a wrong configuration. */
@@ -39,20 +41,22 @@ export async function runService(config: Config, options: RunOptions): Promise<n
   let pool: WorkerPool | undefined;
   try {
     requireUsableName(config);
-    const port = await portFor(config);
+    const ports = await portsFor(config, options);
     // Workers load their code while the database opens.
     pool = new WorkerPool({ count: options.workers ?? availableParallelism(), log });
     await using database = await openServiceDatabase(config, { log, world: systemWorld });
     failpoint('supervisor_start');
     const secrets = new SecretBox(database.secretKey);
     const firstStart = await seedFirstStart(database.db, { secrets, world: systemWorld, config });
-    await using workers = pool.run(setupFor({ config, options, database, port }), database.bury);
+    const certificate = certificateFor(ports, { dataDir: database.dataDir, log });
+    const setup = setupFor({ config: ports, options, database, certificate });
+    await using workers = pool.run(setup, database.bury);
     if ((await Promise.race([workers.ready, signals.stop])) === 'stop') return 0;
     await using maintenance = new Maintenance({ database, pool, config, secrets, log });
     maintenance.start();
-    const url = urlOf(config, port);
+    const url = urlOf(ports);
     database.publish({ url });
-    options.onReady(readyInfo({ url, database, firstStart }));
+    options.onReady(readyInfo({ url, config: ports, database, firstStart }));
     const end = await Promise.race([signals.stop, database.failed, workers.failed]);
     if (end !== 'stop') log.fatal(end);
     signals.onSecond(() => pool?.cutShort());
@@ -77,22 +81,62 @@ function requireUsableName(config: Config): void {
 
 /** Asked before the database is touched. What has the port may be this service, started before. */
 async function portFor(config: Config): Promise<number> {
-  const chosen = await choosePort(config, () => systemWorld.random());
+  const chosen = await choosePort(config, random);
   if ('port' in chosen) return chosen.port;
   const holder = readRunning(config.dataDir);
   if (holder?.kind === 'service') throw alreadyRunning(config.dataDir, holder);
   throw new CannotStart(chosen.problem);
 }
 
+const random = (): number => systemWorld.random();
+
+/** The configuration with the ports that will be listened on, in place of those that were asked for. */
+async function portsFor(config: Config, options: RunOptions): Promise<Config> {
+  const port = await portFor(config);
+  const takesMail = (options.only ?? PARTS).includes('inbound');
+  if (!takesMail) return { ...config, port, inboundPort: null, submissionPorts: [] };
+  const inboundPort =
+    config.inboundPort === null
+      ? null
+      : await mailPort(config, config.inboundPort, 'POSTHORN_INBOUND_PORT');
+  const submissionPorts = [];
+  for (const wish of config.submissionPorts) {
+    const chosen = await mailPort(config, wish.port, 'POSTHORN_SUBMISSION_PORTS');
+    submissionPorts.push({ ...wish, port: chosen });
+  }
+  return { ...config, port, inboundPort, submissionPorts };
+}
+
+async function mailPort({ smtpHost }: Config, port: number, name: string): Promise<number> {
+  const names = { host: 'POSTHORN_SMTP_HOST', port: name };
+  const chosen = await choosePort({ host: smtpHost, port, portAsked: true, names }, random);
+  if ('port' in chosen) return chosen.port;
+  throw new CannotStart(chosen.problem);
+}
+
+/** Null when no mail comes in. */
+function certificateFor(
+  { inboundPort, submissionPorts, tlsFiles, hostname }: Config,
+  { dataDir, log }: { dataDir: string; log: Logger },
+): CertificateFiles | null {
+  if (inboundPort === null && submissionPorts.length === 0) return null;
+  if (tlsFiles === null)
+    return keepOwnCertificate({ dataDir, hostname }, { world: systemWorld, log });
+  const problem = problemOf(tlsFiles, systemWorld.now());
+  if (problem === null) return tlsFiles;
+  throw new CannotStart(problem);
+}
+
 function setupFor(parts: {
   config: Config;
   options: RunOptions;
   database: ServiceDatabase;
-  port: number;
+  certificate: CertificateFiles | null;
 }): WorkerSetup {
-  const { config, options, database, port } = parts;
+  const { config, options, database, certificate } = parts;
   return {
-    config: { ...config, port },
+    config,
+    certificate,
     database: { address: database.address, role: database.role },
     secretKey: database.secretKey,
     instance: database.instance,
@@ -103,7 +147,7 @@ function setupFor(parts: {
 }
 
 /** Where people find it: an address that listens everywhere is reached through this machine's. */
-function urlOf({ host }: Config, port: number): string {
+function urlOf({ host, port }: Config): string {
   const everywhere = host === '0.0.0.0' || host === '::';
   const name = everywhere ? (firstOwnAddress() ?? '127.0.0.1') : host;
   return `http://${name.includes(':') ? `[${name}]` : name}:${port}`;
@@ -116,12 +160,16 @@ function firstOwnAddress(): string | undefined {
 
 function readyInfo(parts: {
   url: string;
+  config: Config;
   database: ServiceDatabase;
   firstStart: ReadyInfo['firstStart'];
 }): ReadyInfo {
-  const { url, database, firstStart } = parts;
+  const { url, config, database, firstStart } = parts;
   const { dataDir, description } = database;
-  return { url, pid: process.pid, dataDir, database: description, firstStart };
+  const submissionPorts = config.submissionPorts.map(({ port }) => port);
+  const { inboundPort } = config;
+  const place = { url, pid: process.pid, dataDir, database: description };
+  return { ...place, inboundPort, submissionPorts, firstStart };
 }
 
 const CHECK_DATABASE = '; check that it runs and that DATABASE_URL is right, then start again.';

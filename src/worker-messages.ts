@@ -6,6 +6,7 @@ import type { MetricObjectWithValues, MetricValue } from 'prom-client';
 import type { ArmedFailpoint } from './core/failpoint.ts';
 import type { Part } from './cli/run-service.ts';
 import type { Config } from './config.ts';
+import type { CertificateFiles } from './mail-certificate.ts';
 import type { BrokerNews, WorkerNews } from './delivery/permits.ts';
 import type { DatabaseAddress } from './store/database.ts';
 
@@ -15,6 +16,8 @@ export type WorkerSetup = {
   secretKey: string;
   instance: string;
   parts: readonly Part[];
+  /** The certificate of the mail ports; null: none listens here. */
+  certificate: CertificateFiles | null;
   workerCount: number;
   /** For tests: what this worker is to stumble over (failpoints.ts). */
   failpoint: ArmedFailpoint | null;

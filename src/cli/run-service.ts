@@ -9,6 +9,9 @@ export type ReadyInfo = {
   url: string;
   pid: number;
   dataDir: string;
+  /** Where mail comes in; null and none: it does not. */
+  inboundPort: number | null;
+  submissionPorts: readonly number[];
   /** Where the database is, without a password. */
   database: string;
   /** What was made when the database was empty; the key in it is shown here and never again. */

@@ -9,6 +9,8 @@ const SCREEN: StartScreen = {
     pid: 42,
     dataDir: '/srv/posthorn',
     database: 'PostgreSQL 18.4, embedded',
+    inboundPort: null,
+    submissionPorts: [],
     firstStart: null,
   },
   config: { port: 3000, portAsked: false },

@@ -24,6 +24,7 @@ ${indent(
     ['Test key', `${testKey}   (shown once)`],
     ['Data', info.dataDir],
     ['Database', info.database],
+    ...mailPorts(info),
   ]),
 )}
 
@@ -40,8 +41,19 @@ Stop:                    Ctrl-C
 /** Every later start. */
 export function laterScreen(screen: StartScreen): string {
   const { url, dataDir, database, pid } = screen.info;
-  return `${movedNote(screen)}Posthorn is ready at ${url} (pid ${pid}, data in ${dataDir}, database ${database}). Stop it with Ctrl-C.
+  const ports = mailPorts(screen.info).map(([what, port]) => `, ${what} ${port}`);
+  return `${movedNote(screen)}Posthorn is ready at ${url} (pid ${pid}, data in ${dataDir}, database ${database}${ports.join('')}). Stop it with Ctrl-C.
 `;
+}
+
+/** Of those that are listened on. */
+function mailPorts({ inboundPort, submissionPorts }: ReadyInfo): [string, string][] {
+  const submission = submissionPorts.length > 0 ? [submissionPorts.join(', ')] : [];
+  const inbound = inboundPort === null ? [] : [String(inboundPort)];
+  return [
+    ...submission.map((ports): [string, string] => ['SMTP submission', ports]),
+    ...inbound.map((port): [string, string] => ['SMTP inbound', port]),
+  ];
 }
 
 /** Works as pasted into sh, bash, zsh and fish. */

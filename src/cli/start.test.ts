@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
+import { Dialogue } from '../../test/support/smtp-dialogue.ts';
 import { posthorn } from '../../test/support/posthorn.ts';
 import { startService } from '../../test/support/service.ts';
 
@@ -55,6 +56,47 @@ test('a port that was asked for and is taken exits with 2', async () => {
     return true;
   });
   await once(taken.close(), 'close');
+});
+
+test('ports for SMTP are chosen, listened on, and told', async () => {
+  const env = { POSTHORN_INBOUND_PORT: '0', POSTHORN_SMTP_HOST: '127.0.0.1' };
+  await using service = await startService({ ...ONE, env });
+  const { inbound_port = 0 } = service.readyLine;
+  await using client = await Dialogue.greeted(inbound_port);
+  assert.equal(await client.ask('MAIL FROM:<>'), '250 2.1.0 Ok');
+  assert.match((await client.ask('RCPT TO:<jo@acme.test>')) ?? '', /^550 5\.1\.1 /);
+  assert.match(service.logs, /self-signed certificate; set POSTHORN_TLS_CERT/);
+  const stopped = service.stop();
+  assert.match((await client.hear()) ?? '', /^421 4\.3\.2 /);
+  assert.equal(await stopped, 0);
+});
+
+test('a mail port that is taken, or a certificate that is not there, exits with 2', async () => {
+  const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  const { port } = taken.address() as AddressInfo;
+  const startsWith = (env: Record<string, string>, sentence: RegExp) =>
+    assert.rejects(startService({ env }), (error: Error) => {
+      assert.match(error.message, /ended with 2/);
+      assert.match(error.message, sentence);
+      return true;
+    });
+  await startsWith(
+    { POSTHORN_INBOUND_PORT: String(port), POSTHORN_SMTP_HOST: '127.0.0.1' },
+    new RegExp(`POSTHORN_INBOUND_PORT: port ${port} is taken`),
+  );
+  await startsWith(
+    { POSTHORN_INBOUND_PORT: '0', POSTHORN_TLS_CERT: '/nowhere', POSTHORN_TLS_KEY: '/nowhere' },
+    /POSTHORN_TLS_CERT: \/nowhere does not exist/,
+  );
+  await once(taken.close(), 'close');
+});
+
+test('only the ports for mail, and none set, is a mistake', async () => {
+  await using service = await startService(ONE);
+  const { code, stderr } = await service.cli('start', '--only', 'inbound');
+  assert.equal(code, 2);
+  assert.match(stderr, /set POSTHORN_INBOUND_PORT or POSTHORN_SUBMISSION_PORTS/);
 });
 
 test('commands use the database of the running service, and start it when none runs', async () => {

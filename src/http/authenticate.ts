@@ -6,11 +6,11 @@
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
 import { parseApiKey } from '../core/api-key.ts';
 import type { Caller } from '../core/scope.ts';
-import type { AuthLimiter } from './auth/auth-limiter.ts';
+import type { AuthLimiter } from '../auth/auth-limiter.ts';
 import { clientOf } from '../net/client-address.ts';
 import { refuse } from './errors.ts';
-import type { KeyCache } from './auth/key-cache.ts';
-import type { KeyUse } from './auth/key-use.ts';
+import type { KeyCache } from '../auth/key-cache.ts';
+import type { KeyUse } from '../auth/key-use.ts';
 
 const NO_KEY = 'There is no API key; send the header Authorization: Bearer <API key>.';
 const NO_SUCH_FORM =

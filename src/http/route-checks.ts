@@ -3,12 +3,12 @@
  * gets them all: forgetting is safe.
  */
 import type { onRequestHookHandler, preValidationHookHandler } from 'fastify';
-import { AuthLimiter } from './auth/auth-limiter.ts';
+import { AuthLimiter } from '../auth/auth-limiter.ts';
 import { requireFullAccess, requireKey } from './authenticate.ts';
 import { BodyBudget } from './body-budget.ts';
 import { sendProblem } from './errors.ts';
-import { KeyCache } from './auth/key-cache.ts';
-import { KeyUse } from './auth/key-use.ts';
+import { KeyCache } from '../auth/key-cache.ts';
+import { KeyUse } from '../auth/key-use.ts';
 import { limitHeadersAlways } from './limit-headers.ts';
 import type { App, HttpServices } from './services.ts';
 import { BODY_MAX_BYTES, NOT_JSON, TOO_LARGE } from './problems.ts';

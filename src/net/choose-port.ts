@@ -14,6 +14,15 @@ const TRIES = 100;
 const ANY_FIRST = 20_000;
 const ANY_COUNT = 12_000;
 
+export type PortWish = {
+  /** null: all addresses. */
+  host: string | null;
+  port: number;
+  portAsked: boolean;
+  /** The variables that say so. */
+  names?: { host: string; port: string };
+};
+
 export type ChosenPort = { port: number } | { problem: string };
 
 /**
@@ -21,10 +30,7 @@ export type ChosenPort = { port: number } | { problem: string };
  * any when it is 0. It is free when this returns, nobody holds it.
  * @param random from 0 (inclusive) to 1
  */
-export async function choosePort(
-  options: { host: string; port: number; portAsked: boolean },
-  random: () => number,
-): Promise<ChosenPort> {
+export async function choosePort(options: PortWish, random: () => number): Promise<ChosenPort> {
   const { host } = options;
   let refused = 'EADDRINUSE';
   for (const candidate of candidates(options, random)) {
@@ -48,11 +54,11 @@ function* candidates(
 }
 
 /** @returns the port, or the code of the error */
-function tryPort(host: string, port: number): Promise<number | string> {
+function tryPort(host: string | null, port: number): Promise<number | string> {
   return new Promise((resolve) => {
     const server = createServer();
     server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
-    server.listen({ host, port, exclusive: true }, () => {
+    server.listen({ ...(host === null ? {} : { host }), port, exclusive: true }, () => {
       const address = server.address();
       const found = typeof address === 'object' && address !== null ? address.port : port;
       server.close(() => resolve(found));
@@ -60,16 +66,18 @@ function tryPort(host: string, port: number): Promise<number | string> {
   });
 }
 
-function explain(code: string, { host, port }: { host: string; port: number }): string {
+const USUAL_NAMES = { host: 'HOST', port: 'PORT' };
+
+function explain(code: string, { host, port, names = USUAL_NAMES }: PortWish): string {
   switch (code) {
     case 'EADDRINUSE':
-      return `PORT: port ${port} is taken by another program; stop it or choose another port.`;
+      return `${names.port}: port ${port} is taken by another program; stop it or choose another port.`;
     case 'EACCES':
-      return `PORT: this user may not listen on port ${port}; choose one above 1023.`;
+      return `${names.port}: this user may not listen on port ${port}; choose one above 1023.`;
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
-      return `HOST: ${host} is not an address of this machine; use 127.0.0.1, or 0.0.0.0 for all.`;
+      return `${names.host}: ${host} is not an address of this machine; use 127.0.0.1, or 0.0.0.0 for all.`;
     default:
-      return `HOST, PORT: cannot listen on ${host} port ${port} (${code}); choose others.`;
+      return `${names.host}, ${names.port}: cannot listen on ${host ?? 'all addresses'} port ${port} (${code}); choose others.`;
   }
 }

@@ -50,8 +50,8 @@ export class SmtpServer<User = null> {
     this.#server = createServer(tcp, (socket) => this.#welcome(socket));
   }
 
-  /** @returns the port, which is of interest when 0 was asked for */
-  listen(where: { host: string; port: number }): Promise<number> {
+  /** Without a host on all addresses. @returns the port, of interest when 0 was asked for */
+  listen(where: { host?: string; port: number }): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject);
       this.#server.listen(where, () => {

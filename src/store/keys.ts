@@ -134,7 +134,7 @@ returning id`;
 
 /**
  * Revokes a key for good: false when there was none to revoke. Emails that it accepted stay.
- * Processes that have just seen the key forget it within a second (http/auth/key-cache.ts).
+ * Processes that have just seen the key forget it within a second (auth/key-cache.ts).
  */
 export async function revokeKey(db: Queryable, scope: Scope, id: string): Promise<boolean> {
   const rows = await db.query(REVOKE, [scope.projectId, scope.environment, id]);

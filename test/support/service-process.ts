@@ -13,6 +13,8 @@ export type ReadyLine = {
   pid: number;
   data_dir: string;
   database: string;
+  inbound_port?: number;
+  submission_ports?: number[];
   test_key?: string;
 };
 

@@ -31,13 +31,17 @@ export function describeStart(command: Command, cli: Cli): void {
 
 const HELP = `
 Nothing has to be configured; docs/configuration.md lists the environment variables.
-With --json, one line is printed when the service is ready: {"url", "pid", "data_dir", "database"}.`;
+With --json, one line is printed when the service is ready: {"url", "pid", "data_dir", "database"},
+and with ports for SMTP "inbound_port" and "submission_ports".`;
 
 async function start(cli: Cli, options: StartOptions): Promise<ExitCode | Failure> {
   if (options.once) return runOnce(cli, options);
   const outcome = readConfig(cli.env);
   if (!outcome.ok) return usageFailure(outcome.problems.join('\nposthorn: '));
   const { config } = outcome;
+  if (options.only?.join() === 'inbound' && !hasMailPorts(config)) {
+    return usageFailure(NO_MAIL_PORTS);
+  }
   const code = await runService(config, {
     workers: options.workers ?? null,
     only: options.only ?? null,
@@ -46,9 +50,25 @@ async function start(cli: Cli, options: StartOptions): Promise<ExitCode | Failur
   return code === 0 || code === 2 ? code : 1;
 }
 
-function readyLine({ url, pid, dataDir, database, firstStart }: ReadyInfo): string {
-  const key = firstStart === null ? {} : { test_key: firstStart.testKey };
-  return `${JSON.stringify({ url, pid, data_dir: dataDir, database, ...key })}\n`;
+const NO_MAIL_PORTS =
+  '--only inbound: there is nothing to listen on; set POSTHORN_INBOUND_PORT or POSTHORN_SUBMISSION_PORTS.';
+
+function hasMailPorts({ inboundPort, submissionPorts }: Config): boolean {
+  return inboundPort !== null || submissionPorts.length > 0;
+}
+
+function readyLine(info: ReadyInfo): string {
+  const { url, pid, dataDir, database, firstStart, inboundPort, submissionPorts } = info;
+  const ready = {
+    url,
+    pid,
+    data_dir: dataDir,
+    database,
+    ...(inboundPort === null ? {} : { inbound_port: inboundPort }),
+    ...(submissionPorts.length === 0 ? {} : { submission_ports: submissionPorts }),
+    ...(firstStart === null ? {} : { test_key: firstStart.testKey }),
+  };
+  return `${JSON.stringify(ready)}\n`;
 }
 
 function readyScreen(info: ReadyInfo, config: Config, cli: Cli): string {
@@ -67,9 +87,6 @@ function parseWorkers(text: string): number {
 function parseParts(text: string): Part[] {
   return text.split(',').map((word) => {
     const part = PARTS.find((name) => name === word.trim());
-    if (part === 'inbound') {
-      throw new InvalidArgumentError('Receiving mail is not in this version yet.');
-    }
     if (part !== undefined) return part;
     const near = mostSimilar(word, PARTS);
     const hint = near === null ? `There are ${PARTS.join(', ')}.` : `Did you mean ${near}?`;

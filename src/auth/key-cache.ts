@@ -6,11 +6,11 @@
  *
  * All keys that are asked for while a look-up is under way join the next one.
  */
-import { hashApiKey, parseApiKey } from '../../core/api-key.ts';
-import type { Caller } from '../../core/scope.ts';
-import type { World } from '../../core/world.ts';
-import type { Queryable } from '../../store/database.ts';
-import { findCallers } from '../../store/keys.ts';
+import { hashApiKey, parseApiKey } from '../core/api-key.ts';
+import type { Caller } from '../core/scope.ts';
+import type { World } from '../core/world.ts';
+import type { Queryable } from '../store/database.ts';
+import { findCallers } from '../store/keys.ts';
 
 /** Counted from before the look-up was sent: what it saw is never older than this. */
 const VALID_MS = 900;

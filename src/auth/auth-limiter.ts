@@ -3,10 +3,10 @@
  * requests come here; a valid key always works. A client that is over its limit is turned away from
  * memory and counted again only once a second, so that hammering costs the database nothing.
  */
-import type { Limit, LimitState } from '../../core/limits.ts';
-import type { World } from '../../core/world.ts';
-import type { Queryable } from '../../store/database.ts';
-import { countAuthFailure, type Taken } from '../../store/limits.ts';
+import type { Limit, LimitState } from '../core/limits.ts';
+import type { World } from '../core/world.ts';
+import type { Queryable } from '../store/database.ts';
+import { countAuthFailure, type Taken } from '../store/limits.ts';
 
 const BLOCKED_WITHOUT_ASKING_MS = 1_000;
 const BLOCKED_MAX = 10_000;

@@ -2,9 +2,9 @@
  * When keys were last used: noted in memory by each request and written together every few
  * seconds, never on the way to an answer. Losing the last seconds of it hurts nobody.
  */
-import type { Caller } from '../../core/scope.ts';
-import type { Queryable } from '../../store/database.ts';
-import { touchLastUsed } from '../../store/keys.ts';
+import type { Caller } from '../core/scope.ts';
+import type { Queryable } from '../store/database.ts';
+import { touchLastUsed } from '../store/keys.ts';
 
 const WRITE_EVERY_MS = 5_000;
 

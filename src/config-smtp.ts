@@ -1,0 +1,69 @@
+/** Where mail comes in by SMTP, and with which certificate. Next: server-smtp.ts. */
+import { resolve } from 'node:path';
+import { parseHost, parsePort } from './config-values.ts';
+import type { EnvReader } from './env-reader.ts';
+
+export type SubmissionPort = {
+  /** 0: any free one. */
+  port: number;
+  /** TLS from the first byte, else STARTTLS. */
+  implicitTls: boolean;
+};
+
+export type SmtpConfig = {
+  /** null: all addresses of this machine. */
+  smtpHost: string | null;
+  inboundPort: number | null;
+  submissionPorts: readonly SubmissionPort[];
+  /** Paths of PEM files; null: a certificate of our own. */
+  tlsFiles: { cert: string; key: string } | null;
+};
+
+/** RFC 8314 §7.3 */
+const SUBMISSIONS_PORT = 465;
+
+const PORT_RULE = 'write a number from 1 to 65535, 0 for any, or off';
+const PORTS_RULE =
+  'write ports separated by commas, as 587,465; with /tls behind it a port begins with TLS, as 465 does anyway';
+
+export function readSmtp(read: EnvReader): SmtpConfig {
+  const isOff = (text: string | null) => text === null || /^off$/i.test(text);
+  const inboundPort = isOff(read.text('POSTHORN_INBOUND_PORT'))
+    ? null
+    : read.parsed('POSTHORN_INBOUND_PORT', (text) => parsePort(text, 0), PORT_RULE);
+  const submissionPorts = isOff(read.text('POSTHORN_SUBMISSION_PORTS'))
+    ? []
+    : read.list('POSTHORN_SUBMISSION_PORTS', parseSubmissionPort, PORTS_RULE);
+  const rule = 'write an IP address or a host name';
+  refuseTwice(read, [...submissionPorts.map(({ port }) => port), inboundPort ?? 0]);
+  return {
+    smtpHost: read.parsed('POSTHORN_SMTP_HOST', parseHost, rule),
+    inboundPort,
+    submissionPorts,
+    tlsFiles: readTlsFiles(read),
+  };
+}
+
+function parseSubmissionPort(text: string): SubmissionPort | null {
+  const [number = '', ...words] = text.split('/');
+  const port = parsePort(number, 0);
+  if (port === null || words.length > 1 || !/^(tls)?$/i.test(words[0] ?? '')) return null;
+  return { port, implicitTls: port === SUBMISSIONS_PORT || words.length === 1 };
+}
+
+function refuseTwice(read: EnvReader, ports: readonly number[]): void {
+  const asked = ports.filter((port) => port !== 0);
+  const twice = asked.find((port, index) => asked.indexOf(port) !== index);
+  if (twice === undefined) return;
+  read.problem('POSTHORN_SUBMISSION_PORTS', `port ${twice} is asked for twice; choose another.`);
+}
+
+function readTlsFiles(read: EnvReader): SmtpConfig['tlsFiles'] {
+  const [cert, key] = [read.text('POSTHORN_TLS_CERT'), read.text('POSTHORN_TLS_KEY')];
+  if (cert === null && key === null) return null;
+  if (cert !== null && key !== null) return { cert: resolve(cert), key: resolve(key) };
+  const missing = cert === null ? 'POSTHORN_TLS_CERT' : 'POSTHORN_TLS_KEY';
+  const what = cert === null ? 'the certificate' : 'its private key';
+  read.problem(missing, `the path of ${what} is missing; set both or neither.`);
+  return null;
+}

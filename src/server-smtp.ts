@@ -1,0 +1,49 @@
+/**
+ * The SMTP half of a worker, wired: the ports on which mail comes in, with their certificate. All
+ * workers of a machine share them. Next: net/smtp-server.ts, src/smtp/.
+ */
+import { MailCertificate } from './mail-certificate.ts';
+import { SmtpServer, type SmtpServerOptions } from './net/smtp-server.ts';
+import { answerOf } from './net/smtp-server-types.ts';
+import type { Ground } from './server.ts';
+import { systemWorld } from './system-world.ts';
+
+export type SmtpPorts = {
+  /** Takes no new connections and lets messages under way be finished. */
+  close(): Promise<void>;
+};
+
+/** The largest message of all: that of API.md §3. */
+const SIZE_BYTES_MAX = 30 * 1024 * 1024;
+
+/** Listens on what is configured; the supervisor has chosen the ports. */
+export async function listenForMail(ground: Ground): Promise<SmtpPorts> {
+  const { config, setup, log } = ground;
+  if (setup.certificate === null) return { close: () => Promise.resolve() };
+  const certificate = new MailCertificate(setup.certificate, systemWorld, log);
+  const usual = {
+    hostname: config.hostname,
+    sizeBytesMax: SIZE_BYTES_MAX,
+    world: systemWorld,
+    onBug: (error: unknown) => log.error({ err: error }, 'a bug while mail came in'),
+  };
+  const context = () => certificate.context();
+  const servers: { close(): Promise<void> }[] = [];
+  const listen = async <User>(port: number, options: SmtpServerOptions<User>): Promise<void> => {
+    const server = new SmtpServer(options);
+    await server.listen({ port, ...(config.smtpHost === null ? {} : { host: config.smtpHost }) });
+    servers.push(server);
+  };
+  if (config.inboundPort !== null) {
+    const tls = { mode: 'starttls' as const, context };
+    await listen(config.inboundPort, { ...usual, tls, handlers: NOBODY_HERE });
+  }
+  return {
+    close: async () => {
+      await Promise.all(servers.map((server) => server.close()));
+    },
+  };
+}
+
+const UNKNOWN = answerOf(550, '5.1.1', 'Nobody here has this address');
+const NOBODY_HERE = { onRcpt: () => UNKNOWN, onMessage: () => Promise.resolve(UNKNOWN) };
