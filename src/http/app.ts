@@ -20,6 +20,8 @@ import { registerEmailRoutes } from './routes/emails.ts';
 import { registerKeyRoutes } from './routes/keys.ts';
 import { registerProjectRoutes } from './routes/projects.ts';
 import { registerServiceRoutes } from './routes/service.ts';
+import { registerSuppressionFileRoutes } from './routes/suppression-files.ts';
+import { registerSuppressionRoutes } from './routes/suppressions.ts';
 import { registerWebhookRoutes } from './routes/webhooks.ts';
 import type { App, HttpServices } from './services.ts';
 import { createErrorHandler } from './thrown.ts';
@@ -29,6 +31,8 @@ import { validatorCompiler } from './validation.ts';
 export type HttpTimeouts = {
   headersMs: number;
   requestMs: number;
+  /** Of an upload, which may take long as a whole (uploads.ts). */
+  silenceMs: number;
   /** What has begun when the service stops may take this long to end. */
   closeMs: number;
 };
@@ -40,12 +44,18 @@ export type AppOptions = {
 };
 
 /** A slow sender holds a socket for this long and no longer. */
-const TIMEOUTS: HttpTimeouts = { headersMs: 10_000, requestMs: 30_000, closeMs: 10_000 };
+const TIMEOUTS: HttpTimeouts = {
+  headersMs: 10_000,
+  requestMs: 30_000,
+  silenceMs: 30_000,
+  closeMs: 10_000,
+};
 const PATH_MAX_LENGTH = 8 * 1024;
 
 /** Builds the app; the caller listens and closes. */
 export function buildApp(services: HttpServices, options: AppOptions = {}): App {
-  const app = bareApp(services, options.timeouts ?? TIMEOUTS);
+  const { timeouts = TIMEOUTS } = options;
+  const app = bareApp(services, timeouts);
   logRequests(app, services.log);
   app.addHook('onRequest', firstChecks(app, services));
   checkRoutes(app, services);
@@ -55,6 +65,8 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
     registerEmailRoutes(app, services);
     registerDomainRoutes(app, services);
     registerWebhookRoutes(app, services);
+    registerSuppressionRoutes(app, services);
+    registerSuppressionFileRoutes(app, services, timeouts);
     registerKeyRoutes(app, services);
     registerProjectRoutes(app, services);
     registerServiceRoutes(app, services);
@@ -74,7 +86,8 @@ function bareApp(services: HttpServices, timeouts: HttpTimeouts): App {
       // Checked below: Node would answer in plain text.
       requireHostHeader: false,
     },
-    routerOptions: { ignoreDuplicateSlashes: true },
+    // A parameter may be an address, every octet of it escaped.
+    routerOptions: { ignoreDuplicateSlashes: true, maxParamLength: 1_024 },
     trustProxy: config.trustedProxies.length > 0 && [...config.trustedProxies],
     genReqId: () => world.newId(),
     return503OnClosing: false,

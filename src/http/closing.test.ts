@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { SENT, stubHttp } from '../../test/support/http.ts';
 import { waitFor } from '../../test/support/wait.ts';
 
-const TIMEOUTS = { headersMs: 60_000, requestMs: 60_000, closeMs: 200 };
+const TIMEOUTS = { headersMs: 60_000, requestMs: 60_000, silenceMs: 60_000, closeMs: 200 };
 const LIMIT = { limit: 1, remaining: 0, resetS: 1, windowS: 1 };
 const EMAIL = { from: 'a@acme.com', to: 'jo@mail.org', subject: 'Hi', text: 'Hi' };
 

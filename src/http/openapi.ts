@@ -58,7 +58,7 @@ function registerSwagger(app: App): void {
   });
 }
 
-const TAGS = ['Emails', 'Domains', 'Webhooks', 'API keys', 'Projects', 'Service'];
+const TAGS = ['Emails', 'Domains', 'Webhooks', 'Suppressions', 'API keys', 'Projects', 'Service'];
 
 const seconds = { type: 'integer' } as const;
 const LIMIT_HEADERS = {

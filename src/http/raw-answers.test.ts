@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { SENT, stubHttp } from '../../test/support/http.ts';
 
-const TIMEOUTS = { headersMs: 200, requestMs: 400, closeMs: 100 };
+const TIMEOUTS = { headersMs: 200, requestMs: 400, silenceMs: 30_000, closeMs: 100 };
 const http = await stubHttp({ timeouts: TIMEOUTS });
 after(() => http[Symbol.asyncDispose]());
 

@@ -14,6 +14,7 @@ import type { Duplex } from 'node:stream';
 import { errorBody, type HttpProblem, JSON_TYPE } from './errors.ts';
 import type { HttpServices } from './services.ts';
 import { malformed, PATH_TOO_LONG, TOO_LARGE } from './problems.ts';
+import { isUpload } from './uploads.ts';
 
 type Context = Pick<HttpServices, 'log' | 'world'>;
 type ParserError = Error & { code: string; rawPacket?: unknown };
@@ -48,6 +49,7 @@ export function answerClientError(error: ParserError, socket: Duplex, context: C
   const answer = (): void => answerRaw(socket, problemOf(error), context);
   const { _httpMessage: pending } = socket as { _httpMessage?: ServerResponse };
   if (!pending) return answer();
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isUpload(pending.req)) return;
   // What is wrong came after a whole request, whose answer must not be overtaken.
   if (pending.req.complete) return void pending.once('finish', answer);
   // A response that has begun cannot be taken back: the client sees it cut short.

@@ -27,13 +27,17 @@ export function checkRoutes(app: App, services: HttpServices): void {
   app.decorate('forgetKey', (keyId: string) => keys.forget(keyId));
   app.addHook('onClose', () => use.close());
   app.addHook('onRoute', (route) => {
-    const { access = 'full_access', limit } = route.config ?? {};
+    const { access = 'full_access', limit, streams } = route.config ?? {};
     const checks: onRequestHookHandler[] = [];
     if (access !== 'public') checks.push(limit === 'sending' ? needsKeyToSend : needsKey);
     if (access === 'full_access') checks.push(requireFullAccess);
+    if (limit) route.onSend = tellsLimit;
+    if (streams) {
+      route.onRequest = [...checks, streams];
+      return;
+    }
     route.onRequest = [...checks, refuseBody, bodies.announced];
     route.preParsing = bodies.chunked;
-    if (limit) route.onSend = tellsLimit;
     if (route.schema?.body) route.preValidation = emptyBodyIsObject;
   });
 }

@@ -2,6 +2,7 @@
 import type {
   FastifyBaseLogger,
   FastifyInstance,
+  onRequestHookHandler,
   RawReplyDefaultExpression,
   RawRequestDefaultExpression,
   RawServerDefault,
@@ -58,6 +59,8 @@ declare module 'fastify' {
     access?: Access;
     /** The limit this route counts to: its responses carry the RateLimit headers. */
     limit?: ScopeCategory;
+    /** Takes its body as it comes, of any size, and holds none of it: what refuses other types. */
+    streams?: onRequestHookHandler;
   }
   interface FastifyRequest {
     /** Set once the key has been checked; read it with callerOf. */

@@ -1,6 +1,8 @@
 /** Forgets what has expired, in small batches: no statement holds many rows or runs long. */
 import type { Queryable } from './database.ts';
 import { purgeAuthWindows } from './limits.ts';
+import { forgetQuotaFailures } from './quota-failures.ts';
+import { forgetHistory } from './suppression-history.ts';
 import { forgetTlsResults } from './tls-results.ts';
 
 const BATCH = 5_000;
@@ -9,7 +11,10 @@ const FORGET_KEYS = `
 delete from idempotency where ctid = any(array(
   select ctid from idempotency where expires_at <= app_now() limit $1)) returning 1`;
 
-/** Idempotency keys after their 24 hours, windows of failed authentications, old TLS results. */
+/**
+ * Idempotency keys after their 24 hours, windows of failed authentications, old TLS results, full
+ * mailboxes after a week, the history of suppressions after 400 days.
+ */
 export async function forgetExpired(db: Queryable): Promise<void> {
   let forgotten: number;
   do {
@@ -17,4 +22,6 @@ export async function forgetExpired(db: Queryable): Promise<void> {
   } while (forgotten === BATCH);
   await purgeAuthWindows(db);
   await forgetTlsResults(db, BATCH);
+  await forgetQuotaFailures(db, BATCH);
+  while ((await forgetHistory(db, BATCH)) === BATCH);
 }

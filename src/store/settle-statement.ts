@@ -9,6 +9,8 @@
  *
  * One row per outcome that counted comes back; an outcome that is missing was fenced off.
  */
+import { remember } from './suppression-history.ts';
+import { SUPPRESSION_JSON, UNLESS_OUTLASTED } from './suppressions.ts';
 import { TELL } from './tell-sql.ts';
 
 export const SETTLE_BATCH = `
@@ -95,13 +97,10 @@ suppressed as (
     from numbered n, t
    where n.suppress_key is not null
    order by n.project_id, n.environment, n.suppress_key
-  on conflict (project_id, environment, address_key) do update
-     set reason = excluded.reason, source_email_id = excluded.source_email_id,
-         created_at = excluded.created_at, expires_at = excluded.expires_at
-   where s.expires_at <= excluded.created_at
-  returning s.project_id, s.environment, s.address_key, s.address, s.reason, s.source_email_id,
-            s.created_at, s.expires_at
+  ${UNLESS_OUTLASTED}
+  returning s.*
 ),
+${remember({ action: 'added', from: 'suppressed', by: `'delivery'` })},
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, position, created_at,
                       data, attempt)
@@ -111,10 +110,7 @@ new_events as (
   union all
   select s.project_id, s.environment, n.suppress_event_id, 1, n.suppress_event_id,
          'suppression.added', null, t.now,
-         json_build_object('address', s.address, 'reason', s.reason,
-                           'source_email_id', s.source_email_id,
-                           'created_at', wire_time(s.created_at),
-                           'expires_at', wire_time(s.expires_at)), null
+         ${SUPPRESSION_JSON}, null
     from t, suppressed s
     join numbered n on n.project_id = s.project_id and n.environment = s.environment
                    and n.suppress_key = s.address_key and n.email_id = s.source_email_id

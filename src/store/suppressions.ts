@@ -1,13 +1,16 @@
 /**
  * Addresses that get no more mail, per project and environment. Entries that a receiver's answer
- * makes are written by settle-statement.ts; here they are listed, added by hand and removed, each
- * change with its event in the same transaction. An entry that has expired does not exist.
+ * makes are written by settle-statement.ts, whole files by suppression-import.ts; here single ones
+ * are found, added and removed, each change with its event and its line in the history in one
+ * statement. An entry that has expired does not exist. Next: suppression-list.ts.
  */
 import type { Scope } from '../core/scope.ts';
 import type { Database, Queryable } from './database.ts';
 import { recordEvent } from './events.ts';
+import { type ChangedBy, remember } from './suppression-history.ts';
 
-export type SuppressionReason = 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual';
+export const SUPPRESSION_REASONS = ['hard_bounce', 'complaint', 'unsubscribe', 'manual'] as const;
+export type SuppressionReason = (typeof SUPPRESSION_REASONS)[number];
 
 export type Suppression = {
   /** As it was written when it was added; compared without regard to upper and lower case. */
@@ -20,80 +23,122 @@ export type Suppression = {
   expiresAt: Date | null;
 };
 
-const COLUMNS = `address, reason, source_email_id as "sourceEmailId", created_at as "createdAt",
-       expires_at as "expiresAt"`;
+export type NewSuppression = Pick<Suppression, 'address' | 'reason' | 'expiresAt'> & {
+  /** null: added without one. */
+  sourceEmailId: string | null;
+  by: ChangedBy;
+};
 
-const LIST = `
-select ${COLUMNS} from suppressions
- where project_id = $1 and environment = $2 and address_key > lower($3 collate "C")
-   and (expires_at is null or expires_at > app_now())
- order by address_key
- limit $4`;
+/** The columns of a suppression as a row of it. */
+export const SUPPRESSION_COLUMNS = `address, reason, source_email_id as "sourceEmailId",
+       created_at as "createdAt", expires_at as "expiresAt"`;
 
 /**
- * By address, in alphabetical order.
- * @param page.after only what comes after this address; '' begins
- * @returns up to `limit + 1` rows: the last one says that there is more
+ * What happens to an entry `s` that is there already: it stays, unless it has expired or would end
+ * one day and the new one never does. Whoever unsubscribes from an address that bounced for a week
+ * must not get mail again after it.
  */
-export function listSuppressions(
-  db: Queryable,
-  scope: Scope,
-  { limit, after }: { limit: number; after: string },
-): Promise<Suppression[]> {
-  return db.query<Suppression>(LIST, [scope.projectId, scope.environment, after, limit + 1]);
-}
+export const UNLESS_OUTLASTED = `
+  on conflict (project_id, environment, address_key) do update
+     set address = excluded.address, reason = excluded.reason,
+         source_email_id = excluded.source_email_id, created_at = excluded.created_at,
+         expires_at = excluded.expires_at
+   where s.expires_at <= app_now() or (s.expires_at is not null and excluded.expires_at is null)`;
 
 const FIND = `
-select ${COLUMNS} from suppressions
+select ${SUPPRESSION_COLUMNS} from suppressions
  where project_id = $1 and environment = $2 and address_key = lower($3 collate "C")
    and (expires_at is null or expires_at > app_now())`;
 
+/** The entry of an address; null when it is not suppressed. */
+export async function findSuppression(
+  db: Queryable,
+  scope: Scope,
+  address: string,
+): Promise<Suppression | null> {
+  const [found] = await db.query<Suppression>(FIND, [scope.projectId, scope.environment, address]);
+  return found ?? null;
+}
+
 const ADD = `
-insert into suppressions as s (project_id, environment, address_key, address, reason, created_at)
-values ($1, $2, lower($3 collate "C"), $3, 'manual', app_now())
-on conflict (project_id, environment, address_key) do update
-   set address = excluded.address, reason = excluded.reason, created_at = excluded.created_at,
-       source_email_id = null, expires_at = null
- where s.expires_at <= excluded.created_at
-returning ${COLUMNS}`;
+with t as materialized (select app_now() as now),
+added as (
+  insert into suppressions as s (project_id, environment, address_key, address, reason,
+                                 source_email_id, created_at, expires_at)
+  select $1, $2, lower($3 collate "C"), $3, $4, $5::uuid, t.now, $6::timestamptz from t
+  ${UNLESS_OUTLASTED}
+  returning s.*
+),
+${remember({ action: 'added', from: 'added', by: '$7' })}
+select ${SUPPRESSION_COLUMNS} from added`;
 
 /**
- * Suppresses an address by hand. One that is suppressed already stays as it is.
- * @param address as mail/address.ts wrote it: its domain as A-labels
+ * Suppresses an address. One that is suppressed already stays as it is, unless its entry would end
+ * and this one never does.
+ * @param entry.address as mail/address.ts wrote it: its domain as A-labels
  */
 export function addSuppression(
   db: Database,
   scope: Scope,
-  address: string,
+  entry: NewSuppression,
 ): Promise<{ suppression: Suppression; isNew: boolean }> {
-  const values = [scope.projectId, scope.environment, address];
-  return db.transaction(async (tx) => {
-    const [added] = await tx.query<Suppression>(ADD, values);
-    if (added) {
-      await recordEvent(tx, { scope, type: 'suppression.added', data: presentSuppression(added) });
-      return { suppression: added, isNew: true };
-    }
-    const [present] = await tx.query<Suppression>(FIND, values);
-    if (!present) throw new Error('a suppression was neither added nor there');
-    return { suppression: present, isNew: false };
-  });
+  return db.transaction((tx) => addSuppressionIn(tx, scope, entry));
+}
+
+/** addSuppression as part of a transaction. */
+export async function addSuppressionIn(
+  tx: Queryable,
+  scope: Scope,
+  entry: NewSuppression,
+): Promise<{ suppression: Suppression; isNew: boolean }> {
+  const { address, reason, sourceEmailId, expiresAt, by } = entry;
+  const [added] = await tx.query<Suppression>(ADD, [
+    scope.projectId,
+    scope.environment,
+    address,
+    reason,
+    sourceEmailId,
+    expiresAt,
+    by,
+  ]);
+  if (added) {
+    await recordEvent(tx, { scope, type: 'suppression.added', data: presentSuppression(added) });
+    return { suppression: added, isNew: true };
+  }
+  const present = await findSuppression(tx, scope, address);
+  if (!present) throw new Error('a suppression was neither added nor there');
+  return { suppression: present, isNew: false };
 }
 
 const REMOVE = `
-delete from suppressions
- where project_id = $1 and environment = $2 and address_key = lower($3 collate "C")
-   and (expires_at is null or expires_at > app_now())
-returning ${COLUMNS}`;
+with t as materialized (select app_now() as now),
+removed as (
+  delete from suppressions
+   where project_id = $1 and environment = $2 and address_key = lower($3 collate "C")
+     and (expires_at is null or expires_at > app_now()) and reason = any($4::text[])
+  returning *
+),
+${remember({ action: 'removed', from: 'removed', by: '$5' })}
+select ${SUPPRESSION_COLUMNS} from removed`;
 
-/** Lets an address have mail again; null when it was not suppressed. */
+/**
+ * Lets an address have mail again; null when it was not suppressed.
+ * @param entry.reasons only an entry with one of these is removed
+ */
 export function removeSuppression(
   db: Database,
   scope: Scope,
-  address: string,
+  entry: { address: string; by: ChangedBy; reasons?: readonly SuppressionReason[] },
 ): Promise<Suppression | null> {
+  const { address, by, reasons = SUPPRESSION_REASONS } = entry;
   return db.transaction(async (tx) => {
-    const values = [scope.projectId, scope.environment, address];
-    const [removed] = await tx.query<Suppression>(REMOVE, values);
+    const [removed] = await tx.query<Suppression>(REMOVE, [
+      scope.projectId,
+      scope.environment,
+      address,
+      reasons,
+      by,
+    ]);
     if (!removed) return null;
     await recordEvent(tx, {
       scope,
@@ -104,7 +149,7 @@ export function removeSuppression(
   });
 }
 
-/** As JSON, on events and for programs. settle-statement.ts writes the same. */
+/** As JSON, on events and for programs. The statements that write many at once write the same. */
 export function presentSuppression(suppression: Suppression) {
   return {
     address: suppression.address,
@@ -114,3 +159,10 @@ export function presentSuppression(suppression: Suppression) {
     expires_at: suppression.expiresAt?.toISOString() ?? null,
   };
 }
+
+/** presentSuppression in SQL, of a row `s`. */
+export const SUPPRESSION_JSON = `
+         json_build_object('address', s.address, 'reason', s.reason,
+                           'source_email_id', s.source_email_id,
+                           'created_at', wire_time(s.created_at),
+                           'expires_at', wire_time(s.expires_at))`;

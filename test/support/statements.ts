@@ -24,6 +24,10 @@ import * as retention from '../../src/store/retention.ts';
 import { onFirstStart } from '../../src/store/seed.ts';
 import { SettleStore } from '../../src/store/settle.ts';
 import { loadSigningKeys } from '../../src/store/signing-keys.ts';
+import { noteQuotaFailure, QUOTA_FAILURES } from '../../src/store/quota-failures.ts';
+import { forgetHistory, listHistory } from '../../src/store/suppression-history.ts';
+import { importSuppressions } from '../../src/store/suppression-import.ts';
+import { listSuppressions } from '../../src/store/suppression-list.ts';
 import * as suppressions from '../../src/store/suppressions.ts';
 import * as tls from '../../src/store/tls-results.ts';
 import * as deliveries from '../../src/store/webhook-deliveries.ts';
@@ -240,10 +244,28 @@ async function useProjects({ db, sender }: Stage): Promise<void> {
 }
 
 async function useSuppressions({ db, sender }: Stage): Promise<void> {
-  await suppressions.listSuppressions(db, sender, { limit: 20, after: 'gone5' });
-  await suppressions.addSuppression(db, sender, 'no@one.test');
-  await suppressions.addSuppression(db, sender, 'no@one.test');
-  await suppressions.removeSuppression(db, sender, 'no@one.test');
+  const entry = { address: 'no@one.test', sourceEmailId: null, expiresAt: null };
+  const manual = { ...entry, reason: 'manual', by: 'api' } as const;
+  await suppressions.addSuppression(db, sender, manual);
+  await suppressions.addSuppression(db, sender, manual);
+  await suppressions.removeSuppression(db, sender, manual);
+  const { projectId, environment } = sender;
+  const failure = { projectId, environment, address: 'full@one.test' };
+  for (let n = 0; n < QUOTA_FAILURES; n += 1) {
+    await noteQuotaFailure(db, { ...failure, emailId: newId() });
+  }
+  await listHistory(db, sender, { address: 'full@one.test', limit: 100 });
+  await forgetHistory(db, 100);
+  const imported = { reason: 'manual', createdAt: null, expiresAt: null } as const;
+  const rows = Array.from({ length: 20 }, (_, n) => ({ ...imported, address: `in${n}@one.test` }));
+  await importSuppressions(db, sender, rows);
+  for (const cursor of [{ after: 'gone5' }, { before: 'gone5' }, {}]) {
+    const page = { limit: 20, after: null, before: null, ...cursor };
+    for (const reason of [null, 'hard_bounce', 'complaint'] as const) {
+      await listSuppressions(db, sender, { page, filter: { reason, prefix: null } });
+      await listSuppressions(db, sender, { page, filter: { reason, prefix: 'gone0' } });
+    }
+  }
   await queue.suppressedAmong(db.settling, [{ ...sender, address: 'gone10@nowhere.test' }]);
 }
 

@@ -1,11 +1,16 @@
-/** `posthorn suppressions`: the addresses that get no more mail. */
+/**
+ * `posthorn suppressions`: the addresses that get no more mail. Files of them:
+ * suppression-files.ts.
+ */
 import { InvalidArgumentError, type Command } from 'commander';
 import type { Scope } from '../../core/scope.ts';
 import { explainAddress, parseAddress, type Address } from '../../mail/address.ts';
 import type { Queryable } from '../../store/database.ts';
+import { type HistoryEntry, listHistory, presentHistory } from '../../store/suppression-history.ts';
+import { listSuppressions, NO_SUPPRESSION_FILTER } from '../../store/suppression-list.ts';
 import {
   addSuppression,
-  listSuppressions,
+  findSuppression,
   presentSuppression,
   removeSuppression,
   type Suppression,
@@ -22,19 +27,33 @@ import { addCommand, isFailure, type Outcome } from '../command.ts';
 import type { Cli } from '../context.ts';
 import { withStore } from '../store.ts';
 import { shortTime, table } from '../table.ts';
+import { exportFile, importFile } from '../suppression-files.ts';
 
 const PAGE_SIZE = 1000;
+const HISTORY_MAX = 100;
 
 export function describeSuppressions(suppressions: Command, cli: Cli): void {
   addCommand(suppressions, cli, { name: 'list', about: 'all suppressed addresses', run: list })
     .addOption(projectOption())
     .addOption(modeOption());
-  addCommand(suppressions, cli, { name: 'add', about: 'send no more mail to it', run: add })
-    .argument('<address>', '', parseSuppressed)
+  const ofAddress = { show, add, remove };
+  const about = {
+    show: 'whether it is suppressed, and what happened before',
+    add: 'send no more mail to it',
+    remove: 'let it have mail again',
+  };
+  for (const name of ['show', 'add', 'remove'] as const) {
+    addCommand(suppressions, cli, { name, about: about[name], run: ofAddress[name] })
+      .argument('<address>', '', parseSuppressed)
+      .addOption(projectOption())
+      .addOption(modeOption().default('live'));
+  }
+  addCommand(suppressions, cli, { name: 'import', about: 'add those of a file', run: importFile })
+    .argument('<file>', 'CSV: address, reason, created_at, expires_at; - is standard input')
     .addOption(projectOption())
     .addOption(modeOption().default('live'));
-  addCommand(suppressions, cli, { name: 'remove', about: 'let it have mail again', run: remove })
-    .argument('<address>', '', parseSuppressed)
+  addCommand(suppressions, cli, { name: 'export', about: 'write them to a file', run: exportFile })
+    .argument('[file]', 'CSV; default: standard output')
     .addOption(projectOption())
     .addOption(modeOption().default('live'));
 }
@@ -61,11 +80,51 @@ function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
   });
 }
 
+function show(cli: Cli, options: ScopeOptions, [address]: [Address]): Promise<Outcome> {
+  return withStore(cli, async ({ db }) => {
+    const scope = await chooseScope(db, options);
+    if (isFailure(scope)) return scope;
+    const found = await findSuppression(db, scope, address);
+    const history = await listHistory(db, scope, { address, limit: HISTORY_MAX });
+    const entry = found && entryJson({ ...found, environment: scope.environment });
+    return {
+      data: {
+        ...(entry ?? { object: 'suppression', address, reason: null }),
+        history: history.map(presentHistory),
+      },
+      text: `${describeEntry(address, found)}\n\n${historyTable(history)}`,
+      ...(found === null && { exitCode: 1 as const }),
+    };
+  });
+}
+
+function describeEntry(address: string, found: Suppression | null): string {
+  if (found === null) return `${address} is not suppressed.`;
+  const { reason, createdAt, expiresAt, sourceEmailId } = found;
+  const until = expiresAt === null ? '' : `, until ${shortTime(expiresAt)}`;
+  const source = sourceEmailId === null ? '' : `, because of email ${sourceEmailId}`;
+  return `${address} is suppressed since ${shortTime(createdAt)} (${reason})${until}${source}.`;
+}
+
+function historyTable(history: readonly HistoryEntry[]): string {
+  return table(
+    ['AT', 'WHAT', 'REASON', 'BY'],
+    history.map(({ at, action, reason, by }) => [shortTime(at), action, reason, by]),
+    'Nothing happened to it in the last 400 days.',
+  );
+}
+
 function add(cli: Cli, options: ScopeOptions, [address]: [Address]): Promise<Outcome> {
   return withStore(cli, async ({ db }) => {
     const scope = await chooseScope(db, options);
     if (isFailure(scope)) return scope;
-    const { suppression, isNew } = await addSuppression(db, scope, address);
+    const { suppression, isNew } = await addSuppression(db, scope, {
+      address,
+      reason: 'manual',
+      sourceEmailId: null,
+      expiresAt: null,
+      by: 'command_line',
+    });
     const text = isNew
       ? `${address} gets no more mail.`
       : `${address} was suppressed already (${suppression.reason}).`;
@@ -77,7 +136,7 @@ function remove(cli: Cli, options: ScopeOptions, [address]: [Address]): Promise<
   return withStore(cli, async ({ db }) => {
     const scope = await chooseScope(db, options);
     if (isFailure(scope)) return scope;
-    const removed = await removeSuppression(db, scope, address);
+    const removed = await removeSuppression(db, scope, { address, by: 'command_line' });
     if (removed !== null) {
       const data = { object: 'suppression', address: removed.address, deleted: true };
       return { data, text: `${address} can have mail again.` };
@@ -92,10 +151,14 @@ type Entry = Suppression & Pick<Scope, 'environment'>;
 async function allIn(db: Queryable, scope: Scope): Promise<Entry[]> {
   const found: Suppression[] = [];
   for (;;) {
-    const after = found.at(-1)?.address ?? '';
-    const rows = await listSuppressions(db, scope, { limit: PAGE_SIZE, after });
-    found.push(...rows.slice(0, PAGE_SIZE));
-    if (rows.length > PAGE_SIZE) continue;
+    const after = found.at(-1)?.address ?? null;
+    const page = { limit: PAGE_SIZE, after, before: null };
+    const { rows, hasMore } = await listSuppressions(db, scope, {
+      page,
+      filter: NO_SUPPRESSION_FILTER,
+    });
+    found.push(...rows);
+    if (hasMore) continue;
     return found.map((entry) => ({ ...entry, environment: scope.environment }));
   }
 }

@@ -27,15 +27,17 @@ export const environment = z
 /** Path parameters of `/…/:id`. What is no id at all is simply not found. */
 export const idParams = (what: string) => z.object({ id: id(`The id of the ${what}.`) });
 
+export const limitField = z.coerce
+  .number<string>()
+  .int()
+  .min(1)
+  .max(100)
+  .default(20)
+  .describe('How many to return at most.');
+
 /** `limit`, `after`, `before` of a list that is sorted newest first. */
 const pageFields = {
-  limit: z.coerce
-    .number<string>()
-    .int()
-    .min(1)
-    .max(100)
-    .default(20)
-    .describe('How many to return at most.'),
+  limit: limitField,
   after: z
     .string()
     .optional()

@@ -1,0 +1,159 @@
+/**
+ * The suppression list as a file: import and export as CSV, both streamed (suppressions/import.ts,
+ * export.ts). An import is the one request whose body is not JSON, may be larger than 45 MB and may
+ * take as long as it moves.
+ */
+import { Readable } from 'node:stream';
+import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
+import { Overloaded } from '../../core/overloaded.ts';
+import { DatabaseUnavailable } from '../../store/database.ts';
+import { exportCsv } from '../../suppressions/export.ts';
+import {
+  importCsv,
+  type ImportResult,
+  IMPORT_ROWS_MAX,
+  newImportResult,
+  presentImport,
+  TooManyRows,
+} from '../../suppressions/import.ts';
+import { callerOf } from '../authenticate.ts';
+import { type HttpProblem, sendProblem } from '../errors.ts';
+import { failures } from '../schemas/common.ts';
+import { csvFile, suppressionExportQuery, suppressionImport } from '../schemas/suppressions.ts';
+import type { App, HttpServices } from '../services.ts';
+import { dropRest, piecesOf, UploadStalled } from '../uploads.ts';
+
+const TAGS = ['Suppressions'];
+
+/** Each needs a connection to the database now and then, of which everybody else has the others. */
+const IMPORTS_MAX = 2;
+
+type FileOptions = {
+  /** How long a sender may be silent, or go on after its answer. */
+  silenceMs: number;
+};
+
+export function registerSuppressionFileRoutes(
+  app: App,
+  services: HttpServices,
+  options: FileOptions,
+): void {
+  registerExport(app, services);
+  // A scope of its own: no other route takes CSV.
+  app.register(async (scope: App) => {
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser('text/csv', (_request, body, done) => done(null, body));
+    registerImport(scope, services, options);
+  });
+}
+
+function registerExport(app: App, { db }: HttpServices): void {
+  app.get('/v1/suppressions/export', {
+    // It would read the whole list to say nothing of it.
+    exposeHeadRoute: false,
+    schema: {
+      summary: 'Export suppressed addresses',
+      description:
+        'As CSV. A cell that a spreadsheet would take for a formula has a quote in front, which an ' +
+        'import takes away again.',
+      operationId: 'exportSuppressions',
+      tags: TAGS,
+      querystring: suppressionExportQuery,
+      response: { 200: csvFile, ...failures(422) },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const { reason = null, address: prefix = null } = request.query;
+      const pieces = exportCsv(db, caller, { filter: { reason, prefix } });
+      // Here a database that is away can still be said.
+      const first = await pieces.next();
+      const name = `suppressions-${caller.environment}.csv`;
+      return (reply as FastifyReply)
+        .headers({
+          'content-type': 'text/csv; charset=utf-8',
+          'content-disposition': `attachment; filename="${name}"`,
+          'x-content-type-options': 'nosniff',
+        })
+        .send(Readable.from(prepend(first.done ? '' : first.value, pieces), { objectMode: false }));
+    },
+  });
+}
+
+async function* prepend(first: string, rest: AsyncIterable<string>): AsyncGenerator<string> {
+  yield first;
+  yield* rest;
+}
+
+function registerImport(app: App, { db }: HttpServices, { silenceMs }: FileOptions): void {
+  let underWay = 0;
+  app.post('/v1/suppressions/import', {
+    config: { streams: onlyCsv },
+    // The body is a stream here: importCsv looks at each row.
+    validatorCompiler: () => () => true,
+    schema: {
+      summary: 'Import suppressed addresses',
+      description:
+        `A CSV file of up to ${IMPORT_ROWS_MAX} rows with the columns address, reason (default ` +
+        'manual), created_at and expires_at: named in the first row, or in this order. Good rows are ' +
+        'added whatever the others are; repeating an import changes nothing.',
+      operationId: 'importSuppressions',
+      tags: TAGS,
+      consumes: ['text/csv'],
+      body: csvFile.content['text/csv'].schema,
+      response: { 200: suppressionImport, ...failures(413, 415) },
+    },
+    handler: async (request, reply) => {
+      const body = (request.body as unknown as Readable | undefined) ?? Readable.from([]);
+      if (underWay >= IMPORTS_MAX) {
+        dropRest(body, silenceMs);
+        throw new Overloaded('too many imports run at once');
+      }
+      underWay += 1;
+      const result = newImportResult();
+      try {
+        const pieces = piecesOf(request.raw, { body, silenceMs });
+        await importCsv(db, callerOf(request), { pieces, result });
+        return presentImport(result);
+      } catch (error) {
+        dropRest(body, silenceMs);
+        const problem = problemOf(error, result);
+        if (problem === null) throw error;
+        return await sendProblem(reply, problem);
+      } finally {
+        underWay -= 1;
+      }
+    },
+  });
+}
+
+const NOT_CSV: HttpProblem = {
+  status: 415,
+  code: 'unsupported_media_type',
+  message: 'The body must be CSV in UTF-8; send it with Content-Type: text/csv.',
+};
+
+const onlyCsv: onRequestHookHandler = (request: FastifyRequest, reply, done) => {
+  const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = request.headers;
+  const isCsv = /^text\/csv *(?:;|$)/i.test(type) && encoding.toLowerCase() === 'identity';
+  const charset = /charset="?([^";\s]+)/i.exec(type)?.[1] ?? 'utf-8';
+  if (isCsv && /^(utf-?8|us-ascii)$/i.test(charset)) return done();
+  sendProblem(reply, NOT_CSV);
+};
+
+/** What ended an import on its way, with what had been done by then; null: something else. */
+function problemOf(error: unknown, { added }: ImportResult): HttpProblem | null {
+  const done = `${added} addresses were added before; the same file again adds only what is missing`;
+  if (error instanceof TooManyRows) {
+    const message = `The file has more than ${IMPORT_ROWS_MAX} rows; send the rest in another one. ${done}.`;
+    return { status: 413, code: 'payload_too_large', message };
+  }
+  if (error instanceof UploadStalled) {
+    const message = `No more of the file came; ${done}.`;
+    return { status: 408, code: 'request_timeout', message };
+  }
+  if (error instanceof DatabaseUnavailable) {
+    const message = `The database went away meanwhile; ${done}.`;
+    return { status: 503, code: 'service_unavailable', message };
+  }
+  return null;
+}

@@ -1,0 +1,179 @@
+/** Suppressions: list, add, look at and remove. Whole files: suppression-files.ts. */
+import type { z } from 'zod';
+import { refuseFields } from '../../core/field-problems.ts';
+import { isRefusal, type Refusal } from '../../core/refusals.ts';
+import type { World } from '../../core/world.ts';
+import { explainAddress, parseAddress } from '../../mail/address.ts';
+import { listHistory, presentHistory } from '../../store/suppression-history.ts';
+import { listSuppressions, type SuppressionPage } from '../../store/suppression-list.ts';
+import {
+  addSuppression,
+  findSuppression,
+  type NewSuppression,
+  presentSuppression,
+  removeSuppression,
+  type Suppression,
+} from '../../store/suppressions.ts';
+import { callerOf } from '../authenticate.ts';
+import { refuse } from '../errors.ts';
+import { listAnswer, pageAnswer } from '../list.ts';
+import { failures } from '../schemas/common.ts';
+import {
+  suppression,
+  suppressionCreation,
+  suppressionDeleted,
+  suppressionHistory,
+  suppressionList,
+  suppressionParams,
+  suppressionQuery,
+  suppressionWithHistory,
+} from '../schemas/suppressions.ts';
+import type { App, HttpServices } from '../services.ts';
+
+const TAGS = ['Suppressions'];
+const HISTORY_MAX = 100;
+
+/** The same for what is no address, what is not suppressed, and what is on somebody else's list. */
+const NOT_SUPPRESSED: Refusal = {
+  refused: 'not_found',
+  message: 'This address is not suppressed in this project and environment.',
+};
+
+export function registerSuppressionRoutes(app: App, services: HttpServices): void {
+  registerListAndAdd(app, services);
+  registerOne(app, services);
+}
+
+function registerListAndAdd(app: App, { db, world }: HttpServices): void {
+  app.get('/v1/suppressions', {
+    schema: {
+      summary: 'List suppressed addresses',
+      description: 'Those of this project and environment, in the order of the addresses.',
+      operationId: 'listSuppressions',
+      tags: TAGS,
+      querystring: suppressionQuery,
+      response: { 200: suppressionList, ...failures(422) },
+    },
+    handler: async (request, reply) => {
+      const page = pageOfAddresses(request.query);
+      if (isRefusal(page)) return refuse(reply, page);
+      const { reason = null, address: prefix = null } = request.query;
+      const filter = { reason, prefix };
+      const found = await listSuppressions(db, callerOf(request), { page, filter });
+      return pageAnswer(found, toWire);
+    },
+  });
+
+  app.post('/v1/suppressions', {
+    schema: {
+      summary: 'Suppress an address',
+      description:
+        '201 when it is new, 200 when it was suppressed already: that entry stays as it is, unless ' +
+        'it would end one day and the new one never does.',
+      operationId: 'createSuppression',
+      tags: TAGS,
+      body: suppressionCreation,
+      response: { 200: suppression, 201: suppression, ...failures(400, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const entry = entryFrom(request.body, world);
+      if (isRefusal(entry)) return refuse(reply, entry);
+      const added = await addSuppression(db, callerOf(request), entry);
+      return reply.code(added.isNew ? 201 : 200).send(toWire(added.suppression));
+    },
+  });
+}
+
+function registerOne(app: App, { db }: HttpServices): void {
+  app.get('/v1/suppressions/:address', {
+    schema: {
+      summary: 'Get a suppression',
+      description: 'With what happened to the address before.',
+      operationId: 'getSuppression',
+      tags: TAGS,
+      params: suppressionParams,
+      response: { 200: suppressionWithHistory, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const address = parseAddress(request.params.address);
+      const found = address && (await findSuppression(db, caller, address));
+      if (!address || !found) return refuse(reply, NOT_SUPPRESSED);
+      const history = await listHistory(db, caller, { address, limit: HISTORY_MAX });
+      return { ...toWire(found), history: history.map(presentHistory) };
+    },
+  });
+
+  app.get('/v1/suppressions/:address/history', {
+    schema: {
+      summary: 'List what happened to an address',
+      description:
+        'Newest first, 100 at most, of the last 400 days; also when it is not suppressed.',
+      operationId: 'listSuppressionHistory',
+      tags: TAGS,
+      params: suppressionParams,
+      response: { 200: suppressionHistory, ...failures() },
+    },
+    handler: async (request) => {
+      const address = parseAddress(request.params.address);
+      const wanted = address && { address, limit: HISTORY_MAX + 1 };
+      const found = wanted ? await listHistory(db, callerOf(request), wanted) : [];
+      return listAnswer(found.map(presentHistory), HISTORY_MAX);
+    },
+  });
+
+  app.delete('/v1/suppressions/:address', {
+    schema: {
+      summary: 'Let an address have mail again',
+      operationId: 'deleteSuppression',
+      tags: TAGS,
+      params: suppressionParams,
+      response: { 200: suppressionDeleted, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const address = parseAddress(request.params.address);
+      const removed =
+        address && (await removeSuppression(db, callerOf(request), { address, by: 'api' }));
+      if (!removed) return refuse(reply, NOT_SUPPRESSED);
+      return {
+        object: 'suppression' as const,
+        address: removed.address,
+        deleted: true as const,
+      };
+    },
+  });
+}
+
+function entryFrom(
+  body: z.output<typeof suppressionCreation>,
+  world: Pick<World, 'now'>,
+): NewSuppression | Refusal {
+  const address = parseAddress(body.address);
+  if (address === null) {
+    return refuseFields([{ field: 'address', message: explainAddress(body.address) }]);
+  }
+  const expiresAt = body.expires_at ? new Date(body.expires_at) : null;
+  if (expiresAt !== null && expiresAt.getTime() <= world.now()) {
+    return refuseFields([{ field: 'expires_at', message: 'is over already; give a later time' }]);
+  }
+  return { address, reason: body.reason ?? 'manual', sourceEmailId: null, expiresAt, by: 'api' };
+}
+
+function pageOfAddresses(query: z.output<typeof suppressionQuery>): SuppressionPage | Refusal {
+  const { limit, after = null, before = null } = query;
+  const wrong = Object.entries({ after, before }).find(
+    ([, text]) => text !== null && parseAddress(text) === null,
+  );
+  if (wrong) {
+    return refuseFields([{ field: wrong[0], message: 'must be an address from this list' }]);
+  }
+  if (after !== null && before !== null) {
+    const message = 'cannot be used together with after; leave one of them out';
+    return refuseFields([{ field: 'before', message }]);
+  }
+  return { limit, after, before };
+}
+
+function toWire(entry: Suppression) {
+  return { object: 'suppression' as const, ...presentSuppression(entry) };
+}

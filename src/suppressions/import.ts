@@ -1,0 +1,138 @@
+/**
+ * A CSV file into a suppression list: read as it comes, stored in batches that commit one by one.
+ *
+ * Promise: bounded memory whatever the file; a good row is added whatever its neighbours are; what
+ * was committed stays when the rest never comes, and doing the same file again adds what is missing
+ * and nothing else.
+ */
+import type { Scope } from '../core/scope.ts';
+import type { Queryable } from '../store/database.ts';
+import { type ImportedSuppression, importSuppressions } from '../store/suppression-import.ts';
+import { type CsvRow, readCsv } from './csv-reader.ts';
+import { type Columns, COLUMNS_WITHOUT_NAMES, columnsOf, readRow } from './csv-rows.ts';
+
+export type ImportResult = {
+  added: number;
+  /** Also those that come twice in the file. */
+  alreadyThere: number;
+  rejected: number;
+  /** The first of the rejected rows. */
+  errors: { line: number; message: string }[];
+};
+
+export type ImportOptions = {
+  /** After each batch. */
+  onProgress?: (soFar: ImportResult) => void;
+};
+
+/** There are more rows than one import takes; what came before is imported. */
+export class TooManyRows extends Error {
+  override readonly name = 'TooManyRows';
+}
+
+export const IMPORT_ROWS_MAX = 1_000_000;
+const BATCH_ROWS = 2_000;
+const ERRORS_MAX = 100;
+
+/**
+ * Imports a file, however it comes.
+ * @param result filled in as it goes: what it says when this throws was done
+ * @throws TooManyRows, DatabaseUnavailable, what the stream of bytes throws
+ */
+export async function importCsv(
+  db: Queryable,
+  scope: Scope,
+  file: { pieces: AsyncIterable<Uint8Array>; result: ImportResult } & ImportOptions,
+): Promise<void> {
+  const { pieces, result, onProgress } = file;
+  const batch = new Batch(db, scope, result);
+  let columns: Columns | null = null;
+  let rows = 0;
+  for await (const piece of readCsv(pieces)) {
+    const named: Columns | null = columns === null ? namesIn(piece) : null;
+    if (piece.length > 0) columns ??= named ?? COLUMNS_WITHOUT_NAMES;
+    for (const row of named === null ? piece : piece.slice(1)) {
+      rows += 1;
+      if (rows > IMPORT_ROWS_MAX) {
+        await batch.commit();
+        throw new TooManyRows(`line ${row.line} is beyond ${IMPORT_ROWS_MAX} rows`);
+      }
+      take(row, columns ?? COLUMNS_WITHOUT_NAMES, { batch, result });
+      if (batch.size < BATCH_ROWS) continue;
+      await batch.commit();
+      onProgress?.(result);
+    }
+  }
+  await batch.commit();
+}
+
+/** The columns that the first row names; null: it names none. */
+function namesIn([first]: readonly CsvRow[]): Columns | null {
+  return first !== undefined && 'cells' in first ? columnsOf(first.cells) : null;
+}
+
+export function newImportResult(): ImportResult {
+  return { added: 0, alreadyThere: 0, rejected: 0, errors: [] };
+}
+
+function take(
+  row: CsvRow,
+  columns: Columns,
+  { batch, result }: { batch: Batch; result: ImportResult },
+): void {
+  const read = 'cells' in row ? readRow(row.cells, columns) : row;
+  if ('problem' in read) reject(result, row.line, `${read.problem}.`);
+  else batch.add(row.line, read);
+}
+
+function reject(result: ImportResult, line: number, message: string): void {
+  result.rejected += 1;
+  if (result.errors.length < ERRORS_MAX) result.errors.push({ line, message });
+}
+
+/** Rows that are committed together. */
+class Batch {
+  readonly #db: Queryable;
+  readonly #scope: Scope;
+  readonly #result: ImportResult;
+  #entries: ImportedSuppression[] = [];
+  #lines: number[] = [];
+
+  constructor(db: Queryable, scope: Scope, result: ImportResult) {
+    this.#db = db;
+    this.#scope = scope;
+    this.#result = result;
+  }
+
+  get size(): number {
+    return this.#entries.length;
+  }
+
+  add(line: number, entry: ImportedSuppression): void {
+    this.#entries.push(entry);
+    this.#lines.push(line);
+  }
+
+  async commit(): Promise<void> {
+    if (this.size === 0) return;
+    const { added, expired } = await importSuppressions(this.#db, this.#scope, this.#entries);
+    const result = this.#result;
+    result.added += added;
+    result.alreadyThere += this.size - added - expired.length;
+    for (const index of expired) {
+      reject(result, this.#lines[index] ?? 0, 'expires_at: is over already.');
+    }
+    [this.#entries, this.#lines] = [[], []];
+  }
+}
+
+/** As JSON, for the API and the command line. */
+export function presentImport({ added, alreadyThere, rejected, errors }: ImportResult) {
+  return {
+    object: 'suppression_import' as const,
+    added,
+    already_there: alreadyThere,
+    rejected,
+    errors,
+  };
+}
