@@ -147,6 +147,13 @@ test('every endpoint of the interface is in it', () => {
     GET /v1/webhooks/{id}/deliveries
     GET /v1/webhooks/{id}/deliveries/{delivery_id}
     POST /v1/webhooks/{id}/deliveries/{delivery_id}/replay
+    GET /v1/suppressions
+    POST /v1/suppressions
+    GET /v1/suppressions/{address}
+    DELETE /v1/suppressions/{address}
+    GET /v1/suppressions/{address}/history
+    POST /v1/suppressions/import
+    GET /v1/suppressions/export
     GET /v1/api-keys
     POST /v1/api-keys
     GET /v1/api-keys/current
@@ -257,6 +264,18 @@ test('answers about webhooks are as documented', async () => {
   }
   await ask('updateWebhook', webhook, { body: { status: 'disabled' } });
   await ask('deleteWebhook', webhook);
+});
+
+test('answers about suppressions are as documented', async () => {
+  const { body: entry } = await ask('createSuppression', {}, { body: { address: 'a@b.test' } });
+  await ask('createSuppression', {}, { body: { address: 'a@b.test' } });
+  for (const id of ['listSuppressions', 'getSuppression', 'listSuppressionHistory']) {
+    await ask(id, entry);
+  }
+  await ask('deleteSuppression', entry);
+  const csv = { body: 'c@d.test\nnobody\n', headers: { 'content-type': 'text/csv' } };
+  await ask('importSuppressions', {}, csv);
+  await ask('exportSuppressions');
 });
 
 test('failures of every operation are as documented', async () => {
