@@ -59,6 +59,8 @@ export type AttemptOptions = {
   /** For every new session, and every host that was passed over: what TLS came to. */
   onTls: (rule: TlsRule, result: TlsResult | PolicyResult) => void;
   mayProceed: (step: 'data' | 'dot') => boolean | Promise<boolean>;
+  /** Told where the message goes before it does: an attempt may be cut off without a result. */
+  onSession: (session: { via: Via; source: string }) => void;
   /** How long it may be put off for hosts that did not answer a moment ago. */
   patienceMs: number;
 };
@@ -214,6 +216,8 @@ async function tryTarget(target: Target, walk: Walk): Promise<Met | Postponed> {
     if (target.reducedHello === true) options.tlsMemory.learn(target.host, 'reduced');
     options.onTls(rule, rule.problem ?? resultOf(target, rule, connection.tls));
   }
+  const via = { ...where, tls: shown(connection.tls) };
+  options.onSession({ via, source });
   const sent = await connection.send(options, connections.followerOn(connection));
   connections.release(connection);
   if (announced === true && sent.phase === 'mail') {
@@ -223,7 +227,6 @@ async function tryTarget(target: Target, walk: Walk): Promise<Met | Postponed> {
   }
   // A kept session that the server had closed meanwhile says nothing about the message.
   if (reused === true && diedBeforeTheMessage(sent)) return tryTarget(target, walk);
-  const via = { ...where, tls: shown(connection.tls) };
   return { ...sent, via, source };
 }
 

@@ -14,7 +14,7 @@ import type { Queryable } from '../store/database.ts';
 import { lastCategory } from '../store/emails.ts';
 import { suppressedAmong } from '../store/queue.ts';
 import type { Settled, Settlement } from '../store/settle.ts';
-import { attemptDelivery, type AttemptResult } from './attempt.ts';
+import { attemptDelivery, type AttemptResult, type Via } from './attempt.ts';
 import type { Connections } from './connections.ts';
 import type { Postponed } from './errand.ts';
 import type { Cutoff } from './cutoff.ts';
@@ -42,7 +42,7 @@ export type DeliverOptions = {
   world: World;
   log: Logger;
   lease: { holder(): string | null; isFresh(): boolean };
-  builder: MessageBuilder;
+  builder: Pick<MessageBuilder, 'build'>;
   connections: Connections;
   route: (destination: string) => Promise<Route>;
   tls: TlsRules;
@@ -61,18 +61,6 @@ export type DeliverOptions = {
   returnPathSecret: Buffer;
   /** For metrics: every attempt, and what became of it. */
   onAttempt: (attempt: { status: string; durationMs: number; firstAfterMs: number | null }) => void;
-};
-
-/** The service stopped before the receiver had answered the final dot. */
-const CUT_OFF_IN_DOUBT: AttemptResult = {
-  kind: 'failed',
-  phase: 'dot',
-  cause: 'closed',
-  message: 'The service was stopped before the server had answered the final dot.',
-  inDoubt: true,
-  via: { mx: null, ip: null, tls: null, tls_policy: 'none' },
-  source: '',
-  transcript: ['(the service was stopped before the answer to the final dot)'],
 };
 
 /**
@@ -123,7 +111,30 @@ async function expired({ message, position, attempts }: Job, db: Queryable): Pro
 }
 
 /** An attempt as far as it has come. */
-type Progress = { message?: SignedMessage; route?: Route; hasWrittenDot: boolean };
+type Progress = {
+  message?: SignedMessage;
+  route?: Route;
+  session: { via: Via; source: string };
+  hasWrittenDot: boolean;
+};
+
+const NO_SESSION: Progress['session'] = {
+  via: { mx: null, ip: null, tls: null, tls_policy: 'none' },
+  source: '',
+};
+
+/** The service stopped before the receiver had answered the final dot. */
+function cutOffInDoubt({ session }: Progress): AttemptResult {
+  return {
+    kind: 'failed',
+    phase: 'dot',
+    cause: 'closed',
+    message: 'The service was stopped before the server had answered the final dot.',
+    inDoubt: true,
+    ...session,
+    transcript: ['(the service was stopped before the answer to the final dot)'],
+  };
+}
 
 async function attemptLive(
   job: Job,
@@ -156,6 +167,7 @@ async function attemptLive(
         if (!settling.isStuck) return decide();
         return settling.moves(OUTCOMES_MOVE_WITHIN_MS).then((moves) => moves && decide());
       },
+      onSession: (session) => (progress.session = session),
       patienceMs: job.expiresAtMs - startedMs,
     });
   const wishes = { destination, demand, sts } as const;
@@ -169,7 +181,7 @@ async function deliverLive(job: Job, cutoff: Cutoff, options: DeliverOptions): P
   const { world, connections } = options;
   const startedMs = world.monotonicMs();
   const startedAt = new Date(world.now());
-  const progress: Progress = { hasWrittenDot: false };
+  const progress: Progress = { session: NO_SESSION, hasWrittenDot: false };
   const ended = await cutoff.unlessCut(
     attemptLive(job, options, { progress, cutoff }),
     () => progress.hasWrittenDot,
@@ -177,7 +189,7 @@ async function deliverLive(job: Job, cutoff: Cutoff, options: DeliverOptions): P
   const { message, route } = progress;
   // A stop came first: nothing was sent.
   if (ended === 'unsent' || !message || !route) return { kind: 'give_back', delayMs: 0 };
-  const result = ended === 'in_doubt' ? CUT_OFF_IN_DOUBT : ended;
+  const result = ended === 'in_doubt' ? cutOffInDoubt(progress) : ended;
   if (result.kind === 'postponed') return { kind: 'give_back', delayMs: Math.ceil(result.delayMs) };
   // The lease was in doubt and nothing was sent: whoever holds the recipient now tries again.
   if (result.kind === 'failed' && result.cause === 'withheld') {

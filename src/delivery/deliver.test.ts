@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import pino from 'pino';
+import { type FakeMx, startFakeMx } from '../../test/support/fake-mx.ts';
+import { newJob } from '../../test/support/jobs.ts';
+import { waitFor } from '../../test/support/wait.ts';
+import { newId } from '../store/ids.ts';
+import type { Settlement } from '../store/settle.ts';
+import type { BrokerNews, WorkerNews } from './permits.ts';
+import { Broker } from './broker.ts';
+import { Connections } from './connections.ts';
+import { Cutoff } from './cutoff.ts';
+import { createDeliver, type Deliver } from './deliver.ts';
+import { USUAL_SHAPING } from './shaping-settings.ts';
+import { TlsCounters } from './tls-counters.ts';
+import { TlsRules } from './tls-rules.ts';
+
+const world = {
+  now: () => Date.now(),
+  monotonicMs: () => performance.now(),
+  random: () => 0.5,
+  newId,
+};
+
+const NEVER = { after: new Promise(() => {}), reply: '250 2.0.0 Taken' };
+
+function connectionsTo({ port }: FakeMx): Connections {
+  const broker = new Broker({
+    settings: USUAL_SHAPING,
+    world,
+    tell: (_, news: readonly BrokerNews[]) => setImmediate(() => connections.hear(news)),
+  });
+  broker.join(0);
+  const connections = new Connections({
+    world,
+    port,
+    heloName: 'out.posthorn.test',
+    sourceIps: [],
+    shaping: USUAL_SHAPING,
+    tell: (news: readonly WorkerNews[]) => setImmediate(() => broker.hear(0, news)),
+  });
+  return connections;
+}
+
+/** Delivers to one server, whatever the recipient; what it settles is added to the list. */
+function deliverTo(mx: FakeMx, job: { holder: string }, settled: Settlement[]): Deliver {
+  return createDeliver({
+    db: { query: async () => [] },
+    world,
+    log: pino({ level: 'silent' }),
+    lease: { holder: () => job.holder, isFresh: () => true },
+    builder: {
+      build: async () => ({
+        parts: [Buffer.from('Subject: hello\r\n\r\nHello\r\n')],
+        sizeBytes: 25,
+        sha256: 'a'.repeat(64),
+        smtpUtf8: false,
+      }),
+    },
+    connections: connectionsTo(mx),
+    route: async () => ({
+      kind: 'hosts',
+      provider: 'receiver.test',
+      hosts: [{ name: 'mx.receiver.test', preference: 10, addresses: [mx.address] }],
+      dropped: [],
+    }),
+    tls: new TlsRules({
+      resolver: { tlsa: () => assert.fail('nobody has TLSA records') },
+      policies: null,
+      counters: new TlsCounters(async () => {}),
+      port: mx.port,
+      world,
+    }),
+    viaRelay: false,
+    hasHostName: true,
+    leastTls: 'opportunistic',
+    returnPathSecret: Buffer.alloc(32),
+    retryWaitsMs: [60_000],
+    settle: async (settlement) => {
+      settled.push(settlement);
+      return true;
+    },
+    settling: { isStuck: false, moves: async () => true },
+    onAttempt: () => {},
+  });
+}
+
+test('an attempt that a stop leaves in doubt names the server that may have the message', async () => {
+  await using mx = await startFakeMx({ startTls: 'offered', phases: { dot: NEVER } });
+  const job = newJob('jo@receiver.test', {
+    heldSinceMs: performance.now(),
+    expiresAtMs: performance.now() + 3600_000,
+  });
+  const settled: Settlement[] = [];
+  const cutoff = new Cutoff();
+  const delivered = deliverTo(mx, job, settled)(job, cutoff);
+  await waitFor(() => mx.messages.length === 1, { what: 'the message up to its dot' });
+  cutoff.cutUnsent();
+  cutoff.cutAll();
+  assert.deepEqual(await delivered, { kind: 'settled' });
+  const [{ status, attempt, smtp }] = settled as [Settlement];
+  assert.equal(status, 'deferred');
+  const { in_doubt, mx: host, ip, tls, tls_policy } = attempt as Record<string, unknown>;
+  assert.equal(in_doubt, true);
+  assert.deepEqual([host, ip, tls_policy], ['mx.receiver.test', mx.address, 'none']);
+  assert.match((tls as { version: string }).version, /^TLSv1\./);
+  assert.partialDeepStrictEqual(smtp, { mx: 'mx.receiver.test', ip: mx.address });
+});
