@@ -102,3 +102,38 @@ test('what a statement itself did wrong is not blamed on the database', async ()
     await assert.rejects(db.query(sql), (error) => !(error instanceof DatabaseUnavailable));
   }
 });
+
+test('a process that was too busy to look does not take the database for one that is away', async () => {
+  const connectTimeoutMs = 2_000;
+  const other = new Database(database.address, { role: null, name: 'busy', connectTimeoutMs });
+  const asked = other.query('select 1 as one');
+  const untilMs = performance.now() + connectTimeoutMs + 500;
+  while (performance.now() < untilMs);
+  assert.deepEqual(await asked, [{ one: 1 }]);
+  await other.close();
+});
+
+test('waiting for a turn is not waiting for the database, however long the queue is', async () => {
+  const connectTimeoutMs = 2_000;
+  const other = new Database(database.address, { role: null, name: 'queue', connectTimeoutMs });
+  const asked = Array.from({ length: 24 }, () => other.query('select pg_sleep(0.5)'));
+  for (const result of await Promise.allSettled(asked)) {
+    assert.equal(result.status, 'fulfilled', String(result.status === 'rejected' && result.reason));
+  }
+  await other.close();
+});
+
+test('who waits for a turn while none ends is told that nothing was done', async () => {
+  const other = new Database(database.address, {
+    role: null,
+    name: 'still',
+    connectTimeoutMs: 2_000,
+  });
+  const pid = await pidOf(other.accepting);
+  const sleeping = assertUnavailable(other.accepting.query('select pg_sleep(60)'), false);
+  await Promise.all([1, 2].map(() => assertUnavailable(other.accepting.query('select 1'), true)));
+  await kill(pid);
+  await sleeping;
+  assert.deepEqual(await other.accepting.query('select 1 as one'), [{ one: 1 }]);
+  await other.close();
+});

@@ -7,6 +7,7 @@
  * Next: store/accept.ts.
  */
 import pg from 'pg';
+import { patientClient, Turns } from './patience.ts';
 
 /** Where the database is: host/port/user/password/database, as pg understands them. */
 export type DatabaseAddress = pg.ClientConfig;
@@ -68,15 +69,18 @@ export class Database implements Queryable {
   readonly #pools: pg.Pool[];
   readonly #readers: Pool;
 
-  constructor(address: DatabaseAddress, options: { role: string | null; name: string }) {
+  /** @param options.connectTimeoutMs shorter in tests */
+  constructor(
+    address: DatabaseAddress,
+    options: { role: string | null; name: string; connectTimeoutMs?: number },
+  ) {
+    const connectTimeoutMs = options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS;
     const role = options.role === null ? '' : `-c role=${options.role} `;
     const open = (max: number, settings: string, part: string, timeoutMs: number): Pool =>
-      new Pool({
+      new Pool(max, connectTimeoutMs, {
         ...address,
-        max,
         options: `${role}${COMMON_SETTINGS} ${settings}`,
         application_name: `posthorn ${options.name} ${part}`,
-        connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
         query_timeout: timeoutMs + 1_000,
         statement_timeout: timeoutMs,
         idleTimeoutMillis: 60_000,
@@ -110,9 +114,12 @@ export class Database implements Queryable {
 
 class Pool implements Queryable {
   readonly pool: pg.Pool;
+  readonly #turns: Turns;
 
-  constructor(config: pg.PoolConfig) {
-    this.pool = new pg.Pool(config);
+  constructor(max: number, connectTimeoutMs: number, config: pg.PoolConfig) {
+    const Client = patientClient(connectTimeoutMs);
+    this.pool = new pg.Pool({ ...config, max, Client });
+    this.#turns = new Turns(max, connectTimeoutMs);
     // A connection that breaks is replaced at the next query, and fails the one that uses it; without
     // listeners it would end the process.
     this.pool.on('error', () => {});
@@ -123,11 +130,11 @@ class Pool implements Queryable {
     const client = await this.#connect();
     try {
       const rows = await clientQueries(client).query<Row>(statement, values);
-      client.release();
+      this.#release(client, false);
       return rows;
     } catch (error) {
       // Only after an answer of the server is the connection certainly in order.
-      client.release(!(error instanceof pg.DatabaseError));
+      this.#release(client, !(error instanceof pg.DatabaseError));
       throw error;
     }
   }
@@ -149,16 +156,25 @@ class Pool implements Queryable {
       ));
       throw error;
     } finally {
-      client.release(isBroken);
+      this.#release(client, isBroken);
     }
   }
 
   async #connect(): Promise<pg.PoolClient> {
     try {
-      return await this.pool.connect();
+      await this.#turns.next();
+      return await this.pool.connect().catch((error: unknown) => {
+        this.#turns.done();
+        throw error;
+      });
     } catch (cause) {
       throw unavailable(cause as Error, { isUndone: true });
     }
+  }
+
+  #release(client: pg.PoolClient, isBroken: boolean): void {
+    client.release(isBroken);
+    this.#turns.done();
   }
 }
 
