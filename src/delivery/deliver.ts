@@ -10,9 +10,10 @@ import { needsSmtpUtf8 } from '../mail/address.ts';
 import { makeReturnPath } from '../mail/return-path.ts';
 import { domainOf } from '../mail/address.ts';
 import type { Route } from '../net/mx.ts';
-import type { Queryable } from '../store/database.ts';
+import type { Database, Queryable } from '../store/database.ts';
 import { lastCategory } from '../store/emails.ts';
 import { suppressedAmong } from '../store/queue.ts';
+import { noteQuotaFailure } from '../store/quota-failures.ts';
 import type { Settled, Settlement } from '../store/settle.ts';
 import { attemptDelivery, type AttemptResult, type Via } from './attempt.ts';
 import type { Connections } from './connections.ts';
@@ -24,6 +25,7 @@ import {
   COMPLAINED,
   DOMAIN_REMOVED,
   EXPIRED,
+  EXPIRED_MAILBOX_FULL,
   EXPIRED_WITHOUT_TLS,
   NO_HOST_NAME,
   type Outcome,
@@ -38,7 +40,7 @@ export type Delivered = { kind: 'settled' } | { kind: 'give_back'; delayMs: numb
 export type Deliver = (job: Job, cutoff: Cutoff) => Promise<Delivered>;
 
 export type DeliverOptions = {
-  db: Queryable;
+  db: Database;
   world: World;
   log: Logger;
   lease: { holder(): string | null; isFresh(): boolean };
@@ -107,6 +109,7 @@ async function expired({ message, position, attempts }: Job, db: Queryable): Pro
   if (attempts === 0) return EXPIRED;
   const { projectId, id: emailId } = message;
   const category = await lastCategory(db, { projectId, emailId, position });
+  if (category === 'quota') return EXPIRED_MAILBOX_FULL;
   return category === 'tls' ? EXPIRED_WITHOUT_TLS : EXPIRED;
 }
 
@@ -288,7 +291,8 @@ async function settle(
   const { world, log } = options;
   const { retryWaitsMs } = options;
   const settlement = settlementOf(job, outcome, { attempt, world, retryWaitsMs });
-  await options.settle(settlement);
+  const counts = await options.settle(settlement);
+  if (counts && outcome.mailboxFull === true) await countFullMailbox(job, options);
   if (startedMs !== undefined) {
     const isFirst = job.attempts === 0;
     options.onAttempt({
@@ -309,4 +313,13 @@ async function settle(
     'attempt',
   );
   return { kind: 'settled' };
+}
+
+/** After the fact: one that cannot be counted is one less, and no reason to hold anything up. */
+async function countFullMailbox(job: Job, { db, log }: DeliverOptions): Promise<void> {
+  const { projectId, environment, id: emailId } = job.message;
+  const failure = { projectId, environment, emailId, address: job.address };
+  await noteQuotaFailure(db, failure).catch((error: unknown) => {
+    log.warn({ emailId, err: error }, 'a full mailbox was not counted');
+  });
 }

@@ -41,6 +41,8 @@ export type Outcome = {
   slowDown: boolean;
   /** It was a 5xx that passes: deferred, and not tried again within minutes. */
   retrySlowly?: boolean;
+  /** It ended because the mailbox was full (store/quota-failures.ts). */
+  mailboxFull?: boolean;
 };
 
 /** A domain that does not exist may exist next week: its addresses are not lost for ever. */
@@ -82,6 +84,7 @@ function outcomeOfReply(
       : null,
     slowDown: verdict.slowDown ?? false,
     ...(verdict.retrySlowly && { retrySlowly: true }),
+    ...(verdict.permanent && verdict.category === 'quota' && { mailboxFull: true }),
   };
 }
 
@@ -168,6 +171,16 @@ export const EXPIRED: Outcome = {
   smtp: null,
   suppress: null,
   slowDown: false,
+};
+
+export const EXPIRED_MAILBOX_FULL: Outcome = {
+  ...EXPIRED,
+  reason: {
+    category: 'expired',
+    blame: 'recipient',
+    advice: 'The mailbox was full until the time to deliver the email was up.',
+  },
+  mailboxFull: true,
 };
 
 /** A failed policy is not given up for: the receiver had until now to keep what it publishes. */
