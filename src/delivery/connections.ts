@@ -48,8 +48,6 @@ const WANTED_SWEEP_EVERY_MS = 50;
 /** Growth is told in one go: what it allows is wanted soon, not at once. */
 const GROWTH_TOLD_AFTER_MS = 10;
 
-const NO_HOSTS: ReadonlySet<string> = new Set();
-
 export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #lanes = new Map<string, LaneView>();
@@ -105,7 +103,7 @@ export class Connections {
 
   /** The hosts of the lane that an idle session leads to. */
   idleHosts(lane: string): ReadonlySet<string> {
-    return this.#lanes.get(lane)?.idleHosts() ?? NO_HOSTS;
+    return this.#lanes.get(lane)?.idleHosts() ?? new Set();
   }
 
   /** What goes behind a message on its session: pass it on to `send`. */
@@ -135,6 +133,11 @@ export class Connections {
   /** How much longer the lane is left alone as a whole; 0: it may be asked. */
   restsForMs(lane: string): number {
     return this.#lanes.get(lane)?.restsForMs ?? 0;
+  }
+
+  /** What was met where nobody answers; null: somebody does, or nothing is known. */
+  troubleOf(lane: string): string | null {
+    return this.#lanes.get(lane)?.trouble ?? null;
   }
 
   onChange(listener: (lane: string) => void): void {

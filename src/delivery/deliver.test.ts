@@ -43,7 +43,12 @@ function connectionsTo({ port }: FakeMx): Connections {
 }
 
 /** Delivers to one server, whatever the recipient; what it settles is added to the list. */
-function deliverTo(mx: FakeMx, job: { holder: string }, settled: Settlement[]): Deliver {
+function deliverTo(
+  mx: FakeMx,
+  job: { holder: string },
+  settled: Settlement[],
+  connections = connectionsTo(mx),
+): Deliver {
   return createDeliver({
     db: { query: async () => [] },
     world,
@@ -57,7 +62,7 @@ function deliverTo(mx: FakeMx, job: { holder: string }, settled: Settlement[]): 
         smtpUtf8: false,
       }),
     },
-    connections: connectionsTo(mx),
+    connections,
     route: async () => ({
       kind: 'hosts',
       provider: 'receiver.test',
@@ -105,4 +110,30 @@ test('an attempt that a stop leaves in doubt names the server that may have the 
   assert.deepEqual([host, ip, tls_policy], ['mx.receiver.test', mx.address, 'none']);
   assert.match((tls as { version: string }).version, /^TLSv1\./);
   assert.partialDeepStrictEqual(smtp, { mx: 'mx.receiver.test', ip: mx.address });
+});
+
+test('mail whose time ran out untried says what it waited for', async () => {
+  await using mx = await startFakeMx();
+  const job = newJob('jo@receiver.test', { lane: 'receiver.test', expiresAtMs: 0 });
+  const connections = connectionsTo(mx);
+  const settled: Settlement[] = [];
+  const deliver = deliverTo(mx, job, settled, connections);
+  await deliver(job, new Cutoff());
+  for (let times = 0; times < 3; times += 1) {
+    connections.unreached('receiver.test', [mx.address], 'mx.receiver.test: no route to host');
+  }
+  await waitFor(() => connections.restsForMs('receiver.test') > 0, { what: 'the rest' });
+  await deliver(job, new Cutoff());
+  await deliver({ ...job, attempts: 1 }, new Cutoff());
+  const [behind, resting, tried] = settled.map(({ status, reason }) => ({ status, ...reason }));
+  const failed = { status: 'failed', category: 'expired' };
+  assert.partialDeepStrictEqual(behind, { ...failed, blame: 'us' });
+  assert.match(String(Object(behind).advice), /before it could be tried: it waited behind/);
+  assert.partialDeepStrictEqual(resting, { ...failed, blame: 'receiver' });
+  assert.match(
+    String(Object(resting).advice),
+    /no server .* answered .* \(mx.receiver.test: no route/,
+  );
+  assert.partialDeepStrictEqual(tried, { ...failed, blame: 'receiver' });
+  assert.match(String(Object(tried).advice), /shows what each attempt met/);
 });

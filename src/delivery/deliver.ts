@@ -27,6 +27,7 @@ import {
   EXPIRED,
   EXPIRED_MAILBOX_FULL,
   EXPIRED_WITHOUT_TLS,
+  expiredUntried,
   NO_HOST_NAME,
   type Outcome,
   outcomeOf,
@@ -95,7 +96,7 @@ export function createDeliver(options: DeliverOptions): Deliver {
 async function endWithoutAttempt(job: Job, options: DeliverOptions): Promise<Outcome | null> {
   const { db, world, hasHostName } = options;
   const nowMs = world.monotonicMs();
-  if (nowMs >= job.expiresAtMs) return expired(job, db);
+  if (nowMs >= job.expiresAtMs) return expired(job, options);
   if (job.domainDeleted) return DOMAIN_REMOVED;
   if (job.suppressed) return SUPPRESSED;
   if (!hasHostName && job.message.environment === 'live') return NO_HOST_NAME;
@@ -105,8 +106,11 @@ async function endWithoutAttempt(job: Job, options: DeliverOptions): Promise<Out
   return found.size > 0 ? SUPPRESSED : null;
 }
 
-async function expired({ message, position, attempts }: Job, db: Queryable): Promise<Outcome> {
-  if (attempts === 0) return EXPIRED;
+async function expired(
+  { message, position, attempts, lane }: Job,
+  { db, connections }: DeliverOptions,
+): Promise<Outcome> {
+  if (attempts === 0) return expiredUntried(connections.troubleOf(lane));
   const { projectId, id: emailId } = message;
   const category = await lastCategory(db, { projectId, emailId, position });
   if (category === 'quota') return EXPIRED_MAILBOX_FULL;

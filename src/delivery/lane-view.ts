@@ -103,6 +103,11 @@ export class LaneView {
     return this.#rest?.kind === 'trouble' && this.restsForMs > 0;
   }
 
+  /** Why it rests or rested as a whole, while nobody there has answered since; else null. */
+  get trouble(): string | null {
+    return this.#slowedUntilMs > this.#world.monotonicMs() ? null : this.#reason;
+  }
+
   /** The next message has to wait for its time. */
   get isPaced(): boolean {
     return this.#rest?.kind === 'pace' && this.restsForMs > 0;

@@ -183,6 +183,20 @@ export const EXPIRED_MAILBOX_FULL: Outcome = {
   mailboxFull: true,
 };
 
+/** What a backlog holds is not asked for one by one where nobody answers: its life may end unasked. */
+export function expiredUntried(trouble: string | null): Outcome {
+  const why =
+    trouble === null
+      ? 'it waited behind other mail or on hold.'
+      : `no server of the receiver answered anybody meanwhile (${trouble}).`;
+  const reason: Reason = {
+    category: 'expired',
+    blame: trouble === null ? 'us' : 'receiver',
+    advice: `The time to deliver it was up before it could be tried: ${why}`,
+  };
+  return { ...EXPIRED, reason };
+}
+
 /** A failed policy is not given up for: the receiver had until now to keep what it publishes. */
 export const EXPIRED_WITHOUT_TLS: Outcome = {
   ...EXPIRED,
