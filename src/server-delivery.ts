@@ -20,6 +20,7 @@ import type { Ground } from './server.ts';
 import { createTls } from './server-tls.ts';
 import { AcceptStore } from './store/accept.ts';
 import { queueDepth } from './store/queue.ts';
+import { noteQuotaFailure } from './store/quota-failures.ts';
 import { SettleStore } from './store/settle.ts';
 import { systemWorld } from './system-world.ts';
 
@@ -57,6 +58,7 @@ export function createDelivery(ground: Ground, listeners: DeliveryListeners): De
     retryWaitsMs: config.retryWaitsMs,
     tls,
     settle: (settlement) => settling.settle(settlement),
+    onMailboxFull: (failure) => noteQuotaFailure(db, failure),
     settling: settling.flow,
     returnPathSecret: ground.secrets.derive('return path'),
     onAttempt: (attempt) => countAttempt(metrics, attempt),

@@ -85,6 +85,7 @@ function deliverTo(
       settled.push(settlement);
       return true;
     },
+    onMailboxFull: async () => {},
     settling: { isStuck: false, moves: async () => true },
     onAttempt: () => {},
   });

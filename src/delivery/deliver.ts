@@ -5,15 +5,15 @@
  * no way to reach a network.
  */
 import type { Logger } from 'pino';
+import type { Scope } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
 import { needsSmtpUtf8 } from '../mail/address.ts';
 import { makeReturnPath } from '../mail/return-path.ts';
 import { domainOf } from '../mail/address.ts';
 import type { Route } from '../net/mx.ts';
-import type { Database, Queryable } from '../store/database.ts';
+import type { Queryable } from '../store/database.ts';
 import { lastCategory } from '../store/emails.ts';
 import { suppressedAmong } from '../store/queue.ts';
-import { noteQuotaFailure } from '../store/quota-failures.ts';
 import type { Settled, Settlement } from '../store/settle.ts';
 import { attemptDelivery, type AttemptResult, type Via } from './attempt.ts';
 import type { Connections } from './connections.ts';
@@ -41,7 +41,7 @@ export type Delivered = { kind: 'settled' } | { kind: 'give_back'; delayMs: numb
 export type Deliver = (job: Job, cutoff: Cutoff) => Promise<Delivered>;
 
 export type DeliverOptions = {
-  db: Database;
+  db: Queryable;
   world: World;
   log: Logger;
   lease: { holder(): string | null; isFresh(): boolean };
@@ -56,6 +56,8 @@ export type DeliverOptions = {
   /** No email may ask for less: it does not decide who gets the relay's password. */
   leastTls: 'opportunistic' | 'enforced';
   settle: (settlement: Settlement) => Promise<Settled>;
+  /** An email ended at a full mailbox, and that is settled. */
+  onMailboxFull: (failure: Scope & { emailId: string; address: string }) => Promise<unknown>;
   /** Whether outcomes get through to the database. */
   settling: { readonly isStuck: boolean; moves(withinMs: number): Promise<boolean> };
   /** Waits after failed attempts (core/retry.ts). */
@@ -320,10 +322,10 @@ async function settle(
 }
 
 /** After the fact: one that cannot be counted is one less, and no reason to hold anything up. */
-async function countFullMailbox(job: Job, { db, log }: DeliverOptions): Promise<void> {
+async function countFullMailbox(job: Job, { onMailboxFull, log }: DeliverOptions): Promise<void> {
   const { projectId, environment, id: emailId } = job.message;
   const failure = { projectId, environment, emailId, address: job.address };
-  await noteQuotaFailure(db, failure).catch((error: unknown) => {
+  await onMailboxFull(failure).catch((error: unknown) => {
     log.warn({ emailId, err: error }, 'a full mailbox was not counted');
   });
 }
