@@ -2,10 +2,16 @@
  * The SMTP half of a worker, wired: the ports on which mail comes in, with their certificate. All
  * workers of a machine share them. Next: net/smtp-server.ts, src/smtp/.
  */
+import { AuthLimiter } from './auth/auth-limiter.ts';
+import { KeyCache } from './auth/key-cache.ts';
+import { KeyUse } from './auth/key-use.ts';
 import { MailCertificate } from './mail-certificate.ts';
 import { SmtpServer, type SmtpServerOptions } from './net/smtp-server.ts';
 import { answerOf } from './net/smtp-server-types.ts';
+import type { AcceptEmail } from './sending/accept.ts';
+import { RECIPIENTS_MAX } from './sending/draft-recipients.ts';
 import type { Ground } from './server.ts';
+import { createLogIn, createSubmission, type SubmissionOptions } from './smtp/submission.ts';
 import { systemWorld } from './system-world.ts';
 
 export type SmtpPorts = {
@@ -17,7 +23,7 @@ export type SmtpPorts = {
 const SIZE_BYTES_MAX = 30 * 1024 * 1024;
 
 /** Listens on what is configured; the supervisor has chosen the ports. */
-export async function listenForMail(ground: Ground): Promise<SmtpPorts> {
+export async function listenForMail(ground: Ground, accept: AcceptEmail): Promise<SmtpPorts> {
   const { config, setup, log } = ground;
   if (setup.certificate === null) return { close: () => Promise.resolve() };
   const certificate = new MailCertificate(setup.certificate, systemWorld, log);
@@ -38,10 +44,38 @@ export async function listenForMail(ground: Ground): Promise<SmtpPorts> {
     const tls = { mode: 'starttls' as const, context };
     await listen(config.inboundPort, { ...usual, tls, handlers: NOBODY_HERE });
   }
+  const use = new KeyUse(ground.db);
+  const submission = submissionOptions(ground, { accept, use });
+  for (const { port, implicitTls } of config.submissionPorts) {
+    await listen(port, {
+      ...usual,
+      tls: { mode: implicitTls ? 'implicit' : 'starttls', context },
+      limits: { recipientsPerMessage: RECIPIENTS_MAX },
+      logIn: createLogIn(submission),
+      handlers: createSubmission(submission),
+    });
+  }
   return {
     close: async () => {
       await Promise.all(servers.map((server) => server.close()));
+      await use.close();
     },
+  };
+}
+
+function submissionOptions(
+  ground: Ground,
+  { accept, use }: { accept: AcceptEmail; use: KeyUse },
+): SubmissionOptions {
+  const { db, config, log } = ground;
+  return {
+    accept,
+    use,
+    keys: new KeyCache(db, systemWorld),
+    limiter: new AuthLimiter(db, systemWorld, config.limits.auth),
+    config,
+    world: systemWorld,
+    log,
   };
 }
 

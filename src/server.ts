@@ -73,7 +73,11 @@ export async function createServer(
   const { tellBroker } = supervisor;
   const delivery = createDelivery(ground, { onTold: () => webhooks.wake(), tellBroker });
   const state: State = { refusal: null, isStopping: false };
-  const app = createApp(ground, { state, accept: delivery.accept, supervisor });
+  const accept: AcceptEmail = (...request) => {
+    if (state.refusal !== null) throw new Overloaded(state.refusal);
+    return delivery.accept(...request);
+  };
+  const app = createApp(ground, { state, accept, supervisor });
 
   await lease.start();
   const { parts } = setup;
@@ -81,7 +85,7 @@ export async function createServer(
   if (parts.includes('webhooks')) webhooks.start();
   const isServing = parts.includes('api');
   if (isServing) await app.listen({ host: config.host, port: config.port, backlog: 4096 });
-  const smtp = await listenForMail(ground);
+  const smtp = await listenForMail(ground, accept);
 
   return {
     port: isServing ? config.port : null,
@@ -137,10 +141,7 @@ function createApp(
   return buildApp({
     ...ground,
     world,
-    accept: (...request) => {
-      if (state.refusal !== null) throw new Overloaded(state.refusal);
-      return accept(...request);
-    },
+    accept,
     domains: createDomainService({ ...ground, world }),
     webhooks: createWebhookService({ ...ground, world }),
     contentOf: (scope, id) => contentOf(db, builder, { ...scope, id }),

@@ -27,5 +27,6 @@ export type Job = Pick<
 /** Memory that a message takes while it is here, roughly. */
 export function sizeOf(message: StoredMessage): number {
   const attachments = message.attachments.reduce((sum, one) => sum + one.content.length, 0);
-  return 1_000 + (message.html?.length ?? 0) + (message.text?.length ?? 0) + attachments;
+  const raw = message.written?.raw.length ?? 0;
+  return 1_000 + (message.html?.length ?? 0) + (message.text?.length ?? 0) + attachments + raw;
 }

@@ -6,13 +6,15 @@
  * time, the boundary comes from the id), so `GET /v1/emails/:id/content` shows exactly what was
  * sent. Fails closed: without a signature there is no message. Next: net/smtp-client.ts.
  */
+import { isAscii } from 'node:buffer';
 import { createHash, createPrivateKey } from 'node:crypto';
 import { domainOf, needsSmtpUtf8 } from '../mail/address.ts';
-import { composeMessage, messageIdOf } from '../mail/compose.ts';
-import { type DkimKey, signMessage } from '../mail/dkim.ts';
+import { partsAsWritten } from '../mail/as-written.ts';
+import { composeMessage } from '../mail/compose.ts';
+import { type DkimKey, signMessage, signWritten } from '../mail/dkim.ts';
 import { textFromHtml } from '../mail/text-from-html.ts';
 import type { Queryable } from '../store/database.ts';
-import type { StoredMessage } from '../store/messages.ts';
+import { messageIdIn, type StoredMessage } from '../store/messages.ts';
 import type { SecretBox } from '../store/secrets.ts';
 import { loadSigningKeys } from '../store/signing-keys.ts';
 
@@ -57,18 +59,24 @@ export class MessageBuilder {
 
   async #buildNow(message: StoredMessage): Promise<SignedMessage> {
     const keys = await this.#keysOf(message);
-    const composed = composeMessage(toCompose(message));
     const signWith = message.dualSigned ? [keys.rsa, keys.ed25519] : [keys.rsa];
     const timeS = Math.floor(message.createdAt.getTime() / 1000);
-    const parts = await signMessage(composed, signWith, timeS);
+    const { written, from } = message;
+    const parts =
+      written === null
+        ? await signMessage(composeMessage(toCompose(message)), signWith, timeS)
+        : await signWritten(written.raw, {
+            fromDomain: domainOf(from.address),
+            keys: signWith,
+            timeS,
+          });
     const hash = createHash('sha256');
     let sizeBytes = 0;
     for (const part of parts) {
       hash.update(part);
       sizeBytes += part.length;
     }
-    const visible = [message.from, ...message.to, ...message.cc, ...message.replyTo];
-    const smtpUtf8 = visible.some((mailbox) => needsSmtpUtf8(mailbox.address));
+    const smtpUtf8 = hasUtf8Header(message);
     return { parts, sizeBytes, sha256: hash.digest('hex'), smtpUtf8 };
   }
 
@@ -105,6 +113,12 @@ export class MessageBuilder {
   }
 }
 
+/** What we compose is ASCII but for its addresses. */
+function hasUtf8Header({ written, from, to, cc, replyTo }: StoredMessage): boolean {
+  if (written !== null) return !isAscii(partsAsWritten(written.raw).headerBytes);
+  return [from, ...to, ...cc, ...replyTo].some((mailbox) => needsSmtpUtf8(mailbox.address));
+}
+
 function toCompose(message: StoredMessage): Parameters<typeof composeMessage>[0] {
   return {
     emailId: message.id,
@@ -121,7 +135,7 @@ function toCompose(message: StoredMessage): Parameters<typeof composeMessage>[0]
       content: Buffer.from(attachment.content, 'base64'),
     })),
     date: message.createdAt,
-    messageId: messageIdOf(message.id, domainOf(message.from.address)),
+    messageId: messageIdIn(message),
     unsubscribeUrl: message.unsubscribeUrl,
   };
 }

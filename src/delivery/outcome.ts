@@ -11,8 +11,7 @@ import type { StoredStatus } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
 import { formatMailbox } from '../mail/address.ts';
 import { classifyFailure, classifyReply, type Verdict } from '../mail/classify.ts';
-import { messageIdOf } from '../mail/compose.ts';
-import { domainOf } from '../mail/address.ts';
+import { messageIdIn } from '../store/messages.ts';
 import type { Settlement } from '../store/settle.ts';
 import type { AttemptResult, Via } from './attempt.ts';
 import type { Job } from './job.ts';
@@ -340,7 +339,7 @@ function eventDataOf({ message, address }: Settled, outcome: Outcome): object {
     subject: message.subject,
     tags: message.tags,
     metadata: message.metadata,
-    message_id: messageIdOf(message.id, domainOf(message.from.address)),
+    message_id: messageIdIn(message),
     status: outcome.status,
     ...(outcome.reason && { reason: outcome.reason }),
     ...(outcome.smtp && { smtp: outcome.smtp }),

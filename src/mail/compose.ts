@@ -84,7 +84,7 @@ function messageFields(message: Message): HeaderField[] {
 }
 
 /** `Sat, 21 Nov 2026 08:30:00 +0000` (RFC 5322 §3.3). */
-function dateText(date: Date): string {
+export function dateText(date: Date): string {
   return date.toUTCString().replace('GMT', '+0000');
 }
 

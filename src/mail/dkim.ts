@@ -8,6 +8,7 @@
  */
 import { generateKeyPair, hash, type KeyObject, sign } from 'node:crypto';
 import { promisify } from 'node:util';
+import { partsAsWritten } from './as-written.ts';
 import type { ComposedMessage } from './compose.ts';
 import { field, headerLine, type HeaderField } from './header.ts';
 import { relaxedBodyHash, relaxedField } from './relaxed.ts';
@@ -58,15 +59,31 @@ export async function signMessage(
   keys: readonly DkimKey[],
   timeS: number,
 ): Promise<Buffer[]> {
+  const signatures = await signaturesOf({ fromDomain, headers, body }, keys, timeS);
+  const lines = [...signatures, ...headers].map(headerLine).join('');
+  return [Buffer.from(`${lines}\r\n`), ...body];
+}
+
+/** The same for a message that goes on as it was written: the signatures stand in front of it. */
+export async function signWritten(
+  raw: Buffer,
+  { fromDomain, keys, timeS }: { fromDomain: string; keys: readonly DkimKey[]; timeS: number },
+): Promise<Buffer[]> {
+  const { headers, body } = partsAsWritten(raw);
+  const signatures = await signaturesOf({ fromDomain, headers, body: [body] }, keys, timeS);
+  return [Buffer.from(signatures.map(headerLine).join('')), raw];
+}
+
+function signaturesOf(
+  { fromDomain, headers, body }: ComposedMessage,
+  keys: readonly DkimKey[],
+  timeS: number,
+): Promise<HeaderField[]> {
   if (keys.length === 0) throw new Error('A message would be sent unsigned.');
   for (const key of keys) refuseWrongKey(key, fromDomain);
   const bodyHash = relaxedBodyHash(body);
   const signed = signedFields(headers);
-  const signatures = await Promise.all(
-    keys.map((key) => signatureField(key, { bodyHash, timeS, signed })),
-  );
-  const lines = [...signatures, ...headers].map(headerLine).join('');
-  return [Buffer.from(`${lines}\r\n`), ...body];
+  return Promise.all(keys.map((key) => signatureField(key, { bodyHash, timeS, signed })));
 }
 
 const KEY_TYPES = { 'rsa-sha256': 'rsa', 'ed25519-sha256': 'ed25519' } as const;

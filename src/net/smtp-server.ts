@@ -25,6 +25,7 @@ import { SmtpServerWire } from './smtp-server-wire.ts';
 
 export type {
   SmtpEnvelope,
+  SmtpHandlers,
   SmtpLogIn,
   SmtpMessage,
   SmtpServerLimits,

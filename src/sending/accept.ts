@@ -75,7 +75,8 @@ function newEmail(
   context: { idempotency: NewEmail['idempotency']; options: AcceptOptions },
 ): NewEmail {
   const { hasRoomFor, world } = context.options;
-  const id = world.newId();
+  const { written = null } = draft;
+  const id = written?.emailId ?? world.newId();
   const recipients = uniqueRecipients(caller, draft, context.options);
   const lifetimeS = draft.expiresInS ?? MAIL_LIFETIME_S;
   const [toList, ccList, bccList, replyTo] = [draft.to, draft.cc, draft.bcc, draft.replyTo].map(
@@ -113,7 +114,7 @@ function newEmail(
       subject: draft.subject,
       tags: draft.tags,
       metadata: draft.metadata,
-      message_id: messageIdOf(id, domain),
+      message_id: written?.messageId ?? messageIdOf(id, domain),
       status: 'queued',
     },
     response: JSON.stringify({ object: 'email', id, status: 'queued', created_at: '@created_at' }),
@@ -124,6 +125,7 @@ function newEmail(
       lifetimeMs: lifetimeS * 1000,
     }),
     idempotency: context.idempotency,
+    written,
     sizeBytes: draft.sizeBytes,
   };
 }
@@ -135,22 +137,26 @@ function uniqueRecipients(
   { world, laneOf }: AcceptOptions,
 ): NewRecipient[] {
   const recipients = new Map<string, NewRecipient>();
-  for (const kind of ['to', 'cc', 'bcc'] as const) {
-    for (const { address } of draft[kind]) {
-      if (recipients.has(address)) continue;
-      const destination = domainOf(address);
-      recipients.set(address, {
-        position: recipients.size,
-        address,
-        addressKey: addressKey(address),
-        kind,
-        destination,
-        lane: laneOf(environment, destination),
-        eventId: world.newId(),
-      });
-    }
+  for (const { kind, address } of draft.written?.recipients ?? recipientsOf(draft)) {
+    if (recipients.has(address)) continue;
+    const destination = domainOf(address);
+    recipients.set(address, {
+      position: recipients.size,
+      address,
+      addressKey: addressKey(address),
+      kind,
+      destination,
+      lane: laneOf(environment, destination),
+      eventId: world.newId(),
+    });
   }
   return [...recipients.values()];
+}
+
+function recipientsOf(draft: EmailDraft): { kind: 'to' | 'cc' | 'bcc'; address: Address }[] {
+  return (['to', 'cc', 'bcc'] as const).flatMap((kind) =>
+    draft[kind].map(({ address }) => ({ kind, address })),
+  );
 }
 
 function stored(draft: EmailDraft): StoredAttachment[] {
@@ -187,6 +193,7 @@ function handOver(
       metadata: draft.metadata,
       unsubscribeUrl: draft.unsubscribeUrl,
       tls: row.tls,
+      written: draft.written ?? null,
     },
     recipients: email.recipients
       .filter((recipient) => !row.suppressedPositions.includes(recipient.position))

@@ -42,7 +42,7 @@ export function readRecipients(
 }
 
 /** Mail for these would only come back: nobody owns them. */
-function refuseReserved(field: string, { address }: Mailbox, complain: Complain): void {
+export function refuseReserved(field: string, { address }: Mailbox, complain: Complain): void {
   const domain = domainOf(address);
   if (!isReservedDomain(domain)) return;
   complain(field, `${domain} is a reserved domain that receives no mail; use a test key for it`);

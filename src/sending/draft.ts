@@ -1,6 +1,6 @@
 /**
  * An email as a client asked for it, parsed and checked: from here on every string is trusted to be
- * what its type says. HTTP makes drafts today; SMTP submission will make the same.
+ * what its type says. SMTP submission makes the same (submission.ts).
  *
  * All problems are found in one go, each with the name of its field as the client wrote it. What is
  * in the contract but does not work yet is refused by name, never ignored. Next: sending/accept.ts.
@@ -8,7 +8,7 @@
 import { refuseFields } from '../core/field-problems.ts';
 import type { FieldProblem, Refusal } from '../core/refusals.ts';
 import type { Environment } from '../core/scope.ts';
-import type { Mailbox } from '../mail/address.ts';
+import type { Address, Mailbox } from '../mail/address.ts';
 import { estimateSizeBytes } from '../mail/compose.ts';
 import { type AttachmentInput, readAttachments } from './draft-attachments.ts';
 import {
@@ -52,6 +52,16 @@ export type EmailDraft = {
   tls: 'opportunistic' | 'enforced' | null;
   /** Size of the message once composed, at most; for back-pressure and the 30 MB rule. */
   sizeBytes: number;
+  /** It came by SMTP and goes on as it was written; the above is then for showing it. */
+  written?: WrittenDraft;
+};
+
+export type WrittenDraft = {
+  /** The id that its trace names. */
+  emailId: string;
+  raw: Buffer;
+  messageId: string;
+  recipients: readonly { kind: 'to' | 'cc' | 'bcc'; address: Address }[];
 };
 
 type Optional<Value> = Value | null | undefined;

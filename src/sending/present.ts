@@ -1,6 +1,7 @@
 /** Emails as JSON: the wire names, the same for the HTTP API and the command line's `--json`. */
 import { domainOf, formatMailbox } from '../mail/address.ts';
 import { messageIdOf } from '../mail/compose.ts';
+import { partsWithin, readMessage, textOfPart } from '../mail/mime-reader.ts';
 import type { EmailDetail, EmailSummary, TimelineEvent } from '../store/emails.ts';
 
 export function presentSummary(email: EmailSummary) {
@@ -8,7 +9,7 @@ export function presentSummary(email: EmailSummary) {
   return {
     object: 'email' as const,
     id: email.id,
-    message_id: messageIdOf(email.id, domainOf(from.address)),
+    message_id: email.messageId ?? messageIdOf(email.id, domainOf(from.address)),
     from: formatMailbox(from),
     to: email.to,
     cc: email.cc,
@@ -28,8 +29,20 @@ export function presentSummary(email: EmailSummary) {
 }
 
 export function presentEmail(email: EmailDetail) {
-  const { html, text, recipients } = email;
+  const { recipients, raw } = email;
+  const { html, text } = raw === null ? email : textsOf(raw);
   return { ...presentSummary(email), html, text, recipients };
+}
+
+/** The first text and html of a message as it was written; null for what it does not have. */
+function textsOf(raw: Buffer): { html: string | null; text: string | null } {
+  const leaves = [...partsWithin(readMessage(raw))].filter(({ parts }) => parts.length === 0);
+  const first = (type: string): string | null => {
+    const part = leaves.find(({ contentType }) => contentType.type === type);
+    // JSON knows no lone surrogates, and readers no NUL.
+    return part === undefined ? null : textOfPart(part).toWellFormed().replaceAll('\0', '');
+  };
+  return { html: first('text/html'), text: first('text/plain') };
 }
 
 export function presentEvent(event: TimelineEvent) {

@@ -20,7 +20,7 @@ input as materialized (
       from_address text, from_name text, to_list text[], cc_list text[], bcc_list text[],
       reply_to text[], subject text, tags jsonb, metadata jsonb, headers json, unsubscribe_url text,
       tls text, lifetime_s int, recipients json, event_data json, response text, hand_over boolean,
-      idempotency_key text, fingerprint text)
+      idempotency_key text, fingerprint text, message_id text)
 ),
 windows as materialized (
   select w.project_id, w.environment, w.started_at, w.used, coalesce(w.max, $5::int) as max,
@@ -113,18 +113,18 @@ new_emails as (
   insert into emails (project_id, environment, id, created_at, expires_at, domain_id,
                       dual_signed, key_id,
                       from_address, from_name, to_list, cc_list, bcc_list, reply_to, subject, tags,
-                      metadata, open_count, worst, event_count, last_event)
+                      metadata, message_id, open_count, worst, event_count, last_event)
   select a.project_id, a.environment, a.id, t.now, t.now + a.lifetime_s * interval '1 second',
          a.domain_id, a.dual_signed, a.key_id, a.from_address, a.from_name, a.to_list, a.cc_list, a.bcc_list,
-         a.reply_to, a.subject, a.tags, a.metadata, a.open,
+         a.reply_to, a.subject, a.tags, a.metadata, a.message_id, a.open,
          case when a.suppressed > 0 then 4 else 0 end, 1 + a.suppressed, 'email.queued'
     from accepted a, t
 ),
 new_contents as (
   insert into contents (project_id, email_id, html, body_text, headers, attachments,
-                        unsubscribe_url, tls)
+                        unsubscribe_url, tls, raw)
   select project_id, id, ($2::text[])[ord], ($3::text[])[ord], headers, ($4::json[])[ord],
-         unsubscribe_url, effective_tls
+         unsubscribe_url, effective_tls, ($8::bytea[])[ord]
     from accepted
 ),
 new_recipients as (

@@ -15,6 +15,7 @@ import { ACCEPT_BATCH } from './accept-statement.ts';
 import { findOutWhatHappened } from './accept-truth.ts';
 import { DatabaseUnavailable, type Queryable } from './database.ts';
 import { GroupCommit } from './group-commit.ts';
+import type { WrittenMessage } from './messages.ts';
 
 /** One request, ready to be stored. Ids are made before the statement, so the truth can be asked. */
 export type NewEmail = {
@@ -50,6 +51,8 @@ export type NewEmail = {
   /** Whether this worker takes the recipients at once, without the queue being polled. */
   handOver: boolean;
   idempotency: { key: string; fingerprint: string } | null;
+  /** Of a message that goes on as it was written. */
+  written: WrittenMessage | null;
   sizeBytes: number;
 };
 
@@ -232,6 +235,7 @@ async function runBatch(
     limit.max,
     limit.windowS,
     holder,
+    emails.map((email) => email.written?.raw ?? null),
   ]);
   failpoint('accept_after_commit');
   if (rows.length !== emails.length) throw new Error('the accept statement lost a request');
@@ -278,6 +282,7 @@ function toInput(email: NewEmail, index: number, mayHandOver: boolean): object {
     hand_over: email.handOver && mayHandOver,
     idempotency_key: email.idempotency?.key,
     fingerprint: email.idempotency?.fingerprint,
+    message_id: email.written?.messageId,
   };
 }
 

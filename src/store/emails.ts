@@ -24,6 +24,8 @@ export type EmailSummary = {
   bcc: string[];
   replyTo: string[];
   subject: string;
+  /** null: made from the id. */
+  messageId: string | null;
   tags: { name: string; value: string }[];
   metadata: Record<string, string>;
   lastEvent: EventType;
@@ -56,6 +58,8 @@ export type EmailDetail = EmailSummary & {
   html: string | null;
   /** null: derived from the html when it was composed. */
   text: string | null;
+  /** The beginning of a message that goes on as it was written. */
+  raw: Buffer | null;
   recipients: RecipientView[];
 };
 
@@ -79,7 +83,8 @@ export type EmailRef = Scope & { id: string; keyId: string | null };
 export const SUMMARY_COLUMNS = `e.id, e.environment, e.created_at as "createdAt",
        e.scheduled_at as "scheduledAt", e.sent_at as "sentAt", e.completed_at as "completedAt",
        e.from_address as "fromAddress", e.from_name as "fromName", e.to_list as "to",
-       e.cc_list as "cc", e.bcc_list as "bcc", e.reply_to as "replyTo", e.subject, e.tags,
+       e.cc_list as "cc", e.bcc_list as "bcc", e.reply_to as "replyTo", e.subject,
+       e.message_id as "messageId", e.tags,
        e.metadata, e.last_event as "lastEvent", e.worst, open.statuses as open`;
 
 /** The statuses of the open recipients of `e`; one that a worker holds is `sending`. */
@@ -106,8 +111,12 @@ const NEXT_ATTEMPT_AT = `case when q.held then null
                        when q.holder is null then coalesce(q.due_at, r.next_attempt_at)
                        else r.next_attempt_at end`;
 
+/** Text comes before attachments; what lies beyond is not looked at to show an email. */
+const RAW_BYTES_READ = 2 * 1024 * 1024;
+
 const FIND = `
 select ${SUMMARY_COLUMNS}, c.html, c.body_text as text,
+       substring(c.raw from 1 for ${RAW_BYTES_READ}) as raw,
        (select json_agg(json_build_object(
                  'address', r.address, 'kind', r.kind,
                  'status', case when q.holder is null then r.status else 'sending' end,

@@ -2,7 +2,8 @@
  * A message as it was stored: everything that composing and telling about it needs. The bytes on
  * the wire are a pure function of this and the domain's keys (delivery/message.ts).
  */
-import { type Mailbox, parseMailbox } from '../mail/address.ts';
+import { domainOf, type Mailbox, parseMailbox } from '../mail/address.ts';
+import { messageIdOf } from '../mail/compose.ts';
 import type { Environment, Scope } from '../core/scope.ts';
 import type { Queryable } from './database.ts';
 
@@ -28,6 +29,15 @@ export type StoredMessage = {
   metadata: Readonly<Record<string, string>>;
   unsubscribeUrl: string | null;
   tls: 'opportunistic' | 'enforced' | null;
+  /** Of a message that goes on as it was written; null: it is composed from the above. */
+  written: WrittenMessage | null;
+};
+
+export type WrittenMessage = {
+  /** The whole message but for our signatures. */
+  raw: Buffer;
+  /** Its own, with angle brackets. */
+  messageId: string;
 };
 
 export type StoredAttachment = {
@@ -41,7 +51,7 @@ export type StoredAttachment = {
 const LOAD = `
 select e.project_id, e.environment, e.id, e.created_at, e.domain_id, e.dual_signed, e.from_address,
        e.from_name, e.to_list, e.cc_list, e.reply_to, e.subject, e.tags, e.metadata, c.html,
-       c.body_text, c.headers, c.attachments, c.unsubscribe_url, c.tls
+       c.body_text, c.headers, c.attachments, c.unsubscribe_url, c.tls, c.raw, e.message_id
   from emails e
   join contents c on c.project_id = e.project_id and c.email_id = e.id
  where e.project_id = any($1::uuid[]) and e.environment = any($2::text[]) and e.id = any($3::uuid[])
@@ -68,6 +78,8 @@ type Row = {
   attachments: StoredAttachment[] | null;
   unsubscribe_url: string | null;
   tls: 'opportunistic' | 'enforced' | null;
+  raw: Buffer | null;
+  message_id: string | null;
 };
 
 /** The messages with these ids, by id. Ids are unique over all scopes; each is given with its own. */
@@ -104,7 +116,16 @@ function fromRow(row: Row): StoredMessage {
     metadata: row.metadata,
     unsubscribeUrl: row.unsubscribe_url,
     tls: row.tls,
+    written:
+      row.raw === null || row.message_id === null
+        ? null
+        : { raw: row.raw, messageId: row.message_id },
   };
+}
+
+/** With its angle brackets. */
+export function messageIdIn({ written, id, from }: StoredMessage): string {
+  return written?.messageId ?? messageIdOf(id, domainOf(from.address));
 }
 
 /** Stored mailboxes were parsed when they were accepted; one that is not is a bug. */

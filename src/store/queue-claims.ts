@@ -64,7 +64,8 @@ taken as materialized (
        where d.project_id = c.project_id and d.id = e.domain_id limit 1) d
     left join lateral (
       select coalesce(pg_column_size(k.html), 0) + coalesce(pg_column_size(k.body_text), 0)
-               + coalesce(pg_column_size(k.attachments), 0) as bytes
+               + coalesce(pg_column_size(k.attachments), 0) + coalesce(pg_column_size(k.raw), 0)
+               as bytes
         from contents k
        where k.project_id = c.project_id and k.email_id = c.email_id limit 1) m on true
 )`;

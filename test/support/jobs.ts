@@ -30,6 +30,7 @@ export function newMessage(changes: Partial<StoredMessage> = {}): StoredMessage 
     tags: [],
     metadata: {},
     unsubscribeUrl: null,
+    written: null,
     tls: null,
     ...changes,
   };

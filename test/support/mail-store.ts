@@ -63,6 +63,7 @@ export function newEmail(
     bodyText: null,
     headers: [],
     attachments: null,
+    written: null,
     tags: [],
     metadata: {},
     unsubscribeUrl: null,

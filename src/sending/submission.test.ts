@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import nodemailer from 'nodemailer';
+import { isRefusal } from '../core/refusals.ts';
+import { parseAddress } from '../mail/address.ts';
+import { fingerprintOfMessage } from './submission-fingerprint.ts';
+import { readSubmission, type SubmittedMessage } from './submission.ts';
+
+const address = (text: string) => parseAddress(text) ?? assert.fail(text);
+const TRACE = {
+  helo: 'app.test',
+  remoteAddress: '::ffff:192.0.2.7',
+  protocol: 'ESMTPSA',
+  hostname: 'mx.acme.test',
+  emailId: '01990000-0000-7000-8000-000000000000',
+  at: new Date('2026-11-21T08:30:00.123Z'),
+};
+
+function read(content: Buffer | string, changes: Partial<SubmittedMessage> = {}) {
+  return readSubmission({
+    content: Buffer.from(content),
+    longestLine: 80,
+    recipients: [address('jo@b.test')],
+    trace: TRACE,
+    ...changes,
+  });
+}
+
+function writtenOf(content: Buffer | string): string {
+  const submission = read(content);
+  assert.ok(!isRefusal(submission), JSON.stringify(submission));
+  return submission.draft.written?.raw.toString('latin1') ?? '';
+}
+
+const FRONT =
+  'Received: from app.test ([192.0.2.7])\r\n\tby mx.acme.test with ESMTPSA id ' +
+  '01990000-0000-7000-8000-000000000000;\r\n\tSat, 21 Nov 2026 08:30:00 +0000\r\n';
+const DATE = 'Date: Sat, 21 Nov 2026 08:30:00 +0000\r\n';
+const ID = 'Message-ID: <01990000-0000-7000-8000-000000000000@acme.test>\r\n';
+
+test('what is missing is put in front, what is for us is taken out, the rest stays', () => {
+  assert.equal(
+    writtenOf('From: a@acme.test\r\nBcc: x@y.test\r\nX-Posthorn-Tags: a=b\r\n\r\n.\r\nx\r\n'),
+    `${FRONT}${DATE}${ID}From: a@acme.test\r\n\r\n.\r\nx\r\n`,
+  );
+  assert.equal(
+    writtenOf('message-id:<own@x>\r\nDATE : yesterday\r\nFrom: a@acme.test\r\n'),
+    `${FRONT}message-id:<own@x>\r\nDATE : yesterday\r\nFrom: a@acme.test\r\n\r\n`,
+  );
+});
+
+test('a name that a client gives itself cannot add a header', () => {
+  const evil = { ...TRACE, helo: 'x)\r\nX-Evil: 1', remoteAddress: '2001:db8::1%eth0' };
+  const submission = read('From: a@acme.test\r\n\r\n', { trace: evil });
+  assert.ok(!isRefusal(submission));
+  const raw = submission.draft.written?.raw.toString() ?? '';
+  assert.match(raw, /^Received: from unknown \(\[IPv6:2001:db8::1\]\)\r\n\tby /);
+});
+
+test('recipients are told apart by what the header shows', () => {
+  const recipients = ['a@b.test', 'C@d.test', 'e@f.test'].map(address);
+  const submission = read(
+    'From: x@acme.test\r\nTo: A <A@B.test>, other@b.test\r\nCc: c@d.test\r\n\r\n',
+    { recipients },
+  );
+  assert.ok(!isRefusal(submission));
+  const { draft } = submission;
+  assert.deepEqual(
+    draft.written?.recipients.map(({ kind }) => kind),
+    ['to', 'cc', 'bcc'],
+  );
+  assert.deepEqual(
+    [draft.to, draft.cc, draft.bcc].map((list) => list.map((one) => one.address)),
+    [['A@b.test', 'other@b.test'], ['c@d.test'], ['e@f.test']],
+  );
+});
+
+test('all problems are found at once', () => {
+  const refused = read(
+    'From: x@\r\nSubject: a\r\nSubject: b\r\nX-Posthorn-Tags: =\r\n\r\nx\0\r\n',
+    {
+      longestLine: 2_000,
+    },
+  );
+  assert.ok(isRefusal(refused));
+  assert.deepEqual(
+    refused.details?.map(({ field }) => field),
+    ['', '', 'Subject', 'From', 'X-Posthorn-Tags', 'X-Posthorn-Tags'],
+  );
+});
+
+test('octets of any kind are a draft or a refusal, and the body is never touched', () => {
+  const piece = fc.oneof(
+    fc.constantFrom('From: a@acme.test\r\n', 'To: ', 'Bcc: x@y.test\r\n', '\r\n', ' fold\r\n', ':'),
+    fc.constantFrom('X-Posthorn-Tags: a=b\r\n', 'Date: x\r\n', 'Subject: =?utf-8?q?=00?=\r\n'),
+    fc.string({ unit: 'binary-ascii', maxLength: 10 }).map((text) => text.replace(/[\r\n]/g, '')),
+  );
+  fc.assert(
+    fc.property(fc.array(piece, { maxLength: 12 }), fc.uint8Array(), (pieces, bytes) => {
+      const header = `From: x@acme.test\r\n${pieces.join('')}`;
+      const body = Buffer.from(bytes)
+        .toString('latin1')
+        .replace(/[\r\n]/g, '');
+      const content = Buffer.from(`${header}\r\n\r\n${body}\r\n`, 'latin1');
+      const submission = read(content);
+      if (isRefusal(submission)) return assert.ok(submission.message.length > 0);
+      const raw = submission.draft.written?.raw;
+      assert.ok(raw?.toString('latin1').endsWith(`\r\n${body}\r\n`));
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+test('a message that is written anew is the same message, another is not', async () => {
+  const transport = nodemailer.createTransport({ streamTransport: true, buffer: true });
+  const write = async (changes: object = {}) => {
+    const mail = {
+      from: 'a@acme.test',
+      to: 'jo@b.test',
+      subject: 'x',
+      text: 'x',
+      html: 'y',
+      attachments: [{ filename: 'a', content: 'z' }],
+    };
+    const sent = await transport.sendMail({ ...mail, ...changes });
+    return fingerprintOfMessage(sent.message as Buffer, ['jo@b.test']);
+  };
+  assert.equal(await write(), await write());
+  for (const change of [{ subject: 'y' }, { text: 'y' }, { to: 'k@b.test' }, { html: 'z' }]) {
+    assert.notEqual(await write(change), await write());
+  }
+});

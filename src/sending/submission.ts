@@ -1,0 +1,238 @@
+/**
+ * A message that an application hands in by SMTP, as the same draft that HTTP makes of JSON: checked,
+ * parsed for showing, its options read from its own header, and otherwise left as it was written
+ * (RFC 6409 §8). All problems are found in one go. Next: accept.ts.
+ */
+import { isUtf8 } from 'node:buffer';
+import { refuseFields } from '../core/field-problems.ts';
+import { isIdempotencyKey } from '../core/fingerprint.ts';
+import type { FieldProblem, Refusal } from '../core/refusals.ts';
+import {
+  type Address,
+  addressKey,
+  domainOf,
+  explainAddress,
+  type Mailbox,
+} from '../mail/address.ts';
+import { readAddressList, readOne } from '../mail/address-list.ts';
+import { passedOn, type Trace } from '../mail/as-written.ts';
+import { dateText, messageIdOf } from '../mail/compose.ts';
+import { field } from '../mail/header.ts';
+import { decodedValue, type Header, readHeader, valueOf, valuesOf } from '../mail/mime-reader.ts';
+import type { Complain, DraftRules, EmailDraft, Tag, WrittenDraft } from './draft.ts';
+import { readExpiry, readTags, SUBJECT_MAX } from './draft-fields.ts';
+import { readMailbox, refuseReserved } from './draft-recipients.ts';
+import { fingerprintOfMessage } from './submission-fingerprint.ts';
+
+export type Submission = {
+  draft: EmailDraft;
+  idempotency: { key: string; fingerprint: string } | null;
+};
+
+export type SubmittedMessage = {
+  /** CRLF at the end of every line. */
+  content: Buffer;
+  longestLine: number;
+  /** Of the envelope: who gets it, whatever its header says. */
+  recipients: readonly Address[];
+  trace: Trace;
+};
+
+/** RFC 5322 §2.1.1; what is longer is cut or refused somewhere on the way. */
+const LINE_OCTETS_MAX = 998;
+/** Signatures and one more trace. */
+const ADDED_BYTES = 4_000;
+
+/** Reads a recipient of the envelope. */
+export function readSubmittedRecipient(
+  text: string,
+  rules: DraftRules,
+): { address: Address } | Refusal {
+  const problems: FieldProblem[] = [];
+  const complain: Complain = (name, message) => void problems.push({ field: name, message });
+  const mailbox = readMailbox('', text, complain);
+  if (mailbox !== null && rules.environment === 'live' && !rules.allowPrivateNetworks) {
+    refuseReserved('', mailbox, complain);
+  }
+  return problems.length > 0 || mailbox === null ? refuseFields(problems) : mailbox;
+}
+
+export function readSubmission(message: SubmittedMessage): Submission | Refusal {
+  const { content } = message;
+  const problems: FieldProblem[] = [];
+  const complain: Complain = (name, what) => void problems.push({ field: name, message: what });
+  const header = readHeader(content);
+  refuseWhatMailCannotCarry(message, header, complain);
+  refuseTwice(header, complain);
+  const from = readFrom(header, complain);
+  const options = readOptions(header, complain);
+  if (problems.length > 0 || from === null) return refuseFields(problems);
+
+  const shown = shownFields(message, header);
+  const written = writtenOf(message, { header, from, shown });
+  const draft: EmailDraft = {
+    from,
+    ...shown,
+    html: null,
+    text: '',
+    headers: [],
+    attachments: [],
+    tags: options.tags,
+    metadata: {},
+    expiresInS: options.expiresInS,
+    unsubscribeUrl: null,
+    tls: null,
+    sizeBytes: written.raw.length + ADDED_BYTES,
+    written,
+  };
+  const { key } = options;
+  if (key === null) return { draft, idempotency: null };
+  const fingerprint = fingerprintOfMessage(content, message.recipients);
+  return { draft, idempotency: { key, fingerprint } };
+}
+
+function refuseWhatMailCannotCarry(
+  { content, longestLine }: SubmittedMessage,
+  { fields, bodyStart, isCut }: Header,
+  complain: Complain,
+): void {
+  if (longestLine > LINE_OCTETS_MAX) {
+    complain(
+      '',
+      `A line of the message has ${longestLine} octets, and mail carries ${LINE_OCTETS_MAX}; ` +
+        'let your mail library encode the text as quoted-printable or base64.',
+    );
+  }
+  if (content.includes(0)) {
+    complain(
+      '',
+      'The message has a NUL octet in it, which mail cannot carry; encode it as base64.',
+    );
+  }
+  if (isCut) complain('', 'The message has too many header fields.');
+  if (fields.some(({ name }) => name === '')) {
+    complain('', 'The header has a line that is no field; an empty line ends the header.');
+  }
+  if (!isUtf8(content.subarray(0, bodyStart))) {
+    complain('', 'The header has text that is not UTF-8; encode it (RFC 2047).');
+  }
+}
+
+/** RFC 5322 §3.6; receivers refuse a second one, or show another than is signed. */
+const ONCE = new Set(
+  'from sender reply-to to cc message-id in-reply-to references subject date mime-version content-type content-transfer-encoding'.split(
+    ' ',
+  ),
+);
+
+function refuseTwice({ fields }: Header, complain: Complain): void {
+  const seen = new Set<string>();
+  for (const { name } of fields) {
+    const key = name.toLowerCase();
+    if (seen.has(key)) complain(name, 'stands in the header twice; it may be there once');
+    if (ONCE.has(key)) seen.add(key);
+  }
+}
+
+function readFrom({ fields }: Header, complain: Complain): Mailbox | null {
+  const value = valueOf(fields, 'from');
+  if (value === undefined) {
+    complain('From', 'is missing; say who the message is from');
+    return null;
+  }
+  const from = readOne(value);
+  if (from !== null) return from;
+  const isList = readAddressList(value).length > 1;
+  complain('From', isList ? 'has several addresses; it may have one' : explainAddress(value));
+  return null;
+}
+
+type Options = { tags: readonly Tag[]; expiresInS: number | null; key: string | null };
+
+const OPTIONS = new Set(['idempotency-key', 'tags', 'expires-in']);
+const PREFIX = 'x-posthorn-';
+
+/** What HTTP takes as fields of the request stands here in the header. */
+function readOptions({ fields }: Header, complain: Complain): Options {
+  for (const { name } of fields) {
+    const key = name.toLowerCase();
+    if (!key.startsWith(PREFIX) || OPTIONS.has(key.slice(PREFIX.length))) continue;
+    complain(name, `is not known; there are ${[...OPTIONS].map((one) => PREFIX + one).join(', ')}`);
+  }
+  const key =
+    valueOf(fields, 'x-posthorn-idempotency-key') ?? valueOf(fields, 'resend-idempotency-key');
+  if (key !== undefined && !isIdempotencyKey(key)) {
+    complain('X-Posthorn-Idempotency-Key', 'must be 1-256 printable ASCII characters');
+  }
+  return {
+    tags: readTagList(valuesOf(fields, 'x-posthorn-tags').join(','), complain),
+    expiresInS: readSeconds(valueOf(fields, 'x-posthorn-expires-in'), complain),
+    key: key ?? null,
+  };
+}
+
+/** `name=value, name=value` */
+function readTagList(text: string, complain: Complain): readonly Tag[] {
+  const items = text.split(',').map((item) => item.trim());
+  const tags = items
+    .filter((item) => item !== '')
+    .map((item): Tag => {
+      const [name = '', ...value] = item.split('=');
+      return { name: name.trim(), value: value.join('=').trim() };
+    });
+  return readTags(tags, (_field, message) => complain('X-Posthorn-Tags', message));
+}
+
+function readSeconds(text: string | undefined, complain: Complain): number | null {
+  if (text === undefined) return null;
+  const seconds = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
+  return readExpiry(seconds, (_field, message) => complain('X-Posthorn-Expires-In', message));
+}
+
+type Shown = Pick<EmailDraft, 'to' | 'cc' | 'bcc' | 'replyTo' | 'subject'>;
+
+/** RCPT decides who gets it; To and Cc are what people see. */
+function shownFields({ recipients }: SubmittedMessage, { fields }: Header): Shown {
+  const listOf = (name: string) => readAddressList(valuesOf(fields, name).join(','));
+  const [to, cc] = [listOf('to'), listOf('cc')];
+  const named = new Set([...to, ...cc].map(({ address }) => addressKey(address)));
+  const subject = decodedValue(fields, 'subject') ?? '';
+  return {
+    to,
+    cc,
+    bcc: recipients
+      .filter((address) => !named.has(addressKey(address)))
+      .map((address) => ({ name: null, address })),
+    replyTo: listOf('reply-to'),
+    subject: subject
+      .replace(/[\0-\x1f\x7f-\x9f]+/g, ' ')
+      .slice(0, SUBJECT_MAX)
+      .toWellFormed(),
+  };
+}
+
+function writtenOf(
+  { content, recipients, trace }: SubmittedMessage,
+  { header, from, shown }: { header: Header; from: Mailbox; shown: Shown },
+): WrittenDraft {
+  const own = MESSAGE_ID.exec(valueOf(header.fields, 'message-id') ?? '')?.[0];
+  const messageId = own ?? messageIdOf(trace.emailId, domainOf(from.address));
+  const has = (name: string) => valueOf(header.fields, name) !== undefined;
+  const missing = [
+    ...(has('date') ? [] : [field('Date', [dateText(trace.at)])]),
+    ...(has('message-id') ? [] : [field('Message-ID', [messageId])]),
+  ];
+  const inTo = new Set(shown.to.map(({ address }) => addressKey(address)));
+  const inCc = new Set(shown.cc.map(({ address }) => addressKey(address)));
+  return {
+    emailId: trace.emailId,
+    raw: passedOn(content, { header, trace, missing }),
+    messageId,
+    recipients: recipients.map((address) => {
+      const key = addressKey(address);
+      return { kind: inTo.has(key) ? 'to' : inCc.has(key) ? 'cc' : 'bcc', address };
+    }),
+  };
+}
+
+const MESSAGE_ID = /<[^<>\s]{1,900}>/;

@@ -1,0 +1,150 @@
+/**
+ * SMTP submission (RFC 6409): applications that speak only SMTP hand in mail, and it takes the same way
+ * as over HTTP. The password is an API key; From decides which domain sends; RCPT decides who gets it;
+ * the sender of the envelope is not used, since bounces come back to us.
+ *
+ * Promise: 250 with the id of the email means what 202 means: it is on disk and will be attempted.
+ * Next: sending/submission.ts, then sending/accept.ts.
+ */
+import type { Logger } from 'pino';
+import type { AuthLimiter } from '../auth/auth-limiter.ts';
+import type { KeyCache } from '../auth/key-cache.ts';
+import type { KeyUse } from '../auth/key-use.ts';
+import type { Config } from '../config.ts';
+import { isRefusal } from '../core/refusals.ts';
+import type { Caller } from '../core/scope.ts';
+import type { World } from '../core/world.ts';
+import type { Address } from '../mail/address.ts';
+import type {
+  SmtpEnvelope,
+  SmtpHandlers,
+  SmtpLogIn,
+  SmtpMessage,
+  SmtpSession,
+} from '../net/smtp-server.ts';
+import { answerOf, closing, type SmtpAnswer } from '../net/smtp-server-types.ts';
+import type { AcceptEmail, AcceptOutcome } from '../sending/accept.ts';
+import { readSubmission, readSubmittedRecipient } from '../sending/submission.ts';
+import { replyTo, replyToThrown } from './replies.ts';
+
+export type SubmissionOptions = {
+  accept: AcceptEmail;
+  keys: Pick<KeyCache, 'find'>;
+  limiter: Pick<AuthLimiter, 'count'>;
+  use: Pick<KeyUse, 'note'>;
+  config: Pick<Config, 'allowPrivateNetworks' | 'hostname'>;
+  world: Pick<World, 'now' | 'newId'>;
+  log: Logger;
+};
+
+/** Besides the id of the project. */
+const USERS: readonly string[] = ['posthorn', 'resend'];
+
+const WRONG = answerOf(
+  535,
+  '5.7.8',
+  'The user name is posthorn and the password an API key; this pair is not valid.',
+);
+const NOT_NOW = answerOf(454, '4.7.0', 'The database cannot be reached; try again in a moment.');
+
+/** Whoever has a key may pass; who tries wrong ones too often is hung up on. */
+export function createLogIn({ keys, limiter, use }: SubmissionOptions): SmtpLogIn<Caller> {
+  const find = async (user: string, pass: string): Promise<Caller | null> => {
+    const caller = await keys.find(pass);
+    const isTheirs = USERS.includes(user.toLowerCase()) || user.toLowerCase() === caller?.projectId;
+    return isTheirs ? caller : null;
+  };
+  return async (session, { user, pass }) => {
+    try {
+      const caller = await find(user, pass);
+      if (caller !== null) {
+        use.note(caller);
+        return { user: caller };
+      }
+      const { allowed, limit } = await limiter.count(session.client);
+      return { refused: allowed ? WRONG : tooMany(limit.resetS) };
+    } catch (error) {
+      if (replyToThrown(error) === null) throw error;
+      return { refused: NOT_NOW };
+    }
+  };
+}
+
+function tooMany(resetS: number): SmtpAnswer {
+  const why = 'Too many attempts without a valid API key came from your address';
+  return closing(421, '4.7.0', `${why}; try again in ${resetS} s.`);
+}
+
+export function createSubmission(options: SubmissionOptions): SmtpHandlers<Caller> {
+  const { log } = options;
+  return {
+    onRcpt(session, address) {
+      const read = readSubmittedRecipient(address, rulesFor(session, options));
+      return isRefusal(read) ? answerOf(553, '5.1.3', read.message) : null;
+    },
+    async onMessage(session, envelope, message) {
+      const answer = await take({ session, envelope, message }, options);
+      const { id, client, user } = session;
+      const facts = { session: id, client, project_id: user?.projectId, code: answer.code };
+      log.info(facts, 'submission');
+      return answer;
+    },
+  };
+}
+
+type Submitted = {
+  session: SmtpSession<Caller>;
+  envelope: SmtpEnvelope;
+  message: SmtpMessage;
+};
+
+async function take(
+  { session, envelope, message }: Submitted,
+  options: SubmissionOptions,
+): Promise<SmtpAnswer> {
+  const { world, config } = options;
+  const caller = callerOf(session);
+  const rules = rulesFor(session, options);
+  const submission = readSubmission({
+    ...message,
+    recipients: envelope.recipients.flatMap((text): Address[] => {
+      const read = readSubmittedRecipient(text, rules);
+      return isRefusal(read) ? [] : [read.address];
+    }),
+    trace: {
+      helo: session.helo,
+      remoteAddress: session.remoteAddress,
+      protocol: session.protocol,
+      hostname: config.hostname,
+      emailId: world.newId(),
+      at: new Date(world.now()),
+    },
+  });
+  if (isRefusal(submission)) return replyTo(submission);
+  try {
+    const { draft, idempotency } = submission;
+    return answerTo(await options.accept(caller, draft, idempotency));
+  } catch (error) {
+    const answer = replyToThrown(error);
+    if (answer === null) throw error;
+    return answer;
+  }
+}
+
+function answerTo(outcome: AcceptOutcome): SmtpAnswer {
+  if (outcome.kind === 'refused') return replyTo(outcome);
+  const { id } = JSON.parse(outcome.body) as { id: string };
+  const word = outcome.kind === 'accepted' ? 'Accepted' : 'Accepted before';
+  return answerOf(250, '2.0.0', `${word} ${id}`);
+}
+
+function rulesFor(session: SmtpSession<Caller>, { config }: SubmissionOptions) {
+  const { environment } = callerOf(session);
+  return { environment, allowPrivateNetworks: config.allowPrivateNetworks };
+}
+
+/** The server takes no mail before the log-in. */
+function callerOf({ user }: SmtpSession<Caller>): Caller {
+  if (user === null) throw new Error('a message came in from nobody');
+  return user;
+}
