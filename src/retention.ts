@@ -6,6 +6,7 @@
 import type { Logger } from 'pino';
 import type { Retention } from './core/retention.ts';
 import type { Database, DatabaseAddress } from './store/database.ts';
+import { forgetInbound } from './store/inbound-messages.ts';
 import { removeOldPartitions } from './store/partition-removal.ts';
 import { type ProjectRetention, projectsToTrim, trimProject } from './store/retention.ts';
 
@@ -34,8 +35,10 @@ export class RetentionTask {
   async run(isStopping: () => boolean): Promise<void> {
     const { retention } = this.#options;
     await this.#removeWeeks();
+    await this.#forgetInbound({ projectId: null, contentH: retention.contentH }, isStopping);
     for (const project of await projectsToTrim(this.#database.db, retention)) {
       await this.#trim(project, isStopping);
+      await this.#forgetInbound(project, isStopping);
       if (isStopping()) return;
     }
   }
@@ -48,6 +51,18 @@ export class RetentionTask {
     const { removed, kept } = removal;
     if (removed.length > 0) log.info({ removed }, 'partitions past their retention are removed');
     if (kept.length > 0) log.warn({ kept }, 'partitions past their retention are still needed');
+  }
+
+  /** What came back is content: it goes when content goes. */
+  async #forgetInbound(
+    { projectId, contentH }: { projectId: string | null; contentH: number | null },
+    isStopping: () => boolean,
+  ): Promise<void> {
+    if (contentH === null) return;
+    while (!isStopping()) {
+      if (!(await forgetInbound(this.#database.db, { projectId, contentH }))) return;
+      await this.#rest();
+    }
   }
 
   async #trim(project: ProjectRetention, isStopping: () => boolean): Promise<void> {
@@ -63,8 +78,12 @@ export class RetentionTask {
       batches += 1;
       if (isStopping()) break;
       if (batches % TELL_EVERY_BATCHES === 0) tell('removing what is past its retention');
-      await new Promise((resolve) => setTimeout(resolve, this.#options.restMs ?? REST_MS));
+      await this.#rest();
     }
     tell('what was past its retention is removed');
+  }
+
+  #rest(): Promise<void> {
+    return new Promise((resolve) => setTimeout(resolve, this.#options.restMs ?? REST_MS));
   }
 }

@@ -7,10 +7,10 @@ import { KeyCache } from './auth/key-cache.ts';
 import { KeyUse } from './auth/key-use.ts';
 import { MailCertificate } from './mail-certificate.ts';
 import { SmtpServer, type SmtpServerOptions } from './net/smtp-server.ts';
-import { answerOf } from './net/smtp-server-types.ts';
 import type { AcceptEmail } from './sending/accept.ts';
 import { RECIPIENTS_MAX } from './sending/draft-recipients.ts';
 import type { Ground } from './server.ts';
+import { inboundOptions } from './server-inbound.ts';
 import { createLogIn, createSubmission, type SubmissionOptions } from './smtp/submission.ts';
 import { systemWorld } from './system-world.ts';
 
@@ -23,7 +23,10 @@ export type SmtpPorts = {
 const SIZE_BYTES_MAX = 30 * 1024 * 1024;
 
 /** Listens on what is configured; the supervisor has chosen the ports. */
-export async function listenForMail(ground: Ground, accept: AcceptEmail): Promise<SmtpPorts> {
+export async function listenForMail(
+  ground: Ground,
+  { accept, onTold }: { accept: AcceptEmail; onTold: () => void },
+): Promise<SmtpPorts> {
   const { config, setup, log } = ground;
   if (setup.certificate === null) return { close: () => Promise.resolve() };
   const certificate = new MailCertificate(setup.certificate, systemWorld, log);
@@ -42,7 +45,7 @@ export async function listenForMail(ground: Ground, accept: AcceptEmail): Promis
   };
   if (config.inboundPort !== null) {
     const tls = { mode: 'starttls' as const, context };
-    await listen(config.inboundPort, { ...usual, tls, handlers: NOBODY_HERE });
+    await listen(config.inboundPort, { ...usual, tls, ...inboundOptions(ground, onTold) });
   }
   const use = new KeyUse(ground.db);
   const submission = submissionOptions(ground, { accept, use });
@@ -78,6 +81,3 @@ function submissionOptions(
     log,
   };
 }
-
-const UNKNOWN = answerOf(550, '5.1.1', 'Nobody here has this address');
-const NOBODY_HERE = { onRcpt: () => UNKNOWN, onMessage: () => Promise.resolve(UNKNOWN) };

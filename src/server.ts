@@ -85,7 +85,7 @@ export async function createServer(
   if (parts.includes('webhooks')) webhooks.start();
   const isServing = parts.includes('api');
   if (isServing) await app.listen({ host: config.host, port: config.port, backlog: 4096 });
-  const smtp = await listenForMail(ground, accept);
+  const smtp = await listenForMail(ground, { accept, onTold: () => webhooks.wake() });
 
   return {
     port: isServing ? config.port : null,

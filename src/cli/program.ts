@@ -52,6 +52,11 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     load: async () => (await import('./commands/suppressions.ts')).describeSuppressions,
   },
   {
+    name: 'inbound',
+    about: 'list and show what came back: bounces, complaints, letters',
+    load: async () => (await import('./commands/inbound.ts')).describeInbound,
+  },
+  {
     name: 'queue',
     about: 'what waits and why; retry, hold, release or drop it',
     load: async () => (await import('./commands/queue.ts')).describeQueue,

@@ -9,8 +9,9 @@ import { EVENT_OF_STATUS } from '../core/events.ts';
 import { mailRetryDelayMs, simulatedRetryDelayMs } from '../core/retry.ts';
 import type { StoredStatus } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
-import { formatMailbox } from '../mail/address.ts';
 import { classifyFailure, classifyReply, type Verdict } from '../mail/classify.ts';
+import { COMPLAINT } from '../mail/classify-meanings.ts';
+import { recipientEventData } from '../store/event-data.ts';
 import { messageIdIn } from '../store/messages.ts';
 import type { Settlement } from '../store/settle.ts';
 import type { AttemptResult, Via } from './attempt.ts';
@@ -262,11 +263,7 @@ export const DROPPED: Outcome = {
 
 export const COMPLAINED: Outcome = {
   status: 'complained',
-  reason: {
-    category: 'reputation',
-    blame: 'sender',
-    advice: 'The recipient reported the email as spam; do not mail this address again.',
-  },
+  reason: COMPLAINT,
   smtp: null,
   suppress: { reason: 'complaint', days: null },
   slowDown: false,
@@ -305,7 +302,7 @@ export function settlementOf(
     status: outcome.status,
     eventId: world.newId(),
     eventType: EVENT_OF_STATUS[outcome.status],
-    data: eventDataOf(job, outcome),
+    data: recipientEventData({ ...message, messageId: messageIdIn(message) }, job.address, outcome),
     attempt: options.attempt,
     smtp: outcome.smtp,
     reason: outcome.reason,
@@ -328,20 +325,4 @@ function retryDelayMs(job: Settled, outcome: Outcome, options: SettlementOptions
     ...(retryWaitsMs && { waitsMs: retryWaitsMs }),
     slowly: outcome.retrySlowly ?? false,
   });
-}
-
-function eventDataOf({ message, address }: Settled, outcome: Outcome): object {
-  return {
-    email_id: message.id,
-    recipient: address,
-    from: formatMailbox(message.from),
-    to: message.to.map(formatMailbox),
-    subject: message.subject,
-    tags: message.tags,
-    metadata: message.metadata,
-    message_id: messageIdIn(message),
-    status: outcome.status,
-    ...(outcome.reason && { reason: outcome.reason }),
-    ...(outcome.smtp && { smtp: outcome.smtp }),
-  };
 }

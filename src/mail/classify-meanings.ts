@@ -312,3 +312,10 @@ export const MEANINGS = {
 } as const satisfies Record<string, Meaning>;
 
 export type MeaningName = keyof typeof MEANINGS;
+
+/** Nobody's answer: the recipient says so, by way of the provider. */
+export const COMPLAINT = {
+  category: 'reputation',
+  blame: 'sender',
+  advice: 'The recipient reported the email as spam; do not mail this address again.',
+} as const satisfies Meaning;

@@ -66,6 +66,8 @@ export class Database implements Queryable {
   readonly beating: Queryable;
   /** For the webhook loop: a flood of events must not make mail wait. */
   readonly telling: Queryable;
+  /** For what comes back: a flood of bounces must not make mail wait either. */
+  readonly receiving: Queryable & Pick<Database, 'transaction'>;
   readonly #pools: pg.Pool[];
   readonly #readers: Pool;
 
@@ -90,12 +92,15 @@ export class Database implements Queryable {
     const settling = open(2, HOT_SETTINGS, 'settle', STATEMENT_TIMEOUT_MS);
     const beating = open(1, HOT_SETTINGS, 'beat', BEAT_TIMEOUT_MS);
     const telling = open(1, HOT_SETTINGS, 'webhooks', STATEMENT_TIMEOUT_MS);
+    const receiving = open(3, HOT_SETTINGS, 'inbound', STATEMENT_TIMEOUT_MS);
     this.#readers = open(READER_CONNECTIONS_MAX, '', 'read', STATEMENT_TIMEOUT_MS);
     this.accepting = accepting;
     this.settling = settling;
     this.beating = beating;
     this.telling = telling;
-    this.#pools = [accepting, settling, beating, telling, this.#readers].map(({ pool }) => pool);
+    this.receiving = receiving;
+    const all = [accepting, settling, beating, telling, receiving, this.#readers];
+    this.#pools = all.map(({ pool }) => pool);
   }
 
   query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {

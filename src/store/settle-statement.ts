@@ -2,8 +2,8 @@
  * The settle statement: a batch of outcomes in one round trip and one commit.
  *
  * Fenced: an outcome counts only while its queue row names this holder and this claim. A `late`
- * one (a complaint about delivered mail) has no queue row any more: the allowed transitions alone
- * decide, so it counts once. The email rows are locked in id order before anything changes; counters
+ * one (what came back after the recipient had ended) has no queue row any more: the allowed
+ * transitions alone decide, so it counts once, and never for a recipient that is still open. The email rows are locked in id order before anything changes; counters
  * are changed, never recomputed from the recipients: with the recipients read under the old
  * snapshot, two workers settling one email at once left 96 % of emails open for ever.
  *
@@ -53,6 +53,7 @@ moved as (
      and r.project_id = i.project_id and r.email_id = h.email_id and r.position = h.position
      and r.email_id = any($2::uuid[])
      and s.from_status = r.status and s.to_status = i.status
+     and i.late = (r.completed_at is not null)
   returning i.project_id, i.environment, r.email_id, r.position, i.status, i.rank, i.event_id,
             i.type, i.data, i.attempt, i.counts_attempt, i.lane, i.late, r.next_attempt_at, i.suppress_key,
             i.suppress_address, i.suppress_reason, i.suppress_days, i.suppress_event_id

@@ -186,6 +186,18 @@ test('a complaint about delivered mail counts once and opens nothing again', asy
   assert.deepEqual(await emailRow(email.id), { open_count: 0, worst, event_count: 3 });
 });
 
+test('news about a recipient that is still open changes nothing', async () => {
+  const worker = newWorker();
+  const email = await accepted(worker);
+  const late = { status: 'bounced', eventType: 'email.bounced', late: true } as const;
+  assert.equal(await worker.settle.settle(settlement(email, late)), false);
+  assert.deepEqual(await emailRow(email.id), { open_count: 1, worst: 0, event_count: 1 });
+  assert.equal(await worker.settle.settle(settlement(email)), true);
+  assert.equal(await worker.settle.settle(settlement(email, late)), true);
+  const worst = STATUS_RANK.bounced;
+  assert.deepEqual(await emailRow(email.id), { open_count: 0, worst, event_count: 3 });
+});
+
 test('every status moves as the table in the code says, and nowhere else', async () => {
   const allowed = await db.query<{ move: string }>(
     `select from_status || ' ' || to_status as move from status_transitions order by 1`,

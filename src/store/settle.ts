@@ -116,7 +116,7 @@ async function commit(
   failpoint('settle_before_commit');
   const rows = await db.query<{ emailId: string; position: number; told: number }>(
     { name: 'settle', text: SETTLE_BATCH },
-    [JSON.stringify(batch.map(toInput)), batch.map((one) => one.emailId), holder],
+    [JSON.stringify(batch.map(settlementInput)), batch.map((one) => one.emailId), holder],
   );
   failpoint('settle_after_commit');
   if ((rows[0]?.told ?? 0) > 0) onTold();
@@ -124,7 +124,8 @@ async function commit(
   return batch.map((one) => counted.has(`${one.emailId} ${one.position}`));
 }
 
-function toInput(one: Settlement): object {
+/** As the settle statement takes it. */
+export function settlementInput(one: Settlement): object {
   return {
     project_id: one.projectId,
     environment: one.environment,

@@ -57,6 +57,7 @@ export async function explainingDatabase(
     settling: hot,
     beating: hot,
     telling: hot,
+    receiving: hot,
     query: (...args: Parameters<Queryable['query']>) => reader.query(...args),
     transaction: <Result>(work: (tx: Queryable) => Promise<Result>) => reader.transaction(work),
   };

@@ -80,7 +80,7 @@ function acceptStore({ db, holder }: Stage, limit = LIMIT): AcceptStore {
   });
 }
 
-async function acceptBatch(stage: Stage, count = BATCH) {
+export async function acceptBatch(stage: Stage, count = BATCH) {
   const batch = Array.from({ length: count }, (_, index) =>
     newEmail(stage.sender, {
       to: [`jo${index}@customers${index % 10}.test`],

@@ -1,0 +1,113 @@
+/** `posthorn inbound`: what came back by SMTP, and what it changed. */
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { findInbound, type InboundMessage, listInbound } from '../../store/inbound-messages.ts';
+import { addCommand, type Outcome } from '../command.ts';
+import type { Cli } from '../context.ts';
+import { withStore } from '../store.ts';
+import { facts, shortTime, table } from '../table.ts';
+
+const KINDS = ['bounce', 'delay', 'complaint', 'delivered', 'auto_reply', 'other'] as const;
+const LIMIT_MAX = 1_000;
+
+export function describeInbound(inbound: Command, cli: Cli): void {
+  addCommand(inbound, cli, { name: 'list', about: 'what came back, newest first', run: list })
+    .addOption(new Option('--kind <kind>', 'only these').choices(KINDS))
+    .option('--before <id>', 'only what came before this one')
+    .option('--limit <n>', `how many, up to ${LIMIT_MAX}`, parseLimit, 30);
+  addCommand(inbound, cli, {
+    name: 'show',
+    about: 'one message, as it came (its first 256 KB)',
+    run: show,
+  }).argument('<id>');
+}
+
+type ListOptions = { kind?: string; before?: string; limit: number };
+
+function list(cli: Cli, { kind, before, limit }: ListOptions): Promise<Outcome> {
+  return withStore(cli, async ({ db }) => {
+    const found = await listInbound(db, {
+      limit: limit + 1,
+      kind: kind ?? null,
+      before: before ?? null,
+    });
+    const page = found.slice(0, limit);
+    return {
+      data: { object: 'list', data: page.map(asJson), has_more: found.length > limit },
+      text: table(
+        ['CAME', 'KIND', 'TO', 'EMAIL', 'CHANGED TO', 'ID'],
+        page.map(({ receivedAt, kind: what, recipient, emailId, change, id }) => [
+          shortTime(receivedAt),
+          what,
+          shortened(recipient),
+          emailId ?? '-',
+          change ?? '-',
+          id,
+        ]),
+        'Nothing has come back.',
+      ),
+    };
+  });
+}
+
+function show(cli: Cli, _options: object, [id]: [string]): Promise<Outcome> {
+  return withStore(cli, async ({ db }) => {
+    const found = await findInbound(db, id);
+    if (found === null) {
+      return { failed: `There is no message ${id}.`, code: 'not_found', exitCode: 1 };
+    }
+    const { content, ...message } = found;
+    const head = facts([
+      ['id', message.id],
+      ['came', shortTime(message.receivedAt)],
+      ['from', `${message.sender === '' ? '<>' : message.sender} at ${message.remoteAddress}`],
+      ['to', message.recipient],
+      ['kind', message.kind],
+      ['about', aboutText(message)],
+      ['changed to', message.change ?? 'nothing'],
+      ['size', `${message.sizeBytes} bytes`],
+    ]);
+    const lines = content.toString().split('\n').map(safe).join('\n');
+    return {
+      data: { ...asJson(message), content: content.toString() },
+      text: `${head}\n\n${lines}`,
+    };
+  });
+}
+
+function aboutText({ emailId, position }: InboundMessage): string {
+  return emailId === null ? 'no email of ours' : `email ${emailId}, recipient ${position}`;
+}
+
+function asJson(message: InboundMessage): object {
+  return {
+    object: 'inbound_message',
+    id: message.id,
+    received_at: message.receivedAt.toISOString(),
+    remote_address: message.remoteAddress,
+    sender: message.sender,
+    recipient: message.recipient,
+    kind: message.kind,
+    project_id: message.projectId,
+    environment: message.environment,
+    email_id: message.emailId,
+    position: message.position,
+    change: message.change,
+    size_bytes: message.sizeBytes,
+  };
+}
+
+/** A signed return path is long, and says nothing to people. */
+function shortened(address: string): string {
+  return address.replace(/^(b-.{6}).*@/, '$1…@');
+}
+
+/** A stranger's message must not steer the terminal. */
+function safe(line: string): string {
+  return line.replace(/[\0-\x08\x0b-\x1f\x7f-\x9f]/g, '');
+}
+
+function parseLimit(text: string): number {
+  const limit = Number(text);
+  if (Number.isInteger(limit) && limit >= 1 && limit <= LIMIT_MAX) return limit;
+  throw new InvalidArgumentError(`Write a number from 1 to ${LIMIT_MAX}.`);
+}

@@ -1,0 +1,49 @@
+/**
+ * Whom mail that comes in may be for: the signed return path of an email that we sent, and the
+ * addresses that every mail domain has (RFC 2142). Everything else is refused: this is no mailbox
+ * and no relay. Next: inbound/receive.ts.
+ */
+import { readReturnPath } from '../mail/return-path.ts';
+import type { Queryable } from '../store/database.ts';
+import { findSentRecipient, hasDomain, type SentRecipient } from '../store/inbound-lookup.ts';
+
+export type Addressee =
+  | { kind: 'recipient'; recipient: SentRecipient }
+  /** `abuse@`, `fbl@`, ... of a return-path domain: people read it, complaints are settled. */
+  | { kind: 'role' }
+  | { kind: 'forged' | 'expired' | 'unknown' };
+
+const ROLES: ReadonlySet<string> = new Set(['abuse', 'fbl', 'postmaster', 'dmarc', 'tlsrpt']);
+const RETURN_PATH_DOMAIN = /^send\.([a-z0-9.-]{1,250})$/;
+
+export type AddressBook = { db: Queryable; secret: Buffer };
+
+/** @throws DatabaseUnavailable */
+export async function addresseeOf(
+  address: string,
+  { db, secret }: AddressBook,
+): Promise<Addressee> {
+  const at = address.lastIndexOf('@');
+  const localPart = address.slice(0, at);
+  const domain = RETURN_PATH_DOMAIN.exec(address.slice(at + 1).toLowerCase())?.[1];
+  if (domain === undefined) return { kind: 'unknown' };
+  if (ROLES.has(localPart.toLowerCase())) {
+    return { kind: (await hasDomain(db, domain)) ? 'role' : 'unknown' };
+  }
+  if (!looksSigned(localPart)) return { kind: 'unknown' };
+  const token = readReturnPath(localPart, secret);
+  if (token === null) return { kind: 'forged' };
+  const recipient = await findSentRecipient(db, { ...token, domain });
+  if (recipient === null || recipient.isTooOld) return { kind: 'expired' };
+  return { kind: 'recipient', recipient };
+}
+
+function looksSigned(localPart: string): boolean {
+  return /^b-/i.test(localPart);
+}
+
+/** Whether this is a return path of ours: mail that has one for its sender goes in circles. */
+export function isOwnReturnPath(address: string, secret: Buffer): boolean {
+  const localPart = address.slice(0, address.lastIndexOf('@'));
+  return looksSigned(localPart) && readReturnPath(localPart, secret) !== null;
+}

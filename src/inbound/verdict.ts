@@ -1,0 +1,141 @@
+/**
+ * What a report does to the recipient whose return path it came to: pure decisions, no I/O.
+ *
+ * The token says whom it is about; the report only says what happened. A bounce and a complaint
+ * count, and a confirmation where a relay took the email; a delay, an automatic reply and anything
+ * else change nothing. What is suppressed is the address that we mailed, never one that a report
+ * names.
+ */
+import { EVENT_OF_STATUS } from '../core/events.ts';
+import type { StoredStatus } from '../core/statuses.ts';
+import type { World } from '../core/world.ts';
+import type { Report, ReportedRecipient } from '../mail/bounce.ts';
+import { COMPLAINT } from '../mail/classify-meanings.ts';
+import type { Verdict } from '../mail/classify.ts';
+import { recipientEventData } from '../store/event-data.ts';
+import type { SentRecipient } from '../store/inbound-lookup.ts';
+import type { Settlement } from '../store/settle.ts';
+
+/**
+ * A forwarded email bounces in the name of another address: the forwarding is broken, the mailbox
+ * that we know may be well.
+ */
+const OTHER_ADDRESS_SUPPRESSED_DAYS = 7;
+
+type Change = {
+  status: StoredStatus;
+  reason: object | null;
+  smtp: object | null;
+  suppress: { reason: 'hard_bounce' | 'complaint'; days: number | null } | null;
+  mailboxFull?: boolean;
+};
+
+export type Consequence = {
+  settlement: Settlement;
+  /** The mailbox was full, for good (store/quota-failures.ts). */
+  mailboxFull: boolean;
+};
+
+/** What is to be written; null: nothing changes. */
+export function consequenceOf(
+  report: Report,
+  recipient: SentRecipient,
+  world: Pick<World, 'newId'>,
+): Consequence | null {
+  const change = changeBy(report, recipient);
+  if (change === null) return null;
+  return {
+    settlement: settlementOf(change, recipient, world),
+    mailboxFull: change.mailboxFull ?? false,
+  };
+}
+
+function settlementOf(
+  change: Change,
+  { projectId, environment, position, address, email }: SentRecipient,
+  world: Pick<World, 'newId'>,
+): Settlement {
+  return {
+    projectId,
+    environment,
+    emailId: email.id,
+    position,
+    claim: 0,
+    status: change.status,
+    eventId: world.newId(),
+    eventType: EVENT_OF_STATUS[change.status],
+    data: recipientEventData(email, address, change),
+    attempt: null,
+    smtp: change.smtp,
+    reason: change.reason,
+    retryMs: null,
+    lane: '',
+    suppress: change.suppress && { address, ...change.suppress, eventId: world.newId() },
+    late: true,
+  };
+}
+
+function changeBy(report: Report, recipient: SentRecipient): Change | null {
+  switch (report.kind) {
+    case 'bounce':
+      return bounced(report, recipient);
+    case 'complaint':
+      return {
+        status: 'complained',
+        reason: { ...COMPLAINT },
+        smtp: null,
+        suppress: { reason: 'complaint', days: null },
+      };
+    case 'delivered':
+      return { status: 'delivered', reason: null, smtp: null, suppress: null };
+    case 'delay':
+    case 'auto_reply':
+    case 'other':
+      return null;
+  }
+}
+
+function bounced({ recipients }: Report, { address }: SentRecipient): Change {
+  const isOurs = ({ recipient }: ReportedRecipient) =>
+    recipient === null || recipient.toLowerCase() === address.toLowerCase();
+  // Of several none of which is ours, the one that does least.
+  const told =
+    recipients.find(isOurs) ??
+    recipients.find(({ verdict }) => verdict?.suppress !== true) ??
+    recipients[0];
+  const verdict = told?.verdict ?? null;
+  return {
+    status: 'bounced',
+    reason: reasonOf(verdict),
+    smtp: {
+      code: told?.code ?? null,
+      enhanced_code: told?.status ?? null,
+      message: told?.diagnostic ?? '',
+      mx: null,
+      ip: null,
+      tls: null,
+      tls_policy: null,
+    },
+    suppress: told === undefined ? null : suppressionBy(verdict, isOurs(told)),
+    mailboxFull: verdict?.permanent === true && verdict.category === 'quota' && isOurs(told!),
+  };
+}
+
+const NOTHING_SAID = {
+  category: 'policy',
+  blame: 'receiver',
+  advice: 'A server on the way sent the email back without a reason that is understood.',
+} as const;
+
+function reasonOf(verdict: Verdict | null): object {
+  if (verdict === null) return { ...NOTHING_SAID };
+  const { category, blame, advice } = verdict;
+  return { category, blame, advice };
+}
+
+function suppressionBy(verdict: Verdict | null, isOurs: boolean): Change['suppress'] {
+  if (verdict?.suppress !== true) return null;
+  const days = verdict.suppressDays ?? null;
+  if (isOurs) return { reason: 'hard_bounce', days };
+  return { reason: 'hard_bounce', days: Math.min(days ?? Infinity, OTHER_ADDRESS_SUPPRESSED_DAYS) };
+}

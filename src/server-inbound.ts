@@ -1,0 +1,28 @@
+/** The inbound half of a worker's SMTP, wired: from the port for reports to the settle statement. */
+import { createReceive } from './inbound/receive.ts';
+import type { SmtpServerOptions } from './net/smtp-server.ts';
+import type { Ground } from './server.ts';
+import { createInboundHandlers, INBOUND_LIMITS } from './smtp/inbound.ts';
+import { InboundStore } from './store/inbound-commit.ts';
+import { noteQuotaFailure } from './store/quota-failures.ts';
+import { systemWorld } from './system-world.ts';
+
+/** @param onTold webhook deliveries were queued */
+export function inboundOptions(
+  { db, secrets, log }: Ground,
+  onTold: () => void,
+): Pick<SmtpServerOptions<null>, 'handlers' | 'limits'> {
+  const book = { db: db.receiving, secret: secrets.derive('return path') };
+  const store = new InboundStore(db.receiving, { onTold });
+  const receive = createReceive({
+    book,
+    store,
+    world: systemWorld,
+    onMailboxFull: (failure) => {
+      noteQuotaFailure(db, failure).catch((error: unknown) => {
+        log.warn({ emailId: failure.emailId, err: error }, 'a full mailbox was not counted');
+      });
+    },
+  });
+  return { handlers: createInboundHandlers({ book, receive }), limits: INBOUND_LIMITS };
+}

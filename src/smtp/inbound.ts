@@ -1,0 +1,85 @@
+/**
+ * SMTP for what comes back: which address is taken at RCPT, and what a reporting server is told.
+ *
+ * A 250 to the message means that it is settled and on disk. Whatever is in doubt is a 451: servers
+ * that report keep the message and come again. It never relays and never answers by mail.
+ * Next: inbound/addresses.ts, inbound/receive.ts.
+ */
+import type { Addressee, AddressBook } from '../inbound/addresses.ts';
+import { addresseeOf, isOwnReturnPath } from '../inbound/addresses.ts';
+import type { Receive } from '../inbound/receive.ts';
+import type { SmtpAnswer, SmtpHandlers, SmtpServerLimits } from '../net/smtp-server-types.ts';
+import { answerOf } from '../net/smtp-server-types.ts';
+import { DatabaseUnavailable } from '../store/database.ts';
+
+/** Of each worker. The largest providers report from few addresses, and open many connections. */
+export const INBOUND_LIMITS: Partial<SmtpServerLimits> = {
+  connections: 500,
+  connectionsPerClient: 50,
+  messagesPerClientAndMinute: 30_000,
+  errorsPerSession: 10,
+  recipientsPerMessage: 20,
+  commandTimeoutMs: 60_000,
+  dataTimeoutMs: 60_000,
+};
+
+const TAKEN = answerOf(250, '2.6.0', 'Noted, thank you');
+const LATER = answerOf(451, '4.3.0', 'The database is away; try again later');
+const TOO_EARLY = answerOf(451, '4.2.1', 'That email is still on its way; try again later');
+const LOOPING = answerOf(554, '5.4.6', 'This message goes round in circles');
+const OWN_SENDER = answerOf(550, '5.4.6', 'That sender is a return path of ours');
+
+const REFUSED = {
+  forged: answerOf(550, '5.7.1', 'That return path was not made here'),
+  expired: answerOf(550, '5.7.1', 'That return path is not valid any more'),
+  unknown: answerOf(550, '5.1.1', 'Nobody here has this address, and nothing is relayed'),
+} as const;
+
+export function createInboundHandlers(options: {
+  book: AddressBook;
+  receive: Receive;
+}): SmtpHandlers<null> {
+  const { book, receive } = options;
+  /** Of the transaction under way in each session: who its recipients are. */
+  const known = new WeakMap<object, Map<string, Addressee>>();
+  return {
+    onMail(session, { from }) {
+      known.set(session, new Map());
+      return isOwnReturnPath(from, book.secret) ? OWN_SENDER : null;
+    },
+    onRcpt: (session, address) =>
+      orLater(async () => {
+        const addressee = await addresseeOf(address, book);
+        if (addressee.kind !== 'recipient' && addressee.kind !== 'role') {
+          return REFUSED[addressee.kind];
+        }
+        known.get(session)?.set(address, addressee);
+        return null;
+      }),
+    onMessage: async (session, { from, recipients }, { content }) => {
+      const addressees = known.get(session);
+      const answer = await orLater(async () => {
+        const received = await receive({
+          content,
+          remoteAddress: session.remoteAddress,
+          sender: from,
+          recipients: recipients.map((address) => ({
+            address,
+            addressee: addressees?.get(address) ?? { kind: 'unknown' },
+          })),
+        });
+        return { kept: TAKEN, looping: LOOPING, too_early: TOO_EARLY }[received];
+      });
+      return answer ?? TAKEN;
+    },
+  };
+}
+
+async function orLater(work: () => Promise<SmtpAnswer | null>): Promise<SmtpAnswer | null> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof DatabaseUnavailable) return LATER;
+    throw error;
+  }
+}

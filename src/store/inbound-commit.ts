@@ -1,0 +1,195 @@
+/**
+ * Group commit of what came back: the messages, and what they say of their recipients, in one
+ * transaction for all that came meanwhile.
+ *
+ * Promise: what is answered `kept` is on disk, with its change, its event and its webhooks, once,
+ * however often the report comes. Impatient: with the database away it throws, and the server that
+ * reports keeps the message and comes again. A recipient that has not ended is left alone and its
+ * report is not kept: the outcome may be on its way.
+ */
+import { failpoint } from '../core/failpoint.ts';
+import { isFinal, type StoredStatus, STATUS_RANK } from '../core/statuses.ts';
+import type { Database, Queryable } from './database.ts';
+import { DatabaseUnavailable } from './database.ts';
+import { GroupCommit } from './group-commit.ts';
+import { SETTLE_BATCH } from './settle-statement.ts';
+import { type Settlement, settlementInput } from './settle.ts';
+
+export type NewInboundMessage = {
+  id: string;
+  /** Of the whole message and the recipient. */
+  reportHash: Buffer;
+  remoteAddress: string;
+  sender: string;
+  recipient: string;
+  kind: string;
+  about: { projectId: string; environment: string; emailId: string; position: number } | null;
+  sizeBytes: number;
+  /** As much of it as is kept. */
+  content: Buffer;
+};
+
+export type InboundItem = { message: NewInboundMessage; settlement: Settlement | null };
+
+/** `open`: its recipient has not ended yet, and nothing was written. */
+export type InboundResult = { kind: 'kept'; change: StoredStatus | null } | { kind: 'open' };
+
+const BATCHES_AT_ONCE = 2;
+
+export class InboundStore {
+  readonly #commits: GroupCommit<InboundItem, InboundResult>;
+
+  /** @param options.onTold webhook deliveries were queued */
+  constructor(db: Database['receiving'], { onTold }: { onTold: () => void }) {
+    this.#commits = new GroupCommit({
+      commit: (batch) => commit(db, batch, onTold),
+      sizeBytes: ({ message }) => message.content.length + 2_000,
+      mayTryOneByOne: (error) => !(error instanceof DatabaseUnavailable),
+      exclusiveKey: ({ message: { about } }) => about && `${about.emailId} ${about.position}`,
+      concurrency: BATCHES_AT_ONCE,
+    });
+  }
+
+  /** @throws DatabaseUnavailable */
+  keep(item: InboundItem): Promise<InboundResult> {
+    return this.#commits.add(item);
+  }
+}
+
+async function commit(
+  db: Database['receiving'],
+  batch: readonly InboundItem[],
+  onTold: () => void,
+): Promise<InboundResult[]> {
+  failpoint('settle_before_commit');
+  const { results, told } = await db.transaction(async (tx) => {
+    const settled = await settleLate(tx, batch);
+    const kept = batch.filter((_, index) => settled.results[index]?.kind === 'kept');
+    if (kept.length > 0) await insertMessages(tx, kept, settled.changed);
+    return settled;
+  });
+  failpoint('settle_after_commit');
+  if (told > 0) onTold();
+  return results;
+}
+
+type Settled = { results: InboundResult[]; changed: ReadonlySet<string>; told: number };
+
+async function settleLate(tx: Queryable, batch: readonly InboundItem[]): Promise<Settled> {
+  const settlements = batch.flatMap(({ settlement }) => settlement ?? []);
+  if (settlements.length === 0) {
+    return {
+      results: batch.map(() => ({ kind: 'kept', change: null })),
+      changed: new Set(),
+      told: 0,
+    };
+  }
+  const rows = await tx.query<{ emailId: string; position: number; told: number }>(
+    { name: 'settle', text: SETTLE_BATCH },
+    [JSON.stringify(settlements.map(settlementInput)), settlements.map((one) => one.emailId), null],
+  );
+  const changed = new Set(rows.map(keyOf));
+  await takeBackWorst(
+    tx,
+    settlements.filter((one) => one.status === 'delivered' && changed.has(keyOf(one))),
+  );
+  const unchanged = settlements.filter((one) => !changed.has(keyOf(one)));
+  const open = await openAmong(tx, unchanged);
+  return {
+    results: batch.map(({ settlement }): InboundResult => {
+      if (settlement === null) return { kind: 'kept', change: null };
+      if (open.has(keyOf(settlement))) return { kind: 'open' };
+      return { kind: 'kept', change: changed.has(keyOf(settlement)) ? settlement.status : null };
+    }),
+    changed,
+    told: rows[0]?.told ?? 0,
+  };
+}
+
+function keyOf({ emailId, position }: { emailId: string; position: number }): string {
+  return `${emailId} ${position}`;
+}
+
+const STATUSES = `
+select r.email_id as "emailId", r.position, r.status
+  from unnest($1::uuid[], $2::uuid[], $3::smallint[]) as i(project_id, email_id, position)
+ cross join lateral (
+    select * from recipients r
+     where r.project_id = i.project_id and r.email_id = i.email_id and r.position = i.position
+     offset 0) r`;
+
+async function openAmong(tx: Queryable, settlements: readonly Settlement[]): Promise<Set<string>> {
+  if (settlements.length === 0) return new Set();
+  const rows = await tx.query<{ emailId: string; position: number; status: StoredStatus }>(
+    { name: 'inbound_statuses', text: STATUSES },
+    [
+      settlements.map((one) => one.projectId),
+      settlements.map((one) => one.emailId),
+      settlements.map((one) => one.position),
+    ],
+  );
+  return new Set(rows.filter(({ status }) => !isFinal(status)).map(keyOf));
+}
+
+// After `sent` comes `delivered`, which is less bad: the only way by which `worst` goes back. The
+// settle statement has locked the email, so its recipients are as they will stay until the commit.
+const WORST = `
+update emails e
+   set worst = w.worst
+  from unnest($1::uuid[], $2::text[], $3::uuid[]) as i(project_id, environment, id)
+ cross join lateral (
+    select coalesce(max(k.value::smallint), 0::smallint) as worst
+      from recipients r join json_each_text($4::json) k on k.key = r.status
+     where r.project_id = i.project_id and r.email_id = i.id) w
+ where e.project_id = i.project_id and e.environment = i.environment and e.id = i.id
+   and e.id = any($3::uuid[])`;
+
+async function takeBackWorst(tx: Queryable, delivered: readonly Settlement[]): Promise<void> {
+  if (delivered.length === 0) return;
+  await tx.query({ name: 'inbound_worst', text: WORST }, [
+    delivered.map((one) => one.projectId),
+    delivered.map((one) => one.environment),
+    delivered.map((one) => one.emailId),
+    JSON.stringify(STATUS_RANK),
+  ]);
+}
+
+// In the order of their hashes: two transactions that insert the same ones wait, never in a circle.
+const INSERT = `
+insert into inbound_messages (id, received_at, report_hash, remote_address, sender, recipient, kind,
+                              project_id, environment, email_id, position, change, size_bytes, content)
+select i.id, app_now(), b.report_hash, i.remote_address, i.sender, i.recipient, i.kind, i.project_id,
+       i.environment, i.email_id, i.position, i.change, i.size_bytes, b.content
+  from json_to_recordset($1::json) as i(
+         n int, id uuid, remote_address text, sender text, recipient text, kind text,
+         project_id uuid, environment text, email_id uuid, position smallint, change text,
+         size_bytes int)
+  join unnest($2::bytea[], $3::bytea[]) with ordinality as b(report_hash, content, n) on b.n = i.n
+ order by b.report_hash
+on conflict (report_hash) do nothing`;
+
+async function insertMessages(
+  tx: Queryable,
+  items: readonly InboundItem[],
+  changed: ReadonlySet<string>,
+): Promise<void> {
+  const rows = items.map(({ message, settlement }, index) => ({
+    n: index + 1,
+    id: message.id,
+    remote_address: message.remoteAddress,
+    sender: message.sender,
+    recipient: message.recipient,
+    kind: message.kind,
+    project_id: message.about?.projectId ?? null,
+    environment: message.about?.environment ?? null,
+    email_id: message.about?.emailId ?? null,
+    position: message.about?.position ?? null,
+    change: settlement !== null && changed.has(keyOf(settlement)) ? settlement.status : null,
+    size_bytes: message.sizeBytes,
+  }));
+  await tx.query({ name: 'insert_inbound', text: INSERT }, [
+    JSON.stringify(rows),
+    items.map(({ message }) => message.reportHash),
+    items.map(({ message }) => message.content),
+  ]);
+}

@@ -1,0 +1,257 @@
+/** What comes back after an email was delivered: bounces, complaints, and what changes nothing. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { startJourney } from '../support/journey.ts';
+import { feedbackReport, handIn, statusReport } from '../support/reports.ts';
+import { waitFor } from '../support/wait.ts';
+
+const journey = await startJourney({
+  POSTHORN_INBOUND_PORT: '0',
+  POSTHORN_SMTP_HOST: '127.0.0.1',
+});
+after(() => journey[Symbol.asyncDispose]());
+const { service } = journey;
+const port = service.readyLine.inbound_port ?? 0;
+
+const TAKEN = /^250 2\.6\.0 /;
+
+/** Sends an email and waits for its end. @returns its id and the return path it left with */
+async function delivered(domain: string): Promise<{ id: string; returnPath: string; jo: string }> {
+  const mx = await journey.mailServer(domain);
+  const jo = `jo@${domain}`;
+  const id = await journey.send({ to: jo });
+  await journey.ended(id);
+  const returnPath = mx.messages[0]?.envelopeFrom ?? '';
+  assert.match(returnPath, /^b-[a-z2-7]{48}@send\.acme\.example$/);
+  return { id, returnPath, jo };
+}
+
+async function statusOf(id: string): Promise<string> {
+  return (await journey.email(id)).recipients[0].status;
+}
+
+const isSuppressed = async (address: string): Promise<boolean> =>
+  (await service.sql('select 1 from suppressions where address_key = $1', [address])).length > 0;
+
+test('a late bounce is told with its reason, and the address gets no more mail', async () => {
+  const { id, returnPath, jo } = await delivered('late.test');
+  const message = statusReport({ recipient: jo });
+  assert.match(await handIn(port, { to: returnPath, message }), TAKEN);
+  const { status, recipients } = await journey.email(id);
+  assert.equal(status, 'bounced');
+  const [{ reason, smtp }] = recipients;
+  assert.deepEqual([reason.category, reason.blame], ['mailbox', 'recipient']);
+  assert.deepEqual(
+    [smtp.code, smtp.enhanced_code, smtp.message],
+    [550, '5.1.1', '550 5.1.1 No such user here'],
+  );
+  assert.deepEqual(await journey.story(id), ['queued', 'delivered', 'bounced']);
+  const webhook = await journey.webhook(
+    ({ type, data }) => type === 'email.bounced' && data.email_id === id,
+  );
+  assert.equal(webhook.data.recipient, jo);
+  const added = await journey.webhook(
+    ({ type, data }) => type === 'suppression.added' && data.address === jo,
+  );
+  assert.deepEqual([added.data.reason, added.data.source_email_id], ['hard_bounce', id]);
+  const again = await journey.request('POST', '/v1/emails', {
+    from: 'hello@acme.example',
+    to: jo,
+    subject: 'Again',
+    text: 'Hello',
+  });
+  assert.equal(again.body.error.code, 'suppressed');
+});
+
+test('a complaint to the return path is told, and the address gets no more mail', async () => {
+  const { id, returnPath, jo } = await delivered('complains.test');
+  const message = feedbackReport('gone@elsewhere.test');
+  assert.match(await handIn(port, { to: returnPath, message }), TAKEN);
+  assert.deepEqual(await journey.story(id), ['queued', 'delivered', 'complained']);
+  const [row] = await service.sql('select reason from suppressions where address_key = $1', [jo]);
+  assert.equal(row.reason, 'complaint');
+});
+
+test('a complaint to fbl@ finds its recipient by the return path in the original', async () => {
+  const { id, returnPath, jo } = await delivered('feedback.test');
+  const { id: otherId } = await delivered('bystander.test');
+  const to = 'fbl@send.acme.example';
+  const forged = returnPath.replace(/^b-..../, 'b-aaaa');
+  assert.match(await handIn(port, { to, message: feedbackReport(forged) }), TAKEN);
+  assert.equal(await statusOf(id), 'delivered');
+  assert.match(await handIn(port, { to, message: feedbackReport(returnPath) }), TAKEN);
+  assert.equal(await statusOf(id), 'complained');
+  assert.ok(await isSuppressed(jo));
+  assert.equal(await statusOf(otherId), 'delivered');
+});
+
+test('what is no failure changes nothing: a delay, an automatic reply, a letter, failed DMARC', async () => {
+  const { id, returnPath, jo } = await delivered('nothing.test');
+  const away = 'Subject: Out of office\r\nAuto-Submitted: auto-replied\r\n\r\nI am away.\r\n';
+  for (const [message, kind] of [
+    [statusReport({ recipient: jo, action: 'delayed', status: '4.4.1' }), 'delay'],
+    [away, 'auto_reply'],
+    ['Subject: Hello\r\n\r\nThank you!\r\n', 'other'],
+    [feedbackReport(returnPath, 'auth-failure'), 'other'],
+  ] as const) {
+    assert.match(await handIn(port, { to: returnPath, message }), TAKEN);
+    const [kept] = (await service.cliJson('inbound', 'list', '--limit', '1')).data;
+    assert.deepEqual([kept.kind, kept.email_id, kept.change], [kind, id, null]);
+  }
+  assert.deepEqual(await journey.story(id), ['queued', 'delivered']);
+  assert.equal(await isSuppressed(jo), false);
+});
+
+test('a bounce that is not about the mailbox suppresses nobody', async () => {
+  const { id, returnPath, jo } = await delivered('policy.test');
+  const diagnostic = '554 5.7.1 Rejected: listed on a blocklist';
+  const message = statusReport({ recipient: jo, status: '5.7.1', diagnostic });
+  assert.match(await handIn(port, { to: returnPath, message }), TAKEN);
+  assert.equal(await statusOf(id), 'bounced');
+  assert.equal(await isSuppressed(jo), false);
+});
+
+test('a bounce in the name of a forwarding address suppresses ours for a week only', async () => {
+  const { id, returnPath, jo } = await delivered('forwards.test');
+  const message = statusReport({ recipient: 'elsewhere@forwarded.test' });
+  assert.match(await handIn(port, { to: returnPath, message }), TAKEN);
+  assert.equal(await statusOf(id), 'bounced');
+  assert.equal(await isSuppressed('elsewhere@forwarded.test'), false);
+  const [row] = await service.sql(
+    `select (extract(epoch from expires_at - app_now()) / 86400)::float8 as days
+       from suppressions where address_key = $1`,
+    [jo],
+  );
+  assert.ok(row.days > 6.9 && row.days <= 7, String(row.days));
+});
+
+test('the same report twice changes and counts once', async () => {
+  const { id, returnPath, jo } = await delivered('twice.test');
+  const message = statusReport({ recipient: jo });
+  const replies = await Promise.all([
+    handIn(port, { to: returnPath, message }),
+    handIn(port, { to: returnPath, message }),
+    handIn(port, { to: returnPath, message }),
+  ]);
+  for (const reply of [...replies, await handIn(port, { to: returnPath, message })]) {
+    assert.match(reply, TAKEN);
+  }
+  const another = statusReport({ recipient: jo, mark: 'another report of the same' });
+  assert.match(await handIn(port, { to: returnPath, message: another }), TAKEN);
+  assert.deepEqual(await journey.story(id), ['queued', 'delivered', 'bounced']);
+  const kept = await service.sql(
+    'select change from inbound_messages where email_id = $1 order by id',
+    [id],
+  );
+  assert.deepEqual(
+    kept.map(({ change }) => change),
+    ['bounced', null],
+  );
+});
+
+test('a report touches the recipient of its return path, whomever it names', async () => {
+  const { id, returnPath } = await delivered('named.test');
+  const { id: otherId, jo: other } = await delivered('other.test');
+  const message = statusReport({ recipient: other });
+  assert.match(await handIn(port, { to: returnPath, message }), TAKEN);
+  assert.deepEqual([await statusOf(id), await statusOf(otherId)], ['bounced', 'delivered']);
+  assert.equal(await isSuppressed(other), false);
+});
+
+test('several recipients of one email are told apart by their return paths', async () => {
+  const mx = await journey.mailServer('several.test');
+  const id = await journey.send({ to: ['ann@several.test', 'bob@several.test'] });
+  await journey.ended(id);
+  const bob = mx.messages.find(({ recipients }) => recipients.includes('bob@several.test'));
+  const message = statusReport({ recipient: 'bob@several.test' });
+  assert.match(await handIn(port, { to: bob?.envelopeFrom ?? '', message }), TAKEN);
+  const { status, recipients } = await journey.email(id);
+  assert.equal(status, 'bounced');
+  assert.deepEqual(
+    recipients.map((one: { address: string; status: string }) => [one.address, one.status]),
+    [
+      ['ann@several.test', 'delivered'],
+      ['bob@several.test', 'bounced'],
+    ],
+  );
+});
+
+test('a report about an email that is still on its way is to come again', async () => {
+  const mx = await journey.mailServer('open.test', { greylist: 1 });
+  const id = await journey.send({ to: 'jo@open.test' });
+  await journey.attempted(id);
+  const lines = mx.sessions.flatMap((session) => session.lines);
+  const returnPath = /MAIL FROM:<([^>]+)>/.exec(lines.join('\n'))?.[1] ?? '';
+  const message = statusReport({ recipient: 'jo@open.test' });
+  assert.match(await handIn(port, { to: returnPath, message }), /^451 4\.2\.1 /);
+  assert.equal(await statusOf(id), 'deferred');
+  const [email] = await service.sql('select open_count, event_count from emails where id = $1', [
+    id,
+  ]);
+  assert.deepEqual(email, { open_count: 1, event_count: 2 });
+  await journey.retry(id);
+  await journey.ended(id);
+  assert.match(await handIn(port, { to: returnPath, message }), TAKEN);
+  assert.equal(await statusOf(id), 'bounced');
+});
+
+test('letters to the addresses that every mail domain has are kept for people', async () => {
+  for (const name of ['postmaster', 'Abuse', 'dmarc', 'tlsrpt', 'fbl']) {
+    const to = `${name}@send.acme.example`;
+    const message = `From: ann@else.test\r\nSubject: Hello ${name}\r\n\r\nA question\x1b[31m.\r\n`;
+    assert.match(await handIn(port, { to, message, from: 'ann@else.test' }), TAKEN);
+    const [kept] = (await service.cliJson('inbound', 'list', '--limit', '1')).data;
+    assert.deepEqual([kept.recipient, kept.kind, kept.email_id], [to, 'other', null]);
+    const { stdout } = await service.cli('inbound', 'show', kept.id);
+    assert.match(stdout, new RegExp(`Subject: Hello ${name}\\n\\nA question\\[31m\\.`));
+  }
+});
+
+test('everything else is refused at RCPT: forged and foreign return paths, other names, relaying', async () => {
+  const { returnPath } = await delivered('refuses.test');
+  const [token] = returnPath.split('@');
+  for (const [to, code] of [
+    [returnPath.replace(/^b-.../, 'b-aaa'), '550 5.7.1'],
+    [`${token}@send.nobody.example`, '550 5.7.1'],
+    [`${token?.slice(0, -1)}@send.acme.example`, '550 5.7.1'],
+    [`b-@send.acme.example`, '550 5.7.1'],
+    [`${token}@acme.example`, '550 5.1.1'],
+    ['jo@refuses.test', '550 5.1.1'],
+    ['hello@acme.example', '550 5.1.1'],
+    ['hello@send.acme.example', '550 5.1.1'],
+    ['postmaster@acme.example', '550 5.1.1'],
+    ['postmaster@send.nobody.example', '550 5.1.1'],
+    ['postmaster@elsewhere.test', '550 5.1.1'],
+    ['jo%refuses.test@send.acme.example', '550 5.1.1'],
+    ['"jo@refuses.test"@send.acme.example', '550 5.1.1'],
+    ['refuses.test!jo@send.acme.example', '550 5.1.1'],
+  ] as const) {
+    const reply = await handIn(port, { to, message: statusReport() });
+    assert.ok(reply.startsWith(code), `${to}: ${reply}`);
+  }
+  const own = await handIn(port, { from: returnPath, to: returnPath, message: statusReport() });
+  assert.match(own, /^550 5\.4\.6 /);
+});
+
+test('a message that has passed too many servers is refused', async () => {
+  const { id, returnPath, jo } = await delivered('circles.test');
+  const hops = 'Received: from a by b\r\n'.repeat(101);
+  const message = `${hops}${statusReport({ recipient: jo })}`;
+  assert.match(await handIn(port, { to: returnPath, message }), /^554 5\.4\.6 /);
+  assert.equal(await statusOf(id), 'delivered');
+});
+
+// Moves the clock: the last of this file.
+test('a return path is valid for 45 days from when the email was due', async () => {
+  const { id, returnPath, jo } = await delivered('old.test');
+  const letters = async () => (await service.sql('select 1 from inbound_messages')).length;
+  const before = await letters();
+  await journey.pass({ hours: 44 * 24 + 23 });
+  const delay = statusReport({ recipient: jo, action: 'delayed', status: '4.4.1' });
+  assert.match(await handIn(port, { to: returnPath, message: delay }), TAKEN);
+  await journey.pass({ hours: 2 });
+  const message = statusReport({ recipient: jo });
+  assert.match(await handIn(port, { to: returnPath, message }), /^550 5\.7\.1 /);
+  assert.equal(await statusOf(id), 'delivered');
+  await waitFor(async () => (await letters()) === before + 1, { what: 'only one more letter' });
+});

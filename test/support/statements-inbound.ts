@@ -1,0 +1,65 @@
+/** The statements of what comes back, for store/plans.test.ts. */
+import { type InboundItem, InboundStore } from '../../src/store/inbound-commit.ts';
+import { findSentRecipient, hasDomain } from '../../src/store/inbound-lookup.ts';
+import { findInbound, forgetInbound, listInbound } from '../../src/store/inbound-messages.ts';
+import { newId } from '../../src/store/ids.ts';
+import { SettleStore } from '../../src/store/settle.ts';
+import { settlement } from './mail-store.ts';
+import { acceptBatch, type Exercise, type Stage } from './statements.ts';
+
+function itemAbout(
+  email: Awaited<ReturnType<typeof acceptBatch>>[number],
+  status: 'bounced' | 'delivered',
+): InboundItem {
+  const { projectId, environment, id: emailId } = email;
+  const change = { status, eventType: `email.${status}`, attempt: null, late: true } as const;
+  const [id, eventId] = [newId(), newId()];
+  return {
+    message: {
+      id,
+      reportHash: Buffer.from(id),
+      remoteAddress: '192.0.2.1',
+      sender: '',
+      recipient: 'b-token@send.acme.com',
+      kind: 'bounce',
+      about: { projectId, environment, emailId, position: 0 },
+      sizeBytes: 2_000,
+      content: Buffer.from('Subject: Undelivered\r\n\r\n'),
+    },
+    settlement: settlement(email, { ...change, eventId }),
+  };
+}
+
+/** Of emails that are open, delivered and sent: nothing, a bounce, a delivery. */
+async function settleReports(stage: Stage): Promise<void> {
+  const { db } = stage;
+  const store = new InboundStore(db.receiving, { onTold: () => {} });
+  const batch = await acceptBatch(stage);
+  const settling = new SettleStore(db.settling, { holder: () => stage.holder, onTold: () => {} });
+  const ended = batch.filter((_, index) => index % 3 > 0);
+  await Promise.all(
+    ended.map((email, index) =>
+      settling.settle(settlement(email, index % 2 === 0 ? {} : { status: 'sent' })),
+    ),
+  );
+  await Promise.all(
+    batch.map((email, index) =>
+      store.keep(itemAbout(email, index % 3 === 2 ? 'delivered' : 'bounced')),
+    ),
+  );
+}
+
+async function lookUp({ db, sender, someEmailId }: Stage): Promise<void> {
+  const emailId = someEmailId;
+  await findSentRecipient(db.receiving, { domain: 'acme.com', emailId, position: 0 });
+  await hasDomain(db.receiving, 'acme.com');
+  const [newest] = await listInbound(db, { limit: 20, kind: 'bounce', before: null });
+  await findInbound(db, newest?.id ?? newId());
+  await forgetInbound(db, { contentH: 24, projectId: null });
+  await forgetInbound(db, { contentH: 24, projectId: sender.projectId });
+}
+
+export const INBOUND_EXERCISES: readonly Exercise[] = [
+  { what: 'settle reports', asks: 64, run: settleReports },
+  { what: 'inbound: look up', asks: 20, run: lookUp },
+];
