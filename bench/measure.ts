@@ -15,6 +15,7 @@ import { acceptRound, endToEndRound, postfixRound, type Rate, type RateOptions }
 import type { CpuLine, Line, Report } from './report.ts';
 import { Rig } from './parts/rig.ts';
 import { startTwice } from './startup.ts';
+import { measureBoth, sharesOf } from './submission.ts';
 import { measureVariants } from './variants.ts';
 
 type Say = (line: string) => void;
@@ -73,6 +74,7 @@ const QUICK: Counts = {
 const STEPS: Record<Row, (context: Context) => Promise<Measured>> = {
   start: measureStart,
   accept: measureAccept,
+  submission: measureSubmission,
   'end-to-end': measureEndToEnd,
   variants: measureWithMore,
   latency: measureLatency,
@@ -125,6 +127,18 @@ async function measureAccept({ options, counts, say }: Context): Promise<Measure
   return {
     lines: [{ what: 'accept only, 2 KB', unit: '/s', wanted: '≥ 5,000', values: perSecond(rates) }],
     cpu: cpuLine('accept only, 2 KB', rates),
+  };
+}
+
+async function measureSubmission({ options, counts, say }: Context): Promise<Measured> {
+  const what = 'accept by SMTP, 2 KB';
+  const rates = await measureBoth({ count: counts.accept, htmlBytes: 2_048 }, { ...options, say });
+  return {
+    lines: [
+      { what, unit: '/s', wanted: '', values: perSecond(rates.submission) },
+      { what: 'accept by SMTP, of HTTP', unit: '%', wanted: '≥ 60', values: sharesOf(rates) },
+    ],
+    cpu: [...cpuLine('accept by HTTP, 2 KB', rates.accept), ...cpuLine(what, rates.submission)],
   };
 }
 

@@ -56,6 +56,26 @@ export async function acceptRound(rig: Rig, { count, htmlBytes }: RateOptions): 
   };
 }
 
+/** The same by SMTP; the sessions are open and logged in before. */
+export async function submissionRound(rig: Rig, { count, htmlBytes }: RateOptions): Promise<Rate> {
+  const cpu = startCpu({ supervisor: rig.service.pid });
+  const openBefore = await rig.open();
+  const submitted = await rig.submit({
+    count,
+    htmlBytes,
+    textBytes: textBytesBeside(htmlBytes),
+    domains: DOMAINS,
+    connections: HTTP_CONNECTIONS,
+  });
+  const opened = (await rig.open()) - openBefore;
+  if (opened !== count) throw new Error(`${count} emails got a 250, ${opened} were queued`);
+  return {
+    perSecond: perSecond(count, submitted.endedMs - submitted.startedMs),
+    cpu: cpu(submitted, count),
+    messageBytes: null,
+  };
+}
+
 /** From the first request until every recipient has ended, all of them as delivered. */
 export async function endToEndRound(
   { rig, sink }: { rig: Rig; sink: Sink },

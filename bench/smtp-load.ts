@@ -10,6 +10,7 @@
  */
 import { connect, type Socket } from 'node:net';
 import { once } from 'node:events';
+import { connect as connectTls } from 'node:tls';
 import { machineMs } from './parts/machine-clock.ts';
 import { htmlOf, SENDER_DOMAIN, SUBJECT } from './parts/mail-text.ts';
 import { Template, TOKEN } from './parts/template.ts';
@@ -23,6 +24,8 @@ export type SmtpLoad = {
   /** Of the text part. */
   textBytes: number;
   domains: readonly string[];
+  /** With it over TLS from the first byte, logged in: submission. */
+  auth?: { user: string; pass: string };
 };
 
 /** Times are those of machine-clock.ts. */
@@ -78,10 +81,16 @@ function textLines(): string[] {
 
 /** A session that has said EHLO. */
 async function openSession(): Promise<Socket> {
-  const socket = connect({ host: '127.0.0.1', port: load.port, noDelay: true });
+  const where = { host: '127.0.0.1', port: load.port, noDelay: true };
+  const isSecure = load.auth !== undefined;
+  const socket = isSecure ? connectTls({ ...where, rejectUnauthorized: false }) : connect(where);
   await lineOf(socket, /^220 /m);
   socket.write('EHLO load.test\r\n');
   await lineOf(socket, /^250 /m);
+  if (load.auth === undefined) return socket;
+  const { user, pass } = load.auth;
+  socket.write(`AUTH PLAIN ${Buffer.from(`\0${user}\0${pass}`).toString('base64')}\r\n`);
+  await lineOf(socket, /^235 /m);
   return socket;
 }
 

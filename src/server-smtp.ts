@@ -22,6 +22,13 @@ export type SmtpPorts = {
 /** The largest message of all: that of API.md §3. */
 const SIZE_BYTES_MAX = 30 * 1024 * 1024;
 
+/** One application may open many sessions, and keep one for all its mail. */
+const SUBMISSION_LIMITS = {
+  recipientsPerMessage: RECIPIENTS_MAX,
+  connectionsPerClient: 500,
+  messagesPerSession: Infinity,
+};
+
 /** Listens on what is configured; the supervisor has chosen the ports. */
 export async function listenForMail(
   ground: Ground,
@@ -53,7 +60,7 @@ export async function listenForMail(
     await listen(port, {
       ...usual,
       tls: { mode: implicitTls ? 'implicit' : 'starttls', context },
-      limits: { recipientsPerMessage: RECIPIENTS_MAX },
+      limits: SUBMISSION_LIMITS,
       logIn: createLogIn(submission),
       handlers: createSubmission(submission),
     });

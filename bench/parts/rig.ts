@@ -6,6 +6,7 @@ import { startFakeDns, type FakeDns, type FakeZone } from '../../test/support/fa
 import { startService, type Service } from '../../test/support/service.ts';
 import { runLoad } from './children.ts';
 import type { HttpLoad, HttpLoadResult } from '../http-load.ts';
+import type { SmtpLoad, SmtpLoadResult } from '../smtp-load.ts';
 import { SENDER_DOMAIN } from './mail-text.ts';
 
 export type RigOptions = {
@@ -66,6 +67,13 @@ export class Rig implements AsyncDisposable {
     const body = { url: `http://127.0.0.1:${port}/hooks`, events: ['email.delivered'] };
     const added = await this.service.request('POST', '/v1/webhooks', { key: this.#key, body });
     if (added.status !== 201) throw new Error(`no webhook: ${added.text}`);
+  }
+
+  /** The same by SMTP, over sessions that last. */
+  submit(load: Omit<SmtpLoad, 'port' | 'auth' | 'firstNumber'>): Promise<SmtpLoadResult> {
+    const [port = 0] = this.service.readyLine.submission_ports ?? [];
+    const auth = { user: 'posthorn', pass: this.#key };
+    return runLoad('smtp-load.ts', { ...load, port, auth });
   }
 
   /** Recipients that have not ended. */

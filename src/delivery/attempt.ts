@@ -53,6 +53,7 @@ export type AttemptOptions = {
   recipient: string;
   message: readonly Buffer[];
   smtpUtf8: boolean;
+  is8Bit?: boolean | undefined;
   /** How each host of the route is to be reached. */
   ruleFor: (host: MxHost) => TlsRule;
   tlsMemory: TlsMemory;

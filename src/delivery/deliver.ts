@@ -166,6 +166,7 @@ async function attemptLive(
       recipient: job.address,
       message: message.parts,
       smtpUtf8: message.smtpUtf8 || needsSmtpUtf8(job.address),
+      is8Bit: message.is8Bit,
       ...(await options.tls.forAttempt(route, wishes)),
       mayProceed: (step) => {
         const decide = (): boolean => {

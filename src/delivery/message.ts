@@ -26,6 +26,8 @@ export type SignedMessage = {
   sha256: string;
   /** An address in its header needs SMTPUTF8 (RFC 6532). */
   smtpUtf8: boolean;
+  /** It has octets above 127: only what others wrote has. */
+  is8Bit?: boolean;
 };
 
 type DomainKeys = { rsa: DkimKey; ed25519: DkimKey };
@@ -77,7 +79,8 @@ export class MessageBuilder {
       sizeBytes += part.length;
     }
     const smtpUtf8 = hasUtf8Header(message);
-    return { parts, sizeBytes, sha256: hash.digest('hex'), smtpUtf8 };
+    const is8Bit = written !== null && !isAscii(written.raw);
+    return { parts, sizeBytes, sha256: hash.digest('hex'), smtpUtf8, is8Bit };
   }
 
   #keysOf({ projectId, domainId }: StoredMessage): Promise<DomainKeys> {

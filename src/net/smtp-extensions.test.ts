@@ -6,11 +6,19 @@ const offered = (...lines: string[]) =>
   extensionsOf({ code: 250, enhancedCode: null, message: ['mx.test', ...lines].join('\n') });
 
 test('what a server offers is understood in any case', () => {
-  const all = offered('pipelining', 'StartTLS', 'SMTPUTF8', 'size 1000', 'auth plain Login');
+  const all = offered(
+    'pipelining',
+    'StartTLS',
+    'SMTPUTF8',
+    '8bitMIME',
+    'size 1000',
+    'auth plain Login',
+  );
   assert.deepEqual(all, {
     pipelining: true,
     startTls: true,
     smtpUtf8: true,
+    eightBitMime: true,
     size: { sizeBytesMax: 1000 },
     authMechanisms: ['PLAIN', 'LOGIN'],
   });

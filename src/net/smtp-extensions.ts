@@ -5,6 +5,8 @@ export type SmtpExtensions = {
   pipelining: boolean;
   startTls: boolean;
   smtpUtf8: boolean;
+  /** 8BITMIME (RFC 6152). */
+  eightBitMime: boolean;
   /** `sizeBytesMax` 0: the server takes SIZE and names no limit (RFC 1870). */
   size: { sizeBytesMax: number } | null;
   authMechanisms: readonly string[];
@@ -15,6 +17,7 @@ export const NO_EXTENSIONS: SmtpExtensions = {
   pipelining: false,
   startTls: false,
   smtpUtf8: false,
+  eightBitMime: false,
   size: null,
   authMechanisms: [],
 };
@@ -31,6 +34,7 @@ export function extensionsOf(reply: SmtpReply): SmtpExtensions {
     pipelining: offered.has('PIPELINING'),
     startTls: offered.has('STARTTLS'),
     smtpUtf8: offered.has('SMTPUTF8'),
+    eightBitMime: offered.has('8BITMIME'),
     size: size === undefined ? null : { sizeBytesMax: sizeOf(size[0]) },
     authMechanisms: offered.get('AUTH') ?? [],
   };

@@ -102,7 +102,7 @@ export type SmtpServerLimits = {
 export const SMTP_SERVER_LIMITS: SmtpServerLimits = {
   connections: 1_000,
   connectionsPerClient: 50,
-  contentBytes: 128 * 1024 * 1024,
+  contentBytes: 64 * 1024 * 1024,
   messagesPerSession: 1_000,
   errorsPerSession: 20,
   recipientsPerMessage: 100,

@@ -89,10 +89,11 @@ function local(phase: 'mail' | 'rcpt', reply: SmtpReply): TransactionResult {
 }
 
 function envelopeSteps(extensions: SmtpExtensions, transaction: Transaction): Step[] {
-  const { envelopeFrom, recipient, message, smtpUtf8 } = transaction;
+  const { envelopeFrom, recipient, message, smtpUtf8, is8Bit = false } = transaction;
   const size = extensions.size === null ? '' : ` SIZE=${sizeOf(message)}`;
+  const body = is8Bit && extensions.eightBitMime ? ' BODY=8BITMIME' : '';
   const utf8 = smtpUtf8 ? ' SMTPUTF8' : '';
-  const mail = pathCommand('MAIL FROM', envelopeFrom, smtpUtf8) + size + utf8;
+  const mail = pathCommand('MAIL FROM', envelopeFrom, smtpUtf8) + size + body + utf8;
   return [
     { phase: 'mail', line: mail },
     { phase: 'rcpt', line: pathCommand('RCPT TO', recipient, smtpUtf8) },

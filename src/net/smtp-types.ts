@@ -117,6 +117,8 @@ export type Transaction = {
   message: Buffer | readonly Buffer[];
   /** The message or an address needs SMTPUTF8 (RFC 6531). */
   smtpUtf8: boolean;
+  /** The message has octets above 127: said to servers that want to know (RFC 6152). */
+  is8Bit?: boolean | undefined;
   /**
    * Asked before DATA and again right before the final dot. `false` drops the connection without
    * the dot, so the server discards what it has. A promise: it is not known yet, and the dialogue
