@@ -66,3 +66,19 @@ test('nothing is said before the greeting', async () => {
   await send(connection);
   assert.match(mx.sessions[0]?.lines[0] ?? '', /^S: 220/);
 });
+
+test('a server that offers 8BITMIME is told of octets above 127, and only of those', async () => {
+  await using mx = await startFakeMx();
+  const message = Buffer.from('Subject: hello\r\n\r\nGrüße\r\n');
+  const told = async (transaction: object) => {
+    using connection = await openTo(mx);
+    assert.deepEqual(summary(await send(connection, transaction)), { phase: 'dot', code: 250 });
+    return mx.sessions.at(-1)?.lines.some((line) => line.endsWith('BODY=8BITMIME'));
+  };
+  assert.equal(await told({ message, is8Bit: true }), true);
+  assert.deepEqual(mx.messages[0]?.raw, message);
+  assert.equal(await told({}), false);
+  mx.set({ smtpUtf8: false });
+  assert.equal(await told({ message, is8Bit: true }), false);
+  assert.deepEqual(mx.messages[2]?.raw, message);
+});
