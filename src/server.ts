@@ -10,6 +10,7 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Config } from './config.ts';
 import { Overloaded } from './core/overloaded.ts';
+import type { Address } from './mail/address.ts';
 import type { Scope } from './core/scope.ts';
 import { Lease } from './delivery/lease.ts';
 import type { BrokerNews, WorkerNews } from './delivery/permits.ts';
@@ -20,6 +21,7 @@ import type { App } from './http/services.ts';
 import { createLog } from './log.ts';
 import { type AddressGuard, createAddressGuard } from './net/address-guard.ts';
 import { createResolver, type Resolver, systemServers } from './net/dns.ts';
+import { ownUrl } from './own-url.ts';
 import type { AcceptEmail } from './sending/accept.ts';
 import { createDelivery } from './server-delivery.ts';
 import { listenForMail, type SmtpPorts } from './server-smtp.ts';
@@ -144,7 +146,8 @@ function createApp(
     accept,
     domains: createDomainService({ ...ground, world }),
     webhooks: createWebhookService({ ...ground, world }),
-    contentOf: (scope, id) => contentOf(db, builder, { ...scope, id }),
+    localUrl: ownUrl(ground.config),
+    contentOf: (wanted) => contentOf(db, builder, wanted),
     isReady: () =>
       db.query('select 1').then(
         () => null,
@@ -159,10 +162,10 @@ function createApp(
 async function contentOf(
   db: Database,
   builder: MessageBuilder,
-  wanted: Scope & { id: string },
+  wanted: Scope & { id: string; recipient: Address },
 ): Promise<Buffer | null> {
   const message = (await loadMessages(db, [wanted])).get(wanted.id);
-  return message ? Buffer.concat((await builder.build(message)).parts) : null;
+  return message ? Buffer.concat((await builder.build(message, wanted.recipient)).parts) : null;
 }
 
 async function stopTaking(parts: {

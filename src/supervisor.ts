@@ -8,7 +8,7 @@
  *
  * Next: src/worker.ts and src/server.ts, what one worker is made of.
  */
-import { availableParallelism, networkInterfaces } from 'node:os';
+import { availableParallelism } from 'node:os';
 import { armSupervisor } from './failpoints.ts';
 import { failpoint } from './core/failpoint.ts';
 import { PARTS, type ReadyInfo, type RunOptions } from './cli/run-service.ts';
@@ -18,6 +18,7 @@ import { createLog } from './log.ts';
 import { Maintenance } from './maintenance.ts';
 import { choosePort } from './net/choose-port.ts';
 import { type CertificateFiles, keepOwnCertificate, problemOf } from './mail-certificate.ts';
+import { ownUrl } from './own-url.ts';
 import { openServiceDatabase, type ServiceDatabase } from './service-database.ts';
 import { SecretBox } from './store/secrets.ts';
 import { createSignals } from './stop-signals.ts';
@@ -54,7 +55,7 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     if ((await Promise.race([workers.ready, signals.stop])) === 'stop') return 0;
     await using maintenance = new Maintenance({ database, pool, config, secrets, log });
     maintenance.start();
-    const url = urlOf(ports);
+    const url = ownUrl(ports);
     database.publish({ url });
     options.onReady(readyInfo({ url, config: ports, database, firstStart }));
     const end = await Promise.race([signals.stop, database.failed, workers.failed]);
@@ -144,18 +145,6 @@ function setupFor(parts: {
     workerCount: options.workers ?? availableParallelism(),
     failpoint: null,
   };
-}
-
-/** Where people find it: an address that listens everywhere is reached through this machine's. */
-function urlOf({ host, port }: Config): string {
-  const everywhere = host === '0.0.0.0' || host === '::';
-  const name = everywhere ? (firstOwnAddress() ?? '127.0.0.1') : host;
-  return `http://${name.includes(':') ? `[${name}]` : name}:${port}`;
-}
-
-function firstOwnAddress(): string | undefined {
-  const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
-  return all.find(({ internal, family }) => !internal && family === 'IPv4')?.address;
 }
 
 function readyInfo(parts: {

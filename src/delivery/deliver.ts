@@ -154,7 +154,7 @@ async function attemptLive(
   const startedMs = world.monotonicMs();
   const { destination } = job;
   const [message, route, sts] = await Promise.all([
-    builder.build(job.message),
+    builder.build(job.message, job.address),
     options.route(destination),
     options.tls.policyOf(destination),
   ]);
@@ -243,7 +243,7 @@ async function deliverSimulated(job: Job, options: DeliverOptions): Promise<Deli
   const startedMs = world.monotonicMs();
   const startedAt = new Date(world.now());
   // The message is built and signed as if it left: a test key meets every refusal a live one does.
-  const message = await builder.build(job.message);
+  const message = await builder.build(job.message, job.address);
   const simulated = simulate(job.address, job.attempts, job.claim);
   if (simulated.kind === 'wait') return { kind: 'give_back', delayMs: simulated.delayMs };
   if (simulated.kind === 'suppressed') return settle(job, SUPPRESSED, { options, attempt: null });

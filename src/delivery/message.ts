@@ -1,6 +1,6 @@
 /**
  * The bytes on the wire: composed and signed once per email, the same for every recipient and
- * every retry.
+ * every retry. Only with hosted unsubscribe links each recipient has a message of its own.
  *
  * Promise: a pure function of what was stored and the domain's keys (Date and `t=` are the stored
  * time, the boundary comes from the id), so `GET /v1/emails/:id/content` shows exactly what was
@@ -8,11 +8,12 @@
  */
 import { isAscii } from 'node:buffer';
 import { createHash, createPrivateKey } from 'node:crypto';
-import { domainOf, needsSmtpUtf8 } from '../mail/address.ts';
+import { type Address, domainOf, needsSmtpUtf8 } from '../mail/address.ts';
 import { partsAsWritten } from '../mail/as-written.ts';
 import { composeMessage } from '../mail/compose.ts';
 import { type DkimKey, signMessage, signWritten } from '../mail/dkim.ts';
 import { textFromHtml } from '../mail/text-from-html.ts';
+import { hostedBaseOf, UNSUBSCRIBE, UnsubscribeTokens } from '../mail/unsubscribe-link.ts';
 import type { Queryable } from '../store/database.ts';
 import { messageIdIn, type StoredMessage } from '../store/messages.ts';
 import type { SecretBox } from '../store/secrets.ts';
@@ -39,24 +40,38 @@ export class MessageBuilder {
   readonly #db: Queryable;
   readonly #secrets: SecretBox;
   readonly #keys = new Map<string, Promise<DomainKeys>>();
+  readonly #tokens: UnsubscribeTokens;
   /** One build per email while several of its recipients are under way. */
   readonly #building = new Map<string, Promise<SignedMessage>>();
 
   constructor(db: Queryable, secrets: SecretBox) {
     this.#db = db;
     this.#secrets = secrets;
+    this.#tokens = new UnsubscribeTokens(secrets.derive(UNSUBSCRIBE));
   }
 
-  /** @throws when the domain's keys cannot be used; nothing leaves unsigned */
-  build(message: StoredMessage): Promise<SignedMessage> {
-    let building = this.#building.get(message.id);
+  /**
+   * The same for every recipient, unless each has an unsubscribe link of its own.
+   * @throws when the domain's keys cannot be used; nothing leaves unsigned
+   */
+  build(message: StoredMessage, recipient: Address): Promise<SignedMessage> {
+    const hostedBase = hostedBaseOf(message.unsubscribeUrl);
+    const id = hostedBase === null ? message.id : `${message.id} ${recipient}`;
+    let building = this.#building.get(id);
     if (!building) {
-      building = this.#buildNow(message);
-      this.#building.set(message.id, building);
-      const forget = (): void => void this.#building.delete(message.id);
+      const link = hostedBase === null ? null : hostedBase + this.#tokenFor(message, recipient);
+      building = this.#buildNow(link === null ? message : { ...message, unsubscribeUrl: link });
+      this.#building.set(id, building);
+      const forget = (): void => void this.#building.delete(id);
       building.then(forget, forget);
     }
     return building;
+  }
+
+  #tokenFor(message: StoredMessage, address: Address): string {
+    const { projectId, environment, id: emailId, from } = message;
+    const fromDomain = domainOf(from.address);
+    return this.#tokens.make({ projectId, environment, emailId, address, fromDomain });
   }
 
   async #buildNow(message: StoredMessage): Promise<SignedMessage> {

@@ -22,6 +22,7 @@ import { registerProjectRoutes } from './routes/projects.ts';
 import { registerServiceRoutes } from './routes/service.ts';
 import { registerSuppressionFileRoutes } from './routes/suppression-files.ts';
 import { registerSuppressionRoutes } from './routes/suppressions.ts';
+import { registerUnsubscribeRoutes } from './routes/unsubscribe.ts';
 import { registerWebhookRoutes } from './routes/webhooks.ts';
 import type { App, HttpServices } from './services.ts';
 import { createErrorHandler } from './thrown.ts';
@@ -67,6 +68,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
     registerWebhookRoutes(app, services);
     registerSuppressionRoutes(app, services);
     registerSuppressionFileRoutes(app, services, timeouts);
+    registerUnsubscribeRoutes(app, services);
     registerKeyRoutes(app, services);
     registerProjectRoutes(app, services);
     registerServiceRoutes(app, services);

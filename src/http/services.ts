@@ -12,6 +12,7 @@ import type { Logger } from 'pino';
 import type { Config } from '../config.ts';
 import type { Caller, Scope } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
+import type { Address } from '../mail/address.ts';
 import type { DomainService } from '../domains/service.ts';
 import type { AcceptEmail } from '../sending/accept.ts';
 import type { Database } from '../store/database.ts';
@@ -31,8 +32,10 @@ export type HttpServices = {
   >;
   domains: DomainService;
   webhooks: WebhookService;
-  /** The exact bytes that were or will be sent; null when there is no such email. */
-  contentOf: (scope: Scope, emailId: string) => Promise<Buffer | null>;
+  /** Of this machine's HTTP, for as long as there is no public URL. */
+  localUrl: string;
+  /** The exact bytes that were or will be sent to a recipient; null when they are gone. */
+  contentOf: (wanted: Scope & { id: string; recipient: Address }) => Promise<Buffer | null>;
   /** null when requests can be served; else why not (database, migrations). */
   isReady: () => Promise<string | null>;
   isStopping: () => boolean;

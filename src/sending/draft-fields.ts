@@ -1,6 +1,7 @@
 /** The smaller parts of an email: each with its rule, and what to say when it is broken. */
 import { checkCustomHeader } from '../mail/header.ts';
-import type { Complain, DraftInput, EmailDraft, Tag } from './draft.ts';
+import { hostedAt, PUBLIC_URL_MAX_LENGTH } from '../mail/unsubscribe-link.ts';
+import type { Complain, DraftInput, DraftRules, EmailDraft, Tag } from './draft.ts';
 
 export const SUBJECT_MAX = 998;
 export const TAGS_MAX = 75;
@@ -10,6 +11,10 @@ export const METADATA_VALUE_MAX = 1_024;
 export const EXPIRES_IN_S = { min: 60, max: 432_000 };
 const HEADERS_MAX = 50;
 const URL_MAX = 900;
+
+const NO_PAGES =
+  'needs POSTHORN_PUBLIC_URL, the https address at which recipients reach this service ' +
+  `(${PUBLIC_URL_MAX_LENGTH} characters at most); set it, or give an https URL of yours`;
 
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 
@@ -42,7 +47,7 @@ export function readHeaders(input: DraftInput, complain: Complain): EmailDraft['
 }
 
 function clashWithUnsubscribe(name: string, { unsubscribe }: DraftInput): string | null {
-  const clashes = typeof unsubscribe === 'string' && /^list-unsubscribe(-post)?$/i.test(name);
+  const clashes = Boolean(unsubscribe) && /^list-unsubscribe(-post)?$/i.test(name);
   return clashes ? 'is written for the field unsubscribe; leave one of them out' : null;
 }
 
@@ -83,13 +88,18 @@ export function readExpiry(seconds: DraftInput['expires_in'], complain: Complain
   return null;
 }
 
-/** RFC 8058: an https address that alone says who unsubscribes from what. */
+/**
+ * RFC 8058: an https address that alone says who unsubscribes from what; with `true` pages of this
+ * service are (mail/unsubscribe-link.ts).
+ */
 export function readUnsubscribe(
-  unsubscribe: DraftInput['unsubscribe'],
+  { unsubscribe }: DraftInput,
+  { pagesAt }: Pick<DraftRules, 'pagesAt'>,
   complain: Complain,
 ): string | null {
   if (unsubscribe === true) {
-    complain('unsubscribe', 'as a hosted page is not available yet; give an https URL of yours');
+    if (pagesAt !== null) return hostedAt(pagesAt);
+    complain('unsubscribe', NO_PAGES);
   }
   if (typeof unsubscribe !== 'string') return null;
   const url = URL.parse(unsubscribe);

@@ -10,8 +10,8 @@ const GOOD: DraftInput = {
   subject: 'Hi',
   html: '<p>Hi</p>',
 };
-const LIVE = { environment: 'live', allowPrivateNetworks: false } as const;
-const TEST = { environment: 'test', allowPrivateNetworks: false } as const;
+const LIVE = { environment: 'live', allowPrivateNetworks: false, pagesAt: null } as const;
+const TEST = { ...LIVE, environment: 'test' } as const;
 
 function draftOf(change: Partial<DraftInput>) {
   const draft = makeDraft({ ...GOOD, ...change }, LIVE);
@@ -84,7 +84,7 @@ test('reserved domains are for test keys', () => {
     ['to', 'cc[0]'],
   );
   assert.ok(!isRefusal(makeDraft(input, TEST)));
-  assert.ok(!isRefusal(makeDraft(input, { environment: 'live', allowPrivateNetworks: true })));
+  assert.ok(!isRefusal(makeDraft(input, { ...LIVE, allowPrivateNetworks: true })));
 });
 
 test('no string can bring a control character into a header', () => {
@@ -143,7 +143,6 @@ test('null is as good as leaving a field out', () => {
 test('what is not there yet is refused by name, never ignored', () => {
   assert.match(problemOf({ scheduled_at: '2027-01-01T00:00:00Z' }), /^scheduled_at: /);
   assert.match(problemOf({ tracking: { clicks: true } }), /^tracking.clicks: /);
-  assert.match(problemOf({ unsubscribe: true }), /^unsubscribe: .*not available yet/);
   assert.match(
     problemOf({ attachments: [{ filename: 'a.pdf', path: 'https://x.com/a.pdf' }] }),
     /^attachments\[0\].path: is not available yet/,
@@ -222,6 +221,19 @@ test('tags, metadata, expiry and unsubscribe keep to their limits', () => {
   assert.match(
     problemOf({ unsubscribe: 'https://x.com/u', headers: { 'list-unsubscribe': '<https://y>' } }),
     /^headers.list-unsubscribe: /,
+  );
+});
+
+test('hosted unsubscribe pages need an address at which recipients reach them', () => {
+  const hosted = { ...GOOD, unsubscribe: true };
+  assert.match(problemOf(hosted), /^unsubscribe: needs POSTHORN_PUBLIC_URL/);
+  const draft = makeDraft(hosted, { ...LIVE, pagesAt: 'https://mail.acme.com' });
+  assert.ok(!isRefusal(draft));
+  assert.equal(draft.unsubscribeUrl, 'hosted:https://mail.acme.com/u/');
+  assert.equal(draftOf({ unsubscribe: false }).unsubscribeUrl, null);
+  assert.match(
+    problemOf({ unsubscribe: 'hosted:https://mail.acme.com/u/' }),
+    /^unsubscribe: must be an https URL/,
   );
 });
 

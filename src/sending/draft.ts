@@ -47,6 +47,7 @@ export type EmailDraft = {
   metadata: Readonly<Record<string, string>>;
   /** Seconds after which undelivered recipients end `failed`; null: the default of 72 h. */
   expiresInS: number | null;
+  /** Also where links are hosted (mail/unsubscribe-link.ts). */
   unsubscribeUrl: string | null;
   /** null: the domain's setting. */
   tls: 'opportunistic' | 'enforced' | null;
@@ -91,6 +92,8 @@ export type DraftRules = {
   environment: Environment;
   /** Development: reserved domains are allowed with a live key. */
   allowPrivateNetworks: boolean;
+  /** Where recipients reach the pages of this service; null: nowhere yet. */
+  pagesAt: string | null;
 };
 
 /** Notes a problem; `message` is the rest of the sentence after the name of the field. */
@@ -114,7 +117,7 @@ export function makeDraft(input: DraftInput, rules: DraftRules): EmailDraft | Re
     tags: readTags(input.tags ?? [], complain),
     metadata: readMetadata(input.metadata ?? {}, complain),
     expiresInS: readExpiry(input.expires_in, complain),
-    unsubscribeUrl: readUnsubscribe(input.unsubscribe, complain),
+    unsubscribeUrl: readUnsubscribe(input, rules, complain),
     tls: input.tls ?? null,
   };
   if (!fields.html && !fields.text) complain('html', 'is required, unless there is text');

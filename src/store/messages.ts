@@ -27,6 +27,7 @@ export type StoredMessage = {
   attachments: readonly StoredAttachment[];
   tags: readonly { name: string; value: string }[];
   metadata: Readonly<Record<string, string>>;
+  /** Also where links are hosted (mail/unsubscribe-link.ts). */
   unsubscribeUrl: string | null;
   tls: 'opportunistic' | 'enforced' | null;
   /** Of a message that goes on as it was written; null: it is composed from the above. */

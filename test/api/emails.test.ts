@@ -234,7 +234,6 @@ test('what does not work yet is refused by name, never ignored', async () => {
     [{ template: { id: 'welcome', variables: {} } }, /^template: .*not available yet/],
     [{ tracking: { opens: true } }, /^tracking\.opens: .*not available yet/],
     [{ tracking: { clicks: true } }, /^tracking\.clicks: .*not available yet/],
-    [{ unsubscribe: true }, /^unsubscribe: .*not available yet/],
     [
       { attachments: [{ filename: 'a', path: 'https://acme.test/a' }] },
       /^attachments\[0\]\.path: .*not available yet/,

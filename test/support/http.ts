@@ -123,6 +123,7 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
       hostname: 'localhost',
       sourceIps: [],
     },
+    localUrl: 'http://127.0.0.1:3000',
     domains: nothingThere(),
     webhooks: nothingThere(),
     contentOf: async () => null,

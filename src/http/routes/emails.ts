@@ -7,11 +7,18 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { fingerprintOf, isIdempotencyKey } from '../../core/fingerprint.ts';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
 import type { Caller } from '../../core/scope.ts';
+import { type Address, addressKey, parseAddress } from '../../mail/address.ts';
 import type { AcceptOutcome } from '../../sending/accept.ts';
 import { makeDraft } from '../../sending/draft.ts';
 import { presentEmail, presentEvent, presentSummary } from '../../sending/present.ts';
 import { listEmails } from '../../store/email-list.ts';
-import { type EmailRef, emailExists, findEmail, listTimeline } from '../../store/emails.ts';
+import {
+  type EmailDetail,
+  type EmailRef,
+  emailExists,
+  findEmail,
+  listTimeline,
+} from '../../store/emails.ts';
 import { isId } from '../../store/ids.ts';
 import { callerOf, KEY_REFUSED } from '../authenticate.ts';
 import { BadRequest, JSON_TYPE, notFound, refuse } from '../errors.ts';
@@ -27,7 +34,14 @@ import {
   messageBytes,
   timeline,
 } from '../schemas/email-answers.ts';
-import { emailCreation, emailQuery, idempotencyHeaders, timelineQuery } from '../schemas/emails.ts';
+import {
+  contentQuery,
+  emailCreation,
+  emailQuery,
+  idempotencyHeaders,
+  timelineQuery,
+} from '../schemas/emails.ts';
+import { pagesAt } from '../unsubscribe-page.ts';
 import type { App, HttpServices } from '../services.ts';
 
 const TAGS = ['Emails'];
@@ -41,7 +55,8 @@ export function registerEmailRoutes(app: App, services: HttpServices): void {
   registerContent(app, services);
 }
 
-function registerSend(app: App, { accept, config }: HttpServices): void {
+function registerSend(app: App, services: HttpServices): void {
+  const { accept, config } = services;
   app.post('/v1/emails', {
     config: { access: 'any_key', limit: 'sending' },
     schema: {
@@ -65,6 +80,7 @@ function registerSend(app: App, { accept, config }: HttpServices): void {
       const draft = makeDraft(request.body, {
         environment: caller.environment,
         allowPrivateNetworks: config.allowPrivateNetworks,
+        pagesAt: pagesAt(services, caller),
       });
       if (isRefusal(draft)) return refuse(reply, draft);
       return answer(reply, await accept(caller, draft, idempotency));
@@ -170,17 +186,22 @@ function registerContent(app: App, { db, contentOf }: HttpServices): void {
     config: { access: 'any_key' },
     schema: {
       summary: 'Get the exact bytes of an email',
-      description: 'As they are sent, with headers and signatures, as long as content is kept.',
+      description:
+        'As they are sent, with headers and signatures, as long as content is kept. They are the same ' +
+        'for every recipient, unless each has an unsubscribe link of its own.',
       operationId: 'getEmailContent',
       tags: TAGS,
       params,
-      response: { 200: messageBytes, ...failures(404) },
+      querystring: contentQuery,
+      response: { 200: messageBytes, ...failures(404, 422) },
     },
     handler: async (request, reply) => {
       const ref = refOf(request);
-      const exists = ref !== null && (await emailExists(db, ref));
-      if (!exists) return notFound(reply, 'email');
-      const bytes = await contentOf(ref, ref.id);
+      const found = ref && (await findEmail(db, ref));
+      if (!ref || !found) return notFound(reply, 'email');
+      const recipient = chosenRecipient(found, request.query.recipient);
+      if (recipient === null) return refuse(reply, NO_SUCH_RECIPIENT);
+      const bytes = await contentOf({ ...ref, recipient });
       if (bytes === null) return refuse(reply, CONTENT_GONE);
       // Never shown by a browser that happens to ask: it is somebody's html.
       return (reply as FastifyReply)
@@ -192,6 +213,20 @@ function registerContent(app: App, { db, contentOf }: HttpServices): void {
         .send(bytes);
     },
   });
+}
+
+const NO_SUCH_RECIPIENT: Refusal = {
+  refused: 'not_found',
+  message: 'The email has no recipient with this address; GET the email to see whom it has.',
+};
+
+/** The one that is asked for, else the first; null: there is none. */
+function chosenRecipient(found: EmailDetail, wanted: string | undefined): Address | null {
+  const addresses = found.recipients.map(({ address }) => parseAddress(address));
+  if (wanted === undefined) return addresses[0] ?? null;
+  const asked = parseAddress(wanted);
+  const key = asked && addressKey(asked);
+  return addresses.find((one) => one !== null && addressKey(one) === key) ?? null;
 }
 
 const CONTENT_GONE: Refusal = {

@@ -108,8 +108,8 @@ const handling = {
     z
       .union([z.string(), z.boolean()])
       .describe(
-        'An https URL of yours for one-click unsubscribe (RFC 8058). ' +
-          '`true`, for a page hosted here, is not available yet.',
+        'One-click unsubscribe (RFC 8058): an https URL of yours, or `true` for a page of this ' +
+          'service, which suppresses the recipient and needs POSTHORN_PUBLIC_URL.',
       ),
   ),
   tls: optional(
@@ -184,6 +184,16 @@ export const emailQuery = listQuery({
   domain: z.string().optional().describe('The sending domain.'),
   created_after: created('at or after'),
   created_before: created('before'),
+});
+
+export const contentQuery = z.strictObject({
+  recipient: z
+    .string()
+    .optional()
+    .meta({
+      description: 'Whose message; default: the first recipient.',
+      examples: ['jo@example.com'],
+    }),
 });
 
 export const timelineQuery = z.strictObject({

@@ -1,0 +1,110 @@
+/**
+ * Hosted unsubscribe links (RFC 8058): `/u/<token>`, outside of /v1 and without a key, for people and
+ * for the mail programs that press the button for them.
+ *
+ * Promise: GET and HEAD change nothing and ask no database, however many scanners follow links. POST
+ * suppresses the address that the token names and nobody else, as often as it comes. A token that
+ * was not made here is turned away before anything else happens. Next: store/suppressions.ts.
+ */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Overloaded } from '../../core/overloaded.ts';
+import { UNSUBSCRIBE, type Unsubscriber, UnsubscribeTokens } from '../../mail/unsubscribe-link.ts';
+import { DatabaseUnavailable } from '../../store/database.ts';
+import { addSuppression, findSuppression, removeSuppression } from '../../store/suppressions.ts';
+import type { App, HttpServices } from '../services.ts';
+import {
+  askPage,
+  AWAY_PAGE,
+  BAD_LINK_PAGE,
+  donePage,
+  keptPage,
+  type Page,
+  PAGE_HEADERS,
+  renderPage,
+  TOO_MUCH_PAGE,
+  undonePage,
+} from '../unsubscribe-page.ts';
+
+/** `List-Unsubscribe=One-Click`, in whatever wrapping. */
+const BODY_MAX_BYTES = 16 * 1024;
+const RETRY_AFTER_S = 30;
+
+type LinkRequest = FastifyRequest<{ Params: { token: string } }>;
+
+export function registerUnsubscribeRoutes(app: App, services: HttpServices): void {
+  let made: UnsubscribeTokens | null = null;
+  const tokens = () => (made ??= new UnsubscribeTokens(services.secrets.derive(UNSUBSCRIBE)));
+  const config = { access: 'public' } as const;
+  const schema = { hide: true };
+
+  // A scope of its own: no other route takes such bodies, or answers in HTML.
+  app.register(async (scope: App) => {
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) =>
+      done(null, body),
+    );
+    scope.setErrorHandler((error: Error & { code?: string }, _request, reply) => {
+      const page = pageOfError(error);
+      // The others are bugs, and told as everywhere.
+      if (page === null) throw error;
+      return sendPage(reply, page);
+    });
+
+    scope.get('/u/:token', {
+      config,
+      schema,
+      handler: (request: LinkRequest, reply: FastifyReply) => {
+        const who = tokens().read(request.params.token);
+        return sendPage(reply, who === null ? BAD_LINK_PAGE : askPage(who));
+      },
+    });
+
+    scope.post('/u/:token', {
+      config,
+      schema,
+      bodyLimit: BODY_MAX_BYTES,
+      handler: async (request: LinkRequest, reply: FastifyReply) => {
+        const who = tokens().read(request.params.token);
+        if (who === null) return sendPage(reply, BAD_LINK_PAGE);
+        const page = wantsUndo(request) ? await undo(services, who) : await note(services, who);
+        return sendPage(reply, page);
+      },
+    });
+  });
+}
+
+async function note({ db }: HttpServices, who: Unsubscriber): Promise<Page> {
+  const { suppression } = await addSuppression(db, who, {
+    address: who.address,
+    reason: 'unsubscribe',
+    sourceEmailId: who.emailId,
+    expiresAt: null,
+    by: 'recipient',
+  });
+  return donePage(who, { canUndo: suppression.reason === 'unsubscribe' });
+}
+
+/** Takes back what such a link did. What a server or the sender said is not the recipient's to undo. */
+async function undo({ db }: HttpServices, who: Unsubscriber): Promise<Page> {
+  const { address } = who;
+  await removeSuppression(db, who, { address, by: 'recipient', reasons: ['unsubscribe'] });
+  const left = await findSuppression(db, who, address);
+  return left === null ? undonePage(who) : keptPage(who);
+}
+
+/** Only our own form says so; everything else that is posted here unsubscribes. */
+function wantsUndo({ body, headers }: FastifyRequest): boolean {
+  const isForm = /^application\/x-www-form-urlencoded\b/i.test(headers['content-type'] ?? '');
+  if (!isForm || !Buffer.isBuffer(body)) return false;
+  return new URLSearchParams(body.toString('utf8')).get('action') === 'undo';
+}
+
+function pageOfError(error: Error & { code?: string }): Page | null {
+  if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') return TOO_MUCH_PAGE;
+  return error instanceof DatabaseUnavailable || error instanceof Overloaded ? AWAY_PAGE : null;
+}
+
+function sendPage(reply: FastifyReply, page: Page): FastifyReply {
+  if (page.status === 503) reply.header('retry-after', RETRY_AFTER_S);
+  return reply.code(page.status).headers(PAGE_HEADERS).send(renderPage(page));
+}

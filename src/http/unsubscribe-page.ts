@@ -1,0 +1,172 @@
+/**
+ * The page behind an unsubscribe link: one question, one button. Whole in itself: no script, nothing
+ * loaded from anywhere, no cookies, nothing that tells the outside which link it was.
+ */
+import { createHash } from 'node:crypto';
+import type { Environment } from '../core/scope.ts';
+import { domainOf, localPartOf } from '../mail/address.ts';
+import { PUBLIC_URL_MAX_LENGTH, type Unsubscriber } from '../mail/unsubscribe-link.ts';
+import type { HttpServices } from './services.ts';
+
+/** Where recipients reach these pages; null: nowhere that a live email could name. */
+export function pagesAt(
+  { config, localUrl }: Pick<HttpServices, 'config' | 'localUrl'>,
+  { environment }: { environment: Environment },
+): string | null {
+  const localWillDo = environment === 'test' || config.allowPrivateNetworks;
+  const url = config.publicUrl ?? (localWillDo ? localUrl : null);
+  if (url === null || url.length > PUBLIC_URL_MAX_LENGTH) return null;
+  return url.startsWith('https://') || localWillDo ? url : null;
+}
+
+export type Page = {
+  status: number;
+  title: string;
+  /** Paragraphs of HTML. */
+  text: readonly string[];
+  button?: { label: string; name: string; value: string; isQuiet?: true };
+};
+
+const UNSUBSCRIBE = { name: 'List-Unsubscribe', value: 'One-Click' };
+
+export function askPage(who: Unsubscriber): Page {
+  return {
+    status: 200,
+    title: 'Unsubscribe?',
+    text: [`${sender(who)} will send no more email to ${recipient(who)}.`],
+    button: { label: 'Unsubscribe', ...UNSUBSCRIBE },
+  };
+}
+
+/** @param canUndo the address is suppressed because of such a link, and nothing else */
+export function donePage(who: Unsubscriber, { canUndo }: { canUndo: boolean }): Page {
+  return {
+    status: 200,
+    title: 'You are unsubscribed',
+    text: [`${sender(who)} sends no more email to ${recipient(who)}.`],
+    ...(canUndo && {
+      button: { label: 'Undo', name: 'action', value: 'undo', isQuiet: true as const },
+    }),
+  };
+}
+
+export function undonePage(who: Unsubscriber): Page {
+  return {
+    status: 200,
+    title: 'You are subscribed again',
+    text: [`${recipient(who)} can get email from ${sender(who)} again.`],
+    button: { label: 'Unsubscribe', ...UNSUBSCRIBE, isQuiet: true },
+  };
+}
+
+export function keptPage(who: Unsubscriber): Page {
+  return {
+    status: 200,
+    title: 'Nothing was changed',
+    text: [
+      `${sender(who)} does not send email to ${recipient(who)} for another reason. ` +
+        'If you want it again, please ask the sender.',
+    ],
+  };
+}
+
+export const BAD_LINK_PAGE: Page = {
+  status: 404,
+  title: 'This link does not work',
+  text: [
+    'Perhaps it was not copied whole. Please use the link of the email itself, or a newer one.',
+  ],
+};
+
+export const TOO_MUCH_PAGE: Page = {
+  status: 413,
+  title: 'That was too much',
+  text: ['Please open the link of the email and press the button there.'],
+};
+
+export const AWAY_PAGE: Page = {
+  status: 503,
+  title: 'Please try again in a moment',
+  text: [
+    'It cannot be noted right now. Please go back and press the button again; that is always safe.',
+  ],
+};
+
+function sender({ fromDomain }: Unsubscriber): string {
+  return `<strong>${escape(fromDomain)}</strong>`;
+}
+
+/** `j•••@example.com`: enough for its owner, not for whoever got the link passed on. */
+function recipient({ address }: Unsubscriber): string {
+  const [first = ''] = localPartOf(address);
+  return `<strong><bdi>${escape(first)}•••@${escape(domainOf(address))}</bdi></strong>`;
+}
+
+function escape(text: string): string {
+  return text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}
+
+const STYLE = `
+:root{color-scheme:light dark;--ground:#f4f4f1;--card:#fff;--text:#1c1c1a;--soft:#5c5c57;
+--line:#dcdcd5;--button:#1c1c1a;--on-button:#fff}
+@media (prefers-color-scheme:dark){:root{--ground:#161615;--card:#20201e;--text:#f2f2ee;
+--soft:#b0b0a8;--line:#3a3a36;--button:#f2f2ee;--on-button:#161615}}
+*{box-sizing:border-box}
+body{margin:0;min-height:100vh;min-height:100dvh;display:grid;place-items:center;padding:1.5rem;
+background:var(--ground);color:var(--text);
+font:1.0625rem/1.6 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
+main{width:100%;max-width:28rem;padding:2.5rem 2rem;background:var(--card);
+border:1px solid var(--line);border-radius:1rem;text-align:center;overflow-wrap:anywhere}
+h1{margin:0 0 .75rem;font-size:1.5rem;line-height:1.3;text-wrap:balance}
+p{margin:0;color:var(--soft);text-wrap:pretty}
+strong{color:var(--text);font-weight:600}
+form{margin:1.75rem 0 0}
+button{min-height:3rem;padding:0 1.75rem;font:inherit;font-weight:600;cursor:pointer;
+border:1px solid var(--button);border-radius:.625rem;background:var(--button);
+color:var(--on-button)}
+button:hover{opacity:.88}
+button:focus-visible{outline:3px solid var(--soft);outline-offset:3px}
+button.quiet{background:none;border-color:var(--line);color:var(--text)}
+`;
+
+const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64');
+
+/** With every page. The link must not leak through Referer, nor be found, framed or kept. */
+export const PAGE_HEADERS = {
+  'content-type': 'text/html; charset=utf-8',
+  'content-security-policy':
+    `default-src 'none'; style-src 'sha256-${STYLE_HASH}'; form-action 'self'; ` +
+    `base-uri 'none'; frame-ancestors 'none'`,
+  'cache-control': 'no-store',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'x-robots-tag': 'noindex, nofollow',
+} as const;
+
+export function renderPage({ title, text, button }: Page): string {
+  const form = button === undefined ? '' : renderForm(button);
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex, nofollow">
+<title>${title}</title>
+<style>${STYLE}</style>
+</head>
+<body>
+<main>
+<h1>${title}</h1>
+${text.map((paragraph) => `<p>${paragraph}</p>`).join('\n')}
+${form}</main>
+</body>
+</html>
+`;
+}
+
+/** Without an action: it goes to where the page came from, whatever proxy is in between. */
+function renderForm({ label, name, value, isQuiet }: NonNullable<Page['button']>): string {
+  const look = isQuiet === true ? ' class="quiet"' : '';
+  return `<form method="post"><button${look} name="${name}" value="${value}">${label}</button></form>
+`;
+}

@@ -1,0 +1,126 @@
+/**
+ * Links of hosted unsubscribe pages (RFC 8058): `https://mail.acme.com/u/<token>`, one for each
+ * recipient. The token says by itself who unsubscribes from whom, so that it works for as long as
+ * somebody keeps the message, whatever became of the email here. It is sealed: nobody can make one up,
+ * and nobody reads an address in a log of links.
+ *
+ * AES-256-GCM whose nonce is a keyed hash of what it seals: the same recipient of the same email has
+ * the same link, and so the same bytes, at every attempt. Next: http/routes/unsubscribe.ts.
+ */
+import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto';
+import { type Address, parseAddress } from './address.ts';
+import { parseDomain } from './domain-name.ts';
+
+export type Unsubscriber = {
+  /** UUIDs in lower case. */
+  projectId: string;
+  environment: 'live' | 'test';
+  emailId: string;
+  address: Address;
+  /** Of the author: who people think they unsubscribe from. */
+  fromDomain: string;
+};
+
+/** What is stored of an email whose links are hosted: where. A link of the sender's is an https URL. */
+const HOSTED = 'hosted:';
+/** The purpose of the secret that seals tokens. */
+export const UNSUBSCRIBE = 'unsubscribe links';
+
+/** So that the header with the longest token still fits on one line. */
+export const PUBLIC_URL_MAX_LENGTH = 200;
+
+export function hostedAt(publicUrl: string): string {
+  return `${HOSTED}${publicUrl}/u/`;
+}
+
+/** What comes before the token in hosted links; null: the link is the sender's own. */
+export function hostedBaseOf(stored: string | null): string | null {
+  return stored?.startsWith(HOSTED) === true ? stored.slice(HOSTED.length) : null;
+}
+
+const VERSION = 1;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+const UUID_BYTES = 16;
+const ENVIRONMENTS = ['live', 'test'] as const;
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+export class UnsubscribeTokens {
+  readonly #sealingKey: Buffer;
+  readonly #nonceKey: Buffer;
+
+  /** @param secret 32 bytes, for nothing else */
+  constructor(secret: Buffer) {
+    const derive = (purpose: string) => createHmac('sha256', secret).update(purpose).digest();
+    this.#sealingKey = derive('seal');
+    this.#nonceKey = derive('nonce');
+  }
+
+  /** base64url, about 140 characters. */
+  make(who: Unsubscriber): string {
+    const plain = encode(who);
+    const hash = createHmac('sha256', this.#nonceKey).update(plain).digest();
+    const nonce = hash.subarray(0, NONCE_BYTES);
+    const cipher = createCipheriv('aes-256-gcm', this.#sealingKey, nonce);
+    const sealed = Buffer.concat([cipher.update(plain), cipher.final()]);
+    return Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString('base64url');
+  }
+
+  /** Who it names; null when it was not made with this secret. */
+  read(token: string): Unsubscriber | null {
+    const bytes = Buffer.from(token, 'base64url');
+    // Every token has one spelling.
+    if (bytes.toString('base64url') !== token) return null;
+    if (bytes.length <= NONCE_BYTES + TAG_BYTES) return null;
+    const nonce = bytes.subarray(0, NONCE_BYTES);
+    const tag = bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES);
+    const decipher = createDecipheriv('aes-256-gcm', this.#sealingKey, nonce).setAuthTag(tag);
+    try {
+      const plain = decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES));
+      return decode(Buffer.concat([plain, decipher.final()]));
+    } catch {
+      return null;
+    }
+  }
+}
+
+function encode({ projectId, environment, emailId, address, fromDomain }: Unsubscriber): Buffer {
+  const addressBytes = Buffer.from(address);
+  return Buffer.concat([
+    Buffer.from([VERSION, ENVIRONMENTS.indexOf(environment)]),
+    uuidBytes(projectId),
+    uuidBytes(emailId),
+    Buffer.from([addressBytes.length]),
+    addressBytes,
+    Buffer.from(fromDomain),
+  ]);
+}
+
+function decode(plain: Buffer): Unsubscriber | null {
+  const [version, environmentIndex = -1] = plain;
+  const environment = ENVIRONMENTS[environmentIndex];
+  if (version !== VERSION || environment === undefined) return null;
+  const ids = plain.subarray(2);
+  const addressAt = 2 * UUID_BYTES + 1;
+  const addressEnd = addressAt + (ids[addressAt - 1] ?? 0);
+  const address = parseAddress(ids.toString('utf8', addressAt, addressEnd));
+  const fromDomain = parseDomain(ids.toString('utf8', addressEnd));
+  if (address === null || fromDomain === null) return null;
+  return {
+    projectId: uuidText(ids.subarray(0, UUID_BYTES)),
+    environment,
+    emailId: uuidText(ids.subarray(UUID_BYTES, 2 * UUID_BYTES)),
+    address,
+    fromDomain,
+  };
+}
+
+function uuidBytes(uuid: string): Buffer {
+  if (!UUID.test(uuid)) throw new Error('an unsubscribe link needs UUIDs');
+  return Buffer.from(uuid.replaceAll('-', ''), 'hex');
+}
+
+function uuidText(bytes: Buffer): string {
+  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+}
