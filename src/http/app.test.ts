@@ -185,7 +185,7 @@ test('types and contents are checked, and every problem is named', async () => {
     [{ ...EMAIL, headers: { Bcc: 'x@y.org' } }, /^headers\.Bcc: /],
     [{ ...EMAIL, scheduled_at: '2030-01-01T00:00:00Z' }, /^scheduled_at: is not available yet/],
     [{ ...EMAIL, template: { id: 'x' } }, /^template: is not available yet/],
-    [{ ...EMAIL, unsubscribe: true }, /^unsubscribe: /],
+    [{ ...EMAIL, unsubscribe: 'http://acme.org' }, /^unsubscribe: /],
     [{ ...EMAIL, tracking: { opens: true } }, /^tracking\.opens: /],
     [
       { ...EMAIL, attachments: [{ filename: 'a', path: 'https://x.org/a' }] },

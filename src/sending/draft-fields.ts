@@ -94,7 +94,7 @@ export function readExpiry(seconds: DraftInput['expires_in'], complain: Complain
  */
 export function readUnsubscribe(
   { unsubscribe }: DraftInput,
-  { pagesAt }: Pick<DraftRules, 'pagesAt'>,
+  { pagesAt = null }: Pick<DraftRules, 'pagesAt'>,
   complain: Complain,
 ): string | null {
   if (unsubscribe === true) {

@@ -92,8 +92,8 @@ export type DraftRules = {
   environment: Environment;
   /** Development: reserved domains are allowed with a live key. */
   allowPrivateNetworks: boolean;
-  /** Where recipients reach the pages of this service; null: nowhere yet. */
-  pagesAt: string | null;
+  /** Where recipients reach the pages of this service; null or absent: nowhere yet. */
+  pagesAt?: string | null;
 };
 
 /** Notes a problem; `message` is the rest of the sentence after the name of the field. */

@@ -10,6 +10,7 @@ import { DEFAULT_LIMITS } from '../../src/core/limits.ts';
 import type { Caller } from '../../src/core/scope.ts';
 import { buildApp, type HttpTimeouts } from '../../src/http/app.ts';
 import type { App, HttpServices } from '../../src/http/services.ts';
+import { SecretBox } from '../../src/store/secrets.ts';
 
 export const SENT = { object: 'email', id: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa' };
 
@@ -123,6 +124,7 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
       hostname: 'localhost',
       sourceIps: [],
     },
+    secrets: new SecretBox('s'.repeat(32)),
     localUrl: 'http://127.0.0.1:3000',
     domains: nothingThere(),
     webhooks: nothingThere(),
