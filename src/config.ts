@@ -68,6 +68,8 @@ export type Config = Readonly<
     limits: Readonly<Record<LimitCategory, Limit>>;
     acceptDatabaseDurability: boolean;
     retention: Readonly<Retention>;
+    /** How often the reputation of senders is looked at. */
+    guardEveryMs: number;
     /** For tests of this service only (CONTRIBUTING.md). */
     failpoints: readonly ArmedFailpoint[];
   }
@@ -85,6 +87,7 @@ export type System = {
 
 const DEFAULT_PORT = 3000;
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
+const GUARD_EVERY_MS = 30_000;
 const SECRET_KEY_CHARACTERS_MIN = 32;
 
 const PORT_RULE = 'write a number from 1 to 65535';
@@ -108,6 +111,8 @@ export function readConfig(env: Env, system: System = thisSystem()): ConfigOutco
       auth: limit(read, 'AUTH'),
     }),
     retention: Object.freeze(readRetention(read)),
+    guardEveryMs:
+      read.parsed('POSTHORN_GUARD_INTERVAL_S', parseTimeoutMs, TIMEOUT_RULE) ?? GUARD_EVERY_MS,
   });
   for (const name of CLIENT_VARIABLES) read.text(name);
   read.reportUnknown('POSTHORN_');

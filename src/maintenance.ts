@@ -1,6 +1,6 @@
 /**
  * What one process per machine does beside the mail: watches other nodes, keeps partitions ahead,
- * removes what is past its retention (retention.ts), forgets what has expired, re-checks domains,
+ * removes what is past its retention (retention.ts), warns of bad senders (reputation-watch.ts), forgets what has expired, re-checks domains,
  * and looks at the disk.
  *
  * Each task runs by itself at its own pace; one that fails is logged and tried again at its next
@@ -11,6 +11,7 @@ import { failpoint } from './core/failpoint.ts';
 import type { Config } from './config.ts';
 import { recheckDomains } from './domains/recheck.ts';
 import { createResolver, systemServers } from './net/dns.ts';
+import { ReputationWatch } from './reputation-watch.ts';
 import { RetentionTask } from './retention.ts';
 import type { ServiceDatabase } from './service-database.ts';
 import { forgetExpired } from './store/expiry.ts';
@@ -69,6 +70,8 @@ export class Maintenance implements AsyncDisposable {
     );
     const retention = new RetentionTask(database, { ...config, log });
     this.#every(RETENTION_EVERY_MS, 'retention', () => retention.run(() => this.#isStopping));
+    const reputation = new ReputationWatch(database.db, log);
+    this.#every(config.guardEveryMs, 'watching reputations', () => reputation.run());
     this.#every(POLICIES_EVERY_MS, 'MTA-STS policies', () =>
       renewStsPolicies(database.db, { config, log }),
     );

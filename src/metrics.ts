@@ -1,7 +1,9 @@
 /** What a worker counts; the supervisor adds the workers up for `GET /metrics`. */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { LaneFacts } from './delivery/lane-view.ts';
+import { addReputationGauge } from './metrics-reputation.ts';
 import type { QueueDepth } from './store/queue.ts';
+import type { Trip } from './store/reputation.ts';
 
 const SECONDS = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
@@ -25,6 +27,8 @@ export function createMetrics(state: {
   lanes: () => LaneFacts[];
   /** @param lanesMax lanes that are told by name */
   queueDepth: (lanesMax: number) => Promise<QueueDepth>;
+  /** Senders with too many bounces or complaints. */
+  trips: () => Promise<readonly Trip[]>;
 }): ServiceMetrics {
   const registry = new Registry();
   const registers = [registry];
@@ -45,6 +49,7 @@ export function createMetrics(state: {
   );
   addLaneGauges(registry, state.lanes);
   addQueueGauges(registry, state.queueDepth);
+  addReputationGauge(registry, state.trips);
   return {
     registry,
     accepted: new Counter({

@@ -21,6 +21,8 @@ import { createTls } from './server-tls.ts';
 import { AcceptStore } from './store/accept.ts';
 import { queueDepth } from './store/queue.ts';
 import { noteQuotaFailure } from './store/quota-failures.ts';
+import { addReputation, listTrips } from './store/reputation.ts';
+import { ReputationCounters } from './store/reputation-counters.ts';
 import { SettleStore } from './store/settle.ts';
 import { systemWorld } from './system-world.ts';
 
@@ -43,7 +45,12 @@ export function createDelivery(ground: Ground, listeners: DeliveryListeners): De
   const { onTold } = listeners;
   const { config, db, lease, log } = ground;
   const world = systemWorld;
-  const settling = new SettleStore(db.settling, { holder: lease.holder, onTold });
+  const reputation = new ReputationCounters((counts) => addReputation(db, counts));
+  const settling = new SettleStore(db.settling, {
+    holder: lease.holder,
+    onTold,
+    onSettled: (settlement) => reputation.count(settlement),
+  });
   const connections = connectionsOf(ground, listeners.tellBroker);
   const routes = new Routes(ground);
   const { tls, stopTls } = createTls(ground);
@@ -79,6 +86,7 @@ export function createDelivery(ground: Ground, listeners: DeliveryListeners): De
     underWay: () => dispatcher.underWay,
     lanes: () => [...connections.lanes].map((lane) => lane.describe()),
     queueDepth: (lanesMax) => queueDepth(db, lanesMax),
+    trips: () => listTrips(db, { projectId: null, limit: TRIPS_SHOWN }),
   });
   const report = new LaneReport({ db, log, holder: lease.holder, connections });
   report.start();
@@ -86,7 +94,7 @@ export function createDelivery(ground: Ground, listeners: DeliveryListeners): De
     report.stop();
     await dispatcher.stop();
     await connections.close();
-    await stopTls();
+    await Promise.all([stopTls(), reputation.flush()]);
   };
   const accept = acceptInto(dispatcher, ground, { metrics, onTold });
   return { accept, dispatcher, connections, metrics, stop };
@@ -164,6 +172,8 @@ function connectionsOf(
   return connections;
 }
 
+/** A label each. */
+const TRIPS_SHOWN = 100;
 const ONLY_WORKER = 0;
 
 function brokerFor(settings: ShapingSettings, tell: (news: readonly BrokerNews[]) => void): Broker {

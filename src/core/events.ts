@@ -21,6 +21,7 @@ export const EVENT_TYPES = [
   'domain.deleted',
   'suppression.added',
   'suppression.removed',
+  'project.guard',
 ] as const;
 
 export type EventType = (typeof EVENT_TYPES)[number];

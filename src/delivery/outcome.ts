@@ -9,6 +9,7 @@ import { EVENT_OF_STATUS } from '../core/events.ts';
 import { mailRetryDelayMs, simulatedRetryDelayMs } from '../core/retry.ts';
 import type { StoredStatus } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
+import { domainOf } from '../mail/address.ts';
 import { classifyFailure, classifyReply, type Verdict } from '../mail/classify.ts';
 import { COMPLAINT } from '../mail/classify-meanings.ts';
 import { recipientEventData } from '../store/event-data.ts';
@@ -297,6 +298,7 @@ export function settlementOf(
     projectId: message.projectId,
     environment: message.environment,
     emailId: message.id,
+    senderDomain: domainOf(message.from.address),
     position: job.position,
     claim: job.claim,
     status: outcome.status,

@@ -1,4 +1,5 @@
 /** A domain as JSON: the wire names, the same for the HTTP API, `--json` and webhooks. */
+import { describeTrip } from '../core/guard.ts';
 import type { StoredDomain } from '../store/domains.ts';
 import type { Advice } from './advice.ts';
 import type { CheckedRecord } from './records.ts';
@@ -15,6 +16,11 @@ export function presentDomain(domain: StoredDomain) {
     verified_at: domain.verifiedAt?.toISOString() ?? null,
     checked_at: domain.checkedAt?.toISOString() ?? null,
     records: domain.records as CheckedRecord[],
-    advice: domain.advice as Advice[],
+    advice: [...(domain.advice as Advice[]), ...domain.trips.map(warning)],
   };
+}
+
+function warning(trip: StoredDomain['trips'][number]) {
+  const message = describeTrip({ ...trip, since: new Date(trip.since) });
+  return { about: 'reputation' as const, message };
 }

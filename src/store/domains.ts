@@ -2,6 +2,7 @@
  * Sending domains. A deleted one keeps its row: what it signed can still be shown byte for byte.
  * Status changes and their events commit together (callers pass a transaction).
  */
+import type { TripFacts } from '../core/guard.ts';
 import type { Environment, Scope } from '../core/scope.ts';
 import type { Queryable } from './database.ts';
 import { type Page, type PageOf, pageOf } from './page.ts';
@@ -35,6 +36,8 @@ export type StoredDomain = {
   /** As the last check left them, in the API's shape. */
   records: unknown[];
   advice: unknown[];
+  /** Bounces or complaints beyond the rule (store/reputation.ts); `since` is JSON's. */
+  trips: (Omit<TripFacts, 'since'> & { since: string })[];
 };
 
 export type NewDomain = Scope & {
@@ -58,7 +61,12 @@ const COLUMNS = `
   verified_at as "verifiedAt", checked_at as "checkedAt", failing_since as "failingSince",
   rsa_selector as "rsaSelector", rsa_public_key as "rsaPublicKey",
   ed25519_selector as "ed25519Selector", ed25519_public_key as "ed25519PublicKey",
-  ed25519_verified as "ed25519Verified", tls, records, advice`;
+  ed25519_verified as "ed25519Verified", tls, records, advice,
+  (select coalesce(json_agg(json_build_object('kind', g.kind, 'count', g.count, 'ended', g.ended,
+            'thresholdPpm', g.threshold_ppm, 'since', g.since) order by g.kind), '[]')
+     from guard_trips g
+    where g.project_id = domains.project_id and g.environment = domains.environment
+      and g.domain = domains.name) as trips`;
 
 const INSERT = `
 insert into domains (project_id, id, environment, name, status, created_at, verified_at,

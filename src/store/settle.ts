@@ -21,6 +21,8 @@ export type Settlement = {
   projectId: string;
   environment: Environment;
   emailId: string;
+  /** Whose reputation it is about: the domain of the From address. */
+  senderDomain: string;
   position: number;
   claim: number;
   status: StoredStatus;
@@ -64,6 +66,8 @@ export class SettleStore {
       holder: () => string | null;
       /** Webhook deliveries were queued. */
       onTold: () => void;
+      /** Told of each outcome that counted, once it is written. */
+      onSettled?: (settlement: Settlement) => void;
     },
   ) {
     this.#commits = new GroupCommit({
@@ -87,19 +91,26 @@ export class SettleStore {
   }
 }
 
-type Committing = { holder: () => string | null; onTold: () => void; flow: Flow };
+type Committing = {
+  holder: () => string | null;
+  onTold: () => void;
+  onSettled?: (settlement: Settlement) => void;
+  flow: Flow;
+};
 
 async function commitPatiently(
   db: Queryable,
   batch: readonly Settlement[],
-  { holder: present, onTold, flow }: Committing,
+  { holder: present, onTold, onSettled, flow }: Committing,
 ): Promise<Settled[]> {
   for (;;) {
     const holder = present();
     // The lease was lost: everything it held belongs to others now.
     if (holder === null) return batch.map(() => false);
     try {
-      return await commit(db, batch, { holder, onTold });
+      const settled = await commit(db, batch, { holder, onTold });
+      if (onSettled) batch.forEach((one, index) => settled[index] && onSettled(one));
+      return settled;
     } catch (error) {
       if (!(error instanceof DatabaseUnavailable)) throw error;
       flow.stuck();

@@ -28,7 +28,8 @@ const heardAbout = (id: string, type: string) =>
 
 const KINDS = `email.queued email.scheduled email.sent email.delivered email.delivery_delayed
   email.bounced email.complained email.suppressed email.failed email.canceled domain.created
-  domain.verified domain.failed domain.deleted suppression.added suppression.removed`;
+  domain.verified domain.failed domain.deleted suppression.added suppression.removed
+  project.guard`;
 
 test('every kind of the contract can be chosen', async () => {
   const events = KINDS.split(/\s+/);

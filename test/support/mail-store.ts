@@ -105,6 +105,7 @@ export function settlement(email: NewEmail, changes: Partial<Settlement> = {}): 
     projectId: email.projectId,
     environment: email.environment,
     emailId: email.id,
+    senderDomain: email.domain,
     position: 0,
     claim: 1,
     status: 'delivered',

@@ -27,6 +27,7 @@ import { loadSigningKeys } from '../../src/store/signing-keys.ts';
 import { noteQuotaFailure, QUOTA_FAILURES } from '../../src/store/quota-failures.ts';
 import { forgetHistory, listHistory } from '../../src/store/suppression-history.ts';
 import { importSuppressions } from '../../src/store/suppression-import.ts';
+import * as reputation from '../../src/store/reputation.ts';
 import { listSuppressions } from '../../src/store/suppression-list.ts';
 import * as suppressions from '../../src/store/suppressions.ts';
 import * as tls from '../../src/store/tls-results.ts';
@@ -181,6 +182,23 @@ async function useTls({ db }: Stage): Promise<void> {
   await tls.addTlsResults(db, [count]);
   await tls.readTlsResults(db, { days: 7, domain: null, limit: 100 });
   await tls.forgetTlsResults(db, 500);
+}
+
+async function useReputation({ db, sender }: Stage): Promise<void> {
+  const { projectId, environment } = sender;
+  const standing = { projectId, environment, domain: 'acme.com', ended: 600 };
+  await reputation.addReputation(db, [{ ...standing, bounced: 60, complained: 0 }]);
+  await reputation.readStandings(db, new Date(0));
+  const trip = { ...standing, kind: 'bounce', count: 60, thresholdPpm: 50_000 } as const;
+  for (const below of ['not', 'better', 'keep'] as const) {
+    await reputation.saveTrip(db, trip, below);
+  }
+  await reputation.listTrips(db, { projectId, limit: 100 });
+  await reputation.endTrip(db, trip);
+  const own = { isOn: true, bouncesPpm: null, complaintsPpm: null, emailsMin: null, pauses: false };
+  await reputation.setGuard(db, projectId, own);
+  await reputation.listGuards(db);
+  await reputation.forgetReputation(db, 500);
 }
 
 async function useDomains({ db, sender }: Stage): Promise<void> {
@@ -367,6 +385,7 @@ export const EXERCISES: readonly Exercise[] = [
   list('by domain', 20, { domain: 'acme.com' }),
   list('by subject, none', SCANNED, { subject: 'nothing like it' }),
   { what: 'policies and results of TLS', asks: 10, run: useTls },
+  { what: 'the reputation of senders', asks: 10, run: useReputation },
   { what: 'domains', asks: 1, run: useDomains },
   { what: 'keys', asks: 5, run: useKeys },
   { what: 'limits', asks: 1, run: useLimits },

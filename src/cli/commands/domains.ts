@@ -101,20 +101,28 @@ function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
     const scopes = await chooseScopes(features.db, options);
     if (isFailure(scopes)) return scopes;
     const found = (await Promise.all(scopes.map((scope) => allDomains(features, scope)))).flat();
+    const warnings = found.flatMap((domain) =>
+      presentDomain(domain)
+        .advice.filter(({ about }) => about === 'reputation')
+        .map(({ message }) => `! ${domain.name} (${domain.environment}): ${message}`),
+    );
     return {
       data: { object: 'list', data: found.map(presentDomain), has_more: false },
-      text: table(
-        ['ID', 'DOMAIN', 'MODE', 'STATUS', 'TLS', 'CHECKED'],
-        found.map((domain) => [
-          domain.id,
-          domain.name,
-          domain.environment,
-          domain.status,
-          domain.tls,
-          shortTime(domain.checkedAt),
-        ]),
-        'There is no domain.',
-      ),
+      text: [
+        table(
+          ['ID', 'DOMAIN', 'MODE', 'STATUS', 'TLS', 'CHECKED'],
+          found.map((domain) => [
+            domain.id,
+            domain.name,
+            domain.environment,
+            domain.status,
+            domain.tls,
+            shortTime(domain.checkedAt),
+          ]),
+          'There is no domain.',
+        ),
+        ...warnings,
+      ].join('\n'),
     };
   });
 }

@@ -1,5 +1,6 @@
 /** `posthorn projects`: list, create, and give one limits of its own. */
 import { InvalidArgumentError, Option, type Command } from 'commander';
+import { describeTrip } from '../../core/guard.ts';
 import { parseLimit, type Limit } from '../../core/limits.ts';
 import { setLimit, type ScopeCategory } from '../../store/limits.ts';
 import {
@@ -13,6 +14,7 @@ import { addCommand, isFailure, type Outcome } from '../command.ts';
 import type { Cli } from '../context.ts';
 import { withStore } from '../store.ts';
 import { shortTime, table } from '../table.ts';
+import { describeGuard, guardJson, guardsOf, showRule } from './projects-guard.ts';
 import { describeRetention } from './projects-retention.ts';
 
 const CATEGORIES: readonly ScopeCategory[] = ['sending', 'verification'];
@@ -32,15 +34,26 @@ export function describeProjects(projects: Command, cli: Cli): void {
     .addOption(projectOption())
     .addOption(modeOption());
   describeRetention(projects, cli);
+  describeGuard(projects, cli);
 }
 
 function list(cli: Cli): Promise<Outcome> {
   return withStore(cli, async ({ db }) => {
     const projects = await listAllProjects(db);
-    const rows = projects.map(({ id, name, createdAt }) => [id, name, shortTime(createdAt)]);
+    const guarded = await guardsOf(db, projects);
+    const rows = guarded.map(({ id, name, createdAt, rule }) => {
+      return [id, name, shortTime(createdAt), showRule(rule)];
+    });
+    const list = table(['ID', 'NAME', 'CREATED', 'GUARD'], rows, 'There is no project yet.');
+    const warnings = guarded.flatMap(({ name, trips }) => {
+      return trips.map(
+        (trip) => `! ${name}, ${trip.domain} (${trip.environment}): ${describeTrip(trip)}`,
+      );
+    });
+    const data = guarded.map((one) => ({ ...projectJson(one), ...guardJson(one) }));
     return {
-      data: { object: 'list', data: projects.map(projectJson), has_more: false },
-      text: table(['ID', 'NAME', 'CREATED'], rows, 'There is no project yet.'),
+      data: { object: 'list', data, has_more: false },
+      text: [list, ...warnings].join('\n'),
     };
   });
 }

@@ -40,7 +40,10 @@ export const domain = z
     checked_at: time('When its records were last looked at.').nullable(),
     records: z.array(record),
     advice: z.array(
-      z.object({ about: z.enum(['dmarc', 'ptr', 'replies', 'mta_sts']), message: z.string() }),
+      z.object({
+        about: z.enum(['dmarc', 'ptr', 'replies', 'mta_sts', 'reputation']),
+        message: z.string(),
+      }),
     ),
   })
   .meta({ id: 'Domain', description: 'A sending domain.' });

@@ -1,6 +1,6 @@
 /** What a project looks like on the wire. */
 import { z } from 'zod';
-import { id, listOf, time } from './common.ts';
+import { environment, id, listOf, time } from './common.ts';
 
 const project = z
   .object({
@@ -8,6 +8,16 @@ const project = z
     id: id('The project.'),
     name: z.string(),
     created_at: time('When it was made.'),
+    warnings: z
+      .array(
+        z.object({
+          about: z.literal('reputation'),
+          environment,
+          domain: z.string().describe('The sending domain.'),
+          message: z.string(),
+        }),
+      )
+      .describe('Of the project and environment of the key; of others nothing is told.'),
   })
   .meta({ id: 'Project' });
 

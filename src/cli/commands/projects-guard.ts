@@ -1,0 +1,132 @@
+/** `posthorn projects set-guard`: when a project is warned of its bounces and complaints. */
+import { InvalidArgumentError, Option, type Command } from 'commander';
+import {
+  describeTrip,
+  type GuardRule,
+  guardRule,
+  type OwnGuard,
+  parsePercent,
+  ratePpm,
+  showPercent,
+} from '../../core/guard.ts';
+import type { Queryable } from '../../store/database.ts';
+import type { Project } from '../../store/projects.ts';
+import { listGuards, listTrips, setGuard, type Trip } from '../../store/reputation.ts';
+import { chooseProject, projectOption, type ProjectOptions } from '../choose-project.ts';
+import { addCommand, isFailure, type Outcome } from '../command.ts';
+import type { Cli } from '../context.ts';
+import { withStore } from '../store.ts';
+
+type Asked = number | 'default';
+type Options = ProjectOptions & { bounces?: Asked; complaints?: Asked; min?: Asked; off?: true };
+
+const EMAILS_MAX = 1_000_000;
+const TRIPS_MAX = 1_000;
+
+export function describeGuard(projects: Command, cli: Cli): void {
+  addCommand(projects, cli, {
+    name: 'set-guard',
+    about: 'set when bounces and complaints are too many',
+    run: guard,
+  })
+    .argument('[project]', 'name or id (default: the only one)')
+    .addOption(percentOption('--bounces <share>', 'of what ends in 24 hours, as 5%'))
+    .addOption(percentOption('--complaints <share>', 'the same, as 0.3%'))
+    .addOption(
+      new Option('--min <emails>', 'of fewer nothing follows: as 500, or default').argParser(
+        parseMin,
+      ),
+    )
+    .addOption(new Option('--off', 'no warnings for this project'))
+    .addOption(projectOption());
+}
+
+function percentOption(flags: string, what: string): Option {
+  return new Option(flags, `${what}, or default`).argParser((text): Asked => {
+    const ppm = text === 'default' ? text : parsePercent(text);
+    if (ppm !== null) return ppm;
+    throw new InvalidArgumentError('Write a share, as 5% or 0.3%, or default.');
+  });
+}
+
+function parseMin(text: string): Asked {
+  if (text === 'default') return text;
+  const count = /^\d{1,7}$/.test(text) ? Number(text) : 0;
+  if (count >= 1 && count <= EMAILS_MAX) return count;
+  throw new InvalidArgumentError('Write a number of emails, as 500, or default.');
+}
+
+function guard(cli: Cli, options: Options, [wanted]: [string | undefined]): Promise<Outcome> {
+  return withStore(cli, async ({ db }) => {
+    const project = await chooseProject(db, wanted ?? options.project);
+    if (isFailure(project)) return project;
+    const before = (await listGuards(db)).find(({ projectId }) => projectId === project.id);
+    const own: OwnGuard = {
+      isOn: options.off !== true,
+      bouncesPpm: changed(before?.bouncesPpm, options.bounces),
+      complaintsPpm: changed(before?.complaintsPpm, options.complaints),
+      emailsMin: changed(before?.emailsMin, options.min),
+      pauses: before?.pauses ?? false,
+    };
+    await setGuard(db, project.id, own);
+    const rule = guardRule(own);
+    return {
+      data: { project_id: project.id, guard: ruleJson(rule) },
+      text: `${project.name} is watched for ${showRule(rule)}.`,
+    };
+  });
+}
+
+function changed(before: number | null | undefined, asked: Asked | undefined): number | null {
+  if (asked === undefined) return before ?? null;
+  return asked === 'default' ? null : asked;
+}
+
+export type Guarded = Project & { rule: GuardRule; trips: Trip[] };
+
+/** Projects with their rules and what is beyond them. */
+export async function guardsOf(db: Queryable, projects: readonly Project[]): Promise<Guarded[]> {
+  const own = new Map((await listGuards(db)).map((guard) => [guard.projectId, guard]));
+  const trips = await listTrips(db, { projectId: null, limit: TRIPS_MAX });
+  return projects.map((project) => ({
+    ...project,
+    rule: guardRule(own.get(project.id)),
+    trips: trips.filter(({ projectId }) => projectId === project.id),
+  }));
+}
+
+export function guardJson({ rule, trips }: Guarded) {
+  return { guard: ruleJson(rule), warnings: trips.map(tripJson) };
+}
+
+function tripJson(trip: Trip) {
+  const { environment, domain, kind, count, ended, thresholdPpm, since } = trip;
+  return {
+    about: 'reputation',
+    environment,
+    domain,
+    kind,
+    rate: showPercent(ratePpm(count, ended)),
+    threshold: showPercent(thresholdPpm),
+    count,
+    ended,
+    since,
+    message: describeTrip(trip),
+  };
+}
+
+function ruleJson({ isOn, bouncesPpm, complaintsPpm, emailsMin }: GuardRule) {
+  return {
+    on: isOn,
+    bounces: showPercent(bouncesPpm),
+    complaints: showPercent(complaintsPpm),
+    min: emailsMin,
+  };
+}
+
+/** `5% bounces, 0.3% complaints of 500 or more`. */
+export function showRule({ isOn, bouncesPpm, complaintsPpm, emailsMin }: GuardRule): string {
+  if (!isOn) return 'nothing';
+  const shares = `${showPercent(bouncesPpm)} bounces, ${showPercent(complaintsPpm)} complaints`;
+  return `${shares} of ${emailsMin} or more`;
+}

@@ -1,0 +1,173 @@
+/**
+ * What became of recipients by sending domain and hour, the rules of projects about it, and what is
+ * beyond them at present. The rules themselves are core/guard.ts; src/reputation-watch.ts applies them.
+ */
+import type { GuardCounts, GuardKind, OwnGuard } from '../core/guard.ts';
+import type { Scope } from '../core/scope.ts';
+import type { Queryable } from './database.ts';
+
+export type SenderDomain = Scope & { domain: string };
+export type ReputationCount = SenderDomain & GuardCounts;
+
+/** In one order, so that two workers never wait for one another crosswise. */
+const ADD = `
+insert into reputation_counts as r (project_id, environment, domain, hour, ended, bounced,
+                                    complained, changed_at)
+select i.project_id, i.environment, i.domain, date_trunc('hour', app_now(), 'UTC'), i.ended,
+       i.bounced, i.complained, app_now()
+  from unnest($1::uuid[], $2::text[], $3::text[], $4::int[], $5::int[], $6::int[])
+       as i(project_id, environment, domain, ended, bounced, complained)
+ order by 1, 2, 3
+on conflict (project_id, environment, domain, hour) do update
+   set ended = r.ended + excluded.ended, bounced = r.bounced + excluded.bounced,
+       complained = r.complained + excluded.complained, changed_at = excluded.changed_at`;
+
+/** Adds to the counts of this hour; each domain at most once per call. */
+export async function addReputation(
+  db: Queryable,
+  counts: readonly ReputationCount[],
+): Promise<void> {
+  await db.query({ name: 'add_reputation', text: ADD }, [
+    counts.map(({ projectId }) => projectId),
+    counts.map(({ environment }) => environment),
+    counts.map(({ domain }) => domain),
+    counts.map(({ ended }) => ended),
+    counts.map(({ bounced }) => bounced),
+    counts.map(({ complained }) => complained),
+  ]);
+}
+
+/** Enough to look back a month. */
+const KEPT_DAYS = 30;
+
+const FORGET = `
+delete from reputation_counts where ctid = any(array(
+  select ctid from reputation_counts where hour < app_now() - interval '${KEPT_DAYS} days'
+   limit $1)) returning 1`;
+
+/** @returns how many rows were forgotten, at most `limit` */
+export async function forgetReputation(db: Queryable, limit: number): Promise<number> {
+  return (await db.query(FORGET, [limit])).length;
+}
+
+/** A domain whose counts changed, or that is beyond the rule: what the rule has to look at. */
+export type Standing = SenderDomain &
+  GuardCounts & {
+    trips: { kind: GuardKind; belowForMs: number | null }[];
+    now: Date;
+  };
+
+const STANDINGS = `
+with changed as (
+  select project_id, environment, domain from reputation_counts where changed_at >= $1
+  union
+  select project_id, environment, domain from guard_trips
+)
+select c.project_id as "projectId", c.environment, c.domain, s.ended, s.bounced, s.complained,
+       coalesce(t.trips, '[]') as trips, app_now() as now
+  from changed c
+ cross join lateral (
+    select coalesce(sum(r.ended), 0)::int as ended, coalesce(sum(r.bounced), 0)::int as bounced,
+           coalesce(sum(r.complained), 0)::int as complained
+      from reputation_counts r
+     where r.project_id = c.project_id and r.environment = c.environment and r.domain = c.domain
+       and r.hour > app_now() - interval '24 hours') s
+ cross join lateral (
+    select json_agg(json_build_object('kind', g.kind,
+             'belowForMs', extract(epoch from app_now() - g.below_since) * 1000)) as trips
+      from guard_trips g
+     where g.project_id = c.project_id and g.environment = c.environment and g.domain = c.domain) t`;
+
+/** @param since only domains whose counts changed since then, and what is beyond the rule */
+export function readStandings(db: Queryable, since: Date): Promise<Standing[]> {
+  return db.query<Standing>(STANDINGS, [since]);
+}
+
+/** Beyond the rule, as it was when it was looked at last. */
+export type Trip = SenderDomain & {
+  kind: GuardKind;
+  since: Date;
+  count: number;
+  ended: number;
+  thresholdPpm: number;
+};
+
+const COLUMNS = `project_id as "projectId", environment, domain, kind, since, count, ended,
+       threshold_ppm as "thresholdPpm"`;
+
+const SAVE = `
+insert into guard_trips as g (project_id, environment, domain, kind, since, count, ended,
+                              threshold_ppm)
+values ($1, $2, $3, $4, app_now(), $5, $6, $7)
+on conflict (project_id, environment, domain, kind) do update
+   set count = excluded.count, ended = excluded.ended, threshold_ppm = excluded.threshold_ppm,
+       below_since = case when $8 = 'keep' then g.below_since
+                          when $8 = 'better' then coalesce(g.below_since, app_now()) end
+returning ${COLUMNS}, xmax = 0 as "isNew"`;
+
+/**
+ * Notes how it stands with what is beyond the rule, or that it is from now on.
+ * @param below whether it is clearly better: since now at the latest, not, or as it was noted
+ * @returns `isNew` for the one caller that noted it first: who tells of it
+ */
+export async function saveTrip(
+  tx: Queryable,
+  trip: Omit<Trip, 'since'>,
+  below: 'better' | 'not' | 'keep',
+): Promise<Trip & { isNew: boolean }> {
+  const { projectId, environment, domain, kind, count, ended, thresholdPpm } = trip;
+  const values = [projectId, environment, domain, kind, count, ended, thresholdPpm, below];
+  const [row] = await tx.query<Trip & { isNew: boolean }>(SAVE, values);
+  if (!row) throw new Error('a trip of the guard was not returned');
+  return row;
+}
+
+const END = `
+delete from guard_trips where project_id = $1 and environment = $2 and domain = $3 and kind = $4
+returning ${COLUMNS}`;
+
+/** It is within the rule again; null: somebody else has noted that. */
+export async function endTrip(
+  tx: Queryable,
+  { projectId, environment, domain, kind }: SenderDomain & { kind: GuardKind },
+): Promise<Trip | null> {
+  const [row] = await tx.query<Trip>(END, [projectId, environment, domain, kind]);
+  return row ?? null;
+}
+
+const LIST = `
+select ${COLUMNS} from guard_trips
+ where $1::uuid is null or project_id = $1
+ order by since desc, domain, kind limit $2`;
+
+/** What is beyond the rule, of a project or of all; the newest first. */
+export function listTrips(
+  db: Queryable,
+  { projectId, limit }: { projectId: string | null; limit: number },
+): Promise<Trip[]> {
+  return db.query<Trip>(LIST, [projectId, limit]);
+}
+
+const GUARD_COLUMNS = `project_id as "projectId", is_on as "isOn", bounces_ppm as "bouncesPpm",
+       complaints_ppm as "complaintsPpm", emails_min as "emailsMin", pauses`;
+
+/** Of the projects that have rules of their own. */
+export function listGuards(db: Queryable): Promise<(OwnGuard & { projectId: string })[]> {
+  return db.query(`select ${GUARD_COLUMNS} from guards`);
+}
+
+const SET_GUARD = `
+insert into guards (project_id, is_on, bounces_ppm, complaints_ppm, emails_min, pauses)
+values ($1, $2, $3, $4, $5, $6)
+on conflict (project_id) do update
+   set is_on = excluded.is_on, bounces_ppm = excluded.bounces_ppm,
+       complaints_ppm = excluded.complaints_ppm, emails_min = excluded.emails_min,
+       pauses = excluded.pauses`;
+
+export async function setGuard(
+  db: Queryable,
+  projectId: string,
+  { isOn, bouncesPpm, complaintsPpm, emailsMin, pauses }: OwnGuard,
+): Promise<void> {
+  await db.query(SET_GUARD, [projectId, isOn, bouncesPpm, complaintsPpm, emailsMin, pauses]);
+}

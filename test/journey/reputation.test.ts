@@ -1,0 +1,146 @@
+/** Too many bounces or complaints: an event, warnings in lists, and all clear when it is over. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { startJourney } from '../support/journey.ts';
+import { runLoad } from '../support/load.ts';
+import { waitFor } from '../support/wait.ts';
+
+const journey = await startJourney(
+  { POSTHORN_GUARD_INTERVAL_S: '1', POSTHORN_LOG: 'warn' },
+  { environment: 'test' },
+);
+after(() => journey[Symbol.asyncDispose]());
+const { service } = journey;
+const key = await journey.key();
+
+let sent = 0;
+
+/** So many to each; all have ended when it returns. */
+async function sendMany(from: string, counts: Record<string, number>): Promise<void> {
+  const to = Object.entries(counts).flatMap(([name, count]) =>
+    Array.from({ length: count }, () => `${name}+${++sent}@simulator.test`),
+  );
+  const load = await runLoad(service, { key, count: to.length, from, to: (index) => to[index]! });
+  assert.equal(load.accepted.length, to.length);
+  const open = () =>
+    service.sql('select from emails where id = any($1) and open_count > 0', [load.accepted]);
+  await waitFor(async () => (await open()).length === 0, {
+    what: 'all emails to end',
+    timeoutMs: 60_000,
+  });
+}
+
+async function newSender(name: string): Promise<string> {
+  const added = await journey.request('POST', '/v1/domains', { name });
+  await journey.request('POST', `/v1/domains/${added.body.id}/verify`);
+  return `Acme <hello@${name}>`;
+}
+
+async function counted(domain: string) {
+  const [row] = await service.sql(
+    `select sum(ended)::int as ended, sum(bounced)::int as bounced,
+            sum(complained)::int as complained from reputation_counts where domain = $1`,
+    [domain],
+  );
+  return row;
+}
+
+async function adviceFor(domain: string): Promise<string[]> {
+  const { body } = await journey.request('GET', '/v1/domains?limit=100');
+  const found = body.data.find(({ name }: { name: string }) => name === domain);
+  return found.advice
+    .filter(({ about }: { about: string }) => about === 'reputation')
+    .map(({ message }: { message: string }) => message);
+}
+
+const guardEvent = (domain: string, state: string) =>
+  journey.webhook(
+    ({ type, data }) => type === 'project.guard' && data.domain === domain && data.state === state,
+  );
+
+test('bounces beyond the rule are told and shown, and so is that they are over', async () => {
+  assert.equal((await service.cli('projects', 'set-guard', '--min', '20')).code, 0);
+  const from = await newSender('bouncing.test');
+  await sendMany(from, { delivered: 18, bounced: 2 });
+  const event = await guardEvent('bouncing.test', 'tripped');
+  const { project_id, since, ...data } = event.data;
+  assert.deepEqual(data, {
+    environment: 'test',
+    domain: 'bouncing.test',
+    kind: 'bounce',
+    state: 'tripped',
+    rate: '10%',
+    threshold: '5%',
+    count: 2,
+    ended: 20,
+    paused: false,
+  });
+  const [advice, ...others] = await adviceFor('bouncing.test');
+  assert.match(advice!, /^2 of 20 emails of 24 hours bounced \(10%, more than 5%\) since 20/);
+  assert.ok(advice!.includes(since));
+  assert.deepEqual(others, []);
+  const projects = await journey.request('GET', '/v1/projects');
+  assert.deepEqual(projects.body.data[0].warnings, [
+    { about: 'reputation', environment: 'test', domain: 'bouncing.test', message: advice },
+  ]);
+  const listed = await service.cliJson('projects', 'list');
+  assert.equal(listed.data[0].id, project_id);
+  assert.partialDeepStrictEqual(listed.data[0].warnings, [{ rate: '10%', message: advice }]);
+  for (const noun of ['projects', 'domains']) {
+    const { stdout } = await service.cli(noun, 'list');
+    assert.ok(stdout.includes(advice!), stdout);
+  }
+  const metric = /^posthorn_reputation_rate\{.*domain="bouncing\.test",kind="bounce".*\} 0\.1$/m;
+  assert.match((await service.request('GET', '/metrics', { key: null })).text, metric);
+
+  await journey.pass({ hours: 25 });
+  await waitFor(
+    async () =>
+      (await service.sql('select from guard_trips where below_since > $1', [since])).length,
+    { what: 'the guard to see that it is better' },
+  );
+  await journey.pass({ hours: 1 });
+  const cleared = await guardEvent('bouncing.test', 'cleared');
+  assert.deepEqual([cleared.data.kind, cleared.data.since], ['bounce', since]);
+  assert.deepEqual(await adviceFor('bouncing.test'), []);
+});
+
+test('complaints are counted for themselves, against what ended', async () => {
+  const from = await newSender('complained.test');
+  await sendMany(from, { delivered: 19, complained: 1 });
+  const { data } = await guardEvent('complained.test', 'tripped');
+  assert.deepEqual([data.kind, data.rate, data.threshold], ['complaint', '5%', '0.3%']);
+  assert.deepEqual(await counted('complained.test'), { ended: 20, bounced: 0, complained: 1 });
+});
+
+test('nothing follows below the least number of emails, nor from what is no bounce', async () => {
+  const few = await newSender('few.test');
+  const blocked = await newSender('suppressed.test');
+  const last = await newSender('last.test');
+  await sendMany(few, { delivered: 4, bounced: 15 });
+  await sendMany(blocked, { delivered: 20, suppressed: 20 });
+  await sendMany(last, { bounced: 20 });
+  await guardEvent('last.test', 'tripped');
+  assert.deepEqual(await counted('few.test'), { ended: 19, bounced: 15, complained: 0 });
+  assert.deepEqual(await counted('suppressed.test'), { ended: 20, bounced: 0, complained: 0 });
+  const tripped = await service.sql('select domain from guard_trips order by domain');
+  assert.deepEqual(
+    tripped.map(({ domain }) => domain),
+    ['complained.test', 'last.test'],
+  );
+});
+
+test('a project can have other rules, or none', async () => {
+  const set = async (...words: string[]) => {
+    const { guard } = await service.cliJson('projects', 'set-guard', ...words);
+    return guard;
+  };
+  const strict = { on: true, bounces: '2.5%', complaints: '0.1%', min: 20 };
+  assert.deepEqual(await set('--bounces', '2.5%', '--complaints', '0.1%'), strict);
+  const usual = { on: true, bounces: '5%', complaints: '0.3%', min: 500 };
+  const defaults = ['--bounces', 'default', '--complaints', 'default', '--min', 'default'];
+  assert.deepEqual(await set(...defaults), usual);
+  assert.deepEqual(await set('--off'), { ...usual, on: false });
+  const all = () => service.sql('select from guard_trips');
+  await waitFor(async () => (await all()).length === 0, { what: 'the warnings to go' });
+});
