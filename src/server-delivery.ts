@@ -21,8 +21,7 @@ import { createTls } from './server-tls.ts';
 import { AcceptStore } from './store/accept.ts';
 import { queueDepth } from './store/queue.ts';
 import { noteQuotaFailure } from './store/quota-failures.ts';
-import { addReputation, listTrips } from './store/reputation.ts';
-import { ReputationCounters } from './store/reputation-counters.ts';
+import { listTrips } from './store/reputation.ts';
 import { SettleStore } from './store/settle.ts';
 import { systemWorld } from './system-world.ts';
 
@@ -43,9 +42,8 @@ export type DeliveryListeners = {
 
 export function createDelivery(ground: Ground, listeners: DeliveryListeners): Delivery {
   const { onTold } = listeners;
-  const { config, db, lease, log } = ground;
+  const { config, db, lease, log, reputation } = ground;
   const world = systemWorld;
-  const reputation = new ReputationCounters((counts) => addReputation(db, counts));
   const settling = new SettleStore(db.settling, {
     holder: lease.holder,
     onTold,
@@ -94,7 +92,7 @@ export function createDelivery(ground: Ground, listeners: DeliveryListeners): De
     report.stop();
     await dispatcher.stop();
     await connections.close();
-    await Promise.all([stopTls(), reputation.flush()]);
+    await stopTls();
   };
   const accept = acceptInto(dispatcher, ground, { metrics, onTold });
   return { accept, dispatcher, connections, metrics, stop };

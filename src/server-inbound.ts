@@ -9,11 +9,14 @@ import { systemWorld } from './system-world.ts';
 
 /** @param onTold webhook deliveries were queued */
 export function inboundOptions(
-  { db, secrets, log }: Ground,
+  { db, secrets, log, reputation }: Ground,
   onTold: () => void,
 ): Pick<SmtpServerOptions<null>, 'handlers' | 'limits'> {
   const book = { db: db.receiving, secret: secrets.derive('return path') };
-  const store = new InboundStore(db.receiving, { onTold });
+  const store = new InboundStore(db.receiving, {
+    onTold,
+    onSettled: (settlement) => reputation.count(settlement),
+  });
   const receive = createReceive({
     book,
     store,

@@ -27,6 +27,8 @@ import { createDelivery } from './server-delivery.ts';
 import { listenForMail, type SmtpPorts } from './server-smtp.ts';
 import { Database } from './store/database.ts';
 import { loadMessages } from './store/messages.ts';
+import { addReputation } from './store/reputation.ts';
+import { ReputationCounters } from './store/reputation-counters.ts';
 import { SecretBox } from './store/secrets.ts';
 import { systemWorld } from './system-world.ts';
 import { createWebhookLoop, type WebhookLoop } from './webhooks/loop.ts';
@@ -63,6 +65,8 @@ export type Ground = {
   guard: AddressGuard;
   lease: Lease;
   builder: MessageBuilder;
+  /** Told of every outcome that is written, by whoever writes it. */
+  reputation: ReputationCounters;
 };
 
 export async function createServer(
@@ -98,6 +102,7 @@ export async function createServer(
       state.isStopping = true;
       await stopTaking({ app, smtp, delivery, webhooks });
       await lease.stop();
+      await ground.reputation.flush();
       resolver.close();
       await db.close();
     },
@@ -128,6 +133,7 @@ function layGround(setup: WorkerSetup, { onHolder }: SupervisorLink): Ground {
     }),
     lease: new Lease({ db: db.beating, world, log, ...who, onHolder }),
     builder: new MessageBuilder(db, secrets),
+    reputation: new ReputationCounters((counts) => addReputation(db, counts)),
   };
 }
 

@@ -3,6 +3,8 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import {
   GUARD_KINDS,
+  type GuardKind,
+  type GuardRule,
   judgeReputation,
   parsePercent,
   ratePpm,
@@ -13,9 +15,11 @@ import {
 
 const MINUTE_MS = 60_000;
 
+type Situation = { kind?: GuardKind; tripped?: Tripped | null; own?: Partial<GuardRule> };
+
 function judge(
   counts: { ended: number; bounced?: number; complained?: number },
-  { kind = 'bounce' as 'bounce' | 'complaint', tripped = null as Tripped | null, own = {} } = {},
+  { kind = 'bounce', tripped = null, own = {} }: Situation = {},
 ) {
   const all = { bounced: 0, complained: 0, ...counts };
   return judgeReputation(kind, all, { rule: { ...rule, ...own }, tripped });

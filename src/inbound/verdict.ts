@@ -9,6 +9,7 @@
 import { EVENT_OF_STATUS } from '../core/events.ts';
 import type { StoredStatus } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
+import { domainOf } from '../mail/address.ts';
 import type { Report, ReportedRecipient } from '../mail/bounce.ts';
 import { COMPLAINT } from '../mail/classify-meanings.ts';
 import type { Verdict } from '../mail/classify.ts';
@@ -59,6 +60,7 @@ function settlementOf(
     projectId,
     environment,
     emailId: email.id,
+    senderDomain: domainOf(email.from.address),
     position,
     claim: 0,
     status: change.status,

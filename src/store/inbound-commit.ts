@@ -34,15 +34,21 @@ export type InboundItem = { message: NewInboundMessage; settlement: Settlement |
 /** `open`: its recipient has not ended yet, and nothing was written. */
 export type InboundResult = { kind: 'kept'; change: StoredStatus | null } | { kind: 'open' };
 
+export type InboundStoreOptions = {
+  /** Webhook deliveries were queued. */
+  onTold: () => void;
+  /** Told of each change, once it is written. */
+  onSettled?: (settlement: Settlement) => void;
+};
+
 const BATCHES_AT_ONCE = 2;
 
 export class InboundStore {
   readonly #commits: GroupCommit<InboundItem, InboundResult>;
 
-  /** @param options.onTold webhook deliveries were queued */
-  constructor(db: Database['receiving'], { onTold }: { onTold: () => void }) {
+  constructor(db: Database['receiving'], options: InboundStoreOptions) {
     this.#commits = new GroupCommit({
-      commit: (batch) => commit(db, batch, onTold),
+      commit: (batch) => commit(db, batch, options),
       sizeBytes: ({ message }) => message.content.length + 2_000,
       mayTryOneByOne: (error) => !(error instanceof DatabaseUnavailable),
       exclusiveKey: ({ message: { about } }) => about && `${about.emailId} ${about.position}`,
@@ -59,7 +65,7 @@ export class InboundStore {
 async function commit(
   db: Database['receiving'],
   batch: readonly InboundItem[],
-  onTold: () => void,
+  { onTold, onSettled }: InboundStoreOptions,
 ): Promise<InboundResult[]> {
   failpoint('settle_before_commit');
   const { results, told } = await db.transaction(async (tx) => {
@@ -70,6 +76,10 @@ async function commit(
   });
   failpoint('settle_after_commit');
   if (told > 0) onTold();
+  for (const [index, result] of results.entries()) {
+    const settlement = batch[index]?.settlement;
+    if (settlement && result.kind === 'kept' && result.change !== null) onSettled?.(settlement);
+  }
   return results;
 }
 

@@ -72,6 +72,44 @@ test('a complaint to the return path is told, and the address gets no more mail'
   assert.equal(row.reason, 'complaint');
 });
 
+test('what comes back counts against the sending domain, and as no further ending', async () => {
+  const counted = async () => {
+    const [row] = await service.sql(
+      `select sum(ended)::int as ended, sum(bounced)::int as bounced,
+              sum(complained)::int as complained from reputation_counts where domain = $1`,
+      ['acme.example'],
+    );
+    return row;
+  };
+  const ended = async () => {
+    const [row] = await service.sql(
+      `select count(*)::int as ended from recipients where completed_at is not null`,
+    );
+    return row.ended;
+  };
+  const bounce = await delivered('counted-bounce.test');
+  const complaint = await delivered('counted-complaint.test');
+  // Workers write their counts every few seconds.
+  const isCounted = async () => (await counted()).ended === (await ended());
+  await waitFor(isCounted, { what: 'the endings to be counted', timeoutMs: 30_000 });
+  const before = await counted();
+  const message = statusReport({ recipient: bounce.jo });
+  assert.match(await handIn(port, { to: bounce.returnPath, message }), TAKEN);
+  const report = feedbackReport('gone@elsewhere.test');
+  assert.match(await handIn(port, { to: complaint.returnPath, message: report }), TAKEN);
+  const both = async () => {
+    const sums = await counted();
+    const isWhole = sums.bounced + sums.complained >= before.bounced + before.complained + 2;
+    return isWhole && sums;
+  };
+  const now = await waitFor(both, { what: 'the reports to be counted', timeoutMs: 30_000 });
+  assert.deepEqual(now, {
+    ended: before.ended,
+    bounced: before.bounced + 1,
+    complained: before.complained + 1,
+  });
+});
+
 test('a complaint to fbl@ finds its recipient by the return path in the original', async () => {
   const { id, returnPath, jo } = await delivered('feedback.test');
   const { id: otherId } = await delivered('bystander.test');

@@ -86,7 +86,7 @@ export type Guarded = Project & { rule: GuardRule; trips: Trip[] };
 
 /** Projects with their rules and what is beyond them. */
 export async function guardsOf(db: Queryable, projects: readonly Project[]): Promise<Guarded[]> {
-  const own = new Map((await listGuards(db)).map((guard) => [guard.projectId, guard]));
+  const own = new Map((await listGuards(db)).map((one) => [one.projectId, one]));
   const trips = await listTrips(db, { projectId: null, limit: TRIPS_MAX });
   return projects.map((project) => ({
     ...project,

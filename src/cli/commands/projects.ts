@@ -44,7 +44,7 @@ function list(cli: Cli): Promise<Outcome> {
     const rows = guarded.map(({ id, name, createdAt, rule }) => {
       return [id, name, shortTime(createdAt), showRule(rule)];
     });
-    const list = table(['ID', 'NAME', 'CREATED', 'GUARD'], rows, 'There is no project yet.');
+    const lines = table(['ID', 'NAME', 'CREATED', 'GUARD'], rows, 'There is no project yet.');
     const warnings = guarded.flatMap(({ name, trips }) => {
       return trips.map(
         (trip) => `! ${name}, ${trip.domain} (${trip.environment}): ${describeTrip(trip)}`,
@@ -53,7 +53,7 @@ function list(cli: Cli): Promise<Outcome> {
     const data = guarded.map((one) => ({ ...projectJson(one), ...guardJson(one) }));
     return {
       data: { object: 'list', data, has_more: false },
-      text: [list, ...warnings].join('\n'),
+      text: [lines, ...warnings].join('\n'),
     };
   });
 }
