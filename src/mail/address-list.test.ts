@@ -55,8 +55,8 @@ test('whatever stands there, what is shown can be read again', () => {
 
 test('a long list is read in no time to speak of, and bounded', () => {
   assert.equal(readAddressList('a@b.test,'.repeat(100_000)).length, 1_000);
-  assert.equal(readAddressList('('.repeat(50_000)).length, 0);
-  assert.equal(readAddressList('"'.repeat(50_001)).length, 0);
-  assert.equal(readAddressList('a:'.repeat(50_000)).length, 0);
-  assert.equal(readAddressList('<'.repeat(50_000)).length, 0);
+  // A pattern that looks for its end again and again would take minutes for some of these.
+  for (const piece of ['(', '(\\', '"\\', '"', 'a:', 'a', '<', ')', '\\"', '" ']) {
+    assert.deepEqual(readAddressList(piece.repeat(500_000)), [], piece);
+  }
 });

@@ -24,18 +24,34 @@ export function readOne(text: string): Mailbox | null {
   return { ...mailbox, name: name.toWellFormed().slice(0, 300).toWellFormed() || null };
 }
 
-/** A quoted string, a comment without another in it, or what separates: a comma, a group's ends. */
-const TOKEN = /"(?:[^"\\]|\\.)*"|\((?:[^()\\]|\\.)*\)|<[^<>]*>|[,;]|[^",;:()<>]+:(?!\/)|[^]/g;
-
+/** Cut at commas and at the ends of groups, outside of quotes; comments and names of groups left out. */
 function splitList(value: string): string[] {
   const items: string[] = [];
   let item = '';
-  for (const [token] of value.matchAll(TOKEN)) {
-    if (token === ',' || token === ';') {
+  let comments = 0;
+  let isQuoted = false;
+  let isInBrackets = false;
+  for (let at = 0; at < value.length; at += 1) {
+    const character = value[at]!;
+    const isEscape = character === '\\' && (isQuoted || comments > 0);
+    if (comments > 0) {
+      if (isEscape) at += 1;
+      else if (character === '(') comments += 1;
+      else if (character === ')') comments -= 1;
+    } else if (isQuoted || isInBrackets) {
+      item += isEscape ? value.slice(at, (at += 1) + 1) : character;
+      if (character === (isQuoted ? '"' : '>')) isQuoted = isInBrackets = false;
+    } else if (character === '(') {
+      comments = 1;
+    } else if (character === ',' || character === ';') {
       items.push(item);
       item = '';
-    } else if (!token.startsWith('(') && !(token.length > 1 && token.endsWith(':'))) {
-      item += token;
+    } else if (character === ':') {
+      item = '';
+    } else {
+      item += character;
+      isQuoted = character === '"';
+      isInBrackets = character === '<';
     }
   }
   return [...items, item].filter((text) => text.trim() !== '');

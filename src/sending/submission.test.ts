@@ -90,6 +90,19 @@ test('all problems are found at once', () => {
   );
 });
 
+test('a header that no receiver would take is refused, however it is made', () => {
+  const from = 'From: a@acme.test\r\n';
+  for (const header of [
+    `X-Long: ${' x\r\n'.repeat(2_500_000)}`,
+    'X-Many: 1\r\n'.repeat(2_001),
+    `To: ${'a@b.test,\r\n '.repeat(100_000)}\r\n`,
+  ]) {
+    const refused = read(`${from}${header}\r\n\r\nx\r\n`);
+    assert.ok(isRefusal(refused));
+    assert.match(refused.message, /^The header has more than 256 KB or 2,000 fields/);
+  }
+});
+
 test('octets of any kind are a draft or a refusal, and the body is never touched', () => {
   const piece = fc.oneof(
     fc.constantFrom('From: a@acme.test\r\n', 'To: ', 'Bcc: x@y.test\r\n', '\r\n', ' fold\r\n', ':'),

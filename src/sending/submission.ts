@@ -40,6 +40,8 @@ export type SubmittedMessage = {
 
 /** RFC 5322 §2.1.1; what is longer is cut or refused somewhere on the way. */
 const LINE_OCTETS_MAX = 998;
+/** Receivers take a quarter of a megabyte, most of them less. */
+const HEADER_BYTES_MAX = 256 * 1024;
 /** Signatures and one more trace. */
 const ADDED_BYTES = 4_000;
 
@@ -109,7 +111,9 @@ function refuseWhatMailCannotCarry(
       'The message has a NUL octet in it, which mail cannot carry; encode it as base64.',
     );
   }
-  if (isCut) complain('', 'The message has too many header fields.');
+  if (isCut || bodyStart > HEADER_BYTES_MAX) {
+    complain('', 'The header has more than 256 KB or 2,000 fields; make it shorter.');
+  }
   if (fields.some(({ name }) => name === '')) {
     complain('', 'The header has a line that is no field; an empty line ends the header.');
   }

@@ -94,6 +94,21 @@ test('with a live key, recipients that nobody owns are refused at RCPT', async (
   assert.match((await client.ask('RCPT TO:<jo@acme.com>')) ?? '', /^250 /);
 });
 
+test('the 51st recipient of a message is to be sent later', async () => {
+  await using service = await startSubmission();
+  await using client = await loggedIn({ port: portOf(service), key: service.testKey });
+  await client.ask('MAIL FROM:<>');
+  const replies = [];
+  for (let index = 0; index <= 50; index += 1) {
+    replies.push((await client.ask(`RCPT TO:<jo${index}@simulator.test>`))?.slice(0, 9));
+  }
+  const taken = Array.from({ length: 50 }, () => '250 2.1.5');
+  assert.deepEqual(replies, [...taken, '452 4.5.3']);
+  await client.ask('DATA');
+  const id = idIn(await client.ask(`${FROM}\r\n\r\nHi\r\n.`));
+  assert.equal((await service.waitForStatus(id, 'delivered')).recipients.length, 50);
+});
+
 test('without the database nothing is accepted, and the reply says so', async () => {
   await using service = await startSubmission();
   const port = portOf(service);
