@@ -15,7 +15,6 @@ import * as keys from '../../src/store/keys.ts';
 import { readLaneStates, writeLaneStates } from '../../src/store/lane-states.ts';
 import * as limits from '../../src/store/limits.ts';
 import { loadMessages } from '../../src/store/messages.ts';
-import * as sts from '../../src/store/mta-sts.ts';
 import * as nodes from '../../src/store/nodes.ts';
 import * as projects from '../../src/store/projects.ts';
 import { lanesInQueue } from '../../src/store/queue-view.ts';
@@ -27,15 +26,14 @@ import { loadSigningKeys } from '../../src/store/signing-keys.ts';
 import { noteQuotaFailure, QUOTA_FAILURES } from '../../src/store/quota-failures.ts';
 import { forgetHistory, listHistory } from '../../src/store/suppression-history.ts';
 import { importSuppressions } from '../../src/store/suppression-import.ts';
-import * as reputation from '../../src/store/reputation.ts';
 import { listSuppressions } from '../../src/store/suppression-list.ts';
 import * as suppressions from '../../src/store/suppressions.ts';
-import * as tls from '../../src/store/tls-results.ts';
 import * as deliveries from '../../src/store/webhook-deliveries.ts';
 import * as endpoints from '../../src/store/webhook-endpoints.ts';
 import * as webhooks from '../../src/store/webhook-queue.ts';
 import { type WebhookOutcome, WebhookSettleStore } from '../../src/store/webhook-settle.ts';
 import { BUSY_ADDRESS } from './fill.ts';
+import { useReputation, useTls } from './statements-counts.ts';
 import { claimAndRelease, operate } from './statements-queue.ts';
 import { acceptAll, newEmail, type Sender, settlement } from './mail-store.ts';
 
@@ -169,36 +167,6 @@ async function closedLane({ db, sender }: Stage): Promise<void> {
   await endpoints.deleteEndpoint(db, sender, id);
   const lane = { projectId: sender.projectId, endpointId: id };
   await webhooks.endClosedLane(db.telling, lane, 500);
-}
-
-async function useTls({ db }: Stage): Promise<void> {
-  const policies = new sts.StsPolicies(db.settling);
-  await policies.save('a.test', '1', { mode: 'enforce', mx: ['mx.a.test'], maxAgeS: 86_400 });
-  await policies.saveFailure('b.test');
-  await policies.load('a.test');
-  await sts.policiesToRenew(db, 10);
-  await sts.forgetStsPolicies(db, 500);
-  const count = { domain: 'a.test', policy: 'sts', result: 'success', sessions: 1 } as const;
-  await tls.addTlsResults(db, [count]);
-  await tls.readTlsResults(db, { days: 7, domain: null, limit: 100 });
-  await tls.forgetTlsResults(db, 500);
-}
-
-async function useReputation({ db, sender }: Stage): Promise<void> {
-  const { projectId, environment } = sender;
-  const standing = { projectId, environment, domain: 'acme.com', ended: 600 };
-  await reputation.addReputation(db, [{ ...standing, bounced: 60, complained: 0 }]);
-  await reputation.readStandings(db, new Date(0));
-  const trip = { ...standing, kind: 'bounce', count: 60, thresholdPpm: 50_000 } as const;
-  for (const below of ['not', 'better', 'keep'] as const) {
-    await reputation.saveTrip(db, trip, below);
-  }
-  await reputation.listTrips(db, { projectId, limit: 100 });
-  await reputation.endTrip(db, trip);
-  const own = { isOn: true, bouncesPpm: null, complaintsPpm: null, emailsMin: null, pauses: false };
-  await reputation.setGuard(db, projectId, own);
-  await reputation.listGuards(db);
-  await reputation.forgetReputation(db, 500);
 }
 
 async function useDomains({ db, sender }: Stage): Promise<void> {

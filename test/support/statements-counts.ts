@@ -1,0 +1,35 @@
+/** The statements of what is counted and of what it leads to, for statements.ts. */
+import * as sts from '../../src/store/mta-sts.ts';
+import * as reputation from '../../src/store/reputation.ts';
+import * as tls from '../../src/store/tls-results.ts';
+import type { Stage } from './statements.ts';
+
+export async function useTls({ db }: Stage): Promise<void> {
+  const policies = new sts.StsPolicies(db.settling);
+  await policies.save('a.test', '1', { mode: 'enforce', mx: ['mx.a.test'], maxAgeS: 86_400 });
+  await policies.saveFailure('b.test');
+  await policies.load('a.test');
+  await sts.policiesToRenew(db, 10);
+  await sts.forgetStsPolicies(db, 500);
+  const count = { domain: 'a.test', policy: 'sts', result: 'success', sessions: 1 } as const;
+  await tls.addTlsResults(db, [count]);
+  await tls.readTlsResults(db, { days: 7, domain: null, limit: 100 });
+  await tls.forgetTlsResults(db, 500);
+}
+
+export async function useReputation({ db, sender }: Stage): Promise<void> {
+  const { projectId, environment } = sender;
+  const standing = { projectId, environment, domain: 'acme.com', ended: 600 };
+  await reputation.addReputation(db, [{ ...standing, bounced: 60, complained: 0 }]);
+  await reputation.readStandings(db, new Date(0));
+  const trip = { ...standing, kind: 'bounce', count: 60, thresholdPpm: 50_000 } as const;
+  for (const below of ['not', 'better', 'keep'] as const) {
+    await reputation.saveTrip(db, trip, below);
+  }
+  await reputation.listTrips(db, { projectId, limit: 100 });
+  await reputation.endTrip(db, trip);
+  const own = { isOn: true, bouncesPpm: null, complaintsPpm: null, emailsMin: null, pauses: false };
+  await reputation.setGuard(db, projectId, own);
+  await reputation.listGuards(db);
+  await reputation.forgetReputation(db, 500);
+}
