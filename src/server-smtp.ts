@@ -22,6 +22,9 @@ export type SmtpPorts = {
 /** The largest message of all: that of API.md §3. */
 const SIZE_BYTES_MAX = 30 * 1024 * 1024;
 
+/** As long as requests have when the service stops. */
+const CLOSE_WITHIN_MS = 10_000;
+
 /** One application may open many sessions, and keep one for all its mail. */
 const SUBMISSION_LIMITS = {
   recipientsPerMessage: RECIPIENTS_MAX,
@@ -44,7 +47,7 @@ export async function listenForMail(
     onBug: (error: unknown) => log.error({ err: error }, 'a bug while mail came in'),
   };
   const context = () => certificate.context();
-  const servers: { close(): Promise<void> }[] = [];
+  const servers: { close(graceMs: number): Promise<void> }[] = [];
   const listen = async <User>(port: number, options: SmtpServerOptions<User>): Promise<void> => {
     const server = new SmtpServer(options);
     await server.listen({ port, ...(config.smtpHost === null ? {} : { host: config.smtpHost }) });
@@ -67,7 +70,7 @@ export async function listenForMail(
   }
   return {
     close: async () => {
-      await Promise.all(servers.map((server) => server.close()));
+      await Promise.all(servers.map((server) => server.close(CLOSE_WITHIN_MS)));
       await use.close();
     },
   };

@@ -33,7 +33,7 @@ export type SubmissionOptions = {
   limiter: Pick<AuthLimiter, 'count'>;
   use: Pick<KeyUse, 'note'>;
   config: Pick<Config, 'allowPrivateNetworks' | 'hostname'>;
-  world: Pick<World, 'now' | 'newId'>;
+  world: Pick<World, 'now' | 'newId' | 'monotonicMs'>;
   log: Logger;
 };
 
@@ -76,21 +76,33 @@ function tooMany(resetS: number): SmtpAnswer {
 }
 
 export function createSubmission(options: SubmissionOptions): SmtpHandlers<Caller> {
-  const { log } = options;
+  const { log, world } = options;
   return {
     onRcpt(session, address) {
       const read = readSubmittedRecipient(address, rulesFor(session, options));
       return isRefusal(read) ? answerOf(553, '5.1.3', read.message) : null;
     },
     async onMessage(session, envelope, message) {
-      const answer = await take({ session, envelope, message }, options);
-      const { id, client, user } = session;
-      const facts = { session: id, client, project_id: user?.projectId, code: answer.code };
-      log.info(facts, 'submission');
+      const startedMs = world.monotonicMs();
+      const { answer, emailId } = await take({ session, envelope, message }, options);
+      // Ids only, as of a request over HTTP.
+      log.info(
+        {
+          session_id: session.id,
+          project_id: session.user?.projectId,
+          code: answer.code,
+          email_id: emailId,
+          ms: Math.round((world.monotonicMs() - startedMs) * 10) / 10,
+        },
+        'submission',
+      );
       return answer;
     },
   };
 }
+
+/** `emailId` when it was accepted, now or before. */
+type Taken = { answer: SmtpAnswer; emailId?: string };
 
 type Submitted = {
   session: SmtpSession<Caller>;
@@ -101,7 +113,7 @@ type Submitted = {
 async function take(
   { session, envelope, message }: Submitted,
   options: SubmissionOptions,
-): Promise<SmtpAnswer> {
+): Promise<Taken> {
   const { world, config } = options;
   const caller = callerOf(session);
   const rules = rulesFor(session, options);
@@ -120,22 +132,22 @@ async function take(
       at: new Date(world.now()),
     },
   });
-  if (isRefusal(submission)) return replyTo(submission);
+  if (isRefusal(submission)) return { answer: replyTo(submission) };
   try {
     const { draft, idempotency } = submission;
     return answerTo(await options.accept(caller, draft, idempotency));
   } catch (error) {
     const answer = replyToThrown(error);
     if (answer === null) throw error;
-    return answer;
+    return { answer };
   }
 }
 
-function answerTo(outcome: AcceptOutcome): SmtpAnswer {
-  if (outcome.kind === 'refused') return replyTo(outcome);
+function answerTo(outcome: AcceptOutcome): Taken {
+  if (outcome.kind === 'refused') return { answer: replyTo(outcome) };
   const { id } = JSON.parse(outcome.body) as { id: string };
   const word = outcome.kind === 'accepted' ? 'Accepted' : 'Accepted before';
-  return answerOf(250, '2.0.0', `${word} ${id}`);
+  return { answer: answerOf(250, '2.0.0', `${word} ${id}`), emailId: id };
 }
 
 function rulesFor(session: SmtpSession<Caller>, { config }: SubmissionOptions) {
