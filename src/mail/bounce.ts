@@ -159,7 +159,8 @@ function actionOf({ action, status }: StatusClaim, parts: ReportParts): string {
   if (action === 'delayed' || SUCCESSES.has(action)) return action;
   if (status?.startsWith('2') === true) return 'delivered';
   // What is no action of RFC 3464's: `failure`, `undeliverable`.
-  return action === '' && isDelayInWords(parts) ? 'delayed' : 'failed';
+  if (action !== '') return 'failed';
+  return status?.startsWith('4') === true || isDelayInWords(parts) ? 'delayed' : 'failed';
 }
 
 function recipientOf(
