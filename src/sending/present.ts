@@ -1,7 +1,13 @@
 /** Emails as JSON: the wire names, the same for the HTTP API and the command line's `--json`. */
 import { domainOf, formatMailbox } from '../mail/address.ts';
 import { messageIdOf } from '../mail/compose.ts';
-import { partsWithin, readMessage, textOfPart } from '../mail/mime-reader.ts';
+import {
+  type MimePart,
+  partsWithin,
+  readMessage,
+  textOfPart,
+  valueOf,
+} from '../mail/mime-reader.ts';
 import type { EmailDetail, EmailSummary, TimelineEvent } from '../store/emails.ts';
 
 export function presentSummary(email: EmailSummary) {
@@ -36,13 +42,19 @@ export function presentEmail(email: EmailDetail) {
 
 /** The first text and html of a message as it was written; null for what it does not have. */
 function textsOf(raw: Buffer): { html: string | null; text: string | null } {
-  const leaves = [...partsWithin(readMessage(raw))].filter(({ parts }) => parts.length === 0);
+  const leaves = [...partsWithin(readMessage(raw))].filter(
+    ({ parts, fields }) => parts.length === 0 && !isAttached(fields),
+  );
   const first = (type: string): string | null => {
     const part = leaves.find(({ contentType }) => contentType.type === type);
     // JSON knows no lone surrogates, and readers no NUL.
     return part === undefined ? null : textOfPart(part).toWellFormed().replaceAll('\0', '');
   };
   return { html: first('text/html'), text: first('text/plain') };
+}
+
+function isAttached(fields: MimePart['fields']): boolean {
+  return /^attachment\b/i.test(valueOf(fields, 'content-disposition') ?? '');
 }
 
 export function presentEvent(event: TimelineEvent) {

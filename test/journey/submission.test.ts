@@ -93,6 +93,21 @@ test('nodemailer hands in mail with STARTTLS and with TLS; it arrives octet for 
   }
 });
 
+test('an attached text file is not taken for the text of the email', async () => {
+  await journey.mailServer('attached.test');
+  const transport = transportTo({ port: tlsPort, key, tls: true });
+  const sent = await transport.sendMail({
+    from: 'hello@acme.example',
+    to: 'kim@attached.test',
+    subject: 'Your invoice',
+    html: '<p>See attachment</p>',
+    attachments: [{ filename: 'invoice.txt', content: '42 euros' }],
+  });
+  transport.close();
+  const { html, text } = await journey.ended(idIn(sent.response));
+  assert.deepEqual([html.trim(), text], ['<p>See attachment</p>', null]);
+});
+
 test('what a dialogue writes goes on unchanged, but for what is nobody’s business', async () => {
   const mx = await journey.mailServer('raw.test');
   await using client = await loggedIn({ port, key });
