@@ -48,7 +48,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'suppressions',
-    about: 'list, add and remove addresses that get no mail',
+    about: 'addresses that get no mail: list, add, remove, import, export',
     load: async () => (await import('./commands/suppressions.ts')).describeSuppressions,
   },
   {
