@@ -143,6 +143,11 @@ test('what a dialogue writes goes on unchanged, but for what is nobody’s busin
     { name: 'order', value: '42' },
   ]);
   assert.equal(email.message_id, '<own@app.example>');
+  const [{ seconds }] = await journey.service.sql(
+    'select extract(epoch from expires_at - created_at)::int as seconds from emails where id = $1',
+    [id],
+  );
+  assert.equal(seconds, 3600);
   assert.ok(mx.sessions[0]?.lines.some((line) => line.endsWith(' BODY=8BITMIME')));
   const raw = mx.messages[0]?.raw.toString() ?? '';
   const written = [...kept, ...body].join('\r\n');
