@@ -20,6 +20,7 @@ import { recordEvent } from './store/events.ts';
 import {
   endTrip,
   listGuards,
+  pauseSender,
   readStandings,
   saveTrip,
   type Standing,
@@ -53,7 +54,7 @@ export class ReputationWatch {
 
   async #look(standing: Standing, kind: GuardKind, rule: GuardRule): Promise<void> {
     const trip = standing.trips.find((one) => one.kind === kind);
-    const tripped = trip ? { isPaused: false, belowForMs: trip.belowForMs } : null;
+    const tripped = trip ? { isPaused: trip.isPaused, belowForMs: trip.belowForMs } : null;
     const judgement = judgeReputation(kind, standing, { rule, tripped });
     if (tripped === null && judgement !== 'trips') return;
     const now = {
@@ -61,12 +62,14 @@ export class ReputationWatch {
       kind,
       count: countOf(kind, standing),
       thresholdPpm: thresholdOf(kind, rule),
+      isPaused: rule.pauses,
     };
     if (judgement === 'recovers') return this.#recovered(now);
     const below = BELOW[judgement];
     await this.#db.transaction(async (tx) => {
       const saved = await saveTrip(tx, now, below);
       if (!saved.isNew) return;
+      if (saved.isPaused) await pauseSender(tx, saved);
       const data = eventData(saved, 'tripped');
       await recordEvent(tx, { scope: standing, type: 'project.guard', data });
       this.#log.warn(data, 'a sender has too many bounces or complaints');
@@ -77,7 +80,7 @@ export class ReputationWatch {
     await this.#db.transaction(async (tx) => {
       const ended = await endTrip(tx, now);
       if (ended === null) return;
-      const data = eventData({ ...ended, ...now }, 'cleared');
+      const data = eventData({ ...now, since: ended.since, isPaused: false }, 'cleared');
       await recordEvent(tx, { scope: now, type: 'project.guard', data });
       this.#log.info(data, 'a sender has few bounces and complaints again');
     });
@@ -88,7 +91,8 @@ const BELOW = { trips: 'not', stays: 'keep', gets_better: 'better', gets_worse: 
 
 /** `data` of the event, as webhooks get it. */
 function eventData(trip: Trip, state: 'tripped' | 'cleared'): object {
-  const { projectId, environment, domain, kind, count, ended, thresholdPpm, since } = trip;
+  const { projectId, environment, domain, kind, count, ended, thresholdPpm, since, isPaused } =
+    trip;
   return {
     project_id: projectId,
     environment,
@@ -99,7 +103,7 @@ function eventData(trip: Trip, state: 'tripped' | 'cleared'): object {
     threshold: showPercent(thresholdPpm),
     count,
     ended,
-    paused: false,
+    paused: isPaused,
     since: since.toISOString(),
   };
 }

@@ -90,16 +90,29 @@ export function ratePpm(count: number, ended: number): number {
   return ended === 0 ? 0 : Math.round((count / ended) * 1_000_000);
 }
 
+const PAUSED =
+  ' New mail from this domain is accepted and waits until the operator lets it go ' +
+  '(posthorn projects set-guard --resume).';
+
 export type TripFacts = {
   kind: GuardKind;
   count: number;
   ended: number;
   thresholdPpm: number;
   since: Date;
+  /** Mail of the domain waits until somebody lets it go. */
+  isPaused: boolean;
 };
 
 /** The warning, for people. */
-export function describeTrip({ kind, count, ended, thresholdPpm, since }: TripFacts): string {
+export function describeTrip({
+  kind,
+  count,
+  ended,
+  thresholdPpm,
+  since,
+  isPaused,
+}: TripFacts): string {
   const share = showPercent(ratePpm(count, ended));
   const what = kind === 'bounce' ? 'bounced' : 'were reported as spam';
   const remedy =
@@ -109,7 +122,7 @@ export function describeTrip({ kind, count, ended, thresholdPpm, since }: TripFa
   return (
     `${count} of ${ended} emails of 24 hours ${what} (${share}, more than ` +
     `${showPercent(thresholdPpm)}) since ${since.toISOString()}: receivers block senders like ` +
-    `this; ${remedy}`
+    `this; ${remedy}${isPaused ? PAUSED : ''}`
   );
 }
 

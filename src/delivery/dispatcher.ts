@@ -17,7 +17,7 @@ import { failpoint } from '../core/failpoint.ts';
 import type { World } from '../core/world.ts';
 import { DatabaseUnavailable, type Queryable } from '../store/database.ts';
 import { loadMessages } from '../store/messages.ts';
-import { releaseStrays } from '../store/queue.ts';
+import { holdClaims, releaseStrays } from '../store/queue.ts';
 import type { ClaimedRecipient } from '../store/queue-claims.ts';
 import { Claims } from './claims.ts';
 import { Cutoff } from './cutoff.ts';
@@ -268,7 +268,8 @@ export class Dispatcher {
     if (holder === null) return POLL_MS;
     try {
       await this.#releaseStrays(holder);
-      const { claimed, outlook } = await this.#claims.take(holder);
+      const { claimed: all, outlook } = await this.#claims.take(holder);
+      const claimed = await this.#holdPaused(all, holder);
       const fitting = this.#lanes.fitting(claimed.map(({ sizeBytes }) => sizeBytes));
       void this.#givingBack.giveUnloaded(claimed.slice(fitting), holder);
       await this.#takeIn(claimed.slice(0, fitting), holder);
@@ -300,6 +301,17 @@ export class Dispatcher {
 
   get #unknownFateMs(): number {
     return this.#options.unknownFateMs ?? UNKNOWN_FATE_MS;
+  }
+
+  /** Mail of paused senders waits for a person; what expires meanwhile ends as usual. */
+  async #holdPaused(
+    claimed: readonly ClaimedRecipient[],
+    holder: string,
+  ): Promise<readonly ClaimedRecipient[]> {
+    const paused = claimed.filter(({ isPaused, remainingMs }) => isPaused && remainingMs > 0);
+    if (paused.length === 0) return claimed;
+    await holdClaims(this.#options.db, paused, holder);
+    return claimed.filter((one) => !paused.includes(one));
   }
 
   async #takeIn(claimed: readonly ClaimedRecipient[], holder: string): Promise<void> {

@@ -55,7 +55,7 @@ tally as materialized (
 ),
 checked as materialized (
   select i.*, d.id as domain_id, d.ed25519_verified as dual_signed,
-         coalesce(i.tls, d.tls) as effective_tls, c.open, c.suppressed, replay.email_id as replay_id,
+         coalesce(i.tls, d.tls) as effective_tls, d.is_paused, c.open, c.suppressed, replay.email_id as replay_id,
          replay.fingerprint as replay_fingerprint, replay.response as replay_response,
          case when k.id is null then 'key_refused'
               when replay.email_id is not null then 'replayed'
@@ -70,7 +70,8 @@ checked as materialized (
          and k.revoked_at is null and (k.expires_at is null or k.expires_at > t.now)
          and (k.domain is null or k.domain = i.domain) limit 1) k on true
     left join lateral (
-      select d.id, d.ed25519_verified, nullif(d.tls, 'opportunistic') as tls from domains d
+      select d.id, d.ed25519_verified, nullif(d.tls, 'opportunistic') as tls,
+             d.paused_at is not null as is_paused from domains d
        where d.project_id = i.project_id and d.environment = i.environment and d.name = i.domain
          and d.deleted_at is null and d.status = 'verified' limit 1) d on true
     left join lateral (
@@ -137,9 +138,10 @@ new_recipients as (
 ),
 new_queue as (
   insert into queue (project_id, email_id, position, environment, destination, lane, due_at,
-                     holder, claim)
-  select r.project_id, r.email_id, r.position, r.environment, r.destination, r.lane, t.now,
-         case when a.hand_over then $7::uuid end, 1
+                     held, holder, claim)
+  select r.project_id, r.email_id, r.position, r.environment, r.destination, r.lane,
+         case when a.is_paused then t.now + a.lifetime_s * interval '1 second' else t.now end,
+         a.is_paused, case when a.hand_over and not a.is_paused then $7::uuid end, 1
     from t, recipient r join accepted a on a.ord = r.ord
    where not r.suppressed
 ),
@@ -181,7 +183,8 @@ select c.ord, w.max as "limit",
        case when a.ord is not null then replace(c.response, '@created_at', wire_time(t.now))
             else coalesce(m.response, c.replay_response) end as response,
        encode(coalesce(m.fingerprint, c.replay_fingerprint), 'hex') as fingerprint,
-       a.domain_id, a.dual_signed, a.effective_tls as tls, t.now as created_at,
+       a.domain_id, a.dual_signed, a.effective_tls as tls, a.is_paused,
+       t.now as created_at,
        (select count(*) from told_queue)::int as told,
        case when a.suppressed > 0 then
          (select array_agg(r.position) from recipient r where r.ord = c.ord and r.suppressed)

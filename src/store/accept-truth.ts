@@ -14,7 +14,8 @@ select e.id, wire_time(e.created_at) as created_at, e.created_at as at, e.domain
        (select c.tls from contents c where c.project_id = e.project_id and c.email_id = e.id) as tls,
        (select array_agg(r.position) from recipients r
          where r.project_id = e.project_id and r.email_id = e.id and r.status = 'suppressed')
-         as suppressed_positions
+         as suppressed_positions,
+       coalesce((select bool_or(q.held) from queue q where q.email_id = e.id), false) as is_held
   from unnest($1::uuid[], $2::text[], $3::uuid[]) as i(project_id, environment, id)
  cross join lateral (
     select * from emails e
@@ -28,6 +29,7 @@ type FoundEmail = {
   dual_signed: boolean;
   tls: AcceptRow['tls'];
   suppressed_positions: number[] | null;
+  is_held: boolean;
 };
 
 /**
@@ -83,7 +85,7 @@ function truthOf(email: NewEmail, row: FoundEmail | undefined, holder: string | 
     tls: row.tls,
     createdAt: row.at,
     suppressedPositions: row.suppressed_positions ?? [],
-    holder: email.handOver ? holder : null,
+    holder: email.handOver && !row.is_held ? holder : null,
     limit,
   };
 }

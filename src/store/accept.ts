@@ -189,6 +189,7 @@ type Row = Omit<
 > & {
   domain_id: string | null;
   dual_signed: boolean | null;
+  is_paused: boolean | null;
   created_at: Date;
   suppressed_positions: number[] | null;
   limit: number;
@@ -242,8 +243,13 @@ async function runBatch(
   if ((rows[0]?.told ?? 0) > 0) onTold();
   return rows.map((row, index) => ({
     ...fromRow(row),
-    holder: row.outcome === 'accepted' && emails[index]!.handOver ? holder : null,
+    holder: isHandedOver(row, emails[index]!) ? holder : null,
   }));
+}
+
+/** What is paused waits on hold in the queue table. */
+function isHandedOver({ outcome, is_paused: isPaused }: Row, { handOver }: NewEmail): boolean {
+  return outcome === 'accepted' && handOver && isPaused !== true;
 }
 
 function toInput(email: NewEmail, index: number, mayHandOver: boolean): object {

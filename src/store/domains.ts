@@ -63,7 +63,7 @@ const COLUMNS = `
   ed25519_selector as "ed25519Selector", ed25519_public_key as "ed25519PublicKey",
   ed25519_verified as "ed25519Verified", tls, records, advice,
   (select coalesce(json_agg(json_build_object('kind', g.kind, 'count', g.count, 'ended', g.ended,
-            'thresholdPpm', g.threshold_ppm, 'since', g.since) order by g.kind), '[]')
+            'thresholdPpm', g.threshold_ppm, 'since', g.since, 'isPaused', g.paused) order by g.kind), '[]')
      from guard_trips g
     where g.project_id = domains.project_id and g.environment = domains.environment
       and g.domain = domains.name) as trips`;

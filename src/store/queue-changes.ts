@@ -3,7 +3,8 @@
  *
  * A walk over the queue's key in steps, so that no statement is long however much waits. What a worker
  * holds is left alone: nobody can call back what is being said to a mail server. Held mail is not
- * claimed; its due time is the time at which it expires, so that forgotten mail ends, too.
+ * claimed; its due time is the time at which it expires, so that forgotten mail ends, too. What was
+ * released once is not held again because its sender is paused (store/reputation.ts).
  */
 import type { Environment } from '../core/scope.ts';
 import type { Address } from '../mail/address.ts';
@@ -64,7 +65,7 @@ select (select count(*) from found)::int as found,
 const CHANGES: Readonly<Record<QueueChange, { set: string; where: string }>> = {
   retry: { set: 'due_at = app_now()', where: 'not q.held and q.due_at > app_now()' },
   hold: { set: 'held = true, due_at = e.expires_at', where: 'not q.held' },
-  release: { set: 'held = false, due_at = app_now()', where: 'q.held' },
+  release: { set: 'held = false, passes_pause = true, due_at = app_now()', where: 'q.held' },
 };
 
 function changeStatement({ set, where }: { set: string; where: string }): string {

@@ -45,6 +45,29 @@ export async function releaseClaims(db: Queryable, claims: readonly Release[]): 
   ]);
 }
 
+const HOLD = `
+update queue q
+   set holder = null, held = true, due_at = app_now() + i.remaining_ms * interval '1 millisecond'
+  from unnest($1::uuid[], $2::smallint[], $3::int[], $4::float8[])
+       as i(email_id, position, claim, remaining_ms)
+ where q.email_id = i.email_id and q.position = i.position and q.claim = i.claim
+   and q.email_id = any($1::uuid[]) and q.holder = $5::uuid`;
+
+/** Puts what was claimed on hold until it is released or expires: its sender is paused. */
+export async function holdClaims(
+  db: Queryable,
+  claims: readonly { emailId: string; position: number; claim: number; remainingMs: number }[],
+  holder: string,
+): Promise<void> {
+  await db.query({ name: 'hold_claims', text: HOLD }, [
+    claims.map((claim) => claim.emailId),
+    claims.map((claim) => claim.position),
+    claims.map((claim) => claim.claim),
+    claims.map((claim) => claim.remainingMs),
+    holder,
+  ]);
+}
+
 const RELEASE_EMAILS = `
 update queue set holder = null, due_at = app_now()
  where email_id = any($1::uuid[]) and holder = $2::uuid and claim = 1`;

@@ -53,7 +53,7 @@ export async function forgetReputation(db: Queryable, limit: number): Promise<nu
 /** A domain whose counts changed, or that is beyond the rule: what the rule has to look at. */
 export type Standing = SenderDomain &
   GuardCounts & {
-    trips: { kind: GuardKind; belowForMs: number | null }[];
+    trips: { kind: GuardKind; belowForMs: number | null; isPaused: boolean }[];
     now: Date;
   };
 
@@ -73,7 +73,7 @@ select c.project_id as "projectId", c.environment, c.domain, s.ended, s.bounced,
      where r.project_id = c.project_id and r.environment = c.environment and r.domain = c.domain
        and r.hour > app_now() - interval '24 hours') s
  cross join lateral (
-    select json_agg(json_build_object('kind', g.kind,
+    select json_agg(json_build_object('kind', g.kind, 'isPaused', g.paused,
              'belowForMs', extract(epoch from app_now() - g.below_since) * 1000)) as trips
       from guard_trips g
      where g.project_id = c.project_id and g.environment = c.environment and g.domain = c.domain) t`;
@@ -90,15 +90,17 @@ export type Trip = SenderDomain & {
   count: number;
   ended: number;
   thresholdPpm: number;
+  /** Mail of the domain waits until somebody lets it go. */
+  isPaused: boolean;
 };
 
 const COLUMNS = `project_id as "projectId", environment, domain, kind, since, count, ended,
-       threshold_ppm as "thresholdPpm"`;
+       threshold_ppm as "thresholdPpm", paused as "isPaused"`;
 
 const SAVE = `
 insert into guard_trips as g (project_id, environment, domain, kind, since, count, ended,
-                              threshold_ppm)
-values ($1, $2, $3, $4, app_now(), $5, $6, $7)
+                              threshold_ppm, paused)
+values ($1, $2, $3, $4, app_now(), $5, $6, $7, $9)
 on conflict (project_id, environment, domain, kind) do update
    set count = excluded.count, ended = excluded.ended, threshold_ppm = excluded.threshold_ppm,
        below_since = case when $8 = 'keep' then g.below_since
@@ -107,6 +109,7 @@ returning ${COLUMNS}, xmax = 0 as "isNew"`;
 
 /**
  * Notes how it stands with what is beyond the rule, or that it is from now on.
+ * @param trip.isPaused counts when it is new
  * @param below whether it is clearly better: since now at the latest, not, or as it was noted
  * @returns `isNew` for the one caller that noted it first: who tells of it
  */
@@ -115,8 +118,9 @@ export async function saveTrip(
   trip: Omit<Trip, 'since'>,
   below: 'better' | 'not' | 'keep',
 ): Promise<Trip & { isNew: boolean }> {
-  const { projectId, environment, domain, kind, count, ended, thresholdPpm } = trip;
-  const values = [projectId, environment, domain, kind, count, ended, thresholdPpm, below];
+  const { projectId, environment, domain, kind, count, ended, thresholdPpm, isPaused } = trip;
+  const numbers = [count, ended, thresholdPpm];
+  const values = [projectId, environment, domain, kind, ...numbers, below, isPaused];
   const [row] = await tx.query<Trip & { isNew: boolean }>(SAVE, values);
   if (!row) throw new Error('a trip of the guard was not returned');
   return row;
@@ -170,4 +174,28 @@ export async function setGuard(
   { isOn, bouncesPpm, complaintsPpm, emailsMin, pauses }: OwnGuard,
 ): Promise<void> {
   await db.query(SET_GUARD, [projectId, isOn, bouncesPpm, complaintsPpm, emailsMin, pauses]);
+}
+
+const PAUSE = `
+update domains set paused_at = coalesce(paused_at, app_now())
+ where project_id = $1 and environment = $2 and name = $3 and deleted_at is null`;
+
+/** From its commit on, mail of the domain waits: what is accepted, and what is claimed. */
+export async function pauseSender(
+  tx: Queryable,
+  { projectId, environment, domain }: SenderDomain,
+): Promise<void> {
+  await tx.query(PAUSE, [projectId, environment, domain]);
+}
+
+const RESUME = `
+with trips as (
+  update guard_trips set paused = false where project_id = $1 and paused
+)
+update domains set paused_at = null where project_id = $1 and paused_at is not null
+returning name`;
+
+/** Ends all pauses of a project; what is held is released by itself (queue-changes.ts). */
+export async function resumeSenders(tx: Queryable, projectId: string): Promise<string[]> {
+  return (await tx.query<{ name: string }>(RESUME, [projectId])).map(({ name }) => name);
 }

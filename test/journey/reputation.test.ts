@@ -130,14 +130,49 @@ test('nothing follows below the least number of emails, nor from what is no boun
   );
 });
 
+test('with a pause, new mail of the domain waits until it is let go, and other mail does not', async () => {
+  await service.cliJson('projects', 'set-guard', '--pause');
+  const from = await newSender('paused.test');
+  const other = await newSender('beside.test');
+  const waiting = await journey.send({ from, to: 'full@simulator.test' });
+  await journey.attempted(waiting);
+  await sendMany(from, { delivered: 18, bounced: 2 });
+  assert.equal((await guardEvent('paused.test', 'tripped')).data.paused, true);
+  const [advice] = await adviceFor('paused.test');
+  assert.match(advice!, /New mail from this domain is accepted and waits/);
+
+  const held = await journey.send({ from, to: 'delivered+held@simulator.test' });
+  const single = await journey.send({ from, to: 'delivered+single@simulator.test' });
+  await sendMany(other, { delivered: 1 });
+  const isHeld = async (id: string) => {
+    const [row] = await service.sql('select held from queue where email_id = $1', [id]);
+    return row?.held === true;
+  };
+  assert.ok((await isHeld(held)) && (await isHeld(single)));
+  // What is due again is held instead of being tried.
+  assert.equal((await service.cli('queue', 'retry', '--email', waiting)).code, 0);
+  await waitFor(() => isHeld(waiting), { what: 'the mail that was due to be held' });
+  assert.equal((await journey.email(held)).status, 'queued');
+
+  assert.equal((await service.cli('queue', 'release', '--email', single)).code, 0);
+  assert.equal((await journey.ended(single)).status, 'delivered');
+  assert.ok(await isHeld(held), 'the others still wait');
+
+  const { resumed } = await service.cliJson('projects', 'set-guard', '--resume', '--no-pause');
+  assert.deepEqual(resumed, { domains: ['paused.test'], released: 2 });
+  assert.equal((await journey.ended(held)).status, 'delivered');
+  await sendMany(from, { delivered: 1 });
+  assert.equal((await service.cli('queue', 'drop', '--email', waiting, '--yes')).code, 0);
+});
+
 test('a project can have other rules, or none', async () => {
   const set = async (...words: string[]) => {
     const { guard } = await service.cliJson('projects', 'set-guard', ...words);
     return guard;
   };
-  const strict = { on: true, bounces: '2.5%', complaints: '0.1%', min: 20 };
+  const strict = { on: true, bounces: '2.5%', complaints: '0.1%', min: 20, pause: false };
   assert.deepEqual(await set('--bounces', '2.5%', '--complaints', '0.1%'), strict);
-  const usual = { on: true, bounces: '5%', complaints: '0.3%', min: 500 };
+  const usual = { on: true, bounces: '5%', complaints: '0.3%', min: 500, pause: false };
   const defaults = ['--bounces', 'default', '--complaints', 'default', '--min', 'default'];
   assert.deepEqual(await set(...defaults), usual);
   assert.deepEqual(await set('--off'), { ...usual, on: false });

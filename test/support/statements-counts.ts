@@ -22,11 +22,19 @@ export async function useReputation({ db, sender }: Stage): Promise<void> {
   const standing = { projectId, environment, domain: 'acme.com', ended: 600 };
   await reputation.addReputation(db, [{ ...standing, bounced: 60, complained: 0 }]);
   await reputation.readStandings(db, new Date(0));
-  const trip = { ...standing, kind: 'bounce', count: 60, thresholdPpm: 50_000 } as const;
+  const trip = {
+    ...standing,
+    kind: 'bounce',
+    count: 60,
+    thresholdPpm: 50_000,
+    isPaused: true,
+  } as const;
   for (const below of ['not', 'better', 'keep'] as const) {
     await reputation.saveTrip(db, trip, below);
   }
   await reputation.listTrips(db, { projectId, limit: 100 });
+  await reputation.pauseSender(db, trip);
+  await reputation.resumeSenders(db, projectId);
   await reputation.endTrip(db, trip);
   const own = { isOn: true, bouncesPpm: null, complaintsPpm: null, emailsMin: null, pauses: false };
   await reputation.setGuard(db, projectId, own);

@@ -1,6 +1,6 @@
 /** The statements of claiming, giving back and of an operator, for statements.ts. */
 import { newId } from '../../src/store/ids.ts';
-import { releaseClaims } from '../../src/store/queue.ts';
+import { holdClaims, releaseClaims } from '../../src/store/queue.ts';
 import { changeQueueStep, QUEUE_START, takeOutStep } from '../../src/store/queue-changes.ts';
 import * as claims from '../../src/store/queue-claims.ts';
 import type { Stage } from './statements.ts';
@@ -17,6 +17,7 @@ export async function claimAndRelease({ db, holder }: Stage): Promise<void> {
     lane === null ? [] : [{ projectId, lane, max: 4 }],
   );
   const claimed = await claims.claimLines(db.settling, { holder, lines, from });
+  await holdClaims(db.settling, claimed.slice(0, 2), holder);
   const given = claimed.map((one) => ({ ...one, holder, delayMs: 0 }));
   await releaseClaims(db.settling, given);
 }

@@ -11,14 +11,33 @@ import {
 } from '../../core/guard.ts';
 import type { Queryable } from '../../store/database.ts';
 import type { Project } from '../../store/projects.ts';
-import { listGuards, listTrips, setGuard, type Trip } from '../../store/reputation.ts';
+import {
+  changeQueueStep,
+  QUEUE_START,
+  type QueuePlace,
+  type QueueStep,
+} from '../../store/queue-changes.ts';
+import {
+  listGuards,
+  listTrips,
+  resumeSenders,
+  setGuard,
+  type Trip,
+} from '../../store/reputation.ts';
 import { chooseProject, projectOption, type ProjectOptions } from '../choose-project.ts';
 import { addCommand, isFailure, type Outcome } from '../command.ts';
 import type { Cli } from '../context.ts';
 import { withStore } from '../store.ts';
 
 type Asked = number | 'default';
-type Options = ProjectOptions & { bounces?: Asked; complaints?: Asked; min?: Asked; off?: true };
+type Options = ProjectOptions & {
+  bounces?: Asked;
+  complaints?: Asked;
+  min?: Asked;
+  pause?: boolean;
+  off?: true;
+  resume?: true;
+};
 
 const EMAILS_MAX = 1_000_000;
 const TRIPS_MAX = 1_000;
@@ -37,6 +56,9 @@ export function describeGuard(projects: Command, cli: Cli): void {
         parseMin,
       ),
     )
+    .addOption(new Option('--pause', 'then new mail of the domain waits until it is let go'))
+    .addOption(new Option('--no-pause', 'it only warns'))
+    .addOption(new Option('--resume', 'end the pauses of now, and release what waits on hold'))
     .addOption(new Option('--off', 'no warnings for this project'))
     .addOption(projectOption());
 }
@@ -66,15 +88,33 @@ function guard(cli: Cli, options: Options, [wanted]: [string | undefined]): Prom
       bouncesPpm: changed(before?.bouncesPpm, options.bounces),
       complaintsPpm: changed(before?.complaintsPpm, options.complaints),
       emailsMin: changed(before?.emailsMin, options.min),
-      pauses: before?.pauses ?? false,
+      pauses: options.pause ?? before?.pauses ?? false,
     };
     await setGuard(db, project.id, own);
     const rule = guardRule(own);
+    const resumed = options.resume === true ? await resume(db, project.id) : null;
+    const released =
+      resumed &&
+      ` ${resumed.domains.length} domains go on, ${resumed.released} waiting recipients released.`;
     return {
-      data: { project_id: project.id, guard: ruleJson(rule) },
-      text: `${project.name} is watched for ${showRule(rule)}.`,
+      data: { project_id: project.id, guard: ruleJson(rule), resumed },
+      text: `${project.name} is watched for ${showRule(rule)}.${released ?? ''}`,
     };
   });
+}
+
+/** First the pause ends, then what waits is let go: nothing is held in between. */
+async function resume(db: Queryable, projectId: string) {
+  const domains = await resumeSenders(db, projectId);
+  const selector = { emailId: null, domain: null, projectId };
+  let released = 0;
+  let from: QueuePlace | null = QUEUE_START;
+  while (from !== null) {
+    const step: QueueStep = await changeQueueStep(db, 'release', { selector, from });
+    released += step.changed;
+    from = step.next;
+  }
+  return { domains, released };
 }
 
 function changed(before: number | null | undefined, asked: Asked | undefined): number | null {
@@ -100,7 +140,7 @@ export function guardJson({ rule, trips }: Guarded) {
 }
 
 function tripJson(trip: Trip) {
-  const { environment, domain, kind, count, ended, thresholdPpm, since } = trip;
+  const { environment, domain, kind, count, ended, thresholdPpm, since, isPaused } = trip;
   return {
     about: 'reputation',
     environment,
@@ -111,22 +151,25 @@ function tripJson(trip: Trip) {
     count,
     ended,
     since,
+    paused: isPaused,
     message: describeTrip(trip),
   };
 }
 
-function ruleJson({ isOn, bouncesPpm, complaintsPpm, emailsMin }: GuardRule) {
+function ruleJson({ isOn, bouncesPpm, complaintsPpm, emailsMin, pauses }: GuardRule) {
   return {
     on: isOn,
     bounces: showPercent(bouncesPpm),
     complaints: showPercent(complaintsPpm),
     min: emailsMin,
+    pause: pauses,
   };
 }
 
 /** `5% bounces, 0.3% complaints of 500 or more`. */
-export function showRule({ isOn, bouncesPpm, complaintsPpm, emailsMin }: GuardRule): string {
+export function showRule(rule: GuardRule): string {
+  const { isOn, bouncesPpm, complaintsPpm, emailsMin, pauses } = rule;
   if (!isOn) return 'nothing';
   const shares = `${showPercent(bouncesPpm)} bounces, ${showPercent(complaintsPpm)} complaints`;
-  return `${shares} of ${emailsMin} or more`;
+  return `${shares} of ${emailsMin} or more${pauses ? ', then paused' : ''}`;
 }
