@@ -13,7 +13,7 @@ import { makeSelfSigned } from './net/self-signed.ts';
 
 export type CertificateFiles = { cert: string; key: string };
 
-const LOOK_EVERY_MS = 10_000;
+const LOOK_EVERY_MS = 2_000;
 const DAY_MS = 24 * 3_600_000;
 const OWN_VALID_MS = 3_650 * DAY_MS;
 /** For clocks that go wrong by a little. */
