@@ -1,4 +1,5 @@
 /** The inbound half of a worker's SMTP, wired: from the port for reports to the settle statement. */
+import { LETTER_LIMITS, Letters } from './inbound/letters.ts';
 import { createReceive } from './inbound/receive.ts';
 import type { SmtpServerOptions } from './net/smtp-server.ts';
 import type { Ground } from './server.ts';
@@ -7,10 +8,13 @@ import { InboundStore } from './store/inbound-commit.ts';
 import { noteQuotaFailure } from './store/quota-failures.ts';
 import { systemWorld } from './system-world.ts';
 
-/** @param onTold webhook deliveries were queued */
+/**
+ * @param listeners.onTold webhook deliveries were queued
+ * @param listeners.refusal why nothing is accepted at present; null when it is
+ */
 export function inboundOptions(
   { db, secrets, log, reputation }: Ground,
-  onTold: () => void,
+  { onTold, refusal }: { onTold: () => void; refusal: () => string | null },
 ): Pick<SmtpServerOptions<null>, 'handlers' | 'limits'> {
   const book = { db: db.receiving, secret: secrets.derive('return path') };
   const store = new InboundStore(db.receiving, {
@@ -20,6 +24,8 @@ export function inboundOptions(
   const receive = createReceive({
     book,
     store,
+    letters: new Letters(systemWorld, LETTER_LIMITS),
+    refusal,
     world: systemWorld,
     onMailboxFull: (failure) => {
       noteQuotaFailure(db, failure).catch((error: unknown) => {

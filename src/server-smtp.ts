@@ -35,7 +35,10 @@ const SUBMISSION_LIMITS = {
 /** Listens on what is configured; the supervisor has chosen the ports. */
 export async function listenForMail(
   ground: Ground,
-  { accept, onTold }: { accept: AcceptEmail; onTold: () => void },
+  {
+    accept,
+    ...listeners
+  }: { accept: AcceptEmail; onTold: () => void; refusal: () => string | null },
 ): Promise<SmtpPorts> {
   const { config, setup, log } = ground;
   if (setup.certificate === null) return { close: () => Promise.resolve() };
@@ -55,7 +58,7 @@ export async function listenForMail(
   };
   if (config.inboundPort !== null) {
     const tls = { mode: 'starttls' as const, context };
-    await listen(config.inboundPort, { ...usual, tls, ...inboundOptions(ground, onTold) });
+    await listen(config.inboundPort, { ...usual, tls, ...inboundOptions(ground, listeners) });
   }
   const use = new KeyUse(ground.db);
   const submission = submissionOptions(ground, { accept, use });

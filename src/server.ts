@@ -91,7 +91,11 @@ export async function createServer(
   if (parts.includes('webhooks')) webhooks.start();
   const isServing = parts.includes('api');
   if (isServing) await app.listen({ host: config.host, port: config.port, backlog: 4096 });
-  const smtp = await listenForMail(ground, { accept, onTold: () => webhooks.wake() });
+  const smtp = await listenForMail(ground, {
+    accept,
+    onTold: () => webhooks.wake(),
+    refusal: () => state.refusal,
+  });
 
   return {
     port: isServing ? config.port : null,

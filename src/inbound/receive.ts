@@ -7,6 +7,7 @@
  * sent because of it. Next: inbound/verdict.ts, store/inbound-commit.ts.
  */
 import { createHash } from 'node:crypto';
+import { Overloaded } from '../core/overloaded.ts';
 import type { Scope } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
 import { readReport, type Report } from '../mail/bounce.ts';
@@ -14,10 +15,13 @@ import { readHeader } from '../mail/mime-reader.ts';
 import type { InboundResult, InboundStore } from '../store/inbound-commit.ts';
 import type { SentRecipient } from '../store/inbound-lookup.ts';
 import { type Addressee, type AddressBook, addresseeOf } from './addresses.ts';
+import type { Letters } from './letters.ts';
 import { consequenceOf } from './verdict.ts';
 
 /** Of a message so much is kept for people; it is read as a whole. */
 const KEPT_BYTES_MAX = 256 * 1024;
+/** Of one that changes nothing: anybody can send those. */
+const LETTER_BYTES_MAX = 64 * 1024;
 /** RFC 5321 §6.3 */
 const HOPS_MAX = 100;
 /** Return paths in a complaint that are looked up. */
@@ -26,6 +30,8 @@ const QUOTED_MAX = 3;
 export type Arrival = {
   content: Buffer;
   remoteAddress: string;
+  /** For limits: the address, or its network. */
+  client: string;
   /** The envelope's; '' is the null one. */
   sender: string;
   /** Of the envelope, as written, with whom each is. */
@@ -37,26 +43,35 @@ export type Received =
   /** It goes in circles. */
   | 'looping'
   /** Somebody it is about has not ended yet: it is to come again. */
-  | 'too_early';
+  | 'too_early'
+  /** It changes nothing, and there were many such: it is to come again. */
+  | 'too_many';
 
 export type Receive = (arrival: Arrival) => Promise<Received>;
 
 export type ReceiveOptions = {
   book: AddressBook;
   store: InboundStore;
+  letters: Pick<Letters, 'mayKeep'>;
+  /** Why nothing is kept at present (the disk is nearly full); null when it is. */
+  refusal: () => string | null;
   world: Pick<World, 'newId'>;
   /** Told after the fact; it is nothing that a report waits for. */
   onMailboxFull: (failure: Scope & { emailId: string; address: string }) => void;
 };
 
+/** Receives or throws: DatabaseUnavailable, Overloaded. */
 export function createReceive(options: ReceiveOptions): Receive {
   return async (arrival) => {
+    const refusal = options.refusal();
+    if (refusal !== null) throw new Overloaded(refusal);
     if (hopsOf(arrival.content) > HOPS_MAX) return 'looping';
     const report = readReport(arrival.content);
     const results = await Promise.all(
       arrival.recipients.map((one) => keep(arrival, { ...one, report }, options)),
     );
-    return results.some(({ kind }) => kind === 'open') ? 'too_early' : 'kept';
+    if (results.some((result) => result === 'too_many')) return 'too_many';
+    return results.some((result) => result === 'open') ? 'too_early' : 'kept';
   };
 }
 
@@ -65,13 +80,15 @@ function hopsOf(content: Buffer): number {
 }
 
 async function keep(
-  { content, remoteAddress, sender }: Arrival,
+  { content, remoteAddress, client, sender }: Arrival,
   { address, addressee, report }: { address: string; addressee: Addressee; report: Report },
-  { book, store, world, onMailboxFull }: ReceiveOptions,
-): Promise<InboundResult> {
+  { book, store, world, letters, onMailboxFull }: ReceiveOptions,
+): Promise<InboundResult['kind'] | 'too_many'> {
   const recipient =
     addressee.kind === 'recipient' ? addressee.recipient : await complainant(report, book);
   const consequence = recipient && consequenceOf(report, recipient, world);
+  const isLetter = consequence === null || hasBounced(recipient);
+  if (isLetter && !letters.mayKeep(client)) return 'too_many';
   const result = await store.keep({
     message: {
       id: world.newId(),
@@ -87,14 +104,19 @@ async function keep(
         position: recipient.position,
       },
       sizeBytes: content.length,
-      content: content.subarray(0, KEPT_BYTES_MAX),
+      content: content.subarray(0, isLetter ? LETTER_BYTES_MAX : KEPT_BYTES_MAX),
     },
     settlement: consequence?.settlement ?? null,
   });
   if (consequence?.mailboxFull === true && result.kind === 'kept' && result.change !== null) {
     onMailboxFull({ ...consequence.settlement, address: recipient!.address });
   }
-  return result;
+  return result.kind;
+}
+
+/** Who holds its return path may send more about it than counts. */
+function hasBounced(recipient: SentRecipient | null): boolean {
+  return recipient?.status === 'bounced' || recipient?.status === 'complained';
 }
 
 /** Whose email is complained about at a role address; null unless its own token says so. */

@@ -5,9 +5,10 @@
  * that report keep the message and come again. It never relays and never answers by mail.
  * Next: inbound/addresses.ts, inbound/receive.ts.
  */
+import { Overloaded } from '../core/overloaded.ts';
 import type { Addressee, AddressBook } from '../inbound/addresses.ts';
 import { addresseeOf, isOwnReturnPath } from '../inbound/addresses.ts';
-import type { Receive } from '../inbound/receive.ts';
+import type { Receive, Received } from '../inbound/receive.ts';
 import type { SmtpAnswer, SmtpHandlers, SmtpServerLimits } from '../net/smtp-server-types.ts';
 import { answerOf } from '../net/smtp-server-types.ts';
 import { DatabaseUnavailable } from '../store/database.ts';
@@ -25,9 +26,18 @@ export const INBOUND_LIMITS: Partial<SmtpServerLimits> = {
 
 const TAKEN = answerOf(250, '2.6.0', 'Noted, thank you');
 const LATER = answerOf(451, '4.3.0', 'The database is away; try again later');
+const TOO_MANY = answerOf(451, '4.7.1', 'Many messages came that report nothing; try again later');
+const FULL = answerOf(452, '4.3.1', 'There is no room at present; try again later');
 const TOO_EARLY = answerOf(451, '4.2.1', 'That email is still on its way; try again later');
 const LOOPING = answerOf(554, '5.4.6', 'This message goes round in circles');
 const OWN_SENDER = answerOf(550, '5.4.6', 'That sender is a return path of ours');
+
+const ANSWERS = {
+  kept: TAKEN,
+  looping: LOOPING,
+  too_early: TOO_EARLY,
+  too_many: TOO_MANY,
+} as const satisfies Record<Received, SmtpAnswer>;
 
 const REFUSED = {
   forged: answerOf(550, '5.7.1', 'That return path was not made here'),
@@ -62,13 +72,14 @@ export function createInboundHandlers(options: {
         const received = await receive({
           content,
           remoteAddress: session.remoteAddress,
+          client: session.client,
           sender: from,
           recipients: recipients.map((address) => ({
             address,
             addressee: addressees?.get(address) ?? { kind: 'unknown' },
           })),
         });
-        return { kept: TAKEN, looping: LOOPING, too_early: TOO_EARLY }[received];
+        return ANSWERS[received];
       });
       return answer ?? TAKEN;
     },
@@ -80,6 +91,7 @@ async function orLater(work: () => Promise<SmtpAnswer | null>): Promise<SmtpAnsw
     return await work();
   } catch (error) {
     if (error instanceof DatabaseUnavailable) return LATER;
+    if (error instanceof Overloaded) return FULL;
     throw error;
   }
 }

@@ -133,6 +133,7 @@ test('1,200 forged and mangled reports change nothing, and the service goes on',
   const forged = returnPath.replace(/^b-.{8}/, 'b-aaaaaaaa');
   const client = await Dialogue.greeted(portOf(journey));
   let session = client;
+  const answers = new Set<string>();
   for (const [index, attack] of fc.sample(attacks, MESSAGES).entries()) {
     if (index % 4 === 3) {
       await session[Symbol.asyncDispose]();
@@ -150,9 +151,13 @@ test('1,200 forged and mangled reports change nothing, and the service goes on',
     }
     await session.ask('DATA');
     session.send(`${message.replace(/^\./gm, '..')}\r\n.\r\n`);
-    assert.match((await session.hear()) ?? '', /^(?:250|5\d\d) /, JSON.stringify(message));
+    const answer = (await session.hear()) ?? '';
+    // One client may not fill the disk with what changes nothing.
+    assert.match(answer, /^(?:250|451 4\.7\.1|5\d\d) /, JSON.stringify(message));
+    answers.add(answer.slice(0, 3));
   }
   await session[Symbol.asyncDispose]();
+  assert.ok(answers.has('250') && answers.has('451'), [...answers].join());
   assert.deepEqual(await state(journey), before);
   const message = statusReport({ recipient: 'jo@attacked.test' });
   assert.match(await handIn(portOf(journey), { to: returnPath, message }), TAKEN);
