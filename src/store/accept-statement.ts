@@ -33,9 +33,12 @@ windows as materialized (
 ),
 current_windows as materialized (
   select w.project_id, w.environment, w.max, w.length,
-         case when w.started_at + w.length > t.now then w.used else 0 end as used,
-         case when w.started_at + w.length > t.now then w.started_at else t.now end as started_at
-    from windows w, t
+         case when o.is_open then w.used else 0 end as used,
+         case when o.is_open then w.started_at else t.now end as started_at
+    from t, windows w
+   cross join lateral (
+      select w.started_at + w.length > t.now and w.started_at < t.now + interval '1 minute'
+             as is_open) o
 ),
 recipient as materialized (
   select i.ord, i.project_id, i.environment, i.id as email_id, r.*,

@@ -94,6 +94,18 @@ test('a window ends after its time and starts with its next request', async () =
   assert.equal((await store.accept(newEmail(sender))).outcome, 'accepted');
 });
 
+test('a window from before the clock was set back is no window', async () => {
+  const sender = await newSender(db, 1);
+  const store = newStore();
+  assert.equal((await store.accept(newEmail(sender))).outcome, 'accepted');
+  await db.query(
+    `update limit_windows set started_at = app_now() + interval '1 hour' where project_id = $1`,
+    [sender.projectId],
+  );
+  assert.equal((await store.accept(newEmail(sender))).outcome, 'accepted');
+  assert.equal((await store.accept(newEmail(sender))).outcome, 'limited');
+});
+
 for (const [name, limit] of [
   ['with room to spare', 1_000],
   ['with one slot of the limit left', 1],

@@ -54,6 +54,20 @@ test('a window that another worker has just begun is never longer than a window'
   assert.equal((await takeVerification(db, scope, LIMIT)).limit.resetS, 60);
 });
 
+test('a clock that is set back by an hour begins new windows instead of keeping the old ones for an hour', async () => {
+  const scope = await newScope();
+  const client = '192.0.2.77';
+  await times(10, () => takeVerification(db, scope, LIMIT));
+  await times(10, () => countAuthFailure(db, client, LIMIT));
+  await passSeconds(-3600);
+  const seen = await peekLimit(db, { ...scope, category: 'verification' }, LIMIT);
+  assert.equal(seen.remaining, 10);
+  assert.equal((await takeVerification(db, scope, LIMIT)).limit.remaining, 9);
+  assert.equal((await countAuthFailure(db, client, LIMIT)).limit.remaining, 9);
+  await passSeconds(3600);
+  await db.query('delete from auth_windows');
+});
+
 test('remaining counts down, and the window starts again after 60 s', async () => {
   const scope = await newScope();
   const remaining = [];

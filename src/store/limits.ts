@@ -1,7 +1,9 @@
 /**
  * Rate limits, counted in the database so that they are exact over all workers and nodes. A window
  * starts at its first request. Sending is counted by the accept statement itself
- * (store/accept-statement.ts); here are the other two categories and the settings.
+ * (store/accept-statement.ts); here are the other two categories and the settings. A window that begins
+ * in the future is another worker's, whose statement was quicker; more than a minute ahead it is from
+ * before the clock was set back, and a new one begins.
  */
 import type { Limit, LimitState } from '../core/limits.ts';
 import type { Scope } from '../core/scope.ts';
@@ -21,7 +23,7 @@ on conflict (project_id, environment, category) do update
          select case when open then w.started_at else app_now() end,
                 case when open then least(w.used, coalesce(w.max, $4)) + 1 else 1 end
            from (select w.started_at + coalesce(w.window_s, $5) * interval '1 second' > app_now()
-                        as open) is_open)
+                        and w.started_at < app_now() + interval '1 minute' as open) is_open)
 returning coalesce(max, $4)::int as max, used, coalesce(window_s, $5)::int as window_s,
           ceil(extract(epoch from started_at + coalesce(window_s, $5) * interval '1 second'
                                   - app_now()))::int as reset_s`;
@@ -43,11 +45,13 @@ export async function takeVerification(
 
 const PEEK = `
 select coalesce(max, $4)::int as max, coalesce(window_s, $5)::int as window_s,
-       case when ends_at > app_now() then used else 0 end as used,
-       case when ends_at > app_now() then ceil(extract(epoch from ends_at - app_now()))::int
+       case when is_open then used else 0 end as used,
+       case when is_open then ceil(extract(epoch from ends_at - app_now()))::int
             else coalesce(window_s, $5)::int end as reset_s
   from limit_windows,
-       lateral (select started_at + coalesce(window_s, $5) * interval '1 second' as ends_at) e
+       lateral (select started_at + coalesce(window_s, $5) * interval '1 second' as ends_at) e,
+       lateral (select ends_at > app_now() and started_at < app_now() + interval '1 minute'
+                       as is_open) o
  where project_id = $1 and environment = $2 and category = $3`;
 
 /** Where a project and environment stands, without counting anything. */
@@ -68,7 +72,8 @@ on conflict (client) do update
    set (started_at, used) = (
          select case when open then w.started_at else app_now() end,
                 case when open then least(w.used, $2) + 1 else 1 end
-           from (select w.started_at + $3 * interval '1 second' > app_now() as open) is_open)
+           from (select w.started_at + $3 * interval '1 second' > app_now()
+                        and w.started_at < app_now() + interval '1 minute' as open) is_open)
 returning $2::int as max, used, $3::int as window_s,
           ceil(extract(epoch from started_at + $3 * interval '1 second' - app_now()))::int
           as reset_s`;
