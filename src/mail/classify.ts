@@ -120,9 +120,13 @@ export function ruleFor(answer: Answer): Rule | undefined {
 /** The first of these rules that recognises an answer, or undefined. */
 export function ruleAmong(rules: readonly Rule[], { phase, reply }: Answer): Rule | undefined {
   const text = matchable(reply.message);
-  const [, subject, detail] = reply.enhancedCode?.split('.').map(Number) ?? [];
   const isAboutRecipient = RECIPIENT_PHASES.has(phase);
-  return preparedOf(rules).find(
+  const key = `${isAboutRecipient} ${reply.code} ${reply.enhancedCode} ${text}`;
+  const known = remembered(rules);
+  const before = known.get(key);
+  if (before !== undefined) return before ?? undefined;
+  const [, subject, detail] = reply.enhancedCode?.split('.').map(Number) ?? [];
+  const found = preparedOf(rules).find(
     (prepared) =>
       (isAboutRecipient || !prepared.isAboutRecipient) &&
       (prepared.rule.codes === undefined || prepared.rule.codes.includes(reply.code)) &&
@@ -130,6 +134,25 @@ export function ruleAmong(rules: readonly Rule[], { phase, reply }: Answer): Rul
         prepared.subjects.some((among) => isAmong(among, subject, detail))) &&
       (prepared.phrases === null || prepared.phrases.some((parts) => hasAll(text, parts))),
   )?.rule;
+  if (key.length <= REMEMBERED_CHARS_MAX) known.set(key, found ?? null);
+  return found;
+}
+
+/**
+ * What was recognised lately: a provider in trouble says one thing thousands of times, and comparing
+ * it with every phrase is most of what reading a bounce costs. Null: no rule.
+ */
+const REMEMBERED = new WeakMap<readonly Rule[], Map<string, Rule | null>>();
+const REMEMBERED_MAX = 2_000;
+const REMEMBERED_CHARS_MAX = 600;
+
+function remembered(rules: readonly Rule[]): Map<string, Rule | null> {
+  let known = REMEMBERED.get(rules);
+  if (known === undefined || known.size >= REMEMBERED_MAX) {
+    known = new Map();
+    REMEMBERED.set(rules, known);
+  }
+  return known;
 }
 
 function hasAll(text: string, parts: readonly string[]): boolean {
