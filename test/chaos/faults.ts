@@ -127,6 +127,11 @@ export const DO: Readonly<Record<Fault, (context: FaultContext) => Promise<void>
     context.clockJumps += 1;
     await context.stage.sql(`update clock set skew = skew + interval '1 hour'`);
   },
+  async clock_back(context) {
+    if (context.clockJumps <= -CLOCK_JUMPS_MAX) return;
+    context.clockJumps -= 1;
+    await context.stage.sql(`update clock set skew = skew - interval '1 hour'`);
+  },
   async suppress({ stage, suppressed, say }) {
     const address = SUPPRESSED_MEANWHILE[suppressed.length % SUPPRESSED_MEANWHILE.length]!;
     if (suppressed.some((one) => one.address === address)) return;

@@ -63,6 +63,7 @@ const SLOWNESS: Readonly<Record<string, MxBehaviour>> = {
   'slow greeting': { phases: { greeting: { reply: '220 fake.test ESMTP', dripMs: 40 } } },
   'slow answer': { phases: { dot: { reply: OK, dripMs: 40 } } },
   silence: { phases: { mail: {} } },
+  'reading no further': { phases: { body: {} } },
 };
 
 const ABILITIES: Readonly<Record<string, MxBehaviour>> = {

@@ -22,6 +22,7 @@ export const FAULTS = [
   'lose_accept_answer',
   'lose_settle_answer',
   'clock_jump',
+  'clock_back',
   'suppress',
   'revoke_key',
 ] as const;
