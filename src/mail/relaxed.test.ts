@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import { type DkimKey, dkimRecordValue, generateDkimKeys, signMessage } from './dkim.ts';
 import { field } from './header.ts';
-import { relaxedBodyHash } from './relaxed.ts';
+import { relaxedBodyHash, relaxedField } from './relaxed.ts';
 
 const { ed25519 } = await generateDkimKeys();
 const key: DkimKey = {
@@ -52,4 +52,12 @@ test('an empty body, and one of empty lines, has the hash of nothing (RFC 6376 ย
   const nothing = '47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=';
   assert.equal(relaxedBodyHash([]), nothing);
   assert.equal(relaxedBodyHash([Buffer.from('\r\n \t\r\n'), Buffer.from('\r\n')]), nothing);
+});
+
+test('of a field only spaces, tabs and folds are white space (RFC 6376 ยง2.8)', () => {
+  const subject = (value: string) => relaxedField({ name: 'Subject', value });
+  assert.equal(subject(' \t Hello\r\n \t you \t'), 'subject:Hello you');
+  for (const other of ['\u00a0', '\u2003', '\u3000', '\ufeff', '\u2028', '\f', '\v']) {
+    assert.equal(subject(` ${other}Hello${other} `), `subject:${other}Hello${other}`);
+  }
 });

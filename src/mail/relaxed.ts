@@ -7,7 +7,9 @@ import type { HeaderField } from './header.ts';
 
 /** `name:value`: name in lower case, folds undone, runs of white space as one space. No CRLF. */
 export function relaxedField({ name, value }: HeaderField): string {
-  return `${name.toLowerCase()}:${value.replace(/[ \t\r\n]+/g, ' ').trim()}`;
+  // Not trim(): that takes what verifiers leave, as a non-breaking space at the end.
+  const relaxed = value.replace(/[ \t\r\n]+/g, ' ').replace(/^ | $/g, '');
+  return `${name.toLowerCase()}:${relaxed}`;
 }
 
 /**
