@@ -104,6 +104,9 @@ function reasonOf(text: string): SuppressionReason | null {
 const TIME =
   /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?) ?(Z|[+-]\d\d:?\d\d)?)?$/i;
 
+const FIRST_TIME = new Date('0001-01-01T00:00:00Z');
+const LAST_TIME = new Date('9999-12-31T23:59:59.999Z');
+
 /** null: none. Without a distance from UTC it is UTC. */
 function timeOf(text: string): Date | 'wrong' | null {
   if (text === '') return null;
@@ -111,7 +114,9 @@ function timeOf(text: string): Date | 'wrong' | null {
   if (day === undefined) return 'wrong';
   const offset = zone.length === 5 ? `${zone.slice(0, 3)}:${zone.slice(3)}` : zone.toUpperCase();
   const time = new Date(`${day}T${clock}${offset}`);
-  return Number.isNaN(time.getTime()) ? 'wrong' : time;
+  // The database has no year 0, and ISO 8601 four digits for a year.
+  const isOutside = !(time >= FIRST_TIME && time <= LAST_TIME);
+  return isOutside ? 'wrong' : time;
 }
 
 function notATime(field: Field, text: string): string {

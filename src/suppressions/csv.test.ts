@@ -145,7 +145,8 @@ test('times may leave out what can be guessed', () => {
   assert.equal(createdAt('2026-11-21'), '2026-11-21T00:00:00.000Z');
   assert.equal(createdAt('2026-11-21 08:30'), '2026-11-21T08:30:00.000Z');
   assert.equal(createdAt('2026-11-21T08:30:00.5+0100'), '2026-11-21T07:30:00.500Z');
-  for (const wrong of ['21.11.2026', '2026-13-01', 'yesterday']) {
+  const outside = ['0000-01-01', '0001-01-01T00:00+14:00', '9999-12-31T23:59-01:00'];
+  for (const wrong of ['21.11.2026', '2026-13-01', 'yesterday', ...outside]) {
     assert.match(createdAt(wrong) ?? '', /^created_at: ".*" is not a time/);
   }
 });
