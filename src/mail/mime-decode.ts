@@ -16,7 +16,6 @@ const LF = 10;
 const CR = 13;
 const SPACE = 32;
 const EQUALS = 61;
-const UNDERSCORE = 95;
 
 /** An `=` that begins neither an octet nor a soft line end stands for itself. */
 function decodeQuotedPrintable(body: Buffer): Buffer {
@@ -151,6 +150,6 @@ function textOf(words: readonly Word[]): string {
 
 function wordBytes(letter: string, text: string): Buffer {
   if (letter.toUpperCase() === 'B') return Buffer.from(text, 'base64');
-  const bytes = decodeQuotedPrintable(Buffer.from(text, 'latin1'));
-  return Buffer.from(bytes.map((octet) => (octet === UNDERSCORE ? SPACE : octet)));
+  // Before decoding: `=5F` is an underscore (RFC 2047 §4.2).
+  return decodeQuotedPrintable(Buffer.from(text.replaceAll('_', ' '), 'latin1'));
 }

@@ -60,11 +60,13 @@ test('text outside of ASCII is read in fields and bodies, whatever its charset',
     'Subject: =?iso-2022-jp?B?GyRCJUYlOSVIGyhC?= =?utf-8?q?f=C3=BCr_?=',
     ' =?utf-8?B?w7Y=?= =?utf-8*de?q?=C3=?= =?utf-8?q?=A4?= a =?x-none?q?=E9?=',
     'X-Raw: fr\xfc',
+    'X-Underscore: =?utf-8?q?a=5Fb_c?=',
     '',
     '',
   );
   assert.equal(decodedValue(fields, 'subject'), 'テストfür ö\ufffd\ufffd a é');
   assert.equal(valueOf(fields, 'x-raw'), 'frü');
+  assert.equal(decodedValue(fields, 'x-underscore'), 'a_b c');
   assert.equal(decodedValue(fields, 'x-gone'), undefined);
   for (const [charset, bytes, text] of [
     ['shift_jis', '\x83e\x83X\x83g', 'テスト'],
