@@ -9,6 +9,7 @@
 import { createHash } from 'node:crypto';
 import { Overloaded } from '../core/overloaded.ts';
 import type { Scope } from '../core/scope.ts';
+import { isFinal, type StoredStatus, TRANSITIONS } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
 import { readReport, type Report } from '../mail/bounce.ts';
 import { readHeader } from '../mail/mime-reader.ts';
@@ -87,7 +88,7 @@ async function keep(
   const recipient =
     addressee.kind === 'recipient' ? addressee.recipient : await complainant(report, book);
   const consequence = recipient && consequenceOf(report, recipient, world);
-  const isLetter = consequence === null || hasBounced(recipient);
+  const isLetter = consequence === null || isTooLate(recipient!, consequence.settlement.status);
   if (isLetter && !letters.mayKeep(client)) return 'too_many';
   const result = await store.keep({
     message: {
@@ -115,8 +116,8 @@ async function keep(
 }
 
 /** Who holds its return path may send more about it than counts. */
-function hasBounced(recipient: SentRecipient | null): boolean {
-  return recipient?.status === 'bounced' || recipient?.status === 'complained';
+function isTooLate({ status }: SentRecipient, wanted: StoredStatus): boolean {
+  return isFinal(status) && !TRANSITIONS.some(([from, to]) => from === status && to === wanted);
 }
 
 /** Whose email is complained about at a role address; null unless its own token says so. */

@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { statusReport } from '../../test/support/reports.ts';
+import type { StoredStatus } from '../core/statuses.ts';
+import { parseMailbox } from '../mail/address.ts';
+import type { InboundItem, InboundStore } from '../store/inbound-commit.ts';
+import { newId } from '../store/ids.ts';
+import { createReceive } from './receive.ts';
+
+/** Takes a report in while no more letters are kept. */
+async function receive(status: StoredStatus, content: string): Promise<string> {
+  const kept: InboundItem[] = [];
+  const receiveNow = createReceive({
+    book: { db: { query: () => assert.fail('nothing is looked up') }, secret: Buffer.alloc(32) },
+    store: {
+      keep: async (item) => {
+        kept.push(item);
+        return { kind: 'kept', change: null };
+      },
+    } as InboundStore,
+    letters: { mayKeep: () => false },
+    refusal: () => null,
+    world: { newId },
+    onMailboxFull: () => {},
+  });
+  const from = parseMailbox('hello@acme.test')!;
+  const email = {
+    id: newId(),
+    from,
+    to: [],
+    subject: '',
+    tags: [],
+    metadata: {},
+    messageId: '<1@a>',
+  };
+  const received = await receiveNow({
+    content: Buffer.from(content),
+    remoteAddress: '192.0.2.1',
+    client: '192.0.2.1',
+    sender: '',
+    recipients: [
+      {
+        address: 'b-x@send.acme.test',
+        addressee: {
+          kind: 'recipient',
+          recipient: {
+            projectId: newId(),
+            environment: 'live',
+            position: 0,
+            address: 'jo@receiver.test',
+            status,
+            email,
+            isTooOld: false,
+          },
+        },
+      },
+    ],
+  });
+  assert.equal(kept.length, received === 'kept' ? 1 : 0);
+  return received;
+}
+
+test('only a report that can change something is kept beyond the limit for letters', async () => {
+  const bounce = statusReport({ recipient: 'jo@receiver.test' });
+  const confirmation = statusReport({ action: 'delivered', status: '2.0.0' });
+  assert.equal(await receive('delivered', bounce), 'kept');
+  assert.equal(await receive('sent', bounce), 'kept');
+  assert.equal(await receive('sent', confirmation), 'kept');
+  // It may have ended by now; the store sees.
+  assert.equal(await receive('queued', bounce), 'kept');
+  for (const status of ['bounced', 'complained', 'failed', 'suppressed', 'canceled'] as const) {
+    assert.equal(await receive(status, bounce), 'too_many', status);
+  }
+  assert.equal(await receive('delivered', confirmation), 'too_many');
+});
