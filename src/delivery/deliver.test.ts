@@ -10,7 +10,7 @@ import type { BrokerNews, WorkerNews } from './permits.ts';
 import { Broker } from './broker.ts';
 import { Connections } from './connections.ts';
 import { Cutoff } from './cutoff.ts';
-import { createDeliver, type Deliver } from './deliver.ts';
+import { createDeliver, type Deliver, type DeliverOptions } from './deliver.ts';
 import { USUAL_SHAPING } from './shaping-settings.ts';
 import { TlsCounters } from './tls-counters.ts';
 import { TlsRules } from './tls-rules.ts';
@@ -47,7 +47,7 @@ function deliverTo(
   mx: FakeMx,
   job: { holder: string },
   settled: Settlement[],
-  connections = connectionsTo(mx),
+  { connections = connectionsTo(mx), ...changes }: Partial<DeliverOptions> = {},
 ): Deliver {
   return createDeliver({
     db: { query: async () => [] },
@@ -88,6 +88,7 @@ function deliverTo(
     onMailboxFull: async () => {},
     settling: { isStuck: false, moves: async () => true },
     onAttempt: () => {},
+    ...changes,
   });
 }
 
@@ -113,12 +114,41 @@ test('an attempt that a stop leaves in doubt names the server that may have the 
   assert.partialDeepStrictEqual(smtp, { mx: 'mx.receiver.test', ip: mx.address });
 });
 
+test('a worker that wakes from a freeze before the dot does not wait for its lease to be fresh', async () => {
+  const goAhead = Promise.withResolvers<void>();
+  const phases = { data: { after: goAhead.promise, reply: '354 Go ahead' } };
+  await using mx = await startFakeMx({ phases });
+  const job = newJob('jo@receiver.test', { expiresAtMs: performance.now() + 3600_000 });
+  const settled: Settlement[] = [];
+  let hasSlept = false;
+  const deliver = deliverTo(mx, job, settled, {
+    lease: { holder: () => job.holder, isFresh: () => !hasSlept },
+    settling: {
+      get isStuck() {
+        return hasSlept;
+      },
+      // The next beat gets through while outcomes are waited for.
+      moves: async () => {
+        hasSlept = false;
+        return true;
+      },
+    },
+  });
+  const delivered = deliver(job, new Cutoff());
+  const isAsked = () => mx.sessions.some(({ lines }) => lines.includes('C: DATA'));
+  await waitFor(isAsked, { what: 'DATA' });
+  hasSlept = true;
+  goAhead.resolve();
+  assert.notEqual((await delivered).kind, 'settled');
+  assert.deepEqual([mx.messages, settled], [[], []]);
+});
+
 test('mail whose time ran out untried says what it waited for', async () => {
   await using mx = await startFakeMx();
   const job = newJob('jo@receiver.test', { lane: 'receiver.test', expiresAtMs: 0 });
   const connections = connectionsTo(mx);
   const settled: Settlement[] = [];
-  const deliver = deliverTo(mx, job, settled, connections);
+  const deliver = deliverTo(mx, job, settled, { connections });
   await deliver(job, new Cutoff());
   for (let times = 0; times < 3; times += 1) {
     connections.unreached('receiver.test', [mx.address], 'mx.receiver.test: no route to host');

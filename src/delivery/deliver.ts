@@ -169,12 +169,15 @@ async function attemptLive(
       is8Bit: message.is8Bit,
       ...(await options.tls.forAttempt(route, wishes)),
       mayProceed: (step) => {
+        const isOurs = (): boolean =>
+          !cutoff.isClosed && lease.isFresh() && lease.holder() === job.holder;
         const decide = (): boolean => {
-          const may = !cutoff.isClosed && lease.isFresh() && lease.holder() === job.holder;
+          const may = isOurs();
           progress.hasWrittenDot = may && step === 'dot';
           return may;
         };
-        if (!settling.isStuck) return decide();
+        // Who wakes from a freeze finds both stuck: it gives up, whatever the next beat brings.
+        if (!settling.isStuck || !isOurs()) return decide();
         return settling.moves(OUTCOMES_MOVE_WITHIN_MS).then((moves) => moves && decide());
       },
       onSession: (session) => (progress.session = session),
