@@ -60,6 +60,16 @@ test('a server that holds too much content says so, and takes more when it has r
   assert.equal(await second.hear(), '250 2.0.0 Taken');
 });
 
+test('errors do not add up over the life of a session that hands in mail', async () => {
+  await using server = await startSmtpServer({ limits: { errorsPerSession: 3 } });
+  await using client = await Dialogue.greeted(server.port);
+  for (let message = 1; message <= 4; message += 1) {
+    assert.match((await client.ask('NONSENSE')) ?? '', /^500 /);
+    for (const line of ['MAIL FROM:<>', 'RCPT TO:<c@d.test>', 'DATA']) await client.ask(line);
+    assert.equal(await client.ask('Hello\r\n.'), `250 2.0.0 Taken ${message}`);
+  }
+});
+
 test('errors and idle commands end a session after a while', async () => {
   await using server = await startSmtpServer({ limits: { errorsPerSession: 5 } });
   for (const [line, count] of [

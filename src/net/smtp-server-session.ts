@@ -246,8 +246,10 @@ export class SmtpServerSession<User> {
   async #data(argument: string): Promise<void> {
     const answer = await this.#transaction.data(argument);
     this.#idleCommands = 0;
-    if ('kind' in answer) this.#end(answer);
-    else this.#answer(answer);
+    if ('kind' in answer) return this.#end(answer);
+    // Some applications keep one session for all their mail.
+    if (answer.code < 300) this.#errors = 0;
+    this.#answer(answer);
   }
 
   #answerIdle(answer: SmtpAnswer): void {

@@ -88,7 +88,7 @@ export type SmtpServerLimits = {
   /** Of all sessions together, for messages that are being received or handled. */
   contentBytes: number;
   messagesPerSession: number;
-  /** Replies of 4xx and 5xx, and commands that lead nowhere. */
+  /** Replies of 4xx and 5xx, and commands that lead nowhere, since the last message was taken. */
   errorsPerSession: number;
   recipientsPerMessage: number;
   messagesPerClientAndMinute: number;
