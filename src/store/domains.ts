@@ -72,13 +72,18 @@ const INSERT = `
 insert into domains (project_id, id, environment, name, status, created_at, verified_at,
                      rsa_selector, rsa_public_key, rsa_private_key, ed25519_selector,
                      ed25519_public_key, ed25519_private_key, ed25519_verified, records, advice,
-                     tls)
+                     tls, paused_at)
 values ($1, $2, $3, $4, $5, app_now(), case when $5 = 'verified' then app_now() end,
-        $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+        $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
+        (select min(g.since) from guard_trips g
+          where g.project_id = $1 and g.environment = $3 and g.domain = $4 and g.paused))
 on conflict (project_id, environment, name) where deleted_at is null do nothing
 returning ${COLUMNS}`;
 
-/** Adds a domain; null when the project has one of that name in this environment already. */
+/**
+ * Adds a domain, paused when one of that name was (reputation.ts): removing it is no way around
+ * that. Null when the project has one of that name in this environment already.
+ */
 export async function insertDomain(db: Queryable, domain: NewDomain): Promise<StoredDomain | null> {
   const [row] = await db.query<StoredDomain>(INSERT, [
     domain.projectId,
