@@ -103,6 +103,14 @@ test('a header that no receiver would take is refused, however it is made', () =
   }
 });
 
+test('a message that goes round in circles is refused', () => {
+  const after = (hops: number) =>
+    read(`${'Received: from a by b\r\n'.repeat(hops)}From: a@acme.test\r\n\r\nx\r\n`);
+  assert.ok(!isRefusal(after(100)));
+  const refused = after(101);
+  assert.ok(isRefusal(refused) && refused.message.includes('100 servers'));
+});
+
 test('octets of any kind are a draft or a refusal, and the body is never touched', () => {
   const piece = fc.oneof(
     fc.constantFrom('From: a@acme.test\r\n', 'To: ', 'Bcc: x@y.test\r\n', '\r\n', ' fold\r\n', ':'),

@@ -42,6 +42,8 @@ export type SubmittedMessage = {
 const LINE_OCTETS_MAX = 998;
 /** Receivers take a quarter of a megabyte, most of them less. */
 const HEADER_BYTES_MAX = 256 * 1024;
+/** RFC 5321 §6.3 */
+const HOPS_MAX = 100;
 /** Signatures and one more trace. */
 const ADDED_BYTES = 4_000;
 
@@ -113,6 +115,9 @@ function refuseWhatMailCannotCarry(
   }
   if (isCut || bodyStart > HEADER_BYTES_MAX) {
     complain('', 'The header has more than 256 KB or 2,000 fields; make it shorter.');
+  }
+  if (valuesOf(fields, 'received').length > HOPS_MAX) {
+    complain('', `The message passed more than ${HOPS_MAX} servers: it goes round in circles.`);
   }
   if (fields.some(({ name }) => name === '')) {
     complain('', 'The header has a line that is no field; an empty line ends the header.');
