@@ -76,6 +76,25 @@ test('recipients are told apart by what the header shows', () => {
   );
 });
 
+test('of a list of hundreds those are shown who get the message, then others, fifty in all', () => {
+  const list = Array.from({ length: 300 }, (_, index) => `n${index}@b.test`);
+  const recipients = ['n299@b.test', 'n60@b.test'].map(address);
+  const submission = read(`From: x@acme.test\r\nTo: ${list.join(',\r\n ')}\r\n\r\n`, {
+    recipients,
+  });
+  assert.ok(!isRefusal(submission));
+  const { to, written } = submission.draft;
+  const shown = [60, 299, ...Array.from({ length: 48 }, (_, index) => index)];
+  assert.deepEqual(
+    to.map((one) => one.address),
+    shown.map((index) => `n${index}@b.test`),
+  );
+  assert.deepEqual(
+    written?.recipients.map(({ kind }) => kind),
+    ['to', 'to'],
+  );
+});
+
 test('all problems are found at once', () => {
   const refused = read(
     'From: x@\r\nSubject: a\r\nSubject: b\r\nX-Posthorn-Tags: =\r\n\r\nx\0\r\n',

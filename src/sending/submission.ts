@@ -21,7 +21,7 @@ import { field } from '../mail/header.ts';
 import { decodedValue, type Header, readHeader, valueOf, valuesOf } from '../mail/mime-reader.ts';
 import type { Complain, DraftRules, EmailDraft, Tag, WrittenDraft } from './draft.ts';
 import { readExpiry, readTags, SUBJECT_MAX } from './draft-fields.ts';
-import { readMailbox, refuseReserved } from './draft-recipients.ts';
+import { readMailbox, RECIPIENTS_MAX, refuseReserved } from './draft-recipients.ts';
 import { fingerprintOfMessage } from './submission-fingerprint.ts';
 
 export type Submission = {
@@ -206,18 +206,27 @@ function shownFields({ recipients }: SubmittedMessage, { fields }: Header): Show
   const [to, cc] = [listOf('to'), listOf('cc')];
   const named = new Set([...to, ...cc].map(({ address }) => addressKey(address)));
   const subject = decodedValue(fields, 'subject') ?? '';
+  const mailed = new Set(recipients.map(addressKey));
   return {
-    to,
-    cc,
+    to: shownOf(to, mailed),
+    cc: shownOf(cc, mailed),
     bcc: recipients
       .filter((address) => !named.has(addressKey(address)))
       .map((address) => ({ name: null, address })),
-    replyTo: listOf('reply-to'),
+    replyTo: listOf('reply-to').slice(0, RECIPIENTS_MAX),
     subject: subject
       .replace(/[\0-\x1f\x7f-\x9f]+/g, ' ')
       .slice(0, SUBJECT_MAX)
       .toWellFormed(),
   };
+}
+
+/** Each event repeats them: of a long list those who get the message, then others up to the usual number. */
+function shownOf(list: readonly Mailbox[], mailed: ReadonlySet<string>): readonly Mailbox[] {
+  if (list.length <= RECIPIENTS_MAX) return list;
+  const isMailed = ({ address }: Mailbox) => mailed.has(addressKey(address));
+  const others = list.filter((mailbox) => !isMailed(mailbox));
+  return [...list.filter(isMailed), ...others].slice(0, RECIPIENTS_MAX);
 }
 
 function writtenOf(

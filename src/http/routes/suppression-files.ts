@@ -25,7 +25,7 @@ import { dropRest, piecesOf, UploadStalled } from '../uploads.ts';
 
 const TAGS = ['Suppressions'];
 
-/** Each needs a connection to the database now and then, of which everybody else has the others. */
+/** One of each project: nobody's slow files keep others waiting. Each needs a connection to the database now and then, of which everybody else has the others. */
 const IMPORTS_MAX = 2;
 
 type FileOptions = {
@@ -85,7 +85,7 @@ async function* prepend(first: string, rest: AsyncIterable<string>): AsyncGenera
 }
 
 function registerImport(app: App, { db }: HttpServices, { silenceMs }: FileOptions): void {
-  let underWay = 0;
+  const underWay = new Set<string>();
   app.post('/v1/suppressions/import', {
     config: { streams: onlyCsv },
     // The body is a stream here: importCsv looks at each row.
@@ -104,15 +104,16 @@ function registerImport(app: App, { db }: HttpServices, { silenceMs }: FileOptio
     },
     handler: async (request, reply) => {
       const body = (request.body as unknown as Readable | undefined) ?? Readable.from([]);
-      if (underWay >= IMPORTS_MAX) {
+      const caller = callerOf(request);
+      if (underWay.size >= IMPORTS_MAX || underWay.has(caller.projectId)) {
         dropRest(body, silenceMs);
-        throw new Overloaded('too many imports run at once');
+        throw new Overloaded('an import of this project, or two of others, are under way');
       }
-      underWay += 1;
+      underWay.add(caller.projectId);
       const result = newImportResult();
       try {
         const pieces = piecesOf(request.raw, { body, silenceMs });
-        await importCsv(db, callerOf(request), { pieces, result });
+        await importCsv(db, caller, { pieces, result });
         return presentImport(result);
       } catch (error) {
         dropRest(body, silenceMs);
@@ -120,7 +121,7 @@ function registerImport(app: App, { db }: HttpServices, { silenceMs }: FileOptio
         if (problem === null) throw error;
         return await sendProblem(reply, problem);
       } finally {
-        underWay -= 1;
+        underWay.delete(caller.projectId);
       }
     },
   });
