@@ -51,9 +51,9 @@ test('an upload that falls silent is answered, not held for ever', async () => {
   assert.match(answer, /0 addresses were added before/);
 });
 
-test('one upload of a project runs at once; more are turned away and not read', async () => {
+test('two uploads of a project run at once; more are turned away and not read', async () => {
   await using http = await stubHttp({ timeouts: QUICK });
-  const upload = await beginUpload(http);
+  const uploads = [await beginUpload(http), await beginUpload(http)];
   const refused = async () => {
     const answer = await http.raw(
       `POST /v1/suppressions/import HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\n` +
@@ -61,9 +61,9 @@ test('one upload of a project runs at once; more are turned away and not read', 
     );
     return answer.startsWith('HTTP/1.1 503 ');
   };
-  // It has begun as soon as another is refused.
+  // Both have begun as soon as a third is refused.
   while (!(await refused())) await new Promise(setImmediate);
-  upload.end('0\r\n\r\n');
-  assert.match(await answerOn(upload), /^HTTP\/1\.1 200 /);
+  for (const upload of uploads) upload.end('0\r\n\r\n');
+  for (const upload of uploads) assert.match(await answerOn(upload), /^HTTP\/1\.1 200 /);
   assert.equal(await refused(), false);
 });

@@ -25,8 +25,9 @@ import { dropRest, piecesOf, UploadStalled } from '../uploads.ts';
 
 const TAGS = ['Suppressions'];
 
-/** One of each project: nobody's slow files keep others waiting. Each needs a connection to the database now and then, of which everybody else has the others. */
-const IMPORTS_MAX = 2;
+/** Nobody's slow files keep others waiting. Each needs a connection to the database now and then, of which everybody else has the others. */
+const IMPORTS_MAX = 3;
+const IMPORTS_OF_PROJECT_MAX = 2;
 
 type FileOptions = {
   /** How long a sender may be silent, or go on after its answer. */
@@ -85,7 +86,8 @@ async function* prepend(first: string, rest: AsyncIterable<string>): AsyncGenera
 }
 
 function registerImport(app: App, { db }: HttpServices, { silenceMs }: FileOptions): void {
-  const underWay = new Set<string>();
+  /** Their projects. */
+  let underWay: string[] = [];
   app.post('/v1/suppressions/import', {
     config: { streams: onlyCsv },
     // The body is a stream here: importCsv looks at each row.
@@ -105,11 +107,12 @@ function registerImport(app: App, { db }: HttpServices, { silenceMs }: FileOptio
     handler: async (request, reply) => {
       const body = (request.body as unknown as Readable | undefined) ?? Readable.from([]);
       const caller = callerOf(request);
-      if (underWay.size >= IMPORTS_MAX || underWay.has(caller.projectId)) {
+      const own = underWay.filter((projectId) => projectId === caller.projectId);
+      if (underWay.length >= IMPORTS_MAX || own.length >= IMPORTS_OF_PROJECT_MAX) {
         dropRest(body, silenceMs);
-        throw new Overloaded('an import of this project, or two of others, are under way');
+        throw new Overloaded('two imports of this project, or three in all, are under way');
       }
-      underWay.add(caller.projectId);
+      underWay.push(caller.projectId);
       const result = newImportResult();
       try {
         const pieces = piecesOf(request.raw, { body, silenceMs });
@@ -121,7 +124,7 @@ function registerImport(app: App, { db }: HttpServices, { silenceMs }: FileOptio
         if (problem === null) throw error;
         return await sendProblem(reply, problem);
       } finally {
-        underWay.delete(caller.projectId);
+        underWay = underWay.toSpliced(underWay.indexOf(caller.projectId), 1);
       }
     },
   });
