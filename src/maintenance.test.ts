@@ -15,6 +15,7 @@ async function refusalsWith(freeBytes: (number | null)[]): Promise<(string | nul
       db: { query: () => Promise.resolve([]) },
       freeBytes: () => Promise.resolve(looks.shift() ?? null),
     },
+    config: { guardEveryMs: 3_600_000 },
     pool: { refuseMail: (reason: string | null) => told.push(reason) },
     log: pino({ level: 'silent' }),
   };

@@ -31,6 +31,9 @@ export const WORKER_FAILPOINTS = [
   'lease_before_end',
 ] as const;
 
+/** Where mail comes in by SMTP, which only journeys do (test/chaos sends and does not receive). */
+export const INBOUND_FAILPOINTS = ['inbound_before_commit', 'inbound_after_commit'] as const;
+
 export const SUPERVISOR_FAILPOINTS = [
   'supervisor_start',
   'burial_before_commit',
@@ -40,7 +43,14 @@ export const SUPERVISOR_FAILPOINTS = [
 
 export type WorkerFailpoint = (typeof WORKER_FAILPOINTS)[number];
 export type SupervisorFailpoint = (typeof SUPERVISOR_FAILPOINTS)[number];
-export type Failpoint = WorkerFailpoint | SupervisorFailpoint;
+export type InboundFailpoint = (typeof INBOUND_FAILPOINTS)[number];
+export type Failpoint = WorkerFailpoint | InboundFailpoint | SupervisorFailpoint;
+
+export const FAILPOINTS: readonly Failpoint[] = [
+  ...WORKER_FAILPOINTS,
+  ...INBOUND_FAILPOINTS,
+  ...SUPERVISOR_FAILPOINTS,
+];
 
 /**
  * `kill`, `freeze`: SIGKILL and SIGSTOP to the process itself. `throw`: as a bug would. `delay`: the
@@ -85,7 +95,7 @@ const ITEM = /^(\w+)=(\w+)(?:@([1-9]\d{0,5}))?$/;
 export function parseFailpoints(text: string): ArmedFailpoint[] | null {
   const armed = text.split(',').map((item) => {
     const [, point, what, hit = '1'] = ITEM.exec(item.trim()) ?? [];
-    const name = [...WORKER_FAILPOINTS, ...SUPERVISOR_FAILPOINTS].find((one) => one === point);
+    const name = FAILPOINTS.find((one) => one === point);
     const action = FAILPOINT_ACTIONS.find((one) => one === what);
     return name && action ? { name, action, hit: Number(hit) } : null;
   });

@@ -28,11 +28,12 @@ test('the certificate is one to OpenSSL: names, times, key, signature', () => {
   }
 });
 
-test('no two have the same serial number', () => {
-  const serials = Array.from({ length: 40 }, () => {
+test('no two have the same serial number, and each is one to OpenSSL', () => {
+  const serials = Array.from({ length: 2_000 }, () => {
     return new X509Certificate(makeSelfSigned('mx.test', validity).certificate).serialNumber;
   });
-  assert.equal(new Set(serials).size, 40);
+  assert.equal(new Set(serials).size, 2_000);
+  for (const serial of serials) assert.match(serial, /^[4-7][0-9A-F]{31}$/);
 });
 
 test('a client that trusts it verifies the handshake, our own included', async () => {

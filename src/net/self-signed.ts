@@ -23,7 +23,7 @@ export function makeSelfSigned(
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const body = sequence(
     tagged(0xa0, integer(Buffer.of(2))), // version 3
-    integer(randomBytes(16)),
+    integer(serialNumber()),
     ECDSA_WITH_SHA256,
     nameOf(hostname),
     sequence(time(validity.fromMs), time(validity.untilMs)),
@@ -62,9 +62,16 @@ function sequence(...contents: Buffer[]): Buffer {
   return tagged(SEQUENCE, ...contents);
 }
 
-/** Not negative, whatever its first bit says. */
+/** In its shortest form: positive, and the first nine bits not all zero. */
 function integer(bytes: Buffer): Buffer {
-  return tagged(INTEGER, (bytes[0] ?? 0) < 0x80 ? bytes : Buffer.concat([Buffer.of(0), bytes]));
+  return tagged(INTEGER, bytes);
+}
+
+/** 16 octets of which 126 bits are random; a leading zero would not be DER. */
+function serialNumber(): Buffer {
+  const bytes = randomBytes(16);
+  bytes[0] = 0x40 | (bytes[0]! & 0x3f);
+  return bytes;
 }
 
 function bits(bytes: Buffer): Buffer {

@@ -67,14 +67,14 @@ async function commit(
   batch: readonly InboundItem[],
   { onTold, onSettled }: InboundStoreOptions,
 ): Promise<InboundResult[]> {
-  failpoint('settle_before_commit');
+  failpoint('inbound_before_commit');
   const { results, told } = await db.transaction(async (tx) => {
     const settled = await settleLate(tx, batch);
     const kept = batch.filter((_, index) => settled.results[index]?.kind === 'kept');
     if (kept.length > 0) await insertMessages(tx, kept, settled.changed);
     return settled;
   });
-  failpoint('settle_after_commit');
+  failpoint('inbound_after_commit');
   if (told > 0) onTold();
   for (const [index, result] of results.entries()) {
     const settlement = batch[index]?.settlement;

@@ -57,8 +57,8 @@ test('with the database away a report is to come again, and is then settled once
 });
 
 for (const [step, point] of [
-  ['before the commit', 'settle_before_commit'],
-  ['between the commit and its answer', 'settle_after_commit'],
+  ['before the commit', 'inbound_before_commit'],
+  ['between the commit and its answer', 'inbound_after_commit'],
 ] as const) {
   test(`a worker that is killed ${step} loses no report and settles none twice`, async () => {
     await using journey = await startJourney(ENV, ONE);

@@ -139,7 +139,7 @@ test('the projects of the organization are listed', async () => {
   const client = await newClient();
   const { data, has_more } = await client.call('GET', '/v1/projects');
   const { id, createdAt } = client.project;
-  const project = { object: 'project', id, name: 'Shop', created_at: createdAt.toISOString() };
-  assert.deepEqual(data, [project]);
+  const created_at = createdAt.toISOString();
+  assert.deepEqual(data, [{ object: 'project', id, name: 'Shop', created_at, warnings: [] }]);
   assert.equal(has_more, false);
 });
