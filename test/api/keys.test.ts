@@ -265,7 +265,7 @@ test('projects are those of the organization, with their fields', async () => {
     assert.match(id, UUID_V7);
     assert.match(created_at, TIME);
     assert.equal(typeof name, 'string');
-    assert.deepEqual(rest, { object: 'project' });
+    assert.deepEqual(rest, { object: 'project', warnings: [] });
   }
   const theirs = (await get('/v1/projects', alien.key)).body;
   assert.deepEqual(
