@@ -1,0 +1,59 @@
+/**
+ * Sums that are kept in memory and written every few seconds, so that what is counted never waits
+ * for the database. What could not be written is added to the next time; a crash loses the last
+ * seconds. Used for reputations (reputation-counters.ts) and TLS results (delivery/tls-counters.ts).
+ */
+
+const WRITE_EVERY_MS = 5_000;
+/** While the database is away; new kinds are not counted then. */
+const KINDS_MAX = 20_000;
+
+export type SumsOptions<Count> = {
+  write: (counts: readonly Count[]) => Promise<void>;
+  /** What is summed up together. */
+  keyOf: (count: Count) => string;
+  /** Adds the second to the first. */
+  merge: (sum: Count, count: Count) => void;
+};
+
+export class Sums<Count> {
+  readonly #options: SumsOptions<Count>;
+  #sums = new Map<string, Count>();
+  #timer: NodeJS.Timeout | undefined;
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(options: SumsOptions<Count>) {
+    this.#options = options;
+  }
+
+  get size(): number {
+    return this.#sums.size;
+  }
+
+  /** @returns whether this is the first of its kind */
+  add(count: Count): boolean {
+    this.#timer ??= setTimeout(() => void this.flush(), WRITE_EVERY_MS).unref();
+    const key = this.#options.keyOf(count);
+    const known = this.#sums.get(key);
+    if (known !== undefined) this.#options.merge(known, count);
+    else if (this.#sums.size < KINDS_MAX) this.#sums.set(key, count);
+    return known === undefined;
+  }
+
+  /** Resolves when everything counted so far is written or was tried. */
+  flush(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#writing = this.#writing.then(() => this.#writeNow());
+    return this.#writing;
+  }
+
+  async #writeNow(): Promise<void> {
+    if (this.#sums.size === 0) return;
+    const counts = [...this.#sums.values()];
+    this.#sums = new Map();
+    await this.#options.write(counts).catch(() => {
+      for (const count of counts) this.add(count);
+    });
+  }
+}
