@@ -9,6 +9,7 @@
  * Next: src/worker.ts and src/server.ts, what one worker is made of.
  */
 import { availableParallelism } from 'node:os';
+import { fasterArithmetic } from './arithmetic.ts';
 import { armSupervisor } from './failpoints.ts';
 import { failpoint } from './core/failpoint.ts';
 import { PARTS, type ReadyInfo, type RunOptions } from './cli/run-service.ts';
@@ -43,9 +44,12 @@ export async function runService(config: Config, options: RunOptions): Promise<n
   try {
     requireUsableName(config);
     const ports = await portsFor(config, options);
+    const opening = openServiceDatabase(config, { log, world: systemWorld });
+    opening.catch(() => {}); // heard of below
     // Workers load their code while the database opens.
-    pool = new WorkerPool({ count: options.workers ?? availableParallelism(), log });
-    await using database = await openServiceDatabase(config, { log, world: systemWorld });
+    const count = options.workers ?? availableParallelism();
+    pool = new WorkerPool({ count, log, env: await fasterArithmetic() });
+    await using database = await opening;
     failpoint('supervisor_start');
     const secrets = new SecretBox(database.secretKey);
     const firstStart = await seedFirstStart(database.db, { secrets, world: systemWorld, config });

@@ -7,6 +7,7 @@ import cluster, { type Worker } from 'node:cluster';
 import { fileURLToPath } from 'node:url';
 import { AggregatorRegistry } from 'prom-client';
 import type { Logger } from 'pino';
+import type { Arithmetic } from './arithmetic.ts';
 import { Broker, BROKER_TICK_MS } from './delivery/broker.ts';
 import { systemWorld } from './system-world.ts';
 import { nextWorkerFailpoint } from './failpoints.ts';
@@ -21,7 +22,8 @@ import {
 /** Its message says where in the worker it happened; where we heard of it says nothing. */
 export class WorkersCannotRun extends Error {}
 
-export type WorkerPoolOptions = { count: number; log: Logger };
+/** `env`: what workers get beside the environment of this process. */
+export type WorkerPoolOptions = { count: number; log: Logger; env: Arithmetic };
 
 export type RunningWorkers = AsyncDisposable & {
   ready: Promise<'ready'>;
@@ -124,7 +126,7 @@ export class WorkerPool {
   }
 
   #fork(): void {
-    const worker = cluster.fork();
+    const worker = cluster.fork(this.#options.env);
     worker.on('message', (message: FromWorker) => this.#receive(worker, message));
     // A worker that is dying does not read any more.
     worker.on('error', () => {});

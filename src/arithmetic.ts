@@ -1,0 +1,79 @@
+/**
+ * How OpenSSL computes with RSA keys on this processor: whichever of its two ways is faster here.
+ *
+ * A DKIM signature by RSA-2048 is two exponentiations modulo 1024 bits, and takes about as much of a
+ * worker's time as everything else it does for an email. OpenSSL has one way for processors with ADX
+ * (`mulx`) and one with AVX2, and takes the first wherever there is ADX. On some processors the
+ * second is faster by a third, so both are measured, in some 100 ms while the database starts.
+ * Which it is can only be said to a process that starts (OPENSSL_ia32cap, openssl-ia32cap(3)).
+ *
+ * Run as a script, this file prints what one exponentiation takes in its process.
+ */
+import { execFile } from 'node:child_process';
+import { getDiffieHellman } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+/** For the environment of workers. */
+export type Arithmetic = { readonly OPENSSL_ia32cap?: string };
+
+/** Bit 19 of the second word: ADX (CPUID leaf 7). Without it OpenSSL multiplies with AVX2. */
+export const WITHOUT_ADX: Arithmetic = { OPENSSL_ia32cap: ':~0x80000' };
+/** A difference that is less than this is one between two moments of a busy machine. */
+const WORTH_IT = 0.92;
+const BATCHES = 5;
+const BATCH_SIZE = 6;
+const MEASURE_WITHIN_MS = 2000;
+
+type Surroundings = { arch: string; env: NodeJS.ProcessEnv };
+
+/** Nothing where an operator has decided, on other processors, and where measuring fails. */
+export async function fasterArithmetic({ arch, env }: Surroundings = process): Promise<Arithmetic> {
+  if (arch !== 'x64' || env['OPENSSL_ia32cap'] !== undefined) return {};
+  return chosen(await measureBoth(env));
+}
+
+/** What one exponentiation takes. `withoutAdxUs` is null where it could not be measured. */
+type Times = { asItIsUs: number; withoutAdxUs: number | null };
+
+export async function measureBoth(env: NodeJS.ProcessEnv): Promise<Times> {
+  const withoutAdxUs = await elsewhere({ ...env, ...WITHOUT_ADX });
+  return { asItIsUs: exponentiationUs(), withoutAdxUs };
+}
+
+export function chosen({ asItIsUs, withoutAdxUs }: Times): Arithmetic {
+  return withoutAdxUs !== null && withoutAdxUs < asItIsUs * WORTH_IT ? WITHOUT_ADX : {};
+}
+
+/** Measured in a process of its own, with that environment. */
+async function elsewhere(env: NodeJS.ProcessEnv): Promise<number | null> {
+  const args = [...process.execArgv, fileURLToPath(import.meta.url)];
+  try {
+    const options = { env, timeout: MEASURE_WITHIN_MS };
+    const { stdout } = await promisify(execFile)(process.execPath, args, options);
+    const us = Number(stdout);
+    return us > 0 ? us : null;
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * One exponentiation of the size that a signature needs two of: a Diffie-Hellman exchange in the
+ * group of RFC 2409 §6.2, which takes the same way through OpenSSL and needs no key.
+ * The fastest of some batches, because other programs can only make it slower.
+ */
+function exponentiationUs(): number {
+  const own = getDiffieHellman('modp2');
+  const peer = own.generateKeys();
+  let fastestUs = Number.POSITIVE_INFINITY;
+  for (let batch = 0; batch < BATCHES; batch += 1) {
+    const start = process.cpuUsage();
+    for (let round = 0; round < BATCH_SIZE; round += 1) own.computeSecret(peer);
+    const { user, system } = process.cpuUsage(start);
+    fastestUs = Math.min(fastestUs, (user + system) / BATCH_SIZE);
+  }
+  return fastestUs;
+}
+
+if (import.meta.main) process.stdout.write(String(exponentiationUs()));
