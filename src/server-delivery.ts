@@ -3,7 +3,8 @@
  * everything between them. Next: sending/accept.ts, delivery/dispatcher.ts.
  */
 import type { Config } from './config.ts';
-import { Broker, BROKER_TICK_MS } from './delivery/broker.ts';
+import { Broker } from './delivery/broker.ts';
+import { BrokerTicks } from './delivery/broker-ticks.ts';
 import { Connections } from './delivery/connections.ts';
 import { createDeliver } from './delivery/deliver.ts';
 import { Dispatcher } from './delivery/dispatcher.ts';
@@ -154,14 +155,14 @@ function connectionsOf(
 ): Connections {
   const { relay, smtpTimeoutMs, shaping } = config;
   const isAlone = setup.workerCount === 1;
-  const broker = isAlone ? brokerFor(shaping, (news) => connections.hear(news)) : null;
+  const tellOwn = isAlone ? ownBroker(shaping, (news) => connections.hear(news)) : null;
   const connections = new Connections({
     world: systemWorld,
     port: relay?.port ?? config.mxPort,
     heloName: config.hostname,
     sourceIps: config.sourceIps,
     shaping,
-    tell: (news) => (broker === null ? tellBroker(news) : broker.hear(ONLY_WORKER, news)),
+    tell: tellOwn ?? tellBroker,
     session: {
       ...(relay ? { auth: relay.auth ?? undefined, implicitTls: relay.implicitTls } : {}),
       ...(smtpTimeoutMs === null ? {} : { timeouts: timeoutsWithin(smtpTimeoutMs) }),
@@ -174,11 +175,18 @@ function connectionsOf(
 const TRIPS_SHOWN = 100;
 const ONLY_WORKER = 0;
 
-function brokerFor(settings: ShapingSettings, tell: (news: readonly BrokerNews[]) => void): Broker {
+/** @returns what it is to be told goes here */
+function ownBroker(
+  settings: ShapingSettings,
+  tell: (news: readonly BrokerNews[]) => void,
+): DeliveryListeners['tellBroker'] {
   const broker = new Broker({ settings, world: systemWorld, tell: (_, news) => tell(news) });
+  const ticks = new BrokerTicks(broker);
   broker.join(ONLY_WORKER);
-  setInterval(() => broker.tick(), BROKER_TICK_MS).unref();
-  return broker;
+  return (news) => {
+    broker.hear(ONLY_WORKER, news);
+    ticks.wind();
+  };
 }
 
 /** A relay knows us by our password or address; on private networks names are what they are. */

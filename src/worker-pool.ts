@@ -1,14 +1,16 @@
 /**
  * The workers of this machine: started, told what they need, started again when they die, stopped
- * together. Here is who grants them connections to mail servers (delivery/broker.ts). They load their code from the start and begin to work when `run` says with what. The
- * cluster module lets them share one listening socket.
+ * together. Here is who grants them connections to mail servers (delivery/broker.ts). They load their
+ * code from the start and begin to work when `run` says with what. The cluster module lets them share
+ * one listening socket.
  */
 import cluster, { type Worker } from 'node:cluster';
 import { fileURLToPath } from 'node:url';
 import { AggregatorRegistry } from 'prom-client';
 import type { Logger } from 'pino';
 import type { Arithmetic } from './arithmetic.ts';
-import { Broker, BROKER_TICK_MS } from './delivery/broker.ts';
+import { Broker } from './delivery/broker.ts';
+import { BrokerTicks } from './delivery/broker-ticks.ts';
 import { systemWorld } from './system-world.ts';
 import { nextWorkerFailpoint } from './failpoints.ts';
 import {
@@ -58,7 +60,7 @@ export class WorkerPool {
   #deaths: number[] = [];
   #isStopping = false;
   #broker: Broker | null = null;
-  #brokerTimer: NodeJS.Timeout | undefined;
+  #brokerTicks: BrokerTicks | null = null;
   #refusal: string | null = null;
 
   constructor(options: WorkerPoolOptions) {
@@ -84,7 +86,7 @@ export class WorkerPool {
         if (worker) tell(worker, { type: 'permits', news });
       },
     });
-    this.#brokerTimer = setInterval(() => this.#broker?.tick(), BROKER_TICK_MS).unref();
+    this.#brokerTicks = new BrokerTicks(this.#broker);
     for (const worker of this.#loaded.splice(0)) this.#setUp(worker, setup);
     return {
       ready: this.#ready.promise,
@@ -115,7 +117,7 @@ export class WorkerPool {
     const timer = setTimeout(() => this.cutShort(), STOP_WITHIN_MS);
     await Promise.all(gone);
     clearTimeout(timer);
-    clearInterval(this.#brokerTimer);
+    this.#brokerTicks?.stop();
     cluster.off('exit', this.#onExit);
   }
 
@@ -151,6 +153,7 @@ export class WorkerPool {
         break;
       case 'permits':
         this.#broker?.hear(worker.id, message.news);
+        this.#brokerTicks?.wind();
         break;
       case 'ask_metrics':
         void this.#answerMetrics(worker, message.id);
@@ -165,6 +168,7 @@ export class WorkerPool {
     const holder = this.#holders.get(worker.id);
     this.#holders.delete(worker.id);
     this.#broker?.leave(worker.id);
+    this.#brokerTicks?.wind();
     if (this.#isStopping && code === 0) return;
     if (holder !== undefined) void this.#onDeath(holder);
     if (this.#isStopping) return;

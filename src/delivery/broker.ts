@@ -7,7 +7,7 @@
  * shared out); a dead worker's permits come back. A worker that uses an open connection again says
  * nothing to anybody: only opening, closing and growth are told.
  *
- * Next: broker-lane.ts (one lane's state), connections.ts (a worker's side).
+ * Next: broker-lane.ts (one lane's state), broker-ticks.ts (its clock), connections.ts (a worker's side).
  */
 import type { World } from '../core/world.ts';
 import { BrokerLane, type BrokerPool, type Holder } from './broker-lane.ts';
@@ -20,7 +20,7 @@ export type BrokerOptions = {
   tell: (worker: number, news: readonly BrokerNews[]) => void;
 };
 
-/** So often `tick` is to be called. */
+/** So often `tick` is to be called while something is to happen with time. */
 export const BROKER_TICK_MS = 250;
 /** A worker without any connection waits this long before a busy one is taken from another. */
 const HUNGRY_FOR_MS = 1_000;
@@ -81,6 +81,12 @@ export class Broker {
     }
     this.#forget();
     this.#flush();
+  }
+
+  /** In how many milliseconds `tick` is to be called; Infinity: not before something was heard. */
+  get tickWithinMs(): number {
+    if (this.#watched.size > 0) return BROKER_TICK_MS;
+    return this.#lanes.size > 0 ? FORGET_EVERY_MS : Infinity;
   }
 
   #heard(worker: number, news: WorkerNews): void {

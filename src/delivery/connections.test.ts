@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { type FakeMx, startFakeMx } from '../../test/support/fake-mx.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import { newId } from '../store/ids.ts';
-import { Broker, BROKER_TICK_MS } from './broker.ts';
+import { Broker } from './broker.ts';
+import { BrokerTicks } from './broker-ticks.ts';
 import { Connections } from './connections.ts';
 import type { Errand, Target } from './errand.ts';
 import { type ShapingSettings, USUAL_SHAPING } from './shaping-settings.ts';
@@ -36,7 +37,7 @@ function errand({ patienceMs = HOUR_MS, recipient = 'jo@receiver.test' } = {}): 
 /** Workers of one machine. */
 class Machine implements Disposable {
   readonly workers: Connections[];
-  readonly #timer: NodeJS.Timeout;
+  readonly #ticks: BrokerTicks;
 
   constructor(
     count: number,
@@ -55,14 +56,18 @@ class Machine implements Disposable {
         heloName: 'out.posthorn.test',
         sourceIps: [],
         shaping,
-        tell: (news) => setImmediate(() => broker.hear(worker, news)),
+        tell: (news) =>
+          setImmediate(() => {
+            broker.hear(worker, news);
+            this.#ticks.wind();
+          }),
       });
     });
-    this.#timer = setInterval(() => broker.tick(), BROKER_TICK_MS);
+    this.#ticks = new BrokerTicks(broker);
   }
 
   [Symbol.dispose](): void {
-    clearInterval(this.#timer);
+    this.#ticks.stop();
     for (const worker of this.workers) void worker.close();
   }
 }

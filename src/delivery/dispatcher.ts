@@ -54,7 +54,7 @@ type Incoming = Omit<Job, 'lane' | 'weightBytes'>;
 const SIMULATOR_WINDOW = 32;
 const POLL_MS = 400;
 /** After a while without work: looking more often would be half of what an idle worker costs. */
-const IDLE_POLL_MS = 1_000;
+const IDLE_POLL_MS = 2_000;
 const IDLE_AFTER_MS = 10_000;
 /** Between two looks at a backlog of which nothing can be served. */
 const WALK_EVERY_MS = 50;
