@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { chmodSync, chownSync, existsSync, mkdirSync, statSync, symlinkSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { AS_ROOT, OTHER_UID, ask } from '../../../test/support/embedded.ts';
@@ -75,6 +76,21 @@ test('a data directory of another user is refused and its owner named', () => {
   const foreign = AS_ROOT ? folder : '/usr';
   const owner = AS_ROOT ? /belongs to \w+ \(uid 65534\)/ : /belongs to root \(uid 0\)/;
   assert.throws(() => prepareDataDir(foreign), { kind: 'wrong-user', message: owner });
+});
+
+test('a data directory that cannot be is refused with what to do', () => {
+  const folder = temporaryFolder();
+  const file = join(folder, 'file');
+  writeFileSync(file, '');
+  symlinkSync(join(folder, 'nothing'), join(folder, 'dangling'));
+  const noFolder = { kind: 'unusable-path', message: /file is no folder: set POSTHORN_DATA_DIR/ };
+  assert.throws(() => prepareDataDir(file), noFolder);
+  assert.throws(() => prepareDataDir(join(file, 'data')), noFolder);
+  const unusable = { kind: 'unusable-path', message: /cannot be used \(.*set POSTHORN_DATA_DIR/ };
+  assert.throws(() => prepareDataDir(join(folder, 'dangling')), unusable);
+  assert.throws(() => prepareDataDir(join(folder, 'x'.repeat(300))), unusable);
+  // Linux: mkdir answers here as if the parent were missing, at every try.
+  if (existsSync('/proc/self')) assert.throws(() => prepareDataDir('/proc/data/x'), unusable);
 });
 
 test('a path that would be a command to a shell is refused', async () => {

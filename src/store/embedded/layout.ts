@@ -40,7 +40,7 @@ export type Layout = {
  */
 export function prepareDataDir(folder: string): string {
   try {
-    mkdirSync(folder, { recursive: true });
+    makeFolder(folder);
     const dataDir = realpathSync(folder);
     requireOwnFolder(dataDir);
     const content = readdirSync(dataDir);
@@ -50,9 +50,15 @@ export function prepareDataDir(folder: string): string {
     makePrivate(join(dataDir, 'secrets'), null);
     return dataDir;
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    throw code === 'EACCES' || code === 'EPERM' ? unreachable(folder) : error;
+    throw error instanceof EngineProblem ? error : unusable(folder, error as NodeJS.ErrnoException);
   }
+}
+
+/** Not with `recursive`: where mkdir says ENOENT whatever is there (/proc), Node's goes on for ever. */
+function makeFolder(folder: string): void {
+  if (existsSync(folder) && statSync(folder).isDirectory()) return;
+  if (!existsSync(dirname(folder))) makeFolder(dirname(folder));
+  mkdirSync(folder);
 }
 
 /** Decides where the database lives and makes the folders around it. Only under the lock. */
@@ -91,14 +97,22 @@ function requireOwnFolder(folder: string): void {
   );
 }
 
-function unreachable(folder: string): EngineProblem {
+function unusable(folder: string, { code, message }: NodeJS.ErrnoException): EngineProblem {
   let nearest = folder;
   while (!existsSync(nearest)) nearest = dirname(nearest);
-  const owner = describeUser(statSync(nearest).uid);
-  const self = describeUser(process.geteuid?.() ?? -1);
+  const { uid } = statSync(nearest);
+  const cannot = `The data directory ${folder} cannot be used`;
+  if ((code === 'EACCES' || code === 'EPERM') && uid !== process.geteuid?.()) {
+    const owner = `because ${nearest} belongs to ${describeUser(uid)}`;
+    return new EngineProblem(
+      'wrong-user',
+      `${cannot} by ${describeUser(process.geteuid?.() ?? -1)}, ${owner}: run Posthorn as that user, or set POSTHORN_DATA_DIR to another folder.`,
+    );
+  }
+  const why = statSync(nearest).isDirectory() ? `(${message})` : `because ${nearest} is no folder`;
   return new EngineProblem(
-    'wrong-user',
-    `The data directory ${folder} cannot be used by ${self}, because ${nearest} belongs to ${owner}: run Posthorn as that user, or set POSTHORN_DATA_DIR to another folder.`,
+    'unusable-path',
+    `${cannot} ${why}: set POSTHORN_DATA_DIR to another folder.`,
   );
 }
 
