@@ -9,6 +9,9 @@ import { join } from 'node:path';
 import { cleanEnv, LAUNCHER } from '../../../test/support/posthorn.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 
+/** As long as the run gives itself. */
+const START_WITHIN_MS = 60_000;
+
 /** Everything a run makes lies in a temporary folder of its own. */
 function start(...args: string[]) {
   const folder = mkdtempSync(join(tmpdir(), 'posthorn-test-'));
@@ -57,7 +60,10 @@ test('one email goes through everything, whatever is configured, and nothing is 
 
 test('Ctrl-C on the way ends it with 1, and nothing is left', async () => {
   using run = start();
-  await waitFor(() => run.stdout.includes('  started '), { what: 'the first step' });
+  await waitFor(() => run.stdout.includes('  started '), {
+    what: 'the first step',
+    timeoutMs: START_WITHIN_MS,
+  });
   run.interrupt();
   assert.equal(await run.ended, 1);
   assert.deepEqual(run.left(), []);
