@@ -13,6 +13,7 @@ import { fasterArithmetic } from './arithmetic.ts';
 import { armSupervisor } from './failpoints.ts';
 import { failpoint } from './core/failpoint.ts';
 import { PARTS, type ReadyInfo, type RunOptions } from './cli/run-service.ts';
+import { type Failure, usageFailure } from './cli/command.ts';
 import type { Config } from './config.ts';
 import { seedFirstStart } from './first-start.ts';
 import { createLog } from './log.ts';
@@ -35,7 +36,7 @@ import { MigrationRefused } from './store/migrate.ts';
 /** A mistake of the operator's that ends the start: exit code 2, as for a wrong configuration. */
 class CannotStart extends Error {}
 
-/** Runs until it is asked to stop. @returns the exit code; why it is not 0 is said on stderr */
+/** Runs until it is asked to stop. @returns the exit code */
 export async function runService(config: Config, options: RunOptions): Promise<number> {
   const log = createLog({ level: config.logLevel, forPeople: process.stderr.isTTY });
   const signals = createSignals();
@@ -67,7 +68,10 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     signals.onSecond(() => pool?.cutShort());
     return end === 'stop' ? 0 : 1;
   } catch (error) {
-    return explain(error);
+    const { trace, ...failure } = explain(error);
+    options.onFailed(failure);
+    process.stderr.write(trace);
+    return failure.exitCode;
   } finally {
     pool?.cutShort();
     signals.close();
@@ -167,14 +171,18 @@ function readyInfo(parts: {
 
 const CHECK_DATABASE = '; check that it runs and that DATABASE_URL is right, then start again.';
 
-function explain(error: unknown): number {
+function explain(error: unknown): Failure & { trace: string } {
   const message = error instanceof Error ? error.message : String(error);
-  const hint = error instanceof DatabaseUnavailable ? CHECK_DATABASE : '';
-  process.stderr.write(`posthorn: ${message}${hint}\n`);
   const isOperators = error instanceof CannotStart || error instanceof EngineProblem;
-  if (isOperators || error instanceof MigrationRefused) return 2;
+  if (isOperators || error instanceof MigrationRefused) {
+    return { ...usageFailure(message), trace: '' };
+  }
   // A trace is for those who mend Posthorn; whose database is away has another place to look.
-  if (hint !== '' || error instanceof WorkersCannotRun) return 1;
-  if (error instanceof Error && error.stack) process.stderr.write(`${error.stack}\n`);
-  return 1;
+  if (error instanceof DatabaseUnavailable) {
+    const failed = message + CHECK_DATABASE;
+    return { failed, code: 'service_unavailable', exitCode: 1, trace: '' };
+  }
+  const isTold = error instanceof WorkersCannotRun || !(error instanceof Error);
+  const trace = isTold ? '' : `${error.stack}\n`;
+  return { failed: message, code: 'internal_error', exitCode: 1, trace };
 }

@@ -22,12 +22,15 @@ export function isFailure(outcome: object): outcome is Failure {
   return 'failed' in outcome;
 }
 
-/** The command was understood and could not be done. */
-export function failure(refusal: Refusal): Failure {
-  return { failed: refusal.message, code: refusal.refused, exitCode: 1 };
+/** The command was understood; why it could not be done. What it was given wrong is wrong usage. */
+export function failure({
+  refused,
+  message,
+}: Pick<Refusal, 'message'> & { refused: string }): Failure {
+  return { failed: message, code: refused, exitCode: refused === 'validation_error' ? 2 : 1 };
 }
 
-/** The command or the configuration has to be changed first. */
+/** The command or the configuration has to be changed first. @param message a line per mistake */
 export function usageFailure(message: string): Failure {
   return { failed: message, code: 'usage_error', exitCode: 2 };
 }
@@ -69,7 +72,13 @@ function print(cli: Cli, outcome: Outcome, json = false): ExitCode {
     cli.out(`${json ? JSON.stringify(outcome.data) : outcome.text}\n`);
     return outcome.exitCode ?? 0;
   }
-  const error = { code: outcome.code, message: outcome.failed };
-  cli.err(json ? `${JSON.stringify({ error })}\n` : `posthorn: ${outcome.failed}\n`);
+  complain(cli, outcome, json);
   return outcome.exitCode;
+}
+
+/** Also for what goes wrong around commands: a mistake in the words, a start that fails. */
+export function complain(cli: Pick<Cli, 'err'>, { code, failed }: Failure, json: boolean): void {
+  const error = { code, message: failed.replaceAll('\n', ' ') };
+  const lines = failed.split('\n').map((line) => `posthorn: ${line}\n`);
+  cli.err(json ? `${JSON.stringify({ error })}\n` : lines.join(''));
 }

@@ -2,7 +2,9 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { testDatabase } from '../../test/support/postgres.ts';
-import { posthorn } from '../../test/support/posthorn.ts';
+import { LAUNCHER, posthorn } from '../../test/support/posthorn.ts';
+import { systemWorld } from '../system-world.ts';
+import { runCommandLine } from './program.ts';
 
 test('help lists the commands and succeeds', async () => {
   const { code, stdout, stderr } = await posthorn(['--help'], {});
@@ -25,6 +27,31 @@ test('every command explains itself', async () => {
   }
 });
 
+test('every command and every part of one has --help, and --json where it does something', async () => {
+  const help = async (...words: string[]): Promise<string> => {
+    let text = '';
+    const out = (more: string) => void (text += more);
+    const cli = { env: {}, world: systemWorld, program: 'posthorn', out, err: out };
+    await runCommandLine([...words, '--help'], cli);
+    assert.match(text, new RegExp(`^Usage: posthorn ${words.join(' ')}`));
+    return text;
+  };
+  const partsIn = (text: string) => {
+    const list = text.split(/^Commands:\n/m)[1] ?? '';
+    const names = list.split('\n').map((line) => /^ {2}([a-z-]+)/.exec(line)?.[1]);
+    return names.filter((name) => name !== undefined && name !== 'help') as string[];
+  };
+  const commands = partsIn(await help());
+  for (const command of commands) {
+    const text = await help(command);
+    const parts = partsIn(text);
+    if (parts.length === 0) assert.match(text, /^ {2}--json/m, command);
+    for (const part of parts) assert.match(await help(command, part), /^ {2}--json/m, part);
+  }
+  assert.ok(commands.length >= 13, commands.join());
+  process.exitCode = 0;
+});
+
 const MISUSES: [words: string[], says: RegExp][] = [
   [[], /Usage: posthorn/],
   [['keis'], /unknown command 'keis'[^]*Did you mean keys\?/],
@@ -44,7 +71,51 @@ const MISUSES: [words: string[], says: RegExp][] = [
   [['explain', 'reply', '550 No', '--phase', 'lunch'], /Allowed choices are greeting, ehlo/],
   [['explain', 'reply'], /missing required argument 'reply'/],
   [['send', '--from', 'a@acme.test', '--to', 'b@acme.test', '--subject', 'x'], /API key is needed/],
+  [['projects', 'create', ' '], /Write a name of 1 to 100 characters/],
+  [['keys', 'create', '--mode', 'live', '--name', 'a\nb'], /Write a name of 1 to 100 characters/],
 ];
+
+test('a mistake is told as JSON when JSON is asked for', async () => {
+  const mistakes: [words: string[], env: Record<string, string>, says: RegExp][] = [
+    [['keis'], {}, /^unknown command 'keis' \(?Did you mean keys\?/],
+    [['keys', 'create'], {}, /^required option '--mode <mode>' not specified$/],
+    [['start'], { PORT: 'x', HOST: 'a b' }, /^PORT: [^]*\. HOST: [^\n]*\.$/],
+    [['start'], { POSTHORN_DATA_DIR: LAUNCHER }, /is no folder: set POSTHORN_DATA_DIR/],
+    [['keys', 'list'], { POSTHORN_DATA_DIR: LAUNCHER }, /is no folder: set POSTHORN_DATA_DIR/],
+    [['start'], { POSTHORN_HOSTNAME: 'name' }, /^POSTHORN_HOSTNAME: name is not fully qualified/],
+  ];
+  for (const [words, env, says] of mistakes) {
+    const { code, stdout, stderr } = await posthorn([...words, '--json'], env);
+    assert.equal(code, 2, stderr);
+    assert.equal(stdout, '');
+    const { error } = JSON.parse(stderr);
+    assert.deepEqual(Object.keys(error), ['code', 'message']);
+    assert.equal(error.code, 'usage_error');
+    assert.match(error.message, says);
+  }
+});
+
+test('what the API refuses as wrong is wrong usage here, too', async () => {
+  await using database = await testDatabase();
+  const env = { DATABASE_URL: database.url };
+  await posthorn(['projects', 'create', 'Shop'], env);
+  for (const words of [
+    ['domains', 'add', 'no domain'],
+    ['webhooks', 'add', 'nowhere'],
+  ]) {
+    const { code, stderr } = await posthorn(words, env);
+    assert.equal(code, 2, stderr);
+  }
+});
+
+test('send says which address of a service it cannot use', async () => {
+  const email = ['--from', 'a@acme.test', '--to', 'b@acme.test', '--subject', 'x', '--text', 'x'];
+  for (const url of ['nonsense', '127.0.0.1:3000', 'ftp://x']) {
+    const { code, stderr } = await posthorn(['send', ...email, '--key', 'k', '--url', url], {});
+    assert.equal(code, 2);
+    assert.match(stderr, /^posthorn: "[^"]+" is not the address of a service; write it like http/);
+  }
+});
 
 for (const [words, says] of MISUSES) {
   test(`posthorn ${words.join(' ')}: says what is wrong and exits with 2`, async () => {

@@ -5,6 +5,7 @@
  */
 import { Command, CommanderError } from 'commander';
 import packageFile from '../../package.json' with { type: 'json' };
+import { complain, usageFailure } from './command.ts';
 import type { Cli } from './context.ts';
 
 /** Adds a command's subcommands, options and action. */
@@ -83,11 +84,17 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
  * @param argv without the names of node and script
  */
 export async function runCommandLine(argv: readonly string[], cli: Cli): Promise<void> {
+  const json = argv.includes('--json');
   const program = new Command('posthorn')
     .description('Self-hosted transactional email: send by one POST, delivered by this service.')
     .version(packageFile.version, '-v, --version', 'show the version')
-    .configureOutput({ writeOut: cli.out, writeErr: cli.err })
-    .showHelpAfterError('(--help says how)')
+    .configureOutput({
+      writeOut: cli.out,
+      writeErr: cli.err,
+      outputError: (message, write) =>
+        json ? complain(cli, misuse(message), json) : write(message),
+    })
+    .showHelpAfterError(json ? false : '(--help says how)')
     // Options belong to the command they stand behind: `queue` and `queue hold` share some.
     .enablePositionalOptions()
     .exitOverride();
@@ -104,3 +111,6 @@ export async function runCommandLine(argv: readonly string[], cli: Cli): Promise
     process.exitCode = error.exitCode === 0 ? 0 : 2;
   }
 }
+
+/** In the form of all other failures. @param message as commander words it: `error: unknown …` */
+const misuse = (message: string) => usageFailure(message.replace(/^error: /, '').trim());

@@ -1,5 +1,6 @@
 /** The contract between `posthorn start` and the supervisor (src/supervisor.ts keeps it). */
 import type { Seeded } from '../first-start.ts';
+import type { Failure } from './command.ts';
 
 export const PARTS = ['api', 'delivery', 'webhooks', 'inbound'] as const;
 export type Part = (typeof PARTS)[number];
@@ -24,4 +25,6 @@ export type RunOptions = {
   /** null: all. */
   only: readonly Part[] | null;
   onReady(info: ReadyInfo): void;
+  /** Why it cannot start, or had to end. */
+  onFailed(failure: Failure): void;
 };

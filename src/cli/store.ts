@@ -19,7 +19,7 @@ export async function withStore(
   work: (store: Store) => Promise<Outcome>,
 ): Promise<Outcome> {
   const read = readConfig(cli.env);
-  if (!read.ok) return usageFailure(read.problems.join('\nposthorn: '));
+  if (!read.ok) return usageFailure(read.problems.join('\n'));
   const { config } = read;
   try {
     if (config.databaseUrl !== null) {

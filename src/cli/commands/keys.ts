@@ -15,6 +15,7 @@ import {
 } from '../choose-project.ts';
 import { addCommand, isFailure, type Outcome } from '../command.ts';
 import type { Cli } from '../context.ts';
+import { parseName } from '../name.ts';
 import { withStore } from '../store.ts';
 import { shortTime, table } from '../table.ts';
 
@@ -25,7 +26,7 @@ export function describeKeys(keys: Command, cli: Cli): void {
   addCommand(keys, cli, { name: 'create', about: 'make a key and show it once', run: create })
     .addOption(projectOption())
     .addOption(modeOption().makeOptionMandatory())
-    .option('--name <name>', 'what it is for', 'Made on the command line')
+    .option('--name <name>', 'what it is for', parseName, 'Made on the command line')
     .addOption(
       new Option('--permission <permission>', 'what it may do')
         .choices(PERMISSIONS)

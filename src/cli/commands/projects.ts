@@ -12,6 +12,7 @@ import {
 import { chooseScopes, modeOption, projectOption, type ScopesOptions } from '../choose-project.ts';
 import { addCommand, isFailure, type Outcome } from '../command.ts';
 import type { Cli } from '../context.ts';
+import { parseName } from '../name.ts';
 import { withStore } from '../store.ts';
 import { shortTime, table } from '../table.ts';
 import { describeGuard, guardJson, guardsOf, showRule } from './projects-guard.ts';
@@ -23,6 +24,8 @@ export function describeProjects(projects: Command, cli: Cli): void {
   addCommand(projects, cli, { name: 'list', about: 'all projects', run: list });
   addCommand(projects, cli, { name: 'create', about: 'make a project', run: create }).argument(
     '<name>',
+    'for people',
+    parseName,
   );
   addCommand(projects, cli, {
     name: 'set-limit',

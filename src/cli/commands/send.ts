@@ -7,7 +7,7 @@ import { text as readAll } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { readConfig } from '../../config.ts';
 import { readRunning } from '../../store/embedded/lock.ts';
-import { runnable, usageFailure, type Failure, type Outcome } from '../command.ts';
+import { failure, runnable, usageFailure, type Failure, type Outcome } from '../command.ts';
 import type { Cli } from '../context.ts';
 
 const TIMEOUT_MS = 30_000;
@@ -54,6 +54,11 @@ async function run(cli: Cli, options: SendOptions): Promise<Outcome> {
   const url = options.url ?? cli.env['POSTHORN_URL'] ?? runningUrl(cli);
   if (url === null) {
     return usageFailure('No service is running here: start it, or give --url or POSTHORN_URL.');
+  }
+  if (!/^https?:$/.test(URL.parse(url)?.protocol ?? '')) {
+    return usageFailure(
+      `${JSON.stringify(url)} is not the address of a service; write it like http://127.0.0.1:3000.`,
+    );
   }
   const email = await emailOf(options);
   if (typeof email === 'string') return usageFailure(email);
@@ -126,5 +131,5 @@ function accepted(answer: Answer, status: number): Outcome {
 
 function refused({ error }: Answer): Failure {
   const { code = 'internal_error', message = 'the answer has no error in it' } = error ?? {};
-  return { failed: message, code, exitCode: 1 };
+  return failure({ refused: code, message });
 }

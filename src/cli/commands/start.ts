@@ -7,7 +7,7 @@ import { InvalidArgumentError, type Command } from 'commander';
 import { readConfig, type Config } from '../../config.ts';
 import { mostSimilar } from '../../core/similar.ts';
 import { runService } from '../../supervisor.ts';
-import { runnable, usageFailure, type ExitCode, type Failure } from '../command.ts';
+import { complain, runnable, usageFailure, type ExitCode, type Failure } from '../command.ts';
 import type { Cli } from '../context.ts';
 import { runOnce } from '../once/run-once.ts';
 import { PARTS, type Part, type ReadyInfo } from '../run-service.ts';
@@ -37,7 +37,7 @@ and with ports for SMTP "inbound_port" and "submission_ports".`;
 async function start(cli: Cli, options: StartOptions): Promise<ExitCode | Failure> {
   if (options.once) return runOnce(cli, options);
   const outcome = readConfig(cli.env);
-  if (!outcome.ok) return usageFailure(outcome.problems.join('\nposthorn: '));
+  if (!outcome.ok) return usageFailure(outcome.problems.join('\n'));
   const { config } = outcome;
   if (options.only?.join() === 'inbound' && !hasMailPorts(config)) {
     return usageFailure(NO_MAIL_PORTS);
@@ -46,6 +46,7 @@ async function start(cli: Cli, options: StartOptions): Promise<ExitCode | Failur
     workers: options.workers ?? null,
     only: options.only ?? null,
     onReady: (info) => cli.out(options.json ? readyLine(info) : readyScreen(info, config, cli)),
+    onFailed: (failed) => complain(cli, failed, options.json ?? false),
   });
   return code === 0 || code === 2 ? code : 1;
 }
