@@ -29,7 +29,7 @@ export type Row = (typeof ROWS)[number];
 
 export const HELP = `Measures Posthorn on this machine: load generator, service, database and receiving server.
 
-  npm run bench -- [options]
+  npm run bench -- [options]        or   ./bin/posthorn bench [options]
 
   --quick       small counts and one round, about two minutes: whether everything works, not how fast
   --postfix     run Postfix and OpenDKIM against the same sink, in turn with Posthorn (as root)

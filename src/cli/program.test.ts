@@ -42,14 +42,24 @@ test('every command and every part of one has --help, and --json where it does s
     return names.filter((name) => name !== undefined && name !== 'help') as string[];
   };
   const commands = partsIn(await help());
-  for (const command of commands) {
+  // The benchmark answers by itself; `bench --help` is tried below.
+  for (const command of commands.filter((name) => name !== 'bench')) {
     const text = await help(command);
     const parts = partsIn(text);
     if (parts.length === 0) assert.match(text, /^ {2}--json/m, command);
     for (const part of parts) assert.match(await help(command, part), /^ {2}--json/m, part);
   }
-  assert.ok(commands.length >= 13, commands.join());
+  assert.ok(commands.length >= 14, commands.join());
   process.exitCode = 0;
+});
+
+test('bench is the benchmark of the clone, with all its options', async () => {
+  const { code, stdout } = await posthorn(['bench', '--help'], {});
+  assert.equal(code, 0);
+  assert.match(stdout, /--postfix .*--json/s);
+  const typo = await posthorn(['bench', '--only', 'starts'], {});
+  assert.equal(typo.code, 2);
+  assert.match(typo.stderr, /there is no "starts"; there are start, accept/);
 });
 
 const MISUSES: [words: string[], says: RegExp][] = [

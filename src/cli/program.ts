@@ -73,6 +73,11 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     load: async () => (await import('./commands/tls-report.ts')).describeTlsReport,
   },
   {
+    name: 'bench',
+    about: 'measure the service on this machine',
+    load: async () => (await import('./commands/bench.ts')).describeBench,
+  },
+  {
     name: 'migrate',
     about: 'bring the database to this version',
     load: async () => (await import('./commands/migrate.ts')).describeMigrate,

@@ -1,0 +1,28 @@
+/**
+ * `posthorn bench`: the benchmark of the clone, which takes all words behind it. It is no part of
+ * the service and lies outside of src. Next: bench/main.ts.
+ */
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import type { Command } from 'commander';
+import { complain, usageFailure } from '../command.ts';
+import type { Cli } from '../context.ts';
+
+const BENCH = fileURLToPath(new URL('../../../bench/main.ts', import.meta.url));
+
+export function describeBench(command: Command, cli: Cli): void {
+  command
+    .argument('[options...]', 'as bench --help lists them')
+    .helpOption(false)
+    .allowUnknownOption()
+    .action((words: string[]) => {
+      if (!existsSync(BENCH)) {
+        const where = 'The benchmark comes with a clone of the repository; run it there.';
+        complain(cli, usageFailure(where), words.includes('--json'));
+        process.exitCode = 2;
+        return;
+      }
+      // Not a child: signals, terminal and exit code are the benchmark's own.
+      process.execve?.(process.execPath, [process.execPath, BENCH, ...words], process.env);
+    });
+}
