@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { connect } from 'node:net';
 import { test } from 'node:test';
-import { startFakeMx, type FakeAnswer } from '../../test/support/fake-mx.ts';
+import { startFakeMx, type FakeAnswer, type MxBehaviour } from '../../test/support/fake-mx.ts';
 import { connectTo, openTo, send, SILENCE_MS, summary } from '../../test/support/smtp.ts';
+import { waitFor } from '../../test/support/wait.ts';
 import { isLoopback } from './smtp-auth.ts';
-import { connectSmtp } from './smtp-client.ts';
+import { connectSmtp, type SmtpOptions } from './smtp-client.ts';
 
 test('a session says who it is talking to and over what', async () => {
   await using mx = await startFakeMx({}, { address: '127.0.0.2' });
@@ -39,6 +40,25 @@ test('a server that refuses at the greeting or at EHLO is quoted', async () => {
     const result = await connectTo(mx);
     assert.deepEqual(summary(result), { phase, code: Number(answer.slice(0, 3)) });
     assert.ok(result.kind === 'replied' && result.transcript.includes(`S: ${answer}`));
+  }
+});
+
+test('a server that is of no use to us hears QUIT before we hang up', async () => {
+  await using mx = await startFakeMx();
+  const cases: [MxBehaviour, Partial<SmtpOptions>][] = [
+    [{ phases: { greeting: '554 5.7.1 Not you' } }, {}],
+    [{ phases: { ehlo: '450 4.3.2 Not now' } }, {}],
+    [{}, { tls: 'required' }],
+    [{ startTls: 'refused' }, { tls: 'required' }],
+    [{ startTls: 'offered', certificate: 'self-signed' }, { tls: 'enforced' }],
+  ];
+  for (const [behaviour, options] of cases) {
+    mx.set(behaviour);
+    const result = await connectTo(mx, options);
+    assert.notEqual(result.kind, 'ready');
+    await waitFor(() => mx.sessions.at(-1)?.lines.includes('C: QUIT'), {
+      what: `QUIT after ${JSON.stringify(behaviour)}`,
+    });
   }
 });
 

@@ -17,7 +17,7 @@ import { plainCommand } from './smtp-command.ts';
 import { SmtpConnection } from './smtp-connection.ts';
 import { extensionsOf, NO_EXTENSIONS } from './smtp-extensions.ts';
 import { listen, say, type Session } from './smtp-session.ts';
-import { secure } from './smtp-tls.ts';
+import { proofMissing, secure } from './smtp-tls.ts';
 import { Transcript } from './smtp-transcript.ts';
 import {
   type ConnectResult,
@@ -54,12 +54,18 @@ export async function connectSmtp(options: SmtpOptions): Promise<ConnectResult> 
     (await startTls(handshake)) ??
     (await authenticate(handshake));
   if (stopped !== null) {
-    handshake.wire.fail('closed', 'The session was given up.');
+    await sayGoodbye(handshake);
     return stopped;
   }
   failpoint('smtp_after_hello');
   const facts = { host: options.host, address: options.address };
   return { kind: 'ready', connection: new SmtpConnection(handshake, facts, handshake.tls) };
+}
+
+/** RFC 5321 §4.1.1.10: a client does not hang up on a server that still listens. */
+async function sayGoodbye(handshake: Handshake): Promise<void> {
+  if (handshake.wire.failure === null) await say(handshake, 'quit', { line: 'QUIT' });
+  handshake.wire.fail('closed', 'The session was given up.');
 }
 
 async function open(options: SmtpOptions): Promise<Handshake | SmtpFailure> {
@@ -75,6 +81,12 @@ async function open(options: SmtpOptions): Promise<Handshake | SmtpFailure> {
     const secured = await secure(socket, options, timeouts.tls);
     if ('cause' in secured) return failed(transcript, 'tls', secured);
     ({ socket, facts: tls } = secured);
+    const unproven = proofMissing(options, tls);
+    if (unproven !== null) {
+      // A late error of a dropped socket is no news.
+      socket.on('error', () => {}).destroy();
+      return failed(transcript, 'tls', unproven);
+    }
   }
   const wire = new SmtpWire(socket);
   wire.expectReply();
@@ -133,8 +145,13 @@ async function startTls(handshake: Handshake): Promise<Stopped> {
   if (wire.failure !== null) return failed(transcript, 'starttls', wire.failure);
 
   const secured = await secure(wire.release(), options, timeouts.tls);
-  if ('cause' in secured) return failed(transcript, 'tls', secured);
+  if ('cause' in secured) {
+    wire.fail(secured.cause, secured.message);
+    return failed(transcript, 'tls', secured);
+  }
   wire.adopt(secured.socket);
+  const unproven = proofMissing(options, secured.facts);
+  if (unproven !== null) return failed(transcript, 'tls', unproven);
   const { version, cipher, verified, problem } = (handshake.tls = secured.facts);
   const how = options.dane === undefined ? '' : ' by DANE';
   const proof = verified ? `verified${how}` : `not verified: ${problem}`;

@@ -1,8 +1,8 @@
 /**
  * TLS for SMTP: STARTTLS (RFC 3207) and TLS from the first byte.
  *
- * Every handshake takes any certificate, and what it proves is judged right after it, before a byte
- * of SMTP goes through: by the public authorities and the host's name, or by DANE (dane.ts). That
+ * Every handshake takes any certificate, and what it proves is judged right after it, before anything
+ * but QUIT goes through: by the public authorities and the host's name, or by DANE (dane.ts). That
  * way a failed judgement is told apart from a failed handshake. Opportunistic and required TLS go
  * on whatever comes out, because for one plain text is the alternative and for the other no name to
  * check; the truth is recorded all the same. Sessions are never resumed, since a resumed session
@@ -63,19 +63,23 @@ function contextFor({ ca, reducedHello = false }: TlsOptions): SecureContext {
   return context;
 }
 
-/** Encrypts a connected socket. The socket is destroyed when that fails. */
+/**
+ * Encrypts a connected socket, which is destroyed when the handshake fails. What it proved is in
+ * `facts`: ask `proofMissing` before anything else is said.
+ */
 export async function secure(
   socket: Socket,
   options: TlsOptions,
   timeoutMs: number,
 ): Promise<Secured> {
   const shaken = await shakeHands(socket, options, timeoutMs);
-  if ('cause' in shaken) return shaken;
-  const facts = judge(shaken, options);
-  const mustProve = options.tls === 'enforced' || options.tls === 'dane';
-  if (!mustProve || facts.verified) return { socket: shaken, facts };
-  // A late error of a dropped socket is no news.
-  shaken.on('error', () => {}).destroy();
+  return 'cause' in shaken ? shaken : { socket: shaken, facts: judge(shaken, options) };
+}
+
+/** Why nothing may be sent over it, where a proof is asked for; null: go on. */
+export function proofMissing({ tls }: TlsOptions, facts: SmtpTlsFacts): WireFailure | null {
+  const mustProve = tls === 'enforced' || tls === 'dane';
+  if (!mustProve || facts.verified) return null;
   const message = `The server does not prove who it is: ${facts.problem}.`;
   return { cause: 'tls', message, tlsResult: facts.result };
 }
