@@ -37,7 +37,7 @@ export function scanHtml(html: string, reader: HtmlReader): void {
 /** @returns where the text goes on */
 function readOpenTag(html: string, start: number, reader: HtmlReader): number {
   const nameEnd = endOfName(html, start);
-  const name = html.slice(start, nameEnd).toLowerCase();
+  const name = nameAt(html, start, nameEnd);
   const end = endOfTag(html, nameEnd);
   if (end === -1) return html.length;
   reader.open(name, html.slice(nameEnd, end));
@@ -55,7 +55,7 @@ function readOther(html: string, open: number, reader: HtmlReader): number {
     const nameEnd = endOfName(html, open + 2);
     const end = endOfTag(html, nameEnd);
     if (end === -1) return html.length;
-    reader.close(html.slice(open + 2, nameEnd).toLowerCase());
+    reader.close(nameAt(html, open + 2, nameEnd));
     return end + 1;
   }
   if (next !== '/' && next !== '!' && next !== '?') {
@@ -87,6 +87,41 @@ function endOfName(html: string, at: number): number {
     at += 1;
   }
   return at;
+}
+
+/**
+ * Names of elements by their first letter. Cutting a name out of the html, folding and hashing it
+ * cost more than everything else about a tag; a name found here is always the same string.
+ */
+const NAMES: string[][] = [];
+for (const name of (
+  'a abbr address area article aside b base blockquote body br button caption center cite code col ' +
+  'colgroup dd del details div dl dt em fieldset figcaption figure font footer form h1 h2 h3 h4 h5 ' +
+  'h6 head header hr html i img input ins label li link main meta nav object ol option p pre q s ' +
+  'script section select small span strike strong style sub summary sup svg table tbody td template ' +
+  'textarea tfoot th thead time title tr u ul'
+).split(' ')) {
+  (NAMES[letterOf(name.charCodeAt(0))] ??= []).push(name);
+}
+
+function letterOf(code: number): number {
+  return code & 31;
+}
+
+/** In lower case. */
+function nameAt(html: string, start: number, end: number): string {
+  for (const name of NAMES[letterOf(html.charCodeAt(start))] ?? []) {
+    if (name.length === end - start && isNameAt(html, start, name)) return name;
+  }
+  return html.slice(start, end).toLowerCase();
+}
+
+/** No character but a letter and its capital, or a digit, has the code of one with this bit. */
+function isNameAt(html: string, start: number, name: string): boolean {
+  for (let at = 1; at < name.length; at += 1) {
+    if ((html.charCodeAt(start + at) | 32) !== name.charCodeAt(at)) return false;
+  }
+  return true;
 }
 
 /** Where the `>` of the tag is, -1 when it has none. Only behind a `=` a quote is one. */
