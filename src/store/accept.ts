@@ -13,6 +13,7 @@ import type { Environment } from '../core/scope.ts';
 import type { Limit } from '../core/limits.ts';
 import { ACCEPT_BATCH } from './accept-statement.ts';
 import { findOutWhatHappened } from './accept-truth.ts';
+import { binaryArray } from './binary-array.ts';
 import { DatabaseUnavailable, type Queryable } from './database.ts';
 import { GroupCommit } from './group-commit.ts';
 import type { WrittenMessage } from './messages.ts';
@@ -230,13 +231,25 @@ async function runBatch(
   failpoint('accept_before_commit');
   const rows = await db.query<Row>({ name: 'accept', text: ACCEPT_BATCH }, [
     JSON.stringify(emails.map((email, index) => toInput(email, index, holder !== null))),
-    emails.map((email) => email.html),
-    emails.map((email) => email.bodyText),
-    emails.map((email) => email.attachments),
+    binaryArray(
+      'text',
+      emails.map((email) => email.html),
+    ),
+    binaryArray(
+      'text',
+      emails.map((email) => email.bodyText),
+    ),
+    binaryArray(
+      'json',
+      emails.map((email) => email.attachments),
+    ),
     limit.max,
     limit.windowS,
     holder,
-    emails.map((email) => email.written?.raw ?? null),
+    binaryArray(
+      'bytea',
+      emails.map((email) => email.written?.raw ?? null),
+    ),
   ]);
   failpoint('accept_after_commit');
   if (rows.length !== emails.length) throw new Error('the accept statement lost a request');
