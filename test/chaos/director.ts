@@ -15,11 +15,12 @@ import type { Stage } from './stage.ts';
 
 /** Between two faults, when two nodes are up. */
 const FAULT_EVERY_MS = { quick: 2_000, long: 5_000 };
-const MOOD_EVERY_MS = 700;
+const MOOD_EVERY_MS = 300;
 const PER_SECOND = { quick: 60, long: 25 };
 /** A node that is armed with the last points gets so long to reach one before the next is asked. */
 const POINT_WITHIN_MS = 12_000;
 const POINTS_WITHIN_MS = 480_000;
+const MET_WITHIN_MS = 60_000;
 const ANSWERED_WITHIN_MS = 180_000;
 const SOME_UP_WITHIN_MS = 15_000;
 const UP_WITHIN_MS = 180_000;
@@ -77,6 +78,7 @@ export class Director {
       await nodes[0].stop();
       await this.#strike();
       await this.#hitTheRest();
+      await this.#meetTheRest();
     } finally {
       this.#isBroken = true;
       await moods;
@@ -88,8 +90,7 @@ export class Director {
     const dice = diceFor(this.#options.seed, 'moods');
     while (!this.#isBroken) {
       const kind = dice.next();
-      if (kind < 0.7) await receivers.changeMood(dice);
-      else if (kind < 0.85) receivers.changeDns(dice);
+      if (kind < 0.85) await receivers.change(dice);
       else hooks.changeMood(dice);
       await delay(MOOD_EVERY_MS);
     }
@@ -145,13 +146,24 @@ export class Director {
     }
   }
 
+  /** The load goes on until mail has met every trouble of the receivers. */
+  async #meetTheRest(): Promise<void> {
+    const { receivers } = this.#stage;
+    const deadlineMs = performance.now() + MET_WITHIN_MS;
+    const left = receivers.unmet();
+    if (left.length > 0) this.#say(`still to meet: ${left.join(', ')}`);
+    while (receivers.unmet().length > 0 && performance.now() < deadlineMs) {
+      await delay(MOOD_EVERY_MS);
+    }
+  }
+
   /**
    * Everybody is well from now on, and every node is started anew, by a stop under load: what the old
    * processes remember of dead mail servers would delay the end by minutes.
    */
   async heal(): Promise<void> {
     const { nodes, proxies, receivers, hooks } = this.#stage;
-    const [a, ...others] = nodes;
+    const [, ...others] = nodes;
     await Promise.all(this.#faults);
     this.#arsenal.layDown();
     for (const node of others) node.disturbed('healed: cut off from the database once more');
@@ -161,11 +173,17 @@ export class Director {
     }
     await receivers.settle();
     hooks.settle();
-    await this.#restart(a);
-    await Promise.all(others.map((node) => this.#restart(node)));
+    await this.restartAll();
     let isAnswered = false;
     void this.load.end().then(() => (isAnswered = true));
     await waitFor(() => isAnswered, { what: 'all clients', timeoutMs: ANSWERED_WITHIN_MS });
+  }
+
+  /** What a node remembers of a server that was slow for a moment would last for minutes. */
+  async restartAll(): Promise<void> {
+    const [a, ...others] = this.#stage.nodes;
+    await this.#restart(a);
+    await Promise.all(others.map((node) => this.#restart(node)));
   }
 
   async #restart(node: ChaosNode): Promise<void> {

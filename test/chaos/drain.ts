@@ -26,12 +26,17 @@ const STUCK_AFTER_MS = 120_000;
 /** The longest wait between two attempts is four hours. */
 const JUMP = `update clock set skew = skew + interval '5 hours'`;
 const JUMPS_MAX = 9;
+/** So many jumps in a row that bring nothing: the nodes rest by their own clocks, until restarted. */
+const VAIN_JUMPS = 2;
+
+type Means = { say: (line: string) => void; restart: () => Promise<void> };
 
 /** @returns whether everything is done */
-export async function drain(stage: Stage, say: (line: string) => void): Promise<boolean> {
+export async function drain(stage: Stage, { say, restart }: Means): Promise<boolean> {
   let best = Infinity;
   let progressAtMs = performance.now();
   let jumps = 0;
+  let vainJumps = 0;
   let sayAtMs = 0;
   while (performance.now() - progressAtMs < STUCK_AFTER_MS) {
     const [open] = (await stage.sql(OPEN)) as [Open];
@@ -39,6 +44,7 @@ export async function drain(stage: Stage, say: (line: string) => void): Promise<
     if (left === 0) return true;
     if (left < best) {
       best = left;
+      vainJumps = 0;
       progressAtMs = performance.now();
     }
     if (performance.now() > sayAtMs) {
@@ -47,8 +53,14 @@ export async function drain(stage: Stage, say: (line: string) => void): Promise<
     }
     // What is due may rest all the same: a destination or an endpoint in trouble is left alone.
     const rests = open.due === 0 || performance.now() - progressAtMs > RESTS_AFTER_MS;
-    if (rests && open.held === 0 && jumps < JUMPS_MAX) {
+    if (vainJumps === VAIN_JUMPS) {
+      vainJumps = 0;
+      say('that brings nothing: all nodes are started anew');
+      await restart();
+      progressAtMs = performance.now();
+    } else if (rests && open.held === 0 && jumps < JUMPS_MAX) {
       jumps += 1;
+      vainJumps += 1;
       progressAtMs = performance.now();
       say(`${open.mail} emails and ${open.hooks} webhooks wait for later: the clock jumps`);
       await stage.sql(JUMP);

@@ -8,7 +8,7 @@ import type {
   StoredRecipient,
   WebhookSet,
 } from './ledger-types.ts';
-import { mayEndAs, SUPPRESSED_BEFORE } from './letters.ts';
+import { mayEndAs, needsProof, SUPPRESSED_BEFORE } from './letters.ts';
 import type { Stage } from './stage.ts';
 
 const EMAILS = `
@@ -46,6 +46,7 @@ export async function gather(stage: Stage, director: Director): Promise<Evidence
     ],
     acceptedWithRevokedKey: load.acceptedWithRevokedKey,
     mayEndAs,
+    needsProof,
     left: { ...left, workers: nodes.reduce((sum, { workers }) => sum + workers, 0) },
     testLookUps: receivers.testLookUps(),
   };

@@ -56,6 +56,8 @@ export type Copy = {
   atMs: number;
   node: string;
   sessionBegunMs: number;
+  /** Over TLS, to a server with a good certificate. */
+  isProven: boolean;
 };
 
 export type WebhookSet = {
@@ -90,6 +92,8 @@ export type Evidence = {
   acceptedWithRevokedKey: readonly number[];
   /** Statuses that a recipient may end with; any final one where nothing is said. */
   mayEndAs: (address: string) => readonly string[] | null;
+  /** Whose mail must not go out but over TLS, to a server that proves who it is. */
+  needsProof: (address: string) => boolean;
   left: { queue: number; webhookQueue: number; nodes: number; workers: number };
   /** Names that only test mail goes to and that were asked for in the DNS. */
   testLookUps: readonly string[];
@@ -107,6 +111,7 @@ export type FindingKind =
   | 'copy_of_test_mail'
   | 'unexplained_duplicate'
   | 'sent_to_suppressed'
+  | 'sent_without_proof'
   | 'sent_after_waking'
   | 'wrong_ending'
   | 'illegal_transition'
@@ -122,4 +127,5 @@ export type FindingKind =
   | 'left_over'
   | 'test_mail_in_dns'
   | 'point_never_hit'
+  | 'trouble_never_met'
   | 'broken_process';

@@ -49,7 +49,14 @@ function allIsWell(): Evidence {
       { ...event, emailId: 't1', seq: 2, type: 'email.delivered' },
     ],
     copies: [
-      { emailId: 'e1', address: 'jo@a.test', atMs: 20 * SECOND_MS, node: 'a', sessionBegunMs: 0 },
+      {
+        emailId: 'e1',
+        address: 'jo@a.test',
+        atMs: 20 * SECOND_MS,
+        node: 'a',
+        sessionBegunMs: 0,
+        isProven: false,
+      },
     ],
     webhooks: [
       {
@@ -66,6 +73,7 @@ function allIsWell(): Evidence {
     suppressed: [{ address: 'jo@a.test', sinceMs: 15 * SECOND_MS }],
     acceptedWithRevokedKey: [],
     mayEndAs: () => null,
+    needsProof: () => false,
     left: { queue: 0, webhookQueue: 0, nodes: 4, workers: 4 },
     testLookUps: [],
   };
@@ -142,7 +150,14 @@ test('a refused email that was stored all the same is found', () => {
 });
 
 test('a copy that nobody asked for is found', () => {
-  const copy = { emailId: 'e1', address: 'eve@a.test', atMs: 0, node: 'a', sessionBegunMs: 0 };
+  const copy = {
+    emailId: 'e1',
+    address: 'eve@a.test',
+    atMs: 0,
+    node: 'a',
+    sessionBegunMs: 0,
+    isProven: false,
+  };
   assert.deepEqual(
     wrong(({ copies }) => ({ copies: [...copies, copy] })),
     ['unexpected_copy'],
@@ -154,7 +169,14 @@ test('a copy that nobody asked for is found', () => {
 });
 
 test('test mail on the wire, or in the DNS, is found', () => {
-  const copy = { emailId: 't1', address: 'jo@t.test', atMs: 0, node: 'a', sessionBegunMs: 0 };
+  const copy = {
+    emailId: 't1',
+    address: 'jo@t.test',
+    atMs: 0,
+    node: 'a',
+    sessionBegunMs: 0,
+    isProven: false,
+  };
   assert.ok(wrong(({ copies }) => ({ copies: [...copies, copy] })).includes('copy_of_test_mail'));
   assert.deepEqual(
     wrong(() => ({ testLookUps: ['t.test'] })),
@@ -169,7 +191,21 @@ test('mail to an address that was suppressed before it was asked for is found', 
   );
 });
 
-const second = { emailId: 'e1', address: 'jo@a.test', atMs: 60_000, node: 'b', sessionBegunMs: 0 };
+const second = {
+  emailId: 'e1',
+  address: 'jo@a.test',
+  atMs: 60_000,
+  node: 'b',
+  sessionBegunMs: 0,
+  isProven: false,
+};
+test('mail that went to an unproven server although it asked for a proof is found', () => {
+  assert.deepEqual(
+    wrong(() => ({ needsProof: () => true })),
+    ['sent_without_proof'],
+  );
+});
+
 const twice = ({ copies }: Evidence) => ({ copies: [...copies, second] });
 
 test('a second copy out of nothing is found', () => {

@@ -135,19 +135,22 @@ function storyOf(who: string, events: readonly StoredEvent[], status: string): F
 }
 
 function copiesAreExpected(evidence: Evidence): Finding[] {
-  const { emails, requests, recipients, copies, suppressed, testLookUps } = evidence;
+  const { emails, requests, recipients, copies, suppressed, needsProof, testLookUps } = evidence;
   const stored = new Map(emails.map((email) => [email.id, email]));
   const known = new Set(recipients.map(({ emailId, address }) => `${emailId} ${address}`));
   const begun = new Map(requests.map(({ index, begunMs }) => [index, begunMs]));
   const since = new Map(suppressed.map(({ address, sinceMs }) => [address, sinceMs]));
   return [
-    ...copies.flatMap(({ emailId, address }) => {
+    ...copies.flatMap(({ emailId, address, isProven }) => {
       const who = `${emailId} to ${address}`;
       const email = stored.get(emailId);
       if (!email || !known.has(`${emailId} ${address}`)) return [finding('unexpected_copy', who)];
       if (email.environment === 'test') return [finding('copy_of_test_mail', who)];
       const isTooLate = (begun.get(email.index) ?? 0) > (since.get(address) ?? Infinity);
-      return isTooLate ? [finding('sent_to_suppressed', who)] : [];
+      return [
+        ...(isTooLate ? [finding('sent_to_suppressed', who)] : []),
+        ...(needsProof(address) && !isProven ? [finding('sent_without_proof', who)] : []),
+      ];
     }),
     ...testLookUps.map((name) => finding('test_mail_in_dns', name)),
   ];

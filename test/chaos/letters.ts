@@ -1,6 +1,6 @@
 /** What the load sends: the nth email, drawn by the seed. */
 import type { Dice } from './dice.ts';
-import { DESTINATIONS, TEST_ONLY } from './receivers.ts';
+import { endsOf, NOBODY, SPARED, TEST_ONLY, TROUBLED, WELL } from './places.ts';
 
 export type Letter = {
   index: number;
@@ -13,7 +13,7 @@ export type Letter = {
 };
 
 /** Suppressed before anything is sent, and meanwhile. */
-export const SUPPRESSED_BEFORE = ['stop-0@well.example', 'stop-1@moody1.example'];
+export const SUPPRESSED_BEFORE = ['stop-0@well.example', 'stop-1@steps.example'];
 export const SUPPRESSED_MEANWHILE = Array.from({ length: 4 }, (_, n) => `later-${n}@well.example`);
 
 const LIVE_FROM = 'Acme <hello@acme.chaos.example>';
@@ -22,29 +22,17 @@ export const LIVE_DOMAIN = 'acme.chaos.example';
 
 const TEST_NAMES = ['delivered', 'bounced', 'deferred'];
 const LARGE = '<p>A long letter.</p>\n'.repeat(5_000);
+/** More than what the sockets between two processes hold. */
+const HUGE = '<p>A very long letter.</p>\n'.repeat(120_000);
 
-/** How often mail goes there, of all mail. */
-const WEIGHTS: Readonly<Record<keyof typeof DESTINATIONS, number>> = {
-  'well.example': 30,
-  'steps.example': 12,
-  'moody1.example': 12,
-  'moody2.example': 12,
-  'moody3.example': 12,
-  'moody4.example': 12,
-  'second.example': 6,
-  'away.example': 2,
-  'shy.example': 4,
-  'nullmx.example': 2,
-  'unknown.example': 2,
-};
-const PLACES = Object.entries(WEIGHTS).flatMap(([name, weight]) =>
-  Array.from({ length: weight }, () => name),
-);
+const TROUBLES = Object.keys(TROUBLED);
+/** Each place so often as the others; what takes a lot of time or memory less. */
+const SELDOM = 0.3;
 
 export function letter(index: number, dice: Dice): Letter {
   const isTest = dice.chance(0.06);
   const addresses = isTest ? [testAddress(index, dice)] : liveAddresses(index, dice);
-  const html = dice.chance(0.05) ? LARGE : `<p>Letter ${index}.</p>`;
+  const isLarge = dice.chance(0.05);
   const [to, ...others] = addresses;
   return {
     index,
@@ -57,11 +45,20 @@ export function letter(index: number, dice: Dice): Letter {
       to: [to],
       ...(others.length > 0 && { [dice.pick(['cc', 'bcc'])]: others }),
       subject: `Letter ${index}`,
-      html,
+      html: htmlOf(index, { addresses, isLarge }),
       text: `Letter ${index}.`,
+      ...(addresses.some(needsProof) && { tls: 'enforced' }),
       metadata: { index: String(index) },
     },
   };
+}
+
+function htmlOf(
+  index: number,
+  { addresses, isLarge }: { addresses: readonly string[]; isLarge: boolean },
+): string {
+  if (addresses.some((address) => isForLarge(domainOf(address)))) return HUGE;
+  return isLarge ? LARGE : `<p>Letter ${index}.</p>`;
 }
 
 function testAddress(index: number, dice: Dice): string {
@@ -70,14 +67,53 @@ function testAddress(index: number, dice: Dice): string {
 }
 
 function liveAddresses(index: number, dice: Dice): string[] {
+  const first = liveAddress(`${index}-0`, dice);
+  // What is asked for an email is asked for all of its recipients.
+  if (isAlone(first)) return [first];
   const count = dice.chance(0.15) ? dice.between(2, 4) : 1;
-  const addresses = Array.from({ length: count }, (_, n) => {
-    const who = dice.chance(0.12) ? dice.pick(['gone', 'full', 'grey']) : 'jo';
-    return `${who}-${index}-${n}@${dice.pick(PLACES)}`;
-  });
+  const others = Array.from({ length: count - 1 }, (_, n) =>
+    liveAddress(`${index}-${n + 1}`, dice),
+  );
+  const addresses = [first, ...others.filter((one) => !isAlone(one))];
   if (!dice.chance(0.04)) return addresses;
   const refused = dice.pick([...SUPPRESSED_BEFORE, ...SUPPRESSED_MEANWHILE]);
   return dice.chance(0.5) ? [refused] : [...addresses, refused];
+}
+
+function liveAddress(name: string, dice: Dice): string {
+  const domain = place(dice);
+  if (dice.chance(0.12)) return `${dice.pick(['gone', 'full', 'grey'])}-${name}@${domain}`;
+  return `${dice.chance(0.04) ? 'jö' : 'jo'}-${name}@${domain}`;
+}
+
+/** Not every server takes its name, and then the whole message. */
+const isForUtf8 = (address: string): boolean => address.startsWith('jö-');
+
+function isAlone(address: string): boolean {
+  return needsProof(address) || isForUtf8(address) || isForLarge(domainOf(address));
+}
+
+function place(dice: Dice): string {
+  const kind = dice.next();
+  if (kind < 0.35) return dice.pick(WELL);
+  if (kind < 0.38) return dice.pick(NOBODY);
+  if (kind < 0.44) return dice.pick(Object.keys(SPARED));
+  const domain = dice.pick(TROUBLES);
+  return isForLarge(domain) && !dice.chance(SELDOM) ? place(dice) : domain;
+}
+
+function domainOf(address: string): string {
+  return address.slice(address.lastIndexOf('@') + 1);
+}
+
+function isForLarge(domain: string): boolean {
+  const found = TROUBLED[domain];
+  return found?.kind === 'mood' && found.mood.isForLarge === true;
+}
+
+/** Mail there must not go out but over TLS, to a server that proves who it is. */
+export function needsProof(address: string): boolean {
+  return TROUBLED[domainOf(address)]?.kind === 'unproven';
 }
 
 export function isSuppressible(address: string): boolean {
@@ -91,5 +127,6 @@ export function mayEndAs(address: string): readonly string[] | null {
   if (SUPPRESSED_MEANWHILE.includes(address)) return ['suppressed', 'delivered'];
   if (domain === 'simulator.test') return [name.startsWith('bounced') ? 'bounced' : 'delivered'];
   if (domain === TEST_ONLY) return ['delivered'];
-  return name.startsWith('gone-') ? ['bounced'] : (DESTINATIONS[domain] ?? null);
+  if (name.startsWith('gone-')) return ['bounced'];
+  return isForUtf8(address) ? ['delivered', 'bounced'] : endsOf(domain);
 }

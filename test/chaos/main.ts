@@ -87,13 +87,14 @@ async function takeCourse(director: Director, stage: Stage): Promise<void> {
   say(`healing, ${director.load.accepted} emails accepted`);
   await director.heal();
   say('draining');
-  await drain(stage, say);
+  await drain(stage, { say, restart: () => director.restartAll() });
 }
 
-/** What no comparison shows: points that were never reached, processes that broke by themselves. */
+/** What no comparison shows: what was never reached or met, processes that broke by themselves. */
 function findingsOf(stage: Stage, { unhit }: Arsenal): Finding[] {
   return [
     ...[...unhit].map((what): Finding => ({ kind: 'point_never_hit', what })),
+    ...stage.receivers.unmet().map((what): Finding => ({ kind: 'trouble_never_met', what })),
     ...stage.nodes.flatMap(({ name, troubles }) =>
       troubles.map((line): Finding => ({ kind: 'broken_process', what: `${name}: ${line}` })),
     ),

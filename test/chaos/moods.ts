@@ -4,7 +4,20 @@
  */
 import type { FakePhase, MxBehaviour } from '../support/fake-mx.ts';
 
-const REFUSALS: Readonly<Record<string, MxBehaviour>> = Object.fromEntries(
+export type Mood = {
+  behaviour: MxBehaviour;
+  /** It may be taken for a verdict on the message; else mail arrives once the server is well. */
+  mayBounce?: true;
+  /** Mail to it is large: only then the buffers of the sockets are full before it is sent. */
+  isForLarge?: true;
+};
+type Moods = Readonly<Record<string, Mood>>;
+
+/** More than nodes wait for an answer (stage.ts), and clearly less. */
+const TOO_LATE_MS = 6_000;
+const LATE_MS = 2_500;
+
+const REFUSALS: Moods = Object.fromEntries(
   (
     [
       ['greeting', '421 4.3.2 Too busy'],
@@ -12,76 +25,132 @@ const REFUSALS: Readonly<Record<string, MxBehaviour>> = Object.fromEntries(
       ['ehlo', '421 4.3.2 Too busy'],
       ['ehlo', '502 5.5.1 What is EHLO?'],
       ['mail', '451 4.3.0 Not now'],
-      ['mail', '550 5.7.1 Not from you'],
+      ['mail', '550 5.7.1 Not from you', 'may bounce'],
       ['rcpt', '450 4.2.1 Mailbox busy'],
-      ['rcpt', '552 5.2.2 Mailbox full'],
+      ['rcpt', '550 5.1.1 No such user', 'may bounce'],
+      ['rcpt', '552 5.2.2 Mailbox full', 'may bounce'],
       ['rcpt', '421 4.7.0 Too many'],
       ['data', '451 4.3.0 Not now'],
-      ['data', '554 5.6.0 No data'],
+      ['data', '554 5.6.0 No data', 'may bounce'],
       ['data', '250 2.0.0 What?'],
       ['dot', '451 4.3.0 Not now'],
-      ['dot', '554 5.6.0 Not this'],
+      ['dot', '554 5.6.0 Not this', 'may bounce'],
       ['dot', '421 4.3.2 Going down'],
     ] as const
-  ).map(([phase, reply]) => [`${phase} ${reply.slice(0, 3)}`, { phases: { [phase]: reply } }]),
+  ).map(([phase, reply, verdict]) => [
+    `${phase} ${reply.slice(0, 3)}`,
+    { behaviour: { phases: { [phase]: reply } }, ...(verdict && { mayBounce: true }) },
+  ]),
 );
 
-const PHASES: readonly FakePhase[] = ['greeting', 'ehlo', 'mail', 'rcpt', 'data', 'body', 'dot'];
+const PHASES: readonly FakePhase[] = [
+  'greeting',
+  'ehlo',
+  'mail',
+  'rcpt',
+  'data',
+  'body',
+  'dot',
+  'quit',
+];
 
 /** As a crashed machine hangs up, and as a polite one does, wherever the dialogue is. */
-const DROPS: Readonly<Record<string, MxBehaviour>> = Object.fromEntries(
+const DROPS: Moods = Object.fromEntries(
   PHASES.flatMap((phase) =>
     (['rst', 'fin'] as const).map((drop) => [
       `${drop} at ${phase}`,
-      { phases: { [phase]: { drop } } },
+      { behaviour: { phases: { [phase]: { drop } } } },
     ]),
   ),
 );
 
 const OK = '250 2.0.0 Taken';
 
-const DOUBTS: Readonly<Record<string, MxBehaviour>> = {
-  'kept and never answered': { phases: { dot: { keep: true } } },
-  'kept and reset': { phases: { dot: { keep: true, drop: 'rst' } } },
+/** What comes after the dot; each is also the best of two servers of a domain (places.ts). */
+export const DOUBTS: Moods = {
+  'kept and never answered': { behaviour: { phases: { dot: { keep: true } } } },
+  'kept and reset': { behaviour: { phases: { dot: { keep: true, drop: 'rst' } } } },
   'kept and answered a byte at a time': {
-    phases: { dot: { keep: true, reply: OK, dripMs: 400 } },
+    behaviour: { phases: { dot: { keep: true, reply: OK, dripMs: 400 } } },
   },
-  'never answered': { phases: { dot: {} } },
+  'kept and answered too late': {
+    behaviour: { phases: { dot: { keep: true, reply: OK, afterMs: TOO_LATE_MS } } },
+  },
+  'never answered': { behaviour: { phases: { dot: {} } } },
 };
 
-const NONSENSE: Readonly<Record<string, MxBehaviour>> = {
-  'zero bytes': { phases: { ehlo: { raw: Buffer.alloc(512) } } },
-  'not UTF-8': { phases: { mail: { raw: Buffer.from('250 \xff\xfe\xfd ok\r\n', 'latin1') } } },
-  'an endless line': { phases: { greeting: { raw: 'x'.repeat(65_536), times: 160 } } },
-  'an endless reply': { phases: { ehlo: { raw: '250-x\r\n'.repeat(1_000), times: 100 } } },
-  'a reply before the command': { phases: { greeting: '220 fake.test\n250 2.0.0 Already' } },
-  'two replies': { phases: { mail: '250 2.1.0 Ok\n250 2.1.0 Ok again' } },
-  garbage: { phases: { rcpt: { raw: '\u0007\u0000 what\r\n' } } },
+const NONSENSE: Moods = {
+  'zero bytes': { behaviour: { phases: { ehlo: { raw: Buffer.alloc(512) } } } },
+  'not UTF-8': {
+    behaviour: {
+      phases: { dot: { keep: true, raw: Buffer.from('250 \xff\xfe\xfd ok\r\n', 'latin1') } },
+    },
+  },
+  'an endless line': {
+    behaviour: { phases: { greeting: { raw: 'x'.repeat(65_536), times: 160 } } },
+  },
+  'an endless reply': {
+    behaviour: { phases: { ehlo: { raw: '250-x\r\n'.repeat(1_000), times: 100 } } },
+  },
+  'a reply before the command': {
+    behaviour: { phases: { greeting: '220 fake.test\n250 2.0.0 Already' } },
+  },
+  'two replies': { behaviour: { phases: { mail: '250 2.1.0 Ok\n250 2.1.0 Ok again' } } },
+  'two verdicts': { behaviour: { phases: { dot: `${OK}\n${OK} again` } } },
+  garbage: { behaviour: { phases: { rcpt: { raw: '\u0007\u0000 what\r\n' } } } },
 };
 
-const SLOWNESS: Readonly<Record<string, MxBehaviour>> = {
-  'slow greeting': { phases: { greeting: { reply: '220 fake.test ESMTP', dripMs: 40 } } },
-  'slow answer': { phases: { dot: { reply: OK, dripMs: 40 } } },
-  silence: { phases: { mail: {} } },
-  'reading no further': { phases: { body: {} } },
+const SLOWNESS: Moods = {
+  'late greeting': {
+    behaviour: { phases: { greeting: { reply: '220 fake.test ESMTP', afterMs: LATE_MS } } },
+  },
+  'greeting too late': {
+    behaviour: { phases: { greeting: { reply: '220 fake.test ESMTP', afterMs: TOO_LATE_MS } } },
+  },
+  'late verdict': { behaviour: { phases: { dot: { reply: OK, afterMs: LATE_MS } } } },
+  'greeting by bytes': {
+    behaviour: { phases: { greeting: { reply: '220 fake.test ESMTP', dripMs: 40 } } },
+  },
+  'replies by bytes': { behaviour: { phases: { mail: { reply: '250 2.1.0 Ok', dripMs: 700 } } } },
+  silence: { behaviour: { phases: { mail: {} } } },
+  'reading no further': { behaviour: { phases: { body: {} } }, isForLarge: true },
+  'reading slowly': { behaviour: { readPauseMs: 150 }, isForLarge: true },
 };
 
-const ABILITIES: Readonly<Record<string, MxBehaviour>> = {
-  'no pipelining': { pipelining: false },
-  'too small': { sizeBytesMax: 100 },
-  'broken TLS': { startTls: 'broken' },
-  'refused TLS': { startTls: 'refused' },
-  'injected TLS': { startTls: 'injected' },
-  'silent TLS': { startTls: 'silent' },
-  'self-signed TLS': { startTls: 'offered', certificate: 'self-signed' },
-  'expired TLS': { startTls: 'offered', certificate: 'expired' },
+const ABILITIES: Moods = {
+  'neither EHLO nor HELO': {
+    behaviour: { phases: { ehlo: '502 5.5.1 What?', helo: '502 5.5.1 What?' } },
+  },
+  'no pipelining': { behaviour: { pipelining: false } },
+  'no extensions': { behaviour: { pipelining: false, smtpUtf8: false }, mayBounce: true },
+  'too small': { behaviour: { sizeBytesMax: 100 }, mayBounce: true },
+  'broken TLS': { behaviour: { startTls: 'broken' } },
+  'refused TLS': { behaviour: { startTls: 'refused' } },
+  'injected TLS': { behaviour: { startTls: 'injected' } },
+  'silent TLS': { behaviour: { startTls: 'silent' } },
+  'outdated TLS': { behaviour: { startTls: 'outdated' } },
+  'narrow TLS': { behaviour: { startTls: 'narrow' } },
+  'reset TLS': { behaviour: { startTls: 'offered', phases: { starttls: { drop: 'rst' } } } },
+  'self-signed TLS': { behaviour: { startTls: 'offered', certificate: 'self-signed' } },
+  'expired TLS': { behaviour: { startTls: 'offered', certificate: 'expired' } },
+  'other-name TLS': { behaviour: { startTls: 'offered', certificate: 'other-name' } },
 };
 
-export const MOODS: Readonly<Record<string, MxBehaviour>> = {
+export const MOODS: Moods = {
   ...REFUSALS,
   ...DROPS,
   ...DOUBTS,
   ...NONSENSE,
   ...SLOWNESS,
   ...ABILITIES,
+};
+
+/** No server for mail that asks for TLS with a proof: nothing may arrive in such a mood. */
+export const UNPROVEN: Readonly<Record<string, MxBehaviour>> = {
+  stripped: { startTls: 'absent' },
+  refused: { startTls: 'refused' },
+  broken: { startTls: 'broken' },
+  'self-signed': { startTls: 'offered', certificate: 'self-signed' },
+  expired: { startTls: 'offered', certificate: 'expired' },
+  'other-name': { startTls: 'offered', certificate: 'other-name' },
 };

@@ -1,52 +1,33 @@
 /**
- * The receiving side: domains with their mail servers and DNS. Some are always well, some have moods
- * (moods.ts), some are broken for good. `settle` makes all of them well.
+ * The receiving side: the places of places.ts with their mail servers and their DNS. Each is in its
+ * trouble until mail has met it, then comes and goes. `settle` makes all of them well.
  */
-import { type FakeDns, type FakeFailure, startFakeDns } from '../support/fake-dns.ts';
+import { type FakeDns, startFakeDns } from '../support/fake-dns.ts';
 import { type FakeMx, type MxBehaviour, startFakeMx } from '../support/fake-mx.ts';
+import { startBlackHole } from '../support/black-hole.ts';
 import type { Dice } from './dice.ts';
 import type { Copy } from './ledger-types.ts';
-import { MOODS } from './moods.ts';
+import {
+  type Place,
+  SILENT_ADDRESS,
+  SPARED,
+  TEST_ONLY,
+  TROUBLED,
+  WELL,
+  type Zone,
+} from './places.ts';
 
 /** How nodes are told apart in EHLO. */
 export const helloName = (node: string): string => `${node}.chaos.example`;
-
-/** Where mail may go, and how it may end there when nothing is lost. */
-export const DESTINATIONS: Readonly<Record<string, readonly string[]>> = {
-  'well.example': ['delivered'],
-  'steps.example': ['delivered'],
-  'moody1.example': ['delivered', 'bounced'],
-  'moody2.example': ['delivered', 'bounced'],
-  'moody3.example': ['delivered', 'bounced'],
-  'moody4.example': ['delivered', 'bounced'],
-  'second.example': ['delivered', 'bounced'],
-  'away.example': ['delivered'],
-  'shy.example': ['delivered'],
-  'nullmx.example': ['bounced'],
-  'unknown.example': ['bounced'],
-};
-/** Test mail goes there as well; nobody may ever ask the DNS for it. */
-export const TEST_ONLY = 'testonly.example';
-
-const DNS_FAILURES: readonly FakeFailure[] = [
-  'servfail',
-  'refused',
-  'timeout',
-  'truncated',
-  'garbage',
-  'wrong_id',
-  'forged_first',
-];
-const MOODY = ['moody1.example', 'moody2.example', 'moody3.example', 'moody4.example'];
 
 export type Receivers = AsyncDisposable & {
   dns: FakeDns;
   /** Of all mail servers. */
   port: number;
-  /** One of the servers changes its mood. @returns what happened, for people */
-  changeMood(dice: Dice): Promise<string>;
-  /** Makes look-ups of one domain fail, or lets them succeed again. */
-  changeDns(dice: Dice): string;
+  /** The trouble of some place ends or begins again. */
+  change(dice: Dice): Promise<void>;
+  /** Domains whose trouble no mail has met yet. */
+  unmet(): string[];
   /** Everybody is well from now on. */
   settle(): Promise<void>;
   copies(): Copy[];
@@ -67,85 +48,174 @@ const BY_LOCAL_PART: MxBehaviour['recipients'] = new Proxy(
     },
   },
 );
-const WELL: MxBehaviour = { recipients: BY_LOCAL_PART };
-const STEP_BY_STEP: MxBehaviour = { ...WELL, pipelining: false };
+const USUAL: MxBehaviour = { recipients: BY_LOCAL_PART };
+const STEP_BY_STEP: MxBehaviour = { ...USUAL, pipelining: false };
+/** For mail that asks for a proof. */
+const PROVEN: MxBehaviour = { ...USUAL, startTls: 'offered' };
+
+/** A place as it stands there. */
+type Standing = {
+  domain: string;
+  begin(): Promise<void> | void;
+  end(): Promise<void> | void;
+  /** Whether mail has come to its trouble. */
+  isMet(): boolean;
+  isOn: boolean;
+};
+
+/** Grows with the questions. */
+function namesIn(queries: readonly { name: string }[]): () => ReadonlySet<string> {
+  const names = new Set<string>();
+  let read = 0;
+  return () => {
+    for (; read < queries.length; read += 1) names.add(queries[read]!.name);
+    return names;
+  };
+}
 
 export async function startReceivers(): Promise<Receivers> {
-  const dns = await startFakeDns({}, { ttlS: 2 });
-  const servers = new Map<string, FakeMx>();
-  const first = await startFakeMx(WELL, { address: '127.0.3.1' });
-  const add = async (name: string, behaviour: MxBehaviour, mx?: FakeMx): Promise<void> => {
-    const address = `127.0.3.${servers.size + 1}`;
-    servers.set(name, mx ?? (await startFakeMx(behaviour, { address, port: first.port })));
-    dns.set(`mx.${name}`, 'A', [address]);
-    dns.set(name, 'MX', [`10 mx.${name}`]);
+  await using stack = new AsyncDisposableStack();
+  const dns = stack.use(await startFakeDns({}, { ttlS: 2 }));
+  const servers: FakeMx[] = [];
+  const first = stack.use(await startFakeMx(USUAL, { address: '127.0.3.1' }));
+  servers.push(first);
+  const { port } = first;
+  const serve = async (behaviour: MxBehaviour, address?: string): Promise<FakeMx> => {
+    const own = address ?? `127.0.3.${servers.length + 1}`;
+    const mx = stack.use(await startFakeMx(behaviour, { address: own, port }));
+    servers.push(mx);
+    return mx;
   };
-  await add('well.example', WELL, first);
-  await add('steps.example', STEP_BY_STEP);
-  for (const name of [...MOODY, 'second.example', 'away.example']) await add(name, WELL);
-  await servers.get('away.example')?.stop();
-  dns.set('second.example', 'MX', ['10 mx.moody1.example', '20 mx.second.example']);
-  dns.set('shy.example', 'MX', ['10 alias.shy.example']);
-  dns.set('alias.shy.example', 'CNAME', ['mx.well.example']);
+  // Where there is no IPv6, who is asked to use it waits.
+  await serve(USUAL, '::1').catch(() => null);
+  stack.use(await startBlackHole(SILENT_ADDRESS, port));
+  const steps = await serve(STEP_BY_STEP);
+  for (const [index, domain] of WELL.entries()) {
+    publish({ dns, domain, host: `mx.${domain}`, address: [first, steps][index]!.address });
+  }
   dns.set('nullmx.example', 'MX', ['0 .']);
   dns.set(TEST_ONLY, 'MX', ['10 mx.well.example']);
+  const places: Standing[] = [];
+  const askedFor = namesIn(dns.queries);
+  for (const [domain, place] of Object.entries(TROUBLED)) {
+    const hasOwn = place.kind === 'mood' || place.kind === 'unproven' || place.kind === 'away';
+    const mx = hasOwn ? await serve(USUAL) : first;
+    const host = place.kind === 'unproven' ? `${domain.split('.')[0]}.mx.test` : `mx.${domain}`;
+    const zone = { dns, domain, host, address: mx.address };
+    places.push(standing(place, { mx, zone, askedFor }));
+  }
+  for (const [domain, best] of Object.entries(SPARED)) {
+    dns.set(domain, 'MX', [`10 mx.${best}`, `20 mx.well.example`]);
+  }
+  for (const place of places) {
+    await place.end();
+    await place.begin();
+  }
+  const things = stack.move();
   return {
     dns,
-    port: first.port,
-    changeMood: (dice) => changeMood(servers, dice),
-    changeDns: (dice) => changeDns(dns, dice),
+    port,
+    async change(dice) {
+      const place = dice.pick(places);
+      if (!place.isMet()) return;
+      place.isOn = !place.isOn;
+      await (place.isOn ? place.begin() : place.end());
+    },
+    unmet: () => places.filter((place) => !place.isMet()).map(({ domain }) => domain),
     async settle() {
-      for (const name of Object.keys(DESTINATIONS)) dns.setFailure(name, null);
-      for (const [name, mx] of servers) {
-        mx.set(name === 'steps.example' ? STEP_BY_STEP : WELL);
-        await mx.start();
-      }
+      for (const place of places) await place.end();
     },
-    copies: () => [...servers.values()].flatMap(copiesAt),
-    testLookUps: () => [
-      ...new Set(dns.queries.map(({ name }) => name).filter((name) => name.endsWith(TEST_ONLY))),
-    ],
-    async [Symbol.asyncDispose]() {
-      for (const mx of servers.values()) await mx[Symbol.asyncDispose]();
-      await dns[Symbol.asyncDispose]();
-    },
+    copies: () => servers.flatMap(copiesAt),
+    testLookUps: () => [...askedFor()].filter((name) => name.endsWith(TEST_ONLY)),
+    [Symbol.asyncDispose]: () => things.disposeAsync(),
   };
 }
 
-async function changeMood(servers: ReadonlyMap<string, FakeMx>, dice: Dice): Promise<string> {
-  const name = dice.pick(MOODY);
-  const mx = servers.get(name)!;
-  await mx.start();
-  if (dice.chance(0.3)) {
-    mx.set(WELL);
-    return `${name} is well`;
+type Surroundings = { mx: FakeMx; zone: Zone; askedFor: () => ReadonlySet<string> };
+
+function standing(place: Place, { mx, zone, askedFor }: Surroundings): Standing {
+  const { dns, domain, host } = zone;
+  const isAskedFor = (name: string): boolean => askedFor().has(name);
+  const isSpokenTo = (): boolean => mx.sessions.some(({ lines }) => lines.some(isHello));
+  const usual = { domain, isOn: true };
+  switch (place.kind) {
+    case 'mood': {
+      const { behaviour } = place.mood;
+      return {
+        ...usual,
+        begin: () => mx.set({ ...USUAL, ...behaviour }),
+        end: () => (publish(zone), mx.set(USUAL)),
+        isMet: behaviour.phases === undefined ? isSpokenTo : () => mx.acted > 0,
+      };
+    }
+    case 'unproven':
+      return {
+        ...usual,
+        begin: () => mx.set({ ...USUAL, ...place.behaviour }),
+        end: () => (publish(zone), mx.set(PROVEN)),
+        isMet: isSpokenTo,
+      };
+    case 'away':
+      return {
+        ...usual,
+        begin: () => mx.stop(),
+        end: () => (publish(zone), mx.start()),
+        isMet: () => isAskedFor(host),
+      };
+    case 'address':
+      return {
+        ...usual,
+        begin: () => dns.set(host, 'A', [place.address]),
+        end: () => publish(zone),
+        isMet: () => isAskedFor(host),
+      };
+    case 'dns':
+      return {
+        ...usual,
+        begin() {
+          dns.set(domain, 'A', [mx.address]);
+          dns.setFailure(domain, place.failure);
+        },
+        end: () => (publish(zone), dns.setFailure(domain, null)),
+        isMet: () => isAskedFor(domain),
+      };
+    case 'records':
+      return {
+        ...usual,
+        begin: () => place.begin(zone),
+        end: () => publish(zone),
+        isMet: () => isAskedFor(domain),
+      };
   }
-  if (dice.chance(0.1)) {
-    await mx.stop();
-    return `${name} refuses connections`;
-  }
-  const mood = dice.pick(Object.keys(MOODS));
-  mx.set({ ...WELL, ...MOODS[mood] });
-  return `${name}: ${mood}`;
 }
 
-function changeDns(dns: FakeDns, dice: Dice): string {
-  const name = dice.pick(['shy.example', 'second.example', ...MOODY]);
-  const failure = dice.chance(0.4) ? null : dice.pick(DNS_FAILURES);
-  dns.setFailure(name, failure);
-  return `DNS of ${name}: ${failure ?? 'well'}`;
+/** What the DNS says of a place that is well. */
+function publish({ dns, domain, host, address }: Zone): void {
+  dns.remove(domain);
+  dns.remove(host);
+  dns.set(host, 'A', [address]);
+  dns.set(domain, 'MX', [`10 ${host}`]);
 }
+
+function isHello(line: string): boolean {
+  return /^C: (?:EHLO|HELO) /.test(line);
+}
+
+/** More than the header of any message. */
+const HEADER_BYTES_MAX = 16_384;
 
 function copiesAt(mx: FakeMx): Copy[] {
-  return mx.messages.map(({ raw, recipients, at, session }) => {
+  return mx.messages.map(({ raw, recipients, at, session, certificate }) => {
     const { lines, fromMs } = mx.sessions[session]!;
-    const hello = lines.find((line) => /^C: (?:EHLO|HELO) /.test(line)) ?? '';
+    const hello = lines.find(isHello) ?? '';
+    const header = raw.toString('latin1', 0, HEADER_BYTES_MAX);
     return {
-      emailId: /^Message-ID: <([^@]+)@/m.exec(raw.toString('latin1'))?.[1] ?? 'none',
+      emailId: /^Message-ID: <([^@]+)@/m.exec(header)?.[1] ?? 'none',
       address: recipients[0] ?? 'nobody',
       atMs: at,
       node: hello.slice('C: EHLO '.length).split('.')[0]!,
       sessionBegunMs: performance.timeOrigin + fromMs,
+      isProven: certificate === 'trusted',
     };
   });
 }

@@ -8,6 +8,7 @@ import { dirname, join } from 'node:path';
 import pg from 'pg';
 import { type Service, type ServiceOptions, startService } from '../support/service.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
+import { CA_FILE } from '../support/journey.ts';
 import { waitFor } from '../support/wait.ts';
 import { ENDPOINTS, type Hooks, startHooks } from './hooks.ts';
 import { LIVE_DOMAIN, SUPPRESSED_BEFORE } from './letters.ts';
@@ -56,6 +57,7 @@ export async function openStage(report: NodeReport, pointsFor: PointsFor): Promi
           POSTHORN_SMTP_TIMEOUT_S: SMTP_TIMEOUT_S,
           POSTHORN_LIMIT_SENDING: '1000000/60',
           POSTHORN_LIMIT_AUTH: '1000000/60',
+          NODE_EXTRA_CA_CERTS: CA_FILE,
           POSTHORN_LOG: 'warn',
           // The first one sets the stage before anything is to go wrong.
           POSTHORN_FAILPOINTS: database === 'own' ? '' : pointsFor(name, 0),

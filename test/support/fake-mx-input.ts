@@ -13,9 +13,11 @@ export class FakeMxInput {
   #isOver = false;
   #wake: (() => void) | null = null;
   #isEnough = false;
+  readonly #pauseMs: number;
   readonly #onData = (chunk: Buffer): void => {
     this.#chunks.push(chunk);
     if (this.#isEnough) this.#socket.pause();
+    else if (this.#pauseMs > 0) this.#rest();
     this.#wake?.();
   };
   readonly #onOver = (): void => {
@@ -23,8 +25,10 @@ export class FakeMxInput {
     this.#wake?.();
   };
 
-  constructor(socket: Socket) {
+  /** @param pauseMs how long nothing is read after each chunk */
+  constructor(socket: Socket, pauseMs = 0) {
     this.#socket = socket;
+    this.#pauseMs = pauseMs;
     socket.on('data', this.#onData).on('end', this.#onOver).on('close', this.#onOver);
     socket.on('error', this.#onOver);
   }
@@ -82,6 +86,13 @@ export class FakeMxInput {
   async never(): Promise<void> {
     this.#socket.pause();
     await new Promise<void>((resolve) => this.#socket.once('close', () => resolve()));
+  }
+
+  #rest(): void {
+    this.#socket.pause();
+    setTimeout(() => {
+      if (!this.#isEnough) this.#socket.resume();
+    }, this.#pauseMs);
   }
 
   async #more(): Promise<boolean> {

@@ -15,6 +15,7 @@ import type {
   FakePhase,
   FakeSession,
   MxBehaviour,
+  ReceivedMessage,
 } from './fake-mx.ts';
 
 type Envelope = { from: string; recipients: string[]; smtpUtf8: boolean };
@@ -47,12 +48,13 @@ class Dialogue {
   #input: FakeMxInput;
   #envelope: Envelope | null = null;
   #isLoggedIn = false;
+  #certificate: ReceivedMessage['certificate'] = null;
 
   constructor(state: FakeMxState, session: FakeSession) {
     this.#state = state;
     this.#session = session;
     this.#socket = session.socket;
-    this.#input = new FakeMxInput(this.#socket);
+    this.#input = new FakeMxInput(this.#socket, state.behaviour.readPauseMs);
   }
 
   get #behaviour(): MxBehaviour {
@@ -154,6 +156,7 @@ class Dialogue {
       secureContext: secureContext(this.#behaviour, outdated),
     });
     this.#envelope = null;
+    this.#certificate = this.#behaviour.certificate ?? 'trusted';
     this.#socket = secure;
     this.#input = new FakeMxInput(secure);
   }
@@ -244,7 +247,17 @@ class Dialogue {
       const session = this.#state.sessions.indexOf(this.#session);
       const at = Date.now();
       this.#session.messages += 1;
-      this.#state.messages.push({ envelopeFrom, recipients, raw, tls, smtpUtf8, at, session });
+      const certificate = this.#certificate;
+      this.#state.messages.push({
+        envelopeFrom,
+        recipients,
+        raw,
+        tls,
+        certificate,
+        smtpUtf8,
+        at,
+        session,
+      });
     }
     await this.#answer(answer);
   }
@@ -257,7 +270,9 @@ class Dialogue {
   }
 
   #atPhase(phase: FakePhase): FakeAnswer | undefined {
-    return this.#inTurn(this.#behaviour.phases?.[phase], `phase ${phase}`);
+    const answers = this.#behaviour.phases?.[phase];
+    if (answers !== undefined) this.#state.acted += 1;
+    return this.#inTurn(answers, `phase ${phase}`);
   }
 
   #inTurn(answers: FakeAnswers | undefined, purpose: string): FakeAnswer | undefined {
@@ -285,6 +300,7 @@ class Dialogue {
   async #answer(answer: FakeAnswer): Promise<void> {
     if (typeof answer === 'string') return this.#answer({ reply: answer });
     await answer.after;
+    if (answer.afterMs !== undefined) await delay(answer.afterMs);
     if (answer.reply !== undefined) {
       for (const line of answer.reply.split('\n')) this.#note('S', line);
       await this.#write(`${answer.reply.replaceAll('\n', '\r\n')}\r\n`, answer.dripMs);

@@ -21,6 +21,8 @@ export type FakeAnswer =
   | {
       /** Nothing happens before this does. */
       after?: Promise<unknown>;
+      /** Nothing happens for so long. */
+      afterMs?: number;
       reply?: string;
       /** Bytes as they are, in place of a reply; `times` repeats them (until the client leaves). */
       raw?: string | Buffer;
@@ -59,6 +61,8 @@ export type MxBehaviour = {
   verdicts?: Record<string, FakeAnswers>;
   /** Every recipient is put off this many times first. */
   greylist?: number;
+  /** Reads a chunk of 64 KiB at most, then nothing for so long, and so on. */
+  readPauseMs?: number;
   pipelining?: boolean;
   smtpUtf8?: boolean;
   sizeBytesMax?: number;
@@ -95,6 +99,8 @@ export type ReceivedMessage = {
   raw: Buffer;
   /** TLS version or null. */
   tls: string | null;
+  /** What the session was shown over TLS; null in the clear. */
+  certificate: NonNullable<MxBehaviour['certificate']> | null;
   smtpUtf8: boolean;
   /** Milliseconds since 1970. */
   at: number;
@@ -120,6 +126,8 @@ export type FakeMxState = {
   behaviour: MxBehaviour;
   messages: ReceivedMessage[];
   sessions: FakeSession[];
+  /** Times that a phase came up for which something is scripted. */
+  acted: number;
   /** Attempts so far, by recipient and purpose: for greylisting and answers by attempt. */
   attempts: Map<string, number>;
 };
@@ -131,6 +139,8 @@ export type FakeMx = AsyncDisposable & {
   readonly sessions: readonly FakeSession[];
   /** Connections so far. */
   readonly connections: number;
+  /** Times that a phase came up for which something was scripted. */
+  readonly acted: number;
   /** Replaces the behaviour, also of sessions that have begun; counts attempts anew. */
   set(behaviour: MxBehaviour): void;
   /** Cuts all connections and refuses new ones. */
@@ -144,7 +154,13 @@ export async function startFakeMx(
   options: { address?: string; port?: number } = {},
 ): Promise<FakeMx> {
   const address = options.address ?? '127.0.0.1';
-  const state: FakeMxState = { behaviour, messages: [], sessions: [], attempts: new Map() };
+  const state: FakeMxState = {
+    behaviour,
+    messages: [],
+    sessions: [],
+    acted: 0,
+    attempts: new Map(),
+  };
   let server = await listen(state, address, options.port ?? 0);
   const { port } = server.address() as AddressInfo;
 
@@ -160,6 +176,9 @@ export async function startFakeMx(
     sessions: state.sessions,
     get connections() {
       return state.sessions.length;
+    },
+    get acted() {
+      return state.acted;
     },
     set(next) {
       state.behaviour = next;

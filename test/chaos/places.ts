@@ -1,0 +1,181 @@
+/**
+ * Where the mail of a run goes: domains that are always well, and one domain for every trouble that a
+ * receiving side can have. A place is in its trouble until mail has met it, then comes and goes; healed,
+ * it takes everything. What it is and how mail to it may end is fixed; receivers.ts makes it real.
+ */
+import type { FakeDns, FakeFailure } from '../support/fake-dns.ts';
+import type { MxBehaviour } from '../support/fake-mx.ts';
+import { DOUBTS, type Mood, MOODS, UNPROVEN } from './moods.ts';
+
+export type Place =
+  /** Its server has a mood. */
+  | { kind: 'mood'; mood: Mood }
+  /** As such a server, for mail that asks for TLS with a proof. */
+  | { kind: 'unproven'; behaviour: MxBehaviour }
+  /** Nobody takes connections there. */
+  | { kind: 'away' }
+  /** Its address is one that no connection gets to. */
+  | { kind: 'address'; address: string }
+  /** The DNS fails for it. */
+  | { kind: 'dns'; failure: FakeFailure }
+  /** The DNS says something odd about it. */
+  | { kind: 'records'; begin: (zone: Zone) => void; mayBounce?: true };
+
+/** What the DNS may say about a place. */
+export type Zone = {
+  dns: FakeDns;
+  domain: string;
+  /** Its mail server, and where that is. */
+  host: string;
+  address: string;
+};
+
+/** Of the black hole. */
+export const SILENT_ADDRESS = '127.0.4.1';
+/** TCP goes to no multicast address: the system says ENETUNREACH, and nothing leaves the machine. */
+const UNREACHABLE_ADDRESS = '224.0.0.1';
+/** As many as a message of 64 KiB holds. */
+const MANY_HOSTS = 1_000;
+
+const FAILURES: readonly FakeFailure[] = [
+  'servfail',
+  'refused',
+  'formerr',
+  'no_edns',
+  'timeout',
+  'reset',
+  'truncated',
+  'truncated_only',
+  'garbage',
+  'wrong_id',
+  'wrong_question',
+  'forged_first',
+  'referral',
+  'overcounted',
+  'crowded',
+];
+
+const RECORDS: Readonly<Record<string, Extract<Place, { kind: 'records' }>>> = {
+  'no data': {
+    kind: 'records',
+    mayBounce: true,
+    begin: ({ dns, domain }) => dns.set(domain, 'MX', []),
+  },
+  'null mx': {
+    kind: 'records',
+    mayBounce: true,
+    begin: ({ dns, domain }) => dns.set(domain, 'MX', ['0 .']),
+  },
+  'not there': {
+    kind: 'records',
+    mayBounce: true,
+    begin({ dns, domain, host }) {
+      dns.remove(domain);
+      dns.remove(host);
+    },
+  },
+  'host without address': {
+    kind: 'records',
+    mayBounce: true,
+    begin: ({ dns, domain }) => dns.set(domain, 'MX', [`10 nowhere.${domain}`]),
+  },
+  'cname loop': {
+    kind: 'records',
+    begin({ dns, domain }) {
+      dns.remove(domain);
+      dns.set(domain, 'CNAME', [`round.${domain}`]);
+      dns.set(`round.${domain}`, 'CNAME', [domain]);
+    },
+  },
+  'mx alias': {
+    kind: 'records',
+    begin({ dns, domain, host }) {
+      dns.set(domain, 'MX', [`10 alias.${domain}`]);
+      dns.set(`alias.${domain}`, 'CNAME', [host]);
+    },
+  },
+  'no mx': {
+    kind: 'records',
+    begin({ dns, domain, address }) {
+      dns.set(domain, 'MX', []);
+      dns.set(domain, 'A', [address]);
+    },
+  },
+  'many mx': {
+    kind: 'records',
+    begin({ dns, domain, host }) {
+      const others = Array.from({ length: MANY_HOSTS }, (_, n) => `20 m${n}.${domain}`);
+      dns.set(domain, 'MX', [...others, `10 ${host}`]);
+    },
+  },
+  'ipv6 only': {
+    kind: 'records',
+    begin({ dns, host }) {
+      dns.set(host, 'A', []);
+      dns.set(host, 'AAAA', ['::1']);
+    },
+  },
+  flapping: {
+    kind: 'records',
+    begin({ dns, domain, host }) {
+      let count = 0;
+      const answers = [[`10 ${host}`], [`10 nowhere.${domain}`, `20 ${host}`], [`30 ${host}`]];
+      dns.set(domain, 'MX', () => answers[(count += 1) % answers.length]!);
+    },
+  },
+};
+
+const named = <Thing>(
+  prefix: string,
+  things: Readonly<Record<string, Thing>>,
+  toPlace: (thing: Thing) => Place,
+): [string, Place][] =>
+  Object.entries(things).map(([name, thing]) => [
+    `${prefix}-${name.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}.example`,
+    toPlace(thing),
+  ]);
+
+/** By domain. */
+export const TROUBLED: Readonly<Record<string, Place>> = Object.fromEntries([
+  ...named('mx', MOODS, (mood) => ({ kind: 'mood', mood })),
+  ...named('tls', UNPROVEN, (behaviour) => ({ kind: 'unproven', behaviour })),
+  ...named('to', { nobody: null }, () => ({ kind: 'away' })),
+  ...named('to', { unreachable: UNREACHABLE_ADDRESS, silence: SILENT_ADDRESS }, (address) => ({
+    kind: 'address',
+    address,
+  })),
+  ...named('dns', Object.fromEntries(FAILURES.map((one) => [one, one])), (failure) => ({
+    kind: 'dns',
+    failure,
+  })),
+  ...named('dns', RECORDS, (place) => place),
+]);
+
+/** Domains whose best server is in doubt after the dot, and whose second one is always well. */
+export const SPARED: Readonly<Record<string, string>> = Object.fromEntries(
+  named('mx', DOUBTS, (mood) => ({ kind: 'mood', mood })).map(([domain]) => [
+    `spare-${domain}`,
+    domain,
+  ]),
+);
+
+/** Always well, and always without mail servers. `steps` knows no PIPELINING. */
+export const WELL = ['well.example', 'steps.example'] as const;
+export const NOBODY = ['nullmx.example', 'unknown.example'] as const;
+
+/** Test mail goes there as well; nobody may ever ask the DNS for it. */
+export const TEST_ONLY = 'testonly.example';
+
+/** How mail to a domain may end when nothing is lost; null: it is none of ours. */
+export function endsOf(domain: string): readonly string[] | null {
+  if (NOBODY.some((one) => one === domain)) return ['bounced'];
+  if (WELL.some((one) => one === domain) || domain in SPARED) return ['delivered'];
+  const place = TROUBLED[domain];
+  if (!place) return null;
+  return mayBounce(place) ? ['delivered', 'bounced'] : ['delivered'];
+}
+
+function mayBounce(place: Place): boolean {
+  if (place.kind === 'mood') return place.mood.mayBounce === true;
+  return place.kind === 'records' && place.mayBounce === true;
+}
