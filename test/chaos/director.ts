@@ -61,6 +61,7 @@ export class Director {
       dice: diceFor(seed, 'faults'),
       freezes: [],
       suppressed: [],
+      stopped: [],
       say,
       clockJumps: 0,
     };
@@ -162,7 +163,7 @@ export class Director {
    * processes remember of dead mail servers would delay the end by minutes.
    */
   async heal(): Promise<void> {
-    const { nodes, proxies, receivers, hooks } = this.#stage;
+    const { nodes, proxies, receivers, hooks, clocks } = this.#stage;
     const [, ...others] = nodes;
     await Promise.all(this.#faults);
     this.#arsenal.layDown();
@@ -173,6 +174,7 @@ export class Director {
     }
     await receivers.settle();
     hooks.settle();
+    for (const { name } of nodes) clocks.set(name, 0);
     await this.restartAll();
     let isAnswered = false;
     void this.load.end().then(() => (isAnswered = true));

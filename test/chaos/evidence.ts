@@ -45,6 +45,8 @@ export async function gather(stage: Stage, director: Director): Promise<Evidence
       ...context.suppressed,
     ],
     acceptedWithRevokedKey: load.acceptedWithRevokedKey,
+    acceptedFromRemovedDomain: load.acceptedFromRemovedDomain,
+    stopped: context.stopped,
     mayEndAs,
     needsProof,
     left: { ...left, workers: nodes.reduce((sum, { workers }) => sum + workers, 0) },

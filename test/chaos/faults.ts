@@ -5,9 +5,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { waitFor } from '../support/wait.ts';
 import type { TcpProxy } from '../support/tcp-proxy.ts';
+import type { Service } from '../support/service.ts';
 import type { Arsenal } from './arsenal.ts';
+import { JUMPS } from './clocks.ts';
 import type { Dice } from './dice.ts';
 import type { Freeze } from './ledger-types.ts';
+import { DATABASE_FAULTS } from './database-faults.ts';
 import { SUPPRESSED_MEANWHILE } from './letters.ts';
 import type { Load } from './load.ts';
 import type { ChaosNode } from './node.ts';
@@ -21,6 +24,7 @@ export type FaultContext = {
   dice: Dice;
   freezes: Freeze[];
   suppressed: { address: string; sinceMs: number }[];
+  stopped: { emailId: string; address: string; sinceMs: number }[];
   say: (line: string) => void;
   clockJumps: number;
 };
@@ -110,8 +114,20 @@ export const DO: Readonly<Record<Fault, (context: FaultContext) => Promise<void>
     }),
   database_slow: (context) =>
     whileCutOff(context, async (proxy) => {
-      proxy.slow(context.dice.between(20, 500));
+      proxy.slow(context.dice.between(20, 2_000));
       await delay(6_000);
+      await proxy.heal();
+    }),
+  database_sliced: (context) =>
+    whileCutOff(context, async (proxy) => {
+      proxy.slice(context.dice.between(16, 256));
+      await delay(6_000);
+      await proxy.heal();
+    }),
+  database_narrow: (context) =>
+    whileCutOff(context, async (proxy) => {
+      proxy.narrow(10_000);
+      await delay(8_000);
       await proxy.heal();
     }),
   database_cut: (context) => whileCutOff(context, async (proxy) => proxy.cut()),
@@ -120,6 +136,7 @@ export const DO: Readonly<Record<Fault, (context: FaultContext) => Promise<void>
       proxy.forget();
       await delay(FREEZE_MS);
     }),
+  ...DATABASE_FAULTS,
   lose_accept_answer: (context) => loseAnswer(context, 'accept'),
   lose_settle_answer: (context) => loseAnswer(context, 'settle'),
   async clock_jump(context) {
@@ -127,17 +144,35 @@ export const DO: Readonly<Record<Fault, (context: FaultContext) => Promise<void>
     context.clockJumps += 1;
     await context.stage.sql(`update clock set skew = skew + interval '1 hour'`);
   },
-  async clock_back(context) {
-    if (context.clockJumps <= -CLOCK_JUMPS_MAX) return;
-    context.clockJumps -= 1;
-    await context.stage.sql(`update clock set skew = skew - interval '1 hour'`);
+  /** And right again: what rests until a time of this clock would rest for an hour longer. */
+  async clock_back({ stage, dice }) {
+    await stage.sql(`update clock set skew = skew - interval '1 hour'`);
+    await delay(dice.between(5_000, 15_000));
+    await stage.sql(`update clock set skew = skew + interval '1 hour'`);
   },
-  async suppress({ stage, suppressed, say }) {
+  async nodes_clock({ stage, dice, say }) {
+    const { name } = dice.pick(stage.nodes);
+    const jump = dice.pick(Object.keys(JUMPS));
+    stage.hooks.forgiveAge();
+    stage.clocks.set(name, JUMPS[jump]!());
+    say(`the clock of ${name} is ${jump}`);
+  },
+  async suppress({ stage, suppressed, stopped, say }) {
     const address = SUPPRESSED_MEANWHILE[suppressed.length % SUPPRESSED_MEANWHILE.length]!;
     if (suppressed.some((one) => one.address === address)) return;
     await patiently(stage, (node) => node.service.cliJson('suppressions', 'add', address));
     suppressed.push({ address, sinceMs: Date.now() });
+    stopped.push(...(await waitingNow(stage, { address, domain: null })));
     say(`suppressed ${address}`);
+  },
+  async remove_domain({ stage, load, stopped, say }) {
+    const [name, id] = [...stage.leaving].find(([one]) => !load.isRemoved(one)) ?? [];
+    if (name === undefined) return;
+    load.removing(name);
+    await patiently(stage, ({ service }) => removeDomain(service, `${id}`, stage.adminKey));
+    load.removed(name);
+    stopped.push(...(await waitingNow(stage, { address: null, domain: name })));
+    say(`removed ${name}`);
   },
   async revoke_key({ stage, load, say }) {
     const old = load.liveKey;
@@ -147,6 +182,31 @@ export const DO: Readonly<Record<Fault, (context: FaultContext) => Promise<void>
     say(`revoked the key ${old.id}`);
   },
 };
+
+async function removeDomain(service: Service, id: string, key: string): Promise<void> {
+  const { status, text } = await service.request('DELETE', `/v1/domains/${id}`, { key });
+  // An answer was lost: it is gone already.
+  if (status !== 200 && status !== 404) throw new Error(text);
+}
+
+/** Waits for claims that are being written, so that what it finds is held by nobody. */
+const WAITING = `
+select q.email_id as "emailId", r.address
+  from queue q
+  join recipients r on r.email_id = q.email_id and r.position = q.position
+  join emails e on e.id = q.email_id
+  join domains d on d.id = e.domain_id
+ where q.holder is null and (r.address = $1 or d.name = $2)
+   for update of q`;
+
+async function waitingNow(
+  stage: Stage,
+  { address, domain }: { address: string | null; domain: string | null },
+): Promise<FaultContext['stopped']> {
+  const rows: { emailId: string; address: string }[] = await stage.sql(WAITING, [address, domain]);
+  const sinceMs = Date.now();
+  return rows.map((row) => ({ ...row, sinceMs }));
+}
 
 function later(): number {
   return Date.now() + RECOVERY_MS;

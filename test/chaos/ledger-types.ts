@@ -90,6 +90,10 @@ export type Evidence = {
   suppressed: readonly { address: string; sinceMs: number }[];
   /** Keys that were revoked: requests with them that began later and got a 2xx. */
   acceptedWithRevokedKey: readonly number[];
+  /** From domains that were removed: requests that began later and got a 2xx. */
+  acceptedFromRemovedDomain: readonly number[];
+  /** What waited when its address was suppressed or its domain removed: it gets no copy any more. */
+  stopped: readonly { emailId: string; address: string; sinceMs: number }[];
   /** Statuses that a recipient may end with; any final one where nothing is said. */
   mayEndAs: (address: string) => readonly string[] | null;
   /** Whose mail must not go out but over TLS, to a server that proves who it is. */
@@ -112,6 +116,7 @@ export type FindingKind =
   | 'unexplained_duplicate'
   | 'sent_to_suppressed'
   | 'sent_without_proof'
+  | 'sent_though_stopped'
   | 'sent_after_waking'
   | 'wrong_ending'
   | 'illegal_transition'
@@ -124,6 +129,7 @@ export type FindingKind =
   | 'webhook_not_verified'
   | 'odd_answer'
   | 'accepted_with_revoked_key'
+  | 'accepted_from_removed_domain'
   | 'left_over'
   | 'test_mail_in_dns'
   | 'point_never_hit'

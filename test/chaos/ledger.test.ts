@@ -72,6 +72,8 @@ function allIsWell(): Evidence {
     freezes: [],
     suppressed: [{ address: 'jo@a.test', sinceMs: 15 * SECOND_MS }],
     acceptedWithRevokedKey: [],
+    acceptedFromRemovedDomain: [],
+    stopped: [],
     mayEndAs: () => null,
     needsProof: () => false,
     left: { queue: 0, webhookQueue: 0, nodes: 4, workers: 4 },
@@ -199,6 +201,22 @@ const second = {
   sessionBegunMs: 0,
   isProven: false,
 };
+test('mail that waited when it was stopped and was sent all the same is found', () => {
+  const stopped = { emailId: 'e1', address: 'jo@a.test', sinceMs: 19 * SECOND_MS };
+  assert.deepEqual(
+    wrong(() => ({ stopped: [stopped] })),
+    ['sent_though_stopped'],
+  );
+  assert.deepEqual(
+    wrong(() => ({ stopped: [{ ...stopped, sinceMs: 21 * SECOND_MS }] })),
+    [],
+  );
+  assert.deepEqual(
+    wrong(() => ({ acceptedFromRemovedDomain: [1] })),
+    ['accepted_from_removed_domain'],
+  );
+});
+
 test('mail that went to an unproven server although it asked for a proof is found', () => {
   assert.deepEqual(
     wrong(() => ({ needsProof: () => true })),

@@ -20,6 +20,7 @@ export function compare(evidence: Evidence): Finding[] {
     ...copiesAreExpected(evidence),
     ...findUnexplainedCopies(evidence),
     ...nothingIsSentAfterWaking(evidence),
+    ...nothingStoppedIsSent(evidence),
     ...evidence.webhooks.flatMap(webhooksAreComplete),
     ...nothingIsLeft(evidence),
   ];
@@ -27,7 +28,8 @@ export function compare(evidence: Evidence): Finding[] {
 
 const finding = (kind: FindingKind, what: string): Finding => ({ kind, what });
 
-function requestsAreKept({ requests, emails, acceptedWithRevokedKey }: Evidence): Finding[] {
+function requestsAreKept(evidence: Evidence): Finding[] {
+  const { requests, emails, acceptedWithRevokedKey, acceptedFromRemovedDomain } = evidence;
   const stored = new Set(emails.map(({ id }) => id));
   const byIndex = groupBy(emails, ({ index }) => index);
   return [
@@ -46,6 +48,9 @@ function requestsAreKept({ requests, emails, acceptedWithRevokedKey }: Evidence)
       ];
     }),
     ...acceptedWithRevokedKey.map((index) => finding('accepted_with_revoked_key', String(index))),
+    ...acceptedFromRemovedDomain.map((index) =>
+      finding('accepted_from_removed_domain', String(index)),
+    ),
   ];
 }
 
@@ -167,6 +172,14 @@ function nothingIsSentAfterWaking({ copies, freezes }: Evidence): Finding[] {
       .filter(({ atMs }) => atMs > Math.min(fromMs + IN_FLIGHT_MS, toMs))
       .map(({ emailId, address }) => finding('sent_after_waking', `${emailId} to ${address}`)),
   );
+}
+
+/** Who waited unheld when it was stopped is looked at again before it is sent. */
+function nothingStoppedIsSent({ copies, stopped }: Evidence): Finding[] {
+  const since = new Map(stopped.map((one) => [`${one.emailId} ${one.address}`, one.sinceMs]));
+  return copies
+    .filter(({ emailId, address, atMs }) => atMs > (since.get(`${emailId} ${address}`) ?? Infinity))
+    .map(({ emailId, address }) => finding('sent_though_stopped', `${emailId} to ${address}`));
 }
 
 function webhooksAreComplete({ endpoint, expected, received }: WebhookSet): Finding[] {

@@ -7,6 +7,8 @@ export type Letter = {
   environment: 'live' | 'test';
   body: object;
   addresses: readonly string[];
+  /** The sending domain. */
+  fromDomain: string;
   isKeyed: boolean;
   /** Asked for twice at once. */
   isTwin: boolean;
@@ -14,11 +16,18 @@ export type Letter = {
 
 /** Suppressed before anything is sent, and meanwhile. */
 export const SUPPRESSED_BEFORE = ['stop-0@well.example', 'stop-1@steps.example'];
-export const SUPPRESSED_MEANWHILE = Array.from({ length: 4 }, (_, n) => `later-${n}@well.example`);
+export const SUPPRESSED_MEANWHILE = [
+  'later-0@well.example',
+  // At these mail waits when it happens.
+  'later-1@mx-greeting-421.example',
+  'later-2@mx-rcpt-450.example',
+  'later-3@mx-dot-451.example',
+];
 
-const LIVE_FROM = 'Acme <hello@acme.chaos.example>';
 const TEST_FROM = 'Acme <hello@acme.test>';
 export const LIVE_DOMAIN = 'acme.chaos.example';
+/** Sending domains that are removed meanwhile; mail from them goes to `left-…`. */
+export const LEAVING_DOMAINS = ['left-0.chaos.example', 'left-1.chaos.example'];
 
 const TEST_NAMES = ['delivered', 'bounced', 'deferred'];
 const LARGE = '<p>A long letter.</p>\n'.repeat(5_000);
@@ -31,17 +40,24 @@ const SELDOM = 0.3;
 
 export function letter(index: number, dice: Dice): Letter {
   const isTest = dice.chance(0.06);
-  const addresses = isTest ? [testAddress(index, dice)] : liveAddresses(index, dice);
+  const fromDomain = dice.chance(0.06) ? dice.pick(LEAVING_DOMAINS) : LIVE_DOMAIN;
+  const isLeaving = !isTest && fromDomain !== LIVE_DOMAIN;
+  const addresses = isTest
+    ? [testAddress(index, dice)]
+    : isLeaving
+      ? [`left-${index}@${place(dice)}`]
+      : liveAddresses(index, dice);
   const isLarge = dice.chance(0.05);
   const [to, ...others] = addresses;
   return {
     index,
     environment: isTest ? 'test' : 'live',
     addresses,
+    fromDomain,
     isKeyed: dice.chance(0.95),
     isTwin: dice.chance(0.05),
     body: {
-      from: isTest ? TEST_FROM : LIVE_FROM,
+      from: isTest ? TEST_FROM : `Acme <hello@${fromDomain}>`,
       to: [to],
       ...(others.length > 0 && { [dice.pick(['cc', 'bcc'])]: others }),
       subject: `Letter ${index}`,
@@ -128,5 +144,6 @@ export function mayEndAs(address: string): readonly string[] | null {
   if (domain === 'simulator.test') return [name.startsWith('bounced') ? 'bounced' : 'delivered'];
   if (domain === TEST_ONLY) return ['delivered'];
   if (name.startsWith('gone-')) return ['bounced'];
+  if (name.startsWith('left-')) return ['failed', ...(endsOf(domain) ?? [])];
   return isForUtf8(address) ? ['delivered', 'bounced'] : endsOf(domain);
 }

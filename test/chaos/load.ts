@@ -41,10 +41,12 @@ export type LoadOptions = {
 export class Load {
   readonly requests: Request[] = [];
   readonly acceptedWithRevokedKey: number[] = [];
+  readonly acceptedFromRemovedDomain: number[] = [];
   accepted = 0;
   readonly #options: LoadOptions;
   #liveKey: LiveKey;
   readonly #revokedAtMs = new Map<string, number>();
+  readonly #removedAtMs = new Map<string, number>();
   #next = 0;
   #nextAtMs = performance.now();
   #isEnding = false;
@@ -72,6 +74,23 @@ export class Load {
 
   revoked(key: LiveKey): void {
     this.#revokedAtMs.set(key.key, Date.now());
+  }
+
+  /** Begun: from now on mail from it may be refused. */
+  removing(domain: string): void {
+    this.#removedAtMs.set(domain, Infinity);
+  }
+
+  removed(domain: string): void {
+    this.#removedAtMs.set(domain, Date.now());
+  }
+
+  #goneSinceMs({ environment, fromDomain }: Letter): number {
+    return environment === 'test' ? Infinity : (this.#removedAtMs.get(fromDomain) ?? Infinity);
+  }
+
+  isRemoved(domain: string): boolean {
+    return this.#removedAtMs.has(domain);
   }
 
   /** No more new emails once the number asked for is reached; resolves when all are answered. */
@@ -163,6 +182,10 @@ export class Load {
       if (response.ok && askedAtMs > (this.#revokedAtMs.get(key) ?? Infinity)) {
         this.acceptedWithRevokedKey.push(drawn.index);
       }
+      // What was accepted before is answered as before.
+      if (response.status === 202 && request.begunMs > this.#goneSinceMs(drawn)) {
+        this.acceptedFromRemovedDomain.push(drawn.index);
+      }
       return this.#understand({ status: response.status, text, key }, { drawn, request });
     } catch {
       return { kind: 'again', isOpen: true };
@@ -177,6 +200,9 @@ export class Load {
     if ((status === 202 || status === 200) && body?.id) return { kind: 'accepted', id: body.id };
     const code = body?.error?.code;
     if (status === 422 && code === 'suppressed' && drawn.addresses.every(isSuppressible)) {
+      return { kind: 'refused' };
+    }
+    if (status === 403 && code === 'domain_not_verified' && this.isRemoved(drawn.fromDomain)) {
       return { kind: 'refused' };
     }
     const isAway = status === 503 && code === 'service_unavailable';

@@ -3,7 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Arsenal } from './arsenal.ts';
 import { diceFor } from './dice.ts';
+import { letter, needsProof } from './letters.ts';
 import { readOptions } from './options.ts';
+import { endsOf, SPARED, TROUBLED } from './places.ts';
 import { ALL_POINTS, anyPoints, AT_STOP, shareOut } from './points.ts';
 import { FAULTS, round } from './schedule.ts';
 import { SUPERVISOR_FAILPOINTS } from '../../src/core/failpoint.ts';
@@ -66,6 +68,21 @@ test('a node is armed with what was not hit yet, and at last with what only its 
   assert.deepEqual(named(arsenal.pointsFor('b', 0)), [AT_STOP]);
   arsenal.layDown();
   assert.equal(arsenal.pointsFor('b', 0), '');
+});
+
+test('the letters of a short run go to every trouble, and ask for a proof where it counts', () => {
+  const dice = diceFor(6, 'load');
+  const letters = Array.from({ length: 2_000 }, (_, index) => letter(index, dice));
+  const addresses = letters.flatMap((one) => one.addresses);
+  const domains = new Set(addresses.map((address) => address.split('@')[1]));
+  for (const domain of [...Object.keys(TROUBLED), ...Object.keys(SPARED)]) {
+    assert.ok(domains.has(domain), domain);
+    assert.ok(endsOf(domain)!.includes('delivered'), domain);
+  }
+  for (const { body, addresses: own } of letters) {
+    assert.equal('tls' in body, own.some(needsProof), own.join());
+  }
+  assert.equal(domains.size, Object.keys(TROUBLED).length + Object.keys(SPARED).length + 6);
 });
 
 test('a long run also stalls processes and breaks their steps, but freezes none before a dot', () => {

@@ -10,8 +10,9 @@ import { type Service, type ServiceOptions, startService } from '../support/serv
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import { CA_FILE } from '../support/journey.ts';
 import { waitFor } from '../support/wait.ts';
+import { type Clocks, makeClocks } from './clocks.ts';
 import { ENDPOINTS, type Hooks, startHooks } from './hooks.ts';
-import { LIVE_DOMAIN, SUPPRESSED_BEFORE } from './letters.ts';
+import { LEAVING_DOMAINS, LIVE_DOMAIN, SUPPRESSED_BEFORE } from './letters.ts';
 import type { LiveKey } from './load.ts';
 import { ChaosNode, type NodeReport, type PointsFor } from './node.ts';
 import { helloName, type Receivers, startReceivers } from './receivers.ts';
@@ -24,6 +25,11 @@ export type Stage = AsyncDisposable & {
   hooks: Hooks;
   testKey: string;
   liveKey: LiveKey;
+  /** May do everything in the live environment. */
+  adminKey: string;
+  /** Ids of the sending domains that are removed meanwhile, by name. */
+  leaving: ReadonlyMap<string, string>;
+  clocks: Clocks;
   /** Events of before the endpoints were there. */
   earlierEvents: ReadonlySet<string>;
   /** Of the postmaster; null while there is none. */
@@ -31,6 +37,8 @@ export type Stage = AsyncDisposable & {
   /** Looks into the database, as its owner; waits until it answers. */
   // oxlint-disable-next-line typescript/no-explicit-any
   sql(text: string, values?: unknown[]): Promise<any[]>;
+  /** A connection of its own to the database, at once or not at all; the caller ends it. */
+  connect(): Promise<pg.Client>;
 };
 
 export const NODES = ['a', 'b', 'c'] as const;
@@ -43,6 +51,7 @@ export async function openStage(report: NodeReport, pointsFor: PointsFor): Promi
   await using stack = new AsyncDisposableStack();
   const receivers = stack.use(await startReceivers());
   const hooks = stack.use(await startHooks());
+  const clocks = stack.use(makeClocks());
   const start = async (name: string, workers: number, database: Database): Promise<ChaosNode> => {
     const service = stack.use(
       await startService({
@@ -59,6 +68,7 @@ export async function openStage(report: NodeReport, pointsFor: PointsFor): Promi
           POSTHORN_LIMIT_AUTH: '1000000/60',
           NODE_EXTRA_CA_CERTS: CA_FILE,
           POSTHORN_LOG: 'warn',
+          ...clocks.envOf(name),
           // The first one sets the stage before anything is to go wrong.
           POSTHORN_FAILPOINTS: database === 'own' ? '' : pointsFor(name, 0),
         },
@@ -74,7 +84,7 @@ export async function openStage(report: NodeReport, pointsFor: PointsFor): Promi
     proxies.map((proxy, index) => start(index === 0 ? 'b' : 'c', 1, through(proxy, a.service))),
   );
   const sql: Stage['sql'] = (text, values = []) => patiently(() => query(a.service, text, values));
-  const { liveKey, testKey } = await furnish(a.service, hooks);
+  const furniture = await furnish(a.service, hooks);
   const earlier: { id: string }[] = await sql('select id from events');
   const things = stack.move();
   return {
@@ -82,24 +92,30 @@ export async function openStage(report: NodeReport, pointsFor: PointsFor): Promi
     proxies: [proxies[0]!, proxies[1]!],
     receivers,
     hooks,
-    testKey,
-    liveKey,
+    ...furniture,
+    clocks,
     earlierEvents: new Set(earlier.map(({ id }) => id)),
     databasePid: () => databasePid(a.service),
     sql,
+    connect: () => connect(a.service),
     [Symbol.asyncDispose]: () => things.disposeAsync(),
   };
 }
 
 type Database = NonNullable<ServiceOptions['database']>;
 
-/** The domain, the endpoints and what may not be written to. */
-async function furnish(
-  service: Service,
-  hooks: Hooks,
-): Promise<{ liveKey: LiveKey; testKey: string }> {
-  await service.addLiveDomain(LIVE_DOMAIN);
+type Furniture = Pick<Stage, 'testKey' | 'liveKey' | 'adminKey' | 'leaving'>;
+
+/** The domains, the endpoints and what may not be written to. */
+async function furnish(service: Service, hooks: Hooks): Promise<Furniture> {
   const key = await service.liveKey();
+  for (const name of [LIVE_DOMAIN, ...LEAVING_DOMAINS]) await service.addLiveDomain(name);
+  const { body: domains } = await service.request('GET', '/v1/domains', { key });
+  const leaving = new Map<string, string>(
+    domains.data
+      .filter(({ name }: { name: string }) => LEAVING_DOMAINS.includes(name))
+      .map(({ name, id }: { name: string; id: string }) => [name, id]),
+  );
   for (const address of SUPPRESSED_BEFORE) await service.cliJson('suppressions', 'add', address);
   for (const { path, environment, types } of ENDPOINTS) {
     const { status, body, text } = await service.request('POST', '/v1/webhooks', {
@@ -110,7 +126,7 @@ async function furnish(
     hooks.setSecret(path, body.signing_secret);
   }
   const liveKey = await newLiveKey(service);
-  return { liveKey, testKey: service.testKey };
+  return { liveKey, testKey: service.testKey, adminKey: key, leaving };
 }
 
 /** For the load alone: it will be revoked. */
@@ -137,11 +153,16 @@ function socketOf({ dataDir }: Service): string {
   return `${host}/.s.PGSQL.${port}`;
 }
 
-async function query(service: Service, text: string, values: unknown[]): Promise<unknown[]> {
-  const client = new pg.Client({ ...addressOf(service.dataDir), query_timeout: 20_000 });
+async function connect({ dataDir }: Service): Promise<pg.Client> {
+  const client = new pg.Client({ ...addressOf(dataDir), query_timeout: 20_000 });
   client.on('error', () => {});
+  await client.connect();
+  return client;
+}
+
+async function query(service: Service, text: string, values: unknown[]): Promise<unknown[]> {
+  const client = await connect(service);
   try {
-    await client.connect();
     return (await client.query(text, values)).rows;
   } finally {
     await client.end().catch(() => {});

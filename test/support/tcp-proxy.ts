@@ -1,7 +1,7 @@
 /**
  * A TCP proxy in front of a server, for tests of what happens when the network fails: it can
- * refuse, stall, cut, forget connections, and cut at a chosen moment of the conversation. Nothing
- * it passes on is changed.
+ * refuse, stall, slow down, slice, narrow, cut, forget connections, and cut at a chosen moment of the
+ * conversation. Nothing it passes on is changed.
  */
 import { once } from 'node:events';
 import {
@@ -33,6 +33,10 @@ export type TcpProxy = AsyncDisposable & {
   stall(): void;
   /** Everything takes so much longer in each direction, until healed. */
   slow(delayMs: number): void;
+  /** Everything comes in pieces of so many bytes, a moment apart, until healed. */
+  slice(sliceBytes: number): void;
+  /** So many bytes a second get through in each direction of a connection, until healed. */
+  narrow(bytesPerS: number): void;
   /** Cuts every connection; new ones are still taken. */
   cut(): void;
   /** Cuts every connection and refuses new ones. */
@@ -46,10 +50,14 @@ export type TcpProxy = AsyncDisposable & {
 };
 
 type Link = { client: Socket; server: Socket; isForgotten: boolean; losesAnswer: boolean };
+type Pace = { pieceBytes: number; everyMs: number };
 type Armed = Trap & { sprung: () => void };
 
 /** The last message of a statement, as PostgreSQL's clients send it: Sync. */
 const SYNC = Buffer.from([0x53, 0, 0, 0, 4]);
+
+const SLICE_EVERY_MS = 1;
+const NARROW_EVERY_MS = 100;
 
 export async function startTcpProxy(upstream: NetConnectOpts): Promise<TcpProxy> {
   const proxy = new Proxy(upstream);
@@ -64,6 +72,7 @@ class Proxy implements TcpProxy {
   #server: Server | null = null;
   #isStalled = false;
   #delayMs = 0;
+  #pace: Pace | null = null;
   /** What a slow link still has to pass on. */
   readonly #passing = new WeakMap<Socket, Promise<void>>();
   #armed: Armed | null = null;
@@ -92,6 +101,17 @@ class Proxy implements TcpProxy {
     this.#delayMs = delayMs;
   }
 
+  slice(sliceBytes: number): void {
+    this.#pace = { pieceBytes: sliceBytes, everyMs: SLICE_EVERY_MS };
+  }
+
+  narrow(bytesPerS: number): void {
+    this.#pace = {
+      pieceBytes: Math.ceil((bytesPerS * NARROW_EVERY_MS) / 1_000),
+      everyMs: NARROW_EVERY_MS,
+    };
+  }
+
   cut(): void {
     for (const link of this.#links) cutLink(link);
   }
@@ -107,6 +127,7 @@ class Proxy implements TcpProxy {
   async heal(): Promise<void> {
     this.#isStalled = false;
     this.#delayMs = 0;
+    this.#pace = null;
     for (const link of this.#links) if (!link.isForgotten) resume(link);
     if (this.#server === null) await this.listen(this.port);
   }
@@ -166,15 +187,25 @@ class Proxy implements TcpProxy {
   /** In order, also when the delay ends: nothing overtakes what still waits for its time. */
   #pass(end: Socket, bytes: Buffer): void {
     const before = this.#passing.get(end);
-    if (before === undefined && this.#delayMs === 0) {
+    if (before === undefined && this.#delayMs === 0 && this.#pace === null) {
       end.write(bytes);
       return;
     }
-    const passed = Promise.all([before, delay(this.#delayMs)]).then(() => {
-      if (end.writable) end.write(bytes);
+    const passed = Promise.all([before, delay(this.#delayMs)]).then(async () => {
+      await this.#writeAtPace(end, bytes);
       if (this.#passing.get(end) === passed) this.#passing.delete(end);
     });
     this.#passing.set(end, passed);
+  }
+
+  async #writeAtPace(end: Socket, bytes: Buffer): Promise<void> {
+    let from = 0;
+    while (from < bytes.length && end.writable) {
+      const to = this.#pace === null ? bytes.length : from + this.#pace.pieceBytes;
+      end.write(bytes.subarray(from, to));
+      from = to;
+      if (this.#pace !== null) await delay(this.#pace.everyMs);
+    }
   }
 
   #spring(link: Link): void {

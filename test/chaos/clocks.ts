@@ -1,0 +1,69 @@
+/**
+ * The clocks of the nodes, which differ: each lives in a time zone of its own, and the wall clock of
+ * every process of a node (`Date`) can be moved while it runs. The clock of the database is another
+ * matter: faults.ts moves it for all at once.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Env } from '../support/posthorn.ts';
+
+export type Clocks = Disposable & {
+  /** What a node is to be started with. */
+  envOf(node: string): Env;
+  /** Moves the wall clock of a node, away from the true time by so much. */
+  set(node: string, offsetMs: number): void;
+};
+
+const ZONES: Readonly<Record<string, string>> = {
+  a: 'Europe/Berlin',
+  b: 'America/St_Johns',
+  c: 'Pacific/Kiritimati',
+};
+
+const HOUR_MS = 3_600_000;
+
+/** So far from the true time. The last one: a few seconds before the clocks of Berlin go back. */
+export const JUMPS: Readonly<Record<string, () => number>> = {
+  'an hour ahead': () => HOUR_MS,
+  'an hour behind': () => -HOUR_MS,
+  'five days ahead': () => 5 * 24 * HOUR_MS,
+  'a leap second behind': () => -1_000,
+  'at the end of summer time': () => Date.UTC(2027, 9, 31, 0, 59, 57) - Date.now(),
+};
+
+export function makeClocks(): Clocks {
+  const folder = mkdtempSync(join(tmpdir(), 'posthorn-clocks-'));
+  const fileOf = (node: string): string => join(folder, node);
+  return {
+    envOf: (node) => ({
+      TZ: ZONES[node],
+      NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(wrongDate(fileOf(node)))}`,
+    }),
+    set: (node, offsetMs) => writeFileSync(fileOf(node), String(offsetMs)),
+    [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }),
+  };
+}
+
+/** Runs before the program, in the supervisor and in each worker. */
+function wrongDate(file: string): string {
+  return `
+    import { readFileSync } from 'node:fs';
+    const TrueDate = Date;
+    let offsetMs = 0;
+    const look = () => {
+      try {
+        offsetMs = Number(readFileSync(${JSON.stringify(file)}, 'utf8'));
+      } catch {}
+    };
+    look();
+    setInterval(look, 200).unref();
+    globalThis.Date = class Date extends TrueDate {
+      constructor(...given) {
+        super(...(given.length > 0 ? given : [TrueDate.now() + offsetMs]));
+      }
+      static now() {
+        return TrueDate.now() + offsetMs;
+      }
+    };`;
+}
