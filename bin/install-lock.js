@@ -65,7 +65,9 @@ function release(lock) {
   try {
     rmdirSync(lock);
   } catch (error) {
-    if (!isTaken(error)) throw error;
+    // Without our name in it anybody may take the folder; they may even have let go of it again.
+    const { code } = /** @type {NodeJS.ErrnoException} */ (error);
+    if (code !== 'ENOENT' && !isTaken(error)) throw error;
   }
 }
 

@@ -1,8 +1,9 @@
 /** A clone whose packages are missing or old: they are installed first, once, or it says why not. */
 import assert from 'node:assert/strict';
-import { chmod, mkdir, readdir, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { withInstallLock } from '../../bin/install-lock.js';
 import { makeClone } from './clone.ts';
 
 const HELLO = `console.log('hello from the service');`;
@@ -88,9 +89,20 @@ test('eight that start together install once', async () => {
   await using clone = await makeClone(HELLO, 'empty');
   await clone.finishNpm();
   const runs = Array.from({ length: 8 }, () => clone.start());
-  for (const run of runs) assert.deepEqual(await run.ended, { code: 0, signal: null });
+  for (const run of runs) assert.deepEqual(await run.ended, { code: 0, signal: null }, run.stderr);
   assert.equal((await clone.npmCalls()).length, 1);
   assert.deepEqual(await leftovers(clone.root), []);
+});
+
+test('a lock that another takes and lets go of at this very moment is let go of', async () => {
+  await using clone = await makeClone(HELLO, 'empty');
+  const say = () => {};
+  const done = await withInstallLock(clone.root, say, async () => {
+    // What is left once two others have passed between the deletion of our name and of the folder.
+    await rm(join(clone.root, '.install-lock'), { recursive: true });
+    return 'done';
+  });
+  assert.equal(done, 'done');
 });
 
 test('when the installing process is killed, the next waits for its npm and then installs', async () => {
