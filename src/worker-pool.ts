@@ -1,8 +1,8 @@
 /**
  * The workers of this machine: started, told what they need, started again when they die, stopped
- * together. Here is who grants them connections to mail servers (delivery/broker.ts). They load their
- * code from the start and begin to work when `run` says with what. The cluster module lets them share
- * one listening socket.
+ * together. They load their code from the start and begin to work when `run` says with what. The
+ * cluster module lets them share one listening socket. Who grants them connections to mail servers
+ * is here, too (delivery/broker.ts). Next: worker.ts, one of them.
  */
 import cluster, { type Worker } from 'node:cluster';
 import { fileURLToPath } from 'node:url';

@@ -1,6 +1,7 @@
 /** The tree keeps its own rules (tidy/rules.ts), and each rule is shown to notice an offence. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { mappedFilesExist, theMapLeadsOn } from './tidy/journey-map.ts';
 import { namedTestsExist } from './tidy/named-tests.ts';
 import * as rules from './tidy/rules.ts';
 import { readFiles, type SourceFile } from './tidy/source.ts';
@@ -129,6 +130,23 @@ holds(
     ['src/a.test.ts', NAMING.join('\n')],
   ],
 );
+
+const MAP = [...CODE, ...readFiles(['ARCHITECTURE.md'])];
+holds('the files that ARCHITECTURE.md names are there', MAP, mappedFilesExist, [
+  ['ARCHITECTURE.md', '`mail/a.ts`, `test/b.ts`', 'names test/b.ts, which is not there.'],
+  ['src/mail/a.ts', ''],
+]);
+const NO_WAY = 'leads to src/delivery/d.ts, but no header of the step before does.';
+const STEPS = [
+  '| 1 | `http/a.ts` |',
+  '| 2 | `mail/b.ts`, `core/c.ts` |',
+  '| 3 | `delivery/d.ts` |',
+];
+holds('each step of an email leads to the next one', MAP, theMapLeadsOn, [
+  ['ARCHITECTURE.md', STEPS.join('\n'), NO_WAY],
+  ['src/http/a.ts', '/** Next: mail/b.ts. */'],
+  ['src/mail/b.ts', '/** The end. */\n// d.ts'],
+]);
 
 const LOCKFILE = readFiles(['package-lock.json']);
 holds('the lockfile works with any registry', LOCKFILE, rules.theLockfileNamesNoRegistry, [

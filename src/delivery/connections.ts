@@ -6,6 +6,7 @@
  * message on an open session nobody is asked. Reuse is worth a lot: a new STARTTLS session costs
  * 12 times the CPU of a message on an open one. A server that did not answer is left alone for a
  * while, and so is a lane of which none does.
+ * Next: connection-pool.ts, the open ones; net/smtp-client.ts opens one.
  */
 import { connectSmtp, type Follower, type SmtpConnection } from '../net/smtp-client.ts';
 import type { SmtpOptions } from '../net/smtp-client.ts';

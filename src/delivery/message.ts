@@ -4,7 +4,8 @@
  *
  * Promise: a pure function of what was stored and the domain's keys (Date and `t=` are the stored
  * time, the boundary comes from the id), so `GET /v1/emails/:id/content` shows exactly what was
- * sent. Fails closed: without a signature there is no message. Next: net/smtp-client.ts.
+ * sent. Fails closed: without a signature there is no message. Next:
+ * mail/compose.ts and mail/dkim.ts make it, attempt.ts takes it there.
  */
 import { isAscii } from 'node:buffer';
 import { createHash, createPrivateKey } from 'node:crypto';

@@ -5,6 +5,7 @@
  * say who wrote what to whom are signed once more than they occur ("oversigned"): a second one,
  * added by somebody on the way, breaks the signature. No `l=`: so does anything appended. The body
  * is hashed once, whatever the number of keys; the keys' arithmetic runs on the thread pool.
+ * Next: delivery/attempt.ts takes the message to a server.
  */
 import { generateKeyPair, hash, type KeyObject, sign } from 'node:crypto';
 import { promisify } from 'node:util';

@@ -5,7 +5,8 @@
  * idempotency key are one committed transaction on disk. Everything that arrives while a commit is
  * in flight joins the next one. When the connection dies around the commit, the truth is looked up
  * (accept-truth.ts).
- * Next: sending/accept.ts hands the accepted recipients to delivery/.
+ * Next: accept-statement.ts, what is committed; then sending/accept.ts hands the accepted
+ * recipients to delivery/dispatcher.ts.
  */
 import { failpoint } from '../core/failpoint.ts';
 import { Overloaded } from '../core/overloaded.ts';

@@ -3,9 +3,11 @@
  *
  * Fenced: an outcome counts only while its queue row names this holder and this claim. A `late`
  * one (what came back after the recipient had ended) has no queue row any more: the allowed
- * transitions alone decide, so it counts once, and never for a recipient that is still open. The email rows are locked in id order before anything changes; counters
- * are changed, never recomputed from the recipients: with the recipients read under the old
- * snapshot, two workers settling one email at once left 96 % of emails open for ever.
+ * transitions alone decide, so it counts once, and never for a recipient that is still open.
+ *
+ * The email rows are locked in id order before anything changes; counters are changed, never
+ * recomputed from the recipients: with the recipients read under the old snapshot, two workers
+ * settling one email at once left 96 % of emails open for ever.
  *
  * One row per outcome that counted comes back; an outcome that is missing was fenced off.
  */

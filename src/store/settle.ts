@@ -6,6 +6,7 @@
  * somebody else holds the recipient now. While the database is away it waits and tries again: what
  * a mail server answered must not be forgotten. Repeating is safe, the second time is fenced. What
  * waits here a crash forgets, and its mail is sent again: `flow` says when to begin no more of it.
+ * Next: settle-statement.ts, then webhooks/loop.ts tells of it.
  */
 import { failpoint } from '../core/failpoint.ts';
 import type { EventType } from '../core/events.ts';

@@ -7,6 +7,7 @@
  * (lanes.ts here, the rests in store/webhook-settle.ts); bounded in number and bytes.
  *
  * Read it as: look (looks.ts) → claim (lanes.ts) → tell (teller.ts: attempt.ts, verdict.ts).
+ * What comes back later about the same email begins in smtp/inbound.ts.
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
