@@ -24,7 +24,7 @@ export const theMapLeadsOn: Rule = (files) => {
   return dead.map(([next]) => `${MAP} leads to ${next}, but no header of the step before does.`);
 };
 
-function textOf(files: SourceFile[]): string {
+function textOf(files: readonly SourceFile[]): string {
   return files.find(({ path }) => path === MAP)?.text ?? '';
 }
 
