@@ -2,7 +2,6 @@
  * What a worker takes: with nothing to do, and with a queue that does not get shorter, accepted by
  * it or found in the table.
  */
-import { clientQueries } from '../src/store/database.ts';
 import { fillMail } from '../test/support/fill.ts';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -57,21 +56,16 @@ export async function memoryWithWaiting(
   const [domain] = await rig.service.sql(
     `select project_id as "projectId", id as "domainId" from domains where environment = 'live'`,
   );
-  const client = await rig.service.connect();
-  try {
-    await fillMail(clientQueries(client), {
-      sender: { ...domain, environment: 'live', keyId: NO_ID },
-      count,
-      open: count,
-      weeks: 0.5,
-      endpointId: NO_ID,
-      deadEndpointId: NO_ID,
-      htmlBytes: 2_048,
-      anew: false,
-    });
-  } finally {
-    await client.end();
-  }
+  await fillMail(rig.service.address(), {
+    sender: { ...domain, environment: 'live', keyId: NO_ID },
+    count,
+    open: count,
+    weeks: 0.5,
+    endpointId: NO_ID,
+    deadEndpointId: NO_ID,
+    htmlBytes: 2_048,
+    anew: false,
+  });
   await delay(MILLION_CALM_MS);
   return largestWorker(rig);
 }

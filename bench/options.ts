@@ -42,7 +42,7 @@ export const HELP = `Measures Posthorn on this machine: load generator, service,
   npm run bench -- scale [--emails N] [--rounds N]
 
 Times each statement of the service with 10,000 stored emails and with N (default: 10,000,000, which
-takes a quarter of an hour and 30 GB below /tmp while it runs), without and with an old snapshot.
+takes about 20 minutes and 25 GB below /tmp while it runs), without and with an old snapshot.
 
 Method and figures: bench/README.md.
 `;

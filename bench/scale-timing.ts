@@ -1,16 +1,51 @@
-/** A database that notes how long each statement takes, from the query to its rows. */
-import type { Database, Queryable, Statement } from '../src/store/database.ts';
+/**
+ * What the statements of one exercise cost, by statement: milliseconds from the query to its rows,
+ * or pages of the database that were touched. Statements without a name count as the exercise.
+ */
+import type { Database, Queryable } from '../src/store/database.ts';
+import type { ExplainingDatabase } from '../test/support/explaining.ts';
+import type { Exercise, Stage } from '../test/support/statements.ts';
 
-/** Milliseconds, by statement: its name, or what it is used for. */
-export type Timings = Map<string, number[]>;
+/** By statement; what an exercise uses several times is added up. */
+export type Costs = Map<string, number>;
 
-/** @param what names statements that have no name */
-export function timingDatabase(db: Database, what: string, timings: Timings): Database {
+export async function timeExercise(exercise: Exercise, stage: Stage): Promise<Costs> {
+  const costs: Costs = new Map();
+  const note = (name: string | undefined, ms: number): void =>
+    add(costs, name ?? exercise.what, ms);
+  await exercise.run({ ...stage, db: timingDatabase(stage.db, note) });
+  return costs;
+}
+
+/** The pages, wherever they came from: from PostgreSQL's memory, the machine's or the disk. */
+export async function countPages(
+  exercise: Exercise,
+  stage: Stage,
+  explaining: ExplainingDatabase,
+): Promise<Costs> {
+  const costs: Costs = new Map();
+  const before = explaining.readings.length;
+  await exercise.run({ ...stage, db: explaining.db });
+  for (const { name, pagesInAll } of explaining.readings.slice(before)) {
+    add(costs, name ?? exercise.what, pagesInAll);
+  }
+  return costs;
+}
+
+function add(costs: Costs, name: string, cost: number): void {
+  costs.set(name, (costs.get(name) ?? 0) + cost);
+}
+
+function timingDatabase(
+  db: Database,
+  note: (name: string | undefined, ms: number) => void,
+): Database {
   const timed = (queries: Queryable): Queryable => ({
     async query(statement, values) {
       const startedMs = performance.now();
       const rows = await queries.query(statement, values);
-      note(timings, nameOf(statement, what), performance.now() - startedMs);
+      const name = typeof statement === 'string' ? undefined : statement.name;
+      note(name, performance.now() - startedMs);
       return rows as never[];
     },
   });
@@ -21,14 +56,4 @@ export function timingDatabase(db: Database, what: string, timings: Timings): Da
     transaction: <Result>(work: (tx: Queryable) => Promise<Result>) =>
       db.transaction((tx) => work(timed(tx))),
   } as unknown as Database;
-}
-
-function nameOf(statement: Statement | string, what: string): string {
-  return typeof statement === 'string' || statement.name === undefined ? what : statement.name;
-}
-
-function note(timings: Timings, name: string, ms: number): void {
-  const known = timings.get(name);
-  if (known) known.push(ms);
-  else timings.set(name, [ms]);
 }

@@ -1,20 +1,23 @@
 /**
- * `npm run bench -- scale`: what the statements of the service take with ten thousand stored emails
- * and with ten million, and with a snapshot held open meanwhile, as by a backup. The tables are
- * filled by SQL; the statements are those of the service, on connections of the service
- * (test/support/statements.ts), one after the other. Next: scale-timing.ts.
+ * `npm run bench -- scale`: what the statements of the service cost with ten thousand stored emails
+ * and with ten million, and with a snapshot held open meanwhile, as by a backup: milliseconds, and
+ * pages of the database that are touched. The tables are filled by SQL; the statements are those of
+ * the service, on connections of the service (test/support/statements.ts), one after the other.
+ * Next: scale-timing.ts.
  */
+import { explainingDatabase } from '../test/support/explaining.ts';
 import { fillMail, makeWeeks } from '../test/support/fill.ts';
 import { newSender, type Sender } from '../test/support/mail-store.ts';
 import { testDatabase, type TestDatabase } from '../test/support/postgres.ts';
-import { EXERCISES, type Stage } from '../test/support/statements.ts';
+import { type Exercise, EXERCISES, type Stage } from '../test/support/statements.ts';
 import { APP_ROLE, clientQueries, connectAsOwner, Database } from '../src/store/database.ts';
 import { newId } from '../src/store/ids.ts';
 import { registerNode } from '../src/store/nodes.ts';
+import { removeOldPartitions } from '../src/store/partition-removal.ts';
 import { createEndpoint } from '../src/store/webhook-endpoints.ts';
 import { median, show } from './numbers.ts';
 import { alignColumns } from './report.ts';
-import { type Timings, timingDatabase } from './scale-timing.ts';
+import { type Costs, countPages, timeExercise } from './scale-timing.ts';
 
 export type ScaleOptions = { emails: number; rounds: number };
 
@@ -24,18 +27,18 @@ const WEEKS = 12;
 const OPEN_SHARE = 0.1;
 const HTML_BYTES = 100;
 const WARM_UP_ROUNDS = 5;
+const PAGES_ROUNDS = 3;
 /** Rounds of accepting, claiming and settling while the snapshot is held: what it keeps from going. */
 const CHURN_ROUNDS = 150;
 /** Waits by a timer, and what is no part of a day: not timed. */
-const LEFT_OUT = [
-  'what became of a batch',
-  'retention',
-  'projects',
-  'nodes',
-  'accept beyond the limit',
-];
+const LEFT_OUT = ['what became of a batch', 'projects', 'nodes', 'accept beyond the limit'];
+/** Takes 500 emails away each time: not more often than ten thousand have room for. */
+const ROUNDS_MAX: Record<string, number> = { retention: 2 };
+const WEEKS_KEPT = 8;
 
-type Condition = { emails: number; hasSnapshot: boolean; timings: Timings };
+/** By statement, one for each round. */
+type Samples = Map<string, number[]>;
+type Condition = { emails: number; hasSnapshot: boolean; ms: Samples; pages: Samples };
 
 /** @returns the tables as text */
 export async function measureScale(
@@ -47,18 +50,20 @@ export async function measureScale(
   const conditions: Condition[] = [];
   let bytes = 0;
   for (const count of [SMALL, emails]) {
-    const startedMs = performance.now();
-    bytes = await fill(database, stage, count);
-    const tookS = (performance.now() - startedMs) / 1000;
-    say(`${count.toLocaleString('en-US')} emails: ${show(bytes / 1e9)} GB, in ${show(tookS)} s`);
+    bytes = await fill(database, stage, { count, say });
     const here = { ...stage, someEmailId: await someEmail(database, stage, count) };
     for (const hasSnapshot of [false, true]) {
       say(`  statements, ${hasSnapshot ? 'with an old snapshot held open' : 'nothing else open'}`);
-      const timings = await measure(database, here, { rounds, hasSnapshot });
-      conditions.push({ emails: count, hasSnapshot, timings });
+      const samples = await measure(database, here, { rounds, hasSnapshot, say });
+      conditions.push({ emails: count, hasSnapshot, ...samples });
     }
+    conditions.at(-2)!.ms.set('a week leaves', [await removeWeeks(database)]);
   }
-  return `${table(conditions)}\n\n${show((bytes / emails) * 1e-3)} GB per million emails with ${HTML_BYTES} bytes of html each.\n`;
+  return [
+    table('ms, medians', conditions, ({ ms }) => ms),
+    table('pages, medians', conditions, ({ pages }) => pages),
+    `${show((bytes / emails) * 1e-3)} GB per million emails with ${HTML_BYTES} bytes of html each.\n`,
+  ].join('\n\n');
 }
 
 async function setStage({ db }: TestDatabase, sender: Sender): Promise<Stage> {
@@ -72,28 +77,37 @@ async function setStage({ db }: TestDatabase, sender: Sender): Promise<Stage> {
 }
 
 /** @returns bytes of everything in the database */
-async function fill({ address }: TestDatabase, stage: Stage, count: number): Promise<number> {
-  const client = await connectAsOwner(address, 'fill');
-  const owner = clientQueries(client);
+async function fill(
+  { address, db }: TestDatabase,
+  stage: Stage,
+  { count, say }: { count: number; say: (line: string) => void },
+): Promise<number> {
+  const startedMs = performance.now();
+  const took = (): string => `${show((performance.now() - startedMs) / 1000)} s`;
+  let toldTo = 0;
+  const onProgress = (emails: number): void => {
+    if (emails < toldTo + count / 10) return;
+    toldTo = emails;
+    if (count > SMALL) say(`  ${thousands(emails)} of ${thousands(count)}, in ${took()}`);
+  };
+  const options = { weeks: WEEKS, htmlBytes: HTML_BYTES, anew: true, onProgress };
+  const owner = await connectAsOwner(address, 'fill');
   try {
-    await makeWeeks(owner, WEEKS);
-    const open = count * OPEN_SHARE;
-    await fillMail(owner, {
-      ...stage,
-      count,
-      open,
-      weeks: WEEKS,
-      htmlBytes: HTML_BYTES,
-      anew: true,
-    });
+    await makeWeeks(clientQueries(owner), WEEKS);
+    await fillMail(address, { ...stage, ...options, count, open: count * OPEN_SHARE });
     await owner.query('checkpoint');
-    const [row] = await owner.query<{ bytes: number }>(
-      'select pg_database_size(current_database()) as bytes',
-    );
-    return row?.bytes ?? Number.NaN;
   } finally {
-    await client.end();
+    await owner.end();
   }
+  const size = 'select pg_database_size(current_database()) as bytes';
+  const [row] = await db.query<{ bytes: number }>(size);
+  const bytes = row?.bytes ?? Number.NaN;
+  say(`${thousands(count)} emails: ${show(bytes / 1e9)} GB, in ${took()}`);
+  return bytes;
+}
+
+function thousands(count: number): string {
+  return count.toLocaleString('en-US');
 }
 
 async function someEmail({ db }: TestDatabase, { sender }: Stage, count: number): Promise<string> {
@@ -108,21 +122,31 @@ async function someEmail({ db }: TestDatabase, { sender }: Stage, count: number)
   return row?.id ?? newId();
 }
 
+type Measuring = { rounds: number; hasSnapshot: boolean; say: (line: string) => void };
+
 async function measure(
   { address }: TestDatabase,
   stage: Stage,
-  { rounds, hasSnapshot }: { rounds: number; hasSnapshot: boolean },
-): Promise<Timings> {
+  { rounds, hasSnapshot, say }: Measuring,
+): Promise<{ ms: Samples; pages: Samples }> {
   // Connections of their own: their plans are made on the tables as they are now.
   const db = new Database(address, { role: APP_ROLE, name: 'bench' });
+  const here = { ...stage, db };
   const reader = await connectAsOwner(address, 'snapshot');
   try {
+    const time = (exercise: Exercise): Promise<Costs> => timeExercise(exercise, here);
     if (hasSnapshot) {
       await reader.query('begin isolation level repeatable read; select count(*) from nodes');
-      await run(db, stage, { rounds: CHURN_ROUNDS, only: /^(accept|settle|claim)/ });
+      say('    leaving dead rows');
+      await run(time, { rounds: CHURN_ROUNDS, only: /^(accept|settle|claim)/ });
     }
-    await run(db, stage, { rounds: WARM_UP_ROUNDS, only: /./ });
-    return await run(db, stage, { rounds, only: /./ });
+    await run(time, { rounds: WARM_UP_ROUNDS, only: /^(?!retention)/ });
+    say('    milliseconds');
+    const ms = await run(time, { rounds });
+    say('    pages');
+    await using explaining = await explainingDatabase(address, APP_ROLE);
+    const count = (exercise: Exercise): Promise<Costs> => countPages(exercise, here, explaining);
+    return { ms, pages: await run(count, { rounds: PAGES_ROUNDS }) };
   } finally {
     await reader.end();
     await db.close();
@@ -130,33 +154,58 @@ async function measure(
 }
 
 async function run(
-  db: Database,
-  stage: Stage,
-  { rounds, only }: { rounds: number; only: RegExp },
-): Promise<Timings> {
-  const timings: Timings = new Map();
+  costsOf: (exercise: Exercise) => Promise<Costs>,
+  { rounds, only = /./ }: { rounds: number; only?: RegExp },
+): Promise<Samples> {
+  const samples: Samples = new Map();
   for (let round = 0; round < rounds; round += 1) {
     for (const exercise of EXERCISES) {
       const { what } = exercise;
       if (!only.test(what) || LEFT_OUT.includes(what)) continue;
-      await exercise.run({ ...stage, db: timingDatabase(db, what, timings) });
+      if (round >= (ROUNDS_MAX[what] ?? rounds)) continue;
+      for (const [name, cost] of await costsOf(exercise)) {
+        samples.set(name, [...(samples.get(name) ?? []), cost]);
+      }
     }
   }
-  return timings;
+  return samples;
 }
 
-function table(conditions: readonly Condition[]): string {
-  const whats = [...new Set(conditions.flatMap(({ timings }) => [...timings.keys()]))];
+/** Milliseconds for each of the weeks that were past their time. */
+async function removeWeeks({ address, db }: TestDatabase): Promise<number> {
+  // As when the webhooks that wait for nobody have been told.
+  await db.query('delete from webhook_queue');
+  const startedMs = performance.now();
+  const kept = { contentH: null, metadataH: WEEKS_KEPT * 7 * 24 };
+  const removal = await removeOldPartitions(address, kept);
+  const weeks = removal?.removed.filter((name) => name.startsWith('emails')).length ?? 0;
+  return (performance.now() - startedMs) / weeks;
+}
+
+function table(
+  title: string,
+  conditions: readonly Condition[],
+  samplesOf: (condition: Condition) => Samples,
+): string {
+  const all = conditions.map(samplesOf);
+  const whats = [...new Set(all.flatMap((samples) => [...samples.keys()]))];
   const header = conditions.map(
-    ({ emails, hasSnapshot }) =>
-      `${emails.toLocaleString('en-US')}${hasSnapshot ? ' + snapshot' : ''}`,
+    ({ emails, hasSnapshot }) => `${thousands(emails)}${hasSnapshot ? ' + snapshot' : ''}`,
   );
   const rows = whats.map((what) => {
-    const [small = NaN, smallHeld = NaN, large = NaN, largeHeld = NaN] = conditions.map(
-      ({ timings }) => median(timings.get(what) ?? []),
+    const [small = NaN, smallHeld = NaN, large = NaN, largeHeld = NaN] = all.map((samples) =>
+      median(samples.get(what) ?? []),
     );
-    const cells = [small, smallHeld, large, largeHeld].map(show);
-    return [what, ...cells, `${show(large / small)} ×`, `${show(largeHeld / smallHeld)} ×`];
+    const cells = [small, smallHeld, large, largeHeld].map(cell);
+    return [what, ...cells, ...[large / small, largeHeld / smallHeld].map(ratio)];
   });
-  return alignColumns([['ms, medians', ...header, 'ratio', 'ratio + snapshot'], ...rows]);
+  return alignColumns([[title, ...header, 'ratio', 'ratio + snapshot'], ...rows]);
+}
+
+function cell(value: number): string {
+  return Number.isNaN(value) ? '' : show(value);
+}
+
+function ratio(value: number): string {
+  return Number.isNaN(value) ? '' : `${show(value)} ×`;
 }

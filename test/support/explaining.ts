@@ -16,17 +16,23 @@ import {
 
 /** What one statement read. */
 export type Reading = {
+  /** undefined: the statement has none. */
+  name: string | undefined;
   text: string;
   /** Rows that scans looked at, whether or not they were wanted. */
   rows: number;
   /** Pages that scans touched. */
   pages: number;
+  /** Pages that the whole statement touched, what it wrote and its indexes included. */
+  pagesInAll: number;
 };
 
 type PlanNode = {
   'Node Type': string;
   'Relation Name'?: string;
   'Index Name'?: string;
+  'CTE Name'?: string;
+  'Subplan Name'?: string;
   'Actual Rows'?: number;
   'Actual Loops'?: number;
   'Rows Removed by Filter'?: number;
@@ -94,11 +100,11 @@ class Explaining implements Queryable {
   }
 
   query<Row extends object>(statement: Statement | string, values: readonly unknown[] = []) {
-    const text = typeof statement === 'string' ? statement : statement.text;
+    const { text } = partsOf(statement);
     return this.#inTurn(async () => {
       await this.#client.query('begin');
       try {
-        await this.#explain(text, values);
+        await this.#explain(statement, values);
       } finally {
         await this.#client.query('rollback');
       }
@@ -127,9 +133,9 @@ class Explaining implements Queryable {
     statement: Statement | string,
     values: readonly unknown[] = [],
   ) {
-    const text = typeof statement === 'string' ? statement : statement.text;
+    const { text } = partsOf(statement);
     await this.#client.query('savepoint explaining');
-    await this.#explain(text, values);
+    await this.#explain(statement, values);
     await this.#client.query('rollback to explaining');
     return clientQueries(this.#client).query<Row>(text, values);
   }
@@ -140,16 +146,17 @@ class Explaining implements Queryable {
     return turn;
   }
 
-  async #explain(text: string, values: readonly unknown[]): Promise<void> {
+  async #explain(statement: Statement | string, values: readonly unknown[]): Promise<void> {
+    const { name, text } = partsOf(statement);
     if (!/^\s*(?:with|select|insert|update|delete)\b/i.test(text)) return;
-    const name = await this.#prepare(text);
+    const prepared = await this.#prepare(text);
     const literals = values.map(literal).join(', ');
     const { rows } = await this.#client.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(
       `explain (analyze, buffers, timing off, format json)
-       execute ${name}${values.length > 0 ? `(${literals})` : ''}`,
+       execute ${prepared}${values.length > 0 ? `(${literals})` : ''}`,
     );
     const plan = rows[0]!['QUERY PLAN'][0].Plan;
-    this.#readings.push({ text, ...readBy(plan) });
+    this.#readings.push({ name, text, ...readBy(plan), pagesInAll: pagesOf(plan) });
   }
 
   async #prepare(text: string): Promise<string> {
@@ -160,6 +167,10 @@ class Explaining implements Queryable {
     this.#prepared.set(text, name);
     return name;
   }
+}
+
+function partsOf(statement: Statement | string): Statement {
+  return typeof statement === 'string' ? { text: statement } : statement;
 }
 
 function literal(value: unknown): string {
@@ -200,6 +211,26 @@ function scannedBy(node: PlanNode): { rows: number; pages: number } {
     (node['Actual Rows'] ?? 0) +
     (node['Rows Removed by Filter'] ?? 0) +
     (node['Rows Removed by Index Recheck'] ?? 0);
-  const pages = (node['Shared Hit Blocks'] ?? 0) + (node['Shared Read Blocks'] ?? 0);
-  return { rows: Math.round(each * (node['Actual Loops'] ?? 0)), pages };
+  const pages = (node.Plans ?? []).reduce((own, child) => own - touchedBy(child), touchedBy(node));
+  return { rows: Math.round(each * (node['Actual Loops'] ?? 0)), pages: Math.max(0, pages) };
+}
+
+/** By the node and all below it. */
+function touchedBy(node: PlanNode): number {
+  return (node['Shared Hit Blocks'] ?? 0) + (node['Shared Read Blocks'] ?? 0);
+}
+
+/** A `with` that changes rows and that nothing reads runs after the rest: the top does not count it. */
+function pagesOf(top: PlanNode): number {
+  const nodes = allOf(top);
+  const read = new Set(nodes.map((node) => node['CTE Name']));
+  const apart = nodes.filter((node) => {
+    const [, cte] = /^CTE (.*)$/.exec(node['Subplan Name'] ?? '') ?? [];
+    return cte !== undefined && node['Node Type'] === 'ModifyTable' && !read.has(cte);
+  });
+  return [top, ...apart].reduce((sum, node) => sum + touchedBy(node), 0);
+}
+
+function allOf(node: PlanNode): PlanNode[] {
+  return [node, ...(node.Plans ?? []).flatMap(allOf)];
 }

@@ -1,9 +1,14 @@
 /**
- * Tables as they are after months of mail, filled by SQL in seconds: what was accepted, delivered and
- * told, over some weeks, the newest of it still open. Nothing is analysed: so are tables that
- * grow quickly, and so plans have to be good without.
+ * Tables as they are after months of mail, filled by SQL: what was accepted, delivered and told, over
+ * some weeks, the newest of it still open. Nothing is analysed: so are tables that grow quickly, and
+ * so plans have to be good without. Indexes are kept while it fills, as when mail comes.
  */
-import type { Queryable } from '../../src/store/database.ts';
+import {
+  clientQueries,
+  connectAsOwner,
+  type DatabaseAddress,
+  type Queryable,
+} from '../../src/store/database.ts';
 import { ensurePartitions, WEEK_MS } from '../../src/store/partitions.ts';
 import type { Sender } from './mail-store.ts';
 
@@ -22,11 +27,13 @@ export type Filling = {
   htmlBytes: number;
   /** Empties the tables first: then it goes twice as fast. Else it comes on top. */
   anew: boolean;
+  /** Told now and then how many emails are there. */
+  onProgress?: (emails: number) => void;
 };
 
 /** Of every hundred emails one goes here, and one bounces. */
 export const BUSY_ADDRESS = 'reports@customers0.test';
-const BATCH = 1_000_000;
+const BATCH = 100_000;
 
 /** The week's partitions, of which only those of today are there from the start. */
 export async function makeWeeks(owner: Queryable, weeks: number): Promise<void> {
@@ -36,40 +43,67 @@ export async function makeWeeks(owner: Queryable, weeks: number): Promise<void> 
   await ensurePartitions(owner, Date.now() - weeks * WEEK_MS);
 }
 
-/** Fills in emails and what belongs to them. As the owner: statistics are kept from coming by. */
-export async function fillMail(owner: Queryable, filling: Filling): Promise<void> {
-  await owner.query('begin');
-  // What is new in a transaction needs no WAL.
-  if (filling.anew) {
-    await owner.query(`truncate emails, contents, recipients, events, queue, webhook_deliveries,
-                                webhook_queue, suppressions, idempotency`);
+/**
+ * Fills in emails and what belongs to them, half of the tables on a connection each: for two cores.
+ * The queue appears last: a service may be at work on it.
+ */
+export async function fillMail(address: DatabaseAddress, filling: Filling): Promise<void> {
+  const run = { ...filling, untilMs: Date.now() - 1_000, suffix: newRun() };
+  const clients = await Promise.all(HALVES.map(() => connectAsOwner(address, 'fill')));
+  const filled = HALVES.map(() => 0);
+  const fillHalf = (tables: readonly Table[], half: number): Promise<void> =>
+    fillTables(clientQueries(clients[half]!), tables, run, (emails) => {
+      filled[half] = emails;
+      filling.onProgress?.(Math.min(...filled));
+    });
+  try {
+    await Promise.all(HALVES.map(fillHalf));
+    for (const client of clients) await client.query('commit');
+  } finally {
+    await Promise.all(clients.map((client) => client.end()));
   }
-  await owner.query(`create temp table made (n int, id uuid, at timestamptz, address text)
-                       on commit drop`);
-  for (let from = 0; from < filling.count; from += BATCH) {
-    await fillBatch(owner, filling, { from, to: Math.min(from + BATCH, filling.count) });
-  }
-  await owner.query('commit');
 }
 
-async function fillBatch(
+/** Both halves have the same ids and times. */
+type Run = Filling & { untilMs: number; suffix: string };
+
+/** In one transaction, which the caller commits: what is new in it needs no WAL. */
+async function fillTables(
   owner: Queryable,
-  { sender, count, open, weeks, endpointId, deadEndpointId, htmlBytes }: Filling,
-  { from, to }: { from: number; to: number },
+  tables: readonly Table[],
+  run: Run,
+  onBatch: (emails: number) => void,
 ): Promise<void> {
-  const { projectId, domainId, keyId } = sender;
-  await owner.query('truncate made');
-  await owner.query(MAKE, [from, to - 1, count, weeks, BUSY_ADDRESS, newRun()]);
-  const firstOpen = count - open;
-  await owner.query(EMAILS, [projectId, domainId, keyId, firstOpen]);
-  await owner.query(CONTENTS, [projectId, 'x'.repeat(htmlBytes)]);
-  await owner.query(RECIPIENTS, [projectId, firstOpen]);
-  await owner.query(EVENTS, [projectId, firstOpen]);
-  await owner.query(QUEUE, [projectId, firstOpen]);
-  await owner.query(DELIVERIES, [projectId, endpointId, deadEndpointId, firstOpen]);
-  await owner.query(WEBHOOK_QUEUE, [projectId, deadEndpointId, firstOpen]);
-  await owner.query(SUPPRESSIONS, [projectId]);
-  await owner.query(IDEMPOTENCY, [projectId]);
+  const { count, weeks, untilMs, suffix } = run;
+  await owner.query('begin');
+  if (run.anew) await owner.query(`truncate ${tables.join(', ')}`);
+  await owner.query(`create temp table made (n int, id uuid, at timestamptz, address text)
+                       on commit drop`);
+  for (let from = 0; from < count; from += BATCH) {
+    const to = Math.min(from + BATCH, count);
+    await owner.query('truncate made');
+    await owner.query(MAKE, [from, to - 1, count, weeks, BUSY_ADDRESS, suffix, untilMs]);
+    for (const table of tables) await owner.query(INSERT[table], valuesOf(table, run));
+    onBatch(to);
+  }
+}
+
+function valuesOf(table: Table, run: Run): unknown[] {
+  const { projectId, domainId, keyId } = run.sender;
+  const { endpointId, deadEndpointId } = run;
+  const firstOpen = run.count - run.open;
+  const values: Record<Table, unknown[]> = {
+    emails: [domainId, keyId, firstOpen],
+    contents: ['x'.repeat(run.htmlBytes)],
+    recipients: [firstOpen],
+    events: [firstOpen],
+    queue: [firstOpen],
+    webhook_deliveries: [endpointId, deadEndpointId, firstOpen],
+    webhook_queue: [deadEndpointId, firstOpen],
+    suppressions: [],
+    idempotency: [],
+  };
+  return [projectId, ...values[table]];
 }
 
 let runs = 0;
@@ -88,11 +122,13 @@ select n,
        at, case when n % 100 = 7 then $5 else 'jo' || n / 3 || '@customers' || n % 10 || '.test' end
   from generate_series($1::int, $2::int) n
  cross join lateral (
-    select now() - ($3::int - n)::float8 / $3::int * $4::float8 * interval '1 week' - interval '1 s'
-           as at, md5(n::text) as hash) m
+    select to_timestamp($7::float8 / 1000)
+             - ($3::int - n)::float8 / $3::int * $4::float8 * interval '1 week' as at, md5(n::text) as hash) m
  order by n`;
 
-const EMAILS = `
+/** $1 is the project; the others as valuesOf has them. */
+const INSERT = {
+  emails: `
 insert into emails (project_id, environment, id, created_at, expires_at, sent_at, completed_at,
                     domain_id, dual_signed, key_id, from_address, from_name, to_list, cc_list,
                     bcc_list, reply_to, subject, tags, metadata, open_count, worst, event_count,
@@ -104,20 +140,20 @@ select $1, 'live', id, at, at + interval '3 days', at, case when n < $4 then at 
        case when n < $4 then 2 else 1 end,
        case when n >= $4 then 'email.queued' when n % 100 = 8 then 'email.bounced'
             else 'email.delivered' end
-  from made`;
+  from made`,
 
-const CONTENTS = `insert into contents (project_id, email_id, html) select $1, id, $2 from made`;
+  contents: `insert into contents (project_id, email_id, html) select $1, id, $2 from made`,
 
-const RECIPIENTS = `
+  recipients: `
 insert into recipients (project_id, email_id, position, address, kind, status, attempts,
                         next_attempt_at, completed_at, smtp)
 select $1, id, 0, address, 'to',
        case when n >= $2 then 'queued' when n % 100 = 8 then 'bounced' else 'delivered' end,
        (n < $2)::int, case when n >= $2 then at end, case when n < $2 then at end,
        case when n < $2 then '{"code":250,"message":"2.0.0 Ok: queued"}'::json end
-  from made`;
+  from made`,
 
-const EVENTS = `
+  events: `
 insert into events (project_id, environment, subject_id, seq, id, type, position, created_at, data,
                     attempt)
 select $1, 'live', id, seq, case when seq = 1 then overlay(id::text placing 'a' from 20 for 1)::uuid
@@ -127,32 +163,41 @@ select $1, 'live', id, seq, case when seq = 1 then overlay(id::text placing 'a' 
        '{"from":"The Shop <orders@acme.com>","to":["jo@customers0.test"],"subject":"Your order"}',
        case when seq = 2 then '{"number":1,"mx":"mx.customers0.test","tls":null}'::json end
   from made cross join generate_series(1, 2) seq
- where seq = 1 or n < $2`;
+ where seq = 1 or n < $2`,
 
-const QUEUE = `
+  queue: `
 insert into queue (project_id, email_id, position, environment, destination, lane, due_at)
 select $1, id, 0, 'live', split_part(address, '@', 2), split_part(address, '@', 2), at
-  from made where n >= $2`;
+  from made where n >= $2`,
 
-const DELIVERIES = `
+  webhook_deliveries: `
 insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
                                 type, status, attempts, created_at, completed_at)
 select $1, 'live', case when n < $4 then $2::uuid else $3::uuid end,
        overlay(id::text placing case when n < $4 then 'b' else 'a' end from 20 for 1)::uuid, id,
        case when n < $4 then 2 else 1 end, 'email.delivered',
        case when n < $4 then 'delivered' else 'pending' end, 1, at, at
-  from made`;
+  from made`,
 
-const WEBHOOK_QUEUE = `
+  webhook_queue: `
 insert into webhook_queue (project_id, endpoint_id, event_id, due_at)
-select $1, $2, overlay(id::text placing 'a' from 20 for 1)::uuid, at from made where n >= $3`;
+select $1, $2, overlay(id::text placing 'a' from 20 for 1)::uuid, at from made where n >= $3`,
 
-const SUPPRESSIONS = `
+  suppressions: `
 insert into suppressions (project_id, environment, address_key, address, reason, created_at)
 select $1, 'live', 'gone' || id || '@nowhere.test', 'gone' || id || '@nowhere.test', 'hard_bounce', at
-  from made where n % 10 = 0`;
+  from made where n % 10 = 0`,
 
-const IDEMPOTENCY = `
+  idempotency: `
 insert into idempotency (project_id, environment, key, fingerprint, email_id, response, expires_at)
 select $1, 'live', 'order-' || id, '\\x00', id, '{}', now() + interval '1 day'
-  from made where n % 10 = 0`;
+  from made where n % 10 = 0`,
+} as const;
+
+type Table = keyof typeof INSERT;
+
+/** About as much work each. */
+const HALVES: readonly (readonly Table[])[] = [
+  ['contents', 'events', 'webhook_deliveries', 'webhook_queue'],
+  ['emails', 'recipients', 'suppressions', 'idempotency', 'queue'],
+];

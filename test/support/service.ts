@@ -278,7 +278,8 @@ export class Service implements AsyncDisposable {
   /** Looks into the database, as its owner. */
   // oxlint-disable-next-line typescript/no-explicit-any
   async sql(text: string, values: unknown[] = []): Promise<any[]> {
-    const client = await this.connect();
+    const client = new pg.Client(this.address());
+    await client.connect();
     try {
       return (await client.query(text, values)).rows;
     } finally {
@@ -286,11 +287,12 @@ export class Service implements AsyncDisposable {
     }
   }
 
-  /** A connection of its owner's, for what takes several statements; the caller ends it. */
-  async connect(): Promise<pg.Client> {
-    const client = new pg.Client(this.#address());
-    await client.connect();
-    return client;
+  /** Of the database, as its owner. */
+  address(): DatabaseAddress {
+    if (this.#database !== null) return this.#database.address;
+    const running = JSON.parse(readFileSync(join(this.dataDir, 'running.json'), 'utf8'));
+    const { socketDir, port } = running.engine;
+    return { host: socketDir, port, user: 'posthorn', database: 'posthorn', ssl: false };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -300,13 +302,6 @@ export class Service implements AsyncDisposable {
     if (this.#options.dataDir === undefined) {
       rmSync(this.dataDir, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 });
     }
-  }
-
-  #address(): DatabaseAddress {
-    if (this.#database !== null) return this.#database.address;
-    const running = JSON.parse(readFileSync(join(this.dataDir, 'running.json'), 'utf8'));
-    const { socketDir, port } = running.engine;
-    return { host: socketDir, port, user: 'posthorn', database: 'posthorn', ssl: false };
   }
 }
 
