@@ -52,49 +52,60 @@ export type WebhookDeliveryDetail = WebhookDelivery & {
 const COLUMNS = `d.event_id as id, d.type, d.status, d.attempts, d.created_at as "createdAt",
        d.completed_at as "completedAt", q.due_at as "nextAttemptAt"`;
 
-const FROM = `
-  from webhook_deliveries d
+const WAITING = `
   left join lateral (select q.due_at from webhook_queue q
                       where q.endpoint_id = d.endpoint_id and q.event_id = d.event_id
-                      limit 1) q on true
- where d.project_id = $1 and d.environment = $2 and d.endpoint_id = $3`;
+                      limit 1) q on true`;
 
-// Two statements: an `order by` that depends on a parameter could not use the primary key.
-const LIST_OLDER = `
-select ${COLUMNS} ${FROM}
-   and ($4::text is null or d.status = $4) and ($5::uuid is null or d.event_id < $5)
- order by d.event_id desc
+/** As many are looked through by a status that has no index. */
+const SCAN_MAX = 50_000;
+
+/** Written out, so that the index of failed ones is found. */
+const onlyFailed = (failed: boolean): string => (failed ? "status = 'failed'" : 'true');
+
+type Look = { order: 'desc' | 'asc'; failed: boolean };
+
+/** What is looked at: failed ones have an index of their own. */
+const scan = ({ order, failed }: Look) => `
+  select * from webhook_deliveries
+   where project_id = $1 and environment = $2 and endpoint_id = $3
+     and ($4::uuid is null or event_id ${order === 'desc' ? '<' : '>'} $4)
+     and ${onlyFailed(failed)}
+   order by event_id ${order} limit ${SCAN_MAX}`;
+
+const list = (look: Look) => `
+select ${COLUMNS} from (${scan(look)}) d${WAITING}
+ where ($5::text is null or d.status = $5)
+ order by d.event_id ${look.order}
  limit $6`;
 
-const LIST_NEWER = `
-select ${COLUMNS} ${FROM}
-   and ($4::text is null or d.status = $4) and d.event_id > $5
- order by d.event_id
- limit $6`;
+const lastScanned = (look: Look) => `
+select event_id as id from (${scan(look)}) scanned offset ${SCAN_MAX - 1}`;
+
+export type DeliveryPage = PageOf<WebhookDelivery> & {
+  /** The last delivery that was looked at, when the look ended before the list did. */
+  scannedUntil: string | null;
+};
 
 /** Newest first. */
 export async function listDeliveries(
   db: Queryable,
   scope: Scope,
   { endpointId, status, page }: { endpointId: string; status: DeliveryStatus | null; page: Page },
-): Promise<PageOf<WebhookDelivery>> {
-  const found = await db.query<WebhookDelivery>(page.before === null ? LIST_OLDER : LIST_NEWER, [
-    scope.projectId,
-    scope.environment,
-    endpointId,
-    status,
-    page.before ?? page.after,
-    page.limit + 1,
-  ]);
-  return pageOf(found, page);
+): Promise<DeliveryPage> {
+  const order = page.before === null ? 'desc' : 'asc';
+  const look: Look = { order, failed: status === 'failed' };
+  const where = [scope.projectId, scope.environment, endpointId, page.before ?? page.after];
+  const values = [...where, status, page.limit + 1];
+  const found = pageOf(await db.query<WebhookDelivery>(list(look), values), page);
+  if (found.hasMore || status === null) return { ...found, scannedUntil: null };
+  const [last] = await db.query<{ id: string }>(lastScanned(look), where);
+  return { ...found, hasMore: last !== undefined, scannedUntil: last?.id ?? null };
 }
 
 const FIND = `
 select ${COLUMNS}, d.log, e.event
-  from webhook_deliveries d
-  left join lateral (select q.due_at from webhook_queue q
-                      where q.endpoint_id = d.endpoint_id and q.event_id = d.event_id
-                      limit 1) q on true
+  from webhook_deliveries d${WAITING}
   left join lateral (
     select json_build_object('type', e.type, 'createdAt', wire_time(e.created_at),
                              'data', e.data::text) as event
@@ -114,13 +125,13 @@ export async function findDelivery(
 }
 
 // Ids are made by the processes' clocks, created_at by the database's: the margin is for both.
-const ID_MARGIN_MS = 3600_000;
+const ID_MARGIN_MS = 5 * 60_000;
 
-const FIND_RANGE = `
+const findRange = (failed: boolean) => `
 select d.event_id as id from webhook_deliveries d
  where d.project_id = $1 and d.environment = $2 and d.endpoint_id = $3
    and d.event_id >= $4 and d.event_id < $5 and d.created_at >= $6 and d.created_at < $7
-   and ($8::text is null or d.status = $8)
+   and ($8::text is null or d.status = $8) and ${onlyFailed(failed)}
  order by d.event_id
  limit $9`;
 
@@ -136,7 +147,7 @@ export async function findDeliveryIds(
     limit: number;
   },
 ): Promise<string[]> {
-  const rows = await db.query<{ id: string }>(FIND_RANGE, [
+  const rows = await db.query<{ id: string }>(findRange(range.status === 'failed'), [
     scope.projectId,
     scope.environment,
     range.endpointId,

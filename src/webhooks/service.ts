@@ -72,7 +72,7 @@ export function createWebhookService(options: WebhookServiceOptions) {
       scope: Scope,
       id: string,
       { status, page }: { status: DeliveryStatus | null; page: Page },
-    ): Promise<PageOf<deliveries.WebhookDelivery> | Refusal> {
+    ): Promise<deliveries.DeliveryPage | Refusal> {
       const endpoint = await find(scope, id);
       if ('refused' in endpoint) return endpoint;
       return deliveries.listDeliveries(db, scope, { endpointId: id, status, page });

@@ -8,7 +8,6 @@ import { findOutWhatHappened } from '../../src/store/accept-truth.ts';
 import * as domains from '../../src/store/domains.ts';
 import { type EmailFilter, listEmails } from '../../src/store/email-list.ts';
 import * as emails from '../../src/store/emails.ts';
-import { recordEvent } from '../../src/store/events.ts';
 import { forgetExpired } from '../../src/store/expiry.ts';
 import { newId } from '../../src/store/ids.ts';
 import * as keys from '../../src/store/keys.ts';
@@ -16,6 +15,7 @@ import { readLaneStates, writeLaneStates } from '../../src/store/lane-states.ts'
 import * as limits from '../../src/store/limits.ts';
 import { loadMessages } from '../../src/store/messages.ts';
 import * as nodes from '../../src/store/nodes.ts';
+import type { Page } from '../../src/store/page.ts';
 import * as projects from '../../src/store/projects.ts';
 import { lanesInQueue } from '../../src/store/queue-view.ts';
 import * as queue from '../../src/store/queue.ts';
@@ -28,13 +28,17 @@ import { forgetHistory, listHistory } from '../../src/store/suppression-history.
 import { importSuppressions } from '../../src/store/suppression-import.ts';
 import { listSuppressions } from '../../src/store/suppression-list.ts';
 import * as suppressions from '../../src/store/suppressions.ts';
-import * as deliveries from '../../src/store/webhook-deliveries.ts';
-import * as endpoints from '../../src/store/webhook-endpoints.ts';
-import * as webhooks from '../../src/store/webhook-queue.ts';
-import { type WebhookOutcome, WebhookSettleStore } from '../../src/store/webhook-settle.ts';
+import { releaseStrayWebhooks } from '../../src/store/webhook-queue.ts';
 import { BUSY_ADDRESS } from './fill.ts';
 import { useReputation, useTls } from './statements-counts.ts';
 import { claimAndRelease, operate } from './statements-queue.ts';
+import {
+  closedLane,
+  tellBatch,
+  useDeliveries,
+  listPendingDeliveries,
+  useEndpoints,
+} from './statements-webhooks.ts';
 import { acceptAll, newEmail, type Sender, settlement } from './mail-store.ts';
 
 export type Stage = {
@@ -56,7 +60,7 @@ export type Exercise = {
 };
 
 const BATCH = 64;
-const PAGE = { limit: 20, after: null, before: null };
+const PAGE: Page = { limit: 20, after: null, before: null };
 const LIMIT = { max: 1_000_000, windowS: 60 };
 const NO_FILTER: EmailFilter = {
   status: null,
@@ -139,35 +143,6 @@ const list = (what: string, asks: number, filter: Partial<EmailFilter>, page = {
 
 /** What has no index is looked for in so many emails, and the answer says so. */
 const SCANNED = 50_000;
-
-async function tellBatch(stage: Stage): Promise<void> {
-  const { db, holder, sender, deadEndpointId } = stage;
-  await webhooks.findDueLanes(db.telling, Date.now() - 250);
-  const { projectId } = sender;
-  const lane = { projectId, endpointId: deadEndpointId, lowWaterMs: -Infinity, room: 32 };
-  const claimed = await webhooks.claimWebhooks(db.telling, holder, [lane]);
-  const [released, settled] = [claimed.slice(0, 8), claimed.slice(8)];
-  await webhooks.releaseWebhooks(db.telling, released, { holder, delayMs: 0 });
-  const outcomes = new WebhookSettleStore(db.telling, () => holder);
-  const attempt = { status: 500, latency_ms: 3, answer: '', error: null };
-  await Promise.all(
-    settled.map((one, index) => {
-      const verdict: WebhookOutcome['verdict'] = index % 2 === 0 ? 'delivered' : 'failed';
-      return outcomes.settle({ ...one, holder, verdict, retryMs: 5_000, restMs: 0, attempt });
-    }),
-  );
-  await db.query('update webhook_endpoints set blocked_until = null, failures = 0');
-}
-
-async function closedLane({ db, sender }: Stage): Promise<void> {
-  const id = newId();
-  const endpoint = { id, url: 'https://closed.test', events: null, secret: Buffer.from('x') };
-  await endpoints.createEndpoint(db, sender, endpoint);
-  await recordEvent(db, { scope: sender, type: 'domain.created', data: {} });
-  await endpoints.deleteEndpoint(db, sender, id);
-  const lane = { projectId: sender.projectId, endpointId: id };
-  await webhooks.endClosedLane(db.telling, lane, 500);
-}
 
 async function useDomains({ db, sender }: Stage): Promise<void> {
   const [stored] = (await domains.listDomains(db, sender, PAGE)).rows;
@@ -255,34 +230,6 @@ async function useSuppressions({ db, sender }: Stage): Promise<void> {
   await queue.suppressedAmong(db.settling, [{ ...sender, address: 'gone10@nowhere.test' }]);
 }
 
-async function useEndpoints({ db, sender, endpointId: id }: Stage): Promise<void> {
-  const other = { id: newId(), url: 'https://x.test', events: [], secret: Buffer.from('x') };
-  await endpoints.createEndpoint(db, sender, other);
-  await endpoints.listEndpoints(db, sender, PAGE);
-  const found = await endpoints.findEndpoint(db, sender, other.id);
-  await endpoints.findSecrets(db, sender, id);
-  await endpoints.updateEndpoint(db, sender, { ...found!, status: 'disabled' });
-  await endpoints.rotateSecret(db, sender, { id: other.id, secret: Buffer.from('y') });
-  await endpoints.deleteEndpoint(db, sender, other.id);
-}
-
-async function useDeliveries({ db, sender, endpointId }: Stage): Promise<void> {
-  const all = { endpointId, status: null, page: PAGE };
-  const { rows } = await deliveries.listDeliveries(db, sender, all);
-  const before = { ...PAGE, before: rows.at(-1)?.id ?? newId() };
-  await deliveries.listDeliveries(db, sender, { endpointId, status: null, page: before });
-  const id = rows[0]?.id ?? newId();
-  await deliveries.findDelivery(db, sender, { endpointId, id });
-  const [since, until] = [new Date(Date.now() - 7 * 86_400_000), new Date()];
-  const range = { endpointId, since, until, status: null, limit: 100 };
-  await deliveries.findDeliveryIds(db, sender, range);
-  await deliveries.replayDeliveries(db, sender, { endpointId, ids: rows.map((row) => row.id) });
-  const event = { type: 'test', createdAt: new Date().toISOString(), data: '{}' };
-  const attempt = { at: '', status: 200, latency_ms: 1, answer: null, error: null };
-  const test = { endpointId, id: newId(), event, status: 'delivered', attempt } as const;
-  await deliveries.recordTest(db, sender, test);
-}
-
 /** A year is nothing that fillMail makes: all is looked at, nothing is removed. */
 async function useRetention({ db, sender }: Stage): Promise<void> {
   const { projectId } = sender;
@@ -292,6 +239,7 @@ async function useRetention({ db, sender }: Stage): Promise<void> {
   for (const [contentH, metadataH] of [
     [9_000, 9_000],
     [24, 24],
+    [null, 24],
   ] as const) {
     const steps = retention.trimProject(db, { projectId, contentH, metadataH });
     await steps.next(); // one batch, and the end of what is a year old
@@ -364,7 +312,13 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'webhooks: end a closed lane', asks: 10, run: closedLane },
   { what: 'webhooks: endpoints', asks: 10, run: useEndpoints },
   { what: 'webhooks: deliveries', asks: 100, run: useDeliveries },
-  { what: 'retention', asks: 500, run: useRetention },
+  {
+    what: 'webhooks: deliveries by status, none',
+    asks: SCANNED,
+    run: listPendingDeliveries,
+  },
+  // 500 emails, with rows in four tables.
+  { what: 'retention', asks: 1_000, run: useRetention },
   { what: 'forget what has expired', asks: 1, run: ({ db }) => forgetExpired(db) },
 ];
 
@@ -375,7 +329,7 @@ export const AFTER_A_DEATH: readonly Exercise[] = [
     asks: Infinity,
     run: async ({ db, holder }) => {
       await queue.releaseStrays(db.settling, holder, []);
-      await webhooks.releaseStrayWebhooks(db.telling, holder, []);
+      await releaseStrayWebhooks(db.telling, holder, []);
     },
   },
   {

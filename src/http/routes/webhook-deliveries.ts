@@ -40,7 +40,8 @@ function registerReading(app: App, { webhooks }: HttpServices): void {
       const { status = null } = request.query;
       const { id } = request.params;
       const found = await webhooks.deliveries(callerOf(request), id, { status, page });
-      return isRefusal(found) ? refuse(reply, found) : pageAnswer(found, presentDelivery);
+      if (isRefusal(found)) return refuse(reply, found);
+      return { ...pageAnswer(found, presentDelivery), scanned_until: found.scannedUntil };
     },
   });
 

@@ -98,7 +98,12 @@ export const webhookDeliveryDetail = z
   })
   .meta({ id: 'WebhookDeliveryDetail' });
 
-export const webhookDeliveryList = listOf(webhookDelivery);
+export const webhookDeliveryList = listOf(webhookDelivery).extend({
+  scanned_until: id(
+    'With `status` `pending` or `delivered`, at most 50,000 deliveries are looked through per ' +
+      'call. When that ended before the list did, this is where: go on with `after` this id.',
+  ).nullable(),
+});
 export const webhookDeliveryQuery = listQuery({ status: deliveryStatus.optional() });
 
 export const deliveryParams = z.object({

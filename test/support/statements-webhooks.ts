@@ -1,0 +1,78 @@
+/** The statements of webhooks, for statements.ts. */
+import { recordEvent } from '../../src/store/events.ts';
+import { newId } from '../../src/store/ids.ts';
+import type { Page } from '../../src/store/page.ts';
+import * as deliveries from '../../src/store/webhook-deliveries.ts';
+import * as endpoints from '../../src/store/webhook-endpoints.ts';
+import * as webhooks from '../../src/store/webhook-queue.ts';
+import { type WebhookOutcome, WebhookSettleStore } from '../../src/store/webhook-settle.ts';
+import type { Stage } from './statements.ts';
+
+const PAGE: Page = { limit: 20, after: null, before: null };
+
+export async function tellBatch(stage: Stage): Promise<void> {
+  const { db, holder, sender, deadEndpointId } = stage;
+  await webhooks.findDueLanes(db.telling, Date.now() - 250);
+  const { projectId } = sender;
+  const lane = { projectId, endpointId: deadEndpointId, lowWaterMs: -Infinity, room: 32 };
+  const claimed = await webhooks.claimWebhooks(db.telling, holder, [lane]);
+  const [released, settled] = [claimed.slice(0, 8), claimed.slice(8)];
+  await webhooks.releaseWebhooks(db.telling, released, { holder, delayMs: 0 });
+  const outcomes = new WebhookSettleStore(db.telling, () => holder);
+  const attempt = { status: 500, latency_ms: 3, answer: '', error: null };
+  await Promise.all(
+    settled.map((one, index) => {
+      const verdict: WebhookOutcome['verdict'] = index % 2 === 0 ? 'delivered' : 'failed';
+      return outcomes.settle({ ...one, holder, verdict, retryMs: 5_000, restMs: 0, attempt });
+    }),
+  );
+  await db.query('update webhook_endpoints set blocked_until = null, failures = 0');
+}
+
+export async function closedLane({ db, sender }: Stage): Promise<void> {
+  const id = newId();
+  const endpoint = { id, url: 'https://closed.test', events: null, secret: Buffer.from('x') };
+  await endpoints.createEndpoint(db, sender, endpoint);
+  await recordEvent(db, { scope: sender, type: 'domain.created', data: {} });
+  await endpoints.deleteEndpoint(db, sender, id);
+  const lane = { projectId: sender.projectId, endpointId: id };
+  await webhooks.endClosedLane(db.telling, lane, 500);
+}
+
+export async function useEndpoints({ db, sender, endpointId: id }: Stage): Promise<void> {
+  const other = { id: newId(), url: 'https://x.test', events: [], secret: Buffer.from('x') };
+  await endpoints.createEndpoint(db, sender, other);
+  await endpoints.listEndpoints(db, sender, PAGE);
+  const found = await endpoints.findEndpoint(db, sender, other.id);
+  await endpoints.findSecrets(db, sender, id);
+  await endpoints.updateEndpoint(db, sender, { ...found!, status: 'disabled' });
+  await endpoints.rotateSecret(db, sender, { id: other.id, secret: Buffer.from('y') });
+  await endpoints.deleteEndpoint(db, sender, other.id);
+}
+
+export async function useDeliveries({ db, sender, endpointId }: Stage): Promise<void> {
+  const list = (status: deliveries.DeliveryStatus | null, page: Page) =>
+    deliveries.listDeliveries(db, sender, { endpointId, status, page });
+  const { rows } = await list(null, PAGE);
+  for (const page of [PAGE, { ...PAGE, before: rows.at(-1)?.id ?? newId() }]) {
+    await list(null, page);
+    await list('failed', page);
+  }
+  const id = rows[0]?.id ?? newId();
+  await deliveries.findDelivery(db, sender, { endpointId, id });
+  const [since, until] = [new Date(Date.now() - 7 * 86_400_000), new Date()];
+  for (const status of [null, 'failed'] as const) {
+    const range = { endpointId, since, until, status, limit: 100 };
+    await deliveries.findDeliveryIds(db, sender, range);
+  }
+  await deliveries.replayDeliveries(db, sender, { endpointId, ids: rows.map((row) => row.id) });
+  const event = { type: 'test', createdAt: new Date().toISOString(), data: '{}' };
+  const attempt = { at: '', status: 200, latency_ms: 1, answer: null, error: null };
+  const test = { endpointId, id: newId(), event, status: 'delivered', attempt } as const;
+  await deliveries.recordTest(db, sender, test);
+}
+
+/** Of an endpoint that has been told everything. */
+export function listPendingDeliveries({ db, sender, endpointId }: Stage): Promise<unknown> {
+  return deliveries.listDeliveries(db, sender, { endpointId, status: 'pending', page: PAGE });
+}
