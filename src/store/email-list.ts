@@ -138,8 +138,11 @@ function conditions(filter: EmailFilter): unknown[] {
   ];
 }
 
-/** Clocks differ: ids carry the worker's time, created_at the database's. */
-const CLOCK_SLACK_MS = 3600 * 1000;
+/**
+ * Clocks differ: ids carry the worker's time, created_at the database's. What came in that time is
+ * looked through before a page begins, so it is short.
+ */
+const CLOCK_SLACK_MS = 5 * 60_000;
 
 /**
  * Between which ids to look: older than, newer than. Times lead to ids roughly (created_at is

@@ -1,7 +1,7 @@
 /**
  * What each statement of the store reads, by the plans that the service gets: on empty tables, with
- * 10,000 emails (by the plans made for empty tables and by fresh ones) and with 100,000, none of
- * them analysed. `npm run bench -- scale` goes to ten million.
+ * 10,000 emails (by the plans made for empty tables and by fresh ones) and with a million, none of
+ * them analysed, and in the end with statistics, which autovacuum makes sooner or later. `npm run bench -- scale` goes to ten million.
  */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
@@ -27,7 +27,7 @@ import { registerNode } from './nodes.ts';
 import { createEndpoint } from './webhook-endpoints.ts';
 
 const SMALL = 10_000;
-const LARGE = 100_000;
+const LARGE = 1_000_000;
 const WEEKS = 6;
 /** What is open: a bad hour's worth, an hour during which nothing could be delivered. */
 const OPEN_SHARE = 0.1;
@@ -111,13 +111,18 @@ const ALL = [...EXERCISES, ...INBOUND_EXERCISES];
 /** A few partitions, a few look-ups for each row. */
 const ROWS_PER_ROW_ASKED = 20;
 const ROWS_FREE = 100;
+/** An index that is walked without finding anything has pages and no rows. */
+const PAGES_PER_ROW_ASKED = 25;
+const PAGES_FREE = 250;
 
 /** Statements that read far more than they were asked for. */
 async function findTooMuch(exercises: readonly Exercise[] = ALL): Promise<string[]> {
   const found: string[] = [];
   for (const exercise of exercises) {
     for (const { rows, pages, text } of await readingsOf(exercise)) {
-      if (rows <= ROWS_FREE + ROWS_PER_ROW_ASKED * exercise.asks) continue;
+      const rowsMax = ROWS_FREE + ROWS_PER_ROW_ASKED * exercise.asks;
+      const pagesMax = PAGES_FREE + PAGES_PER_ROW_ASKED * exercise.asks;
+      if (rows <= rowsMax && pages <= pagesMax) continue;
       found.push(`${exercise.what}: ${rows} rows, ${pages} pages for ${exercise.asks}: ${text}`);
     }
   }
@@ -136,8 +141,14 @@ test('with 10,000 emails', async () => {
   assert.deepEqual(await findTooMuch(), []);
 });
 
-test('with 100,000 emails', async () => {
+test('with 1,000,000 emails', async () => {
   await fill(LARGE, { anew: true });
+  assert.deepEqual(await findTooMuch(), []);
+});
+
+test('with 1,000,000 emails and statistics of them', async () => {
+  await asOwner(async (owner) => void (await owner.query('analyze')));
+  await explaining.forgetPlans();
   assert.deepEqual(await findTooMuch(), []);
 });
 
@@ -145,7 +156,7 @@ test('a statement without an index is found out', async () => {
   const query = `select id from emails where project_id = $1 and subject = 'Your order 7'`;
   const run = ({ db, sender }: Stage) => db.query(query, [sender.projectId]);
   const found = await findTooMuch([{ what: 'an order', asks: 1, run }]);
-  assert.match(found.join(), /^an order: \d{6} rows/);
+  assert.match(found.join(), /^an order: \d{6,} rows/);
 });
 
 test('every statement of the store was looked at: a new one gets a line in statements.ts', async () => {

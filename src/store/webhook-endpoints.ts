@@ -147,8 +147,9 @@ const DELETE = `
 with gone as (
   delete from webhook_endpoints where project_id = $1 and environment = $2 and id = $3 returning id
 ), one as (
-  select q.endpoint_id, q.event_id from gone join webhook_queue q on q.endpoint_id = gone.id
-   where q.holder is null limit 1 for update of q skip locked
+  select q.endpoint_id, q.event_id from webhook_queue q
+   where q.endpoint_id = $3 and q.holder is null and exists (select from gone)
+   order by q.due_at limit 1 for update skip locked
 ), found as (
   update webhook_queue q set due_at = app_now() from one
    where q.endpoint_id = one.endpoint_id and q.event_id = one.event_id

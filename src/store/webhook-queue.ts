@@ -176,17 +176,18 @@ export async function releaseStrayWebhooks(
   ]);
 }
 
+// The order, and the ids as an array: with statistics of one busy endpoint the whole queue was read.
 const END_CLOSED = `
 with ended as materialized (
   select q.event_id from webhook_queue q
    where q.endpoint_id = $2 and q.holder is null
      and not exists (select from webhook_endpoints e
                       where e.project_id = $1 and e.id = $2 and e.status = 'enabled')
-   limit $3 for update skip locked
+   order by q.due_at limit $3 for update skip locked
 ),
 gone as (
-  delete from webhook_queue q using ended
-   where q.endpoint_id = $2 and q.event_id = ended.event_id
+  delete from webhook_queue q
+   where q.endpoint_id = $2 and q.event_id = any(array(select event_id from ended))
 ),
 failed as (
   update webhook_deliveries d set status = 'failed', completed_at = app_now()
