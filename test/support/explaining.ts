@@ -77,10 +77,16 @@ export async function explainingDatabase(
 
 type Options = { role: string | null; settings: string; readings: Reading[] };
 
+type Prepared = {
+  name: string;
+  /** Of its parameters. */
+  types: string[];
+};
+
 class Explaining implements Queryable {
   readonly #client: pg.Client;
   readonly #readings: Reading[];
-  readonly #prepared = new Map<string, string>();
+  readonly #prepared = new Map<string, Prepared>();
   /** One after the other, as on one connection. */
   #last: Promise<unknown> = Promise.resolve();
 
@@ -150,22 +156,39 @@ class Explaining implements Queryable {
     const { name, text } = partsOf(statement);
     if (!/^\s*(?:with|select|insert|update|delete)\b/i.test(text)) return;
     const prepared = await this.#prepare(text);
-    const literals = values.map(literal).join(', ');
+    const { types } = prepared;
+    const literals: string[] = [];
+    for (const [n, value] of values.entries()) literals.push(await this.#literal(value, types[n]!));
     const { rows } = await this.#client.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(
       `explain (analyze, buffers, timing off, format json)
-       execute ${prepared}${values.length > 0 ? `(${literals})` : ''}`,
+       execute ${prepared.name}${values.length > 0 ? `(${literals.join(', ')})` : ''}`,
     );
     const plan = rows[0]!['QUERY PLAN'][0].Plan;
     this.#readings.push({ name, text, ...readBy(plan), pagesInAll: pagesOf(plan) });
   }
 
-  async #prepare(text: string): Promise<string> {
+  async #prepare(text: string): Promise<Prepared> {
     const known = this.#prepared.get(text);
     if (known !== undefined) return known;
     const name = `statement_${this.#prepared.size}`;
     await this.#client.query(`prepare ${name} as ${text}`);
-    this.#prepared.set(text, name);
-    return name;
+    const { rows } = await this.#client.query<Pick<Prepared, 'types'>>(
+      'select parameter_types::text[] as types from pg_prepared_statements where name = $1',
+      [name],
+    );
+    const prepared = { name, types: rows[0]!.types };
+    this.#prepared.set(text, prepared);
+    return prepared;
+  }
+
+  /** What comes as a binary array (store/binary-array.ts) is written out by PostgreSQL. */
+  async #literal(value: unknown, type: string): Promise<string> {
+    if (!Buffer.isBuffer(value) || !type.endsWith('[]')) return literal(value);
+    const { rows } = await this.#client.query<{ text: string }>(
+      `select $1::${type}::text as text`,
+      [value],
+    );
+    return literal(rows[0]!.text);
   }
 }
 
