@@ -15,9 +15,16 @@ export function presentDomain(domain: StoredDomain) {
     created_at: domain.createdAt.toISOString(),
     verified_at: domain.verifiedAt?.toISOString() ?? null,
     checked_at: domain.checkedAt?.toISOString() ?? null,
-    records: domain.records as CheckedRecord[],
+    records: (domain.records as CheckedRecord[]).map(presentRecord),
     advice: [...(domain.advice as Advice[]), ...domain.trips.map(warning)],
   };
+}
+
+/** For people who read JSON: the database keeps fields in an order of its own. */
+function presentRecord(stored: CheckedRecord): CheckedRecord {
+  const { record, type, name, value, ttl, priority, required, status, found, problem } = stored;
+  const onlyOfMx = priority === undefined ? {} : { priority };
+  return { record, type, name, value, ttl, ...onlyOfMx, required, status, found, problem };
 }
 
 function warning(trip: StoredDomain['trips'][number]) {

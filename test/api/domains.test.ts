@@ -61,6 +61,8 @@ function publish({ name, records }: Body): void {
 test('a new domain lists the records to publish, and is not verified', async () => {
   const domain = await added('records.test');
   const { id, created_at, records, ...rest } = domain;
+  const fields = 'record type name value ttl priority required status found problem';
+  assert.equal(Object.keys(recordOf(domain, 'MX')).join(' '), fields);
   assert.match(id, UUID_V7);
   assert.match(created_at, TIME);
   assert.deepEqual(rest, {
