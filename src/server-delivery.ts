@@ -144,6 +144,7 @@ function handOver(dispatcher: Dispatcher, accepted: HandOver): void {
       expiresAtMs: heldSinceMs + accepted.lifetimeMs,
       suppressed: false,
       domainDeleted: false,
+      domainUnverified: false,
     })),
   );
 }

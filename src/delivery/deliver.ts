@@ -27,6 +27,7 @@ import type { MessageBuilder, SignedMessage } from './message.ts';
 import {
   COMPLAINED,
   DOMAIN_REMOVED,
+  DOMAIN_UNVERIFIED,
   EXPIRED,
   EXPIRED_MAILBOX_FULL,
   EXPIRED_WITHOUT_TLS,
@@ -104,6 +105,7 @@ async function endWithoutAttempt(job: Job, options: DeliverOptions): Promise<Out
   if (nowMs >= job.expiresAtMs) return expired(job, options);
   if (job.domainDeleted) return DOMAIN_REMOVED;
   if (job.suppressed) return SUPPRESSED;
+  if (job.domainUnverified) return DOMAIN_UNVERIFIED;
   if (!hasHostName && job.message.environment === 'live') return NO_HOST_NAME;
   if (nowMs - job.heldSinceMs < RECHECK_AFTER_MS) return null;
   const { projectId, environment } = job.message;

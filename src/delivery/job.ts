@@ -22,6 +22,7 @@ export type Job = Pick<
   weightBytes: number;
   suppressed: boolean;
   domainDeleted: boolean;
+  domainUnverified: boolean;
 };
 
 /** Memory that a message takes while it is here, roughly. */

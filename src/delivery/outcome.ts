@@ -235,6 +235,21 @@ export const DOMAIN_REMOVED: Outcome = {
   slowDown: false,
 };
 
+/** Its signature would not hold: the mail waits for the records as long as it has time. */
+export const DOMAIN_UNVERIFIED: Outcome = {
+  status: 'deferred',
+  reason: {
+    category: 'authentication',
+    blame: 'sender',
+    advice:
+      'The sending domain is not verified any more; publish its records again and verify it, ' +
+      'and its mail goes on.',
+  },
+  smtp: null,
+  suppress: null,
+  slowDown: false,
+};
+
 /** RFC 5321 §2.3.5: EHLO wants a fully qualified name; many receivers refuse any other for good. */
 export const NO_HOST_NAME: Outcome = {
   status: 'deferred',

@@ -30,6 +30,8 @@ export type ClaimedRecipient = {
   suppressed: boolean;
   /** The sending domain was deleted after the email was accepted. */
   domainDeleted: boolean;
+  /** Its records have been away for too long since the email was accepted. */
+  domainUnverified: boolean;
   /** Its sending domain is paused, and nobody has released it. */
   isPaused: boolean;
 };
@@ -51,7 +53,7 @@ taken as materialized (
                   where s.project_id = c.project_id and s.environment = c.environment
                     and s.address_key = lower(r.address collate "C")
                     and (s.expires_at is null or s.expires_at > app_now())) as suppressed,
-         d.deleted_at is not null as "domainDeleted",
+         d.deleted_at is not null as "domainDeleted", d.status <> 'verified' as "domainUnverified",
          d.paused_at is not null and not c.passes_pause as "isPaused"
     from claimed c
    cross join lateral (
@@ -63,7 +65,7 @@ taken as materialized (
        where e.project_id = c.project_id and e.environment = c.environment and e.id = c.email_id
        limit 1) e
    cross join lateral (
-      select d.deleted_at, d.paused_at from domains d
+      select d.deleted_at, d.paused_at, d.status from domains d
        where d.project_id = c.project_id and d.id = e.domain_id limit 1) d
     left join lateral (
       select coalesce(pg_column_size(k.html), 0) + coalesce(pg_column_size(k.body_text), 0)

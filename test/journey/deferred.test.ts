@@ -220,6 +220,24 @@ test('a sending domain that is removed takes its waiting mail along', async () =
   assert.deepEqual(await journey.story(id), ['queued', 'delivery_delayed', 'failed']);
 });
 
+test('mail of a sending domain that is not verified any more waits until it is again', async () => {
+  const mx = await journey.mailServer('patient.test', { greylist: 1 });
+  await journey.service.addLiveDomain('lapsed.example');
+  const id = await journey.send({ from: 'us@lapsed.example', to: 'kim@patient.test' });
+  await journey.attempted(id);
+  const setStatus = (status: string) =>
+    journey.service.sql(`update domains set status = $1 where name = 'lapsed.example'`, [status]);
+  await setStatus('failed');
+  await journey.pass({ minutes: 2 });
+  const waiting = await journey.attempted(id, 2);
+  const [{ status, reason }] = waiting.recipients;
+  assert.deepEqual([status, reason.category, reason.blame], ['deferred', 'authentication', 'sender']);
+  assert.equal(mx.messages.length, 0);
+  await setStatus('verified');
+  assert.equal((await journey.retry(id)).status, 'delivered');
+  assert.equal(mx.messages.length, 1);
+});
+
 test('an address that is suppressed while its email waits gets nothing any more', async () => {
   const mx = await journey.mailServer('stopped.test', { greylist: 1 });
   const id = await journey.send({ to: ['kim@stopped.test', 'lee@stopped.test'] });

@@ -52,6 +52,7 @@ export function newJob(to = 'jo@example.net', changes: Partial<Job> = {}): Job {
     expiresAtMs: 1_000_000,
     suppressed: false,
     domainDeleted: false,
+    domainUnverified: false,
     ...changes,
   };
 }
