@@ -75,7 +75,8 @@ export async function createServer(
 ): Promise<WorkerServer> {
   const ground = layGround(setup, supervisor);
   const { config, db, lease, resolver } = ground;
-  const webhooks = createWebhookLoop({ ...ground, world: systemWorld, holder: lease.holder });
+  const { holder, isFresh } = lease;
+  const webhooks = createWebhookLoop({ ...ground, world: systemWorld, holder, isFresh });
   const { tellBroker } = supervisor;
   const delivery = createDelivery(ground, { onTold: () => webhooks.wake(), tellBroker });
   const state: State = { refusal: null, isStopping: false };

@@ -297,6 +297,23 @@ test('taken over after the POST: told again under the same id, the late outcome 
   assert.equal(ok(await t.service.get(t.scope, id)).status, 'enabled');
 });
 
+test('a worker that wakes from a freeze tells nothing that another may have told', async () => {
+  await using receiver = await startReceiver();
+  await using t = await webhookTest();
+  const { id } = await t.register(receiver.url);
+  await t.startLoop({ isFresh: () => false });
+  const eventId = await t.emit();
+  const givenBack = `select from webhook_queue where claim > 0 and holder is null and event_id = $1`;
+  await waitFor(async () => (await t.db.query(givenBack, [eventId])).length === 1, {
+    what: 'what it held to be given back',
+  });
+  assert.deepEqual(receiver.ids(), []);
+  await t.startLoop();
+  await t.advance('3 seconds');
+  await waitForDelivery(t, [id, eventId], hasStatus('delivered'));
+  assert.deepEqual(receiver.ids(), [eventId]);
+});
+
 test('a claim whose answer was lost with the connection is given back and made again', async () => {
   await using receiver = await startReceiver();
   await using t = await webhookTest();

@@ -30,6 +30,8 @@ export type WebhookLoopOptions = Omit<Outbound, 'agents'> & {
   log: Pick<Logger, 'info' | 'error'>;
   /** The lease that this worker claims under; null while it has none. */
   holder: () => string | null;
+  /** Asked before each POST: whether nobody can have taken this worker's work over. */
+  isFresh: () => boolean;
 };
 
 /** Outcomes since the start, and what is being told now. */

@@ -16,6 +16,7 @@ export type TellerOptions = Omit<Outbound, 'agents'> & {
   db: Queryable;
   log: Pick<Logger, 'info' | 'error'>;
   holder: () => string | null;
+  isFresh: () => boolean;
 };
 
 const UNDER_WAY_MAX = 256;
@@ -24,6 +25,8 @@ const QUICK_MS = 1_000;
 const STOP_WITHIN_MS = 10_000;
 /** After a bug, or a secret that does not open. */
 const TROUBLE_DELAY_MS = 60_000;
+/** Until the next beat has told whose it is. */
+const DOUBT_DELAY_MS = 2_000;
 
 export class Teller {
   readonly counts: Record<SettledWebhook, number> = {
@@ -82,7 +85,11 @@ export class Teller {
 
   async #attempt(claimed: ClaimedWebhook, holder: string): Promise<Pace> {
     try {
-      const verdict = await this.#verdict(claimed);
+      const verdict = await this.#verdict(claimed, holder);
+      if (verdict === null) {
+        await this.#giveBack([claimed], holder, DOUBT_DELAY_MS);
+        return 'slow';
+      }
       const settled = await this.#outcomes.settle({ ...claimed, ...verdict, holder });
       this.counts[settled] += 1;
       this.#log(claimed, verdict, settled);
@@ -99,11 +106,13 @@ export class Teller {
     }
   }
 
-  async #verdict(claimed: ClaimedWebhook): Promise<Verdict> {
+  /** Null: nothing was told, because another worker may have taken it over. */
+  async #verdict(claimed: ClaimedWebhook, holder: string): Promise<Verdict | null> {
     const { type, createdAt, data, attempts } = claimed;
     if (type === null || createdAt === null || data === null) return NOTHING_TO_TELL;
     const body = payloadOf({ type, createdAt, data });
     failpoint('webhook_before_post');
+    if (!this.#options.isFresh() || this.#options.holder() !== holder) return null;
     const answer = await post({ ...this.#options, agents: this.#agents }, { ...claimed, body });
     failpoint('webhook_after_post');
     const { world } = this.#options;

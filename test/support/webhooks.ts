@@ -94,7 +94,13 @@ export async function webhookTest(
     async startLoop(options) {
       const holder = newId();
       await registerNode(db, { id: holder, instance: randomUUID(), host: 'test', pid: 1 });
-      const loop = createWebhookLoop({ db, ...outbound, holder: () => holder, ...options });
+      const loop = createWebhookLoop({
+        db,
+        ...outbound,
+        holder: () => holder,
+        isFresh: () => true,
+        ...options,
+      });
       loops.push(loop);
       loop.start();
       return Object.assign(loop, { holder });
