@@ -6,6 +6,7 @@
  * no clock is compared, and a database outage kills nobody.
  */
 import type { Queryable } from './database.ts';
+import { DUE_BY_AGE } from './queue.ts';
 
 export async function registerNode(
   db: Queryable,
@@ -36,7 +37,7 @@ export function listNodes(
 }
 
 /**
- * Declares workers dead and frees what they held, to be tried again at once. `beat` guards against
+ * Declares workers dead and frees what they held, to be tried again at once, in the order of its age. `beat` guards against
  * one that beat after it was looked at.
  * @returns how many recipients were taken over
  */
@@ -48,7 +49,7 @@ export async function buryNode(
     `with dead as (
        delete from nodes where id = $1::uuid and ($2::bigint is null or beat = $2) returning id
      ), mail as (
-       update queue q set holder = null, due_at = app_now() from dead
+       update queue q set holder = null, due_at = ${DUE_BY_AGE} from dead
         where q.holder = dead.id returning 1
      ), hooks as (
        update webhook_queue q set holder = null, due_at = app_now() from dead
@@ -62,7 +63,7 @@ export async function buryNode(
 
 const RELEASE_ORPHANS = `
 with mail as (
-  update queue q set holder = null, due_at = app_now()
+  update queue q set holder = null, due_at = ${DUE_BY_AGE}
    where q.holder is not null and not exists (select from nodes n where n.id = q.holder)
   returning 1
 ), hooks as (

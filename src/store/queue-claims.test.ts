@@ -4,6 +4,7 @@ import { newEmail, newSender, type Sender } from '../../test/support/mail-store.
 import { testDatabase } from '../../test/support/postgres.ts';
 import { AcceptStore } from './accept.ts';
 import { newId } from './ids.ts';
+import { buryNode, registerNode } from './nodes.ts';
 import { releaseClaims } from './queue.ts';
 import { claimLines, claimOldest, findLines, lineKey } from './queue-claims.ts';
 
@@ -139,6 +140,25 @@ test('of each line the oldest are taken, and claims pass over one another', asyn
   assert.equal(taken.length, 11);
   assert.equal(new Set(taken).size, 11);
   assert.ok(taken.includes(id!));
+});
+
+test('what a dead worker held comes before the younger mail of its line', async () => {
+  const sender = await newSender(db);
+  const id = newId();
+  await registerNode(db, { id, instance: newId(), host: 'test', pid: 1 });
+  await queue(sender, ['old@one.example']);
+  await db.query(`update queue set due_at = due_at - interval '30 seconds'`);
+  await oldest({ holder: id });
+  await queue(sender, ['young@one.example']);
+  await db.query(
+    `update queue set due_at = due_at - interval '10 seconds' where holder is null`,
+  );
+  assert.equal(await buryNode(db, { id, beat: null }), 1);
+  const { claimed } = await oldest();
+  assert.deepEqual(
+    claimed.map(({ address }) => address),
+    ['old@one.example', 'young@one.example'],
+  );
 });
 
 test('what is given back is due again when it was said, in the lane that has become known', async () => {

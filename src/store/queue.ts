@@ -9,19 +9,21 @@ import type { Environment } from '../core/scope.ts';
 import { addressKey } from '../mail/address.ts';
 import type { Queryable } from './database.ts';
 
+/** What becomes free keeps its age, as far as claims look back: their low-water mark is 60 s behind. */
+export const DUE_BY_AGE = `least(app_now(), greatest(q.due_at, app_now() - interval '50 seconds'))`;
+
 const RELEASE = `
 update queue q
    set holder = null, lane = i.lane,
        due_at = case when i.delay_ms > 0 then app_now() + i.delay_ms * interval '1 millisecond'
-                     else least(app_now(), greatest(q.due_at, app_now() - interval '50 seconds')) end
+                     else ${DUE_BY_AGE} end
   from unnest($1::uuid[], $2::smallint[], $3::int[], $4::text[], $5::int[], $6::uuid[])
        as i(email_id, position, claim, lane, delay_ms, holder)
  where q.email_id = i.email_id and q.position = i.position and q.claim = i.claim
    and q.email_id = any($1::uuid[]) and q.holder = i.holder`;
 
 /**
- * @property delayMs how long it must not be taken again; 0: it keeps its age, as far as claims look
- *   back (their low-water mark is 60 s behind)
+ * @property delayMs how long it must not be taken again; 0: it keeps its age
  */
 export type Release = {
   emailId: string;
@@ -85,7 +87,7 @@ export async function releaseEmails(
 }
 
 const RELEASE_STRAYS = `
-update queue q set holder = null, due_at = app_now()
+update queue q set holder = null, due_at = ${DUE_BY_AGE}
  where q.holder = $1::uuid and q.claim > 1
    and not exists (select from unnest($2::uuid[], $3::smallint[]) as k(email_id, position)
                     where k.email_id = q.email_id and k.position = q.position)
