@@ -56,7 +56,7 @@ export class LaneReport {
     if (node !== this.#node) this.#written.clear();
     this.#node = node;
     const facts = [...connections.lanes].map((lane) => lane.describe()).filter(isWorthTelling);
-    const first = facts.toSorted((one, other) => weightOf(other) - weightOf(one));
+    const first = mostTellingFirst(facts);
     const now = new Map(first.slice(0, LANES_MAX).map((one) => [one.lane, one]));
     const changed = [...now.values()].filter((one) => this.#written.get(one.lane) !== printed(one));
     const gone = [...this.#written.keys()].filter((lane) => !now.has(lane));
@@ -68,6 +68,11 @@ export class LaneReport {
 
 function isWorthTelling({ state, open }: LaneFacts): boolean {
   return state !== 'open' || open > 0;
+}
+
+/** Those in trouble, then the busiest. */
+export function mostTellingFirst(lanes: readonly LaneFacts[]): LaneFacts[] {
+  return lanes.toSorted((one, other) => weightOf(other) - weightOf(one));
 }
 
 function weightOf({ state, open }: LaneFacts): number {

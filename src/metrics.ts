@@ -1,6 +1,7 @@
 /** What a worker counts; the supervisor adds the workers up for `GET /metrics`. */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { LaneFacts } from './delivery/lane-view.ts';
+import { mostTellingFirst } from './lane-report.ts';
 import { addReputationGauge } from './metrics-reputation.ts';
 import type { QueueDepth } from './store/queue.ts';
 import type { Trip } from './store/reputation.ts';
@@ -85,7 +86,7 @@ export function createMetrics(state: {
   };
 }
 
-/** A label per provider of the world would be too many: the busiest have their own, then `other`. */
+/** A label per provider of the world would be too many: those in trouble and the busiest have their own, then `other`. */
 const PROVIDERS_SHOWN = 30;
 const LANES_SHOWN = 20;
 
@@ -104,7 +105,7 @@ function addLaneGauges(registry: Registry, read: () => LaneFacts[]): void {
       aggregator,
       collect() {
         this.reset();
-        for (const [index, lane] of busiestFirst(read()).entries()) {
+        for (const [index, lane] of mostTellingFirst(read()).entries()) {
           this.inc({ provider: index < PROVIDERS_SHOWN ? lane.lane : 'other' }, of(lane));
         }
       },
@@ -113,14 +114,14 @@ function addLaneGauges(registry: Registry, read: () => LaneFacts[]): void {
   gauge(['connections', 'Open connections by provider.'], 'sum', ({ open }) => open);
   gauge(['idle', 'Of these, those without a message.'], 'sum', ({ idle }) => idle);
   gauge(['window', 'Connections that are allowed at present.'], 'max', ({ window }) => window);
+  gauge(
+    ['slowed', 'Whether the provider gets less because it asked for that.'],
+    'max',
+    ({ state }) => (state === 'slowed' ? 1 : 0),
+  );
   gauge(['resting', 'Whether the provider is left alone.'], 'max', ({ state }) =>
     state === 'resting' ? 1 : 0,
   );
-}
-
-function busiestFirst(lanes: LaneFacts[]): LaneFacts[] {
-  const weight = ({ open, state }: LaneFacts): number => open + (state === 'open' ? 0 : 1);
-  return lanes.toSorted((one, other) => weight(other) - weight(one));
 }
 
 /** The same for every worker: the highest counts, not the sum. */

@@ -120,6 +120,21 @@ test('mail of the next eight weeks finds its partitions; a week later there is o
   });
 });
 
+test('the queues are vacuumed after a number of dead rows, however long they are', async () => {
+  await using database = await testDatabase();
+  for (const table of ['queue', 'webhook_queue']) {
+    const [row] = await database.db.query<{ settings: string[] }>(
+      `select reloptions as settings from pg_class where oid = $1::regclass`,
+      [table],
+    );
+    const settings = Object.fromEntries(row!.settings.map((setting) => setting.split('=')));
+    assert.equal(settings.autovacuum_vacuum_scale_factor, '0', table);
+    assert.ok(Number(settings.autovacuum_vacuum_threshold) <= 5_000, table);
+    assert.equal(settings.autovacuum_vacuum_insert_scale_factor, '0', table);
+    assert.equal(settings.autovacuum_analyze_scale_factor, '0', table);
+  }
+});
+
 test('a server that takes the connection and says nothing is given up', async () => {
   await using silent = createServer((socket) => socket.resume()).listen(0, '127.0.0.1');
   await once(silent, 'listening');

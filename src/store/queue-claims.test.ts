@@ -150,9 +150,7 @@ test('what a dead worker held comes before the younger mail of its line', async 
   await db.query(`update queue set due_at = due_at - interval '30 seconds'`);
   await oldest({ holder: id });
   await queue(sender, ['young@one.example']);
-  await db.query(
-    `update queue set due_at = due_at - interval '10 seconds' where holder is null`,
-  );
+  await db.query(`update queue set due_at = due_at - interval '10 seconds' where holder is null`);
   assert.equal(await buryNode(db, { id, beat: null }), 1);
   const { claimed } = await oldest();
   assert.deepEqual(

@@ -231,7 +231,10 @@ test('mail of a sending domain that is not verified any more waits until it is a
   await journey.pass({ minutes: 2 });
   const waiting = await journey.attempted(id, 2);
   const [{ status, reason }] = waiting.recipients;
-  assert.deepEqual([status, reason.category, reason.blame], ['deferred', 'authentication', 'sender']);
+  assert.deepEqual(
+    [status, reason.category, reason.blame],
+    ['deferred', 'authentication', 'sender'],
+  );
   assert.equal(mx.messages.length, 0);
   await setStatus('verified');
   assert.equal((await journey.retry(id)).status, 'delivered');
