@@ -86,6 +86,7 @@ export async function createServer(
   };
   const app = createApp(ground, { state, accept, supervisor });
 
+  await db.reserve();
   await lease.start();
   const { parts } = setup;
   if (parts.includes('delivery')) delivery.dispatcher.start();

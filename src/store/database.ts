@@ -1,8 +1,8 @@
 /**
  * Connections to PostgreSQL: the only store, and the only queue.
  *
- * Accepting and settling keep a connection of their own each, so that a dashboard reading lists
- * can never make mail wait. Every connection sets `synchronous_commit = on` and, where migrations
+ * Accepting and settling keep a connection of their own each, so that neither a dashboard reading
+ * lists nor another program that takes all connections can make mail wait. Every connection sets `synchronous_commit = on` and, where migrations
  * could make one, works in a role that cannot drop or alter tables.
  * Next: store/accept.ts.
  */
@@ -70,6 +70,8 @@ export class Database implements Queryable {
   readonly receiving: Queryable & Pick<Database, 'transaction'>;
   readonly #pools: pg.Pool[];
   readonly #readers: Pool;
+  /** What a worker cannot do without; mail that comes in may wait at its sender. */
+  readonly #essential: readonly Pool[];
 
   /** @param options.connectTimeoutMs shorter in tests */
   constructor(
@@ -85,6 +87,8 @@ export class Database implements Queryable {
         application_name: `posthorn ${options.name} ${part}`,
         query_timeout: timeoutMs + 1_000,
         statement_timeout: timeoutMs,
+        // The last one stays, however quiet it is: there may be no other when it is needed again.
+        min: 1,
         idleTimeoutMillis: 60_000,
         allowExitOnIdle: true,
       });
@@ -99,12 +103,21 @@ export class Database implements Queryable {
     this.beating = beating;
     this.telling = telling;
     this.receiving = receiving;
+    this.#essential = [accepting, settling, beating, telling, this.#readers];
     const all = [accepting, settling, beating, telling, receiving, this.#readers];
     this.#pools = all.map(({ pool }) => pool);
   }
 
   query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
     return this.#readers.query<Row>(statement, values);
+  }
+
+  /**
+   * Opens a connection of each kind and keeps it: mail goes on when others have taken all that are left.
+   * @throws DatabaseUnavailable
+   */
+  async reserve(): Promise<void> {
+    await Promise.all(this.#essential.map((pool) => pool.query('select 1')));
   }
 
   /** Runs `work` in one transaction; any throw rolls it back. Never hold one during network I/O. */

@@ -1,0 +1,45 @@
+/**
+ * Somebody else has taken every connection that the database has: what the service holds is enough to
+ * accept, to send, to tell and to be read.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import pg from 'pg';
+import { everythingArrives, FROM, newScene, queueIsEmpty, to } from '../support/scene.ts';
+import type { Service } from '../support/service.ts';
+
+const EMAILS = 20;
+
+/** All that are left, those for superusers included. */
+async function takeAll(service: Service): Promise<pg.Client[]> {
+  const clients: pg.Client[] = [];
+  for (;;) {
+    const client = new pg.Client(service.address());
+    client.on('error', () => {});
+    const isIn = await client.connect().then(
+      () => true,
+      () => false,
+    );
+    if (!isIn) return clients;
+    clients.push(client);
+  }
+}
+
+test('with no connection left at the database, emails are accepted, sent and shown as ever', async () => {
+  await using scene = await newScene({ database: 'own', args: ['--workers', '1'] });
+  const { service, mx, key } = scene;
+  // Nothing was accepted or settled so far: what that takes must be there all the same.
+  await service.restart();
+  const taken = await takeAll(service);
+  assert.ok(taken.length > 20, `${taken.length} were left`);
+
+  const ids: string[] = [];
+  for (let index = 0; index < EMAILS; index += 1) {
+    ids.push(await service.send({ from: FROM, to: to(index) }, { key }));
+  }
+  await everythingArrives(mx, ids);
+  await service.waitForStatus(ids[0]!, 'delivered', { key });
+  await Promise.all(taken.map((client) => client.end()));
+  await queueIsEmpty(service);
+  assert.equal(mx.messages.length, EMAILS);
+});
