@@ -41,8 +41,9 @@ class Machine implements Disposable {
 
   constructor(
     count: number,
-    { port, limits }: { port: number; limits: ShapingSettings['default'] },
+    options: { port: number; limits: ShapingSettings['default']; sourceIps?: string[] },
   ) {
+    const { port, limits, sourceIps = [] } = options;
     const shaping = { ...USUAL_SHAPING, default: limits };
     const tell = (worker: number, news: Parameters<Connections['hear']>[0]) =>
       // As between processes: later.
@@ -54,7 +55,7 @@ class Machine implements Disposable {
         world,
         port,
         heloName: 'out.posthorn.test',
-        sourceIps: [],
+        sourceIps,
         shaping,
         tell: (news) =>
           setImmediate(() => {
@@ -94,6 +95,17 @@ test('a session is used again by the next message to the same server', async () 
   worker.release(second.connection);
   assert.deepEqual(worker.idleHosts(LANE), new Set(['mx.receiver.test']));
   assert.equal(mx.connections, 1);
+});
+
+test('mail leaves from the addresses that were chosen, in turn, each within its own limits', async () => {
+  await using mx = await startFakeMx();
+  const sourceIps = ['127.0.0.7', '::1', '127.0.0.8'];
+  using machine = new Machine(1, { port: mx.port, limits: { connections: 1 }, sourceIps });
+  const [worker] = machine.workers as [Connections];
+  await open(worker, targetOf(mx));
+  await open(worker, targetOf(mx));
+  const seen = new Set(mx.sessions.map(({ socket }) => socket.remoteAddress));
+  assert.deepEqual(seen, new Set(['127.0.0.7', '127.0.0.8']));
 });
 
 test('what one worker keeps idle is given up when another one wants a connection', async () => {
