@@ -104,6 +104,11 @@ export class ConnectionPool {
     return null;
   }
 
+  /** It was granted a connection that nobody has begun to open. */
+  get hasPermit(): boolean {
+    return this.#unused.length > 0;
+  }
+
   takePermit(): Permit | null {
     return this.#unused.shift() ?? null;
   }
@@ -261,6 +266,14 @@ export class ConnectionPool {
       this.idle.splice(index, 1);
       this.end(slot);
     }
+  }
+
+  /**
+   * Gives back what was granted to messages that went another way. Not right after a grant: who is
+   * woken by it comes for it in a moment.
+   */
+  returnUnused(): void {
+    while (this.#unused.length > this.#waiting.length) this.returnPermit(this.#unused.pop()!);
   }
 
   #hasOpen(key: string): boolean {

@@ -195,6 +195,39 @@ test('a session that the server ends while it is idle makes room', async () => {
   assert.equal(next.reused, undefined);
 });
 
+test('a message that was granted its place goes out, although the next one has to wait', async () => {
+  await using mx = await startFakeMx();
+  using machine = new Machine(2, { port: mx.port, limits: { messagesPerMinute: 10 } });
+  const [one, two] = machine.workers as [Connections, Connections];
+  const first = await open(one, targetOf(mx));
+  const next = await two.acquire(targetOf(mx), errand());
+  assert.ok(next.kind === 'postponed' && next.delayMs > 2_000, JSON.stringify(next));
+  one.release(first.connection);
+});
+
+test('a place that nobody takes after all goes to another worker', async () => {
+  await using mx = await startFakeMx();
+  using machine = new Machine(2, { port: mx.port, limits: { connections: 1 } });
+  const [one, two] = machine.workers as [Connections, Connections];
+  const target = targetOf(mx);
+  const late = one.acquire(target, errand());
+  // The address is found dead while the message waits for its place.
+  one.hear([{ kind: 'host', address: target.address, deadForMs: 60_000 }]);
+  assert.equal((await late).kind, 'postponed');
+  two.release((await open(two, { ...target, host: 'other.receiver.test' })).connection);
+});
+
+test('a message leaves from the address of ours that was granted', async () => {
+  await using mx = await startFakeMx();
+  const sourceIps = ['127.0.0.8', '127.0.0.9', '127.0.0.10'];
+  using machine = new Machine(2, { port: mx.port, limits: { connections: 1 }, sourceIps });
+  const sources = [];
+  for (const worker of [...machine.workers, ...machine.workers].slice(0, 3)) {
+    sources.push((await open(worker, targetOf(mx))).source);
+  }
+  assert.deepEqual(sources.toSorted(), sourceIps.toSorted());
+});
+
 test('a broker that does not answer holds a message up, and does not keep it', async () => {
   const options = { world, port: 1, heloName: 'a.test', sourceIps: [], shaping: USUAL_SHAPING };
   const worker = new Connections({ ...options, tell: () => {} });

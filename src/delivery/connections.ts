@@ -88,9 +88,9 @@ export class Connections {
     for (;;) {
       const slot = lane.takeIdle(wish.key);
       if (slot) return usedAgain(slot);
-      const delayMs = this.#putOffForMs(lane, target, errand.patienceMs);
-      if (delayMs > 0) return { kind: 'postponed', delayMs };
       const pool = this.#poolFor(lane, target.address);
+      const delayMs = this.#putOffForMs([lane, pool], target, errand.patienceMs);
+      if (delayMs > 0) return { kind: 'postponed', delayMs };
       const isFull = pool.held >= pool.share;
       const permit = pool.takePermit() ?? (isFull ? await pool.replaceIdle() : null);
       if (permit) return this.#open(target, pool, permit);
@@ -122,7 +122,7 @@ export class Connections {
     const slot = this.#slots.get(connection);
     if (!slot) return;
     slot.pool.finished(slot, this.#nowMs());
-    this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_EVERY_MS).unref();
+    this.#startSweeping();
   }
 
   /** How many messages may be under way to this lane at once. */
@@ -201,6 +201,7 @@ export class Connections {
     switch (news.kind) {
       case 'grant':
         pool.granted(news.messagesMax);
+        this.#startSweeping();
         break;
       case 'yield':
         pool.owe(news.count);
@@ -224,8 +225,13 @@ export class Connections {
     this.#onChange(lane.key);
   }
 
-  #putOffForMs(lane: LaneView, { address }: Target, patienceMs: number): number {
-    if (lane.isPaced) return lane.restsForMs;
+  #putOffForMs(
+    [lane, pool]: [LaneView, ConnectionPool],
+    { address }: Target,
+    patienceMs: number,
+  ): number {
+    // Who was granted a place goes, although the next one has to wait.
+    if (lane.isPaced && !pool.hasPermit) return lane.restsForMs;
     const deadForMs = this.deadForMs(address);
     return deadForMs < patienceMs ? deadForMs : 0;
   }
@@ -286,12 +292,15 @@ export class Connections {
     return { key: keyOf(target), transaction: mayFollow ? transaction : null };
   }
 
-  /** From the next of our addresses of the same family, in turn. */
+  /** From one of our addresses of the same family: what was granted, else the next in turn. */
   #poolFor(lane: LaneView, address: string): ConnectionPool {
     const family = address.includes(':');
-    const sources = this.#options.sourceIps.filter((ip) => ip.includes(':') === family);
+    const own = this.#options.sourceIps.filter((ip) => ip.includes(':') === family);
+    const sources = own.length === 0 ? [''] : own;
+    const granted = lane.withPermit(sources);
+    if (granted) return granted;
     this.#nextSource += 1;
-    return lane.pool(sources[this.#nextSource % (sources.length || 1)] ?? '');
+    return lane.pool(sources[this.#nextSource % sources.length]!);
   }
 
   #lane(key: string): LaneView {
@@ -337,6 +346,10 @@ export class Connections {
     pool.sweep(this.#nowMs());
     if (!pool.othersWait) return;
     setTimeout(() => this.#sweepForOthers(pool), WANTED_SWEEP_EVERY_MS).unref();
+  }
+
+  #startSweeping(): void {
+    this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_EVERY_MS).unref();
   }
 
   #sweep(): void {

@@ -78,6 +78,14 @@ export class LaneView {
     return null;
   }
 
+  /** A pool from one of these addresses that was granted a connection. */
+  withPermit(sources: readonly string[]): ConnectionPool | null {
+    for (const pool of this.#pools.values()) {
+      if (pool.hasPermit && sources.includes(pool.source)) return pool;
+    }
+    return null;
+  }
+
   countShares(): void {
     this.share = total(this.#pools.values(), ({ share }) => share);
   }
@@ -126,7 +134,10 @@ export class LaneView {
   }
 
   sweep(nowMs: number): void {
-    for (const pool of this.#pools.values()) pool.sweep(nowMs);
+    for (const pool of this.#pools.values()) {
+      pool.sweep(nowMs);
+      pool.returnUnused();
+    }
   }
 
   drainIdle(): Slot[] {
