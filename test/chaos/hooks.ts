@@ -34,14 +34,17 @@ const MOODS: readonly Behaviour[] = [
   'hang',
 ];
 
-/** A mood lasts so many requests: an endpoint that fails is left alone, so that none could end by time. */
-const REQUESTS_MAX = 20;
+/**
+ * A mood lasts so many requests, not so long: an endpoint that fails is left alone, for longer each
+ * time. A few more than make it rest.
+ */
+const REQUESTS_MAX = 8;
 
 export type Hooks = AsyncDisposable & {
   url: string;
   /** Of an endpoint; what comes to it before is taken for wrongly signed. */
   setSecret(path: string, secret: string): void;
-  /** An endpoint is in another mood for its next requests. */
+  /** An endpoint that has answered well again has a mood for its next requests. */
   changeMood(dice: Dice): void;
   settle(): void;
   /** From now on nodes may date what they sign as they like. */
@@ -59,13 +62,18 @@ export async function startHooks(): Promise<Hooks> {
     ]),
   );
   const moods = new Map<string, { behaviour: Behaviour; left: number }>();
+  /** Since its last mood. */
+  const isWell = new Set<string>();
   let isAgeForgiven = false;
   const receiver = await startReceiver((webhook) => {
     note(webhook);
     // Only what is noted is kept: a long run has a hundred thousand of them.
     receiver.received.length = 0;
     const mood = moods.get(webhook.path);
-    if (mood === undefined || mood.left === 0) return 200;
+    if (mood === undefined || mood.left === 0) {
+      isWell.add(webhook.path);
+      return 200;
+    }
     mood.left -= 1;
     return mood.behaviour;
   });
@@ -81,7 +89,8 @@ export async function startHooks(): Promise<Hooks> {
     setSecret: (path, secret) => void secrets.set(path, secret),
     changeMood(dice) {
       const { path } = dice.pick(ENDPOINTS);
-      moods.set(path, { behaviour: dice.pick(MOODS), left: dice.between(1, REQUESTS_MAX) });
+      const mood = { behaviour: dice.pick(MOODS), left: dice.between(1, REQUESTS_MAX) };
+      if (isWell.delete(path)) moods.set(path, mood);
     },
     settle: () => moods.clear(),
     forgiveAge: () => void (isAgeForgiven = true),
