@@ -174,7 +174,11 @@ export class Director {
     }
     await receivers.settle();
     hooks.settle();
-    for (const { name } of nodes) clocks.set(name, 0);
+    for (const { name, service } of nodes) {
+      clocks.set(name, 0);
+      // Who is slow now is no server that hangs, but a machine with a lot to do.
+      service.env['POSTHORN_SMTP_TIMEOUT_S'] = '60';
+    }
     await this.restartAll();
     let isAnswered = false;
     void this.load.end().then(() => (isAnswered = true));
