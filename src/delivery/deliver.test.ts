@@ -50,7 +50,7 @@ function deliverTo(
   { connections = connectionsTo(mx), ...changes }: Partial<DeliverOptions> = {},
 ): Deliver {
   return createDeliver({
-    db: { query: async () => [] },
+    db: { query: async <Row>() => [{ suppressed: false, domainDeleted: false }] as Row[] },
     world,
     log: pino({ level: 'silent' }),
     lease: { holder: () => job.holder, isFresh: () => true },

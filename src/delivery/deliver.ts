@@ -16,7 +16,7 @@ import { domainOf } from '../mail/address.ts';
 import type { Route } from '../net/mx.ts';
 import type { Queryable } from '../store/database.ts';
 import { lastCategory } from '../store/emails.ts';
-import { suppressedAmong } from '../store/queue.ts';
+import { stoppedNow } from '../store/queue.ts';
 import type { Settled, Settlement } from '../store/settle.ts';
 import { attemptDelivery, type AttemptResult, type Via } from './attempt.ts';
 import type { Connections } from './connections.ts';
@@ -78,7 +78,7 @@ export type DeliverOptions = {
  */
 const OUTCOMES_MOVE_WITHIN_MS = 10_000;
 
-/** What waited longer than this in memory is checked again for suppression. */
+/** What waited longer than this in memory is checked again: the address, the sending domain. */
 const RECHECK_AFTER_MS = 2_000;
 
 export function createDeliver(options: DeliverOptions): Deliver {
@@ -108,9 +108,12 @@ async function endWithoutAttempt(job: Job, options: DeliverOptions): Promise<Out
   if (job.domainUnverified) return DOMAIN_UNVERIFIED;
   if (!hasHostName && job.message.environment === 'live') return NO_HOST_NAME;
   if (nowMs - job.heldSinceMs < RECHECK_AFTER_MS) return null;
-  const { projectId, environment } = job.message;
-  const found = await suppressedAmong(db, [{ projectId, environment, address: job.address }]);
-  return found.size > 0 ? SUPPRESSED : null;
+  const { domainDeleted, suppressed } = await stoppedNow(db, {
+    ...job.message,
+    address: job.address,
+  });
+  if (domainDeleted) return DOMAIN_REMOVED;
+  return suppressed ? SUPPRESSED : null;
 }
 
 async function expired(

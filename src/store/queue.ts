@@ -5,7 +5,7 @@
  * does nothing (store/settle-statement.ts).
  */
 import { failpoint } from '../core/failpoint.ts';
-import type { Environment } from '../core/scope.ts';
+import type { Scope } from '../core/scope.ts';
 import { addressKey } from '../mail/address.ts';
 import type { Queryable } from './database.ts';
 
@@ -109,26 +109,26 @@ export async function releaseStrays(
   return (await db.query(RELEASE_STRAYS, [holder, emailIds, positions])).length;
 }
 
-const SUPPRESSED_NOW = `
-select i.ord
-  from unnest($1::uuid[], $2::text[], $3::text[]) with ordinality
-       as i(project_id, environment, address_key, ord)
- where exists (select from suppressions s
-                where s.project_id = i.project_id and s.environment = i.environment
-                  and s.address_key = i.address_key
-                  and (s.expires_at is null or s.expires_at > app_now()))`;
+const STOPPED_NOW = `
+select exists (select from suppressions s
+                where s.project_id = $1 and s.environment = $2 and s.address_key = $3
+                  and (s.expires_at is null or s.expires_at > app_now())) as suppressed,
+       exists (select from domains d
+                where d.project_id = $1 and d.id = $4
+                  and d.deleted_at is not null) as "domainDeleted"`;
 
-/** Which of these (by index) are on their suppression list now. */
-export async function suppressedAmong(
+/** Whether an address is on its suppression list now, and the sending domain removed. */
+export async function stoppedNow(
   db: Queryable,
-  recipients: readonly { projectId: string; environment: Environment; address: string }[],
-): Promise<Set<number>> {
-  const rows = await db.query<{ ord: number }>({ name: 'suppressed', text: SUPPRESSED_NOW }, [
-    recipients.map((recipient) => recipient.projectId),
-    recipients.map((recipient) => recipient.environment),
-    recipients.map((recipient) => addressKey(recipient.address)),
-  ]);
-  return new Set(rows.map((row) => row.ord - 1));
+  recipient: Scope & { address: string; domainId: string },
+): Promise<{ suppressed: boolean; domainDeleted: boolean }> {
+  const { projectId, environment, address, domainId } = recipient;
+  const values = [projectId, environment, addressKey(address), domainId];
+  const [row] = await db.query<{ suppressed: boolean; domainDeleted: boolean }>(
+    { name: 'stopped_now', text: STOPPED_NOW },
+    values,
+  );
+  return row!;
 }
 
 /** 16 MB, about 100,000 rows: read in some milliseconds. */

@@ -241,6 +241,33 @@ test('mail of a sending domain that is not verified any more waits until it is a
   assert.equal(mx.messages.length, 1);
 });
 
+test('a sending domain that is removed takes along what stands in line in memory', async () => {
+  const { service } = journey;
+  const release = Promise.withResolvers<void>();
+  const greeting = { after: release.promise, reply: '220 slow.test ESMTP' };
+  const mx = await journey.mailServer('slow.test', { phases: { greeting } });
+  await service.addLiveDomain('leaving.example');
+  const { body: domains } = await journey.request('GET', '/v1/domains');
+  const { id: domainId } = domains.data.find(
+    ({ name }: { name: string }) => name === 'leaving.example',
+  );
+  const send = (_: unknown, n: number) =>
+    journey.send({ from: 'us@leaving.example', to: `kim${n}@slow.test` });
+  const ids = await Promise.all(Array.from({ length: 80 }, send));
+  await waitFor(() => mx.sessions.length > 0, { what: 'the server to be asked' });
+  await journey.request('DELETE', `/v1/domains/${domainId}`);
+  const since = `select from domains where id = $1 and deleted_at < app_now() - interval '3 seconds'`;
+  await waitFor(async () => (await service.sql(since, [domainId]))[0], { what: 'three seconds' });
+  release.resolve();
+
+  const emails = await Promise.all(ids.map((id) => journey.ended(id)));
+  const failed = emails.filter(({ status }) => status === 'failed');
+  // What had begun to look for a connection goes out.
+  assert.ok(failed.length >= 40, `${failed.length} failed`);
+  assert.equal(mx.messages.length, ids.length - failed.length);
+  assert.equal(failed[0].recipients[0].reason.blame, 'sender');
+});
+
 test('an address that is suppressed while its email waits gets nothing any more', async () => {
   const mx = await journey.mailServer('stopped.test', { greylist: 1 });
   const id = await journey.send({ to: ['kim@stopped.test', 'lee@stopped.test'] });

@@ -227,7 +227,7 @@ async function useSuppressions({ db, sender }: Stage): Promise<void> {
       await listSuppressions(db, sender, { page, filter: { reason, prefix: 'gone0' } });
     }
   }
-  await queue.suppressedAmong(db.settling, [{ ...sender, address: 'gone10@nowhere.test' }]);
+  await queue.stoppedNow(db.settling, { ...sender, address: 'gone10@nowhere.test' });
 }
 
 /** A year is nothing that fillMail makes: all is looked at, nothing is removed. */
