@@ -44,3 +44,31 @@ test('emails are refused while less than 1 GB is free, and for that reason', asy
 test('the disk of a database elsewhere is not ours to judge', async () => {
   assert.deepEqual(await refusalsWith([null, null]), []);
 });
+
+test('the workers are told to look as soon as the work of a silent node is free', async () => {
+  const told: string[] = [];
+  mock.timers.enable({ apis: ['setTimeout'] });
+  const query = (text: string): Promise<object[]> => {
+    if (/select id, instance, beat/.test(text)) {
+      return Promise.resolve([{ id: 'silent', instance: 'elsewhere', beat: 7 }]);
+    }
+    if (/delete from nodes/.test(text)) told.push('freed');
+    return Promise.resolve([{ freed: 3 }]);
+  };
+  const options = {
+    database: { db: { query }, freeBytes: () => Promise.resolve(null) },
+    config: { guardEveryMs: 3_600_000 },
+    pool: { lookNow: () => told.push('look') },
+    log: pino({ level: 'silent' }),
+  };
+  const maintenance = new Maintenance(options as unknown as MaintenanceOptions);
+  maintenance.start();
+  for (let looks = 0; looks < 7; looks += 1) {
+    assert.deepEqual(told, [], `after ${looks} looks`);
+    mock.timers.tick(2_500);
+    for (let turns = 0; turns < 10; turns += 1) await new Promise(setImmediate);
+  }
+  await maintenance[Symbol.asyncDispose]();
+  mock.timers.reset();
+  assert.deepEqual(told, ['freed', 'look']);
+});

@@ -124,6 +124,7 @@ export class Maintenance implements AsyncDisposable {
       failpoint('takeover_before_commit');
       const freed = await buryNode(db, { id, beat });
       this.#options.log.warn({ node: id, freed }, 'a node went silent; its work is free again');
+      this.#options.pool.lookNow();
     }
     const hasLostOne = [...this.#seen.keys()].some((id) => !seen.has(id));
     this.#seen = seen;

@@ -41,6 +41,8 @@ export type WorkerServer = {
   registry: Registry;
   /** Why emails are not accepted at present; null when they are. */
   refuseMail(reason: string | null): void;
+  /** Looks now for mail and webhooks that wait. */
+  look(): void;
   /** What the broker of this machine says about connections to mail servers. */
   hearBroker(news: readonly BrokerNews[]): void;
   /** Stops taking, finishes what has begun, gives back the rest. */
@@ -103,6 +105,10 @@ export async function createServer(
     port: isServing ? config.port : null,
     registry: delivery.metrics.registry,
     refuseMail: (reason) => (state.refusal = reason),
+    look: () => {
+      delivery.dispatcher.look();
+      webhooks.wake();
+    },
     hearBroker: (news) => delivery.connections.hear(news),
     stop: async () => {
       state.isStopping = true;

@@ -34,6 +34,8 @@ export type ToWorker =
   | { type: 'stop' }
   /** Why emails are not accepted at present (the disk is nearly full); null when they are. */
   | { type: 'refuse_mail'; reason: string | null }
+  /** Work of somebody who died is free: to be looked for at once. */
+  | { type: 'look' }
   /** About connections to mail servers: delivery/permits.ts. */
   | { type: 'permits'; news: readonly BrokerNews[] }
   | Asked

@@ -102,6 +102,11 @@ export class WorkerPool {
     this.#tellAll({ type: 'refuse_mail', reason });
   }
 
+  /** Work has become free: an idle worker would look for it some seconds later. */
+  lookNow(): void {
+    this.#tellAll({ type: 'look' });
+  }
+
   /** Ends everything now: what was under way is taken up by whoever comes next. */
   cutShort(): void {
     this.#isStopping = true;
@@ -170,7 +175,7 @@ export class WorkerPool {
     this.#broker?.leave(worker.id);
     this.#brokerTicks?.wind();
     if (this.#isStopping && code === 0) return;
-    if (holder !== undefined) void this.#onDeath(holder);
+    if (holder !== undefined) void this.#onDeath(holder).then(() => this.lookNow());
     if (this.#isStopping) return;
     this.#options.log.error({ pid: worker.process.pid, code, signal }, 'a worker died');
     // One that dies before the service was ready would die again: say so at once.

@@ -37,6 +37,9 @@ process.on('message', (message: ToWorker) => {
       refusal = message.reason;
       server?.refuseMail(refusal);
       break;
+    case 'look':
+      server?.look();
+      break;
     case 'permits':
       server?.hearBroker(message.news);
       break;

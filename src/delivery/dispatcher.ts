@@ -139,6 +139,11 @@ export class Dispatcher {
     this.#pump();
   }
 
+  /** Something in the table has become free: looks for it now. */
+  look(): void {
+    this.#polls.soon();
+  }
+
   /** Emails that may be stored in our name without our knowing: given back when they appear. */
   releaseLater(emailIds: readonly string[]): void {
     const holder = this.#options.lease.holder();
