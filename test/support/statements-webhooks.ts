@@ -72,7 +72,7 @@ export async function useDeliveries({ db, sender, endpointId }: Stage): Promise<
   await deliveries.recordTest(db, sender, test);
 }
 
-/** Of an endpoint that has been told everything. */
-export function listPendingDeliveries({ db, sender, endpointId }: Stage): Promise<unknown> {
-  return deliveries.listDeliveries(db, sender, { endpointId, status: 'pending', page: PAGE });
+/** Of an endpoint that was told none of the newest. */
+export function listDelivered({ db, sender, deadEndpointId: endpointId }: Stage): Promise<unknown> {
+  return deliveries.listDeliveries(db, sender, { endpointId, status: 'delivered', page: PAGE });
 }

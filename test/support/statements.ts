@@ -36,7 +36,7 @@ import {
   closedLane,
   tellBatch,
   useDeliveries,
-  listPendingDeliveries,
+  listDelivered,
   useEndpoints,
 } from './statements-webhooks.ts';
 import { acceptAll, newEmail, type Sender, settlement } from './mail-store.ts';
@@ -315,7 +315,7 @@ export const EXERCISES: readonly Exercise[] = [
   {
     what: 'webhooks: deliveries by status, none',
     asks: SCANNED,
-    run: listPendingDeliveries,
+    run: listDelivered,
   },
   // 500 emails, with rows in four tables.
   { what: 'retention', asks: 1_000, run: useRetention },
