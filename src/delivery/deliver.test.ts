@@ -168,3 +168,14 @@ test('mail whose time ran out untried says what it waited for', async () => {
   assert.partialDeepStrictEqual(tried, { ...failed, blame: 'receiver' });
   assert.match(String(Object(tried).advice), /shows what each attempt met/);
 });
+
+test('what expires while its domain is not verified is not blamed on the receiver', async () => {
+  await using mx = await startFakeMx();
+  const job = newJob('jo@receiver.test', { attempts: 3, expiresAtMs: 0, domainUnverified: true });
+  const settled: Settlement[] = [];
+  await deliverTo(mx, job, settled)(job, new Cutoff());
+  const [{ status, reason }] = settled as [Settlement];
+  const { category, blame } = reason as Record<string, unknown>;
+  assert.deepEqual([status, category, blame], ['failed', 'expired', 'sender']);
+  assert.equal(mx.connections, 0);
+});

@@ -30,6 +30,7 @@ import {
   DOMAIN_UNVERIFIED,
   EXPIRED,
   EXPIRED_MAILBOX_FULL,
+  EXPIRED_UNVERIFIED,
   EXPIRED_WITHOUT_TLS,
   expiredUntried,
   NO_HOST_NAME,
@@ -117,9 +118,10 @@ async function endWithoutAttempt(job: Job, options: DeliverOptions): Promise<Out
 }
 
 async function expired(
-  { message, position, attempts, lane }: Job,
+  { message, position, attempts, lane, domainUnverified }: Job,
   { db, connections }: DeliverOptions,
 ): Promise<Outcome> {
+  if (domainUnverified) return EXPIRED_UNVERIFIED;
   if (attempts === 0) return expiredUntried(connections.troubleOf(lane));
   const { projectId, id: emailId } = message;
   const category = await lastCategory(db, { projectId, emailId, position });

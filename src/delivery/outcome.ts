@@ -250,6 +250,17 @@ export const DOMAIN_UNVERIFIED: Outcome = {
   slowDown: false,
 };
 
+export const EXPIRED_UNVERIFIED: Outcome = {
+  ...EXPIRED,
+  reason: {
+    category: 'expired',
+    blame: 'sender',
+    advice:
+      'The time to deliver it was up while its sending domain was not verified any more; ' +
+      'publish its records again and verify it.',
+  },
+};
+
 /** RFC 5321 §2.3.5: EHLO wants a fully qualified name; many receivers refuse any other for good. */
 export const NO_HOST_NAME: Outcome = {
   status: 'deferred',
