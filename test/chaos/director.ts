@@ -14,7 +14,7 @@ import { type Fault, round } from './schedule.ts';
 import type { Stage } from './stage.ts';
 
 /** Between two faults, when two nodes are up. */
-const FAULT_EVERY_MS = { quick: 2_000, long: 5_000 };
+const FAULT_EVERY_MS = { quick: 1_500, long: 5_000 };
 const MOOD_EVERY_MS = 300;
 const PER_SECOND = { quick: 60, long: 25 };
 /** A node that is armed with the last points gets so long to reach one before the next is asked. */
@@ -64,6 +64,7 @@ export class Director {
       stopped: [],
       say,
       clockJumps: 0,
+      isLong: minutes !== null,
     };
   }
 

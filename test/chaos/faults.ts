@@ -27,6 +27,8 @@ export type FaultContext = {
   stopped: { emailId: string; address: string; sinceMs: number }[];
   say: (line: string) => void;
   clockJumps: number;
+  /** There is time for an outage of a minute. */
+  isLong: boolean;
 };
 
 /** Longer than the 15 s after which a silent node is declared dead, and the looks in between. */
@@ -103,7 +105,7 @@ export const DO: Readonly<Record<Fault, (context: FaultContext) => Promise<void>
   database_refused: (context) =>
     whileCutOff(context, async (proxy) => {
       await proxy.refuse();
-      await delay(context.dice.between(2_000, 8_000));
+      await delay(context.dice.between(2_000, context.isLong ? 60_000 : 8_000));
       await proxy.heal();
     }),
   database_silent: (context) =>
