@@ -88,8 +88,7 @@ export async function createServer(
   };
   const app = createApp(ground, { state, accept, supervisor });
 
-  await db.reserve();
-  await lease.start();
+  await Promise.all([db.reserve(), lease.start()]);
   const { parts } = setup;
   if (parts.includes('delivery')) delivery.dispatcher.start();
   if (parts.includes('webhooks')) webhooks.start();

@@ -114,10 +114,10 @@ export class Database implements Queryable {
 
   /**
    * Opens a connection of each kind and keeps it: mail goes on when others have taken all that are left.
-   * @throws DatabaseUnavailable
+   * What cannot be had now is opened when it is needed: a database that is away ends no worker.
    */
   async reserve(): Promise<void> {
-    await Promise.all(this.#essential.map((pool) => pool.query('select 1')));
+    await Promise.allSettled(this.#essential.map((pool) => pool.query('select 1')));
   }
 
   /** Runs `work` in one transaction; any throw rolls it back. Never hold one during network I/O. */

@@ -121,3 +121,17 @@ test('an email of unknown fate is repeated with its key and sent once', async (t
   await queueIsEmpty(service);
   assert.equal(copies(502), 1);
 });
+
+test('a worker that dies while the database is away is replaced, and the service goes on', async () => {
+  const [killed] = await service.workerPids();
+  await proxy.refuse();
+  process.kill(killed!, 'SIGKILL');
+  const isReplaced = async (): Promise<boolean> =>
+    (await service.workerPids()).some((pid) => pid !== killed) &&
+    (await post(990).catch(() => null))?.status === 503;
+  await waitFor(isReplaced, { what: 'another worker to answer', timeoutMs: 30_000 });
+  await proxy.heal();
+  const again = async () => (await post(991)).status === 202;
+  await waitFor(again, { what: 'emails to be accepted again', timeoutMs: 30_000 });
+  await waitFor(() => copies(991) > 0, { what: 'the email', timeoutMs: 30_000 });
+});
