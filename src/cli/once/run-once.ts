@@ -7,11 +7,12 @@
  * ends after the last step, at the first that fails, at the deadline or on Ctrl-C; whichever it is,
  * the service and every file are gone then. Next: prove.ts, the steps.
  */
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Env } from '../../env-reader.ts';
 import type { ExitCode } from '../command.ts';
+import { removeDataDir } from '../../store/embedded/layout.ts';
 import type { Cli } from '../context.ts';
 import { prove, RECIPIENT_MX, type Internet, type StepRunner } from './prove.ts';
 import { openReceiver } from './receiver.ts';
@@ -69,7 +70,7 @@ async function runIn(
   } catch (error) {
     return [(error as Error).message, lastWords()].join('\n').trim();
   } finally {
-    await rm(dataDir, { recursive: true, force: true });
+    removeDataDir(dataDir);
   }
 }
 

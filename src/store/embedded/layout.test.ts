@@ -8,7 +8,7 @@ import { open, startHolder, temporaryFolder } from '../../../test/support/embedd
 import { addressOf, withClient } from './client.ts';
 import { copyTree, giveTree, makePrivate } from './folders.ts';
 import { DEFAULT_SEARCH, findEngine, installEngine } from './binaries.ts';
-import { prepareDataDir } from './layout.ts';
+import { prepareDataDir, removeDataDir } from './layout.ts';
 import { chooseSocketDir } from './socket-dir.ts';
 
 test('below a closed folder, as root the database lives elsewhere, as anybody else inside', async () => {
@@ -26,6 +26,8 @@ test('below a closed folder, as root the database lives elsewhere, as anybody el
   }
   assert.equal(databaseDirs[0], databaseDirs[1]);
   assert.equal(statSync(join(dataDir, 'secrets')).mode & 0o777, 0o700);
+  removeDataDir(dataDir, closedParentHome);
+  assert.deepEqual([dataDir, ...databaseDirs].filter(existsSync), []);
 });
 
 test('an ordinary user runs the database as itself, with the programs of the machine', async () => {

@@ -14,7 +14,15 @@
  * /var/lib/posthorn/db-<hash of the path> instead. Next: binaries.ts.
  */
 import { createHash } from 'node:crypto';
-import { chmodSync, existsSync, mkdirSync, readdirSync, realpathSync, statSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  realpathSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describeUser, privateOwner } from './accounts.ts';
 import { makePrivate, type Owner } from './folders.ts';
@@ -118,8 +126,7 @@ function unusable(folder: string, { code, message }: NodeJS.ErrnoException): Eng
 
 /** As root: in the data directory if the database's user can get there, else in /var/lib. */
 function openDatabaseDir(dataDir: string, closedParentHome: string): string {
-  const hash = createHash('sha256').update(dataDir).digest('hex').slice(0, 16);
-  const elsewhere = join(closedParentHome, `db-${hash}`);
+  const elsewhere = databaseElsewhere(dataDir, closedParentHome);
   const settled = [dataDir, elsewhere].find((folder) => existsSync(join(folder, 'pg')));
   const chosen = settled ?? (closedFolder(dataDir) === null ? dataDir : elsewhere);
   if (chosen === elsewhere) {
@@ -133,6 +140,20 @@ function openDatabaseDir(dataDir: string, closedParentHome: string): string {
     'closed-folder',
     `The database in ${chosen} runs as a user of its own, whom ${closed} does not let pass: run \`chmod o+x ${closed}\`, or set POSTHORN_DATA_DIR to another folder.`,
   );
+}
+
+/** @param dataDir its real path */
+function databaseElsewhere(dataDir: string, closedParentHome: string): string {
+  const hash = createHash('sha256').update(dataDir).digest('hex').slice(0, 16);
+  return join(closedParentHome, `db-${hash}`);
+}
+
+/** Deletes a data directory that nothing runs in, and its database wherever that is. */
+export function removeDataDir(folder: string, closedParentHome = CLOSED_PARENT_HOME): void {
+  const dataDir = realpathSync(folder);
+  for (const made of [databaseElsewhere(dataDir, closedParentHome), dataDir]) {
+    rmSync(made, { recursive: true, force: true });
+  }
 }
 
 /** The first folder on the way down that a user without any rights of its own cannot enter. */
