@@ -59,7 +59,10 @@ const RECORDS: Readonly<Record<string, Extract<Place, { kind: 'records' }>>> = {
   'no data': {
     kind: 'records',
     mayBounce: true,
-    begin: ({ dns, domain }) => dns.set(domain, 'MX', []),
+    begin({ dns, domain }) {
+      dns.set(domain, 'MX', []);
+      dns.set(domain, 'A', []);
+    },
   },
   'null mx': {
     kind: 'records',
@@ -96,10 +99,7 @@ const RECORDS: Readonly<Record<string, Extract<Place, { kind: 'records' }>>> = {
   },
   'no mx': {
     kind: 'records',
-    begin({ dns, domain, address }) {
-      dns.set(domain, 'MX', []);
-      dns.set(domain, 'A', [address]);
-    },
+    begin: ({ dns, domain }) => dns.set(domain, 'MX', []),
   },
   'many mx': {
     kind: 'records',
@@ -110,9 +110,9 @@ const RECORDS: Readonly<Record<string, Extract<Place, { kind: 'records' }>>> = {
   },
   'ipv6 only': {
     kind: 'records',
-    begin({ dns, host }) {
-      dns.set(host, 'A', []);
-      dns.set(host, 'AAAA', ['::1']);
+    begin({ dns, domain }) {
+      dns.set(domain, 'MX', [`10 six.${domain}`]);
+      dns.set(`six.${domain}`, 'AAAA', ['::1']);
     },
   },
   flapping: {

@@ -172,10 +172,7 @@ function standing(place: Place, { mx, zone, askedFor }: Surroundings): Standing 
     case 'dns':
       return {
         ...usual,
-        begin() {
-          dns.set(domain, 'A', [mx.address]);
-          dns.setFailure(domain, place.failure);
-        },
+        begin: () => dns.setFailure(domain, place.failure),
         end: () => (publish(zone), dns.setFailure(domain, null)),
         isMet: () => isAskedFor(domain),
       };
@@ -189,12 +186,13 @@ function standing(place: Place, { mx, zone, askedFor }: Surroundings): Standing 
   }
 }
 
-/** What the DNS says of a place that is well. */
+/** What the DNS says of a place that is well; the domain's own address is for who remembers no MX. */
 function publish({ dns, domain, host, address }: Zone): void {
   dns.remove(domain);
   dns.remove(host);
   dns.set(host, 'A', [address]);
   dns.set(domain, 'MX', [`10 ${host}`]);
+  dns.set(domain, 'A', [address]);
 }
 
 function isHello(line: string): boolean {
