@@ -11,6 +11,8 @@ import type { Disturbance } from './ledger-types.ts';
 const LOOK_EVERY_MS = 25;
 /** How Node begins to say that a program broke; a line that a kill cut in two looks otherwise. */
 const CRASH = /^(?:node:|Warning: |\w*Error\b)/;
+/** Of what Node says then: where it happened, and whose event nobody heard. */
+const TRACE_LINES = 16;
 /** Bugs that a failpoint threw, and a service whose workers are killed too often. */
 const EXPECTED = /failpoint |The workers cannot run/;
 const START_AGAIN_AFTER_MS = 300;
@@ -34,6 +36,7 @@ export class ChaosNode {
   readonly disturbances: Disturbance[] = [];
   /** Lines that a service in order never writes. */
   readonly troubles: string[] = [];
+  #traceLines = 0;
   /** Answers and has not been asked to stop. */
   isUp = true;
   /** Stays down as long as this is set. */
@@ -181,7 +184,9 @@ export class ChaosNode {
   #understand(line: string): void {
     const fields = parsed(line);
     if (fields === null) {
-      if (CRASH.test(line)) this.#trouble(line);
+      if (CRASH.test(line)) this.#traceLines = TRACE_LINES;
+      if (this.#traceLines > 0) this.#trouble(line);
+      this.#traceLines -= 1;
       return;
     }
     const { msg = '', level, failpoint, action = '', pid = 0 } = fields;

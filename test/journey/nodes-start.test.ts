@@ -26,7 +26,7 @@ test('a port that was asked for and is taken ends the start before anything is m
   await once(taken, 'listening');
   const { port } = taken.address() as AddressInfo;
   const env = { POSTHORN_DATA_DIR: place.dataDir, PORT: String(port) };
-  const { code, stdout, stderr } = await posthorn(['start', '--json'], env);
+  const { code, stdout, stderr } = await posthorn(['start'], env);
   assert.equal(code, 2);
   assert.equal(stdout, '');
   assert.match(stderr, /^posthorn: PORT: port \d+ is taken .*\n$/);
@@ -36,7 +36,7 @@ test('a port that was asked for and is taken ends the start before anything is m
 test('a name that no receiver would take in EHLO ends the start before anything is made', async () => {
   await using place = await temporary();
   const env = { POSTHORN_DATA_DIR: place.dataDir, POSTHORN_HOSTNAME: 'mail' };
-  const { code, stderr } = await posthorn(['start', '--json'], env);
+  const { code, stderr } = await posthorn(['start'], env);
   assert.equal(code, 2);
   assert.match(stderr, /^posthorn: POSTHORN_HOSTNAME: mail is not fully qualified; .*\n$/);
   assert.equal(existsSync(place.dataDir), false);
@@ -57,7 +57,7 @@ test('workers that die while they start end the start', async () => {
     PORT: '0',
     ...preload('worker.ts', 'process.exit(7);'),
   };
-  const { code, stdout, stderr } = await posthorn(['start', '--json'], env);
+  const { code, stdout, stderr } = await posthorn(['start'], env);
   assert.equal(code, 1);
   assert.equal(stdout, '');
   assert.match(stderr, /a worker died.*"code":7|"code":7.*a worker died/);
@@ -71,7 +71,7 @@ test('a worker that cannot do its work says why, and the start ends', async () =
     Server.prototype.listen = () => { throw new Error('listening is not to be'); };
   });`;
   const env = { POSTHORN_DATA_DIR: place.dataDir, PORT: '0', ...preload('worker.ts', broken) };
-  const { code, stderr } = await posthorn(['start', '--json'], env);
+  const { code, stderr } = await posthorn(['start'], env);
   assert.equal(code, 1);
   assert.match(stderr, /posthorn: .*listening is not to be/);
   assert.equal(existsSync(join(place.dataDir, 'pg', 'postmaster.pid')), false);
