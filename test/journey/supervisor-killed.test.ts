@@ -36,7 +36,7 @@ test('a start while the database is away says so in one sentence and hinders no 
   await using service = await startService({ database });
   assert.equal(await service.stop(), 0);
   await database.setReachable(false);
-  const { code, stdout, stderr } = await service.cli('start', '--json');
+  const { code, stdout, stderr } = await service.cli('start');
   assert.equal(code, 1);
   assert.equal(stdout, '');
   assert.match(stderr, /^posthorn: the database cannot be reached: .*DATABASE_URL is right.*\n$/);
