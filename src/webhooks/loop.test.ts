@@ -301,13 +301,15 @@ test('a worker that wakes from a freeze tells nothing that another may have told
   await using receiver = await startReceiver();
   await using t = await webhookTest();
   const { id } = await t.register(receiver.url);
-  await t.startLoop({ isFresh: () => false });
+  const frozen = await t.startLoop({ isFresh: () => false });
   const eventId = await t.emit();
   const givenBack = `select from webhook_queue where claim > 0 and holder is null and event_id = $1`;
   await waitFor(async () => (await t.db.query(givenBack, [eventId])).length === 1, {
     what: 'what it held to be given back',
   });
   assert.deepEqual(receiver.ids(), []);
+  // It would go on to claim and to give back, each time for two seconds.
+  await frozen.stop();
   await t.startLoop();
   await t.advance('3 seconds');
   await waitForDelivery(t, [id, eventId], hasStatus('delivered'));
