@@ -115,6 +115,9 @@ export type AcceptStoreOptions = {
   onUnknown: (emailIds: readonly string[]) => void;
 };
 
+/** What a sender waits longer at the most, for half of the commits at medium load (bench/README.md). */
+const ACCEPT_PACE_MS = 4;
+
 export class AcceptStore {
   readonly #commits: GroupCommit<NewEmail, AcceptRow>;
   /** Equal requests in this process share one commit (sharedBy). */
@@ -134,6 +137,7 @@ export class AcceptStore {
       sizeBytes: (email) => email.sizeBytes,
       mayTryOneByOne: (error) => !(error instanceof DatabaseUnavailable),
       exclusiveKey: (email) => keyOf(email),
+      paceMs: ACCEPT_PACE_MS,
     });
   }
 

@@ -4,7 +4,10 @@ import { GroupCommit } from './group-commit.ts';
 
 type Commit = (items: readonly string[]) => Promise<(string | Promise<string>)[]>;
 
-function newGroup(commit: Commit, options: { bytes?: number; unknown?: boolean } = {}) {
+function newGroup(
+  commit: Commit,
+  options: { bytes?: number; unknown?: boolean; paceMs?: number } = {},
+) {
   const batches: string[][] = [];
   const group = new GroupCommit<string, string>({
     commit: (items) => {
@@ -12,6 +15,7 @@ function newGroup(commit: Commit, options: { bytes?: number; unknown?: boolean }
       return commit(items);
     },
     sizeBytes: () => options.bytes ?? 1,
+    ...(options.paceMs === undefined ? {} : { paceMs: options.paceMs }),
     mayTryOneByOne: () => options.unknown !== true,
     exclusiveKey: (item) => (item.startsWith('key') ? 'key' : null),
   });
@@ -41,6 +45,30 @@ test('what arrives while a batch commits goes into the next one, all together', 
   first.resolve();
   await Promise.all([a, ...others]);
   assert.deepEqual(batches, [['a'], ['b', 'c', 'd']]);
+});
+
+test('small batches keep their pace, a first one does not wait and a full one neither', async () => {
+  const { batches, group } = newGroup(echo, { paceMs: 2_000 });
+  await group.add('first');
+  const later = [group.add('second')];
+  await new Promise(setImmediate);
+  await new Promise(setImmediate);
+  assert.deepEqual(batches, [['first']]);
+  group.rejectWaiting(new Error('the end'));
+  await assert.rejects(Promise.all(later), /the end/);
+
+  const paced = newGroup(echo, { paceMs: 30 });
+  await paced.group.add('first');
+  await Promise.all(['second', 'third'].map((item) => paced.group.add(item)));
+  assert.deepEqual(paced.batches, [['first'], ['second', 'third']]);
+
+  const many = newGroup(echo, { paceMs: 2_000 });
+  await many.group.add('first');
+  await Promise.all(Array.from({ length: 64 }, (_, index) => many.group.add(`${index}`)));
+  assert.deepEqual(
+    many.batches.map(({ length }) => length),
+    [1, 64],
+  );
 });
 
 test('a batch has at most 64 items and 8 MB', async () => {

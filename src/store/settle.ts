@@ -56,6 +56,8 @@ export type Settled = boolean;
 const UNAVAILABLE_PAUSE_MS = 500;
 /** A rough size; outcomes are small and 64 of them always fit a batch. */
 const OUTCOME_BYTES = 2_000;
+/** Nobody waits for it; a crash repeats what was sent in so long, as it does during a commit. */
+const SETTLE_PACE_MS = 15;
 
 export class SettleStore {
   readonly flow = new Flow();
@@ -80,6 +82,7 @@ export class SettleStore {
       sizeBytes: () => OUTCOME_BYTES,
       mayTryOneByOne: () => true,
       exclusiveKey: (one) => `${one.emailId} ${one.position}`,
+      paceMs: SETTLE_PACE_MS,
     });
   }
 

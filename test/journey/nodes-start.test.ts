@@ -7,16 +7,21 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { removeDataDir } from '../../src/store/embedded/layout.ts';
 import { posthorn } from '../support/posthorn.ts';
 import { preload } from '../support/preload.ts';
 import { startService } from '../support/service.ts';
 
 async function temporary(): Promise<AsyncDisposable & { folder: string; dataDir: string }> {
   const folder = await mkdtemp(join(tmpdir(), 'posthorn-test-'));
+  const dataDir = join(folder, 'data');
   return {
     folder,
-    dataDir: join(folder, 'data'),
-    [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }),
+    dataDir,
+    [Symbol.asyncDispose]: () => {
+      if (existsSync(dataDir)) removeDataDir(dataDir);
+      return rm(folder, { recursive: true, force: true });
+    },
   };
 }
 
