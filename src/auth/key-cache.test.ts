@@ -40,6 +40,7 @@ function fakeKeys() {
         keyId: randomUUIDv7(),
         permission: 'full_access',
         domain: null,
+        expiresAt: null,
       };
       callers.set(hashApiKey(key), caller);
       return { key, caller };

@@ -11,10 +11,18 @@ export type Scope = { projectId: string; environment: Environment };
 export const PERMISSIONS = ['full_access', 'sending_access'] as const;
 export type Permission = (typeof PERMISSIONS)[number];
 
-/** The holder of a valid API key. `domain`: the only domain the key may send from, or null. */
-export type Caller = Scope & {
-  organizationId: string;
-  keyId: string;
-  permission: Permission;
-  domain: string | null;
-};
+/** What a key is limited to. `domain`: the only one it may send from and manage; null: no limit. */
+export type KeyLimits = { permission: Permission; domain: string | null; expiresAt: Date | null };
+
+/** A scope, narrowed to one sending domain where it names one. */
+export type Reach = Scope & { domain?: string | null };
+
+/** The holder of a valid API key. */
+export type Caller = Scope & KeyLimits & { organizationId: string; keyId: string };
+
+/** Whether a key with the first limits may do something, or for longer, that the other may not. */
+export function isBroader(one: KeyLimits, other: KeyLimits): boolean {
+  if (one.permission === 'full_access' && other.permission !== 'full_access') return true;
+  if (other.domain !== null && one.domain !== other.domain) return true;
+  return other.expiresAt !== null && (one.expiresAt === null || one.expiresAt > other.expiresAt);
+}

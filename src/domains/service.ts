@@ -3,13 +3,15 @@
  * look at, verify, remove. A domain gets DKIM keys of its own with selectors that no other project
  * has: only who can publish them can send from it.
  *
+ * Within a reach of one domain the others do not exist, and none can be added.
+ *
  * No transaction is open during DNS: a check looks first, then locks the row, decides, and writes
  * state and event together. Next: records.ts (what to publish), verify.ts (what is there).
  */
 import { randomBytes } from 'node:crypto';
 import { refuseFields } from '../core/field-problems.ts';
 import type { Refusal } from '../core/refusals.ts';
-import type { Scope } from '../core/scope.ts';
+import type { Reach, Scope } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
 import { dkimRecordValue, generateDkimKeys } from '../mail/dkim.ts';
 import { parseDomain } from '../mail/domain-name.ts';
@@ -57,30 +59,30 @@ export function createDomainService(options: DomainServiceOptions) {
   const { db } = options;
   return {
     /** Adds a domain; it can send once its records are published and verified. */
-    create: (scope: Scope, name: string, tls?: DomainTls): Promise<StoredDomain | Refusal> =>
-      createDomain(db, scope, { ...options, name, ...(tls && { tls }) }),
+    create: (reach: Reach, name: string, tls?: DomainTls): Promise<StoredDomain | Refusal> =>
+      createDomain(db, reach, { ...options, name, ...(tls && { tls }) }),
 
-    list: (scope: Scope, page: Page): Promise<PageOf<StoredDomain>> => listDomains(db, scope, page),
+    list: (reach: Reach, page: Page): Promise<PageOf<StoredDomain>> => listDomains(db, reach, page),
 
-    get: async (scope: Scope, id: string): Promise<StoredDomain | Refusal> =>
-      (isId(id) ? await findDomain(db, scope, id) : null) ?? NO_DOMAIN,
+    get: async (reach: Reach, id: string): Promise<StoredDomain | Refusal> =>
+      (isId(id) ? await findDomain(db, reach, id) : null) ?? NO_DOMAIN,
 
     /** For emails that are accepted from now on and do not say it themselves. */
-    setTls: async (scope: Scope, id: string, tls: DomainTls): Promise<StoredDomain | Refusal> =>
-      (isId(id) ? await setDomainTls(db, scope, { id, tls }) : null) ?? NO_DOMAIN,
+    setTls: async (reach: Reach, id: string, tls: DomainTls): Promise<StoredDomain | Refusal> =>
+      (isId(id) ? await setDomainTls(db, reach, { id, tls }) : null) ?? NO_DOMAIN,
 
     /** Looks the records up now and says what is found; a missing one is not an error. */
-    async verify(scope: Scope, id: string): Promise<StoredDomain | Refusal> {
-      const domain = isId(id) ? await findDomain(db, scope, id) : null;
+    async verify(reach: Reach, id: string): Promise<StoredDomain | Refusal> {
+      const domain = isId(id) ? await findDomain(db, reach, id) : null;
       if (!domain) return NO_DOMAIN;
       return (await verifyDomain(options, domain)) ?? NO_DOMAIN;
     },
 
     /** Takes it out of use at once; mail that is still waiting ends as failed. */
-    async delete(scope: Scope, id: string): Promise<StoredDomain | Refusal> {
+    async delete(reach: Reach, id: string): Promise<StoredDomain | Refusal> {
       if (!isId(id)) return NO_DOMAIN;
       const deleted = await db.transaction(async (tx) => {
-        const domain = await deleteDomain(tx, scope, id);
+        const domain = await deleteDomain(tx, reach, id);
         if (domain) await tell(tx, 'domain.deleted', domain);
         return domain;
       });
@@ -92,7 +94,7 @@ export function createDomainService(options: DomainServiceOptions) {
 /** Adds a domain within a transaction or on its own (the first start does the former). */
 export async function createDomain(
   db: Database,
-  scope: Scope,
+  scope: Reach,
   options: Pick<DomainServiceOptions, 'world' | 'secrets' | 'config'> & {
     name: string;
     tls?: DomainTls;
@@ -102,6 +104,10 @@ export async function createDomain(
   if (name === null) {
     const message = `${JSON.stringify(options.name.slice(0, 100))} is not a domain name; write it like acme.com`;
     return refuseFields([{ field: 'name', message }]);
+  }
+  if (scope.domain != null && scope.domain !== name) {
+    const message = `This key is limited to ${scope.domain}; add ${name} with a key that is not.`;
+    return { refused: 'authorization_error', message };
   }
   const domain = await newDomain(scope, { ...options, name });
   const added = await db.transaction(async (tx) => {
@@ -118,7 +124,7 @@ export async function createDomain(
 }
 
 async function newDomain(
-  scope: Scope,
+  { projectId, environment }: Scope,
   { name, tls, world, secrets, config }: Parameters<typeof createDomain>[2],
 ): Promise<NewDomain> {
   const id = world.newId();
@@ -126,7 +132,8 @@ async function newDomain(
   // Of its own: who publishes another project's selector does not verify this one.
   const suffix = randomBytes(4).toString('hex');
   const domain = {
-    ...scope,
+    projectId,
+    environment,
     id,
     name,
     status: 'not_started' as const,

@@ -63,6 +63,14 @@ export const requireFullAccess: onRequestHookHandler = (request, reply, done) =>
   refuse(reply, { refused: 'authorization_error', message: SENDING_ONLY });
 };
 
+/** After requireKey: turns away keys for one domain, where what is asked for belongs to all of them. */
+export const requireAllDomains: onRequestHookHandler = (request, reply, done) => {
+  const { domain } = callerOf(request);
+  if (domain === null) return done();
+  const message = `This key is limited to ${domain}, and this belongs to all domains of the project; use a key without a domain.`;
+  refuse(reply, { refused: 'authorization_error', message });
+};
+
 function whyRefused(text: string): string {
   return parseApiKey(text) === null ? NO_SUCH_FORM : KEY_REFUSED;
 }

@@ -8,10 +8,10 @@ import { TAG_PATTERN } from '../sending/draft-fields.ts';
 import type { EmailFilter } from '../store/email-list.ts';
 import type { emailQuery } from './schemas/emails.ts';
 
-/** @param keyId only what this key sent; null: everything */
+/** @param own what the caller may see: sent by this key, from this domain; null: any */
 export function filterFrom(
   query: z.output<typeof emailQuery>,
-  keyId: string | null,
+  own: Pick<EmailFilter, 'keyId' | 'domain'>,
 ): EmailFilter | Refusal {
   const problems: FieldProblem[] = [];
   const read = <Value>(
@@ -34,9 +34,15 @@ export function filterFrom(
     subject: query.subject ?? null,
     createdAfter: timeOf(query.created_after),
     createdBefore: timeOf(query.created_before),
-    keyId,
+    keyId: own.keyId,
   };
-  return problems.length > 0 ? refuseFields(problems) : filter;
+  if (problems.length > 0) return refuseFields(problems);
+  if (own.domain === null) return filter;
+  if (filter.domain === null || filter.domain === own.domain) {
+    return { ...filter, domain: own.domain };
+  }
+  const message = `This key is limited to ${own.domain}; ask for the emails of that domain.`;
+  return { refused: 'authorization_error', message };
 }
 
 function keyOfAddress(text: string): string | null {

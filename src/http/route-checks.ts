@@ -4,7 +4,7 @@
  */
 import type { onRequestHookHandler, preValidationHookHandler } from 'fastify';
 import { AuthLimiter } from '../auth/auth-limiter.ts';
-import { requireFullAccess, requireKey } from './authenticate.ts';
+import { requireAllDomains, requireFullAccess, requireKey } from './authenticate.ts';
 import { BodyBudget } from './body-budget.ts';
 import { sendProblem } from './errors.ts';
 import { KeyCache } from '../auth/key-cache.ts';
@@ -27,10 +27,11 @@ export function checkRoutes(app: App, services: HttpServices): void {
   app.decorate('forgetKey', (keyId: string) => keys.forget(keyId));
   app.addHook('onClose', () => use.close());
   app.addHook('onRoute', (route) => {
-    const { access = 'full_access', limit, streams } = route.config ?? {};
+    const { access = 'full_access', limit, streams, withinDomain } = route.config ?? {};
     const checks: onRequestHookHandler[] = [];
     if (access !== 'public') checks.push(limit === 'sending' ? needsKeyToSend : needsKey);
     if (access === 'full_access') checks.push(requireFullAccess);
+    if (access !== 'public' && !withinDomain) checks.push(requireAllDomains);
     if (limit) route.onSend = tellsLimit;
     if (streams) {
       route.onRequest = [...checks, streams];

@@ -60,6 +60,8 @@ export type Access = 'public' | 'any_key' | 'full_access';
 declare module 'fastify' {
   interface FastifyContextConfig {
     access?: Access;
+    /** The route heeds the caller's domain. To all others a key for one domain has no access. */
+    withinDomain?: true;
     /** The limit this route counts to: its responses carry the RateLimit headers. */
     limit?: ScopeCategory;
     /** Takes its body as it comes, of any size, and holds none of it: what refuses other types. */

@@ -3,7 +3,7 @@
  * Status changes and their events commit together (callers pass a transaction).
  */
 import type { TripFacts } from '../core/guard.ts';
-import type { Environment, Scope } from '../core/scope.ts';
+import type { Environment, Reach, Scope } from '../core/scope.ts';
 import type { Queryable } from './database.ts';
 import { type Page, type PageOf, pageOf } from './page.ts';
 
@@ -108,30 +108,38 @@ export async function insertDomain(db: Queryable, domain: NewDomain): Promise<St
 const LIST = `
 select ${COLUMNS} from domains
  where project_id = $1 and environment = $2 and deleted_at is null
+   and ($6::text is null or name = $6)
    and ($3::uuid is null or id < $3) and ($4::uuid is null or id > $4)
  order by case when $4::uuid is null then id end desc, id
  limit $5`;
 
 export async function listDomains(
   db: Queryable,
-  scope: Scope,
+  { projectId, environment, domain = null }: Reach,
   page: Page,
 ): Promise<PageOf<StoredDomain>> {
-  const values = [scope.projectId, scope.environment, page.after, page.before, page.limit + 1];
+  const values = [projectId, environment, page.after, page.before, page.limit + 1, domain];
   return pageOf(await db.query<StoredDomain>(LIST, values), page);
 }
 
+/** $4: the only domain within reach; null: any. */
+const PRESENT = `project_id = $1 and environment = $2 and id = $3 and deleted_at is null
+   and ($4::text is null or name = $4)`;
+
 const FIND = `
 select ${COLUMNS} from domains
- where project_id = $1 and environment = $2 and id = $3 and deleted_at is null`;
+ where ${PRESENT}`;
 
 export async function findDomain(
   db: Queryable,
-  scope: Scope,
+  reach: Reach,
   id: string,
 ): Promise<StoredDomain | null> {
-  const values = [scope.projectId, scope.environment, id];
-  return (await db.query<StoredDomain>(FIND, values))[0] ?? null;
+  return (await db.query<StoredDomain>(FIND, which(reach, id)))[0] ?? null;
+}
+
+function which({ projectId, environment, domain = null }: Reach, id: string): unknown[] {
+  return [projectId, environment, id, domain];
 }
 
 const FIND_FOR_UPDATE = `${FIND} for update`;
@@ -142,8 +150,7 @@ export async function lockDomain(
   scope: Scope,
   id: string,
 ): Promise<StoredDomain | null> {
-  const values = [scope.projectId, scope.environment, id];
-  return (await tx.query<StoredDomain>(FIND_FOR_UPDATE, values))[0] ?? null;
+  return (await tx.query<StoredDomain>(FIND_FOR_UPDATE, which(scope, id)))[0] ?? null;
 }
 
 /** What a check leaves behind: the state by domains/status.ts, the records as they were found. */
@@ -179,33 +186,31 @@ export async function saveCheck(
 }
 
 const SET_TLS = `
-update domains set tls = $4
- where project_id = $1 and environment = $2 and id = $3 and deleted_at is null
+update domains set tls = $5
+ where ${PRESENT}
 returning ${COLUMNS}`;
 
 /** Holds for emails that are accepted from now on; null when there is no such domain. */
 export async function setDomainTls(
   db: Queryable,
-  scope: Scope,
+  reach: Reach,
   { id, tls }: { id: string; tls: DomainTls },
 ): Promise<StoredDomain | null> {
-  const values = [scope.projectId, scope.environment, id, tls];
-  return (await db.query<StoredDomain>(SET_TLS, values))[0] ?? null;
+  return (await db.query<StoredDomain>(SET_TLS, [...which(reach, id), tls]))[0] ?? null;
 }
 
 const DELETE = `
 update domains set deleted_at = app_now()
- where project_id = $1 and environment = $2 and id = $3 and deleted_at is null
+ where ${PRESENT}
 returning ${COLUMNS}`;
 
 /** Takes a domain out of use at once; null when there is none. */
 export async function deleteDomain(
   tx: Queryable,
-  scope: Scope,
+  reach: Reach,
   id: string,
 ): Promise<StoredDomain | null> {
-  const values = [scope.projectId, scope.environment, id];
-  return (await tx.query<StoredDomain>(DELETE, values))[0] ?? null;
+  return (await tx.query<StoredDomain>(DELETE, which(reach, id)))[0] ?? null;
 }
 
 const TO_RECHECK = `

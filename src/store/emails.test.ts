@@ -36,7 +36,7 @@ const DEFERRED = {
 
 function refOf(email: NewEmail, keyId: string | null = null) {
   const { projectId, environment, id } = email;
-  return { projectId, environment, id, keyId };
+  return { projectId, environment, id, keyId, domain: null };
 }
 
 const ALL: EmailFilter = {

@@ -76,8 +76,8 @@ export type TimelineEvent = {
   attempt: Record<string, unknown> | null;
 };
 
-/** An email and who may see it. */
-export type EmailRef = Scope & { id: string; keyId: string | null };
+/** An email and who may see it: the key that sent it, keys for its domain; null: any. */
+export type EmailRef = Scope & { id: string; keyId: string | null; domain: string | null };
 
 /** `e` is an email; goes with OPEN_STATUSES. */
 export const SUMMARY_COLUMNS = `e.id, e.environment, e.created_at as "createdAt",
@@ -129,7 +129,8 @@ select ${SUMMARY_COLUMNS}, c.html, c.body_text as text,
   from emails e${OPEN_STATUSES}
   left join contents c on c.project_id = e.project_id and c.email_id = e.id and c.email_id = $3
  where e.project_id = $1 and e.environment = $2 and e.id = $3
-   and ($4::uuid is null or e.key_id = $4)`;
+   and ($4::uuid is null or e.key_id = $4)
+   and ($5::text is null or right(e.from_address, length($5) + 1) = '@' || $5)`;
 
 /** The email with its recipients; null when it does not exist for the caller. */
 export async function findEmail(db: Queryable, ref: EmailRef): Promise<EmailDetail | null> {
@@ -139,7 +140,8 @@ export async function findEmail(db: Queryable, ref: EmailRef): Promise<EmailDeta
 
 const EXISTS = `
 select from emails
- where project_id = $1 and environment = $2 and id = $3 and ($4::uuid is null or key_id = $4)`;
+ where project_id = $1 and environment = $2 and id = $3 and ($4::uuid is null or key_id = $4)
+   and ($5::text is null or right(from_address, length($5) + 1) = '@' || $5)`;
 
 export async function emailExists(db: Queryable, ref: EmailRef): Promise<boolean> {
   return (await db.query(EXISTS, values(ref))).length > 0;
@@ -177,6 +179,6 @@ export async function listTimeline(
   return db.query<TimelineEvent>(TIMELINE, [projectId, environment, id, page.after, page.limit]);
 }
 
-function values({ projectId, environment, id, keyId }: EmailRef): unknown[] {
-  return [projectId, environment, id, keyId];
+function values({ projectId, environment, id, keyId, domain }: EmailRef): unknown[] {
+  return [projectId, environment, id, keyId, domain];
 }

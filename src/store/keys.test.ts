@@ -44,6 +44,7 @@ test('a key is found by its text, with project, environment and organization', a
     keyId: key.id,
     permission: 'full_access',
     domain: 'acme.com',
+    expiresAt: null,
   });
 });
 

@@ -4,33 +4,32 @@
  */
 import { randomBytes } from 'node:crypto';
 import { API_KEY_RANDOM_BYTES, hashApiKey, hintOf, makeApiKey } from '../core/api-key.ts';
-import type { Caller, Environment, Permission, Scope } from '../core/scope.ts';
+import type { Caller, Environment, KeyLimits, Scope } from '../core/scope.ts';
 import type { Queryable } from './database.ts';
 import { newId } from './ids.ts';
 import { type Page, type PageOf, pageOf } from './page.ts';
 
-export type ApiKey = {
+export type ApiKey = KeyLimits & {
   id: string;
   projectId: string;
   environment: Environment;
   name: string;
   /** The beginning of the text, to recognise it by. */
   hint: string;
-  permission: Permission;
-  /** The only domain it may send from; null: any verified domain of the project. */
-  domain: string | null;
   createdAt: Date;
-  expiresAt: Date | null;
   /** To the minute. */
   lastUsedAt: Date | null;
 };
 
-export type NewKey = {
-  name: string;
-  permission: Permission;
-  domain: string | null;
-  expiresAt: Date | null;
-};
+export type NewKey = KeyLimits & { name: string };
+
+const UNLIMITED: KeyLimits = { permission: 'full_access', domain: null, expiresAt: null };
+
+/** core/scope.ts isBroader, as a condition: $4 to $6 are the limits of the key that asks. */
+const NOT_BROADER = `
+   and ($4::text = 'full_access' or permission = $4)
+   and ($5::text is null or domain = $5)
+   and ($6::timestamptz is null or expires_at <= $6)`;
 
 const COLUMNS = `id, project_id as "projectId", environment, name, hint, permission, domain,
        created_at as "createdAt", expires_at as "expiresAt", last_used_at as "lastUsedAt"`;
@@ -65,7 +64,8 @@ export async function createKey(
 
 const FIND_CALLERS = `
 select encode(k.sha256, 'hex') as hash, k.project_id as "projectId", k.environment,
-       p.organization_id as "organizationId", k.id as "keyId", k.permission, k.domain
+       p.organization_id as "organizationId", k.id as "keyId", k.permission, k.domain,
+       k.expires_at as "expiresAt"
   from api_keys k
   join projects p on p.id = k.project_id
  where k.sha256 in (select decode(h, 'hex') from unnest($1::text[]) h)
@@ -86,34 +86,45 @@ export async function findCallers(
 const LIST = `
 select ${COLUMNS} from api_keys
  where project_id = $1 and environment = $2 and revoked_at is null
-   and ($4::uuid is null or id < $4) and ($5::uuid is null or id > $5)
- order by case when $5::uuid is null then id end desc, id
+   and ($7::uuid is null or id < $7) and ($8::uuid is null or id > $8)${NOT_BROADER}
+ order by case when $8::uuid is null then id end desc, id
  limit $3`;
 
-/** The keys of a project and environment that are not revoked, newest first. */
-export async function listKeys(db: Queryable, scope: Scope, page: Page): Promise<PageOf<ApiKey>> {
-  const found = await db.query<ApiKey>(LIST, [
-    scope.projectId,
-    scope.environment,
-    page.limit + 1,
-    page.after,
-    page.before,
-  ]);
-  return pageOf(found, page);
+/**
+ * The keys of a project and environment that are not revoked, newest first.
+ * @param within here and below: what is broader than this does not exist
+ */
+export async function listKeys(
+  db: Queryable,
+  scope: Scope,
+  page: Page,
+  within = UNLIMITED,
+): Promise<PageOf<ApiKey>> {
+  const values = [page.limit + 1, ...limitsOf(within), page.after, page.before];
+  return pageOf(
+    await db.query<ApiKey>(LIST, [scope.projectId, scope.environment, ...values]),
+    page,
+  );
 }
 
 const FIND = `
 select ${COLUMNS} from api_keys
- where project_id = $1 and environment = $2 and id = $3 and revoked_at is null`;
+ where project_id = $1 and environment = $2 and id = $3 and revoked_at is null${NOT_BROADER}`;
 
-export async function findKey(db: Queryable, scope: Scope, id: string): Promise<ApiKey | null> {
-  const [row] = await db.query<ApiKey>(FIND, [scope.projectId, scope.environment, id]);
+export async function findKey(
+  db: Queryable,
+  scope: Scope,
+  id: string,
+  within = UNLIMITED,
+): Promise<ApiKey | null> {
+  const values = [scope.projectId, scope.environment, id, ...limitsOf(within)];
+  const [row] = await db.query<ApiKey>(FIND, values);
   return row ?? null;
 }
 
 const UPDATE = `
-update api_keys set name = $4, permission = $5, domain = $6, expires_at = $7
- where project_id = $1 and environment = $2 and id = $3 and revoked_at is null
+update api_keys set name = $7, permission = $8, domain = $9, expires_at = $10
+ where project_id = $1 and environment = $2 and id = $3 and revoked_at is null${NOT_BROADER}
 returning ${COLUMNS}`;
 
 /** Changes a key; null when there is none with this id. Takes effect like a revocation. */
@@ -121,24 +132,34 @@ export async function updateKey(
   db: Queryable,
   scope: Scope,
   { id, ...key }: NewKey & { id: string },
+  within = UNLIMITED,
 ): Promise<ApiKey | null> {
-  const values = [key.name, key.permission, key.domain, key.expiresAt];
-  const [row] = await db.query<ApiKey>(UPDATE, [scope.projectId, scope.environment, id, ...values]);
+  const values = [id, ...limitsOf(within), key.name, ...limitsOf(key)];
+  const [row] = await db.query<ApiKey>(UPDATE, [scope.projectId, scope.environment, ...values]);
   return row ?? null;
 }
 
 const REVOKE = `
 update api_keys set revoked_at = app_now()
- where project_id = $1 and environment = $2 and id = $3 and revoked_at is null
+ where project_id = $1 and environment = $2 and id = $3 and revoked_at is null${NOT_BROADER}
 returning id`;
 
 /**
  * Revokes a key for good: false when there was none to revoke. Emails that it accepted stay.
  * Processes that have just seen the key forget it within a second (auth/key-cache.ts).
  */
-export async function revokeKey(db: Queryable, scope: Scope, id: string): Promise<boolean> {
-  const rows = await db.query(REVOKE, [scope.projectId, scope.environment, id]);
-  return rows.length > 0;
+export async function revokeKey(
+  db: Queryable,
+  scope: Scope,
+  id: string,
+  within = UNLIMITED,
+): Promise<boolean> {
+  const values = [scope.projectId, scope.environment, id, ...limitsOf(within)];
+  return (await db.query(REVOKE, values)).length > 0;
+}
+
+function limitsOf({ permission, domain, expiresAt }: KeyLimits): unknown[] {
+  return [permission, domain, expiresAt];
 }
 
 const TOUCH = `

@@ -79,7 +79,7 @@ test('content leaves after its time, the rest of the week after the longer one',
   assert.deepEqual(await tablesOf(database, 14), []);
   const withoutContent = TABLES.filter((table) => table !== 'contents');
   assert.deepEqual(await tablesOf(database, 8), withoutContent);
-  const find = (id: string) => findEmail(database.db, { ...sender, id, keyId: null });
+  const find = (id: string) => findEmail(database.db, { ...sender, id, keyId: null, domain: null });
   assert.deepEqual([(await find(middle))?.subject, (await find(middle))?.html], ['Hello', null]);
   assert.equal((await find(young))?.subject, 'Hello');
 });

@@ -92,6 +92,7 @@ function caller(environment: Caller['environment'], { permission }: Pick<Caller,
     keyId: randomUUIDv7(),
     permission,
     domain: null,
+    expiresAt: null,
   };
 }
 

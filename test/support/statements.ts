@@ -278,7 +278,7 @@ export const EXERCISES: readonly Exercise[] = [
     what: 'show an email',
     asks: 1,
     run: async ({ db, sender, someEmailId: id }) => {
-      const ref = { ...sender, id, keyId: null };
+      const ref = { ...sender, id, keyId: null, domain: null };
       await emails.findEmail(db, ref);
       await emails.emailExists(db, ref);
       await emails.lastCategory(db, { ...sender, emailId: id, position: 0 });

@@ -99,7 +99,7 @@ async function findWithTimeline(
   scope: Scope,
   id: string,
 ): Promise<{ email: EmailDetail; events: TimelineEvent[] } | null> {
-  const ref = { ...scope, id, keyId: null };
+  const ref = { ...scope, id, keyId: null, domain: null };
   const email = await findEmail(db, ref);
   if (email === null) return null;
   const events = await listTimeline(db, ref, { after: 0, limit: EVENTS_SHOWN_MAX });

@@ -27,6 +27,7 @@ export function registerDomainRoutes(app: App, services: HttpServices): void {
 
 function registerCreateAndList(app: App, { domains }: HttpServices): void {
   app.post('/v1/domains', {
+    config: { withinDomain: true },
     schema: {
       summary: 'Add a domain',
       description: 'The answer lists the DNS records to publish; then verify it.',
@@ -44,6 +45,7 @@ function registerCreateAndList(app: App, { domains }: HttpServices): void {
   });
 
   app.get('/v1/domains', {
+    config: { withinDomain: true },
     schema: {
       summary: 'List domains',
       description: 'Those of this project and environment, newest first.',
@@ -62,6 +64,7 @@ function registerCreateAndList(app: App, { domains }: HttpServices): void {
 
 function registerOne(app: App, { domains }: HttpServices): void {
   app.get('/v1/domains/:id', {
+    config: { withinDomain: true },
     schema: {
       summary: 'Get a domain',
       operationId: 'getDomain',
@@ -76,6 +79,7 @@ function registerOne(app: App, { domains }: HttpServices): void {
   });
 
   app.patch('/v1/domains/:id', {
+    config: { withinDomain: true },
     schema: {
       summary: 'Change a domain',
       description: 'Holds for emails that are accepted from now on.',
@@ -93,6 +97,7 @@ function registerOne(app: App, { domains }: HttpServices): void {
   });
 
   app.delete('/v1/domains/:id', {
+    config: { withinDomain: true },
     schema: {
       summary: 'Remove a domain',
       description: 'Nothing is sent from it any more; what is still waiting ends as failed.',
@@ -111,7 +116,7 @@ function registerOne(app: App, { domains }: HttpServices): void {
 
 function registerVerify(app: App, { db, domains, config }: HttpServices): void {
   app.post('/v1/domains/:id/verify', {
-    config: { limit: 'verification' },
+    config: { limit: 'verification', withinDomain: true },
     schema: {
       summary: 'Verify a domain',
       description:

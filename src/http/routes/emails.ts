@@ -58,7 +58,7 @@ export function registerEmailRoutes(app: App, services: HttpServices): void {
 function registerSend(app: App, services: HttpServices): void {
   const { accept, config } = services;
   app.post('/v1/emails', {
-    config: { access: 'any_key', limit: 'sending' },
+    config: { access: 'any_key', limit: 'sending', withinDomain: true },
     schema: {
       summary: 'Send an email',
       description:
@@ -119,10 +119,12 @@ function answer(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
 
 function registerList(app: App, { db }: HttpServices): void {
   app.get('/v1/emails', {
-    config: { access: 'any_key' },
+    config: { access: 'any_key', withinDomain: true },
     schema: {
       summary: 'List emails',
-      description: 'Newest first. A key that may only send sees what it sent itself.',
+      description:
+        'Newest first. A key that may only send sees what it sent itself; a key for one domain what ' +
+        'was sent from that.',
       operationId: 'listEmails',
       tags: TAGS,
       querystring: emailQuery,
@@ -132,7 +134,7 @@ function registerList(app: App, { db }: HttpServices): void {
       const caller = callerOf(request);
       const page = pageFrom(request.query);
       if (isRefusal(page)) return refuse(reply, page);
-      const filter = filterFrom(request.query, ownKeyOf(caller));
+      const filter = filterFrom(request.query, { keyId: ownKeyOf(caller), domain: caller.domain });
       if (isRefusal(filter)) return refuse(reply, filter);
       const found = await listEmails(db, caller, { page, filter });
       return { ...pageAnswer(found, presentSummary), scanned_until: found.scannedUntil };
@@ -142,7 +144,7 @@ function registerList(app: App, { db }: HttpServices): void {
 
 function registerOne(app: App, { db }: HttpServices): void {
   app.get('/v1/emails/:id', {
-    config: { access: 'any_key' },
+    config: { access: 'any_key', withinDomain: true },
     schema: {
       summary: 'Get an email',
       description: 'With its present status, and that of each recipient.',
@@ -161,7 +163,7 @@ function registerOne(app: App, { db }: HttpServices): void {
 
 function registerTimeline(app: App, { db }: HttpServices): void {
   app.get('/v1/emails/:id/events', {
-    config: { access: 'any_key' },
+    config: { access: 'any_key', withinDomain: true },
     schema: {
       summary: 'Get the timeline of an email',
       description: 'Oldest first, with the conversation of every attempt.',
@@ -183,7 +185,7 @@ function registerTimeline(app: App, { db }: HttpServices): void {
 
 function registerContent(app: App, { db, contentOf }: HttpServices): void {
   app.get('/v1/emails/:id/content', {
-    config: { access: 'any_key' },
+    config: { access: 'any_key', withinDomain: true },
     schema: {
       summary: 'Get the exact bytes of an email',
       description:

@@ -1,9 +1,11 @@
 /**
  * API keys: who the caller is, and making, changing and revoking keys of the caller's project and
- * environment. A key never makes a key for the other environment.
+ * environment. A key never makes a key for the other environment, nor one that is broader than
+ * itself; a broader one does not exist for it.
  */
 import { refuseFields } from '../../core/field-problems.ts';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
+import { type Caller, isBroader } from '../../core/scope.ts';
 import { parseDomain } from '../../mail/domain-name.ts';
 import { isId } from '../../store/ids.ts';
 import {
@@ -42,7 +44,7 @@ export function registerKeyRoutes(app: App, services: HttpServices): void {
 
 function registerCurrent(app: App, { db }: HttpServices): void {
   app.get('/v1/api-keys/current', {
-    config: { access: 'any_key' },
+    config: { access: 'any_key', withinDomain: true },
     schema: {
       summary: 'Who am I?',
       description: 'Project, environment and permissions of the key that asks.',
@@ -69,9 +71,12 @@ function registerCurrent(app: App, { db }: HttpServices): void {
 
 function registerCreateAndList(app: App, { db }: HttpServices): void {
   app.post('/v1/api-keys', {
+    config: { withinDomain: true },
     schema: {
       summary: 'Make an API key',
-      description: 'For the project and environment of the calling key. The text is shown once.',
+      description:
+        'For the project and environment of the calling key, never broader than that: a domain or ' +
+        'an end that is left out is that of the calling key. The text is shown once.',
       operationId: 'createApiKey',
       tags: TAGS,
       body: keyCreation,
@@ -79,17 +84,26 @@ function registerCreateAndList(app: App, { db }: HttpServices): void {
     },
     handler: async (request, reply) => {
       const { name, permission, domain, expires_at } = request.body;
-      const wanted = checked({ name, permission, domain: domain ?? null, expiresAt: expires_at });
+      const caller = callerOf(request);
+      const wanted = checked(caller, {
+        name,
+        permission,
+        domain: domain ?? caller.domain,
+        expiresAt: expires_at ?? caller.expiresAt,
+      });
       if (isRefusal(wanted)) return refuse(reply, wanted);
-      const { key, text } = await createKey(db, callerOf(request), wanted);
+      const { key, text } = await createKey(db, caller, wanted);
       return reply.code(201).send({ ...toWire(key), key: text });
     },
   });
 
   app.get('/v1/api-keys', {
+    config: { withinDomain: true },
     schema: {
       summary: 'List API keys',
-      description: 'Those of this project and environment that are not revoked, newest first.',
+      description:
+        'Those of this project and environment that are not revoked, newest first; none that is ' +
+        'broader than the calling key.',
       operationId: 'listApiKeys',
       tags: TAGS,
       querystring: pageQuery,
@@ -98,15 +112,18 @@ function registerCreateAndList(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const page = pageFrom(request.query);
       if (isRefusal(page)) return refuse(reply, page);
-      return pageAnswer(await listKeys(db, callerOf(request), page), toWire);
+      const caller = callerOf(request);
+      return pageAnswer(await listKeys(db, caller, page, caller), toWire);
     },
   });
 }
 
 function registerChangeAndRevoke(app: App, { db }: HttpServices): void {
   app.patch('/v1/api-keys/:id', {
+    config: { withinDomain: true },
     schema: {
       summary: 'Change an API key',
+      description: 'Only what is given changes. No key becomes broader than the calling one.',
       operationId: 'updateApiKey',
       tags: TAGS,
       params: idParams(WHAT),
@@ -116,23 +133,24 @@ function registerChangeAndRevoke(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const { id } = request.params;
       const caller = callerOf(request);
-      const present = isId(id) ? await findKey(db, caller, id) : null;
+      const present = isId(id) ? await findKey(db, caller, id, caller) : null;
       if (!present) return notFound(reply, WHAT);
       const { name, permission, domain, expires_at } = request.body;
-      const wanted = checked({
+      const wanted = checked(caller, {
         name: name ?? present.name,
         permission: permission ?? present.permission,
         domain: domain === undefined ? present.domain : domain,
         expiresAt: expires_at === undefined ? present.expiresAt : expires_at,
       });
       if (isRefusal(wanted)) return refuse(reply, wanted);
-      const changed = await updateKey(db, caller, { id, ...wanted });
+      const changed = await updateKey(db, caller, { id, ...wanted }, caller);
       app.forgetKey(id);
       return changed ? toWire(changed) : notFound(reply, WHAT);
     },
   });
 
   app.delete('/v1/api-keys/:id', {
+    config: { withinDomain: true },
     schema: {
       summary: 'Revoke an API key',
       description: 'For good, and at once; on other machines within a second.',
@@ -143,7 +161,8 @@ function registerChangeAndRevoke(app: App, { db }: HttpServices): void {
     },
     handler: async (request, reply) => {
       const { id } = request.params;
-      const revoked = isId(id) && (await revokeKey(db, callerOf(request), id));
+      const caller = callerOf(request);
+      const revoked = isId(id) && (await revokeKey(db, caller, id, caller));
       if (!revoked) return notFound(reply, WHAT);
       app.forgetKey(id);
       return { object: 'api_key' as const, id, deleted: true as const };
@@ -152,13 +171,27 @@ function registerChangeAndRevoke(app: App, { db }: HttpServices): void {
 }
 
 /** The parts of a request that need more than its shape. */
-function checked(wanted: Wanted): NewKey | Refusal {
-  const { name, permission, expiresAt } = wanted;
+function checked(caller: Caller, wanted: Wanted): NewKey | Refusal {
+  const { name, permission } = wanted;
   const domain = wanted.domain === null ? null : parseDomain(wanted.domain);
   if (domain === null && wanted.domain !== null) {
     return refuseFields([{ field: 'domain', message: 'is not a domain name, like acme.com' }]);
   }
-  return { name, permission, domain, expiresAt: expiresAt ? new Date(expiresAt) : null };
+  const expiresAt = wanted.expiresAt ? new Date(wanted.expiresAt) : null;
+  const key = { name, permission, domain, expiresAt };
+  return isBroader(key, caller) ? tooBroad(caller) : key;
+}
+
+/** Who gets here has full access: what limits it is a domain, an end, or both. */
+function tooBroad({ domain, expiresAt }: Caller): Refusal {
+  const limits = [
+    domain === null ? '' : ` for ${domain}`,
+    expiresAt === null ? '' : ` until ${expiresAt.toISOString()}`,
+  ].join('');
+  return {
+    refused: 'authorization_error',
+    message: `The calling key is valid${limits} only, and makes no key that is broader; use a key without these limits.`,
+  };
 }
 
 type Wanted = Omit<NewKey, 'expiresAt'> & { expiresAt: string | Date | null | undefined };

@@ -11,8 +11,10 @@ const WARNINGS_MAX = 100;
 
 export function registerProjectRoutes(app: App, { db }: HttpServices): void {
   app.get('/v1/projects', {
+    config: { withinDomain: true },
     schema: {
       summary: 'List the projects of the organization',
+      description: 'A key for one domain sees its own project, and warnings about that domain.',
       operationId: 'listProjects',
       tags: ['Projects'],
       response: { 200: projectList, ...failures() },
@@ -23,8 +25,13 @@ export function registerProjectRoutes(app: App, { db }: HttpServices): void {
         listProjects(db, caller.organizationId),
         listTrips(db, { projectId: caller.projectId, limit: WARNINGS_MAX }),
       ]);
-      const own = trips.filter(({ environment }) => environment === caller.environment);
-      const data = projects.map((project) => toWire(project, own));
+      const isAbout = (domain: string) => caller.domain === null || domain === caller.domain;
+      const own = trips.filter(
+        ({ environment, domain }) => environment === caller.environment && isAbout(domain),
+      );
+      const data = projects
+        .filter(({ id }) => caller.domain === null || id === caller.projectId)
+        .map((project) => toWire(project, own));
       return { object: 'list' as const, data, has_more: false };
     },
   });

@@ -11,7 +11,10 @@ const domain = z
   .string()
   .max(253)
   .nullable()
-  .meta({ description: 'The only domain it may send from; null: any.', examples: ['acme.com'] });
+  .meta({
+    description: 'The only domain it may send from and manage; null: any.',
+    examples: ['acme.com'],
+  });
 const expiresAt = z.iso
   .datetime({ offset: true })
   .nullable()
