@@ -1,6 +1,6 @@
 /** The inbound half of a worker's SMTP, wired: from the port for reports to the settle statement. */
 import { LETTER_LIMITS, Letters } from './inbound/letters.ts';
-import { createReceive } from './inbound/receive.ts';
+import { createReceive, KEPT_BYTES_MAX } from './inbound/receive.ts';
 import type { SmtpServerOptions } from './net/smtp-server.ts';
 import type { Ground } from './server.ts';
 import { createInboundHandlers, INBOUND_LIMITS } from './smtp/inbound.ts';
@@ -15,7 +15,7 @@ import { systemWorld } from './system-world.ts';
 export function inboundOptions(
   { db, secrets, log, reputation }: Ground,
   { onTold, refusal }: { onTold: () => void; refusal: () => string | null },
-): Pick<SmtpServerOptions<null>, 'handlers' | 'limits'> {
+): Pick<SmtpServerOptions<null>, 'handlers' | 'limits' | 'keptBytesMax'> {
   const book = { db: db.receiving, secret: secrets.derive('return path') };
   const store = new InboundStore(db.receiving, {
     onTold,
@@ -33,5 +33,6 @@ export function inboundOptions(
       });
     },
   });
-  return { handlers: createInboundHandlers({ book, receive }), limits: INBOUND_LIMITS };
+  const handlers = createInboundHandlers({ book, receive });
+  return { handlers, limits: INBOUND_LIMITS, keptBytesMax: KEPT_BYTES_MAX };
 }

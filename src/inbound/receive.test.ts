@@ -35,6 +35,7 @@ async function receive(status: StoredStatus, content: string): Promise<string> {
   };
   const received = await receiveNow({
     content: Buffer.from(content),
+    sizeBytes: content.length,
     remoteAddress: '192.0.2.1',
     client: '192.0.2.1',
     sender: '',

@@ -19,8 +19,11 @@ import { type Addressee, type AddressBook, addresseeOf } from './addresses.ts';
 import type { Letters } from './letters.ts';
 import { consequenceOf } from './verdict.ts';
 
-/** Of a message so much is kept for people; it is read as a whole. */
-const KEPT_BYTES_MAX = 256 * 1024;
+/**
+ * Of a message so much is taken in, read and kept; the rest is let by. What a report says stands
+ * before the original that it quotes.
+ */
+export const KEPT_BYTES_MAX = 256 * 1024;
 /** Of one that changes nothing: anybody can send those. */
 const LETTER_BYTES_MAX = 64 * 1024;
 /** RFC 5321 §6.3 */
@@ -29,7 +32,10 @@ const HOPS_MAX = 100;
 const QUOTED_MAX = 3;
 
 export type Arrival = {
+  /** At least its first KEPT_BYTES_MAX. */
   content: Buffer;
+  /** Of all that came. */
+  sizeBytes: number;
   remoteAddress: string;
   /** For limits: the address, or its network. */
   client: string;
@@ -81,7 +87,7 @@ function hopsOf(content: Buffer): number {
 }
 
 async function keep(
-  { content, remoteAddress, client, sender }: Arrival,
+  { content, sizeBytes, remoteAddress, client, sender }: Arrival,
   { address, addressee, report }: { address: string; addressee: Addressee; report: Report },
   { book, store, world, letters, onMailboxFull }: ReceiveOptions,
 ): Promise<InboundResult['kind'] | 'too_many'> {
@@ -104,7 +110,7 @@ async function keep(
         emailId: recipient.email.id,
         position: recipient.position,
       },
-      sizeBytes: content.length,
+      sizeBytes,
       content: content.subarray(0, isLetter ? LETTER_BYTES_MAX : KEPT_BYTES_MAX),
     },
     settlement: consequence?.settlement ?? null,

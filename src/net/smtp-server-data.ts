@@ -1,7 +1,8 @@
 /**
  * Receives the content of one message within its limits: a size for the message, a budget for all
  * sessions together. Content beyond them is read to its end and thrown away, so that the client
- * hears why; one that does not end then is hung up on.
+ * hears why; one that does not end then is hung up on. Where only the beginning of a message is
+ * wanted, what follows it is let by, and the message counts.
  */
 import type { ContentRead } from './smtp-server-content.ts';
 import { SmtpContentReader } from './smtp-server-content.ts';
@@ -17,24 +18,34 @@ export type Received =
 
 /** How far content that is thrown away is followed, in times of the limit. */
 const FOLLOWED_TIMES = 2;
+/** How far content is followed of which only the beginning is kept. */
+const LET_BY_BYTES_MAX = 1024 ** 3;
 /** Smaller pieces are joined: a buffer for every octet would take a hundred times its size. */
 const PIECE_BYTES = 16 * 1024;
+
+export type ContentLimits = {
+  sizeBytesMax: number;
+  /** See SmtpServerOptions. */
+  keptBytesMax: number | undefined;
+  timeoutMs: number;
+};
 
 /** @returns what was held of `use` and is to be given back after the message is done with */
 export async function receiveContent(
   wire: SmtpServerWire,
   use: SmtpServerUse,
-  limits: { sizeBytesMax: number; timeoutMs: number },
+  limits: ContentLimits,
 ): Promise<Received> {
   const reader = new SmtpContentReader();
-  const pieces = new Pieces(use, limits.sizeBytesMax);
+  const pieces = new Pieces(use, limits);
+  const followedBytesMax =
+    limits.keptBytesMax === undefined ? limits.sizeBytesMax * FOLLOWED_TIMES : LET_BY_BYTES_MAX;
   const end = await wire.content<Ended>((chunk) => {
     const read = reader.read(chunk);
     if (read.kind === 'bare') return read;
     if (read.content !== null) pieces.add(read.content);
     if (read.kind === 'end') return read;
-    const isEndless = pieces.seenBytes > limits.sizeBytesMax * FOLLOWED_TIMES;
-    return isEndless ? { kind: 'endless' } : null;
+    return pieces.seenBytes > followedBytesMax ? { kind: 'endless' } : null;
   }, limits.timeoutMs);
 
   const kind = typeof end === 'string' ? end : end.kind;
@@ -43,7 +54,8 @@ export async function receiveContent(
   if (end.kind !== 'end') return end;
   wire.giveBack(end.rest);
   if (pieces.problem !== null) return { kind: pieces.problem };
-  const message = { content: pieces.join(), longestLine: reader.longestLine };
+  const { seenBytes: sizeBytes } = pieces;
+  const message = { content: pieces.join(), sizeBytes, longestLine: reader.longestLine };
   return { kind: 'message', message, heldBytes: pieces.heldBytes };
 }
 
@@ -54,18 +66,20 @@ class Pieces {
   heldBytes = 0;
   problem: 'too_large' | 'no_room' | null = null;
   readonly #use: SmtpServerUse;
-  readonly #bytesMax: number;
+  readonly #limits: ContentLimits;
   #pieces: Buffer[] = [];
 
-  constructor(use: SmtpServerUse, bytesMax: number) {
+  constructor(use: SmtpServerUse, limits: ContentLimits) {
     this.#use = use;
-    this.#bytesMax = bytesMax;
+    this.#limits = limits;
   }
 
-  add(piece: Buffer): void {
-    this.seenBytes += piece.length;
-    if (this.seenBytes > this.#bytesMax) this.#refuse('too_large');
-    if (this.problem !== null) return;
+  add(bytes: Buffer): void {
+    const { sizeBytesMax, keptBytesMax = Infinity } = this.#limits;
+    this.seenBytes += bytes.length;
+    if (keptBytesMax === Infinity && this.seenBytes > sizeBytesMax) this.#refuse('too_large');
+    if (this.problem !== null || this.heldBytes >= keptBytesMax) return;
+    const piece = bytes.subarray(0, keptBytesMax - this.heldBytes);
     if (!this.#use.take(piece.length)) return this.#refuse('no_room');
     this.heldBytes += piece.length;
     this.#pieces.push(piece);

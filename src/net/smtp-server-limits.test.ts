@@ -159,3 +159,26 @@ function hasRoom(port: number): Promise<unknown> {
   };
   return waitFor(isGreeted, { what: 'room for a connection', timeoutMs: 30_000 });
 }
+
+test('of a message of any size the beginning can be kept and the rest let by', async () => {
+  await using server = await startSmtpServer({
+    sizeBytesMax: 1_000,
+    keptBytesMax: 2_500,
+    // The second message finds room: what was let by was never held.
+    limits: { contentBytes: 3_000 },
+  });
+  await using client = await Dialogue.greeted(server.port);
+  assert.match((await client.ask('EHLO client.test')) ?? '', /^250-SIZE 0$/m);
+  const line = `..${'x'.repeat(96)}\r\n`;
+  for (const from of ['<a@b.test> SIZE=5000000', '<a@b.test>']) {
+    assert.equal(await client.ask(`MAIL FROM:${from}`), '250 2.1.0 Ok');
+    await client.ask('RCPT TO:<c@d.test>');
+    await client.ask('DATA');
+    client.send(line.repeat(50_000));
+    assert.match((await client.ask('.')) ?? '', /^250 2\.0\.0 Taken /);
+  }
+  for (const { content, sizeBytes } of server.taken) {
+    assert.equal(sizeBytes, 50_000 * (line.length - 1));
+    assert.equal(content.toString('latin1'), line.slice(1).repeat(26).slice(0, 2_500));
+  }
+});

@@ -168,7 +168,8 @@ export class SmtpServerSession<User> {
     const mayLogIn = options.logIn !== undefined && facts.tls !== null && facts.user === null;
     return [
       'PIPELINING',
-      `SIZE ${options.sizeBytesMax}`,
+      // RFC 1870 §3: 0 is no limit.
+      `SIZE ${options.keptBytesMax === undefined ? options.sizeBytesMax : 0}`,
       '8BITMIME',
       'SMTPUTF8',
       'ENHANCEDSTATUSCODES',

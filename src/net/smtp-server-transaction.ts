@@ -59,8 +59,9 @@ export class SmtpServerTransaction<User> {
     const mail = readMail(argument);
     if ('refused' in mail) return mail.refused;
     const sizeBytes = mail.sizeBytes ?? 0;
-    if (sizeBytes > options.sizeBytesMax) return this.#tooLarge();
-    if (!use.hasRoom(sizeBytes)) return NO_ROOM;
+    const { sizeBytesMax, keptBytesMax } = options;
+    if (keptBytesMax === undefined && sizeBytes > sizeBytesMax) return this.#tooLarge();
+    if (!use.hasRoom(Math.min(sizeBytes, keptBytesMax ?? sizeBytesMax))) return NO_ROOM;
     if (this.#messages >= limits.messagesPerSession) {
       return closing(421, '4.7.0', 'Enough messages for one session; open another');
     }
@@ -124,9 +125,12 @@ export class SmtpServerTransaction<User> {
     }
     this.#open = null;
     this.#wire.reply(answerOf(354, null, 'Send the message, then a line with only a dot'));
-    const { sizeBytesMax } = options;
-    const timeoutMs = limits.dataTimeoutMs;
-    const received = await receiveContent(this.#wire, use, { sizeBytesMax, timeoutMs });
+    const { sizeBytesMax, keptBytesMax } = options;
+    const received = await receiveContent(this.#wire, use, {
+      sizeBytesMax,
+      keptBytesMax,
+      timeoutMs: limits.dataTimeoutMs,
+    });
     return this.#take(open.envelope, received);
   }
 

@@ -56,6 +56,8 @@ export type SmtpEnvelope = SmtpMail & {
 export type SmtpMessage = {
   /** CRLF at the end of every line, dots unstuffed. */
   content: Buffer;
+  /** Of all that came, also where `content` is only its beginning. */
+  sizeBytes: number;
   /** Octets of its longest line without CRLF: more than 998 is not allowed (RFC 5322 §2.1.1). */
   longestLine: number;
 };
@@ -123,6 +125,11 @@ export type SmtpServerOptions<User> = {
   tls: { mode: 'starttls' | 'implicit'; context: () => SecureContext | null };
   /** The largest message, told in SIZE (RFC 1870). */
   sizeBytesMax: number;
+  /**
+   * So much of the beginning of a message is kept; the rest is read to its end and let by, and no
+   * message is refused for its size. Without it what is larger than sizeBytesMax is refused.
+   */
+  keptBytesMax?: number;
   limits?: Partial<SmtpServerLimits>;
   world: Pick<World, 'monotonicMs' | 'newId'>;
   /** With it, mail is taken only from who has logged in, over TLS. */

@@ -66,11 +66,12 @@ export function createInboundHandlers(options: {
         known.get(session)?.set(address, addressee);
         return null;
       }),
-    onMessage: async (session, { from, recipients }, { content }) => {
+    onMessage: async (session, { from, recipients }, { content, sizeBytes }) => {
       const addressees = known.get(session);
       const answer = await orLater(async () => {
         const received = await receive({
           content,
+          sizeBytes,
           remoteAddress: session.remoteAddress,
           client: session.client,
           sender: from,
