@@ -8,6 +8,7 @@
  */
 import fastify, { type onRequestHookHandler } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
+import { wholeBody } from './body-budget.ts';
 import { closeInTime } from './closing.ts';
 import { sendProblem } from './errors.ts';
 import { jsonBodyParser } from './json-body.ts';
@@ -100,7 +101,7 @@ function bareApp(services: HttpServices, timeouts: HttpTimeouts): App {
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(() => JSON.stringify);
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBodyParser);
+  app.addContentTypeParser('application/json', wholeBody(jsonBodyParser));
   answerRawRequests(app.server, services);
   closeInTime(app, timeouts.closeMs);
   return app;

@@ -1,4 +1,4 @@
-/** Bodies are turned away by what is announced, so that no test has to send a hundred megabytes. */
+/** How much of bodies may be in memory at once; test/api/http-attacks.test.ts shows it against strangers. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -9,61 +9,81 @@ import { waitFor } from '../../test/support/wait.ts';
 const MB = 1024 * 1024;
 const EMAIL = { from: 'a@acme.com', to: 'jo@mail.org', subject: 'Hi', html: '<p>Hi</p>' };
 
-/** A client that announces a body and does not send it; what it hears is collected in `heard`. */
-function announce(http: StubHttp, header: string): Socket & { heard: string } {
+/** A client that sends a head and a part of its body; what it hears is collected in `heard`. */
+function begin(
+  http: StubHttp,
+  { head, key, body = '' }: { head: string; key: string; body?: string },
+): Socket & { heard: string } {
   const socket = Object.assign(connect(http.port, '127.0.0.1'), { heard: '' });
   socket.setEncoding('latin1').on('data', (text: string) => (socket.heard += text));
-  const head = [
+  const lines = [
     'POST /v1/emails HTTP/1.1',
     'Host: here',
-    `Authorization: Bearer ${http.keys.full}`,
+    `Authorization: Bearer ${key}`,
     'Content-Type: application/json',
-    header,
+    head,
   ];
-  socket.write(`${head.join('\r\n')}\r\n\r\n`);
+  socket.write(`${lines.join('\r\n')}\r\n\r\n${body}`);
   return socket;
 }
 
-/** Two of 45 MB: 6 MB are left. */
-async function fill(http: StubHttp): Promise<Socket[]> {
-  const holding = [1, 2].map(() => announce(http, `Content-Length: ${45 * MB}`));
-  const isFull = async () => (await http.post('/v1/emails', 'x'.repeat(7 * MB))).status === 503;
-  await waitFor(isFull, { what: 'the budget to be used up' });
+/** All but one byte of a body of 40 MB: 8 MB are left for the project, half of the budget for others. */
+async function fill(http: StubHttp, key: string): Promise<Socket> {
+  const body = ' '.repeat(40 * MB);
+  const holding = begin(http, { head: `Content-Length: ${40 * MB + 1}`, key, body });
+  const headers = { authorization: `Bearer ${key}` };
+  const isFull = async () =>
+    (await http.post('/v1/emails', 'x'.repeat(9 * MB), headers)).status === 503;
+  await waitFor(isFull, { what: 'the share of the project to be used up' });
   return holding;
 }
 
-test('bodies beyond the budget get 503 before they are read, until others have gone', async () => {
+test('bodies beyond the share of a project get 503 before they are read, until others have gone', async () => {
   await using http = await stubHttp();
-  const holding = await fill(http);
-  const refused = announce(http, `Content-Length: ${20 * MB}`);
+  const { full } = http.keys;
+  const holding = await fill(http, full);
+  const refused = begin(http, { head: `Content-Length: ${20 * MB}`, key: full });
   await waitFor(() => refused.heard.endsWith('}}'), { what: 'an answer without the body' });
   assert.match(refused.heard, /^HTTP\/1\.1 503 /);
   assert.match(refused.heard, /retry-after: \d+/i);
   assert.match(refused.heard, /Nothing was accepted: too many large requests came at once/);
   assert.equal((await http.post('/v1/emails', EMAIL)).status, 202, 'small ones pass');
 
-  for (const socket of [...holding, refused]) socket.destroy();
   const large = { ...EMAIL, html: 'x'.repeat(20 * MB) };
+  const other = { authorization: `Bearer ${http.keys.live}` };
+  assert.equal((await http.post('/v1/emails', large, other)).status, 202, 'and other projects');
+  for (const socket of [holding, refused]) socket.destroy();
   await waitFor(async () => (await http.post('/v1/emails', large)).status !== 503, {
     what: 'room again',
   });
 });
 
+test('what is announced and not sent takes no room', async () => {
+  await using http = await stubHttp();
+  const head = `Content-Length: ${45 * MB}`;
+  const silent = Array.from({ length: 10 }, () => begin(http, { head, key: http.keys.full }));
+  await Promise.all(silent.map((socket) => once(socket, 'connect')));
+  const large = { ...EMAIL, html: 'x'.repeat(20 * MB) };
+  assert.equal((await http.post('/v1/emails', large)).status, 202);
+  for (const socket of silent) socket.destroy();
+});
+
 test('a body in chunks counts as it comes', async () => {
   await using http = await stubHttp();
-  const holding = await fill(http);
-  const chunked = announce(http, 'Transfer-Encoding: chunked');
+  const { full } = http.keys;
+  const holding = await fill(http, full);
+  const chunked = begin(http, { head: 'Transfer-Encoding: chunked', key: full });
   const chunk = Buffer.alloc(MB, ' ');
-  for (let sent = 0; sent < 8; sent += 1) {
+  for (let sent = 0; sent < 10; sent += 1) {
     chunked.write(`${MB.toString(16)}\r\n`);
     chunked.write(chunk);
     chunked.write('\r\n');
   }
   await waitFor(() => chunked.heard.endsWith('}}'), { what: 'an answer' });
   assert.match(chunked.heard, /^HTTP\/1\.1 503 /);
-  for (const socket of [...holding, chunked]) socket.destroy();
+  for (const socket of [holding, chunked]) socket.destroy();
 
-  const whole = announce(http, 'Transfer-Encoding: chunked');
+  const whole = begin(http, { head: 'Transfer-Encoding: chunked', key: full });
   const json = JSON.stringify(EMAIL);
   whole.write(`${json.length.toString(16)}\r\n${json}\r\n0\r\n\r\n`);
   await waitFor(() => whole.heard.includes('HTTP/1.1 202 '), { what: 'a chunked email to pass' });

@@ -5,7 +5,7 @@
 import type { onRequestHookHandler, preValidationHookHandler } from 'fastify';
 import { AuthLimiter } from '../auth/auth-limiter.ts';
 import { requireAllDomains, requireFullAccess, requireKey } from './authenticate.ts';
-import { BodyBudget } from './body-budget.ts';
+import { accountForBodies } from './body-budget.ts';
 import { sendProblem } from './errors.ts';
 import { KeyCache } from '../auth/key-cache.ts';
 import { KeyUse } from '../auth/key-use.ts';
@@ -17,13 +17,14 @@ export function checkRoutes(app: App, services: HttpServices): void {
   const { db, world, config } = services;
   const keys = new KeyCache(db, world);
   const use = new KeyUse(db);
-  const bodies = new BodyBudget();
+  const accounts = accountForBodies();
   const limiter = new AuthLimiter(db, world, config.limits.auth);
   const needsKey = requireKey({ find: (text) => keys.findNow(text), limiter, use });
   // Accepting checks the key again in its own statement, so that memory will do before it.
   const needsKeyToSend = requireKey({ find: (text) => keys.find(text), limiter, use });
   const tellsLimit = limitHeadersAlways(services);
   app.decorateRequest('caller', null);
+  app.decorateRequest('bodyAccount', null);
   app.decorate('forgetKey', (keyId: string) => keys.forget(keyId));
   app.addHook('onClose', () => use.close());
   app.addHook('onRoute', (route) => {
@@ -37,8 +38,7 @@ export function checkRoutes(app: App, services: HttpServices): void {
       route.onRequest = [...checks, streams];
       return;
     }
-    route.onRequest = [...checks, refuseBody, bodies.announced];
-    route.preParsing = bodies.chunked;
+    route.onRequest = [...checks, refuseBody, accounts];
     if (route.schema?.body) route.preValidation = emptyBodyIsObject;
   });
 }

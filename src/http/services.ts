@@ -19,6 +19,7 @@ import type { Database } from '../store/database.ts';
 import type { SecretBox } from '../store/secrets.ts';
 import type { ScopeCategory } from '../store/limits.ts';
 import type { WebhookService } from '../webhooks/service.ts';
+import type { BodyAccount } from './body-budget.ts';
 
 export type HttpServices = {
   db: Database;
@@ -70,6 +71,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Set once the key has been checked; read it with callerOf. */
     caller: Caller | null;
+    /** What its body takes of the memory for bodies; null without a body. */
+    bodyAccount: BodyAccount | null;
   }
   interface FastifyInstance {
     /** Makes this process forget a key at once, after it was revoked or changed. */

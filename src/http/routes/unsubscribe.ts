@@ -12,6 +12,7 @@ import { UNSUBSCRIBE, type Unsubscriber, UnsubscribeTokens } from '../../mail/un
 import { DatabaseUnavailable } from '../../store/database.ts';
 import { addSuppression, findSuppression, removeSuppression } from '../../store/suppressions.ts';
 import type { App, HttpServices } from '../services.ts';
+import { wholeBody } from '../body-budget.ts';
 import {
   askPage,
   AWAY_PAGE,
@@ -29,7 +30,14 @@ import {
 const BODY_MAX_BYTES = 16 * 1024;
 const RETRY_AFTER_S = 30;
 
-type LinkRequest = FastifyRequest<{ Params: { token: string } }>;
+type LinkParams = { token: string };
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Who the link of this request names. */
+    unsubscriber: Unsubscriber | null;
+  }
+}
 
 export function registerUnsubscribeRoutes(app: App, services: HttpServices): void {
   let made: UnsubscribeTokens | null = null;
@@ -40,9 +48,17 @@ export function registerUnsubscribeRoutes(app: App, services: HttpServices): voi
   // A scope of its own: no other route takes such bodies, or answers in HTML.
   app.register(async (scope: App) => {
     scope.removeAllContentTypeParsers();
-    scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) =>
-      done(null, body),
+    scope.addContentTypeParser(
+      '*',
+      wholeBody((_request, bytes, done) => done(null, bytes)),
     );
+    // Before the body is read: who made up a link has nothing to say.
+    scope.decorateRequest('unsubscriber', null);
+    scope.addHook('onRequest', (request, reply, done) => {
+      request.unsubscriber = tokens().read((request.params as LinkParams).token);
+      if (request.unsubscriber === null) return void sendPage(reply, BAD_LINK_PAGE);
+      done();
+    });
     scope.setErrorHandler((error: Error & { code?: string }, _request, reply) => {
       const page = pageOfError(error);
       // The others are bugs, and told as everywhere.
@@ -53,24 +69,25 @@ export function registerUnsubscribeRoutes(app: App, services: HttpServices): voi
     scope.get('/u/:token', {
       config,
       schema,
-      handler: (request: LinkRequest, reply: FastifyReply) => {
-        const who = tokens().read(request.params.token);
-        return sendPage(reply, who === null ? BAD_LINK_PAGE : askPage(who));
-      },
+      handler: (request, reply) => sendPage(reply, askPage(namedBy(request))),
     });
 
     scope.post('/u/:token', {
       config,
       schema,
       bodyLimit: BODY_MAX_BYTES,
-      handler: async (request: LinkRequest, reply: FastifyReply) => {
-        const who = tokens().read(request.params.token);
-        if (who === null) return sendPage(reply, BAD_LINK_PAGE);
+      handler: async (request, reply) => {
+        const who = namedBy(request);
         const page = wantsUndo(request) ? await undo(services, who) : await note(services, who);
         return sendPage(reply, page);
       },
     });
   });
+}
+
+function namedBy({ unsubscriber }: FastifyRequest): Unsubscriber {
+  if (unsubscriber === null) throw new Error('a link without a valid token came through');
+  return unsubscriber;
 }
 
 async function note({ db }: HttpServices, who: Unsubscriber): Promise<Page> {

@@ -1,0 +1,142 @@
+/**
+ * Strangers and holders of a weak key that ask for much and give nothing: what they hold must not be
+ * missing for others. Real sockets against a whole service with one worker.
+ */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import { connect, type Socket } from 'node:net';
+import { startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+
+const MB = 1024 * 1024;
+
+const service = await startService({ args: ['--workers', '1'] });
+after(() => service[Symbol.asyncDispose]());
+
+type Attacker = { socket: Socket; heard: string; isClosed: boolean };
+
+/** A client that writes this and nothing more, and waits. */
+function attack(head: readonly string[], body = ''): Attacker {
+  const socket = connect(Number(new URL(service.url).port), '127.0.0.1');
+  const attacker: Attacker = { socket, heard: '', isClosed: false };
+  socket.setEncoding('latin1').on('data', (text: string) => (attacker.heard += text));
+  socket.on('error', () => {}).once('close', () => (attacker.isClosed = true));
+  socket.write(`${head.join('\r\n')}\r\nHost: here\r\n\r\n${body}`);
+  return attacker;
+}
+
+/** As many of them, connected, until the work is done. */
+async function during(
+  attackers: readonly Attacker[],
+  { until, work }: { until: (one: Attacker) => boolean; work: () => Promise<void> },
+): Promise<void> {
+  try {
+    await waitFor(() => attackers.every(until), { what: 'the attack to be on', timeoutMs: 30_000 });
+    await work();
+  } finally {
+    for (const { socket } of attackers) socket.destroy();
+  }
+}
+
+const isConnected = ({ socket, isClosed }: Attacker): boolean => isClosed || !socket.connecting;
+
+/** Statuses of sends, each on a connection of its own. */
+async function sendStatuses(count: number, key = service.testKey): Promise<Record<string, number>> {
+  const body = { from: 'a@acme.test', to: 'delivered@simulator.test', subject: 'Hi', text: 'Hi' };
+  const statuses: Record<string, number> = {};
+  for (let sent = 0; sent < count; sent += 1) {
+    const headers = { connection: 'close' };
+    const { status } = await service.request('POST', '/v1/emails', { key, body, headers });
+    statuses[status] = (statuses[status] ?? 0) + 1;
+  }
+  return statuses;
+}
+
+async function statusOfLarge(): Promise<number> {
+  const text = 'x'.repeat(20 * MB);
+  const body = { from: 'a@acme.test', to: 'delivered@simulator.test', subject: 'Hi', text };
+  return (await service.request('POST', '/v1/emails', { body })).status;
+}
+
+test('a body that is announced without a key takes nothing away from those who send', async () => {
+  const attackers = Array.from({ length: 16 }, (_, index) =>
+    attack([
+      `GET ${index % 2 === 0 ? '/readyz' : '/openapi.json'} HTTP/1.1`,
+      'Content-Length: 100663296',
+    ]),
+  );
+  await during(attackers, {
+    until: ({ heard }) => heard.startsWith('HTTP/1.1 200 '),
+    work: async () => assert.deepEqual(await sendStatuses(20), { 202: 20 }),
+  });
+});
+
+test('six thousand strangers who announce bodies to unsubscribe links keep nobody from sending', async () => {
+  const head = ['POST /u/x HTTP/1.1', 'Content-Type: text/plain', 'Content-Length: 16384'];
+  const attackers = Array.from({ length: 6_150 }, () => attack(head));
+  await during(attackers, {
+    until: isConnected,
+    work: async () => assert.deepEqual(await sendStatuses(20), { 202: 20 }),
+  });
+});
+
+test('a made-up unsubscribe link is refused before its body has come', async () => {
+  const attacker = attack(['POST /u/x HTTP/1.1', 'Content-Length: 16384']);
+  await during([attacker], {
+    until: ({ heard }) => heard.startsWith('HTTP/1.1 404 '),
+    work: async () => assert.match(attacker.heard, /This link does not work/),
+  });
+});
+
+test('a key that announces bodies and sends none of them takes no room from other projects', async () => {
+  const { key } = await otherProjectsKey();
+  const authorization = `Authorization: Bearer ${key}`;
+  const json = 'Content-Type: application/json';
+  const attackers = Array.from({ length: 16 }, () =>
+    attack(
+      ['POST /v1/emails HTTP/1.1', authorization, json, `Content-Length: ${45 * MB}`],
+      'x'.repeat(1_000),
+    ),
+  );
+  await during(attackers, {
+    until: isConnected,
+    work: async () => {
+      assert.deepEqual(await sendStatuses(20), { 202: 20 });
+      assert.equal(await statusOfLarge(), 202);
+      assert.ok(
+        attackers.some(({ heard }) => heard === ''),
+        'the attack is on',
+      );
+    },
+  });
+});
+
+test('a key that sends large bodies but for their last byte takes half of the room', async () => {
+  const { key } = await otherProjectsKey();
+  const authorization = `Authorization: Bearer ${key}`;
+  const json = 'Content-Type: application/json';
+  const length = `Content-Length: ${16 * MB + 1}`;
+  const almost = ' '.repeat(16 * MB);
+  const attackers = Array.from({ length: 8 }, () =>
+    attack(['POST /v1/emails HTTP/1.1', authorization, json, length], almost),
+  );
+  const refused = () => attackers.filter(({ heard }) => heard.startsWith('HTTP/1.1 503 ')).length;
+  await during(attackers, {
+    until: () => refused() >= 5,
+    work: async () => {
+      assert.deepEqual(await sendStatuses(5), { 202: 5 });
+      assert.equal(await statusOfLarge(), 202);
+    },
+  });
+});
+
+let other: Promise<{ key: string }> | null = null;
+
+/** The key of a project of its own. */
+function otherProjectsKey(): Promise<{ key: string }> {
+  other ??= (async () => {
+    const { id } = await service.cliJson('projects', 'create', 'Other');
+    return service.cliJson('keys', 'create', '--mode', 'test', '--project', id);
+  })();
+  return other;
+}
