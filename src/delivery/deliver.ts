@@ -11,6 +11,7 @@ import type { Logger } from 'pino';
 import type { Scope } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
 import { needsSmtpUtf8 } from '../mail/address.ts';
+import { Unsignable } from '../mail/dkim.ts';
 import { makeReturnPath } from '../mail/return-path.ts';
 import { domainOf } from '../mail/address.ts';
 import type { Route } from '../net/mx.ts';
@@ -38,6 +39,7 @@ import {
   outcomeOf,
   settlementOf,
   SUPPRESSED,
+  UNSIGNABLE,
 } from './outcome.ts';
 import { simulate, SIMULATOR_HOST } from './simulator.ts';
 import type { TlsRules, TlsWishesOfDomain } from './tls-rules.ts';
@@ -93,9 +95,13 @@ export function createDeliver(options: DeliverOptions): Deliver {
         : null;
       return settle(job, early, { options, attempt });
     }
-    return job.message.environment === 'test'
-      ? deliverSimulated(job, options)
-      : deliverLive(job, cutoff, options);
+    const isTest = job.message.environment === 'test';
+    const delivered = isTest ? deliverSimulated(job, options) : deliverLive(job, cutoff, options);
+    return delivered.catch((error: unknown) => {
+      if (!(error instanceof Unsignable)) throw error;
+      options.log.error({ err: error, emailId: job.message.id }, 'an email cannot be signed');
+      return settle(job, UNSIGNABLE, { options, attempt: null });
+    });
   };
 }
 

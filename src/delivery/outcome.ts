@@ -235,6 +235,21 @@ export const DOMAIN_REMOVED: Outcome = {
   slowDown: false,
 };
 
+/** What is stored is not what was checked when it was accepted (mail/dkim.ts). */
+export const UNSIGNABLE: Outcome = {
+  status: 'failed',
+  reason: {
+    category: 'authentication',
+    blame: 'us',
+    advice:
+      'The message does not name exactly one author of the sending domain, so it was neither signed ' +
+      'nor sent; send it again with one address in From.',
+  },
+  smtp: null,
+  suppress: null,
+  slowDown: false,
+};
+
 /** Its signature would not hold: the mail waits for the records as long as it has time. */
 export const DOMAIN_UNVERIFIED: Outcome = {
   status: 'deferred',

@@ -19,7 +19,7 @@ export type Trace = {
 };
 
 /** Of mailing programs and of our own: they end here. */
-const TAKEN_OUT = /^(?:bcc|resent-bcc|return-path|x-posthorn-.*|resend-idempotency-key)$/i;
+const TAKEN_OUT = /^(?:bcc|return-path|x-posthorn-.*|resend-idempotency-key)$/i;
 
 /** @param missing fields to be put in front, because the message lacks them */
 export function passedOn(
@@ -50,16 +50,19 @@ export type WrittenParts = {
   headers: readonly HeaderField[];
   headerBytes: Buffer;
   body: Buffer;
+  /** There are more fields than these. */
+  isCut: boolean;
 };
 
 /** What there is to sign. */
 export function partsAsWritten(raw: Buffer): WrittenParts {
-  const { fields, bodyStart } = readHeader(raw);
+  const { fields, bodyStart, isCut } = readHeader(raw);
   const headers = fields.map(({ name, start, end }) => {
     const text = raw.toString('utf8', start, end);
     const value = text.slice(text.indexOf(':') + 1).replace(/\r\n$/, '');
     return { name, value };
   });
   const headerEnd = fields.at(-1)?.end ?? 0;
-  return { headers, headerBytes: raw.subarray(0, headerEnd), body: raw.subarray(bodyStart) };
+  const headerBytes = raw.subarray(0, headerEnd);
+  return { headers, headerBytes, body: raw.subarray(bodyStart), isCut };
 }

@@ -1,18 +1,23 @@
 /**
  * DKIM signatures (RFC 6376, 8301, 8463): RSA-2048 and Ed25519, relaxed/relaxed.
  *
- * It fails closed: it signs or throws, and only with keys of the author's own domain. Fields that
- * say who wrote what to whom are signed once more than they occur ("oversigned"): a second one,
- * added by somebody on the way, breaks the signature. No `l=`: so does anything appended. The body
+ * It fails closed: it signs or throws, and only with keys of the domain of the From that stands in
+ * the octets it signs. Fields that say who wrote what to whom, or how it is to be read, are signed
+ * once more than they occur ("oversigned"): another one, added on the way, breaks the signature. No `l=`: so does anything appended. The body
  * is hashed once, whatever the number of keys; the keys' arithmetic runs on the thread pool.
  * Next: delivery/attempt.ts takes the message to a server.
  */
 import { generateKeyPair, hash, type KeyObject, sign } from 'node:crypto';
 import { promisify } from 'node:util';
+import { domainOf } from './address.ts';
 import { partsAsWritten } from './as-written.ts';
+import { authorOf } from './author.ts';
 import type { ComposedMessage } from './compose.ts';
 import { field, headerLine, type HeaderField } from './header.ts';
 import { relaxedBodyHash, relaxedField } from './relaxed.ts';
+
+/** The message must not leave with a signature: trying again makes no difference. */
+export class Unsignable extends Error {}
 
 export type DkimAlgorithm = 'rsa-sha256' | 'ed25519-sha256';
 
@@ -53,7 +58,7 @@ const SIGNED = new Set([
 /**
  * The whole message, ready to be sent: the signatures and the header in one piece, then the body.
  * @param timeS `t=`, seconds since 1970; part of the email, so that its bytes stay the same
- * @throws when there is no key, one is not of the author's domain, or one cannot sign
+ * @throws Unsignable when there is not one author, or a key is of another domain than the author
  */
 export async function signMessage(
   { fromDomain, headers, body }: ComposedMessage,
@@ -70,7 +75,8 @@ export async function signWritten(
   raw: Buffer,
   { fromDomain, keys, timeS }: { fromDomain: string; keys: readonly DkimKey[]; timeS: number },
 ): Promise<Buffer[]> {
-  const { headers, body } = partsAsWritten(raw);
+  const { headers, body, isCut } = partsAsWritten(raw);
+  if (isCut) throw new Unsignable('The header has more fields than are signed.');
   const signatures = await signaturesOf({ fromDomain, headers, body: [body] }, keys, timeS);
   return [Buffer.from(signatures.map(headerLine).join('')), raw];
 }
@@ -81,17 +87,30 @@ function signaturesOf(
   timeS: number,
 ): Promise<HeaderField[]> {
   if (keys.length === 0) throw new Error('A message would be sent unsigned.');
+  refuseOtherAuthor(headers, fromDomain);
   for (const key of keys) refuseWrongKey(key, fromDomain);
   const bodyHash = relaxedBodyHash(body);
   const signed = signedFields(headers);
   return Promise.all(keys.map((key) => signatureField(key, { bodyHash, timeS, signed })));
 }
 
+/** Of what is signed here, whatever was checked before. */
+function refuseOtherAuthor(headers: readonly HeaderField[], fromDomain: string): void {
+  const author = authorOf(headers);
+  if (author === null) throw new Unsignable('From is not exactly one field with one address.');
+  const domain = domainOf(author);
+  if (domain !== fromDomain) {
+    throw new Unsignable(`From is of ${domain}, and the email was accepted for ${fromDomain}.`);
+  }
+}
+
 const KEY_TYPES = { 'rsa-sha256': 'rsa', 'ed25519-sha256': 'ed25519' } as const;
 
 /** Nobody could verify what it signs. */
 function refuseWrongKey({ domain, algorithm, privateKey }: DkimKey, fromDomain: string): void {
-  if (domain !== fromDomain) throw new Error(`A key of ${domain} would sign for ${fromDomain}.`);
+  if (domain !== fromDomain) {
+    throw new Unsignable(`A key of ${domain} would sign for ${fromDomain}.`);
+  }
   if (privateKey.asymmetricKeyType === KEY_TYPES[algorithm]) return;
   throw new Error(`A key for ${algorithm} is of type ${privateKey.asymmetricKeyType}.`);
 }

@@ -171,7 +171,8 @@ test('a line longer than 998 octets is not written', () => {
 test('headers that Posthorn writes, or that forge a history, cannot be added', () => {
   const names =
     'From sender TO Cc Bcc Reply-To Subject Date Message-ID Return-Path Received MIME-Version ' +
-    'DKIM-Signature DKIM-X ARC-Seal Authentication-Results Content-Type content-disposition';
+    'DKIM-Signature DKIM-X ARC-Seal Authentication-Results Content-Type content-disposition ' +
+    'Resent-From resent-sender Resent-Date';
   for (const name of names.split(' ')) {
     assert.match(checkCustomHeader(name, 'x') ?? '', /is written by the service/, name);
   }

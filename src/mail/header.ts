@@ -139,7 +139,7 @@ const NOT_CUSTOM = new Set([
   'received',
   'authentication-results',
 ]);
-const NOT_CUSTOM_PREFIX = /^(?:dkim|arc|mime|content)-/;
+const NOT_CUSTOM_PREFIX = /^(?:dkim|arc|mime|content|resent)-/;
 
 /** RFC 9110's token: what every mail system takes for a name. */
 const CUSTOM_NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/;

@@ -13,7 +13,7 @@ import { decodeBody, decodeText, decodeWords } from './mime-decode.ts';
 const DEPTH_MAX = 12;
 const PARTS_MAX = 300;
 const FIELDS_MAX = 2_000;
-const VALUE_CHARS_MAX = 64 * 1024;
+export const VALUE_CHARS_MAX = 64 * 1024;
 const BOUNDARY_CHARS_MAX = 250;
 
 /** `start` to `end` are its octets, its last line end included. */

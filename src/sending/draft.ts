@@ -9,6 +9,7 @@ import { refuseFields } from '../core/field-problems.ts';
 import type { FieldProblem, Refusal } from '../core/refusals.ts';
 import type { Environment } from '../core/scope.ts';
 import type { Address, Mailbox } from '../mail/address.ts';
+import { isClear } from '../mail/author.ts';
 import { estimateSizeBytes } from '../mail/compose.ts';
 import { type AttachmentInput, readAttachments } from './draft-attachments.ts';
 import {
@@ -106,6 +107,9 @@ export function makeDraft(input: DraftInput, rules: DraftRules): EmailDraft | Re
   const complain: Complain = (field, message) => void problems.push({ field, message });
 
   const from = readMailbox('from', input.from, complain);
+  if (from !== null && !isClear(from.address)) {
+    complain('from', 'has an @ in quotes before its @, which some receivers take for the address');
+  }
   const recipients = readRecipients(input, rules, complain);
   const fields = {
     ...recipients,

@@ -45,8 +45,8 @@ test('what is missing is put in front, what is for us is taken out, the rest sta
     `${FRONT}${DATE}${ID}From: a@acme.test\r\n\r\n.\r\nx\r\n`,
   );
   assert.equal(
-    writtenOf('message-id:<own@x>\r\nDATE : yesterday\r\nFrom: a@acme.test\r\n'),
-    `${FRONT}message-id:<own@x>\r\nDATE : yesterday\r\nFrom: a@acme.test\r\n\r\n`,
+    writtenOf('message-id:<own@x>\r\nDATE:yesterday\r\nFrom: a@acme.test\r\n'),
+    `${FRONT}message-id:<own@x>\r\nDATE:yesterday\r\nFrom: a@acme.test\r\n\r\n`,
   );
 });
 
@@ -113,12 +113,12 @@ test('a header that no receiver would take is refused, however it is made', () =
   const from = 'From: a@acme.test\r\n';
   for (const header of [
     `X-Long: ${' x\r\n'.repeat(2_500_000)}`,
-    'X-Many: 1\r\n'.repeat(2_001),
+    'X-Many: 1\r\n'.repeat(1_001),
     `To: ${'a@b.test,\r\n '.repeat(100_000)}\r\n`,
   ]) {
     const refused = read(`${from}${header}\r\n\r\nx\r\n`);
     assert.ok(isRefusal(refused));
-    assert.match(refused.message, /^The header has more than 256 KB or 2,000 fields/);
+    assert.match(refused.message, /^The header has more than 256 KB or 1,000 fields/);
   }
 });
 

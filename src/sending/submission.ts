@@ -1,7 +1,11 @@
 /**
  * A message that an application hands in by SMTP, as the same draft that HTTP makes of JSON: checked,
  * parsed for showing, its options read from its own header, and otherwise left as it was written
- * (RFC 6409 §8). All problems are found in one go. Next: accept.ts.
+ * (RFC 6409 §8). All problems are found in one go.
+ *
+ * Promise: what is checked is what is signed and sent. A header that is read in part, or that others
+ * might read in another way, is refused; From is read again from the octets that go out.
+ * Next: accept.ts.
  */
 import { isUtf8 } from 'node:buffer';
 import { refuseFields } from '../core/field-problems.ts';
@@ -15,10 +19,18 @@ import {
   type Mailbox,
 } from '../mail/address.ts';
 import { readAddressList, readOne } from '../mail/address-list.ts';
-import { passedOn, type Trace } from '../mail/as-written.ts';
+import { partsAsWritten, passedOn, type Trace } from '../mail/as-written.ts';
+import { addressOf, authorOf } from '../mail/author.ts';
 import { dateText, messageIdOf } from '../mail/compose.ts';
 import { field } from '../mail/header.ts';
-import { decodedValue, type Header, readHeader, valueOf, valuesOf } from '../mail/mime-reader.ts';
+import {
+  decodedValue,
+  type Header,
+  readHeader,
+  VALUE_CHARS_MAX,
+  valueOf,
+  valuesOf,
+} from '../mail/mime-reader.ts';
 import type { Complain, DraftRules, EmailDraft, Tag, WrittenDraft } from './draft.ts';
 import { readExpiry, readTags, SUBJECT_MAX } from './draft-fields.ts';
 import { readMailbox, RECIPIENTS_MAX, refuseReserved } from './draft-recipients.ts';
@@ -42,6 +54,10 @@ export type SubmittedMessage = {
 const LINE_OCTETS_MAX = 998;
 /** Receivers take a quarter of a megabyte, most of them less. */
 const HEADER_BYTES_MAX = 256 * 1024;
+/** Well below what is read, so that those put in front are read and signed too. */
+const FIELDS_MAX = 1_000;
+/** With its folds. A line of it has 998 at most. */
+const FROM_OCTETS_MAX = 1_000;
 /** RFC 5321 §6.3 */
 const HOPS_MAX = 100;
 /** Signatures and one more trace. */
@@ -67,13 +83,18 @@ export function readSubmission(message: SubmittedMessage): Submission | Refusal 
   const complain: Complain = (name, what) => void problems.push({ field: name, message: what });
   const header = readHeader(content);
   refuseWhatMailCannotCarry(message, header, complain);
+  refuseAmbiguousFields(content, header, complain);
   refuseTwice(header, complain);
   const from = readFrom(header, complain);
+  if (from !== null) refuseOtherSenders(header, domainOf(from.address), complain);
   const options = readOptions(header, complain);
   if (problems.length > 0 || from === null) return refuseFields(problems);
 
   const shown = shownFields(message, header);
   const written = writtenOf(message, { header, from, shown });
+  if (authorOf(partsAsWritten(written.raw).headers) !== from.address) {
+    return refuseFields([{ field: 'From', message: NOT_ONE_AUTHOR }]);
+  }
   const draft: EmailDraft = {
     from,
     ...shown,
@@ -95,6 +116,8 @@ export function readSubmission(message: SubmittedMessage): Submission | Refusal 
   return { draft, idempotency: { key, fingerprint } };
 }
 
+const NOT_ONE_AUTHOR = 'can be read in more than one way; write it as Name <name@example.com>';
+
 function refuseWhatMailCannotCarry(
   { content, longestLine }: SubmittedMessage,
   { fields, bodyStart, isCut }: Header,
@@ -113,8 +136,8 @@ function refuseWhatMailCannotCarry(
       'The message has a NUL octet in it, which mail cannot carry; encode it as base64.',
     );
   }
-  if (isCut || bodyStart > HEADER_BYTES_MAX) {
-    complain('', 'The header has more than 256 KB or 2,000 fields; make it shorter.');
+  if (isCut || fields.length > FIELDS_MAX || bodyStart > HEADER_BYTES_MAX) {
+    complain('', 'The header has more than 256 KB or 1,000 fields; make it shorter.');
   }
   if (valuesOf(fields, 'received').length > HOPS_MAX) {
     complain('', `The message passed more than ${HOPS_MAX} servers: it goes round in circles.`);
@@ -124,6 +147,25 @@ function refuseWhatMailCannotCarry(
   }
   if (!isUtf8(content.subarray(0, bodyStart))) {
     complain('', 'The header has text that is not UTF-8; encode it (RFC 2047).');
+  }
+}
+
+const COLON = 0x3a;
+
+/** What is valid only as history (RFC 5322 §4), and read by some as something else or not at all. */
+function refuseAmbiguousFields(
+  content: Buffer,
+  { fields, bodyStart }: Header,
+  complain: Complain,
+): void {
+  for (const { name, start, end } of fields) {
+    if (name === '') continue;
+    // Of what is longer only the beginning is read here.
+    if (end - start > VALUE_CHARS_MAX) complain(name, 'is longer than 64 KB');
+    if (content[start + name.length] !== COLON) complain(name, 'has white space before its colon');
+  }
+  if (/\n[ \t]+\r\n/.test(content.toString('latin1', 0, bodyStart))) {
+    complain('', 'The header has a line of white space only, which some servers take for its end.');
   }
 }
 
@@ -144,9 +186,14 @@ function refuseTwice({ fields }: Header, complain: Complain): void {
 }
 
 function readFrom({ fields }: Header, complain: Complain): Mailbox | null {
-  const value = valueOf(fields, 'from');
-  if (value === undefined) {
+  const written = fields.find(({ name }) => name.toLowerCase() === 'from');
+  if (written === undefined) {
     complain('From', 'is missing; say who the message is from');
+    return null;
+  }
+  const { value, start, end } = written;
+  if (end - start > FROM_OCTETS_MAX) {
+    complain('From', `has more than ${FROM_OCTETS_MAX} octets; make the name shorter`);
     return null;
   }
   const from = readOne(value);
@@ -154,6 +201,23 @@ function readFrom({ fields }: Header, complain: Complain): Mailbox | null {
   const isList = readAddressList(value).length > 1;
   complain('From', isList ? 'has several addresses; it may have one' : explainAddress(value));
   return null;
+}
+
+/**
+ * Some readers show the Sender beside From, and some take the Resent fields for the author: From decides
+ * what the key may do, so they name nobody else.
+ */
+function refuseOtherSenders({ fields }: Header, domain: string, complain: Complain): void {
+  for (const { name, value } of fields) {
+    if (/^resent-/i.test(name)) {
+      complain(name, 'is for people who pass on mail; send it as a message of your own');
+    }
+    if (name.toLowerCase() !== 'sender') continue;
+    const sender = addressOf(value);
+    if (sender === null || domainOf(sender) !== domain) {
+      complain(name, `may have one address, of the domain of From (${domain}); leave it out`);
+    }
+  }
 }
 
 type Options = { tags: readonly Tag[]; expiresInS: number | null; key: string | null };

@@ -24,7 +24,8 @@ const REPLIES = {
 
 export function replyTo({ refused, message, details }: Refusal): SmtpAnswer {
   // Who it is from is a question of what is allowed, whatever is wrong with it.
-  if (details?.[0]?.field === 'From') return answerOf(550, '5.7.1', message);
+  if (/^(?:from|sender|resent-.*)$/i.test(details?.[0]?.field ?? ''))
+    return answerOf(550, '5.7.1', message);
   const [code, enhanced] = REPLIES[refused];
   return answerOf(code, enhanced, message);
 }
