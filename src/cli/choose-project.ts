@@ -1,9 +1,13 @@
-/** Which project a command is about: `--project` with an id or a name, else the only one there is. */
+/**
+ * Which project a command is about: `--project` with an id or a name, else the only one there is.
+ * What has an id needs neither: the id is looked up.
+ */
 import { Option } from 'commander';
 import { ENVIRONMENTS, type Environment, type Scope } from '../core/scope.ts';
 import { mostSimilar } from '../core/similar.ts';
 import type { Queryable } from '../store/database.ts';
-import { listAllProjects, type Project } from '../store/projects.ts';
+import { isId } from '../store/ids.ts';
+import { listAllProjects, type Owned, ownerOf, type Project } from '../store/projects.ts';
 import { isFailure, usageFailure, type Failure } from './command.ts';
 
 export type ProjectOptions = { project?: string };
@@ -33,6 +37,18 @@ export async function chooseScopes(
   if (isFailure(project)) return project;
   const environments = options.mode === undefined ? ENVIRONMENTS : [options.mode];
   return environments.map((environment) => ({ projectId: project.id, environment }));
+}
+
+/** Where to look for what has this id: in the named project, else where it is. */
+export async function scopesOfId(
+  db: Queryable,
+  { project }: ProjectOptions,
+  { table, id }: { table: Owned; id: string },
+): Promise<Scope[] | Failure> {
+  if (!isId(id)) return [];
+  if (project !== undefined) return chooseScopes(db, { project });
+  const owner = await ownerOf(db, table, id);
+  return owner === null ? [] : [owner];
 }
 
 /** @param wanted id, or name in any case; undefined: the only project */

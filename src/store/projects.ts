@@ -1,5 +1,5 @@
 /** Organizations and their projects: who owns what. A project brings its two environments along. */
-import { ENVIRONMENTS } from '../core/scope.ts';
+import { ENVIRONMENTS, type Scope } from '../core/scope.ts';
 import type { Queryable } from './database.ts';
 import { newId } from './ids.ts';
 
@@ -53,6 +53,23 @@ export async function listProjects(db: Queryable, organizationId: string): Promi
 /** Every project of this installation, oldest first: for the operator's command line only. */
 export async function listAllProjects(db: Queryable): Promise<Project[]> {
   return db.query<Project>(`select ${COLUMNS} from projects order by id`);
+}
+
+export type Owned = 'api_keys' | 'domains' | 'emails' | 'webhook_endpoints';
+
+// From project to project: an index has the id behind its project and environment.
+const findOwner = (table: Owned) => `
+select p.id as "projectId", t.environment
+  from projects p cross join unnest($2::text[]) environment
+ cross join lateral (
+    select environment from ${table}
+     where project_id = p.id and environment = environment.environment and id = $1 limit 1) t
+ limit 1`;
+
+/** Whose this id is: for the operator's command line only. Null: nobody's. */
+export async function ownerOf(db: Queryable, table: Owned, id: string): Promise<Scope | null> {
+  const [row] = await db.query<Scope>(findOwner(table), [id, ENVIRONMENTS]);
+  return row ?? null;
 }
 
 export async function findProject(db: Queryable, id: string): Promise<Project | null> {

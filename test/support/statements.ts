@@ -201,6 +201,9 @@ async function useProjects({ db, sender }: Stage): Promise<void> {
   await projects.listProjects(db, organization.id);
   await projects.listAllProjects(db);
   await projects.findProject(db, sender.projectId);
+  for (const table of ['api_keys', 'domains', 'emails', 'webhook_endpoints'] as const) {
+    await projects.ownerOf(db, table, sender.keyId);
+  }
   await onFirstStart(db, () => Promise.resolve(null));
 }
 

@@ -6,11 +6,13 @@ import type { Scope } from '../../core/scope.ts';
 import { presentDomain } from '../../domains/present.ts';
 import type { CheckedRecord } from '../../domains/records.ts';
 import { DOMAIN_TLS, type DomainTls, type StoredDomain } from '../../store/domains.ts';
+import { isId } from '../../store/ids.ts';
 import {
   chooseScope,
   chooseScopes,
   modeOption,
   projectOption,
+  scopesOfId,
   type ScopeOptions,
   type ScopesOptions,
 } from '../choose-project.ts';
@@ -136,25 +138,33 @@ function remove(cli: Cli, options: ScopeOptions, [wanted]: [string]): Promise<Ou
   });
 }
 
-/** Finds a domain by name or id, and works on it. */
+/** Finds a domain by its id, wherever it is, or by its name, and works on it. */
 function withOneDomain(
   cli: Cli,
   { options, wanted }: { options: ScopeOptions; wanted: string },
   work: (features: Features, scope: Scope, domain: StoredDomain) => Promise<Outcome>,
 ): Promise<Outcome> {
   return withFeatures(cli, async (features) => {
+    const name = wanted.toLowerCase();
+    if (isId(name)) {
+      const scopes = await scopesOfId(features.db, options, { table: 'domains', id: name });
+      if (isFailure(scopes)) return scopes;
+      for (const scope of scopes) {
+        const found = await features.domains.get(scope, name);
+        if (!isRefusal(found)) return work(features, scope, found);
+      }
+      return noDomain(`with the id ${name}`);
+    }
     const scope = await chooseScope(features.db, options);
     if (isFailure(scope)) return scope;
-    const name = wanted.toLowerCase();
-    const found = (await allDomains(features, scope)).find(
-      (domain) => domain.id === name || domain.name === name,
-    );
-    return found === undefined ? noDomain(wanted, options) : work(features, scope, found);
+    const found = (await allDomains(features, scope)).find((domain) => domain.name === name);
+    if (found !== undefined) return work(features, scope, found);
+    return noDomain(`${JSON.stringify(wanted)} in the ${options.mode} environment`);
   });
 }
 
-function noDomain(wanted: string, { mode }: ScopeOptions): Failure {
-  const message = `There is no domain ${JSON.stringify(wanted)} in the ${mode} environment; see posthorn domains list.`;
+function noDomain(which: string): Failure {
+  const message = `There is no domain ${which}; see posthorn domains list.`;
   return { failed: message, code: 'not_found', exitCode: 1 };
 }
 

@@ -13,8 +13,14 @@ import {
   type RecipientView,
   type TimelineEvent,
 } from '../../store/emails.ts';
-import { isId } from '../../store/ids.ts';
-import { chooseScopes, modeOption, projectOption, type ScopesOptions } from '../choose-project.ts';
+import {
+  chooseScopes,
+  modeOption,
+  projectOption,
+  type ProjectOptions,
+  scopesOfId,
+  type ScopesOptions,
+} from '../choose-project.ts';
 import { addCommand, isFailure, type Failure, type Outcome } from '../command.ts';
 import type { Cli } from '../context.ts';
 import { withStore, type Store } from '../store.ts';
@@ -80,11 +86,11 @@ function list(cli: Cli, options: ListOptions): Promise<Outcome> {
   });
 }
 
-function show(cli: Cli, options: ScopesOptions, [id]: [string]): Promise<Outcome> {
+function show(cli: Cli, options: ProjectOptions, [id]: [string]): Promise<Outcome> {
   return withStore(cli, async (store) => {
-    const scopes = await chooseScopes(store.db, options);
+    const scopes = await scopesOfId(store.db, options, { table: 'emails', id });
     if (isFailure(scopes)) return scopes;
-    for (const scope of isId(id) ? scopes : []) {
+    for (const scope of scopes) {
       const found = await findWithTimeline(store, scope, id);
       if (found === null) continue;
       const { email, events } = found;

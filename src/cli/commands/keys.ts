@@ -2,11 +2,13 @@
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { PERMISSIONS, type Permission } from '../../core/scope.ts';
 import { parseDomain } from '../../mail/domain-name.ts';
-import { createKey, listKeys, revokeKey, type ApiKey } from '../../store/keys.ts';
-import { isId } from '../../store/ids.ts';
+import { hashApiKey, parseApiKey } from '../../core/api-key.ts';
+import type { Queryable } from '../../store/database.ts';
+import { createKey, findCallers, listKeys, revokeKey, type ApiKey } from '../../store/keys.ts';
 import {
   chooseScope,
   chooseScopes,
+  scopesOfId,
   modeOption,
   projectOption,
   type ProjectOptions,
@@ -40,7 +42,7 @@ export function describeKeys(keys: Command, cli: Cli): void {
     .addOption(projectOption())
     .addOption(modeOption());
   addCommand(keys, cli, { name: 'revoke', about: 'end a key for good', run: revoke })
-    .argument('<id>')
+    .argument('<id>', 'its id, or the key itself')
     .addOption(projectOption());
 }
 
@@ -91,17 +93,25 @@ function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
   });
 }
 
-function revoke(cli: Cli, options: ProjectOptions, [id]: [string]): Promise<Outcome> {
+function revoke(cli: Cli, options: ProjectOptions, [wanted]: [string]): Promise<Outcome> {
   return withStore(cli, async ({ db }) => {
-    const scopes = await chooseScopes(db, options);
+    const id = await idOf(db, wanted);
+    const scopes = await scopesOfId(db, options, { table: 'api_keys', id });
     if (isFailure(scopes)) return scopes;
-    const tries = isId(id) ? scopes.map((scope) => revokeKey(db, scope, id)) : [];
-    if ((await Promise.all(tries)).includes(true)) {
+    for (const scope of scopes) {
+      if (!(await revokeKey(db, scope, id))) continue;
       return { data: { id, revoked: true }, text: `Key ${id} is revoked.` };
     }
     const message = `There is no key with the id ${JSON.stringify(id)}; see posthorn keys list.`;
     return { failed: message, code: 'not_found', exitCode: 1 };
   });
+}
+
+/** Of a key that leaked the text may be all that there is. What is no key's text is taken for an id. */
+async function idOf(db: Queryable, wanted: string): Promise<string> {
+  if (parseApiKey(wanted) === null) return wanted;
+  const hash = hashApiKey(wanted);
+  return (await findCallers(db, [hash])).get(hash)?.keyId ?? 'of this key';
 }
 
 function keyCells(key: ApiKey): string[] {

@@ -4,6 +4,7 @@ import { EVENT_TYPES, type EventType } from '../../core/events.ts';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
 import type { Scope } from '../../core/scope.ts';
 import { mostSimilar } from '../../core/similar.ts';
+import { NO_ENDPOINT } from '../../webhooks/find.ts';
 import { presentWebhook, presentWithSecret } from '../../webhooks/present.ts';
 import {
   chooseScope,
@@ -11,6 +12,7 @@ import {
   modeOption,
   projectOption,
   type ProjectOptions,
+  scopesOfId,
   type ScopeOptions,
   type ScopesOptions,
 } from '../choose-project.ts';
@@ -79,7 +81,7 @@ function add(cli: Cli, options: AddOptions, [url]: [string]): Promise<Outcome> {
 }
 
 function enable(cli: Cli, options: ProjectOptions, [id]: [string]): Promise<Outcome> {
-  return onOne(cli, options, async ({ webhooks }, scope) => {
+  return onOne(cli, { options, id }, async ({ webhooks }, scope) => {
     const endpoint = await webhooks.update(scope, id, { status: 'enabled' });
     if (isRefusal(endpoint)) return endpoint;
     return { data: presentWebhook(endpoint), text: `The webhook to ${endpoint.url} is enabled.` };
@@ -87,29 +89,28 @@ function enable(cli: Cli, options: ProjectOptions, [id]: [string]): Promise<Outc
 }
 
 function remove(cli: Cli, options: ProjectOptions, [id]: [string]): Promise<Outcome> {
-  return onOne(cli, options, async ({ webhooks }, scope) => {
+  return onOne(cli, { options, id }, async ({ webhooks }, scope) => {
     const deleted = await webhooks.delete(scope, id);
     if (isRefusal(deleted)) return deleted;
     return { data: { object: 'webhook', id, deleted: true }, text: `Webhook ${id} is removed.` };
   });
 }
 
-/** An id says by itself which environment it is in: the one where it is found. */
+/** An id says by itself which project and environment it is in: those where it is found. */
 function onOne(
   cli: Cli,
-  options: ProjectOptions,
+  { options, id }: { options: ProjectOptions; id: string },
   work: (features: Features, scope: Scope) => Promise<Outcome | Refusal>,
 ): Promise<Outcome> {
   return withFeatures(cli, async (features) => {
-    const scopes = await chooseScopes(features.db, options);
+    const scopes = await scopesOfId(features.db, options, { table: 'webhook_endpoints', id });
     if (isFailure(scopes)) return scopes;
-    const [first, second] = scopes as [Scope, Scope];
-    const inFirst = await work(features, first);
-    const outcome =
-      isRefusal(inFirst) && inFirst.refused === 'not_found'
-        ? await work(features, second)
-        : inFirst;
-    return isRefusal(outcome) ? failure(outcome) : outcome;
+    for (const scope of scopes) {
+      const outcome = await work(features, scope);
+      if (!isRefusal(outcome)) return outcome;
+      if (outcome.refused !== 'not_found') return failure(outcome);
+    }
+    return failure(NO_ENDPOINT);
   });
 }
 

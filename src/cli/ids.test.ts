@@ -1,0 +1,78 @@
+/** An id is enough: it names its project and environment by itself. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { acceptAll, newEmail, newSender } from '../../test/support/mail-store.ts';
+import { posthorn } from '../../test/support/posthorn.ts';
+import { testDatabase, type TestDatabase } from '../../test/support/postgres.ts';
+import { AcceptStore } from '../store/accept.ts';
+import { newId } from '../store/ids.ts';
+
+let database: TestDatabase;
+
+before(async () => {
+  database = await testDatabase();
+  for (const name of ['First', 'Second', 'Third']) await json('projects', 'create', name);
+});
+after(() => database[Symbol.asyncDispose]());
+
+const run = (...words: string[]) => {
+  const key = Buffer.alloc(32, 1).toString('base64');
+  return posthorn(words, { DATABASE_URL: database.url, POSTHORN_SECRET_KEY: key });
+};
+
+async function json(...words: string[]) {
+  const { code, stdout, stderr } = await run(...words, '--json');
+  assert.equal(code, 0, stderr);
+  return JSON.parse(stdout);
+}
+
+const IN_SECOND = ['--project', 'Second', '--mode', 'test'];
+
+test('a key is revoked by its id alone, however many projects there are', async () => {
+  const { id } = await json('keys', 'create', ...IN_SECOND);
+  assert.deepEqual(await json('keys', 'revoke', id), { id, revoked: true });
+  const again = await run('keys', 'revoke', id);
+  assert.equal(again.code, 1);
+  assert.match(again.stderr, /no key with the id/);
+});
+
+test('a key that leaked is revoked by its text', async () => {
+  const { id, key } = await json('keys', 'create', ...IN_SECOND);
+  assert.deepEqual(await json('keys', 'revoke', key), { id, revoked: true });
+});
+
+test('a project that is named has to be the right one', async () => {
+  const { id } = await json('keys', 'create', ...IN_SECOND);
+  assert.equal((await run('keys', 'revoke', id, '--project', 'First')).code, 1);
+  assert.equal((await json('keys', 'revoke', id, '--project', 'Second')).revoked, true);
+});
+
+test('a domain is verified, changed and removed by its id alone', async () => {
+  for (const mode of ['test', 'live']) {
+    const { id } = await json('domains', 'add', 'shop.test', '--project', 'Second', '--mode', mode);
+    if (mode === 'test') assert.equal((await json('domains', 'verify', id)).status, 'verified');
+    assert.equal((await json('domains', 'set-tls', id, 'enforced')).tls, 'enforced');
+    assert.deepEqual(await json('domains', 'remove', id), { object: 'domain', id, deleted: true });
+    assert.equal((await run('domains', 'remove', id)).code, 1);
+  }
+  const byName = await run('domains', 'remove', 'shop.test');
+  assert.match(byName.stderr, /several projects; say which with --project/);
+});
+
+test('a webhook is enabled and removed by its id alone', async () => {
+  const { id } = await json('webhooks', 'add', 'https://shop.example/hook', ...IN_SECOND);
+  assert.equal((await json('webhooks', 'enable', id)).id, id);
+  assert.equal((await json('webhooks', 'remove', id)).deleted, true);
+  for (const unknown of [id, newId(), 'nonsense']) {
+    assert.match((await run('webhooks', 'enable', unknown)).stderr, /no webhook with this id/);
+  }
+});
+
+test('an email is shown by its id alone', async () => {
+  const email = newEmail(await newSender(database.db));
+  const limit = { max: 100, windowS: 60 };
+  const nobody = { holder: () => null, onTold: () => {}, onUnknown: () => {} };
+  await acceptAll(new AcceptStore(database.db, { limit, ...nobody }), [email]);
+  assert.equal((await json('emails', 'show', email.id)).id, email.id);
+  assert.equal((await run('emails', 'show', newId())).code, 1);
+});
