@@ -15,6 +15,8 @@ export type SmtpConfig = {
   smtpHost: string | null;
   inboundPort: number | null;
   submissionPorts: readonly SubmissionPort[];
+  /** `Received` of what is handed in says from where. */
+  submissionShowsClient: boolean;
   /** Paths of PEM files; null: a certificate of our own. */
   tlsFiles: { cert: string; key: string } | null;
 };
@@ -40,6 +42,7 @@ export function readSmtp(read: EnvReader): SmtpConfig {
     smtpHost: read.parsed('POSTHORN_SMTP_HOST', parseHost, rule),
     inboundPort,
     submissionPorts,
+    submissionShowsClient: read.flag('POSTHORN_SUBMISSION_SHOW_CLIENT'),
     tlsFiles: readTlsFiles(read),
   };
 }

@@ -50,6 +50,7 @@ test('nothing has to be configured', () => {
     smtpHost: null,
     inboundPort: null,
     submissionPorts: [],
+    submissionShowsClient: false,
     tlsFiles: null,
     failpoints: [],
     limits: {
@@ -95,6 +96,7 @@ test('every variable is read', () => {
     POSTHORN_SMTP_HOST: '192.0.2.7',
     POSTHORN_INBOUND_PORT: '25',
     POSTHORN_SUBMISSION_PORTS: '587, 465, 2465/tls',
+    POSTHORN_SUBMISSION_SHOW_CLIENT: '1',
     POSTHORN_TLS_CERT: '/etc/tls/cert.pem',
     POSTHORN_TLS_KEY: '/etc/tls/key.pem',
     POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
@@ -136,6 +138,7 @@ test('every variable is read', () => {
     allowPrivateNetworks: true,
     smtpHost: '192.0.2.7',
     inboundPort: 25,
+    submissionShowsClient: true,
     submissionPorts: [
       { port: 587, implicitTls: false },
       { port: 465, implicitTls: true },

@@ -2,8 +2,8 @@
  * The bytes on the wire: composed and signed once per email, the same for every recipient and
  * every retry. Only with hosted unsubscribe links each recipient has a message of its own.
  *
- * Promise: a pure function of what was stored and the domain's keys (Date and `t=` are the stored
- * time, the boundary comes from the id), so `GET /v1/emails/:id/content` shows exactly what was
+ * Promise: a pure function of what was stored and the domain's keys (Date, `t=` and `x=` are stored
+ * times, the boundary comes from the id), so `GET /v1/emails/:id/content` shows exactly what was
  * sent. Fails closed: without a signature there is no message. Next:
  * mail/compose.ts and mail/dkim.ts make it, attempt.ts takes it there.
  */
@@ -12,7 +12,7 @@ import { createHash, createPrivateKey } from 'node:crypto';
 import { type Address, domainOf, needsSmtpUtf8 } from '../mail/address.ts';
 import { partsAsWritten } from '../mail/as-written.ts';
 import { composeMessage } from '../mail/compose.ts';
-import { type DkimKey, signMessage, signWritten } from '../mail/dkim.ts';
+import { type DkimKey, type SignatureTimes, signMessage, signWritten } from '../mail/dkim.ts';
 import { textFromHtml } from '../mail/text-from-html.ts';
 import { hostedBaseOf, UNSUBSCRIBE, UnsubscribeTokens } from '../mail/unsubscribe-link.ts';
 import type { Queryable } from '../store/database.ts';
@@ -78,15 +78,15 @@ export class MessageBuilder {
   async #buildNow(message: StoredMessage): Promise<SignedMessage> {
     const keys = await this.#keysOf(message);
     const signWith = message.dualSigned ? [keys.rsa, keys.ed25519] : [keys.rsa];
-    const timeS = Math.floor(message.createdAt.getTime() / 1000);
+    const times = timesOf(message);
     const { written, from } = message;
     const parts =
       written === null
-        ? await signMessage(composeMessage(toCompose(message)), signWith, timeS)
+        ? await signMessage(composeMessage(toCompose(message)), signWith, times)
         : await signWritten(written.raw, {
             fromDomain: domainOf(from.address),
             keys: signWith,
-            timeS,
+            times,
           });
     const hash = createHash('sha256');
     let sizeBytes = 0;
@@ -130,6 +130,20 @@ export class MessageBuilder {
       },
     };
   }
+}
+
+/**
+ * What the email's own time leaves for the way behind the first server: as long as that one may try
+ * to pass it on (RFC 5321 §4.5.4.1).
+ */
+const HOLDS_BEYOND_EXPIRY_S = 5 * 86_400;
+
+function timesOf({ createdAt, expiresAt }: StoredMessage): SignatureTimes {
+  const secondsOf = (date: Date) => Math.floor(date.getTime() / 1000);
+  return {
+    signedAtS: secondsOf(createdAt),
+    expiresAtS: secondsOf(expiresAt) + HOLDS_BEYOND_EXPIRY_S,
+  };
 }
 
 /** What we compose is ASCII but for its addresses. */

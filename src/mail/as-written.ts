@@ -8,9 +8,8 @@ import { type HeaderField, headerLine } from './header.ts';
 import { type Header, readHeader } from './mime-reader.ts';
 
 export type Trace = {
-  /** As the client named itself; not trusted. */
-  helo: string;
-  remoteAddress: string;
+  /** Whom the message came from, where that is to be shown to everybody who gets it. */
+  client: { /** As it named itself; not trusted. */ helo: string; address: string } | null;
   /** RFC 3848: `ESMTPSA`. */
   protocol: string;
   hostname: string;
@@ -34,15 +33,17 @@ export function passedOn(
   return Buffer.concat([Buffer.from(front), ...kept, Buffer.from('\r\n'), body]);
 }
 
-/** RFC 5321 §4.4 */
-function receivedLine({ helo, remoteAddress, protocol, hostname, emailId, at }: Trace): string {
+/** RFC 5321 §4.4. Without the client it says no less to us: the id leads to the log. */
+function receivedLine({ client, protocol, hostname, emailId, at }: Trace): string {
+  const from = client === null ? '' : `from ${clientText(client)}\r\n\t`;
+  const by = `by ${hostname} with ${protocol} id ${emailId};`;
+  return `Received: ${from}${by}\r\n\t${dateText(at)}\r\n`;
+}
+
+function clientText({ helo, address }: NonNullable<Trace['client']>): string {
   const name = /^[A-Za-z0-9.:[\]_-]{1,255}$/.test(helo) ? helo : 'unknown';
-  const plain = remoteAddress.replace(/^::ffff:/i, '').replace(/%.*$/, '');
-  const address = plain.includes(':') ? `IPv6:${plain}` : plain;
-  return (
-    `Received: from ${name} ([${address}])\r\n` +
-    `\tby ${hostname} with ${protocol} id ${emailId};\r\n\t${dateText(at)}\r\n`
-  );
+  const plain = address.replace(/^::ffff:/i, '').replace(/%.*$/, '');
+  return `${name} ([${plain.includes(':') ? `IPv6:${plain}` : plain}])`;
 }
 
 export type WrittenParts = {

@@ -8,6 +8,8 @@ import { composeMessage, type Message, messageIdOf } from './compose.ts';
 import { type DkimKey, dkimRecordValue, generateDkimKeys, signMessage } from './dkim.ts';
 
 const TIME_S = 1_790_000_000;
+/** As long as this test is to pass: the verifier looks at a real clock. */
+const TIMES = { signedAtS: TIME_S, expiresAtS: 9_999_999_998 };
 const keys = await generateDkimKeys();
 const RSA: DkimKey = {
   domain: 'acme.test',
@@ -45,7 +47,7 @@ const MESSAGE: Message = {
 
 async function signed(message: Partial<Message>, withKeys: readonly DkimKey[]): Promise<Buffer> {
   const composed = composeMessage({ ...MESSAGE, ...message });
-  return Buffer.concat(await signMessage(composed, withKeys, TIME_S));
+  return Buffer.concat(await signMessage(composed, withKeys, TIMES));
 }
 
 /** `algorithm result` of every signature, as mailauth sees it. */
@@ -126,6 +128,23 @@ test('white space that changes on the way does no harm', async () => {
   assert.deepEqual(await verdicts(changed), BOTH_PASS);
 });
 
+const ADDABLE = (
+  'From Sender Reply-To To Cc Subject Date Message-ID MIME-Version Content-Type ' +
+  'Content-Transfer-Encoding List-Unsubscribe List-Unsubscribe-Post Feedback-ID'
+).split(' ');
+
+test('no field that readers act on can be added, also where the message has none of it', async () => {
+  const bare = { unsubscribeUrl: null, headers: [], cc: [], replyTo: [] };
+  const message = (await signed(bare, [RSA, ED25519])).toString('latin1');
+  assert.deepEqual(await verdicts(message), BOTH_PASS);
+  for (const name of ADDABLE) {
+    const below = message.replace('\r\n\r\n', `\r\n${name}: x\r\n\r\n`);
+    for (const text of [`${name}: x\r\n${message}`, below]) {
+      for (const verdict of await verdicts(text)) assert.doesNotMatch(verdict, /pass/, name);
+    }
+  }
+});
+
 test('everything that somebody could change or add is noticed', async () => {
   const message = (await signed({}, [RSA])).toString('latin1');
   const changes: [string, string][] = [
@@ -145,7 +164,8 @@ test('everything that somebody could change or add is noticed', async () => {
     ['\r\nDate:', '\r\nSubject: Evil\r\nDate:'],
     ['\r\nDate:', '\r\nTo: evil@evil.test\r\nDate:'],
     ['\r\nDate:', '\r\nCc: evil@evil.test\r\nDate:'],
-    ['\r\nDate:', '\r\nContent-Type: text/html\r\nDate:'],
+    ...ADDABLE.map((name): [string, string] => ['\r\nDate:', `\r\n${name}: 1\r\nDate:`]),
+    [`x=${TIMES.expiresAtS}`, `x=${TIMES.expiresAtS + 1}`],
   ];
   const changed = changes.map(([from, to]) => message.replace(from, to));
   for (const text of [...changed, `${message}more\r\n`]) {
@@ -158,7 +178,7 @@ test('a field may occur twice: from the bottom up, as verifiers count', async ()
   const composed = composeMessage(MESSAGE);
   const references = ['<1@a.test>', '<2@a.test>'].map((value) => ({ name: 'References', value }));
   const twice = { ...composed, headers: [...references, ...composed.headers] };
-  const message = Buffer.concat(await signMessage(twice, [RSA], TIME_S));
+  const message = Buffer.concat(await signMessage(twice, [RSA], TIMES));
   assert.deepEqual(await verdicts(message), ['rsa-sha256 pass']);
 });
 
@@ -166,11 +186,22 @@ test('both unsubscribe fields, the feedback id and a second From are covered', a
   const message = (await signed({}, [RSA])).toString('latin1');
   const tag = / h=([^;]+);/.exec(message)?.[1] ?? '';
   const names = tag.replace(/\s/g, '').split(':');
-  const expected =
-    'from from to to cc cc subject subject content-type content-type reply-to date message-id ' +
-    'mime-version list-unsubscribe list-unsubscribe-post feedback-id';
-  assert.deepEqual(names.toSorted(), expected.split(' ').toSorted());
+  const present =
+    'from to cc subject content-type date message-id mime-version list-unsubscribe ' +
+    'list-unsubscribe-post feedback-id';
+  const absent = 'sender reply-to content-transfer-encoding';
+  const expected = `${present} ${present} ${absent}`.split(' ');
+  assert.deepEqual(names.toSorted(), expected.toSorted());
   assert.doesNotMatch(message, /\bl=/);
+});
+
+test('a signature says until when it holds', async () => {
+  const message = (await signed({}, [RSA])).toString('latin1');
+  assert.match(message, new RegExp(`;\\s+t=${TIME_S}; x=${TIMES.expiresAtS};`));
+  const composed = composeMessage(MESSAGE);
+  const over = { signedAtS: 1_600_000_000, expiresAtS: 1_600_600_000 };
+  const old = Buffer.concat(await signMessage(composed, [RSA], over));
+  for (const verdict of await verdicts(old)) assert.doesNotMatch(verdict, /pass/);
 });
 
 test('signature fields are folded like all others', async () => {
@@ -196,7 +227,7 @@ test('what cannot be signed rightly is not sent', async () => {
     [{ ...ED25519, privateKey: publicKey }],
     [{ ...RSA, selector: 'r1\r\nX-Evil: 1' }],
   ];
-  for (const some of wrong) await assert.rejects(signMessage(composed, some, TIME_S));
+  for (const some of wrong) await assert.rejects(signMessage(composed, some, TIMES));
 });
 
 test('generated keys are RSA of 2048 bits and Ed25519, in the form of their records', () => {

@@ -29,7 +29,23 @@ export type DkimKey = {
   privateKey: KeyObject;
 };
 
-const OVERSIGNED = ['from', 'to', 'cc', 'reply-to', 'subject', 'content-type'];
+/** What readers act on or show: none of it can be added or doubled by somebody on the way. */
+const OVERSIGNED = [
+  'from',
+  'sender',
+  'reply-to',
+  'to',
+  'cc',
+  'subject',
+  'date',
+  'message-id',
+  'mime-version',
+  'content-type',
+  'content-transfer-encoding',
+  'list-unsubscribe',
+  'list-unsubscribe-post',
+  'feedback-id',
+];
 /**
  * Signed where they occur, besides the oversigned ones (RFC 6376 §5.4.1). RFC 8058 demands both
  * List-Unsubscribe fields, Gmail's feedback loop Feedback-ID. Other custom fields are left out:
@@ -37,35 +53,33 @@ const OVERSIGNED = ['from', 'to', 'cc', 'reply-to', 'subject', 'content-type'];
  */
 const SIGNED = new Set([
   ...OVERSIGNED,
-  'date',
-  'message-id',
   'in-reply-to',
   'references',
-  'mime-version',
-  'content-transfer-encoding',
   'auto-submitted',
-  'feedback-id',
   'list-archive',
   'list-help',
   'list-id',
   'list-owner',
   'list-post',
   'list-subscribe',
-  'list-unsubscribe',
-  'list-unsubscribe-post',
 ]);
 
 /**
+ * `t=` and `x=`, seconds since 1970: of the email and not of the attempt, so that its bytes stay the
+ * same. Nobody can send a copy with our signature long after the email had its time (replay).
+ */
+export type SignatureTimes = { signedAtS: number; expiresAtS: number };
+
+/**
  * The whole message, ready to be sent: the signatures and the header in one piece, then the body.
- * @param timeS `t=`, seconds since 1970; part of the email, so that its bytes stay the same
  * @throws Unsignable when there is not one author, or a key is of another domain than the author
  */
 export async function signMessage(
   { fromDomain, headers, body }: ComposedMessage,
   keys: readonly DkimKey[],
-  timeS: number,
+  times: SignatureTimes,
 ): Promise<Buffer[]> {
-  const signatures = await signaturesOf({ fromDomain, headers, body }, keys, timeS);
+  const signatures = await signaturesOf({ fromDomain, headers, body }, keys, times);
   const lines = [...signatures, ...headers].map(headerLine).join('');
   return [Buffer.from(`${lines}\r\n`), ...body];
 }
@@ -73,25 +87,29 @@ export async function signMessage(
 /** The same for a message that goes on as it was written: the signatures stand in front of it. */
 export async function signWritten(
   raw: Buffer,
-  { fromDomain, keys, timeS }: { fromDomain: string; keys: readonly DkimKey[]; timeS: number },
+  {
+    fromDomain,
+    keys,
+    times,
+  }: { fromDomain: string; keys: readonly DkimKey[]; times: SignatureTimes },
 ): Promise<Buffer[]> {
   const { headers, body, isCut } = partsAsWritten(raw);
   if (isCut) throw new Unsignable('The header has more fields than are signed.');
-  const signatures = await signaturesOf({ fromDomain, headers, body: [body] }, keys, timeS);
+  const signatures = await signaturesOf({ fromDomain, headers, body: [body] }, keys, times);
   return [Buffer.from(signatures.map(headerLine).join('')), raw];
 }
 
 function signaturesOf(
   { fromDomain, headers, body }: ComposedMessage,
   keys: readonly DkimKey[],
-  timeS: number,
+  times: SignatureTimes,
 ): Promise<HeaderField[]> {
   if (keys.length === 0) throw new Error('A message would be sent unsigned.');
   refuseOtherAuthor(headers, fromDomain);
   for (const key of keys) refuseWrongKey(key, fromDomain);
   const bodyHash = relaxedBodyHash(body);
   const signed = signedFields(headers);
-  return Promise.all(keys.map((key) => signatureField(key, { bodyHash, timeS, signed })));
+  return Promise.all(keys.map((key) => signatureField(key, { bodyHash, times, signed })));
 }
 
 /** Of what is signed here, whatever was checked before. */
@@ -115,7 +133,8 @@ function refuseWrongKey({ domain, algorithm, privateKey }: DkimKey, fromDomain: 
   throw new Error(`A key for ${algorithm} is of type ${privateKey.asymmetricKeyType}.`);
 }
 
-type SignedFields = { names: readonly string[]; canonical: string };
+/** `h=` as words of its field, and what it names. */
+type SignedFields = { tag: readonly string[]; canonical: string };
 
 /** Verifiers take fields of one name from the bottom up (RFC 6376 §5.4.2), so all go that way. */
 function signedFields(headers: readonly HeaderField[]): SignedFields {
@@ -127,18 +146,19 @@ function signedFields(headers: readonly HeaderField[]): SignedFields {
     names.push(name);
     canonical += `${relaxedField(header)}\r\n`;
   }
-  return { names: [...names, ...OVERSIGNED], canonical };
+  const tag = wordsOf(`h=${[...names, ...OVERSIGNED].join(':')};`, /.{1,70}[:;]/g);
+  return { tag, canonical };
 }
 
-type Signable = { bodyHash: string; timeS: number; signed: SignedFields };
+type Signable = { bodyHash: string; times: SignatureTimes; signed: SignedFields };
 
-async function signatureField(key: DkimKey, { bodyHash, timeS, signed }: Signable) {
+async function signatureField(key: DkimKey, { bodyHash, times, signed }: Signable) {
   const { algorithm, domain, selector } = key;
   const { name, value } = field('DKIM-Signature', [
     `v=1; a=${algorithm}; c=relaxed/relaxed; d=${domain};`,
     ` s=${selector};`,
-    ` t=${timeS};`,
-    ...wordsOf(`h=${signed.names.join(':')};`, /.{1,70}[:;]/g),
+    ` t=${times.signedAtS}; x=${times.expiresAtS};`,
+    ...signed.tag,
     ` bh=${bodyHash};`,
   ]);
   const unsigned = { name, value: `${value}\r\n b=` };

@@ -18,7 +18,10 @@ const record = dkimRecordValue(ed25519.publicKey, 'ed25519-sha256');
 
 async function verdict(body: readonly Buffer[]): Promise<string | undefined> {
   const headers = [field('From', ['jo@acme.test'])];
-  const parts = await signMessage({ fromDomain: 'acme.test', headers, body }, [key], 1_790_000_000);
+  const parts = await signMessage({ fromDomain: 'acme.test', headers, body }, [key], {
+    signedAtS: 1_790_000_000,
+    expiresAtS: 9_999_999_999,
+  });
   const { results } = await dkimVerify(Buffer.concat(parts), { resolver: async () => [[record]] });
   return results[0]?.status.result;
 }

@@ -178,6 +178,7 @@ function handOver(
       environment: email.environment,
       id: email.id,
       createdAt: row.createdAt,
+      expiresAt: new Date(row.createdAt.getTime() + email.lifetimeS * 1000),
       domainId: row.domainId,
       dualSigned: row.dualSigned,
       from: draft.from,

@@ -9,8 +9,7 @@ import { readSubmission, type SubmittedMessage } from './submission.ts';
 
 const address = (text: string) => parseAddress(text) ?? assert.fail(text);
 const TRACE = {
-  helo: 'app.test',
-  remoteAddress: '::ffff:192.0.2.7',
+  client: null,
   protocol: 'ESMTPSA',
   hostname: 'mx.acme.test',
   emailId: '01990000-0000-7000-8000-000000000000',
@@ -34,7 +33,7 @@ function writtenOf(content: Buffer | string): string {
 }
 
 const FRONT =
-  'Received: from app.test ([192.0.2.7])\r\n\tby mx.acme.test with ESMTPSA id ' +
+  'Received: by mx.acme.test with ESMTPSA id ' +
   '01990000-0000-7000-8000-000000000000;\r\n\tSat, 21 Nov 2026 08:30:00 +0000\r\n';
 const DATE = 'Date: Sat, 21 Nov 2026 08:30:00 +0000\r\n';
 const ID = 'Message-ID: <01990000-0000-7000-8000-000000000000@acme.test>\r\n';
@@ -51,7 +50,8 @@ test('what is missing is put in front, what is for us is taken out, the rest sta
 });
 
 test('a name that a client gives itself cannot add a header', () => {
-  const evil = { ...TRACE, helo: 'x)\r\nX-Evil: 1', remoteAddress: '2001:db8::1%eth0' };
+  const client = { helo: 'x)\r\nX-Evil: 1', address: '2001:db8::1%eth0' };
+  const evil = { ...TRACE, client };
   const submission = read('From: a@acme.test\r\n\r\n', { trace: evil });
   assert.ok(!isRefusal(submission));
   const raw = submission.draft.written?.raw.toString() ?? '';

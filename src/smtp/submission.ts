@@ -32,7 +32,7 @@ export type SubmissionOptions = {
   keys: Pick<KeyCache, 'find'>;
   limiter: Pick<AuthLimiter, 'count'>;
   use: Pick<KeyUse, 'note'>;
-  config: Pick<Config, 'allowPrivateNetworks' | 'hostname'>;
+  config: Pick<Config, 'allowPrivateNetworks' | 'hostname' | 'submissionShowsClient'>;
   world: Pick<World, 'now' | 'newId' | 'monotonicMs'>;
   log: Logger;
 };
@@ -124,8 +124,9 @@ async function take(
       return isRefusal(read) ? [] : [read.address];
     }),
     trace: {
-      helo: session.helo,
-      remoteAddress: session.remoteAddress,
+      client: config.submissionShowsClient
+        ? { helo: session.helo, address: session.remoteAddress }
+        : null,
       protocol: session.protocol,
       hostname: config.hostname,
       emailId: world.newId(),

@@ -12,6 +12,8 @@ export type StoredMessage = {
   environment: Environment;
   id: string;
   createdAt: Date;
+  /** Until when it is tried to be delivered; never changed. */
+  expiresAt: Date;
   domainId: string;
   /** Whether it carries an Ed25519 signature beside the RSA one. */
   dualSigned: boolean;
@@ -50,7 +52,7 @@ export type StoredAttachment = {
 };
 
 const LOAD = `
-select e.project_id, e.environment, e.id, e.created_at, e.domain_id, e.dual_signed, e.from_address,
+select e.project_id, e.environment, e.id, e.created_at, e.expires_at, e.domain_id, e.dual_signed, e.from_address,
        e.from_name, e.to_list, e.cc_list, e.reply_to, e.subject, e.tags, e.metadata, c.html,
        c.body_text, c.headers, c.attachments, c.unsubscribe_url, c.tls, c.raw, e.message_id
   from emails e
@@ -63,6 +65,7 @@ type Row = {
   environment: Environment;
   id: string;
   created_at: Date;
+  expires_at: Date;
   domain_id: string;
   dual_signed: boolean;
   from_address: string;
@@ -102,6 +105,7 @@ function fromRow(row: Row): StoredMessage {
     environment: row.environment,
     id: row.id,
     createdAt: row.created_at,
+    expiresAt: row.expires_at,
     domainId: row.domain_id,
     dualSigned: row.dual_signed,
     from: { name: row.from_name, address: mailbox(row.from_address).address },

@@ -34,6 +34,23 @@ test('with a test key the same way ends at the simulator', async () => {
   }
 });
 
+test('a message says where it was handed in from only when that is asked for', async () => {
+  for (const [env, received] of [
+    [{}, /^Received: by \S+ with ESMTPSA id [0-9a-f-]{36};\r\n\t/m],
+    [
+      { POSTHORN_SUBMISSION_SHOW_CLIENT: '1' },
+      /^Received: from app\.test \(\[127\.0\.0\.1\]\)\r\n\tby \S+ with ESMTPSA id /m,
+    ],
+  ] as const) {
+    await using service = await startSubmission(env);
+    await using client = await loggedIn({ port: portOf(service), key: service.testKey });
+    const id = idIn(await submit(client, { to: TO, lines: [FROM, '', 'Hi'] }));
+    const { text } = await service.request('GET', `/v1/emails/${id}/content`);
+    assert.match(text, received);
+    assert.equal(/app\.test|127\.0\.0\.1/.test(text), 'POSTHORN_SUBMISSION_SHOW_CLIENT' in env);
+  }
+});
+
 test('the sending limit counts for SMTP and HTTP together', async () => {
   await using service = await startSubmission({ POSTHORN_LIMIT_SENDING: '2/60' });
   await using client = await loggedIn({ port: portOf(service), key: service.testKey });

@@ -156,8 +156,7 @@ test('what a dialogue writes goes on unchanged, but for what is nobody’s busin
   assert.match(
     added,
     new RegExp(
-      `^(DKIM-Signature: [^]*){2}Received: from app\\.test \\(\\[127\\.0\\.0\\.1\\]\\)\\r\\n` +
-        `\\tby out\\.posthorn\\.example with ESMTPSA id ${id};\\r\\n\\t\\w{3}, .* \\+0000\\r\\n$`,
+      `^(DKIM-Signature: [^]*){2}Received: by out\\.posthorn\\.example with ESMTPSA id ${id};\\r\\n\\t\\w{3}, .* \\+0000\\r\\n$`,
     ),
   );
   assert.deepEqual((await dkimOf(mx.messages[0]!.raw)).slice(0, 2), ['pass', 'pass']);
