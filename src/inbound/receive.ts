@@ -11,7 +11,7 @@ import { Overloaded } from '../core/overloaded.ts';
 import type { Scope } from '../core/scope.ts';
 import { isFinal, type StoredStatus, TRANSITIONS } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
-import { readReport, type Report } from '../mail/bounce.ts';
+import { readReport, type Report, REPORT_BYTES_MAX } from '../mail/bounce.ts';
 import { readHeader } from '../mail/mime-reader.ts';
 import type { InboundResult, InboundStore } from '../store/inbound-commit.ts';
 import type { SentRecipient } from '../store/inbound-lookup.ts';
@@ -19,11 +19,8 @@ import { type Addressee, type AddressBook, addresseeOf } from './addresses.ts';
 import type { Letters } from './letters.ts';
 import { consequenceOf } from './verdict.ts';
 
-/**
- * Of a message so much is taken in, read and kept; the rest is let by. What a report says stands
- * before the original that it quotes.
- */
-export const KEPT_BYTES_MAX = 256 * 1024;
+/** Of a message so much is taken in, read and kept for people; the rest is let by. */
+export const KEPT_BYTES_MAX = REPORT_BYTES_MAX;
 /** Of one that changes nothing: anybody can send those. */
 const LETTER_BYTES_MAX = 64 * 1024;
 /** RFC 5321 §6.3 */

@@ -46,11 +46,11 @@ function isFromMicrosoft(fields: readonly HeaderField[]): boolean {
 
 /** Whether words tell of a message that did not arrive; a recipient named by fields does too. */
 export function isBounceInWords(parts: ReportParts): boolean {
-  const { fields, lines } = parts;
+  const { fields, words } = parts;
   if (valueOf(fields, 'x-failed-recipients') !== undefined) return true;
-  const text = lines.join(' ').toLowerCase();
+  const text = words.toLowerCase();
   const subject = (decodedValue(fields, 'subject') ?? '').toLowerCase();
-  const saysSo = (words: string) => WORDS_OF_BOUNCES.some((phrase) => words.includes(phrase));
+  const saysSo = (said: string) => WORDS_OF_BOUNCES.some((phrase) => said.includes(phrase));
   if (isFromMailSystem(fields)) return saysSo(subject) || saysSo(text) || isDelayInWords(parts);
   // A person's auto-reply may quote a bounce in its subject: then both have to say so.
   return saysSo(subject)
@@ -73,8 +73,8 @@ function isFromMailSystem(fields: readonly HeaderField[]): boolean {
 }
 
 /** Of a report that does not say `Action`. */
-export function isDelayInWords({ fields, lines }: ReportParts): boolean {
-  const text = `${decodedValue(fields, 'subject') ?? ''} ${lines.join(' ')}`.toLowerCase();
+export function isDelayInWords({ fields, words }: ReportParts): boolean {
+  const text = `${decodedValue(fields, 'subject') ?? ''} ${words}`.toLowerCase();
   const has = (phrases: readonly string[]) => phrases.some((phrase) => text.includes(phrase));
   return has(WORDS_OF_DELAYS) && !has(WORDS_OF_THE_END);
 }

@@ -22,6 +22,8 @@ export type ReportParts = {
   contentType: MimePart['contentType'];
   /** For people, in lines, without what follows about the original. */
   lines: readonly string[];
+  /** The lines as one. */
+  words: string;
   /** message/delivery-status or its like, or a text with such fields; '' when there is none. */
   statusText: string;
   /** message/feedback-report; null when there is none. */
@@ -30,7 +32,7 @@ export type ReportParts = {
   originalFields: readonly HeaderField[];
 };
 
-const TEXT_CHARS_MAX = 64 * 1024;
+const TEXT_CHARS_MAX = 32 * 1024;
 const LINES_MAX = 800;
 const LINE_CHARS_MAX = 1_500;
 
@@ -65,6 +67,7 @@ export function partsOfReport(bytes: Buffer): ReportParts {
     fields: message.fields,
     contentType: message.contentType,
     lines,
+    words: lines.join(' '),
     statusText: statusText === '' && hasStatusFields(text) ? text : statusText,
     feedbackText: feedback === undefined ? null : textOfPart(feedback).slice(0, TEXT_CHARS_MAX),
     originalFields: original === undefined ? fieldsOf(rest) : originalHeader(original),

@@ -135,6 +135,7 @@ type Heard = { reply: SmtpReply; phase: SmtpPhase };
 /** What servers answered, in the order in which it is told. */
 function repliesIn(text: string): Heard[] {
   const heard: Heard[] = [];
+  const phase = phaseIn(text);
   const starts = Array.from(text.matchAll(REPLY)).slice(0, REPLIES_MAX);
   for (const [index, match] of starts.entries()) {
     const start = match.index + match[0].length;
@@ -147,7 +148,7 @@ function repliesIn(text: string): Heard[] {
     const enhancedCode = codeIn(message);
     heard.push({
       reply: { code, enhancedCode, message: withoutCode(message) },
-      phase: phaseIn(text),
+      phase,
     });
   }
   return heard;

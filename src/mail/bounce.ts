@@ -3,7 +3,9 @@
  * reply, or something else; for every recipient that it names what is said and what it means.
  *
  * A message of a stranger: nothing here is believed about whom it concerns. Who settles takes the
- * recipient from a signed return path (inbound/), and from here only what happened to it.
+ * recipient from a signed return path (inbound/), and from here only what happened to it. Whatever it
+ * contains, reading it takes milliseconds: its beginning is read, each part of that once, and at most
+ * RECIPIENTS_MAX recipients are judged.
  * Next: bounce-parts.ts, then bounce-status.ts or bounce-text.ts, then bounce-verdict.ts.
  */
 import { addressesIn, addressIn } from './bounce-address.ts';
@@ -17,7 +19,7 @@ import {
 } from './bounce-kind.ts';
 import { partsOfReport, type ReportParts } from './bounce-parts.ts';
 import { readStatusClaims, type StatusClaim } from './bounce-status.ts';
-import { readTextClaims, type TextClaim } from './bounce-text.ts';
+import { readTextClaims, RECIPIENTS_MAX, type TextClaim } from './bounce-text.ts';
 import { judge } from './bounce-verdict.ts';
 import type { Verdict } from './classify.ts';
 import { type HeaderField, valueOf, valuesOf } from './mime-reader.ts';
@@ -48,8 +50,11 @@ export type Report = {
   originalMessageId: string | null;
 };
 
+/** Of a message so much is read: what a report says stands before the original that it quotes. */
+export const REPORT_BYTES_MAX = 256 * 1024;
+
 export function readReport(bytes: Buffer): Report {
-  const parts = partsOfReport(bytes);
+  const parts = partsOfReport(bytes.subarray(0, REPORT_BYTES_MAX));
   const feedback = feedbackOf(parts);
   const found = feedback === null ? readFailures(parts) : readFeedback(parts, feedback);
   return {
@@ -91,7 +96,7 @@ function readFailures(parts: ReportParts): Found {
   }
   const isDelay = isDelayInWords(parts);
   const textClaims = textClaimsOf(parts);
-  const whole = parts.lines.join(' ');
+  const whole = parts.words;
   const recipients = (textClaims.length > 0 ? textClaims : fromOriginal(parts)).map((claim) =>
     reported({
       recipient: claim.recipient,
@@ -134,17 +139,23 @@ function textClaimsOf({ fields, lines, originalFields }: ReportParts): TextClaim
 const SUCCESSES: ReadonlySet<string> = new Set(['delivered', 'relayed', 'expanded', 'deliverable']);
 
 function readStatus(parts: ReportParts, claims: readonly StatusClaim[]): Found {
-  const failed = claims.filter((claim) => !SUCCESSES.has(actionOf(claim, parts)));
-  const told = failed.length > 0 ? failed : claims;
-  const actions = new Set(told.map((claim) => actionOf(claim, parts)));
+  // The words for people are read only where those for machines leave something open, and once.
+  const isDelay = once(() => isDelayInWords(parts));
+  const said = once(() => textClaimsOf(parts));
+  const all = claims.map((claim) => ({ ...claim, action: actionOf(claim, isDelay) }));
+  const failed = all.filter(({ action }) => !SUCCESSES.has(action));
+  const told = (failed.length > 0 ? failed : all).slice(0, RECIPIENTS_MAX);
+  const actions = new Set(told.map(({ action }) => action));
   const kind = ACTIONS.find((action) => actions.has(action));
-  // The words for people are read only where those for machines leave something open.
-  let textClaims: TextClaim[] | null = null;
-  const recipients = told.map((claim) => {
-    const said = () => (textClaims ??= textClaimsOf(parts));
-    return recipientOf(claim, { parts, isOnly: told.length === 1, said });
-  });
+  const recipients = told.map((claim) =>
+    recipientOf(claim, { parts, isOnly: told.length === 1, said }),
+  );
   return { kind: kind === undefined ? 'other' : KIND_OF_ACTION[kind], recipients };
+}
+
+function once<Value>(work: () => Value): () => Value {
+  let done: { value: Value } | null = null;
+  return () => (done ??= { value: work() }).value;
 }
 
 const ACTIONS = ['failed', 'delayed', 'delivered', 'deliverable'] as const;
@@ -155,21 +166,20 @@ const KIND_OF_ACTION = {
   deliverable: 'delivered',
 } as const;
 
-function actionOf({ action, status }: StatusClaim, parts: ReportParts): string {
+function actionOf({ action, status }: StatusClaim, isDelayInTheWords: () => boolean): string {
   if (action === 'delayed' || SUCCESSES.has(action)) return action;
   if (status?.startsWith('2') === true) return 'delivered';
   // What is no action of RFC 3464's: `failure`, `undeliverable`.
   if (action !== '') return 'failed';
-  return status?.startsWith('4') === true || isDelayInWords(parts) ? 'delayed' : 'failed';
+  return status?.startsWith('4') === true || isDelayInTheWords() ? 'delayed' : 'failed';
 }
 
 function recipientOf(
   claim: StatusClaim,
   { parts, isOnly, said }: { parts: ReportParts; isOnly: boolean; said: () => TextClaim[] },
 ): ReportedRecipient {
-  const { status, diagnostic } = claim;
+  const { status, diagnostic, action } = claim;
   const recipient = claim.recipient ?? (isOnly ? onlyRecipient(said(), parts) : null);
-  const action = actionOf(claim, parts);
   if (SUCCESSES.has(action)) {
     return { recipient, status, code: null, verdict: null, diagnostic: shown(diagnostic) };
   }
@@ -179,7 +189,7 @@ function recipientOf(
   const inText = said().find(
     (one) => one.recipient.toLowerCase() === recipient?.toLowerCase(),
   )?.diagnostic;
-  const texts = [diagnostic, inText ?? '', isOnly ? parts.lines.join(' ') : ''];
+  const texts = [diagnostic, inText ?? '', isOnly ? parts.words : ''];
   return reported({ recipient, texts, status, isDelay });
 }
 
@@ -209,9 +219,14 @@ function reported(claim: {
 }
 
 function shown(text: string): string | null {
-  const line = text.replace(/[\s\0-\x1f\x7f-\x9f]+/g, ' ').trim();
+  const line = text
+    .slice(0, 2 * DIAGNOSTIC_CHARS_MAX)
+    .replace(/[\s\0-\x1f\x7f-\x9f]+/g, ' ')
+    .trim();
   return line === '' ? null : line.slice(0, DIAGNOSTIC_CHARS_MAX).toWellFormed();
 }
+
+const RETURN_PATHS_MAX = 20;
 
 function returnPathsOf({ originalFields }: ReportParts, feedback: Feedback | null): string[] {
   const values = [
@@ -223,10 +238,12 @@ function returnPathsOf({ originalFields }: ReportParts, feedback: Feedback | nul
     ...valuesOf(originalFields, 'authentication-results'),
     ...valuesOf(originalFields, 'received'),
   ];
-  return Array.from(new Set(values.flatMap(addressesIn).map(({ address }) => address))).slice(
-    0,
-    20,
-  );
+  const found = new Set<string>();
+  for (const value of values) {
+    for (const { address } of addressesIn(value)) found.add(address);
+    if (found.size >= RETURN_PATHS_MAX) break;
+  }
+  return [...found].slice(0, RETURN_PATHS_MAX);
 }
 
 function messageIdOf(originalFields: readonly HeaderField[]): string | null {

@@ -113,6 +113,8 @@ function decoderFor(name: string): TextDecoder | null {
   }
 }
 
+/** Of one value; what follows stays as it is. Each may name a charset of its own, which costs. */
+const ENCODED_WORDS_MAX = 200;
 const ENCODED_WORD = /=\?([^?\s]{1,60})\?([bq])\?([^?\s]{0,2000})\?=/gi;
 
 type Word = { charset: string; bytes: Buffer };
@@ -125,6 +127,7 @@ export function decodeWords(value: string): string {
   if (!value.includes('=?')) return value;
   const output: string[] = [];
   let words: Word[] = [];
+  let count = 0;
   let end = 0;
   for (const match of value.matchAll(ENCODED_WORD)) {
     const between = value.slice(end, match.index);
@@ -136,6 +139,8 @@ export function decodeWords(value: string): string {
     }
     words.push({ charset: charset.toLowerCase(), bytes: wordBytes(letter, text) });
     end = match.index + whole.length;
+    count += 1;
+    if (count >= ENCODED_WORDS_MAX) break;
   }
   return [...output, textOf(words), value.slice(end)].join('');
 }

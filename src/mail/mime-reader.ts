@@ -3,7 +3,7 @@
  * of MIME (RFC 5322, 2045, 2046, 2231). Lenient: bare LF ends a line, what is no field is kept as
  * a nameless one, a multipart without its last boundary ends with the message.
  *
- * Bounded: DEPTH_MAX levels, PARTS_MAX parts, FIELDS_MAX fields in a header, VALUE_CHARS_MAX of a
+ * Bounded: DEPTH_MAX levels, PARTS_MAX parts, FIELDS_MAX fields in all, VALUE_CHARS_MAX of a
  * value; time is linear in the size for each level. What lies beyond stays a leaf with its octets.
  * Nothing throws. Next: mime-decode.ts.
  */
@@ -11,6 +11,8 @@ import { type ContentType, readContentType } from './content-type.ts';
 import { decodeBody, decodeText, decodeWords } from './mime-decode.ts';
 
 const DEPTH_MAX = 12;
+/** A message within that has a transfer encoding is copied, so it counts for more than one level. */
+const DEPTH_OF_COPY = 4;
 const PARTS_MAX = 300;
 const FIELDS_MAX = 2_000;
 export const VALUE_CHARS_MAX = 64 * 1024;
@@ -45,13 +47,13 @@ export type MimePart = {
 };
 
 /** The header at the beginning of the bytes. */
-export function readHeader(bytes: Buffer): Header {
+export function readHeader(bytes: Buffer, fieldsMax = FIELDS_MAX): Header {
   const end = endOfHeader(bytes);
   const bodyStart = afterEmptyLine(bytes, end);
   const text = bytes.toString('latin1', 0, end);
   const fields: HeaderField[] = [];
   for (let at = 0; at < end;) {
-    if (fields.length >= FIELDS_MAX) return { fields, isCut: true, bodyStart };
+    if (fields.length >= fieldsMax) return { fields, isCut: true, bodyStart };
     const fieldEnd = endOfField(text, at);
     fields.push(fieldOf(text, at, fieldEnd));
     at = fieldEnd;
@@ -118,18 +120,20 @@ function isNamed(field: HeaderField, name: string): boolean {
   return field.name.length === name.length && field.name.toLowerCase() === name;
 }
 
-type Budget = { partsLeft: number };
+type Budget = { partsLeft: number; fieldsLeft: number };
 
 /** A whole message. */
 export function readMessage(bytes: Buffer): MimePart {
-  return readPart(bytes, { partsLeft: PARTS_MAX }, { depth: 0, defaultType: 'text/plain' });
+  const budget = { partsLeft: PARTS_MAX, fieldsLeft: FIELDS_MAX };
+  return readPart(bytes, budget, { depth: 0, defaultType: 'text/plain' });
 }
 
 type Place = { depth: number; defaultType: string };
 
 function readPart(bytes: Buffer, budget: Budget, { depth, defaultType }: Place): MimePart {
   budget.partsLeft -= 1;
-  const { fields, bodyStart } = readHeader(bytes);
+  const { fields, bodyStart } = readHeader(bytes, budget.fieldsLeft);
+  budget.fieldsLeft -= fields.length;
   const written = valueOf(fields, 'content-type');
   const contentType = readContentType(written ?? defaultType);
   const raw = bytes.subarray(bodyStart);
@@ -152,7 +156,8 @@ function readPart(bytes: Buffer, budget: Budget, { depth, defaultType }: Place):
   const body = decodeBody(raw, encoding.toLowerCase().trim());
   const isMessage = contentType.type === 'message/rfc822' || contentType.type === 'message/global';
   if (!isMessage || depth >= DEPTH_MAX || budget.partsLeft <= 0) return leaf(body);
-  return leaf(body, [readPart(body, budget, { depth: depth + 1, defaultType: 'text/plain' })]);
+  const levels = body === raw ? 1 : DEPTH_OF_COPY;
+  return leaf(body, [readPart(body, budget, { depth: depth + levels, defaultType: 'text/plain' })]);
 }
 
 /** What stands between the delimiter lines; the line end before one belongs to it. */

@@ -21,6 +21,7 @@ const MAX_AGE_MAX_S = 31_557_600;
 /** A policy that is forgotten sooner would be fetched again and again. */
 const MAX_AGE_MIN_S = 300;
 const MX_PATTERNS_MAX = 200;
+const NOT_A_FIELD = 'a line is not "key: value"';
 const HOST =
   /^(?=.{1,253}$)(?:\*\.)?(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?$/;
 
@@ -55,16 +56,27 @@ export function parseStsPolicy(body: string): ParsedPolicy {
   const mx: string[] = [];
   for (const line of body.split(/\r?\n/)) {
     if (line.trim() === '') continue;
-    const match = /^[ \t]*(?<key>[A-Za-z0-9][A-Za-z0-9_.-]{0,31}):[ \t]*(?<value>.*?)[ \t]*$/.exec(
-      line,
-    );
-    const { key, value } = match?.groups ?? {};
-    if (key === undefined || value === undefined) return { problem: 'a line is not "key: value"' };
+    const [, key, written] = /^[ \t]*([A-Za-z0-9][A-Za-z0-9_.-]{0,31}):(.*)$/.exec(line) ?? [];
+    if (key === undefined || written === undefined) return { problem: NOT_A_FIELD };
     const name = key.toLowerCase();
+    const value = withoutBlanks(written);
     if (name === 'mx') mx.push(value.toLowerCase().replace(/\.$/, ''));
     else if (!fields.has(name)) fields.set(name, value);
   }
   return policyOf(fields, mx);
+}
+
+/** Without spaces and tabs at its ends. By steps: a pattern for those at the end takes n² of them. */
+function withoutBlanks(text: string): string {
+  let start = 0;
+  let end = text.length;
+  while (start < end && isBlank(text[start])) start += 1;
+  while (end > start && isBlank(text[end - 1])) end -= 1;
+  return text.slice(start, end);
+}
+
+function isBlank(character: string | undefined): boolean {
+  return character === ' ' || character === '\t';
 }
 
 function policyOf(fields: ReadonlyMap<string, string>, mx: readonly string[]): ParsedPolicy {
