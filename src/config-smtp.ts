@@ -1,6 +1,6 @@
 /** Where mail comes in by SMTP, and with which certificate. Next: server-smtp.ts. */
 import { resolve } from 'node:path';
-import { parseHost, parsePort } from './config-values.ts';
+import { parseHost, parsePort, parseTimeoutMs } from './config-values.ts';
 import type { EnvReader } from './env-reader.ts';
 
 export type SubmissionPort = {
@@ -17,6 +17,8 @@ export type SmtpConfig = {
   submissionPorts: readonly SubmissionPort[];
   /** `Received` of what is handed in says from where. */
   submissionShowsClient: boolean;
+  /** How long a client may take to log in, or for a command to the inbound port; null: as usual. */
+  smtpClientTimeoutMs: number | null;
   /** Paths of PEM files; null: a certificate of our own. */
   tlsFiles: { cert: string; key: string } | null;
 };
@@ -25,6 +27,7 @@ export type SmtpConfig = {
 const SUBMISSIONS_PORT = 465;
 
 const PORT_RULE = 'write a number from 1 to 65535, 0 for any, or off';
+const TIMEOUT_RULE = 'write seconds, from 1 to 600';
 const PORTS_RULE =
   'write ports separated by commas, as 587,465; with /tls behind it a port begins with TLS, as 465 does anyway';
 
@@ -43,6 +46,11 @@ export function readSmtp(read: EnvReader): SmtpConfig {
     inboundPort,
     submissionPorts,
     submissionShowsClient: read.flag('POSTHORN_SUBMISSION_SHOW_CLIENT'),
+    smtpClientTimeoutMs: read.parsed(
+      'POSTHORN_SMTP_CLIENT_TIMEOUT_S',
+      parseTimeoutMs,
+      TIMEOUT_RULE,
+    ),
     tlsFiles: readTlsFiles(read),
   };
 }

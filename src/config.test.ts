@@ -51,6 +51,7 @@ test('nothing has to be configured', () => {
     inboundPort: null,
     submissionPorts: [],
     submissionShowsClient: false,
+    smtpClientTimeoutMs: null,
     tlsFiles: null,
     failpoints: [],
     limits: {
@@ -94,6 +95,7 @@ test('every variable is read', () => {
     POSTHORN_SMTP_TIMEOUT_S: '20',
     POSTHORN_GUARD_INTERVAL_S: '5',
     POSTHORN_SMTP_HOST: '192.0.2.7',
+    POSTHORN_SMTP_CLIENT_TIMEOUT_S: '10',
     POSTHORN_INBOUND_PORT: '25',
     POSTHORN_SUBMISSION_PORTS: '587, 465, 2465/tls',
     POSTHORN_SUBMISSION_SHOW_CLIENT: '1',
@@ -144,6 +146,7 @@ test('every variable is read', () => {
       { port: 465, implicitTls: true },
       { port: 2465, implicitTls: true },
     ],
+    smtpClientTimeoutMs: 10_000,
     tlsFiles: { cert: '/etc/tls/cert.pem', key: '/etc/tls/key.pem' },
     limits: {
       sending: { max: 5000, windowS: 3600 },
@@ -230,6 +233,7 @@ const WRONG: Env[] = [
   { POSTHORN_SUBMISSION_PORTS: '587,587/tls' },
   { POSTHORN_SUBMISSION_PORTS: '25', POSTHORN_INBOUND_PORT: '25' },
   { POSTHORN_SMTP_HOST: 'http://x' },
+  { POSTHORN_SMTP_CLIENT_TIMEOUT_S: '0' },
   { POSTHORN_TLS_CERT: '', POSTHORN_TLS_KEY: '/etc/tls/key.pem' },
   { POSTHORN_TLS_KEY: '', POSTHORN_TLS_CERT: '/etc/tls/cert.pem' },
   { POSTHORN_LIMIT_SENDING: '0/60' },

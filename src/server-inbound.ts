@@ -13,7 +13,7 @@ import { systemWorld } from './system-world.ts';
  * @param listeners.refusal why nothing is accepted at present; null when it is
  */
 export function inboundOptions(
-  { db, secrets, log, reputation }: Ground,
+  { config, db, secrets, log, reputation }: Ground,
   { onTold, refusal }: { onTold: () => void; refusal: () => string | null },
 ): Pick<SmtpServerOptions<null>, 'handlers' | 'limits' | 'keptBytesMax'> {
   const book = { db: db.receiving, secret: secrets.derive('return path') };
@@ -33,6 +33,13 @@ export function inboundOptions(
       });
     },
   });
-  const handlers = createInboundHandlers({ book, receive });
-  return { handlers, limits: INBOUND_LIMITS, keptBytesMax: KEPT_BYTES_MAX };
+  const { smtpClientTimeoutMs } = config;
+  return {
+    handlers: createInboundHandlers({ book, receive }),
+    limits: {
+      ...INBOUND_LIMITS,
+      ...(smtpClientTimeoutMs && { commandTimeoutMs: smtpClientTimeoutMs }),
+    },
+    keptBytesMax: KEPT_BYTES_MAX,
+  };
 }

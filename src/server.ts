@@ -45,6 +45,8 @@ export type WorkerServer = {
   look(): void;
   /** What the broker of this machine says about connections to mail servers. */
   hearBroker(news: readonly BrokerNews[]): void;
+  /** A client has logged in by SMTP at another worker. */
+  noteLogIn(client: string): void;
   /** Stops taking, finishes what has begun, gives back the rest. */
   stop(): Promise<void>;
 };
@@ -53,6 +55,8 @@ export type WorkerServer = {
 export type SupervisorLink = {
   onHolder: (id: string) => void;
   tellBroker: (news: readonly WorkerNews[]) => void;
+  /** Tells the other workers. */
+  onSmtpLogIn: (client: string) => void;
   metricsText: () => Promise<string>;
 };
 
@@ -98,6 +102,7 @@ export async function createServer(
     accept,
     onTold: () => webhooks.wake(),
     refusal: () => state.refusal,
+    onLogIn: supervisor.onSmtpLogIn,
   });
 
   return {
@@ -109,6 +114,7 @@ export async function createServer(
       webhooks.wake();
     },
     hearBroker: (news) => delivery.connections.hear(news),
+    noteLogIn: (client) => smtp.noteLogIn(client),
     stop: async () => {
       state.isStopping = true;
       await stopTaking({ app, smtp, delivery, webhooks });

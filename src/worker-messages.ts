@@ -38,6 +38,8 @@ export type ToWorker =
   | { type: 'look' }
   /** About connections to mail servers: delivery/permits.ts. */
   | { type: 'permits'; news: readonly BrokerNews[] }
+  /** A client has logged in by SMTP at another worker. */
+  | { type: 'smtp_log_in'; client: string }
   | Asked
   | Answered;
 
@@ -49,6 +51,8 @@ export type FromWorker =
   /** Under which id it holds work now: freed at once when the worker dies. */
   | { type: 'holder'; id: string }
   | { type: 'permits'; news: readonly WorkerNews[] }
+  /** A client has logged in by SMTP: the other workers keep room for it, too. */
+  | { type: 'smtp_log_in'; client: string }
   | Asked
   | Answered;
 

@@ -161,6 +161,9 @@ export class WorkerPool {
         this.#broker?.hear(worker.id, message.news);
         this.#brokerTicks?.wind();
         break;
+      case 'smtp_log_in':
+        for (const other of workers()) if (other !== worker) tell(other, message);
+        break;
       case 'ask_metrics':
         void this.#answerMetrics(worker, message.id);
         break;

@@ -43,6 +43,9 @@ process.on('message', (message: ToWorker) => {
     case 'permits':
       server?.hearBroker(message.news);
       break;
+    case 'smtp_log_in':
+      server?.noteLogIn(message.client);
+      break;
     case 'ask_metrics':
       void server?.registry.getMetricsAsJSON().then((value) => {
         tell({ type: 'answer', id: message.id, value });
@@ -60,6 +63,7 @@ async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Prom
     server = await createServer(setup, {
       onHolder: (id) => tell({ type: 'holder', id }),
       tellBroker: (news) => tell({ type: 'permits', news }),
+      onSmtpLogIn: (client) => tell({ type: 'smtp_log_in', client }),
       metricsText: async () => ((await questions.ask(tell)) as string | null) ?? '',
     });
     server.refuseMail(refusal);

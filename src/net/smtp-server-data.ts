@@ -6,7 +6,7 @@
  */
 import type { ContentRead } from './smtp-server-content.ts';
 import { SmtpContentReader } from './smtp-server-content.ts';
-import type { SmtpServerUse } from './smtp-server-limits.ts';
+import type { ContentBudget, UnfinishedMessage } from './smtp-server-limits.ts';
 import type { SmtpMessage } from './smtp-server-types.ts';
 import type { SmtpServerWire } from './smtp-server-wire.ts';
 
@@ -24,29 +24,36 @@ const LET_BY_BYTES_MAX = 1024 ** 3;
 const PIECE_BYTES = 16 * 1024;
 
 export type ContentLimits = {
+  /** Whose content it is. */
+  client: string;
   sizeBytesMax: number;
   /** See SmtpServerOptions. */
   keptBytesMax: number | undefined;
+  /** In each such span something has to come. */
+  spanMs: number;
+  /** For all of it. */
   timeoutMs: number;
 };
 
-/** @returns what was held of `use` and is to be given back after the message is done with */
+/** @returns what was held of the budget and is to be given back after the message is done with */
 export async function receiveContent(
   wire: SmtpServerWire,
-  use: SmtpServerUse,
+  budget: ContentBudget,
   limits: ContentLimits,
 ): Promise<Received> {
   const reader = new SmtpContentReader();
-  const pieces = new Pieces(use, limits);
+  const pieces = new Pieces(budget, limits);
+  budget.begin(pieces);
   const followedBytesMax =
     limits.keptBytesMax === undefined ? limits.sizeBytesMax * FOLLOWED_TIMES : LET_BY_BYTES_MAX;
-  const end = await wire.content<Ended>((chunk) => {
+  const take = (chunk: Buffer): Ended | null => {
     const read = reader.read(chunk);
     if (read.kind === 'bare') return read;
     if (read.content !== null) pieces.add(read.content);
     if (read.kind === 'end') return read;
     return pieces.seenBytes > followedBytesMax ? { kind: 'endless' } : null;
-  }, limits.timeoutMs);
+  };
+  const end = await wire.content(take, limits).finally(() => budget.end(pieces));
 
   const kind = typeof end === 'string' ? end : end.kind;
   if (kind !== 'end' || pieces.problem !== null) pieces.drop();
@@ -61,16 +68,18 @@ export async function receiveContent(
 
 type Ended = Extract<ContentRead, { kind: 'end' | 'bare' }> | { kind: 'endless' };
 
-class Pieces {
+class Pieces implements UnfinishedMessage {
+  readonly client: string;
   seenBytes = 0;
   heldBytes = 0;
   problem: 'too_large' | 'no_room' | null = null;
-  readonly #use: SmtpServerUse;
+  readonly #budget: ContentBudget;
   readonly #limits: ContentLimits;
   #pieces: Buffer[] = [];
 
-  constructor(use: SmtpServerUse, limits: ContentLimits) {
-    this.#use = use;
+  constructor(budget: ContentBudget, limits: ContentLimits) {
+    this.client = limits.client;
+    this.#budget = budget;
     this.#limits = limits;
   }
 
@@ -80,7 +89,7 @@ class Pieces {
     if (keptBytesMax === Infinity && this.seenBytes > sizeBytesMax) this.#refuse('too_large');
     if (this.problem !== null || this.heldBytes >= keptBytesMax) return;
     const piece = bytes.subarray(0, keptBytesMax - this.heldBytes);
-    if (!this.#use.take(piece.length)) return this.#refuse('no_room');
+    if (!this.#budget.take(this, piece.length)) return this.#refuse('no_room');
     this.heldBytes += piece.length;
     this.#pieces.push(piece);
     this.#joinSmall();
@@ -92,9 +101,13 @@ class Pieces {
   }
 
   drop(): void {
-    this.#use.giveBack(this.heldBytes);
+    this.#budget.giveBack(this.heldBytes);
     this.heldBytes = 0;
     this.#pieces = [];
+  }
+
+  evict(): void {
+    this.#refuse('no_room');
   }
 
   /** The graver reason stays: who is too large is so tomorrow as well. */

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Dialogue } from '../../test/support/smtp-dialogue.ts';
-import { startSmtpServer } from '../../test/support/smtp-server.ts';
+import { logIn, startSmtpServer } from '../../test/support/smtp-server.ts';
 import { waitFor } from '../../test/support/wait.ts';
+import { ContentBudget, type UnfinishedMessage } from './smtp-server-limits.ts';
 import { answerOf } from './smtp-server-types.ts';
 
 test('a size that is announced or real beyond the limit is refused, and the session goes on', async () => {
@@ -70,6 +71,63 @@ test('errors do not add up over the life of a session that hands in mail', async
   }
 });
 
+class Unfinished implements UnfinishedMessage {
+  readonly client: string;
+  readonly #budget: ContentBudget;
+  heldBytes = 0;
+  isEvicted = false;
+
+  constructor(budget: ContentBudget, client: string) {
+    this.client = client;
+    this.#budget = budget;
+    budget.begin(this);
+  }
+
+  grow(bytes: number): boolean {
+    const isTaken = this.#budget.take(this, bytes);
+    if (isTaken) this.heldBytes += bytes;
+    return isTaken;
+  }
+
+  evict(): void {
+    this.#budget.giveBack(this.heldBytes);
+    this.heldBytes = 0;
+    this.isEvicted = true;
+  }
+}
+
+test('who holds most of the memory for content yields to who holds less than an equal share', () => {
+  const budget = new ContentBudget({ contentBytes: 1_000 });
+  const greedy = [1, 2, 3].map(() => new Unfinished(budget, 'greedy'));
+  assert.deepEqual(
+    greedy.map((message) => message.grow(330)),
+    [true, true, true],
+  );
+  // It has its share, so nobody yields to it.
+  assert.equal(greedy[2]?.grow(330), false);
+  assert.ok(budget.mayHold(1_000));
+  const report = new Unfinished(budget, 'reporting server');
+  assert.ok(report.grow(400));
+  assert.deepEqual(
+    greedy.map(({ isEvicted }) => isEvicted),
+    [true, true, false],
+  );
+  // Beyond its own share it would only take turns with the others.
+  assert.equal(report.grow(400), false);
+  // What is being handled stays.
+  budget.end(report);
+  assert.equal(budget.mayHold(601), false);
+});
+
+test('with many clients that hold much, a small message always finds its room', () => {
+  const budget = new ContentBudget({ contentBytes: 1_000 });
+  const held = Array.from({ length: 10 }, (_, index) => new Unfinished(budget, `client ${index}`));
+  for (const message of held) assert.ok(message.grow(100));
+  const small = new Unfinished(budget, 'small');
+  for (let count = 0; count < 9; count += 1) assert.ok(small.grow(10));
+  assert.equal(held.filter(({ isEvicted }) => isEvicted).length, 1);
+});
+
 test('errors and idle commands end a session after a while', async () => {
   await using server = await startSmtpServer({ limits: { errorsPerSession: 5 } });
   for (const [line, count] of [
@@ -105,6 +163,73 @@ test('a client that is silent or drips is hung up on', async () => {
   await using handshake = await Dialogue.greeted(server.port);
   assert.match((await handshake.ask('STARTTLS')) ?? '', /^220 /);
   assert.deepEqual(await handshake.hearAll(), []);
+});
+
+test('content has to come at 1,000 octets a second, and to end in time', async () => {
+  for (const [octets, limits] of [
+    [20, { dataTimeoutMs: 500 }],
+    [2_000, { messageTimeoutMs: 500 }],
+  ] as const) {
+    await using server = await startSmtpServer({ limits });
+    await using client = await Dialogue.greeted(server.port);
+    client.send('MAIL FROM:<a@b.test>\r\nRCPT TO:<c@d.test>\r\nDATA\r\n');
+    const flow = setInterval(() => client.send(`${'x'.repeat(octets - 2)}\r\n`), 50);
+    assert.equal((await client.hearAll()).at(-1), '421 4.4.2 Nothing came in time');
+    clearInterval(flow);
+  }
+});
+
+test('the time to log in runs from the connection on, whatever the client does with it', async () => {
+  const limits = { logInTimeoutMs: 700, errorsPerSession: 1e9 };
+  await using server = await startSmtpServer<string>({ limits, logIn });
+  const late = '421 4.4.2 The time to log in is up';
+  await using busy = await Dialogue.greeted(server.port);
+  const noise = setInterval(() => busy.send('NOOP\r\n'), 50);
+  assert.equal((await busy.hearAll()).at(-1), late);
+  clearInterval(noise);
+
+  await using inHandshake = await Dialogue.greeted(server.port);
+  await inHandshake.ask('STARTTLS');
+  assert.deepEqual(await inHandshake.hearAll(), []);
+
+  await using inAuth = await Dialogue.greeted(server.port);
+  await inAuth.startTls();
+  await inAuth.ask('EHLO client.test');
+  assert.match((await inAuth.ask('AUTH LOGIN')) ?? '', /^334 /);
+  assert.deepEqual(await inAuth.hearAll(), [late]);
+
+  await using app = await Dialogue.greeted(server.port);
+  await app.startTls();
+  await app.ask('EHLO client.test');
+  const secret = Buffer.from('\0app\0secret').toString('base64');
+  assert.match((await app.ask(`AUTH PLAIN ${secret}`)) ?? '', /^235 /);
+  await using other = await Dialogue.greeted(server.port);
+  assert.deepEqual(await other.hearAll(), [late]);
+  assert.equal(await app.ask('NOOP'), '250 2.0.0 Ok');
+});
+
+test('a TLS handshake that is never begun ends with the time to log in', async () => {
+  const tls = { mode: 'implicit' as const, context: () => null };
+  await using server = await startSmtpServer<string>({ limits: { logInTimeoutMs: 300 }, logIn });
+  await using secure = await startSmtpServer<string>({
+    limits: { logInTimeoutMs: 300 },
+    logIn,
+    tls: { ...tls, context: () => server.context },
+  });
+  await using client = await Dialogue.open(secure.port);
+  assert.deepEqual(await client.hearAll(), []);
+});
+
+test('a session without a log-in ends after its time, between two messages', async () => {
+  await using server = await startSmtpServer({ limits: { sessionTimeoutMs: 500 } });
+  await using client = await Dialogue.greeted(server.port);
+  client.send('MAIL FROM:<a@b.test>\r\nRCPT TO:<c@d.test>\r\nDATA\r\nx\r\n');
+  await using idle = await Dialogue.greeted(server.port);
+  const long = '421 4.4.2 This session has lasted long enough; open another';
+  assert.deepEqual(await idle.hearAll(), [long]);
+  client.send('.\r\n');
+  const replies = await client.hearAll();
+  assert.deepEqual([replies.at(-2), replies.at(-1)], ['250 2.0.0 Taken 1', long]);
 });
 
 test('a client that does not read its replies is not read from, and hung up on', async () => {

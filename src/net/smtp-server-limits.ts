@@ -1,71 +1,111 @@
 /**
- * What the sessions of one SMTP server share: how many there may be, in all and from one client,
- * how much content they may hold, how often a client may send. Next: smtp-server.ts.
+ * What the sessions of one SMTP server share besides connections (smtp-server-admission.ts): how much
+ * content they may hold, how often a client may do something. Next: smtp-server.ts.
  */
 import type { World } from '../core/world.ts';
 import type { SmtpServerLimits } from './smtp-server-types.ts';
 
 const WINDOW_MS = 60_000;
-/** Clients whose messages are counted; beyond that all counting starts anew. */
+/** Clients that are counted; beyond that all counting starts anew. */
 const CLIENTS_MAX = 50_000;
 
-export class SmtpServerUse {
-  readonly #limits: SmtpServerLimits;
+/** Counts by client, within a minute. */
+export class MinuteCounts {
   readonly #world: Pick<World, 'monotonicMs'>;
-  #connections = 0;
-  readonly #perClient = new Map<string, number>();
-  #contentBytes = 0;
-  readonly #messages = new Map<string, { sinceMs: number; count: number }>();
+  readonly #windows = new Map<string, { sinceMs: number; count: number }>();
 
-  constructor(limits: SmtpServerLimits, world: Pick<World, 'monotonicMs'>) {
-    this.#limits = limits;
+  constructor(world: Pick<World, 'monotonicMs'>) {
     this.#world = world;
   }
 
-  /** Whether there is room for a connection; then it is counted until `leave`. */
-  enter(client: string): boolean {
-    const ofClient = this.#perClient.get(client) ?? 0;
-    if (this.#connections >= this.#limits.connections) return false;
-    if (ofClient >= this.#limits.connectionsPerClient) return false;
-    this.#connections += 1;
-    this.#perClient.set(client, ofClient + 1);
+  /** Counts one more of this client; false: it has had `max` within this minute. */
+  add(client: string, max: number): boolean {
+    if (max === Infinity) return true;
+    const nowMs = this.#world.monotonicMs();
+    let window = this.#windows.get(client);
+    if (window === undefined || nowMs - window.sinceMs >= WINDOW_MS) {
+      if (this.#windows.size >= CLIENTS_MAX) this.#windows.clear();
+      window = { sinceMs: nowMs, count: 0 };
+      this.#windows.set(client, window);
+    }
+    if (window.count >= max) return false;
+    window.count += 1;
     return true;
   }
 
-  leave(client: string): void {
-    const left = (this.#perClient.get(client) ?? 1) - 1;
-    this.#connections -= 1;
-    if (left === 0) this.#perClient.delete(client);
-    else this.#perClient.set(client, left);
+  /** One that was counted is not to count. */
+  takeBack(client: string): void {
+    const window = this.#windows.get(client);
+    if (window !== undefined && window.count > 0) window.count -= 1;
+  }
+}
+
+/** A message whose end has not come yet. */
+export type UnfinishedMessage = {
+  readonly client: string;
+  readonly heldBytes: number;
+  /** Gives back all that it holds; what still comes of it is not kept. */
+  evict(): void;
+};
+
+/**
+ * The memory for content of all sessions together. Taken as octets come, never as announced. When it is
+ * used up, a client that holds less than an equal share takes from the one that holds most (max-min
+ * fairness): whoever leaves large messages unfinished loses them first, and cannot keep out small ones.
+ */
+export class ContentBudget {
+  readonly #bytesMax: number;
+  #bytes = 0;
+  readonly #unfinished = new Set<UnfinishedMessage>();
+
+  constructor({ contentBytes }: Pick<SmtpServerLimits, 'contentBytes'>) {
+    this.#bytesMax = contentBytes;
   }
 
-  hasRoom(bytes: number): boolean {
-    return this.#contentBytes + bytes <= this.#limits.contentBytes;
+  /** Whether a message of this size may find room: what is unfinished may have to yield. */
+  mayHold(bytes: number): boolean {
+    let held = this.#bytes;
+    for (const { heldBytes } of this.#unfinished) held -= heldBytes;
+    return held + bytes <= this.#bytesMax;
+  }
+
+  begin(message: UnfinishedMessage): void {
+    this.#unfinished.add(message);
+  }
+
+  /** It is complete, or over; what it holds is given back by whoever is done with it. */
+  end(message: UnfinishedMessage): void {
+    this.#unfinished.delete(message);
   }
 
   /** Whether there was room; what was taken is given back with `giveBack`. */
-  take(bytes: number): boolean {
-    if (!this.hasRoom(bytes)) return false;
-    this.#contentBytes += bytes;
+  take(message: UnfinishedMessage, bytes: number): boolean {
+    while (this.#bytes + bytes > this.#bytesMax) {
+      const victim = this.#victimFor(message, bytes);
+      if (victim === null) return false;
+      victim.evict();
+    }
+    this.#bytes += bytes;
     return true;
   }
 
   giveBack(bytes: number): void {
-    this.#contentBytes -= bytes;
+    this.#bytes -= bytes;
   }
 
-  /** Counts a message of this client; false: it has sent too many within a minute. */
-  countMessage(client: string): boolean {
-    const max = this.#limits.messagesPerClientAndMinute;
-    if (max === Infinity) return true;
-    const nowMs = this.#world.monotonicMs();
-    let window = this.#messages.get(client);
-    if (window === undefined || nowMs - window.sinceMs >= WINDOW_MS) {
-      if (this.#messages.size >= CLIENTS_MAX) this.#messages.clear();
-      window = { sinceMs: nowMs, count: 0 };
-      this.#messages.set(client, window);
+  /** The oldest message of the client that holds most; null when the asking client has its share. */
+  #victimFor({ client }: UnfinishedMessage, bytes: number): UnfinishedMessage | null {
+    const held = new Map<string, number>([[client, 0]]);
+    for (const one of this.#unfinished) {
+      held.set(one.client, (held.get(one.client) ?? 0) + one.heldBytes);
     }
-    window.count += 1;
-    return window.count <= max;
+    const share = this.#bytesMax / held.size;
+    if ((held.get(client) ?? 0) + bytes > share) return null;
+    const [greediest, most] = [...held].reduce((a, b) => (b[1] > a[1] ? b : a));
+    if (most <= share) return null;
+    for (const one of this.#unfinished) {
+      if (one.client === greediest && one.heldBytes > 0) return one;
+    }
+    return null;
   }
 }

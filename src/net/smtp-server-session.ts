@@ -20,15 +20,16 @@ import { answerOf, closing, type SmtpAnswer } from './smtp-server-types.ts';
 import type { LineRead, SmtpServerWire } from './smtp-server-wire.ts';
 
 const OK = answerOf(250, '2.0.0', 'Ok');
-const STOPPING = answerOf(421, '4.3.2', 'This server is stopping; try again in a moment');
+const STOPPING = closing(421, '4.3.2', 'This server is stopping; try again in a moment');
 const NO_TLS_NOW = answerOf(454, '4.7.0', 'TLS is not available at present');
 const BROKEN = answerOf(451, '4.3.0', 'Something went wrong here; try again later');
+const LATE = closing(421, '4.4.2', 'The time to log in is up');
+const LONG = closing(421, '4.4.2', 'This session has lasted long enough; open another');
 /** Why a session ends that sent something, and what it hears. */
 const ENDS = {
   bare: BARE_LINE_END,
   too_long: closing(500, '5.5.2', 'This line is too long'),
   timeout: closing(421, '4.4.2', 'Nothing came in time'),
-  stopping: { ...STOPPING, closes: true },
 } as const;
 /** Commands that lead nowhere (NOOP, RSET, VRFY, …) in a row, before they count as errors. */
 const IDLE_COMMANDS_MAX = 100;
@@ -38,7 +39,8 @@ export class SmtpServerSession<User> {
   readonly #wire: SmtpServerWire;
   readonly #transaction: SmtpServerTransaction<User>;
   #isEnding = false;
-  #isStopping = false;
+  /** With what it ends before the next command. */
+  #lastWord: SmtpAnswer | null = null;
   #errors = 0;
   #idleCommands = 0;
 
@@ -50,19 +52,36 @@ export class SmtpServerSession<User> {
 
   /** Resolves when the session is over. */
   async run(): Promise<void> {
+    const { options, limits, facts } = this.#parts;
+    const logInTimer = later(options.logIn === undefined ? Infinity : limits.logInTimeoutMs, () => {
+      if (facts.user === null) this.shut(LATE);
+    });
+    const sessionTimer = later(limits.sessionTimeoutMs, () => this.#stop(LONG));
     try {
       if (!(await this.#begin())) return;
       while (!this.#isEnding) await this.#next();
     } catch (error) {
       this.#parts.options.onBug?.(error);
     } finally {
+      clearTimeout(logInTimer);
+      clearTimeout(sessionTimer);
       this.#wire.close();
     }
   }
 
   /** Lets a message under way be finished, then says 421. */
   stop(): void {
-    this.#isStopping = true;
+    this.#stop(STOPPING);
+  }
+
+  /** Ends it at once, wherever it is. */
+  shut(answer: SmtpAnswer): void {
+    this.#isEnding = true;
+    this.#wire.shut(answer);
+  }
+
+  #stop(lastWord: SmtpAnswer): void {
+    this.#lastWord = lastWord;
     this.#wire.interrupt();
   }
 
@@ -79,7 +98,7 @@ export class SmtpServerSession<User> {
   }
 
   async #next(): Promise<void> {
-    if (this.#isStopping) return this.#end({ kind: 'stopping' });
+    if (this.#lastWord !== null) return this.#answer(this.#lastWord);
     const read = await this.#wire.line(this.#parts.limits.commandTimeoutMs);
     if (read.kind !== 'line') return this.#end(read);
     const command = readCommand(read.line);
@@ -99,7 +118,8 @@ export class SmtpServerSession<User> {
 
   #end({ kind }: Exclude<LineRead, { kind: 'line' }>): void {
     this.#isEnding = true;
-    if (kind !== 'over') this.#answer(ENDS[kind]);
+    if (kind === 'stopping') this.#answer(this.#lastWord ?? STOPPING);
+    else if (kind !== 'over') this.#answer(ENDS[kind]);
   }
 
   async #obey(command: Command): Promise<void> {
@@ -229,6 +249,7 @@ export class SmtpServerSession<User> {
     const outcome = await options.logIn(facts, read);
     if ('refused' in outcome) return this.#answer(outcome.refused);
     facts.user = outcome.user;
+    this.#parts.visit.loggedIn();
     this.#updateProtocol();
     this.#answer(answerOf(235, '2.7.0', 'Welcome'));
   }
@@ -267,4 +288,9 @@ export class SmtpServerSession<User> {
     this.#isEnding = true;
     this.#wire.reply(answerOf(421, '4.7.0', 'Too many errors'));
   }
+}
+
+/** A timer; none for Infinity. */
+function later(ms: number, act: () => void): NodeJS.Timeout | undefined {
+  return ms === Infinity ? undefined : setTimeout(act, ms);
 }

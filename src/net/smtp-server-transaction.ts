@@ -4,7 +4,8 @@
  */
 import { readMail, readRcpt } from './smtp-server-commands.ts';
 import { type Received, receiveContent } from './smtp-server-data.ts';
-import type { SmtpServerUse } from './smtp-server-limits.ts';
+import type { Visit } from './smtp-server-admission.ts';
+import type { ContentBudget, MinuteCounts } from './smtp-server-limits.ts';
 import {
   answerOf,
   closing,
@@ -19,7 +20,10 @@ import type { SmtpServerWire } from './smtp-server-wire.ts';
 export type SessionParts<User> = {
   options: SmtpServerOptions<User>;
   limits: SmtpServerLimits;
-  use: SmtpServerUse;
+  visit: Visit;
+  content: ContentBudget;
+  /** Of each client, at MAIL. */
+  messages: MinuteCounts;
   /** What the handlers see; the session keeps it up to date. */
   facts: SmtpSession<User>;
 };
@@ -53,7 +57,7 @@ export class SmtpServerTransaction<User> {
   }
 
   async mail(argument: string): Promise<SmtpAnswer> {
-    const { options, facts, limits, use } = this.#parts;
+    const { options, facts, limits, content, messages } = this.#parts;
     const refused = this.#refusesMail();
     if (refused !== null) return refused;
     const mail = readMail(argument);
@@ -61,11 +65,11 @@ export class SmtpServerTransaction<User> {
     const sizeBytes = mail.sizeBytes ?? 0;
     const { sizeBytesMax, keptBytesMax } = options;
     if (keptBytesMax === undefined && sizeBytes > sizeBytesMax) return this.#tooLarge();
-    if (!use.hasRoom(Math.min(sizeBytes, keptBytesMax ?? sizeBytesMax))) return NO_ROOM;
+    if (!content.mayHold(Math.min(sizeBytes, keptBytesMax ?? sizeBytesMax))) return NO_ROOM;
     if (this.#messages >= limits.messagesPerSession) {
       return closing(421, '4.7.0', 'Enough messages for one session; open another');
     }
-    if (!use.countMessage(facts.client)) {
+    if (!messages.add(facts.client, limits.messagesPerClientAndMinute)) {
       return answerOf(450, '4.7.1', 'Too many messages from your address; wait a minute');
     }
     const answer = (await options.handlers.onMail?.(facts, mail)) ?? null;
@@ -115,7 +119,7 @@ export class SmtpServerTransaction<User> {
 
   /** @returns what is to be answered, or why nothing more can be */
   async data(argument: string): Promise<SmtpAnswer | { kind: 'over' | 'timeout' }> {
-    const { options, limits, use } = this.#parts;
+    const { options, limits, content, facts } = this.#parts;
     const open = this.#open;
     if (argument !== '') return answerOf(501, '5.5.4', 'DATA has no arguments');
     if (open === null) return MAIL_FIRST;
@@ -126,10 +130,12 @@ export class SmtpServerTransaction<User> {
     this.#open = null;
     this.#wire.reply(answerOf(354, null, 'Send the message, then a line with only a dot'));
     const { sizeBytesMax, keptBytesMax } = options;
-    const received = await receiveContent(this.#wire, use, {
+    const received = await receiveContent(this.#wire, content, {
+      client: facts.client,
       sizeBytesMax,
       keptBytesMax,
-      timeoutMs: limits.dataTimeoutMs,
+      spanMs: limits.dataTimeoutMs,
+      timeoutMs: limits.messageTimeoutMs,
     });
     return this.#take(open.envelope, received);
   }
@@ -159,12 +165,13 @@ export class SmtpServerTransaction<User> {
     envelope: SmtpEnvelope,
     { message, heldBytes }: Extract<Received, { kind: 'message' }>,
   ): Promise<SmtpAnswer> {
-    const { options, facts, use } = this.#parts;
+    const { options, facts, content, visit } = this.#parts;
     this.#messages += 1;
+    visit.progressed();
     try {
       return await options.handlers.onMessage(facts, envelope, message);
     } finally {
-      use.giveBack(heldBytes);
+      content.giveBack(heldBytes);
     }
   }
 }

@@ -4,6 +4,7 @@
  */
 import type { SecureContext } from 'node:tls';
 import type { World } from '../core/world.ts';
+import type { KnownClients } from './smtp-server-admission.ts';
 
 /** One reply. `text` becomes printable ASCII, in lines that SMTP can carry. */
 export type SmtpAnswer = {
@@ -83,10 +84,16 @@ export type SmtpLogIn<User> = (
   credentials: { user: string; pass: string },
 ) => Promise<{ user: User } | { refused: SmtpAnswer }>;
 
-/** Of one process: the workers of a machine each have their own. */
+/** Of one port in one process: the workers of a machine each have their own. */
 export type SmtpServerLimits = {
   connections: number;
+  /** Of these, for who has not logged in, from a client that has not done so lately. */
+  anonymousConnections: number;
   connectionsPerClient: number;
+  /** That are not logged in. */
+  anonymousPerClient: number;
+  /** New connections that do not log in. */
+  newPerClientAndMinute: number;
   /** Of all sessions together, for messages that are being received or handled. */
   contentBytes: number;
   messagesPerSession: number;
@@ -96,14 +103,23 @@ export type SmtpServerLimits = {
   messagesPerClientAndMinute: number;
   /** From a reply to the end of the next command. */
   commandTimeoutMs: number;
-  /** In each such span some content has to come, 100 octets a second at least. */
+  /** In each such span some content has to come, 1,000 octets a second at least. */
   dataTimeoutMs: number;
+  /** From 354 to the end of the content. */
+  messageTimeoutMs: number;
   tlsTimeoutMs: number;
+  /** From the connection to the log-in, handshakes and greeting included; where there is one. */
+  logInTimeoutMs: number;
+  /** From the connection on; a message under way is finished. */
+  sessionTimeoutMs: number;
 };
 
 export const SMTP_SERVER_LIMITS: SmtpServerLimits = {
   connections: 1_000,
+  anonymousConnections: 600,
   connectionsPerClient: 50,
+  anonymousPerClient: 20,
+  newPerClientAndMinute: 120,
   contentBytes: 64 * 1024 * 1024,
   messagesPerSession: 1_000,
   errorsPerSession: 20,
@@ -112,7 +128,10 @@ export const SMTP_SERVER_LIMITS: SmtpServerLimits = {
   // RFC 5321 §4.5.3.2.7 asks for five minutes.
   commandTimeoutMs: 300_000,
   dataTimeoutMs: 180_000,
+  messageTimeoutMs: 600_000,
   tlsTimeoutMs: 30_000,
+  logInTimeoutMs: 30_000,
+  sessionTimeoutMs: Infinity,
 };
 
 export type SmtpServerOptions<User> = {
@@ -134,6 +153,8 @@ export type SmtpServerOptions<User> = {
   world: Pick<World, 'monotonicMs' | 'newId'>;
   /** With it, mail is taken only from who has logged in, over TLS. */
   logIn?: SmtpLogIn<User>;
+  /** Shared with other ports and workers; without it each port knows its own. */
+  known?: KnownClients;
   handlers: SmtpHandlers<User>;
   /** Who talks before the greeting is refused: no mail program does. Default: true. */
   refusesEarlyTalkers?: boolean;

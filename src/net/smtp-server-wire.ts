@@ -22,7 +22,7 @@ const LINE_OCTETS_MAX = 4_096;
 const UNREAD_REPLIES_BYTES_MAX = 64 * 1024;
 /** How long a client may go on sending after we have closed: else a reset would eat our reply. */
 const LINGER_MS = 5_000;
-const SENDS_AT_LEAST_PER_S = 100;
+const SENDS_AT_LEAST_PER_S = 1_000;
 const CR = 13;
 const LF = 10;
 const EMPTY = Buffer.alloc(0);
@@ -34,6 +34,8 @@ export class SmtpServerWire {
   #isOver = false;
   #wake: ((why: Wake) => void) | null = null;
   #waitsForLine = false;
+  /** During its handshake. */
+  #securing: TLSSocket | null = null;
   readonly #onData = (chunk: Buffer): void => {
     this.#rest = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
     if (this.#wake === null) this.#socket.pause();
@@ -109,19 +111,21 @@ export class SmtpServerWire {
 
   /**
    * Gives what comes to `read` until that returns what it made of it; null asks for more.
-   * @param timeoutMs in each such span something has to come, 100 octets a second at least
-   * @returns null when the client went away or was too slow
+   * @param spanMs in each such span something has to come, 1,000 octets a second at least
+   * @param timeoutMs for all of it
+   * @returns `timeout` when the client was too slow, `over` when it went away
    */
   async content<Result>(
     read: (chunk: Buffer) => Result | null,
-    timeoutMs: number,
+    { spanMs, timeoutMs }: { spanMs: number; timeoutMs: number },
   ): Promise<Result | 'over' | 'timeout'> {
     this.flush();
     let octets = 0;
+    const wholeTimer = setTimeout(() => this.#awake('timeout'), timeoutMs);
     const timer = setInterval(() => {
-      if (octets < (timeoutMs / 1_000) * SENDS_AT_LEAST_PER_S) this.#awake('timeout');
+      if (octets < (spanMs / 1_000) * SENDS_AT_LEAST_PER_S) this.#awake('timeout');
       octets = 0;
-    }, timeoutMs);
+    }, spanMs);
     try {
       for (;;) {
         const chunk = this.#rest;
@@ -134,6 +138,7 @@ export class SmtpServerWire {
       }
     } finally {
       clearInterval(timer);
+      clearTimeout(wholeTimer);
     }
   }
 
@@ -175,6 +180,7 @@ export class SmtpServerWire {
     this.flush();
     this.#socket.off('data', this.#onData).off('end', this.#onOver).off('close', this.#onOver);
     const socket = new TLSSocket(this.#socket, { isServer: true, secureContext });
+    this.#securing = socket;
     const { promise, resolve } = Promise.withResolvers<boolean>();
     const timer = setTimeout(() => resolve(false), timeoutMs);
     const failed = (): void => resolve(false);
@@ -182,6 +188,7 @@ export class SmtpServerWire {
     socket.once('close', failed).once('end', failed);
     const isSecure = await promise;
     clearTimeout(timer);
+    this.#securing = null;
     this.#socket = socket;
     if (!isSecure) {
       this.#isOver = true;
@@ -206,6 +213,17 @@ export class SmtpServerWire {
     socket.end();
     socket.on('data', () => {}).resume();
     if (socket.readableEnded) socket.destroySoon();
+  }
+
+  /** Says a last word, if it can be said, and hangs up at once, wherever the session is. */
+  shut(answer: SmtpAnswer): void {
+    const socket = this.#socket;
+    if (this.#securing !== null) this.#securing.destroy();
+    else if (this.#isGone() || socket.writableLength > 0) socket.destroy();
+    else socket.write(this.#replies + replyText(answer), 'latin1', () => socket.destroy());
+    this.#replies = '';
+    this.#isOver = true;
+    this.#awake('over');
   }
 
   destroy(): void {
@@ -254,7 +272,7 @@ const TEXT_MAX = 1_600;
 const TEXT_PER_LINE_MAX = 400;
 
 /** A sentence of any length, as reply lines within RFC 5321's 512 octets, in printable ASCII. */
-function replyText({ code, enhanced, text }: SmtpAnswer): string {
+export function replyText({ code, enhanced, text }: SmtpAnswer): string {
   const printable = text.slice(0, TEXT_MAX).replace(/[^ -~]+/g, '?') || 'Ok';
   const lines = printable.match(new RegExp(`.{1,${TEXT_PER_LINE_MAX}}(?: |$)|.{1,400}`, 'g')) ?? [];
   const status = enhanced === null ? '' : `${enhanced} `;

@@ -6,6 +6,7 @@
  * Memory is bounded: by the number of connections, 64 KB or so for each that waits, and one budget
  * for all content that is being received. Works in the workers of a cluster, which share a port.
  *
+ *     smtp-server-admission.ts who may connect, and who has to leave
  *     smtp-server-wire.ts      bytes, lines, TLS, timeouts
  *     smtp-server-commands.ts  what a command says
  *     smtp-server-content.ts   where a message ends
@@ -14,14 +15,16 @@
  */
 import { createServer, type Server, type Socket } from 'node:net';
 import { clientOf } from './client-address.ts';
-import { SmtpServerUse } from './smtp-server-limits.ts';
+import { Admission, KnownClients } from './smtp-server-admission.ts';
+import { ContentBudget, MinuteCounts } from './smtp-server-limits.ts';
 import { SmtpServerSession } from './smtp-server-session.ts';
 import {
   SMTP_SERVER_LIMITS,
+  type SmtpAnswer,
   type SmtpServerLimits,
   type SmtpServerOptions,
 } from './smtp-server-types.ts';
-import { SmtpServerWire } from './smtp-server-wire.ts';
+import { replyText, SmtpServerWire } from './smtp-server-wire.ts';
 
 export type {
   SmtpEnvelope,
@@ -38,14 +41,19 @@ type Open<User> = { session: SmtpServerSession<User>; wire: SmtpServerWire; over
 export class SmtpServer<User = null> {
   readonly #options: SmtpServerOptions<User>;
   readonly #limits: SmtpServerLimits;
-  readonly #use: SmtpServerUse;
+  readonly #admission: Admission;
+  readonly #content: ContentBudget;
+  readonly #messages: MinuteCounts;
   readonly #server: Server;
   readonly #open = new Set<Open<User>>();
 
   constructor(options: SmtpServerOptions<User>) {
     this.#options = options;
     this.#limits = { ...SMTP_SERVER_LIMITS, ...options.limits };
-    this.#use = new SmtpServerUse(this.#limits, options.world);
+    const { world, known = new KnownClients(world) } = options;
+    this.#admission = new Admission(this.#limits, { world, known });
+    this.#content = new ContentBudget(this.#limits);
+    this.#messages = new MinuteCounts(world);
     // Half open: who has sent all it wants to say still gets the replies.
     const tcp = { allowHalfOpen: true, noDelay: true, pauseOnConnect: true };
     this.#server = createServer(tcp, (socket) => this.#welcome(socket));
@@ -82,13 +90,17 @@ export class SmtpServer<User = null> {
   #welcome(socket: Socket): void {
     const { remoteAddress = '', localPort = 0 } = socket;
     const client = clientOf(remoteAddress);
-    if (!this.#use.enter(client)) return refuse(socket, this.#options.tls.mode);
-    socket.once('close', () => this.#use.leave(client));
+    let session: SmtpServerSession<User> | null = null;
+    const visit = this.#admission.enter(client, (answer) => session?.shut(answer));
+    if ('refused' in visit) return refuse(socket, visit.refused, this.#options.tls.mode);
+    socket.once('close', () => visit.leave());
     const wire = new SmtpServerWire(socket);
-    const session = new SmtpServerSession(wire, {
+    session = new SmtpServerSession(wire, {
       options: this.#options,
       limits: this.#limits,
-      use: this.#use,
+      visit,
+      content: this.#content,
+      messages: this.#messages,
       facts: {
         id: this.#options.world.newId(),
         remoteAddress,
@@ -108,8 +120,8 @@ export class SmtpServer<User = null> {
 }
 
 /** Costs nothing that lasts: the reply fits into the system's buffer, and nobody waits for it. */
-function refuse(socket: Socket, mode: 'starttls' | 'implicit'): void {
+function refuse(socket: Socket, answer: SmtpAnswer, mode: 'starttls' | 'implicit'): void {
   socket.on('error', () => {});
   if (mode === 'implicit') socket.destroy();
-  else socket.write('421 4.7.0 Too many connections; try again later\r\n', () => socket.destroy());
+  else socket.write(replyText(answer), () => socket.destroy());
 }

@@ -16,12 +16,13 @@ import { DatabaseUnavailable } from '../store/database.ts';
 /** Of each worker. The largest providers report from few addresses, and open many connections. */
 export const INBOUND_LIMITS: Partial<SmtpServerLimits> = {
   connections: 500,
-  connectionsPerClient: 50,
+  anonymousConnections: 500,
   messagesPerClientAndMinute: 30_000,
   errorsPerSession: 10,
   recipientsPerMessage: 20,
   commandTimeoutMs: 60_000,
   dataTimeoutMs: 60_000,
+  sessionTimeoutMs: 600_000,
 };
 
 const TAKEN = answerOf(250, '2.6.0', 'Noted, thank you');

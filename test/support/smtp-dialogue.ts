@@ -5,6 +5,13 @@ import { TEST_CA } from './smtp.ts';
 
 const WITHIN_MS = 30_000;
 
+export type DialogueOptions = {
+  tls?: boolean;
+  host?: string;
+  /** The client's own address: any of 127.0.0.0/8. */
+  from?: string;
+};
+
 export class Dialogue implements AsyncDisposable {
   socket: Socket;
   /** All that was heard so far and not taken. */
@@ -17,11 +24,12 @@ export class Dialogue implements AsyncDisposable {
     this.#listen();
   }
 
-  static async open(port: number, options: { tls?: boolean; host?: string } = {}) {
-    const { tls = false, host = '127.0.0.1' } = options;
+  static async open(port: number, options: DialogueOptions = {}) {
+    const { tls = false, host = '127.0.0.1', from } = options;
+    const where = { host, port, ...(from === undefined ? {} : { localAddress: from }) };
     const socket = tls
-      ? connectTls({ host, port, ca: TEST_CA, servername: 'mx.test' })
-      : connectTcp({ host, port });
+      ? connectTls({ ...where, ca: TEST_CA, servername: 'mx.test' })
+      : connectTcp(where);
     const dialogue = new Dialogue(socket);
     await new Promise((resolve) => {
       socket.once(tls ? 'secureConnect' : 'connect', resolve).once('error', resolve);
@@ -30,7 +38,7 @@ export class Dialogue implements AsyncDisposable {
   }
 
   /** A session that has heard the greeting and said EHLO. */
-  static async greeted(port: number, options: { tls?: boolean; host?: string } = {}) {
+  static async greeted(port: number, options: DialogueOptions = {}) {
     const dialogue = await Dialogue.open(port, options);
     await dialogue.hear();
     await dialogue.ask('EHLO client.test');
