@@ -4,6 +4,7 @@
  * once, one line each with the fix, before anything starts. docs/configuration.md explains each
  * variable to an operator. Next: main.ts.
  */
+import { isIP } from 'node:net';
 import { homedir, hostname, networkInterfaces } from 'node:os';
 import { resolve } from 'node:path';
 import { type ArmedFailpoint, parseFailpoints } from './core/failpoint.ts';
@@ -31,6 +32,7 @@ import {
 } from './core/retention.ts';
 import { MAIL_RETRY_WAITS_MS, parseRetryWaitMs } from './core/retry.ts';
 import type { ShapingSettings } from './delivery/shaping-settings.ts';
+import type { Source } from './delivery/sources.ts';
 import { EnvReader, type Env } from './env-reader.ts';
 
 export type Config = Readonly<
@@ -52,7 +54,8 @@ export type Config = Readonly<
     /** null: generated in the data directory. */
     secretKey: string | null;
     relay: Relay | null;
-    sourceIps: readonly string[];
+    /** Addresses of this machine to send from, each with its name in EHLO; none: the system's choice. */
+    sources: readonly Source[];
     shaping: ShapingSettings;
     /** After the first, second, ... failed attempt; the last repeats. */
     retryWaitsMs: readonly number[];
@@ -98,11 +101,13 @@ const IP_RULE = 'write IP addresses separated by commas';
 /** Reads the configuration; on any problem only the list of all of them comes back. */
 export function readConfig(env: Env, system: System = thisSystem()): ConfigOutcome {
   const read = new EnvReader(env);
+  const identity = readIdentity(read, system);
   const config: Config = Object.freeze({
     ...readHttp(read),
     ...readStorage(read, system),
-    ...readIdentity(read, system),
-    ...readDelivery(read, system),
+    ...identity,
+    ...readDelivery(read),
+    sources: readSources(read, system, identity),
     ...readSmtp(read),
     failpoints: read.parsed('POSTHORN_FAILPOINTS', parseFailpoints, FAILPOINTS_RULE) ?? [],
     limits: Object.freeze({
@@ -180,7 +185,7 @@ function readIdentity(read: EnvReader, system: System) {
   return { hostname: asked ?? system.hostname, hostnameAsked: asked !== null };
 }
 
-function readDelivery(read: EnvReader, { localIps }: System) {
+function readDelivery(read: EnvReader) {
   const dnsServers = read.list(
     'POSTHORN_DNS_SERVERS',
     parseDnsServer,
@@ -191,17 +196,11 @@ function readDelivery(read: EnvReader, { localIps }: System) {
     parseRetryWaitMs,
     'write waits separated by commas, as 90s, 15m or 4h, from 10s to 24h',
   );
-  const localIp = (text: string) => (localIps.includes(text) ? text : null);
   return {
     relay: read.secret(
       'POSTHORN_RELAY_URL',
       parseRelay,
       'write it as smtp://user:password@host:587 or smtps://user:password@host:465, with special characters percent-encoded',
-    ),
-    sourceIps: read.list(
-      'POSTHORN_SOURCE_IPS',
-      localIp,
-      `write addresses that this machine has (${localIps.join(', ')})`,
     ),
     shaping: readShaping(read),
     retryWaitsMs: waitsMs.length === 0 ? MAIL_RETRY_WAITS_MS : waitsMs,
@@ -213,6 +212,33 @@ function readDelivery(read: EnvReader, { localIps }: System) {
     smtpTimeoutMs: read.parsed('POSTHORN_SMTP_TIMEOUT_S', parseTimeoutMs, TIMEOUT_RULE),
     allowPrivateNetworks: read.flag('POSTHORN_ALLOW_PRIVATE_NETWORKS'),
   };
+}
+
+/** `ip` or `ip=name`; without a name it is that of the machine. */
+function readSources(
+  read: EnvReader,
+  { localIps }: System,
+  machine: ReturnType<typeof readIdentity>,
+): readonly Source[] {
+  const parse = (text: string): Source | null => {
+    const [ip = '', name, ...rest] = text.split('=').map((part) => part.trim());
+    const heloName = name === undefined ? machine.hostname : parseHostName(name);
+    const isOwn = localIps.includes(ip) || isLoopback4(ip);
+    return isOwn && heloName !== null && rest.length === 0 ? { ip, heloName } : null;
+  };
+  const rule = `write addresses that this machine has (${localIps.join(', ')}), each alone or with its name in EHLO, as 192.0.2.7=mail1.example.com`;
+  const sources = read.list('POSTHORN_SOURCE_IPS', parse, rule);
+  const ips = sources.map(({ ip }) => ip);
+  const twice = ips.find((ip, index) => ips.indexOf(ip) !== index);
+  if (twice !== undefined) {
+    read.problem('POSTHORN_SOURCE_IPS', `${twice} is there twice; keep one.`);
+  }
+  return Object.freeze(sources);
+}
+
+/** All of 127.0.0.0/8 is this machine's, whatever its interfaces list. */
+function isLoopback4(ip: string): boolean {
+  return isIP(ip) === 4 && ip.startsWith('127.');
 }
 
 function limit(read: EnvReader, category: Uppercase<LimitCategory>): Limit {

@@ -13,6 +13,7 @@ import { recheckDomains } from './domains/recheck.ts';
 import { createResolver, systemServers } from './net/dns.ts';
 import { ReputationWatch } from './reputation-watch.ts';
 import { RetentionTask } from './retention.ts';
+import { keepHostKnown } from './mail-host.ts';
 import type { ServiceDatabase } from './service-database.ts';
 import { forgetExpired } from './store/expiry.ts';
 import { makePartitions } from './store/migrate.ts';
@@ -41,6 +42,7 @@ const DISK_FREE_MIN_BYTES = 1024 ** 3;
 const FORGET_EVERY_MS = 60_000;
 const PARTITIONS_EVERY_MS = 6 * 3600_000;
 const DOMAINS_EVERY_MS = 10 * 60_000;
+const HOST_EVERY_MS = 3600_000;
 const POLICIES_EVERY_MS = 10 * 60_000;
 const RETENTION_EVERY_MS = 10 * 60_000;
 
@@ -75,6 +77,7 @@ export class Maintenance implements AsyncDisposable {
     this.#every(POLICIES_EVERY_MS, 'MTA-STS policies', () =>
       renewStsPolicies(database.db, { config, log }),
     );
+    this.#every(HOST_EVERY_MS, 'the name of this host', () => keepHostKnown(database, config));
     this.#every(DOMAINS_EVERY_MS, 'domains', async () => {
       const servers = config.dnsServers ?? systemServers();
       const resolver = createResolver({ servers, world: systemWorld });

@@ -5,6 +5,7 @@
  */
 import { lookup } from 'node:dns/promises';
 import { resolveRoute, type Route } from './net/mx.ts';
+import { readInstallation } from './store/mail-hosts.ts';
 import type { Ground } from './server.ts';
 import { systemWorld } from './system-world.ts';
 
@@ -12,14 +13,19 @@ import { systemWorld } from './system-world.ts';
 const FAILURE_REMEMBERED_MS = 10_000;
 /** Destinations; beyond that all is forgotten and learned anew. */
 const REMEMBERED_MAX = 50_000;
+const OWN_NAMES_FOR_MS = 60_000;
+
+type Needed = Pick<Ground, 'config' | 'db' | 'resolver' | 'guard'>;
 
 export class Routes {
-  readonly #ground: Pick<Ground, 'config' | 'resolver' | 'guard'>;
+  readonly #ground: Needed;
   readonly #providers = new Map<string, string>();
   readonly #names = new Set<string>();
   readonly #failures = new Map<string, { route: Route; untilMs: number }>();
 
-  constructor(ground: Pick<Ground, 'config' | 'resolver' | 'guard'>) {
+  #ownNames: { names: ReadonlySet<string>; untilMs: number } | null = null;
+
+  constructor(ground: Needed) {
     this.#ground = ground;
   }
 
@@ -49,11 +55,13 @@ export class Routes {
 
   async #ask(destination: string): Promise<Route> {
     const { config, resolver, guard } = this.#ground;
-    const { relay, hostname: ownHostname, shaping } = config;
+    const { relay, shaping } = config;
     const random = (): number => systemWorld.random();
     const providerSuffixes = shaping.suffixes;
-    const options = { resolver, guard, random, ownHostname, providerSuffixes };
-    const route = relay ? await relayRoute(relay.host) : await resolveRoute(destination, options);
+    const options = { resolver, guard, random, providerSuffixes };
+    const route = relay
+      ? await relayRoute(relay.host)
+      : await resolveRoute(destination, { ...options, ownNames: await this.#namesOfOurs() });
     if (this.#providers.size + this.#failures.size >= REMEMBERED_MAX) {
       for (const memory of [this.#providers, this.#names, this.#failures]) memory.clear();
     }
@@ -67,6 +75,22 @@ export class Routes {
       this.#names.add(route.provider);
     }
     return route;
+  }
+
+  /** Of all nodes: mail that is sent to one of them would only come back. */
+  async #namesOfOurs(): Promise<ReadonlySet<string>> {
+    const nowMs = systemWorld.monotonicMs();
+    if (this.#ownNames !== null && nowMs < this.#ownNames.untilMs) return this.#ownNames.names;
+    const { config, db } = this.#ground;
+    const own = [config.hostname, ...config.sources.map(({ heloName }) => heloName)];
+    const before = [...(this.#ownNames?.names ?? [])];
+    const ofNodes = await readInstallation(db).then(
+      ({ returnPathHost, hosts }) => [returnPathHost ?? [], hosts.map(({ name }) => name)].flat(2),
+      () => before,
+    );
+    const names = new Set([...own, ...ofNodes].map((name) => name.toLowerCase()));
+    this.#ownNames = { names, untilMs: nowMs + OWN_NAMES_FOR_MS };
+    return names;
   }
 }
 

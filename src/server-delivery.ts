@@ -161,7 +161,7 @@ function connectionsOf(
     world: systemWorld,
     port: relay?.port ?? config.mxPort,
     heloName: config.hostname,
-    sourceIps: config.sourceIps,
+    sources: config.sources,
     shaping,
     tell: tellOwn ?? tellBroker,
     session: {

@@ -16,6 +16,7 @@ import { PARTS, type ReadyInfo, type RunOptions } from './cli/run-service.ts';
 import { type Failure, usageFailure } from './cli/command.ts';
 import type { Config } from './config.ts';
 import { seedFirstStart } from './first-start.ts';
+import { introduceHost } from './mail-host.ts';
 import { createLog } from './log.ts';
 import { Maintenance } from './maintenance.ts';
 import { choosePort } from './net/choose-port.ts';
@@ -53,6 +54,7 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     await using database = await opening;
     failpoint('supervisor_start');
     const secrets = new SecretBox(database.secretKey);
+    await introduceHost(database, { config, log });
     const firstStart = await seedFirstStart(database.db, { secrets, world: systemWorld, config });
     const certificate = certificateFor(ports, { dataDir: database.dataDir, log });
     const setup = setupFor({ config: ports, options, database, certificate });

@@ -119,12 +119,12 @@ type Candidate = { host: string; address: string; rule: TlsRule };
 function candidatesOf(
   route: Extract<Route, { kind: 'hosts' }>,
   connections: Connections,
-  { ruleFor }: AttemptOptions,
+  options: AttemptOptions,
 ): Candidate[] {
   const candidates: Candidate[] = [];
   let addresses = 0;
-  for (const host of openFirst(route, connections)) {
-    const rule = ruleFor(host);
+  for (const host of openFirst(route, connections, options)) {
+    const rule = options.ruleFor(host);
     // A host that nothing may be sent to does not take the place of one that is asked.
     const ofHost =
       rule.mode === 'barred' ? [''] : host.addresses.slice(0, ADDRESSES_MAX - addresses);
@@ -138,9 +138,10 @@ function candidatesOf(
 function openFirst(
   { hosts, provider }: Extract<Route, { kind: 'hosts' }>,
   connections: Connections,
+  options: AttemptOptions,
 ): readonly MxHost[] {
   if (hosts.length === 1) return hosts;
-  const open = connections.idleHosts(provider);
+  const open = connections.idleHosts(provider, options);
   if (open.size === 0) return hosts;
   const rank = ({ name }: MxHost): number => (open.has(name) ? 0 : 1);
   return hosts.toSorted(

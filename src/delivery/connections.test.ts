@@ -8,6 +8,7 @@ import { BrokerTicks } from './broker-ticks.ts';
 import { Connections } from './connections.ts';
 import type { Errand, Target } from './errand.ts';
 import { type ShapingSettings, USUAL_SHAPING } from './shaping-settings.ts';
+import type { Source } from './sources.ts';
 
 const LANE = 'receiver.test';
 const HOUR_MS = 3600_000;
@@ -23,15 +24,23 @@ function targetOf({ address }: FakeMx, host = 'mx.receiver.test'): Target {
   return { provider: LANE, host, address, tls: 'off' };
 }
 
-function errand({ patienceMs = HOUR_MS, recipient = 'jo@receiver.test' } = {}): Errand {
-  const transaction = {
-    envelopeFrom: 'b-token@send.acme.test',
-    recipient,
-    message: Buffer.from('Subject: hello\r\n\r\nHello\r\n'),
-    smtpUtf8: false,
-    mayProceed: () => true,
-  };
-  return { transaction, patienceMs, isAlone: false };
+const TRANSACTION = {
+  envelopeFrom: 'b-token@send.acme.test',
+  recipient: 'jo@receiver.test',
+  message: Buffer.from('Subject: hello\r\n\r\nHello\r\n'),
+  smtpUtf8: false,
+  mayProceed: () => true,
+};
+
+type Differing = { patienceMs?: number; recipient?: string; envelopeFrom?: string };
+
+function errand({ patienceMs = HOUR_MS, ...differing }: Differing = {}): Errand {
+  return { transaction: { ...TRANSACTION, ...differing }, patienceMs, isAlone: false };
+}
+
+/** As 127.0.0.8=out8.posthorn.test. */
+function sourcesAt(...numbers: number[]): Source[] {
+  return numbers.map((n) => ({ ip: `127.0.0.${n}`, heloName: `out${n}.posthorn.test` }));
 }
 
 /** Workers of one machine. */
@@ -41,9 +50,9 @@ class Machine implements Disposable {
 
   constructor(
     count: number,
-    options: { port: number; limits: ShapingSettings['default']; sourceIps?: string[] },
+    options: { port: number; limits: ShapingSettings['default']; sources?: Source[] },
   ) {
-    const { port, limits, sourceIps = [] } = options;
+    const { port, limits, sources = [] } = options;
     const shaping = { ...USUAL_SHAPING, default: limits };
     const tell = (worker: number, news: Parameters<Connections['hear']>[0]) =>
       // As between processes: later.
@@ -55,7 +64,7 @@ class Machine implements Disposable {
         world,
         port,
         heloName: 'out.posthorn.test',
-        sourceIps,
+        sources,
         shaping,
         tell: (news) =>
           setImmediate(() => {
@@ -91,21 +100,52 @@ test('a session is used again by the next message to the same server', async () 
   worker.release(first.connection);
   const second = await open(worker, targetOf(mx));
   assert.deepEqual([second.connection, second.reused], [first.connection, true]);
-  assert.deepEqual(worker.idleHosts(LANE), new Set());
+  assert.deepEqual(worker.idleHosts(LANE, TRANSACTION), new Set());
   worker.release(second.connection);
-  assert.deepEqual(worker.idleHosts(LANE), new Set(['mx.receiver.test']));
+  assert.deepEqual(worker.idleHosts(LANE, TRANSACTION), new Set(['mx.receiver.test']));
   assert.equal(mx.connections, 1);
 });
 
-test('mail leaves from the addresses that were chosen, in turn, each within its own limits', async () => {
+test('a sending domain keeps its address towards a receiver, and the name that belongs to it', async () => {
   await using mx = await startFakeMx();
-  const sourceIps = ['127.0.0.7', '::1', '127.0.0.8'];
-  using machine = new Machine(1, { port: mx.port, limits: { connections: 1 }, sourceIps });
+  const sources = [...sourcesAt(7, 8, 9), { ip: '::1', heloName: 'six.posthorn.test' }];
+  using machine = new Machine(2, { port: mx.port, limits: {}, sources });
+  const seen = new Set<string>();
+  for (let n = 0; n < 12; n += 1) {
+    const envelopeFrom = `b-token@send.domain${n}.test`;
+    const used = new Set<string>();
+    for (const worker of [...machine.workers, ...machine.workers]) {
+      const acquired = await worker.acquire(targetOf(mx), errand({ envelopeFrom }));
+      assert.ok(acquired.kind === 'ready');
+      used.add(acquired.source);
+      worker.release(acquired.connection);
+    }
+    assert.equal(used.size, 1, `${envelopeFrom} left from ${[...used].join(' and ')}`);
+    for (const source of used) seen.add(source);
+  }
+  assert.deepEqual(seen, new Set(['127.0.0.7', '127.0.0.8', '127.0.0.9']), 'all are used');
+  for (const { client, lines } of mx.sessions) {
+    const number = client.split('.').at(-1);
+    assert.ok(lines.includes(`C: EHLO out${number}.posthorn.test`), lines.join('\n'));
+  }
+});
+
+test('an address that the system refuses is passed over for the next, and none leads to a failure', async () => {
+  await using mx = await startFakeMx();
+  const away = { ip: '192.0.2.1', heloName: 'away.posthorn.test' };
+  using machine = new Machine(1, { port: mx.port, limits: {}, sources: [away, ...sourcesAt(8)] });
   const [worker] = machine.workers as [Connections];
-  await open(worker, targetOf(mx));
-  await open(worker, targetOf(mx));
-  const seen = new Set(mx.sessions.map(({ socket }) => socket.remoteAddress));
-  assert.deepEqual(seen, new Set(['127.0.0.7', '127.0.0.8']));
+  for (let n = 0; n < 8; n += 1) {
+    const envelopeFrom = `b-token@send.domain${n}.test`;
+    const acquired = await worker.acquire(targetOf(mx), errand({ envelopeFrom }));
+    assert.ok(acquired.kind === 'ready', JSON.stringify(acquired));
+    assert.equal(acquired.source, '127.0.0.8');
+    worker.release(acquired.connection);
+  }
+  using other = new Machine(1, { port: mx.port, limits: {}, sources: [away] });
+  const failed = await other.workers[0]!.acquire(targetOf(mx), errand());
+  assert.ok(failed.kind === 'failed', JSON.stringify(failed));
+  assert.match(failed.message, /^No connection from 192\.0\.2\.1 \(E[A-Z]+\)/);
 });
 
 test('what one worker keeps idle is given up when another one wants a connection', async () => {
@@ -190,7 +230,9 @@ test('a session that the server ends while it is idle makes room', async () => {
   const [worker] = machine.workers as [Connections];
   worker.release((await open(worker, targetOf(mx))).connection);
   mx.sessions[0]?.socket.destroy();
-  await waitFor(() => worker.idleHosts(LANE).size === 0, { what: 'the end to be noticed' });
+  await waitFor(() => worker.idleHosts(LANE, TRANSACTION).size === 0, {
+    what: 'the end to be noticed',
+  });
   const next = await open(worker, targetOf(mx));
   assert.equal(next.reused, undefined);
 });
@@ -217,19 +259,24 @@ test('a place that nobody takes after all goes to another worker', async () => {
   two.release((await open(two, { ...target, host: 'other.receiver.test' })).connection);
 });
 
-test('a message leaves from the address of ours that was granted', async () => {
+test('each of our addresses has limits of its own, and lends its sessions to no other', async () => {
   await using mx = await startFakeMx();
-  const sourceIps = ['127.0.0.8', '127.0.0.9', '127.0.0.10'];
-  using machine = new Machine(2, { port: mx.port, limits: { connections: 1 }, sourceIps });
-  const sources = [];
-  for (const worker of [...machine.workers, ...machine.workers].slice(0, 3)) {
-    sources.push((await open(worker, targetOf(mx))).source);
+  const sources = sourcesAt(8, 9);
+  using machine = new Machine(1, { port: mx.port, limits: { connections: 1 }, sources });
+  const [worker] = machine.workers as [Connections];
+  const held = new Map<string, string>();
+  for (let n = 0; held.size < 2; n += 1) {
+    const envelopeFrom = `b-token@send.domain${n}.test`;
+    const acquired = await worker.acquire(targetOf(mx), errand({ envelopeFrom, patienceMs: 50 }));
+    if (acquired.kind === 'ready') held.set(acquired.source, envelopeFrom);
+    else assert.equal(acquired.kind, 'postponed', 'the one connection of its address is busy');
   }
-  assert.deepEqual(sources.toSorted(), sourceIps.toSorted());
+  assert.deepEqual([...held.keys()].toSorted(), ['127.0.0.8', '127.0.0.9']);
+  assert.equal(mx.connections, 2);
 });
 
 test('a broker that does not answer holds a message up, and does not keep it', async () => {
-  const options = { world, port: 1, heloName: 'a.test', sourceIps: [], shaping: USUAL_SHAPING };
+  const options = { world, port: 1, heloName: 'a.test', sources: [], shaping: USUAL_SHAPING };
   const worker = new Connections({ ...options, tell: () => {} });
   const target = { provider: LANE, host: 'mx.test', address: '127.0.0.1', tls: 'off' } as const;
   const acquired = await worker.acquire(target, errand({ patienceMs: 50 }));

@@ -4,12 +4,14 @@
  * A lane is what shares limits: the roll-up of MX hosts of one operator (net/mx.ts). How many
  * connections this worker may have to it, the broker of the machine decides (broker.ts); for a
  * message on an open session nobody is asked. Reuse is worth a lot: a new STARTTLS session costs
- * 12 times the CPU of a message on an open one. A server that did not answer is left alone for a
+ * 12 times the CPU of a message on an open one. A message leaves from the address that its sending
+ * domain has towards this receiver (sources.ts), and so only on a session from there. A server that did not answer is left alone for a
  * while, and so is a lane of which none does.
  * Next: connection-pool.ts, the open ones; net/smtp-client.ts opens one.
  */
+import { isIPv6 } from 'node:net';
 import { connectSmtp, type Follower, type SmtpConnection } from '../net/smtp-client.ts';
-import type { SmtpOptions } from '../net/smtp-client.ts';
+import type { SmtpOptions, Transaction } from '../net/smtp-client.ts';
 import type { World } from '../core/world.ts';
 import { classifyReply } from '../mail/classify.ts';
 import type { ConnectionPool, Permit, PoolListener, Slot, Wish } from './connection-pool.ts';
@@ -19,12 +21,14 @@ import type { BrokerNews, WorkerNews } from './permits.ts';
 import { Remembered } from './remembered.ts';
 import { START_CONNECTIONS } from './shaping-defaults.ts';
 import { limitsOf, type ShapingSettings, slowdownFor } from './shaping-settings.ts';
+import { inRankOrder, type Source } from './sources.ts';
 
 export type ConnectionsOptions = {
   world: World;
   port: number;
   heloName: string;
-  sourceIps: readonly string[];
+  /** Ours to send from; none: the system's choice, under `heloName`. */
+  sources: readonly Source[];
   shaping: ShapingSettings;
   /** To the broker, in order; its answers come to `hear`. */
   tell: (news: readonly WorkerNews[]) => void;
@@ -33,6 +37,8 @@ export type ConnectionsOptions = {
 
 const DEAD_FOR_MS = 2 * 60_000;
 const TIMED_OUT_FOR_MS = 15 * 60_000;
+/** As long as greylisting remembers a first attempt: nobody should come from elsewhere meanwhile. */
+const UNUSABLE_FOR_MS = 15 * 60_000;
 /** A server that did not answer what was announced gets one message after the other. */
 const ALONE_FOR_MS = 3 * 24 * 3600_000;
 /** Whoever got no connection for so long lets others go first. */
@@ -55,6 +61,8 @@ export class Connections {
   readonly #slots = new WeakMap<SmtpConnection, Slot>();
   readonly #dead: Remembered;
   readonly #alone: Remembered;
+  /** Addresses of ours from which an address of theirs cannot be reached. */
+  readonly #unusable: Remembered;
   #sweeper: NodeJS.Timeout | undefined;
   #outbox: WorkerNews[] = [];
   #isFlushing = false;
@@ -68,13 +76,13 @@ export class Connections {
     },
   };
   readonly #grown = new Map<ConnectionPool, number>();
-  #nextSource = 0;
   #onChange: (lane: string) => void = () => {};
 
   constructor(options: ConnectionsOptions) {
     this.#options = options;
     this.#dead = new Remembered(options.world);
     this.#alone = new Remembered(options.world);
+    this.#unusable = new Remembered(options.world);
   }
 
   /**
@@ -84,16 +92,24 @@ export class Connections {
   async acquire(target: Target, errand: Errand): Promise<Acquired> {
     const lane = this.#lane(target.provider);
     const wish = this.#wishOf(target, errand);
+    const sources = this.#sourcesFor(target, errand.transaction);
     const untilMs = this.#nowMs() + Math.min(TURN_WITHIN_MS, errand.patienceMs);
     for (;;) {
-      const slot = lane.takeIdle(wish.key);
+      const source = this.#usable(sources, target.address) ?? sources[0]!;
+      const pool = lane.pool(source);
+      const slot = pool.takeIdle(wish.key);
       if (slot) return usedAgain(slot);
-      const pool = this.#poolFor(lane, target.address);
       const delayMs = this.#putOffForMs([lane, pool], target, errand.patienceMs);
       if (delayMs > 0) return { kind: 'postponed', delayMs };
       const isFull = pool.held >= pool.share;
       const permit = pool.takePermit() ?? (isFull ? await pool.replaceIdle() : null);
-      if (permit) return this.#open(target, pool, permit);
+      if (permit) {
+        const opened = await this.#open(target, pool, permit);
+        if (!('ourProblem' in opened)) return opened;
+        this.#unusable.remember(`${source} ${target.address}`, UNUSABLE_FOR_MS);
+        if (this.#usable(sources, target.address) === null) return opened;
+        continue;
+      }
       const timeoutMs = untilMs - this.#nowMs();
       const areTooMany = pool.waiting >= Math.max(WAITING_MIN, 2 * pool.share);
       if (timeoutMs <= 0 || areTooMany) return { kind: 'postponed', delayMs: NO_TURN_DELAY_MS };
@@ -102,9 +118,14 @@ export class Connections {
     }
   }
 
-  /** The hosts of the lane that an idle session leads to. */
-  idleHosts(lane: string): ReadonlySet<string> {
-    return this.#lanes.get(lane)?.idleHosts() ?? new Set();
+  /** The hosts of the lane that an idle session leads to from where this message is sent. */
+  idleHosts(lane: string, transaction: Pick<Transaction, 'envelopeFrom'>): ReadonlySet<string> {
+    const view = this.#lanes.get(lane);
+    if (!view) return new Set();
+    const sources = ['0.0.0.0', '::'].map((address) =>
+      this.#sourcesFor({ provider: lane, address }, transaction).at(0),
+    );
+    return view.idleHosts(sources);
   }
 
   /** What goes behind a message on its session: pass it on to `send`. */
@@ -281,8 +302,9 @@ export class Connections {
 
   #smtpOptions(target: Target, source: string): SmtpOptions {
     const { host, address, tls, dane, reducedHello } = target;
-    const { port, heloName, session } = this.#options;
+    const { port, sources, session } = this.#options;
     const localAddress = source === '' ? undefined : source;
+    const heloName = sources.find(({ ip }) => ip === source)?.heloName ?? this.#options.heloName;
     const how = { tls, dane, reducedHello };
     return { ...session, host, address, port, heloName, ...how, localAddress };
   }
@@ -292,15 +314,20 @@ export class Connections {
     return { key: keyOf(target), transaction: mayFollow ? transaction : null };
   }
 
-  /** From one of our addresses of the same family: what was granted, else the next in turn. */
-  #poolFor(lane: LaneView, address: string): ConnectionPool {
+  /** Our addresses of the same family, the first one to be used unless it cannot be (sources.ts). */
+  #sourcesFor(
+    { provider, address }: Pick<Target, 'provider' | 'address'>,
+    { envelopeFrom }: Pick<Transaction, 'envelopeFrom'>,
+  ): readonly string[] {
     const family = address.includes(':');
-    const own = this.#options.sourceIps.filter((ip) => ip.includes(':') === family);
-    const sources = own.length === 0 ? [''] : own;
-    const granted = lane.withPermit(sources);
-    if (granted) return granted;
-    this.#nextSource += 1;
-    return lane.pool(sources[this.#nextSource % sources.length]!);
+    const own = this.#options.sources.map(({ ip }) => ip).filter((ip) => isIPv6(ip) === family);
+    if (own.length === 0) return [''];
+    return inRankOrder(own, { sender: senderOf(envelopeFrom), receiver: provider });
+  }
+
+  /** The first that is not known to lead nowhere; null: none. */
+  #usable(sources: readonly string[], address: string): string | null {
+    return sources.find((source) => this.#unusable.forMs(`${source} ${address}`) === 0) ?? null;
   }
 
   #lane(key: string): LaneView {
@@ -363,4 +390,9 @@ export class Connections {
   #nowMs(): number {
     return this.#options.world.monotonicMs();
   }
+}
+
+/** The sending domain, as the return path has it. */
+function senderOf(envelopeFrom: string): string {
+  return envelopeFrom.slice(envelopeFrom.lastIndexOf('@') + 1);
 }

@@ -35,7 +35,7 @@ function connectionsTo({ port }: FakeMx): Connections {
     world,
     port,
     heloName: 'out.posthorn.test',
-    sourceIps: [],
+    sources: [],
     shaping: USUAL_SHAPING,
     tell: (news: readonly WorkerNews[]) => setImmediate(() => broker.hear(0, news)),
   });

@@ -70,28 +70,13 @@ export class LaneView {
     return pool;
   }
 
-  takeIdle(key: string): Slot | null {
-    for (const pool of this.#pools.values()) {
-      const slot = pool.takeIdle(key);
-      if (slot) return slot;
-    }
-    return null;
-  }
-
-  /** A pool from one of these addresses that was granted a connection. */
-  withPermit(sources: readonly string[]): ConnectionPool | null {
-    for (const pool of this.#pools.values()) {
-      if (pool.hasPermit && sources.includes(pool.source)) return pool;
-    }
-    return null;
-  }
-
   countShares(): void {
     this.share = total(this.#pools.values(), ({ share }) => share);
   }
 
-  idleHosts(): Set<string> {
-    const pools = [...this.#pools.values()];
+  /** Of sessions from these addresses of ours. */
+  idleHosts(sources: readonly (string | undefined)[]): Set<string> {
+    const pools = [...this.#pools.values()].filter(({ source }) => sources.includes(source));
     return new Set(
       pools.flatMap(({ idle }) => idle.map(({ connection }) => connection.facts.host)),
     );

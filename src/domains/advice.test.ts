@@ -30,7 +30,8 @@ async function advice(
   for (const [at, failure] of Object.entries(failures)) dns.setFailure(at, failure);
   const world = { monotonicMs: () => performance.now() };
   const lookups = createResolver({ servers: [dns.server], world });
-  const findings = await adviseOn({ name, hostname: HOST, sourceIps, lookups });
+  const sources = sourceIps.map((ip) => ({ ip, heloName: HOST }));
+  const findings = await adviseOn({ name, hostname: HOST, sources, lookups });
   lookups.close();
   return findings;
 }

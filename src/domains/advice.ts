@@ -10,14 +10,17 @@ import { organizationOf, type Lookups } from './absence.ts';
 
 export type Advice = { about: 'dmarc' | 'ptr' | 'replies' | 'mta_sts'; message: string };
 
+/** An address that mail leaves from, and the name said in EHLO from it. */
+export type Source = { ip: string; heloName: string };
+
 type Asked = {
   name: string;
   hostname: string;
-  sourceIps: readonly string[];
+  sources: readonly Source[];
   lookups: Lookups;
 };
 
-const MAX_SOURCE_IPS = 8;
+const MAX_SOURCES = 8;
 
 export async function adviseOn(asked: Asked): Promise<Advice[]> {
   const findings = await Promise.all([
@@ -75,44 +78,41 @@ function dmarcFindings(at: string, texts: readonly string[], inherited: boolean)
 }
 
 /** Forward-confirmed reverse DNS: address → name → the same address. */
-async function advisePtr({ hostname, sourceIps, lookups }: Asked): Promise<Advice[]> {
-  const known = sourceIps.filter(isPublicAddress);
-  const ips = known.length > 0 ? known : await addressesOf(hostname, lookups);
-  if (ips === null) return [];
-  if (ips.length === 0) {
+async function advisePtr({ hostname, sources, lookups }: Asked): Promise<Advice[]> {
+  const known = sources.filter(({ ip }) => isPublicAddress(ip));
+  const used = known.length > 0 ? known : await sourcesAt(hostname, lookups);
+  if (used === null) return [];
+  if (used.length === 0) {
     const message = `${hostname}, the host name of this service, has no public address in DNS: bounces cannot come back, and SPF by that name fails`;
     return [{ about: 'ptr', message }];
   }
   const findings = await Promise.all(
-    ips.slice(0, MAX_SOURCE_IPS).map((ip) => reverseFinding(ip, hostname, lookups)),
+    used.slice(0, MAX_SOURCES).map((source) => reverseFinding(source, lookups)),
   );
   return findings.flatMap((message) => (message === null ? [] : [{ about: 'ptr', message }]));
 }
 
-async function reverseFinding(
-  ip: string,
-  hostname: string,
-  lookups: Lookups,
-): Promise<string | null> {
+async function reverseFinding({ ip, heloName }: Source, lookups: Lookups): Promise<string | null> {
   const reverse = await lookups.ptr(ip);
   if (reverse.kind === 'error') return null;
   if (reverse.kind !== 'records') {
-    return `${ip}, from which mail leaves, has no reverse DNS, and large receivers refuse such mail: have whoever gave you the address set its PTR to ${hostname}`;
+    return `${ip}, from which mail leaves, has no reverse DNS, and large receivers refuse such mail: have whoever gave you the address set its PTR to ${heloName}`;
   }
   const [name = ''] = reverse.records;
   const forward = await (isIPv6(ip) ? lookups.aaaa(name) : lookups.a(name));
   if (forward.kind === 'error') return null;
   if (forward.kind === 'records' && forward.records.includes(ip)) return null;
-  return `the reverse DNS of ${ip} says ${name}, but ${name} does not lead back to ${ip}: add that address record, or have the PTR set to ${hostname}`;
+  return `the reverse DNS of ${ip} says ${name}, but ${name} does not lead back to ${ip}: add that address record, or have the PTR set to ${heloName}`;
 }
 
 /** The public addresses of a host; null when DNS did not say. */
-async function addressesOf(hostname: string, lookups: Lookups): Promise<string[] | null> {
-  const answers = await Promise.all([lookups.a(hostname), lookups.aaaa(hostname)]);
+async function sourcesAt(heloName: string, lookups: Lookups): Promise<Source[] | null> {
+  const answers = await Promise.all([lookups.a(heloName), lookups.aaaa(heloName)]);
   if (answers.some(({ kind }) => kind === 'error')) return null;
   const recordsOf = (answer: DnsAnswer<string>) =>
     answer.kind === 'records' ? answer.records : [];
-  return answers.flatMap(recordsOf).filter(isPublicAddress);
+  const ips = answers.flatMap(recordsOf).filter(isPublicAddress);
+  return ips.map((ip) => ({ ip, heloName }));
 }
 
 /** RFC 7505 §4.2: receivers may refuse mail from a domain that takes none. */

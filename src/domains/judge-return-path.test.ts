@@ -26,7 +26,7 @@ const MX_MISTAKES: Record<string, [string[], RegExp]> = {
 
 for (const [where, [records, said]] of Object.entries(MX_MISTAKES)) {
   test(`a return path whose MX points ${where} is told as that`, () => {
-    const { status, problem } = judgeMx(HOST, mxRecords(records), ['news.acme.com', 'acme.com']);
+    const { status, problem } = judgeMx([HOST], mxRecords(records), ['news.acme.com', 'acme.com']);
     assert.equal(status, 'mismatch');
     assert.match(problem ?? '', said);
   });
@@ -34,7 +34,7 @@ for (const [where, [records, said]] of Object.entries(MX_MISTAKES)) {
 
 test('any priority will do, with spare servers behind', () => {
   const records = mxRecords([`20 ${HOST}`, '30 spare.other.example']);
-  assert.deepEqual(judgeMx(HOST, records, []), { status: 'verified', problem: null });
+  assert.deepEqual(judgeMx([HOST], records, []), { status: 'verified', problem: null });
 });
 
 const SPF_MISTAKES: Record<string, [string[], RegExp]> = {
@@ -90,4 +90,31 @@ test('an SPF record that names us among others, in any spelling, is verified', (
   assert.equal(judgeSpf(both, [SPF]).status, 'mismatch');
   const byName = `v=spf1 a:${HOST} ~all`;
   assert.equal(judgeSpf(byName, [`v=spf1 a:${HOST}. -all`]).status, 'verified');
+});
+
+test('any name of the installation will do as MX, and no other beside it', () => {
+  const names = [HOST, 'mail2.posthorn.example'];
+  const verified = { status: 'verified', problem: null };
+  for (const texts of [['10 mail2.posthorn.example'], names.map((name) => `10 ${name}`)]) {
+    assert.deepEqual(judgeMx(names, mxRecords(texts), []), verified);
+  }
+  const beside = mxRecords(['10 mail2.posthorn.example', '10 mx.other.example']);
+  assert.match(
+    judgeMx(names, beside, []).problem ?? '',
+    /mx\.other\.example comes before or beside/,
+  );
+});
+
+test('an SPF record that names one machine of several verifies, and is told what it lacks', () => {
+  const expected = 'v=spf1 ip4:8.8.8.8 ip4:8.8.8.9 a:mail2.posthorn.example ~all';
+  const sufficient = [['ip4:8.8.8.8', 'ip4:8.8.8.9'], ['a:mail2.posthorn.example']];
+  const judge = (text: string) => judgeSpf(expected, [text], sufficient);
+  assert.deepEqual(judge(expected), { status: 'verified', problem: null });
+  const { status, problem } = judge('v=spf1 ip4:8.8.8.0/24 -all');
+  assert.equal(status, 'verified');
+  assert.match(
+    problem ?? '',
+    /\(a:mail2\.posthorn\.example\).* change it to "v=spf1 ip4:8\.8\.8\.8 /,
+  );
+  assert.equal(judge('v=spf1 ip4:8.8.8.9 ~all').status, 'mismatch', 'half of a machine');
 });

@@ -11,17 +11,18 @@ const MAX_SPF_LOOKUPS = 10;
 const COSTS_LOOKUP = /^[+?~-]?(include:|exists:|redirect=|(a|mx|ptr)([:/]|$))/;
 
 /**
- * @param host our host name, the value that the MX must have
+ * @param names those that lead to this installation; the first is the value that is asked for
  * @param records at least one, by preference
  * @param zones the domain and its parents, any of which a panel may append
  */
 export function judgeMx(
-  host: string,
+  names: readonly string[],
   records: readonly MxRecord[],
   zones: readonly string[],
 ): Judgement {
+  const [host = ''] = names;
   const best = Math.min(...records.map(({ preference }) => preference));
-  const others = records.filter(({ exchange }) => exchange !== host);
+  const others = records.filter(({ exchange }) => !names.includes(exchange));
   const inTheWay = others.find(({ preference }) => preference <= best);
   if (inTheWay === undefined) return { status: 'verified', problem: null };
   const { exchange } = inTheWay;
@@ -44,8 +45,15 @@ export function judgeMx(
   return mismatch(`the MX points to ${exchange} instead of ${host}: replace it`);
 }
 
-/** @param texts the TXT records at the name, at least one, the strings of each joined */
-export function judgeSpf(expected: string, texts: readonly string[]): Judgement {
+/**
+ * @param texts the TXT records at the name, at least one, the strings of each joined
+ * @param sufficient sets of mechanisms; with any of them the rest of the expected is a wish
+ */
+export function judgeSpf(
+  expected: string,
+  texts: readonly string[],
+  sufficient: readonly (readonly string[])[] = [],
+): Judgement {
   const records = texts.filter((text) => /^v=spf1( |$)/i.test(text));
   const [found] = records;
   if (found === undefined) return notSpf(texts);
@@ -56,7 +64,9 @@ export function judgeSpf(expected: string, texts: readonly string[]): Judgement 
   }
   const terms = termsOf(found);
   const missing = mechanismsOf(expected).filter((wanted) => !covers(terms, wanted));
-  if (missing.length > 0) {
+  const holds = (wanted: string): boolean => covers(terms, wanted);
+  const isOurs = sufficient.some((mechanisms) => mechanisms.every(holds));
+  if (missing.length > 0 && !isOurs) {
     return mismatch(
       `the SPF record does not name this service (${missing.join(' ')}): change it to "${merged(expected, records)}"`,
     );
@@ -67,7 +77,9 @@ export function judgeSpf(expected: string, texts: readonly string[]): Judgement 
       `the SPF record needs ${lookups} DNS look-ups and receivers stop after ${MAX_SPF_LOOKUPS}: remove what you no longer use`,
     );
   }
-  return { status: 'verified', problem: null };
+  if (missing.length === 0) return { status: 'verified', problem: null };
+  const problem = `mail also leaves from where the SPF record does not name it (${missing.join(' ')}), and fails SPF then: change it to "${merged(expected, records)}"`;
+  return { status: 'verified', problem };
 }
 
 function notSpf(texts: readonly string[]): Judgement {

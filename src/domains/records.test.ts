@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { spf } from 'mailauth';
-import { requiredRecords, uncheckedRecords, type DomainSetup } from './records.ts';
+import { requiredRecords, uncheckedRecords, type DomainSetup, type Places } from './records.ts';
+
+const HOST = 'mail.posthorn.example';
+
+function placesOf(sourceIps: string[]): Places {
+  return { returnPathHost: HOST, hosts: [{ name: HOST, sourceIps }] };
+}
 
 const SETUP: DomainSetup = {
   name: 'acme.com',
@@ -9,7 +15,7 @@ const SETUP: DomainSetup = {
   dkimRecordRsa: 'v=DKIM1; k=rsa; p=AAAA',
   dkimSelectorEd25519: 'ph2',
   dkimRecordEd25519: 'v=DKIM1; k=ed25519; p=BBBB',
-  hostname: 'mail.posthorn.example',
+  places: placesOf([]),
 };
 
 const spfOf = (setup: Partial<DomainSetup>) =>
@@ -36,13 +42,27 @@ test('a domain needs two DKIM keys and the MX and SPF of its return path', () =>
 
 test('SPF names the public source addresses, else the host', () => {
   assert.equal(spfOf({}), 'v=spf1 a:mail.posthorn.example ~all');
-  assert.equal(spfOf({ sourceIps: ['10.0.0.5'] }), 'v=spf1 a:mail.posthorn.example ~all');
-  const value = spfOf({ sourceIps: ['8.8.8.8', '2606:4700::1', '192.168.0.1'] });
+  assert.equal(spfOf({ places: placesOf(['10.0.0.5']) }), 'v=spf1 a:mail.posthorn.example ~all');
+  const value = spfOf({ places: placesOf(['8.8.8.8', '2606:4700::1', '192.168.0.1']) });
   assert.equal(value, 'v=spf1 ip4:8.8.8.8 ip6:2606:4700::1 ~all');
 });
 
+test('SPF names all machines of the installation; many of them by the name that leads to them all', () => {
+  const host = (n: number, ...sourceIps: string[]) => ({
+    name: `mail${n}.posthorn.example`,
+    sourceIps,
+  });
+  const valueOf = (hosts: Places['hosts']) => spfOf({ places: { returnPathHost: HOST, hosts } });
+  assert.equal(
+    valueOf([host(1), host(2, '8.8.8.8'), host(3, '8.8.8.8', '8.8.8.9')]),
+    'v=spf1 ip4:8.8.8.8 ip4:8.8.8.9 a:mail1.posthorn.example ~all',
+  );
+  const many = [1, 2, 3, 4, 5, 6].map((n) => host(n));
+  assert.equal(valueOf([...many, host(7, '8.8.8.8')]), `v=spf1 ip4:8.8.8.8 a:${HOST} ~all`);
+});
+
 test('another implementation of SPF passes our addresses and no others', async () => {
-  const value = spfOf({ sourceIps: ['8.8.8.8', '2606:4700::1'] }) ?? '';
+  const value = spfOf({ places: placesOf(['8.8.8.8', '2606:4700::1']) }) ?? '';
   const resultFor = async (ip: string) => {
     const sender = 'b-token@send.acme.com';
     const resolver = (_: string, type: string) => Promise.resolve(type === 'TXT' ? [[value]] : []);

@@ -3,13 +3,14 @@
  *
  * - DKIM, RSA and Ed25519: receivers check our signatures with them. Ed25519 is optional: some
  *   receivers cannot read it, and DNS panels that refuse it exist.
- * - The return path `send.<domain>`: its MX brings bounces to this host, its SPF says that this host
- *   may send with it. A name of its own keeps the domain's own MX and SPF untouched.
+ * - The return path `send.<domain>`: its MX brings bounces to the host of the installation for them,
+ *   its SPF says that the machines of the installation may send with it. A name of its own keeps the domain's own MX and SPF untouched.
  *
  * Next: verify.ts compares them with what DNS says.
  */
 import { isIPv6 } from 'node:net';
 import { isPublicAddress } from '../net/address-guard.ts';
+import type { MailHost } from '../store/mail-hosts.ts';
 
 /** As API.md §4 shows a record; `name` and `value` in full, without a final dot. */
 export type ExpectedRecord = {
@@ -42,10 +43,15 @@ export type DomainSetup = {
   dkimRecordRsa: string;
   dkimSelectorEd25519: string;
   dkimRecordEd25519: string;
-  /** Of this service: POSTHORN_HOSTNAME. */
-  hostname: string;
-  /** The addresses that mail leaves from, as far as they are known (POSTHORN_SOURCE_IPS). */
-  sourceIps?: readonly string[];
+  places: Places;
+};
+
+/** Of the installation, whichever node asks. */
+export type Places = {
+  /** Where bounces come back to. */
+  returnPathHost: string;
+  /** Where mail leaves from, at least one. */
+  hosts: readonly MailHost[];
 };
 
 const TTL_S = 3_600;
@@ -79,12 +85,12 @@ export function requiredRecords(domain: DomainSetup): ExpectedRecord[] {
       record: 'MX',
       type: 'MX',
       name: returnPath,
-      value: domain.hostname,
+      value: domain.places.returnPathHost,
       ttl: TTL_S,
       priority: MX_PRIORITY,
       required: true,
     },
-    { record: 'SPF', ...text, name: returnPath, value: spfValue(domain), required: true },
+    { record: 'SPF', ...text, name: returnPath, value: spfValue(domain.places), required: true },
   ];
 }
 
@@ -98,15 +104,36 @@ export function uncheckedRecords(expected: readonly ExpectedRecord[]): CheckedRe
   }));
 }
 
+/** Half of the ten look-ups that a receiver makes (RFC 7208 §4.6.4): the owner may need others. */
+const SPF_NAMES_MAX = 5;
+
+/**
+ * `~all` and not `-all`: with `-all` some receivers refuse forwarded mail before they look at its DKIM
+ * signature. With many hosts their common name has to do, which then has the addresses of them all.
+ */
+function spfValue(places: Places): string {
+  const mechanisms = [...new Set(places.hosts.flatMap(spfMechanismsOf))];
+  const names = mechanisms.filter((mechanism) => mechanism.startsWith('a:'));
+  const addresses = mechanisms.filter((mechanism) => !mechanism.startsWith('a:'));
+  const shown = names.length > SPF_NAMES_MAX ? [`a:${places.returnPathHost}`] : names;
+  return `v=spf1 ${[...addresses, ...shown].join(' ')} ~all`;
+}
+
+/**
+ * Any of these shows that the domain's owner means this service, although a machine that was added
+ * later, or has a new name, may not be in it yet.
+ */
+export function sufficientSpf({ returnPathHost, hosts }: Places): string[][] {
+  return [[`a:${returnPathHost}`], ...hosts.map(spfMechanismsOf)];
+}
+
 /**
  * Addresses where they are known, because `a:` costs the receiver one of its ten look-ups; a private
- * one is rewritten by a NAT and never seen by anybody. `~all` and not `-all`: with `-all` some
- * receivers refuse forwarded mail before they look at its DKIM signature.
+ * one is rewritten by a NAT and never seen by anybody.
  */
-function spfValue({ hostname, sourceIps = [] }: DomainSetup): string {
+function spfMechanismsOf({ name, sourceIps }: MailHost): string[] {
   const addresses = sourceIps
     .filter(isPublicAddress)
     .map((ip) => (isIPv6(ip) ? `ip6:${ip}` : `ip4:${ip}`));
-  const mechanisms = addresses.length > 0 ? addresses : [`a:${hostname}`];
-  return `v=spf1 ${mechanisms.join(' ')} ~all`;
+  return addresses.length > 0 ? addresses : [`a:${name}`];
 }

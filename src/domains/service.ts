@@ -32,10 +32,12 @@ import {
 } from '../store/domains.ts';
 import { recordEvent } from '../store/events.ts';
 import { isId } from '../store/ids.ts';
+import { readInstallation } from '../store/mail-hosts.ts';
 import type { Page, PageOf } from '../store/page.ts';
 import type { SecretBox } from '../store/secrets.ts';
+import type { Source } from './advice.ts';
 import { presentDomain } from './present.ts';
-import { type DomainSetup, requiredRecords, uncheckedRecords } from './records.ts';
+import { type DomainSetup, type Places, requiredRecords, uncheckedRecords } from './records.ts';
 import { nextDomainState } from './status.ts';
 import { checkDomain, checkTestDomain, type DomainCheck } from './verify.ts';
 
@@ -44,8 +46,8 @@ export type DomainServiceOptions = {
   world: Pick<World, 'newId'>;
   secrets: SecretBox;
   resolver: Resolver;
-  /** What the records point at: this host's name, and the addresses that mail leaves from. */
-  config: { hostname: string; sourceIps: readonly string[] };
+  /** Of this node; the records are those of the whole installation (store/mail-hosts.ts). */
+  config: { hostname: string; sources: readonly Source[] };
 };
 
 export type DomainService = ReturnType<typeof createDomainService>;
@@ -109,7 +111,8 @@ export async function createDomain(
     const message = `This key is limited to ${scope.domain}; add ${name} with a key that is not.`;
     return { refused: 'authorization_error', message };
   }
-  const domain = await newDomain(scope, { ...options, name });
+  const places = await placesOf(db, options.config);
+  const domain = await newDomain(scope, { ...options, name, places });
   const added = await db.transaction(async (tx) => {
     const stored = await insertDomain(tx, domain);
     if (stored) await tell(tx, 'domain.created', stored);
@@ -125,7 +128,7 @@ export async function createDomain(
 
 async function newDomain(
   { projectId, environment }: Scope,
-  { name, tls, world, secrets, config }: Parameters<typeof createDomain>[2],
+  { name, tls, world, secrets, places }: Parameters<typeof createDomain>[2] & { places: Places },
 ): Promise<NewDomain> {
   const id = world.newId();
   const keys = await generateDkimKeys();
@@ -147,7 +150,7 @@ async function newDomain(
     ...(tls && { tls }),
     advice: [],
   };
-  return { ...domain, records: uncheckedRecords(requiredRecords(setupOf(domain, config))) };
+  return { ...domain, records: uncheckedRecords(requiredRecords(setupOf(domain, places))) };
 }
 
 function setupOf(
@@ -155,7 +158,7 @@ function setupOf(
     StoredDomain,
     'name' | 'rsaSelector' | 'rsaPublicKey' | 'ed25519Selector' | 'ed25519PublicKey'
   >,
-  config: DomainServiceOptions['config'],
+  places: Places,
 ): DomainSetup {
   return {
     name: domain.name,
@@ -163,8 +166,20 @@ function setupOf(
     dkimRecordRsa: dkimRecordValue(domain.rsaPublicKey, 'rsa-sha256'),
     dkimSelectorEd25519: domain.ed25519Selector,
     dkimRecordEd25519: dkimRecordValue(domain.ed25519PublicKey, 'ed25519-sha256'),
-    hostname: config.hostname,
-    sourceIps: config.sourceIps,
+    places,
+  };
+}
+
+/** Of the installation; of this node alone as long as none is known by a proper name. */
+async function placesOf(
+  db: Queryable,
+  { hostname, sources }: DomainServiceOptions['config'],
+): Promise<Places> {
+  const { returnPathHost, hosts } = await readInstallation(db);
+  const own = { name: hostname, sourceIps: sources.map(({ ip }) => ip) };
+  return {
+    returnPathHost: returnPathHost ?? hostname,
+    hosts: hosts.length > 0 ? hosts : [own],
   };
 }
 
@@ -184,16 +199,15 @@ export async function verifyDomain(
   });
 }
 
-function lookAt(
-  { resolver, config }: Pick<DomainServiceOptions, 'resolver' | 'config'>,
+async function lookAt(
+  { db, resolver, config }: Pick<DomainServiceOptions, 'db' | 'resolver' | 'config'>,
   domain: StoredDomain,
 ): Promise<DomainCheck> {
-  const expected = requiredRecords(setupOf(domain, config));
-  if (domain.environment === 'test') {
-    return Promise.resolve(checkTestDomain(expected, domain.name));
-  }
-  const { hostname, sourceIps } = config;
-  return checkDomain(expected, { name: domain.name, hostname, sourceIps, resolver });
+  const places = await placesOf(db, config);
+  const expected = requiredRecords(setupOf(domain, places));
+  if (domain.environment === 'test') return checkTestDomain(expected, domain.name);
+  const { hostname, sources } = config;
+  return checkDomain(expected, { name: domain.name, places, hostname, sources, resolver });
 }
 
 type DomainEvent = 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted';

@@ -12,6 +12,7 @@ const RSA_KEY = generateKeyPairSync('rsa', { modulusLength: 2048 })
 const RSA_RECORD = `v=DKIM1; k=rsa; p=${RSA_KEY}`;
 const ED_RECORD = 'v=DKIM1; k=ed25519; p=11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=';
 const HOST = 'mail.posthorn.example';
+const PLACES = { returnPathHost: HOST, hosts: [{ name: HOST, sourceIps: ['8.8.8.8'] }] };
 
 const RSA_NAME = 'ph1._domainkey.acme.com';
 const ED_NAME = 'ph2._domainkey.acme.com';
@@ -56,10 +57,11 @@ async function check(
     dkimRecordRsa: RSA_RECORD,
     dkimSelectorEd25519: 'ph2',
     dkimRecordEd25519: ED_RECORD,
-    hostname: HOST,
-    sourceIps: ['8.8.8.8'],
+    places: PLACES,
   });
-  const result = await checkDomain(expected, { name: domain, hostname: HOST, sourceIps, resolver });
+  const sources = sourceIps.map((ip) => ({ ip, heloName: HOST }));
+  const context = { name: domain, places: PLACES, hostname: HOST, sources, resolver };
+  const result = await checkDomain(expected, context);
   resolver.close();
   return result;
 }
@@ -213,9 +215,9 @@ test('a check sees a record that was added a moment ago', async () => {
     dkimRecordRsa: RSA_RECORD,
     dkimSelectorEd25519: 'ph2',
     dkimRecordEd25519: ED_RECORD,
-    hostname: HOST,
+    places: PLACES,
   });
-  const context = { name: 'acme.com', hostname: HOST, resolver };
+  const context = { name: 'acme.com', places: PLACES, hostname: HOST, resolver };
   assert.equal(recordOf(await checkDomain(expected, context), 'rsa').status, 'missing');
   dns.set(RSA_NAME, 'TXT', [RSA_RECORD]);
   assert.equal(recordOf(await checkDomain(expected, context), 'rsa').status, 'verified');
@@ -236,7 +238,7 @@ test('in the test environment everything verifies at once, except under .invalid
     dkimRecordRsa: RSA_RECORD,
     dkimSelectorEd25519: 'ph2',
     dkimRecordEd25519: ED_RECORD,
-    hostname: HOST,
+    places: PLACES,
   });
   const good = checkTestDomain(expected, 'acme.test');
   assert.ok(good.records.every(({ status, problem }) => status === 'verified' && problem === null));

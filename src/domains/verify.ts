@@ -7,10 +7,10 @@
  */
 import type { DnsAnswer, LookupOptions, MxRecord } from '../net/dns.ts';
 import { explainAbsence, zonesOf, type Lookups } from './absence.ts';
-import { adviseOn, type Advice } from './advice.ts';
+import { adviseOn, type Advice, type Source } from './advice.ts';
 import { judgeDkim, type Judgement } from './judge-dkim.ts';
 import { judgeMx, judgeSpf } from './judge-return-path.ts';
-import type { CheckedRecord, ExpectedRecord } from './records.ts';
+import { type CheckedRecord, type ExpectedRecord, type Places, sufficientSpf } from './records.ts';
 import type { RequiredRecords } from './status.ts';
 
 export type DomainCheck = {
@@ -26,9 +26,10 @@ export type DomainCheck = {
 export type CheckContext = {
   /** The sending domain. */
   name: string;
-  /** Of this service. */
+  places: Places;
+  /** Of this node: what it says in EHLO, and from where. */
   hostname: string;
-  sourceIps?: readonly string[];
+  sources?: readonly Source[];
   resolver: Lookups;
 };
 
@@ -45,8 +46,8 @@ export async function checkDomain(
 ): Promise<DomainCheck> {
   const lookups = freshLookups(context.resolver);
   const [records, advice] = await Promise.all([
-    Promise.all(expected.map((record) => checkRecord(record, context.name, lookups))),
-    adviseOn({ ...context, sourceIps: context.sourceIps ?? [], lookups }),
+    Promise.all(expected.map((record) => checkRecord(record, context, lookups))),
+    adviseOn({ ...context, sources: context.sources ?? [], lookups }),
   ]);
   return checkOf(records, advice);
 }
@@ -85,15 +86,16 @@ function checkOf(records: CheckedRecord[], advice: Advice[]): DomainCheck {
 
 async function checkRecord(
   expected: ExpectedRecord,
-  domainName: string,
+  { name: domainName, places }: CheckContext,
   lookups: Lookups,
 ): Promise<CheckedRecord> {
   if (expected.type === 'MX') {
     const answer = await lookups.mx(expected.name);
-    const host = expected.value.toLowerCase();
+    const names = [expected.value, ...places.hosts.map(({ name }) => name)];
+    const ours = names.map((name) => name.toLowerCase());
     return judged(expected, answer, {
       text: ({ preference, exchange }: MxRecord) => `${preference} ${exchange}`,
-      judge: (records) => judgeMx(host, records, zonesOf(domainName)),
+      judge: (records) => judgeMx(ours, records, zonesOf(domainName)),
       absent: () => explainAbsence(expected, domainName, lookups),
     });
   }
@@ -102,7 +104,7 @@ async function checkRecord(
     judge: (texts) =>
       expected.record === 'DKIM'
         ? judgeDkim(expected.value, texts)
-        : judgeSpf(expected.value, texts),
+        : judgeSpf(expected.value, texts, sufficientSpf(places)),
     absent: () => explainAbsence(expected, domainName, lookups),
   });
 }

@@ -29,7 +29,7 @@ export type HttpServices = {
   secrets: SecretBox;
   config: Pick<
     Config,
-    'trustedProxies' | 'allowPrivateNetworks' | 'limits' | 'publicUrl' | 'hostname' | 'sourceIps'
+    'trustedProxies' | 'allowPrivateNetworks' | 'limits' | 'publicUrl' | 'hostname' | 'sources'
   >;
   domains: DomainService;
   webhooks: WebhookService;

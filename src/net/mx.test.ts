@@ -180,9 +180,9 @@ test('our own name in the list drops itself and everything that is not better', 
     'acme.test': { MX: ['10 a.mx.test', '20 b.mx.test', '20 ours.test', '30 c.mx.test'] },
   };
   for (const name of ['a.mx', 'b.mx', 'c.mx', 'ours']) zone[`${name}.test`] = { A: ['8.8.8.8'] };
-  const route = await routeIn(zone, { ownHostname: 'Ours.test' });
+  const route = await routeIn(zone, { ownNames: new Set(['node.test', 'ours.test']) });
   assert.deepEqual(hostsOf(route), [['a.mx.test', ['8.8.8.8']]]);
-  const loop = await routeIn(zone, { ownHostname: 'a.mx.test' });
+  const loop = await routeIn(zone, { ownNames: new Set(['a.mx.test']) });
   assert.equal(loop.kind, 'refused');
   assert.match(loop.kind === 'refused' ? loop.message : '', /this service itself/);
 });

@@ -62,8 +62,8 @@ export type RouteOptions = {
   random: World['random'];
   /** In the order in which to try addresses of one host; default IPv4 first, then IPv6. */
   addressFamilies?: readonly (4 | 6)[];
-  /** Our own EHLO name: a mail server of this name is us. */
-  ownHostname?: string;
+  /** In lower case: a mail server of such a name is us. */
+  ownNames?: ReadonlySet<string>;
   /** Who runs which hosts, before the table of providers.ts. */
   providerSuffixes?: ProviderSuffixes;
 };
@@ -83,7 +83,7 @@ export async function resolveRoute(domain: string, options: RouteOptions): Promi
   const candidates = candidatesOf(domain, answer);
   if ('kind' in candidates) return candidates;
   const ordered = inOrder(candidates, options.random);
-  const foreign = withoutOurselves(ordered, options.ownHostname).slice(0, MAX_HOSTS);
+  const foreign = withoutOurselves(ordered, options.ownNames).slice(0, MAX_HOSTS);
   if (foreign.length === 0) {
     const message = `the best mail server of ${domain} is this service itself, and it takes no mail for that domain`;
     return { kind: 'refused', message };
@@ -135,8 +135,11 @@ function inOrder(candidates: readonly Candidate[], random: World['random']): Can
 }
 
 /** If we are in the list, we and all that are worse or equal are dropped, else mail would loop. */
-function withoutOurselves(ordered: readonly Candidate[], ownHostname?: string): Candidate[] {
-  const own = ordered.find(({ name }) => name === ownHostname?.toLowerCase());
+function withoutOurselves(
+  ordered: readonly Candidate[],
+  ownNames?: ReadonlySet<string>,
+): Candidate[] {
+  const own = ordered.find(({ name }) => ownNames?.has(name));
   return ordered.filter(({ preference }) => own === undefined || preference < own.preference);
 }
 

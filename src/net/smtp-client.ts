@@ -94,6 +94,9 @@ async function open(options: SmtpOptions): Promise<Handshake | SmtpFailure> {
   return { wire, transcript, timeouts, ...fresh, options, tls };
 }
 
+/** The system refused before anybody was asked: the address cannot be bound, or leads nowhere. */
+const OUR_PROBLEMS = /^(?:EADDRNOTAVAIL|EADDRINUSE|ENETUNREACH|EAFNOSUPPORT|EINVAL|EACCES|EPERM)$/;
+
 function openSocket(options: SmtpOptions, timeoutMs: number): Promise<Socket | WireFailure> {
   const { address, port, localAddress } = options;
   const bound = localAddress === undefined ? {} : { localAddress };
@@ -105,7 +108,10 @@ function openSocket(options: SmtpOptions, timeoutMs: number): Promise<Socket | W
     }, timeoutMs);
     const refuse = (error: NodeJS.ErrnoException): void => {
       clearTimeout(timer);
-      resolve({ cause: 'unreachable', message: `No connection (${error.code ?? error.message}).` });
+      const isOurs = localAddress !== undefined && OUR_PROBLEMS.test(`${error.code}`);
+      const from = isOurs ? ` from ${localAddress}` : '';
+      const message = `No connection${from} (${error.code ?? error.message}).`;
+      resolve({ cause: 'unreachable', message, ...(isOurs && { ourProblem: true }) });
     };
     socket.once('error', refuse).once('connect', () => {
       clearTimeout(timer);

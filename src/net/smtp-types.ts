@@ -89,6 +89,8 @@ export type SmtpFailure = {
   message: string;
   /** Of the cause `tls`. */
   tlsResult?: TlsResult;
+  /** There is no way from our own address (`localAddress`); from another one there may be. */
+  ourProblem?: true;
   transcript: SmtpTranscript;
 };
 

@@ -13,7 +13,12 @@ import type { Socket } from 'node:net';
 import { ReplyParser, type SmtpReply } from '../mail/smtp-reply.ts';
 import type { SmtpFailureCause, TlsResult } from './smtp-types.ts';
 
-export type WireFailure = { cause: SmtpFailureCause; message: string; tlsResult?: TlsResult };
+export type WireFailure = {
+  cause: SmtpFailureCause;
+  message: string;
+  tlsResult?: TlsResult;
+  ourProblem?: true;
+};
 export type Heard = SmtpReply | WireFailure;
 
 export function isFailure(heard: Heard): heard is WireFailure {

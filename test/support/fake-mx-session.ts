@@ -23,6 +23,7 @@ type Envelope = { from: string; recipients: string[]; smtpUtf8: boolean };
 export function runFakeSession(state: FakeMxState, socket: Socket): void {
   const session: FakeSession = {
     lines: [],
+    client: socket.remoteAddress ?? '',
     socket,
     ended: false,
     fromMs: performance.now(),
@@ -202,7 +203,8 @@ class Dialogue {
   }
 
   #answerTo(address: string): FakeAnswer {
-    const attempt = this.#count(`greylist ${address}`);
+    const from = this.#behaviour.greylistsByClient === true ? ` ${this.#session.client}` : '';
+    const attempt = this.#count(`greylist ${address}${from}`);
     if (attempt <= (this.#behaviour.greylist ?? 0)) return '451 4.7.1 Greylisted, try again later';
     return this.#scripted('recipients', address) ?? '250 2.1.5 Ok';
   }

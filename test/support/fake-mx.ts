@@ -61,6 +61,8 @@ export type MxBehaviour = {
   verdicts?: Record<string, FakeAnswers>;
   /** Every recipient is put off this many times first. */
   greylist?: number;
+  /** Each address that a client comes from begins anew at that. */
+  greylistsByClient?: true;
   /** Reads a chunk of 64 KiB at most, then nothing for so long, and so on. */
   readPauseMs?: number;
   pipelining?: boolean;
@@ -111,6 +113,8 @@ export type ReceivedMessage = {
 /** `C: ` and `S: ` lines as the server saw them, messages left out. */
 export type FakeSession = {
   lines: string[];
+  /** The address of the client. */
+  client: string;
   socket: Socket;
   ended: boolean;
   /** From the connection to the client's QUIT, or the end; Infinity: still there. */

@@ -123,7 +123,7 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
       limits: DEFAULT_LIMITS,
       publicUrl: null,
       hostname: 'localhost',
-      sourceIps: [],
+      sources: [],
     },
     secrets: new SecretBox('s'.repeat(32)),
     localUrl: 'http://127.0.0.1:3000',

@@ -19,7 +19,9 @@ import {
 import { addCommand, failure, isFailure, type Failure, type Outcome } from '../command.ts';
 import type { Cli } from '../context.ts';
 import { withFeatures, type Features } from '../features.ts';
+import { readInstallation } from '../../store/mail-hosts.ts';
 import { shortTime, table } from '../table.ts';
+import { describeReturnPathHost } from './domains-return-path.ts';
 
 const PAGE = { limit: 100, before: null };
 
@@ -45,6 +47,7 @@ export function describeDomains(domains: Command, cli: Cli): void {
     .argument('<domain>', 'name or id')
     .addOption(projectOption())
     .addOption(modeOption().default('live'));
+  describeReturnPathHost(domains, cli);
 }
 
 function add(
@@ -60,9 +63,11 @@ function add(
     const mode = options.mode === 'live' ? '' : ` --mode ${options.mode}`;
     const next = `${cli.program} domains verify ${domain.name}${mode}`;
     const records = recordsText(presentDomain(domain).records);
+    const { returnPathHost } = await readInstallation(db);
+    const note = returnPathHost === null ? nameNote(scope, config) : '';
     return {
       data: presentDomain(domain),
-      text: `Publish these records in the DNS of ${domain.name}:\n\n${records}\n\nThen:  ${next}${nameNote(scope, config)}`,
+      text: `Publish these records in the DNS of ${domain.name}:\n\n${records}\n\nThen:  ${next}${note}`,
     };
   });
 }
@@ -79,7 +84,12 @@ function verify(cli: Cli, options: ScopeOptions, [wanted]: [string]): Promise<Ou
     if (isRefusal(domain)) return failure(domain);
     const { name, status } = domain;
     const data = presentDomain(domain);
-    if (status === 'verified') return { data, text: `${name} is verified: it can send.` };
+    if (status === 'verified') {
+      const better = data.records.flatMap(({ problem }) =>
+        problem === null ? [] : [`! ${problem}`],
+      );
+      return { data, text: [`${name} is verified: it can send.`, ...better].join('\n') };
+    }
     const text = `${name} is not verified yet.\n\n${recordsText(data.records)}`;
     return { data, text, exitCode: 1 };
   });

@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { inRankOrder } from './sources.ts';
+
+const IPS = ['192.0.2.1', '192.0.2.2', '192.0.2.3', '192.0.2.4'];
+const PAIRS = Array.from({ length: 4_000 }, (_, n) => ({
+  sender: `send.domain${n % 500}.test`,
+  receiver: `receiver${Math.floor(n / 500)}.test`,
+}));
+
+test('sending domains are spread evenly over our addresses', () => {
+  const counts = new Map(IPS.map((ip) => [ip, 0]));
+  for (const pair of PAIRS) {
+    const [first = ''] = inRankOrder(IPS, pair);
+    counts.set(first, (counts.get(first) ?? 0) + 1);
+  }
+  for (const count of counts.values()) {
+    assert.ok(count > 850 && count < 1_150, `${[...counts.values()].join(', ')} of 4000`);
+  }
+});
+
+test('an address that goes takes its own pairs with it and moves no other; it comes back to the same', () => {
+  const [, ...others] = IPS;
+  for (const pair of PAIRS) {
+    const ranked = inRankOrder(IPS, pair);
+    const left = ranked.filter((ip) => ip !== '192.0.2.1');
+    assert.deepEqual(inRankOrder(others, pair), left);
+    assert.deepEqual(
+      inRankOrder(IPS.toReversed(), pair),
+      ranked,
+      'in whatever order they are given',
+    );
+  }
+});

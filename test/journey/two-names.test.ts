@@ -1,0 +1,154 @@
+/**
+ * Nodes with host names of their own on one database: they ask of a domain the same records, and what
+ * one has verified the other leaves verified.
+ */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { startFakeDns } from '../support/fake-dns.ts';
+import { emptyDatabase } from '../support/postgres.ts';
+import type { Env } from '../support/posthorn.ts';
+import { startService, type Service } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+
+const dns = await startFakeDns();
+after(() => dns[Symbol.asyncDispose]());
+
+type Body = Awaited<ReturnType<Service['request']>>['body'];
+
+function env(hostname: string | undefined): Env {
+  return {
+    POSTHORN_HOSTNAME: hostname,
+    POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
+    POSTHORN_SECRET_KEY: 'a'.repeat(64),
+    POSTHORN_LIMIT_VERIFICATION: '1000/60',
+  };
+}
+
+async function mxOf(node: Service, id: string): Promise<string> {
+  const { body } = await node.request('GET', `/v1/domains/${id}`, { key: await node.liveKey() });
+  return body.records.find(({ type }: Body) => type === 'MX').value;
+}
+
+async function verified(node: Service, key: string, id: string): Promise<Body> {
+  const { body } = await node.request('POST', `/v1/domains/${id}/verify`, { key });
+  return body;
+}
+
+function problemsOf(domain: Body): string[] {
+  return domain.records.flatMap(({ problem }: Body) => problem ?? []);
+}
+
+test('a domain that one node has verified stays verified by the check of a node with another name', async () => {
+  await using database = await emptyDatabase();
+  const options = { dns, database, args: ['--workers', '1'] };
+  await using one = await startService({ ...options, env: env('mail1.posthorn.example') });
+  await one.addLiveDomain('acme.example');
+  await using two = await startService({ ...options, env: env('mail2.posthorn.example') });
+  const key = await one.liveKey();
+  const { body: list } = await two.request('GET', '/v1/domains', { key });
+  const [{ id }] = list.data;
+
+  const byTwo = await verified(two, key, id);
+  assert.equal(byTwo.status, 'verified');
+  const states = byTwo.records.filter(({ required }: Body) => required);
+  assert.deepEqual(
+    states.map(({ status }: Body) => status),
+    ['verified', 'verified', 'verified'],
+  );
+  assert.equal(byTwo.records[2].value, 'mail1.posthorn.example', 'both ask for the same host');
+  const [said] = problemsOf(byTwo);
+  assert.match(said ?? '', /mail also leaves from .*a:mail2\.posthorn\.example/);
+
+  // As its owner corrects it.
+  dns.set('send.acme.example', 'TXT', [byTwo.records[3].value]);
+  for (const node of [two, one]) {
+    const domain = await verified(node, key, id);
+    assert.deepEqual([domain.status, problemsOf(domain)], ['verified', []]);
+  }
+
+  // Bounces reach the service at either name; at any other they do not.
+  dns.set('send.acme.example', 'MX', ['10 mail2.posthorn.example', '20 mail1.posthorn.example']);
+  for (const node of [one, two]) {
+    assert.deepEqual(problemsOf(await verified(node, key, id)), []);
+  }
+  dns.set('send.acme.example', 'MX', ['10 mail2.posthorn.example', '10 mx.other.example']);
+  for (const node of [one, two]) {
+    const domain = await verified(node, key, id);
+    assert.equal(domain.records[2].status, 'mismatch');
+    assert.match(domain.records[2].problem, /mx\.other\.example comes before or beside ours/);
+  }
+});
+
+test('the host that bounces come back to changes by command, for all nodes and with what to publish', async () => {
+  await using service = await startService({ dns, env: env('mail.posthorn.example') });
+  await service.addLiveDomain('news.example');
+  const shown = await service.cli('domains', 'return-path-host');
+  assert.equal(shown.code, 0, shown.stderr);
+  assert.match(shown.stdout, /come back to mail\.posthorn\.example/);
+
+  const refused = await service.cli('domains', 'return-path-host', 'mail');
+  assert.equal(refused.code, 2);
+  assert.match(refused.stderr, /not fully qualified/);
+  const changed = await service.cli('domains', 'return-path-host', 'bounces.posthorn.example');
+  assert.equal(changed.code, 0, changed.stderr);
+  assert.match(
+    changed.stdout,
+    /1 verified domain.*MX.*10 bounces\.posthorn\.example.*within 72 hours/s,
+  );
+  const key = await service.liveKey();
+  const { body } = await service.request('GET', '/v1/domains', { key });
+  const [{ id }] = body.data;
+  const domain = await verified(service, key, id);
+  assert.equal(domain.records[2].value, 'bounces.posthorn.example');
+  assert.equal(domain.records[2].status, 'verified', 'the name of a node still leads here');
+  dns.set('send.news.example', 'MX', ['10 bounces.posthorn.example']);
+  assert.deepEqual(problemsOf(await verified(service, key, id)), []);
+});
+
+test('the records follow the first proper name, and nobody who is verified when it changes again', async () => {
+  const service = await startService({ dns, env: env(undefined) });
+  await using _ = service;
+  const restartAs = async (hostname: string): Promise<void> => {
+    service.env['POSTHORN_HOSTNAME'] = hostname;
+    await service.restart();
+  };
+  const key = await service.liveKey();
+  const { body } = await service.request('POST', '/v1/domains', {
+    key,
+    body: { name: 'moving.example' },
+  });
+  for (const name of ['mial.posthorn.example', 'mail.posthorn.example']) {
+    await restartAs(name);
+    await verified(service, key, body.id);
+    assert.equal(await mxOf(service, body.id), name);
+  }
+  const { records } = await verified(service, key, body.id);
+  for (const { type, name, value, priority } of records) {
+    dns.set(name, type, [priority === undefined ? value : `${priority} ${value}`]);
+  }
+  assert.equal((await verified(service, key, body.id)).status, 'verified');
+
+  await restartAs('new.posthorn.example');
+  const domain = await verified(service, key, body.id);
+  assert.equal(domain.status, 'verified');
+  assert.equal(domain.records[2].value, 'mail.posthorn.example');
+  assert.equal(domain.records[2].status, 'verified');
+  await waitFor(
+    () => /bounces of all domains still come back to mail\.posthorn/.test(service.logs),
+    {
+      what: 'a word about the host that the records name',
+    },
+  );
+});
+
+test('a host for bounces that was set by command stays through starts under any name', async () => {
+  await using service = await startService({ dns, env: env('mail.posthorn.example') });
+  const { code } = await service.cli('domains', 'return-path-host', 'Bounces.posthorn.example');
+  assert.equal(code, 0);
+  service.env['POSTHORN_HOSTNAME'] = 'other.posthorn.example';
+  await service.restart();
+  const key = await service.liveKey();
+  const body = { name: 'early.example' };
+  const added = await service.request('POST', '/v1/domains', { key, body });
+  assert.equal(added.body.records[2].value, 'bounces.posthorn.example');
+});
