@@ -70,6 +70,18 @@ export function keptPage(who: Unsubscriber): Page {
   };
 }
 
+/** Taken back too often: what is safe stays. */
+export function stillDonePage(who: Unsubscriber): Page {
+  return {
+    status: 429,
+    title: 'Still unsubscribed',
+    text: [
+      `This was changed many times today, so ${sender(who)} sends no more email to ` +
+        `${recipient(who)}. You can change it again tomorrow.`,
+    ],
+  };
+}
+
 export const BAD_LINK_PAGE: Page = {
   status: 404,
   title: 'This link does not work',

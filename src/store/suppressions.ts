@@ -116,6 +116,10 @@ removed as (
   delete from suppressions
    where project_id = $1 and environment = $2 and address_key = lower($3 collate "C")
      and (expires_at is null or expires_at > app_now()) and reason = any($4::text[])
+     and ($6::int is null or $6 > (
+           select count(*) from suppression_history h
+            where h.project_id = $1 and h.environment = $2 and h.address_key = lower($3 collate "C")
+              and h.at > app_now() - interval '1 day' and h.action = 'removed' and h.by = $5))
   returning *
 ),
 ${remember({ action: 'removed', from: 'removed', by: '$5' })}
@@ -124,13 +128,20 @@ select ${SUPPRESSION_COLUMNS} from removed`;
 /**
  * Lets an address have mail again; null when it was not suppressed.
  * @param entry.reasons only an entry with one of these is removed
+ * @param entry.perDayMax only if `by` has removed the address fewer times in the last 24 hours. Who removes
+ *   an entry sees all removals of earlier ones, so this holds however many ask at once
  */
 export function removeSuppression(
   db: Database,
   scope: Scope,
-  entry: { address: string; by: ChangedBy; reasons?: readonly SuppressionReason[] },
+  entry: {
+    address: string;
+    by: ChangedBy;
+    reasons?: readonly SuppressionReason[];
+    perDayMax?: number;
+  },
 ): Promise<Suppression | null> {
-  const { address, by, reasons = SUPPRESSION_REASONS } = entry;
+  const { address, by, reasons = SUPPRESSION_REASONS, perDayMax = null } = entry;
   return db.transaction(async (tx) => {
     const [removed] = await tx.query<Suppression>(REMOVE, [
       scope.projectId,
@@ -138,6 +149,7 @@ export function removeSuppression(
       address,
       reasons,
       by,
+      perDayMax,
     ]);
     if (!removed) return null;
     await recordEvent(tx, {

@@ -94,6 +94,27 @@ test('the link of a message unsubscribes its recipient, and undo takes it back',
   assert.equal((await journey.request('POST', '/v1/emails', next)).status, 202);
 });
 
+test('a link that is toggled without end leaves few events, and the address unsubscribed', async () => {
+  const { path, address } = await linkFor('toggled.test');
+  for (let round = 0; round < 50; round += 1) {
+    await Promise.all([click(path), click(path, 'action=undo'), click(path, 'action=undo')]);
+  }
+  assertPage(await click(path), 200, /You are unsubscribed/);
+  assertPage(await click(path, 'action=undo'), 429, /Still unsubscribed/);
+  const { reason, history } = await entryOf(address);
+  assert.equal(reason, 'unsubscribe');
+  assert.ok(history.length >= 3 && history.length <= 11, `${history.length} changes`);
+  const [{ count }] = await service.sql(
+    `select count(*)::int as count from events
+      where type like 'suppression.%' and data->>'address' = $1`,
+    [address],
+  );
+  assert.equal(count, history.length);
+  // The next day it may be changed again.
+  await journey.pass({ hours: 25 });
+  assertPage(await click(path, 'action=undo'), 200, /subscribed again/);
+});
+
 test('an email that waits while its recipient unsubscribes is not sent', async () => {
   const mx = await journey.mailServer('leaving.test', { greylist: 1 });
   const waiting = await journey.send({ to: 'kim@leaving.test' });

@@ -3,7 +3,8 @@
  * for the mail programs that press the button for them.
  *
  * Promise: GET and HEAD change nothing and ask no database, however many scanners follow links. POST
- * suppresses the address that the token names and nobody else, as often as it comes. A token that
+ * suppresses the address that the token names and nobody else, as often as it comes; taken back it
+ * is a few times a day. A token that
  * was not made here is turned away before anything else happens. Next: store/suppressions.ts.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -22,6 +23,7 @@ import {
   type Page,
   PAGE_HEADERS,
   renderPage,
+  stillDonePage,
   TOO_MUCH_PAGE,
   undonePage,
 } from '../unsubscribe-page.ts';
@@ -29,6 +31,8 @@ import {
 /** `List-Unsubscribe=One-Click`, in whatever wrapping. */
 const BODY_MAX_BYTES = 16 * 1024;
 const RETRY_AFTER_S = 30;
+/** Of an address: each is an entry of the history, an event and webhooks. Unsubscribing is never refused. */
+const UNDONE_PER_DAY_MAX = 5;
 
 type LinkParams = { token: string };
 
@@ -104,9 +108,15 @@ async function note({ db }: HttpServices, who: Unsubscriber): Promise<Page> {
 /** Takes back what such a link did. What a server or the sender said is not the recipient's to undo. */
 async function undo({ db }: HttpServices, who: Unsubscriber): Promise<Page> {
   const { address } = who;
-  await removeSuppression(db, who, { address, by: 'recipient', reasons: ['unsubscribe'] });
+  await removeSuppression(db, who, {
+    address,
+    by: 'recipient',
+    reasons: ['unsubscribe'],
+    perDayMax: UNDONE_PER_DAY_MAX,
+  });
   const left = await findSuppression(db, who, address);
-  return left === null ? undonePage(who) : keptPage(who);
+  if (left === null) return undonePage(who);
+  return left.reason === 'unsubscribe' ? stillDonePage(who) : keptPage(who);
 }
 
 /** Only our own form says so; everything else that is posted here unsubscribes. */
