@@ -56,6 +56,7 @@ test('nothing has to be configured', () => {
     failpoints: [],
     limits: {
       sending: { max: 100, windowS: 60 },
+      recipients: null,
       verification: { max: 10, windowS: 60 },
       auth: { max: 20, windowS: 60 },
     },
@@ -103,6 +104,7 @@ test('every variable is read', () => {
     POSTHORN_TLS_KEY: '/etc/tls/key.pem',
     POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
     POSTHORN_LIMIT_SENDING: '5000/3600',
+    POSTHORN_LIMIT_RECIPIENTS: '9000/3600',
     POSTHORN_LIMIT_VERIFICATION: '1/1',
     POSTHORN_LIMIT_AUTH: '7/60',
     POSTHORN_ACCEPT_DATABASE_DURABILITY: 'true',
@@ -154,6 +156,7 @@ test('every variable is read', () => {
     tlsFiles: { cert: '/etc/tls/cert.pem', key: '/etc/tls/key.pem' },
     limits: {
       sending: { max: 5000, windowS: 3600 },
+      recipients: { max: 9000, windowS: 3600 },
       verification: { max: 1, windowS: 1 },
       auth: { max: 7, windowS: 60 },
     },

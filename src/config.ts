@@ -68,7 +68,10 @@ export type Config = Readonly<
     /** No mail server is waited for longer than this; null: as long as RFC 5321 asks for. */
     smtpTimeoutMs: number | null;
     allowPrivateNetworks: boolean;
-    limits: Readonly<Record<LimitCategory, Limit>>;
+    limits: Readonly<Record<LimitCategory, Limit>> & {
+      /** null: as many as the emails can have. */
+      readonly recipients: Limit | null;
+    };
     acceptDatabaseDurability: boolean;
     retention: Readonly<Retention>;
     /** How often the reputation of senders is looked at. */
@@ -112,6 +115,7 @@ export function readConfig(env: Env, system: System = thisSystem()): ConfigOutco
     failpoints: read.parsed('POSTHORN_FAILPOINTS', parseFailpoints, FAILPOINTS_RULE) ?? [],
     limits: Object.freeze({
       sending: limit(read, 'SENDING'),
+      recipients: read.parsed('POSTHORN_LIMIT_RECIPIENTS', parseLimit, LIMIT_RULE),
       verification: limit(read, 'VERIFICATION'),
       auth: limit(read, 'AUTH'),
     }),
@@ -241,10 +245,11 @@ function isLoopback4(ip: string): boolean {
   return isIP(ip) === 4 && ip.startsWith('127.');
 }
 
+const LIMIT_RULE = 'write requests per seconds, as 100/60 (at most 86400 seconds)';
+
 function limit(read: EnvReader, category: Uppercase<LimitCategory>): Limit {
-  const rule = 'write requests per seconds, as 100/60 (at most 86400 seconds)';
   const usual = DEFAULT_LIMITS[category.toLowerCase() as LimitCategory];
-  return read.parsed(`POSTHORN_LIMIT_${category}`, parseLimit, rule) ?? usual;
+  return read.parsed(`POSTHORN_LIMIT_${category}`, parseLimit, LIMIT_RULE) ?? usual;
 }
 
 const RETENTION_RULE =

@@ -107,6 +107,7 @@ function acceptInto(
   const { db, config, lease } = ground;
   const store = new AcceptStore(db.accepting, {
     limit: config.limits.sending,
+    recipientLimit: config.limits.recipients,
     holder: lease.holder,
     onTold,
     onUnknown: (emailIds) => dispatcher.releaseLater(emailIds),

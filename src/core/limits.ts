@@ -6,7 +6,14 @@
 export type Limit = { max: number; windowS: number };
 
 /** Where a caller stands in its window, as told in the RateLimit headers. */
-export type LimitState = { limit: number; remaining: number; resetS: number; windowS: number };
+export type LimitState = {
+  limit: number;
+  remaining: number;
+  resetS: number;
+  windowS: number;
+  /** Absent: requests, which are what most limits count. */
+  counts?: 'recipients';
+};
 
 export const LIMIT_CATEGORIES = ['sending', 'verification', 'auth'] as const;
 export type LimitCategory = (typeof LIMIT_CATEGORIES)[number];

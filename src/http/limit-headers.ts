@@ -1,6 +1,7 @@
 /**
  * The rate-limit headers, in both families of names: RateLimit-* (draft-ietf-httpapi-ratelimit-06)
- * and the plain names that the interface gives. Times are whole seconds from now.
+ * and the plain names that the interface gives. Times are whole seconds from now. The policy says what
+ * is counted where it is not requests.
  */
 import type { FastifyReply, onSendHookHandler } from 'fastify';
 import type { LimitState } from '../core/limits.ts';
@@ -8,11 +9,12 @@ import { peekLimit } from '../store/limits.ts';
 import type { HttpServices } from './services.ts';
 
 export function setLimitHeaders(reply: FastifyReply, state: LimitState): void {
+  const counted = state.counts === undefined ? '' : `;comment="${state.counts}"`;
   reply.headers({
     'ratelimit-limit': state.limit,
     'ratelimit-remaining': state.remaining,
     'ratelimit-reset': state.resetS,
-    'ratelimit-policy': `${state.limit};w=${state.windowS}`,
+    'ratelimit-policy': `${state.limit};w=${state.windowS}${counted}`,
     limit: state.limit,
     remaining: state.remaining,
     reset: state.resetS,

@@ -238,18 +238,23 @@ function answer(row: AcceptRow, email: NewEmail): AcceptOutcome {
         limit,
       );
     case 'limited':
-      return refuse(
-        'rate_limit_error',
-        `The limit of ${limit.limit} emails per ${limit.windowS} s is used up; ` +
-          `try again in ${limit.resetS} s.`,
-        limit,
-      );
+      return refuse('rate_limit_error', limitText(limit, email.recipients.length), limit);
     case 'unknown':
       return refuse(
         'service_unavailable',
         'The database went away while this was being decided; nothing was accepted. Try again.',
       );
   }
+}
+
+function limitText({ counts, limit, windowS, resetS, remaining }: LimitState, needed: number) {
+  if (counts !== 'recipients') {
+    return `The limit of ${limit} emails per ${windowS} s is used up; try again in ${resetS} s.`;
+  }
+  if (needed > limit) {
+    return `This email has ${needed} recipients, more than the limit of ${limit} recipients per ${windowS} s; send it to fewer at once.`;
+  }
+  return `Of the limit of ${limit} recipients per ${windowS} s ${remaining} are left, and this email has ${needed}; try again in ${resetS} s.`;
 }
 
 function refuse(refused: Refusal['refused'], message: string, limit?: LimitState): AcceptOutcome {

@@ -4,6 +4,8 @@
  * Read it as a list of steps. `windows` locks the limit rows first, in one order, so that the count
  * is exact over all nodes and no two batches deadlock. Look-ups are lateral with a limit, one index
  * probe per request: a join would let the planner read a whole table that was empty when it planned.
+ * Two limits hold, on emails and on recipients; small emails come first, so that what is refused is
+ * what does not fit in what the others left.
  * Idempotency is `on conflict do update … returning`, in key order: `do nothing` would not return
  * the row of a batch that committed a moment ago, and lost replays when it was tried.
  *
@@ -24,22 +26,33 @@ input as materialized (
       idempotency_key text, fingerprint text, message_id text)
 ),
 windows as materialized (
-  select w.project_id, w.environment, w.started_at, w.used, coalesce(w.max, $5::int) as max,
-         coalesce(w.window_s, $6::int) * interval '1 second' as length
-    from limit_windows w
-   where (w.project_id, w.environment) in (select project_id, environment from input)
-     and w.category = 'sending'
-   order by w.project_id, w.environment
-     for update
+  select w.project_id, w.environment, w.started_at, w.used, m.max,
+         m.window_s * interval '1 second' as length, w.recipients_started_at, w.recipients_used,
+         coalesce(w.recipients_max, $9::int, least(m.max * 50::bigint, 2147483647)::int)
+           as recipients_max,
+         coalesce(w.recipients_window_s, $10::int, m.window_s) * interval '1 second'
+           as recipients_length
+    from (select distinct project_id, environment from input order by 1, 2) i
+   cross join lateral (
+      select * from limit_windows w
+       where w.project_id = i.project_id and w.environment = i.environment
+         and w.category = 'sending' limit 1 for update) w
+   cross join lateral (
+      select coalesce(w.max, $5::int) as max, coalesce(w.window_s, $6::int) as window_s) m
 ),
 current_windows as materialized (
-  select w.project_id, w.environment, w.max, w.length,
+  select w.project_id, w.environment, w.max, w.length, w.recipients_max, w.recipients_length,
          case when o.is_open then w.used else 0 end as used,
-         case when o.is_open then w.started_at else t.now end as started_at
+         case when o.is_open then w.started_at else t.now end as started_at,
+         case when o.is_open_for_recipients then w.recipients_used else 0 end as recipients_used,
+         case when o.is_open_for_recipients then w.recipients_started_at else t.now end
+           as recipients_started_at
     from t, windows w
    cross join lateral (
       select w.started_at + w.length > t.now and w.started_at < t.now + interval '1 minute'
-             as is_open) o
+             as is_open,
+             w.recipients_started_at + w.recipients_length > t.now
+             and w.recipients_started_at < t.now + interval '1 minute' as is_open_for_recipients) o
 ),
 recipient as materialized (
   select i.ord, i.project_id, i.environment, i.id as email_id, r.*,
@@ -84,11 +97,13 @@ checked as materialized (
          and m.key = i.idempotency_key and m.expires_at > t.now limit 1) replay on true
 ),
 numbered as materialized (
-  select c.*, w.max - w.used as room,
-         row_number() over (partition by c.project_id, c.environment order by c.ord) as number
+  select c.*, row_number() over place <= w.max - w.used as fits_emails,
+         sum(c.open) over place <= w.recipients_max - w.recipients_used as fits_recipients
     from checked c
     join current_windows w on w.project_id = c.project_id and w.environment = c.environment
    where c.verdict = 'candidate'
+  window place as (partition by c.project_id, c.environment order by c.open, c.ord
+                   rows unbounded preceding)
 ),
 remembered as (
   insert into idempotency as m (project_id, environment, key, fingerprint, email_id, response,
@@ -96,7 +111,7 @@ remembered as (
   select n.project_id, n.environment, n.idempotency_key, decode(n.fingerprint, 'hex'), n.id,
          replace(n.response, '@created_at', wire_time(t.now)), t.now + interval '24 hours'
     from numbered n, t
-   where n.idempotency_key is not null and n.number <= n.room
+   where n.idempotency_key is not null and n.fits_emails and n.fits_recipients
    order by n.project_id, n.environment, n.idempotency_key
   on conflict (project_id, environment, key) do update
      set (fingerprint, email_id, response, expires_at) =
@@ -112,7 +127,8 @@ accepted as materialized (
   select n.* from numbered n
     left join remembered m on m.project_id = n.project_id and m.environment = n.environment
                           and m.key = n.idempotency_key
-   where n.number <= n.room and (n.idempotency_key is null or m.email_id = n.id)
+   where n.fits_emails and n.fits_recipients
+     and (n.idempotency_key is null or m.email_id = n.id)
 ),
 new_emails as (
   insert into emails (project_id, environment, id, created_at, expires_at, domain_id,
@@ -168,35 +184,49 @@ new_events as (
 ),
 ${TELL},
 spent as materialized (
-  select project_id, environment, count(*)::int as count from accepted group by 1, 2
+  select project_id, environment, count(*)::int as count, sum(open)::int as recipients
+    from accepted group by 1, 2
 ),
 spending as (
-  update limit_windows l set used = w.used + s.count, started_at = w.started_at
+  update limit_windows l
+     set used = w.used + s.count, started_at = w.started_at,
+         recipients_used = w.recipients_used + s.recipients,
+         recipients_started_at = w.recipients_started_at
     from current_windows w join spent s
       on s.project_id = w.project_id and s.environment = w.environment
-   where l.project_id = w.project_id and l.environment = w.environment and l.category = 'sending'
+   where l.project_id = any(array(select project_id from spent)) and l.project_id = w.project_id and l.environment = w.environment and l.category = 'sending'
 )
-select c.ord, w.max as "limit",
-       greatest(0, w.max - w.used - coalesce(s.count, 0)) as remaining,
-       ceil(extract(epoch from w.started_at + w.length - t.now))::int as reset_s,
-       extract(epoch from w.length)::int as window_s,
-       case when a.ord is not null then 'accepted'
+select c.ord, x.of_recipients,
+       case when x.of_recipients then w.recipients_max else w.max end as "limit",
+       greatest(0, case when x.of_recipients
+                        then w.recipients_max - w.recipients_used - coalesce(s.recipients, 0)
+                        else w.max - w.used - coalesce(s.count, 0) end) as remaining,
+       ceil(extract(epoch from
+              case when x.of_recipients then w.recipients_started_at + w.recipients_length
+                   else w.started_at + w.length end - t.now))::int as reset_s,
+       extract(epoch from
+              case when x.of_recipients then w.recipients_length else w.length end)::int as window_s,
+       case when x.is_accepted then 'accepted'
             when c.verdict <> 'candidate' then c.verdict
             when m.email_id is not null then 'replayed'
             else 'limited' end as outcome,
-       case when a.ord is not null then replace(c.response, '@created_at', wire_time(t.now))
+       case when x.is_accepted then replace(c.response, '@created_at', wire_time(t.now))
             else coalesce(m.response, c.replay_response) end as response,
        encode(coalesce(m.fingerprint, c.replay_fingerprint), 'hex') as fingerprint,
-       a.domain_id, a.dual_signed, a.effective_tls as tls, a.is_paused,
-       t.now as created_at,
+       case when x.is_accepted then c.domain_id end as domain_id,
+       c.dual_signed, c.effective_tls as tls, c.is_paused, t.now as created_at,
        (select count(*) from told_queue)::int as told,
-       case when a.suppressed > 0 then
+       case when x.is_accepted and c.suppressed > 0 then
          (select array_agg(r.position) from recipient r where r.ord = c.ord and r.suppressed)
        end as suppressed_positions
   from t, checked c
   join current_windows w on w.project_id = c.project_id and w.environment = c.environment
-  left join accepted a on a.ord = c.ord
+  left join numbered n on n.ord = c.ord
   left join spent s on s.project_id = c.project_id and s.environment = c.environment
   left join remembered m on m.project_id = c.project_id and m.environment = c.environment
                         and m.key = c.idempotency_key
+ cross join lateral (
+    select coalesce(n.fits_emails and n.fits_recipients
+                    and (c.idempotency_key is null or m.email_id = c.id), false) as is_accepted,
+           coalesce(n.fits_emails and not n.fits_recipients, false) as of_recipients) x
  order by c.ord`;

@@ -11,7 +11,7 @@
 import { failpoint } from '../core/failpoint.ts';
 import { Overloaded } from '../core/overloaded.ts';
 import type { Environment } from '../core/scope.ts';
-import type { Limit } from '../core/limits.ts';
+import type { Limit, LimitState } from '../core/limits.ts';
 import { ACCEPT_BATCH } from './accept-statement.ts';
 import { findOutWhatHappened } from './accept-truth.ts';
 import { binaryArray } from './binary-array.ts';
@@ -92,7 +92,8 @@ export type AcceptRow = {
   suppressedPositions: readonly number[];
   /** The lease under which this worker holds the recipients; null: they wait in the queue table. */
   holder: string | null;
-  limit: { limit: number; remaining: number; resetS: number; windowS: number };
+  /** Of emails, unless it is the one of recipients that refuses. */
+  limit: LimitState;
 };
 
 /** The connection died around the commit and the truth could not be learned in time. */
@@ -106,7 +107,10 @@ const PENDING_BYTES_MAX = 96 * 1024 * 1024;
 const PENDING_ITEMS_MAX = 20_000;
 
 export type AcceptStoreOptions = {
+  /** Of emails, where a project has none of its own. */
   limit: Limit;
+  /** Of recipients; null: 50 for each email, which is as many as it can have. */
+  recipientLimit?: Limit | null;
   /** This worker's lease, for handing over; null while it holds none. */
   holder: () => string | null;
   /** Webhook deliveries were queued. */
@@ -202,6 +206,7 @@ type Row = Omit<
   remaining: number;
   reset_s: number;
   window_s: number;
+  of_recipients: boolean;
   told: number;
 };
 
@@ -231,8 +236,9 @@ async function commitOrFindOut(
 async function runBatch(
   db: Queryable,
   emails: readonly NewEmail[],
-  { limit, holder, onTold }: Omit<AcceptStoreOptions, 'holder'> & { holder: string | null },
+  options: Omit<AcceptStoreOptions, 'holder'> & { holder: string | null },
 ): Promise<AcceptRow[]> {
+  const { limit, recipientLimit = null, holder, onTold } = options;
   failpoint('accept_before_commit');
   const rows = await db.query<Row>({ name: 'accept', text: ACCEPT_BATCH }, [
     JSON.stringify(emails.map((email, index) => toInput(email, index, holder !== null))),
@@ -255,6 +261,8 @@ async function runBatch(
       'bytea',
       emails.map((email) => email.written?.raw ?? null),
     ),
+    recipientLimit?.max ?? null,
+    recipientLimit?.windowS ?? null,
   ]);
   failpoint('accept_after_commit');
   if (rows.length !== emails.length) throw new Error('the accept statement lost a request');
@@ -326,6 +334,7 @@ function fromRow(row: Row): Omit<AcceptRow, 'holder'> {
       // A window that another worker began while this statement waited for it starts in its future.
       resetS: Math.min(row.reset_s, row.window_s),
       windowS: row.window_s,
+      ...(row.of_recipients && { counts: 'recipients' as const }),
     },
   };
 }

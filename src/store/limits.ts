@@ -102,14 +102,21 @@ values ($1, $2, $3, $4, $5)
 on conflict (project_id, environment, category) do update
    set max = excluded.max, window_s = excluded.window_s`;
 
+// In the row that accepting locks anyway.
+const SET_RECIPIENTS = `
+update limit_windows set recipients_max = $3, recipients_window_s = $4
+ where project_id = $1 and environment = $2 and category = 'sending'`;
+
 /** Gives a project and environment a limit of its own; null goes back to the default. */
 export async function setLimit(
   db: Queryable,
-  scope: Scope & { category: ScopeCategory },
+  { projectId, environment, category }: Scope & { category: ScopeCategory | 'recipients' },
   limit: Limit | null,
 ): Promise<void> {
-  const values = [scope.projectId, scope.environment, scope.category];
-  await db.query(SET, [...values, limit?.max ?? null, limit?.windowS ?? null]);
+  const values = [limit?.max ?? null, limit?.windowS ?? null];
+  if (category === 'recipients')
+    await db.query(SET_RECIPIENTS, [projectId, environment, ...values]);
+  else await db.query(SET, [projectId, environment, category, ...values]);
 }
 
 function taken(row: Window): Taken {

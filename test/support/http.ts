@@ -120,7 +120,7 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
     config: {
       trustedProxies: [],
       allowPrivateNetworks: false,
-      limits: DEFAULT_LIMITS,
+      limits: { ...DEFAULT_LIMITS, recipients: null },
       publicUrl: null,
       hostname: 'localhost',
       sources: [],

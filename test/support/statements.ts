@@ -182,6 +182,7 @@ async function useLimits({ db, sender }: Stage): Promise<void> {
   await limits.peekLimit(db, { ...sender, category: 'sending' }, LIMIT);
   await limits.countAuthFailure(db, '192.0.2.1', LIMIT);
   await limits.setLimit(db, { ...sender, category: 'verification' }, null);
+  await limits.setLimit(db, { ...sender, category: 'recipients' }, null);
 }
 
 async function useNodes({ db }: Stage): Promise<void> {

@@ -2,7 +2,7 @@
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { describeTrip } from '../../core/guard.ts';
 import { parseLimit, type Limit } from '../../core/limits.ts';
-import { setLimit, type ScopeCategory } from '../../store/limits.ts';
+import { setLimit } from '../../store/limits.ts';
 import {
   createOrganization,
   createProject,
@@ -18,7 +18,7 @@ import { shortTime, table } from '../table.ts';
 import { describeGuard, guardJson, guardsOf, showRule } from './projects-guard.ts';
 import { describeRetention } from './projects-retention.ts';
 
-const CATEGORIES: readonly ScopeCategory[] = ['sending', 'verification'];
+const CATEGORIES = ['sending', 'recipients', 'verification'] as const;
 
 export function describeProjects(projects: Command, cli: Cli): void {
   addCommand(projects, cli, { name: 'list', about: 'all projects', run: list });
@@ -32,7 +32,7 @@ export function describeProjects(projects: Command, cli: Cli): void {
     about: 'set how much a project may do',
     run: limit,
   })
-    .argument('<limit>', 'requests per seconds, as 5000/60, or default', parseLimitOrDefault)
+    .argument('<limit>', 'how many per seconds, as 5000/60, or default', parseLimitOrDefault)
     .addOption(new Option('--category <category>').choices(CATEGORIES).default('sending'))
     .addOption(projectOption())
     .addOption(modeOption());
@@ -76,7 +76,7 @@ function create(cli: Cli, _: object, [name]: [string]): Promise<Outcome> {
   });
 }
 
-type LimitOptions = ScopesOptions & { category: ScopeCategory };
+type LimitOptions = ScopesOptions & { category: (typeof CATEGORIES)[number] };
 
 function limit(cli: Cli, options: LimitOptions, [value]: [Limit | 'default']): Promise<Outcome> {
   return withStore(cli, async ({ db }) => {
