@@ -30,13 +30,15 @@ const DANE_EE = 3;
 /** Hexadecimal digits of a digest by matching type; 0 is the whole thing. */
 const DIGEST_DIGITS: Readonly<Record<number, number>> = { 1: 64, 2: 128 };
 const CHAIN_MAX = 10;
+/** Each may cost a signature to be verified for each certificate of the chain. */
+const RECORDS_MAX = 20;
 
 /**
  * The records that can be checked. Of several digests of one kind only the strongest counts, so
  * that a weak one that was left behind opens nothing (RFC 7671 §9).
  */
 export function usableRecords(records: readonly TlsaRecord[]): TlsaRecord[] {
-  const usable = records.filter(isUsable);
+  const usable = records.filter(isUsable).slice(0, RECORDS_MAX);
   return usable.filter(
     ({ usage, selector, matching }) =>
       matching !== 1 ||

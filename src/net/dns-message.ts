@@ -2,17 +2,11 @@
  * One DNS question and the messages that may answer it (RFC 1035, EDNS0 of RFC 6891), as pure
  * functions over bytes. Promises: a message that is not the reply to our question is told apart
  * from a bad reply, nothing in a message throws, and what comes out is capped.
- * Next: dns-exchange.ts carries the bytes, dns.ts decides what they mean.
+ * dns-decode.ts reads the bytes. Next: dns-exchange.ts carries the bytes, dns.ts decides what they mean.
  */
 import { isIP } from 'node:net';
-import {
-  AUTHENTIC_DATA,
-  RECURSION_DESIRED,
-  decode,
-  encode,
-  type Answer,
-  type DecodedPacket,
-} from 'dns-packet';
+import { AUTHENTIC_DATA, RECURSION_DESIRED, encode, type Answer } from 'dns-packet';
+import { decodeReply, type DecodedReply, Malformed } from './dns-decode.ts';
 
 export type Question = {
   name: string;
@@ -90,8 +84,8 @@ export function readMessage(bytes: Buffer, question: Question, id: number): Read
     if ((bytes.readUInt8(2) & 0x02) !== 0) return { kind: 'truncated' };
     return { kind: 'unusable', message: 'a malformed answer', rcode: 'MALFORMED' };
   }
-  if (!packet.flag_qr || !repeats(packet, question)) return { kind: 'not_ours' };
-  if (packet.flag_tc) return { kind: 'truncated' };
+  if (!packet.isResponse || !repeats(packet, question)) return { kind: 'not_ours' };
+  if (packet.isTruncated) return { kind: 'truncated' };
   const rcode = packet.rcode;
   if (rcode !== 'NOERROR' && rcode !== 'NXDOMAIN')
     return { kind: 'unusable', message: rcode, rcode };
@@ -101,8 +95,8 @@ export function readMessage(bytes: Buffer, question: Question, id: number): Read
   return {
     kind: 'reply',
     nxdomain: rcode === 'NXDOMAIN',
-    authenticated: packet.flag_ad,
-    answers: packet.answers ?? [],
+    authenticated: packet.isAuthentic,
+    answers: packet.answers,
   };
 }
 
@@ -172,31 +166,30 @@ export function sameName(one: string, other: string): boolean {
   return one.toLowerCase() === other.toLowerCase();
 }
 
-/** @types/dns-packet does not know `rcode`, the library sets it on every decoded packet. */
-function tryDecode(bytes: Buffer): (DecodedPacket & { rcode: string }) | null {
+function tryDecode(bytes: Buffer): DecodedReply | null {
   try {
-    return decode(bytes) as DecodedPacket & { rcode: string };
-  } catch {
-    return null;
+    return decodeReply(bytes);
+  } catch (error) {
+    if (error instanceof Malformed) return null;
+    throw error;
   }
 }
 
-function repeats(packet: DecodedPacket & { rcode: string }, question: Question): boolean {
-  const [asked] = packet.questions ?? [];
+function repeats(packet: DecodedReply, question: Question): boolean {
+  const asked = packet.question;
   // Some servers send FORMERR and the like without the question.
-  if (asked === undefined) return packet.rcode !== 'NOERROR' && packet.rcode !== 'NXDOMAIN';
+  if (asked === null) return packet.rcode !== 'NOERROR' && packet.rcode !== 'NXDOMAIN';
   return asked.type === question.type && sameName(asked.name, question.name);
 }
 
 /** A server that does not recurse points elsewhere: that must not read as "there is no record". */
-function isReferral(packet: DecodedPacket & { rcode: string }): boolean {
-  const authorities = packet.authorities ?? [];
+function isReferral(packet: DecodedReply): boolean {
   return (
     packet.rcode === 'NOERROR' &&
-    !packet.flag_aa &&
-    (packet.answers ?? []).length === 0 &&
-    authorities.some((record) => record.type === 'NS') &&
-    !authorities.some((record) => record.type === 'SOA')
+    !packet.isAuthoritative &&
+    !packet.hasAnswers &&
+    packet.authorityTypes.includes('NS') &&
+    !packet.authorityTypes.includes('SOA')
   );
 }
 

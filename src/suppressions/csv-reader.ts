@@ -18,14 +18,21 @@ const UNCLOSED = 'A quote is opened and never closed';
 const TOO_LONG = `The row is longer than ${ROW_MAX_LENGTH / 1024} KB`;
 const AFTER_QUOTE = 'Something follows a closing quote; a quote inside of quotes is written twice';
 
-/** The rows of each piece, as soon as they are complete. Empty lines are no rows. */
+/** A row that is not whole yet is read anew with what follows it: not for every octet that comes. */
+const READ_AT_ONCE_LENGTH = 16 * 1024;
+
+/** The rows of the file in groups. Empty lines are no rows. */
 export async function* readCsv(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<CsvRow[]> {
   const utf8 = new TextDecoder('utf-8');
   const reader = new Reader();
+  let text = '';
   for await (const piece of pieces) {
-    yield reader.read(utf8.decode(piece, { stream: true }), { isEnd: false });
+    text += utf8.decode(piece, { stream: true });
+    if (text.length < READ_AT_ONCE_LENGTH) continue;
+    yield reader.read(text, { isEnd: false });
+    text = '';
   }
-  yield reader.read(utf8.decode(), { isEnd: true });
+  yield reader.read(text + utf8.decode(), { isEnd: true });
 }
 
 class Reader {
