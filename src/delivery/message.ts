@@ -11,7 +11,7 @@ import { isAscii } from 'node:buffer';
 import { createHash, createPrivateKey } from 'node:crypto';
 import { type Address, domainOf, needsSmtpUtf8 } from '../mail/address.ts';
 import { partsAsWritten } from '../mail/as-written.ts';
-import { composeMessage } from '../mail/compose.ts';
+import { composeMessage, feedbackIdOf } from '../mail/compose.ts';
 import { type DkimKey, type SignatureTimes, signMessage, signWritten } from '../mail/dkim.ts';
 import { textFromHtml } from '../mail/text-from-html.ts';
 import { hostedBaseOf, UNSUBSCRIBE, UnsubscribeTokens } from '../mail/unsubscribe-link.ts';
@@ -170,6 +170,7 @@ function toCompose(message: StoredMessage): Parameters<typeof composeMessage>[0]
     date: message.createdAt,
     messageId: messageIdIn(message),
     unsubscribeUrl: message.unsubscribeUrl,
+    feedbackId: feedbackIdOf({ ...message, fromDomain: domainOf(message.from.address) }),
   };
 }
 

@@ -39,6 +39,8 @@ export type Message = {
   messageId: string;
   /** A web address in printable ASCII, for one-click unsubscription (RFC 8058). */
   unsubscribeUrl?: string | null;
+  /** As feedbackIdOf makes it, for messages that bring no Feedback-ID of their own. */
+  feedbackId?: string | null;
 };
 
 export type ComposedMessage = {
@@ -56,6 +58,22 @@ export type ComposedMessage = {
 /** Globally unique, and a bounce that quotes it names the email. */
 export function messageIdOf(emailId: string, fromDomain: string): string {
   return `<${emailId}@${fromDomain}>`;
+}
+
+const FEEDBACK_KIND_MAX = 64;
+
+/**
+ * For whose mail complaints are counted (Gmail's feedback loop, `Feedback-ID: a:b:c:sender`): what kind
+ * of mail, whose, from which domain, and by what it was sent. The same for all mail of a kind, and
+ * nothing that is not known to whoever gets the message or worth knowing.
+ */
+export function feedbackIdOf(email: {
+  tags: readonly { value: string }[];
+  projectId: string;
+  fromDomain: string;
+}): string {
+  const kind = email.tags[0]?.value.slice(0, FEEDBACK_KIND_MAX) ?? 'untagged';
+  return `${kind}:${email.projectId}:${email.fromDomain}:posthorn`;
 }
 
 /** @throws when a string has characters that no header may have: a check was forgotten upstream */
@@ -89,7 +107,8 @@ export function dateText(date: Date): string {
 }
 
 /** One per name, in whatever case: many of them must not occur twice. Posthorn's own come first. */
-function customFields({ headers, unsubscribeUrl = null }: Message): HeaderField[] {
+function customFields(message: Message): HeaderField[] {
+  const { headers, unsubscribeUrl = null, feedbackId = null } = message;
   const fields = new Map<string, HeaderField>();
   if (unsubscribeUrl !== null) {
     // One word: it stays on one line, which some readers of this field count on.
@@ -101,6 +120,9 @@ function customFields({ headers, unsubscribeUrl = null }: Message): HeaderField[
   for (const [name, value] of headers) {
     const key = name.toLowerCase();
     if (!fields.has(key)) fields.set(key, textField(name, value.trim()));
+  }
+  if (feedbackId !== null && !fields.has('feedback-id')) {
+    fields.set('feedback-id', field('Feedback-ID', [feedbackId]));
   }
   return [...fields.values()];
 }
@@ -202,7 +224,7 @@ function joinedWhereSmall(pieces: readonly Buffer[]): Buffer[] {
 }
 
 /** Fields that every message has, and two signatures. */
-const FIXED_BYTES = 4_000;
+const FIXED_BYTES = 5_000;
 /** Fields and boundaries of a part, without the name of the file. */
 const PART_BYTES = 500;
 /** What an octet of text can become in a header, and what its field takes besides. */

@@ -18,6 +18,7 @@ const TRACE = {
 
 function read(content: Buffer | string, changes: Partial<SubmittedMessage> = {}) {
   return readSubmission({
+    projectId: 'p1',
     content: Buffer.from(content),
     longestLine: 80,
     recipients: [address('jo@b.test')],
@@ -38,14 +39,16 @@ const FRONT =
 const DATE = 'Date: Sat, 21 Nov 2026 08:30:00 +0000\r\n';
 const ID = 'Message-ID: <01990000-0000-7000-8000-000000000000@acme.test>\r\n';
 
+const FEEDBACK_ID = 'Feedback-ID: untagged:p1:acme.test:posthorn\r\n';
+
 test('what is missing is put in front, what is for us is taken out, the rest stays', () => {
   assert.equal(
     writtenOf('From: a@acme.test\r\nBcc: x@y.test\r\nX-Posthorn-Tags: a=b\r\n\r\n.\r\nx\r\n'),
-    `${FRONT}${DATE}${ID}From: a@acme.test\r\n\r\n.\r\nx\r\n`,
+    `${FRONT}${DATE}${ID}${FEEDBACK_ID.replace('untagged', 'b')}From: a@acme.test\r\n\r\n.\r\nx\r\n`,
   );
   assert.equal(
     writtenOf('message-id:<own@x>\r\nDATE:yesterday\r\nFrom: a@acme.test\r\n'),
-    `${FRONT}message-id:<own@x>\r\nDATE:yesterday\r\nFrom: a@acme.test\r\n\r\n`,
+    `${FRONT}${FEEDBACK_ID}message-id:<own@x>\r\nDATE:yesterday\r\nFrom: a@acme.test\r\n\r\n`,
   );
 });
 

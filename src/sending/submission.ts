@@ -21,7 +21,7 @@ import {
 import { readAddressList, readOne } from '../mail/address-list.ts';
 import { partsAsWritten, passedOn, type Trace } from '../mail/as-written.ts';
 import { addressOf, authorOf } from '../mail/author.ts';
-import { dateText, messageIdOf } from '../mail/compose.ts';
+import { dateText, feedbackIdOf, messageIdOf } from '../mail/compose.ts';
 import { field } from '../mail/header.ts';
 import {
   decodedValue,
@@ -42,6 +42,7 @@ export type Submission = {
 };
 
 export type SubmittedMessage = {
+  projectId: string;
   /** CRLF at the end of every line. */
   content: Buffer;
   longestLine: number;
@@ -61,7 +62,7 @@ const FROM_OCTETS_MAX = 1_000;
 /** RFC 5321 §6.3 */
 const HOPS_MAX = 100;
 /** Signatures and one more trace. */
-const ADDED_BYTES = 4_000;
+const ADDED_BYTES = 5_000;
 
 /** Reads a recipient of the envelope. */
 export function readSubmittedRecipient(
@@ -91,7 +92,7 @@ export function readSubmission(message: SubmittedMessage): Submission | Refusal 
   if (problems.length > 0 || from === null) return refuseFields(problems);
 
   const shown = shownFields(message, header);
-  const written = writtenOf(message, { header, from, shown });
+  const written = writtenOf(message, { header, from, shown, tags: options.tags });
   if (authorOf(partsAsWritten(written.raw).headers) !== from.address) {
     return refuseFields([{ field: 'From', message: NOT_ONE_AUTHOR }]);
   }
@@ -294,15 +295,20 @@ function shownOf(list: readonly Mailbox[], mailed: ReadonlySet<string>): readonl
 }
 
 function writtenOf(
-  { content, recipients, trace }: SubmittedMessage,
-  { header, from, shown }: { header: Header; from: Mailbox; shown: Shown },
+  { projectId, content, recipients, trace }: SubmittedMessage,
+  read: { header: Header; from: Mailbox; shown: Shown; tags: readonly Tag[] },
 ): WrittenDraft {
+  const { header, from, shown, tags } = read;
+  const fromDomain = domainOf(from.address);
   const own = MESSAGE_ID.exec(valueOf(header.fields, 'message-id') ?? '')?.[0];
-  const messageId = own ?? messageIdOf(trace.emailId, domainOf(from.address));
+  const messageId = own ?? messageIdOf(trace.emailId, fromDomain);
   const has = (name: string) => valueOf(header.fields, name) !== undefined;
   const missing = [
     ...(has('date') ? [] : [field('Date', [dateText(trace.at)])]),
     ...(has('message-id') ? [] : [field('Message-ID', [messageId])]),
+    ...(has('feedback-id')
+      ? []
+      : [field('Feedback-ID', [feedbackIdOf({ tags, projectId, fromDomain })])]),
   ];
   const inTo = new Set(shown.to.map(({ address }) => addressKey(address)));
   const inCc = new Set(shown.cc.map(({ address }) => addressKey(address)));

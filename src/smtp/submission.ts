@@ -119,6 +119,7 @@ async function take(
   const rules = rulesFor(session, options);
   const submission = readSubmission({
     ...message,
+    projectId: caller.projectId,
     recipients: envelope.recipients.flatMap((text): Address[] => {
       const read = readSubmittedRecipient(text, rules);
       return isRefusal(read) ? [] : [read.address];

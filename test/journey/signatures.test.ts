@@ -1,10 +1,29 @@
 /** What the signature of an email covers and for how long, and who a complaint is counted for. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { Resolver } from 'node:dns/promises';
+import { authenticate } from 'mailauth';
 import { startJourney } from '../support/journey.ts';
+import { idIn, loggedIn, submit, SUBMISSION_ENV } from '../support/submission.ts';
 
-const journey = await startJourney();
+const journey = await startJourney(SUBMISSION_ENV);
 after(() => journey[Symbol.asyncDispose]());
+
+/** What each signature that holds names in `h=`. */
+async function signedIn(raw: Buffer): Promise<string[][]> {
+  const resolver = new Resolver();
+  resolver.setServers([journey.dns.server]);
+  const { dkim } = await authenticate(raw, {
+    ip: '127.0.0.1',
+    helo: 'out.test',
+    sender: 'x@send.acme.example',
+    resolver: async (name, type) => (await resolver.resolve(name, type)) as string[],
+  });
+  return dkim.results.map(({ status, signingHeaders }) => {
+    assert.equal(status.result, 'pass');
+    return (signingHeaders?.keys ?? '').toLowerCase().split(/\s*[:,]\s*/);
+  });
+}
 
 const DAY_S = 86_400;
 
@@ -27,4 +46,55 @@ test('a signature ends five days after the email does, and is the same at each a
   }
   const [first, second] = await hashesOf(id);
   assert.ok(first !== undefined && first === second);
+});
+
+test('complaints are counted by tag, project and domain, unless the email says otherwise', async () => {
+  const mx = await journey.mailServer('feedback-id.test');
+  const to = 'kim@feedback-id.test';
+  const { body } = await journey.request('GET', '/v1/api-keys/current');
+  const usual = (kind: string) => `${kind}:${body.project.id}:acme.example:posthorn`;
+  const tags = [
+    { name: 'kind', value: 'receipt' },
+    { name: 'order', value: '42' },
+  ];
+  for (const [draft, feedbackId] of [
+    [{ tags }, usual('receipt')],
+    [{}, usual('untagged')],
+    [{ tags: [{ name: 'x', value: 'y'.repeat(256) }] }, usual('y'.repeat(64))],
+    [{ tags, headers: { 'feedback-id': 'a:b:c:acme' } }, 'a:b:c:acme'],
+  ] as const) {
+    await journey.ended(await journey.send({ to, ...draft }));
+    const { raw } = mx.messages.at(-1)!;
+    const found = [...raw.toString().matchAll(/^feedback-id: (.*)\r$/gim)];
+    assert.deepEqual(
+      found.map(([, value]) => value),
+      [feedbackId],
+    );
+    assert.equal(feedbackId.split(':').length, 4);
+    const signatures = await signedIn(raw);
+    assert.equal(signatures.length, 2);
+    for (const names of signatures) assert.ok(names.includes('feedback-id'));
+  }
+});
+
+test('a message handed in by SMTP keeps its own Feedback-ID, or gets one', async () => {
+  const mx = await journey.mailServer('feedback-smtp.test');
+  const [port = 0] = journey.service.readyLine.submission_ports ?? [];
+  const key = await journey.key();
+  await using client = await loggedIn({ port, key });
+  for (const [lines, found] of [
+    [['Feedback-ID: a:b:c:acme'], /^Feedback-ID: a:b:c:acme\r$/gim],
+    [
+      ['X-Posthorn-Tags: kind=login'],
+      /^Feedback-ID: login:[0-9a-f-]{36}:acme\.example:posthorn\r$/gim,
+    ],
+  ] as const) {
+    const message = ['From: hello@acme.example', ...lines, '', 'Hi'];
+    const reply = await submit(client, { to: ['kim@feedback-smtp.test'], lines: message });
+    await journey.ended(idIn(reply));
+    const { raw } = mx.messages.at(-1)!;
+    assert.equal(raw.toString().match(found)?.length, 1);
+    assert.equal(raw.toString().match(/^Feedback-ID:/gim)?.length, 1);
+    for (const names of await signedIn(raw)) assert.ok(names.includes('feedback-id'));
+  }
 });

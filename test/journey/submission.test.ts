@@ -156,7 +156,8 @@ test('what a dialogue writes goes on unchanged, but for what is nobody’s busin
   assert.match(
     added,
     new RegExp(
-      `^(DKIM-Signature: [^]*){2}Received: by out\\.posthorn\\.example with ESMTPSA id ${id};\\r\\n\\t\\w{3}, .* \\+0000\\r\\n$`,
+      `^(DKIM-Signature: [^]*){2}Received: by out\\.posthorn\\.example with ESMTPSA id ${id};\\r\\n\\t\\w{3}, .* \\+0000\\r\\n` +
+        `Feedback-ID: receipt:[0-9a-f-]{36}:acme\\.example:posthorn\\r\\n$`,
     ),
   );
   assert.deepEqual((await dkimOf(mx.messages[0]!.raw)).slice(0, 2), ['pass', 'pass']);
@@ -183,7 +184,7 @@ test('the user may be posthorn, resend or the project; a message is one commit w
   const { body } = await journey.request('GET', '/v1/api-keys/current');
   const lines = [FROM, 'To: kim@users.test', 'X-Posthorn-Idempotency-Key: order-42', '', 'Hi'];
   const replies = [];
-  for (const user of ['posthorn', 'Resend', body.project_id as string]) {
+  for (const user of ['posthorn', 'Resend', body.project.id as string]) {
     await using client = await loggedIn({ port, key, user });
     const fresh = [`Date: ${new Date().toUTCString()}`, `Message-ID: <${user}@app.test>`, ...lines];
     replies.push(await submit(client, { to: ['kim@users.test'], lines: fresh }));
