@@ -178,9 +178,12 @@ function firstTarget(
   rule: AskableRule,
   { tlsMemory }: AttemptOptions,
 ): Target {
-  const known = tlsMemory.of(where.host);
-  if (known === 'broken' && rule.mode === 'opportunistic') return { ...where, tls: 'off' };
-  const reduced = known === 'reduced' ? { reducedHello: true } : {};
+  const { host } = where;
+  const reduced = tlsMemory.needsReduced(host) ? { reducedHello: true } : {};
+  if (rule.mode === 'opportunistic') {
+    if (tlsMemory.isBroken(host)) return { ...where, tls: 'off' };
+    return { ...where, tls: rule.mode, expectsTls: tlsMemory.expectsTls(host), ...reduced };
+  }
   if (rule.mode !== 'dane') return { ...where, tls: rule.mode, ...reduced };
   return { ...where, tls: 'dane', dane: rule.dane, daneKey: rule.key, ...reduced };
 }
@@ -201,10 +204,9 @@ async function tryTarget(target: Target, walk: Walk): Promise<Met | Postponed> {
   const where = { mx: target.host, ip: target.address, tls_policy: rule.policy };
   if (opened.kind !== 'ready') {
     const easier = easierTarget(target, opened);
-    if (easier !== null) {
-      if (easier.tls === 'off') options.tlsMemory.learn(target.host, 'broken');
-      return tryTarget(easier, walk);
-    }
+    const isHeld = lacksExpectedTls(target, opened);
+    if (easier?.tls === 'off' || isHeld) options.tlsMemory.failed(target.host);
+    if (easier !== null) return tryTarget(easier, walk);
     if (opened.kind === 'failed' && (opened.phase === 'tls' || opened.cause === 'tls')) {
       options.onTls(rule, opened.tlsResult ?? 'validation-failure');
     }
@@ -212,11 +214,14 @@ async function tryTarget(target: Target, walk: Walk): Promise<Met | Postponed> {
       connections.markDead(target.address, { timedOut: opened.cause === 'timeout' });
     }
     const via = { ...where, tls: null };
-    return opened.kind === 'replied' ? { ...opened, via } : { ...opened, inDoubt: false, via };
+    if (opened.kind === 'replied') return { ...opened, via };
+    const message = isHeld ? `${opened.message} ${TLS_HAS_WORKED}` : opened.message;
+    return { ...opened, message, inDoubt: false, via };
   }
   const { connection, reused, announced } = opened;
   if (reused !== true) {
-    if (target.reducedHello === true) options.tlsMemory.learn(target.host, 'reduced');
+    const { host, reducedHello: reduced = false } = target;
+    if (connection.tls !== null) options.tlsMemory.worked(host, { reduced });
     options.onTls(rule, rule.problem ?? resultOf(target, rule, connection.tls));
   }
   const via = { ...where, tls: shown(connection.tls) };
@@ -233,6 +238,9 @@ async function tryTarget(target: Target, walk: Walk): Promise<Met | Postponed> {
   return { ...sent, via, source };
 }
 
+const TLS_HAS_WORKED =
+  'TLS has worked with it lately: plain text is not used before that has failed for an hour.';
+
 /** No connection, or one on which nobody says a word. */
 function isDead({ phase, cause }: { phase: SmtpPhase; cause: SmtpFailureCause }): boolean {
   return phase === 'connect' || (phase === 'greeting' && cause === 'timeout');
@@ -246,7 +254,14 @@ function easierTarget(target: Target, failure: SessionFailure): Target | null {
   if (failure.kind !== 'failed' || failure.phase !== 'tls') return null;
   if (failure.tlsResult !== undefined) return null;
   if (target.reducedHello !== true) return { ...target, reducedHello: true };
-  return target.tls === 'opportunistic' ? { ...target, tls: 'off' } : null;
+  const mayBePlain = target.tls === 'opportunistic' && target.expectsTls !== true;
+  return mayBePlain ? { ...target, tls: 'off' } : null;
+}
+
+/** Somebody broke it, or the server has lost it: tls-memory.ts decides for how long that is waited out. */
+function lacksExpectedTls({ expectsTls, reducedHello }: Target, failure: SessionFailure): boolean {
+  if (expectsTls !== true || failure.kind !== 'failed') return false;
+  return failure.phase === 'starttls' || (failure.phase === 'tls' && reducedHello === true);
 }
 
 /** A certificate that proves nothing is only a finding where somebody wishes for proof. */

@@ -301,7 +301,8 @@ export class Connections {
   }
 
   #smtpOptions(target: Target, source: string): SmtpOptions {
-    const { host, address, tls, dane, reducedHello } = target;
+    const { host, address, dane, reducedHello } = target;
+    const tls = target.expectsTls === true ? 'required' : target.tls;
     const { port, sources, session } = this.#options;
     const localAddress = source === '' ? undefined : source;
     const heloName = sources.find(({ ip }) => ip === source)?.heloName ?? this.#options.heloName;

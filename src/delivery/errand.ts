@@ -10,6 +10,8 @@ export type Target = {
   address: string;
   tls: SmtpTlsMode;
   reducedHello?: boolean;
+  /** TLS has worked there lately: where the mode says opportunistic, plain text is not for this attempt. */
+  expectsTls?: boolean;
   /** With the mode `dane`; sessions of other keys were opened under other records. */
   dane?: DaneExpectation;
   daneKey?: string;

@@ -2,23 +2,64 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TlsMemory } from './tls-memory.ts';
 
-const DAY_MS = 24 * 3600_000;
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+const HOST = 'mx.a.test';
 
-test('what a handshake needed is remembered for three days, the last finding counts', () => {
-  let nowMs = 0;
-  const memory = new TlsMemory({ monotonicMs: () => nowMs });
-  assert.equal(memory.of('mx.a.test'), null);
-  memory.learn('mx.a.test', 'broken');
-  memory.learn('mx.a.test', 'reduced');
-  assert.deepEqual([memory.of('mx.a.test'), memory.of('mx.b.test')], ['reduced', null]);
-  nowMs = 3 * DAY_MS - 1;
-  assert.equal(memory.of('mx.a.test'), 'reduced');
-  nowMs = 3 * DAY_MS;
-  assert.equal(memory.of('mx.a.test'), null);
+function atTime() {
+  const clock = { nowMs: 0 };
+  return { clock, memory: new TlsMemory({ monotonicMs: () => clock.nowMs }) };
+}
+
+test('a small handshake that worked is remembered for three days, for this host alone', () => {
+  const { clock, memory } = atTime();
+  assert.equal(memory.needsReduced(HOST), false);
+  memory.worked(HOST, { reduced: true });
+  assert.deepEqual([memory.needsReduced(HOST), memory.needsReduced('mx.b.test')], [true, false]);
+  clock.nowMs = 3 * DAY_MS - 1;
+  assert.equal(memory.needsReduced(HOST), true);
+  clock.nowMs = 3 * DAY_MS;
+  assert.equal(memory.needsReduced(HOST), false);
+});
+
+test('where TLS never worked, a broken handshake is remembered for ten minutes', () => {
+  const { clock, memory } = atTime();
+  memory.failed(HOST);
+  assert.deepEqual([memory.isBroken(HOST), memory.isBroken('mx.b.test')], [true, false]);
+  clock.nowMs = 10 * MINUTE_MS;
+  assert.equal(memory.isBroken(HOST), false);
+});
+
+test('where TLS worked, it is expected for three days, whoever breaks a handshake', () => {
+  const { clock, memory } = atTime();
+  memory.worked(HOST, { reduced: false });
+  for (let day = 0; day < 6; day += 1) {
+    memory.failed(HOST);
+    assert.deepEqual([memory.isBroken(HOST), memory.expectsTls(HOST)], [false, true]);
+    clock.nowMs += HOUR_MS - 1;
+    assert.equal(memory.expectsTls(HOST), true, 'it has failed for less than an hour');
+    memory.worked(HOST, { reduced: false });
+    clock.nowMs += DAY_MS;
+  }
+  clock.nowMs += 2 * DAY_MS;
+  assert.equal(memory.expectsTls(HOST), false, 'that was three days ago');
+});
+
+test('a server that has lost its TLS is spoken to in the clear after an hour, until it works again', () => {
+  const { clock, memory } = atTime();
+  memory.worked(HOST, { reduced: false });
+  memory.failed(HOST);
+  clock.nowMs = HOUR_MS;
+  assert.deepEqual([memory.expectsTls(HOST), memory.isBroken(HOST)], [false, false]);
+  memory.failed(HOST);
+  assert.equal(memory.isBroken(HOST), true);
+  memory.worked(HOST, { reduced: false });
+  assert.deepEqual([memory.expectsTls(HOST), memory.isBroken(HOST)], [true, false]);
 });
 
 test('of very many hosts the oldest are forgotten', () => {
-  const memory = new TlsMemory({ monotonicMs: () => 0 });
-  for (let index = 0; index <= 10_000; index++) memory.learn(`${index}.test`, 'broken');
-  assert.deepEqual([memory.of('0.test'), memory.of('10000.test')], [null, 'broken']);
+  const { memory } = atTime();
+  for (let index = 0; index <= 10_000; index++) memory.failed(`${index}.test`);
+  assert.deepEqual([memory.isBroken('0.test'), memory.isBroken('10000.test')], [false, true]);
 });

@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import type { MxBehaviour } from '../support/fake-mx.ts';
 import { CA_FILE, startJourney } from '../support/journey.ts';
 
-const journey = await startJourney({ NODE_EXTRA_CA_CERTS: CA_FILE });
+// What was learnt of a server is the worker's that met it.
+const journey = await startJourney({ NODE_EXTRA_CA_CERTS: CA_FILE }, { args: ['--workers', '1'] });
 after(() => journey[Symbol.asyncDispose]());
 
 test('where STARTTLS is offered the email goes encrypted, and says how', async () => {
@@ -63,6 +64,37 @@ test('a server that stumbles over a large handshake is tried with a small one, a
     mx.sessions.at(-1)?.socket.destroy(); // so that the next message needs a session of its own
   }
 });
+
+for (const startTls of ['broken', 'absent'] as const) {
+  test(`where TLS has worked nothing goes in the clear when STARTTLS is ${startTls}, and all goes encrypted afterwards`, async () => {
+    const domain = `worked-${startTls}.test`;
+    // So that every message needs a session of its own.
+    const phases = { dot: { reply: '250 2.0.0 Taken', keep: true, drop: 'fin' } } as const;
+    const mx = await journey.mailServer(domain, { startTls: 'offered', phases });
+    const send = () => journey.send({ to: `kim@${domain}` });
+    assert.equal((await journey.ended(await send())).status, 'delivered');
+
+    mx.set({ startTls, phases });
+    const ids = [await send(), await send()];
+    for (const id of ids) {
+      const { status, recipients } = await journey.attempted(id);
+      assert.equal(status, 'deferred');
+      assert.match(recipients[0].smtp.message, /TLS has worked with it lately/);
+    }
+    assert.ok(
+      !mx.sessions.slice(1).some(({ lines }) => lines.some((line) => /C: MAIL/.test(line))),
+    );
+
+    mx.set({ startTls: 'offered', phases });
+    for (const id of [...ids, await send()]) {
+      const { status } = await journey.email(id);
+      const email = status === 'deferred' ? await journey.retry(id) : await journey.ended(id);
+      assert.equal(email.status, 'delivered');
+    }
+    assert.deepEqual(new Set(mx.messages.map(({ tls }) => tls)), new Set(['TLSv1.3']));
+    assert.equal(mx.messages.length, 4);
+  });
+}
 
 test('a provider that refuses mail in the clear is sent none, whatever its handshake does', async () => {
   const mx = await journey.mailServer('hosted.test', { startTls: 'broken' });
