@@ -40,7 +40,9 @@ const ORPHANS_EVERY_MS = 10 * 60_000;
 const DISK_EVERY_MS = 5_000;
 const DISK_FREE_MIN_BYTES = 1024 ** 3;
 const FORGET_EVERY_MS = 60_000;
+/** Of wall time: after a jump of the clock ids need the partitions of other weeks. */
 const PARTITIONS_EVERY_MS = 6 * 3600_000;
+const CLOCK_EVERY_MS = 60_000;
 const DOMAINS_EVERY_MS = 10 * 60_000;
 const HOST_EVERY_MS = 3600_000;
 const POLICIES_EVERY_MS = 10 * 60_000;
@@ -67,9 +69,13 @@ export class Maintenance implements AsyncDisposable {
     this.#every(ORPHANS_EVERY_MS, 'freeing orphans', () => this.#releaseOrphans());
     this.#every(DISK_EVERY_MS, 'looking at the disk', () => this.#watchDisk());
     this.#every(FORGET_EVERY_MS, 'forgetting', () => forgetExpired(database.db));
-    this.#every(PARTITIONS_EVERY_MS, 'partitions', () =>
-      makePartitions(database.address, systemWorld.now()),
-    );
+    let partitionsAtMs = systemWorld.now();
+    this.#every(CLOCK_EVERY_MS, 'partitions', async () => {
+      const nowMs = systemWorld.now();
+      if (Math.abs(nowMs - partitionsAtMs) < PARTITIONS_EVERY_MS) return;
+      await makePartitions(database.address, nowMs);
+      partitionsAtMs = nowMs;
+    });
     const retention = new RetentionTask(database, { ...config, log });
     this.#every(RETENTION_EVERY_MS, 'retention', () => retention.run(() => this.#isStopping));
     const reputation = new ReputationWatch(database.db, log);

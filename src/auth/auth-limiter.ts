@@ -49,7 +49,8 @@ export class AuthLimiter {
   }
 
   #block(client: string, limit: LimitState): void {
-    if (this.#blocked.size >= BLOCKED_MAX) this.#blocked.clear();
     this.#blocked.set(client, { limit, sinceMs: this.#world.monotonicMs() });
+    const [oldest] = this.#blocked.keys();
+    if (this.#blocked.size > BLOCKED_MAX && oldest !== undefined) this.#blocked.delete(oldest);
   }
 }

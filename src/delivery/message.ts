@@ -34,18 +34,21 @@ export type SignedMessage = {
 
 type DomainKeys = { rsa: DkimKey; ed25519: DkimKey };
 
-/** Parsed keys: decoding a PEM costs more than an RSA signature. */
+/** Domains whose parsed keys are kept, those that signed last: decoding a PEM costs more than an RSA signature. */
 const KEYS_MAX = 5_000;
 
 export class MessageBuilder {
   readonly #db: Queryable;
   readonly #secrets: SecretBox;
+  readonly #keysMax: number;
   readonly #keys = new Map<string, Promise<DomainKeys>>();
   readonly #tokens: UnsubscribeTokens;
   /** One build per email while several of its recipients are under way. */
   readonly #building = new Map<string, Promise<SignedMessage>>();
 
-  constructor(db: Queryable, secrets: SecretBox) {
+  /** @param options.keysMax fewer in tests */
+  constructor(db: Queryable, secrets: SecretBox, options: { keysMax?: number } = {}) {
+    this.#keysMax = options.keysMax ?? KEYS_MAX;
     this.#db = db;
     this.#secrets = secrets;
     this.#tokens = new UnsubscribeTokens(secrets.derive(UNSUBSCRIBE));
@@ -101,13 +104,14 @@ export class MessageBuilder {
 
   #keysOf({ projectId, domainId }: StoredMessage): Promise<DomainKeys> {
     const id = `${projectId} ${domainId}`;
-    let keys = this.#keys.get(id);
-    if (!keys) {
-      keys = this.#loadKeys(projectId, domainId);
-      if (this.#keys.size >= KEYS_MAX) this.#keys.clear();
-      this.#keys.set(id, keys);
-      keys.catch(() => this.#keys.delete(id));
-    }
+    const known = this.#keys.get(id);
+    const keys = known ?? this.#loadKeys(projectId, domainId);
+    // In the order of use: what nobody has signed with for longest makes room.
+    this.#keys.delete(id);
+    this.#keys.set(id, keys);
+    if (known === undefined) keys.catch(() => this.#keys.delete(id));
+    const [oldest] = this.#keys.keys();
+    if (this.#keys.size > this.#keysMax && oldest !== undefined) this.#keys.delete(oldest);
     return keys;
   }
 
