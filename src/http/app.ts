@@ -8,12 +8,15 @@
  */
 import fastify, { type onRequestHookHandler } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
+import { Overloaded } from '../core/overloaded.ts';
+import { sharedAddresses } from '../net/client-address.ts';
 import { wholeBody } from './body-budget.ts';
 import { closeInTime } from './closing.ts';
+import { CONNECTION_LIMITS, type ConnectionLimits, Connections } from './connections.ts';
 import { sendProblem } from './errors.ts';
 import { jsonBodyParser } from './json-body.ts';
 import { BODY_MAX_BYTES, malformed, PATH_TOO_LONG, STOPPING } from './problems.ts';
-import { answerClientError, answerRawRequests } from './raw-answers.ts';
+import { answerClientError, answerLate, answerRawRequests } from './raw-answers.ts';
 import { logRequests } from './request-log.ts';
 import { checkRoutes } from './route-checks.ts';
 import { registerDomainRoutes } from './routes/domains.ts';
@@ -43,6 +46,10 @@ export type AppOptions = {
   timeouts?: HttpTimeouts;
   /** Called before the routes are registered, for plugins that want to see them. */
   beforeRoutes?: (app: App) => void;
+  /** In place of some of CONNECTION_LIMITS. */
+  connections?: Partial<ConnectionLimits>;
+  /** Which addresses stand for many clients; else trusted proxies and this machine. */
+  isShared?: (address: string) => boolean;
 };
 
 /** A slow sender holds a socket for this long and no longer. */
@@ -58,9 +65,10 @@ const PATH_MAX_LENGTH = 8 * 1024;
 export function buildApp(services: HttpServices, options: AppOptions = {}): App {
   const { timeouts = TIMEOUTS } = options;
   const app = bareApp(services, timeouts);
+  const connections = boundConnections(app, services, options);
   logRequests(app, services.log);
-  app.addHook('onRequest', firstChecks(app, services));
-  checkRoutes(app, services);
+  app.addHook('onRequest', firstChecks(app, services, connections));
+  checkRoutes(app, services, connections);
   options.beforeRoutes?.(app);
   // Plugins load first: they only see routes that are registered after them.
   app.after(() => {
@@ -107,8 +115,35 @@ function bareApp(services: HttpServices, timeouts: HttpTimeouts): App {
   return app;
 }
 
+function boundConnections(app: App, services: HttpServices, options: AppOptions): Connections {
+  const { config, log, world } = services;
+  const connections = new Connections({
+    limits: { ...CONNECTION_LIMITS, ...options.connections },
+    isShared: options.isShared ?? sharedAddresses(config.trustedProxies),
+    world,
+    log,
+    onLate: (socket) => answerLate(socket, services),
+  });
+  connections.watch(app.server);
+  app.addHook('onSend', (_request, reply, payload, done) => {
+    const isWhole = typeof payload === 'string' || Buffer.isBuffer(payload);
+    try {
+      connections.answer(reply.raw, isWhole ? payload.length : payload === null ? 0 : null);
+      done(null, payload);
+    } catch (error) {
+      done(error as Error);
+    }
+  });
+  app.addHook('onClose', () => connections.stop());
+  return connections;
+}
+
 /** What is said before anybody is asked who they are. */
-function firstChecks(app: App, services: HttpServices): onRequestHookHandler {
+function firstChecks(
+  app: App,
+  services: HttpServices,
+  connections: Connections,
+): onRequestHookHandler {
   return (request, reply, done) => {
     const { raw } = request;
     reply.header('x-request-id', request.id);
@@ -118,9 +153,15 @@ function firstChecks(app: App, services: HttpServices): onRequestHookHandler {
     }
     if (request.url.length > PATH_MAX_LENGTH) return void sendProblem(reply, PATH_TOO_LONG);
     if (request.is404) return void answerUnknownRoute(app, request, reply);
-    if (services.isStopping() && request.routeOptions.config.access !== 'public') {
+    const isPublic = request.routeOptions.config.access === 'public';
+    if (isPublic && !connections.admit(request.ip, reply.raw)) return done(crowded());
+    if (services.isStopping() && !isPublic) {
       return void sendProblem(reply.header('connection', 'close'), STOPPING);
     }
     done();
   };
+}
+
+function crowded(): Overloaded {
+  return new Overloaded('too many requests from your address are under way');
 }

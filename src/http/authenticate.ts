@@ -8,6 +8,7 @@ import { parseApiKey } from '../core/api-key.ts';
 import type { Caller } from '../core/scope.ts';
 import type { AuthLimiter } from '../auth/auth-limiter.ts';
 import { clientOf } from '../net/client-address.ts';
+import type { Connections } from './connections.ts';
 import { refuse } from './errors.ts';
 import type { KeyCache } from '../auth/key-cache.ts';
 import type { KeyUse } from '../auth/key-use.ts';
@@ -26,13 +27,24 @@ export function callerOf(request: FastifyRequest): Caller {
   return request.caller;
 }
 
-export type Authentication = { find: KeyCache['find']; limiter: AuthLimiter; use: KeyUse };
+export type Authentication = {
+  find: KeyCache['find'];
+  limiter: AuthLimiter;
+  use: KeyUse;
+  connections: Connections;
+};
 
 /** The hook that lets only holders of a valid key pass. */
-export function requireKey({ find, limiter, use }: Authentication): onRequestHookHandler {
+export function requireKey({
+  find,
+  limiter,
+  use,
+  connections,
+}: Authentication): onRequestHookHandler {
   const pass = (request: FastifyRequest, caller: Caller): void => {
     request.caller = caller;
     use.note(caller);
+    connections.know(request.raw.socket, caller.projectId);
   };
   const fail = async (request: FastifyRequest, reply: FastifyReply, message: string) => {
     const { allowed, limit } = await limiter.count(clientOf(request.ip));

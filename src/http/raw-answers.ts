@@ -11,6 +11,7 @@ import {
   type ServerResponse,
 } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { pendingOn } from './connections.ts';
 import { errorBody, type HttpProblem, JSON_TYPE } from './errors.ts';
 import type { HttpServices } from './services.ts';
 import { malformed, PATH_TOO_LONG, TOO_LARGE } from './problems.ts';
@@ -47,14 +48,19 @@ export function answerClientError(error: ParserError, socket: Duplex, context: C
   socket.on('error', () => socket.destroy());
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
   const answer = (): void => answerRaw(socket, problemOf(error), context);
-  const { _httpMessage: pending } = socket as { _httpMessage?: ServerResponse };
-  if (!pending) return answer();
+  const pending = pendingOn(socket);
+  if (pending === null) return answer();
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isUpload(pending.req)) return;
   // What is wrong came after a whole request, whose answer must not be overtaken.
   if (pending.req.complete) return void pending.once('finish', answer);
   // A response that has begun cannot be taken back: the client sees it cut short.
   if (pending.headersSent) socket.destroy();
   else answer();
+}
+
+/** For a request whose handler has not answered in time. */
+export function answerLate(socket: Duplex, context: Context): void {
+  answerRaw(socket, TOO_LATE, context);
 }
 
 function answerRaw(socket: Duplex, problem: HttpProblem, context: Context): void {
@@ -111,6 +117,14 @@ const TOO_SLOW: HttpProblem = {
   status: 408,
   code: 'request_timeout',
   message: 'The request did not arrive in time; send it again.',
+};
+
+const TOO_LATE: HttpProblem = {
+  status: 503,
+  code: 'service_unavailable',
+  message:
+    'The answer was not there in time: this may or may not have been done. ' +
+    'Look at the present state before you repeat it.',
 };
 
 const HEADERS_TOO_LARGE: HttpProblem = {

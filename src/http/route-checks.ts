@@ -6,6 +6,7 @@ import type { onRequestHookHandler, preValidationHookHandler } from 'fastify';
 import { AuthLimiter } from '../auth/auth-limiter.ts';
 import { requireAllDomains, requireFullAccess, requireKey } from './authenticate.ts';
 import { accountForBodies } from './body-budget.ts';
+import type { Connections } from './connections.ts';
 import { sendProblem } from './errors.ts';
 import { KeyCache } from '../auth/key-cache.ts';
 import { KeyUse } from '../auth/key-use.ts';
@@ -13,15 +14,16 @@ import { limitHeadersAlways } from './limit-headers.ts';
 import type { App, HttpServices } from './services.ts';
 import { BODY_MAX_BYTES, NOT_JSON, TOO_LARGE } from './problems.ts';
 
-export function checkRoutes(app: App, services: HttpServices): void {
+export function checkRoutes(app: App, services: HttpServices, connections: Connections): void {
   const { db, world, config } = services;
   const keys = new KeyCache(db, world);
   const use = new KeyUse(db);
   const accounts = accountForBodies();
   const limiter = new AuthLimiter(db, world, config.limits.auth);
-  const needsKey = requireKey({ find: (text) => keys.findNow(text), limiter, use });
+  const checking = { limiter, use, connections };
+  const needsKey = requireKey({ ...checking, find: (text) => keys.findNow(text) });
   // Accepting checks the key again in its own statement, so that memory will do before it.
-  const needsKeyToSend = requireKey({ find: (text) => keys.find(text), limiter, use });
+  const needsKeyToSend = requireKey({ ...checking, find: (text) => keys.find(text) });
   const tellsLimit = limitHeadersAlways(services);
   app.decorateRequest('caller', null);
   app.decorateRequest('bodyAccount', null);

@@ -51,6 +51,16 @@ test('an upload that falls silent is answered, not held for ever', async () => {
   assert.match(answer, /0 addresses were added before/);
 });
 
+test('an upload that comes a byte at a time is answered, too', async () => {
+  await using http = await stubHttp({ timeouts: { ...QUICK, silenceMs: 200 } });
+  const upload = await beginUpload(http);
+  const drip = setInterval(() => upload.write('1\r\na\r\n'), 20);
+  const answer = await answerOn(upload);
+  clearInterval(drip);
+  assert.match(answer, /^HTTP\/1\.1 408 /);
+  assert.match(answer, /0 addresses were added before/);
+});
+
 test('two uploads of a project run at once; more are turned away and not read', async () => {
   await using http = await stubHttp({ timeouts: QUICK });
   const uploads = [await beginUpload(http), await beginUpload(http)];

@@ -5,6 +5,7 @@
  */
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
+import type { World } from '../core/world.ts';
 
 const moving = new WeakSet<IncomingMessage>();
 
@@ -13,10 +14,15 @@ export function isUpload(request: IncomingMessage): boolean {
   return moving.has(request);
 }
 
-/** The sender fell silent in the middle of the body. */
+/** Over all the time in which the sender was waited for; the first silence is free. */
+const BYTES_PER_S_MIN = 1_000;
+
+/** The sender fell silent in the middle of the body, or sends next to nothing. */
 export class UploadStalled extends Error {
   override readonly name = 'UploadStalled';
 }
+
+type UploadOptions = { body: Readable; silenceMs: number; world: Pick<World, 'monotonicMs'> };
 
 /**
  * The pieces of a body as they come. Only waiting for the sender is bounded: as long as a piece is being
@@ -25,14 +31,21 @@ export class UploadStalled extends Error {
  */
 export async function* piecesOf(
   request: IncomingMessage,
-  { body, silenceMs }: { body: Readable; silenceMs: number },
+  { body, silenceMs, world }: UploadOptions,
 ): AsyncGenerator<Buffer> {
   moving.add(request);
+  let bytes = 0;
+  let waitedMs = 0;
   // Destroying the body would destroy the connection, and the answer with it.
   const pieces = body.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer>;
   for (;;) {
+    const fromMs = world.monotonicMs();
     const next = await inTime(pieces.next(), silenceMs);
     if (next.done === true) return;
+    waitedMs += world.monotonicMs() - fromMs;
+    bytes += next.value.length;
+    const allowedMs = silenceMs + (bytes * 1_000) / BYTES_PER_S_MIN;
+    if (waitedMs > allowedMs) throw new UploadStalled('too little of the body came');
     yield next.value;
   }
 }

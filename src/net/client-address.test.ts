@@ -1,6 +1,6 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import { clientOf } from './client-address.ts';
+import { clientOf, sharedAddresses } from './client-address.ts';
 
 test('an IPv4 address is one client, however it is written', () => {
   assert.equal(clientOf('192.0.2.7'), '192.0.2.7');
@@ -19,4 +19,23 @@ test('an IPv6 /64 is one client, however it is written', () => {
 test('what is no address is cut, not trusted', () => {
   assert.equal(clientOf('unknown'), 'unknown');
   assert.equal(clientOf('x'.repeat(5_000)).length, 64);
+});
+
+test('this machine and named networks stand for many clients, all others for one', () => {
+  const isShared = sharedAddresses(['10.0.0.0/8', '192.0.2.7', '2001:db8::/32']);
+  for (const address of [
+    '127.0.0.1',
+    '127.9.9.9',
+    '::1',
+    '::ffff:127.0.0.1',
+    '10.1.2.3',
+    '::ffff:10.1.2.3',
+    '192.0.2.7',
+    '2001:db8:1::5',
+  ]) {
+    assert.equal(isShared(address), true, address);
+  }
+  for (const address of ['192.0.2.8', '::2', '2001:db9::1', 'fe80::1%eth0', 'nonsense', '']) {
+    assert.equal(isShared(address), false, address);
+  }
 });

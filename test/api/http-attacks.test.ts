@@ -4,6 +4,7 @@
  */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
@@ -129,6 +130,30 @@ test('a key that sends large bodies but for their last byte takes half of the ro
     },
   });
 });
+
+test('fifteen hundred clients that ask and do not read cost little memory, and others are served', async () => {
+  const [worker] = await service.workerPids();
+  const beforeMb = await residentMb(worker);
+  const asks = 'GET /openapi.json HTTP/1.1\r\nHost: here\r\n\r\n'.repeat(20);
+  const deaf = Array.from({ length: 1_500 }, () =>
+    attack(['GET /openapi.json HTTP/1.1'], asks).socket.pause(),
+  );
+  try {
+    await waitFor(() => deaf.every(({ connecting }) => !connecting), { what: 'all to connect' });
+    assert.deepEqual(await sendStatuses(20), { 202: 20 });
+    // Twenty sends later all have been asked for; the kernel has what it takes of them.
+    const grownMb = (await residentMb(worker)) - beforeMb;
+    assert.ok(grownMb < 250, `${Math.round(grownMb)} MB more`);
+  } finally {
+    for (const socket of deaf) socket.destroy();
+  }
+});
+
+/** Of a process, as the system counts it. */
+async function residentMb(pid = 0): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8');
+  return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1]) / 1024;
+}
 
 let other: Promise<{ key: string }> | null = null;
 

@@ -8,7 +8,7 @@ import { pino } from 'pino';
 import { hashApiKey, makeApiKey } from '../../src/core/api-key.ts';
 import { DEFAULT_LIMITS } from '../../src/core/limits.ts';
 import type { Caller } from '../../src/core/scope.ts';
-import { buildApp, type HttpTimeouts } from '../../src/http/app.ts';
+import { type AppOptions, buildApp } from '../../src/http/app.ts';
 import type { App, HttpServices } from '../../src/http/services.ts';
 import { SecretBox } from '../../src/store/secrets.ts';
 
@@ -31,9 +31,9 @@ export type StubHttp = AsyncDisposable & {
   raw: (bytes: string | Buffer) => Promise<string>;
 };
 
-type StubOptions = { services?: Partial<HttpServices>; timeouts?: HttpTimeouts };
+type StubOptions = { services?: Partial<HttpServices> } & AppOptions;
 
-export async function stubHttp({ services, timeouts }: StubOptions = {}): Promise<StubHttp> {
+export async function stubHttp({ services, ...options }: StubOptions = {}): Promise<StubHttp> {
   const callers = {
     full: caller('test', { permission: 'full_access' }),
     sending: caller('test', { permission: 'sending_access' }),
@@ -52,7 +52,7 @@ export async function stubHttp({ services, timeouts }: StubOptions = {}): Promis
     },
     ...services,
   } as HttpServices;
-  const app = buildApp(stubs, timeouts && { timeouts });
+  const app = buildApp(stubs, options);
   await app.listen({ host: '127.0.0.1', port: 0 });
   const { port } = app.server.address() as AddressInfo;
   const url = `http://127.0.0.1:${port}`;

@@ -38,12 +38,13 @@ export function registerServiceRoutes(app: App, services: HttpServices): void {
     },
   });
 
-  let openApi: string | null = null;
+  // A buffer: all answers that are not read yet share its memory.
+  let openApi: Buffer | null = null;
   app.get('/openapi.json', {
     config: { access: 'public' },
     schema: { hide: true },
     handler: async (_request, reply) => {
-      openApi ??= await readFile(OPENAPI, 'utf8');
+      openApi ??= await readFile(OPENAPI);
       return reply.header('content-type', JSON_TYPE).send(openApi);
     },
   });

@@ -85,7 +85,7 @@ async function* prepend(first: string, rest: AsyncIterable<string>): AsyncGenera
   yield* rest;
 }
 
-function registerImport(app: App, { db }: HttpServices, { silenceMs }: FileOptions): void {
+function registerImport(app: App, { db, world }: HttpServices, { silenceMs }: FileOptions): void {
   /** Their projects. */
   let underWay: string[] = [];
   app.post('/v1/suppressions/import', {
@@ -115,7 +115,7 @@ function registerImport(app: App, { db }: HttpServices, { silenceMs }: FileOptio
       underWay.push(caller.projectId);
       const result = newImportResult();
       try {
-        const pieces = piecesOf(request.raw, { body, silenceMs });
+        const pieces = piecesOf(request.raw, { body, silenceMs, world });
         await importCsv(db, caller, { pieces, result });
         return presentImport(result);
       } catch (error) {

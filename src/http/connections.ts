@@ -1,0 +1,313 @@
+/**
+ * The connections of one worker, within bounds: how many, how many of one client, how long each may
+ * take for anything, and how many bytes of answers may wait for clients that do not read.
+ *
+ * A connection on which a valid key was shown is known; all others are strangers. When a bound is
+ * reached the oldest stranger is closed for the newest, so that a flood never keeps a key out: it
+ * would have to replace every stranger in the milliseconds between connecting and showing a key.
+ * Addresses that stand for many clients (trusted proxies, this machine) count to the total alone.
+ *
+ * Node itself bounds headers, bodies, handshakes and idle connections (app.ts); here are the rest: the
+ * time for an answer, and for reading it.
+ */
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Logger } from 'pino';
+import { Overloaded } from '../core/overloaded.ts';
+import type { World } from '../core/world.ts';
+import { clientOf } from '../net/client-address.ts';
+import { isUpload } from './uploads.ts';
+
+export type ConnectionLimits = {
+  connections: number;
+  /** Strangers of one client; known connections of one project may be half of all. */
+  connectionsOfClient: number;
+  /** Answers under way on one connection: a client may send requests ahead. */
+  pipelined: number;
+  /** Of answers that were written and not read yet: to strangers together, and to all others. */
+  unreadBytes: { strangers: number; known: number };
+  /** Requests without a key of one client that have not been answered and read. */
+  requestsOfClient: number;
+  /** From the whole head of a request to its answer. */
+  answerMs: number;
+  /** An answer is read in this time, plus what the next allows for its size; reading never pauses for so long. */
+  readMs: number;
+  /** The least pace of reading. */
+  readBytesPerS: number;
+  /** How often all connections are looked at; times are as exact as this. */
+  lookEveryMs: number;
+};
+
+export const CONNECTION_LIMITS: ConnectionLimits = {
+  connections: 8_192,
+  connectionsOfClient: 512,
+  pipelined: 100,
+  unreadBytes: { strangers: 16 * 1024 * 1024, known: 128 * 1024 * 1024 },
+  requestsOfClient: 64,
+  answerMs: 120_000,
+  readMs: 20_000,
+  readBytesPerS: 8_000,
+  lookEveryMs: 1_000,
+};
+
+/** An answer up to this size is sent even when too much is unread, such as the one that says so. */
+const SMALL_ANSWER_BYTES = 4 * 1024;
+const WARN_EVERY_MS = 60_000;
+
+type Connection = {
+  socket: Socket;
+  /** null: of an address that stands for many. */
+  client: string | null;
+  /** The project whose key was shown; null: a stranger. */
+  project: string | null;
+  underWay: number;
+  unreadBytes: number;
+  /** Where its unread bytes count. */
+  pool: Pool;
+  untilMs: number;
+  /** Bytes that were queued at the last look, and since when they have not moved. */
+  queuedBytes: number;
+  queuedSinceMs: number;
+};
+
+type Pool = { usedBytes: number; maxBytes: number };
+
+type Counted = ServerResponse & { unreadBytes?: number };
+
+type ConnectionsOptions = {
+  limits: ConnectionLimits;
+  isShared: (address: string) => boolean;
+  world: Pick<World, 'monotonicMs'>;
+  log: Logger;
+  /** Answers a request whose time is up in place of its handler. */
+  onLate: (socket: Socket) => void;
+};
+
+export class Connections {
+  readonly #options: ConnectionsOptions;
+  readonly #limits: ConnectionLimits;
+  readonly #open = new Set<Connection>();
+  /** Oldest first, as the sets in `#strangersOf` are. */
+  readonly #strangers = new Set<Connection>();
+  readonly #strangersOf = new Map<string, Set<Connection>>();
+  readonly #knownOf = new Map<string, number>();
+  readonly #bySocket = new WeakMap<Socket, Connection>();
+  readonly #requestsOf = new Map<string, number>();
+  readonly #pools: { strangers: Pool; known: Pool };
+  readonly #timer: NodeJS.Timeout;
+  /** As of the last look: a clock that costs nothing. */
+  #nowMs: number;
+  #closed = 0;
+  #warnedAtMs = -Infinity;
+
+  constructor(options: ConnectionsOptions) {
+    this.#options = options;
+    this.#limits = options.limits;
+    this.#nowMs = options.world.monotonicMs();
+    const { strangers, known } = options.limits.unreadBytes;
+    this.#pools = {
+      strangers: { usedBytes: 0, maxBytes: strangers },
+      known: { usedBytes: 0, maxBytes: known },
+    };
+    this.#timer = setInterval(() => this.#look(), options.limits.lookEveryMs).unref();
+  }
+
+  watch(server: Server): void {
+    // First, so that a connection that is turned away costs no handshake.
+    server.prependListener('connection', (socket: Socket) => this.#enter(socket));
+    server.on('request', this.#begin);
+  }
+
+  /** A valid key of this project was shown. */
+  know(socket: Socket, project: string): void {
+    const connection = this.#bySocket.get(socket);
+    if (connection === undefined || connection.project !== null) return;
+    const known = this.#knownOf.get(project) ?? 0;
+    if (known >= this.#limits.connections / 2 || !this.#strangers.has(connection)) return;
+    this.#forgetStranger(connection);
+    connection.project = project;
+    connection.pool.usedBytes -= connection.unreadBytes;
+    connection.pool = this.#pools.known;
+    connection.pool.usedBytes += connection.unreadBytes;
+    this.#knownOf.set(project, known + 1);
+  }
+
+  /** A request without a key begins. @returns whether its client may have one more */
+  admit(address: string, response: ServerResponse): boolean {
+    if (this.#options.isShared(address)) return true;
+    const client = clientOf(address);
+    const count = this.#requestsOf.get(client) ?? 0;
+    if (count >= this.#limits.requestsOfClient) return false;
+    this.#requestsOf.set(client, count + 1);
+    response.once('close', () => {
+      const left = (this.#requestsOf.get(client) ?? 0) - 1;
+      if (left === 0) this.#requestsOf.delete(client);
+      else this.#requestsOf.set(client, left);
+    });
+    return true;
+  }
+
+  /**
+   * Counts an answer until it was read.
+   * @param bytes null: a stream, which waits for its reader and holds little
+   * @throws Overloaded when too much is unread, and nobody can be cut off for it
+   */
+  answer(response: ServerResponse, bytes: number | null): void {
+    const connection = this.#bySocket.get(response.req.socket);
+    if (connection === undefined) return;
+    if (bytes === null) {
+      connection.untilMs = Infinity;
+      return;
+    }
+    const { pool } = connection;
+    const isTooMuch = pool.usedBytes + bytes > pool.maxBytes && !this.#makeRoom(pool, bytes);
+    if (isTooMuch && bytes > SMALL_ANSWER_BYTES) {
+      throw new Overloaded('too many answers wait to be read');
+    }
+    const isFirst = connection.unreadBytes === 0;
+    if (isFirst) connection.untilMs = this.#nowMs + this.#limits.readMs;
+    connection.untilMs += (bytes * 1_000) / this.#limits.readBytesPerS;
+    (response as Counted).unreadBytes = bytes;
+    connection.unreadBytes += bytes;
+    pool.usedBytes += bytes;
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  #enter(socket: Socket): void {
+    const { remoteAddress = '' } = socket;
+    const client = this.#options.isShared(remoteAddress) ? null : clientOf(remoteAddress);
+    const connection: Connection = {
+      socket,
+      client,
+      project: null,
+      underWay: 0,
+      unreadBytes: 0,
+      pool: this.#pools.strangers,
+      untilMs: Infinity,
+      queuedBytes: 0,
+      queuedSinceMs: 0,
+    };
+    if (!this.#makeWay(client)) return void socket.destroy();
+    this.#bySocket.set(socket, connection);
+    this.#open.add(connection);
+    this.#strangers.add(connection);
+    if (client !== null) {
+      const own = this.#strangersOf.get(client);
+      if (own) own.add(connection);
+      else this.#strangersOf.set(client, new Set([connection]));
+    }
+    socket.once('close', () => this.#leave(connection));
+  }
+
+  /** Closes the oldest stranger where one is too many. @returns whether there is room */
+  #makeWay(client: string | null): boolean {
+    const own = client === null ? undefined : this.#strangersOf.get(client);
+    const isCrowded = own !== undefined && own.size >= this.#limits.connectionsOfClient;
+    if (!isCrowded && this.#open.size < this.#limits.connections) return true;
+    const [oldest] = isCrowded ? own : this.#strangers;
+    if (oldest === undefined) return false;
+    this.#close(oldest);
+    return true;
+  }
+
+  #leave(connection: Connection): void {
+    if (!this.#open.delete(connection)) return;
+    this.#forgetStranger(connection);
+    connection.pool.usedBytes -= connection.unreadBytes;
+    const { project } = connection;
+    if (project === null) return;
+    const known = (this.#knownOf.get(project) ?? 0) - 1;
+    if (known === 0) this.#knownOf.delete(project);
+    else this.#knownOf.set(project, known);
+  }
+
+  #forgetStranger(connection: Connection): void {
+    this.#strangers.delete(connection);
+    const { client } = connection;
+    const own = client === null ? undefined : this.#strangersOf.get(client);
+    if (own?.delete(connection) && own.size === 0) this.#strangersOf.delete(client!);
+  }
+
+  #close(connection: Connection): void {
+    this.#closed += 1;
+    connection.socket.destroy();
+    this.#leave(connection);
+  }
+
+  readonly #begin = (request: IncomingMessage, response: ServerResponse): void => {
+    const connection = this.#bySocket.get(request.socket);
+    if (connection === undefined) return;
+    if (connection.underWay === 0) connection.untilMs = this.#nowMs + this.#limits.answerMs;
+    connection.underWay += 1;
+    if (connection.underWay > this.#limits.pipelined) return this.#close(connection);
+    response.on('close', () => this.#end(connection, response));
+  };
+
+  #end(connection: Connection, { unreadBytes = 0 }: Counted): void {
+    connection.underWay -= 1;
+    // What has left took its bytes along.
+    if (!this.#open.has(connection)) return;
+    connection.unreadBytes -= unreadBytes;
+    connection.pool.usedBytes -= unreadBytes;
+    if (connection.underWay === 0) connection.untilMs = Infinity;
+    else if (connection.unreadBytes === 0) {
+      connection.untilMs = this.#nowMs + this.#limits.answerMs;
+    }
+  }
+
+  /** Cuts off those of a pool who have read nothing since the last look, the greatest first. */
+  #makeRoom(pool: Pool, bytes: number): boolean {
+    const idle = [...this.#open].filter((connection) => {
+      const { socket, queuedBytes } = connection;
+      return connection.pool === pool && queuedBytes > 0 && queuedOf(socket) === queuedBytes;
+    });
+    for (const connection of idle.toSorted((a, b) => b.unreadBytes - a.unreadBytes)) {
+      if (pool.usedBytes + bytes <= pool.maxBytes) break;
+      this.#close(connection);
+    }
+    return pool.usedBytes + bytes <= pool.maxBytes;
+  }
+
+  #look(): void {
+    this.#nowMs = this.#options.world.monotonicMs();
+    for (const connection of this.#open) this.#lookAt(connection);
+    if (this.#closed === 0 || this.#nowMs - this.#warnedAtMs < WARN_EVERY_MS) return;
+    this.#options.log.warn(
+      { closed: this.#closed, open: this.#open.size },
+      'HTTP connections were closed: too many, or too slow to read',
+    );
+    this.#warnedAtMs = this.#nowMs;
+    this.#closed = 0;
+  }
+
+  #lookAt(connection: Connection): void {
+    const { socket } = connection;
+    const queuedBytes = queuedOf(socket);
+    if (queuedBytes !== connection.queuedBytes) {
+      connection.queuedBytes = queuedBytes;
+      connection.queuedSinceMs = this.#nowMs;
+    } else if (queuedBytes > 0 && this.#nowMs - connection.queuedSinceMs > this.#limits.readMs) {
+      return this.#close(connection);
+    }
+    if (this.#nowMs < connection.untilMs) return;
+    const pending = pendingOn(socket);
+    if (pending === null || isUpload(pending.req)) return;
+    if (pending.headersSent) return this.#close(connection);
+    connection.untilMs = Infinity;
+    this.#options.onLate(socket);
+  }
+}
+
+/** Bytes that wait to be sent. The second is what Node's own time limits look at, too. */
+function queuedOf(socket: Socket): number {
+  const { _handle: handle } = socket as { _handle?: { writeQueueSize?: number } | null };
+  return socket.writableLength + (handle?.writeQueueSize ?? 0);
+}
+
+/** The response that has its turn on a connection; null between two requests. */
+export function pendingOn(socket: object): ServerResponse | null {
+  return (socket as { _httpMessage?: ServerResponse | null })._httpMessage ?? null;
+}
