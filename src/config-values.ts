@@ -4,6 +4,7 @@
  */
 import { BlockList, isIP } from 'node:net';
 import { parseServer } from './net/dns-exchange.ts';
+import { urlsOf } from './store/database-address.ts';
 
 export type Relay = {
   host: string;
@@ -66,7 +67,7 @@ export function parsePublicUrl(text: string): string | null {
 }
 
 export function parseDatabaseUrl(text: string): string | null {
-  return /^postgres(ql)?:\/\/.+/.test(text) && URL.canParse(text) ? text : null;
+  return /^postgres(ql)?:\/\/.+/.test(text) && urlsOf(text) !== null ? text : null;
 }
 
 const RELAY_PORTS = { 'smtps:': 465, submission: 587, 'smtp:': 25 };

@@ -214,6 +214,7 @@ test('all problems are told at once, one line each', () => {
 
 const WRONG: Env[] = [
   { DATABASE_URL: 'mysql://root@db/x' },
+  { DATABASE_URL: 'postgres://u@one:5432,two:x/db' },
   { DATABASE_URL: 'postgres://app@/x?host=/run/postgresql' },
   { HOST: 'http://0.0.0.0' },
   { PORT: '3000a' },

@@ -7,6 +7,7 @@ import { failpoint } from './core/failpoint.ts';
 import type { Config } from './config.ts';
 import type { World } from './core/world.ts';
 import { Database, type DatabaseAddress } from './store/database.ts';
+import { withoutPassword } from './store/database-address.ts';
 import { freeBytes, openUnderLock } from './store/embedded/engine.ts';
 import { prepareDataDir } from './store/embedded/layout.ts';
 import { takeLock } from './store/embedded/lock.ts';
@@ -112,14 +113,6 @@ async function openExternal(config: Config, url: string, world: World): Promise<
     freeBytes: () => Promise.resolve(null),
     close: () => Promise.resolve(lock.release()),
   };
-}
-
-/** An address as it may be shown: libpq takes a password in two places. */
-export function withoutPassword(url: string): string {
-  const parsed = new URL(url);
-  parsed.password = '';
-  if (parsed.searchParams.has('password')) parsed.searchParams.delete('password');
-  return parsed.href;
 }
 
 /** We hold the data directory's lock: workers of this installation that have a row are dead. */

@@ -28,6 +28,7 @@ import { createSignals } from './stop-signals.ts';
 import { systemWorld } from './system-world.ts';
 import type { WorkerSetup } from './worker-messages.ts';
 import { DatabaseUnavailable } from './store/database.ts';
+import { isUnsuitable } from './store/connect.ts';
 import { WorkerPool, WorkersCannotRun } from './worker-pool.ts';
 import { alreadyRunning, readRunning } from './store/embedded/lock.ts';
 import { EngineProblem } from './store/embedded/problem.ts';
@@ -176,7 +177,8 @@ const CHECK_DATABASE = '; check that it runs and that DATABASE_URL is right, the
 function explain(error: unknown): Failure & { trace: string } {
   const message = error instanceof Error ? error.message : String(error);
   const isOperators = error instanceof CannotStart || error instanceof EngineProblem;
-  if (isOperators || error instanceof MigrationRefused) {
+  const isDatabases = error instanceof MigrationRefused || isUnsuitable(error);
+  if (isOperators || isDatabases) {
     return { ...usageFailure(message), trace: '' };
   }
   // A trace is for those who mend Posthorn; whose database is away has another place to look.

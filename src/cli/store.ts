@@ -5,6 +5,7 @@
  */
 import { readConfig, type Config } from '../config.ts';
 import { Database, DatabaseUnavailable, type DatabaseAddress } from '../store/database.ts';
+import { isUnsuitable } from '../store/connect.ts';
 import { EngineProblem } from '../store/embedded/problem.ts';
 import { connectRunning } from '../store/embedded/running.ts';
 import { migrate, MigrationRefused, type MigrationResult } from '../store/migrate.ts';
@@ -53,7 +54,8 @@ async function withDatabase(
 }
 
 function whyNotOpen(error: unknown): Failure {
-  if (error instanceof EngineProblem || error instanceof MigrationRefused) {
+  const isOperators = error instanceof EngineProblem || error instanceof MigrationRefused;
+  if (isOperators || isUnsuitable(error)) {
     return usageFailure(error.message);
   }
   if (error instanceof DatabaseUnavailable) {

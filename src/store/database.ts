@@ -4,13 +4,21 @@
  * Accepting and settling keep a connection of their own each, so that neither a dashboard reading
  * lists nor another program that takes all connections can make mail wait. Every connection sets `synchronous_commit = on` and, where migrations
  * could make one, works in a role that cannot drop or alter tables.
- * Next: store/accept.ts.
+ * Next: connect.ts, how one comes about; store/accept.ts.
  */
 import pg from 'pg';
+import {
+  type DatabaseAddress,
+  openSession,
+  Servers,
+  type Session,
+  type SessionSettings,
+  setSession,
+  UnsuitableDatabase,
+} from './connect.ts';
 import { patientClient, Turns } from './patience.ts';
 
-/** Where the database is: host/port/user/password/database, as pg understands them. */
-export type DatabaseAddress = pg.ClientConfig;
+export type { DatabaseAddress } from './connect.ts';
 
 /** The role the service works in; store/migrate.ts makes it and grants it reading and writing. */
 export const APP_ROLE = 'posthorn_app';
@@ -47,12 +55,18 @@ const READER_CONNECTIONS_MAX = 4;
  * On the connections of the hot statements: one generic plan, never planned again, and never a plan
  * that reads a whole table because it was empty when the plan was made.
  */
-export const HOT_SETTINGS =
-  '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off';
+export const HOT_SETTINGS: SessionSettings = {
+  plan_cache_mode: 'force_generic_plan',
+  enable_seqscan: 'off',
+  jit: 'off',
+};
 /** Whoever stands still in the middle of a transaction must not hold its locks for ever. */
-export const COMMON_SETTINGS =
-  '-c synchronous_commit=on -c timezone=UTC -c lock_timeout=10s ' +
-  '-c idle_in_transaction_session_timeout=20s';
+export const COMMON_SETTINGS: SessionSettings = {
+  synchronous_commit: 'on',
+  TimeZone: 'UTC',
+  lock_timeout: '10s',
+  idle_in_transaction_session_timeout: '20s',
+};
 
 // A bigint that does not fit a double does not occur here (counters); text would infect every sum.
 pg.types.setTypeParser(pg.types.builtins.INT8, Number);
@@ -79,25 +93,26 @@ export class Database implements Queryable {
     options: { role: string | null; name: string; connectTimeoutMs?: number },
   ) {
     const connectTimeoutMs = options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS;
-    const role = options.role === null ? '' : `-c role=${options.role} `;
-    const open = (max: number, settings: string, part: string, timeoutMs: number): Pool =>
-      new Pool(max, connectTimeoutMs, {
-        ...address,
-        options: `${role}${COMMON_SETTINGS} ${settings}`,
-        application_name: `posthorn ${options.name} ${part}`,
-        query_timeout: timeoutMs + 1_000,
-        statement_timeout: timeoutMs,
-        // The last one stays, however quiet it is: there may be no other when it is needed again.
-        min: 1,
-        idleTimeoutMillis: 60_000,
-        allowExitOnIdle: true,
+    const role: SessionSettings = options.role === null ? {} : { role: options.role };
+    const servers = new Servers(address);
+    const open = (max: number, own: SessionSettings, part: string, timeoutMs: number): Pool =>
+      new Pool(max, servers, {
+        name: `posthorn ${options.name} ${part}`,
+        settings: {
+          ...role,
+          ...COMMON_SETTINGS,
+          statement_timeout: `${timeoutMs / 1_000}s`,
+          ...own,
+        },
+        timeoutMs: connectTimeoutMs,
+        queryTimeoutMs: timeoutMs + 1_000,
       });
     const accepting = open(1, HOT_SETTINGS, 'accept', STATEMENT_TIMEOUT_MS);
     const settling = open(2, HOT_SETTINGS, 'settle', STATEMENT_TIMEOUT_MS);
     const beating = open(1, HOT_SETTINGS, 'beat', BEAT_TIMEOUT_MS);
     const telling = open(1, HOT_SETTINGS, 'webhooks', STATEMENT_TIMEOUT_MS);
     const receiving = open(3, HOT_SETTINGS, 'inbound', STATEMENT_TIMEOUT_MS);
-    this.#readers = open(READER_CONNECTIONS_MAX, '', 'read', STATEMENT_TIMEOUT_MS);
+    this.#readers = open(READER_CONNECTIONS_MAX, {}, 'read', STATEMENT_TIMEOUT_MS);
     this.accepting = accepting;
     this.settling = settling;
     this.beating = beating;
@@ -132,15 +147,30 @@ export class Database implements Queryable {
 
 class Pool implements Queryable {
   readonly pool: pg.Pool;
+  readonly #servers: Servers;
   readonly #turns: Turns;
 
-  constructor(max: number, connectTimeoutMs: number, config: pg.PoolConfig) {
-    const Client = patientClient(connectTimeoutMs);
-    this.pool = new pg.Pool({ ...config, max, Client });
-    this.#turns = new Turns(max, connectTimeoutMs);
+  constructor(max: number, servers: Servers, session: Session & { queryTimeoutMs: number }) {
+    const { name, timeoutMs, queryTimeoutMs } = session;
+    const config = servers.config({ application_name: name, query_timeout: queryTimeoutMs });
+    // pg waits for it, which its types do not say.
+    const onConnect: (client: pg.ClientBase) => unknown = (client) =>
+      setSession(client as pg.Client, session);
+    this.pool = new pg.Pool({
+      ...config,
+      max,
+      // The last one stays, however quiet it is: there may be no other when it is needed again.
+      min: 1,
+      idleTimeoutMillis: 60_000,
+      allowExitOnIdle: true,
+      Client: patientClient(timeoutMs, (client) => servers.lead(client)),
+      onConnect,
+    });
+    this.#servers = servers;
+    this.#turns = new Turns(max, timeoutMs);
     // A connection that breaks is replaced at the next query, and fails the one that uses it; without
     // listeners it would end the process.
-    this.pool.on('error', () => {});
+    this.pool.on('error', () => servers.forget());
     this.pool.on('connect', (client) => client.on('error', () => {}));
   }
 
@@ -153,6 +183,7 @@ class Pool implements Queryable {
     } catch (error) {
       // Only after an answer of the server is the connection certainly in order.
       this.#release(client, !(error instanceof pg.DatabaseError));
+      if (isServerLost(error)) this.#servers.forget();
       throw error;
     }
   }
@@ -169,9 +200,10 @@ class Pool implements Queryable {
       return result;
     } catch (error) {
       isBroken = !(await tx.query('rollback').then(
-        () => true,
+        () => !isServerLost(error),
         () => false,
       ));
+      if (isBroken) this.#servers.forget();
       throw error;
     } finally {
       this.#release(client, isBroken);
@@ -181,13 +213,19 @@ class Pool implements Queryable {
   async #connect(): Promise<pg.PoolClient> {
     try {
       await this.#turns.next();
-      return await this.pool.connect().catch((error: unknown) => {
+      return await this.#open().catch((error: unknown) => {
         this.#turns.done();
+        this.#servers.forget();
         throw error;
       });
     } catch (cause) {
       throw unavailable(cause as Error, { isUndone: true });
     }
+  }
+
+  async #open(): Promise<pg.PoolClient> {
+    if (this.#servers.areSeveral) await this.#servers.find();
+    return this.pool.connect();
   }
 
   #release(client: pg.PoolClient, isBroken: boolean): void {
@@ -214,17 +252,12 @@ export function clientQueries(client: pg.ClientBase): Queryable {
  * A connection in the owner's own role, for migrations and partitions: the caller ends it.
  * @throws DatabaseUnavailable
  */
-export async function connectAsOwner(address: DatabaseAddress, part: string): Promise<pg.Client> {
-  const client = new pg.Client({
-    ...address,
-    application_name: `posthorn ${part}`,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-  });
-  client.on('error', () => {}); // the statement that runs fails too, and says so
-  await client.connect().catch((cause: Error) => {
+export function connectAsOwner(address: DatabaseAddress, part: string): Promise<pg.Client> {
+  const name = `posthorn ${part}`;
+  const session = { name, settings: COMMON_SETTINGS, timeoutMs: CONNECT_TIMEOUT_MS };
+  return openSession(address, session).catch((cause: Error) => {
     throw unavailable(cause, { isUndone: true });
   });
-  return client;
 }
 
 /**
@@ -235,6 +268,7 @@ export async function connectAsOwner(address: DatabaseAddress, part: string): Pr
 const UNAVAILABLE_SQLSTATE = /^(08|25006|25P03|40|53|55P03|57014|57P|58)/;
 /** Of these, what may come when the statement was committed already. */
 const UNKNOWN_FATE_SQLSTATE = /^(08|40003|57P|58)/;
+const READ_ONLY_SQLSTATE = '25006';
 
 function translated(error: unknown): unknown {
   if (error instanceof pg.DatabaseError) {
@@ -248,7 +282,14 @@ function translated(error: unknown): unknown {
   return unavailable(error, { isUndone: false });
 }
 
+/** The server ended the connection, is away, or became a standby: there may be another by now. */
+function isServerLost(error: unknown): boolean {
+  if (!(error instanceof DatabaseUnavailable)) return false;
+  return !error.isUndone || (error.cause as { code?: string }).code === READ_ONLY_SQLSTATE;
+}
+
 function unavailable(cause: Error, { isUndone }: { isUndone: boolean }): DatabaseUnavailable {
-  const message = `the database cannot be reached: ${cause.message}`;
+  const isUnsuitable = cause instanceof UnsuitableDatabase;
+  const message = isUnsuitable ? cause.message : `the database cannot be reached: ${cause.message}`;
   return new DatabaseUnavailable(message, { cause, isUndone });
 }

@@ -16,6 +16,7 @@ import {
   DatabaseUnavailable,
   type Queryable,
 } from './database.ts';
+import { requireSessions } from './connect.ts';
 import { ensurePartitions } from './partitions.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../migrations/', import.meta.url));
@@ -49,6 +50,7 @@ export async function migrate(
   const client = await connectAsOwner(address, 'migrate');
   const db = clientQueries(client);
   try {
+    await requireSessions(client, () => connectAsOwner(address, 'migrate'));
     await refuseOldServer(db);
     if (!options.acceptAnyDurability) await refuseForgetfulServer(db);
     await db.query('select pg_advisory_lock($1)', [LOCK_KEY]);

@@ -21,11 +21,12 @@ export function afterPatience(ms: number, end: () => void): () => void {
   return () => clearInterval(timer);
 }
 
-/** A client that gives up connecting after a fair time, for a pool, which connects it at once. */
-export function patientClient(timeoutMs: number): typeof pg.Client {
+/** A client for a pool, which connects it at once: gives up after a fair time. */
+export function patientClient(timeoutMs: number, lead: (client: pg.Client) => void) {
   return class PatientClient extends pg.Client {
     constructor(config?: string | pg.ClientConfig) {
       super(config);
+      lead(this);
       const cancel = afterPatience(timeoutMs, () => {
         this.connection.stream.destroy(new Error('no connection in time'));
       });

@@ -4,6 +4,7 @@
  * plan for the values they have. `forgetPlans` is a connection that has just been opened.
  */
 import pg from 'pg';
+import { openSession, type SessionSettings } from '../../src/store/connect.ts';
 import {
   clientQueries,
   COMMON_SETTINGS,
@@ -49,14 +50,15 @@ export type ExplainingDatabase = AsyncDisposable & {
   forgetPlans(): Promise<void>;
 };
 
-const READER_SETTINGS = '-c plan_cache_mode=force_custom_plan';
+const READER_SETTINGS = { plan_cache_mode: 'force_custom_plan' };
 
 export async function explainingDatabase(
   address: DatabaseAddress,
   role: string | null,
 ): Promise<ExplainingDatabase> {
   const readings: Reading[] = [];
-  const open = (settings: string) => Explaining.open(address, { role, settings, readings });
+  const open = (settings: SessionSettings) =>
+    Explaining.open(address, { role, settings, readings });
   const [hot, reader] = [await open(HOT_SETTINGS), await open(READER_SETTINGS)];
   const db = {
     accepting: hot,
@@ -75,7 +77,7 @@ export async function explainingDatabase(
   };
 }
 
-type Options = { role: string | null; settings: string; readings: Reading[] };
+type Options = { role: string | null; settings: SessionSettings; readings: Reading[] };
 
 type Prepared = {
   name: string;
@@ -91,12 +93,9 @@ class Explaining implements Queryable {
   #last: Promise<unknown> = Promise.resolve();
 
   static async open(address: DatabaseAddress, options: Options): Promise<Explaining> {
-    const role = options.role === null ? '' : `-c role=${options.role} `;
-    const client = new pg.Client({
-      ...address,
-      options: `${role}${COMMON_SETTINGS} ${options.settings}`,
-    });
-    await client.connect();
+    const role: SessionSettings = options.role === null ? {} : { role: options.role };
+    const settings = { ...role, ...COMMON_SETTINGS, ...options.settings };
+    const client = await openSession(address, { name: 'explaining', settings, timeoutMs: 5_000 });
     return new Explaining(client, options.readings);
   }
 

@@ -1,0 +1,61 @@
+/**
+ * The text of DATABASE_URL: split into one URL per host, freed of what Posthorn sets itself, shown
+ * without its password. Pure. Next: connect.ts.
+ */
+
+/** Scheme and user, hosts, name, query. */
+const PARTS = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#]*)([^?#]*)(?:\?([^#]*))?$/;
+
+/**
+ * What a connection is set to by Posthorn (connect.ts). pg would take the one of a URL instead, and
+ * poolers refuse most of them in the first message.
+ */
+const OURS = [
+  'application_name',
+  'statement_timeout',
+  'query_timeout',
+  'lock_timeout',
+  'idle_in_transaction_session_timeout',
+  'target_session_attrs',
+];
+
+/**
+ * One URL for each host, in their order, as libpq takes them: `postgres://u:p@one:5432,two:5433/name`
+ * or `?host=one,two&port=5432,5433`. @returns null for what is no such URL
+ */
+export function urlsOf(url: string): string[] | null {
+  const [, start = '', authority = '', path = '', query = ''] = PARTS.exec(url) ?? [];
+  if (start === '') return null;
+  const parameters = new URLSearchParams(query);
+  for (const name of OURS) parameters.delete(name);
+  const hosts = listOf(parameters.get('host')) ?? [null];
+  const ports = listOf(parameters.get('port')) ?? [null];
+  if (ports.length > 1 && ports.length !== hosts.length) return null;
+  const urls = authority.split(',').flatMap((place) =>
+    hosts.map((host, index) => {
+      const own = new URLSearchParams(parameters);
+      if (host !== null) own.set('host', host);
+      const port = ports[index] ?? ports[0];
+      if (port) own.set('port', port);
+      const text = own.toString();
+      return `${start}${place}${path}${text === '' ? '' : `?${text}`}`;
+    }),
+  );
+  // A list in the query replaces the hosts before it.
+  const distinct = hosts[0] === null ? urls : urls.slice(0, hosts.length);
+  return distinct.every((one) => URL.canParse(one)) ? distinct : null;
+}
+
+function listOf(text: string | null): string[] | null {
+  return text === null ? null : text.split(',');
+}
+
+/** An address as it may be shown: libpq takes a password in two places. */
+export function withoutPassword(url: string): string {
+  const [, start = '', authority = '', path = '', query] = PARTS.exec(url) ?? [];
+  const [first = ''] = authority.split(',');
+  const parsed = new URL(`${start}${first}${path}${query === undefined ? '' : `?${query}`}`);
+  parsed.password = '';
+  if (parsed.searchParams.has('password')) parsed.searchParams.delete('password');
+  return parsed.href.replace(/(\/\/(?:[^/?#]*@)?)[^/?#]*/, `$1${authority}`);
+}
