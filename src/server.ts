@@ -130,7 +130,8 @@ function layGround(setup: WorkerSetup, { onHolder }: SupervisorLink): Ground {
   const { config, instance } = setup;
   const world = systemWorld;
   const log = createLog({ level: config.logLevel, forPeople: process.stderr.isTTY });
-  const db = new Database(setup.database.address, { role: setup.database.role, name: 'worker' });
+  const { address, role } = setup.database;
+  const db = new Database(address, { role, name: 'worker', sizes: setup.poolSizes });
   const secrets = new SecretBox(setup.secretKey);
   const who = { instance, host: hostname(), pid: process.pid };
   return {

@@ -7,6 +7,12 @@ import { failpoint } from './core/failpoint.ts';
 import type { Config } from './config.ts';
 import type { World } from './core/world.ts';
 import { Database, type DatabaseAddress } from './store/database.ts';
+import {
+  type ConnectionNeeds,
+  connectionNeeds,
+  roomProblem,
+  type Work,
+} from './store/connection-needs.ts';
 import { withoutPassword } from './store/database-address.ts';
 import { freeBytes, openUnderLock } from './store/embedded/engine.ts';
 import { prepareDataDir } from './store/embedded/layout.ts';
@@ -48,11 +54,12 @@ type Opened = {
 /** Opens, migrates, and frees what a killed predecessor on this data directory still held. */
 export async function openServiceDatabase(
   config: Config,
-  { log, world }: { log: Logger; world: World },
+  { log, world, work }: { log: Logger; world: World; work: Work },
 ): Promise<ServiceDatabase> {
+  const needs = connectionNeeds(work);
   const opened =
     config.databaseUrl === null
-      ? await openEmbedded(config, log, world)
+      ? await openEmbedded(config, needs, { log, world })
       : await openExternal(config, config.databaseUrl, world);
   try {
     const { address, dataDir } = opened;
@@ -62,6 +69,8 @@ export async function openServiceDatabase(
     });
     if (applied.length > 0) log.info({ migrations: applied.length }, 'the database was migrated');
     const db = new Database(address, { role, name: 'supervisor' });
+    const problem = await roomProblem(db, needs);
+    if (problem !== null) log.warn(problem);
     const instance = instanceOf(dataDir);
     await buryPredecessor(db, instance, log);
     return {
@@ -82,11 +91,16 @@ export async function openServiceDatabase(
   }
 }
 
-async function openEmbedded(config: Config, log: Logger, world: World): Promise<Opened> {
+async function openEmbedded(
+  config: Config,
+  load: ConnectionNeeds,
+  { log, world }: { log: Logger; world: World },
+): Promise<Opened> {
   const dataDir = prepareDataDir(config.dataDir);
   const engine = await openUnderLock(await takeLock(dataDir, world), {
     dataDir,
     world,
+    load,
     log: (line) => log.info(line),
   });
   const failed = new Promise<string>((resolve) => engine.onExit(resolve));

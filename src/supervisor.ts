@@ -29,6 +29,7 @@ import { systemWorld } from './system-world.ts';
 import type { WorkerSetup } from './worker-messages.ts';
 import { DatabaseUnavailable } from './store/database.ts';
 import { isUnsuitable } from './store/connect.ts';
+import { poolSizes, type Work } from './store/connection-needs.ts';
 import { WorkerPool, WorkersCannotRun } from './worker-pool.ts';
 import { alreadyRunning, readRunning } from './store/embedded/lock.ts';
 import { EngineProblem } from './store/embedded/problem.ts';
@@ -47,10 +48,11 @@ export async function runService(config: Config, options: RunOptions): Promise<n
   try {
     requireUsableName(config);
     const ports = await portsFor(config, options);
-    const opening = openServiceDatabase(config, { log, world: systemWorld });
+    const work = workOf(ports, options);
+    const opening = openServiceDatabase(config, { log, world: systemWorld, work });
     opening.catch(() => {}); // heard of below
     // Workers load their code while the database opens.
-    const count = options.workers ?? availableParallelism();
+    const count = work.workers;
     pool = new WorkerPool({ count, log, env: await fasterArithmetic() });
     await using database = await opening;
     failpoint('supervisor_start');
@@ -58,7 +60,7 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     await introduceHost(database, { config, log });
     const firstStart = await seedFirstStart(database.db, { secrets, world: systemWorld, config });
     const certificate = certificateFor(ports, { dataDir: database.dataDir, log });
-    const setup = setupFor({ config: ports, options, database, certificate });
+    const setup = setupFor({ config: ports, options, database, certificate, work });
     await using workers = pool.run(setup, database.bury);
     if ((await Promise.race([workers.ready, signals.stop])) === 'stop') return 0;
     await using maintenance = new Maintenance({ database, pool, config, secrets, log });
@@ -79,6 +81,18 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     pool?.cutShort();
     signals.close();
   }
+}
+
+/** What each worker will do, with the ports that will be listened on. */
+function workOf({ inboundPort, submissionPorts }: Config, options: RunOptions): Work {
+  const parts = options.only ?? PARTS;
+  return {
+    workers: options.workers ?? availableParallelism(),
+    accepts: parts.includes('api') || submissionPorts.length > 0,
+    delivers: parts.includes('delivery'),
+    tells: parts.includes('webhooks'),
+    receives: inboundPort !== null,
+  };
 }
 
 /** Receivers refuse a host name that is not fully qualified, and so would mail be refused. */
@@ -144,8 +158,9 @@ function setupFor(parts: {
   options: RunOptions;
   database: ServiceDatabase;
   certificate: CertificateFiles | null;
+  work: Work;
 }): WorkerSetup {
-  const { config, options, database, certificate } = parts;
+  const { config, options, database, certificate, work } = parts;
   return {
     config,
     certificate,
@@ -153,7 +168,8 @@ function setupFor(parts: {
     secretKey: database.secretKey,
     instance: database.instance,
     parts: options.only ?? PARTS,
-    workerCount: options.workers ?? availableParallelism(),
+    workerCount: work.workers,
+    poolSizes: poolSizes(work),
     failpoint: null,
   };
 }

@@ -8,6 +8,7 @@ import type { Part } from './cli/run-service.ts';
 import type { Config } from './config.ts';
 import type { CertificateFiles } from './mail-certificate.ts';
 import type { BrokerNews, WorkerNews } from './delivery/permits.ts';
+import type { PoolSizes } from './store/connection-needs.ts';
 import type { DatabaseAddress } from './store/database.ts';
 
 export type WorkerSetup = {
@@ -19,6 +20,8 @@ export type WorkerSetup = {
   /** The certificate of the mail ports; null: none listens here. */
   certificate: CertificateFiles | null;
   workerCount: number;
+  /** Connections to the database. */
+  poolSizes: PoolSizes;
   /** For tests: what this worker is to stumble over (failpoints.ts). */
   failpoint: ArmedFailpoint | null;
 };

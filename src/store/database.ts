@@ -16,6 +16,7 @@ import {
   setSession,
   UnsuitableDatabase,
 } from './connect.ts';
+import { ONE_OF_ALL, type PoolSizes, poolSizes } from './connection-needs.ts';
 import { patientClient, Turns } from './patience.ts';
 
 export type { DatabaseAddress } from './connect.ts';
@@ -49,7 +50,6 @@ const CONNECT_TIMEOUT_MS = 5_000;
 const STATEMENT_TIMEOUT_MS = 20_000;
 /** A connection that a router has forgotten is given up in time for another beat (lease.ts). */
 const BEAT_TIMEOUT_MS = 3_000;
-const READER_CONNECTIONS_MAX = 4;
 
 /**
  * On the connections of the hot statements: one generic plan, never planned again, and never a plan
@@ -87,16 +87,21 @@ export class Database implements Queryable {
   /** What a worker cannot do without; mail that comes in may wait at its sender. */
   readonly #essential: readonly Pool[];
 
-  /** @param options.connectTimeoutMs shorter in tests */
+  /**
+   * @param options.sizes of the pools; one of everything's when not given
+   * @param options.connectTimeoutMs shorter in tests
+   */
   constructor(
     address: DatabaseAddress,
-    options: { role: string | null; name: string; connectTimeoutMs?: number },
+    options: { role: string | null; name: string; sizes?: PoolSizes; connectTimeoutMs?: number },
   ) {
     const connectTimeoutMs = options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS;
+    const sizes = options.sizes ?? poolSizes(ONE_OF_ALL);
     const role: SessionSettings = options.role === null ? {} : { role: options.role };
     const servers = new Servers(address);
     const open = (max: number, own: SessionSettings, part: string, timeoutMs: number): Pool =>
-      new Pool(max, servers, {
+      // What is not counted on opens one connection when it is used all the same.
+      new Pool(Math.max(1, max), servers, {
         name: `posthorn ${options.name} ${part}`,
         settings: {
           ...role,
@@ -107,18 +112,25 @@ export class Database implements Queryable {
         timeoutMs: connectTimeoutMs,
         queryTimeoutMs: timeoutMs + 1_000,
       });
-    const accepting = open(1, HOT_SETTINGS, 'accept', STATEMENT_TIMEOUT_MS);
-    const settling = open(2, HOT_SETTINGS, 'settle', STATEMENT_TIMEOUT_MS);
-    const beating = open(1, HOT_SETTINGS, 'beat', BEAT_TIMEOUT_MS);
-    const telling = open(1, HOT_SETTINGS, 'webhooks', STATEMENT_TIMEOUT_MS);
-    const receiving = open(3, HOT_SETTINGS, 'inbound', STATEMENT_TIMEOUT_MS);
-    this.#readers = open(READER_CONNECTIONS_MAX, {}, 'read', STATEMENT_TIMEOUT_MS);
+    const accepting = open(sizes.accept, HOT_SETTINGS, 'accept', STATEMENT_TIMEOUT_MS);
+    const settling = open(sizes.settle, HOT_SETTINGS, 'settle', STATEMENT_TIMEOUT_MS);
+    const beating = open(sizes.beat, HOT_SETTINGS, 'beat', BEAT_TIMEOUT_MS);
+    const telling = open(sizes.webhooks, HOT_SETTINGS, 'webhooks', STATEMENT_TIMEOUT_MS);
+    const receiving = open(sizes.inbound, HOT_SETTINGS, 'inbound', STATEMENT_TIMEOUT_MS);
+    this.#readers = open(sizes.read, {}, 'read', STATEMENT_TIMEOUT_MS);
     this.accepting = accepting;
     this.settling = settling;
     this.beating = beating;
     this.telling = telling;
     this.receiving = receiving;
-    this.#essential = [accepting, settling, beating, telling, this.#readers];
+    const essential: [Pool, number][] = [
+      [accepting, sizes.accept],
+      [settling, sizes.settle],
+      [beating, sizes.beat],
+      [telling, sizes.webhooks],
+      [this.#readers, sizes.read],
+    ];
+    this.#essential = essential.filter(([, size]) => size > 0).map(([pool]) => pool);
     const all = [accepting, settling, beating, telling, receiving, this.#readers];
     this.#pools = all.map(({ pool }) => pool);
   }

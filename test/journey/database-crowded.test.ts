@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import pg from 'pg';
+import { connectionNeeds, ONE_OF_ALL } from '../../src/store/connection-needs.ts';
 import { everythingArrives, FROM, newScene, queueIsEmpty, to } from '../support/scene.ts';
 import type { Service } from '../support/service.ts';
 
@@ -42,4 +43,26 @@ test('with no connection left at the database, emails are accepted, sent and sho
   await Promise.all(taken.map((client) => client.end()));
   await queueIsEmpty(service);
   assert.equal(mx.messages.length, EMAILS);
+});
+
+test('a start with nine workers leaves connections to others, and accepts and sends', async () => {
+  await using scene = await newScene({ database: 'own', args: ['--workers', '9'] });
+  const { service, mx, key } = scene;
+  // With 100 connections for 9 workers of 12 there would be none left for anybody else.
+  const others = [];
+  for (let index = 0; index < 30; index += 1) {
+    const client = new pg.Client(service.address());
+    client.on('error', () => {});
+    await client.connect();
+    others.push(client);
+  }
+  const { rows } = await others[0]!.query<{ max: number }>(
+    `select current_setting('max_connections')::int as max`,
+  );
+  const work = { ...ONE_OF_ALL, receives: false, workers: 9 };
+  assert.ok(rows[0]!.max >= connectionNeeds(work).most + 30, `${rows[0]!.max} connections`);
+  const id = await service.send({ from: FROM, to: to(0) }, { key });
+  await everythingArrives(mx, [id]);
+  await Promise.all(others.map((client) => client.end()));
+  assert.doesNotMatch(service.logs, /too many clients|free connections/);
 });

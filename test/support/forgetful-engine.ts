@@ -14,6 +14,8 @@ import {
 } from '../../src/store/embedded/layout.ts';
 import { commandLine, launch, stopPostmaster } from '../../src/store/embedded/postmaster.ts';
 
+const SIZING = { connections: 50, workers: 1, memoryBytes: 1024 ** 3 };
+
 export type ForgetfulEngine = AsyncDisposable & {
   /** As its superuser. */
   address(database: string): pg.ClientConfig;
@@ -30,7 +32,7 @@ export async function startForgetfulEngine(
   const source = findEngine(DEFAULT_SEARCH, null);
   const binDir = await installEngine(source, layout.databaseDir);
   await ensureCluster(layout, binDir);
-  const line = commandLine(layout, source.version, writeConfig(layout.databaseDir));
+  const line = commandLine(layout, source.version, writeConfig(layout.databaseDir, SIZING));
   const launched = await launch({
     ...line,
     layout,

@@ -14,6 +14,7 @@ import { namedUser } from './accounts.ts';
 import { giveTo, giveTree, makePrivate, syncPath, syncTree } from './folders.ts';
 import type { Layout } from './layout.ts';
 import { EngineProblem } from './problem.ts';
+import { sizedSettings, type Sizing } from './sizing.ts';
 
 /** The bootstrap superuser, and the name of the service's database. */
 export const SUPERUSER = 'posthorn';
@@ -106,10 +107,8 @@ function removeUnfinished(databaseDir: string): void {
  */
 const SETTINGS = `\
 # Written by Posthorn at every start. Your own settings go into ${LOCAL_SETTINGS} beside this.
-max_connections = 100
-shared_buffers = 64MB
+@sized
 maintenance_work_mem = 64MB
-effective_cache_size = 512MB
 random_page_cost = 1.1
 jit = off
 max_parallel_workers_per_gather = 0
@@ -117,7 +116,6 @@ max_parallel_workers_per_gather = 0
 # Commits come in bursts: few checkpoints, WAL files that are kept and used again, no replicas.
 synchronous_commit = on
 checkpoint_timeout = 10min
-max_wal_size = 1GB
 min_wal_size = 256MB
 wal_level = minimal
 max_wal_senders = 0
@@ -148,7 +146,8 @@ export type ClusterConfig = {
 };
 
 /** Writes the configuration; the operator's own part is only made if it is missing. */
-export function writeConfig(databaseDir: string): ClusterConfig {
+export function writeConfig(databaseDir: string, sizing: Sizing): ClusterConfig {
+  const settings = SETTINGS.replace('@sized', sizedSettings(sizing));
   const write = (name: string, text: string) => {
     const file = join(databaseDir, name);
     writeFileSync(file, text);
@@ -158,9 +157,9 @@ export function writeConfig(databaseDir: string): ClusterConfig {
   const local = join(databaseDir, LOCAL_SETTINGS);
   if (!existsSync(local)) write(LOCAL_SETTINGS, '# Your own settings; Posthorn keeps this file.\n');
   return {
-    configFile: write('postgresql.conf', SETTINGS),
+    configFile: write('postgresql.conf', settings),
     hbaFile: write('pg_hba.conf', ACCESS),
     identFile: write('pg_ident.conf', ''),
-    text: SETTINGS + ACCESS + readFileSync(local, 'utf8'),
+    text: settings + ACCESS + readFileSync(local, 'utf8'),
   };
 }

@@ -9,6 +9,7 @@
  * running.ts.
  */
 import { statfs } from 'node:fs/promises';
+import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import type pg from 'pg';
 import { DEFAULT_SEARCH, findEngine, installEngine, type EngineSearch } from './binaries.ts';
@@ -20,6 +21,7 @@ import { takeLock, type DataDirLock } from './lock.ts';
 import { commandLine, stopPostmaster } from './postmaster.ts';
 import type { Setup, StopMode } from './postmaster.ts';
 import { boundLog } from './server-log.ts';
+import { memoryOf, type Sizing } from './sizing.ts';
 import { PORT, dropSocketDir } from './socket-dir.ts';
 import { Supervisor } from './supervisor.ts';
 import type { Clock } from './wait.ts';
@@ -31,6 +33,8 @@ export type EngineOptions = {
   /** Takes one sentence for the operator. */
   log: (line: string) => void;
   world: Clock;
+  /** The connections of the service at the most, and its workers; a command needs few. */
+  load?: { most: number; workers: number };
   /** Where to look for the programs; tests look elsewhere. */
   search?: EngineSearch;
   /** Where root's database goes when the data directory lies in a closed folder. */
@@ -112,12 +116,17 @@ async function prepare(
   return {
     layout,
     program: join(binDir, 'postgres'),
-    ...commandLine(layout, source.version, writeConfig(layout.databaseDir)),
+    ...commandLine(layout, source.version, writeConfig(layout.databaseDir, sizingFor(options))),
     log,
     clock: world,
     stalePidWaitMs: options.stalePidWaitMs ?? STALE_PID_WAIT_MS,
     signal,
   };
+}
+
+function sizingFor({ load = { most: 0, workers: 1 } }: EngineOptions): Sizing {
+  const memoryBytes = memoryOf(totalmem(), process.constrainedMemory());
+  return { connections: load.most, workers: load.workers, memoryBytes };
 }
 
 type Parts = {
