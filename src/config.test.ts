@@ -33,6 +33,8 @@ test('nothing has to be configured', () => {
     trustedProxies: [],
     logLevel: 'info',
     publicUrl: null,
+    metrics: null,
+    metricsToken: null,
     hostname: 'build-7',
     hostnameAsked: false,
     secretKey: null,
@@ -77,6 +79,8 @@ test('root keeps its data under /var/lib, unless told where', () => {
 
 test('every variable is read', () => {
   const config = configOf({
+    POSTHORN_METRICS_PORT: '192.0.2.7:9464',
+    POSTHORN_METRICS_TOKEN: 'm'.repeat(16),
     DATABASE_URL: 'postgres://app:pw@db.internal/posthorn',
     POSTHORN_DATA_DIR: '/srv/mail',
     HOST: '::',
@@ -121,6 +125,8 @@ test('every variable is read', () => {
     trustedProxies: ['10.0.0.0/8', '2001:db8::1'],
     logLevel: 'debug',
     publicUrl: 'https://mail.acme.com',
+    metrics: { host: '192.0.2.7', port: 9464 },
+    metricsToken: 'm'.repeat(16),
     hostname: 'mx1.acme.com',
     hostnameAsked: true,
     secretKey: 'k'.repeat(32),
@@ -290,4 +296,20 @@ test('what Kubernetes tells its pods about a service named posthorn is not a typ
     POSTHORN_PORT: 'tcp://10.0.0.1:3000',
     POSTHORN_PORT_3000_TCP_PROTO: 'tcp',
   });
+});
+
+test('metrics are on the loopback address unless another one is given', () => {
+  const metrics = (text: string) => configOf({ POSTHORN_METRICS_PORT: text }).metrics;
+  assert.deepEqual(metrics('9464'), { host: '127.0.0.1', port: 9464 });
+  assert.deepEqual(metrics('10.0.0.5:9464'), { host: '10.0.0.5', port: 9464 });
+  assert.deepEqual(metrics('[::1]:0'), { host: '::1', port: 0 });
+  assert.equal(metrics('off'), null);
+  for (const text of ['70000', 'x', ':1', 'host:1', '::1:5']) {
+    assert.equal(problemsOf({ POSTHORN_METRICS_PORT: text }).length, 1, text);
+  }
+  for (const token of ['short', 'with spaces in between']) {
+    const [problem = ''] = problemsOf({ POSTHORN_METRICS_TOKEN: token });
+    assert.match(problem, /^POSTHORN_METRICS_TOKEN: its value is not understood/);
+    assert.ok(!problem.includes(token));
+  }
 });

@@ -9,19 +9,16 @@ import { homedir, hostname, networkInterfaces } from 'node:os';
 import { resolve } from 'node:path';
 import { type ArmedFailpoint, parseFailpoints } from './core/failpoint.ts';
 import {
-  oneOf,
   parseDatabaseUrl,
   parseDnsServer,
-  parseHost,
   parseHostName,
-  parseNetwork,
   parsePort,
-  parsePublicUrl,
   parseRelay,
   parseTimeoutMs,
   type Relay,
 } from './config-values.ts';
 import { readShaping } from './config-shaping.ts';
+import { type HttpConfig, readHttp } from './config-http.ts';
 import { readSmtp, type SmtpConfig } from './config-smtp.ts';
 import { DEFAULT_LIMITS, parseLimit, type Limit, type LimitCategory } from './core/limits.ts';
 import {
@@ -36,49 +33,41 @@ import type { Source } from './delivery/sources.ts';
 import { EnvReader, type Env } from './env-reader.ts';
 
 export type Config = Readonly<
-  SmtpConfig & {
-    /** null: the embedded PostgreSQL in the data directory. */
-    databaseUrl: string | null;
-    dataDir: string;
-    host: string;
-    /** 0: any free one. */
-    port: number;
-    /** A port that was asked for and is taken ends the start; the default one moves on. */
-    portAsked: boolean;
-    trustedProxies: readonly string[];
-    logLevel: string;
-    /** Without a final slash; null: made from host and port. */
-    publicUrl: string | null;
-    hostname: string;
-    hostnameAsked: boolean;
-    /** null: generated in the data directory. */
-    secretKey: string | null;
-    relay: Relay | null;
-    /** Addresses of this machine to send from, each with its name in EHLO; none: the system's choice. */
-    sources: readonly Source[];
-    shaping: ShapingSettings;
-    /** After the first, second, ... failed attempt; the last repeats. */
-    retryWaitsMs: readonly number[];
-    /** `ip:port`; null: the system's. */
-    dnsServers: readonly string[] | null;
-    dnsTrustAd: boolean;
-    mxPort: number;
-    /** Where the hosts of MTA-STS policies listen. */
-    mtaStsPort: number;
-    /** No mail server is waited for longer than this; null: as long as RFC 5321 asks for. */
-    smtpTimeoutMs: number | null;
-    allowPrivateNetworks: boolean;
-    limits: Readonly<Record<LimitCategory, Limit>> & {
-      /** null: as many as the emails can have. */
-      readonly recipients: Limit | null;
-    };
-    acceptDatabaseDurability: boolean;
-    retention: Readonly<Retention>;
-    /** How often the reputation of senders is looked at. */
-    guardEveryMs: number;
-    /** For tests of this service only (CONTRIBUTING.md). */
-    failpoints: readonly ArmedFailpoint[];
-  }
+  HttpConfig &
+    SmtpConfig & {
+      /** null: the embedded PostgreSQL in the data directory. */
+      databaseUrl: string | null;
+      dataDir: string;
+      hostname: string;
+      hostnameAsked: boolean;
+      /** null: generated in the data directory. */
+      secretKey: string | null;
+      relay: Relay | null;
+      /** Addresses of this machine to send from, each with its name in EHLO; none: the system's choice. */
+      sources: readonly Source[];
+      shaping: ShapingSettings;
+      /** After the first, second, ... failed attempt; the last repeats. */
+      retryWaitsMs: readonly number[];
+      /** `ip:port`; null: the system's. */
+      dnsServers: readonly string[] | null;
+      dnsTrustAd: boolean;
+      mxPort: number;
+      /** Where the hosts of MTA-STS policies listen. */
+      mtaStsPort: number;
+      /** No mail server is waited for longer than this; null: as long as RFC 5321 asks for. */
+      smtpTimeoutMs: number | null;
+      allowPrivateNetworks: boolean;
+      limits: Readonly<Record<LimitCategory, Limit>> & {
+        /** null: as many as the emails can have. */
+        readonly recipients: Limit | null;
+      };
+      acceptDatabaseDurability: boolean;
+      retention: Readonly<Retention>;
+      /** How often the reputation of senders is looked at. */
+      guardEveryMs: number;
+      /** For tests of this service only (CONTRIBUTING.md). */
+      failpoints: readonly ArmedFailpoint[];
+    }
 >;
 
 export type ConfigOutcome = { ok: true; config: Config } | { ok: false; problems: string[] };
@@ -91,15 +80,12 @@ export type System = {
   localIps: readonly string[];
 };
 
-const DEFAULT_PORT = 3000;
-const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
 const GUARD_EVERY_MS = 30_000;
 const SECRET_KEY_CHARACTERS_MIN = 32;
 
 const PORT_RULE = 'write a number from 1 to 65535';
 const TIMEOUT_RULE = 'write seconds, from 1 to 600';
 const FAILPOINTS_RULE = 'it is for tests of Posthorn only; unset it';
-const IP_RULE = 'write IP addresses separated by commas';
 
 /** Reads the configuration; on any problem only the list of all of them comes back. */
 export function readConfig(env: Env, system: System = thisSystem()): ConfigOutcome {
@@ -138,29 +124,6 @@ function thisSystem(): System {
     hostname: hostname(),
     cloneDir: resolve(import.meta.dirname, '..'),
     localIps: interfaces.map(({ address }) => address),
-  };
-}
-
-function readHttp(read: EnvReader) {
-  const port = read.parsed('PORT', (text) => parsePort(text, 0), `${PORT_RULE}, or 0 for any`);
-  const host = read.parsed('HOST', parseHost, 'write an IP address or a host name');
-  return {
-    host: host ?? '127.0.0.1',
-    port: port ?? DEFAULT_PORT,
-    portAsked: port !== null,
-    trustedProxies: read.list(
-      'POSTHORN_TRUSTED_PROXIES',
-      parseNetwork,
-      `${IP_RULE} (or networks, 10.0.0.0/8)`,
-    ),
-    publicUrl: read.parsed(
-      'POSTHORN_PUBLIC_URL',
-      parsePublicUrl,
-      'write it as https://mail.example.com',
-    ),
-    logLevel:
-      read.parsed('POSTHORN_LOG', oneOf(LOG_LEVELS), `write one of ${LOG_LEVELS.join(', ')}`) ??
-      'info',
   };
 }
 

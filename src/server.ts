@@ -155,6 +155,9 @@ function layGround(setup: WorkerSetup, { onHolder }: SupervisorLink): Ground {
   };
 }
 
+/** For how long an answer of /readyz holds. */
+const READY_FRESH_MS = 1_000;
+
 type State = { refusal: string | null; isStopping: boolean };
 
 function createApp(
@@ -172,14 +175,27 @@ function createApp(
     webhooks: createWebhookService({ ...ground, world }),
     localUrl: ownUrl(ground.config),
     contentOf: (wanted) => contentOf(db, builder, wanted),
-    isReady: () =>
-      db.query('select 1').then(
-        () => null,
-        () => 'the database does not answer',
-      ),
+    isReady: readiness(db),
     isStopping: () => state.isStopping,
     metricsText: supervisor.metricsText,
   });
+}
+
+/** Looks at the database once a second at most, however many ask. */
+function readiness(db: Database): () => Promise<string | null> {
+  let looking: Promise<string | null> | null = null;
+  return () => {
+    looking ??= db
+      .query('select 1')
+      .then(
+        () => null,
+        () => 'The database does not answer.',
+      )
+      .finally(() => {
+        setTimeout(() => (looking = null), READY_FRESH_MS).unref();
+      });
+    return looking;
+  };
 }
 
 /** The exact bytes of an email, made again from what was stored. */

@@ -19,6 +19,7 @@ import { seedFirstStart } from './first-start.ts';
 import { introduceHost } from './mail-host.ts';
 import { createLog } from './log.ts';
 import { Maintenance } from './maintenance.ts';
+import { listenForMetrics, type MetricsListener } from './metrics-listener.ts';
 import { choosePort } from './net/choose-port.ts';
 import { type CertificateFiles, keepOwnCertificate, problemOf } from './mail-certificate.ts';
 import { ownUrl } from './own-url.ts';
@@ -48,6 +49,7 @@ export async function runService(config: Config, options: RunOptions): Promise<n
   try {
     requireUsableName(config);
     const ports = await portsFor(config, options);
+    await using metrics = await metricsListener(config, () => pool?.metricsText());
     const work = workOf(ports, options);
     const opening = openServiceDatabase(config, { log, world: systemWorld, work });
     opening.catch(() => {}); // heard of below
@@ -67,7 +69,7 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     maintenance.start();
     const url = ownUrl(ports);
     database.publish({ url });
-    options.onReady(readyInfo({ url, config: ports, database, firstStart }));
+    options.onReady(readyInfo({ url, metrics, config: ports, database, firstStart }));
     const end = await Promise.race([signals.stop, database.failed, workers.failed]);
     if (end !== 'stop') log.fatal(end);
     signals.onSecond(() => pool?.cutShort());
@@ -140,6 +142,18 @@ async function mailPort({ smtpHost }: Config, port: number, name: string): Promi
   throw new CannotStart(chosen.problem);
 }
 
+/** Null when no port was asked for. Listens from the start, so that a taken port ends the start. */
+async function metricsListener(
+  { metrics }: Config,
+  text: () => Promise<string> | undefined,
+): Promise<MetricsListener | null> {
+  if (metrics === null) return null;
+  const names = { host: 'POSTHORN_METRICS_PORT', port: 'POSTHORN_METRICS_PORT' };
+  const chosen = await choosePort({ ...metrics, portAsked: true, names }, random);
+  if ('problem' in chosen) throw new CannotStart(chosen.problem);
+  return listenForMetrics({ ...metrics, ...chosen }, text);
+}
+
 /** Null when no mail comes in. */
 function certificateFor(
   { inboundPort, submissionPorts, tlsFiles, hostname }: Config,
@@ -176,16 +190,17 @@ function setupFor(parts: {
 
 function readyInfo(parts: {
   url: string;
+  metrics: MetricsListener | null;
   config: Config;
   database: ServiceDatabase;
   firstStart: ReadyInfo['firstStart'];
 }): ReadyInfo {
-  const { url, config, database, firstStart } = parts;
+  const { url, metrics, config, database, firstStart } = parts;
   const { dataDir, description } = database;
   const submissionPorts = config.submissionPorts.map(({ port }) => port);
   const { inboundPort } = config;
   const place = { url, pid: process.pid, dataDir, database: description };
-  return { ...place, inboundPort, submissionPorts, firstStart };
+  return { ...place, metricsUrl: metrics?.url ?? null, inboundPort, submissionPorts, firstStart };
 }
 
 const CHECK_DATABASE = '; check that it runs and that DATABASE_URL is right, then start again.';

@@ -38,6 +38,7 @@ type OnDeath = (holder: string) => Promise<void>;
 
 const STOP_WITHIN_MS = 30_000;
 const RESTART_AFTER_MS = 500;
+const METRICS_FRESH_MS = 1_000;
 /** A service whose workers die this often within a minute cannot run. */
 const DEATHS_PER_MINUTE_MAX = 20;
 /**
@@ -63,6 +64,7 @@ export class WorkerPool {
   #broker: Broker | null = null;
   #brokerTicks: BrokerTicks | null = null;
   #refusal: string | null = null;
+  #metrics: Promise<string> | null = null;
 
   constructor(options: WorkerPoolOptions) {
     this.#options = options;
@@ -200,12 +202,23 @@ export class WorkerPool {
     return this.#deaths.length > DEATHS_PER_MINUTE_MAX;
   }
 
-  /** The metrics of all workers as one text, for the worker that was asked for them. */
-  async #answerMetrics(asking: Worker, id: number): Promise<void> {
+  /** The metrics of all workers as one text. However many ask, the workers are asked once a second. */
+  metricsText(): Promise<string> {
+    this.#metrics ??= this.#collectMetrics().finally(() => {
+      setTimeout(() => (this.#metrics = null), METRICS_FRESH_MS).unref();
+    });
+    return this.#metrics;
+  }
+
+  async #collectMetrics(): Promise<string> {
     const answers = await Promise.all(
       workers().map((worker) => this.#questions.ask((message) => tell(worker, message))),
     );
-    tell(asking, { type: 'answer', id, value: await metricsText(answers) });
+    return metricsText(answers);
+  }
+
+  async #answerMetrics(asking: Worker, id: number): Promise<void> {
+    tell(asking, { type: 'answer', id, value: await this.metricsText() });
   }
 
   #tellAll(message: ToWorker): void {

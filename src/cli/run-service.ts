@@ -10,6 +10,8 @@ export type ReadyInfo = {
   url: string;
   pid: number;
   dataDir: string;
+  /** Where metrics are without a token; null: nowhere. */
+  metricsUrl: string | null;
   /** Where mail comes in; null and none: it does not. */
   inboundPort: number | null;
   submissionPorts: readonly number[];

@@ -9,6 +9,7 @@ const SCREEN: StartScreen = {
     pid: 42,
     dataDir: '/srv/posthorn',
     database: 'PostgreSQL 18.4, embedded',
+    metricsUrl: null,
     inboundPort: null,
     submissionPorts: [],
     firstStart: null,

@@ -25,6 +25,7 @@ ${indent(
     ['Data', info.dataDir],
     ['Database', info.database],
     ...mailPorts(info),
+    ...(info.metricsUrl === null ? [] : [['Metrics', info.metricsUrl] as [string, string]]),
   ]),
 )}
 

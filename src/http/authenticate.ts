@@ -88,7 +88,7 @@ function whyRefused(text: string): string {
 }
 
 /** RFC 6750 §2.1; the name of the scheme in any case. */
-function bearerToken(header: string | undefined): string | null {
+export function bearerToken(header: string | undefined): string | null {
   return /^Bearer +([^ ]+)$/i.exec(header ?? '')?.[1] ?? null;
 }
 

@@ -37,8 +37,9 @@ export async function generateOpenApi(): Promise<object> {
 
 /** Routes are only registered here, never called. */
 const NO_SERVICES = {
-  config: { trustedProxies: [], limits: DEFAULT_LIMITS },
+  config: { metricsToken: null, trustedProxies: [], limits: DEFAULT_LIMITS },
   log: { info: () => {} },
+  world: { monotonicMs: () => 0 },
 } as unknown as HttpServices;
 
 function registerSwagger(app: App): void {

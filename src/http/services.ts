@@ -29,7 +29,13 @@ export type HttpServices = {
   secrets: SecretBox;
   config: Pick<
     Config,
-    'trustedProxies' | 'allowPrivateNetworks' | 'limits' | 'publicUrl' | 'hostname' | 'sources'
+    | 'metricsToken'
+    | 'trustedProxies'
+    | 'allowPrivateNetworks'
+    | 'limits'
+    | 'publicUrl'
+    | 'hostname'
+    | 'sources'
   >;
   domains: DomainService;
   webhooks: WebhookService;

@@ -4,14 +4,14 @@ import assert from 'node:assert/strict';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
-const service = await startService();
+const service = await startService({ env: { POSTHORN_METRICS_PORT: '0' } });
 after(() => service[Symbol.asyncDispose]());
 
 const get = (path: string) => service.request('GET', path, { key: null });
 
 /** All samples of `/metrics`, by name and labels. */
 async function metrics(): Promise<Map<string, number>> {
-  const { status, headers, text } = await get('/metrics');
+  const { status, headers, text } = await service.metrics();
   assert.equal(status, 200);
   assert.match(headers.get('content-type') ?? '', /^text\/plain; version=0\.0\.4/);
   const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
@@ -25,6 +25,21 @@ test('whether it lives and whether it can work is told without a key', async () 
     const { status, body } = await get(path);
     assert.deepEqual([status, body], [200, { status: 'ok' }]);
   }
+});
+
+test('metrics are told to who has their token, and on a port of their own to this machine', async () => {
+  const answers = [await get('/metrics'), await service.request('GET', '/metrics')];
+  for (const { status, text } of answers) {
+    assert.equal(status, 401);
+    assert.doesNotMatch(text, /posthorn_/);
+  }
+  assert.match((await service.metrics()).text, /^posthorn_queue_depth 0$/m);
+  const url = service.readyLine.metrics_url ?? '';
+  assert.match(url, /^http:\/\/127\.0\.0\.1:\d+\/metrics$/);
+  const answer = await fetch(url);
+  assert.match(answer.headers.get('content-type') ?? '', /^text\/plain; version=0\.0\.4/);
+  assert.match(await answer.text(), /^posthorn_queue_depth 0$/m);
+  assert.equal((await fetch(new URL('/', url))).status, 404);
 });
 
 test('what it has done is counted over all its workers', async () => {
@@ -67,4 +82,15 @@ test('nothing of an email and no key is in the log', async () => {
   }
   const line = service.logs.split('\n').find((one) => one.includes(id)) ?? '';
   assert.equal(JSON.parse(line).request_id, id);
+});
+
+test('workers and database are asked for metrics once a second at most', async () => {
+  const accepted = async () =>
+    (await metrics()).get('posthorn_emails_accepted_total{environment="test"}');
+  const isOld = async () => {
+    const before = await accepted();
+    await service.send();
+    return (await accepted()) === before;
+  };
+  await waitFor(isOld, { what: 'an answer from before the last email' });
 });

@@ -91,7 +91,7 @@ test('bounces beyond the rule are told and shown, and so is that they are over',
     assert.ok(stdout.includes(advice!), stdout);
   }
   const metric = /^posthorn_reputation_rate\{.*domain="bouncing\.test",kind="bounce".*\} 0\.1$/m;
-  assert.match((await service.request('GET', '/metrics', { key: null })).text, metric);
+  assert.match((await service.metrics()).text, metric);
 
   await journey.pass({ hours: 25 });
   await waitFor(

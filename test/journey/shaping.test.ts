@@ -86,7 +86,7 @@ test('two workers and several domains never have more connections to their provi
   assert.equal(mostAtOnce(one, two), 3);
   assert.equal(one.messages.length + two.messages.length, 80);
   for (const { messages } of [...one.sessions, ...two.sessions]) assert.ok(messages <= 5);
-  const { text } = await service.request('GET', '/metrics', { key: null });
+  const { text } = await service.metrics();
   assert.match(text, /^posthorn_provider_window\{provider="capped"\} 3$/m);
 });
 

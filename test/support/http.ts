@@ -118,6 +118,7 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
       newId: () => randomUUIDv7(),
     },
     config: {
+      metricsToken: null,
       trustedProxies: [],
       allowPrivateNetworks: false,
       limits: { ...DEFAULT_LIMITS, recipients: null },

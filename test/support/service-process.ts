@@ -13,6 +13,7 @@ export type ReadyLine = {
   pid: number;
   data_dir: string;
   database: string;
+  metrics_url?: string;
   inbound_port?: number;
   submission_ports?: number[];
   test_key?: string;

@@ -62,6 +62,8 @@ export type RequestOptions = {
 
 type Duration = { hours?: number; minutes?: number; seconds?: number };
 
+const METRICS_TOKEN = 'token-of-the-metrics';
+
 /** Nobody answers there, and that at once. */
 const NO_DNS = '127.0.0.1:9';
 
@@ -110,6 +112,7 @@ export class Service implements AsyncDisposable {
       PORT: '0',
       POSTHORN_DATA_DIR: dataDir,
       POSTHORN_DNS_SERVERS: options.dns?.server ?? NO_DNS,
+      POSTHORN_METRICS_TOKEN: METRICS_TOKEN,
       DATABASE_URL: database?.url,
       ...options.env,
     });
@@ -198,6 +201,11 @@ export class Service implements AsyncDisposable {
     const isJson = response.headers.get('content-type')?.includes('json') === true;
     const { status, headers } = response;
     return { status, headers, text, body: isJson && text !== '' ? JSON.parse(text) : null };
+  }
+
+  /** What it has counted, as Prometheus gets it. */
+  metrics(): Promise<Answer> {
+    return this.request('GET', '/metrics', { key: METRICS_TOKEN });
   }
 
   /** Sends an email that has to be accepted; from acme.test, short, to a simulator unless given. */

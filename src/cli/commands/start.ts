@@ -32,7 +32,7 @@ export function describeStart(command: Command, cli: Cli): void {
 const HELP = `
 Nothing has to be configured; docs/configuration.md lists the environment variables.
 With --json, one line is printed when the service is ready: {"url", "pid", "data_dir", "database"},
-and with ports for SMTP "inbound_port" and "submission_ports".`;
+with ports for SMTP "inbound_port" and "submission_ports", with one for metrics "metrics_url".`;
 
 async function start(cli: Cli, options: StartOptions): Promise<ExitCode | Failure> {
   if (options.once) return runOnce(cli, options);
@@ -60,11 +60,13 @@ function hasMailPorts({ inboundPort, submissionPorts }: Config): boolean {
 
 function readyLine(info: ReadyInfo): string {
   const { url, pid, dataDir, database, firstStart, inboundPort, submissionPorts } = info;
+  const { metricsUrl } = info;
   const ready = {
     url,
     pid,
     data_dir: dataDir,
     database,
+    ...(metricsUrl === null ? {} : { metrics_url: metricsUrl }),
     ...(inboundPort === null ? {} : { inbound_port: inboundPort }),
     ...(submissionPorts.length === 0 ? {} : { submission_ports: submissionPorts }),
     ...(firstStart === null ? {} : { test_key: firstStart.testKey }),

@@ -1,7 +1,9 @@
-/** What operators and machines ask about the service itself. No key is needed. */
+/** What operators and machines ask about the service itself. No API key is needed. */
+import { createHash, timingSafeEqual } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
-import { JSON_TYPE, sendProblem } from '../errors.ts';
+import { bearerToken } from '../authenticate.ts';
+import { type HttpProblem, JSON_TYPE, sendProblem } from '../errors.ts';
 import { failure } from '../schemas/common.ts';
 import type { App, HttpServices } from '../services.ts';
 
@@ -49,10 +51,33 @@ export function registerServiceRoutes(app: App, services: HttpServices): void {
     },
   });
 
+  registerMetrics(app, services);
+}
+
+/** For whoever has the token; without one there is no such path. */
+function registerMetrics(app: App, { config, metricsText }: HttpServices): void {
+  if (config.metricsToken === null) return;
+  const expected = digest(config.metricsToken);
   app.get('/metrics', {
     config: { access: 'public' },
     schema: { hide: true },
-    handler: async (_request, reply) =>
-      reply.header('content-type', PROMETHEUS_TEXT).send(await services.metricsText()),
+    handler: async (request, reply) => {
+      const token = bearerToken(request.headers.authorization);
+      // Digests have one length, and comparing them tells nothing about the token.
+      const isIt = token !== null && timingSafeEqual(digest(token), expected);
+      if (!isIt) return sendProblem(reply, NO_TOKEN);
+      return reply.header('content-type', PROMETHEUS_TEXT).send(await metricsText());
+    },
   });
+}
+
+const NO_TOKEN: HttpProblem = {
+  status: 401,
+  code: 'authentication_error',
+  message:
+    'Metrics need their token; send POSTHORN_METRICS_TOKEN as Authorization: Bearer <token>.',
+};
+
+function digest(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
 }
