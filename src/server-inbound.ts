@@ -6,6 +6,7 @@ import type { Ground } from './server.ts';
 import { createInboundHandlers, INBOUND_LIMITS } from './smtp/inbound.ts';
 import { InboundStore } from './store/inbound-commit.ts';
 import { noteQuotaFailure } from './store/quota-failures.ts';
+import { addSuppressionIn } from './store/suppressions.ts';
 import { systemWorld } from './system-world.ts';
 
 /**
@@ -27,6 +28,20 @@ export function inboundOptions(
     letters: new Letters(systemWorld, LETTER_LIMITS),
     refusal,
     world: systemWorld,
+    unsubscribe: async ({ projectId, environment, address, email }) => {
+      const entry = {
+        address,
+        reason: 'unsubscribe',
+        sourceEmailId: email.id,
+        expiresAt: null,
+        by: 'recipient',
+      } as const;
+      const { isNew } = await db.receiving.transaction((tx) =>
+        addSuppressionIn(tx, { projectId, environment }, entry),
+      );
+      if (isNew) onTold();
+      return isNew;
+    },
     onMailboxFull: (failure) => {
       noteQuotaFailure(db, failure).catch((error: unknown) => {
         log.warn({ emailId: failure.emailId, err: error }, 'a full mailbox was not counted');

@@ -10,11 +10,10 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Config } from './config.ts';
 import { Overloaded } from './core/overloaded.ts';
-import type { Address } from './mail/address.ts';
 import type { Scope } from './core/scope.ts';
 import { Lease } from './delivery/lease.ts';
 import type { BrokerNews, WorkerNews } from './delivery/permits.ts';
-import { MessageBuilder } from './delivery/message.ts';
+import { MessageBuilder, type MessageRecipient } from './delivery/message.ts';
 import { createDomainService } from './domains/service.ts';
 import { buildApp } from './http/app.ts';
 import type { App } from './http/services.ts';
@@ -202,7 +201,7 @@ function readiness(db: Database): () => Promise<string | null> {
 async function contentOf(
   db: Database,
   builder: MessageBuilder,
-  wanted: Scope & { id: string; recipient: Address },
+  wanted: Scope & { id: string; recipient: MessageRecipient },
 ): Promise<Buffer | null> {
   const message = (await loadMessages(db, [wanted])).get(wanted.id);
   return message ? Buffer.concat((await builder.build(message, wanted.recipient)).parts) : null;

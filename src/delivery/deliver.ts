@@ -170,7 +170,7 @@ async function attemptLive(
   const startedMs = world.monotonicMs();
   const { destination } = job;
   const [message, route, sts] = await Promise.all([
-    builder.build(job.message, job.address),
+    builder.build(job.message, job),
     options.route(destination),
     options.tls.policyOf(destination),
   ]);
@@ -262,7 +262,7 @@ async function deliverSimulated(job: Job, options: DeliverOptions): Promise<Deli
   const startedMs = world.monotonicMs();
   const startedAt = new Date(world.now());
   // The message is built and signed as if it left: a test key meets every refusal a live one does.
-  const message = await builder.build(job.message, job.address);
+  const message = await builder.build(job.message, job);
   const simulated = simulate(job.address, job.attempts, job.claim);
   if (simulated.kind === 'wait') return { kind: 'give_back', delayMs: simulated.delayMs };
   if (simulated.kind === 'suppressed') return settle(job, SUPPRESSED, { options, attempt: null });

@@ -28,7 +28,8 @@ function newBuilder(keysMax: number) {
   };
   const builder = new MessageBuilder({ query }, secrets, { keysMax });
   const sign = async (domainId: string) => {
-    await builder.build(newMessage({ projectId, domainId }), 'jo@example.net' as Address);
+    const recipient = { address: 'jo@example.net' as Address, position: 0 };
+    await builder.build(newMessage({ projectId, domainId }), recipient);
   };
   return { loaded, sign };
 }

@@ -14,7 +14,8 @@ import { partsAsWritten } from '../mail/as-written.ts';
 import { composeMessage, feedbackIdOf } from '../mail/compose.ts';
 import { type DkimKey, type SignatureTimes, signMessage, signWritten } from '../mail/dkim.ts';
 import { textFromHtml } from '../mail/text-from-html.ts';
-import { hostedBaseOf, UNSUBSCRIBE, UnsubscribeTokens } from '../mail/unsubscribe-link.ts';
+import { makeUnsubscribeAddress } from '../mail/return-path.ts';
+import { hostedOf, UNSUBSCRIBE, UnsubscribeTokens } from '../mail/unsubscribe-link.ts';
 import type { Queryable } from '../store/database.ts';
 import { messageIdIn, type StoredMessage } from '../store/messages.ts';
 import type { SecretBox } from '../store/secrets.ts';
@@ -32,6 +33,12 @@ export type SignedMessage = {
   is8Bit?: boolean;
 };
 
+/** Whose copy of the message it is; `position` within the email. */
+export type MessageRecipient = { address: Address; position: number };
+
+/** What a recipient's List-Unsubscribe names. */
+type Unsubscribing = { url: string | null; mailto: string | null };
+
 type DomainKeys = { rsa: DkimKey; ed25519: DkimKey };
 
 /** Domains whose parsed keys are kept, those that signed last: decoding a PEM costs more than an RSA signature. */
@@ -43,6 +50,7 @@ export class MessageBuilder {
   readonly #keysMax: number;
   readonly #keys = new Map<string, Promise<DomainKeys>>();
   readonly #tokens: UnsubscribeTokens;
+  readonly #addressSecret: Buffer;
   /** One build per email while several of its recipients are under way. */
   readonly #building = new Map<string, Promise<SignedMessage>>();
 
@@ -52,19 +60,19 @@ export class MessageBuilder {
     this.#db = db;
     this.#secrets = secrets;
     this.#tokens = new UnsubscribeTokens(secrets.derive(UNSUBSCRIBE));
+    this.#addressSecret = secrets.derive('return path');
   }
 
   /**
    * The same for every recipient, unless each has an unsubscribe link of its own.
    * @throws when the domain's keys cannot be used; nothing leaves unsigned
    */
-  build(message: StoredMessage, recipient: Address): Promise<SignedMessage> {
-    const hostedBase = hostedBaseOf(message.unsubscribeUrl);
-    const id = hostedBase === null ? message.id : `${message.id} ${recipient}`;
+  build(message: StoredMessage, recipient: MessageRecipient): Promise<SignedMessage> {
+    const isHosted = hostedOf(message.unsubscribeUrl) !== null;
+    const id = isHosted ? `${message.id} ${recipient.position}` : message.id;
     let building = this.#building.get(id);
     if (!building) {
-      const link = hostedBase === null ? null : hostedBase + this.#tokenFor(message, recipient);
-      building = this.#buildNow(link === null ? message : { ...message, unsubscribeUrl: link });
+      building = this.#buildNow(message, this.#unsubscribing(message, recipient));
       this.#building.set(id, building);
       const forget = (): void => void this.#building.delete(id);
       building.then(forget, forget);
@@ -72,20 +80,28 @@ export class MessageBuilder {
     return building;
   }
 
-  #tokenFor(message: StoredMessage, address: Address): string {
+  #unsubscribing(message: StoredMessage, recipient: MessageRecipient): Unsubscribing {
+    const hosted = hostedOf(message.unsubscribeUrl);
+    if (hosted === null) return { url: message.unsubscribeUrl, mailto: null };
     const { projectId, environment, id: emailId, from } = message;
+    const { address, position } = recipient;
     const fromDomain = domainOf(from.address);
-    return this.#tokens.make({ projectId, environment, emailId, address, fromDomain });
+    const who = { projectId, environment, emailId, address, fromDomain };
+    const mail = { emailId, position, domain: `send.${fromDomain}`, secret: this.#addressSecret };
+    return {
+      url: hosted.base + this.#tokens.make(who),
+      mailto: hosted.byMail ? makeUnsubscribeAddress(mail) : null,
+    };
   }
 
-  async #buildNow(message: StoredMessage): Promise<SignedMessage> {
+  async #buildNow(message: StoredMessage, unsubscribing: Unsubscribing): Promise<SignedMessage> {
     const keys = await this.#keysOf(message);
     const signWith = message.dualSigned ? [keys.rsa, keys.ed25519] : [keys.rsa];
     const times = timesOf(message);
     const { written, from } = message;
     const parts =
       written === null
-        ? await signMessage(composeMessage(toCompose(message)), signWith, times)
+        ? await signMessage(composeMessage(toCompose(message, unsubscribing)), signWith, times)
         : await signWritten(written.raw, {
             fromDomain: domainOf(from.address),
             keys: signWith,
@@ -156,7 +172,10 @@ function hasUtf8Header({ written, from, to, cc, replyTo }: StoredMessage): boole
   return [from, ...to, ...cc, ...replyTo].some((mailbox) => needsSmtpUtf8(mailbox.address));
 }
 
-function toCompose(message: StoredMessage): Parameters<typeof composeMessage>[0] {
+function toCompose(
+  message: StoredMessage,
+  unsubscribing: Unsubscribing,
+): Parameters<typeof composeMessage>[0] {
   return {
     emailId: message.id,
     from: message.from,
@@ -173,7 +192,8 @@ function toCompose(message: StoredMessage): Parameters<typeof composeMessage>[0]
     })),
     date: message.createdAt,
     messageId: messageIdIn(message),
-    unsubscribeUrl: message.unsubscribeUrl,
+    unsubscribeUrl: unsubscribing.url,
+    unsubscribeMailto: unsubscribing.mailto,
     feedbackId: feedbackIdOf({ ...message, fromDomain: domainOf(message.from.address) }),
   };
 }

@@ -12,7 +12,7 @@ import type { Logger } from 'pino';
 import type { Config } from '../config.ts';
 import type { Caller, Scope } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
-import type { Address } from '../mail/address.ts';
+import type { MessageRecipient } from '../delivery/message.ts';
 import type { DomainService } from '../domains/service.ts';
 import type { AcceptEmail } from '../sending/accept.ts';
 import type { Database } from '../store/database.ts';
@@ -36,13 +36,16 @@ export type HttpServices = {
     | 'publicUrl'
     | 'hostname'
     | 'sources'
+    | 'inboundPort'
   >;
   domains: DomainService;
   webhooks: WebhookService;
   /** Of this machine's HTTP, for as long as there is no public URL. */
   localUrl: string;
   /** The exact bytes that were or will be sent to a recipient; null when they are gone. */
-  contentOf: (wanted: Scope & { id: string; recipient: Address }) => Promise<Buffer | null>;
+  contentOf: (
+    wanted: Scope & { id: string; recipient: MessageRecipient },
+  ) => Promise<Buffer | null>;
   /** null when requests can be served; else why not (database, migrations). */
   isReady: () => Promise<string | null>;
   isStopping: () => boolean;

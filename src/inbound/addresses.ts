@@ -1,14 +1,16 @@
 /**
- * Whom mail that comes in may be for: the signed return path of an email that we sent, and the
- * addresses that every mail domain has (RFC 2142). Everything else is refused: this is no mailbox
+ * Whom mail that comes in may be for: the signed return path of an email that we sent, the address at
+ * which its recipient unsubscribes, and the addresses that every mail domain has (RFC 2142). Everything else is refused: this is no mailbox
  * and no relay. Next: inbound/receive.ts.
  */
-import { readReturnPath } from '../mail/return-path.ts';
+import { readReturnPath, readUnsubscribeAddress } from '../mail/return-path.ts';
 import type { Queryable } from '../store/database.ts';
 import { findSentRecipient, hasDomain, type SentRecipient } from '../store/inbound-lookup.ts';
 
 export type Addressee =
   | { kind: 'recipient'; recipient: SentRecipient }
+  /** Whoever wrote wants this recipient to get no more mail. */
+  | { kind: 'unsubscribe'; recipient: SentRecipient }
   /** `abuse@`, `fbl@`, ... of a return-path domain: people read it, complaints are settled. */
   | { kind: 'role' }
   | { kind: 'forged' | 'expired' | 'unknown' };
@@ -31,19 +33,23 @@ export async function addresseeOf(
     return { kind: (await hasDomain(db, domain)) ? 'role' : 'unknown' };
   }
   if (!looksSigned(localPart)) return { kind: 'unknown' };
-  const token = readReturnPath(localPart, secret);
+  const reported = readReturnPath(localPart, secret);
+  const token = reported ?? readUnsubscribeAddress(localPart, secret);
   if (token === null) return { kind: 'forged' };
   const recipient = await findSentRecipient(db, { ...token, domain });
-  if (recipient === null || recipient.isTooOld) return { kind: 'expired' };
-  return { kind: 'recipient', recipient };
+  if (recipient === null) return { kind: 'expired' };
+  // Unsubscribing does not grow old: it is as good as long as we know the email.
+  if (reported === null) return { kind: 'unsubscribe', recipient };
+  return recipient.isTooOld ? { kind: 'expired' } : { kind: 'recipient', recipient };
 }
 
 function looksSigned(localPart: string): boolean {
-  return /^b-/i.test(localPart);
+  return /^[bu]-/i.test(localPart);
 }
 
-/** Whether this is a return path of ours: mail that has one for its sender goes in circles. */
-export function isOwnReturnPath(address: string, secret: Buffer): boolean {
+/** Whether this is an address that only we make: mail that has one for its sender goes in circles. */
+export function isOwnAddress(address: string, secret: Buffer): boolean {
   const localPart = address.slice(0, address.lastIndexOf('@'));
-  return looksSigned(localPart) && readReturnPath(localPart, secret) !== null;
+  if (!looksSigned(localPart)) return false;
+  return [readReturnPath, readUnsubscribeAddress].some((read) => read(localPart, secret) !== null);
 }

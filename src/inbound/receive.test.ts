@@ -21,6 +21,7 @@ async function receive(status: StoredStatus, content: string): Promise<string> {
     letters: { mayKeep: () => false },
     refusal: () => null,
     world: { newId },
+    unsubscribe: () => assert.fail('nobody wants that'),
     onMailboxFull: () => {},
   });
   const from = parseMailbox('hello@acme.test')!;

@@ -3,8 +3,8 @@
  *
  * Promise: `kept` means on disk, with everything that follows from it. A report touches the
  * recipient of the return path it came to and nobody else; at `abuse@` and `fbl@` a complaint touches
- * the recipient whose signed return path stands in the original that it quotes. Nothing is ever
- * sent because of it. Next: inbound/verdict.ts, store/inbound-commit.ts.
+ * the recipient whose signed return path stands in the original that it quotes; mail to an unsubscribe
+ * address suppresses the recipient that it names. Nothing is ever sent because of it. Next: inbound/verdict.ts, store/inbound-commit.ts.
  */
 import { createHash } from 'node:crypto';
 import { Overloaded } from '../core/overloaded.ts';
@@ -12,8 +12,9 @@ import type { Scope } from '../core/scope.ts';
 import { isFinal, type StoredStatus, TRANSITIONS } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
 import { readReport, type Report, REPORT_BYTES_MAX } from '../mail/bounce.ts';
-import { readHeader } from '../mail/mime-reader.ts';
-import type { InboundResult, InboundStore } from '../store/inbound-commit.ts';
+import { UNSUBSCRIBE_SUBJECT } from '../mail/compose.ts';
+import { decodedValue, readHeader } from '../mail/mime-reader.ts';
+import type { InboundResult, InboundStore, NewInboundMessage } from '../store/inbound-commit.ts';
 import type { SentRecipient } from '../store/inbound-lookup.ts';
 import { type Addressee, type AddressBook, addresseeOf } from './addresses.ts';
 import type { Letters } from './letters.ts';
@@ -60,6 +61,8 @@ export type ReceiveOptions = {
   /** Why nothing is kept at present (the disk is nearly full); null when it is. */
   refusal: () => string | null;
   world: Pick<World, 'newId'>;
+  /** Puts the recipient on the suppression list; false: already there. On disk when it resolves. */
+  unsubscribe: (recipient: SentRecipient) => Promise<boolean>;
   /** Told after the fact; it is nothing that a report waits for. */
   onMailboxFull: (failure: Scope & { emailId: string; address: string }) => void;
 };
@@ -72,7 +75,11 @@ export function createReceive(options: ReceiveOptions): Receive {
     if (hopsOf(arrival.content) > HOPS_MAX) return 'looping';
     const report = readReport(arrival.content);
     const results = await Promise.all(
-      arrival.recipients.map((one) => keep(arrival, { ...one, report }, options)),
+      arrival.recipients.map(({ address, addressee }) =>
+        addressee.kind === 'unsubscribe'
+          ? unsubscribe(arrival, { address, report, recipient: addressee.recipient }, options)
+          : keep(arrival, { address, addressee, report }, options),
+      ),
     );
     if (results.some((result) => result === 'too_many')) return 'too_many';
     return results.some((result) => result === 'open') ? 'too_early' : 'kept';
@@ -84,7 +91,7 @@ function hopsOf(content: Buffer): number {
 }
 
 async function keep(
-  { content, sizeBytes, remoteAddress, client, sender }: Arrival,
+  arrival: Arrival,
   { address, addressee, report }: { address: string; addressee: Addressee; report: Report },
   { book, store, world, letters, onMailboxFull }: ReceiveOptions,
 ): Promise<InboundResult['kind'] | 'too_many'> {
@@ -92,30 +99,82 @@ async function keep(
     addressee.kind === 'recipient' ? addressee.recipient : await complainant(report, book);
   const consequence = recipient && consequenceOf(report, recipient, world);
   const isLetter = consequence === null || isTooLate(recipient!, consequence.settlement.status);
-  if (isLetter && !letters.mayKeep(client)) return 'too_many';
-  const result = await store.keep({
-    message: {
-      id: world.newId(),
-      reportHash: createHash('sha256').update(address.toLowerCase()).update(content).digest(),
-      remoteAddress,
-      sender,
-      recipient: address,
-      kind: report.kind,
-      about: recipient && {
-        projectId: recipient.projectId,
-        environment: recipient.environment,
-        emailId: recipient.email.id,
-        position: recipient.position,
-      },
-      sizeBytes,
-      content: content.subarray(0, isLetter ? LETTER_BYTES_MAX : KEPT_BYTES_MAX),
-    },
-    settlement: consequence?.settlement ?? null,
+  if (isLetter && !letters.mayKeep(arrival.client)) return 'too_many';
+  const message = messageOf(arrival, {
+    address,
+    recipient,
+    kind: report.kind,
+    id: world.newId(),
+    bytesMax: isLetter ? LETTER_BYTES_MAX : KEPT_BYTES_MAX,
   });
+  const settlement = consequence?.settlement ?? null;
+  const result = await store.keep({ message, settlement });
   if (consequence?.mailboxFull === true && result.kind === 'kept' && result.change !== null) {
     onMailboxFull({ ...consequence.settlement, address: recipient!.address });
   }
   return result.kind;
+}
+
+/** As it is kept. */
+function messageOf(
+  { content, sizeBytes, remoteAddress, sender }: Arrival,
+  about: {
+    address: string;
+    recipient: SentRecipient | null;
+    kind: string;
+    id: string;
+    bytesMax: number;
+  },
+): NewInboundMessage {
+  const { address, recipient, kind, id, bytesMax } = about;
+  return {
+    id,
+    reportHash: createHash('sha256').update(address.toLowerCase()).update(content).digest(),
+    remoteAddress,
+    sender,
+    recipient: address,
+    kind,
+    about: recipient && {
+      projectId: recipient.projectId,
+      environment: recipient.environment,
+      emailId: recipient.email.id,
+      position: recipient.position,
+    },
+    sizeBytes,
+    content: content.subarray(0, bytesMax),
+  };
+}
+
+/**
+ * Suppressed before it is kept: when the second fails the server comes again, and the first changes
+ * nothing any more.
+ */
+async function unsubscribe(
+  arrival: Arrival,
+  to: { address: string; report: Report; recipient: SentRecipient },
+  { store, world, letters, unsubscribe: suppress }: ReceiveOptions,
+): Promise<InboundResult['kind'] | 'too_many'> {
+  const isWanted = wantsToUnsubscribe(arrival.content, to.report);
+  const isChange = isWanted && (await suppress(to.recipient));
+  if (!isChange && !letters.mayKeep(arrival.client)) return 'too_many';
+  const kind = isWanted ? 'unsubscribe' : to.report.kind;
+  const message = messageOf(arrival, {
+    ...to,
+    kind,
+    id: world.newId(),
+    bytesMax: LETTER_BYTES_MAX,
+  });
+  return (await store.keep({ message, settlement: null })).kind;
+}
+
+/**
+ * Whatever a person or a mail program sends there, from whomever, does. What a machine answers does not:
+ * reports, and automatic replies unless they carry the subject that the link asks for.
+ */
+function wantsToUnsubscribe(content: Buffer, { kind }: Report): boolean {
+  if (kind === 'other' || kind === 'complaint') return true;
+  const subject = decodedValue(readHeader(content).fields, 'subject') ?? '';
+  return kind === 'auto_reply' && subject.trim().toLowerCase() === UNSUBSCRIBE_SUBJECT;
 }
 
 /** Who holds its return path may send more about it than counts. */

@@ -184,6 +184,19 @@ test('one-click unsubscription has both its fields, the link on one line', () =>
   assert.match(shouted, /^List-Unsubscribe: <HTTPS:\/\/ACME.test\/U>\r$/m);
 });
 
+test('the link to unsubscribe stays on the line of its name, the address where there is room', () => {
+  const unsubscribeMailto = `u-x@send.${'x'.repeat(200)}.test`;
+  const fieldFor = (unsubscribeUrl: string) => {
+    const header = bytesOf({ text: 'x', unsubscribeUrl, unsubscribeMailto }).toString();
+    return /^List-Unsubscribe: (?:[^\r]|\r\n )*/m.exec(header)?.[0];
+  };
+  const byMail = `<mailto:${unsubscribeMailto}?subject=unsubscribe>`;
+  const short = 'https://acme.test/u/1';
+  assert.equal(fieldFor(short), `List-Unsubscribe: <${short}>, ${byMail}`);
+  const long = `https://acme.test/u/${'x'.repeat(900)}`;
+  assert.equal(fieldFor(long), `List-Unsubscribe: <${long}>,\r\n ${byMail}`);
+});
+
 test('a custom header occurs once, however often its name is written', () => {
   const header = bytesOf({
     text: 'x',

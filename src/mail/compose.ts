@@ -39,6 +39,8 @@ export type Message = {
   messageId: string;
   /** A web address in printable ASCII, for one-click unsubscription (RFC 8058). */
   unsubscribeUrl?: string | null;
+  /** An address that does the same; only beside a web address. */
+  unsubscribeMailto?: string | null;
   /** As feedbackIdOf makes it, for messages that bring no Feedback-ID of their own. */
   feedbackId?: string | null;
 };
@@ -59,6 +61,11 @@ export type ComposedMessage = {
 export function messageIdOf(emailId: string, fromDomain: string): string {
   return `<${emailId}@${fromDomain}>`;
 }
+
+/** What a mail program writes that unsubscribes by mail. */
+export const UNSUBSCRIBE_SUBJECT = 'unsubscribe';
+/** RFC 5322 §2.1.1, with room for the colon and the comma. */
+const LIST_LINE_MAX = 990;
 
 const FEEDBACK_KIND_MAX = 64;
 
@@ -108,12 +115,10 @@ export function dateText(date: Date): string {
 
 /** One per name, in whatever case: many of them must not occur twice. Posthorn's own come first. */
 function customFields(message: Message): HeaderField[] {
-  const { headers, unsubscribeUrl = null, feedbackId = null } = message;
+  const { headers, unsubscribeUrl = null, unsubscribeMailto = null, feedbackId = null } = message;
   const fields = new Map<string, HeaderField>();
   if (unsubscribeUrl !== null) {
-    // One word: it stays on one line, which some readers of this field count on.
-    const url = field('List-Unsubscribe', [`<${writableUrl(unsubscribeUrl)}>`]);
-    fields.set('list-unsubscribe', url);
+    fields.set('list-unsubscribe', unsubscribeField(unsubscribeUrl, unsubscribeMailto));
     const oneClick = field('List-Unsubscribe-Post', ['List-Unsubscribe=One-Click']);
     fields.set('list-unsubscribe-post', oneClick);
   }
@@ -125,6 +130,17 @@ function customFields(message: Message): HeaderField[] {
     fields.set('feedback-id', field('Feedback-ID', [feedbackId]));
   }
   return [...fields.values()];
+}
+
+/** `mailto:` for readers that know no RFC 8058; those that do take the first they know. */
+function unsubscribeField(url: string, mailto: string | null): HeaderField {
+  const name = 'List-Unsubscribe';
+  const link = `<${writableUrl(url)}>`;
+  if (mailto === null) return field(name, [link]);
+  const byMail = ` <mailto:${mailto}?subject=${UNSUBSCRIBE_SUBJECT}>`;
+  // One word: it stays on one line, which some readers of this field count on.
+  const isOneLine = name.length + link.length + byMail.length <= LIST_LINE_MAX;
+  return field(name, isOneLine ? [`${link},${byMail}`] : [`${link},`, byMail]);
 }
 
 function writableUrl(url: string): string {

@@ -2,7 +2,12 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { parseAddress } from './address.ts';
-import { makeReturnPath, readReturnPath } from './return-path.ts';
+import {
+  makeReturnPath,
+  makeUnsubscribeAddress,
+  readReturnPath,
+  readUnsubscribeAddress,
+} from './return-path.ts';
 
 const secret = Buffer.alloc(32, 7);
 const domain = 'send.acme.com';
@@ -65,4 +70,14 @@ test('nothing else is a return path', () => {
 test('what a token cannot name is a bug', () => {
   assert.throws(() => makeReturnPath({ emailId: 'x', position: 0, domain, secret }));
   assert.throws(() => makeReturnPath({ emailId, position: 256, domain, secret }));
+});
+
+test('a return path is no unsubscribe address, and cannot be made into one', () => {
+  const named = { emailId, position: 3 };
+  const reports = localPartOf(makeReturnPath({ ...named, domain, secret }));
+  const unsubscribes = localPartOf(makeUnsubscribeAddress({ ...named, domain, secret }));
+  assert.deepEqual(readUnsubscribeAddress(unsubscribes.toUpperCase(), secret), named);
+  assert.equal(readUnsubscribeAddress(reports, secret), null);
+  assert.equal(readUnsubscribeAddress(reports.replace('b-', 'u-'), secret), null);
+  assert.equal(readReturnPath(unsubscribes.replace('u-', 'b-'), secret), null);
 });

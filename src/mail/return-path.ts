@@ -3,48 +3,70 @@
  * and is signed, so that a bounce finds its recipient and nobody can make one up: 16 bytes of email
  * id, 1 of position, 13 of HMAC-SHA256 (104 bits), in base32 because some systems change the case
  * of local parts. 50 of the 64 octets that a local part may have.
+ *
+ * Unsubscribe addresses (RFC 2369, for `mailto:` in List-Unsubscribe) are made the same way: `u-<token>`,
+ * with a signature that is good for nothing else. Next: inbound/addresses.ts.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { fromBase32, toBase32 } from './base32.ts';
 
-const PREFIX = 'b-';
+const RETURN_PATH = 'b-';
+const UNSUBSCRIBE = 'u-';
 const ID_BYTES = 16;
 const NAMED_BYTES = ID_BYTES + 1;
 const MAC_BYTES = 13;
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-export function makeReturnPath(options: {
-  /** UUID in lower case. */
-  emailId: string;
-  /** Of the recipient within the email, 0 to 255. */
-  position: number;
-  domain: string;
-  secret: Buffer;
-}): string {
-  const { emailId, position, domain, secret } = options;
-  if (!UUID.test(emailId)) throw new Error('a return path needs the UUID of an email');
-  const named = Buffer.alloc(NAMED_BYTES);
-  named.write(emailId.replaceAll('-', ''), 'hex');
-  named.writeUInt8(position, ID_BYTES);
-  return `${PREFIX}${toBase32(Buffer.concat([named, macOf(named, secret)]))}@${domain}`;
+/** `position`: of the recipient within the email, 0 to 255. `emailId`: a UUID in lower case. */
+export type NamedRecipient = { emailId: string; position: number };
+
+type Where = { domain: string; secret: Buffer };
+
+export function makeReturnPath(options: NamedRecipient & Where): string {
+  return make(RETURN_PATH, options);
 }
 
 /** The recipient that a return path names; null when it was not made with this secret. */
-export function readReturnPath(
-  localPart: string,
-  secret: Buffer,
-): { emailId: string; position: number } | null {
-  if (localPart.slice(0, PREFIX.length).toLowerCase() !== PREFIX) return null;
-  const token = fromBase32(localPart.slice(PREFIX.length));
+export function readReturnPath(localPart: string, secret: Buffer): NamedRecipient | null {
+  return read(RETURN_PATH, localPart, secret);
+}
+
+export function makeUnsubscribeAddress(options: NamedRecipient & Where): string {
+  return make(UNSUBSCRIBE, options);
+}
+
+/** The recipient that an unsubscribe address names; null when it was not made with this secret. */
+export function readUnsubscribeAddress(localPart: string, secret: Buffer): NamedRecipient | null {
+  return read(UNSUBSCRIBE, localPart, secret);
+}
+
+function make(
+  prefix: string,
+  { emailId, position, domain, secret }: NamedRecipient & Where,
+): string {
+  if (!UUID.test(emailId)) throw new Error('a signed address needs the UUID of an email');
+  const named = Buffer.alloc(NAMED_BYTES);
+  named.write(emailId.replaceAll('-', ''), 'hex');
+  named.writeUInt8(position, ID_BYTES);
+  const token = toBase32(Buffer.concat([named, macOf(prefix, named, secret)]));
+  return `${prefix}${token}@${domain}`;
+}
+
+function read(prefix: string, localPart: string, secret: Buffer): NamedRecipient | null {
+  if (localPart.slice(0, prefix.length).toLowerCase() !== prefix) return null;
+  const token = fromBase32(localPart.slice(prefix.length));
   if (token?.length !== NAMED_BYTES + MAC_BYTES) return null;
   const named = token.subarray(0, NAMED_BYTES);
-  if (!timingSafeEqual(token.subarray(NAMED_BYTES), macOf(named, secret))) return null;
+  if (!timingSafeEqual(token.subarray(NAMED_BYTES), macOf(prefix, named, secret))) return null;
   const id = named.toString('hex', 0, ID_BYTES);
   const emailId = id.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
   return { emailId, position: named.readUInt8(ID_BYTES) };
 }
 
-function macOf(named: Buffer, secret: Buffer): Buffer {
-  return createHmac('sha256', secret).update(named).digest().subarray(0, MAC_BYTES);
+/** Return paths came first, and sign nothing but what they name. */
+function macOf(prefix: string, named: Buffer, secret: Buffer): Buffer {
+  const hmac = createHmac('sha256', secret).update(named);
+  if (prefix !== RETURN_PATH) hmac.update(prefix);
+  return hmac.digest().subarray(0, MAC_BYTES);
 }

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { Address } from './address.ts';
 import {
   hostedAt,
-  hostedBaseOf,
+  hostedOf,
   PUBLIC_URL_MAX_LENGTH,
   type Unsubscriber,
   UnsubscribeTokens,
@@ -74,7 +74,10 @@ test('the longest link fits into a header line', () => {
 });
 
 test('where links are hosted is told apart from any link of a sender', () => {
-  assert.equal(hostedBaseOf(hostedAt('https://mail.acme.com')), 'https://mail.acme.com/u/');
-  assert.equal(hostedBaseOf('https://mail.acme.com/u/'), null);
-  assert.equal(hostedBaseOf(null), null);
+  for (const byMail of [true, false]) {
+    const stored = hostedAt('https://mail.acme.com', { byMail });
+    assert.deepEqual(hostedOf(stored), { base: 'https://mail.acme.com/u/', byMail });
+  }
+  assert.equal(hostedOf('https://mail.acme.com/u/'), null);
+  assert.equal(hostedOf(null), null);
 });

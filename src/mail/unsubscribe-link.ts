@@ -21,21 +21,29 @@ export type Unsubscriber = {
   fromDomain: string;
 };
 
-/** What is stored of an email whose links are hosted: where. A link of the sender's is an https URL. */
+/**
+ * What is stored of an email whose links are hosted: where, and whether mail that comes in unsubscribes
+ * as well. A link of the sender's is an https URL.
+ */
 const HOSTED = 'hosted:';
+const HOSTED_AND_BY_MAIL = 'hosted+mail:';
 /** The purpose of the secret that seals tokens. */
 export const UNSUBSCRIBE = 'unsubscribe links';
 
 /** So that the header with the longest token still fits on one line. */
 export const PUBLIC_URL_MAX_LENGTH = 200;
 
-export function hostedAt(publicUrl: string): string {
-  return `${HOSTED}${publicUrl}/u/`;
+export function hostedAt(publicUrl: string, { byMail }: { byMail: boolean }): string {
+  return `${byMail ? HOSTED_AND_BY_MAIL : HOSTED}${publicUrl}/u/`;
 }
 
-/** What comes before the token in hosted links; null: the link is the sender's own. */
-export function hostedBaseOf(stored: string | null): string | null {
-  return stored?.startsWith(HOSTED) === true ? stored.slice(HOSTED.length) : null;
+/** `base`: what comes before the token in hosted links. Null: the link is the sender's own. */
+export function hostedOf(stored: string | null): { base: string; byMail: boolean } | null {
+  for (const prefix of [HOSTED, HOSTED_AND_BY_MAIL]) {
+    if (stored?.startsWith(prefix) !== true) continue;
+    return { base: stored.slice(prefix.length), byMail: prefix === HOSTED_AND_BY_MAIL };
+  }
+  return null;
 }
 
 const VERSION = 1;

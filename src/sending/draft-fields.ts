@@ -94,11 +94,11 @@ export function readExpiry(seconds: DraftInput['expires_in'], complain: Complain
  */
 export function readUnsubscribe(
   { unsubscribe }: DraftInput,
-  { pagesAt = null }: Pick<DraftRules, 'pagesAt'>,
+  { pagesAt = null, takesMail = false }: Pick<DraftRules, 'pagesAt' | 'takesMail'>,
   complain: Complain,
 ): string | null {
   if (unsubscribe === true) {
-    if (pagesAt !== null) return hostedAt(pagesAt);
+    if (pagesAt !== null) return hostedAt(pagesAt, { byMail: takesMail });
     complain('unsubscribe', NO_PAGES);
   }
   if (typeof unsubscribe !== 'string') return null;

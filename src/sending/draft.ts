@@ -95,6 +95,8 @@ export type DraftRules = {
   allowPrivateNetworks: boolean;
   /** Where recipients reach the pages of this service; null or absent: nowhere yet. */
   pagesAt?: string | null;
+  /** Mail comes in, so that it unsubscribes as the pages do. */
+  takesMail?: boolean;
 };
 
 /** Notes a problem; `message` is the rest of the sentence after the name of the field. */

@@ -7,7 +7,7 @@
  */
 import { Overloaded } from '../core/overloaded.ts';
 import type { Addressee, AddressBook } from '../inbound/addresses.ts';
-import { addresseeOf, isOwnReturnPath } from '../inbound/addresses.ts';
+import { addresseeOf, isOwnAddress } from '../inbound/addresses.ts';
 import type { Receive, Received } from '../inbound/receive.ts';
 import type { SmtpAnswer, SmtpHandlers, SmtpServerLimits } from '../net/smtp-server-types.ts';
 import { answerOf } from '../net/smtp-server-types.ts';
@@ -56,14 +56,13 @@ export function createInboundHandlers(options: {
   return {
     onMail(session, { from }) {
       known.set(session, new Map());
-      return isOwnReturnPath(from, book.secret) ? OWN_SENDER : null;
+      return isOwnAddress(from, book.secret) ? OWN_SENDER : null;
     },
     onRcpt: (session, address) =>
       orLater(async () => {
         const addressee = await addresseeOf(address, book);
-        if (addressee.kind !== 'recipient' && addressee.kind !== 'role') {
-          return REFUSED[addressee.kind];
-        }
+        const { kind } = addressee;
+        if (kind === 'forged' || kind === 'expired' || kind === 'unknown') return REFUSED[kind];
         known.get(session)?.set(address, addressee);
         return null;
       }),

@@ -125,6 +125,7 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
       publicUrl: null,
       hostname: 'localhost',
       sources: [],
+      inboundPort: null,
     },
     secrets: new SecretBox('s'.repeat(32)),
     localUrl: 'http://127.0.0.1:3000',

@@ -6,7 +6,15 @@ import type { Cli } from '../context.ts';
 import { withStore } from '../store.ts';
 import { facts, shortTime, table } from '../table.ts';
 
-const KINDS = ['bounce', 'delay', 'complaint', 'delivered', 'auto_reply', 'other'] as const;
+const KINDS = [
+  'bounce',
+  'delay',
+  'complaint',
+  'delivered',
+  'auto_reply',
+  'unsubscribe',
+  'other',
+] as const;
 const LIMIT_MAX = 1_000;
 
 export function describeInbound(inbound: Command, cli: Cli): void {

@@ -7,7 +7,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { fingerprintOf, isIdempotencyKey } from '../../core/fingerprint.ts';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
 import type { Caller } from '../../core/scope.ts';
-import { type Address, addressKey, parseAddress } from '../../mail/address.ts';
+import type { MessageRecipient } from '../../delivery/message.ts';
+import { addressKey, parseAddress } from '../../mail/address.ts';
 import type { AcceptOutcome } from '../../sending/accept.ts';
 import { makeDraft } from '../../sending/draft.ts';
 import { presentEmail, presentEvent, presentSummary } from '../../sending/present.ts';
@@ -81,6 +82,7 @@ function registerSend(app: App, services: HttpServices): void {
         environment: caller.environment,
         allowPrivateNetworks: config.allowPrivateNetworks,
         pagesAt: pagesAt(services, caller),
+        takesMail: config.inboundPort !== null,
       });
       if (isRefusal(draft)) return refuse(reply, draft);
       return answer(reply, await accept(caller, draft, idempotency));
@@ -223,12 +225,15 @@ const NO_SUCH_RECIPIENT: Refusal = {
 };
 
 /** The one that is asked for, else the first; null: there is none. */
-function chosenRecipient(found: EmailDetail, wanted: string | undefined): Address | null {
-  const addresses = found.recipients.map(({ address }) => parseAddress(address));
-  if (wanted === undefined) return addresses[0] ?? null;
+function chosenRecipient(found: EmailDetail, wanted: string | undefined): MessageRecipient | null {
+  const recipients = found.recipients.flatMap(({ address }, position) => {
+    const parsed = parseAddress(address);
+    return parsed === null ? [] : [{ address: parsed, position }];
+  });
+  if (wanted === undefined) return recipients[0] ?? null;
   const asked = parseAddress(wanted);
   const key = asked && addressKey(asked);
-  return addresses.find((one) => one !== null && addressKey(one) === key) ?? null;
+  return recipients.find(({ address }) => addressKey(address) === key) ?? null;
 }
 
 const CONTENT_GONE: Refusal = {
