@@ -80,8 +80,9 @@ export async function createServer(
 ): Promise<WorkerServer> {
   const ground = layGround(setup, supervisor);
   const { config, db, lease, resolver } = ground;
-  const { holder, isFresh } = lease;
-  const webhooks = createWebhookLoop({ ...ground, world: systemWorld, holder, isFresh });
+  const { holder, isFresh, checksWanted } = lease;
+  const leased = { holder, isFresh, checksWanted };
+  const webhooks = createWebhookLoop({ ...ground, world: systemWorld, ...leased });
   const { tellBroker } = supervisor;
   const delivery = createDelivery(ground, { onTold: () => webhooks.wake(), tellBroker });
   const state: State = { refusal: null, isStopping: false };

@@ -35,7 +35,7 @@ export async function* dropFromQueue(
   try {
     let from: QueuePlace | null = QUEUE_START;
     while (from !== null) {
-      if (!(await beat(db, holder))) throw new Error('this command was taken for dead');
+      if ((await beat(db, holder)) === null) throw new Error('this command was taken for dead');
       const { step, taken } = await takeOutStep(db, holder, { selector, from });
       const messages = await loadMessages(
         db,

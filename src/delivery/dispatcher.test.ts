@@ -15,7 +15,13 @@ const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
 const { db } = database;
 
-type Scene = AsyncDisposable & { dispatcher: Dispatcher; holder: string; taken: string[] };
+type Scene = AsyncDisposable & {
+  dispatcher: Dispatcher;
+  holder: string;
+  taken: string[];
+  /** How often it was asked to compare what it holds with what it knows of. */
+  checks: { asked: number };
+};
 
 /** A dispatcher whose deliveries end as `deliver` says and are noted in `taken`. */
 function newScene(
@@ -28,6 +34,7 @@ function newScene(
 ): Scene {
   const holder = newId();
   const taken: string[] = [];
+  const checks = { asked: 0 };
   const deliver: Deliver = (job) => {
     taken.push(job.address);
     return options.deliver?.() ?? Promise.resolve({ kind: 'settled' });
@@ -36,7 +43,7 @@ function newScene(
     db: options.queries ?? db,
     world: systemWorld,
     log: pino({ level: 'silent' }),
-    lease: { holder: () => holder, isFresh: () => true },
+    lease: { holder: () => holder, isFresh: () => true, checksWanted: () => checks.asked },
     deliver,
     shaping: {
       laneOf: (destination) => destination,
@@ -52,6 +59,7 @@ function newScene(
     dispatcher,
     holder,
     taken,
+    checks,
     [Symbol.asyncDispose]: () => dispatcher.stop(),
   };
 }
@@ -67,6 +75,12 @@ async function queued(to: string): Promise<NewEmail> {
   });
   assert.equal((await store.accept(email)).outcome, 'accepted');
   return email;
+}
+
+async function claimOf({ id }: NewEmail): Promise<number | undefined> {
+  const text = 'select claim from queue where email_id = $1';
+  const [row] = await db.query<{ claim: number }>(text, [id]);
+  return row?.claim;
 }
 
 async function holderOf({ id }: NewEmail): Promise<string | null | undefined> {
@@ -138,6 +152,37 @@ test('a claim whose answer was lost is given back and delivered', async () => {
   scene.dispatcher.start();
   await waitFor(() => scene.taken.includes('stray@example.net'), { what: 'the stray delivery' });
   assert.equal(lost, 1);
+});
+
+test('what the table has in the name of a worker that does not know of it is freed when asked for', async () => {
+  await using scene = newScene({ unknownFateMs: 300 });
+  const [accepted, claimed] = [await queued('once@lost.test'), await queued('again@lost.test')];
+  // As after a fail-over that lost the settlements of both: one handed over, one claimed before.
+  const hold = `update queue set holder = $1, claim = $2 where email_id = $3`;
+  await db.query(hold, [scene.holder, 1, accepted.id]);
+  await db.query(hold, [scene.holder, 2, claimed.id]);
+  scene.dispatcher.start();
+  scene.checks.asked += 1;
+  await waitFor(() => scene.taken.length === 2, { what: 'both deliveries' });
+});
+
+test('what a worker knows that it holds is not freed, however often it is asked', async () => {
+  const finish = Promise.withResolvers<Delivered>();
+  await using scene = newScene({ unknownFateMs: 0, deliver: () => finish.promise, window: 1 });
+  const emails = [await queued('one@known.test'), await queued('two@known.test')];
+  scene.dispatcher.start();
+  await waitFor(() => scene.dispatcher.underWay + scene.dispatcher.waiting === 2, {
+    what: 'both in memory',
+  });
+  const claims = await Promise.all(emails.map(claimOf));
+  const stray = await queued('stray@known.test');
+  const hold = 'update queue set holder = $1, claim = 2 where email_id = $2';
+  await db.query(hold, [scene.holder, stray.id]);
+  scene.checks.asked += 1;
+  await waitFor(async () => (await claimOf(stray)) === 3, { what: 'the stray to be taken again' });
+  finish.resolve({ kind: 'settled' });
+  for (const email of emails) assert.equal(await holderOf(email), scene.holder);
+  assert.deepEqual(await Promise.all(emails.map(claimOf)), claims);
 });
 
 test('a database that is away for a moment delays an attempt by that moment', async () => {

@@ -17,7 +17,7 @@ import { failpoint } from '../core/failpoint.ts';
 import type { World } from '../core/world.ts';
 import { DatabaseUnavailable, type Queryable } from '../store/database.ts';
 import { loadMessages } from '../store/messages.ts';
-import { holdClaims, releaseStrays } from '../store/queue.ts';
+import { holdClaims } from '../store/queue.ts';
 import type { ClaimedRecipient } from '../store/queue-claims.ts';
 import { Claims } from './claims.ts';
 import { Cutoff } from './cutoff.ts';
@@ -28,12 +28,13 @@ import { Lanes, WEIGHT_BYTES_MIN } from './lanes.ts';
 import { PollTimer } from './poll-timer.ts';
 import type { Shaping } from './shaping.ts';
 import { SIMULATOR_LANE } from './simulator.ts';
+import { Strays } from './strays.ts';
 
 export type DispatcherOptions = {
   db: Queryable;
   world: World;
   log: Logger;
-  lease: { holder(): string | null; isFresh(): boolean };
+  lease: { holder(): string | null; isFresh(): boolean; checksWanted(): number };
   deliver: Deliver;
   shaping: Shaping;
   /**
@@ -58,7 +59,7 @@ const IDLE_POLL_MS = 2_000;
 const IDLE_AFTER_MS = 10_000;
 /** Between two looks at a backlog of which nothing can be served. */
 const WALK_EVERY_MS = 50;
-/** A statement ends after 20 s at the latest: then an unanswered accept has happened or has not. */
+/** A statement ends after 20 s at the latest: then an unanswered one has happened or has not. */
 const UNKNOWN_FATE_MS = 30_000;
 /** After a rest its mail comes back over so long, not all at once. */
 const REST_SPREAD_MS = 10_000;
@@ -79,9 +80,10 @@ export class Dispatcher {
   readonly #polls = new PollTimer(() => this.#poll());
   #isRunning = false;
   #idle: (() => void) | undefined;
-  /** What came from claims and has not ended: to be told from claims whose answer was lost. */
-  readonly #claimed = new Set<Job>();
-  #straysAtMs = Infinity;
+  /** Everything in memory that has not ended: what else the table has in our name is a stray. */
+  readonly #held = new Set<Job>();
+  readonly #strays: Strays;
+  #checksSeen = 0;
   #lastWorkMs = -Infinity;
 
   constructor(options: DispatcherOptions) {
@@ -93,6 +95,11 @@ export class Dispatcher {
     });
     this.#claims = new Claims({ ...options, lanes: this.#lanes });
     this.#givingBack = new GiveBacks({ ...options, isRunning: () => this.#isRunning });
+    this.#strays = new Strays({
+      ...options,
+      known: () => this.#known(),
+      fateKnownAfterMs: options.unknownFateMs ?? UNKNOWN_FATE_MS,
+    });
     shaping.onChange((lane) => {
       this.#lanes.open(lane);
       this.#pump();
@@ -197,6 +204,7 @@ export class Dispatcher {
 
   /** Puts a job into its lane; into one of an unknown route, which is asked for. */
   #add(job: Job): void {
+    this.#held.add(job);
     this.#lanes.add(job);
     const { lane, destination } = job;
     if (lane === SIMULATOR_LANE || this.#lanes.isClosed(lane)) return;
@@ -241,7 +249,7 @@ export class Dispatcher {
   }
 
   #giveBack(jobs: readonly Job[], delayMsOf: (job: Job) => number): Promise<void> {
-    for (const job of jobs) this.#claimed.delete(job);
+    for (const job of jobs) this.#held.delete(job);
     return this.#givingBack.give(jobs, delayMsOf);
   }
 
@@ -259,7 +267,7 @@ export class Dispatcher {
       log.error({ err: error, emailId: job.message.id }, 'an attempt ended in an error');
       await this.#giveBack([job], () => 60_000);
     } finally {
-      this.#claimed.delete(job);
+      this.#held.delete(job);
       this.#lanes.done(job);
       this.#pump();
       if (this.#lanes.underWay === 0) this.#idle?.();
@@ -282,7 +290,7 @@ export class Dispatcher {
       return { more: 0, walking: WALK_EVERY_MS, done: this.#restMs }[outlook];
     } catch (error) {
       // The claim may be committed all the same: then rows are held that nobody here knows.
-      this.#straysAtMs = this.#options.world.monotonicMs() + this.#unknownFateMs;
+      this.#strays.compareLater();
       if (!(error instanceof DatabaseUnavailable)) {
         this.#options.log.error({ err: error }, 'claiming due work failed');
       }
@@ -296,16 +304,14 @@ export class Dispatcher {
   }
 
   async #releaseStrays(holder: string): Promise<void> {
-    const { db, world, log } = this.#options;
-    if (world.monotonicMs() < this.#straysAtMs) return;
-    const known = [...this.#claimed].map((job) => ({ ...job, emailId: job.message.id }));
-    const freed = await releaseStrays(db, holder, known);
-    this.#straysAtMs = Infinity;
-    if (freed > 0) log.warn({ freed }, 'claims whose answer was lost are free again');
+    const asked = this.#options.lease.checksWanted();
+    if (asked !== this.#checksSeen) this.#strays.compareNow();
+    this.#checksSeen = asked;
+    await this.#strays.release(holder);
   }
 
-  get #unknownFateMs(): number {
-    return this.#options.unknownFateMs ?? UNKNOWN_FATE_MS;
+  *#known(): Iterable<{ emailId: string; position: number }> {
+    for (const { message, position } of this.#held) yield { emailId: message.id, position };
   }
 
   /** Mail of paused senders waits for a person; what expires meanwhile ends as usual. */
@@ -334,10 +340,7 @@ export class Dispatcher {
       const expiresAtMs = heldSinceMs + one.remainingMs;
       return { ...one, message, holder, heldSinceMs, expiresAtMs, dueAtMs: one.dueAt.getTime() };
     });
-    for (const job of this.#jobsOf(incoming)) {
-      this.#claimed.add(job);
-      this.#add(job);
-    }
+    for (const job of this.#jobsOf(incoming)) this.#add(job);
     void this.#giveBack(this.#lanes.takeFromGreediest(), () => 0);
     this.#pump();
   }

@@ -9,7 +9,7 @@ import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
 import type { World } from '../core/world.ts';
 import type { Queryable } from '../store/database.ts';
-import { beat, buryNode, registerNode } from '../store/nodes.ts';
+import { type Beat, beat, buryNode, registerNode } from '../store/nodes.ts';
 
 const BEAT_EVERY_MS = 2_000;
 /** Survivors wait 15 s (src/supervisor.ts): this worker stops sending well before that. */
@@ -30,6 +30,9 @@ export type LeaseOptions = {
 export class Lease {
   readonly #options: LeaseOptions;
   #holder: string | null = null;
+  #checksWanted = 0;
+  #lastBeat: Beat | null = null;
+  #hasMissed = false;
   /** When the last acknowledged beat began, on both clocks. */
   #begun = { monotonicMs: 0, wallMs: 0 };
   #timer: NodeJS.Timeout | undefined;
@@ -42,6 +45,12 @@ export class Lease {
 
   /** The id to hold work under; null while there is none. */
   holder = (): string | null => this.#holder;
+
+  /**
+   * Counts up whenever the table should be compared with memory (strays.ts): an operator asks for it,
+   * the database was away, or its server is another one, which may lack the last commits.
+   */
+  checksWanted = (): number => this.#checksWanted;
 
   /**
    * Whether nobody can have taken this worker's work over. The larger of two clocks: the monotonic
@@ -89,6 +98,7 @@ export class Lease {
       const alive = this.#holder === null ? await this.#register() : await this.#renew();
       if (alive) this.#begun = begun;
     } catch (error) {
+      this.#hasMissed = true;
       log.warn({ error: (error as Error).message }, 'no beat: the database did not answer');
     }
   }
@@ -98,13 +108,27 @@ export class Lease {
     const id = world.newId();
     await registerNode(db, { id, instance, host, pid });
     this.#holder = id;
+    this.#lastBeat = null;
     onHolder(id);
     return true;
   }
 
+  #compare(counted: Beat): void {
+    const last = this.#lastBeat;
+    const isAsked = counted.checksAsked !== (last?.checksAsked ?? 0);
+    const isElsewhere = last !== null && last.server !== counted.server;
+    if (isAsked || isElsewhere || this.#hasMissed) this.#checksWanted += 1;
+    this.#lastBeat = counted;
+    this.#hasMissed = false;
+  }
+
   async #renew(): Promise<boolean> {
     const { db, log } = this.#options;
-    if (this.#holder !== null && (await beat(db, this.#holder))) return true;
+    const counted = this.#holder === null ? null : await beat(db, this.#holder);
+    if (counted !== null) {
+      this.#compare(counted);
+      return true;
+    }
     log.warn(
       'this worker was taken for dead while it was frozen; it starts again without its work',
     );

@@ -18,16 +18,20 @@ export async function registerNode(
   );
 }
 
-/** Counts the beat; false when the row is gone: somebody declared this worker dead. */
-export async function beat(db: Queryable, id: string): Promise<boolean> {
-  const rows = await db.query(
-    {
-      name: 'beat',
-      text: 'update nodes set beat = beat + 1 where id = $1 returning id',
-    },
-    [id],
-  );
-  return rows.length === 1;
+export type Beat = {
+  /** How often it was asked to compare what it holds with what it knows of (queue-changes.ts). */
+  checksAsked: number;
+  /** Another one: after a fail-over, which may have lost the last commits. */
+  server: string;
+};
+
+/** Counts the beat. Null when the row is gone: declared dead, or lost by a fail-over. */
+export async function beat(db: Queryable, id: string): Promise<Beat | null> {
+  const text = `update nodes set beat = beat + 1 where id = $1
+                returning checks_asked as "checksAsked",
+                          pg_postmaster_start_time()::text as server`;
+  const [row] = await db.query<Beat>({ name: 'beat', text }, [id]);
+  return row ?? null;
 }
 
 export function listNodes(

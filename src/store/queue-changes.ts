@@ -2,7 +2,8 @@
  * What an operator does to waiting mail: try it now, hold it, let it go, take it out.
  *
  * A walk over the queue's key in steps, so that no statement is long however much waits. What a worker
- * holds is left alone: nobody can call back what is being said to a mail server. Held mail is not
+ * holds is left alone: nobody can call back what is being said to a mail server. A retry asks such
+ * workers to give back what they do not know of (delivery/strays.ts), and frees what is held by none. Held mail is not
  * claimed; its due time is the time at which it expires, so that forgotten mail ends, too. What was
  * released once is not held again because its sender is paused (store/reputation.ts).
  */
@@ -62,13 +63,29 @@ select (select count(*) from found)::int as found,
        (array_agg(position order by email_id desc, position desc))[1] as position
   from seen`;
 
-const CHANGES: Readonly<Record<QueueChange, { set: string; where: string }>> = {
-  retry: { set: 'due_at = app_now()', where: 'not q.held and q.due_at > app_now()' },
-  hold: { set: 'held = true, due_at = e.expires_at', where: 'not q.held' },
-  release: { set: 'held = false, passes_pause = true, due_at = app_now()', where: 'q.held' },
+const CHANGES: Readonly<Record<QueueChange, Change>> = {
+  retry: {
+    set: 'holder = null, due_at = app_now()',
+    where: `(q.holder is null and not q.held and q.due_at > app_now()
+             or q.holder is not null and not exists (select from nodes n where n.id = q.holder))`,
+  },
+  hold: { set: 'held = true, due_at = e.expires_at', where: 'q.holder is null and not q.held' },
+  release: {
+    set: 'held = false, passes_pause = true, due_at = app_now()',
+    where: 'q.holder is null and q.held',
+  },
 };
 
-function changeStatement({ set, where }: { set: string; where: string }): string {
+/** With its next beat the holder compares what it holds with what it knows of. */
+const ASK_HOLDERS = `,
+asked as (
+  update nodes set checks_asked = checks_asked + 1
+   where id = any(array(select distinct holder from found where holder is not null))
+)`;
+
+type Change = { set: string; where: string };
+
+function changeStatement({ set, where }: Change, alongside = ''): string {
   return `with${SEEN},
 changed as (
   update queue q set ${set}
@@ -77,13 +94,13 @@ changed as (
       select e.expires_at from emails e
        where e.project_id = f.project_id and e.environment = f.environment and e.id = f.email_id
        limit 1) e
-   where q.email_id = f.email_id and q.position = f.position and q.holder is null and ${where}
+   where q.email_id = f.email_id and q.position = f.position and ${where}
   returning 1
-)${PROGRESS}`;
+)${alongside}${PROGRESS}`;
 }
 
 const STATEMENTS: Readonly<Record<QueueChange, string>> = {
-  retry: changeStatement(CHANGES.retry),
+  retry: changeStatement(CHANGES.retry, ASK_HOLDERS),
   hold: changeStatement(CHANGES.hold),
   release: changeStatement(CHANGES.release),
 };

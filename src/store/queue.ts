@@ -20,7 +20,8 @@ update queue q
   from unnest($1::uuid[], $2::smallint[], $3::int[], $4::text[], $5::int[], $6::uuid[])
        as i(email_id, position, claim, lane, delay_ms, holder)
  where q.email_id = i.email_id and q.position = i.position and q.claim = i.claim
-   and q.email_id = any($1::uuid[]) and q.holder = i.holder`;
+   and q.email_id = any($1::uuid[]) and q.holder = i.holder
+returning 1`;
 
 /**
  * @property delayMs how long it must not be taken again; 0: it keeps its age
@@ -34,10 +35,13 @@ export type Release = {
   delayMs: number;
 };
 
-/** Gives back what was claimed and not tried, with the lane that has become known. */
-export async function releaseClaims(db: Queryable, claims: readonly Release[]): Promise<void> {
+/**
+ * Gives back what was claimed and not tried, with the lane that has become known.
+ * @returns how many were still held so
+ */
+export async function releaseClaims(db: Queryable, claims: readonly Release[]): Promise<number> {
   failpoint('give_back_before_commit');
-  await db.query({ name: 'release', text: RELEASE }, [
+  const released = await db.query({ name: 'release', text: RELEASE }, [
     claims.map((claim) => claim.emailId),
     claims.map((claim) => claim.position),
     claims.map((claim) => claim.claim),
@@ -45,6 +49,7 @@ export async function releaseClaims(db: Queryable, claims: readonly Release[]): 
     claims.map((claim) => Math.ceil(claim.delayMs)),
     claims.map((claim) => claim.holder),
   ]);
+  return released.length;
 }
 
 const HOLD = `
@@ -86,27 +91,31 @@ export async function releaseEmails(
   await db.query(RELEASE_EMAILS, [emailIds, holder]);
 }
 
-const RELEASE_STRAYS = `
-update queue q set holder = null, due_at = ${DUE_BY_AGE}
- where q.holder = $1::uuid and q.claim > 1
+/** What the queue table says that somebody holds. */
+export type Stray = Pick<Release, 'emailId' | 'position' | 'claim' | 'lane'>;
+
+export const STRAYS_MAX = 10_000;
+
+const FIND_STRAYS = `
+select q.email_id as "emailId", q.position, q.claim, q.lane
+  from queue q
+ where q.holder = $1::uuid
    and not exists (select from unnest($2::uuid[], $3::smallint[]) as k(email_id, position)
                     where k.email_id = q.email_id and k.position = q.position)
-returning 1`;
+ limit ${STRAYS_MAX}`;
 
 /**
- * Gives back what was claimed for a holder that does not know of it: the claim was committed and
- * its answer lost. What was handed over by an accept has claim 1 and is left alone.
- * @param known what the holder has from claims
- * @returns how many were given back
+ * What is held by a holder who does not know of it. Reads the whole queue: every few minutes.
+ * @param known what the holder knows of
  */
-export async function releaseStrays(
+export function findStrays(
   db: Queryable,
   holder: string,
   known: readonly { emailId: string; position: number }[],
-): Promise<number> {
+): Promise<Stray[]> {
   const emailIds = known.map((one) => one.emailId);
   const positions = known.map((one) => one.position);
-  return (await db.query(RELEASE_STRAYS, [holder, emailIds, positions])).length;
+  return db.query<Stray>(FIND_STRAYS, [holder, emailIds, positions]);
 }
 
 const STOPPED_NOW = `

@@ -175,6 +175,12 @@ queued as (
    where q.holder is null
   returning q.event_id
 ),
+asked as (
+  update nodes set checks_asked = checks_asked + 1
+   where id = any(array(select q.holder from wanted w join webhook_queue q
+                            on q.endpoint_id = w.endpoint_id and q.event_id = w.event_id
+                         where q.holder is not null))
+),
 rested as (
   update webhook_endpoints set blocked_until = app_now()
    where project_id = $1 and id = $3 and blocked_until > app_now()
@@ -186,7 +192,8 @@ update webhook_deliveries d set status = 'pending', completed_at = null
 
 /**
  * Queues deliveries to be sent again now, their schedule started anew, under their old ids; those
- * that are being sent at this moment are left alone. An endpoint that rests is tried at once.
+ * that are being sent at this moment are left alone, and their worker is asked whether it knows of
+ * them. An endpoint that rests is tried at once.
  */
 export async function replayDeliveries(
   db: Queryable,

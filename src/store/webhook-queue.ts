@@ -161,19 +161,21 @@ const RELEASE_STRAYS = `
 update webhook_queue q set holder = null, due_at = app_now()
  where q.holder = $1::uuid
    and not exists (select from unnest($2::uuid[], $3::uuid[]) as k(endpoint_id, event_id)
-                    where k.endpoint_id = q.endpoint_id and k.event_id = q.event_id)`;
+                    where k.endpoint_id = q.endpoint_id and k.event_id = q.event_id)
+returning 1`;
 
-/** Gives back everything that `holder` has and does not know of: the answer to a claim was lost. */
+/**
+ * Gives back everything that `holder` has and does not know of: the answer to a claim was lost.
+ * @returns how many
+ */
 export async function releaseStrayWebhooks(
   db: Queryable,
   holder: string,
   known: readonly Pick<ClaimedWebhook, 'endpointId' | 'eventId'>[],
-): Promise<void> {
-  await db.query(RELEASE_STRAYS, [
-    holder,
-    known.map((claim) => claim.endpointId),
-    known.map((claim) => claim.eventId),
-  ]);
+): Promise<number> {
+  const endpointIds = known.map((claim) => claim.endpointId);
+  const eventIds = known.map((claim) => claim.eventId);
+  return (await db.query(RELEASE_STRAYS, [holder, endpointIds, eventIds])).length;
 }
 
 // The order, and the ids as an array: with statistics of one busy endpoint the whole queue was read.

@@ -27,11 +27,13 @@ import { Teller } from './teller.ts';
 
 export type WebhookLoopOptions = Omit<Outbound, 'agents'> & {
   db: Pick<Database, 'telling'>;
-  log: Pick<Logger, 'info' | 'error'>;
+  log: Pick<Logger, 'info' | 'warn' | 'error'>;
   /** The lease that this worker claims under; null while it has none. */
   holder: () => string | null;
   /** Asked before each POST: whether nobody can have taken this worker's work over. */
   isFresh: () => boolean;
+  /** Counts up whenever the table should be compared with memory (delivery/lease.ts). */
+  checksWanted: () => number;
 };
 
 /** Outcomes since the start, and what is being told now. */
@@ -54,6 +56,8 @@ const IDLE_PAUSE_MS = 500;
 const END_CLOSED_BATCH = 500;
 /** A statement ends after 20 s at the latest: then a claim without an answer was made, or was not. */
 const FATE_UNKNOWN_MS = 30_000;
+/** What the table has in our name is compared with memory so often when nothing went wrong. */
+const STRAYS_EVERY_MS = 5 * 60_000;
 
 export function createWebhookLoop(options: WebhookLoopOptions): WebhookLoop {
   return new Loop(options);
@@ -66,14 +70,16 @@ class Loop implements WebhookLoop {
   readonly #lanes = new Lanes();
   /** Lanes of endpoints that are disabled or deleted: what waits there ends. */
   readonly #closed = new Map<string, DueLane>();
-  /** When to give back what we may hold without knowing. */
-  #straysAtMs = Infinity;
+  /** When to give back what we may hold without knowing: see delivery/strays.ts. */
+  #straysAtMs: number;
+  #checksSeen = 0;
   #isRunning = false;
   #running: Promise<void> = Promise.resolve();
   #nextTurn: (() => void) | undefined;
 
   constructor(options: WebhookLoopOptions) {
     this.#options = options;
+    this.#straysAtMs = options.world.monotonicMs() + STRAYS_EVERY_MS;
     this.#teller = new Teller({ ...options, db: options.db.telling });
   }
 
@@ -112,12 +118,14 @@ class Loop implements WebhookLoop {
   async #turn(holder: string): Promise<boolean> {
     try {
       const nowMs = this.#options.world.monotonicMs();
-      if (nowMs >= this.#straysAtMs) await this.#releaseStrays(holder);
+      await this.#releaseStrays(holder, nowMs);
       if (this.#looks.waitMs(nowMs) <= 0) await this.#look(nowMs);
       await this.#endClosed();
       await this.#claim(holder);
       return true;
     } catch (error) {
+      // A claim may be committed and its answer lost; or the database is another one than before.
+      this.#straysAtMs = this.#options.world.monotonicMs() + FATE_UNKNOWN_MS;
       if (!(error instanceof DatabaseUnavailable)) {
         this.#options.log.error({ err: error }, 'looking for webhooks failed');
       }
@@ -125,9 +133,16 @@ class Loop implements WebhookLoop {
     }
   }
 
-  async #releaseStrays(holder: string): Promise<void> {
-    await releaseStrayWebhooks(this.#options.db.telling, holder, [...this.#teller.underWay]);
-    this.#straysAtMs = Infinity;
+  /** No claim is under way: what the table has and the teller does not is known to nobody. */
+  async #releaseStrays(holder: string, nowMs: number): Promise<void> {
+    const { db, log, checksWanted } = this.#options;
+    const asked = checksWanted();
+    if (nowMs < this.#straysAtMs && asked === this.#checksSeen) return;
+    const released = await releaseStrayWebhooks(db.telling, holder, [...this.#teller.underWay]);
+    this.#checksSeen = asked;
+    this.#straysAtMs = nowMs + STRAYS_EVERY_MS;
+    if (released === 0) return;
+    log.warn({ released }, 'webhooks that this worker did not know of are free again');
   }
 
   async #look(nowMs: number): Promise<void> {
@@ -151,11 +166,7 @@ class Loop implements WebhookLoop {
   async #claim(holder: string): Promise<void> {
     const asks = this.#lanes.ask(Math.min(CLAIM_MAX, this.#teller.room));
     if (asks.length === 0) return;
-    const { db, world } = this.#options;
-    const claimed = await claimWebhooks(db.telling, holder, asks).catch((error: unknown) => {
-      this.#straysAtMs = world.monotonicMs() + FATE_UNKNOWN_MS;
-      throw error;
-    });
+    const claimed = await claimWebhooks(this.#options.db.telling, holder, asks);
     failpoint('webhook_after_claim');
     this.#lanes.took(asks, claimed);
     for (const one of claimed) {

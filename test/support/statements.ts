@@ -326,13 +326,13 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'forget what has expired', asks: 1, run: ({ db }) => forgetExpired(db) },
 ];
 
-/** After a death or a lost answer only: these read the whole queue, which has open work alone. */
+/** Now and then, or after a death or a lost answer: these read the whole queue, which has open work alone. */
 export const AFTER_A_DEATH: readonly Exercise[] = [
   {
     what: 'strays',
     asks: Infinity,
     run: async ({ db, holder }) => {
-      await queue.releaseStrays(db.settling, holder, []);
+      await queue.findStrays(db.settling, holder, []);
       await releaseStrayWebhooks(db.telling, holder, []);
     },
   },

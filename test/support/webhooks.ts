@@ -99,6 +99,7 @@ export async function webhookTest(
         ...outbound,
         holder: () => holder,
         isFresh: () => true,
+        checksWanted: () => 0,
         ...options,
       });
       loops.push(loop);

@@ -198,7 +198,9 @@ async function report(
     const message = `Nothing of email ${selector.emailId} waits in the queue.`;
     return { failed: message, code: 'not_found', exitCode: 1 };
   }
-  const busy = sum.busy === 0 ? '' : `; ${sum.busy} were with a worker and left alone`;
+  const checked =
+    kind === 'retry' ? ', which gives back within a minute what it does not know of' : '';
+  const busy = sum.busy === 0 ? '' : `; ${sum.busy} were with a worker and left alone${checked}`;
   return {
     data: { object: 'queue_change', change: kind, ...sum },
     text: `${sum.changed} of ${sum.found} waiting recipients ${done}${busy}.`,

@@ -1,0 +1,116 @@
+/**
+ * The queue says that a living worker holds what that worker does not know of, as after a fail-over to a
+ * standby that lacks the last commits. It does not wait for ever: the operator's retry frees it, and so
+ * does the comparison of table and memory after the database was away.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { arrivals, assertSettled } from '../support/load.ts';
+import { proxiedDatabase } from '../support/postgres.ts';
+import { FROM, liveEnv, newPeers, queueIsEmpty } from '../support/scene.ts';
+import { type Service, startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+import { startReceiver } from '../support/webhook-receiver.ts';
+
+const LATER = { recipients: { jo: '451 4.7.1 Greylisted' } };
+
+async function stage() {
+  await using parts = new AsyncDisposableStack();
+  const peers = parts.use(await newPeers(LATER));
+  const database = parts.use(await proxiedDatabase());
+  const args = ['--workers', '1'];
+  const { dns, mx } = peers;
+  const service = parts.use(await startService({ dns, database, env: liveEnv(peers), args }));
+  await service.addLiveDomain('acme.example.org');
+  const key = await service.liveKey();
+  const all = parts.move();
+  return { mx, database, service, key, [Symbol.asyncDispose]: () => all.disposeAsync() };
+}
+
+/** An email that waits for its second attempt. */
+async function deferred(service: Service, key: string, expires_in = 3600): Promise<string> {
+  const draft = { from: FROM, to: 'jo@receiver.example.org', expires_in };
+  const id = await service.send(draft, { key });
+  await service.waitForStatus(id, 'deferred', { key });
+  return id;
+}
+
+const holdInItsName = (service: Service, table: 'queue' | 'webhook_queue'): Promise<unknown> =>
+  service.sql(`update ${table} set holder = (select id from nodes), claim = claim + 1`);
+
+test('retry frees mail that a worker holds without knowing of it', async () => {
+  await using scene = await stage();
+  const { mx, service, key } = scene;
+  const id = await deferred(service, key);
+  await service.sql('update queue set claim = 2');
+  await holdInItsName(service, 'queue');
+  mx.set({});
+  const { stdout } = await service.cli('queue', 'retry', '--email', id);
+  assert.match(
+    stdout,
+    /1 were with a worker .* gives back within a minute what it does not know of/,
+  );
+  await service.waitForStatus(id, 'delivered', { key, timeoutMs: 20_000 });
+  assert.equal(arrivals(mx).get(id), 1);
+});
+
+test('mail whose holder has no lease at all is free again', async () => {
+  await using scene = await stage();
+  const { mx, service, key } = scene;
+  const id = await deferred(service, key);
+  await service.sql('update queue set holder = gen_random_uuid(), claim = 2');
+  mx.set({});
+  await service.cliJson('queue', 'retry', '--email', id);
+  await service.waitForStatus(id, 'delivered', { key });
+});
+
+test('mail that a worker holds without knowing of it ends at its expiry', async () => {
+  await using scene = await stage();
+  const { service, key } = scene;
+  const id = await deferred(service, key, 600);
+  await holdInItsName(service, 'queue');
+  await service.clock.advance({ minutes: 11 });
+  await service.cliJson('queue', 'retry', '--email', id);
+  const { recipients } = await service.waitForStatus(id, 'failed', { key, timeoutMs: 60_000 });
+  assert.equal(recipients[0].reason.category, 'expired');
+});
+
+test('after the database was away a worker gives back what it does not know of', async () => {
+  await using scene = await stage();
+  const { mx, database, service, key } = scene;
+  const id = await deferred(service, key);
+  mx.set({});
+  await database.proxy.refuse();
+  // The settlement of a delivery is lost with the old server: handed over, claim 1.
+  await service.sql('update queue set claim = 0');
+  await holdInItsName(service, 'queue');
+  await waitFor(() => service.logs.includes('no beat'), { what: 'a missed beat' });
+  await database.proxy.heal();
+  await service.waitForStatus(id, 'delivered', { key, timeoutMs: 90_000 });
+  await queueIsEmpty(service);
+  await assertSettled(service, [id]);
+});
+
+test('a replay frees a webhook that a worker holds without knowing of it', async () => {
+  await using receiver = await startReceiver(500);
+  await using service = await startService({
+    args: ['--workers', '1'],
+    env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' },
+  });
+  const body = { url: receiver.url, events: ['email.delivered'] };
+  const { body: endpoint } = await service.request('POST', '/v1/webhooks', { body });
+  await service.send();
+  await receiver.waitForCount(1);
+  const isBack = async () =>
+    (await service.sql('select from webhook_queue where holder is null')).length === 1;
+  await waitFor(isBack, { what: 'the failure to be written' });
+  await holdInItsName(service, 'webhook_queue');
+  receiver.answer = 204;
+  const [{ event_id: eventId }] = await service.sql('select event_id from webhook_queue');
+  const path = `/v1/webhooks/${endpoint.id}/deliveries/${eventId}/replay`;
+  const answer = await service.request('POST', path);
+  assert.ok(answer.status < 300, answer.text);
+  const isDone = async () => (await service.sql('select from webhook_queue')).length === 0;
+  await waitFor(isDone, { what: 'the webhook to be delivered', timeoutMs: 20_000 });
+  assert.equal(receiver.received.length, 2);
+});
