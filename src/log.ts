@@ -4,6 +4,7 @@
  * addresses or keys (whoever logs passes ids); a line is written as soon as the last write is done,
  * never held back for a fuller buffer.
  */
+import { writeSync } from 'node:fs';
 import { stripVTControlCharacters } from 'node:util';
 import { destination, pino, stdTimeFunctions, type DestinationStream, type Logger } from 'pino';
 
@@ -20,8 +21,74 @@ export function createLog(options: { level: string; forPeople: boolean }): Logge
     base: null,
     timestamp: stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
+    serializers: { err: errorFacts },
   };
   return pino(settings, options.forPeople ? asText(toStderr) : toStderr);
+}
+
+export type ErrorFacts = {
+  type: string;
+  message: string;
+  code?: string;
+  table?: string;
+  constraint?: string;
+  routine?: string;
+  /** Where, without the message. */
+  stack?: string;
+  cause?: ErrorFacts;
+};
+
+/**
+ * What is logged of an error. Never PostgreSQL's detail, hint, context or statement, which quote rows
+ * and parameters; of a message that may quote a value, not what is in quotation marks.
+ */
+export function errorFacts(error: unknown): ErrorFacts {
+  if (!(error instanceof Error)) return { type: typeof error, message: 'something was thrown' };
+  const { code, table, constraint, routine } = error as Error & Record<string, unknown>;
+  const frames = error.stack?.split('\n').filter((line) => /^\s+at /.test(line));
+  return {
+    type: error.name,
+    message: quotesInput(error) ? withoutQuotes(error.message) : error.message,
+    ...texts({ code, table, constraint, routine }),
+    ...(frames && { stack: frames.join('\n') }),
+    ...(error.cause !== undefined && { cause: errorFacts(error.cause) }),
+  };
+}
+
+/**
+ * SQLSTATE classes whose messages name tables, columns and limits and never a value: connections,
+ * constraints, transactions, statements (parameters stand beside them), resources, the system.
+ */
+const NAMES_ONLY = /^(08|23|25|40|42|53|55|57|58)/;
+
+function quotesInput(error: Error): boolean {
+  if (error instanceof SyntaxError) return true; // JSON.parse quotes what it read
+  const { code, severity } = error as { code?: unknown; severity?: unknown };
+  return severity !== undefined && !NAMES_ONLY.test(String(code));
+}
+
+function withoutQuotes(message: string): string {
+  return message.replace(/"[^]*"/, '"…"');
+}
+
+function texts(facts: Record<string, unknown>): Partial<ErrorFacts> {
+  return Object.fromEntries(Object.entries(facts).filter(([, fact]) => typeof fact === 'string'));
+}
+
+/** The same as text, for a start that fails. */
+export function errorText(error: Error): string {
+  const { type, message, stack = '' } = errorFacts(error);
+  return `${type}: ${message}\n${stack}`;
+}
+
+/** A bug that nothing catches ends this process with a line of the log: Node would show all of it. */
+export function logUncaught(): void {
+  process.on('uncaughtException', (error) => {
+    const time = new Date().toISOString();
+    const line = { level: 'fatal', time, err: errorFacts(error), msg: 'a bug ended this process' };
+    writeSync(STDERR, `${JSON.stringify(line)}\n`);
+    process.exit(1);
+  });
 }
 
 function asText(output: DestinationStream): DestinationStream {

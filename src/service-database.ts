@@ -18,7 +18,7 @@ import { freeBytes, openUnderLock } from './store/embedded/engine.ts';
 import { prepareDataDir } from './store/embedded/layout.ts';
 import { takeLock } from './store/embedded/lock.ts';
 import { instanceOf, secretKeyOf } from './store/local-secrets.ts';
-import { migrate } from './store/migrate.ts';
+import { migrate, type MigrationResult } from './store/migrate.ts';
 import { buryNode, listNodes } from './store/nodes.ts';
 
 export type ServiceDatabase = AsyncDisposable & {
@@ -26,7 +26,8 @@ export type ServiceDatabase = AsyncDisposable & {
   db: Database;
   /** With the rights of the owner: for partitions. */
   address: DatabaseAddress;
-  role: string | null;
+  /** For workers: what they log in as, and the role they then take. */
+  login: { address: DatabaseAddress; role: string | null };
   secretKey: string;
   instance: string;
   dataDir: string;
@@ -63,12 +64,16 @@ export async function openServiceDatabase(
       : await openExternal(config, config.databaseUrl, world);
   try {
     const { address, dataDir } = opened;
-    const { role, applied } = await migrate(address, {
+    const secretKey = secretKeyOf(dataDir, config.secretKey);
+    const migrated = await migrate(address, {
       nowMs: world.now(),
       acceptAnyDurability: config.acceptDatabaseDurability,
+      secretKey,
     });
-    if (applied.length > 0) log.info({ migrations: applied.length }, 'the database was migrated');
-    const db = new Database(address, { role, name: 'supervisor' });
+    const { length: migrations } = migrated.applied;
+    if (migrations > 0) log.info({ migrations }, 'the database was migrated');
+    const login = loginFor(address, migrated, log);
+    const db = new Database(login.address, { role: login.role, name: 'supervisor' });
     const problem = await roomProblem(db, needs);
     if (problem !== null) log.warn(problem);
     const instance = instanceOf(dataDir);
@@ -76,9 +81,9 @@ export async function openServiceDatabase(
     return {
       ...opened,
       db,
-      role,
+      login,
       instance,
-      secretKey: secretKeyOf(dataDir, config.secretKey),
+      secretKey,
       bury: (holder) => buryOwn(db, holder, log),
       [Symbol.asyncDispose]: async () => {
         await db.close();
@@ -89,6 +94,18 @@ export async function openServiceDatabase(
     await opened.close();
     throw error;
   }
+}
+
+/** As a role that owns nothing where the server lets one in, else as the owner in another role. */
+function loginFor(
+  address: DatabaseAddress,
+  { role, login }: MigrationResult,
+  log: Logger,
+): ServiceDatabase['login'] {
+  if (login !== null && 'address' in login) return { address: login.address, role: null };
+  const reason = login?.problem ?? 'the owner cannot make a role for them';
+  log.warn({ reason, role }, 'workers log in to the database as its owner and set a role');
+  return { address, role };
 }
 
 async function openEmbedded(

@@ -17,7 +17,7 @@ import { type Failure, usageFailure } from './cli/command.ts';
 import type { Config } from './config.ts';
 import { seedFirstStart } from './first-start.ts';
 import { introduceHost } from './mail-host.ts';
-import { createLog } from './log.ts';
+import { createLog, errorText, logUncaught } from './log.ts';
 import { Maintenance } from './maintenance.ts';
 import { listenForMetrics, type MetricsListener } from './metrics-listener.ts';
 import { choosePort } from './net/choose-port.ts';
@@ -44,6 +44,7 @@ class CannotStart extends Error {}
 export async function runService(config: Config, options: RunOptions): Promise<number> {
   const log = createLog({ level: config.logLevel, forPeople: process.stderr.isTTY });
   const signals = createSignals();
+  logUncaught();
   armSupervisor(config.failpoints);
   let pool: WorkerPool | undefined;
   try {
@@ -176,9 +177,10 @@ function setupFor(parts: {
 }): WorkerSetup {
   const { config, options, database, certificate, work } = parts;
   return {
-    config,
+    // Workers have a log-in of their own.
+    config: { ...config, databaseUrl: null },
     certificate,
-    database: { address: database.address, role: database.role },
+    database: database.login,
     secretKey: database.secretKey,
     instance: database.instance,
     parts: options.only ?? PARTS,
@@ -218,6 +220,6 @@ function explain(error: unknown): Failure & { trace: string } {
     return { failed, code: 'service_unavailable', exitCode: 1, trace: '' };
   }
   const isTold = error instanceof WorkersCannotRun || !(error instanceof Error);
-  const trace = isTold ? '' : `${error.stack}\n`;
+  const trace = isTold ? '' : `${errorText(error)}\n`;
   return { failed: message, code: 'internal_error', exitCode: 1, trace };
 }

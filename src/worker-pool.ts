@@ -136,7 +136,8 @@ export class WorkerPool {
   }
 
   #fork(): void {
-    const worker = cluster.fork(this.#options.env);
+    // The owner's log-in is not for workers: login-role.ts.
+    const worker = cluster.fork({ ...this.#options.env, DATABASE_URL: undefined });
     worker.on('message', (message: FromWorker) => this.#receive(worker, message));
     // A worker that is dying does not read any more.
     worker.on('error', () => {});

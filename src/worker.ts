@@ -4,6 +4,7 @@
  */
 import cluster from 'node:cluster';
 import { armWorker } from './failpoints.ts';
+import { errorText, logUncaught } from './log.ts';
 import { createServer } from './server.ts';
 import { DatabaseUnavailable } from './store/database.ts';
 import { type FromWorker, Questions, type ToWorker } from './worker-messages.ts';
@@ -13,6 +14,7 @@ function tell(message: FromWorker): void {
   if (process.connected) process.send?.(message, undefined, undefined, () => {});
 }
 
+logUncaught();
 // A Ctrl-C in the terminal reaches the whole group; the supervisor decides what it means.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
 // Without a supervisor nobody would stop it: what it held is taken over by the next start.
@@ -75,7 +77,7 @@ async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Prom
 
 function whyNotStarted(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  return error instanceof DatabaseUnavailable ? error.message : (error.stack ?? error.message);
+  return error instanceof DatabaseUnavailable ? error.message : errorText(error);
 }
 
 async function stop(): Promise<void> {

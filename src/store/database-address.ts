@@ -50,6 +50,22 @@ function listOf(text: string | null): string[] | null {
   return text === null ? null : text.split(',');
 }
 
+/** The same address for another user; neither name nor password needs escaping. */
+export function addressAs<Address extends { connectionString?: string | undefined }>(
+  address: Address,
+  { user, password }: { user: string; password: string },
+): Address {
+  const { connectionString: url } = address;
+  if (url === undefined) return { ...address, user, password };
+  const [, start = '', authority = '', path = '', query = ''] = PARTS.exec(url) ?? [];
+  const parameters = new URLSearchParams(query);
+  for (const name of ['user', 'password']) parameters.delete(name);
+  const scheme = start.slice(0, start.indexOf('://') + 3);
+  const text = parameters.toString();
+  const connectionString = `${scheme}${user}:${password}@${authority}${path}${text && `?${text}`}`;
+  return { ...address, connectionString };
+}
+
 /** An address as it may be shown: libpq takes a password in two places. */
 export function withoutPassword(url: string): string {
   const [, start = '', authority = '', path = '', query] = PARTS.exec(url) ?? [];

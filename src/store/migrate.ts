@@ -17,6 +17,7 @@ import {
   type Queryable,
 } from './database.ts';
 import { requireSessions } from './connect.ts';
+import { type LoginOutcome, makeLogin } from './login-role.ts';
 import { ensurePartitions } from './partitions.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../migrations/', import.meta.url));
@@ -35,17 +36,20 @@ export type MigrationResult = {
   applied: string[];
   /** The role to work in; null where the server did not let us make one. */
   role: string | null;
+  /** How workers log in; null where that was not asked for, or there is no such role. */
+  login: LoginOutcome | null;
 };
 
 /**
  * Migrates, makes partitions, seeds the tables that mirror code. Waits for another node's
  * migration to end.
+ * @param options.secretKey to make a role that workers log in as (login-role.ts)
  * @throws MigrationRefused when the database is newer than this code, or cannot be trusted with mail
  * @throws DatabaseUnavailable
  */
 export async function migrate(
   address: DatabaseAddress,
-  options: { nowMs: number; acceptAnyDurability: boolean },
+  options: { nowMs: number; acceptAnyDurability: boolean; secretKey?: string },
 ): Promise<MigrationResult> {
   const client = await connectAsOwner(address, 'migrate');
   const db = clientQueries(client);
@@ -59,7 +63,10 @@ export async function migrate(
     await seedTransitions(db);
     await ensurePartitions(db, options.nowMs);
     await db.query('commit');
-    return { ...applied, role: await makeAppRole(db) };
+    const role = await makeAppRole(db);
+    if (role === null || options.secretKey === undefined) return { ...applied, role, login: null };
+    await db.query('reset role');
+    return { ...applied, role, login: await makeLogin(db, address, options.secretKey) };
   } finally {
     await client.end();
   }

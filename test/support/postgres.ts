@@ -45,6 +45,7 @@ export async function emptyDatabase(): Promise<Omit<TestDatabase, 'db'>> {
   const { address: server } = await testEngine();
   const name = `posthorn_test_${randomBytes(6).toString('hex')}`;
   await maintain(server, `create database ${name}`);
+  const dropLogins = await droppingLoginsOf(server, name);
   const address = addressOf(server, name);
   return {
     address,
@@ -55,8 +56,25 @@ export async function emptyDatabase(): Promise<Omit<TestDatabase, 'db'>> {
       const mine = `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`;
       await maintain(server, mine);
     },
-    [Symbol.asyncDispose]: () => maintain(server, `drop database if exists ${name} with (force)`),
+    async [Symbol.asyncDispose]() {
+      await maintain(server, `drop database if exists ${name} with (force)`);
+      await maintain(server, dropLogins);
+    },
   };
+}
+
+/** Roles belong to the whole server; those that workers log in as have their database in the name. */
+async function droppingLoginsOf(server: DatabaseAddress, name: string): Promise<string> {
+  const client = new pg.Client(server);
+  await client.connect();
+  const sql = `select oid from pg_database where datname = '${name}'`;
+  const { rows } = await client.query<{ oid: number }>(sql);
+  await client.end();
+  return `do $$ declare login text; begin
+    for login in select rolname from pg_roles where rolname ~ '^posthorn_${rows[0]?.oid}_' loop
+      execute format('drop role %I', login);
+    end loop;
+  end $$`;
 }
 
 export type ProxiedDatabase = Omit<TestDatabase, 'db'> & { proxy: TcpProxy };

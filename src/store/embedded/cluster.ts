@@ -126,8 +126,11 @@ timezone = 'UTC'
 log_timezone = 'UTC'
 lc_messages = 'C'
 
-# No DETAIL in the log: it quotes rows, and rows hold addresses.
+# No DETAIL, statement or parameter in the log: they quote rows, and rows hold addresses.
 log_error_verbosity = terse
+log_min_error_statement = panic
+log_parameter_max_length = 0
+log_parameter_max_length_on_error = 0
 log_line_prefix = '%m [%p] '
 log_checkpoints = off
 
