@@ -20,6 +20,7 @@ import {
 import { readShaping } from './config-shaping.ts';
 import { type HttpConfig, readHttp } from './config-http.ts';
 import { readSmtp, type SmtpConfig } from './config-smtp.ts';
+import { secretKeysOf } from './store/secrets.ts';
 import { DEFAULT_LIMITS, parseLimit, type Limit, type LimitCategory } from './core/limits.ts';
 import {
   DEFAULT_RETENTION,
@@ -139,8 +140,8 @@ function readStorage(read: EnvReader, system: System) {
     dataDir: asked === null ? usual : resolve(asked.replace(/^~(?=\/|$)/, homedir())),
     secretKey: read.secret(
       'POSTHORN_SECRET_KEY',
-      (text) => (text.length >= SECRET_KEY_CHARACTERS_MIN ? text : null),
-      `write at least ${SECRET_KEY_CHARACTERS_MIN} random characters (openssl rand -hex 32)`,
+      (text) => (isSecretKey(text) ? text : null),
+      `write at least ${SECRET_KEY_CHARACTERS_MIN} random characters (openssl rand -hex 32), or several of them as new,old`,
     ),
     acceptDatabaseDurability: read.flag('POSTHORN_ACCEPT_DATABASE_DURABILITY'),
   };
@@ -179,6 +180,11 @@ function readDelivery(read: EnvReader) {
     smtpTimeoutMs: read.parsed('POSTHORN_SMTP_TIMEOUT_S', parseTimeoutMs, TIMEOUT_RULE),
     allowPrivateNetworks: read.flag('POSTHORN_ALLOW_PRIVATE_NETWORKS'),
   };
+}
+
+function isSecretKey(text: string): boolean {
+  const keys = secretKeysOf(text);
+  return keys.length > 0 && keys.every(({ length }) => length >= SECRET_KEY_CHARACTERS_MIN);
 }
 
 /** `ip` or `ip=name`; without a name it is that of the machine. */

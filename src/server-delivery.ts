@@ -66,7 +66,7 @@ export function createDelivery(ground: Ground, listeners: DeliveryListeners): De
     settle: (settlement) => settling.settle(settlement),
     onMailboxFull: (failure) => noteQuotaFailure(db, failure),
     settling: settling.flow,
-    returnPathSecret: ground.secrets.derive('return path'),
+    returnPathSecret: () => ground.secrets.derive('return path'),
     onAttempt: (attempt) => countAttempt(metrics, attempt),
   });
   const shaping = createShaping(connections, (destination) => routes.providerOf(destination));

@@ -17,7 +17,7 @@ export function inboundOptions(
   { config, db, secrets, log, reputation }: Ground,
   { onTold, refusal }: { onTold: () => void; refusal: () => string | null },
 ): Pick<SmtpServerOptions<null>, 'handlers' | 'limits' | 'keptBytesMax'> {
-  const book = { db: db.receiving, secret: secrets.derive('return path') };
+  const book = { db: db.receiving, secrets: () => secrets.deriveAll('return path') };
   const store = new InboundStore(db.receiving, {
     onTold,
     onSettled: (settlement) => reputation.count(settlement),

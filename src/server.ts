@@ -43,6 +43,8 @@ export type WorkerServer = {
   /** Looks now for mail and webhooks that wait. */
   look(): void;
   /** What the broker of this machine says about connections to mail servers. */
+  /** Seals with the first of these from now on (store/secrets.ts). */
+  useSecretKeys(secretKey: string): void;
   hearBroker(news: readonly BrokerNews[]): void;
   /** A client has logged in by SMTP at another worker. */
   noteLogIn(client: string): void;
@@ -113,6 +115,7 @@ export async function createServer(
       delivery.dispatcher.look();
       webhooks.wake();
     },
+    useSecretKeys: (secretKey) => ground.secrets.use(secretKey),
     hearBroker: (news) => delivery.connections.hear(news),
     noteLogIn: (client) => smtp.noteLogIn(client),
     stop: async () => {

@@ -24,6 +24,7 @@ import { choosePort } from './net/choose-port.ts';
 import { type CertificateFiles, keepOwnCertificate, problemOf } from './mail-certificate.ts';
 import { ownUrl } from './own-url.ts';
 import { openServiceDatabase, type ServiceDatabase } from './service-database.ts';
+import { keepSecretKeys } from './secret-keys.ts';
 import { SecretBox } from './store/secrets.ts';
 import { createSignals } from './stop-signals.ts';
 import { systemWorld } from './system-world.ts';
@@ -68,6 +69,7 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     if ((await Promise.race([workers.ready, signals.stop])) === 'stop') return 0;
     await using maintenance = new Maintenance({ database, pool, config, secrets, log });
     maintenance.start();
+    using _keys = keepSecretKeys({ database, pool, config, secrets, log });
     const url = ownUrl(ports);
     database.publish({ url });
     options.onReady(readyInfo({ url, metrics, config: ports, database, firstStart }));

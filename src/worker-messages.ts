@@ -41,6 +41,8 @@ export type ToWorker =
   | { type: 'look' }
   /** About connections to mail servers: delivery/permits.ts. */
   | { type: 'permits'; news: readonly BrokerNews[] }
+  /** Secret keys to work with from now on: `new,old`. */
+  | { type: 'secret_keys'; secretKey: string }
   /** A client has logged in by SMTP at another worker. */
   | { type: 'smtp_log_in'; client: string }
   | Asked
@@ -54,6 +56,8 @@ export type FromWorker =
   /** Under which id it holds work now: freed at once when the worker dies. */
   | { type: 'holder'; id: string }
   | { type: 'permits'; news: readonly WorkerNews[] }
+  /** It works with the secret keys that it was told. */
+  | { type: 'secret_keys_used' }
   /** A client has logged in by SMTP: the other workers keep room for it, too. */
   | { type: 'smtp_log_in'; client: string }
   | Asked

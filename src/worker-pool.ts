@@ -65,6 +65,9 @@ export class WorkerPool {
   #brokerTicks: BrokerTicks | null = null;
   #refusal: string | null = null;
   #metrics: Promise<string> | null = null;
+  /** Workers that have not said yet that they work with the newest secret keys. */
+  readonly #outdated = new Set<number>();
+  #onUpToDate: () => void = () => {};
 
   constructor(options: WorkerPoolOptions) {
     this.#options = options;
@@ -103,6 +106,22 @@ export class WorkerPool {
     if (this.#refusal === reason) return;
     this.#refusal = reason;
     this.#tellAll({ type: 'refuse_mail', reason });
+  }
+
+  /** Resolves when every worker works with these secret keys; those that start later do anyway. */
+  useSecretKeys(secretKey: string): Promise<void> {
+    if (this.#setup) this.#setup = { ...this.#setup, secretKey };
+    for (const worker of workers()) this.#outdated.add(worker.id);
+    this.#tellAll({ type: 'secret_keys', secretKey });
+    return new Promise((resolve) => {
+      this.#onUpToDate = resolve;
+      if (this.#outdated.size === 0) resolve();
+    });
+  }
+
+  #isUpToDate(worker: Worker): void {
+    this.#outdated.delete(worker.id);
+    if (this.#outdated.size === 0) this.#onUpToDate();
   }
 
   /** Work has become free: an idle worker would look for it some seconds later. */
@@ -164,6 +183,9 @@ export class WorkerPool {
         this.#broker?.hear(worker.id, message.news);
         this.#brokerTicks?.wind();
         break;
+      case 'secret_keys_used':
+        this.#isUpToDate(worker);
+        break;
       case 'smtp_log_in':
         for (const other of workers()) if (other !== worker) tell(other, message);
         break;
@@ -180,6 +202,7 @@ export class WorkerPool {
     const holder = this.#holders.get(worker.id);
     this.#holders.delete(worker.id);
     this.#broker?.leave(worker.id);
+    this.#isUpToDate(worker);
     this.#brokerTicks?.wind();
     if (this.#isStopping && code === 0) return;
     if (holder !== undefined) void this.#onDeath(holder).then(() => this.lookNow());

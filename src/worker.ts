@@ -25,6 +25,8 @@ cluster.worker?.on('error', () => process.exit(1));
 let server: Awaited<ReturnType<typeof createServer>> | undefined;
 /** Why emails are not accepted: it may come before there is a server to tell. */
 let refusal: string | null = null;
+/** Likewise; told on before it says that it works with them. */
+let secretKey: string | null = null;
 const questions = new Questions();
 
 process.on('message', (message: ToWorker) => {
@@ -38,6 +40,10 @@ process.on('message', (message: ToWorker) => {
     case 'refuse_mail':
       refusal = message.reason;
       server?.refuseMail(refusal);
+      break;
+    case 'secret_keys':
+      ({ secretKey } = message);
+      useSecretKeys();
       break;
     case 'look':
       server?.look();
@@ -69,10 +75,17 @@ async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Prom
       metricsText: async () => ((await questions.ask(tell)) as string | null) ?? '',
     });
     server.refuseMail(refusal);
+    useSecretKeys();
     tell({ type: 'ready', port: server.port });
   } catch (error) {
     tell({ type: 'failed', message: whyNotStarted(error) });
   }
+}
+
+function useSecretKeys(): void {
+  if (server === undefined || secretKey === null) return;
+  server.useSecretKeys(secretKey);
+  tell({ type: 'secret_keys_used' });
 }
 
 function whyNotStarted(error: unknown): string {

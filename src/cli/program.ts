@@ -78,6 +78,11 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     load: async () => (await import('./commands/bench.ts')).describeBench,
   },
   {
+    name: 'secrets',
+    about: 'replace the secret key',
+    load: async () => (await import('./commands/secrets.ts')).describeSecrets,
+  },
+  {
     name: 'migrate',
     about: 'bring the database to this version',
     load: async () => (await import('./commands/migrate.ts')).describeMigrate,

@@ -79,7 +79,7 @@ function deliverTo(
     viaRelay: false,
     hasHostName: true,
     leastTls: 'opportunistic',
-    returnPathSecret: Buffer.alloc(32),
+    returnPathSecret: () => Buffer.alloc(32),
     retryWaitsMs: [60_000],
     settle: async (settlement) => {
       settled.push(settlement);

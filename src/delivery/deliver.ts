@@ -70,7 +70,7 @@ export type DeliverOptions = {
   /** Waits after failed attempts (core/retry.ts). */
   retryWaitsMs: readonly number[];
   /** Signs return paths: 32 bytes. */
-  returnPathSecret: Buffer;
+  returnPathSecret: () => Buffer;
   /** For metrics: every attempt, and what became of it. */
   onAttempt: (attempt: { status: string; durationMs: number; firstAfterMs: number | null }) => void;
 };
@@ -253,7 +253,7 @@ function returnPathOf(job: Job, { returnPathSecret }: DeliverOptions): string {
     emailId: job.message.id,
     position: job.position,
     domain: `send.${domainOf(job.message.from.address)}`,
-    secret: returnPathSecret,
+    secret: returnPathSecret(),
   });
 }
 

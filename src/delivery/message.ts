@@ -49,8 +49,6 @@ export class MessageBuilder {
   readonly #secrets: SecretBox;
   readonly #keysMax: number;
   readonly #keys = new Map<string, Promise<DomainKeys>>();
-  readonly #tokens: UnsubscribeTokens;
-  readonly #addressSecret: Buffer;
   /** One build per email while several of its recipients are under way. */
   readonly #building = new Map<string, Promise<SignedMessage>>();
 
@@ -59,8 +57,6 @@ export class MessageBuilder {
     this.#keysMax = options.keysMax ?? KEYS_MAX;
     this.#db = db;
     this.#secrets = secrets;
-    this.#tokens = new UnsubscribeTokens(secrets.derive(UNSUBSCRIBE));
-    this.#addressSecret = secrets.derive('return path');
   }
 
   /**
@@ -86,10 +82,16 @@ export class MessageBuilder {
     const { projectId, environment, id: emailId, from } = message;
     const { address, position } = recipient;
     const fromDomain = domainOf(from.address);
+    const tokens = new UnsubscribeTokens(this.#secrets.deriveAll(UNSUBSCRIBE));
     const who = { projectId, environment, emailId, address, fromDomain };
-    const mail = { emailId, position, domain: `send.${fromDomain}`, secret: this.#addressSecret };
+    const mail = {
+      emailId,
+      position,
+      domain: `send.${fromDomain}`,
+      secret: this.#secrets.derive('return path'),
+    };
     return {
-      url: hosted.base + this.#tokens.make(who),
+      url: hosted.base + tokens.make(who),
       mailto: hosted.byMail ? makeUnsubscribeAddress(mail) : null,
     };
   }

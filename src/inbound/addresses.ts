@@ -18,12 +18,13 @@ export type Addressee =
 const ROLES: ReadonlySet<string> = new Set(['abuse', 'fbl', 'postmaster', 'dmarc', 'tlsrpt']);
 const RETURN_PATH_DOMAIN = /^send\.([a-z0-9.-]{1,250})$/;
 
-export type AddressBook = { db: Queryable; secret: Buffer };
+/** `secrets`: return paths were signed with one of them. */
+export type AddressBook = { db: Queryable; secrets: () => readonly Buffer[] };
 
 /** @throws DatabaseUnavailable */
 export async function addresseeOf(
   address: string,
-  { db, secret }: AddressBook,
+  { db, secrets }: AddressBook,
 ): Promise<Addressee> {
   const at = address.lastIndexOf('@');
   const localPart = address.slice(0, at);
@@ -33,8 +34,9 @@ export async function addresseeOf(
     return { kind: (await hasDomain(db, domain)) ? 'role' : 'unknown' };
   }
   if (!looksSigned(localPart)) return { kind: 'unknown' };
-  const reported = readReturnPath(localPart, secret);
-  const token = reported ?? readUnsubscribeAddress(localPart, secret);
+  const known = secrets();
+  const reported = readWith(readReturnPath, localPart, known);
+  const token = reported ?? readWith(readUnsubscribeAddress, localPart, known);
   if (token === null) return { kind: 'forged' };
   const recipient = await findSentRecipient(db, { ...token, domain });
   if (recipient === null) return { kind: 'expired' };
@@ -43,13 +45,28 @@ export async function addresseeOf(
   return recipient.isTooOld ? { kind: 'expired' } : { kind: 'recipient', recipient };
 }
 
+/** Whom it names, if it was signed with one of these secrets. */
+function readWith(
+  read: typeof readReturnPath,
+  localPart: string,
+  secrets: readonly Buffer[],
+): ReturnType<typeof readReturnPath> {
+  for (const secret of secrets) {
+    const token = read(localPart, secret);
+    if (token !== null) return token;
+  }
+  return null;
+}
+
 function looksSigned(localPart: string): boolean {
   return /^[bu]-/i.test(localPart);
 }
 
 /** Whether this is an address that only we make: mail that has one for its sender goes in circles. */
-export function isOwnAddress(address: string, secret: Buffer): boolean {
+export function isOwnAddress(address: string, secrets: readonly Buffer[]): boolean {
   const localPart = address.slice(0, address.lastIndexOf('@'));
   if (!looksSigned(localPart)) return false;
-  return [readReturnPath, readUnsubscribeAddress].some((read) => read(localPart, secret) !== null);
+  return [readReturnPath, readUnsubscribeAddress].some(
+    (read) => readWith(read, localPart, secrets) !== null,
+  );
 }

@@ -11,7 +11,10 @@ import { createReceive } from './receive.ts';
 async function receive(status: StoredStatus, content: string): Promise<string> {
   const kept: InboundItem[] = [];
   const receiveNow = createReceive({
-    book: { db: { query: () => assert.fail('nothing is looked up') }, secret: Buffer.alloc(32) },
+    book: {
+      db: { query: () => assert.fail('nothing is looked up') },
+      secrets: () => [Buffer.alloc(32)],
+    },
     store: {
       keep: async (item) => {
         kept.push(item);

@@ -10,7 +10,7 @@ import {
   UnsubscribeTokens,
 } from './unsubscribe-link.ts';
 
-const tokens = new UnsubscribeTokens(Buffer.alloc(32, 1));
+const tokens = new UnsubscribeTokens([Buffer.alloc(32, 1)]);
 
 const who: Unsubscriber = {
   projectId: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa',
@@ -41,7 +41,7 @@ test('a token names its recipient, is the same every time, and shows no address'
 
 test('a token that was changed, cut or made elsewhere names nobody', () => {
   const token = tokens.make(who);
-  const elsewhere = new UnsubscribeTokens(Buffer.alloc(32, 2));
+  const elsewhere = new UnsubscribeTokens([Buffer.alloc(32, 2)]);
   assert.equal(elsewhere.read(token), null);
   for (const wrong of ['', 'x', `${token}A`, `${token}=`, token.slice(0, -1), ` ${token}`]) {
     assert.equal(tokens.read(wrong), null, wrong);

@@ -55,41 +55,53 @@ const ENVIRONMENTS = ['live', 'test'] as const;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 export class UnsubscribeTokens {
-  readonly #sealingKey: Buffer;
-  readonly #nonceKey: Buffer;
+  readonly #secrets: readonly [Buffer, ...Buffer[]];
 
-  /** @param secret 32 bytes, for nothing else */
-  constructor(secret: Buffer) {
-    const derive = (purpose: string) => createHmac('sha256', secret).update(purpose).digest();
-    this.#sealingKey = derive('seal');
-    this.#nonceKey = derive('nonce');
+  /** @param secrets 32 bytes each, for nothing else: the first makes tokens, all of them read */
+  constructor(secrets: readonly Buffer[]) {
+    const [first, ...others] = secrets;
+    if (first === undefined) throw new Error('unsubscribe links need a secret');
+    this.#secrets = [first, ...others];
   }
 
   /** base64url, about 140 characters. */
   make(who: Unsubscriber): string {
     const plain = encode(who);
-    const hash = createHmac('sha256', this.#nonceKey).update(plain).digest();
+    const [secret] = this.#secrets;
+    const hash = createHmac('sha256', keyFor(secret, 'nonce')).update(plain).digest();
     const nonce = hash.subarray(0, NONCE_BYTES);
-    const cipher = createCipheriv('aes-256-gcm', this.#sealingKey, nonce);
+    const cipher = createCipheriv('aes-256-gcm', keyFor(secret, 'seal'), nonce);
     const sealed = Buffer.concat([cipher.update(plain), cipher.final()]);
     return Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString('base64url');
   }
 
-  /** Who it names; null when it was not made with this secret. */
+  /** Who it names; null when it was not made with one of these secrets. */
   read(token: string): Unsubscriber | null {
     const bytes = Buffer.from(token, 'base64url');
     // Every token has one spelling.
     if (bytes.toString('base64url') !== token) return null;
     if (bytes.length <= NONCE_BYTES + TAG_BYTES) return null;
-    const nonce = bytes.subarray(0, NONCE_BYTES);
-    const tag = bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES);
-    const decipher = createDecipheriv('aes-256-gcm', this.#sealingKey, nonce).setAuthTag(tag);
-    try {
-      const plain = decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES));
-      return decode(Buffer.concat([plain, decipher.final()]));
-    } catch {
-      return null;
+    for (const secret of this.#secrets) {
+      const plain = opened(bytes, keyFor(secret, 'seal'));
+      if (plain !== null) return decode(plain);
     }
+    return null;
+  }
+}
+
+function keyFor(secret: Buffer, purpose: 'seal' | 'nonce'): Buffer {
+  return createHmac('sha256', secret).update(purpose).digest();
+}
+
+function opened(bytes: Buffer, key: Buffer): Buffer | null {
+  const nonce = bytes.subarray(0, NONCE_BYTES);
+  const tag = bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES);
+  const decipher = createDecipheriv('aes-256-gcm', key, nonce).setAuthTag(tag);
+  try {
+    const plain = decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES));
+    return Buffer.concat([plain, decipher.final()]);
+  } catch {
+    return null;
   }
 }
 

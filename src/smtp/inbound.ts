@@ -56,7 +56,7 @@ export function createInboundHandlers(options: {
   return {
     onMail(session, { from }) {
       known.set(session, new Map());
-      return isOwnAddress(from, book.secret) ? OWN_SENDER : null;
+      return isOwnAddress(from, book.secrets()) ? OWN_SENDER : null;
     },
     onRcpt: (session, address) =>
       orLater(async () => {

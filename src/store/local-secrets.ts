@@ -4,12 +4,47 @@
  * `<data>/secrets/`, made once.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { chmodSync, closeSync, fsyncSync, openSync, readFileSync, writeSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  fchownSync,
+  fsyncSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
 import { join } from 'node:path';
 
 /** The secret key: the configured one, else the one of the data directory (made on first use). */
 export function secretKeyOf(dataDir: string, configured: string | null): string {
   return configured ?? keep(dataDir, 'secret-key', () => randomBytes(32).toString('base64url'));
+}
+
+/**
+ * Replaces the key of the data directory, in one step: a crash leaves the one or the other. Its service
+ * takes it up within seconds (src/secret-keys.ts).
+ */
+export function replaceSecretKey(dataDir: string, secretKeys: readonly string[]): void {
+  const file = join(dataDir, 'secrets', 'secret-key');
+  const { uid, gid } = statSync(file);
+  const fresh = `${file}.new`;
+  rmSync(fresh, { force: true });
+  const descriptor = openSync(fresh, 'wx', 0o600);
+  try {
+    // As root, for a service that has become another user.
+    if (process.getuid?.() === 0) fchownSync(descriptor, uid, gid);
+    writeSync(descriptor, `${secretKeys.join(',')}\n`);
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+  renameSync(fresh, file);
+  const folder = openSync(join(dataDir, 'secrets'), 'r');
+  fsyncSync(folder);
+  closeSync(folder);
 }
 
 /** Names this installation in the nodes table: what its dead workers held is its own to free. */

@@ -20,6 +20,14 @@ import * as projects from '../../src/store/projects.ts';
 import { lanesInQueue } from '../../src/store/queue-view.ts';
 import * as queue from '../../src/store/queue.ts';
 import * as retention from '../../src/store/retention.ts';
+import {
+  keysInUse,
+  listKeyHolders,
+  noteFirstKey,
+  noteSecretKeys,
+  sealAnew,
+} from '../../src/store/secret-keys.ts';
+import { SecretBox } from '../../src/store/secrets.ts';
 import { onFirstStart } from '../../src/store/seed.ts';
 import { SettleStore } from '../../src/store/settle.ts';
 import { loadSigningKeys } from '../../src/store/signing-keys.ts';
@@ -28,6 +36,7 @@ import { forgetHistory, listHistory } from '../../src/store/suppression-history.
 import { importSuppressions } from '../../src/store/suppression-import.ts';
 import { listSuppressions } from '../../src/store/suppression-list.ts';
 import * as suppressions from '../../src/store/suppressions.ts';
+import { createEndpoint, deleteEndpoint } from '../../src/store/webhook-endpoints.ts';
 import { releaseStrayWebhooks } from '../../src/store/webhook-queue.ts';
 import { BUSY_ADDRESS } from './fill.ts';
 import { useReputation, useTls } from './statements-counts.ts';
@@ -196,6 +205,19 @@ async function useNodes({ db }: Stage): Promise<void> {
   await readLaneStates(db);
 }
 
+async function useSecretKeys({ db, sender }: Stage): Promise<void> {
+  const [old, fresh] = ['o'.repeat(32), 'n'.repeat(32)];
+  const id = newId();
+  const secret = new SecretBox(old).seal('whsec', id);
+  await createEndpoint(db, sender, { id, url: 'https://s.test', events: ['email.sent'], secret });
+  await noteSecretKeys(db, { instance: newId(), keyIds: ['00000000'] });
+  await noteFirstKey(db, '00000001');
+  await listKeyHolders(db);
+  await keysInUse(db);
+  await sealAnew(db, new SecretBox(`${fresh},${old}`));
+  await deleteEndpoint(db, sender, id);
+}
+
 async function useProjects({ db, sender }: Stage): Promise<void> {
   const organization = await projects.createOrganization(db, 'Another');
   await projects.createProject(db, organization.id, 'Another');
@@ -310,6 +332,7 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'keys', asks: 5, run: useKeys },
   { what: 'limits', asks: 1, run: useLimits },
   { what: 'nodes', asks: 5, run: useNodes },
+  { what: 'secret keys', asks: 10, run: useSecretKeys },
   { what: 'projects', asks: 10, run: useProjects },
   { what: 'suppressions', asks: 20, run: useSuppressions },
   { what: 'webhooks: tell a batch', asks: 32, run: tellBatch },

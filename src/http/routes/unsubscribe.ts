@@ -44,8 +44,7 @@ declare module 'fastify' {
 }
 
 export function registerUnsubscribeRoutes(app: App, services: HttpServices): void {
-  let made: UnsubscribeTokens | null = null;
-  const tokens = () => (made ??= new UnsubscribeTokens(services.secrets.derive(UNSUBSCRIBE)));
+  const tokens = () => new UnsubscribeTokens(services.secrets.deriveAll(UNSUBSCRIBE));
   const config = { access: 'public' } as const;
   const schema = { hide: true };
 

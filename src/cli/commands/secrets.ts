@@ -1,0 +1,198 @@
+/**
+ * `posthorn secrets rotate`: replaces the secret key while the service runs, in steps between which the
+ * old and the new key stand side by side: the new one is known everywhere before it seals anything,
+ * everything is sealed anew with it, and the old one goes on verifying return paths and links until
+ * `--finish`. Where it stands is in the order of the keys and in the database, so that a rotation that
+ * was killed goes on when it is called again. Next: store/secret-keys.ts, src/secret-keys.ts.
+ */
+import { randomBytes } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Command } from 'commander';
+import { prepareDataDir } from '../../store/embedded/layout.ts';
+import { readRunning } from '../../store/embedded/lock.ts';
+import { instanceOf, replaceSecretKey, secretKeyOf } from '../../store/local-secrets.ts';
+import { keysInUse, listKeyHolders, noteFirstKey, sealAnew } from '../../store/secret-keys.ts';
+import { SecretBox, secretKeyId as idOf, secretKeysOf } from '../../store/secrets.ts';
+import { addCommand, type Failure, isFailure, type Outcome, type Success } from '../command.ts';
+import type { Cli } from '../context.ts';
+import { type Store, withStore } from '../store.ts';
+
+/** Reports are settled for 45 days, and mail may wait for five before it is delivered. */
+const RETURN_PATHS_DAYS = 50;
+const DAY_MS = 24 * 3600_000;
+const KEY_BYTES = 32;
+const NODES_WITHIN_MS = 60_000;
+const NODES_EVERY_MS = 500;
+/** A worker that does not beat for longer is dead (store/nodes.ts). */
+const SILENT_FOR_MS = 20_000;
+
+export function describeSecrets(secrets: Command, cli: Cli): void {
+  addCommand(secrets, cli, {
+    name: 'rotate',
+    about: 'replace the secret key, while the service runs',
+    run: rotate,
+  })
+    .option('--finish', 'forget the old key, when nothing needs it any more')
+    .option('--force', 'with --finish: now, because the old key is known to somebody');
+}
+
+type Options = { finish?: true; force?: true };
+
+/** One call: the keys as they stand, and what can be done about them. */
+type Rotation = {
+  cli: Cli;
+  store: Store;
+  dataDir: string;
+  /** The first seals and signs. */
+  keys: readonly string[];
+  /** The key is in the data directory, else in POSTHORN_SECRET_KEY, which only its owner can change. */
+  isOurs: boolean;
+};
+
+function rotate(cli: Cli, options: Options): Promise<Outcome> {
+  return withStore(cli, async (store) => {
+    const dataDir = prepareDataDir(store.config.dataDir);
+    const configured = store.config.secretKey;
+    const keys = secretKeysOf(secretKeyOf(dataDir, configured));
+    const rotation = { cli, store, dataDir, keys, isOurs: configured === null };
+    return options.finish === true ? finish(rotation, options) : begin(rotation);
+  });
+}
+
+/** Goes on from wherever the keys stand. */
+async function begin(rotation: Rotation): Promise<Outcome> {
+  const { store, keys, isOurs } = rotation;
+  const [first = ''] = keys;
+  await noteFirstKey(store.db, idOf(first));
+  if (keys.length === 1) {
+    const fresh = randomBytes(KEY_BYTES).toString('base64url');
+    if (!isOurs) return told('add', ADD_KEY(fresh), { new_key: fresh });
+    return begin(write(rotation, [first, fresh]));
+  }
+  const used = await keysInUse(store.db);
+  const fresh = keys.find((key) => !used.has(idOf(key)));
+  if (fresh === undefined) return seal(rotation);
+  const unready = await whileAnyNode(rotation, ({ keys: known }) => !known.includes(idOf(fresh)));
+  if (unready !== null) return unready;
+  if (!isOurs) return told('switch', SWITCH_KEY);
+  return seal(write(rotation, [fresh, ...keys.filter((key) => key !== fresh)]));
+}
+
+async function seal(rotation: Rotation): Promise<Outcome> {
+  const { store, keys } = rotation;
+  const done = await sealAll(rotation);
+  if (isFailure(done)) return done;
+  const { sealed } = done;
+  const since = (await keysInUse(store.db)).get(idOf(keys[0]!)) ?? new Date();
+  const finishAt = new Date(since.getTime() + RETURN_PATHS_DAYS * DAY_MS);
+  const day = finishAt.toISOString().slice(0, 10);
+  const text =
+    `Everything is sealed with the new key (${sealed} secrets just now). Bounces and unsubscribe links of ` +
+    `mail that was sent before still work, with the old one.\n` +
+    `From ${day} on, when no such bounce can come any more:  ${rotation.cli.program} secrets rotate --finish`;
+  return told('sealed', text, { sealed, finish_from: finishAt.toISOString() });
+}
+
+async function finish(
+  rotation: Rotation,
+  { force = false }: { force?: boolean },
+): Promise<Outcome> {
+  const { store, keys, isOurs } = rotation;
+  const [first = '', ...old] = keys;
+  if (old.length === 0) return failed('There is one secret key: nothing has to be finished.');
+  const used = await keysInUse(store.db);
+  const since = used.get(idOf(first));
+  if (since === undefined || keys.some((key) => !used.has(idOf(key)))) {
+    return failed(
+      `The rotation has not come that far; call ${rotation.cli.program} secrets rotate.`,
+    );
+  }
+  const finishAt = new Date(since.getTime() + RETURN_PATHS_DAYS * DAY_MS);
+  if (!force && finishAt.getTime() > rotation.cli.world.now()) {
+    return failed(
+      `Bounces of mail sent with the old key may come until ${finishAt.toISOString().slice(0, 10)}: finish then, ` +
+        'or add --force, which also ends its unsubscribe links, when the old key is known to somebody.',
+    );
+  }
+  const done = await sealAll(rotation);
+  if (isFailure(done)) return done;
+  if (!isOurs) return told('remove', REMOVE_KEY);
+  write(rotation, [first]);
+  return told('finished', 'The old key is forgotten: what was signed with it is no longer valid.');
+}
+
+/** `sealed`: how many secrets were sealed anew. */
+async function sealAll(rotation: Rotation): Promise<{ sealed: number } | Failure> {
+  const { store, keys } = rotation;
+  const [first = ''] = keys;
+  const unready = await whileAnyNode(rotation, ({ keys: known }) => known[0] !== idOf(first));
+  if (unready !== null) return unready;
+  await noteFirstKey(store.db, idOf(first));
+  const { sealed, unreadable } = await sealAnew(store.db, new SecretBox(keys.join(',')));
+  if (unreadable === 0) return { sealed };
+  return failed(
+    `${unreadable} secrets are sealed with a key that is not here; add it behind the others, as new,old,older. ` +
+      `${sealed} were sealed anew.`,
+  );
+}
+
+function write(rotation: Rotation, keys: readonly string[]): Rotation {
+  replaceSecretKey(rotation.dataDir, keys);
+  return { ...rotation, keys };
+}
+
+type Node = { host: string; keys: readonly string[] };
+
+/** Waits until no living node is like this; nodes that do not beat do not count. */
+async function whileAnyNode(
+  { cli: { world }, store: { db }, dataDir, isOurs }: Rotation,
+  isUnready: (node: Node) => boolean,
+): Promise<Failure | null> {
+  // What a service that was killed has left is no node.
+  const dead = readRunning(dataDir)?.kind === 'service' ? null : instanceOf(dataDir);
+  const heard = new Map<string, { beats: number; atMs: number }>();
+  const fromMs = world.monotonicMs();
+  for (;;) {
+    const holders = (await listKeyHolders(db)).filter(({ instance }) => instance !== dead);
+    const nowMs = world.monotonicMs();
+    const unready = holders.filter(({ instance, beats, host, keys }) => {
+      const before = heard.get(instance);
+      if (before?.beats !== beats) heard.set(instance, { beats, atMs: nowMs });
+      const silentMs = nowMs - (heard.get(instance)?.atMs ?? nowMs);
+      return silentMs < SILENT_FOR_MS && isUnready({ host, keys: keys ?? [] });
+    });
+    if (unready.length === 0) return null;
+    if (nowMs - fromMs > NODES_WITHIN_MS) return failed(notReady(unready, isOurs));
+    await pause(NODES_EVERY_MS);
+  }
+}
+
+function notReady(nodes: readonly { host: string }[], isOurs: boolean): string {
+  const hosts = [...new Set(nodes.map(({ host }) => host))].join(', ');
+  return (
+    `These nodes do not work with the secret keys as they are here: ${hosts}. ` +
+    (isOurs
+      ? 'Copy secrets/secret-key of this data directory into theirs, and call this again.'
+      : 'Give all nodes the same POSTHORN_SECRET_KEY, restart them one after the other, and call this again.')
+  );
+}
+
+const ADD_KEY = (fresh: string) =>
+  'The secret key comes from POSTHORN_SECRET_KEY, so this takes three changes of it.\n' +
+  `1. Add this key behind the present one, with a comma between, on every node:  ,${fresh}\n` +
+  '2. Restart the nodes one after the other.\n' +
+  '3. Call this again; it says what comes next.';
+const SWITCH_KEY =
+  'Every node knows the new key. Put it in front of the old one in POSTHORN_SECRET_KEY (new,old) on every ' +
+  'node, restart them one after the other, and call this again.';
+const REMOVE_KEY =
+  'Nothing is sealed with an old key any more. Leave only the first key in POSTHORN_SECRET_KEY on every node, ' +
+  'and restart them one after the other.';
+
+function told(step: string, text: string, more: object = {}): Success {
+  return { data: { object: 'secret_rotation', step, ...more }, text };
+}
+
+function failed(message: string): Failure {
+  return { failed: message, code: 'conflict', exitCode: 1 };
+}

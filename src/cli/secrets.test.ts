@@ -1,0 +1,29 @@
+/** Replacing a secret key that is configured: its owner changes it, and is told how in each step. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { posthorn } from '../../test/support/posthorn.ts';
+import { testDatabase } from '../../test/support/postgres.ts';
+
+const OLD = 'o'.repeat(40);
+
+test('a key of POSTHORN_SECRET_KEY is replaced in three changes of it, each of which is said', async () => {
+  await using database = await testDatabase();
+  const run = async (keys: string, ...options: string[]) => {
+    const env = { DATABASE_URL: database.url, POSTHORN_SECRET_KEY: keys };
+    return posthorn(['secrets', 'rotate', ...options, '--json'], env);
+  };
+  const step = async (keys: string, ...options: string[]) => {
+    const { code, stdout, stderr } = await run(keys, ...options);
+    assert.equal(code, 0, stderr);
+    return JSON.parse(stdout);
+  };
+  const { step: first, new_key: fresh } = await step(OLD);
+  assert.equal(first, 'add');
+  assert.match(fresh, /^[\w-]{43}$/);
+  assert.equal((await step(`${OLD},${fresh}`)).step, 'switch');
+  const early = await run(`${OLD},${fresh}`, '--finish');
+  assert.match(early.stderr, /has not come that far/);
+  assert.equal((await step(`${fresh},${OLD}`)).step, 'sealed');
+  assert.equal((await step(`${fresh},${OLD}`, '--finish', '--force')).step, 'remove');
+  assert.match((await run(fresh, '--finish')).stderr, /nothing has to be finished/);
+});

@@ -1,0 +1,128 @@
+/** The secret key is replaced while the service runs, and nobody notices. */
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { Resolver } from 'node:dns/promises';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { authenticate } from 'mailauth';
+import { SecretBox, secretKeysOf } from '../../src/store/secrets.ts';
+import { startJourney } from '../support/journey.ts';
+import { handIn, statusReport } from '../support/reports.ts';
+import { waitFor } from '../support/wait.ts';
+
+const PUBLIC_URL = 'https://mail.acme.example';
+
+const journey = await startJourney({
+  POSTHORN_INBOUND_PORT: '0',
+  POSTHORN_SMTP_HOST: '127.0.0.1',
+  POSTHORN_PUBLIC_URL: PUBLIC_URL,
+});
+after(() => journey[Symbol.asyncDispose]());
+const { service } = journey;
+const keyFile = join(service.dataDir, 'secrets', 'secret-key');
+const keysNow = () => secretKeysOf(readFileSync(keyFile, 'utf8'));
+
+type Sent = { id: string; returnPath: string; link: string; address: string; raw: Buffer };
+
+/** Sends an email that is delivered, and told by webhooks whose signatures hold. */
+async function send(domain: string): Promise<Sent> {
+  const mx = await journey.mailServer(domain);
+  const address = `jo@${domain}`;
+  const id = await journey.send({ to: address, unsubscribe: true });
+  await journey.ended(id);
+  assert.deepEqual(await journey.story(id), ['queued', 'delivered']);
+  const [message] = mx.messages;
+  const raw = Buffer.from(message!.raw);
+  const field = /^List-Unsubscribe: ([^]*?)\r\n(?=\S)/im.exec(raw.toString())?.[1] ?? '';
+  const link = /<https:\/\/mail\.acme\.example(\/u\/[\w-]+)>/.exec(
+    field.replaceAll(/\s/g, ''),
+  )?.[1];
+  assert.ok(link, field);
+  return { id, returnPath: message!.envelopeFrom, link, address, raw };
+}
+
+async function isSigned({ raw }: Sent): Promise<boolean> {
+  const resolver = new Resolver();
+  resolver.setServers([journey.dns.server]);
+  const { dkim } = await authenticate(raw, {
+    ip: '127.0.0.1',
+    helo: 'out.posthorn.example',
+    sender: 'x@send.acme.example',
+    disableArc: true,
+    disableBimi: true,
+    resolver: async (name, type) => (await resolver.resolve(name, type)) as string[][],
+  });
+  return dkim.results.length > 0 && dkim.results.every(({ status }) => status.result === 'pass');
+}
+
+/** A bounce comes back to it, and somebody follows its link. */
+async function assertStillValid({ id, returnPath, link, address }: Sent): Promise<void> {
+  const asked = await service.request('GET', link, { key: null });
+  assert.equal(asked.status, 200, asked.text);
+  const message = statusReport({ recipient: address });
+  const taken = await handIn(service.readyLine.inbound_port ?? 0, { to: returnPath, message });
+  assert.match(taken, /^250 /);
+  assert.equal((await journey.email(id)).status, 'bounced');
+}
+
+const sealedValues = async (): Promise<{ id: string; sealed: Buffer }[]> =>
+  service.sql(
+    `select id, rsa_private_key as sealed from domains union all
+     select id, ed25519_private_key from domains union all
+     select id, secret from webhook_endpoints`,
+  );
+
+/** With the times of its steps, on the machine where it runs. */
+const rotate = (...options: string[]) => service.cli('secrets', 'rotate', ...options, '--json');
+
+test('the secret key is replaced under a running service, and what was signed before stays valid', async () => {
+  const [old] = keysNow();
+  const before = await send('before.test');
+  const linked = await send('linked.test');
+  const rotated = await rotate();
+  assert.equal(rotated.code, 0, rotated.stderr);
+  const { step, sealed } = JSON.parse(rotated.stdout);
+  const values = await sealedValues();
+  assert.deepEqual([step, sealed], ['sealed', values.length]);
+  const [fresh, ...rest] = keysNow();
+  assert.deepEqual(rest, [old]);
+  const onlyNew = new SecretBox(fresh!);
+  for (const { id, sealed: value } of values) assert.ok(onlyNew.open(value, id).length > 30);
+
+  const later = await send('later.test');
+  assert.equal(await isSigned(later), true);
+  await assertStillValid(before);
+  await assertStillValid(later);
+  assert.equal((await journey.request('POST', '/v1/domains', { name: 'new.example' })).status, 201);
+
+  const again = JSON.parse((await rotate()).stdout);
+  assert.deepEqual([again.step, again.sealed, keysNow().length], ['sealed', 0, 2]);
+  const early = await rotate('--finish');
+  assert.equal(early.code, 1);
+  assert.match(early.stderr, /may come until 20\d\d-/);
+  assert.equal(keysNow().length, 2);
+
+  const finished = await rotate('--finish', '--force');
+  assert.equal(finished.code, 0, finished.stderr);
+  assert.deepEqual(keysNow(), [fresh]);
+  const isForgotten = async () =>
+    (await service.request('GET', linked.link, { key: null })).status === 404;
+  await waitFor(isForgotten, { what: 'the old link to end', timeoutMs: 20_000 });
+  assert.equal(await isSigned(await send('afterwards.test')), true);
+});
+
+test('a rotation that was killed behind its first step goes on with the same new key', async () => {
+  const [old] = keysNow();
+  const fresh = 'made-by-a-rotation-that-was-killed-since';
+  writeFileSync(keyFile, `${old},${fresh}\n`);
+  const { step } = JSON.parse((await rotate()).stdout);
+  assert.equal(step, 'sealed');
+  assert.deepEqual(keysNow(), [fresh, old]);
+  assert.equal(await isSigned(await send('resumed.test')), true);
+});
+
+test('a service that starts after a rotation works with the new key', async () => {
+  await service.stop();
+  await service.restart();
+  assert.equal(await isSigned(await send('restarted.test')), true);
+});
