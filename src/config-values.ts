@@ -19,6 +19,11 @@ export function parsePort(text: string, least: 0 | 1): number | null {
   return port >= least && port <= 65_535 ? port : null;
 }
 
+export function parseCount(text: string): number | null {
+  const count = /^\d{1,7}$/.test(text) ? Number(text) : 0;
+  return count >= 1 && count <= 1_000_000 ? count : null;
+}
+
 /** RFC 5321 has no longer wait than the 600 s after the final dot. */
 export function parseTimeoutMs(text: string): number | null {
   const seconds = /^\d{1,3}$/.test(text) ? Number(text) : 0;

@@ -9,6 +9,7 @@ import { homedir, hostname, networkInterfaces } from 'node:os';
 import { resolve } from 'node:path';
 import { type ArmedFailpoint, parseFailpoints } from './core/failpoint.ts';
 import {
+  parseCount,
   parseDatabaseUrl,
   parseDnsServer,
   parseHostName,
@@ -63,6 +64,8 @@ export type Config = Readonly<
         readonly recipients: Limit | null;
       };
       acceptDatabaseDurability: boolean;
+      /** Per project and environment. */
+      domainsMax: number;
       retention: Readonly<Retention>;
       /** How often the reputation of senders is looked at. */
       guardEveryMs: number;
@@ -82,11 +85,13 @@ export type System = {
 };
 
 const GUARD_EVERY_MS = 30_000;
+const DOMAINS_MAX = 1_000;
 const SECRET_KEY_CHARACTERS_MIN = 32;
 
 const PORT_RULE = 'write a number from 1 to 65535';
 const TIMEOUT_RULE = 'write seconds, from 1 to 600';
 const FAILPOINTS_RULE = 'it is for tests of Posthorn only; unset it';
+const COUNT_RULE = 'write a whole number from 1 to 1000000';
 
 /** Reads the configuration; on any problem only the list of all of them comes back. */
 export function readConfig(env: Env, system: System = thisSystem()): ConfigOutcome {
@@ -104,8 +109,10 @@ export function readConfig(env: Env, system: System = thisSystem()): ConfigOutco
       sending: limit(read, 'SENDING'),
       recipients: read.parsed('POSTHORN_LIMIT_RECIPIENTS', parseLimit, LIMIT_RULE),
       verification: limit(read, 'VERIFICATION'),
+      domains: limit(read, 'DOMAINS'),
       auth: limit(read, 'AUTH'),
     }),
+    domainsMax: read.parsed('POSTHORN_DOMAINS_MAX', parseCount, COUNT_RULE) ?? DOMAINS_MAX,
     retention: Object.freeze(readRetention(read)),
     guardEveryMs:
       read.parsed('POSTHORN_GUARD_INTERVAL_S', parseTimeoutMs, TIMEOUT_RULE) ?? GUARD_EVERY_MS,

@@ -28,7 +28,7 @@ export type Seeded = {
 type Parts = {
   secrets: SecretBox;
   world: World;
-  config: Pick<Config, 'hostname' | 'sources'>;
+  config: Pick<Config, 'hostname' | 'sources' | 'domainsMax'>;
 };
 
 /** Makes it all; null when this database has been used before. */

@@ -88,7 +88,8 @@ export class Maintenance implements AsyncDisposable {
       const servers = config.dnsServers ?? systemServers();
       const resolver = createResolver({ servers, world: systemWorld });
       try {
-        await recheckDomains(database.db, { config, resolver, log });
+        const isStopping = (): boolean => this.#isStopping;
+        await recheckDomains(database.db, { config, resolver, log, isStopping });
       } finally {
         resolver.close();
       }

@@ -24,8 +24,10 @@ import {
   findDomain,
   insertDomain,
   listDomains,
+  lockForDomains,
   lockDomain,
   type NewDomain,
+  roomForDomain,
   saveCheck,
   setDomainTls,
   type StoredDomain,
@@ -47,7 +49,7 @@ export type DomainServiceOptions = {
   secrets: SecretBox;
   resolver: Resolver;
   /** Of this node; the records are those of the whole installation (store/mail-hosts.ts). */
-  config: { hostname: string; sources: readonly Source[] };
+  config: { hostname: string; sources: readonly Source[]; domainsMax: number };
 };
 
 export type DomainService = ReturnType<typeof createDomainService>;
@@ -111,27 +113,70 @@ export async function createDomain(
     const message = `This key is limited to ${scope.domain}; add ${name} with a key that is not.`;
     return { refused: 'authorization_error', message };
   }
+  const { domainsMax } = options.config;
+  const early = noRoom(scope, name, await roomForDomain(db, { ...scope, name }, domainsMax));
+  if (early) return early;
+  const keys = await makeKeys();
+  if (keys === null) return TOO_MANY_AT_ONCE;
   const places = await placesOf(db, options.config);
-  const domain = await newDomain(scope, { ...options, name, places });
-  const added = await db.transaction(async (tx) => {
+  const domain = newDomain(scope, { ...options, name, places, keys });
+  return db.transaction(async (tx) => {
+    await lockForDomains(tx, scope.projectId);
+    const late = noRoom(scope, name, await roomForDomain(tx, { ...scope, name }, domainsMax));
+    if (late) return late;
     const stored = await insertDomain(tx, domain);
-    if (stored) await tell(tx, 'domain.created', stored);
+    if (!stored) throw new Error('a domain was added past the lock');
+    await tell(tx, 'domain.created', stored);
     return stored;
   });
-  return (
-    added ?? {
-      refused: 'conflict',
-      message: `${name} is a domain of this project and environment already.`,
-    }
-  );
 }
 
-async function newDomain(
+/** Null: there is room. */
+function noRoom(
+  { environment }: Scope,
+  name: string,
+  { max, used, isThere }: Awaited<ReturnType<typeof roomForDomain>>,
+): Refusal | null {
+  if (isThere) {
+    const message = `${name} is a domain of this project and environment already.`;
+    return { refused: 'conflict', message };
+  }
+  if (used < max) return null;
+  const message = `The project has ${used} domains in the ${environment} environment, and may have ${max}: remove one, or have the operator allow more (posthorn projects set-domains-max).`;
+  return { refused: 'conflict', message };
+}
+
+/** Wait while another domain's keys are made, in this process. */
+const KEYS_WAITING_MAX = 32;
+const TOO_MANY_AT_ONCE: Refusal = {
+  refused: 'service_unavailable',
+  message: 'Too many domains are being added at present; try again in a few seconds.',
+};
+let keysWaiting = 0;
+let lastKeys: Promise<unknown> = Promise.resolve();
+
+/**
+ * One domain after the other: an RSA key keeps one of the process's four helper threads busy for a
+ * while, and files and names are looked up by the same. Null: too many wait already.
+ */
+async function makeKeys(): Promise<NewDomainParts['keys'] | null> {
+  if (keysWaiting >= KEYS_WAITING_MAX) return null;
+  keysWaiting += 1;
+  const made = lastKeys.then(generateDkimKeys, generateDkimKeys);
+  lastKeys = made;
+  return made.finally(() => (keysWaiting -= 1));
+}
+
+type NewDomainParts = Parameters<typeof createDomain>[2] & {
+  places: Places;
+  keys: Awaited<ReturnType<typeof generateDkimKeys>>;
+};
+
+function newDomain(
   { projectId, environment }: Scope,
-  { name, tls, world, secrets, places }: Parameters<typeof createDomain>[2] & { places: Places },
-): Promise<NewDomain> {
+  { name, tls, world, secrets, places, keys }: NewDomainParts,
+): NewDomain {
   const id = world.newId();
-  const keys = await generateDkimKeys();
   // Of its own: who publishes another project's selector does not verify this one.
   const suffix = randomBytes(4).toString('hex');
   const domain = {

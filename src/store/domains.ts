@@ -68,6 +68,43 @@ const COLUMNS = `
     where g.project_id = domains.project_id and g.environment = domains.environment
       and g.domain = domains.name) as trips`;
 
+const ROOM = `
+select coalesce(p.domains_max, $3::int) as max,
+       (select count(*)::int from domains
+         where project_id = p.id and environment = $2 and deleted_at is null) as used,
+       exists (select from domains where project_id = p.id and environment = $2 and name = $4
+                                     and deleted_at is null) as "isThere"
+  from projects p where p.id = $1`;
+
+/**
+ * How many domains a project may have in this environment and has, and whether this is one.
+ * @param byDefault holds where the project has no number of its own
+ */
+export async function roomForDomain(
+  db: Queryable,
+  { projectId, environment, name }: Scope & { name: string },
+  byDefault: number,
+): Promise<{ max: number; used: number; isThere: boolean }> {
+  const values = [projectId, environment, byDefault, name];
+  const [row] = await db.query<{ max: number; used: number; isThere: boolean }>(ROOM, values);
+  if (!row) throw new Error('the project was not returned');
+  return row;
+}
+
+/** Until the transaction ends nobody else who asks for this adds a domain to the project. */
+export async function lockForDomains(tx: Queryable, projectId: string): Promise<void> {
+  await tx.query('select from projects where id = $1 for no key update', [projectId]);
+}
+
+/** Null: as many as is configured. */
+export async function setDomainsMax(
+  db: Queryable,
+  projectId: string,
+  max: number | null,
+): Promise<void> {
+  await db.query('update projects set domains_max = $2 where id = $1', [projectId, max]);
+}
+
 const INSERT = `
 insert into domains (project_id, id, environment, name, status, created_at, verified_at,
                      rsa_selector, rsa_public_key, rsa_private_key, ed25519_selector,
@@ -214,15 +251,21 @@ export async function deleteDomain(
 }
 
 const TO_RECHECK = `
-select ${COLUMNS} from domains
- where deleted_at is null and environment = 'live' and status in ('pending', 'verified', 'failed')
-   and checked_at < app_now() - interval '1 day'
- order by checked_at
+select ${COLUMNS} from (
+  select *, row_number() over (partition by project_id order by checked_at) as place
+    from domains
+   where deleted_at is null and environment = 'live' and status in ('pending', 'verified', 'failed')
+     and checked_at < app_now() - interval '1 day') domains
+ where place <= $2
+ order by place, checked_at
  limit $1`;
 
-/** Live domains whose last check is a day old, the oldest first. */
-export async function domainsToRecheck(db: Queryable, limit: number): Promise<StoredDomain[]> {
-  return db.query<StoredDomain>(TO_RECHECK, [limit]);
+/** Live domains whose last check is a day old: the oldest of each project, then its second oldest. */
+export async function domainsToRecheck(
+  db: Queryable,
+  { max, perProjectMax }: { max: number; perProjectMax: number },
+): Promise<StoredDomain[]> {
+  return db.query<StoredDomain>(TO_RECHECK, [max, perProjectMax]);
 }
 
 /** The database's time, which decides how long records have been away. */

@@ -1,5 +1,6 @@
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
+import type { Limit } from '../core/limits.ts';
 import type { Scope } from '../core/scope.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import {
@@ -7,12 +8,17 @@ import {
   peekLimit,
   purgeAuthWindows,
   setLimit,
-  takeVerification,
+  takeOne,
   type Taken,
 } from './limits.ts';
 import { createOrganization, createProject } from './projects.ts';
 
 const LIMIT = { max: 10, windowS: 60 };
+
+type Db = Parameters<typeof takeOne>[0];
+
+const takeVerification = (on: Db, scope: Scope, limit: Limit) =>
+  takeOne(on, { ...scope, category: 'verification' }, limit);
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());

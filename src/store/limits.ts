@@ -1,7 +1,7 @@
 /**
  * Rate limits, counted in the database so that they are exact over all workers and nodes. A window
  * starts at its first request. Sending is counted by the accept statement itself
- * (store/accept-statement.ts); here are the other two categories and the settings. A window that begins
+ * (store/accept-statement.ts); here are the other categories and the settings. A window that begins
  * in the future is another worker's, whose statement was quicker; more than a minute ahead it is from
  * before the clock was set back, and a new one begins.
  */
@@ -9,7 +9,7 @@ import type { Limit, LimitState } from '../core/limits.ts';
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from './database.ts';
 
-export type ScopeCategory = 'sending' | 'verification';
+export type ScopeCategory = 'sending' | 'verification' | 'domains';
 export type Taken = { allowed: boolean; limit: LimitState };
 
 type Window = { max: number; used: number; reset_s: number; window_s: number };
@@ -29,15 +29,15 @@ returning coalesce(max, $4)::int as max, used, coalesce(window_s, $5)::int as wi
                                   - app_now()))::int as reset_s`;
 
 /**
- * Counts one verification, if the limit still allows it.
+ * Counts one verification, or one added domain, if the limit still allows it.
  * @param byDefault holds where the project has no limit of its own
  */
-export async function takeVerification(
+export async function takeOne(
   db: Queryable,
-  scope: Scope,
+  scope: Scope & { category: Exclude<ScopeCategory, 'sending'> },
   byDefault: Limit,
 ): Promise<Taken> {
-  const values = [scope.projectId, scope.environment, 'verification'];
+  const values = [scope.projectId, scope.environment, scope.category];
   const [row] = await db.query<Window>(TAKE, [...values, byDefault.max, byDefault.windowS]);
   if (!row) throw new Error('the limit was not returned');
   return taken(row);

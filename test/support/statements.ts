@@ -13,6 +13,7 @@ import { newId } from '../../src/store/ids.ts';
 import * as keys from '../../src/store/keys.ts';
 import { readLaneStates, writeLaneStates } from '../../src/store/lane-states.ts';
 import * as limits from '../../src/store/limits.ts';
+import * as mailHosts from '../../src/store/mail-hosts.ts';
 import { loadMessages } from '../../src/store/messages.ts';
 import * as nodes from '../../src/store/nodes.ts';
 import type { Page } from '../../src/store/page.ts';
@@ -163,16 +164,26 @@ async function useDomains({ db, sender }: Stage): Promise<void> {
     id: newId(),
     name: 'b.com',
   });
+  await domains.roomForDomain(db, { ...sender, name: 'b.com' }, 10);
+  await domains.setDomainsMax(db, sender.projectId, null);
   await db.transaction(async (tx) => {
+    await domains.lockForDomains(tx, sender.projectId);
     const locked = await domains.lockDomain(tx, sender, added!.id);
     await domains.saveCheck(tx, locked!, locked!);
     await domains.deleteDomain(tx, sender, added!.id);
   });
   await domains.findDomain(db, sender, stored!.id);
   await domains.setDomainTls(db, sender, { id: stored!.id, tls: 'opportunistic' });
-  await domains.domainsToRecheck(db, 10);
+  await domains.domainsToRecheck(db, { max: 10, perProjectMax: 4 });
   await domains.databaseNow(db);
   await loadSigningKeys(db, sender.projectId, stored!.id);
+}
+
+async function useMailHosts({ db }: Stage): Promise<void> {
+  const [instance, name] = [newId(), 'mail.a.test'];
+  await mailHosts.noteMailHost(db, { instance, name, sourceIps: ['192.0.2.1'] });
+  await mailHosts.adoptReturnPathHost(db, { instance, name });
+  await mailHosts.setReturnPathHost(db, name);
 }
 
 async function useKeys({ db, sender }: Stage): Promise<void> {
@@ -187,7 +198,7 @@ async function useKeys({ db, sender }: Stage): Promise<void> {
 }
 
 async function useLimits({ db, sender }: Stage): Promise<void> {
-  await limits.takeVerification(db, sender, LIMIT);
+  await limits.takeOne(db, { ...sender, category: 'verification' }, LIMIT);
   await limits.peekLimit(db, { ...sender, category: 'sending' }, LIMIT);
   await limits.countAuthFailure(db, '192.0.2.1', LIMIT);
   await limits.setLimit(db, { ...sender, category: 'verification' }, null);
@@ -329,6 +340,7 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'policies and results of TLS', asks: 10, run: useTls },
   { what: 'the reputation of senders', asks: 10, run: useReputation },
   { what: 'domains', asks: 1, run: useDomains },
+  { what: 'hosts', asks: 1, run: useMailHosts },
   { what: 'keys', asks: 5, run: useKeys },
   { what: 'limits', asks: 1, run: useLimits },
   { what: 'nodes', asks: 5, run: useNodes },

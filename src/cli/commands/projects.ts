@@ -2,6 +2,8 @@
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { describeTrip } from '../../core/guard.ts';
 import { parseLimit, type Limit } from '../../core/limits.ts';
+import { parseCount } from '../../config-values.ts';
+import { setDomainsMax } from '../../store/domains.ts';
 import { setLimit } from '../../store/limits.ts';
 import {
   createOrganization,
@@ -9,7 +11,14 @@ import {
   listAllProjects,
   type Project,
 } from '../../store/projects.ts';
-import { chooseScopes, modeOption, projectOption, type ScopesOptions } from '../choose-project.ts';
+import {
+  chooseProject,
+  chooseScopes,
+  modeOption,
+  projectOption,
+  type ProjectOptions,
+  type ScopesOptions,
+} from '../choose-project.ts';
 import { addCommand, isFailure, type Outcome } from '../command.ts';
 import type { Cli } from '../context.ts';
 import { parseName } from '../name.ts';
@@ -18,7 +27,7 @@ import { shortTime, table } from '../table.ts';
 import { describeGuard, guardJson, guardsOf, showRule } from './projects-guard.ts';
 import { describeRetention } from './projects-retention.ts';
 
-const CATEGORIES = ['sending', 'recipients', 'verification'] as const;
+const CATEGORIES = ['sending', 'recipients', 'verification', 'domains'] as const;
 
 export function describeProjects(projects: Command, cli: Cli): void {
   addCommand(projects, cli, { name: 'list', about: 'all projects', run: list });
@@ -36,6 +45,13 @@ export function describeProjects(projects: Command, cli: Cli): void {
     .addOption(new Option('--category <category>').choices(CATEGORIES).default('sending'))
     .addOption(projectOption())
     .addOption(modeOption());
+  addCommand(projects, cli, {
+    name: 'set-domains-max',
+    about: 'set how many domains a project may have in each environment',
+    run: domainsMax,
+  })
+    .argument('<count>', 'as 5000, or default', parseCountOrDefault)
+    .addOption(projectOption());
   describeRetention(projects, cli);
   describeGuard(projects, cli);
 }
@@ -103,6 +119,27 @@ function parseLimitOrDefault(text: string): Limit | 'default' {
   const value = text === 'default' ? text : parseLimit(text);
   if (value !== null) return value;
   throw new InvalidArgumentError('Write requests per seconds, as 5000/60, or default.');
+}
+
+type Count = number | 'default';
+
+function domainsMax(cli: Cli, options: ProjectOptions, [value]: [Count]): Promise<Outcome> {
+  return withStore(cli, async ({ db, config }) => {
+    const project = await chooseProject(db, options.project);
+    if (isFailure(project)) return project;
+    await setDomainsMax(db, project.id, value === 'default' ? null : value);
+    const max = value === 'default' ? config.domainsMax : value;
+    return {
+      data: { project_id: project.id, domains_max: max },
+      text: `${project.name} may have ${max} domains in each environment.`,
+    };
+  });
+}
+
+function parseCountOrDefault(text: string): Count {
+  const value = text === 'default' ? text : parseCount(text);
+  if (value !== null) return value;
+  throw new InvalidArgumentError('Write a whole number from 1 to 1000000, or default.');
 }
 
 function projectJson({ id, name, createdAt }: Project) {

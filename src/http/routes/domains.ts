@@ -1,7 +1,8 @@
 /** Sending domains: add, list, look at, verify, remove (domains/service.ts does it). */
+import type { LimitState } from '../../core/limits.ts';
 import { isRefusal } from '../../core/refusals.ts';
 import { presentDomain } from '../../domains/present.ts';
-import { takeVerification } from '../../store/limits.ts';
+import { takeOne } from '../../store/limits.ts';
 import { callerOf } from '../authenticate.ts';
 import { refuse } from '../errors.ts';
 import { setLimitHeaders } from '../limit-headers.ts';
@@ -25,9 +26,9 @@ export function registerDomainRoutes(app: App, services: HttpServices): void {
   registerVerify(app, services);
 }
 
-function registerCreateAndList(app: App, { domains }: HttpServices): void {
+function registerCreateAndList(app: App, { db, domains, config }: HttpServices): void {
   app.post('/v1/domains', {
-    config: { withinDomain: true },
+    config: { limit: 'domains', withinDomain: true },
     schema: {
       summary: 'Add a domain',
       description: 'The answer lists the DNS records to publish; then verify it.',
@@ -37,8 +38,13 @@ function registerCreateAndList(app: App, { domains }: HttpServices): void {
       response: { 201: domain, ...failures(400, 409, 413, 415, 422) },
     },
     handler: async (request, reply) => {
+      const caller = callerOf(request);
       const { name, tls } = request.body;
-      const added = await domains.create(callerOf(request), name, tls);
+      const counted = { ...caller, category: 'domains' as const };
+      const { allowed, limit } = await takeOne(db, counted, config.limits.domains);
+      if (!allowed) return refuse(reply, { ...tooMany('domains', limit), limit });
+      setLimitHeaders(reply, limit);
+      const added = await domains.create(caller, name, tls);
       if (isRefusal(added)) return refuse(reply, added);
       return reply.code(201).send(presentDomain(added));
     },
@@ -131,8 +137,9 @@ function registerVerify(app: App, { db, domains, config }: HttpServices): void {
       const caller = callerOf(request);
       const found = await domains.get(caller, request.params.id);
       if (isRefusal(found)) return refuse(reply, found);
-      const { allowed, limit } = await takeVerification(db, caller, config.limits.verification);
-      if (!allowed) return refuse(reply, { ...tooMany(limit), limit });
+      const counted = { ...caller, category: 'verification' as const };
+      const { allowed, limit } = await takeOne(db, counted, config.limits.verification);
+      if (!allowed) return refuse(reply, { ...tooMany('verifications', limit), limit });
       setLimitHeaders(reply, limit);
       const verified = await domains.verify(caller, request.params.id);
       return isRefusal(verified) ? refuse(reply, verified) : presentDomain(verified);
@@ -140,9 +147,9 @@ function registerVerify(app: App, { db, domains, config }: HttpServices): void {
   });
 }
 
-function tooMany({ limit, windowS, resetS }: { limit: number; windowS: number; resetS: number }) {
+function tooMany(what: string, { limit, windowS, resetS }: LimitState) {
   return {
     refused: 'rate_limit_error' as const,
-    message: `The limit of ${limit} verifications per ${windowS} s is used up; try again in ${resetS} s.`,
+    message: `The limit of ${limit} ${what} per ${windowS} s is used up; try again in ${resetS} s.`,
   };
 }

@@ -1,0 +1,63 @@
+/** How many domains a project may have, and how fast it may add them: each costs keys and checks. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { assertFailure } from '../support/api.ts';
+import { startService } from '../support/service.ts';
+
+const service = await startService({
+  env: { POSTHORN_DOMAINS_MAX: '4', POSTHORN_LIMIT_DOMAINS: '20/60' },
+});
+after(() => service[Symbol.asyncDispose]());
+const key = await service.liveKey();
+
+/** Every test begins with a window that is over, and without domains. */
+async function begin(): Promise<void> {
+  await service.clock.advance({ seconds: 61 });
+  await service.sql(`update domains set deleted_at = app_now() where environment = 'live'`);
+}
+
+const add = (name: string, who = key) =>
+  service.request('POST', '/v1/domains', { key: who, body: { name } });
+
+const addAll = (names: string[]) => Promise.all(names.map((name) => add(name)));
+
+test('a project has as many domains as it may, however many are added at once, and room again after one is removed', async () => {
+  await begin();
+  const answers = await addAll(Array.from({ length: 9 }, (_, n) => `many${n}.example`));
+  const added = answers.filter(({ status }) => status === 201);
+  assert.equal(added.length, 4);
+  for (const answer of answers.filter(({ status }) => status !== 201)) {
+    assertFailure(answer, 409, 'conflict', /4 domains.*remove one.*set-domains-max/);
+  }
+  assert.equal((await add('acme2.test', service.testKey)).status, 201, 'environments are apart');
+  await service.request('DELETE', `/v1/domains/${added[0]?.body.id}`, { key });
+  assert.equal((await add('again.example')).status, 201);
+  assert.equal((await add('more.example')).status, 409);
+});
+
+test('the operator allows a project more domains', async () => {
+  await begin();
+  await addAll(Array.from({ length: 4 }, (_, n) => `few${n}.example`));
+  assert.equal((await add('fifth.example')).status, 409);
+  const raised = await service.cli('projects', 'set-domains-max', '5');
+  assert.match(raised.stdout, /5 domains/, raised.stderr);
+  assert.equal((await add('fifth.example')).status, 201);
+  assert.equal((await add('sixth.example')).status, 409);
+  assert.equal((await service.cli('projects', 'set-domains-max', 'default')).code, 0);
+  assert.equal((await service.cli('projects', 'set-domains-max', '0')).code, 2);
+});
+
+test('domains are added as fast as the limit says, and no key is made beyond', async () => {
+  await begin();
+  const again = Array.from({ length: 25 }, () => 'same.example');
+  const answers = await addAll(again);
+  const count = (status: number) => answers.filter((answer) => answer.status === status).length;
+  assert.deepEqual([count(201), count(409), count(429)], [1, 19, 5]);
+  const late = answers.find(({ status }) => status === 429);
+  assertFailure(late!, 429, 'rate_limit_error', /20 domains per 60 s/);
+  assert.equal(late?.headers.get('ratelimit-limit'), '20');
+  assert.ok(Number(late?.headers.get('retry-after')) > 0);
+  const set = await service.cli('projects', 'set-limit', '100/60', '--category', 'domains');
+  assert.equal(set.code, 0, set.stderr);
+  assert.equal((await add('same.example')).status, 409);
+});
