@@ -1,6 +1,6 @@
 /** Where mail comes in by SMTP, and with which certificate. Next: server-smtp.ts. */
 import { resolve } from 'node:path';
-import { parseHost, parsePort, parseTimeoutMs } from './config-values.ts';
+import { parseHost, parseMegabytes, parsePort, parseTimeoutMs } from './config-values.ts';
 import type { EnvReader } from './env-reader.ts';
 
 export type SubmissionPort = {
@@ -19,6 +19,8 @@ export type SmtpConfig = {
   submissionShowsClient: boolean;
   /** How long a client may take to log in, or for a command to the inbound port; null: as usual. */
   smtpClientTimeoutMs: number | null;
+  /** What unmatched mail may take on the disk of the database. */
+  unmatchedBytesMax: number;
   /** Paths of PEM files; null: a certificate of our own. */
   tlsFiles: { cert: string; key: string } | null;
 };
@@ -27,6 +29,9 @@ export type SmtpConfig = {
 const SUBMISSIONS_PORT = 465;
 
 const PORT_RULE = 'write a number from 1 to 65535, 0 for any, or off';
+const UNMATCHED_BYTES_MAX = 256 * 1024 ** 2;
+
+const MEGABYTES_RULE = 'write megabytes, from 32 to 1000000000';
 const TIMEOUT_RULE = 'write seconds, from 1 to 600';
 const PORTS_RULE =
   'write ports separated by commas, as 587,465; with /tls behind it a port begins with TLS, as 465 does anyway';
@@ -51,6 +56,8 @@ export function readSmtp(read: EnvReader): SmtpConfig {
       parseTimeoutMs,
       TIMEOUT_RULE,
     ),
+    unmatchedBytesMax:
+      read.parsed('POSTHORN_UNMATCHED_MB', parseMegabytes, MEGABYTES_RULE) ?? UNMATCHED_BYTES_MAX,
     tlsFiles: readTlsFiles(read),
   };
 }

@@ -24,6 +24,15 @@ export function parseCount(text: string): number | null {
   return count >= 1 && count <= 1_000_000 ? count : null;
 }
 
+const MEGABYTES_MIN = 32;
+const MEGABYTES_MAX = 1e9;
+
+/** Reads megabytes as bytes. */
+export function parseMegabytes(text: string): number | null {
+  const megabytes = /^\d{1,10}$/.test(text) ? Number(text) : NaN;
+  return megabytes >= MEGABYTES_MIN && megabytes <= MEGABYTES_MAX ? megabytes * 1024 ** 2 : null;
+}
+
 /** RFC 5321 has no longer wait than the 600 s after the final dot. */
 export function parseTimeoutMs(text: string): number | null {
   const seconds = /^\d{1,3}$/.test(text) ? Number(text) : 0;

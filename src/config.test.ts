@@ -26,6 +26,7 @@ function problemsOf(env: Env): string[] {
 test('nothing has to be configured', () => {
   assert.deepEqual(configOf({ PATH: '/bin' }), {
     databaseUrl: null,
+    databaseBytesMax: null,
     dataDir: '/home/ada/posthorn/data',
     host: '127.0.0.1',
     port: 3000,
@@ -54,6 +55,7 @@ test('nothing has to be configured', () => {
     submissionPorts: [],
     submissionShowsClient: false,
     smtpClientTimeoutMs: null,
+    unmatchedBytesMax: 256 * 1024 ** 2,
     tlsFiles: null,
     failpoints: [],
     limits: {
@@ -103,6 +105,8 @@ test('every variable is read', () => {
     POSTHORN_GUARD_INTERVAL_S: '5',
     POSTHORN_SMTP_HOST: '192.0.2.7',
     POSTHORN_SMTP_CLIENT_TIMEOUT_S: '10',
+    POSTHORN_UNMATCHED_MB: '64',
+    POSTHORN_DATABASE_MAX_MB: '20000',
     POSTHORN_INBOUND_PORT: '25',
     POSTHORN_SUBMISSION_PORTS: '587, 465, 2465/tls',
     POSTHORN_SUBMISSION_SHOW_CLIENT: '1',
@@ -122,6 +126,7 @@ test('every variable is read', () => {
   });
   assert.deepEqual(config, {
     databaseUrl: 'postgres://app:pw@db.internal/posthorn',
+    databaseBytesMax: 20_000 * 1024 ** 2,
     dataDir: '/srv/mail',
     host: '::',
     port: 0,
@@ -163,6 +168,7 @@ test('every variable is read', () => {
       { port: 2465, implicitTls: true },
     ],
     smtpClientTimeoutMs: 10_000,
+    unmatchedBytesMax: 64 * 1024 ** 2,
     tlsFiles: { cert: '/etc/tls/cert.pem', key: '/etc/tls/key.pem' },
     limits: {
       sending: { max: 5000, windowS: 3600 },
@@ -259,6 +265,8 @@ const WRONG: Env[] = [
   { POSTHORN_SUBMISSION_PORTS: '25', POSTHORN_INBOUND_PORT: '25' },
   { POSTHORN_SMTP_HOST: 'http://x' },
   { POSTHORN_SMTP_CLIENT_TIMEOUT_S: '0' },
+  { POSTHORN_UNMATCHED_MB: '31' },
+  { POSTHORN_DATABASE_MAX_MB: '20 GB' },
   { POSTHORN_TLS_CERT: '', POSTHORN_TLS_KEY: '/etc/tls/key.pem' },
   { POSTHORN_TLS_KEY: '', POSTHORN_TLS_CERT: '/etc/tls/cert.pem' },
   { POSTHORN_LIMIT_SENDING: '0/60' },

@@ -13,6 +13,7 @@ import {
   parseDatabaseUrl,
   parseDnsServer,
   parseHostName,
+  parseMegabytes,
   parsePort,
   parseRelay,
   parseTimeoutMs,
@@ -39,6 +40,8 @@ export type Config = Readonly<
     SmtpConfig & {
       /** null: the embedded PostgreSQL in the data directory. */
       databaseUrl: string | null;
+      /** No mail is accepted while the database is this large; null: no limit. */
+      databaseBytesMax: number | null;
       dataDir: string;
       hostname: string;
       hostnameAsked: boolean;
@@ -88,6 +91,7 @@ const GUARD_EVERY_MS = 30_000;
 const DOMAINS_MAX = 1_000;
 const SECRET_KEY_CHARACTERS_MIN = 32;
 
+const MEGABYTES_RULE = 'write megabytes, from 32 to 1000000000';
 const PORT_RULE = 'write a number from 1 to 65535';
 const TIMEOUT_RULE = 'write seconds, from 1 to 600';
 const FAILPOINTS_RULE = 'it is for tests of Posthorn only; unset it';
@@ -150,6 +154,7 @@ function readStorage(read: EnvReader, system: System) {
       (text) => (isSecretKey(text) ? text : null),
       `write at least ${SECRET_KEY_CHARACTERS_MIN} random characters (openssl rand -hex 32), or several of them as new,old`,
     ),
+    databaseBytesMax: read.parsed('POSTHORN_DATABASE_MAX_MB', parseMegabytes, MEGABYTES_RULE),
     acceptDatabaseDurability: read.flag('POSTHORN_ACCEPT_DATABASE_DURABILITY'),
   };
 }

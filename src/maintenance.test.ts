@@ -6,16 +6,24 @@ import { Maintenance, type MaintenanceOptions } from './maintenance.ts';
 const GB = 1024 ** 3;
 
 /** Looks at the disk alone, which has this much room at each look; what the workers are told. */
-async function refusalsWith(freeBytes: (number | null)[]): Promise<(string | null)[]> {
+async function refusalsWith(
+  freeBytes: (number | null)[],
+  size: { sizes: number[]; databaseBytesMax: number } | null = null,
+): Promise<(string | null)[]> {
   const told: (string | null)[] = [];
   const looks = [...freeBytes];
   mock.timers.enable({ apis: ['setTimeout'] });
   const options = {
     database: {
-      db: { query: () => Promise.resolve([]) },
+      db: {
+        query: (text: string) =>
+          Promise.resolve(
+            text.includes('pg_database_size') ? [{ bytes: size?.sizes.shift() }] : [],
+          ),
+      },
       freeBytes: () => Promise.resolve(looks.shift() ?? null),
     },
-    config: { guardEveryMs: 3_600_000 },
+    config: { guardEveryMs: 3_600_000, databaseBytesMax: size?.databaseBytesMax ?? null },
     pool: { refuseMail: (reason: string | null) => told.push(reason) },
     log: pino({ level: 'silent' }),
   };
@@ -42,7 +50,19 @@ test('emails are refused while less than 1 GB is free, and for that reason', asy
 });
 
 test('the disk of a database elsewhere is not ours to judge', async () => {
-  assert.deepEqual(await refusalsWith([null, null]), []);
+  assert.deepEqual(await refusalsWith([null, null]), [null, null]);
+});
+
+test('emails are refused while the database is as large as it may be', async () => {
+  const why = 'the database has reached its largest size';
+  const sizes = [1 * GB, 2 * GB, 3 * GB, 1 * GB];
+  const looks = sizes.map(() => null);
+  assert.deepEqual(await refusalsWith(looks, { sizes, databaseBytesMax: 2 * GB }), [
+    null,
+    why,
+    why,
+    null,
+  ]);
 });
 
 test('the workers are told to look as soon as the work of a silent node is free', async () => {
@@ -57,7 +77,7 @@ test('the workers are told to look as soon as the work of a silent node is free'
   };
   const options = {
     database: { db: { query }, freeBytes: () => Promise.resolve(null) },
-    config: { guardEveryMs: 3_600_000 },
+    config: { guardEveryMs: 3_600_000, databaseBytesMax: null },
     pool: { lookNow: () => told.push('look') },
     log: pino({ level: 'silent' }),
   };

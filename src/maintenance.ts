@@ -17,6 +17,7 @@ import { keepHostKnown } from './mail-host.ts';
 import type { ServiceDatabase } from './service-database.ts';
 import { forgetExpired } from './store/expiry.ts';
 import { makePartitions } from './store/migrate.ts';
+import { databaseBytes } from './store/room.ts';
 import { buryNode, listNodes, releaseOrphans } from './store/nodes.ts';
 import type { SecretBox } from './store/secrets.ts';
 import { renewStsPolicies } from './sts-renewal.ts';
@@ -150,10 +151,16 @@ export class Maintenance implements AsyncDisposable {
 
   /** Settling needs room on the disk: what would fill it is turned away in time. */
   async #watchDisk(): Promise<void> {
-    const free = await this.#options.database.freeBytes();
-    if (free === null) return;
-    const isLow = free < DISK_FREE_MIN_BYTES;
-    if (isLow) this.#options.log.error({ free }, 'the disk is nearly full; emails are refused');
-    this.#options.pool.refuseMail(isLow ? 'the disk is nearly full' : null);
+    const { database, config, log, pool } = this.#options;
+    const freeDiskBytes = await database.freeBytes();
+    const bytesMax = config.databaseBytesMax;
+    const bytes = bytesMax === null ? null : await databaseBytes(database.db);
+    const isLow = freeDiskBytes !== null && freeDiskBytes < DISK_FREE_MIN_BYTES;
+    const isLarge = bytesMax !== null && bytes !== null && bytes >= bytesMax;
+    if (isLow || isLarge) {
+      log.error({ freeDiskBytes, databaseBytes: bytes }, 'there is no room; emails are refused');
+    }
+    if (isLow) pool.refuseMail('the disk is nearly full');
+    else pool.refuseMail(isLarge ? 'the database has reached its largest size' : null);
   }
 }

@@ -58,7 +58,6 @@ export class RetentionTask {
     { projectId, contentH }: { projectId: string | null; contentH: number | null },
     isStopping: () => boolean,
   ): Promise<void> {
-    if (contentH === null) return;
     while (!isStopping()) {
       if (!(await forgetInbound(this.#database.db, { projectId, contentH }))) return;
       await this.#rest();

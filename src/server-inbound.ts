@@ -1,12 +1,14 @@
 /** The inbound half of a worker's SMTP, wired: from the port for reports to the settle statement. */
-import { LETTER_LIMITS, Letters } from './inbound/letters.ts';
 import { createReceive, KEPT_BYTES_MAX } from './inbound/receive.ts';
+import { UNMATCHED_LIMITS, UnmatchedRate } from './inbound/unmatched-rate.ts';
 import type { SmtpServerOptions } from './net/smtp-server.ts';
 import type { Ground } from './server.ts';
 import { createInboundHandlers, INBOUND_LIMITS } from './smtp/inbound.ts';
 import { InboundStore } from './store/inbound-commit.ts';
 import { noteQuotaFailure } from './store/quota-failures.ts';
+import type { DiskFullMemory } from './store/room.ts';
 import { addSuppressionIn } from './store/suppressions.ts';
+import { UnmatchedStore } from './store/unmatched-mail.ts';
 import { systemWorld } from './system-world.ts';
 
 /**
@@ -15,7 +17,11 @@ import { systemWorld } from './system-world.ts';
  */
 export function inboundOptions(
   { config, db, secrets, log, reputation }: Ground,
-  { onTold, refusal }: { onTold: () => void; refusal: () => string | null },
+  {
+    onTold,
+    refusal,
+    diskFull,
+  }: { onTold: () => void; refusal: () => string | null; diskFull: DiskFullMemory },
 ): Pick<SmtpServerOptions<null>, 'handlers' | 'limits' | 'keptBytesMax'> {
   const book = { db: db.receiving, secrets: () => secrets.deriveAll('return path') };
   const store = new InboundStore(db.receiving, {
@@ -25,7 +31,8 @@ export function inboundOptions(
   const receive = createReceive({
     book,
     store,
-    letters: new Letters(systemWorld, LETTER_LIMITS),
+    unmatched: new UnmatchedStore(db.receiving, { ringBytesMax: config.unmatchedBytesMax }),
+    rate: new UnmatchedRate(systemWorld, UNMATCHED_LIMITS),
     refusal,
     world: systemWorld,
     unsubscribe: async ({ projectId, environment, address, email }) => {
@@ -50,7 +57,10 @@ export function inboundOptions(
   });
   const { smtpClientTimeoutMs } = config;
   return {
-    handlers: createInboundHandlers({ book, receive }),
+    handlers: createInboundHandlers({
+      book,
+      receive: (arrival) => diskFull.guard(() => receive(arrival)),
+    }),
     limits: {
       ...INBOUND_LIMITS,
       ...(smtpClientTimeoutMs && { commandTimeoutMs: smtpClientTimeoutMs }),

@@ -13,6 +13,7 @@ import { RECIPIENTS_MAX } from './sending/draft-recipients.ts';
 import type { Ground } from './server.ts';
 import { inboundOptions } from './server-inbound.ts';
 import { createLogIn, createSubmission, type SubmissionOptions } from './smtp/submission.ts';
+import type { DiskFullMemory } from './store/room.ts';
 import { systemWorld } from './system-world.ts';
 
 export type SmtpPorts = {
@@ -61,6 +62,7 @@ export async function listenForMail(
     accept: AcceptEmail;
     onTold: () => void;
     refusal: () => string | null;
+    diskFull: DiskFullMemory;
     onLogIn: (client: string) => void;
   },
 ): Promise<SmtpPorts> {

@@ -28,6 +28,7 @@ import { Database } from './store/database.ts';
 import { loadMessages } from './store/messages.ts';
 import { addReputation } from './store/reputation.ts';
 import { ReputationCounters } from './store/reputation-counters.ts';
+import { DiskFullMemory } from './store/room.ts';
 import { SecretBox } from './store/secrets.ts';
 import { systemWorld } from './system-world.ts';
 import { createWebhookLoop, type WebhookLoop } from './webhooks/loop.ts';
@@ -88,9 +89,12 @@ export async function createServer(
   const { tellBroker } = supervisor;
   const delivery = createDelivery(ground, { onTold: () => webhooks.wake(), tellBroker });
   const state: State = { refusal: null, isStopping: false };
-  const accept: AcceptEmail = (...request) => {
-    if (state.refusal !== null) throw new Overloaded(state.refusal);
-    return delivery.accept(...request);
+  const diskFull = new DiskFullMemory(systemWorld);
+  const refusal = (): string | null => state.refusal ?? diskFull.refusal();
+  const accept: AcceptEmail = async (...request) => {
+    const reason = refusal();
+    if (reason !== null) throw new Overloaded(reason);
+    return diskFull.guard(() => delivery.accept(...request));
   };
   const app = createApp(ground, { state, accept, supervisor });
 
@@ -103,7 +107,8 @@ export async function createServer(
   const smtp = await listenForMail(ground, {
     accept,
     onTold: () => webhooks.wake(),
-    refusal: () => state.refusal,
+    refusal,
+    diskFull,
     onLogIn: supervisor.onSmtpLogIn,
   });
 

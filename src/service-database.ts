@@ -6,7 +6,7 @@ import type { Logger } from 'pino';
 import { failpoint } from './core/failpoint.ts';
 import type { Config } from './config.ts';
 import type { World } from './core/world.ts';
-import { Database, type DatabaseAddress } from './store/database.ts';
+import { clientQueries, connectAsOwner, Database, type DatabaseAddress } from './store/database.ts';
 import {
   type ConnectionNeeds,
   connectionNeeds,
@@ -14,12 +14,13 @@ import {
   type Work,
 } from './store/connection-needs.ts';
 import { withoutPassword } from './store/database-address.ts';
-import { freeBytes, openUnderLock } from './store/embedded/engine.ts';
+import { openUnderLock } from './store/embedded/engine.ts';
 import { prepareDataDir } from './store/embedded/layout.ts';
 import { takeLock } from './store/embedded/lock.ts';
 import { instanceOf, secretKeyOf } from './store/local-secrets.ts';
 import { migrate, type MigrationResult } from './store/migrate.ts';
 import { buryNode, listNodes } from './store/nodes.ts';
+import { freeBytes, localDataDirectory } from './store/room.ts';
 
 export type ServiceDatabase = AsyncDisposable & {
   /** Of the supervisor; the workers open their own. */
@@ -33,7 +34,7 @@ export type ServiceDatabase = AsyncDisposable & {
   dataDir: string;
   /** For people, without a password. */
   description: string;
-  /** Free bytes on the database's disk; null when it is not on this machine. */
+  /** Free bytes on the database's disk; null when it is not on this machine, or does not tell. */
   freeBytes(): Promise<number | null>;
   publish(info: { url: string }): void;
   /** Resolves with a sentence when the database is gone for good. */
@@ -135,14 +136,32 @@ async function openEmbedded(
 async function openExternal(config: Config, url: string, world: World): Promise<Opened> {
   const dataDir = prepareDataDir(config.dataDir);
   const lock = await takeLock(dataDir, world);
+  const address = { connectionString: url };
   return {
-    address: { connectionString: url },
+    address,
     description: withoutPassword(url),
     dataDir,
     failed: new Promise(() => {}),
     publish: (info) => lock.publish(info),
-    freeBytes: () => Promise.resolve(null),
+    freeBytes: serverDisk(address),
     close: () => Promise.resolve(lock.release()),
+  };
+}
+
+/** Where the server keeps its data is asked once, as soon as it answers. */
+function serverDisk(address: DatabaseAddress): () => Promise<number | null> {
+  let folder: string | null | undefined;
+  const ask = async (): Promise<string | null> => {
+    const client = await connectAsOwner(address, 'room');
+    try {
+      return await localDataDirectory(clientQueries(client));
+    } finally {
+      await client.end();
+    }
+  };
+  return async () => {
+    if (folder === undefined) folder = await ask();
+    return folder === null ? null : freeBytes(folder);
   };
 }
 

@@ -4,10 +4,11 @@ import { statusReport } from '../../test/support/reports.ts';
 import type { StoredStatus } from '../core/statuses.ts';
 import { parseMailbox } from '../mail/address.ts';
 import type { InboundItem, InboundStore } from '../store/inbound-commit.ts';
+import type { UnmatchedStore } from '../store/unmatched-mail.ts';
 import { newId } from '../store/ids.ts';
 import { createReceive } from './receive.ts';
 
-/** Takes a report in while no more letters are kept. */
+/** Takes a report in while no more unmatched mail is kept. */
 async function receive(status: StoredStatus, content: string): Promise<string> {
   const kept: InboundItem[] = [];
   const receiveNow = createReceive({
@@ -21,7 +22,8 @@ async function receive(status: StoredStatus, content: string): Promise<string> {
         return { kind: 'kept', change: null };
       },
     } as InboundStore,
-    letters: { mayKeep: () => false },
+    unmatched: { keep: () => assert.fail('none is kept') } as unknown as UnmatchedStore,
+    rate: { mayKeep: () => false },
     refusal: () => null,
     world: { newId },
     unsubscribe: () => assert.fail('nobody wants that'),
@@ -65,7 +67,7 @@ async function receive(status: StoredStatus, content: string): Promise<string> {
   return received;
 }
 
-test('only a report that can change something is kept beyond the limit for letters', async () => {
+test('only a report that can change something is kept beyond the limit for unmatched mail', async () => {
   const bounce = statusReport({ recipient: 'jo@receiver.test' });
   const confirmation = statusReport({ action: 'delivered', status: '2.0.0' });
   assert.equal(await receive('delivered', bounce), 'kept');

@@ -16,14 +16,15 @@ import { UNSUBSCRIBE_SUBJECT } from '../mail/compose.ts';
 import { decodedValue, readHeader } from '../mail/mime-reader.ts';
 import type { InboundResult, InboundStore, NewInboundMessage } from '../store/inbound-commit.ts';
 import type { SentRecipient } from '../store/inbound-lookup.ts';
+import type { UnmatchedStore } from '../store/unmatched-mail.ts';
 import { type Addressee, type AddressBook, addresseeOf } from './addresses.ts';
-import type { Letters } from './letters.ts';
+import type { UnmatchedRate } from './unmatched-rate.ts';
 import { consequenceOf } from './verdict.ts';
 
 /** Of a message so much is taken in, read and kept for people; the rest is let by. */
 export const KEPT_BYTES_MAX = REPORT_BYTES_MAX;
 /** Of one that changes nothing: anybody can send those. */
-const LETTER_BYTES_MAX = 64 * 1024;
+const UNMATCHED_BYTES_MAX = 64 * 1024;
 /** RFC 5321 §6.3 */
 const HOPS_MAX = 100;
 /** Return paths in a complaint that are looked up. */
@@ -57,7 +58,8 @@ export type Receive = (arrival: Arrival) => Promise<Received>;
 export type ReceiveOptions = {
   book: AddressBook;
   store: InboundStore;
-  letters: Pick<Letters, 'mayKeep'>;
+  unmatched: UnmatchedStore;
+  rate: Pick<UnmatchedRate, 'mayKeep'>;
   /** Why nothing is kept at present (the disk is nearly full); null when it is. */
   refusal: () => string | null;
   world: Pick<World, 'newId'>;
@@ -93,40 +95,40 @@ function hopsOf(content: Buffer): number {
 async function keep(
   arrival: Arrival,
   { address, addressee, report }: { address: string; addressee: Addressee; report: Report },
-  { book, store, world, letters, onMailboxFull }: ReceiveOptions,
+  options: ReceiveOptions,
 ): Promise<InboundResult['kind'] | 'too_many'> {
+  const { book, store, world, onMailboxFull } = options;
   const recipient =
     addressee.kind === 'recipient' ? addressee.recipient : await complainant(report, book);
   const consequence = recipient && consequenceOf(report, recipient, world);
-  const isLetter = consequence === null || isTooLate(recipient!, consequence.settlement.status);
-  if (isLetter && !letters.mayKeep(arrival.client)) return 'too_many';
-  const message = messageOf(arrival, {
-    address,
-    recipient,
-    kind: report.kind,
-    id: world.newId(),
-    bytesMax: isLetter ? LETTER_BYTES_MAX : KEPT_BYTES_MAX,
-  });
-  const settlement = consequence?.settlement ?? null;
-  const result = await store.keep({ message, settlement });
-  if (consequence?.mailboxFull === true && result.kind === 'kept' && result.change !== null) {
+  const message = messageOf(arrival, { address, recipient, kind: report.kind, id: world.newId() });
+  if (consequence === null || isTooLate(recipient!, consequence.settlement.status)) {
+    return keepUnmatched(arrival.client, message, options);
+  }
+  const result = await store.keep({ message, settlement: consequence.settlement });
+  if (consequence.mailboxFull && result.kind === 'kept' && result.change !== null) {
     onMailboxFull({ ...consequence.settlement, address: recipient!.address });
   }
   return result.kind;
 }
 
-/** As it is kept. */
+/** What changes nothing. */
+async function keepUnmatched(
+  client: string,
+  message: NewInboundMessage,
+  { unmatched, rate }: ReceiveOptions,
+): Promise<'kept' | 'too_many'> {
+  const content = message.content.subarray(0, UNMATCHED_BYTES_MAX);
+  if (!rate.mayKeep(client, content.length)) return 'too_many';
+  const result = await unmatched.keep({ ...message, content });
+  return result === 'kept' ? 'kept' : 'too_many';
+}
+
 function messageOf(
   { content, sizeBytes, remoteAddress, sender }: Arrival,
-  about: {
-    address: string;
-    recipient: SentRecipient | null;
-    kind: string;
-    id: string;
-    bytesMax: number;
-  },
+  about: { address: string; recipient: SentRecipient | null; kind: string; id: string },
 ): NewInboundMessage {
-  const { address, recipient, kind, id, bytesMax } = about;
+  const { address, recipient, kind, id } = about;
   return {
     id,
     reportHash: createHash('sha256').update(address.toLowerCase()).update(content).digest(),
@@ -141,7 +143,7 @@ function messageOf(
       position: recipient.position,
     },
     sizeBytes,
-    content: content.subarray(0, bytesMax),
+    content: content.subarray(0, KEPT_BYTES_MAX),
   };
 }
 
@@ -151,19 +153,15 @@ function messageOf(
  */
 async function unsubscribe(
   arrival: Arrival,
-  to: { address: string; report: Report; recipient: SentRecipient },
-  { store, world, letters, unsubscribe: suppress }: ReceiveOptions,
+  { address, report, recipient }: { address: string; report: Report; recipient: SentRecipient },
+  options: ReceiveOptions,
 ): Promise<InboundResult['kind'] | 'too_many'> {
-  const isWanted = wantsToUnsubscribe(arrival.content, to.report);
-  const isChange = isWanted && (await suppress(to.recipient));
-  if (!isChange && !letters.mayKeep(arrival.client)) return 'too_many';
-  const kind = isWanted ? 'unsubscribe' : to.report.kind;
-  const message = messageOf(arrival, {
-    ...to,
-    kind,
-    id: world.newId(),
-    bytesMax: LETTER_BYTES_MAX,
-  });
+  const { store, world, unsubscribe: suppress } = options;
+  const isWanted = wantsToUnsubscribe(arrival.content, report);
+  const kind = isWanted ? 'unsubscribe' : report.kind;
+  const message = messageOf(arrival, { address, recipient, kind, id: world.newId() });
+  const isChange = isWanted && (await suppress(recipient));
+  if (!isChange) return keepUnmatched(arrival.client, message, options);
   return (await store.keep({ message, settlement: null })).kind;
 }
 

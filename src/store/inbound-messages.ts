@@ -1,4 +1,4 @@
-/** What came back by SMTP, for a person to look at, and until it is past its retention. */
+/** What came back by SMTP, matched and unmatched, for a person to look at until it is past its retention. */
 import { isId } from './ids.ts';
 import type { Queryable } from './database.ts';
 import { firstUuidOf } from './partitions.ts';
@@ -22,10 +22,14 @@ export type InboundMessage = {
 const COLUMNS = `id, received_at as "receivedAt", remote_address as "remoteAddress", sender, recipient,
        kind, project_id as "projectId", environment, email_id as "emailId", position, change,
        size_bytes as "sizeBytes"`;
+const UNMATCHED_COLUMNS = COLUMNS.replace('change', 'null::text as change');
 
+const PAGE = `where id < $1::uuid and ($2::text is null or kind = $2) order by id desc limit $3`;
+
+// Each has a limit of its own, so that both are read by their index.
 const LIST = `
-select ${COLUMNS} from inbound_messages
- where id < $1::uuid and ($2::text is null or kind = $2)
+select * from ((select ${COLUMNS} from inbound_messages ${PAGE})
+               union all (select ${UNMATCHED_COLUMNS} from inbound_unmatched ${PAGE})) m
  order by id desc limit $3`;
 
 const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
@@ -38,7 +42,9 @@ export function listInbound(
   return db.query<InboundMessage>(LIST, [before ?? LAST_ID, kind, limit]);
 }
 
-const FIND = `select ${COLUMNS}, content from inbound_messages where id = $1`;
+const FIND = `
+select ${COLUMNS}, content from inbound_messages where id = $1
+ union all select ${UNMATCHED_COLUMNS}, content from inbound_unmatched where id = $1`;
 
 export async function findInbound(
   db: Queryable,
@@ -50,33 +56,55 @@ export async function findInbound(
 }
 
 const BATCH = 500;
+/** Unmatched mail is not kept for longer. */
+const UNMATCHED_H = 7 * 24;
 
-const FORGET = `
-delete from inbound_messages where id = any(array(
-  select id from inbound_messages where id < $1::uuid order by id limit ${BATCH})) returning 1`;
+type Table = 'inbound_messages' | 'inbound_unmatched';
 
-const FORGET_OF_PROJECT = `
-delete from inbound_messages where id = any(array(
-  select id from inbound_messages where project_id = $2 and id < $1::uuid
+const forget = (table: Table) => `
+delete from ${table} where id = any(array(
+  select id from ${table} where id < $1::uuid order by id limit ${BATCH})) returning 1`;
+
+const forgetOfProject = (table: Table) => `
+delete from ${table} where id = any(array(
+  select id from ${table} where project_id = $2 and id < $1::uuid
    order by project_id, id limit ${BATCH})) returning 1`;
 
+export type Forgetting = {
+  /** Null: kept for ever. */
+  contentH: number | null;
+  /** Only of this project; null: of all. */
+  projectId: string | null;
+};
+
 /**
- * Removes one batch of what came longer ago than content is kept.
- * @param projectId only of this project; null: all
+ * Removes one batch of what came longer ago than content is kept; of unmatched mail, than a week.
  * @returns whether there may be more
  */
 export async function forgetInbound(
   db: Queryable,
-  { contentH, projectId }: { contentH: number; projectId: string | null },
+  { contentH, projectId }: Forgetting,
 ): Promise<boolean> {
+  const unmatchedH = Math.min(contentH ?? UNMATCHED_H, UNMATCHED_H);
+  const goneUnmatched = await forgetIn(db, 'inbound_unmatched', { projectId, ageH: unmatchedH });
+  if (contentH === null) return goneUnmatched === BATCH;
+  const gone = await forgetIn(db, 'inbound_messages', { projectId, ageH: contentH });
+  return Math.max(gone, goneUnmatched) === BATCH;
+}
+
+async function forgetIn(
+  db: Queryable,
+  table: Table,
+  { projectId, ageH }: { projectId: string | null; ageH: number },
+): Promise<number> {
   const [now] = await db.query<{ ms: number }>(
     `select extract(epoch from app_now() - $1::int * interval '1 hour')::float8 * 1000 as ms`,
-    [contentH],
+    [ageH],
   );
   const before = firstUuidOf(Math.max(0, Math.floor(now?.ms ?? 0)));
   const gone =
     projectId === null
-      ? await db.query(FORGET, [before])
-      : await db.query(FORGET_OF_PROJECT, [before, projectId]);
-  return gone.length === BATCH;
+      ? await db.query(forget(table), [before])
+      : await db.query(forgetOfProject(table), [before, projectId]);
+  return gone.length;
 }

@@ -1,4 +1,4 @@
-/** Less than 1 GB free on the database's disk: emails are turned away in time, settling goes on. */
+/** The database has no room left: emails are turned away in time, settling goes on. */
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,6 +20,8 @@ const FULL_DISK = `
     ...(await statfs(path)), ...(existsSync('${FULL}') && { bsize: 4096, bavail: 25_600 }),
   });
   syncBuiltinESMExports();`;
+
+const NO_LIMIT = { POSTHORN_LIMIT_SENDING: '100000/60' };
 
 function post(service: Service): Promise<Answer> {
   const body = {
@@ -55,4 +57,65 @@ test('a nearly full disk: 503 with the reason, reading and settling as ever, unt
 
   rmSync(FULL);
   await waitFor(() => post(service).then(({ status }) => status === 202), { what: 'mail again' });
+});
+
+async function isRefused(service: Service, why: RegExp): Promise<void> {
+  const answer = await waitFor(() => post(service).then((one) => one.status === 503 && one), {
+    what: 'emails to be refused',
+    timeoutMs: 30_000,
+  });
+  assert.match(answer.body.error.message, why);
+}
+
+async function isAccepted(service: Service): Promise<void> {
+  const accepts = () => post(service).then(({ status }) => status === 202);
+  await waitFor(accepts, { what: 'mail again', timeoutMs: 30_000 });
+}
+
+test('the disk of a database that DATABASE_URL names on this machine is watched too', async () => {
+  const env = { ...preload('main.ts', FULL_DISK), ...NO_LIMIT };
+  await using service = await startService({ args: ['--workers', '1'], env });
+  await isAccepted(service);
+  writeFileSync(FULL, '');
+  await isRefused(service, /Nothing was accepted: the disk is nearly full/);
+  rmSync(FULL);
+  await isAccepted(service);
+});
+
+test('a database as large as it may be takes no more mail, and settles what it has', async () => {
+  await using service = await startService({
+    args: ['--workers', '1'],
+    env: { ...NO_LIMIT, POSTHORN_DATABASE_MAX_MB: '64' },
+  });
+  const id = await service.send({ to: 'deferred@simulator.test' });
+  await service.waitForStatus(id, 'deferred');
+  await service.sql(
+    `create table filler as
+       select string_agg(sha512(n::text::bytea)::text, '') from generate_series(1, 1000000) as n
+        group by n / 10`,
+  );
+  await isRefused(service, /Nothing was accepted: the database has reached its largest size/);
+  await service.clock.advance({ minutes: 2 });
+  await service.waitForStatus(id, 'delivered');
+  await service.sql('drop table filler');
+  await isAccepted(service);
+});
+
+test('when PostgreSQL says that its disk is full, mail is refused and settling goes on', async () => {
+  await using service = await startService({ args: ['--workers', '1'], env: NO_LIMIT });
+  const id = await service.send({ to: 'deferred@simulator.test' });
+  await service.waitForStatus(id, 'deferred');
+  await service.sql(
+    `create function no_room() returns trigger language plpgsql as $$
+       begin raise exception 'could not extend file: No space left on device'
+               using errcode = 'disk_full'; end $$`,
+  );
+  await service.sql(
+    'create trigger no_room before insert on emails for each row execute function no_room()',
+  );
+  await isRefused(service, /Nothing was accepted: the disk of the database is full/);
+  await service.clock.advance({ minutes: 2 });
+  await service.waitForStatus(id, 'delivered');
+  await service.sql('drop trigger no_room on emails');
+  await isAccepted(service);
 });

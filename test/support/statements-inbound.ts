@@ -4,6 +4,8 @@ import { findSentRecipient, hasDomain } from '../../src/store/inbound-lookup.ts'
 import { findInbound, forgetInbound, listInbound } from '../../src/store/inbound-messages.ts';
 import { newId } from '../../src/store/ids.ts';
 import { SettleStore } from '../../src/store/settle.ts';
+import { databaseBytes, localDataDirectory } from '../../src/store/room.ts';
+import { UnmatchedStore } from '../../src/store/unmatched-mail.ts';
 import { settlement } from './mail-store.ts';
 import { acceptBatch, type Exercise, type Stage } from './statements.ts';
 
@@ -49,6 +51,13 @@ async function settleReports(stage: Stage): Promise<void> {
   );
 }
 
+/** Into the present segment, and where the next one has to be emptied. */
+async function keepUnmatched(stage: Stage): Promise<void> {
+  const store = new UnmatchedStore(stage.db.receiving, { ringBytesMax: 8 * 2_000 });
+  const batch = await acceptBatch(stage);
+  await Promise.all(batch.map((email) => store.keep(itemAbout(email, 'bounced').message)));
+}
+
 async function lookUp({ db, sender, someEmailId }: Stage): Promise<void> {
   const emailId = someEmailId;
   await findSentRecipient(db.receiving, { domain: 'acme.com', emailId, position: 0 });
@@ -57,9 +66,12 @@ async function lookUp({ db, sender, someEmailId }: Stage): Promise<void> {
   await findInbound(db, newest?.id ?? newId());
   await forgetInbound(db, { contentH: 24, projectId: null });
   await forgetInbound(db, { contentH: 24, projectId: sender.projectId });
+  await localDataDirectory(db);
+  await databaseBytes(db);
 }
 
 export const INBOUND_EXERCISES: readonly Exercise[] = [
   { what: 'settle reports', asks: 64, run: settleReports },
+  { what: 'keep unmatched mail', asks: 64, run: keepUnmatched },
   { what: 'inbound: look up', asks: 20, run: lookUp },
 ];

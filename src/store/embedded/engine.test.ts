@@ -6,7 +6,7 @@ import { AS_ROOT, ask, askUntilAnswered } from '../../../test/support/embedded.t
 import { open, temporaryFolder } from '../../../test/support/embedded.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 import { withClient } from './client.ts';
-import { freeBytes } from './engine.ts';
+import { freeBytes } from '../room.ts';
 
 // One database for the file, below a path as operators have them. Each test opens it anew.
 const dataDir = join(temporaryFolder(), "it's a, data dir");

@@ -8,7 +8,6 @@
  * postmaster.ts (the process), supervisor.ts (keeps it running). The CLI comes in through
  * running.ts.
  */
-import { statfs } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import type pg from 'pg';
@@ -173,10 +172,4 @@ export function connectionThrough(socketDir: string): Connection {
     connection: (database, user) => addressOf(socketDir, database, user),
     url: (database, user) => urlOf(socketDir, database, user),
   };
-}
-
-/** Free bytes on the disk of a folder, as far as an ordinary user may fill it. */
-export async function freeBytes(folder: string): Promise<number> {
-  const { bavail, bsize } = await statfs(folder);
-  return bavail * bsize;
 }

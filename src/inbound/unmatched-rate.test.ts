@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { UnmatchedRate } from './unmatched-rate.ts';
+
+test('a client may send some unmatched messages a minute, and all together more, but not any number', () => {
+  let nowMs = 1_000;
+  const rate = new UnmatchedRate(
+    { monotonicMs: () => nowMs },
+    { perClient: { messages: 2, bytes: 1_000 }, inAll: { messages: 3, bytes: 1_000 } },
+  );
+  assert.deepEqual(
+    ['a', 'a', 'a', 'b', 'b', 'c'].map((client) => rate.mayKeep(client, 10)),
+    [true, true, false, true, false, false],
+  );
+  nowMs += 59_999;
+  assert.equal(rate.mayKeep('c', 10), false);
+  nowMs += 1;
+  assert.equal(rate.mayKeep('c', 10), true);
+});
+
+test('a client may send some octets of unmatched mail a minute, and all together more', () => {
+  let nowMs = 1_000;
+  const rate = new UnmatchedRate(
+    { monotonicMs: () => nowMs },
+    { perClient: { messages: 100, bytes: 100 }, inAll: { messages: 100, bytes: 150 } },
+  );
+  assert.deepEqual(
+    [
+      ['a', 60],
+      ['a', 41],
+      ['a', 40],
+      ['b', 51],
+      ['b', 50],
+    ].map(([client, bytes]) => rate.mayKeep(String(client), Number(bytes))),
+    [true, false, true, false, true],
+  );
+  nowMs += 60_000;
+  assert.equal(rate.mayKeep('b', 100), true);
+});
