@@ -67,6 +67,34 @@ test('no bytes with the right id make the reader throw', () => {
   fc.assert(fc.property(damaged, read), { numRuns: 5_000 });
 });
 
+test('names that point to names are followed for a bounded number of steps', () => {
+  const asked = encode({ type: 'response', id: 7, questions: [question], answers: [] });
+  /** Pointers, each to the one before it, and a record whose name is the last. */
+  const chained = (pointers: number) => {
+    const chain = Buffer.alloc(2 * pointers);
+    const start = asked.length + 11;
+    for (let index = 0; index < pointers; index += 1) {
+      chain.writeUInt16BE(0xc000 + (index === 0 ? 12 : start + 2 * (index - 1)), 2 * index);
+    }
+    const last = chain.subarray(-2).readUInt16BE(0) + 2;
+    const record = (name: number[], type: number, data: Buffer) =>
+      Buffer.concat([Buffer.from([...name, 0, type, 0, 1, 0, 0, 0, 60, 0, data.length]), data]);
+    // NULL records hold anything.
+    const holder = record([0], 10, chain);
+    holder.writeUInt16BE(chain.length, 9);
+    const a = record([last >> 8, last & 255], 1, Buffer.from([192, 0, 2, 1]));
+    const bytes = Buffer.concat([asked, holder, a]);
+    bytes.writeUInt16BE(2, 6);
+    return readMessage(bytes, question, 7);
+  };
+  const short = chained(10);
+  assert.equal(short.kind, 'reply');
+  const answers = short.kind === 'reply' ? short.answers : [];
+  const chain = followChain(answers, question, { read: readAddress, maxHops: 8 });
+  assert.deepEqual(chain.records, ['192.0.2.1']);
+  assert.equal(chained(5_000).kind, 'unusable');
+});
+
 test('a resolver that is sent garbage over the network answers with an error', async () => {
   const packets = fc.sample(fc.uint8Array({ minLength: 1, maxLength: 300 }), 50);
   const server = createSocket('udp4');

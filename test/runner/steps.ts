@@ -26,7 +26,7 @@ function allSteps(): Step[] {
     tests(
       'unit',
       'pure code and statements',
-      ['src', 'test/support', 'test/runner', 'test/chaos'],
+      ['src', 'test/support', 'test/runner', 'test/chaos', 'test/fuzz'],
       DATABASE,
     ),
     tests('api', 'the interface, by chapter', ['test/api'], DATABASE),

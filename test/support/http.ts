@@ -10,6 +10,7 @@ import { DEFAULT_LIMITS } from '../../src/core/limits.ts';
 import type { Caller } from '../../src/core/scope.ts';
 import { type AppOptions, buildApp } from '../../src/http/app.ts';
 import type { App, HttpServices } from '../../src/http/services.ts';
+import { DatabaseUnavailable } from '../../src/store/database.ts';
 import { SecretBox } from '../../src/store/secrets.ts';
 
 export const SENT = { object: 'email', id: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa' };
@@ -110,7 +111,7 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
     return [];
   };
   return {
-    db: { query } as unknown as HttpServices['db'],
+    db: { query, transaction: nothingBehind } as unknown as HttpServices['db'],
     world: {
       now: () => Date.now(),
       monotonicMs: () => performance.now(),
@@ -136,6 +137,11 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
     isStopping: () => false,
     metricsText: async () => '# no metrics\n',
   };
+}
+
+/** What got as far as the store was a good request: 503. */
+function nothingBehind(): never {
+  throw new DatabaseUnavailable('there is no database behind this');
 }
 
 /** A service in which nothing that is asked for exists. */

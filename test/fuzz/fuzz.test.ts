@@ -1,0 +1,79 @@
+/** A short run of `npm run fuzz`, always the same, and proof that it finds what it looks for. */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { test } from 'node:test';
+import { type Finding, runTarget } from './run.ts';
+import { type Input, type Target } from './target.ts';
+import { TARGETS } from './targets.ts';
+
+const SEED = 8;
+const RUNS = 3_000;
+const GROWN = 40;
+
+function told(target: Target, finding: Finding | null): string {
+  if (finding === null) return '';
+  const { number, what, input } = finding;
+  const text = JSON.stringify(input.bytes.toString('latin1').slice(0, 500));
+  return `seed ${SEED}, ${target.name}, ${input.kind}, input ${number}: ${what}\n${text}`;
+}
+
+const SUBJECTS: Record<string, string> = {
+  reports: 'reports',
+  headers: 'headers and addresses',
+  formats: 'MIME, HTML, CSV, policies and replies',
+  smtp: 'SMTP dialogues',
+  http: 'HTTP bodies',
+  dns: 'DNS answers',
+};
+
+for (const target of TARGETS) {
+  const subject = SUBJECTS[target.name] ?? target.name;
+  test(`generated ${subject}: nothing throws or takes long`, async () => {
+    const options = { seed: SEED, from: 1, runs: RUNS, grownEvery: Infinity };
+    const { finding, runs } = await runTarget(target, options);
+    assert.equal(finding, null, told(target, finding));
+    assert.equal(runs, RUNS);
+  });
+
+  test(`hostile ${subject}: time grows no faster than their length`, async () => {
+    const options = { seed: SEED, from: 0, runs: GROWN, grownEvery: 1 };
+    const { finding, grown } = await runTarget(target, options);
+    assert.equal(finding, null, told(target, finding));
+    assert.equal(grown, GROWN);
+  });
+}
+
+const planted = (read: (input: Input) => void): Target => ({
+  name: 'planted',
+  about: '',
+  generate: (dice) => ({ kind: '', bytes: Buffer.alloc(dice.between(1, 100), ' ') }),
+  grow: () => (length) => ({ kind: '', bytes: Buffer.alloc(length, ' ') }),
+  growsUpTo: 32 * 1024,
+  cpuMsMax: 60_000,
+  open: () => Promise.resolve({ read }),
+});
+
+test('a reader that throws is found, with the number of the input', async () => {
+  const target = planted(({ bytes }) => assert.notEqual(bytes.length, 77));
+  const { finding } = await runTarget(target, { seed: SEED, from: 0, runs: 10_000 });
+  assert.match(finding?.what ?? '', /^threw AssertionError/);
+  const { number = 0 } = finding ?? {};
+  const again = await runTarget(target, { seed: SEED, from: number, runs: 1 });
+  assert.equal(again.finding?.input.bytes.length, 77);
+});
+
+test('a reader that looks for blanks at the end from each blank on is found', async () => {
+  // The pattern that stopped a worker for ten seconds.
+  const target = planted(({ bytes }) => void `${bytes.toString()}x`.replace(/\s*$/, ''));
+  const { finding } = await runTarget(target, { seed: SEED, from: 0, runs: 1 });
+  assert.match(finding?.what ?? '', /^takes longer than linear/);
+});
+
+test('an input that takes longer than any may is found', async () => {
+  const work = ({ bytes }: Input) => {
+    createHash('sha256').update('x'.repeat(bytes.length * 100_000));
+  };
+  const target = { ...planted(work), cpuMsMax: 1 };
+  const { finding } = await runTarget(target, { seed: SEED, from: 1, runs: 100 });
+  assert.match(finding?.what ?? '', /ms of CPU, 1 may be$/);
+});

@@ -1,0 +1,34 @@
+/** A socket without a network: gives the bytes it is fed, in their pieces, and keeps what is written. */
+import type { Socket } from 'node:net';
+import { Duplex } from 'node:stream';
+
+export class MemorySocket extends Duplex {
+  readonly #pieces: readonly Buffer[];
+  #next = 0;
+  written = '';
+
+  constructor(pieces: readonly Buffer[]) {
+    super({ allowHalfOpen: true });
+    this.#pieces = pieces;
+  }
+
+  override _read(): void {
+    this.push(this.#pieces[this.#next++] ?? null);
+  }
+
+  override _write(bytes: Buffer, _encoding: string, done: () => void): void {
+    this.written += bytes.toString('latin1');
+    done();
+  }
+
+  destroySoon(): void {
+    if (this.writableFinished) return void this.destroy();
+    this.once('finish', () => this.destroy());
+    this.end();
+  }
+
+  /** What a server asks of a socket is there. */
+  asSocket(): Socket {
+    return this as unknown as Socket;
+  }
+}

@@ -1,0 +1,28 @@
+/** What is fuzzed: a generator of inputs, and the real reader that they are given to. */
+import type { Dice } from '../chaos/dice.ts';
+
+export type Input = {
+  /** Which of the target's readers it is for. */
+  kind: string;
+  bytes: Buffer;
+};
+
+export type Target = {
+  name: string;
+  about: string;
+  /** The same dice, the same input. */
+  generate(dice: Dice): Input;
+  /** An input of about so many bytes, alike in its structure for every length. */
+  grow(dice: Dice): (bytes: number) => Input;
+  /** Bytes that are read at most: beyond them time does not grow. */
+  growsUpTo: number;
+  /** CPU that one input may take, whatever its length. */
+  cpuMsMax: number;
+  open(): Promise<Reader>;
+};
+
+export type Reader = {
+  /** Throws when the input does what no input may. */
+  read(input: Input): void | Promise<void>;
+  close?(): Promise<void>;
+};

@@ -1,0 +1,201 @@
+/** Answers of DNS: packets of all shapes, up to the records that are believed. */
+import assert from 'node:assert/strict';
+import { encode } from 'dns-packet';
+import { usableRecords } from '../../../src/net/dane.ts';
+import {
+  followChain,
+  type Question,
+  readAddress,
+  readMessage,
+  readMx,
+  readName,
+  readTlsa,
+  readTxt,
+} from '../../../src/net/dns-message.ts';
+import { readStsRecord } from '../../../src/net/mta-sts.ts';
+import type { Dice } from '../../chaos/dice.ts';
+import { times } from '../brew.ts';
+import type { Input, Target } from '../target.ts';
+
+const TYPES = ['A', 'AAAA', 'CNAME', 'MX', 'PTR', 'TLSA', 'TXT'] as const;
+/** Those, and others: NS, SOA, OPT, RRSIG, NSEC, HTTPS, ANY, none. */
+const NUMBERS = [1, 28, 5, 15, 12, 52, 16, 2, 6, 41, 46, 47, 65, 255, 999];
+const NAME = 'acme.test';
+const ID = 7;
+const DATAGRAM_BYTES_MAX = 65_535;
+
+const SAMPLES = TYPES.map((type) =>
+  encode({
+    type: 'response',
+    id: ID,
+    questions: [{ name: NAME, type }],
+    answers: [
+      { type: 'CNAME', name: NAME, ttl: 60, data: 'www.acme.test' },
+      { type: 'A', name: 'www.acme.test', ttl: 60, data: '192.0.2.1' },
+      { type: 'AAAA', name: 'www.acme.test', ttl: 60, data: '2001:db8::1' },
+      { type: 'MX', name: NAME, ttl: 60, data: { preference: 10, exchange: 'mx.acme.test' } },
+      { type: 'TXT', name: NAME, ttl: 60, data: [Buffer.from('v=STSv1; id=1;')] },
+      { type: 'PTR', name: NAME, ttl: 60, data: 'acme.test' },
+      {
+        type: 'TLSA',
+        name: NAME,
+        ttl: 60,
+        data: { usage: 3, selector: 1, matchingType: 1, certificate: Buffer.alloc(32, 7) },
+      },
+    ],
+    authorities: [{ type: 'NS', name: NAME, ttl: 60, data: 'ns.acme.test' }],
+  }),
+);
+
+function generate(dice: Dice): Input {
+  const index = dice.between(0, TYPES.length - 1);
+  const kind = TYPES[index]!;
+  const bytes = dice.chance(0.5) ? damaged(dice, SAMPLES[index]!) : packet(dice, kind, 500);
+  return { kind, bytes };
+}
+
+function damaged(dice: Dice, sample: Buffer): Buffer {
+  const bytes = Buffer.from(sample);
+  for (let left = dice.between(0, 6); left > 0; left -= 1) {
+    bytes[dice.between(2, bytes.length - 1)] = dice.pick([0, 1, 0xc0, 0xff, dice.between(0, 255)]);
+  }
+  return dice.chance(0.2) ? bytes.subarray(0, dice.between(0, bytes.length)) : bytes;
+}
+
+/** A packet that is right as far as its header goes, with records of up to so many bytes. */
+function packet(dice: Dice, type: (typeof TYPES)[number], bytesMax: number): Buffer {
+  const head = encode({ type: 'response', id: ID, questions: [{ name: NAME, type }], answers: [] });
+  const records = [head];
+  let length = head.length;
+  let count = 0;
+  do {
+    const next = recordOf(dice, length);
+    records.push(next);
+    length += next.length;
+    count += 1;
+  } while (length < bytesMax && dice.chance(0.8));
+  const bytes = Buffer.concat(records);
+  bytes.writeUInt16BE(dice.chance(0.9) ? count : dice.between(0, 65_535), dice.pick([6, 6, 6, 8]));
+  return bytes;
+}
+
+function recordOf(dice: Dice, at: number): Buffer {
+  const head = Buffer.alloc(10);
+  head.writeUInt16BE(dice.pick(NUMBERS), 0);
+  head.writeUInt16BE(dice.chance(0.95) ? 1 : dice.between(0, 65_535), 2);
+  head.writeUInt32BE(dice.between(0, 2 ** 32 - 1), 4);
+  const name = nameOf(dice, at);
+  const data = dataOf(dice, at + name.length + head.length);
+  head.writeUInt16BE(dice.chance(0.95) ? data.length : dice.between(0, 300), 8);
+  return Buffer.concat([name, head, data]);
+}
+
+function dataOf(dice: Dice, at: number): Buffer {
+  const numbers = () => Buffer.from(times(dice.between(0, 40), () => dice.between(0, 255)));
+  switch (dice.between(0, 4)) {
+    case 0:
+      return Buffer.from([1, 2, 3, 4]);
+    case 1:
+      return Buffer.alloc(16, dice.between(0, 255));
+    case 2:
+      return nameOf(dice, at);
+    case 3:
+      return Buffer.concat([Buffer.from([0, 10]), nameOf(dice, at + 2)]);
+    default:
+      return numbers();
+  }
+}
+
+/** Labels, then the root, a pointer to something in front, or one that leads nowhere. */
+function nameOf(dice: Dice, at: number): Buffer {
+  const labels = times(dice.pick([0, 0, 1, 3, 130]), () => {
+    const text = Buffer.alloc(dice.pick([1, 3, 63]), dice.pick(['a', '.', '\0', '\u00ff']));
+    return Buffer.concat([Buffer.from([text.length]), text]);
+  });
+  const target = dice.pick([12, 12, at, dice.between(0, Math.min(at, 0x3fff)), 0x3fff]) & 0x3fff;
+  const end = dice.chance(0.5) ? [0] : [0xc0 | (target >> 8), target & 255];
+  return Buffer.concat([...labels, Buffer.from(end)]);
+}
+
+/** Chains of pointers, names of many labels and records without end. */
+function grow(dice: Dice): (bytes: number) => Input {
+  const kind = dice.pick(TYPES);
+  const filler = growingFiller(dice);
+  const number = dice.pick(NUMBERS);
+  const share = dice.pick([0, 0.1, 0.5]);
+  return (bytes) => {
+    const question = { name: NAME, type: kind };
+    const head = encode({ type: 'response', id: ID, questions: [question], answers: [] });
+    const first = record(
+      Buffer.from([0]),
+      999,
+      filler(head.length + 11, Math.floor(bytes * share)),
+    );
+    const target = Math.min(0x3fff, head.length + first.length - 2);
+    const pointer = Buffer.from([0xc0 | (target >> 8), target & 255]);
+    const one = record(
+      pointer,
+      number,
+      number === 28 ? Buffer.alloc(16) : Buffer.from([1, 2, 3, 4]),
+    );
+    const count = Math.floor(Math.max(0, bytes - head.length - first.length) / one.length);
+    const whole = Buffer.concat([head, first, ...times(count, () => one)]);
+    whole.writeUInt16BE(count + 1, 6);
+    return { kind, bytes: whole };
+  };
+}
+
+function growingFiller(dice: Dice): (at: number, bytes: number) => Buffer {
+  const label = Buffer.from([1, 97]);
+  if (dice.chance(0.3)) {
+    return (_at, bytes) => Buffer.concat(times(Math.floor(bytes / 2), () => label));
+  }
+  return (at, bytes) => {
+    const chain = Buffer.alloc(Math.min(bytes, 0x3fff - at) & ~1);
+    for (let offset = 0; offset < chain.length; offset += 2) {
+      chain.writeUInt16BE(0xc000 | (offset === 0 ? 12 : at + offset - 2), offset);
+    }
+    return chain;
+  };
+}
+
+function record(name: Buffer, type: number, data: Buffer): Buffer {
+  const head = Buffer.alloc(10);
+  head.writeUInt16BE(type, 0);
+  head.writeUInt16BE(1, 2);
+  head.writeUInt16BE(data.length, 8);
+  return Buffer.concat([name, head, data]);
+}
+
+const READ = {
+  A: readAddress,
+  AAAA: readAddress,
+  CNAME: readName,
+  PTR: readName,
+  MX: readMx,
+  TXT: readTxt,
+  TLSA: readTlsa,
+};
+
+function read({ kind, bytes }: Input): void {
+  const question = { name: NAME, type: kind as Question['type'] };
+  const reading = readMessage(bytes, question, ID);
+  assert.equal(readMessage(bytes, question, ID + 1).kind, 'not_ours');
+  if (reading.kind !== 'reply') return;
+  const follow = <Value>(readRecord: Parameters<typeof followChain<Value>>[2]['read']) =>
+    followChain(reading.answers, question, { read: readRecord, maxHops: 8 });
+  const { records, hops } = follow<unknown>(READ[question.type]);
+  assert.ok(records.length <= 100 && hops <= 9);
+  if (question.type === 'TLSA') assert.ok(usableRecords(follow(readTlsa).records).length <= 20);
+  if (question.type === 'TXT') readStsRecord(follow(readTxt).records);
+}
+
+export const answers: Target = {
+  name: 'dns',
+  about: 'answers of DNS servers',
+  generate,
+  grow,
+  growsUpTo: DATAGRAM_BYTES_MAX,
+  cpuMsMax: 50,
+  open: () => Promise.resolve({ read }),
+};

@@ -1,0 +1,187 @@
+/** Bodies of HTTP requests: through the whole app, from bytes to an answer, with nothing behind it. */
+import assert from 'node:assert/strict';
+import { pino } from 'pino';
+import { SENT, stubHttp } from '../../support/http.ts';
+import type { Dice } from '../../chaos/dice.ts';
+import { filled, manyTimes, mutated, strung, times, unitOf } from '../brew.ts';
+import type { Input, Reader, Target } from '../target.ts';
+
+const ID = SENT.id;
+const ROUTES = [
+  'POST /v1/emails',
+  'POST /v1/emails',
+  'POST /v1/emails',
+  'POST /v1/domains',
+  'POST /v1/webhooks',
+  'POST /v1/suppressions',
+  `PATCH /v1/domains/${ID}`,
+  `PATCH /v1/webhooks/${ID}`,
+  `POST /v1/webhooks/${ID}/replay`,
+] as const;
+
+const SAMPLES = [
+  {
+    from: 'Acme <hello@acme.example>',
+    to: ['jo@receiver.test', '"Jo, J" <j@r.test>'],
+    cc: 'a@b.test',
+    subject: 'Hé',
+    html: '<p>Hello</p>',
+    text: 'Hello',
+    headers: { 'X-A': 'b' },
+    tags: [{ name: 'a', value: 'b' }],
+    attachments: [{ filename: 'a.txt', content: 'aGk=', content_type: 'text/plain' }],
+    metadata: { a: 'b' },
+    unsubscribe: true,
+    expires_in: 3600,
+  },
+  [{ from: 'a@acme.example', to: 'b@c.test', subject: 's', text: 't' }],
+  { name: 'acme.example', tls: 'enforced' },
+  { url: 'https://hook.test/x', events: ['email.delivered'], enabled: true },
+  { addresses: ['a@b.test'], address: 'a@b.test', reason: 'manual' },
+  { from: '2026-11-21T08:30:00Z', to: '2026-11-22T08:30:00Z', limit: 10 },
+].map((value) => JSON.stringify(value));
+
+const PIECES = [
+  ...'{ } [ ] " , : \\'.split(' '),
+  'null',
+  'true',
+  '1e999',
+  '-0',
+  '0.1',
+  '9007199254740993',
+  '"from":"a@b.co",',
+  '"to":["a@b.co"],',
+  '"subject":"x",',
+  '"text":"y",',
+  '"html":"<p>",',
+  '"headers":{"X":"y"},',
+  '"attachments":[{"filename":"a","content":"AA=="}],',
+  '"\\u0000"',
+  '"\\ud800"',
+  '"__proto__":1,',
+  '"constructor":{"prototype":1},',
+  '{"a":',
+  '[[',
+  '\u00ef\u00bb\u00bf',
+  '\u00ff',
+  '\\u202e',
+  '\\r\\nBcc: x@y.test',
+  '=?utf-8?B?AAA?=',
+];
+const STRINGS = [
+  '',
+  'a@b.co',
+  'A <a@b.co>',
+  '"',
+  '\r\nBcc: x@y.org',
+  '\u202e',
+  '=?utf-8?B?AAA?=',
+  'x'.repeat(1_000),
+  '💥',
+  'https://a.test/',
+  '2026-11-21T08:30:00Z',
+  'AA==',
+  '<p>&amp;',
+  'constructor',
+];
+const NAMES = (
+  'from to cc bcc reply_to subject html text headers attachments tags metadata expires_in unsubscribe ' +
+  'tls scheduled_at filename content content_type content_id name value url events enabled address reason'
+).split(' ');
+
+function generate(dice: Dice): Input {
+  const kind = dice.pick(ROUTES);
+  return { kind, bytes: Buffer.from(bodyOf(dice), 'latin1') };
+}
+
+/** In Latin-1, as the other generators have it. */
+function bodyOf(dice: Dice): string {
+  const json = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('latin1');
+  switch (dice.between(0, 2)) {
+    case 0:
+      return mutated(dice, Buffer.from(dice.pick(SAMPLES)).toString('latin1'), PIECES);
+    case 1:
+      return strung(dice, PIECES, 30);
+    default:
+      return json(objectOf(dice, 0));
+  }
+}
+
+/** An email with anything in the place of anything. */
+function objectOf(dice: Dice, depth: number): Record<string, unknown> {
+  const email = depth === 0 && dice.chance(0.7) ? (JSON.parse(SAMPLES[0]!) as object) : {};
+  const entries = times(dice.between(0, 4), () => [dice.pick(NAMES), anything(dice, depth)]);
+  return { ...email, ...(Object.fromEntries(entries) as object) };
+}
+
+function anything(dice: Dice, depth: number): unknown {
+  switch (dice.between(0, depth > 3 ? 3 : 6)) {
+    case 0:
+      return dice.pick([null, true, 0, -1, 1e308, 0.5, 2 ** 53]);
+    case 1:
+    case 2:
+      return dice.pick(STRINGS);
+    case 3:
+      return dice.pick(STRINGS).repeat(Math.min(manyTimes(dice), 100));
+    case 4:
+      return times(Math.min(manyTimes(dice), 60), () => dice.pick(STRINGS));
+    case 5:
+      return times(dice.between(0, 3), () => anything(dice, depth + 1));
+    default:
+      return objectOf(dice, depth + 1);
+  }
+}
+
+const FRONTS = ['', '{"from":"', '{"to":["', '{"html":"', '{"subject":"', '[', '{"headers":{"'];
+const ENDS = ['', '"}', '"]}', ']', '}', '"}}'];
+
+function grow(dice: Dice): (bytes: number) => Input {
+  const parts = { before: dice.pick(FRONTS), unit: unitOf(dice, PIECES), after: dice.pick(ENDS) };
+  return (bytes) => ({
+    kind: 'POST /v1/emails',
+    bytes: Buffer.from(filled(parts, bytes), 'latin1'),
+  });
+}
+
+async function open(): Promise<Reader> {
+  const http = await stubHttp({
+    services: {
+      log: pino({ level: 'silent' }),
+      accept: () =>
+        Promise.resolve({
+          kind: 'accepted',
+          body: JSON.stringify(SENT),
+          limit: { limit: 100, remaining: 99, resetS: 60, windowS: 60 },
+        }),
+    },
+  });
+  const headers = {
+    authorization: `Bearer ${http.keys.full}`,
+    'content-type': 'application/json',
+  };
+  return {
+    async read({ kind, bytes }) {
+      const [method, url] = kind.split(' ') as ['POST' | 'PATCH', string];
+      const answer = await http.app.inject({ method, url, headers, payload: bytes });
+      // 503: it was good, and there is no database behind this.
+      const isTaken = url === '/v1/suppressions' && answer.statusCode === 503;
+      const told = `${answer.statusCode} ${answer.body.slice(0, 500)}`;
+      assert.ok(isTaken || answer.statusCode < 500, told);
+      if (answer.statusCode < 400) return;
+      const { error } = answer.json<{ error: { code: string; message: string } }>();
+      assert.ok(error.code !== '' && error.message !== '');
+      assert.ok(answer.body.length < 100_000 + 4 * bytes.length);
+    },
+    close: async () => http[Symbol.asyncDispose](),
+  };
+}
+
+export const bodies: Target = {
+  name: 'http',
+  about: 'bodies of HTTP requests',
+  generate,
+  grow,
+  growsUpTo: 512 * 1024,
+  cpuMsMax: 150,
+  open,
+};

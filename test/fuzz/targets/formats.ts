@@ -1,0 +1,209 @@
+/** MIME, HTML, CSV, policies, replies of mail servers: the other formats that come from outside. */
+import assert from 'node:assert/strict';
+import { ReplyParser } from '../../../src/mail/smtp-reply.ts';
+import { classifyReply } from '../../../src/mail/classify.ts';
+import { partsWithin, readMessage, textOfPart } from '../../../src/mail/mime-reader.ts';
+import { relaxedBodyHash } from '../../../src/mail/relaxed.ts';
+import { textFromHtml } from '../../../src/mail/text-from-html.ts';
+import { parseStsPolicy, policyNames } from '../../../src/net/mta-sts.ts';
+import { readCsv } from '../../../src/suppressions/csv-reader.ts';
+import { COLUMNS_WITHOUT_NAMES, columnsOf, readRow } from '../../../src/suppressions/csv-rows.ts';
+import type { Dice } from '../../chaos/dice.ts';
+import { filled, mutated, strung, unitOf } from '../brew.ts';
+import type { Input, Target } from '../target.ts';
+import { reportSamples } from './report-samples.ts';
+
+type Format = {
+  samples: () => readonly string[];
+  fragments: readonly string[];
+  read: (bytes: Buffer) => void | Promise<void>;
+};
+
+const FORMATS: Record<'mime' | 'html' | 'csv' | 'policy' | 'replies' | 'canonical', Format> = {
+  mime: {
+    samples: reportSamples,
+    fragments: [
+      'Content-Type: multipart/mixed; boundary=b\r\n',
+      'Content-Type: message/rfc822\r\n',
+      'Content-Transfer-Encoding: quoted-printable\r\n',
+      'Content-Transfer-Encoding: base64\r\n',
+      '\r\n\r\n',
+      '\r\n--b\r\n',
+      '\n--b',
+      '--b--',
+      '=41',
+      '=\r\n',
+      '= ',
+      'AAAA',
+    ],
+    read: readsMime,
+  },
+  html: {
+    samples: () => [
+      '<html><head><title>a</title><style>p{}</style></head><body><p>Hello <a href="https://a.test/">A</a><br><ul><li>1<li>2</ul><pre>\n a</pre><table><tr><td>b<td>c</table></body>',
+      '<div style="display: none">x</div><!-- c --><img alt="y"><a href=\'mailto:a@b\'><img alt=z></a>&amp;&#8364;&#x1f4a5;&copy',
+    ],
+    fragments: [
+      '<p>',
+      '</p>',
+      '<a href="x">',
+      '</a>',
+      '<a href=',
+      '<li>',
+      '<ol>',
+      '<pre>',
+      '<!--',
+      '-->',
+      '<script>',
+      '</script',
+      '<td style="display:none">',
+      ' style',
+      '&amp;',
+      '&#',
+      '<',
+      '=',
+    ],
+    read: readsHtml,
+  },
+  csv: {
+    samples: () => [
+      'address,reason,created_at\r\na@b.test,complaint,2026-11-21T08:30:00Z\r\n"x, y"@c.test,manual,\r\n',
+      '\u00ef\u00bb\u00bfemail;reason\na@b.test;hard_bounce\n"a ""b""@c.test";x\n',
+    ],
+    fragments: ['a@b.test', ',', ';', '"', '""', '\n', '\r\n', 'reason', '=1', "'@", '\t'],
+    read: readsCsv,
+  },
+  policy: {
+    samples: () => [
+      'version: STSv1\r\nmode: enforce\r\nmx: *.a.test\r\nmx: b.test\r\nmax_age: 86400\r\n',
+    ],
+    fragments: [
+      'mode: ',
+      'mx: ',
+      'max_age: 1',
+      'version: STSv1',
+      ' ',
+      '\t',
+      ':',
+      '\n',
+      '*.',
+      '-',
+      'a.',
+    ],
+    read: readsPolicy,
+  },
+  replies: {
+    samples: () => [
+      '220 mx.test ESMTP\r\n250-mx.test\r\n250-SIZE 100\r\n250 STARTTLS\r\n550-5.1.1 no\r\n550 5.1.1 such user\r\n',
+    ],
+    fragments: [
+      '250 ',
+      '550-',
+      '5.1.1 ',
+      '\r\n',
+      '\n',
+      '421 try again',
+      '\u00e2\u0080\u00ae',
+      '999',
+    ],
+    read: readsReplies,
+  },
+  canonical: {
+    samples: () => ['Hello  there \r\n\tx\r\n\r\n\r\n'],
+    fragments: [' ', '\t', '\r\n', 'x', ' \r\n'],
+    read: (bytes) => void relaxedBodyHash([Buffer.concat([bytes, Buffer.from('\r\n')])]),
+  },
+};
+const KINDS = Object.keys(FORMATS) as (keyof typeof FORMATS)[];
+
+function generate(dice: Dice): Input {
+  const kind = dice.pick(KINDS);
+  const { samples, fragments } = FORMATS[kind];
+  const text = dice.chance(0.5)
+    ? mutated(dice, dice.pick(samples()), fragments)
+    : strung(dice, fragments, 30);
+  return { kind, bytes: Buffer.from(text, 'latin1') };
+}
+
+function grow(dice: Dice): (bytes: number) => Input {
+  const kind = dice.pick(KINDS);
+  const { samples, fragments } = FORMATS[kind];
+  const parts = {
+    before: dice.chance(0.5) ? '' : dice.pick(samples()).slice(0, dice.between(0, 200)),
+    unit: unitOf(dice, fragments),
+    after: dice.pick(['', 'x', '\r\n']),
+  };
+  return (bytes) => ({ kind, bytes: Buffer.from(filled(parts, bytes), 'latin1') });
+}
+
+function readsMime(bytes: Buffer): void {
+  let parts = 0;
+  for (const part of partsWithin(readMessage(bytes))) {
+    parts += 1;
+    if (part.parts.length === 0) textOfPart(part);
+  }
+  assert.ok(parts <= 300);
+}
+
+function readsHtml(bytes: Buffer): void {
+  const html = bytes.toString();
+  const text = textFromHtml(html);
+  assert.ok(text.length <= html.length + 200 && text.length <= 200_000 && text.isWellFormed());
+}
+
+async function readsCsv(bytes: Buffer): Promise<void> {
+  let line = 0;
+  let columns = COLUMNS_WITHOUT_NAMES;
+  for await (const rows of readCsv(pieces(bytes))) {
+    for (const row of rows) {
+      assert.ok(row.line > line);
+      line = row.line;
+      if (!('cells' in row)) continue;
+      columns = columnsOf(row.cells) ?? columns;
+      const said = readRow(row.cells, columns);
+      if ('problem' in said) assert.ok(said.problem.length < 700);
+    }
+  }
+}
+
+async function* pieces(bytes: Buffer): AsyncGenerator<Buffer> {
+  // Many small ones, then the rest at once.
+  const small = Math.min(bytes.length, 64);
+  for (let at = 0; at < small; at += 1) yield bytes.subarray(at, at + 1);
+  yield bytes.subarray(small);
+}
+
+function readsPolicy(bytes: Buffer): void {
+  const parsed = parseStsPolicy(bytes.toString());
+  if ('problem' in parsed) return;
+  assert.ok(parsed.policy.mx.length <= 200 && parsed.policy.maxAgeS >= 300);
+  policyNames(parsed.policy, 'mx.a.test');
+}
+
+/** Cut anywhere, they say the same. */
+function readsReplies(bytes: Buffer): void {
+  const whole = new ReplyParser().push(bytes);
+  const parser = new ReplyParser();
+  const replies = [...parser.push(bytes.subarray(0, bytes.length >> 1)).replies];
+  const last = parser.push(bytes.subarray(bytes.length >> 1));
+  assert.deepEqual([...replies, ...last.replies], whole.replies);
+  assert.equal(last.error, whole.error);
+  for (const reply of whole.replies) {
+    assert.ok(Buffer.byteLength(reply.message) <= 2_048 && reply.message.isWellFormed());
+    if (reply.code >= 400) classifyReply({ phase: 'rcpt', reply });
+  }
+}
+
+function read({ kind, bytes }: Input): void | Promise<void> {
+  return FORMATS[kind as keyof typeof FORMATS].read(bytes);
+}
+
+export const formats: Target = {
+  name: 'formats',
+  about: 'MIME, HTML, CSV, policies of MTA-STS, replies of mail servers, bodies to sign',
+  generate,
+  grow,
+  growsUpTo: 256 * 1024,
+  cpuMsMax: 100,
+  open: () => Promise.resolve({ read }),
+};
