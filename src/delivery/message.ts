@@ -100,22 +100,19 @@ export class MessageBuilder {
     const keys = await this.#keysOf(message);
     const signWith = message.dualSigned ? [keys.rsa, keys.ed25519] : [keys.rsa];
     const times = timesOf(message);
-    const { written, from } = message;
+    const fromDomain = domainOf(message.from.address);
+    const written = message.written && partsAsWritten(message.written.raw);
     const parts =
       written === null
         ? await signMessage(composeMessage(toCompose(message, unsubscribing)), signWith, times)
-        : await signWritten(written.raw, {
-            fromDomain: domainOf(from.address),
-            keys: signWith,
-            times,
-          });
+        : await signWritten(written, { fromDomain, keys: signWith, times });
     const hash = createHash('sha256');
     let sizeBytes = 0;
     for (const part of parts) {
       hash.update(part);
       sizeBytes += part.length;
     }
-    const smtpUtf8 = hasUtf8Header(message);
+    const smtpUtf8 = written ? !isAscii(written.headerBytes) : hasUtf8Address(message);
     const is8Bit = written !== null && !isAscii(written.raw);
     return { parts, sizeBytes, sha256: hash.digest('hex'), smtpUtf8, is8Bit };
   }
@@ -169,8 +166,7 @@ function timesOf({ createdAt, expiresAt }: StoredMessage): SignatureTimes {
 }
 
 /** What we compose is ASCII but for its addresses. */
-function hasUtf8Header({ written, from, to, cc, replyTo }: StoredMessage): boolean {
-  if (written !== null) return !isAscii(partsAsWritten(written.raw).headerBytes);
+function hasUtf8Address({ from, to, cc, replyTo }: StoredMessage): boolean {
   return [from, ...to, ...cc, ...replyTo].some((mailbox) => needsSmtpUtf8(mailbox.address));
 }
 

@@ -47,6 +47,7 @@ function clientText({ helo, address }: NonNullable<Trace['client']>): string {
 }
 
 export type WrittenParts = {
+  raw: Buffer;
   /** As on the wire. */
   headers: readonly HeaderField[];
   headerBytes: Buffer;
@@ -65,5 +66,5 @@ export function partsAsWritten(raw: Buffer): WrittenParts {
   });
   const headerEnd = fields.at(-1)?.end ?? 0;
   const headerBytes = raw.subarray(0, headerEnd);
-  return { headers, headerBytes, body: raw.subarray(bodyStart), isCut };
+  return { raw, headers, headerBytes, body: raw.subarray(bodyStart), isCut };
 }

@@ -10,7 +10,7 @@
 import { generateKeyPair, hash, type KeyObject, sign } from 'node:crypto';
 import { promisify } from 'node:util';
 import { domainOf } from './address.ts';
-import { partsAsWritten } from './as-written.ts';
+import type { WrittenParts } from './as-written.ts';
 import { authorOf } from './author.ts';
 import type { ComposedMessage } from './compose.ts';
 import { field, headerLine, type HeaderField } from './header.ts';
@@ -86,14 +86,13 @@ export async function signMessage(
 
 /** The same for a message that goes on as it was written: the signatures stand in front of it. */
 export async function signWritten(
-  raw: Buffer,
+  { raw, headers, body, isCut }: WrittenParts,
   {
     fromDomain,
     keys,
     times,
   }: { fromDomain: string; keys: readonly DkimKey[]; times: SignatureTimes },
 ): Promise<Buffer[]> {
-  const { headers, body, isCut } = partsAsWritten(raw);
   if (isCut) throw new Unsignable('The header has more fields than are signed.');
   const signatures = await signaturesOf({ fromDomain, headers, body: [body] }, keys, times);
   return [Buffer.from(signatures.map(headerLine).join('')), raw];
