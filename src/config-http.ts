@@ -1,6 +1,7 @@
 /** Where the API and the metrics are served, and what is believed about who asks. Next: http/app.ts. */
 import { isIP } from 'node:net';
 import { oneOf, parseHost, parseNetwork, parsePort, parsePublicUrl } from './config-values.ts';
+import { readTlsFiles } from './config-smtp.ts';
 import type { EnvReader } from './env-reader.ts';
 
 export type HttpConfig = {
@@ -17,6 +18,8 @@ export type HttpConfig = {
   metrics: { host: string; port: number } | null;
   /** What `/metrics` of the API asks for; null: it is not there. */
   metricsToken: string | null;
+  /** Paths of PEM files; null: the API is served in clear text. */
+  apiTlsFiles: { cert: string; key: string } | null;
 };
 
 const DEFAULT_PORT = 3000;
@@ -46,6 +49,7 @@ export function readHttp(read: EnvReader): HttpConfig {
     logLevel:
       read.parsed('POSTHORN_LOG', oneOf(LOG_LEVELS), `write one of ${LOG_LEVELS.join(', ')}`) ??
       'info',
+    apiTlsFiles: readTlsFiles(read, 'POSTHORN_API_TLS'),
     metrics: readMetrics(read),
     metricsToken: read.secret(
       'POSTHORN_METRICS_TOKEN',

@@ -58,7 +58,7 @@ export function readSmtp(read: EnvReader): SmtpConfig {
     ),
     unmatchedBytesMax:
       read.parsed('POSTHORN_UNMATCHED_MB', parseMegabytes, MEGABYTES_RULE) ?? UNMATCHED_BYTES_MAX,
-    tlsFiles: readTlsFiles(read),
+    tlsFiles: readTlsFiles(read, 'POSTHORN_TLS'),
   };
 }
 
@@ -76,11 +76,16 @@ function refuseTwice(read: EnvReader, ports: readonly number[]): void {
   read.problem('POSTHORN_SUBMISSION_PORTS', `port ${twice} is asked for twice; choose another.`);
 }
 
-function readTlsFiles(read: EnvReader): SmtpConfig['tlsFiles'] {
-  const [cert, key] = [read.text('POSTHORN_TLS_CERT'), read.text('POSTHORN_TLS_KEY')];
+/** Of two variables, of which there must be both or neither. */
+export function readTlsFiles(
+  read: EnvReader,
+  prefix: 'POSTHORN_TLS' | 'POSTHORN_API_TLS',
+): SmtpConfig['tlsFiles'] {
+  const names = { cert: `${prefix}_CERT`, key: `${prefix}_KEY` };
+  const [cert, key] = [read.text(names.cert), read.text(names.key)];
   if (cert === null && key === null) return null;
   if (cert !== null && key !== null) return { cert: resolve(cert), key: resolve(key) };
-  const missing = cert === null ? 'POSTHORN_TLS_CERT' : 'POSTHORN_TLS_KEY';
+  const missing = cert === null ? names.cert : names.key;
   const what = cert === null ? 'the certificate' : 'its private key';
   read.problem(missing, `the path of ${what} is missing; set both or neither.`);
   return null;

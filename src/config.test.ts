@@ -36,6 +36,7 @@ test('nothing has to be configured', () => {
     publicUrl: null,
     metrics: null,
     metricsToken: null,
+    apiTlsFiles: null,
     hostname: 'build-7',
     hostnameAsked: false,
     secretKey: null,
@@ -84,6 +85,8 @@ test('root keeps its data under /var/lib, unless told where', () => {
 test('every variable is read', () => {
   const config = configOf({
     POSTHORN_METRICS_PORT: '192.0.2.7:9464',
+    POSTHORN_API_TLS_CERT: '/etc/tls/api.pem',
+    POSTHORN_API_TLS_KEY: '/etc/tls/api-key.pem',
     POSTHORN_METRICS_TOKEN: 'm'.repeat(16),
     DATABASE_URL: 'postgres://app:pw@db.internal/posthorn',
     POSTHORN_DATA_DIR: '/srv/mail',
@@ -135,6 +138,7 @@ test('every variable is read', () => {
     logLevel: 'debug',
     publicUrl: 'https://mail.acme.com',
     metrics: { host: '192.0.2.7', port: 9464 },
+    apiTlsFiles: { cert: '/etc/tls/api.pem', key: '/etc/tls/api-key.pem' },
     metricsToken: 'm'.repeat(16),
     hostname: 'mx1.acme.com',
     hostnameAsked: true,

@@ -3,10 +3,14 @@ import { networkInterfaces } from 'node:os';
 import type { Config } from './config.ts';
 
 /** An address that listens everywhere is reached through this machine's. */
-export function ownUrl({ host, port }: Pick<Config, 'host' | 'port'>): string {
+export function ownUrl({
+  host,
+  port,
+  apiTlsFiles,
+}: Pick<Config, 'host' | 'port' | 'apiTlsFiles'>): string {
   const everywhere = host === '0.0.0.0' || host === '::';
   const name = everywhere ? (firstOwnAddress() ?? '127.0.0.1') : host;
-  return `http://${name.includes(':') ? `[${name}]` : name}:${port}`;
+  return `${apiTlsFiles === null ? 'http' : 'https'}://${name.includes(':') ? `[${name}]` : name}:${port}`;
 }
 
 function firstOwnAddress(): string | undefined {

@@ -5,7 +5,7 @@
 import { AuthLimiter } from './auth/auth-limiter.ts';
 import { KeyCache } from './auth/key-cache.ts';
 import { KeyUse } from './auth/key-use.ts';
-import { MailCertificate } from './mail-certificate.ts';
+import { ReloadedCertificate } from './certificates.ts';
 import { KnownClients } from './net/smtp-server-admission.ts';
 import { SmtpServer, type SmtpServerLimits, type SmtpServerOptions } from './net/smtp-server.ts';
 import type { AcceptEmail } from './sending/accept.ts';
@@ -68,7 +68,11 @@ export async function listenForMail(
 ): Promise<SmtpPorts> {
   const { config, setup, log } = ground;
   if (setup.certificate === null) return { noteLogIn: () => {}, close: () => Promise.resolve() };
-  const certificate = new MailCertificate(setup.certificate, systemWorld, log);
+  const certificate = new ReloadedCertificate(setup.certificate, {
+    of: 'the mail ports',
+    world: systemWorld,
+    log,
+  });
   const usual = {
     hostname: config.hostname,
     sizeBytesMax: SIZE_BYTES_MAX,

@@ -8,6 +8,7 @@
 import { hostname, networkInterfaces } from 'node:os';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
+import { ReloadedCertificate } from './certificates.ts';
 import type { Config } from './config.ts';
 import { Overloaded } from './core/overloaded.ts';
 import type { Scope } from './core/scope.ts';
@@ -185,8 +186,14 @@ function createApp(
     contentOf: (wanted) => contentOf(db, builder, wanted),
     isReady: readiness(db),
     isStopping: () => state.isStopping,
+    certificate: apiCertificate(ground),
     metricsText: supervisor.metricsText,
   });
+}
+
+function apiCertificate({ config, log }: Ground): ReloadedCertificate | null {
+  if (config.apiTlsFiles === null) return null;
+  return new ReloadedCertificate(config.apiTlsFiles, { of: 'the API', world: systemWorld, log });
 }
 
 /** Looks at the database once a second at most, however many ask. */

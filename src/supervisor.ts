@@ -21,7 +21,13 @@ import { createLog, errorText, logUncaught } from './log.ts';
 import { Maintenance } from './maintenance.ts';
 import { listenForMetrics, type MetricsListener } from './metrics-listener.ts';
 import { choosePort } from './net/choose-port.ts';
-import { type CertificateFiles, keepOwnCertificate, problemOf } from './mail-certificate.ts';
+import { sharedAddresses } from './net/client-address.ts';
+import {
+  API_VARIABLES,
+  type CertificateFiles,
+  keepOwnCertificate,
+  problemOf,
+} from './certificates.ts';
 import { ownUrl } from './own-url.ts';
 import { openServiceDatabase, type ServiceDatabase } from './service-database.ts';
 import { keepSecretKeys } from './secret-keys.ts';
@@ -50,6 +56,8 @@ export async function runService(config: Config, options: RunOptions): Promise<n
   let pool: WorkerPool | undefined;
   try {
     requireUsableName(config);
+    requireUsableCertificate(config);
+    if ((options.only ?? PARTS).includes('api')) warnOfClearText(config, log);
     const ports = await portsFor(config, options);
     await using metrics = await metricsListener(config, () => pool?.metricsText());
     const work = workOf(ports, options);
@@ -107,6 +115,24 @@ function requireUsableName(config: Config): void {
   throw new CannotStart(
     `POSTHORN_HOSTNAME: ${config.hostname} is not fully qualified; ` +
       'write the name that the PTR record of this machine has, for example mail.example.org.',
+  );
+}
+
+function requireUsableCertificate({ apiTlsFiles }: Config): void {
+  if (apiTlsFiles === null) return;
+  const problem = problemOf(apiTlsFiles, systemWorld.now(), API_VARIABLES);
+  if (problem !== null) throw new CannotStart(problem);
+}
+
+/** Keys that pass networks in clear text are soon somebody else's. */
+function warnOfClearText({ host, apiTlsFiles, trustedProxies }: Config, log: Logger): void {
+  const isLocal = host === 'localhost' || sharedAddresses([])(host);
+  if (isLocal || apiTlsFiles !== null || trustedProxies.length > 0) return;
+  log.warn(
+    { host },
+    'the API is served in clear text to other machines, API keys included; ' +
+      'set HOST=127.0.0.1 behind a TLS proxy, or POSTHORN_API_TLS_CERT and POSTHORN_API_TLS_KEY ' +
+      '(docs/tls.md); a proxy on another machine belongs in POSTHORN_TRUSTED_PROXIES',
   );
 }
 

@@ -6,7 +6,7 @@ import type { MetricObjectWithValues, MetricValue } from 'prom-client';
 import type { ArmedFailpoint } from './core/failpoint.ts';
 import type { Part } from './cli/run-service.ts';
 import type { Config } from './config.ts';
-import type { CertificateFiles } from './mail-certificate.ts';
+import type { CertificateFiles } from './certificates.ts';
 import type { BrokerNews, WorkerNews } from './delivery/permits.ts';
 import type { PoolSizes } from './store/connection-needs.ts';
 import type { DatabaseAddress } from './store/database.ts';

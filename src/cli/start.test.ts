@@ -2,10 +2,14 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Dialogue } from '../../test/support/smtp-dialogue.ts';
 import { posthorn } from '../../test/support/posthorn.ts';
 import { startService } from '../../test/support/service.ts';
+import { makeSelfSigned } from '../net/self-signed.ts';
 
 /** Enough here, and ready sooner. */
 const ONE = { args: ['--workers', '1'] };
@@ -90,6 +94,44 @@ test('a mail port that is taken, or a certificate that is not there, exits with 
     /POSTHORN_TLS_CERT: \/nowhere does not exist/,
   );
   await once(taken.close(), 'close');
+});
+
+test('a certificate of the API that cannot work exits with 2, before anything is started', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'posthorn-start-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const validity = { fromMs: Date.now() - 60_000, untilMs: Date.now() + 3_600_000 };
+  const write = (name: string, text: string): string => {
+    writeFileSync(join(folder, name), text);
+    return join(folder, name);
+  };
+  const cert = write('cert.pem', makeSelfSigned('api.test', validity).certificate);
+  const key = write('key.pem', makeSelfSigned('api.test', validity).privateKey);
+  for (const [env, sentence] of [
+    [{ POSTHORN_API_TLS_CERT: cert, POSTHORN_API_TLS_KEY: key }, /_API_TLS_KEY: .* is not the key/],
+    [{ POSTHORN_API_TLS_CERT: key, POSTHORN_API_TLS_KEY: key }, /_API_TLS_CERT: .* no certificate/],
+    [
+      { POSTHORN_API_TLS_CERT: cert },
+      /POSTHORN_API_TLS_KEY: the path of its private key is missing/,
+    ],
+  ] as const) {
+    await assert.rejects(startService({ env }), (error: Error) => {
+      assert.match(error.message, /ended with 2/);
+      assert.match(error.message, sentence);
+      return true;
+    });
+  }
+});
+
+test('a start that serves the API to others in clear text warns of it, unless a proxy is named', async () => {
+  const warning = /the API is served in clear text to other machines/;
+  const logsWith = async (env: Record<string, string>): Promise<string> => {
+    await using service = await startService({ ...ONE, env });
+    return service.logs;
+  };
+  assert.match(await logsWith({ HOST: '0.0.0.0' }), warning);
+  const behindProxy = { HOST: '0.0.0.0', POSTHORN_TRUSTED_PROXIES: '192.0.2.7' };
+  assert.doesNotMatch(await logsWith(behindProxy), warning);
+  assert.doesNotMatch(await logsWith({}), warning);
 });
 
 test('only the ports for mail, and none set, is a mistake', async () => {

@@ -30,6 +30,7 @@ import { registerUnsubscribeRoutes } from './routes/unsubscribe.ts';
 import { registerWebhookRoutes } from './routes/webhooks.ts';
 import type { App, HttpServices } from './services.ts';
 import { createErrorHandler } from './thrown.ts';
+import { renewCertificate, tlsOptions } from './tls.ts';
 import { answerUnknownRoute } from './unknown-routes.ts';
 import { validatorCompiler } from './validation.ts';
 
@@ -86,17 +87,22 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
 }
 
 function bareApp(services: HttpServices, timeouts: HttpTimeouts): App {
-  const { world, config } = services;
+  const { world, config, certificate } = services;
   const handleError = createErrorHandler(services);
+  const http = {
+    headersTimeout: timeouts.headersMs,
+    connectionsCheckingInterval: Math.min(1_000, timeouts.headersMs),
+    // Checked below: Node would answer in plain text.
+    requireHostHeader: false,
+  };
   const app = fastify({
     bodyLimit: BODY_MAX_BYTES,
     requestTimeout: timeouts.requestMs,
-    http: {
-      headersTimeout: timeouts.headersMs,
-      connectionsCheckingInterval: Math.min(1_000, timeouts.headersMs),
-      // Checked below: Node would answer in plain text.
-      requireHostHeader: false,
-    },
+    http,
+    // To the types of Fastify another server; what is used of it is the same.
+    ...(certificate === null
+      ? {}
+      : ({ https: { ...http, ...tlsOptions(certificate, timeouts.headersMs) } } as object)),
     // A parameter may be an address, every octet of it escaped.
     routerOptions: { ignoreDuplicateSlashes: true, maxParamLength: 1_024 },
     trustProxy: config.trustedProxies.length > 0 && [...config.trustedProxies],
@@ -111,6 +117,7 @@ function bareApp(services: HttpServices, timeouts: HttpTimeouts): App {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', wholeBody(jsonBodyParser));
   answerRawRequests(app.server, services);
+  if (certificate !== null) renewCertificate(app.server, certificate, services);
   closeInTime(app, timeouts.closeMs);
   return app;
 }

@@ -12,6 +12,7 @@
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
 import type { Logger } from 'pino';
 import { Overloaded } from '../core/overloaded.ts';
 import type { World } from '../core/world.ts';
@@ -115,6 +116,7 @@ export class Connections {
   watch(server: Server): void {
     // First, so that a connection that is turned away costs no handshake.
     server.prependListener('connection', (socket: Socket) => this.#enter(socket));
+    server.on('secureConnection', (socket: TLSSocket) => this.#secured(socket));
     server.on('request', this.#begin);
   }
 
@@ -199,6 +201,16 @@ export class Connections {
       if (own) own.add(connection);
       else this.#strangersOf.set(client, new Set([connection]));
     }
+    socket.once('close', () => this.#leave(connection));
+  }
+
+  /** From here on all goes over the TLS connection. */
+  #secured(socket: TLSSocket): void {
+    const raw = rawSocketOf(socket);
+    const connection = raw === null ? undefined : this.#bySocket.get(raw);
+    if (connection === undefined) return void socket.destroy();
+    connection.socket = socket;
+    this.#bySocket.set(socket, connection);
     socket.once('close', () => this.#leave(connection));
   }
 
@@ -310,4 +322,9 @@ function queuedOf(socket: Socket): number {
 /** The response that has its turn on a connection; null between two requests. */
 export function pendingOn(socket: object): ServerResponse | null {
   return (socket as { _httpMessage?: ServerResponse | null })._httpMessage ?? null;
+}
+
+/** The connection below a TLS connection. */
+export function rawSocketOf(socket: TLSSocket): Socket | null {
+  return (socket as { _parent?: Socket })._parent ?? null;
 }

@@ -40,6 +40,7 @@ const NO_SERVICES = {
   config: { metricsToken: null, trustedProxies: [], limits: DEFAULT_LIMITS },
   log: { info: () => {} },
   world: { monotonicMs: () => 0 },
+  certificate: null,
 } as unknown as HttpServices;
 
 function registerSwagger(app: App): void {

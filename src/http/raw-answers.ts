@@ -63,6 +63,11 @@ export function answerLate(socket: Duplex, context: Context): void {
   answerRaw(socket, TOO_LATE, context);
 }
 
+/** For HTTP in clear text where TLS is spoken. */
+export function answerClearText(socket: Duplex, context: Context): void {
+  answerRaw(socket, CLEAR_TEXT, context);
+}
+
 function answerRaw(socket: Duplex, problem: HttpProblem, context: Context): void {
   const requestId = context.world.newId();
   const body = errorBody(problem, requestId);
@@ -112,6 +117,8 @@ function isRequestLineOpen(packet: unknown): boolean {
 const MALFORMED = malformed(
   'This is not well-formed HTTP/1.1; check what the client or a proxy in between sends.',
 );
+
+const CLEAR_TEXT = malformed('This port speaks HTTPS; write https:// in place of http://.');
 
 const TOO_SLOW: HttpProblem = {
   status: 408,

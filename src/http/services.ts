@@ -20,6 +20,7 @@ import type { SecretBox } from '../store/secrets.ts';
 import type { ScopeCategory } from '../store/limits.ts';
 import type { WebhookService } from '../webhooks/service.ts';
 import type { BodyAccount } from './body-budget.ts';
+import type { Certificate } from './tls.ts';
 
 export type HttpServices = {
   db: Database;
@@ -49,6 +50,8 @@ export type HttpServices = {
   /** null when requests can be served; else why not (database, migrations). */
   isReady: () => Promise<string | null>;
   isStopping: () => boolean;
+  /** With which HTTPS is spoken; null: HTTP in clear text. */
+  certificate: Certificate | null;
   /** Prometheus text. */
   metricsText: () => Promise<string>;
 };

@@ -135,6 +135,7 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
     contentOf: async () => null,
     isReady: async () => null,
     isStopping: () => false,
+    certificate: null,
     metricsText: async () => '# no metrics\n',
   };
 }

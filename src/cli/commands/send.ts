@@ -2,9 +2,11 @@
  * `posthorn send`: one email through the API of a running service, as any client sends it, so that
  * the key's rules and limits hold and the answer is the API's own.
  */
+import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { text as readAll } from 'node:stream/consumers';
 import type { Command } from 'commander';
+import { Agent, fetch, type RequestInit } from 'undici';
 import { readConfig } from '../../config.ts';
 import { readRunning } from '../../store/embedded/lock.ts';
 import { failure, runnable, usageFailure, type Failure, type Outcome } from '../command.ts';
@@ -51,8 +53,10 @@ async function run(cli: Cli, options: SendOptions): Promise<Outcome> {
   if (!key) {
     return usageFailure('An API key is needed: give --key or set POSTHORN_API_KEY.');
   }
-  const url = options.url ?? cli.env['POSTHORN_URL'] ?? runningUrl(cli);
-  if (url === null) {
+  const asked = options.url ?? cli.env['POSTHORN_URL'];
+  const here = asked === undefined ? runningHere(cli) : null;
+  const url = asked ?? here?.url;
+  if (url === undefined) {
     return usageFailure('No service is running here: start it, or give --url or POSTHORN_URL.');
   }
   if (!/^https?:$/.test(URL.parse(url)?.protocol ?? '')) {
@@ -62,21 +66,42 @@ async function run(cli: Cli, options: SendOptions): Promise<Outcome> {
   }
   const email = await emailOf(options);
   if (typeof email === 'string') return usageFailure(email);
-  return post(new URL('/v1/emails', url), email, {
+  const { idempotencyKey } = options;
+  const headers = {
     authorization: `Bearer ${key}`,
     'content-type': 'application/json',
-    ...(options.idempotencyKey === undefined ? {} : { 'idempotency-key': options.idempotencyKey }),
-  });
+    ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }),
+  };
+  const request = { method: 'POST', headers, body: JSON.stringify(email) };
+  return post(new URL('/v1/emails', url), { ...request, ...trusting(here?.certificate ?? null) });
 }
 
+type Here = { url: string; certificate: string | null };
+
 /** The service on the data directory of this environment, as far as this user may know of it. */
-function runningUrl(cli: Cli): string | null {
+function runningHere(cli: Cli): Here | null {
   const read = readConfig(cli.env);
+  if (!read.ok) return null;
+  const { dataDir, apiTlsFiles } = read.config;
   try {
-    return read.ok ? (readRunning(read.config.dataDir)?.url ?? null) : null;
+    const url = readRunning(dataDir)?.url ?? null;
+    return url === null ? null : { url, certificate: apiTlsFiles?.cert ?? null };
   } catch {
     return null;
   }
+}
+
+/**
+ * The service on this machine is reached by an address, which its certificate does not name: the
+ * certificate itself is known here, and no other is trusted.
+ */
+function trusting(certificate: string | null): { dispatcher?: Agent } {
+  if (certificate === null) return {};
+  const ca = readFileSync(certificate);
+  const checkServerIdentity = () => undefined;
+  return {
+    dispatcher: new Agent({ connect: { ca, allowPartialTrustChain: true, checkServerIdentity } }),
+  };
 }
 
 /** @returns the request's body, or a sentence when a file cannot be read */
@@ -102,8 +127,7 @@ function contentOf(file: string | undefined): Promise<string | undefined> {
   return file === '-' ? readAll(process.stdin) : readFile(file, 'utf8');
 }
 
-async function post(url: URL, email: object, headers: Record<string, string>): Promise<Outcome> {
-  const request = { method: 'POST', headers, body: JSON.stringify(email) };
+async function post(url: URL, request: RequestInit): Promise<Outcome> {
   try {
     const response = await fetch(url, { ...request, signal: AbortSignal.timeout(TIMEOUT_MS) });
     const answer = JSON.parse(await response.text()) as Answer;

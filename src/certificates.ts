@@ -1,6 +1,6 @@
 /**
- * The certificate with which mail comes in: the operator's files, or one of our own in the data
- * directory. Files that change are read again at the next handshake after a while, so that a renewal
+ * The certificates of this service: the operator's files for the API and for the ports of mail, or for
+ * mail one of our own in the data directory. Files that change are read again at the next handshake after a while, so that a renewal
  * needs no restart; ones that are wrong then are told of in the log, and the last good ones stay.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
@@ -20,25 +20,33 @@ const OWN_VALID_MS = 3_650 * DAY_MS;
 const OWN_VALID_BEFORE_MS = DAY_MS;
 const RENEW_BEFORE_MS = 30 * DAY_MS;
 
+/** The variables that name the files. */
+export const MAIL_VARIABLES = { cert: 'POSTHORN_TLS_CERT', key: 'POSTHORN_TLS_KEY' };
+export const API_VARIABLES = { cert: 'POSTHORN_API_TLS_CERT', key: 'POSTHORN_API_TLS_KEY' };
+
 /** Checks the operator's files. @returns what is wrong, a sentence with the name of the variable */
-export function problemOf(files: CertificateFiles, nowMs: number): string | null {
+export function problemOf(
+  files: CertificateFiles,
+  nowMs: number,
+  names = MAIL_VARIABLES,
+): string | null {
   const cert = readOr(files.cert);
-  if (typeof cert !== 'string') return `POSTHORN_TLS_CERT: ${cert.problem}`;
+  if (typeof cert !== 'string') return `${names.cert}: ${cert.problem}`;
   const key = readOr(files.key);
-  if (typeof key !== 'string') return `POSTHORN_TLS_KEY: ${key.problem}`;
+  if (typeof key !== 'string') return `${names.key}: ${key.problem}`;
   const certificate = parse(() => new X509Certificate(cert));
   if (certificate === null) {
-    return `POSTHORN_TLS_CERT: ${files.cert} is no certificate in PEM; give the full chain.`;
+    return `${names.cert}: ${files.cert} is no certificate in PEM; give the full chain.`;
   }
   const privateKey = parse(() => createPrivateKey(key));
   if (privateKey === null) {
-    return `POSTHORN_TLS_KEY: ${files.key} is no private key in PEM without a passphrase.`;
+    return `${names.key}: ${files.key} is no private key in PEM without a passphrase.`;
   }
   if (!certificate.checkPrivateKey(privateKey)) {
-    return `POSTHORN_TLS_KEY: ${files.key} is not the key of ${files.cert}; give those that belong together.`;
+    return `${names.key}: ${files.key} is not the key of ${files.cert}; give those that belong together.`;
   }
   if (certificate.validToDate.getTime() > nowMs) return null;
-  return `POSTHORN_TLS_CERT: ${files.cert} has ended on ${certificate.validTo}; renew it.`;
+  return `${names.cert}: ${files.cert} has ended on ${certificate.validTo}; renew it.`;
 }
 
 /** Makes a certificate for this host in the data directory, unless there is a good one. */
@@ -67,42 +75,60 @@ export function keepOwnCertificate(
   return { cert: path, key: path };
 }
 
-export class MailCertificate {
+/** What the files held when they were read last. */
+type Pems = { cert: Buffer; key: Buffer };
+
+type ReloadedOptions = {
+  /** For the log: `the mail ports`. */
+  of: string;
+  world: Pick<World, 'monotonicMs'>;
+  log: Logger;
+};
+
+export class ReloadedCertificate {
   readonly #files: CertificateFiles;
-  readonly #world: Pick<World, 'monotonicMs'>;
-  readonly #log: Logger;
+  readonly #options: ReloadedOptions;
+  #pems: Pems | null = null;
   #context: SecureContext | null = null;
   #seen = '';
   #lookedAtMs = -Infinity;
 
-  constructor(files: CertificateFiles, world: Pick<World, 'monotonicMs'>, log: Logger) {
+  constructor(files: CertificateFiles, options: ReloadedOptions) {
     this.#files = files;
-    this.#world = world;
-    this.#log = log;
-    this.context();
+    this.#options = options;
+    this.#look();
   }
 
   /** For one handshake; null while there is none that works. */
   context(): SecureContext | null {
-    const nowMs = this.#world.monotonicMs();
-    if (nowMs - this.#lookedAtMs < LOOK_EVERY_MS) return this.#context;
+    this.#look();
+    return this.#context;
+  }
+
+  /** The same as files; another object after they have changed. */
+  pems(): Pems | null {
+    this.#look();
+    return this.#pems;
+  }
+
+  #look(): void {
+    const { world, log, of } = this.#options;
+    const nowMs = world.monotonicMs();
+    if (nowMs - this.#lookedAtMs < LOOK_EVERY_MS) return;
     this.#lookedAtMs = nowMs;
     try {
       const seen = `${stamp(this.#files.cert)} ${stamp(this.#files.key)}`;
       if (seen !== this.#seen) this.#load();
       this.#seen = seen;
     } catch (error) {
-      this.#log.error(
-        { err: error, ...this.#files },
-        'the certificate of the mail ports cannot be read',
-      );
+      log.error({ err: error, ...this.#files }, `the certificate of ${of} cannot be read`);
     }
-    return this.#context;
   }
 
   #load(): void {
     const [cert, key] = [readFileSync(this.#files.cert), readFileSync(this.#files.key)];
     this.#context = createSecureContext({ cert, key, minVersion: 'TLSv1.2' });
+    this.#pems = { cert, key };
   }
 }
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { createLog } from './log.ts';
-import { keepOwnCertificate, MailCertificate, problemOf } from './mail-certificate.ts';
+import { keepOwnCertificate, ReloadedCertificate, problemOf } from './certificates.ts';
 import { makeSelfSigned } from './net/self-signed.ts';
 
 const NOW_MS = Date.parse('2026-11-21T08:00:00Z');
@@ -68,7 +68,11 @@ test('a renewed certificate counts without a restart, and a broken one leaves th
   const path = folder(t);
   const files = pairIn(path);
   const clock = { ms: 0 };
-  const certificate = new MailCertificate(files, { monotonicMs: () => clock.ms }, log);
+  const certificate = new ReloadedCertificate(files, {
+    of: 'the mail ports',
+    world: { monotonicMs: () => clock.ms },
+    log,
+  });
   const first = certificate.context();
   assert.ok(first !== null);
   writeFileSync(files.cert, 'half of a certi');
