@@ -2,14 +2,15 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { acceptAll, newEmail, newSender } from '../../test/support/mail-store.ts';
-import { AcceptStore } from './accept.ts';
-import { APP_ROLE, Database, DatabaseUnavailable, type Queryable } from './database.ts';
+import { type AcceptConnection, AcceptStore } from './accept.ts';
+import { APP_ROLE, Database, DatabaseUnavailable } from './database.ts';
 import { newId } from './ids.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
 const { db } = database;
 
+const transaction: Database['transaction'] = (work) => db.accepting.transaction(work);
 const always = (id: string) => () => id;
 
 /** As two workers on one database: each its own connection. */
@@ -261,6 +262,7 @@ test('when the connection dies after the commit, the truth is found out', async 
   // The statement is committed; the answer never arrives.
   const store = new AcceptStore(
     {
+      transaction,
       async query<Row extends object>(...args: Parameters<Database['query']>): Promise<Row[]> {
         const rows = await db.accepting.query<Row>(...args);
         if (died) return rows;
@@ -304,7 +306,8 @@ test('a lock that is held too long accepts nothing, and keeps nobody waiting beh
 
 test('what was committed stays accepted when the database goes away a moment later', async () => {
   const sender = await newSender(db, 1);
-  const lookFails: Queryable = {
+  const lookFails: AcceptConnection = {
+    transaction,
     query: (statement, values) =>
       typeof statement === 'object'
         ? db.accepting.query(statement, values)
@@ -322,7 +325,8 @@ test('recipients are held under the lease that the statement named, whatever has
   const [first, second] = [newId(), newId()];
   const answerAfter = (sentUnder: string | null, answeredUnder: string | null) => {
     let lease = sentUnder;
-    const accepting: Queryable = {
+    const accepting: AcceptConnection = {
+      transaction,
       async query(statement, values) {
         const rows = await db.accepting.query<never>(statement, values);
         lease = answeredUnder;
@@ -347,4 +351,31 @@ test('the service works in a role that cannot drop or alter tables', async () =>
   await assert.rejects(db.query('drop table queue'), /must be owner/);
   await assert.rejects(db.query('alter table emails add column x int'), /must be owner/);
   await assert.rejects(db.query('truncate emails'), /permission denied/);
+});
+
+test('a project whose limit is locked does not keep others from sending, and sends when it is free', async () => {
+  const own = new Database(database.address, { role: null, name: 'busy' });
+  await own.accepting.query(`set lock_timeout = '300ms'`);
+  const [locked, other] = [await newSender(db), await newSender(db)];
+  const store = newStore(own);
+  const send = (sender: typeof locked) =>
+    store.accept(newEmail(sender)).then(
+      ({ outcome }) => outcome,
+      (error: unknown) => error instanceof DatabaseUnavailable && error.isUndone && 'unavailable',
+    );
+  await db.transaction(async (tx) => {
+    const lock = 'select from limit_windows where project_id = $1 for update';
+    await tx.query(lock, [locked.projectId]);
+    for (let round = 0; round < 3; round += 1) {
+      const mixed = Array.from({ length: 40 }, (_, n) => send(n % 4 === 0 ? locked : other));
+      const outcomes = await Promise.all(mixed);
+      const expected = outcomes.map((_, n) => (n % 4 === 0 ? 'unavailable' : 'accepted'));
+      assert.deepEqual(outcomes, expected);
+    }
+  });
+  assert.equal(await countOf('emails', other.projectId), 90);
+  assert.equal(await send(locked), 'accepted');
+  assert.equal(await send(locked), 'accepted');
+  assert.equal(await countOf('emails', locked.projectId), 2);
+  await own.close();
 });

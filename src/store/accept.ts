@@ -4,18 +4,23 @@
  * Promise: a result `accepted` or `replayed` means that email, recipients, first event and
  * idempotency key are one committed transaction on disk. Everything that arrives while a commit is
  * in flight joins the next one. When the connection dies around the commit, the truth is looked up
- * (accept-truth.ts).
+ * (accept-truth.ts). A project whose limit somebody has locked waits for nobody and keeps nobody
+ * waiting: its emails go in batches of their own, which give up at once.
  * Next: accept-statement.ts, what is committed; then sending/accept.ts hands the accepted
  * recipients to delivery/dispatcher.ts.
  */
-import { failpoint } from '../core/failpoint.ts';
 import { Overloaded } from '../core/overloaded.ts';
 import type { Environment } from '../core/scope.ts';
 import type { Limit, LimitState } from '../core/limits.ts';
-import { ACCEPT_BATCH } from './accept-statement.ts';
+import { runBatch } from './accept-batch.ts';
 import { findOutWhatHappened } from './accept-truth.ts';
-import { binaryArray } from './binary-array.ts';
-import { DatabaseUnavailable, type Queryable } from './database.ts';
+import {
+  type Database,
+  DatabaseUnavailable,
+  impatient,
+  isLockTimeout,
+  type Queryable,
+} from './database.ts';
 import { GroupCommit } from './group-commit.ts';
 import type { WrittenMessage } from './messages.ts';
 
@@ -106,6 +111,9 @@ const PENDING_BYTES_MAX = 96 * 1024 * 1024;
 /** 10,000 requests at once are stored, not refused, even when all of them come to one worker. */
 const PENDING_ITEMS_MAX = 20_000;
 
+/** What accepting needs of its connection. */
+export type AcceptConnection = Queryable & Pick<Database, 'transaction'>;
+
 export type AcceptStoreOptions = {
   /** Of emails, where a project has none of its own. */
   limit: Limit;
@@ -119,30 +127,67 @@ export type AcceptStoreOptions = {
   onUnknown: (emailIds: readonly string[]) => void;
 };
 
+/** For the lock of a project that has had a batch wait in vain; its batches keep a pace. */
+const BUSY_LOCK_TIMEOUT_MS = 100;
+const BUSY_PACE_MS = 1_000;
+
 /** What a sender waits longer at the most, for half of the commits at medium load (bench/README.md). */
 const ACCEPT_PACE_MS = 4;
 
 export class AcceptStore {
   readonly #commits: GroupCommit<NewEmail, AcceptRow>;
+  /** Of projects whose limit was locked for too long, until an email of theirs gets through. */
+  readonly #busyCommits: GroupCommit<NewEmail, AcceptRow>;
+  readonly #busy = new Set<string>();
   /** Equal requests in this process share one commit (sharedBy). */
   readonly #byKey = new Map<string, Promise<AcceptRow>>();
 
-  constructor(db: Queryable, options: AcceptStoreOptions) {
+  constructor(db: AcceptConnection, options: AcceptStoreOptions) {
+    const busyDb = impatient(db, BUSY_LOCK_TIMEOUT_MS);
+    const apart = (emails: readonly NewEmail[]) => this.#commitApart(busyDb, emails, options);
+    const common = {
+      sizeBytes: (email: NewEmail) => email.sizeBytes,
+      mayTryOneByOne: (error: unknown) => !(error instanceof DatabaseUnavailable),
+      exclusiveKey: (email: NewEmail) => keyOf(email),
+    };
+    this.#busyCommits = new GroupCommit({ ...common, commit: apart, paceMs: BUSY_PACE_MS });
     this.#commits = new GroupCommit({
+      ...common,
       commit: async (emails) => {
         try {
+          // Those that waited for this batch when the one before found their row locked.
+          if (emails.some((email) => this.#busy.has(limitOf(email)))) return await apart(emails);
           return await commitOrFindOut(db, emails, options);
         } catch (error) {
+          if (isLockTimeout(error)) return apart(emails);
           // Others would wait as long as these did, for the same answer.
           if (error instanceof DatabaseUnavailable) this.#commits.rejectWaiting(error);
           throw error;
         }
       },
-      sizeBytes: (email) => email.sizeBytes,
-      mayTryOneByOne: (error) => !(error instanceof DatabaseUnavailable),
-      exclusiveKey: (email) => keyOf(email),
       paceMs: ACCEPT_PACE_MS,
     });
+  }
+
+  /** Project by project: the one whose row is locked fails by itself, and at once. */
+  async #commitApart(
+    db: Queryable,
+    emails: readonly NewEmail[],
+    options: AcceptStoreOptions,
+  ): Promise<(AcceptRow | Promise<AcceptRow>)[]> {
+    const results = new Map<NewEmail, AcceptRow | Promise<AcceptRow>>();
+    for (const [limit, own] of Map.groupBy(emails, limitOf)) {
+      try {
+        const rows = await commitOrFindOut(db, own, options);
+        own.forEach((email, index) => results.set(email, rows[index]!));
+        this.#busy.delete(limit);
+      } catch (error) {
+        if (!(error instanceof DatabaseUnavailable)) throw error;
+        if (isLockTimeout(error)) this.#busy.add(limit);
+        for (const email of own) results.set(email, refusing(error));
+      }
+    }
+    return emails.map((email) => results.get(email)!);
   }
 
   /**
@@ -157,12 +202,14 @@ export class AcceptStore {
     const twin = shared === null ? undefined : this.#byKey.get(shared);
     if (twin) return asReplay(await twin, email);
     this.#refuseOverload(email.sizeBytes);
-    const commit = this.#commits.add(email);
+    const commits = this.#busy.has(limitOf(email)) ? this.#busyCommits : this.#commits;
+    const commit = commits.add(email);
     return shared === null ? commit : this.#shared(shared, commit);
   }
 
   #refuseOverload(bytes: number): void {
-    const { pendingItems, pendingBytes } = this.#commits;
+    const pendingItems = this.#commits.pendingItems + this.#busyCommits.pendingItems;
+    const pendingBytes = this.#commits.pendingBytes + this.#busyCommits.pendingBytes;
     if (pendingItems < PENDING_ITEMS_MAX && pendingBytes + bytes <= PENDING_BYTES_MAX) return;
     throw new Overloaded('too many messages are waiting to be stored');
   }
@@ -173,6 +220,18 @@ export class AcceptStore {
     commit.then(forget, forget);
     return commit;
   }
+}
+
+/** Emails with the same lock the same row. */
+function limitOf({ projectId, environment }: NewEmail): string {
+  return `${projectId} ${environment}`;
+}
+
+/** Of one among others: theirs are answered. */
+function refusing(reason: unknown): Promise<never> {
+  const refused = Promise.reject(reason);
+  refused.catch(() => {});
+  return refused;
 }
 
 function keyOf(email: NewEmail): string | null {
@@ -192,23 +251,6 @@ function asReplay(row: AcceptRow, email: NewEmail): AcceptRow {
   const fingerprint = email.idempotency?.fingerprint ?? null;
   return { ...row, outcome: 'replayed', fingerprint, holder: null };
 }
-
-type Row = Omit<
-  AcceptRow,
-  'domainId' | 'dualSigned' | 'createdAt' | 'suppressedPositions' | 'holder' | 'limit'
-> & {
-  domain_id: string | null;
-  dual_signed: boolean | null;
-  is_paused: boolean | null;
-  created_at: Date;
-  suppressed_positions: number[] | null;
-  limit: number;
-  remaining: number;
-  reset_s: number;
-  window_s: number;
-  of_recipients: boolean;
-  told: number;
-};
 
 /** @throws DatabaseUnavailable when certainly nothing was stored */
 async function commitOrFindOut(
@@ -231,112 +273,6 @@ async function commitOrFindOut(
     });
     return emails.map((_, index) => truth.then((rows) => rows[index]!));
   }
-}
-
-async function runBatch(
-  db: Queryable,
-  emails: readonly NewEmail[],
-  options: Omit<AcceptStoreOptions, 'holder'> & { holder: string | null },
-): Promise<AcceptRow[]> {
-  const { limit, recipientLimit = null, holder, onTold } = options;
-  failpoint('accept_before_commit');
-  const rows = await db.query<Row>({ name: 'accept', text: ACCEPT_BATCH }, [
-    JSON.stringify(emails.map((email, index) => toInput(email, index, holder !== null))),
-    binaryArray(
-      'text',
-      emails.map((email) => email.html),
-    ),
-    binaryArray(
-      'text',
-      emails.map((email) => email.bodyText),
-    ),
-    binaryArray(
-      'json',
-      emails.map((email) => email.attachments),
-    ),
-    limit.max,
-    limit.windowS,
-    holder,
-    binaryArray(
-      'bytea',
-      emails.map((email) => email.written?.raw ?? null),
-    ),
-    recipientLimit?.max ?? null,
-    recipientLimit?.windowS ?? null,
-  ]);
-  failpoint('accept_after_commit');
-  if (rows.length !== emails.length) throw new Error('the accept statement lost a request');
-  if ((rows[0]?.told ?? 0) > 0) onTold();
-  return rows.map((row, index) => ({
-    ...fromRow(row),
-    holder: isHandedOver(row, emails[index]!) ? holder : null,
-  }));
-}
-
-/** What is paused waits on hold in the queue table. */
-function isHandedOver({ outcome, is_paused: isPaused }: Row, { handOver }: NewEmail): boolean {
-  return outcome === 'accepted' && handOver && isPaused !== true;
-}
-
-function toInput(email: NewEmail, index: number, mayHandOver: boolean): object {
-  return {
-    ord: index + 1,
-    project_id: email.projectId,
-    environment: email.environment,
-    key_id: email.keyId,
-    id: email.id,
-    event_id: email.eventId,
-    domain: email.domain,
-    from_address: email.fromAddress,
-    from_name: email.fromName,
-    to_list: email.toList,
-    cc_list: email.ccList,
-    bcc_list: email.bccList,
-    reply_to: email.replyTo,
-    subject: email.subject,
-    tags: email.tags,
-    metadata: email.metadata,
-    headers: email.headers.length > 0 ? email.headers : undefined,
-    unsubscribe_url: email.unsubscribeUrl,
-    tls: email.tls,
-    lifetime_s: email.lifetimeS,
-    recipients: email.recipients.map((recipient) => ({
-      position: recipient.position,
-      address: recipient.address,
-      address_key: recipient.addressKey,
-      kind: recipient.kind,
-      destination: recipient.destination,
-      lane: recipient.lane,
-      event_id: recipient.eventId,
-    })),
-    event_data: email.eventData,
-    response: email.response,
-    hand_over: email.handOver && mayHandOver,
-    idempotency_key: email.idempotency?.key,
-    fingerprint: email.idempotency?.fingerprint,
-    message_id: email.written?.messageId,
-  };
-}
-
-function fromRow(row: Row): Omit<AcceptRow, 'holder'> {
-  return {
-    outcome: row.outcome,
-    response: row.response,
-    fingerprint: row.fingerprint,
-    domainId: row.domain_id,
-    dualSigned: row.dual_signed ?? false,
-    tls: row.tls,
-    createdAt: row.created_at,
-    suppressedPositions: row.suppressed_positions ?? [],
-    limit: {
-      limit: row.limit,
-      remaining: row.remaining,
-      // A window that another worker began while this statement waited for it starts in its future.
-      resetS: Math.min(row.reset_s, row.window_s),
-      windowS: row.window_s,
-      ...(row.of_recipients && { counts: 'recipients' as const }),
-    },
-  };
 }
 
 const FIND_KEYS = `

@@ -73,7 +73,7 @@ pg.types.setTypeParser(pg.types.builtins.INT8, Number);
 
 export class Database implements Queryable {
   /** For the accept statement only. */
-  readonly accepting: Queryable;
+  readonly accepting: Queryable & Pick<Database, 'transaction'>;
   /** For settling and claiming: what keeps mail moving. */
   readonly settling: Queryable;
   /** For beats alone: a lease must not end because a settled outcome waits for a lock. */
@@ -246,6 +246,17 @@ class Pool implements Queryable {
   }
 }
 
+/** The same, but no statement waits for a lock for longer than this. */
+export function impatient(db: Pick<Database, 'transaction'>, lockTimeoutMs: number): Queryable {
+  return {
+    query: (statement, values) =>
+      db.transaction(async (tx) => {
+        await tx.query(`set local lock_timeout = ${lockTimeoutMs}`);
+        return tx.query(statement, values);
+      }),
+  };
+}
+
 /** A single client (migrations, maintenance, a transaction) behind the same interface. */
 export function clientQueries(client: pg.ClientBase): Queryable {
   return {
@@ -292,6 +303,14 @@ function translated(error: unknown): unknown {
     return error;
   }
   return unavailable(error, { isUndone: false });
+}
+
+const LOCK_TIMEOUT_SQLSTATE = '55P03';
+
+/** Somebody has held a row for longer than is waited for: about that row, not about the database. */
+export function isLockTimeout(error: unknown): boolean {
+  if (!(error instanceof DatabaseUnavailable)) return false;
+  return (error.cause as { code?: string }).code === LOCK_TIMEOUT_SQLSTATE;
 }
 
 /** The server ended the connection, is away, or became a standby: there may be another by now. */

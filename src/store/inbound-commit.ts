@@ -10,7 +10,7 @@
 import { failpoint } from '../core/failpoint.ts';
 import { isFinal, type StoredStatus, STATUS_RANK } from '../core/statuses.ts';
 import type { Database, Queryable } from './database.ts';
-import { DatabaseUnavailable } from './database.ts';
+import { DatabaseUnavailable, isLockTimeout } from './database.ts';
 import { GroupCommit } from './group-commit.ts';
 import { SETTLE_BATCH } from './settle-statement.ts';
 import { type Settlement, settlementInput } from './settle.ts';
@@ -42,13 +42,15 @@ export type InboundStoreOptions = {
 };
 
 const BATCHES_AT_ONCE = 2;
+/** For each message by itself, after a batch has waited in vain for one email's row. */
+const APART_LOCK_TIMEOUT_MS = 50;
 
 export class InboundStore {
   readonly #commits: GroupCommit<InboundItem, InboundResult>;
 
   constructor(db: Database['receiving'], options: InboundStoreOptions) {
     this.#commits = new GroupCommit({
-      commit: (batch) => commit(db, batch, options),
+      commit: (batch) => commitOrApart(db, batch, options),
       sizeBytes: ({ message }) => message.content.length + 2_000,
       mayTryOneByOne: (error) => !(error instanceof DatabaseUnavailable),
       exclusiveKey: ({ message: { about } }) => about && `${about.emailId} ${about.position}`,
@@ -62,13 +64,35 @@ export class InboundStore {
   }
 }
 
+/** An email whose row somebody has locked fails by itself: its report comes again. */
+async function commitOrApart(
+  db: Database['receiving'],
+  batch: readonly InboundItem[],
+  options: InboundStoreOptions,
+): Promise<(InboundResult | Promise<InboundResult>)[]> {
+  try {
+    return await commit(db, batch, options);
+  } catch (error) {
+    if (batch.length === 1 || !isLockTimeout(error)) throw error;
+  }
+  const results: Promise<InboundResult>[] = [];
+  for (const item of batch) {
+    const apart = { ...options, lockTimeoutMs: APART_LOCK_TIMEOUT_MS };
+    const result = commit(db, [item], apart).then(([only]) => only!);
+    await result.catch(() => {});
+    results.push(result);
+  }
+  return results;
+}
+
 async function commit(
   db: Database['receiving'],
   batch: readonly InboundItem[],
-  { onTold, onSettled }: InboundStoreOptions,
+  { onTold, onSettled, lockTimeoutMs }: InboundStoreOptions & { lockTimeoutMs?: number },
 ): Promise<InboundResult[]> {
   failpoint('inbound_before_commit');
   const { results, told } = await db.transaction(async (tx) => {
+    if (lockTimeoutMs !== undefined) await tx.query(`set local lock_timeout = ${lockTimeoutMs}`);
     const settled = await settleLate(tx, batch);
     const kept = batch.filter((_, index) => settled.results[index]?.kind === 'kept');
     if (kept.length > 0) await insertMessages(tx, kept, settled.changed);
