@@ -47,6 +47,16 @@ export function replaceSecretKey(dataDir: string, secretKeys: readonly string[])
   closeSync(folder);
 }
 
+/** The key of the data directory as it is now; null: there is none, and none is made. */
+export function readSecretKey(dataDir: string): string | null {
+  try {
+    return readFileSync(join(dataDir, 'secrets', 'secret-key'), 'utf8').trim();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
+}
+
 /** Names this installation in the nodes table: what its dead workers held is its own to free. */
 export function instanceOf(dataDir: string): string {
   return keep(dataDir, 'instance', randomUUID);

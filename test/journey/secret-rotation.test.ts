@@ -72,7 +72,6 @@ const sealedValues = async (): Promise<{ id: string; sealed: Buffer }[]> =>
      select id, secret from webhook_endpoints`,
   );
 
-/** With the times of its steps, on the machine where it runs. */
 const rotate = (...options: string[]) => service.cli('secrets', 'rotate', ...options, '--json');
 
 test('the secret key is replaced under a running service, and what was signed before stays valid', async () => {
@@ -119,6 +118,17 @@ test('a rotation that was killed behind its first step goes on with the same new
   assert.equal(step, 'sealed');
   assert.deepEqual(keysNow(), [fresh, old]);
   assert.equal(await isSigned(await send('resumed.test')), true);
+});
+
+test('a file that has lost the key changes nothing for the running service', async () => {
+  const before = readFileSync(keyFile, 'utf8');
+  writeFileSync(keyFile, 'another-key-that-has-sealed-nothing-at-all\n');
+  await waitFor(() => service.logs.includes('has lost the key'), { what: 'the warning' });
+  assert.equal(await isSigned(await send('mistake.test')), true);
+  assert.equal((await journey.request('POST', '/v1/domains', { name: 'own.example' })).status, 201);
+  writeFileSync(keyFile, before);
+  const [fresh] = secretKeysOf(before);
+  for (const { id, sealed } of await sealedValues()) new SecretBox(fresh!).open(sealed, id);
 });
 
 test('a service that starts after a rotation works with the new key', async () => {

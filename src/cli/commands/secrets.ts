@@ -7,7 +7,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Command } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import { prepareDataDir } from '../../store/embedded/layout.ts';
 import { readRunning } from '../../store/embedded/lock.ts';
 import { instanceOf, replaceSecretKey, secretKeyOf } from '../../store/local-secrets.ts';
@@ -21,7 +21,6 @@ import { type Store, withStore } from '../store.ts';
 const RETURN_PATHS_DAYS = 50;
 const DAY_MS = 24 * 3600_000;
 const KEY_BYTES = 32;
-const NODES_WITHIN_MS = 60_000;
 const NODES_EVERY_MS = 500;
 /** A worker that does not beat for longer is dead (store/nodes.ts). */
 const SILENT_FOR_MS = 20_000;
@@ -33,10 +32,11 @@ export function describeSecrets(secrets: Command, cli: Cli): void {
     run: rotate,
   })
     .option('--finish', 'forget the old key, when nothing needs it any more')
-    .option('--force', 'with --finish: now, because the old key is known to somebody');
+    .option('--force', 'with --finish: now, because the old key is known to somebody')
+    .option('--wait <seconds>', 'for nodes to know the keys', parseSeconds, 60);
 }
 
-type Options = { finish?: true; force?: true };
+type Options = { finish?: true; force?: true; wait: number };
 
 /** One call: the keys as they stand, and what can be done about them. */
 type Rotation = {
@@ -45,6 +45,8 @@ type Rotation = {
   dataDir: string;
   /** The first seals and signs. */
   keys: readonly string[];
+  /** How long nodes may take. */
+  waitMs: number;
   /** The key is in the data directory, else in POSTHORN_SECRET_KEY, which only its owner can change. */
   isOurs: boolean;
 };
@@ -54,7 +56,8 @@ function rotate(cli: Cli, options: Options): Promise<Outcome> {
     const dataDir = prepareDataDir(store.config.dataDir);
     const configured = store.config.secretKey;
     const keys = secretKeysOf(secretKeyOf(dataDir, configured));
-    const rotation = { cli, store, dataDir, keys, isOurs: configured === null };
+    const waitMs = options.wait * 1_000;
+    const rotation = { cli, store, dataDir, keys, waitMs, isOurs: configured === null };
     return options.finish === true ? finish(rotation, options) : begin(rotation);
   });
 }
@@ -145,7 +148,7 @@ type Node = { host: string; keys: readonly string[] };
 
 /** Waits until no living node is like this; nodes that do not beat do not count. */
 async function whileAnyNode(
-  { cli: { world }, store: { db }, dataDir, isOurs }: Rotation,
+  { cli: { world }, store: { db }, dataDir, isOurs, waitMs }: Rotation,
   isUnready: (node: Node) => boolean,
 ): Promise<Failure | null> {
   // What a service that was killed has left is no node.
@@ -162,7 +165,7 @@ async function whileAnyNode(
       return silentMs < SILENT_FOR_MS && isUnready({ host, keys: keys ?? [] });
     });
     if (unready.length === 0) return null;
-    if (nowMs - fromMs > NODES_WITHIN_MS) return failed(notReady(unready, isOurs));
+    if (nowMs - fromMs > waitMs) return failed(notReady(unready, isOurs));
     await pause(NODES_EVERY_MS);
   }
 }
@@ -191,6 +194,12 @@ const REMOVE_KEY =
 
 function told(step: string, text: string, more: object = {}): Success {
   return { data: { object: 'secret_rotation', step, ...more }, text };
+}
+
+function parseSeconds(text: string): number {
+  const seconds = /^\d{1,4}$/.test(text) ? Number(text) : -1;
+  if (seconds >= 0) return seconds;
+  throw new InvalidArgumentError('Write a number of seconds, as 60.');
 }
 
 function failed(message: string): Failure {
