@@ -6,7 +6,8 @@
  * a signature never stands beside a From that it is not the signature for. Linear in the field.
  * Used by sending/submission.ts and dkim.ts.
  */
-import { type Address, localPartOf, parseAddress } from './address.ts';
+import { domainToUnicode } from 'node:url';
+import { type Address, domainOf, localPartOf, parseAddress } from './address.ts';
 import { decodeWords } from './mime-decode.ts';
 
 type Field = { name: string; value: string };
@@ -29,16 +30,28 @@ export function authorOf(headers: readonly Field[]): Address | null {
 
 /** The only address in the value of an address field, folded or not; null: not exactly one. */
 export function addressOf(value: string): Address | null {
-  const text = value
-    .replace(/\r\n(?=[ \t])/g, '')
-    .replaceAll('\t', ' ')
-    .trim();
+  const text = trimmed(value.replace(/\r\n(?=[ \t])/g, '').replaceAll('\t', ' '));
   const [, quoted, words, bracketed, bare] = AUTHOR.exec(text) ?? [];
   const name = quoted ?? words ?? '';
   // An encoded word may hide what would end the field for a reader that decodes it first.
   if (CONTROL.test(name) || (name.includes('=?') && CONTROL.test(decodeWords(name)))) return null;
-  const address = parseAddress(bracketed ?? bare ?? '');
-  return address !== null && isClear(address) ? address : null;
+  const written = bracketed ?? bare ?? '';
+  const address = parseAddress(written);
+  return address !== null && isClear(address) && isAsWritten(address, written) ? address : null;
+}
+
+/** Not trim(): that takes white space that others leave, as a non-breaking space. */
+function trimmed(text: string): string {
+  let [start, end] = [0, text.length];
+  while (text[start] === ' ') start += 1;
+  while (end > start && text[end - 1] === ' ') end -= 1;
+  return text.slice(start, end);
+}
+
+/** Readers that know nothing of Unicode in domains see what those that map it (UTS #46) see. */
+function isAsWritten(address: Address, written: string): boolean {
+  const domain = written.slice(written.lastIndexOf('@') + 1).toLowerCase();
+  return domain === domainOf(address) || domain === domainToUnicode(domainOf(address));
 }
 
 /** Not `"ceo@bank.example"@acme.example`: of that, some readers take what is in quotes. */

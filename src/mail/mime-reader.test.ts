@@ -40,6 +40,13 @@ test('the fields of a header cover it without gaps, in their order', () => {
   assert.deepEqual(valuesOf(fields, 'a'), ['1', '2']);
 });
 
+test('a value of UTF-8 is read to its last octet, whatever that is', () => {
+  for (const value of ['voil\u00e0', '\u00e0', '5 \u20ac', '\u3042', 'caf\u00e9']) {
+    const { fields } = readHeader(Buffer.from(`Subject: ${value} \r\n\r\n`));
+    assert.equal(valueOf(fields, 'subject'), value);
+  }
+});
+
 test('a header ends at its first empty line, or with the message', () => {
   for (const [text, body] of [
     ['A: 1\n\nbody\r\n\r\nmore', 'body\r\n\r\nmore'],

@@ -103,8 +103,9 @@ const BEYOND_ASCII = /[\x80-\xff]/;
 
 /** Octets beyond ASCII are UTF-8 (RFC 6532), or Latin-1 where they are not. */
 function unfolded(text: string): string {
-  const value = text.replace(/\r?\n/g, '').trim();
-  return BEYOND_ASCII.test(value) ? decodeText(Buffer.from(value, 'latin1'), '') : value;
+  const value = text.replace(/\r?\n/g, '');
+  // Trimmed as text: the last octet of an à is a space to Latin-1.
+  return (BEYOND_ASCII.test(value) ? decodeText(Buffer.from(value, 'latin1'), '') : value).trim();
 }
 
 /** The value of the first field of this name (in lower case), or undefined. */
