@@ -10,7 +10,7 @@ import { testDatabase } from '../test/support/postgres.ts';
 const PARTS = {
   secrets: new SecretBox('a secret key of the tests, long enough'),
   world: systemWorld,
-  config: { hostname: 'mail.acme.test', sources: [], domainsMax: 10 },
+  config: { hostname: 'mail.acme.test', sources: [], domainsMax: 10, inboundPort: null },
 };
 
 test('two nodes that start together on an empty database make its first content once', async () => {

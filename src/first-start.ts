@@ -28,7 +28,7 @@ export type Seeded = {
 type Parts = {
   secrets: SecretBox;
   world: World;
-  config: Pick<Config, 'hostname' | 'sources' | 'domainsMax'>;
+  config: Pick<Config, 'hostname' | 'sources' | 'domainsMax' | 'inboundPort'>;
 };
 
 /** Makes it all; null when this database has been used before. */

@@ -14,7 +14,7 @@ const SCREEN: StartScreen = {
     submissionPorts: [],
     firstStart: null,
   },
-  config: { port: 3000, portAsked: false },
+  config: { port: 3000, portAsked: false, inboundPort: 25 },
   program: './bin/posthorn',
 };
 
@@ -40,6 +40,14 @@ test('a later start is one line, and says aloud when the port is another', () =>
   assert.equal(laterScreen(SCREEN).split('\n').length, 2);
   const moved = { ...SCREEN, info: { ...SCREEN.info, url: 'http://127.0.0.1:3001' } };
   assert.match(laterScreen(moved), /^Port 3000 is taken, so this one listens on port 3001\.\n/);
-  const asked = { ...moved, config: { port: 0, portAsked: true } };
+  const asked = { ...moved, config: { ...SCREEN.config, port: 0, portAsked: true } };
   assert.doesNotMatch(laterScreen(asked), /taken/);
+});
+
+test('every start without an inbound port says that late bounces are lost, and what to set', () => {
+  const off = { ...SCREEN, config: { ...SCREEN.config, inboundPort: null } };
+  for (const show of [laterScreen, (screen: StartScreen) => firstScreen(screen, 'ph_test_x')]) {
+    assert.match(show(off), /bounces and complaints .* are lost\.\nSet POSTHORN_INBOUND_PORT=25/);
+    assert.doesNotMatch(show(SCREEN), /POSTHORN_INBOUND_PORT/);
+  }
 });

@@ -6,7 +6,7 @@ import { facts } from './table.ts';
 
 export type StartScreen = {
   info: ReadyInfo;
-  config: Pick<Config, 'port' | 'portAsked'>;
+  config: Pick<Config, 'port' | 'portAsked' | 'inboundPort'>;
   /** How this command line is called here: `./bin/posthorn`. */
   program: string;
 };
@@ -36,7 +36,7 @@ ${curlCommand(info.url, testKey)}
 See what became of it:   ${program} emails list
 Send real mail:          ${program} domains add yourdomain.com
 Stop:                    Ctrl-C
-`;
+${inboundNote(screen)}`;
 }
 
 /** Every later start. */
@@ -44,7 +44,7 @@ export function laterScreen(screen: StartScreen): string {
   const { url, dataDir, database, pid } = screen.info;
   const ports = mailPorts(screen.info).map(([what, port]) => `, ${what} ${port}`);
   return `${movedNote(screen)}Posthorn is ready at ${url} (pid ${pid}, data in ${dataDir}, database ${database}${ports.join('')}). Stop it with Ctrl-C.
-`;
+${inboundNote(screen)}`;
 }
 
 /** Of those that are listened on. */
@@ -55,6 +55,15 @@ function mailPorts({ inboundPort, submissionPorts }: ReadyInfo): [string, string
     ...submission.map((ports): [string, string] => ['SMTP submission', ports]),
     ...inbound.map((port): [string, string] => ['SMTP inbound', port]),
   ];
+}
+
+/** The MX record of a sending domain leads here whether or not anything listens. */
+function inboundNote({ config }: StartScreen): string {
+  if (config.inboundPort !== null) return '';
+  return `
+Mail does not come in: bounces and complaints about live mail that arrive later are lost.
+Set POSTHORN_INBOUND_PORT=25 to take them in (docs/bounces.md).
+`;
 }
 
 /** Works as pasted into sh, bash, zsh and fish. */

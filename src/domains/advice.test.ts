@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startFakeDns, type FakeFailure, type FakeZone } from '../../test/support/fake-dns.ts';
 import { createResolver } from '../net/dns.ts';
-import { adviseOn, type Advice } from './advice.ts';
+import { adviseInbound, adviseOn, type Advice } from './advice.ts';
 
 const HOST = 'mail.posthorn.example';
 
@@ -116,4 +116,12 @@ test('nothing is advised about what DNS did not answer', async () => {
     failures[name] = 'servfail';
   }
   assert.deepEqual(await advice({}, { failures }), []);
+});
+
+test('a node that the MX record names says when it takes no mail in; another cannot know', () => {
+  const [finding, ...others] = adviseInbound(HOST, { hostname: HOST, inboundPort: null });
+  assert.match(finding?.message ?? '', /are lost: .* Set POSTHORN_INBOUND_PORT=25 /);
+  assert.deepEqual(others, []);
+  assert.deepEqual(adviseInbound(HOST, { hostname: HOST, inboundPort: 25 }), []);
+  assert.deepEqual(adviseInbound('mx.else.example', { hostname: HOST, inboundPort: null }), []);
 });

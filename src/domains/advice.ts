@@ -8,7 +8,10 @@ import { isPublicAddress } from '../net/address-guard.ts';
 import type { DnsAnswer } from '../net/dns.ts';
 import { organizationOf, type Lookups } from './absence.ts';
 
-export type Advice = { about: 'dmarc' | 'ptr' | 'replies' | 'mta_sts'; message: string };
+export type Advice = {
+  about: 'dmarc' | 'ptr' | 'replies' | 'mta_sts' | 'inbound';
+  message: string;
+};
 
 /** An address that mail leaves from, and the name said in EHLO from it. */
 export type Source = { ip: string; heloName: string };
@@ -125,6 +128,19 @@ async function adviseReplies({ name, lookups }: Asked): Promise<Advice[]> {
   if ([mx, a, aaaa].some(({ kind }) => kind === 'records' || kind === 'error')) return [];
   const message = `${name} has neither an MX nor an address, so replies are lost and some receivers refuse mail from it: add an MX`;
   return [{ about: 'replies', message }];
+}
+
+/**
+ * The MX record has to lead here, and leads to a closed port. Only the node that it names can tell.
+ * @param inboundPort where this node takes in what comes back; null: nowhere
+ */
+export function adviseInbound(
+  returnPathHost: string,
+  { hostname, inboundPort }: { hostname: string; inboundPort: number | null },
+): Advice[] {
+  if (inboundPort !== null || returnPathHost !== hostname) return [];
+  const message = `bounces and complaints that come by mail are lost: the MX record leads to ${hostname}, where this service does not take them in. Set POSTHORN_INBOUND_PORT=25 and let others reach that port`;
+  return [{ about: 'inbound', message }];
 }
 
 /** RFC 8461 §3.1: several records, or one without an id, count as none. */

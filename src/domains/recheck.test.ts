@@ -13,7 +13,12 @@ const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
 const { db } = database;
 
-const config = { hostname: 'mail.posthorn.example', sources: [], domainsMax: 1000 };
+const config = {
+  hostname: 'mail.posthorn.example',
+  sources: [],
+  domainsMax: 1000,
+  inboundPort: 25,
+};
 const log = pino({ level: 'silent' });
 
 /** A project with so many verified domains `<n>.<zone>`, not looked at for two days or more. */

@@ -37,7 +37,7 @@ import { isId } from '../store/ids.ts';
 import { readInstallation } from '../store/mail-hosts.ts';
 import type { Page, PageOf } from '../store/page.ts';
 import type { SecretBox } from '../store/secrets.ts';
-import type { Source } from './advice.ts';
+import { adviseInbound, type Source } from './advice.ts';
 import { presentDomain } from './present.ts';
 import { type DomainSetup, type Places, requiredRecords, uncheckedRecords } from './records.ts';
 import { nextDomainState } from './status.ts';
@@ -49,7 +49,12 @@ export type DomainServiceOptions = {
   secrets: SecretBox;
   resolver: Resolver;
   /** Of this node; the records are those of the whole installation (store/mail-hosts.ts). */
-  config: { hostname: string; sources: readonly Source[]; domainsMax: number };
+  config: {
+    hostname: string;
+    sources: readonly Source[];
+    domainsMax: number;
+    inboundPort: number | null;
+  };
 };
 
 export type DomainService = ReturnType<typeof createDomainService>;
@@ -252,7 +257,9 @@ async function lookAt(
   const expected = requiredRecords(setupOf(domain, places));
   if (domain.environment === 'test') return checkTestDomain(expected, domain.name);
   const { hostname, sources } = config;
-  return checkDomain(expected, { name: domain.name, places, hostname, sources, resolver });
+  const context = { name: domain.name, places, hostname, sources, resolver };
+  const check = await checkDomain(expected, context);
+  return { ...check, advice: [...adviseInbound(places.returnPathHost, config), ...check.advice] };
 }
 
 type DomainEvent = 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted';

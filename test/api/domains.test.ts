@@ -240,7 +240,17 @@ test('in the live environment a domain is verified when its records are there', 
   }
   assert.equal((await sendFrom('good.example', live)).status, 202);
   const about = verified.advice.map((advice: Body) => advice.about);
-  assert.ok(about.includes('dmarc') && about.includes('ptr'), about.join());
+  assert.deepEqual(about.toSorted(), ['dmarc', 'inbound', 'ptr']);
+});
+
+test('verifying says that late bounces are lost while no mail comes in', async () => {
+  publish(await added('no-inbound.example', live));
+  const { stdout } = await service.cli('domains', 'verify', 'no-inbound.example');
+  assert.match(stdout, /can send\.\n! bounces and .* are lost: .* POSTHORN_INBOUND_PORT=25 /);
+  service.env['POSTHORN_INBOUND_PORT'] = '0';
+  const again = await service.cli('domains', 'verify', 'no-inbound.example');
+  assert.match(again.stdout, /is verified: it can send\.\n?$/);
+  delete service.env['POSTHORN_INBOUND_PORT'];
 });
 
 test('a record that is missing is no error, and each says what to do', async () => {

@@ -84,13 +84,20 @@ function verify(cli: Cli, options: ScopeOptions, [wanted]: [string]): Promise<Ou
     if (isRefusal(domain)) return failure(domain);
     const { name, status } = domain;
     const data = presentDomain(domain);
+    const inbound = data.advice
+      .filter(({ about }) => about === 'inbound')
+      .map(({ message }) => `! ${message}`);
     if (status === 'verified') {
       const better = data.records.flatMap(({ problem }) =>
         problem === null ? [] : [`! ${problem}`],
       );
-      return { data, text: [`${name} is verified: it can send.`, ...better].join('\n') };
+      return {
+        data,
+        text: [`${name} is verified: it can send.`, ...better, ...inbound].join('\n'),
+      };
     }
-    const text = `${name} is not verified yet.\n\n${recordsText(data.records)}`;
+    const records = recordsText(data.records);
+    const text = [`${name} is not verified yet.\n\n${records}`, ...inbound].join('\n\n');
     return { data, text, exitCode: 1 };
   });
 }

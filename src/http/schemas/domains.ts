@@ -41,7 +41,7 @@ export const domain = z
     records: z.array(record),
     advice: z.array(
       z.object({
-        about: z.enum(['dmarc', 'ptr', 'replies', 'mta_sts', 'reputation']),
+        about: z.enum(['dmarc', 'ptr', 'replies', 'mta_sts', 'inbound', 'reputation']),
         message: z.string(),
       }),
     ),
