@@ -56,6 +56,8 @@ export type WorkerServer = {
 
 /** What the supervisor does for a worker. */
 export type SupervisorLink = {
+  /** All code is loaded, nothing is open yet. */
+  onBuilt: () => void;
   onHolder: (id: string) => void;
   tellBroker: (news: readonly WorkerNews[]) => void;
   /** Tells the other workers. */
@@ -99,6 +101,8 @@ export async function createServer(
   };
   const app = createApp(ground, { state, accept, supervisor });
 
+  await app.ready();
+  supervisor.onBuilt();
   await Promise.all([db.reserve(), lease.start()]);
   const { parts } = setup;
   if (parts.includes('delivery')) delivery.dispatcher.start();

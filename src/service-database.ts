@@ -6,6 +6,7 @@ import type { Logger } from 'pino';
 import { failpoint } from './core/failpoint.ts';
 import type { Config } from './config.ts';
 import type { World } from './core/world.ts';
+import { type User, userBeside } from './privileges.ts';
 import { clientQueries, connectAsOwner, Database, type DatabaseAddress } from './store/database.ts';
 import {
   type ConnectionNeeds,
@@ -29,6 +30,8 @@ export type ServiceDatabase = AsyncDisposable & {
   address: DatabaseAddress;
   /** For workers: what they log in as, and the role they then take. */
   login: { address: DatabaseAddress; role: string | null };
+  /** Whom workers run as; null: as the user who started us, who is not root. */
+  workerUser: User | null;
   secretKey: string;
   instance: string;
   dataDir: string;
@@ -45,6 +48,8 @@ export type ServiceDatabase = AsyncDisposable & {
 
 type Opened = {
   address: DatabaseAddress;
+  /** Whom workers run as, given whether they have a log-in of their own. */
+  workerUser(hasOwnLogin: boolean): User | null;
   description: string;
   dataDir: string;
   failed: Promise<string>;
@@ -69,7 +74,8 @@ export async function openServiceDatabase(
     const migrated = await migrate(address, {
       nowMs: world.now(),
       acceptAnyDurability: config.acceptDatabaseDurability,
-      secretKey,
+      // While it is replaced there are two; the first is the one in use.
+      secretKey: secretKey.split(',', 1)[0] ?? secretKey,
     });
     const { length: migrations } = migrated.applied;
     if (migrations > 0) log.info({ migrations }, 'the database was migrated');
@@ -77,12 +83,15 @@ export async function openServiceDatabase(
     const db = new Database(login.address, { role: login.role, name: 'supervisor' });
     const problem = await roomProblem(db, needs);
     if (problem !== null) log.warn(problem);
+    const workerUser = opened.workerUser(login.role === null);
+    if (workerUser === null && process.geteuid?.() === 0) log.warn(STAY_ROOT);
     const instance = instanceOf(dataDir);
     await buryPredecessor(db, instance, log);
     return {
       ...opened,
       db,
       login,
+      workerUser,
       instance,
       secretKey,
       bury: (holder) => buryOwn(db, holder, log),
@@ -96,6 +105,9 @@ export async function openServiceDatabase(
     throw error;
   }
 }
+
+const STAY_ROOT =
+  'workers stay root, because only root may enter the folder of the database or log in there; run Posthorn as an ordinary user';
 
 /** As a role that owns nothing where the server lets one in, else as the owner in another role. */
 function loginFor(
@@ -124,6 +136,7 @@ async function openEmbedded(
   const failed = new Promise<string>((resolve) => engine.onExit(resolve));
   return {
     address: engine.connection(),
+    workerUser: () => engine.owner,
     description: `PostgreSQL ${engine.version}, embedded`,
     dataDir,
     failed,
@@ -139,6 +152,7 @@ async function openExternal(config: Config, url: string, world: World): Promise<
   const address = { connectionString: url };
   return {
     address,
+    workerUser: (hasOwnLogin) => userBeside(url, { dataDir, hasOwnLogin }),
     description: withoutPassword(url),
     dataDir,
     failed: new Promise(() => {}),

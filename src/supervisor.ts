@@ -30,6 +30,7 @@ import {
 } from './certificates.ts';
 import { ownUrl } from './own-url.ts';
 import { openServiceDatabase, type ServiceDatabase } from './service-database.ts';
+import { SharedFiles } from './privileges.ts';
 import { keepSecretKeys } from './secret-keys.ts';
 import { SecretBox } from './store/secrets.ts';
 import { createSignals } from './stop-signals.ts';
@@ -71,8 +72,11 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     const secrets = new SecretBox(database.secretKey);
     await introduceHost(database, { config, log });
     const firstStart = await seedFirstStart(database.db, { secrets, world: systemWorld, config });
-    const certificate = certificateFor(ports, { dataDir: database.dataDir, log });
-    const setup = setupFor({ config: ports, options, database, certificate, work });
+    using files = sharedFiles(database, log);
+    const share = (pair: CertificateFiles | null) => pair && (files?.share(pair) ?? pair);
+    const readable = { ...ports, apiTlsFiles: share(ports.apiTlsFiles) };
+    const certificate = share(certificateFor(ports, { dataDir: database.dataDir, log }));
+    const setup = setupFor({ config: readable, options, database, certificate, work });
     await using workers = pool.run(setup, database.bury);
     if ((await Promise.race([workers.ready, signals.stop])) === 'stop') return 0;
     await using maintenance = new Maintenance({ database, pool, config, secrets, log });
@@ -196,6 +200,11 @@ function certificateFor(
   throw new CannotStart(problem);
 }
 
+/** Null when workers can read what we can. */
+function sharedFiles({ workerUser, dataDir }: ServiceDatabase, log: Logger): SharedFiles | null {
+  return workerUser && new SharedFiles(workerUser, { dataDir, log });
+}
+
 function setupFor(parts: {
   config: Config;
   options: RunOptions;
@@ -210,6 +219,7 @@ function setupFor(parts: {
     certificate,
     database: database.login,
     secretKey: database.secretKey,
+    user: database.workerUser,
     instance: database.instance,
     parts: options.only ?? PARTS,
     workerCount: work.workers,

@@ -8,6 +8,7 @@ import type { Part } from './cli/run-service.ts';
 import type { Config } from './config.ts';
 import type { CertificateFiles } from './certificates.ts';
 import type { BrokerNews, WorkerNews } from './delivery/permits.ts';
+import type { User } from './privileges.ts';
 import type { PoolSizes } from './store/connection-needs.ts';
 import type { DatabaseAddress } from './store/database.ts';
 
@@ -15,6 +16,8 @@ export type WorkerSetup = {
   config: Config;
   database: { address: DatabaseAddress; role: string | null };
   secretKey: string;
+  /** Whom to become; null: nobody else. */
+  user: User | null;
   instance: string;
   parts: readonly Part[];
   /** The certificate of the mail ports; null: none listens here. */

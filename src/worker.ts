@@ -5,6 +5,7 @@
 import cluster from 'node:cluster';
 import { armWorker } from './failpoints.ts';
 import { errorText, logUncaught } from './log.ts';
+import { dropTo, loadLazyCode } from './privileges.ts';
 import { createServer } from './server.ts';
 import { DatabaseUnavailable } from './store/database.ts';
 import { type FromWorker, Questions, type ToWorker } from './worker-messages.ts';
@@ -67,8 +68,10 @@ process.on('message', (message: ToWorker) => {
 
 async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Promise<void> {
   try {
+    if (setup.user !== null) await loadLazyCode();
     armWorker(setup.failpoint);
     server = await createServer(setup, {
+      onBuilt: () => setup.user && dropTo(setup.user),
       onHolder: (id) => tell({ type: 'holder', id }),
       tellBroker: (news) => tell({ type: 'permits', news }),
       onSmtpLogIn: (client) => tell({ type: 'smtp_log_in', client }),

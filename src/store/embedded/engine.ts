@@ -14,6 +14,7 @@ import type pg from 'pg';
 import { DEFAULT_SEARCH, findEngine, installEngine, type EngineSearch } from './binaries.ts';
 import { addressOf, ensureDatabase, urlOf } from './client.ts';
 import { clusterMajor, ensureCluster, requireMajor, writeConfig } from './cluster.ts';
+import type { Owner } from './folders.ts';
 import { CLOSED_PARENT_HOME, prepareDataDir, prepareLayout } from './layout.ts';
 import { startPostmaster } from './leftover.ts';
 import { takeLock, type DataDirLock } from './lock.ts';
@@ -60,6 +61,8 @@ export type Engine = Connection &
     /** Where the database lives; differs from dataDir for root below a closed folder. */
     databaseDir: string;
     logFile: string;
+    /** Whom the database runs as; null: as the user who started us. */
+    owner: Owner | null;
     /** The postmaster's process id, which changes when it had to be started again. */
     readonly pid: number;
     /** Tells a second start and the CLI where the service answers. */
@@ -137,7 +140,7 @@ type Parts = {
 };
 
 function engineOf({ lock, setup, supervisor, version, adopted }: Parts): Engine {
-  const { dataDir, databaseDir, logFile, socketDir } = setup.layout;
+  const { dataDir, databaseDir, logFile, owner, socketDir } = setup.layout;
   let stopped: Promise<void> | null = null;
   const end = async (mode: StopMode) => {
     try {
@@ -155,6 +158,7 @@ function engineOf({ lock, setup, supervisor, version, adopted }: Parts): Engine 
     dataDir,
     databaseDir,
     logFile,
+    owner,
     get pid() {
       return supervisor.pid;
     },
