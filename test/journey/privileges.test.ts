@@ -28,10 +28,8 @@ function identityOf(pid: number): { users: number[]; groups: number[] } {
   }
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
   const numbers = (name: string) =>
-    (new RegExp(`^${name}:(.*)$`, 'm').exec(status)?.[1] ?? '').trim().split(/\s+/).map(Number);
-  const others = AS_ROOT
-    ? numbers('Groups').filter((id) => id !== 0 || status.includes('Groups:\t0'))
-    : [];
+    (new RegExp(`^${name}:(.*)$`, 'm').exec(status)?.[1]?.match(/\d+/g) ?? []).map(Number);
+  const others = AS_ROOT ? numbers('Groups') : [];
   return { users: numbers('Uid'), groups: [...numbers('Gid'), ...others] };
 }
 
