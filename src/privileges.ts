@@ -116,7 +116,7 @@ export class SharedFiles implements Disposable {
   }
 
   #look(files: Iterable<string> = this.#seen.keys()): void {
-    for (const file of [...files]) {
+    for (const file of files) {
       try {
         const { ino, size, mtimeMs } = statSync(file);
         const seen = `${ino} ${size} ${mtimeMs}`;

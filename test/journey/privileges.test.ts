@@ -68,7 +68,7 @@ test('workers of a service that root started are not root, and can do all they h
     for (const pid of pids) {
       const { users, groups } = identityOf(pid);
       const isRight = (id: number) => (AS_ROOT ? id >= 60_706 && id < 61_184 : id !== 0);
-      assert.ok(users.every(isRight) && groups.every(isRight), `${users} ${groups}`);
+      assert.ok(users.every(isRight) && groups.every(isRight), `${users.join()} ${groups.join()}`);
       assert.equal(new Set(users).size, 1);
     }
     return pids;
