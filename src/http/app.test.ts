@@ -338,7 +338,8 @@ test('X-Forwarded-For counts only when a trusted proxy says it', async () => {
   const db = { query } as unknown as HttpServices['db'];
   const headers = { 'x-forwarded-for': '2001:db8::7' };
   for (const trustedProxies of [[], ['127.0.0.1']]) {
-    const config = { trustedProxies, limits: { auth: { max: 20, windowS: 60 } } };
+    const limits = { auth: { max: 20, windowS: 60 } };
+    const config = { metricsToken: null, trustedProxies, limits };
     await withServices(
       { db, config: config as unknown as HttpServices['config'] },
       async ({ url }) => {

@@ -164,7 +164,11 @@ test('one project with a key cannot fill all connections', async () => {
 test('behind a proxy each client has its own share of requests, and the proxy none', async () => {
   const { promise, resolve } = Promise.withResolvers<null>();
   const trustedProxies = ['127.0.0.1'];
-  const config = { trustedProxies, limits: {} } as unknown as HttpServices['config'];
+  const config = {
+    metricsToken: null,
+    trustedProxies,
+    limits: {},
+  } as unknown as HttpServices['config'];
   await using http = await stubHttp({
     services: { isReady: () => promise, config },
     timeouts: SLOW,
