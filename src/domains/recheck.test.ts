@@ -82,7 +82,7 @@ test('a project whose name servers never answer delays nobody else, however many
 
 test('all that is due is looked at in one go, more than a round and in turns of projects', async () => {
   await db.query(`update domains set deleted_at = app_now()`);
-  const projects = await Promise.all([1, 2, 3].map((n) => newProject(`many${n}.test`, 100)));
+  const projects = await Promise.all([1, 2, 3].map((n) => newProject(`many${n}.test`, 30)));
   await using dns = await startFakeDns();
   const world = { monotonicMs: () => performance.now() };
   const resolver = createResolver({ servers: [dns.server], world });
