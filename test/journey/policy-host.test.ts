@@ -21,6 +21,9 @@ test('a policy host at a private address is never connected to', async () => {
   await service.send({ from: 'us@acme.net', to: 'kim@inside.net' }, { key });
   const said = () => service.logs.split('\n').find((line) => /MTA-STS policy/.test(line));
   const line = await waitFor(said, { what: 'a word about the policy' });
-  assert.ok(dns.queries.some(({ name }) => name === 'mta-sts.inside.net'), 'its address is known');
+  assert.ok(
+    dns.queries.some(({ name }) => name === 'mta-sts.inside.net'),
+    'its address is known',
+  );
   assert.match(JSON.parse(line).problem, /169\.254\.169\.254.*not public|not public.*169\.254/);
 });
