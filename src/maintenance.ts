@@ -16,6 +16,7 @@ import { RetentionTask } from './retention.ts';
 import { keepHostKnown } from './mail-host.ts';
 import type { ServiceDatabase } from './service-database.ts';
 import { forgetExpired } from './store/expiry.ts';
+import { databaseTimeline } from './store/failover.ts';
 import { makePartitions } from './store/migrate.ts';
 import { databaseBytes } from './store/room.ts';
 import { buryNode, listNodes, releaseOrphans } from './store/nodes.ts';
@@ -56,6 +57,7 @@ export class Maintenance implements AsyncDisposable {
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #running = new Set<Promise<void>>();
   #seen = new Map<string, Seen>();
+  #timeline: string | null = null;
   #isStopping = false;
   /** From the start on: a predecessor may have died a moment ago. */
   #orphansUntilMs = systemWorld.monotonicMs() + ORPHANS_FOR_MS;
@@ -67,6 +69,7 @@ export class Maintenance implements AsyncDisposable {
   start(): void {
     const { database, config, log } = this.#options;
     this.#every(WATCH_EVERY_MS, 'watching nodes', () => this.#watchNodes());
+    this.#every(WATCH_EVERY_MS, 'watching for a fail-over', () => this.#watchTimeline());
     this.#every(ORPHANS_EVERY_MS, 'freeing orphans', () => this.#releaseOrphans());
     this.#every(DISK_EVERY_MS, 'looking at the disk', () => this.#watchDisk());
     this.#every(FORGET_EVERY_MS, 'forgetting', () => forgetExpired(database.db));
@@ -147,6 +150,21 @@ export class Maintenance implements AsyncDisposable {
     failpoint('orphans_before_release');
     const freed = await releaseOrphans(this.#options.database.db);
     if (freed > 0) this.#options.log.warn({ freed }, 'work that nobody held is free again');
+  }
+
+  /** A promoted standby begins a new timeline. What it never received is gone, which must be said. */
+  async #watchTimeline(): Promise<void> {
+    const timeline = await databaseTimeline(this.#options.database.db);
+    if (timeline === null) return;
+    const before = this.#timeline;
+    this.#timeline = timeline;
+    if (before === null || before === timeline) return;
+    this.#orphansUntilMs = systemWorld.monotonicMs() + ORPHANS_FOR_MS;
+    this.#options.log.error(
+      { before, timeline },
+      'the database failed over to another server; what an asynchronous standby lacked is lost (docs/scale.md)',
+    );
+    this.#options.pool.failedOver();
   }
 
   /** Settling needs room on the disk: what would fill it is turned away in time. */

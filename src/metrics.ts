@@ -15,6 +15,8 @@ export type ServiceMetrics = {
   /** Emails that got a 202. */
   accepted: Counter<'environment'>;
   acceptSeconds: Histogram;
+  /** Accepted, and lost by a fail-over to an asynchronous standby. */
+  lost: Counter;
   /** Recipients by what an attempt made of them: delivered, deferred, bounced, failed, ... */
   attempts: Counter<'status'>;
   attemptSeconds: Histogram;
@@ -57,6 +59,11 @@ export function createMetrics(state: {
       name: 'posthorn_emails_accepted_total',
       help: 'Emails accepted and committed.',
       labelNames: ['environment'],
+      registers,
+    }),
+    lost: new Counter({
+      name: 'posthorn_emails_lost_total',
+      help: 'Accepted emails that the server the database failed over to does not have.',
       registers,
     }),
     acceptSeconds: new Histogram({

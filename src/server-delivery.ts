@@ -20,6 +20,7 @@ import { type AcceptEmail, createAccept, type HandOver } from './sending/accept.
 import type { Ground } from './server.ts';
 import { createTls } from './server-tls.ts';
 import { AcceptStore } from './store/accept.ts';
+import { RecentlyAccepted } from './store/failover.ts';
 import { queueDepth } from './store/queue.ts';
 import { noteQuotaFailure } from './store/quota-failures.ts';
 import { listTrips } from './store/reputation.ts';
@@ -31,6 +32,8 @@ export type Delivery = {
   dispatcher: Dispatcher;
   connections: Connections;
   metrics: ServiceMetrics;
+  /** After a fail-over of the database. */
+  sayWhatIsLost(): Promise<void>;
   stop(): Promise<void>;
 };
 
@@ -95,14 +98,46 @@ export function createDelivery(ground: Ground, listeners: DeliveryListeners): De
     await connections.close();
     await stopTls();
   };
-  const accept = acceptInto(dispatcher, ground, { metrics, onTold });
-  return { accept, dispatcher, connections, metrics, stop };
+  const recent = new RecentlyAccepted();
+  const accept = acceptInto(dispatcher, ground, { metrics, onTold, recent });
+  const sayWhatIsLost = () => sayLost(recent, { db, log, metrics });
+  return { accept, dispatcher, connections, metrics, sayWhatIsLost, stop };
+}
+
+const LOST_IDS_PER_LINE = 100;
+const ASK_AGAIN_MS = 2_000;
+
+/** Their senders believe them accepted: only the log can tell. */
+async function sayLost(
+  recent: RecentlyAccepted,
+  context: Pick<Ground, 'db' | 'log'> & { metrics: ServiceMetrics },
+): Promise<void> {
+  const { db, log, metrics } = context;
+  const lost = await recent.lost(db).catch((error: unknown) => {
+    log.warn({ err: error }, 'what the fail-over lost cannot be read yet; it is tried again');
+    return null;
+  });
+  if (lost === null) {
+    setTimeout(() => void sayLost(recent, context), ASK_AGAIN_MS).unref();
+    return;
+  }
+  metrics.lost.inc(lost.length);
+  for (let from = 0; from < lost.length; from += LOST_IDS_PER_LINE) {
+    log.error(
+      { lost: lost.length, emailIds: lost.slice(from, from + LOST_IDS_PER_LINE) },
+      'these emails were accepted, and the server that the database failed over to does not have them',
+    );
+  }
 }
 
 function acceptInto(
   dispatcher: Dispatcher,
   ground: Ground,
-  { metrics, onTold }: { metrics: ServiceMetrics; onTold: () => void },
+  {
+    metrics,
+    onTold,
+    recent,
+  }: { metrics: ServiceMetrics; onTold: () => void; recent: RecentlyAccepted },
 ): AcceptEmail {
   const { db, config, lease } = ground;
   const store = new AcceptStore(db.accepting, {
@@ -118,6 +153,7 @@ function acceptInto(
     laneOf: (environment, destination) => dispatcher.laneOf(environment, destination),
     hasRoomFor: (email) => dispatcher.hasRoomFor(email),
     handOver: (accepted) => handOver(dispatcher, accepted),
+    onAccepted: ({ projectId, id }) => recent.note(projectId, id),
   });
   return async (caller, draft, idempotency) => {
     const startedMs = systemWorld.monotonicMs();

@@ -44,6 +44,8 @@ export type WorkerServer = {
   refuseMail(reason: string | null): void;
   /** Looks now for mail and webhooks that wait. */
   look(): void;
+  /** The database is another server than before: says which accepted emails it does not have. */
+  failedOver(): Promise<void>;
   /** What the broker of this machine says about connections to mail servers. */
   /** Seals with the first of these from now on (store/secrets.ts). */
   useSecretKeys(secretKey: string): void;
@@ -125,6 +127,7 @@ export async function createServer(
       delivery.dispatcher.look();
       webhooks.wake();
     },
+    failedOver: () => delivery.sayWhatIsLost(),
     useSecretKeys: (secretKey) => ground.secrets.use(secretKey),
     hearBroker: (news) => delivery.connections.hear(news),
     noteLogIn: (client) => smtp.noteLogIn(client),

@@ -42,6 +42,8 @@ export type ToWorker =
   | { type: 'refuse_mail'; reason: string | null }
   /** Work of somebody who died is free: to be looked for at once. */
   | { type: 'look' }
+  /** The database is another server than before, which may lack the last commits. */
+  | { type: 'failed_over' }
   /** About connections to mail servers: delivery/permits.ts. */
   | { type: 'permits'; news: readonly BrokerNews[] }
   /** Secret keys to work with from now on: `new,old`. */

@@ -129,6 +129,11 @@ export class WorkerPool {
     this.#tellAll({ type: 'look' });
   }
 
+  /** The database failed over: the workers say which of their emails it does not have. */
+  failedOver(): void {
+    this.#tellAll({ type: 'failed_over' });
+  }
+
   /** Ends everything now: what was under way is taken up by whoever comes next. */
   cutShort(): void {
     this.#isStopping = true;

@@ -49,6 +49,9 @@ process.on('message', (message: ToWorker) => {
     case 'look':
       server?.look();
       break;
+    case 'failed_over':
+      void server?.failedOver();
+      break;
     case 'permits':
       server?.hearBroker(message.news);
       break;

@@ -52,6 +52,8 @@ export type AcceptOptions = {
     lifetimeMs: number;
   }) => boolean;
   handOver: (accepted: HandOver) => void;
+  /** Told of each email once it is committed. */
+  onAccepted: (email: Pick<NewEmail, 'projectId' | 'id'>) => void;
 };
 
 export function createAccept(options: AcceptOptions): AcceptEmail {
@@ -64,6 +66,7 @@ export function createAccept(options: AcceptOptions): AcceptEmail {
     const row = await options.store.accept(email);
     failpoint('accept_before_hand_over');
     if (row.holder !== null) handOver(email, draft, { row, holder: row.holder, options });
+    if (row.outcome === 'accepted') options.onAccepted(email);
     failpoint('accept_before_answer');
     return answer(row, email);
   };

@@ -8,11 +8,15 @@ const run = promisify(execFile);
 type Process = { pid: number; parent: number; command: string };
 
 /** @returns the pids of the service's workers, given its supervisor's */
-export async function workersOf(supervisor: number): Promise<number[]> {
+export function workersOf(supervisor: number): Promise<number[]> {
+  return childrenOf(supervisor, 'worker.ts');
+}
+
+/** @returns the pids of a process's children whose command line has this in it */
+export async function childrenOf(pid: number, command = ''): Promise<number[]> {
   const all = process.platform === 'linux' ? await fromProc() : await fromPs();
-  return all
-    .filter(({ parent, command }) => parent === supervisor && command.includes('worker.ts'))
-    .map(({ pid }) => pid);
+  const children = all.filter((one) => one.parent === pid && one.command.includes(command));
+  return children.map((one) => one.pid);
 }
 
 async function fromProc(): Promise<Process[]> {

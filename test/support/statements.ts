@@ -8,6 +8,7 @@ import { findOutWhatHappened } from '../../src/store/accept-truth.ts';
 import * as domains from '../../src/store/domains.ts';
 import { type EmailFilter, listEmails } from '../../src/store/email-list.ts';
 import * as emails from '../../src/store/emails.ts';
+import { databaseTimeline, RecentlyAccepted } from '../../src/store/failover.ts';
 import { forgetExpired } from '../../src/store/expiry.ts';
 import { newId } from '../../src/store/ids.ts';
 import * as keys from '../../src/store/keys.ts';
@@ -291,6 +292,16 @@ export const EXERCISES: readonly Exercise[] = [
     what: 'what became of a batch',
     asks: BATCH,
     run: async (stage) => findOutWhatHappened(stage.db, await acceptBatch(stage), stage.holder),
+  },
+  {
+    what: 'what a fail-over lost',
+    asks: BATCH,
+    run: async (stage) => {
+      await databaseTimeline(stage.db);
+      const recent = new RecentlyAccepted();
+      for (const { projectId, id } of await acceptBatch(stage)) recent.note(projectId, id);
+      await recent.lost(stage.db);
+    },
   },
   { what: 'settle a batch', asks: BATCH, run: settleBatch },
   { what: 'claim and give back', asks: 128, run: claimAndRelease },

@@ -1,0 +1,77 @@
+/**
+ * Fail-over of the database to another server: how it is noticed, and what it lost.
+ *
+ * A promoted standby begins a new timeline. What the old primary acknowledged and an asynchronous
+ * standby had not received yet does not exist any more: nobody can bring it back, but it can be said.
+ */
+import { DatabaseUnavailable, type Queryable } from './database.ts';
+
+/** The first eight digits of a WAL file's name are the timeline. */
+const TIMELINE = `
+select case when pg_is_in_recovery() then null
+            else left(pg_walfile_name(pg_current_wal_lsn()), 8) end as timeline`;
+
+/**
+ * The timeline that the database is on.
+ * @returns null where the server does not say: a standby, or a service that hides it
+ * @throws DatabaseUnavailable
+ */
+export async function databaseTimeline(db: Queryable): Promise<string | null> {
+  try {
+    const [row] = await db.query<{ timeline: string | null }>(TIMELINE);
+    return row?.timeline ?? null;
+  } catch (error) {
+    if (error instanceof DatabaseUnavailable) throw error;
+    return null;
+  }
+}
+
+const MISSING = `
+select i.id from unnest($1::uuid[], $2::uuid[]) as i(project_id, id)
+ where not exists (select from emails e
+                    where e.project_id = i.project_id and e.environment in ('live', 'test')
+                      and e.id = i.id and e.id = any($2::uuid[]))`;
+
+/** Of the last moments before a fail-over: standbys are seconds behind. */
+const EMAILS_MAX = 50_000;
+const ID_BYTES = 16;
+const ENTRY_BYTES = 2 * ID_BYTES;
+const EMAILS_PER_STATEMENT = 5_000;
+
+/** The newest emails that this worker accepted, to say which of them a fail-over lost. 1.6 MB. */
+export class RecentlyAccepted {
+  readonly #entries = Buffer.alloc(EMAILS_MAX * ENTRY_BYTES);
+  #count = 0;
+
+  note(projectId: string, emailId: string): void {
+    const offset = (this.#count % EMAILS_MAX) * ENTRY_BYTES;
+    this.#entries.write((projectId + emailId).replaceAll('-', ''), offset, 'hex');
+    this.#count += 1;
+  }
+
+  /**
+   * @returns the ids of those that the database does not have
+   * @throws DatabaseUnavailable
+   */
+  async lost(db: Queryable): Promise<string[]> {
+    const count = Math.min(this.#count, EMAILS_MAX);
+    const lost: string[] = [];
+    for (let from = 0; from < count; from += EMAILS_PER_STATEMENT) {
+      const entries = Array.from(
+        { length: Math.min(count - from, EMAILS_PER_STATEMENT) },
+        (_, at) => this.#entry(from + at),
+      );
+      const rows = await db.query<{ id: string }>(MISSING, [
+        entries.map((entry) => entry.slice(0, 2 * ID_BYTES)),
+        entries.map((entry) => entry.slice(2 * ID_BYTES)),
+      ]);
+      lost.push(...rows.map(({ id }) => id));
+    }
+    return lost;
+  }
+
+  /** In hex: project, email. */
+  #entry(index: number): string {
+    return this.#entries.toString('hex', index * ENTRY_BYTES, (index + 1) * ENTRY_BYTES);
+  }
+}

@@ -1,0 +1,119 @@
+/**
+ * Two PostgreSQL servers with streaming replication, the primary killed under load and the standby
+ * promoted: DATABASE_URL names both. How to run such a pair: docs/scale.md.
+ */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { arrivals, assertSettled, duplicates, type Load, runLoad } from '../support/load.ts';
+import { type ReplicatedPair, startReplicatedPair } from '../support/replicated-postgres.ts';
+import { everythingArrives, FROM, liveEnv, newPeers, queueIsEmpty, to } from '../support/scene.ts';
+import { type Service, startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+
+const EMAILS = 400;
+
+type Stage = {
+  pair: ReplicatedPair;
+  service: Service;
+  key: string;
+  mx: Awaited<ReturnType<typeof newPeers>>['mx'];
+  /** The primary is killed, the standby promoted; what looks into tables looks there. */
+  failOver(): Promise<void>;
+};
+
+async function newStage(options: { synchronous: boolean }): Promise<Stage> {
+  const pair = await startReplicatedPair(options);
+  after(() => pair[Symbol.asyncDispose]());
+  const peers = await newPeers();
+  after(() => peers[Symbol.asyncDispose]());
+  const address = pair.primary.address('posthorn');
+  const service = await startService({
+    dns: peers.dns,
+    database: { url: pair.url, address, setReachable: () => Promise.reject(new Error('kill it')) },
+    env: liveEnv(peers),
+    args: ['--workers', '2'],
+  });
+  after(() => service[Symbol.asyncDispose]());
+  await service.addLiveDomain('acme.example.org');
+  return {
+    pair,
+    service,
+    key: await service.liveKey(),
+    mx: peers.mx,
+    async failOver() {
+      await pair.primary.kill9();
+      await pair.promoteStandby();
+      address.port = pair.standby.port;
+    },
+  };
+}
+
+/** A load during which `onAccepted` happens once for each number of accepted emails it names. */
+async function loadWith(
+  stage: Stage,
+  steps: Readonly<Record<number, () => Promise<void>>>,
+): Promise<Load> {
+  const begun: Promise<void>[] = [];
+  const waiting = new Map(Object.entries(steps).map(([count, step]) => [Number(count), step]));
+  const load = await runLoad(stage.service, {
+    key: stage.key,
+    count: EMAILS,
+    from: FROM,
+    to,
+    onAccepted: (count) => {
+      for (const [at, step] of waiting) {
+        if (count < at) continue;
+        waiting.delete(at);
+        begun.push(step());
+      }
+    },
+  });
+  await Promise.all(begun);
+  assert.equal(waiting.size, 0, 'the load was long enough');
+  assert.equal(load.broken, 0, 'every request was answered');
+  for (const { status, text } of load.refused) assert.equal(status, 503, text);
+  return load;
+}
+
+async function acceptsAgain({ service, key }: Stage): Promise<string> {
+  const again = async () => {
+    const body = { from: FROM, to: to(EMAILS), subject: 'Hello', text: 'Hello' };
+    const answer = await service.request('POST', '/v1/emails', { key, body });
+    return answer.status === 202 && { id: answer.body.id as string };
+  };
+  const { id } = await waitFor(again, { what: 'emails to be accepted again', timeoutMs: 60_000 });
+  return id;
+}
+
+test('what was acknowledged outlives the fail-over to a synchronous standby', async (t) => {
+  const stage = await newStage({ synchronous: true });
+  const load = await loadWith(stage, { [EMAILS / 2]: () => stage.failOver() });
+  const accepted = [...load.accepted, await acceptsAgain(stage)];
+  await everythingArrives(stage.mx, accepted);
+  await queueIsEmpty(stage.service, 90_000);
+  await assertSettled(stage.service, accepted);
+  const twice = duplicates(arrivals(stage.mx));
+  t.diagnostic(`${accepted.length} accepted, ${load.refused.length} refused, ${twice} twice`);
+  assert.match(stage.service.logs, /the database failed over/);
+});
+
+test('what an asynchronous standby never had is lost and said, and nothing is stuck', async (t) => {
+  const stage = await newStage({ synchronous: false });
+  const { pair, service, mx } = stage;
+  const load = await loadWith(stage, {
+    [EMAILS / 4]: () => pair.cutReplication(),
+    [EMAILS / 2]: () => stage.failOver(),
+  });
+  const accepted = [...load.accepted, await acceptsAgain(stage)];
+  const rows = await service.sql('select id from emails where id = any($1)', [accepted]);
+  const kept = rows.map(({ id }) => id as string);
+  const lost = accepted.filter((id) => !kept.includes(id));
+  assert.ok(lost.length > 0, 'the fail-over lost something');
+  await everythingArrives(mx, kept);
+  await queueIsEmpty(service, 90_000);
+  await assertSettled(service, kept);
+  const twice = duplicates(arrivals(mx));
+  t.diagnostic(`${accepted.length} accepted, ${lost.length} lost, ${twice} twice`);
+  const isSaid = () => lost.every((id) => service.logs.includes(id));
+  await waitFor(isSaid, { what: 'the log to name every lost email' });
+});

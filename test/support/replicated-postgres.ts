@@ -1,0 +1,204 @@
+/**
+ * Two real PostgreSQL servers with streaming replication, a primary and its hot standby, on loopback,
+ * made of the embedded engine's programs:
+ *
+ *     await using pair = await startReplicatedPair({ synchronous: true });
+ *     await pair.primary.kill9();
+ *     await pair.promoteStandby();
+ *
+ * The standby is a copy of the cluster from before its first start (`pg_basebackup` is not among the
+ * programs), and streams everything since.
+ */
+import { chmodSync, cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type pg from 'pg';
+import {
+  DEFAULT_SEARCH,
+  type EngineSource,
+  findEngine,
+  installEngine,
+} from '../../src/store/embedded/binaries.ts';
+import { withClient } from '../../src/store/embedded/client.ts';
+import { ensureCluster, SUPERUSER, writeConfig } from '../../src/store/embedded/cluster.ts';
+import { giveTree } from '../../src/store/embedded/folders.ts';
+import { type Layout, prepareDataDir, prepareLayout } from '../../src/store/embedded/layout.ts';
+import {
+  commandLine,
+  launch,
+  type Postmaster,
+  stopPostmaster,
+} from '../../src/store/embedded/postmaster.ts';
+import { childrenOf } from './processes.ts';
+import { waitFor } from './wait.ts';
+
+export type ReplicatedPair = AsyncDisposable & {
+  primary: ReplicatedServer;
+  standby: ReplicatedServer;
+  /** Of the database that the superuser has, on both hosts: for DATABASE_URL. */
+  url: string;
+  /** From now on no commit of the primary reaches the standby, as when the network between them fails. */
+  cutReplication(): Promise<void>;
+  /** The standby becomes a primary; resolves once it takes writes. */
+  promoteStandby(): Promise<void>;
+};
+
+const SIZING = { connections: 100, workers: 2, memoryBytes: 1024 ** 3 };
+const CLOCK = { monotonicMs: () => performance.now() };
+const ACCESS = `\
+local all all trust
+host all all 127.0.0.1/32 trust
+host replication all 127.0.0.1/32 trust
+`;
+
+/** @param options.synchronous a commit waits until the standby has it on its disk */
+export async function startReplicatedPair(options: {
+  synchronous: boolean;
+}): Promise<ReplicatedPair> {
+  await using stack = new AsyncDisposableStack();
+  const folder = mkdtempSync(join(tmpdir(), 'posthorn-test-'));
+  chmodSync(folder, 0o711); // root's database runs as another user, who has to pass
+  stack.defer(() => rmSync(folder, { recursive: true }));
+  const source = findEngine(DEFAULT_SEARCH, null);
+  const primary = await ReplicatedServer.prepare(join(folder, 'primary'), source);
+  const standby = await ReplicatedServer.prepare(join(folder, 'standby'), source);
+  standby.becomeCopyOf(primary);
+
+  await primary.start([]);
+  stack.defer(() => primary.kill9());
+  await primary.query(`create database ${SUPERUSER}`, 'postgres');
+  const conninfo = `host=127.0.0.1 port=${primary.port} user=${SUPERUSER}`;
+  await standby.start([`primary_conninfo=${conninfo} application_name=standby`]);
+  stack.defer(() => standby.kill9());
+  const isStreaming = `select from pg_stat_replication where state = 'streaming'`;
+  await waitFor(async () => (await primary.query(isStreaming)).length === 1, {
+    what: 'replication',
+  });
+  if (options.synchronous) {
+    await primary.query(`alter system set synchronous_standby_names = 'standby'`);
+    await primary.query('select pg_reload_conf()');
+    const state = `select from pg_stat_replication where sync_state = 'sync'`;
+    await waitFor(async () => (await primary.query(state)).length === 1, {
+      what: 'a sync standby',
+    });
+  }
+  const hosts = [primary, standby].map(({ port }) => `127.0.0.1:${port}`).join(',');
+  const things = stack.move();
+  return {
+    primary,
+    standby,
+    url: `postgres://${SUPERUSER}@${hosts}/${SUPERUSER}`,
+    async cutReplication() {
+      const [sender] = await primary.query('select pid from pg_stat_replication');
+      process.kill(sender!['pid'] as number, 'SIGSTOP');
+    },
+    async promoteStandby() {
+      await standby.query('select pg_promote(wait => true, wait_seconds => 60)');
+    },
+    [Symbol.asyncDispose]: () => things.disposeAsync(),
+  };
+}
+
+export class ReplicatedServer {
+  readonly port: number;
+  readonly #layout: Layout;
+  readonly #source: EngineSource;
+  #program = '';
+  #postmaster: Postmaster | null = null;
+
+  private constructor(layout: Layout, source: EngineSource, port: number) {
+    this.#layout = layout;
+    this.#source = source;
+    this.port = port;
+  }
+
+  /** A cluster of its own, not started yet. */
+  static async prepare(folder: string, source: EngineSource): Promise<ReplicatedServer> {
+    const layout = prepareLayout(prepareDataDir(folder), folder, () => {});
+    const server = new ReplicatedServer(layout, source, await freePort());
+    const binDir = await installEngine(source, layout.databaseDir);
+    server.#program = join(binDir, 'postgres');
+    await ensureCluster(layout, binDir);
+    return server;
+  }
+
+  /** Takes over the other's cluster, which has not been started yet, as its standby. */
+  becomeCopyOf(other: ReplicatedServer): void {
+    const { pgDir, owner } = this.#layout;
+    rmSync(pgDir, { recursive: true });
+    cpSync(other.#layout.pgDir, pgDir, { recursive: true });
+    writeFileSync(join(pgDir, 'standby.signal'), '');
+    if (owner) giveTree(pgDir, owner);
+  }
+
+  async start(settings: readonly string[]): Promise<void> {
+    const layout = this.#layout;
+    const config = writeConfig(layout.databaseDir, SIZING);
+    writeFileSync(config.hbaFile, ACCESS);
+    const { args, stamp } = commandLine(layout, this.#source.version, config);
+    const replicating = [
+      'listen_addresses=127.0.0.1',
+      `port=${this.port}`,
+      'wal_level=replica',
+      // Not less than what initdb wrote down: a standby would not start.
+      'max_wal_senders=10',
+      'wal_keep_size=1GB',
+      'wal_retrieve_retry_interval=100ms',
+      ...settings,
+    ];
+    const launched = await launch({
+      layout,
+      stamp,
+      program: this.#program,
+      args: [...args, ...replicating.flatMap((setting) => ['-c', setting])],
+      log: () => {},
+      clock: CLOCK,
+      stalePidWaitMs: 0,
+      signal: new AbortController().signal,
+    });
+    if ('failed' in launched) throw new Error(launched.failed);
+    this.#postmaster = launched.postmaster;
+  }
+
+  /** As its superuser. */
+  address(database = SUPERUSER): pg.ClientConfig {
+    return { host: '127.0.0.1', port: this.port, user: SUPERUSER, database, ssl: false };
+  }
+
+  query(text: string, database?: string): Promise<Record<string, unknown>[]> {
+    return withClient(this.address(database ?? 'postgres'), async (client) => {
+      return (await client.query<Record<string, unknown>>(text)).rows;
+    });
+  }
+
+  /** As a machine that loses its power: no process of it says or writes anything more. */
+  async kill9(): Promise<void> {
+    const postmaster = this.#postmaster;
+    if (postmaster === null || postmaster.isGone()) return;
+    process.kill(postmaster.pid, 'SIGSTOP');
+    for (const child of await childrenOf(postmaster.pid)) killNow(child);
+    killNow(postmaster.pid);
+    await waitFor(() => postmaster.isGone(), { what: 'the server to be gone' });
+  }
+
+  async stop(): Promise<void> {
+    if (this.#postmaster !== null) await stopPostmaster(this.#postmaster, 'fast', CLOCK);
+  }
+}
+
+function killNow(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It ended between the two looks.
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
