@@ -57,6 +57,8 @@ export async function migrate(
     await requireSessions(client, () => connectAsOwner(address, 'migrate'));
     await refuseOldServer(db);
     if (!options.acceptAnyDurability) await refuseForgetfulServer(db);
+    // Another node's migration may take as long as it takes.
+    await db.query('set lock_timeout = 0');
     await db.query('select pg_advisory_lock($1)', [LOCK_KEY]);
     await db.query('begin');
     const applied = await applyMigrations(db);
