@@ -75,11 +75,24 @@ export function filled(
   return `${before}${unit.repeat(Math.ceil(room / Math.max(1, unit.length))).slice(0, room)}${after}`;
 }
 
-/** A unit for growing: short runs of fragments and noise, in which patterns that overlap get lost. */
+/** What runs are made of: patterns that may begin anew at each of them take the square of the run. */
+const RUNS = [...' \t.-"<@=0a>(;,'.split(''), ' ', ' ', '\r', '\n', 'a', '"a', 'a.', '(a'];
+const LENGTHS = [1, 30, 400, 1_000, 1_000, 8_000, 60_000];
+
+/** A unit for growing: a line with a long run in it, or a few fragments and runs in any order. */
 export function unitOf(dice: Dice, fragments: readonly string[]): string {
-  const parts = times(dice.between(1, 4), () => {
-    const part = dice.chance(0.5) ? dice.pick(NOISE) : dice.pick(fragments);
-    return part.repeat(dice.pick([1, 1, 1, 2, 30, 400]));
-  });
-  return parts.join('') || ' ';
+  const run = () => dice.pick(RUNS).repeat(dice.pick(LENGTHS));
+  const repeated = () => dice.pick(fragments).repeat(dice.pick([1, 1, 3, 30, 120]));
+  const begin = dice.chance(0.5) ? dice.pick(fragments) : '';
+  const end = dice.pick(['', 'x', 'x ', '@', '"', ';', ':']);
+  switch (dice.between(0, 3)) {
+    case 0:
+      return `${run()}${end}${repeated()}\r\n`;
+    case 1:
+      return `${begin}${run()}${end}\r\n`;
+    case 2:
+      return `${begin}${repeated()}${end}`;
+    default:
+      return times(dice.between(1, 4), () => (dice.chance(0.5) ? run() : repeated())).join('');
+  }
 }

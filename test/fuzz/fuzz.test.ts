@@ -31,14 +31,16 @@ for (const target of TARGETS) {
   test(`generated ${subject}: nothing throws or takes long`, async () => {
     const options = { seed: SEED, from: 1, runs: RUNS, grownEvery: Infinity };
     const { finding, runs } = await runTarget(target, options);
-    assert.equal(finding, null, told(target, finding));
+    // Not equal: to show how a large input differs from nothing takes gigabytes.
+    assert.ok(finding === null, told(target, finding));
     assert.equal(runs, RUNS);
   });
 
   test(`hostile ${subject}: time grows no faster than their length`, async () => {
     const options = { seed: SEED, from: 0, runs: GROWN, grownEvery: 1 };
     const { finding, grown } = await runTarget(target, options);
-    assert.equal(finding, null, told(target, finding));
+    // Not equal: to show how a large input differs from nothing takes gigabytes.
+    assert.ok(finding === null, told(target, finding));
     assert.equal(grown, GROWN);
   });
 }
@@ -48,7 +50,7 @@ const planted = (read: (input: Input) => void): Target => ({
   about: '',
   generate: (dice) => ({ kind: '', bytes: Buffer.alloc(dice.between(1, 100), ' ') }),
   grow: () => (length) => ({ kind: '', bytes: Buffer.alloc(length, ' ') }),
-  growsUpTo: 32 * 1024,
+  growsUpTo: 8 * 1024,
   cpuMsMax: 60_000,
   open: () => Promise.resolve({ read }),
 });

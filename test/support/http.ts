@@ -104,6 +104,9 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
       failures += 1;
       return [{ max: values[1], used: Math.min(failures, 21), window_s: values[2], reset_s: 60 }];
     }
+    if (typeof statement === 'string' && statement.includes('insert into limit_windows')) {
+      return [{ max: values[3], used: 1, window_s: values[4], reset_s: 60 }];
+    }
     if (typeof statement !== 'string' && statement.name === 'find_callers') {
       const hashes = values[0] as string[];
       return hashes.flatMap((hash) => (callers.has(hash) ? [{ hash, ...callers.get(hash) }] : []));

@@ -4,6 +4,7 @@
  * must stand in what was sent, from a DATA to its dot.
  */
 import assert from 'node:assert/strict';
+import { isDeepStrictEqual } from 'node:util';
 import { ContentBudget, MinuteCounts } from '../../../src/net/smtp-server-limits.ts';
 import { SmtpServerSession } from '../../../src/net/smtp-server-session.ts';
 import {
@@ -138,7 +139,9 @@ async function read({ kind, bytes }: Input): Promise<void> {
   check(whole, bytes);
   // What stands behind STARTTLS at once is refused, and what comes later is not.
   if (/starttls/i.test(bytes.toString('latin1'))) return;
-  assert.deepEqual(await hold(kind as Kind, inPieces(bytes)), whole);
+  const inMany = await hold(kind as Kind, inPieces(bytes));
+  // Not deepEqual: to show where long texts differ takes gigabytes.
+  assert.ok(isDeepStrictEqual(inMany, whole), 'other pieces, another dialogue');
 }
 
 function check({ transcript, taken }: Held, bytes: Buffer): void {
@@ -179,7 +182,8 @@ export const dialogues: Target = {
   about: "dialogues with the SMTP server, on the port for reports and on clients'",
   generate,
   grow,
-  growsUpTo: 256 * 1024,
+  // What a socket gives at once.
+  growsUpTo: 64 * 1024,
   cpuMsMax: 150,
   open: () => Promise.resolve({ read }),
 };

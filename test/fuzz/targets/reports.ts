@@ -107,10 +107,23 @@ const FRONTS = [
   '',
 ];
 
+const HOSTILE = [
+  'a@b ',
+  'a@b',
+  '"a"@b ',
+  '550 ',
+  '5.1.1 ',
+  'Received: ',
+  '=?x?q?a?=',
+  ...WORDS,
+  ...FIELDS,
+];
+
 function grow(dice: Dice): (bytes: number) => Input {
   const parts = {
     before: dice.pick(FRONTS),
-    unit: unitOf(dice, [...WORDS, ...FIELDS, '\r\n--b\r\n', 'Content-Type: text/plain\r\n\r\n']),
+    // Half of them of what reports name: addresses.
+    unit: unitOf(dice, dice.chance(0.5) ? HOSTILE.slice(0, 7) : HOSTILE),
     after: dice.chance(0.3) ? 'x' : '',
   };
   return (bytes) => ({ kind: 'report', bytes: Buffer.from(filled(parts, bytes), 'latin1') });
