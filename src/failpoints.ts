@@ -7,6 +7,7 @@ import { writeSync } from 'node:fs';
 import { type ArmedFailpoint, armFailpoints, isSupervisorFailpoint } from './core/failpoint.ts';
 
 const DELAY_MS = 3_000;
+const SQL_FAILS_FOR_MS = 6_000;
 
 let forWorkers: ArmedFailpoint[] = [];
 
@@ -24,8 +25,16 @@ export function armWorker(armed: ArmedFailpoint | null): void {
   if (armed !== null) armFailpoints([armed], act);
 }
 
+/** When what lasts is over. */
+const lastsUntilMs = new Map<ArmedFailpoint, number>();
+
 function act(armed: ArmedFailpoint): void {
   const { name, action, hit } = armed;
+  const untilMs = lastsUntilMs.get(armed);
+  if (untilMs !== undefined) {
+    if (performance.now() < untilMs) failAsSql(action);
+    return;
+  }
   // Past the log, whose stream a killed process would not write out any more.
   writeSync(2, `${JSON.stringify({ failpoint: name, action, hit, pid: process.pid })}\n`);
   switch (action) {
@@ -40,5 +49,15 @@ function act(armed: ArmedFailpoint): void {
       break;
     case 'throw':
       throw new Error(`failpoint ${name}`);
+    case 'sql_42703':
+    case 'sql_23514':
+    case 'sql_xx000':
+      lastsUntilMs.set(armed, performance.now() + SQL_FAILS_FOR_MS);
+      failAsSql(action);
   }
+}
+
+function failAsSql(action: string): never {
+  const code = action.slice('sql_'.length).toUpperCase();
+  throw Object.assign(new Error(`failpoint ${action}`), { code });
 }

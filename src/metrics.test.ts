@@ -16,6 +16,7 @@ const lane = (name: string, state: LaneFacts['state'], open = 3): LaneFacts => (
 test('who is in trouble is named in the metrics, however many are busy, and how deep their mail is', async () => {
   const { registry } = createMetrics({
     waiting: () => 0,
+    unsettled: () => ({ delivery: 2, webhook: 0 }),
     underWay: () => 0,
     lanes: () => [
       ...Array.from({ length: 40 }, (_, index) => lane(`busy${index}`, 'full', 9)),

@@ -20,19 +20,26 @@ export type ServiceMetrics = {
   /** Recipients by what an attempt made of them: delivered, deferred, bounced, failed, ... */
   attempts: Counter<'status'>;
   attemptSeconds: Histogram;
+  /** Outcomes that the database refused, by SQLSTATE; each is kept and tried again. */
+  settleFailures: Counter<'sqlstate'>;
   /** From the commit of an email to the start of its first attempt. */
   firstAttemptSeconds: Histogram;
 };
 
-export function createMetrics(state: {
+/** What is read when the metrics are asked for. */
+type MetricsState = {
   waiting: () => number;
   underWay: () => number;
+  /** Outcomes that are kept because the database refuses them. */
+  unsettled: () => { delivery: number; webhook: number };
   lanes: () => LaneFacts[];
   /** @param lanesMax lanes that are told by name */
   queueDepth: (lanesMax: number) => Promise<QueueDepth>;
   /** Senders with too many bounces or complaints. */
   trips: () => Promise<readonly Trip[]>;
-}): ServiceMetrics {
+};
+
+export function createMetrics(state: MetricsState): ServiceMetrics {
   const registry = new Registry();
   const registers = [registry];
   const gauge = (name: string, help: string, read: () => number): void => {
@@ -50,6 +57,7 @@ export function createMetrics(state: {
   gauge('posthorn_smtp_connections', 'Open connections to mail servers.', () =>
     state.lanes().reduce((sum, { open }) => sum + open, 0),
   );
+  addUnsettledGauge(registry, state.unsettled);
   addLaneGauges(registry, state.lanes);
   addQueueGauges(registry, state.queueDepth);
   addReputationGauge(registry, state.trips);
@@ -78,6 +86,12 @@ export function createMetrics(state: {
       labelNames: ['status'],
       registers,
     }),
+    settleFailures: new Counter({
+      name: 'posthorn_settle_failures_total',
+      help: 'Outcomes of deliveries that the database refused to store, by SQLSTATE.',
+      labelNames: ['sqlstate'],
+      registers,
+    }),
     attemptSeconds: new Histogram({
       name: 'posthorn_attempt_seconds',
       help: 'Duration of one delivery attempt, settled.',
@@ -91,6 +105,21 @@ export function createMetrics(state: {
       registers,
     }),
   };
+}
+
+function addUnsettledGauge(
+  registry: Registry,
+  read: () => { delivery: number; webhook: number },
+): void {
+  new Gauge({
+    name: 'posthorn_unsettled_outcomes',
+    help: 'Outcomes of deliveries and webhooks that the database refuses to store; kept in memory.',
+    labelNames: ['of'],
+    registers: [registry],
+    collect() {
+      for (const [of, count] of Object.entries(read())) this.set({ of }, count);
+    },
+  });
 }
 
 /** A label per provider of the world would be too many: those in trouble and the busiest have their own, then `other`. */

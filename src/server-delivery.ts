@@ -40,6 +40,8 @@ export type Delivery = {
 export type DeliveryListeners = {
   /** Webhook deliveries were queued by an accepted email or a settled outcome. */
   onTold: () => void;
+  /** Outcomes of webhooks that the database refuses, for metrics. */
+  unsettledWebhooks: () => number;
   /** What the broker of the machine is to hear. */
   tellBroker: (news: readonly WorkerNews[]) => void;
 };
@@ -52,6 +54,9 @@ export function createDelivery(ground: Ground, listeners: DeliveryListeners): De
     holder: lease.holder,
     onTold,
     onSettled: (settlement) => reputation.count(settlement),
+    onFailure: (sqlState) => metrics.settleFailures.inc({ sqlstate: sqlState }),
+    log,
+    world,
   });
   const connections = connectionsOf(ground, listeners.tellBroker);
   const routes = new Routes(ground);
@@ -82,10 +87,12 @@ export function createDelivery(ground: Ground, listeners: DeliveryListeners): De
     shaping,
     knows: (lane) => lane === SIMULATOR_LANE || routes.knows(lane),
     findLane: (destination) => routes.learn(destination),
+    unsettled: settling,
   });
   const metrics = createMetrics({
     waiting: () => dispatcher.waiting,
     underWay: () => dispatcher.underWay,
+    unsettled: () => ({ delivery: settling.keptCount, webhook: listeners.unsettledWebhooks() }),
     lanes: () => [...connections.lanes].map((lane) => lane.describe()),
     queueDepth: (lanesMax) => queueDepth(db, lanesMax),
     trips: () => listTrips(db, { projectId: null, limit: TRIPS_SHOWN }),
@@ -94,7 +101,10 @@ export function createDelivery(ground: Ground, listeners: DeliveryListeners): De
   report.start();
   const stop = async (): Promise<void> => {
     report.stop();
+    const stoppingSinceMs = world.monotonicMs();
     await dispatcher.stop();
+    const leftMs = STOP_SETTLE_WITHIN_MS - (world.monotonicMs() - stoppingSinceMs);
+    await settling.stop(Math.max(STOP_SETTLE_MIN_MS, leftMs));
     await connections.close();
     await stopTls();
   };
@@ -209,6 +219,9 @@ function connectionsOf(
   return connections;
 }
 
+/** How long a stop tries to write what the database has refused; after a slow stop, at the least. */
+const STOP_SETTLE_WITHIN_MS = 10_000;
+const STOP_SETTLE_MIN_MS = 1_000;
 /** A label each. */
 const TRIPS_SHOWN = 100;
 const ONLY_WORKER = 0;

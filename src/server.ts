@@ -92,7 +92,11 @@ export async function createServer(
   const leased = { holder, isFresh, checksWanted };
   const webhooks = createWebhookLoop({ ...ground, world: systemWorld, ...leased });
   const { tellBroker } = supervisor;
-  const delivery = createDelivery(ground, { onTold: () => webhooks.wake(), tellBroker });
+  const delivery = createDelivery(ground, {
+    onTold: () => webhooks.wake(),
+    unsettledWebhooks: () => webhooks.unsettled,
+    tellBroker,
+  });
   const state: State = { refusal: null, isStopping: false };
   const diskFull = new DiskFullMemory(systemWorld);
   const refusal = (): string | null => state.refusal ?? diskFull.refusal();

@@ -16,7 +16,7 @@ import {
   type QueueStep,
   takeOutStep,
 } from '../store/queue-changes.ts';
-import { SettleStore } from '../store/settle.ts';
+import { settleBatch } from '../store/settle.ts';
 
 /** Each step is settled before the next is taken. Throws when the lease was lost on the way. */
 export async function* dropFromQueue(
@@ -31,7 +31,6 @@ export async function* dropFromQueue(
     host: hostname(),
     pid: process.pid,
   });
-  const settling = new SettleStore(db.settling, { holder: () => holder, onTold: () => {} });
   try {
     let from: QueuePlace | null = QUEUE_START;
     while (from !== null) {
@@ -41,14 +40,16 @@ export async function* dropFromQueue(
         db,
         taken.map((one) => ({ ...one, id: one.emailId })),
       );
-      const settled = await Promise.all(
-        taken.map((one) => {
-          const message = messages.get(one.emailId);
-          if (!message) throw new Error(`queued email ${one.emailId} has no content`);
-          const outcome = { attempt: null, world };
-          return settling.settle(settlementOf({ ...one, message }, DROPPED, outcome));
-        }),
-      );
+      const settlements = taken.map((one) => {
+        const message = messages.get(one.emailId);
+        if (!message) throw new Error(`queued email ${one.emailId} has no content`);
+        return settlementOf({ ...one, message }, DROPPED, { attempt: null, world });
+      });
+      const settled = await settleBatch(db.settling, settlements, {
+        holder,
+        onTold: () => {},
+        extent: 'all',
+      });
       yield { ...step, changed: settled.filter(Boolean).length };
       from = step.next;
     }

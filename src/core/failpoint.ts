@@ -54,12 +54,14 @@ export const FAILPOINTS: readonly Failpoint[] = [
 
 /**
  * `kill`, `freeze`: SIGKILL and SIGSTOP to the process itself. `throw`: as a bug would. `delay`: the
- * whole process stands still for `DELAY_MS`, as on a machine that swaps.
+ * whole process stands still for `DELAY_MS`, as on a machine that swaps. `sql_…`: as PostgreSQL with this
+ * SQLSTATE, from then on for a while: a renamed column, a failing check, a broken index.
  */
-export const FAILPOINT_ACTIONS = ['kill', 'freeze', 'throw', 'delay'] as const;
+export const SQL_FAILURES = ['sql_42703', 'sql_23514', 'sql_xx000'] as const;
+export const FAILPOINT_ACTIONS = ['kill', 'freeze', 'throw', 'delay', ...SQL_FAILURES] as const;
 export type FailpointAction = (typeof FAILPOINT_ACTIONS)[number];
 
-/** What happens at the nth time that the process comes by, 1 or more; before and after, nothing. */
+/** What happens at the nth time that the process comes by, 1 or more; before, nothing. */
 export type ArmedFailpoint = { name: Failpoint; action: FailpointAction; hit: number };
 
 let comeBy: ((name: Failpoint) => void) | null = null;
@@ -69,7 +71,10 @@ export function failpoint(name: Failpoint): void {
   if (comeBy !== null) comeBy(name);
 }
 
-/** @param act does what the armed one asks for; may throw, through the step that came by */
+/**
+ * @param act does what the armed one asks for; may throw, through the step that came by. It is asked
+ *   once, and every time again for what lasts.
+ */
 export function armFailpoints(
   armed: readonly ArmedFailpoint[],
   act: (armed: ArmedFailpoint) => void,
@@ -79,9 +84,15 @@ export function armFailpoints(
   comeBy = (name) => {
     const count = (times.get(name) ?? 0) + 1;
     times.set(name, count);
-    const due = armed.find((one) => one.name === name && one.hit === count);
+    const due = armed.find((one) => {
+      return one.name === name && (one.hit === count || (one.hit < count && lasts(one.action)));
+    });
     if (due) act(due);
   };
+}
+
+function lasts(action: FailpointAction): boolean {
+  return SQL_FAILURES.some((one) => one === action);
 }
 
 /** Lets go of all of them, as if nothing had been armed. */

@@ -148,16 +148,22 @@ const NO_SESSION: Progress['session'] = {
   source: '',
 };
 
-/** The service stopped before the receiver had answered the final dot. */
-function cutOffInDoubt({ session }: Progress): AttemptResult {
+const IN_DOUBT = {
+  in_doubt: 'The service was stopped before the server had answered the final dot.',
+  broken: 'An error of the service hid what the server answered to the final dot.',
+} as const;
+
+/** The receiver may have the message, and nobody knows what it answered. */
+function inDoubt({ session }: Progress, why: keyof typeof IN_DOUBT): AttemptResult {
+  const message = IN_DOUBT[why];
   return {
     kind: 'failed',
     phase: 'dot',
     cause: 'closed',
-    message: 'The service was stopped before the server had answered the final dot.',
+    message,
     inDoubt: true,
     ...session,
-    transcript: ['(the service was stopped before the answer to the final dot)'],
+    transcript: [`(${message})`],
   };
 }
 
@@ -207,18 +213,23 @@ async function attemptLive(
 }
 
 async function deliverLive(job: Job, cutoff: Cutoff, options: DeliverOptions): Promise<Delivered> {
-  const { world, connections } = options;
+  const { world, connections, log } = options;
   const startedMs = world.monotonicMs();
   const startedAt = new Date(world.now());
   const progress: Progress = { session: NO_SESSION, hasWrittenDot: false };
-  const ended = await cutoff.unlessCut(
-    attemptLive(job, options, { progress, cutoff }),
-    () => progress.hasWrittenDot,
-  );
+  const attempting = attemptLive(job, options, { progress, cutoff });
+  const ended = await cutoff
+    .unlessCut(attempting, () => progress.hasWrittenDot)
+    .catch((error: unknown) => {
+      if (!progress.hasWrittenDot) throw error;
+      // A bug. It counts as an attempt, so that it is repeated by the schedule and not for ever.
+      log.error({ err: error, emailId: job.message.id }, 'an attempt ended in an error in doubt');
+      return 'broken' as const;
+    });
   const { message, route } = progress;
   // A stop came first: nothing was sent.
   if (ended === 'unsent' || !message || !route) return { kind: 'give_back', delayMs: 0 };
-  const result = ended === 'in_doubt' ? cutOffInDoubt(progress) : ended;
+  const result = typeof ended === 'string' ? inDoubt(progress, ended) : ended;
   if (result.kind === 'postponed') return { kind: 'give_back', delayMs: Math.ceil(result.delayMs) };
   // The lease was in doubt and nothing was sent: whoever holds the recipient now tries again.
   if (result.kind === 'failed' && result.cause === 'withheld') {
@@ -318,7 +329,7 @@ async function settle(
   const { retryWaitsMs } = options;
   const settlement = settlementOf(job, outcome, { attempt, world, retryWaitsMs });
   const counts = await options.settle(settlement);
-  if (counts && outcome.mailboxFull === true) await countFullMailbox(job, options);
+  if (counts === true && outcome.mailboxFull === true) await countFullMailbox(job, options);
   if (startedMs !== undefined) {
     const isFirst = job.attempts === 0;
     options.onAttempt({

@@ -53,6 +53,7 @@ function newScene(
     },
     findLane: () => null,
     knows: () => true,
+    unsettled: { isBlocked: false, kept: () => [] },
     unknownFateMs: options.unknownFateMs ?? 30_000,
   });
   return {

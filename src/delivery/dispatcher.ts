@@ -44,6 +44,12 @@ export type DispatcherOptions = {
   findLane: (destination: string) => Promise<void> | null;
   /** Whether a lane is a provider's, or of a destination whose provider is known. */
   knows: (lane: string) => boolean;
+  /** Outcomes that the database refuses and that are kept (store/unsettled.ts). */
+  unsettled: {
+    /** Nothing is to be begun until they are written. */
+    readonly isBlocked: boolean;
+    kept(): Iterable<{ emailId: string; position: number }>;
+  };
   /** Shorter in tests. */
   unknownFateMs?: number;
 };
@@ -130,6 +136,7 @@ export class Dispatcher {
     const weightBytes = Math.max(sizeBytes, WEIGHT_BYTES_MIN * lanes.length);
     return (
       this.#isRunning &&
+      !this.#options.unsettled.isBlocked &&
       !lanes.some(
         (lane) => shaping.restsForMs(lane) > 0 && shaping.restsForMs(lane) < lifetimeMs,
       ) &&
@@ -224,6 +231,7 @@ export class Dispatcher {
   }
 
   #pump(): void {
+    if (this.#options.unsettled.isBlocked) return;
     for (let job = this.#lanes.next(); job !== null; job = this.#lanes.next()) void this.#run(job);
     for (const lane of this.#lanes.takeResting()) this.#rest(lane);
   }
@@ -281,6 +289,8 @@ export class Dispatcher {
     if (holder === null) return POLL_MS;
     try {
       await this.#releaseStrays(holder);
+      if (this.#options.unsettled.isBlocked) return POLL_MS;
+      this.#pump();
       const { claimed: all, outlook } = await this.#claims.take(holder);
       const claimed = await this.#holdPaused(all, holder);
       const fitting = this.#lanes.fitting(claimed.map(({ sizeBytes }) => sizeBytes));
@@ -312,6 +322,7 @@ export class Dispatcher {
 
   *#known(): Iterable<{ emailId: string; position: number }> {
     for (const { message, position } of this.#held) yield { emailId: message.id, position };
+    yield* this.#options.unsettled.kept();
   }
 
   /** Mail of paused senders waits for a person; what expires meanwhile ends as usual. */

@@ -4,7 +4,7 @@
  * is free when the lease ends.
  */
 import type { Logger } from 'pino';
-import { DatabaseUnavailable, type Queryable } from '../store/database.ts';
+import { DatabaseUnavailable, isLockTimeout, type Queryable } from '../store/database.ts';
 import { GroupCommit } from '../store/group-commit.ts';
 import { type Release, releaseClaims, releaseEmails } from '../store/queue.ts';
 import type { ClaimedRecipient } from '../store/queue-claims.ts';
@@ -81,7 +81,8 @@ export async function whileAway<Result>(
     try {
       return await work();
     } catch (error) {
-      if (!(error instanceof DatabaseUnavailable)) throw error;
+      // A locked row is no outage: the others go on without it, and it is found again (strays.ts).
+      if (!(error instanceof DatabaseUnavailable) || isLockTimeout(error)) throw error;
       if (!isRunning()) return null;
     }
     await new Promise((resolve) => setTimeout(resolve, AWAY_PAUSE_MS));

@@ -60,6 +60,8 @@ export const HOT_SETTINGS: SessionSettings = {
   enable_seqscan: 'off',
   jit: 'off',
 };
+/** One row that somebody has locked is found within seconds, and the others go on without it. */
+const SETTLE_SETTINGS: SessionSettings = { ...HOT_SETTINGS, lock_timeout: '1s' };
 /** Whoever stands still in the middle of a transaction must not hold its locks for ever. */
 export const COMMON_SETTINGS: SessionSettings = {
   synchronous_commit: 'on',
@@ -113,7 +115,7 @@ export class Database implements Queryable {
         queryTimeoutMs: timeoutMs + 1_000,
       });
     const accepting = open(sizes.accept, HOT_SETTINGS, 'accept', STATEMENT_TIMEOUT_MS);
-    const settling = open(sizes.settle, HOT_SETTINGS, 'settle', STATEMENT_TIMEOUT_MS);
+    const settling = open(sizes.settle, SETTLE_SETTINGS, 'settle', STATEMENT_TIMEOUT_MS);
     const beating = open(sizes.beat, HOT_SETTINGS, 'beat', BEAT_TIMEOUT_MS);
     const telling = open(sizes.webhooks, HOT_SETTINGS, 'webhooks', STATEMENT_TIMEOUT_MS);
     const receiving = open(sizes.inbound, HOT_SETTINGS, 'inbound', STATEMENT_TIMEOUT_MS);
@@ -292,6 +294,19 @@ const UNAVAILABLE_SQLSTATE = /^(08|25006|25P03|40|53|55P03|57014|57P|58)/;
 /** Of these, what may come when the statement was committed already. */
 const UNKNOWN_FATE_SQLSTATE = /^(08|40003|57P|58)/;
 const READ_ONLY_SQLSTATE = '25006';
+const LOCK_TIMEOUT_SQLSTATE = '55P03';
+
+/** What the server said; null when it said nothing. */
+export function sqlStateOf(error: unknown): string | null {
+  const said = error instanceof DatabaseUnavailable ? error.cause : error;
+  const { code } = (said ?? {}) as { code?: unknown };
+  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : null;
+}
+
+/** Somebody has held a row for longer than is waited for: about that row, not about the database. */
+export function isLockTimeout(error: unknown): boolean {
+  return sqlStateOf(error) === LOCK_TIMEOUT_SQLSTATE;
+}
 
 function translated(error: unknown): unknown {
   if (error instanceof pg.DatabaseError) {
@@ -303,14 +318,6 @@ function translated(error: unknown): unknown {
     return error;
   }
   return unavailable(error, { isUndone: false });
-}
-
-const LOCK_TIMEOUT_SQLSTATE = '55P03';
-
-/** Somebody has held a row for longer than is waited for: about that row, not about the database. */
-export function isLockTimeout(error: unknown): boolean {
-  if (!(error instanceof DatabaseUnavailable)) return false;
-  return (error.cause as { code?: string }).code === LOCK_TIMEOUT_SQLSTATE;
 }
 
 /** The server ended the connection, is away, or became a standby: there may be another by now. */

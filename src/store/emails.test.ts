@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { newEmail, newSender, type Sender, settlement } from '../../test/support/mail-store.ts';
+import {
+  SETTLING,
+  newEmail,
+  newSender,
+  type Sender,
+  settlement,
+} from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { AcceptStore, type NewEmail } from './accept.ts';
 import { type EmailFilter, listEmails } from './email-list.ts';
@@ -19,7 +25,7 @@ const accepting = new AcceptStore(db.accepting, {
   onTold: () => {},
   onUnknown: () => {},
 });
-const settling = new SettleStore(db.settling, { holder: () => holder, onTold: () => {} });
+const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
 
 async function accepted(sender: Sender, changes: Parameters<typeof newEmail>[1] = {}) {
   const email = newEmail(sender, changes);

@@ -26,6 +26,12 @@ export class Flow {
     this.#freed ??= Promise.withResolvers();
   }
 
+  /** The batch was refused, and nothing gets through: until something does. */
+  failed(): void {
+    clearTimeout(this.#timer);
+    this.stuck();
+  }
+
   /** The batch is written, or nobody wants it any more. */
   through(): void {
     clearTimeout(this.#timer);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
+  SETTLING,
   acceptAll,
   newEmail,
   newSender,
@@ -29,7 +30,7 @@ async function newMail({ db }: TestDatabase, count: number) {
     onTold: () => {},
     onUnknown: () => {},
   });
-  const settling = new SettleStore(db.settling, { holder: () => holder, onTold: () => {} });
+  const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
   const emails = Array.from({ length: count }, () => newEmail(sender));
   await acceptAll(accepting, emails);
   const settle = (index: number) => settling.settle(settlement(emails[index]!));

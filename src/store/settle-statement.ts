@@ -15,7 +15,7 @@ import { remember } from './suppression-history.ts';
 import { SUPPRESSION_JSON, UNLESS_OUTLASTED } from './suppressions.ts';
 import { TELL } from './tell-sql.ts';
 
-export const SETTLE_BATCH = `
+const STEPS = `
 with t as materialized (select app_now() as now),
 input as materialized (
   select i.* from json_to_recordset($1::json) as i(
@@ -118,7 +118,12 @@ new_events as (
     join numbered n on n.project_id = s.project_id and n.environment = s.environment
                    and n.suppress_key = s.address_key and n.email_id = s.source_email_id
   returning project_id, environment, subject_id, seq, id, type
-),
-${TELL}
+)`;
+
+export const SETTLE_BATCH = `${STEPS},${TELL}
 select n.email_id as "emailId", n.position, (select count(*) from told_queue)::int as told
   from numbered n`;
+
+/** The same without webhooks: for an outcome that could not be written otherwise (unsettled.ts). */
+export const SETTLE_BATCH_BARE = `${STEPS}
+select n.email_id as "emailId", n.position, 0 as told from numbered n`;

@@ -1,15 +1,16 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { FINAL_STATUSES, STATUS_RANK, TRANSITIONS } from '../core/statuses.ts';
-import { newEmail, newSender, settlement } from '../../test/support/mail-store.ts';
+import { SETTLING, newEmail, newSender, settlement } from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import { AcceptStore, type NewEmail } from './accept.ts';
-import { APP_ROLE, Database, type Queryable } from './database.ts';
+import { APP_ROLE, Database } from './database.ts';
 import { newId } from './ids.ts';
 import { buryNode, registerNode, releaseOrphans } from './nodes.ts';
 import { claimOldest } from './queue-claims.ts';
-import { SettleStore } from './settle.ts';
+import { type Settlement, SettleStore } from './settle.ts';
+import { createEndpoint } from './webhook-endpoints.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
@@ -27,7 +28,7 @@ function newWorker(own: Pick<Database, 'accepting' | 'settling'> = db): Worker {
       onTold: () => {},
       onUnknown: () => {},
     }),
-    settle: new SettleStore(own.settling, { holder: () => holder, onTold: () => {} }),
+    settle: new SettleStore(own.settling, { ...SETTLING, holder: () => holder }),
   };
 }
 
@@ -124,7 +125,7 @@ test('two workers settling the recipients of one email at once leave the right s
   const second = new Database(database.address, { role: APP_ROLE, name: 'second' });
   try {
     const worker = newWorker();
-    const twin = new SettleStore(second.settling, { holder: () => worker.holder, onTold() {} });
+    const twin = new SettleStore(second.settling, { ...SETTLING, holder: () => worker.holder });
     const to = Array.from({ length: 10 }, (_, index) => `jo${index}@example.net`);
     for (let round = 0; round < 10; round += 1) {
       const email = await accepted(worker, to);
@@ -209,26 +210,61 @@ test('every status moves as the table in the code says, and nowhere else', async
   for (const status of FINAL_STATUSES) assert.ok(STATUS_RANK[status] >= 1);
 });
 
-test('an outcome waits for a lock as long as it takes, and is then written once', async () => {
-  const own = new Database(database.address, { role: null, name: 'impatient' });
-  await own.accepting.query(`set lock_timeout = '50ms'`);
-  let refusals = 0;
-  const settling: Queryable = {
-    query: (statement, values) =>
-      own.accepting.query<never>(statement, values).catch((error: unknown) => {
-        refusals += 1;
-        throw error;
-      }),
-  };
-  const worker = newWorker({ accepting: db.accepting, settling });
-  const email = await accepted(worker);
-  const settled = await db.transaction(async (tx) => {
-    await tx.query('select from emails where id = $1 for update', [email.id]);
-    const counts = worker.settle.settle(settlement(email));
-    await waitFor(() => refusals > 0, { what: 'a lock that is not given' });
-    return { counts };
+test('an email that somebody has locked keeps no other from being settled, and is settled once', async () => {
+  const { accept, holder } = newWorker();
+  const written: string[] = [];
+  const onSettled = ({ emailId }: Settlement): void => void written.push(emailId);
+  const settle = new SettleStore(db.settling, { ...SETTLING, holder: () => holder, onSettled });
+  const emails = await Promise.all(
+    Array.from({ length: 8 }, async () => accepted({ holder, accept, settle })),
+  );
+  const locked = emails[3]!;
+  const results = await db.transaction(async (tx) => {
+    await tx.query('select from emails where id = $1 for update', [locked.id]);
+    return Promise.all(emails.map((email) => settle.settle(settlement(email))));
   });
-  assert.equal(await settled.counts, true);
-  assert.equal((await emailRow(email.id))?.event_count, 2);
-  await own.close();
+  assert.deepEqual(
+    results,
+    emails.map((email) => (email === locked ? 'kept' : true)),
+  );
+  await waitFor(() => written.includes(locked.id), { what: 'the locked one to be settled' });
+  assert.equal(written.length, 8);
+  assert.equal((await emailRow(locked.id))?.event_count, 2);
+  assert.equal(settle.isBlocked, false);
+});
+
+/** As the owner of the tables. */
+async function change(...statements: string[]): Promise<void> {
+  const owner = new Database(database.address, { role: null, name: 'owner' });
+  for (const statement of statements) await owner.query(statement);
+  await owner.close();
+}
+
+test('an outcome that is refused for what a server said is settled without it', async () => {
+  const worker = newWorker();
+  const email = await accepted(worker);
+  await change(`alter table events add constraint odd check (attempt::text not like '%odd%')`);
+  const attempt = { number: 1, transcript: ['S: 250 odd'] };
+  assert.equal(await worker.settle.settle(settlement(email, { attempt })), 'kept');
+  const isSettled = async (): Promise<boolean> => (await emailRow(email.id))?.open_count === 0;
+  await waitFor(isSettled, { what: 'it to be settled', timeoutMs: 30_000 });
+  await change('alter table events drop constraint odd');
+  const events = await db.query<{ type: string; attempt: object }>(
+    'select type, attempt from events where subject_id = $1 and seq = 2',
+    [email.id],
+  );
+  assert.deepEqual(events, [{ type: 'email.delivered', attempt: { number: 1, transcript: [] } }]);
+});
+
+test('at a stop an outcome is settled without its webhooks rather than not at all', async () => {
+  const worker = newWorker();
+  const email = await accepted(worker);
+  const endpoint = { id: newId(), url: 'https://x.test', events: null, secret: Buffer.from('x') };
+  await createEndpoint(db, email, endpoint);
+  await change(`alter table webhook_deliveries add constraint odd check (type like '%.queued')`);
+  assert.equal(await worker.settle.settle(settlement(email)), 'kept');
+  await worker.settle.stop(5_000);
+  await change('alter table webhook_deliveries drop constraint odd');
+  assert.equal(worker.settle.keptCount, 0);
+  assert.deepEqual(await emailRow(email.id), { open_count: 0, worst: 1, event_count: 2 });
 });

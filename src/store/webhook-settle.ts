@@ -4,11 +4,15 @@
  *
  * Promise: an outcome counts only while its queue row names this holder and this claim. Success ends
  * a delivery; a failure puts it back with its delay, or ends it when there is none, or when the
- * endpoint is disabled. 410 disables, and so do five days in which everything failed.
+ * endpoint is disabled. 410 disables, and so do five days in which everything failed. An outcome that
+ * the database refuses is kept and tried again (unsettled.ts): nothing is posted again because of it.
  */
+import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
-import { DatabaseUnavailable, type Queryable } from './database.ts';
+import type { World } from '../core/world.ts';
+import { DatabaseUnavailable, isLockTimeout, type Queryable } from './database.ts';
 import { GroupCommit } from './group-commit.ts';
+import { type Extent, Unsettled } from './unsettled.ts';
 import type { LoggedAttempt } from './webhook-deliveries.ts';
 import { type ClaimedWebhook, TROUBLE_FAILURES } from './webhook-queue.ts';
 
@@ -133,22 +137,75 @@ const UNAVAILABLE_PAUSE_MS = 500;
 /** A rough size: the outcome and up to 4 KB of answer. */
 const OUTCOME_BYTES = 6_000;
 
-export class WebhookSettleStore {
-  readonly #commits: GroupCommit<WebhookOutcome, SettledWebhook>;
+export type WebhookSettleOptions = {
+  /** The lease that outcomes are written under; when it changes, they are fenced. */
+  holder: () => string | null;
+  /** What became of an outcome that had been kept. */
+  onSettled: (settled: SettledWebhook) => void;
+  log: Pick<Logger, 'warn' | 'error'>;
+  world: Pick<World, 'monotonicMs' | 'random'>;
+};
 
-  /** @param holder the lease that outcomes are written under; when it changes, they are fenced */
-  constructor(db: Queryable, holder: () => string | null) {
+export class WebhookSettleStore {
+  readonly #commits: GroupCommit<WebhookOutcome, SettledWebhook | 'kept'>;
+  readonly #unsettled: Unsettled<WebhookOutcome, SettledWebhook>;
+
+  constructor(db: Queryable, { holder, onSettled, log, world }: WebhookSettleOptions) {
+    this.#unsettled = new Unsettled({
+      write: (batch, extent) => {
+        const shortened = batch.map((outcome) => shorter(outcome, extent));
+        return commitPatiently(db, shortened, holder);
+      },
+      describe: ({ endpointId, eventId, verdict }) => ({
+        endpoint_id: endpointId,
+        event_id: eventId,
+        verdict,
+      }),
+      lockOf: ({ endpointId }) => endpointId,
+      onSettled: (_, settled) => onSettled(settled),
+      log,
+      world,
+    });
     this.#commits = new GroupCommit({
-      commit: (batch) => commitPatiently(db, batch, holder),
+      commit: (batch) => this.#unsettled.settle(batch),
       sizeBytes: () => OUTCOME_BYTES,
-      mayTryOneByOne: () => true,
+      mayTryOneByOne: () => false,
     });
   }
 
-  /** Writes one outcome. While the database is away it waits: repeating is safe, it is fenced. */
-  settle(outcome: WebhookOutcome): Promise<SettledWebhook> {
+  /**
+   * Writes one outcome. While the database is away it waits: repeating is safe, it is fenced. `kept`:
+   * the database refuses it, and it is written later.
+   */
+  settle(outcome: WebhookOutcome): Promise<SettledWebhook | 'kept'> {
     return this.#commits.add(outcome);
   }
+
+  /** Outcomes are refused and kept: nothing is to be posted that needs another one written. */
+  get isBlocked(): boolean {
+    return this.#unsettled.isBlocked;
+  }
+
+  /** What is kept; it is with this worker although nothing is done for it. */
+  kept(): Iterable<WebhookOutcome> {
+    return this.#unsettled.items();
+  }
+
+  get keptCount(): number {
+    return this.#unsettled.size;
+  }
+
+  /** Tries what is kept for so long, and says what is left. */
+  stop(withinMs: number): Promise<void> {
+    return this.#unsettled.stop(withinMs);
+  }
+}
+
+/** Without what the receiver answered; the bare one not even says when. */
+function shorter(outcome: WebhookOutcome, extent: Extent): WebhookOutcome {
+  if (extent === 'all' || outcome.attempt === null) return outcome;
+  const attempt = { ...outcome.attempt, answer: null, error: null };
+  return { ...outcome, attempt: extent === 'bare' ? null : attempt };
 }
 
 async function commitPatiently(
@@ -161,7 +218,7 @@ async function commitPatiently(
     try {
       return await commit(db, batch);
     } catch (error) {
-      if (!(error instanceof DatabaseUnavailable)) throw error;
+      if (!(error instanceof DatabaseUnavailable) || isLockTimeout(error)) throw error;
       await new Promise((resolve) => setTimeout(resolve, UNAVAILABLE_PAUSE_MS));
     }
   }

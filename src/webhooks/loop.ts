@@ -46,6 +46,8 @@ export type WebhookLoop = {
   /** Stops taking; waits 10 s for what is under way, then gives it back. */
   stop(): Promise<void>;
   readonly stats: Readonly<WebhookLoopStats>;
+  /** Outcomes that the database refuses and that are kept. */
+  readonly unsettled: number;
 };
 
 const CLAIM_MAX = 64;
@@ -104,6 +106,10 @@ class Loop implements WebhookLoop {
     return { ...this.#teller.counts, underWay: this.#teller.underWay.size };
   }
 
+  get unsettled(): number {
+    return this.#teller.unsettled;
+  }
+
   async #run(): Promise<void> {
     while (this.#isRunning) {
       const holder = this.#options.holder();
@@ -138,7 +144,7 @@ class Loop implements WebhookLoop {
     const { db, log, checksWanted } = this.#options;
     const asked = checksWanted();
     if (nowMs < this.#straysAtMs && asked === this.#checksSeen) return;
-    const released = await releaseStrayWebhooks(db.telling, holder, [...this.#teller.underWay]);
+    const released = await releaseStrayWebhooks(db.telling, holder, this.#teller.held);
     this.#checksSeen = asked;
     this.#straysAtMs = nowMs + STRAYS_EVERY_MS;
     if (released === 0) return;

@@ -14,7 +14,7 @@ import { judge, NOTHING_TO_TELL, type Verdict } from './verdict.ts';
 
 export type TellerOptions = Omit<Outbound, 'agents'> & {
   db: Queryable;
-  log: Pick<Logger, 'info' | 'error'>;
+  log: Pick<Logger, 'info' | 'warn' | 'error'>;
   holder: () => string | null;
   isFresh: () => boolean;
 };
@@ -23,6 +23,8 @@ const UNDER_WAY_MAX = 256;
 const UNDER_WAY_BYTES_MAX = 16 * 1024 * 1024;
 const QUICK_MS = 1_000;
 const STOP_WITHIN_MS = 10_000;
+/** To write what the database has refused. */
+const STOP_SETTLE_WITHIN_MS = 3_000;
 /** After a bug, or a secret that does not open. */
 const TROUBLE_DELAY_MS = 60_000;
 /** Until the next beat has told whose it is. */
@@ -47,13 +49,27 @@ export class Teller {
     this.#options = options;
     // What was given back at the end is not settled any more, and not waited for.
     const holder = (): string | null => (this.#hasStopped ? null : options.holder());
-    this.#outcomes = new WebhookSettleStore(options.db, holder);
+    this.#outcomes = new WebhookSettleStore(options.db, {
+      ...options,
+      holder,
+      onSettled: (settled) => (this.counts[settled] += 1),
+    });
   }
 
   /** How many more may be told at once. */
   get room(): number {
-    if (this.#underWayBytes >= UNDER_WAY_BYTES_MAX) return 0;
+    if (this.#underWayBytes >= UNDER_WAY_BYTES_MAX || this.#outcomes.isBlocked) return 0;
     return UNDER_WAY_MAX - this.underWay.size;
+  }
+
+  /** Everything that this worker knows it holds: also what is told, and cannot be written down yet. */
+  get held(): Pick<ClaimedWebhook, 'endpointId' | 'eventId'>[] {
+    return [...this.underWay, ...this.#outcomes.kept()];
+  }
+
+  /** How many outcomes the database refuses. */
+  get unsettled(): number {
+    return this.#outcomes.keptCount;
   }
 
   /** Never rejects: whatever happens, the delivery is settled, or given back, or lost to others. */
@@ -79,6 +95,7 @@ export class Teller {
     }
     const holder = this.#options.holder();
     if (holder !== null) await this.#giveBack([...this.underWay], holder, 0);
+    await this.#outcomes.stop(STOP_SETTLE_WITHIN_MS);
     this.#hasStopped = true;
     await this.#agents.close();
   }
@@ -91,7 +108,7 @@ export class Teller {
         return 'slow';
       }
       const settled = await this.#outcomes.settle({ ...claimed, ...verdict, holder });
-      this.counts[settled] += 1;
+      if (settled !== 'kept') this.counts[settled] += 1;
       this.#log(claimed, verdict, settled);
       if (verdict.verdict !== 'delivered') return 'failed';
       return (verdict.attempt?.latency_ms ?? 0) < QUICK_MS ? 'quick' : 'slow';
@@ -119,7 +136,7 @@ export class Teller {
     return judge(answer, { attempts, dice: world.random(), nowMs: world.now() });
   }
 
-  #log(claimed: ClaimedWebhook, { attempt }: Verdict, settled: SettledWebhook): void {
+  #log(claimed: ClaimedWebhook, { attempt }: Verdict, settled: SettledWebhook | 'kept'): void {
     this.#options.log.info(
       {
         endpoint_id: claimed.endpointId,

@@ -1,4 +1,5 @@
 /** Rows that accepting and settling need, and the shortest way to fill them in. */
+import pino from 'pino';
 import { newId } from '../../src/store/ids.ts';
 import type { AcceptRow, AcceptStore, NewEmail } from '../../src/store/accept.ts';
 import type { Database } from '../../src/store/database.ts';
@@ -6,8 +7,12 @@ import { insertDomain } from '../../src/store/domains.ts';
 import { createKey } from '../../src/store/keys.ts';
 import { createOrganization, createProject } from '../../src/store/projects.ts';
 import type { Settlement } from '../../src/store/settle.ts';
+import { systemWorld } from '../../src/system-world.ts';
 
 export type Sender = { projectId: string; environment: 'live'; keyId: string; domainId: string };
+
+/** What every SettleStore of a test needs. */
+export const SETTLING = { log: pino({ level: 'silent' }), world: systemWorld, onTold: () => {} };
 
 /** A project with a key and the verified domain acme.com. */
 export async function newSender(db: Database, limit = 1_000_000): Promise<Sender> {

@@ -6,7 +6,7 @@ import { newId } from '../../src/store/ids.ts';
 import { SettleStore } from '../../src/store/settle.ts';
 import { databaseBytes, localDataDirectory } from '../../src/store/room.ts';
 import { UnmatchedStore } from '../../src/store/unmatched-mail.ts';
-import { settlement } from './mail-store.ts';
+import { SETTLING, settlement } from './mail-store.ts';
 import { acceptBatch, type Exercise, type Stage } from './statements.ts';
 
 function itemAbout(
@@ -37,7 +37,7 @@ async function settleReports(stage: Stage): Promise<void> {
   const { db } = stage;
   const store = new InboundStore(db.receiving, { onTold: () => {} });
   const batch = await acceptBatch(stage);
-  const settling = new SettleStore(db.settling, { holder: () => stage.holder, onTold: () => {} });
+  const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => stage.holder });
   const ended = batch.filter((_, index) => index % 3 > 0);
   await Promise.all(
     ended.map((email, index) =>

@@ -6,6 +6,7 @@ import * as deliveries from '../../src/store/webhook-deliveries.ts';
 import * as endpoints from '../../src/store/webhook-endpoints.ts';
 import * as webhooks from '../../src/store/webhook-queue.ts';
 import { type WebhookOutcome, WebhookSettleStore } from '../../src/store/webhook-settle.ts';
+import { SETTLING } from './mail-store.ts';
 import type { Stage } from './statements.ts';
 
 const PAGE: Page = { limit: 20, after: null, before: null };
@@ -18,7 +19,11 @@ export async function tellBatch(stage: Stage): Promise<void> {
   const claimed = await webhooks.claimWebhooks(db.telling, holder, [lane]);
   const [released, settled] = [claimed.slice(0, 8), claimed.slice(8)];
   await webhooks.releaseWebhooks(db.telling, released, { holder, delayMs: 0 });
-  const outcomes = new WebhookSettleStore(db.telling, () => holder);
+  const outcomes = new WebhookSettleStore(db.telling, {
+    ...SETTLING,
+    holder: () => holder,
+    onSettled: () => {},
+  });
   const attempt = { status: 500, latency_ms: 3, answer: '', error: null };
   await Promise.all(
     settled.map((one, index) => {

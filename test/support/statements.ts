@@ -50,7 +50,7 @@ import {
   listDelivered,
   useEndpoints,
 } from './statements-webhooks.ts';
-import { acceptAll, newEmail, type Sender, settlement } from './mail-store.ts';
+import { SETTLING, acceptAll, newEmail, type Sender, settlement } from './mail-store.ts';
 
 export type Stage = {
   db: Database;
@@ -107,10 +107,7 @@ export async function acceptBatch(stage: Stage, count = BATCH) {
 
 async function settleBatch(stage: Stage): Promise<void> {
   const batch = await acceptBatch(stage);
-  const settling = new SettleStore(stage.db.settling, {
-    holder: () => stage.holder,
-    onTold: () => {},
-  });
+  const settling = new SettleStore(stage.db.settling, { ...SETTLING, holder: () => stage.holder });
   const suppress = { reason: 'hard_bounce', days: null } as const;
   await Promise.all(
     batch.map((email, index) => {

@@ -9,7 +9,7 @@ import { isRefusal, type Refusal } from '../../src/core/refusals.ts';
 import type { Scope } from '../../src/core/scope.ts';
 import { createAddressGuard, type AddressGuard } from '../../src/net/address-guard.ts';
 import { createResolver } from '../../src/net/dns.ts';
-import type { Database } from '../../src/store/database.ts';
+import { Database } from '../../src/store/database.ts';
 import { recordEvent } from '../../src/store/events.ts';
 import { newId } from '../../src/store/ids.ts';
 import { registerNode } from '../../src/store/nodes.ts';
@@ -39,6 +39,8 @@ export type WebhookTest = AsyncDisposable & {
   backlog(endpointId: string, count: number): Promise<void>;
   /** A running loop under a worker of its own, stopped with the test. */
   startLoop(options?: Partial<WebhookLoopOptions>): Promise<WebhookLoop & { holder: string }>;
+  /** Changes the schema, as the owner of the tables. */
+  change(statement: string): Promise<void>;
   /** Moves the database's clock. */
   advance(interval: string): Promise<void>;
 };
@@ -105,6 +107,11 @@ export async function webhookTest(
       loops.push(loop);
       loop.start();
       return Object.assign(loop, { holder });
+    },
+    async change(statement) {
+      const owner = new Database(database.address, { role: null, name: 'owner' });
+      await owner.query(statement);
+      await owner.close();
     },
     async advance(interval) {
       await db.query('update clock set skew = skew + $1::interval', [interval]);

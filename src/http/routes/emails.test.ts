@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { stubHttp } from '../../../test/support/http.ts';
-import { newEmail, newSender, type Sender, settlement } from '../../../test/support/mail-store.ts';
+import {
+  SETTLING,
+  newEmail,
+  newSender,
+  type Sender,
+  settlement,
+} from '../../../test/support/mail-store.ts';
 import { testDatabase } from '../../../test/support/postgres.ts';
 import type { Permission } from '../../core/scope.ts';
 import { AcceptStore } from '../../store/accept.ts';
@@ -26,7 +32,7 @@ const accepting = new AcceptStore(db.accepting, {
   onTold: () => {},
   onUnknown: () => {},
 });
-const settling = new SettleStore(db.settling, { holder: () => holder, onTold: () => {} });
+const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
 
 async function accepted(sender: Sender, changes: Parameters<typeof newEmail>[1] = {}) {
   const email = newEmail(sender, changes);

@@ -1,0 +1,255 @@
+/**
+ * Outcomes of what cannot be taken back (a final dot, a POST) that the database has refused to store.
+ *
+ * Promise: an outcome that is handed in is written, or found to be somebody else's, as long as this
+ * process lives. It is never dropped and its work never repeated because a statement failed: a
+ * renamed column, a missing right, a failing check, a broken index or a locked row must not send
+ * delivered mail again.
+ *
+ * A batch that fails is cut in halves until the outcomes at fault are left; the others are written.
+ * Those are kept in memory and tried one at a time, after waits that grow from half a second to 30.
+ * When nothing at all can be written, or too much is kept, the store is blocked: the caller
+ * begins no more of what would have to be written, and one outcome is tried as a probe.
+ *
+ * What makes a row fail is mostly something that a stranger's server said. So an outcome that fails
+ * again and again while others get through, or because of its data, is tried without details, then
+ * bare: status and event are kept. It is better to know less of a delivery than to repeat it.
+ */
+import type { Logger } from 'pino';
+import type { World } from '../core/world.ts';
+import { isLockTimeout, sqlStateOf } from './database.ts';
+
+/** How much of an outcome is written. */
+export type Extent = 'all' | 'without_details' | 'bare';
+
+export type UnsettledOptions<Item, Result> = {
+  /** Writes all items in one transaction, or throws. While the database is away it waits. */
+  write: (items: readonly Item[], extent: Extent) => Promise<readonly Result[]>;
+  /** Names one in the log; no content. */
+  describe: (item: Item) => object;
+  /** Items that wait for the same lock have the same. */
+  lockOf: (item: Item) => string;
+  /** A kept one is written, or somebody else's. */
+  onSettled: (item: Item, result: Result) => void;
+  /** Whether what is kept is blocked may have changed. */
+  onChange?: () => void;
+  onFailure?: (sqlState: string) => void;
+  log: Pick<Logger, 'warn' | 'error'>;
+  world: Pick<World, 'monotonicMs' | 'random'>;
+};
+
+type Kept<Item> = {
+  item: Item;
+  failures: number;
+  sqlState: string;
+  isLocked: boolean;
+  /** Batches that had been written when it failed first. */
+  writtenBefore: number;
+  dueAtMs: number;
+};
+
+/** How far a batch has come: what is written, and statements that failed. */
+type Course<Item, Result> = { results: Map<Item, Result>; failures: number };
+
+const WAIT_FIRST_MS = 500;
+const WAIT_MAX_MS = 30_000;
+/** More is not begun: a few kilobytes each. */
+const KEPT_MAX = 1_000;
+/** Statements that fail before it is clear that nothing gets through. 64 in halves: 7 for the first. */
+const VAIN_STATEMENTS_MAX = 10;
+const SHORTER_AFTER_FAILURES = 4;
+const BARE_AFTER_FAILURES = 6;
+/** Data exceptions, integrity constraints, program limits: most likely the row, not the schema. */
+const OWN_FAULT = /^(22|23|54)/;
+const NAMED_AT_STOP_MAX = 50;
+const STOP_PAUSE_MS = 250;
+
+export class Unsettled<Item, Result> {
+  readonly #options: UnsettledOptions<Item, Result>;
+  readonly #kept = new Map<Item, Kept<Item>>();
+  #nothingGetsThrough = false;
+  #writtenCount = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #round: Promise<void> = Promise.resolve();
+  #isStopping = false;
+
+  constructor(options: UnsettledOptions<Item, Result>) {
+    this.#options = options;
+  }
+
+  /** Nothing is to be begun that would have to be written. */
+  get isBlocked(): boolean {
+    return this.#nothingGetsThrough || this.#kept.size >= KEPT_MAX;
+  }
+
+  get size(): number {
+    return this.#kept.size;
+  }
+
+  items(): Iterable<Item> {
+    return this.#kept.keys();
+  }
+
+  /** Writes a batch. @returns a result each; `kept`: it is written later */
+  async settle(batch: readonly Item[]): Promise<(Result | 'kept')[]> {
+    const results = new Map<Item, Result>();
+    const waiting = this.#nothingGetsThrough ? batch : batch.filter((item) => this.#waits(item));
+    for (const item of waiting) this.#keep(item, null);
+    const tried = waiting.length === 0 ? batch : batch.filter((item) => !this.#kept.has(item));
+    if (tried.length > 0) {
+      await this.#writeApart(tried, { results, failures: 0 });
+      if (results.size > 0) this.#wroteSome();
+      else this.#nothingGetsThrough = true;
+      this.#options.onChange?.();
+    }
+    return batch.map((item) => results.get(item) ?? 'kept');
+  }
+
+  /** Tries everything once more, in whatever extent, and says what is left in the end. */
+  async stop(withinMs: number): Promise<void> {
+    this.#isStopping = true;
+    clearTimeout(this.#timer);
+    let timer: NodeJS.Timeout | undefined;
+    const timeUp = new Promise<void>((resolve) => (timer = setTimeout(resolve, withinMs)));
+    await Promise.race([this.#writeAll(this.#options.world.monotonicMs() + withinMs), timeUp]);
+    clearTimeout(timer);
+    if (this.#kept.size === 0) return;
+    const named = [...this.#kept.values()].slice(0, NAMED_AT_STOP_MAX);
+    this.#options.log.error(
+      { unsettled: this.#kept.size, outcomes: named.map((one) => this.#facts(one)) },
+      'stopped with outcomes that could not be written: what they are about will be repeated',
+    );
+  }
+
+  /** The lock that it would wait for is being waited for. */
+  #waits(item: Item): boolean {
+    if (this.#kept.size === 0) return false;
+    const lock = this.#options.lockOf(item);
+    return [...this.#kept.values()].some(
+      (one) => one.isLocked && this.#options.lockOf(one.item) === lock,
+    );
+  }
+
+  async #writeApart(part: readonly Item[], course: Course<Item, Result>): Promise<void> {
+    if (course.results.size === 0 && course.failures >= VAIN_STATEMENTS_MAX) {
+      for (const item of part) this.#keep(item, null);
+      return;
+    }
+    try {
+      const written = await this.#options.write(part, 'all');
+      part.forEach((item, index) => course.results.set(item, written[index]!));
+      return;
+    } catch (error) {
+      course.failures += 1;
+      if (part.length === 1) {
+        this.#keep(part[0]!, error);
+        return;
+      }
+    }
+    const middle = Math.ceil(part.length / 2);
+    await this.#writeApart(part.slice(0, middle), course);
+    await this.#writeApart(part.slice(middle), course);
+  }
+
+  /** @param error null: it was not tried */
+  #keep(item: Item, error: unknown): void {
+    const kept: Kept<Item> = {
+      item,
+      failures: 0,
+      sqlState: '',
+      isLocked: false,
+      writtenBefore: this.#writtenCount,
+      dueAtMs: this.#options.world.monotonicMs() + WAIT_FIRST_MS,
+    };
+    this.#kept.set(item, kept);
+    if (error !== null) this.#failed(kept, error);
+    this.#schedule();
+  }
+
+  #failed(kept: Kept<Item>, error: unknown): void {
+    const { world, log, onFailure } = this.#options;
+    kept.failures += 1;
+    kept.sqlState = sqlStateOf(error) ?? 'none';
+    kept.isLocked = isLockTimeout(error);
+    const waitMs = Math.min(WAIT_MAX_MS, WAIT_FIRST_MS * 2 ** (kept.failures - 1));
+    kept.dueAtMs = world.monotonicMs() + waitMs * (0.75 + world.random() / 2);
+    onFailure?.(kept.sqlState);
+    // The first, the second, the fourth, ...: a broken schema fills no disk.
+    if (Number.isInteger(Math.log2(kept.failures))) {
+      log.error(
+        { ...this.#facts(kept), retry_in_ms: Math.round(kept.dueAtMs - world.monotonicMs()) },
+        'an outcome could not be written; it is kept and tried again, and nothing is repeated',
+      );
+    }
+  }
+
+  #facts({ item, sqlState, failures }: Kept<Item>): object {
+    return { ...this.#options.describe(item), sqlstate: sqlState, failures };
+  }
+
+  #wroteSome(): void {
+    this.#writtenCount += 1;
+    if (!this.#nothingGetsThrough) return;
+    this.#nothingGetsThrough = false;
+    for (const kept of this.#kept.values()) kept.dueAtMs = 0;
+    this.#schedule();
+  }
+
+  #schedule(): void {
+    clearTimeout(this.#timer);
+    if (this.#kept.size === 0 || this.#isStopping) return;
+    const dueAtMs = Math.min(...[...this.#kept.values()].map((one) => one.dueAtMs));
+    const waitMs = Math.max(0, dueAtMs - this.#options.world.monotonicMs());
+    this.#timer = setTimeout(() => {
+      this.#round = this.#round.then(() => this.#tryDue()).finally(() => this.#schedule());
+    }, waitMs).unref();
+  }
+
+  async #tryDue(): Promise<void> {
+    const nowMs = this.#options.world.monotonicMs();
+    const due = [...this.#kept.values()].filter(({ dueAtMs }) => dueAtMs <= nowMs);
+    for (const kept of due.toSorted((one, other) => one.dueAtMs - other.dueAtMs)) {
+      if (this.#isStopping) return;
+      await this.#tryAgain(kept);
+      // That was the probe.
+      if (this.#nothingGetsThrough) return;
+    }
+  }
+
+  async #writeAll(untilMs: number): Promise<void> {
+    await this.#round;
+    while (this.#kept.size > 0 && this.#options.world.monotonicMs() < untilMs) {
+      for (const kept of this.#kept.values()) await this.#tryAgain(kept);
+      if (this.#kept.size > 0) await new Promise((resolve) => setTimeout(resolve, STOP_PAUSE_MS));
+    }
+  }
+
+  async #tryAgain(kept: Kept<Item>): Promise<void> {
+    const { write, onSettled, onChange, log } = this.#options;
+    let failure: unknown;
+    for (const extent of this.#extents(kept)) {
+      try {
+        const [result] = await write([kept.item], extent);
+        this.#kept.delete(kept.item);
+        this.#wroteSome();
+        log.warn({ ...this.#facts(kept), extent }, 'an outcome that had been kept is written');
+        onSettled(kept.item, result!);
+        onChange?.();
+        return;
+      } catch (error) {
+        // Of the whole one: what lacks something may fail for another reason.
+        failure ??= error;
+      }
+    }
+    this.#failed(kept, failure);
+  }
+
+  #extents({ failures, sqlState, isLocked, writtenBefore }: Kept<Item>): Extent[] {
+    const mayShrink = OWN_FAULT.test(sqlState) || this.#writtenCount > writtenBefore;
+    if (isLocked || !(mayShrink || this.#isStopping)) return ['all'];
+    if (failures >= BARE_AFTER_FAILURES || this.#isStopping) {
+      return ['all', 'without_details', 'bare'];
+    }
+    return failures >= SHORTER_AFTER_FAILURES ? ['all', 'without_details'] : ['all'];
+  }
+}

@@ -1,0 +1,126 @@
+/**
+ * The database is there and refuses to store what became of mail that was delivered: a column has
+ * another name, a right is missing, a check fails. Nothing is sent again because of it: outcomes wait
+ * in memory, no further message gets its final dot, and everything goes on once it is mended.
+ */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { arrivals, assertSettled, duplicates } from '../support/load.ts';
+import { everythingArrives, FROM, liveEnv, newPeers, queueIsEmpty, to } from '../support/scene.ts';
+import { type Service, startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+
+const KEPT = 'an outcome could not be written';
+
+async function stage() {
+  await using parts = new AsyncDisposableStack();
+  const verdict = Promise.withResolvers<void>();
+  const dot = { after: verdict.promise, reply: '250 2.0.0 Taken' };
+  const peers = parts.use(await newPeers({ phases: { dot } }));
+  const { dns, mx } = peers;
+  const args = ['--workers', '1'];
+  const service = parts.use(await startService({ dns, env: liveEnv(peers), args }));
+  await service.addLiveDomain('acme.example.org');
+  const key = await service.liveKey();
+  const send = (address: string) => service.send({ from: FROM, to: address }, { key });
+  const all = parts.move();
+  return { mx, service, key, send, verdict, [Symbol.asyncDispose]: () => all.disposeAsync() };
+}
+
+/** What was said of outcomes that were refused. */
+function refusals({ logs }: Service): { sqlstate: string; failures: number; emailId: string }[] {
+  return logs
+    .split('\n')
+    .filter((line) => line.includes(KEPT) && line.endsWith('}'))
+    .map((line) => JSON.parse(line));
+}
+
+const CHECK = 'alter table recipients add constraint broken check';
+const MENDED_CHECK = 'alter table recipients drop constraint broken';
+
+const WAYS = [
+  {
+    what: 'a column has another name',
+    sqlstate: '42703',
+    harm: 'alter table recipients rename column smtp to smtp_gone',
+    mend: 'alter table recipients rename column smtp_gone to smtp',
+  },
+  {
+    what: 'a right is missing',
+    sqlstate: '42501',
+    harm: 'revoke update on recipients from posthorn_app',
+    mend: 'grant update on recipients to posthorn_app',
+  },
+  {
+    what: 'a check fails',
+    sqlstate: '23514',
+    harm: `${CHECK} (status <> 'delivered')`,
+    mend: MENDED_CHECK,
+  },
+];
+
+describe('the database refuses outcomes', { concurrency: 2 }, () => {
+  for (const { what, sqlstate, harm, mend } of WAYS) {
+    test(`while ${what}, what was delivered is not sent again, and is settled afterwards`, async () => {
+      await using scene = await stage();
+      const { mx, service, send, verdict } = scene;
+      const ids = await Promise.all([0, 1, 2, 3, 4, 5].map((index) => send(to(index))));
+      await waitFor(() => mx.messages.length >= 2, { what: 'two messages up to their dots' });
+      await service.sql(harm);
+      verdict.resolve();
+      await waitFor(() => refusals(service).some(({ failures }) => failures === 2), {
+        what: 'the second refusal of an outcome',
+      });
+      const taken = mx.messages.length;
+      ids.push(...(await Promise.all([6, 7, 8].map((index) => send(to(index))))));
+      await waitFor(() => refusals(service).some(({ failures }) => failures >= 4), {
+        what: 'the fourth refusal of an outcome',
+        timeoutMs: 60_000,
+      });
+      assert.ok(refusals(service).every((one) => one.sqlstate === sqlstate));
+      assert.equal(mx.messages.length, taken, 'no message got its final dot meanwhile');
+      assert.equal(duplicates(arrivals(mx)), 0);
+
+      await service.sql(mend);
+      await everythingArrives(mx, ids);
+      await queueIsEmpty(service, 60_000);
+      await assertSettled(service, ids);
+      assert.equal(duplicates(arrivals(mx)), 0);
+    });
+  }
+
+  test('one outcome that is refused stops neither its neighbours nor the mail behind it', async () => {
+    await using scene = await stage();
+    const { mx, service, key, send, verdict } = scene;
+    await service.sql(`${CHECK} (address not like 'poison@%' or status <> 'delivered')`);
+    const poisoned = await send('poison@receiver.example.org');
+    const ids = await Promise.all([0, 1, 2].map((index) => send(to(index))));
+    await waitFor(() => arrivals(mx).has(poisoned), { what: 'the message to arrive' });
+    verdict.resolve();
+    await everythingArrives(mx, ids);
+    await waitFor(() => refusals(service).some(({ failures }) => failures >= 4), {
+      what: 'the fourth refusal of its outcome',
+      timeoutMs: 60_000,
+    });
+    ids.push(await send(to(3)));
+    for (const id of ids) await service.waitForStatus(id, 'delivered', { key });
+    assert.ok(refusals(service).every(({ emailId }) => emailId === poisoned));
+    await service.sql(MENDED_CHECK);
+    await service.waitForStatus(poisoned, 'delivered', { key, timeoutMs: 60_000 });
+    await assertSettled(service, [...ids, poisoned]);
+    assert.equal(duplicates(arrivals(mx)), 0);
+  });
+
+  test('a service that is stopped meanwhile says which outcomes it could not write', async () => {
+    await using scene = await stage();
+    const { mx, service, send, verdict } = scene;
+    const id = await send(to(0));
+    await waitFor(() => mx.messages.length === 1, { what: 'the message up to its dot' });
+    await service.sql('revoke update on recipients from posthorn_app');
+    verdict.resolve();
+    await waitFor(() => refusals(service).length > 0, { what: 'the refusal' });
+    assert.equal(await service.stop(), 0);
+    assert.match(service.logs, /stopped with outcomes that could not be written/);
+    assert.ok(service.logs.includes(id));
+  });
+});
