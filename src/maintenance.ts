@@ -1,5 +1,5 @@
 /**
- * What one process per machine does beside the mail: watches other nodes, keeps partitions ahead,
+ * What one process per machine does beside the mail: watches other nodes and the schema, keeps partitions ahead,
  * removes what is past its retention (retention.ts), warns of bad senders (reputation-watch.ts), forgets what has expired, re-checks domains,
  * and looks at the disk.
  *
@@ -19,6 +19,7 @@ import { forgetExpired } from './store/expiry.ts';
 import { databaseTimeline } from './store/failover.ts';
 import { makePartitions } from './store/migrate.ts';
 import { databaseBytes } from './store/room.ts';
+import { outdatedProblem, schemaRequired } from './store/schema-version.ts';
 import { buryNode, listNodes, releaseOrphans } from './store/nodes.ts';
 import type { SecretBox } from './store/secrets.ts';
 import { renewStsPolicies } from './sts-renewal.ts';
@@ -39,6 +40,7 @@ const SILENT_POLLS_MAX = 6;
 /** What a dead worker's last statement left is looked for this long, and now and then anyway. */
 const ORPHANS_FOR_MS = 30_000;
 const ORPHANS_EVERY_MS = 10 * 60_000;
+const OUTDATED = 'the database was migrated for a newer version';
 const DISK_EVERY_MS = 5_000;
 const DISK_FREE_MIN_BYTES = 1024 ** 3;
 const FORGET_EVERY_MS = 60_000;
@@ -59,6 +61,10 @@ export class Maintenance implements AsyncDisposable {
   #seen = new Map<string, Seen>();
   #timeline: string | null = null;
   #isStopping = false;
+  #isOutdated = false;
+  readonly #outdated = Promise.withResolvers<string>();
+  /** Resolves with a sentence when the database asks for newer code. */
+  readonly outdated = this.#outdated.promise;
   /** From the start on: a predecessor may have died a moment ago. */
   #orphansUntilMs = systemWorld.monotonicMs() + ORPHANS_FOR_MS;
 
@@ -70,6 +76,7 @@ export class Maintenance implements AsyncDisposable {
     const { database, config, log } = this.#options;
     this.#every(WATCH_EVERY_MS, 'watching nodes', () => this.#watchNodes());
     this.#every(WATCH_EVERY_MS, 'watching for a fail-over', () => this.#watchTimeline());
+    this.#every(WATCH_EVERY_MS, 'watching the schema', () => this.#watchSchema());
     this.#every(ORPHANS_EVERY_MS, 'freeing orphans', () => this.#releaseOrphans());
     this.#every(DISK_EVERY_MS, 'looking at the disk', () => this.#watchDisk());
     this.#every(FORGET_EVERY_MS, 'forgetting', () => forgetExpired(database.db));
@@ -167,6 +174,15 @@ export class Maintenance implements AsyncDisposable {
     this.#options.pool.failedOver();
   }
 
+  /** A migration is about to take away what this code needs. */
+  async #watchSchema(): Promise<void> {
+    const problem = outdatedProblem(await schemaRequired(this.#options.database.db));
+    if (problem === null) return;
+    this.#isOutdated = true;
+    this.#options.pool.refuseMail(OUTDATED);
+    this.#outdated.resolve(problem);
+  }
+
   /** Settling needs room on the disk: what would fill it is turned away in time. */
   async #watchDisk(): Promise<void> {
     const { database, config, log, pool } = this.#options;
@@ -178,6 +194,7 @@ export class Maintenance implements AsyncDisposable {
     if (isLow || isLarge) {
       log.error({ freeDiskBytes, databaseBytes: bytes }, 'there is no room; emails are refused');
     }
+    if (this.#isOutdated) return;
     if (isLow) pool.refuseMail('the disk is nearly full');
     else pool.refuseMail(isLarge ? 'the database has reached its largest size' : null);
   }

@@ -74,6 +74,7 @@ export async function openServiceDatabase(
     const migrated = await migrate(address, {
       nowMs: world.now(),
       acceptAnyDurability: config.acceptDatabaseDurability,
+      say: (sentence) => log.warn(sentence),
       // While it is replaced there are two; the first is the one in use.
       secretKey: secretKey.split(',', 1)[0] ?? secretKey,
     });

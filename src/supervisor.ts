@@ -43,7 +43,7 @@ import { WorkerPool, WorkersCannotRun } from './worker-pool.ts';
 import { alreadyRunning, readRunning } from './store/embedded/lock.ts';
 import { EngineProblem } from './store/embedded/problem.ts';
 import type { Logger } from 'pino';
-import { MigrationRefused } from './store/migrate.ts';
+import { MigrationRefused } from './store/schema-version.ts';
 
 /** A mistake of the operator's that ends the start: exit code 2, as for a wrong configuration. */
 class CannotStart extends Error {}
@@ -85,7 +85,8 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     const url = ownUrl(ports);
     database.publish({ url });
     options.onReady(readyInfo({ url, metrics, config: ports, database, firstStart }));
-    const end = await Promise.race([signals.stop, database.failed, workers.failed]);
+    const ends = [signals.stop, database.failed, workers.failed, maintenance.outdated];
+    const end = await Promise.race(ends);
     if (end !== 'stop') log.fatal(end);
     signals.onSecond(() => pool?.cutShort());
     return end === 'stop' ? 0 : 1;

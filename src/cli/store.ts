@@ -8,7 +8,8 @@ import { Database, DatabaseUnavailable, type DatabaseAddress } from '../store/da
 import { isUnsuitable } from '../store/connect.ts';
 import { EngineProblem } from '../store/embedded/problem.ts';
 import { connectRunning } from '../store/embedded/running.ts';
-import { migrate, MigrationRefused, type MigrationResult } from '../store/migrate.ts';
+import { migrate, type MigrationResult } from '../store/migrate.ts';
+import { MigrationRefused } from '../store/schema-version.ts';
 import { usageFailure, type Failure, type Outcome } from './command.ts';
 import type { Cli } from './context.ts';
 
@@ -44,6 +45,7 @@ async function withDatabase(
   const migrated = await migrate(address, {
     nowMs: cli.world.now(),
     acceptAnyDurability: config.acceptDatabaseDurability,
+    say: (sentence) => cli.err(`${sentence}\n`),
   });
   const db = new Database(address, { role: migrated.role, name: 'command' });
   try {

@@ -1,11 +1,14 @@
 /**
- * Brings a database to the schema of this version: migrations/ in order, under a lock, in one
- * transaction; refuses a database that is newer than the code. Forward only.
+ * Brings a database to the schema of this version: migrations/ in order, under a lock, each in a
+ * transaction of its own that does not wait for locks for long (patient-steps.ts); an empty
+ * database in one. Forward only. A database that is ahead of the code is taken as it is, unless it
+ * asks for newer code (schema-version.ts).
  *
  * The maintenance connection that runs this owns schema and partitions. The service itself works
  * in APP_ROLE, which can read and write rows and nothing else, where the server lets us make it.
  */
-import { fileURLToPath } from 'node:url';
+import { basename, join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import Postgrator from 'postgrator';
 import { TRANSITIONS } from '../core/statuses.ts';
 import {
@@ -19,15 +22,21 @@ import {
 import { requireSessions } from './connect.ts';
 import { type LoginOutcome, makeLogin } from './login-role.ts';
 import { ensurePartitions } from './partitions.ts';
+import { runStep } from './patient-steps.ts';
+import {
+  countOlderNodes,
+  MigrationRefused,
+  MIGRATIONS,
+  newestIn,
+  outdatedProblem,
+  schemaRequired,
+} from './schema-version.ts';
 
-const MIGRATIONS = fileURLToPath(new URL('../../migrations/', import.meta.url));
 const SCHEMA_TABLE = 'schema_migrations';
 /** One migration at a time over all nodes; the number only has to be the same everywhere. */
 const LOCK_KEY = 0x706f7374; // "post"
-
-export class MigrationRefused extends Error {
-  override readonly name = 'MigrationRefused';
-}
+/** They look every few seconds (maintenance.ts) and stop within 30 s (worker-pool.ts). */
+const OLDER_NODES_END_WITHIN_S = 45;
 
 export type MigrationResult = {
   /** The version the schema has now. */
@@ -40,16 +49,27 @@ export type MigrationResult = {
   login: LoginOutcome | null;
 };
 
+export type MigrateOptions = {
+  nowMs: number;
+  acceptAnyDurability: boolean;
+  /** To make a role that workers log in as (login-role.ts). */
+  secretKey?: string;
+  /** Told what is waited for. */
+  say?: (sentence: string) => void;
+  /** Others in tests. */
+  folder?: string;
+  triesMax?: number;
+};
+
 /**
  * Migrates, makes partitions, seeds the tables that mirror code. Waits for another node's
  * migration to end.
- * @param options.secretKey to make a role that workers log in as (login-role.ts)
- * @throws MigrationRefused when the database is newer than this code, or cannot be trusted with mail
+ * @throws MigrationRefused when the database asks for newer code, cannot be trusted with mail, or is locked
  * @throws DatabaseUnavailable
  */
 export async function migrate(
   address: DatabaseAddress,
-  options: { nowMs: number; acceptAnyDurability: boolean; secretKey?: string },
+  options: MigrateOptions,
 ): Promise<MigrationResult> {
   const client = await connectAsOwner(address, 'migrate');
   const db = clientQueries(client);
@@ -60,11 +80,7 @@ export async function migrate(
     // Another node's migration may take as long as it takes.
     await db.query('set lock_timeout = 0');
     await db.query('select pg_advisory_lock($1)', [LOCK_KEY]);
-    await db.query('begin');
-    const applied = await applyMigrations(db);
-    await seedTransitions(db);
-    await ensurePartitions(db, options.nowMs);
-    await db.query('commit');
+    const applied = await applyMigrations(db, address, options);
     const role = await makeAppRole(db);
     if (role === null || options.secretKey === undefined) return { ...applied, role, login: null };
     await db.query('reset role');
@@ -98,26 +114,76 @@ async function refuseForgetfulServer(db: Queryable): Promise<void> {
   );
 }
 
-async function applyMigrations(db: Queryable): Promise<{ version: number; applied: string[] }> {
-  const postgrator = new Postgrator({
-    migrationPattern: `${MIGRATIONS}*.sql`,
+async function applyMigrations(
+  db: Queryable,
+  address: DatabaseAddress,
+  options: MigrateOptions,
+): Promise<{ version: number; applied: string[] }> {
+  const { folder = MIGRATIONS, nowMs, triesMax, say = () => {} } = options;
+  const step = (name: string, run: () => Promise<unknown>): Promise<void> =>
+    runStep(db, { name, run }, { address, say, triesMax });
+  const postgrator = migrationsIn(folder, db);
+  const newest = newestIn(folder);
+  const present = await postgrator.getDatabaseVersion();
+  await refuseOutdatedCode(db, newest);
+  const finish = async (): Promise<void> => {
+    if (present <= newest) await seedTransitions(db);
+    await ensurePartitions(db, nowMs);
+  };
+  const pending = (await postgrator.getMigrations()).filter(({ version }) => version > present);
+  if (present === 0) {
+    await step('the first migration', () => postgrator.migrate().then(finish));
+  } else {
+    if (pending.length > 0) await postgrator.validateMigrations(present);
+    for (const migration of pending) {
+      const name = `migration ${basename(migration.filename)}`;
+      await step(name, () => postgrator.runMigrations([migration]));
+      await letOlderNodesEnd(db, say);
+    }
+    await step('making partitions', finish);
+  }
+  const version = Math.max(present, newest);
+  return { version, applied: pending.map(({ filename }) => filename) };
+}
+
+function migrationsIn(folder: string, db: Queryable): Postgrator {
+  return new Postgrator({
+    migrationPattern: join(folder, '*.sql'),
     driver: 'pg',
     schemaTable: SCHEMA_TABLE,
     execQuery: async (query: string) => ({ rows: await db.query(query) }),
     validateChecksums: true,
   });
-  const [newest, present] = [
-    await postgrator.getMaxVersion(),
-    await postgrator.getDatabaseVersion().catch(() => 0),
-  ];
-  if (present > newest) {
-    throw new MigrationRefused(
-      `The database has schema ${present}, this version of Posthorn knows ${newest}. ` +
-        'Start the newer version that migrated it; schemas never go back.',
-    );
+}
+
+async function refuseOutdatedCode(db: Queryable, known: number): Promise<void> {
+  const problem = outdatedProblem(await requiredOf(db), known);
+  if (problem !== null) throw new MigrationRefused(problem);
+}
+
+/** 0 in a database from before there was such a thing. */
+async function requiredOf(db: Queryable): Promise<number> {
+  const [column] = await db.query(
+    `select from pg_attribute
+      where attrelid = to_regclass('installation') and attname = 'schema_required'`,
+  );
+  return column ? schemaRequired(db) : 0;
+}
+
+/**
+ * A migration that asks for newer code is followed by one that older code cannot work with: older
+ * nodes get the time to notice and to settle what they have under way. One that was killed leaves its row.
+ */
+async function letOlderNodesEnd(db: Queryable, say: (sentence: string) => void): Promise<void> {
+  const required = await requiredOf(db);
+  if (required === 0) return;
+  for (let second = 0; second < OLDER_NODES_END_WITHIN_S; second += 1) {
+    const workers = await countOlderNodes(db, required);
+    if (workers === 0) return;
+    if (second === 0) say(`${workers} workers of an older version end before the next migration`);
+    await pause(1_000);
   }
-  const applied = present === newest ? [] : await postgrator.migrate();
-  return { version: newest, applied: applied.map((migration) => migration.filename) };
+  say('workers of an older version have not ended; the migration goes on without them');
 }
 
 async function seedTransitions(db: Queryable): Promise<void> {

@@ -7,14 +7,16 @@
  */
 import type { Queryable } from './database.ts';
 import { DUE_BY_AGE } from './queue.ts';
+import { SCHEMA_KNOWN } from './schema-version.ts';
 
 export async function registerNode(
   db: Queryable,
   node: { id: string; instance: string; host: string; pid: number },
 ): Promise<void> {
   await db.query(
-    `insert into nodes (id, instance, host, pid, started_at) values ($1, $2, $3, $4, app_now())`,
-    [node.id, node.instance, node.host, node.pid],
+    `insert into nodes (id, instance, host, pid, started_at, schema_known)
+     values ($1, $2, $3, $4, app_now(), $5)`,
+    [node.id, node.instance, node.host, node.pid, SCHEMA_KNOWN],
   );
 }
 
