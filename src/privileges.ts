@@ -5,7 +5,7 @@
  * workers, those below 1024 among them, starts the database as another user, and reads certificates.
  */
 import { createHash } from 'node:crypto';
-import { chownSync, existsSync, mkdirSync, mkdtempSync } from 'node:fs';
+import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync } from 'node:fs';
 import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -18,6 +18,7 @@ import { Agent, request } from 'undici';
 import type { CertificateFiles } from './certificates.ts';
 import { urlsOf } from './store/database-address.ts';
 import { privateOwner } from './store/embedded/accounts.ts';
+import { isAlive } from './store/embedded/process.ts';
 
 export type User = { uid: number; gid: number };
 
@@ -76,43 +77,69 @@ export function userBeside(
 
 const LOOK_EVERY_MS = 1_000;
 
+/** In memory, where the system has such a place: keys need not be on the disk twice. */
+const IN_MEMORY = '/run';
+const FOLDER_NAME = /^posthorn-tls-([0-9a-f]{16})-(\d+)$/;
+
 /** Copies of files that only root may read, for workers that are not root: kept up to date. */
 export class SharedFiles implements Disposable {
-  readonly #folder: string;
+  readonly #parent: string;
+  readonly #installation: string;
   readonly #user: User;
   readonly #log: Logger;
   readonly #seen = new Map<string, string>();
   readonly #timer: NodeJS.Timeout;
+  /** Made for the first file. */
+  #folder: string | null = null;
 
-  /** In memory where the system has such a place: keys need not be on the disk twice. */
-  constructor(user: User, { dataDir, log }: { dataDir: string; log: Logger }) {
-    const hash = createHash('sha256').update(dataDir).digest('hex').slice(0, 16);
-    if (existsSync('/run')) {
-      this.#folder = `/run/posthorn-tls-${hash}`;
-      rmSync(this.#folder, { recursive: true, force: true });
-      mkdirSync(this.#folder, { mode: 0o700 });
-    } else {
-      this.#folder = mkdtempSync(join(tmpdir(), 'posthorn-tls-'));
-    }
-    chownSync(this.#folder, user.uid, user.gid);
+  /** Removes what processes that were killed have left. */
+  constructor(
+    user: User,
+    { dataDir, log, parent = IN_MEMORY }: { dataDir: string; log: Logger; parent?: string },
+  ) {
+    this.#parent = parent;
+    this.#installation = shortHash(dataDir);
     this.#user = user;
     this.#log = log;
+    this.#removeLeftovers();
     this.#timer = setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
   }
 
   /** @returns where the copies are */
   share({ cert, key }: CertificateFiles): CertificateFiles {
+    this.#folder ??= this.#makeFolder();
     this.#look([cert, key]);
     return { cert: this.#copyOf(cert), key: this.#copyOf(key) };
   }
 
   [Symbol.dispose](): void {
     clearInterval(this.#timer);
-    rmSync(this.#folder, { recursive: true, force: true });
+    if (this.#folder !== null) rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  #makeFolder(): string {
+    const name = `posthorn-tls-${this.#installation}-${process.pid}`;
+    const folder = existsSync(this.#parent)
+      ? join(this.#parent, name)
+      : mkdtempSync(join(tmpdir(), 'posthorn-tls-'));
+    mkdirSync(folder, { mode: 0o700, recursive: true });
+    chownSync(folder, this.#user.uid, this.#user.gid);
+    return folder;
+  }
+
+  /** Those of this data directory, whose lock we hold, and those of processes that are gone. */
+  #removeLeftovers(): void {
+    if (!existsSync(this.#parent)) return;
+    for (const name of readdirSync(this.#parent)) {
+      const [, installation, pid] = FOLDER_NAME.exec(name) ?? [];
+      if (installation === undefined) continue;
+      if (installation !== this.#installation && isAlive(Number(pid))) continue;
+      rmSync(join(this.#parent, name), { recursive: true, force: true });
+    }
   }
 
   #copyOf(file: string): string {
-    return join(this.#folder, createHash('sha256').update(file).digest('hex').slice(0, 16));
+    return join(this.#folder ?? '', shortHash(file));
   }
 
   #look(files: Iterable<string> = this.#seen.keys()): void {
@@ -135,4 +162,8 @@ export class SharedFiles implements Disposable {
     chownSync(`${copy}.new`, this.#user.uid, this.#user.gid);
     renameSync(`${copy}.new`, copy);
   }
+}
+
+function shortHash(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 16);
 }
