@@ -7,7 +7,8 @@ import { writeSync } from 'node:fs';
 import { type ArmedFailpoint, armFailpoints, isSupervisorFailpoint } from './core/failpoint.ts';
 
 const DELAY_MS = 3_000;
-const SQL_FAILS_FOR_MS = 6_000;
+/** Four tries of an outcome; the fifth may write less of it (store/unsettled.ts) and comes later. */
+const SQL_FAILS_FOR_MS = 5_000;
 
 let forWorkers: ArmedFailpoint[] = [];
 

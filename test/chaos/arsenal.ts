@@ -2,13 +2,17 @@
  * Which failpoints were hit, and what a process that starts is armed with: first its node's share of the
  * list, later whatever is left, in a long run others besides.
  */
-import {
-  type Failpoint,
-  SUPERVISOR_FAILPOINTS,
-  WORKER_FAILPOINTS,
-} from '../../src/core/failpoint.ts';
+import { type Failpoint, SUPERVISOR_FAILPOINTS } from '../../src/core/failpoint.ts';
 import type { Dice } from './dice.ts';
-import { ALL_POINTS, anyPoints, AT_STOP, killAt, type PlannedPoint, shareOut } from './points.ts';
+import {
+  anyPoints,
+  AT_STOP,
+  killAt,
+  type PlannedPoint,
+  shareOut,
+  titleOf,
+  workerPoints,
+} from './points.ts';
 
 /** From then on every node is armed with whatever was not hit yet. */
 const SWEEP_AFTER_MS = 30_000;
@@ -16,9 +20,12 @@ const SWEEP_AFTER_MS = 30_000;
 const MORE = 3;
 
 export class Arsenal {
-  readonly unhit = new Set<Failpoint>(ALL_POINTS);
+  /** Titles of what was not hit yet. */
+  readonly unhit: Set<string>;
+  readonly total: number;
   readonly #names: readonly string[];
   readonly #dice: Dice;
+  readonly #points: readonly PlannedPoint[];
   readonly #lists: PlannedPoint[][];
   readonly #isLong: boolean;
   #begunMs = Infinity;
@@ -28,8 +35,12 @@ export class Arsenal {
   constructor(names: readonly string[], dice: Dice, isLong: boolean) {
     this.#names = names;
     this.#dice = dice;
-    this.#lists = shareOut(dice, names.length);
+    this.#points = workerPoints(dice);
+    this.#lists = shareOut(this.#points, dice, names.length);
     this.#isLong = isLong;
+    const titles = this.#points.map(({ name, action }) => titleOf(name, action));
+    this.unhit = new Set([...titles, AT_STOP, ...SUPERVISOR_FAILPOINTS]);
+    this.total = this.unhit.size;
   }
 
   begin(): void {
@@ -41,9 +52,9 @@ export class Arsenal {
     this.#isLaidDown = true;
   }
 
-  /** @returns whether it was hit for the first time */
-  hit(name: string): boolean {
-    return this.unhit.delete(name as Failpoint);
+  /** @returns whether it was hit in this way for the first time */
+  hit(name: string, action: string): boolean {
+    return this.unhit.delete(titleOf(name, action));
   }
 
   /** Everything but what only a stop reaches. */
@@ -55,8 +66,9 @@ export class Arsenal {
   pointsFor(node: string, starts: number): string {
     if (this.#isLaidDown) return '';
     const isSweeping = performance.now() - this.#begunMs > SWEEP_AFTER_MS;
-    const own = isSweeping ? this.#openWorkerPoints() : this.#lists[this.#names.indexOf(node)]!;
-    const open = own.filter(({ name }) => this.unhit.has(name));
+    const own = isSweeping ? this.#points : this.#lists[this.#names.indexOf(node)]!;
+    const left = own.filter(({ name, action }) => this.unhit.has(titleOf(name, action)));
+    const open = isSweeping ? this.#dice.shuffled(left) : left;
     // What comes first may be what is not reached: the next time another comes first.
     const turn = open.length === 0 ? 0 : starts % open.length;
     const forWorkers = [...open.slice(turn), ...open.slice(0, turn)];
@@ -67,11 +79,6 @@ export class Arsenal {
     return [...forWorkers, ...this.#supervisorPoints(node, { starts, isSweeping })]
       .map(({ name, action, hit }) => `${name}=${action}@${hit}`)
       .join(',');
-  }
-
-  #openWorkerPoints(): PlannedPoint[] {
-    const open = WORKER_FAILPOINTS.filter((name) => name !== AT_STOP && this.unhit.has(name));
-    return this.#dice.shuffled(open).map((name) => killAt(name, this.#dice));
   }
 
   /** Each on one node at a time, else they would stand in each other's way; at last on any. */

@@ -13,7 +13,7 @@ import { groupBy } from './group.ts';
 import { compare } from './ledger.ts';
 import type { Evidence, Finding } from './ledger-types.ts';
 import { type ChaosOptions, HELP, readOptions } from './options.ts';
-import { ALL_POINTS } from './points.ts';
+import { titleOf } from './points.ts';
 import type { PointLine, PointsFor } from './node.ts';
 import { NODES, openStage, type Stage } from './stage.ts';
 
@@ -59,9 +59,10 @@ async function play(
   interrupted: Promise<never>,
 ): Promise<{ line: string; isGood: boolean }> {
   const arsenal = new Arsenal(NODES, diceFor(options.seed, 'points'), options.minutes !== null);
-  const onPoint = ({ failpoint, pid }: PointLine): void => {
-    if (!arsenal.hit(failpoint)) return;
-    say(`failpoint ${failpoint} (process ${pid}), ${arsenal.unhit.size} to go`);
+  const onPoint = ({ failpoint, action, pid }: PointLine): void => {
+    if (!arsenal.hit(failpoint, action)) return;
+    const where = pid === undefined ? '' : ` (process ${pid})`;
+    say(`failpoint ${titleOf(failpoint, action)}${where}, ${arsenal.unhit.size} to go`);
   };
   const pointsFor: PointsFor = (node, starts) => arsenal.pointsFor(node, starts);
   await using stage = await openStage({ onLine: say, onPoint }, pointsFor);
@@ -125,7 +126,7 @@ function lineOf(
     count(events.length, 'events'),
     count(stage.hooks.count(), 'webhooks'),
     count(disturbances.length, 'disturbances'),
-    `${ALL_POINTS.length - arsenal.unhit.size}/${ALL_POINTS.length} failpoints`,
+    `${arsenal.total - arsenal.unhit.size}/${arsenal.total} failpoints`,
     `${Math.round((performance.now() - begunMs) / 1_000)} s`,
   ];
   const verdict = findings.length === 0 ? 'PASS' : `FAIL (${findings.length}): ${shown(findings)}`;

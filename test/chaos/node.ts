@@ -18,7 +18,7 @@ const EXPECTED = /failpoint |The workers cannot run/;
 const START_AGAIN_AFTER_MS = 300;
 
 /** What src/failpoints.ts says. */
-export type PointLine = { failpoint: string; action: string; pid: number };
+export type PointLine = { failpoint: string; action: string; pid?: number };
 
 export type NodeReport = {
   /** A failpoint acted. */
@@ -189,10 +189,18 @@ export class ChaosNode {
       this.#traceLines -= 1;
       return;
     }
-    const { msg = '', level, failpoint, action = '', pid = 0 } = fields;
-    if (failpoint !== undefined) {
+    const { msg = '', level, failpoint, action = '', pid } = fields;
+    const settled = settledLate(fields);
+    if (settled !== null) {
+      this.#report.onPoint(settled);
+    } else if (failpoint !== undefined && action.startsWith('sql_')) {
+      // Excuses nothing, and is met only once what was refused has been written after all.
+      this.#report.onLine(`${this.name}: ${failpoint} ${action} (process ${pid})`);
+    } else if (msg.startsWith('stopped with outcomes that could not be written')) {
+      this.disturbed(msg);
+    } else if (failpoint !== undefined) {
       this.disturbed(`${failpoint} ${action}`);
-      this.#report.onPoint({ failpoint, action, pid });
+      this.#report.onPoint({ failpoint, action, ...(pid !== undefined && { pid }) });
     } else if (msg.includes('taken for dead')) {
       this.disturbed(msg, Date.now() - 30_000);
     } else if (level === 'fatal' || msg.includes('ended in an error')) {
@@ -209,7 +217,21 @@ export class ChaosNode {
   }
 }
 
-type Fields = { level?: string; msg?: string; signal?: unknown } & Partial<PointLine>;
+type Fields = {
+  level?: string;
+  msg?: string;
+  signal?: unknown;
+  /** Of an outcome that was refused; one of an email, otherwise of a webhook. */
+  sqlstate?: string;
+  emailId?: string;
+} & Partial<PointLine>;
+
+/** An outcome that the database had refused is written. Only failpoints have these SQLSTATEs. */
+export function settledLate({ msg, sqlstate, emailId }: Fields): PointLine | null {
+  if (sqlstate === undefined || msg !== 'an outcome that had been kept is written') return null;
+  const failpoint = emailId === undefined ? 'webhook_before_commit' : 'settle_before_commit';
+  return { failpoint, action: `sql_${sqlstate.toLowerCase()}` };
+}
 
 function parsed(line: string): Fields | null {
   try {

@@ -4,11 +4,16 @@ import { test } from 'node:test';
 import { Arsenal } from './arsenal.ts';
 import { diceFor } from './dice.ts';
 import { letter, needsProof } from './letters.ts';
+import { settledLate } from './node.ts';
 import { readOptions } from './options.ts';
 import { endsOf, SPARED, TROUBLED } from './places.ts';
-import { ALL_POINTS, anyPoints, AT_STOP, shareOut } from './points.ts';
+import { anyPoints, AT_STOP, refusals, shareOut, workerPoints } from './points.ts';
 import { FAULTS, round } from './schedule.ts';
-import { SUPERVISOR_FAILPOINTS } from '../../src/core/failpoint.ts';
+import {
+  SQL_FAILURES,
+  SUPERVISOR_FAILPOINTS,
+  WORKER_FAILPOINTS,
+} from '../../src/core/failpoint.ts';
 
 const draws = (seed: number, purpose: string): number[] => {
   const dice = diceFor(seed, purpose);
@@ -45,27 +50,59 @@ test('a round has every fault once, in an order that the seed decides', () => {
 });
 
 test('every failpoint of a worker kills on exactly one node; the last one waits for the stop', () => {
-  const lists = shareOut(diceFor(3, 'points'), 3);
-  const names = lists.flat().map(({ name }) => name);
-  assert.equal(new Set(names).size, names.length);
-  assert.deepEqual(
-    new Set<string>([...names, AT_STOP, ...SUPERVISOR_FAILPOINTS]),
-    new Set<string>(ALL_POINTS),
+  const dice = diceFor(3, 'points');
+  const lists = shareOut(workerPoints(dice), dice, 3);
+  const names = lists.flatMap((list) =>
+    list.filter(({ action }) => action === 'kill').map(({ name }) => name),
   );
-  assert.ok(lists.every((list) => list.every(({ action }) => action === 'kill')));
+  assert.equal(new Set(names).size, names.length);
+  assert.deepEqual(new Set<string>([...names, AT_STOP]), new Set<string>(WORKER_FAILPOINTS));
   assert.ok(lists[0]!.length > lists[1]!.length);
+});
+
+test('every SQLSTATE refuses outcomes of mail in every run, and one of them those of webhooks', () => {
+  const asked = refusals(diceFor(3, 'points'));
+  const at = (wanted: string): string[] =>
+    asked.filter(({ name }) => name === wanted).map(({ action }) => action);
+  assert.deepEqual(at('settle_before_commit'), [...SQL_FAILURES]);
+  assert.equal(at('webhook_before_commit').length, 1);
+  const dice = diceFor(3, 'points');
+  const planned = shareOut(workerPoints(dice), dice, 3).flat();
+  assert.equal(planned.filter(({ action }) => action !== 'kill').length, asked.length);
+});
+
+test('a refusal counts as met only once the outcome that was refused has been written', () => {
+  const arsenal = new Arsenal(['a', 'b', 'c'], diceFor(3, 'points'), false);
+  const before = arsenal.total;
+  assert.equal(before, WORKER_FAILPOINTS.length + SUPERVISOR_FAILPOINTS.length + 4);
+  const kept = { sqlstate: '42703', emailId: 'an id' };
+  assert.equal(settledLate({ ...kept, msg: 'an outcome could not be written' }), null);
+  const { failpoint, action } = settledLate({
+    ...kept,
+    msg: 'an outcome that had been kept is written',
+  })!;
+  assert.equal(arsenal.hit(failpoint, action), true);
+  assert.equal(arsenal.hit(failpoint, action), false);
+  assert.equal(arsenal.unhit.size, before - 1);
+  assert.ok(arsenal.unhit.has('settle_before_commit'), 'the kill there is still to come');
+  assert.equal(arsenal.hit('settle_before_commit', 'delay'), false, 'a delay is no kill');
 });
 
 test('a node is armed with what was not hit yet, and at last with what only its stop reaches', () => {
   const arsenal = new Arsenal(['a', 'b', 'c'], diceFor(3, 'points'), false);
-  const named = (text: string): string[] => text.split(',').map((item) => item.split('=')[0]!);
-  const before = named(arsenal.pointsFor('b', 0));
+  const titled = (text: string): string[] =>
+    text.split(',').map((item) => item.split('@')[0]!.replace('=kill', ''));
+  const before = titled(arsenal.pointsFor('b', 0));
   assert.ok(before.includes('burial_before_commit') && !before.includes(AT_STOP));
-  assert.equal(arsenal.hit(before[0]!), true);
-  assert.equal(arsenal.hit(before[0]!), false);
-  assert.ok(!named(arsenal.pointsFor('b', 0)).includes(before[0]!));
-  for (const name of ALL_POINTS) if (name !== AT_STOP) arsenal.hit(name);
-  assert.deepEqual(named(arsenal.pointsFor('b', 0)), [AT_STOP]);
+  const [name = '', action = 'kill'] = before[0]!.split('=');
+  assert.equal(arsenal.hit(name, action), true);
+  assert.equal(arsenal.hit(name, action), false);
+  assert.ok(!titled(arsenal.pointsFor('b', 0)).includes(before[0]!));
+  for (const title of arsenal.unhit) {
+    const [left = '', how = 'kill'] = title.split('=');
+    if (left !== AT_STOP) arsenal.hit(left, how);
+  }
+  assert.deepEqual(titled(arsenal.pointsFor('b', 0)), [AT_STOP]);
   arsenal.layDown();
   assert.equal(arsenal.pointsFor('b', 0), '');
 });

@@ -1,10 +1,12 @@
 /**
  * Which failpoint is armed where, in which way, and when it acts: every one of them kills at least
- * once in every run; some also freeze, stall or throw, where a process in trouble could do that.
+ * once in every run; some also freeze, stall or throw, where a process in trouble could do that. Where
+ * outcomes are written the database also refuses for some seconds, once in every run with each SQLSTATE.
  */
 import {
   type Failpoint,
   type FailpointAction,
+  SQL_FAILURES,
   SUPERVISOR_FAILPOINTS,
   WORKER_FAILPOINTS,
   type WorkerFailpoint,
@@ -12,6 +14,24 @@ import {
 import type { Dice } from './dice.ts';
 
 export type PlannedPoint = { name: Failpoint; action: FailpointAction; hit: number };
+
+/** As findings name it: `smtp_after_dot`, `settle_before_commit=sql_42703`. */
+export function titleOf(name: string, action: string): string {
+  return action === 'kill' ? name : `${name}=${action}`;
+}
+
+/** A POST may be repeated, so that one SQLSTATE, whichever, is enough for webhooks. */
+export function refusals(dice: Dice): PlannedPoint[] {
+  const hit = (): number => dice.between(1, 5);
+  return [
+    ...SQL_FAILURES.map((action) => ({
+      name: 'settle_before_commit' as const,
+      action,
+      hit: hit(),
+    })),
+    { name: 'webhook_before_commit', action: dice.pick(SQL_FAILURES), hit: hit() },
+  ];
+}
 
 /** Not before the node is ready: a worker that dies earlier ends its start. */
 const FIRST_HIT: Partial<Record<Failpoint, number>> = { lease_before_beat: 3 };
@@ -34,11 +54,21 @@ export function killAt(name: Failpoint, dice: Dice): PlannedPoint {
 /** A worker reaches it only when it stops, so it must be the one that is armed then. */
 export const AT_STOP: WorkerFailpoint = 'lease_before_end';
 
-/** All points of workers but the last, shared out: so many lists, the first twice as long. */
-export function shareOut(dice: Dice, nodes: number): PlannedPoint[][] {
+/** What workers are armed with but for the last point: each kills, some also refuse. */
+export function workerPoints(dice: Dice): PlannedPoint[] {
+  const names = WORKER_FAILPOINTS.filter((name) => name !== AT_STOP);
+  return [...names.map((name) => killAt(name, dice)), ...refusals(dice)];
+}
+
+/** Shared out: so many lists, the first twice as long. */
+export function shareOut(
+  points: readonly PlannedPoint[],
+  dice: Dice,
+  nodes: number,
+): PlannedPoint[][] {
   const lists: PlannedPoint[][] = Array.from({ length: nodes }, () => []);
-  dice.shuffled(WORKER_FAILPOINTS.filter((name) => name !== AT_STOP)).forEach((name, index) => {
-    lists[Math.max(0, (index % (nodes + 1)) - 1)]!.push(killAt(name, dice));
+  dice.shuffled(points).forEach((point, index) => {
+    lists[Math.max(0, (index % (nodes + 1)) - 1)]!.push(point);
   });
   return lists;
 }
@@ -67,5 +97,3 @@ export function anyPoints(dice: Dice, count: number): PlannedPoint[] {
     return { name, action, hit: dice.between(FIRST_HIT[name] ?? 1, 6) };
   });
 }
-
-export const ALL_POINTS: readonly Failpoint[] = [...WORKER_FAILPOINTS, ...SUPERVISOR_FAILPOINTS];
