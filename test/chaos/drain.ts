@@ -29,7 +29,11 @@ const JUMPS_MAX = 9;
 /** So many jumps in a row that bring nothing: the nodes rest by their own clocks, until restarted. */
 const VAIN_JUMPS = 2;
 
-type Means = { say: (line: string) => void; restart: () => Promise<void> };
+type Means = {
+  say: (line: string) => void;
+  /** null: nothing may need it. */
+  restart: (() => Promise<void>) | null;
+};
 
 /** @returns whether everything is done */
 export async function drain(stage: Stage, { say, restart }: Means): Promise<boolean> {
@@ -53,7 +57,7 @@ export async function drain(stage: Stage, { say, restart }: Means): Promise<bool
     }
     // What is due may rest all the same: a destination or an endpoint in trouble is left alone.
     const rests = open.due === 0 || performance.now() - progressAtMs > RESTS_AFTER_MS;
-    if (vainJumps === VAIN_JUMPS) {
+    if (restart !== null && vainJumps === VAIN_JUMPS) {
       vainJumps = 0;
       say('that brings nothing: all nodes are started anew');
       await restart();

@@ -6,6 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Dice } from './dice.ts';
 import type { Request } from './ledger-types.ts';
+import type { FirstTold } from './rewound.ts';
 import { isSuppressible, type Letter, letter } from './letters.ts';
 
 export type LoadNode = { isUp: boolean; service: { url: string } };
@@ -42,8 +43,11 @@ export class Load {
   readonly requests: Request[] = [];
   readonly acceptedWithRevokedKey: number[] = [];
   readonly acceptedFromRemovedDomain: number[] = [];
+  /** By id: its first 2xx. */
+  readonly toldAtMs = new Map<string, FirstTold>();
   accepted = 0;
   readonly #options: LoadOptions;
+  #emailsMin: number;
   #liveKey: LiveKey;
   readonly #revokedAtMs = new Map<string, number>();
   readonly #removedAtMs = new Map<string, number>();
@@ -55,6 +59,7 @@ export class Load {
 
   constructor(options: LoadOptions) {
     this.#options = options;
+    this.#emailsMin = options.emails;
     this.#liveKey = options.liveKey;
   }
 
@@ -99,6 +104,13 @@ export class Load {
     await this.#clients;
   }
 
+  /** After its end: so many more, at the least. */
+  goOn(emails: number): void {
+    this.#emailsMin = this.accepted + emails;
+    this.#isEnding = false;
+    this.start();
+  }
+
   /** Clients stop asking: the run has failed. */
   giveUp(): void {
     this.#isEnding = true;
@@ -107,7 +119,7 @@ export class Load {
 
   async #client(): Promise<void> {
     for (;;) {
-      const isEnough = this.accepted >= this.#options.emails;
+      const isEnough = this.accepted >= this.#emailsMin;
       if (this.#isGivenUp || (this.#isEnding && isEnough)) return;
       const drawn = letter(this.#next, this.#options.dice);
       this.#next += 1;
@@ -186,7 +198,11 @@ export class Load {
       if (response.status === 202 && request.begunMs > this.#goneSinceMs(drawn)) {
         this.acceptedFromRemovedDomain.push(drawn.index);
       }
-      return this.#understand({ status: response.status, text, key }, { drawn, request });
+      const told = this.#understand({ status: response.status, text, key }, { drawn, request });
+      if (told.kind === 'accepted' && !this.toldAtMs.has(told.id)) {
+        this.toldAtMs.set(told.id, { askedMs: askedAtMs, toldMs: Date.now() });
+      }
+      return told;
     } catch {
       return { kind: 'again', isOpen: true };
     }

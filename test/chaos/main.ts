@@ -1,7 +1,7 @@
 /**
  * `npm run chaos`: breaks a running service in every way that is known, heals it, and compares what it
  * promised with what it did. Read it as: stage.ts (what plays) → director.ts (what happens: faults.ts,
- * points.ts, moods.ts, load.ts) → drain.ts → evidence.ts → ledger.ts.
+ * points.ts, moods.ts, load.ts) → drain.ts → rewind.ts → evidence.ts → rewound.ts → ledger.ts.
  */
 import { Arsenal } from './arsenal.ts';
 import { diceFor } from './dice.ts';
@@ -15,6 +15,8 @@ import type { Evidence, Finding } from './ledger-types.ts';
 import { type ChaosOptions, HELP, readOptions } from './options.ts';
 import { titleOf } from './points.ts';
 import type { PointLine, PointsFor } from './node.ts';
+import { rewindDatabase } from './rewind.ts';
+import { excuse, type Rewind } from './rewound.ts';
 import { NODES, openStage, type Stage } from './stage.ts';
 
 /** Of each kind. */
@@ -67,28 +69,38 @@ async function play(
   const pointsFor: PointsFor = (node, starts) => arsenal.pointsFor(node, starts);
   await using stage = await openStage({ onLine: say, onPoint }, pointsFor);
   const director = new Director(options, { stage, arsenal, say });
+  let rewind: Rewind | null;
   try {
-    await Promise.race([interrupted, takeCourse(director, stage)]);
+    rewind = await Promise.race([interrupted, takeCourse(director, stage)]);
   } finally {
     director.load.giveUp();
     await Promise.all(stage.nodes.map((node) => node.letGo()));
   }
-  const evidence = await gather(stage, director);
+  const gathered = await gather(stage, director);
+  const { evidence, lost, repeated } =
+    rewind === null ? { evidence: gathered, lost: 0, repeated: 0 } : excuse(gathered, rewind);
   const findings = [...compare(evidence), ...findingsOf(stage, arsenal)];
+  const unmet = 'a fail-over that loses commits';
+  if (lost === 0) findings.push({ kind: 'trouble_never_met', what: unmet });
   for (const [kind, ones] of groupBy(findings, (one) => one.kind)) {
     say(`${ones.length} times ${kind}:`);
     for (const { what } of ones.slice(0, FINDINGS_SHOWN_MAX)) say(`  ${what}`);
   }
   const isGood = findings.length === 0;
-  return { line: lineOf(options, { evidence, director, arsenal, stage, findings }), isGood };
+  const result = { evidence, director, arsenal, stage, findings, lost, repeated };
+  return { line: lineOf(options, result), isGood };
 }
 
-async function takeCourse(director: Director, stage: Stage): Promise<void> {
+/** @returns which commits were lost in the end; null: it did not come to that */
+async function takeCourse(director: Director, stage: Stage): Promise<Rewind | null> {
   await director.run();
   say(`healing, ${director.load.accepted} emails accepted`);
   await director.heal();
   say('draining');
-  await drain(stage, { say, restart: () => director.restartAll() });
+  if (!(await drain(stage, { say, restart: () => director.restartAll() }))) return null;
+  const rewind = await rewindDatabase(stage, { load: director.load, say });
+  await drain(stage, { say, restart: null });
+  return rewind;
 }
 
 /** What no comparison shows: what was never reached or met, processes that broke by themselves. */
@@ -108,11 +120,14 @@ type Result = {
   arsenal: Arsenal;
   stage: Stage;
   findings: Finding[];
+  /** By the fail-over: emails, and copies that were made again. */
+  lost: number;
+  repeated: number;
 };
 
 function lineOf(
   { seed }: ChaosOptions,
-  { evidence, director, arsenal, stage, findings }: Result,
+  { evidence, director, arsenal, stage, findings, lost, repeated }: Result,
 ): string {
   const { emails, recipients, copies, events, disturbances } = evidence;
   const { extra, inDoubt, atDisturbances } = countDuplicates(evidence);
@@ -126,6 +141,7 @@ function lineOf(
     count(events.length, 'events'),
     count(stage.hooks.count(), 'webhooks'),
     count(disturbances.length, 'disturbances'),
+    `${lost} lost and ${repeated} repeated by the fail-over`,
     `${arsenal.total - arsenal.unhit.size}/${arsenal.total} failpoints`,
     `${Math.round((performance.now() - begunMs) / 1_000)} s`,
   ];

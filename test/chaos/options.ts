@@ -20,10 +20,10 @@ export const HELP = `Breaks a running service on purpose and checks that it kept
 
 Three nodes on one database, a load over HTTP, faulty mail servers, DNS and webhook receivers. While it
 runs, processes are killed and frozen at every named step (src/core/failpoint.ts), the database goes
-away, networks break. Then everything is healed, the queue drains, and a ledger compares what was
-accepted with what is stored, what arrived and what was told.
+away, networks break. Then everything is healed, the queue drains, the database loses its last commits
+once, and a ledger compares what was accepted with what is stored, what arrived and what was told.
 
-  --quick       ${QUICK_EMAILS} emails, every failpoint and every kind of fault once: about two minutes
+  --quick       ${QUICK_EMAILS} emails, every failpoint and every kind of fault once: some minutes
   --minutes N   rounds of faults for so long (1 to 600)
   --seed N      repeat the choices of an earlier run; the timing of processes is never the same
   --help

@@ -32,6 +32,8 @@ export type Stage = AsyncDisposable & {
   clocks: Clocks;
   /** Events of before the endpoints were there. */
   earlierEvents: ReadonlySet<string>;
+  /** The folder of the database's cluster. */
+  pgDir: string;
   /** Of the postmaster; null while there is none. */
   databasePid(): number | null;
   /** Looks into the database, as its owner; waits until it answers. */
@@ -95,6 +97,7 @@ export async function openStage(report: NodeReport, pointsFor: PointsFor): Promi
     ...furniture,
     clocks,
     earlierEvents: new Set(earlier.map(({ id }) => id)),
+    pgDir: pgDirOf(a.service),
     databasePid: () => databasePid(a.service),
     sql,
     connect: () => connect(a.service),
@@ -187,11 +190,15 @@ async function patiently<Rows>(ask: () => Promise<Rows>): Promise<Rows> {
   return rows;
 }
 
-function databasePid({ dataDir }: Service): number | null {
+/** Beside the socket: below a closed folder, root's database does not live in the data directory. */
+function pgDirOf({ dataDir }: Service): string {
+  return join(dirname(String(addressOf(dataDir).host)), 'pg');
+}
+
+function databasePid(service: Service): number | null {
   try {
-    // Beside the socket: below a closed folder, root's database does not live in the data directory.
-    const home = dirname(String(addressOf(dataDir).host));
-    const [first = ''] = readFileSync(join(home, 'pg', 'postmaster.pid'), 'utf8').split('\n');
+    const file = join(pgDirOf(service), 'postmaster.pid');
+    const [first = ''] = readFileSync(file, 'utf8').split('\n');
     return Number(first) || null;
   } catch {
     return null;

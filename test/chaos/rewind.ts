@@ -1,0 +1,96 @@
+/**
+ * A fail-over to a standby that lacks the last commits, at the end of every run: the database is killed
+ * under load and its cluster copied while it is down; it comes back and takes more; it is killed
+ * again and the copy put in its place. What was committed in between is gone, for a client who was
+ * told of it and for a worker that holds it in memory. Nobody is restarted by it, and all has to drain.
+ * What may be missing and repeated then, and nothing else: rewound.ts.
+ */
+import { cp, rename, rm, stat } from 'node:fs/promises';
+import { isAlive, isZombie } from '../../src/store/embedded/process.ts';
+import { giveTree } from '../../src/store/embedded/folders.ts';
+import { childrenOf } from '../support/processes.ts';
+import { waitFor } from '../support/wait.ts';
+import { ENDPOINTS } from './hooks.ts';
+import type { Load } from './load.ts';
+import type { Rewind } from './rewound.ts';
+import type { Stage } from './stage.ts';
+
+/** Accepted before the copy, between copy and swap, and after it; at the least. */
+const EMAILS = { before: 60, between: 100, after: 40 };
+/** More than are held at once, so that outcomes of the time in between are lost as well. */
+const COPIES_BETWEEN = 40;
+const WITHIN_MS = 90_000;
+const GONE_WITHIN_MS = 15_000;
+
+type Means = { load: Load; say: (line: string) => void };
+
+export async function rewindDatabase(stage: Stage, { load, say }: Means): Promise<Rewind> {
+  const { pgDir } = stage;
+  const copy = `${pgDir}-before`;
+  const begun = load.accepted;
+  load.goOn(EMAILS.before + EMAILS.between + EMAILS.after);
+  await acceptedSince(load, begun, EMAILS.before);
+
+  say('the database is killed and its cluster copied');
+  const heardBefore = new Map(
+    ENDPOINTS.map(({ path }) => [path, new Set(stage.hooks.received(path).keys())]),
+  );
+  const fromMs = Date.now();
+  await whileDown(stage, () => copyOwned(pgDir, copy));
+  await stage.sql('select 1');
+  const between = load.accepted;
+  const copies = stage.receivers.copies().length;
+  await acceptedSince(load, between, EMAILS.between);
+  await waitFor(() => stage.receivers.copies().length >= copies + COPIES_BETWEEN, {
+    what: 'copies that will be forgotten',
+    timeoutMs: WITHIN_MS,
+  });
+
+  let toMs = Date.now();
+  await whileDown(stage, async () => {
+    toMs = Date.now();
+    await rename(pgDir, `${pgDir}-after`);
+    await rename(copy, pgDir);
+  });
+  say('the database is as it was then');
+  await stage.sql('select 1');
+  await acceptedSince(load, load.accepted, EMAILS.after);
+  let isAnswered = false;
+  void load.end().then(() => (isAnswered = true));
+  await waitFor(() => isAnswered, { what: 'all clients', timeoutMs: WITHIN_MS });
+  await rm(`${pgDir}-after`, { recursive: true });
+  return { fromMs, toMs, toldAtMs: load.toldAtMs, heardBefore };
+}
+
+async function acceptedSince(load: Load, since: number, count: number): Promise<void> {
+  await waitFor(() => load.accepted >= since + count, {
+    what: `${count} more emails to be accepted`,
+    timeoutMs: WITHIN_MS,
+  });
+}
+
+/** The supervisor would start the database again at once: it stands still meanwhile, its workers do not. */
+async function whileDown(stage: Stage, act: () => Promise<void>): Promise<void> {
+  const [a] = stage.nodes;
+  const supervisor = a.service.pid;
+  a.signal(supervisor, 'SIGSTOP');
+  try {
+    const postmaster = stage.databasePid();
+    if (postmaster === null) throw new Error('there is no database to kill');
+    // It must not notice that its children end: that would be a shutdown in some order.
+    a.signal(postmaster, 'SIGSTOP');
+    const pids = [...(await childrenOf(postmaster)), postmaster];
+    for (const pid of pids) a.signal(pid, 'SIGKILL');
+    const isGone = (pid: number): boolean => !isAlive(pid) || isZombie(pid);
+    await waitFor(() => pids.every(isGone), { what: 'no database', timeoutMs: GONE_WITHIN_MS });
+    await act();
+  } finally {
+    a.signal(supervisor, 'SIGCONT');
+  }
+}
+
+async function copyOwned(from: string, to: string): Promise<void> {
+  await cp(from, to, { recursive: true });
+  const { uid, gid } = await stat(from);
+  if (process.geteuid?.() === 0) giveTree(to, { uid, gid });
+}

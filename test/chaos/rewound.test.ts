@@ -1,0 +1,142 @@
+/** What a fail-over that loses commits excuses, and what it does not. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { compare } from './ledger.ts';
+import type { Evidence } from './ledger-types.ts';
+import { excuse, type Rewind } from './rewound.ts';
+
+const FROM_MS = 100_000;
+const TO_MS = 110_000;
+const LONG_BEFORE_MS = 50_000;
+const BETWEEN_MS = 105_000;
+const AFTER_MS = 115_000;
+
+type Mail = {
+  id: string;
+  /** When its client asked and was told. */
+  atMs: number;
+  isStored: boolean;
+  copiesAtMs: readonly number[];
+};
+
+/** Each to a recipient of its own; who is stored is delivered, and `told` is a webhook of its event. */
+function aftermath(mails: readonly Mail[], told: readonly string[] = []): [Evidence, Rewind] {
+  const stored = mails.filter(({ isStored }) => isStored);
+  const address = 'jo@a.test';
+  const evidence: Evidence = {
+    requests: mails.map(({ id, atMs }, index) => ({
+      index,
+      environment: 'live',
+      isKeyed: true,
+      outcome: 'accepted',
+      ids: [id],
+      addresses: [address],
+      begunMs: atMs,
+      oddAnswers: [],
+    })),
+    emails: stored.map((mail) => ({
+      id: mail.id,
+      index: mails.indexOf(mail),
+      environment: 'live',
+      openCount: 0,
+      eventCount: 1,
+    })),
+    recipients: stored.map(({ id }) => ({
+      emailId: id,
+      position: 0,
+      address,
+      status: 'delivered',
+      attempts: 1,
+    })),
+    events: stored.map(({ id }) => ({
+      emailId: id,
+      seq: 1,
+      type: 'email.delivered',
+      position: 0,
+      hasAttempt: true,
+      isInDoubt: false,
+    })),
+    copies: mails.flatMap(({ id, copiesAtMs }) =>
+      copiesAtMs.map((atMs) => ({
+        emailId: id,
+        address,
+        atMs,
+        node: 'a',
+        sessionBegunMs: 0,
+        isProven: false,
+      })),
+    ),
+    webhooks: [
+      {
+        endpoint: 'all',
+        expected: stored.map(({ id }) => id),
+        received: new Map(
+          [...stored.map(({ id }) => id), ...told].map((id) => [
+            id,
+            { bodies: new Set(['{}']), isVerified: true },
+          ]),
+        ),
+      },
+    ],
+    disturbances: [],
+    freezes: [],
+    suppressed: [],
+    acceptedWithRevokedKey: [],
+    acceptedFromRemovedDomain: [],
+    stopped: [],
+    mayEndAs: () => null,
+    needsProof: () => false,
+    left: { queue: 0, webhookQueue: 0, nodes: 4, workers: 4 },
+    testLookUps: [],
+  };
+  const rewind = {
+    fromMs: FROM_MS,
+    toMs: TO_MS,
+    toldAtMs: new Map(mails.map(({ id, atMs }) => [id, { askedMs: atMs, toldMs: atMs }])),
+    heardBefore: new Map([['all', new Set(['heard long before'])]]),
+  };
+  return [evidence, rewind];
+}
+
+const found = (mails: readonly Mail[], told?: readonly string[]): string[] =>
+  compare(excuse(...aftermath(mails, told)).evidence).map(({ kind }) => kind);
+
+const mail = (change: Partial<Mail>): Mail => ({
+  id: 'e1',
+  atMs: LONG_BEFORE_MS,
+  isStored: true,
+  copiesAtMs: [LONG_BEFORE_MS],
+  ...change,
+});
+
+test('an email accepted between copy and swap may be gone, with its copies, and is counted', () => {
+  const gone = mail({ atMs: BETWEEN_MS, isStored: false, copiesAtMs: [BETWEEN_MS, AFTER_MS] });
+  assert.deepEqual(found([gone]), []);
+  assert.equal(excuse(...aftermath([gone])).lost, 1);
+});
+
+test('an email accepted before the copy or after the swap must not be gone', () => {
+  for (const atMs of [LONG_BEFORE_MS, AFTER_MS]) {
+    const gone = mail({ atMs, isStored: false, copiesAtMs: [] });
+    assert.deepEqual(found([gone]), ['lost']);
+    assert.ok(found([{ ...gone, copiesAtMs: [AFTER_MS] }]).includes('unexpected_copy'));
+  }
+});
+
+test('what was sent between copy and swap may be sent again, and is counted', () => {
+  const again = mail({ copiesAtMs: [BETWEEN_MS, AFTER_MS] });
+  assert.deepEqual(found([again]), []);
+  assert.equal(excuse(...aftermath([again])).repeated, 1);
+});
+
+test('what was settled long before the copy, or accepted after the swap, is sent once', () => {
+  const before = mail({ copiesAtMs: [LONG_BEFORE_MS, AFTER_MS] });
+  const after = mail({ atMs: AFTER_MS, copiesAtMs: [AFTER_MS, AFTER_MS + 1] });
+  assert.deepEqual(found([before]), ['unexplained_duplicate']);
+  assert.deepEqual(found([after]), ['unexplained_duplicate']);
+});
+
+test('a webhook may have told of an event that is gone, but not if it came before the copy', () => {
+  assert.deepEqual(found([mail({})], ['told between']), []);
+  assert.deepEqual(found([mail({})], ['heard long before']), ['webhook_unexpected']);
+});

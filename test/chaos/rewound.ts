@@ -1,0 +1,78 @@
+/**
+ * What a database that lost the commits of some seconds (rewind.ts) excuses. Pure: takes from the
+ * evidence what may be missing or repeated because of it, and leaves the rest to the strict rules.
+ *
+ * An email may be gone if its first 202 was asked for or told within these seconds, and with it its
+ * copies and webhooks. Who is stored but was in the hands of a worker then may get further copies.
+ * Webhooks of events that are gone may have been told. Whoever was settled before, and whoever came
+ * after, gets no excuse; nor does anything that does not end.
+ */
+import { groupBy } from './group.ts';
+import type { Copy, Evidence, Request } from './ledger-types.ts';
+
+export type FirstTold = { askedMs: number; toldMs: number };
+
+export type Rewind = {
+  /** From the copy of the cluster until it was put in place. */
+  fromMs: number;
+  toMs: number;
+  /** By id: its first 202. */
+  toldAtMs: ReadonlyMap<string, FirstTold>;
+  /** Webhooks that had been told before, by endpoint. */
+  heardBefore: ReadonlyMap<string, ReadonlySet<string>>;
+};
+
+export type Rewound = {
+  evidence: Evidence;
+  /** Emails that a client was told of and that are gone. */
+  lost: number;
+  /** Copies of stored emails that had to be made again. */
+  repeated: number;
+};
+
+/** From a final dot to the commit of its outcome, on a machine with a lot to do. */
+const SETTLED_WITHIN_MS = 5_000;
+/** What was in memory only, its row gone, is sent so long afterwards. */
+const SENT_WITHIN_MS = 60_000;
+
+export function excuse(evidence: Evidence, rewind: Rewind): Rewound {
+  const { fromMs, toMs, toldAtMs, heardBefore } = rewind;
+  const stored = new Map(evidence.emails.map((email) => [email.id, email]));
+  const mayBeGone = (id: string): boolean => {
+    const told = toldAtMs.get(id);
+    return !stored.has(id) && told !== undefined && told.toldMs >= fromMs && told.askedMs <= toMs;
+  };
+  const lost = new Set(evidence.requests.flatMap(({ ids }) => ids).filter(mayBeGone));
+  const requests = evidence.requests.map((request): Request => {
+    return { ...request, ids: request.ids.filter((id) => !lost.has(id)) };
+  });
+
+  const begunMs = new Map(evidence.requests.map((request) => [request.index, request.begunMs]));
+  const byRecipient = groupBy(evidence.copies, ({ emailId, address }) => `${emailId} ${address}`);
+  let repeated = 0;
+  const copies = [...byRecipient.values()].flatMap((own): Copy[] => {
+    const inOrder = own.toSorted((a, b) => a.atMs - b.atMs);
+    const first = inOrder[0]!;
+    const email = stored.get(first.emailId);
+    if (email === undefined) {
+      const isInTime = first.atMs >= fromMs && inOrder.at(-1)!.atMs <= toMs + SENT_WITHIN_MS;
+      const isKnown = toldAtMs.has(first.emailId);
+      return isInTime && (!isKnown || lost.has(first.emailId)) ? [] : own;
+    }
+    const isInHand =
+      (begunMs.get(email.index) ?? Infinity) <= toMs &&
+      first.atMs >= fromMs - SETTLED_WITHIN_MS &&
+      first.atMs <= toMs + SENT_WITHIN_MS;
+    if (!isInHand) return own;
+    repeated += inOrder.length - 1;
+    return inOrder.slice(-1);
+  });
+
+  const webhooks = evidence.webhooks.map((set) => {
+    const wanted = new Set(set.expected);
+    const before = heardBefore.get(set.endpoint) ?? new Set();
+    const kept = [...set.received].filter(([id]) => wanted.has(id) || before.has(id));
+    return { ...set, received: new Map(kept) };
+  });
+  return { evidence: { ...evidence, requests, copies, webhooks }, lost: lost.size, repeated };
+}
