@@ -76,6 +76,8 @@ export class Maintenance implements AsyncDisposable {
     const { database, config, log } = this.#options;
     this.#every(WATCH_EVERY_MS, 'watching nodes', () => this.#watchNodes());
     this.#every(WATCH_EVERY_MS, 'watching for a fail-over', () => this.#watchTimeline());
+    // Now as well: a fail-over may come before the first turn.
+    this.#running.add(this.#watchTimeline().catch(() => {}));
     this.#every(WATCH_EVERY_MS, 'watching the schema', () => this.#watchSchema());
     this.#every(ORPHANS_EVERY_MS, 'freeing orphans', () => this.#releaseOrphans());
     this.#every(DISK_EVERY_MS, 'looking at the disk', () => this.#watchDisk());

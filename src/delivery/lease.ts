@@ -106,9 +106,8 @@ export class Lease {
   async #register(): Promise<boolean> {
     const { db, instance, host, pid, world, onHolder } = this.#options;
     const id = world.newId();
-    await registerNode(db, { id, instance, host, pid });
+    this.#lastBeat = await registerNode(db, { id, instance, host, pid });
     this.#holder = id;
-    this.#lastBeat = null;
     onHolder(id);
     return true;
   }

@@ -9,17 +9,6 @@ import type { Queryable } from './database.ts';
 import { DUE_BY_AGE } from './queue.ts';
 import { SCHEMA_KNOWN } from './schema-version.ts';
 
-export async function registerNode(
-  db: Queryable,
-  node: { id: string; instance: string; host: string; pid: number },
-): Promise<void> {
-  await db.query(
-    `insert into nodes (id, instance, host, pid, started_at, schema_known)
-     values ($1, $2, $3, $4, app_now(), $5)`,
-    [node.id, node.instance, node.host, node.pid, SCHEMA_KNOWN],
-  );
-}
-
 export type Beat = {
   /** How often it was asked to compare what it holds with what it knows of (queue-changes.ts). */
   checksAsked: number;
@@ -27,11 +16,24 @@ export type Beat = {
   server: string;
 };
 
+const BEAT = `checks_asked as "checksAsked", pg_postmaster_start_time()::text as server`;
+
+export async function registerNode(
+  db: Queryable,
+  node: { id: string; instance: string; host: string; pid: number },
+): Promise<Beat> {
+  const [row] = await db.query<Beat>(
+    `insert into nodes (id, instance, host, pid, started_at, schema_known)
+     values ($1, $2, $3, $4, app_now(), $5)
+     returning ${BEAT}`,
+    [node.id, node.instance, node.host, node.pid, SCHEMA_KNOWN],
+  );
+  return row!;
+}
+
 /** Counts the beat. Null when the row is gone: declared dead, or lost by a fail-over. */
 export async function beat(db: Queryable, id: string): Promise<Beat | null> {
-  const text = `update nodes set beat = beat + 1 where id = $1
-                returning checks_asked as "checksAsked",
-                          pg_postmaster_start_time()::text as server`;
+  const text = `update nodes set beat = beat + 1 where id = $1 returning ${BEAT}`;
   const [row] = await db.query<Beat>({ name: 'beat', text }, [id]);
   return row ?? null;
 }

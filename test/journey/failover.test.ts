@@ -91,13 +91,13 @@ test('what was acknowledged outlives the fail-over to a synchronous standby', LO
   const stage = await newStage({ synchronous: true });
   const load = await loadWith(stage, { [EMAILS / 2]: () => stage.failOver() });
   const accepted = [...load.accepted, await acceptsAgain(stage)];
-  await everythingArrives(stage.mx, accepted);
+  await everythingArrives(stage.mx, accepted, 180_000);
   await queueIsEmpty(stage.service, 180_000);
   await assertSettled(stage.service, accepted);
   const twice = duplicates(arrivals(stage.mx));
   t.diagnostic(`${accepted.length} accepted, ${load.refused.length} refused, ${twice} twice`);
   const isSaid = () => /the database failed over/.test(stage.service.logs);
-  await waitFor(isSaid, { what: 'the log to say that it failed over' });
+  await waitFor(isSaid, { what: 'the log to say that it failed over', timeoutMs: 30_000 });
 });
 
 test(
@@ -115,12 +115,12 @@ test(
     const kept = rows.map(({ id }) => id as string);
     const lost = accepted.filter((id) => !kept.includes(id));
     assert.ok(lost.length > 0, 'the fail-over lost something');
-    await everythingArrives(mx, kept);
+    await everythingArrives(mx, kept, 180_000);
     await queueIsEmpty(service, 180_000);
     await assertSettled(service, kept);
     const twice = duplicates(arrivals(mx));
     t.diagnostic(`${accepted.length} accepted, ${lost.length} lost, ${twice} twice`);
     const isSaid = () => lost.every((id) => service.logs.includes(id));
-    await waitFor(isSaid, { what: 'the log to name every lost email' });
+    await waitFor(isSaid, { what: 'the log to name every lost email', timeoutMs: 30_000 });
   },
 );

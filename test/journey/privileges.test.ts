@@ -85,7 +85,8 @@ test('workers of a service that root started are not root, and can do all they h
   };
   await waitFor(isReplaced, { what: 'a new worker' });
   renew('second.test');
-  const isRenewed = async () => (await shown()) === 'second.test';
+  // A connection that the killed worker was given is reset.
+  const isRenewed = async () => (await shown().catch(() => null)) === 'second.test';
   await waitFor(isRenewed, { what: 'the new certificate', timeoutMs: 60_000 });
   const areAllDropped = () =>
     areDropped().then(

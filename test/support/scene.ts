@@ -61,14 +61,18 @@ export async function newScene(options: ServiceOptions = {}): Promise<Scene> {
   };
 }
 
-export async function everythingArrives(mx: FakeMx, accepted: readonly string[]): Promise<void> {
+export async function everythingArrives(
+  mx: FakeMx,
+  accepted: readonly string[],
+  timeoutMs = 60_000,
+): Promise<void> {
   const missing = (): string[] => {
     const counts = arrivals(mx);
     return accepted.filter((id) => !counts.has(id));
   };
   await waitFor(() => missing().length === 0, {
     what: `all of ${accepted.length} accepted emails to arrive`,
-    timeoutMs: 60_000,
+    timeoutMs,
   });
 }
 
