@@ -10,12 +10,13 @@ const POLL_MS = 10;
  * Polls until `condition` gives something truthy, and returns that.
  * @param options.timeoutMs default 10 s: generous, because a loaded machine is slow, not wrong
  * @param options.what completes "waited in vain for ..."
+ * @param options.everyMs for looks that cost the other side something: connections, say
  */
 export async function waitFor<T>(
   condition: () => T | Promise<T>,
-  options: { timeoutMs?: number; what: string },
+  options: { timeoutMs?: number; what: string; everyMs?: number },
 ): Promise<NonNullable<Exclude<Awaited<T>, false>>> {
-  const { timeoutMs = 10_000, what } = options;
+  const { timeoutMs = 10_000, what, everyMs = POLL_MS } = options;
   const deadlineMs = performance.now() + timeoutMs;
   for (;;) {
     const value = await condition();
@@ -23,6 +24,6 @@ export async function waitFor<T>(
     if (performance.now() >= deadlineMs) {
       throw new Error(`waited in vain for ${what} (${timeoutMs} ms)`);
     }
-    await delay(POLL_MS);
+    await delay(everyMs);
   }
 }
