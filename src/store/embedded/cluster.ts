@@ -117,6 +117,7 @@ max_parallel_workers_per_gather = 0
 synchronous_commit = on
 checkpoint_timeout = 10min
 min_wal_size = 256MB
+wal_compression = pglz
 wal_level = minimal
 max_wal_senders = 0
 max_logical_replication_workers = 0
