@@ -189,12 +189,13 @@ spent as materialized (
 ),
 spending as (
   update limit_windows l
-     set used = w.used + s.count, started_at = w.started_at,
-         recipients_used = w.recipients_used + s.recipients,
+     set used = w.used + w.count, started_at = w.started_at,
+         recipients_used = w.recipients_used + w.recipients,
          recipients_started_at = w.recipients_started_at
-    from current_windows w join spent s
-      on s.project_id = w.project_id and s.environment = w.environment
-   where l.project_id = any(array(select project_id from spent)) and l.project_id = w.project_id and l.environment = w.environment and l.category = 'sending'
+    from (select w.*, s.count, s.recipients
+            from spent s join current_windows w
+              on w.project_id = s.project_id and w.environment = s.environment offset 0) w
+   where l.project_id = w.project_id and l.environment = w.environment and l.category = 'sending'
 )
 select c.ord, x.of_recipients,
        case when x.of_recipients then w.recipients_max else w.max end as "limit",
