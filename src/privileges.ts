@@ -9,6 +9,7 @@ import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync } from 'node
 import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
+import { flushCompileCache } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -27,6 +28,8 @@ export type User = { uid: number; gid: number };
  * @throws with a sentence for the operator
  */
 export function dropTo({ uid, gid }: User): void {
+  // Otherwise written when the process ends, by a user who may not: each start would compile all anew.
+  flushCompileCache();
   try {
     process.setgroups?.([]);
     process.setgid?.(gid);
