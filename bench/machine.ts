@@ -1,6 +1,6 @@
 /** What the figures were measured on: without it they mean nothing. */
 import { availableParallelism, cpus, loadavg, release, totalmem, type } from 'node:os';
-import { DEFAULT_SEARCH, findEngine } from '../src/store/embedded/binaries.ts';
+import { DEFAULT_SEARCH, findEngine } from '../src/store/postgres/embedded/binaries.ts';
 
 export type Machine = {
   cpus: string;

@@ -10,7 +10,12 @@ import { fillMail, makeWeeks } from '../test/support/fill.ts';
 import { newSender, type Sender } from '../test/support/mail-store.ts';
 import { testDatabase, type TestDatabase } from '../test/support/postgres.ts';
 import { type Exercise, EXERCISES, type Stage } from '../test/support/statements.ts';
-import { APP_ROLE, clientQueries, connectAsOwner, Database } from '../src/store/database.ts';
+import {
+  APP_ROLE,
+  clientQueries,
+  connectAsOwner,
+  Database,
+} from '../src/store/postgres/database.ts';
 import { newId } from '../src/store/ids.ts';
 import { registerNode } from '../src/store/nodes.ts';
 import { removeOldPartitions } from '../src/store/partition-removal.ts';

@@ -5,7 +5,7 @@
 import { isAbsolute, join, relative } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { runCommandLine } from './cli/program.ts';
-import { systemWorld } from './system-world.ts';
+import { systemWorld } from './service/system-world.ts';
 
 // `posthorn emails list | head -1`: the reader has seen enough.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

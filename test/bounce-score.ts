@@ -7,7 +7,11 @@
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { readReport, type Report, type ReportedRecipient } from '../src/mail/bounce.ts';
+import {
+  readReport,
+  type Report,
+  type ReportedRecipient,
+} from '../src/mail/reports/read-report.ts';
 
 type Label = { recipient: string; reason: string; hard: 0 | 1; feedbacktype: string };
 

@@ -31,13 +31,17 @@ holds('a layer imports only the layers below it', SOURCE, rules.layersAreKept, [
     'must not import src/delivery/claim.ts.',
   ],
   ['src/http/a.ts', `await import('../cli/start.ts');`, 'must not import src/cli/start.ts.'],
-  ['src/http/b.ts', `import type { Config } from '../config.ts';`],
-  ['src/sending/b.ts', `import type { C } from '../config.ts';`, 'must not import src/config.ts.'],
-  ['src/webhooks/a.ts', `import '../server.ts';`, 'must not import src/server.ts.'],
+  ['src/http/b.ts', `import type { Config } from '../config/config.ts';`],
+  [
+    'src/sending/b.ts',
+    `import type { C } from '../config/config.ts';`,
+    'must not import src/config/config.ts.',
+  ],
+  ['src/webhooks/a.ts', `import '../service/server.ts';`, 'must not import src/service/server.ts.'],
   ['src/store/a.ts', `import '../../test/support/x.ts';`, 'must not import test/support/x.ts.'],
   ['src/utils/a.ts', '', 'is in src/utils/, which is no layer; see test/tidy/rules.ts.'],
   ['src/delivery/a.test.ts', `import { accept } from '../sending/accept.ts';`],
-  ['src/cli/a.ts', `import { readConfig } from '../config.ts';`],
+  ['src/cli/a.ts', `import { readConfig } from '../config/config.ts';`],
 ]);
 
 holds(
@@ -58,9 +62,15 @@ holds(
     ['src/net/b.ts', `Math.random();`, 'reads Math.random; take a World or the value.'],
     ['src/net/b.test.ts', `const now = Date.now();`],
     ['src/cli/a.ts', `const home = process.env['HOME'];`],
-    ['src/server.ts', `const now = Date.now();`],
+    ['src/service/server.ts', `const now = Date.now();`],
   ],
 );
+
+holds('the root of src holds main.ts and folders', SOURCE, rules.theRootHoldsTheEntry, [
+  ['src/main.ts', ''],
+  ['src/core/a.ts', ''],
+  ['src/log.ts', '', 'lies beside main.ts; give it a folder.'],
+]);
 
 holds('every export has a name', CODE, rules.nothingIsExportedAsDefault, [
   ['src/core/a.ts', `export default a;`, 'has a default export; name it.'],
@@ -87,13 +97,13 @@ holds('a clone works in a folder with spaces', CODE, rules.pathsSurviveSpaces, [
 ]);
 
 holds('no file is too long to be read at once', CODE, rules.filesStayShort(LONG_FILES), [
-  ['src/core/a.ts', 'a;\n'.repeat(401), 'has 401 lines (400 at most): split it by purpose.'],
-  ['src/core/b.ts', 'a;\n'.repeat(400)],
+  ['src/core/a.ts', 'a;\n'.repeat(501), 'has 501 lines (500 at most): split it by purpose.'],
+  ['src/core/b.ts', 'a;\n'.repeat(500)],
 ]);
 
 const excused = { 'a.ts': 'one table', 'b.ts': 'one table' };
 holds('an exception that is not needed has to go', [], rules.filesStayShort(excused), [
-  ['a.ts', 'a;\n'.repeat(401)],
+  ['a.ts', 'a;\n'.repeat(501)],
   ['b.ts', 'a;\n', 'needs no exception any more.'],
 ]);
 

@@ -1,6 +1,6 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import type { Queryable } from '../store/database.ts';
+import type { Queryable } from '../store/postgres/database.ts';
 import { AuthLimiter } from './auth-limiter.ts';
 
 const LIMIT = { max: 3, windowS: 60 };

@@ -5,7 +5,7 @@
  */
 import type { Limit, LimitState } from '../core/limits.ts';
 import type { World } from '../core/world.ts';
-import type { Queryable } from '../store/database.ts';
+import type { Queryable } from '../store/postgres/database.ts';
 import { countAuthFailure, type Taken } from '../store/limits.ts';
 
 const BLOCKED_WITHOUT_ASKING_MS = 1_000;

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomBytes, randomUUIDv7 } from 'node:crypto';
 import { API_KEY_RANDOM_BYTES, hashApiKey, makeApiKey } from '../core/api-key.ts';
 import type { Caller } from '../core/scope.ts';
-import { DatabaseUnavailable, type Queryable } from '../store/database.ts';
+import { DatabaseUnavailable, type Queryable } from '../store/postgres/database.ts';
 import { KeyCache } from './key-cache.ts';
 
 /** A database that knows some keys, answers when it is told to, and notes what it was asked. */

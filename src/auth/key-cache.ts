@@ -9,7 +9,7 @@
 import { hashApiKey, parseApiKey } from '../core/api-key.ts';
 import type { Caller } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
-import type { Queryable } from '../store/database.ts';
+import type { Queryable } from '../store/postgres/database.ts';
 import { findCallers } from '../store/keys.ts';
 
 /** Counted from before the look-up was sent: what it saw is never older than this. */

@@ -3,7 +3,7 @@
  * seconds, never on the way to an answer. Losing the last seconds of it hurts nobody.
  */
 import type { Caller } from '../core/scope.ts';
-import type { Queryable } from '../store/database.ts';
+import type { Queryable } from '../store/postgres/database.ts';
 import { touchLastUsed } from '../store/keys.ts';
 
 const WRITE_EVERY_MS = 5_000;

@@ -5,7 +5,7 @@
 import { Option } from 'commander';
 import { ENVIRONMENTS, type Environment, type Scope } from '../core/scope.ts';
 import { mostSimilar } from '../core/similar.ts';
-import type { Queryable } from '../store/database.ts';
+import type { Queryable } from '../store/postgres/database.ts';
 import { isId } from '../store/ids.ts';
 import { listAllProjects, type Owned, ownerOf, type Project } from '../store/projects.ts';
 import { isFailure, usageFailure, type Failure } from './command.ts';

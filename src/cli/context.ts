@@ -1,6 +1,6 @@
 /** What a command gets from main.ts: the outside world. */
 import type { World } from '../core/world.ts';
-import type { Env } from '../env-reader.ts';
+import type { Env } from '../config/env-reader.ts';
 
 export type Cli = {
   env: Env;

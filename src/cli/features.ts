@@ -1,10 +1,10 @@
 /** The domain and webhook services for one command, constructed as server.ts does for a worker. */
 import { networkInterfaces } from 'node:os';
 import { createDomainService, type DomainService } from '../domains/service.ts';
-import { createLog } from '../log.ts';
-import { createAddressGuard } from '../net/address-guard.ts';
-import { createResolver, systemServers } from '../net/dns.ts';
-import { prepareDataDir } from '../store/embedded/layout.ts';
+import { createLog } from '../service/log.ts';
+import { createAddressGuard } from '../net/http/address-guard.ts';
+import { createResolver, systemServers } from '../net/dns/resolver.ts';
+import { prepareDataDir } from '../store/postgres/embedded/layout.ts';
 import { secretKeyOf } from '../store/local-secrets.ts';
 import { SecretBox } from '../store/secrets.ts';
 import { createWebhookService, type WebhookService } from '../webhooks/service.ts';

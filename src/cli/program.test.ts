@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { LAUNCHER, posthorn } from '../../test/support/posthorn.ts';
-import { systemWorld } from '../system-world.ts';
+import { systemWorld } from '../service/system-world.ts';
 import { runCommandLine } from './program.ts';
 
 test('help lists the commands and succeeds', async () => {

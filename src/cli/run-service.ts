@@ -1,5 +1,5 @@
-/** The contract between `posthorn start` and the supervisor (src/supervisor.ts keeps it). */
-import type { Seeded } from '../first-start.ts';
+/** The contract between `posthorn start` and the supervisor (src/service/supervisor.ts keeps it). */
+import type { Seeded } from '../service/first-start.ts';
 import type { Failure } from './command.ts';
 
 export const PARTS = ['api', 'delivery', 'webhooks', 'inbound'] as const;

@@ -1,6 +1,6 @@
 /** What `posthorn start` prints when the service is ready. Pure. */
-import type { Config } from '../config.ts';
-import { FIRST_DOMAIN } from '../first-start.ts';
+import type { Config } from '../config/config.ts';
+import { FIRST_DOMAIN } from '../service/first-start.ts';
 import type { ReadyInfo } from './run-service.ts';
 import { facts } from './table.ts';
 

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { Dialogue } from '../../test/support/smtp-dialogue.ts';
 import { posthorn } from '../../test/support/posthorn.ts';
 import { startService } from '../../test/support/service.ts';
-import { makeSelfSigned } from '../net/self-signed.ts';
+import { makeSelfSigned } from '../net/tls/self-signed.ts';
 
 /** Enough here, and ready sooner. */
 const ONE = { args: ['--workers', '1'] };

@@ -3,13 +3,13 @@
  * engine of the data directory, started for this command and stopped after it. Brought to the
  * present schema first, as `posthorn start` does. Next: commands/.
  */
-import { readConfig, type Config } from '../config.ts';
-import { Database, DatabaseUnavailable, type DatabaseAddress } from '../store/database.ts';
-import { isUnsuitable } from '../store/connect.ts';
-import { EngineProblem } from '../store/embedded/problem.ts';
-import { connectRunning } from '../store/embedded/running.ts';
-import { migrate, type MigrationResult } from '../store/migrate.ts';
-import { MigrationRefused } from '../store/schema-version.ts';
+import { readConfig, type Config } from '../config/config.ts';
+import { Database, DatabaseUnavailable, type DatabaseAddress } from '../store/postgres/database.ts';
+import { isUnsuitable } from '../store/postgres/connect.ts';
+import { EngineProblem } from '../store/postgres/embedded/problem.ts';
+import { connectRunning } from '../store/postgres/embedded/running.ts';
+import { migrate, type MigrationResult } from '../store/postgres/migrate.ts';
+import { MigrationRefused } from '../store/postgres/schema-version.ts';
 import { usageFailure, type Failure, type Outcome } from './command.ts';
 import type { Cli } from './context.ts';
 

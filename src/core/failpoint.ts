@@ -1,7 +1,7 @@
 /**
  * Failpoints: the steps between bytes and commits at which a test may end, freeze, stall or break
  * the process (`npm run chaos`; CONTRIBUTING.md). Off, which they always are in service, one costs a
- * comparison. What happens at an armed one comes from outside: src/failpoints.ts.
+ * comparison. What happens at an armed one comes from outside: src/service/failpoints.ts.
  */
 
 /** Where a worker can be hit; the order is that of an email's life. */

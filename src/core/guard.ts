@@ -1,7 +1,7 @@
 /**
  * When a sender's reputation is in danger: the share of bounces and of complaints among what ended in
  * the last 24 hours, by sending domain. Receivers block senders at about these shares, and forgive
- * slowly. Pure rules; store/reputation.ts has the counts, src/reputation-watch.ts acts.
+ * slowly. Pure rules; store/reputation.ts has the counts, src/service/maintenance/reputation-watch.ts acts.
  */
 
 export const GUARD_KINDS = ['bounce', 'complaint'] as const;

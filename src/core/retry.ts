@@ -21,7 +21,7 @@ export const MAIL_RETRY_WAITS_MS: readonly number[] = [
   4 * HOUR_MS,
 ];
 
-/** A 5xx that passes (mail/classify.ts) waits at least for so long. */
+/** A 5xx that passes (mail/replies/classify.ts) waits at least for so long. */
 const SLOW_RETRY_MS = 30 * MINUTE_MS;
 
 /** Test keys deliver to a simulator: its retries come after seconds (doubling), to be seen. */

@@ -4,16 +4,16 @@
  * It walks the receiver's hosts in order and says what happened, without judging it
  * (delivery/outcome.ts does). Rules: a host that cannot be reached or greets with a refusal is
  * passed over for the next one, and so is one that does not keep its rule about TLS
- * (net/tls-policy.ts); an answer about the message is the receiver's answer; after the dot was
+ * (net/tls/policy.ts); an answer about the message is the receiver's answer; after the dot was
  * written nobody else is asked, because the message may have been delivered. Hosts that did not
  * answer a moment ago are not asked, and when that is all of them, that is no attempt.
- * Next: connections.ts and net/smtp-client.ts open the session, outcome.ts judges.
+ * Next: connections.ts and net/smtp/client.ts open the session, outcome.ts judges.
  */
-import type { SmtpPhase, SmtpReply } from '../mail/smtp-reply.ts';
-import type { MxHost, Route } from '../net/mx.ts';
-import type { ConnectResult, SmtpFailureCause, SmtpTlsFacts } from '../net/smtp-client.ts';
-import type { TlsResult, TransactionResult } from '../net/smtp-client.ts';
-import type { PolicyResult, TlsPolicyName, TlsRule } from '../net/tls-policy.ts';
+import type { SmtpPhase, SmtpReply } from '../mail/replies/smtp-reply.ts';
+import type { MxHost, Route } from '../net/dns/mx.ts';
+import type { ConnectResult, SmtpFailureCause, SmtpTlsFacts } from '../net/smtp/client.ts';
+import type { TlsResult, TransactionResult } from '../net/smtp/client.ts';
+import type { PolicyResult, TlsPolicyName, TlsRule } from '../net/tls/policy.ts';
 import type { Connections } from './connections.ts';
 import { isSilence, type Postponed, type Target } from './errand.ts';
 import type { TlsMemory } from './tls-memory.ts';

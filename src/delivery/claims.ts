@@ -9,7 +9,7 @@
  * Next: store/queue-claims.ts, the statements.
  */
 import type { World } from '../core/world.ts';
-import type { Queryable } from '../store/database.ts';
+import type { Queryable } from '../store/postgres/database.ts';
 import {
   claimLines,
   claimOldest,

@@ -5,7 +5,7 @@
  * A permit is held from its grant until its connection is closed, the server's goodbye included: to
  * the receiver there is never one more than allowed.
  */
-import type { Follower, SmtpConnection, Transaction } from '../net/smtp-client.ts';
+import type { Follower, SmtpConnection, Transaction } from '../net/smtp/client.ts';
 import type { WorkerNews } from './permits.ts';
 import type { ProviderLimits } from './shaping-defaults.ts';
 

@@ -1,19 +1,19 @@
 /**
  * Connections to receiving servers: opened sparingly, used again, never more than a provider likes.
  *
- * A lane is what shares limits: the roll-up of MX hosts of one operator (net/mx.ts). How many
+ * A lane is what shares limits: the roll-up of MX hosts of one operator (net/dns/mx.ts). How many
  * connections this worker may have to it, the broker of the machine decides (broker.ts); for a
  * message on an open session nobody is asked. Reuse is worth a lot: a new STARTTLS session costs
  * 12 times the CPU of a message on an open one. A message leaves from the address that its sending
  * domain has towards this receiver (sources.ts), and so only on a session from there. A server that did not answer is left alone for a
  * while, and so is a lane of which none does.
- * Next: connection-pool.ts, the open ones; net/smtp-client.ts opens one.
+ * Next: connection-pool.ts, the open ones; net/smtp/client.ts opens one.
  */
 import { isIPv6 } from 'node:net';
-import { connectSmtp, type Follower, type SmtpConnection } from '../net/smtp-client.ts';
-import type { SmtpOptions, Transaction } from '../net/smtp-client.ts';
+import { connectSmtp, type Follower, type SmtpConnection } from '../net/smtp/client.ts';
+import type { SmtpOptions, Transaction } from '../net/smtp/client.ts';
 import type { World } from '../core/world.ts';
-import { classifyReply } from '../mail/classify.ts';
+import { classifyReply } from '../mail/replies/classify.ts';
 import type { ConnectionPool, Permit, PoolListener, Slot, Wish } from './connection-pool.ts';
 import { type Acquired, type Errand, isSilence, keyOf, type Target, usedAgain } from './errand.ts';
 import { LaneView } from './lane-view.ts';

@@ -5,9 +5,9 @@ import { newEmail, newSender } from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import { AcceptStore, type NewEmail } from '../store/accept.ts';
-import { DatabaseUnavailable, type Queryable, type Statement } from '../store/database.ts';
+import { DatabaseUnavailable, type Queryable, type Statement } from '../store/postgres/database.ts';
 import { newId } from '../store/ids.ts';
-import { systemWorld } from '../system-world.ts';
+import { systemWorld } from '../service/system-world.ts';
 import type { Deliver, Delivered } from './deliver.ts';
 import { Dispatcher } from './dispatcher.ts';
 

@@ -15,7 +15,7 @@
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
 import type { World } from '../core/world.ts';
-import { DatabaseUnavailable, type Queryable } from '../store/database.ts';
+import { DatabaseUnavailable, type Queryable } from '../store/postgres/database.ts';
 import { loadMessages } from '../store/messages.ts';
 import { holdClaims } from '../store/queue.ts';
 import type { ClaimedRecipient } from '../store/queue-claims.ts';

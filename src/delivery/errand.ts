@@ -1,6 +1,6 @@
 /** What an attempt (attempt.ts) wants of the connections (connections.ts), and what it gets. */
-import type { DaneExpectation } from '../net/dane.ts';
-import type { ConnectResult, SmtpTlsMode, Transaction } from '../net/smtp-client.ts';
+import type { DaneExpectation } from '../net/tls/dane.ts';
+import type { ConnectResult, SmtpTlsMode, Transaction } from '../net/smtp/client.ts';
 import type { Slot } from './connection-pool.ts';
 
 export type Target = {

@@ -4,8 +4,8 @@
  * is free when the lease ends.
  */
 import type { Logger } from 'pino';
-import { DatabaseUnavailable, isLockTimeout, type Queryable } from '../store/database.ts';
-import { GroupCommit } from '../store/group-commit.ts';
+import { DatabaseUnavailable, isLockTimeout, type Queryable } from '../store/postgres/database.ts';
+import { GroupCommit } from '../store/postgres/group-commit.ts';
 import { type Release, releaseClaims, releaseEmails } from '../store/queue.ts';
 import type { ClaimedRecipient } from '../store/queue-claims.ts';
 import type { Job } from './job.ts';

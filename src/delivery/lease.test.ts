@@ -4,11 +4,11 @@ import pino from 'pino';
 import { proxiedDatabase, testDatabase } from '../../test/support/postgres.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import type { World } from '../core/world.ts';
-import { Database, type Queryable } from '../store/database.ts';
+import { Database, type Queryable } from '../store/postgres/database.ts';
 import { newId } from '../store/ids.ts';
-import { migrate } from '../store/migrate.ts';
+import { migrate } from '../store/postgres/migrate.ts';
 import { buryNode, listNodes } from '../store/nodes.ts';
-import { systemWorld } from '../system-world.ts';
+import { systemWorld } from '../service/system-world.ts';
 import { Lease } from './lease.ts';
 
 const database = await testDatabase();

@@ -8,11 +8,11 @@
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
 import type { World } from '../core/world.ts';
-import type { Queryable } from '../store/database.ts';
+import type { Queryable } from '../store/postgres/database.ts';
 import { type Beat, beat, buryNode, registerNode } from '../store/nodes.ts';
 
 const BEAT_EVERY_MS = 2_000;
-/** Survivors wait 15 s (src/supervisor.ts): this worker stops sending well before that. */
+/** Survivors wait 15 s (src/service/supervisor.ts): this worker stops sending well before that. */
 const FRESH_FOR_MS = 10_000;
 
 export type LeaseOptions = {

@@ -4,15 +4,15 @@
  * `bounced` is a receiver's permanent answer (or its domain's: none such, null MX); `failed` is us
  * giving up; everything else is put off until it expires. Only a permanent failure about the
  * mailbox itself suppresses the address: never policy, reputation, content or quota.
- * Next: mail/classify.ts reads the answer; store/settle.ts writes the outcome down.
+ * Next: mail/replies/classify.ts reads the answer; store/settle.ts writes the outcome down.
  */
 import { EVENT_OF_STATUS } from '../core/events.ts';
 import { mailRetryDelayMs, simulatedRetryDelayMs } from '../core/retry.ts';
 import type { StoredStatus } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
 import { domainOf } from '../mail/address.ts';
-import { classifyFailure, classifyReply, type Verdict } from '../mail/classify.ts';
-import { COMPLAINT } from '../mail/classify-meanings.ts';
+import { classifyFailure, classifyReply, type Verdict } from '../mail/replies/classify.ts';
+import { COMPLAINT } from '../mail/replies/meanings.ts';
 import { recipientEventData } from '../store/event-data.ts';
 import { messageIdIn } from '../store/messages.ts';
 import type { Settlement } from '../store/settle.ts';

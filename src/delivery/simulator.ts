@@ -5,7 +5,7 @@
  * users know. Any other address is delivered.
  */
 import { domainOf, localPartOf, type Address } from '../mail/address.ts';
-import type { SmtpReply } from '../mail/smtp-reply.ts';
+import type { SmtpReply } from '../mail/replies/smtp-reply.ts';
 
 export type Simulated =
   /** `thenComplains`: the recipient reports it as spam afterwards. */

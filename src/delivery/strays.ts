@@ -12,7 +12,7 @@
  */
 import type { Logger } from 'pino';
 import type { World } from '../core/world.ts';
-import type { Queryable } from '../store/database.ts';
+import type { Queryable } from '../store/postgres/database.ts';
 import { findStrays, releaseClaims, type Stray, STRAYS_MAX } from '../store/queue.ts';
 
 export type StraysOptions = {

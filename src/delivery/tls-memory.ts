@@ -4,7 +4,7 @@
  *
  * A handshake can be broken by anybody on the way. So a server that breaks it is spoken to in the clear for
  * minutes only, and one with which TLS has worked lately is held to it: until it has failed for an hour
- * without working once, its mail waits. It never decides whether a rule is kept (net/tls-policy.ts).
+ * without working once, its mail waits. It never decides whether a rule is kept (net/tls/policy.ts).
  * Of this worker; a restart forgets it.
  */
 import type { World } from '../core/world.ts';

@@ -3,15 +3,15 @@
  *
  * Costs next to nothing where nobody publishes anything: the domain's MTA-STS policy is in memory
  * after the first look, and TLSA records are only looked for where DNSSEC vouches for the way
- * (net/mx.ts says so with `daneNames`). A configured relay takes all mail for us: then what
+ * (net/dns/mx.ts says so with `daneNames`). A configured relay takes all mail for us: then what
  * recipients' domains publish is the relay's business.
  */
 import type { World } from '../core/world.ts';
-import type { Resolver } from '../net/dns.ts';
-import type { StsPolicy } from '../net/mta-sts.ts';
-import type { StsCache } from '../net/mta-sts-cache.ts';
-import type { MxHost, Route } from '../net/mx.ts';
-import { type DaneFinding, findDane, type TlsRule, tlsRuleFor } from '../net/tls-policy.ts';
+import type { Resolver } from '../net/dns/resolver.ts';
+import type { StsPolicy } from '../net/tls/mta-sts.ts';
+import type { StsCache } from '../net/tls/mta-sts-cache.ts';
+import type { MxHost, Route } from '../net/dns/mx.ts';
+import { type DaneFinding, findDane, type TlsRule, tlsRuleFor } from '../net/tls/policy.ts';
 import type { AttemptOptions } from './attempt.ts';
 import type { TlsCounters } from './tls-counters.ts';
 import { TlsMemory } from './tls-memory.ts';

@@ -4,7 +4,7 @@
  * left out, another record type at the right name, a domain that does not exist at all.
  */
 import { getDomain } from 'tldts';
-import type { DnsAnswer, Resolver } from '../net/dns.ts';
+import type { DnsAnswer, Resolver } from '../net/dns/resolver.ts';
 import { looksLikeDkimKey } from './judge-dkim.ts';
 import type { ExpectedRecord } from './records.ts';
 

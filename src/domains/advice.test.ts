@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startFakeDns, type FakeFailure, type FakeZone } from '../../test/support/fake-dns.ts';
-import { createResolver } from '../net/dns.ts';
+import { createResolver } from '../net/dns/resolver.ts';
 import { adviseInbound, adviseOn, type Advice } from './advice.ts';
 
 const HOST = 'mail.posthorn.example';

@@ -4,8 +4,8 @@
  * Each finding is one sentence; no finding about what DNS did not answer.
  */
 import { isIPv6 } from 'node:net';
-import { isPublicAddress } from '../net/address-guard.ts';
-import type { DnsAnswer } from '../net/dns.ts';
+import { isPublicAddress } from '../net/http/address-guard.ts';
+import type { DnsAnswer } from '../net/dns/resolver.ts';
 import { organizationOf, type Lookups } from './absence.ts';
 
 export type Advice = {

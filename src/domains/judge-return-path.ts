@@ -3,7 +3,7 @@
  * one sentence per typical mistake. SPF is RFC 7208. Pure.
  */
 import { BlockList, isIP } from 'node:net';
-import type { MxRecord } from '../net/dns.ts';
+import type { MxRecord } from '../net/dns/resolver.ts';
 import type { Judgement } from './judge-dkim.ts';
 
 /** RFC 7208 §4.6.4: with more, receivers give up with an error. */

@@ -4,7 +4,7 @@ import pino from 'pino';
 import { startFakeDns } from '../../test/support/fake-dns.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { waitFor } from '../../test/support/wait.ts';
-import { createResolver } from '../net/dns.ts';
+import { createResolver } from '../net/dns/resolver.ts';
 import { newId } from '../store/ids.ts';
 import { createOrganization, createProject } from '../store/projects.ts';
 import { recheckDomains } from './recheck.ts';

@@ -7,8 +7,8 @@
  * its domains, however many it has.
  */
 import type { Logger } from 'pino';
-import type { Resolver } from '../net/dns.ts';
-import type { Database } from '../store/database.ts';
+import type { Resolver } from '../net/dns/resolver.ts';
+import type { Database } from '../store/postgres/database.ts';
 import { domainsToRecheck, type StoredDomain } from '../store/domains.ts';
 import { type DomainServiceOptions, verifyDomain } from './service.ts';
 

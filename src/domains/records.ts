@@ -9,7 +9,7 @@
  * Next: verify.ts compares them with what DNS says.
  */
 import { isIPv6 } from 'node:net';
-import { isPublicAddress } from '../net/address-guard.ts';
+import { isPublicAddress } from '../net/http/address-guard.ts';
 import type { MailHost } from '../store/mail-hosts.ts';
 
 /** As API.md §4 shows a record; `name` and `value` in full, without a final dot. */

@@ -15,8 +15,8 @@ import type { Reach, Scope } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
 import { dkimRecordValue, generateDkimKeys } from '../mail/dkim.ts';
 import { parseDomain } from '../mail/domain-name.ts';
-import type { Resolver } from '../net/dns.ts';
-import type { Database, Queryable } from '../store/database.ts';
+import type { Resolver } from '../net/dns/resolver.ts';
+import type { Database, Queryable } from '../store/postgres/database.ts';
 import {
   databaseNow,
   deleteDomain,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { test } from 'node:test';
 import { startFakeDns, type FakeFailure, type FakeZone } from '../../test/support/fake-dns.ts';
-import { createResolver } from '../net/dns.ts';
+import { createResolver } from '../net/dns/resolver.ts';
 import { requiredRecords, type CheckedRecord } from './records.ts';
 import { checkDomain, checkTestDomain, type DomainCheck } from './verify.ts';
 

@@ -5,7 +5,7 @@
  * environment. Steps per record: look up, judge (judge-dkim.ts, judge-return-path.ts), and where there
  * is nothing, ask why (absence.ts). Then advice.ts, and status.ts makes a state of the outcome.
  */
-import type { DnsAnswer, LookupOptions, MxRecord } from '../net/dns.ts';
+import type { DnsAnswer, LookupOptions, MxRecord } from '../net/dns/resolver.ts';
 import { explainAbsence, zonesOf, type Lookups } from './absence.ts';
 import { adviseOn, type Advice, type Source } from './advice.ts';
 import { judgeDkim, type Judgement } from './judge-dkim.ts';

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { API_KEY_RANDOM_BYTES, makeApiKey } from '../core/api-key.ts';
 import { Overloaded } from '../core/overloaded.ts';
 import { AcceptedUnknown } from '../store/accept.ts';
-import { DatabaseUnavailable } from '../store/database.ts';
+import { DatabaseUnavailable } from '../store/postgres/database.ts';
 import { SENT, stubHttp } from '../../test/support/http.ts';
 import type { HttpServices } from './services.ts';
 

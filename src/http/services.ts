@@ -9,13 +9,13 @@ import type {
 } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { Logger } from 'pino';
-import type { Config } from '../config.ts';
+import type { Config } from '../config/config.ts';
 import type { Caller, Scope } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
 import type { MessageRecipient } from '../delivery/message.ts';
 import type { DomainService } from '../domains/service.ts';
 import type { AcceptEmail } from '../sending/accept.ts';
-import type { Database } from '../store/database.ts';
+import type { Database } from '../store/postgres/database.ts';
 import type { SecretBox } from '../store/secrets.ts';
 import type { ScopeCategory } from '../store/limits.ts';
 import type { WebhookService } from '../webhooks/service.ts';

@@ -5,7 +5,7 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { Overloaded } from '../core/overloaded.ts';
 import { AcceptedUnknown } from '../store/accept.ts';
-import { DatabaseUnavailable } from '../store/database.ts';
+import { DatabaseUnavailable } from '../store/postgres/database.ts';
 import { BadRequest, type HttpProblem, sendProblem } from './errors.ts';
 import { malformed, NOT_JSON, PATH_TOO_LONG, TOO_LARGE } from './problems.ts';
 import type { HttpServices } from './services.ts';

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { connect, type TLSSocket } from 'node:tls';
 import { stubHttp, type StubHttp } from '../../test/support/http.ts';
 import { waitFor } from '../../test/support/wait.ts';
-import { makeSelfSigned } from '../net/self-signed.ts';
+import { makeSelfSigned } from '../net/tls/self-signed.ts';
 import type { AppOptions } from './app.ts';
 
 const validity = { fromMs: Date.now() - 60_000, untilMs: Date.now() + 3_600_000 };

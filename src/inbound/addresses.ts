@@ -4,7 +4,7 @@
  * and no relay. Next: inbound/receive.ts.
  */
 import { readReturnPath, readUnsubscribeAddress } from '../mail/return-path.ts';
-import type { Queryable } from '../store/database.ts';
+import type { Queryable } from '../store/postgres/database.ts';
 import { findSentRecipient, hasDomain, type SentRecipient } from '../store/inbound-lookup.ts';
 
 export type Addressee =

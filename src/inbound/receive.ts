@@ -11,7 +11,7 @@ import { Overloaded } from '../core/overloaded.ts';
 import type { Scope } from '../core/scope.ts';
 import { isFinal, type StoredStatus, TRANSITIONS } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
-import { readReport, type Report, REPORT_BYTES_MAX } from '../mail/bounce.ts';
+import { readReport, type Report, REPORT_BYTES_MAX } from '../mail/reports/read-report.ts';
 import { UNSUBSCRIBE_SUBJECT } from '../mail/compose.ts';
 import { decodedValue, readHeader } from '../mail/mime-reader.ts';
 import type { InboundResult, InboundStore, NewInboundMessage } from '../store/inbound-commit.ts';

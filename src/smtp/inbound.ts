@@ -9,9 +9,9 @@ import { Overloaded } from '../core/overloaded.ts';
 import type { Addressee, AddressBook } from '../inbound/addresses.ts';
 import { addresseeOf, isOwnAddress } from '../inbound/addresses.ts';
 import type { Receive, Received } from '../inbound/receive.ts';
-import type { SmtpAnswer, SmtpHandlers, SmtpServerLimits } from '../net/smtp-server-types.ts';
-import { answerOf } from '../net/smtp-server-types.ts';
-import { DatabaseUnavailable } from '../store/database.ts';
+import type { SmtpAnswer, SmtpHandlers, SmtpServerLimits } from '../net/smtp/server-types.ts';
+import { answerOf } from '../net/smtp/server-types.ts';
+import { DatabaseUnavailable } from '../store/postgres/database.ts';
 
 /** Of each worker. The largest providers report from few addresses, and open many connections. */
 export const INBOUND_LIMITS: Partial<SmtpServerLimits> = {

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { Overloaded } from '../core/overloaded.ts';
 import { REFUSAL_CODES } from '../core/refusals.ts';
 import { AcceptedUnknown } from '../store/accept.ts';
-import { DatabaseUnavailable } from '../store/database.ts';
+import { DatabaseUnavailable } from '../store/postgres/database.ts';
 import { replyTo, replyToThrown } from './replies.ts';
 
 test('every refusal has a reply whose codes agree, and only what passes by itself is temporary', () => {

@@ -4,9 +4,9 @@
  */
 import type { Refusal, RefusalCode } from '../core/refusals.ts';
 import { Overloaded } from '../core/overloaded.ts';
-import { answerOf, type SmtpAnswer } from '../net/smtp-server-types.ts';
+import { answerOf, type SmtpAnswer } from '../net/smtp/server-types.ts';
 import { AcceptedUnknown } from '../store/accept.ts';
-import { DatabaseUnavailable } from '../store/database.ts';
+import { DatabaseUnavailable } from '../store/postgres/database.ts';
 
 /** A refusal without a reply does not compile. */
 const REPLIES = {

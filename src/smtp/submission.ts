@@ -10,7 +10,7 @@ import type { Logger } from 'pino';
 import type { AuthLimiter } from '../auth/auth-limiter.ts';
 import type { KeyCache } from '../auth/key-cache.ts';
 import type { KeyUse } from '../auth/key-use.ts';
-import type { Config } from '../config.ts';
+import type { Config } from '../config/config.ts';
 import { isRefusal } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
@@ -21,8 +21,8 @@ import type {
   SmtpLogIn,
   SmtpMessage,
   SmtpSession,
-} from '../net/smtp-server.ts';
-import { answerOf, closing, type SmtpAnswer } from '../net/smtp-server-types.ts';
+} from '../net/smtp/server.ts';
+import { answerOf, closing, type SmtpAnswer } from '../net/smtp/server-types.ts';
 import type { AcceptEmail, AcceptOutcome } from '../sending/accept.ts';
 import { readSubmission, readSubmittedRecipient } from '../sending/submission.ts';
 import { replyTo, replyToThrown } from './replies.ts';

@@ -5,8 +5,8 @@
 import { failpoint } from '../core/failpoint.ts';
 import type { AcceptRow, AcceptStoreOptions, NewEmail } from './accept.ts';
 import { ACCEPT_BATCH } from './accept-statement.ts';
-import { binaryArray } from './binary-array.ts';
-import type { Queryable } from './database.ts';
+import { binaryArray } from './postgres/binary-array.ts';
+import type { Queryable } from './postgres/database.ts';
 
 type Row = Omit<
   AcceptRow,

@@ -4,7 +4,7 @@ import { explainingDatabase } from '../../test/support/explaining.ts';
 import { acceptAll, newEmail, newSender } from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { AcceptStore } from './accept.ts';
-import { APP_ROLE, connectAsOwner } from './database.ts';
+import { APP_ROLE, connectAsOwner } from './postgres/database.ts';
 
 const PROJECTS = 10_000;
 

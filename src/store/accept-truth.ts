@@ -3,7 +3,7 @@
  * before the statement, so the truth can be asked. Used by accept.ts.
  */
 import type { AcceptRow, NewEmail } from './accept.ts';
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 
 /** How long, and how far apart, the truth is asked for. */
 const TRUTH_WITHIN_MS = 4_000;

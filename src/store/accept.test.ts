@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { acceptAll, newEmail, newSender } from '../../test/support/mail-store.ts';
 import { type AcceptConnection, AcceptStore } from './accept.ts';
-import { APP_ROLE, Database, DatabaseUnavailable } from './database.ts';
+import { APP_ROLE, Database, DatabaseUnavailable } from './postgres/database.ts';
 import { newId } from './ids.ts';
 
 const database = await testDatabase();

@@ -20,8 +20,8 @@ import {
   impatient,
   isLockTimeout,
   type Queryable,
-} from './database.ts';
-import { GroupCommit } from './group-commit.ts';
+} from './postgres/database.ts';
+import { GroupCommit } from './postgres/group-commit.ts';
 import type { WrittenMessage } from './messages.ts';
 
 /** One request, ready to be stored. Ids are made before the statement, so the truth can be asked. */

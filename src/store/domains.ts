@@ -4,7 +4,7 @@
  */
 import type { TripFacts } from '../core/guard.ts';
 import type { Environment, Reach, Scope } from '../core/scope.ts';
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 import { type Page, type PageOf, pageOf } from './page.ts';
 
 export const DOMAIN_STATUSES = ['not_started', 'pending', 'verified', 'failed'] as const;

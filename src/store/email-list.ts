@@ -5,7 +5,7 @@
  */
 import { isFinal, STATUS_RANK, type Status } from '../core/statuses.ts';
 import type { Scope } from '../core/scope.ts';
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 import {
   type EmailSummary,
   OPEN_STATUSES,

@@ -6,8 +6,8 @@ import type { EventType } from '../core/events.ts';
 import { emailStatus, type Status } from '../core/statuses.ts';
 import type { Environment, Scope } from '../core/scope.ts';
 import type { Address } from '../mail/address.ts';
-import type { Blame, Category } from '../mail/classify-meanings.ts';
-import type { Queryable } from './database.ts';
+import type { Blame, Category } from '../mail/replies/meanings.ts';
+import type { Queryable } from './postgres/database.ts';
 
 /** What lists show, too. */
 export type EmailSummary = {

@@ -6,7 +6,7 @@
  */
 import type { EventType } from '../core/events.ts';
 import type { Scope } from '../core/scope.ts';
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 import { newId } from './ids.ts';
 import { TELL } from './tell-sql.ts';
 

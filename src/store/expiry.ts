@@ -1,5 +1,5 @@
 /** Forgets what has expired, in small batches: no statement holds many rows or runs long. */
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 import { purgeAuthWindows } from './limits.ts';
 import { forgetQuotaFailures } from './quota-failures.ts';
 import { forgetHistory } from './suppression-history.ts';

@@ -4,7 +4,7 @@ import { acceptAll, newEmail, newSender } from '../../test/support/mail-store.ts
 import { testDatabase } from '../../test/support/postgres.ts';
 import { AcceptStore } from './accept.ts';
 import { idsFrom, isId, newId } from './ids.ts';
-import { makePartitions } from './migrate.ts';
+import { makePartitions } from './postgres/migrate.ts';
 import { firstUuidOf, WEEK_MS } from './partitions.ts';
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;

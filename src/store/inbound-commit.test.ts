@@ -4,7 +4,7 @@ import { after, test } from 'node:test';
 import { acceptAll, newEmail, newSender, settlement } from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { AcceptStore, type NewEmail } from './accept.ts';
-import { APP_ROLE, Database, DatabaseUnavailable } from './database.ts';
+import { APP_ROLE, Database, DatabaseUnavailable } from './postgres/database.ts';
 import { newId } from './ids.ts';
 import { type InboundItem, InboundStore } from './inbound-commit.ts';
 

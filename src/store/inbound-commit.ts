@@ -9,9 +9,9 @@
  */
 import { failpoint } from '../core/failpoint.ts';
 import { isFinal, type StoredStatus, STATUS_RANK } from '../core/statuses.ts';
-import type { Database, Queryable } from './database.ts';
-import { DatabaseUnavailable, isLockTimeout } from './database.ts';
-import { GroupCommit } from './group-commit.ts';
+import type { Database, Queryable } from './postgres/database.ts';
+import { DatabaseUnavailable, isLockTimeout } from './postgres/database.ts';
+import { GroupCommit } from './postgres/group-commit.ts';
 import { SETTLE_BATCH } from './settle-statement.ts';
 import { type Settlement, settlementInput } from './settle.ts';
 

@@ -6,7 +6,7 @@ import type { Environment } from '../core/scope.ts';
 import type { StoredStatus } from '../core/statuses.ts';
 import { domainOf, parseMailbox } from '../mail/address.ts';
 import { messageIdOf } from '../mail/compose.ts';
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 import type { ToldEmail } from './event-data.ts';
 
 /** Reports come back within days; who mails a return path later than this found it somewhere. */

@@ -1,6 +1,6 @@
 /** What came back by SMTP, matched and unmatched, for a person to look at until it is past its retention. */
 import { isId } from './ids.ts';
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 import { firstUuidOf } from './partitions.ts';
 
 export type InboundMessage = {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { hashApiKey, parseApiKey } from '../core/api-key.ts';
 import type { Scope } from '../core/scope.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 import { newId } from './ids.ts';
 import {
   createKey,

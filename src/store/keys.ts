@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { API_KEY_RANDOM_BYTES, hashApiKey, hintOf, makeApiKey } from '../core/api-key.ts';
 import type { Caller, Environment, KeyLimits, Scope } from '../core/scope.ts';
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 import { newId } from './ids.ts';
 import { type Page, type PageOf, pageOf } from './page.ts';
 

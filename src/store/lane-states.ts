@@ -1,9 +1,9 @@
 /**
  * What the workers know of the receivers they send to, kept where another process can read it
- * (`posthorn queue`). Written every few seconds when it changed (src/lane-report.ts); a worker's rows
+ * (`posthorn queue`). Written every few seconds when it changed (src/service/lane-report.ts); a worker's rows
  * go with its row in `nodes`. Nothing that sends reads it.
  */
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 
 export type LaneState = {
   lane: string;

@@ -25,7 +25,7 @@ export function secretKeyOf(dataDir: string, configured: string | null): string 
 
 /**
  * Replaces the key of the data directory, in one step: a crash leaves the one or the other. Its service
- * takes it up within seconds (src/secret-keys.ts).
+ * takes it up within seconds (src/service/secret-keys.ts).
  */
 export function replaceSecretKey(dataDir: string, secretKeys: readonly string[]): void {
   const file = join(dataDir, 'secrets', 'secret-key');

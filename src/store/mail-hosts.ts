@@ -3,7 +3,7 @@
  * bounces come back to, one for all nodes, and the names and addresses that mail leaves from. Every
  * node asks a domain for the same records, because it asks here.
  */
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 
 /** `sourceIps`: as far as they are known (POSTHORN_SOURCE_IPS). */
 export type MailHost = { name: string; sourceIps: readonly string[] };

@@ -5,7 +5,7 @@
 import { domainOf, type Mailbox, parseMailbox } from '../mail/address.ts';
 import { messageIdOf } from '../mail/compose.ts';
 import type { Environment, Scope } from '../core/scope.ts';
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 
 export type StoredMessage = {
   projectId: string;

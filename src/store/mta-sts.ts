@@ -1,9 +1,9 @@
 /**
- * MTA-STS policies of recipients' domains, shared by all workers (net/mta-sts-cache.ts decides).
+ * MTA-STS policies of recipients' domains, shared by all workers (net/tls/mta-sts-cache.ts decides).
  * Look-ups that arrive together are one query.
  */
-import type { Queryable } from './database.ts';
-import { GroupCommit } from './group-commit.ts';
+import type { Queryable } from './postgres/database.ts';
+import { GroupCommit } from './postgres/group-commit.ts';
 
 type Policy = { mode: 'enforce' | 'testing' | 'none'; mx: readonly string[]; maxAgeS: number };
 

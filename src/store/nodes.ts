@@ -2,12 +2,12 @@
  * The workers that hold work: one row each, with a beat counter.
  *
  * A worker counts up every few seconds (delivery/lease.ts). A survivor that has seen a counter
- * unchanged through 15 s of its own successful polls declares that worker dead (src/supervisor.ts):
+ * unchanged through 15 s of its own successful polls declares that worker dead (src/service/supervisor.ts):
  * no clock is compared, and a database outage kills nobody.
  */
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 import { DUE_BY_AGE } from './queue.ts';
-import { SCHEMA_KNOWN } from './schema-version.ts';
+import { SCHEMA_KNOWN } from './postgres/schema-version.ts';
 
 export type Beat = {
   /** How often it was asked to compare what it holds with what it knows of (queue-changes.ts). */

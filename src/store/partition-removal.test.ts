@@ -4,7 +4,7 @@ import { newEmail, newSender, type Sender } from '../../test/support/mail-store.
 import { type TestDatabase, testDatabase } from '../../test/support/postgres.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import { AcceptStore } from './accept.ts';
-import { clientQueries, connectAsOwner, type Queryable } from './database.ts';
+import { clientQueries, connectAsOwner, type Queryable } from './postgres/database.ts';
 import { findEmail } from './emails.ts';
 import { newId } from './ids.ts';
 import { removeOldPartitions } from './partition-removal.ts';

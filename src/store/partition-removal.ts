@@ -9,7 +9,12 @@
  * finishes what was cut off in between; a table without our mark is never dropped.
  */
 import type { Retention } from '../core/retention.ts';
-import { clientQueries, connectAsOwner, type DatabaseAddress, type Queryable } from './database.ts';
+import {
+  clientQueries,
+  connectAsOwner,
+  type DatabaseAddress,
+  type Queryable,
+} from './postgres/database.ts';
 import { firstUuidOf, PARTITIONED, WEEK_MS, WEEKS_BEHIND, weekOf } from './partitions.ts';
 
 type Table = keyof typeof PARTITIONED;

@@ -5,7 +5,7 @@
  * (`like`) and then attached: `partition of` would lock the parent against all inserts while one
  * reader is open. Old ones leave again: partition-removal.ts.
  */
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 
 /** Tables partitioned by week, with the column that carries the UUIDv7. */
 export const PARTITIONED = {

@@ -21,7 +21,7 @@ import {
   type Stage,
 } from '../../test/support/statements.ts';
 import { INBOUND_EXERCISES } from '../../test/support/statements-inbound.ts';
-import { APP_ROLE, clientQueries, connectAsOwner, type Queryable } from './database.ts';
+import { APP_ROLE, clientQueries, connectAsOwner, type Queryable } from './postgres/database.ts';
 import { newId } from './ids.ts';
 import { registerNode } from './nodes.ts';
 import { createEndpoint } from './webhook-endpoints.ts';

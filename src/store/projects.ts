@@ -1,6 +1,6 @@
 /** Organizations and their projects: who owns what. A project brings its two environments along. */
 import { ENVIRONMENTS, type Scope } from '../core/scope.ts';
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 import { newId } from './ids.ts';
 
 export type Organization = { id: string; name: string; createdAt: Date };

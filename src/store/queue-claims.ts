@@ -9,7 +9,7 @@
  */
 import type { Environment } from '../core/scope.ts';
 import type { Address } from '../mail/address.ts';
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 
 export type ClaimedRecipient = {
   projectId: string;

@@ -1,5 +1,5 @@
 /** What waits in the queue, by lane, for people: one pass over the open work, not for every day. */
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 
 export type LaneInQueue = {
   lane: string;

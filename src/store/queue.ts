@@ -7,7 +7,7 @@
 import { failpoint } from '../core/failpoint.ts';
 import type { Scope } from '../core/scope.ts';
 import { addressKey } from '../mail/address.ts';
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 
 /** What becomes free keeps its age, as far as claims look back: their low-water mark is 60 s behind. */
 export const DUE_BY_AGE = `least(app_now(), greatest(q.due_at, app_now() - interval '50 seconds'))`;

@@ -7,7 +7,7 @@
  */
 import type { Scope } from '../core/scope.ts';
 import { addressKey } from '../mail/address.ts';
-import type { Database, Queryable } from './database.ts';
+import type { Database, Queryable } from './postgres/database.ts';
 import { addSuppressionIn } from './suppressions.ts';
 
 /** Emails to one address that have to fail within QUOTA_DAYS. */

@@ -1,10 +1,10 @@
 /**
  * What became of recipients by sending domain and hour, the rules of projects about it, and what is
- * beyond them at present. The rules themselves are core/guard.ts; src/reputation-watch.ts applies them.
+ * beyond them at present. The rules themselves are core/guard.ts; src/service/maintenance/reputation-watch.ts applies them.
  */
 import type { GuardCounts, GuardKind, OwnGuard } from '../core/guard.ts';
 import type { Scope } from '../core/scope.ts';
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 
 export type SenderDomain = Scope & { domain: string };
 export type ReputationCount = SenderDomain & GuardCounts;

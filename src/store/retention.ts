@@ -7,7 +7,7 @@
  * point, and several machines may do it at once.
  */
 import type { Retention } from '../core/retention.ts';
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 import { firstUuidOf } from './partitions.ts';
 
 export type ProjectRetention = Retention & { projectId: string };

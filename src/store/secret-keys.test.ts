@@ -3,7 +3,7 @@ import { createCipheriv, hkdfSync, randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';
 import { newSender } from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 import { newId } from './ids.ts';
 import { sealAnew } from './secret-keys.ts';
 import { SecretBox } from './secrets.ts';

@@ -3,7 +3,7 @@
  * whom, and sealing everything anew. Every step can be done again: a rotation that was killed goes on
  * where it was. Next: secrets.ts.
  */
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 import type { SecretBox } from './secrets.ts';
 
 const NOTE = `

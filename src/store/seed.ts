@@ -1,8 +1,8 @@
 /**
  * Whether this is the first start: decided by the database, under a lock, so that nodes that start
- * together on an empty one make its first content once. What that is: src/first-start.ts.
+ * together on an empty one make its first content once. What that is: src/service/first-start.ts.
  */
-import type { Database, Queryable } from './database.ts';
+import type { Database, Queryable } from './postgres/database.ts';
 
 /** Any number, the same everywhere, other than the one of migrations. */
 const LOCK_KEY = 0x73656564; // "seed"

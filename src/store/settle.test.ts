@@ -5,7 +5,7 @@ import { SETTLING, newEmail, newSender, settlement } from '../../test/support/ma
 import { testDatabase } from '../../test/support/postgres.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import { AcceptStore, type NewEmail } from './accept.ts';
-import { APP_ROLE, Database } from './database.ts';
+import { APP_ROLE, Database } from './postgres/database.ts';
 import { newId } from './ids.ts';
 import { buryNode, registerNode, releaseOrphans } from './nodes.ts';
 import { claimOldest } from './queue-claims.ts';

@@ -16,9 +16,9 @@ import { type StoredStatus, STATUS_RANK, isFinal } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
 import type { Environment } from '../core/scope.ts';
 import { addressKey } from '../mail/address.ts';
-import { DatabaseUnavailable, isLockTimeout, type Queryable } from './database.ts';
+import { DatabaseUnavailable, isLockTimeout, type Queryable } from './postgres/database.ts';
 import { Flow } from './flow.ts';
-import { GroupCommit } from './group-commit.ts';
+import { GroupCommit } from './postgres/group-commit.ts';
 import { SETTLE_BATCH, SETTLE_BATCH_BARE } from './settle-statement.ts';
 import { type Extent, Unsettled } from './unsettled.ts';
 

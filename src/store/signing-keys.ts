@@ -1,5 +1,5 @@
 /** The DKIM keys of a domain, still sealed. Deleted domains keep theirs: old mail stays readable. */
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 
 export type SealedKeys = {
   domain: string;

@@ -4,7 +4,7 @@
  * row: its time was told when it was added.
  */
 import type { Scope } from '../core/scope.ts';
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 import type { SuppressionReason } from './suppressions.ts';
 
 /**

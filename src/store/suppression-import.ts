@@ -4,7 +4,7 @@
  */
 import type { Scope } from '../core/scope.ts';
 import { addressKey } from '../mail/address.ts';
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 import { newId } from './ids.ts';
 import { remember } from './suppression-history.ts';
 import { type Suppression, SUPPRESSION_JSON, UNLESS_OUTLASTED } from './suppressions.ts';

@@ -3,7 +3,7 @@
  * begins, however long the list is. Addresses are in the order of their bytes.
  */
 import type { Scope } from '../core/scope.ts';
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 import type { PageOf } from './page.ts';
 import { type Suppression, SUPPRESSION_COLUMNS, type SuppressionReason } from './suppressions.ts';
 

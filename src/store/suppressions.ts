@@ -5,7 +5,7 @@
  * statement. An entry that has expired does not exist. Next: suppression-list.ts.
  */
 import type { Scope } from '../core/scope.ts';
-import type { Database, Queryable } from './database.ts';
+import type { Database, Queryable } from './postgres/database.ts';
 import { recordEvent } from './events.ts';
 import { type ChangedBy, remember } from './suppression-history.ts';
 

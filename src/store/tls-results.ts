@@ -1,5 +1,5 @@
 /** What came of TLS sessions, counted by day, recipient's domain and policy (RFC 8460). */
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 
 export type TlsCount = {
   domain: string;

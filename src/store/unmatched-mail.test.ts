@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';
 import { testDatabase } from '../../test/support/postgres.ts';
-import { connectAsOwner, Database } from './database.ts';
+import { connectAsOwner, Database } from './postgres/database.ts';
 import { newId } from './ids.ts';
 import type { NewInboundMessage } from './inbound-commit.ts';
 import { findInbound, forgetInbound, listInbound } from './inbound-messages.ts';

@@ -7,8 +7,8 @@
  * with reports that count, but in transactions of its own: those wait for no lock of the ring.
  */
 import type { NewInboundMessage } from './inbound-commit.ts';
-import { type Database, DatabaseUnavailable, type Queryable } from './database.ts';
-import { GroupCommit } from './group-commit.ts';
+import { type Database, DatabaseUnavailable, type Queryable } from './postgres/database.ts';
+import { GroupCommit } from './postgres/group-commit.ts';
 
 /** As in migrations/0017. */
 const SEGMENTS = 8;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { waitFor } from '../../test/support/wait.ts';
-import { systemWorld } from '../system-world.ts';
+import { systemWorld } from '../service/system-world.ts';
 import { type Extent, Unsettled } from './unsettled.ts';
 
 /** A store that refuses as it is told to, and what came of it. */

@@ -17,7 +17,7 @@
  */
 import type { Logger } from 'pino';
 import type { World } from '../core/world.ts';
-import { isLockTimeout, sqlStateOf } from './database.ts';
+import { isLockTimeout, sqlStateOf } from './postgres/database.ts';
 
 /** How much of an outcome is written. */
 export type Extent = 'all' | 'without_details' | 'bare';

@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test';
 import { fillMail, makeWeeks } from '../../test/support/fill.ts';
 import { newSender, type Sender } from '../../test/support/mail-store.ts';
 import { testDatabase, type TestDatabase } from '../../test/support/postgres.ts';
-import { clientQueries, connectAsOwner } from './database.ts';
+import { clientQueries, connectAsOwner } from './postgres/database.ts';
 import { newId } from './ids.ts';
 import type { Page } from './page.ts';
 import { type DeliveryStatus, findDeliveryIds, listDeliveries } from './webhook-deliveries.ts';

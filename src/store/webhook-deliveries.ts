@@ -3,7 +3,7 @@
  * when asked. The event's id is the delivery's id. Next: webhook-queue.ts.
  */
 import type { Scope } from '../core/scope.ts';
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 import { type Page, type PageOf, pageOf } from './page.ts';
 import { firstUuidOf } from './partitions.ts';
 

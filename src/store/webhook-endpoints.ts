@@ -7,7 +7,7 @@
  */
 import type { EventType } from '../core/events.ts';
 import type { Scope } from '../core/scope.ts';
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 import { type Page, type PageOf, pageOf } from './page.ts';
 
 export type EndpointStatus = 'enabled' | 'disabled';

@@ -7,7 +7,7 @@
  * its time to now (a takeover, a replay, a change of the endpoint). Outcomes are fenced by holder
  * and claim: webhook-settle.ts.
  */
-import type { Queryable } from './database.ts';
+import type { Queryable } from './postgres/database.ts';
 import type { SealedSecrets } from './webhook-endpoints.ts';
 
 /** A place in the queue to claim from: an endpoint, from a due time on. */

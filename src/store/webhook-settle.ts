@@ -10,8 +10,8 @@
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
 import type { World } from '../core/world.ts';
-import { DatabaseUnavailable, isLockTimeout, type Queryable } from './database.ts';
-import { GroupCommit } from './group-commit.ts';
+import { DatabaseUnavailable, isLockTimeout, type Queryable } from './postgres/database.ts';
+import { GroupCommit } from './postgres/group-commit.ts';
 import { type Extent, Unsettled } from './unsettled.ts';
 import type { LoggedAttempt } from './webhook-deliveries.ts';
 import { type ClaimedWebhook, TROUBLE_FAILURES } from './webhook-queue.ts';

@@ -4,7 +4,7 @@
  * there or not; nothing comes twice.
  */
 import type { Scope } from '../core/scope.ts';
-import type { Queryable } from '../store/database.ts';
+import type { Queryable } from '../store/postgres/database.ts';
 import { listSuppressions, type SuppressionFilter } from '../store/suppression-list.ts';
 import { CSV_HEADER, csvRowOf } from './csv-rows.ts';
 

@@ -6,7 +6,7 @@
  * and nothing else.
  */
 import type { Scope } from '../core/scope.ts';
-import type { Queryable } from '../store/database.ts';
+import type { Queryable } from '../store/postgres/database.ts';
 import { type ImportedSuppression, importSuppressions } from '../store/suppression-import.ts';
 import { type CsvRow, readCsv } from './csv-reader.ts';
 import { type Columns, COLUMNS_WITHOUT_NAMES, columnsOf, readRow } from './csv-rows.ts';

@@ -1,7 +1,7 @@
 /** Looking up what a request names. What belongs to somebody else does not exist. */
 import type { Refusal } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
-import type { Queryable } from '../store/database.ts';
+import type { Queryable } from '../store/postgres/database.ts';
 import { isId } from '../store/ids.ts';
 import * as deliveries from '../store/webhook-deliveries.ts';
 import * as endpoints from '../store/webhook-endpoints.ts';

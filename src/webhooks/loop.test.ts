@@ -3,11 +3,11 @@ import { test } from 'node:test';
 import { type Behaviour, startReceiver, verified } from '../../test/support/webhook-receiver.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import { ok, webhookTest, type WebhookTest } from '../../test/support/webhooks.ts';
-import { createAddressGuard } from '../net/address-guard.ts';
-import { DatabaseUnavailable, type Queryable, type Statement } from '../store/database.ts';
+import { createAddressGuard } from '../net/http/address-guard.ts';
+import { DatabaseUnavailable, type Queryable, type Statement } from '../store/postgres/database.ts';
 import { buryNode } from '../store/nodes.ts';
 import type { WebhookDeliveryDetail } from '../store/webhook-deliveries.ts';
-import { systemWorld } from '../system-world.ts';
+import { systemWorld } from '../service/system-world.ts';
 
 type Status = WebhookDeliveryDetail['status'];
 

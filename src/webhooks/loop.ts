@@ -11,7 +11,7 @@
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
-import { type Database, DatabaseUnavailable } from '../store/database.ts';
+import { type Database, DatabaseUnavailable } from '../store/postgres/database.ts';
 import {
   claimWebhooks,
   type DueLane,

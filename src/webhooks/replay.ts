@@ -5,7 +5,7 @@
 import { refuseFields } from '../core/field-problems.ts';
 import type { Refusal } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
-import type { Queryable } from '../store/database.ts';
+import type { Queryable } from '../store/postgres/database.ts';
 import * as deliveries from '../store/webhook-deliveries.ts';
 import { type DeliveryId, findDelivery, findEnabled } from './find.ts';
 

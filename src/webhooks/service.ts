@@ -9,7 +9,7 @@ import type { EventType } from '../core/events.ts';
 import { refuseFields } from '../core/field-problems.ts';
 import type { Refusal } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
-import { checkWebhookUrl } from '../net/guarded-http.ts';
+import { checkWebhookUrl } from '../net/http/guarded-client.ts';
 import { isId, newId } from '../store/ids.ts';
 import type { Page, PageOf } from '../store/page.ts';
 import * as deliveries from '../store/webhook-deliveries.ts';

@@ -4,8 +4,8 @@
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
-import { createHttpAgents, type HttpAgents } from '../net/http-agents.ts';
-import type { Queryable } from '../store/database.ts';
+import { createHttpAgents, type HttpAgents } from '../net/http/agents.ts';
+import type { Queryable } from '../store/postgres/database.ts';
 import { type ClaimedWebhook, releaseWebhooks } from '../store/webhook-queue.ts';
 import { type SettledWebhook, WebhookSettleStore } from '../store/webhook-settle.ts';
 import { type Outbound, payloadOf, post } from './attempt.ts';

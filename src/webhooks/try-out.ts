@@ -6,7 +6,7 @@
 import type { Logger } from 'pino';
 import type { Refusal } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
-import type { Queryable } from '../store/database.ts';
+import type { Queryable } from '../store/postgres/database.ts';
 import { newId } from '../store/ids.ts';
 import { recordTest, type WebhookDeliveryDetail } from '../store/webhook-deliveries.ts';
 import { findSecrets } from '../store/webhook-endpoints.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { GuardedAnswer } from '../net/guarded-http.ts';
+import type { GuardedAnswer } from '../net/http/guarded-client.ts';
 import { judge } from './verdict.ts';
 
 const NOW_MS = Date.parse('2026-11-21T08:30:00Z');

@@ -3,7 +3,7 @@
  * 2xx is success, a redirect is a failure like any other, 410 says that nobody listens any more.
  */
 import { webhookRetryDelayMs } from '../core/retry.ts';
-import type { GuardedAnswer } from '../net/guarded-http.ts';
+import type { GuardedAnswer } from '../net/http/guarded-client.ts';
 import type { WebhookOutcome } from '../store/webhook-settle.ts';
 
 export type Verdict = Pick<WebhookOutcome, 'verdict' | 'retryMs' | 'restMs' | 'attempt'>;

@@ -17,7 +17,7 @@ const TRACE_LINES = 16;
 const EXPECTED = /failpoint |The workers cannot run/;
 const START_AGAIN_AFTER_MS = 300;
 
-/** What src/failpoints.ts says. */
+/** What src/service/failpoints.ts says. */
 export type PointLine = { failpoint: string; action: string; pid?: number };
 
 export type NodeReport = {

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import pg from 'pg';
-import { connectionNeeds, ONE_OF_ALL } from '../../src/store/connection-needs.ts';
+import { connectionNeeds, ONE_OF_ALL } from '../../src/store/postgres/connection-needs.ts';
 import { everythingArrives, FROM, newScene, queueIsEmpty, to } from '../support/scene.ts';
 import type { Service } from '../support/service.ts';
 

@@ -12,7 +12,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { connect } from 'node:tls';
 import { choosePort } from '../../src/net/choose-port.ts';
-import { makeSelfSigned } from '../../src/net/self-signed.ts';
+import { makeSelfSigned } from '../../src/net/tls/self-signed.ts';
 import { AS_ROOT } from '../support/embedded.ts';
 import { workersOf } from '../support/processes.ts';
 import { startService } from '../support/service.ts';

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { connect } from 'node:tls';
-import { makeSelfSigned } from '../../src/net/self-signed.ts';
+import { makeSelfSigned } from '../../src/net/tls/self-signed.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 

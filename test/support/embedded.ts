@@ -9,11 +9,15 @@ import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import type { EngineSearch } from '../../src/store/embedded/binaries.ts';
-import { withClient } from '../../src/store/embedded/client.ts';
-import { openEngine, type Engine, type EngineOptions } from '../../src/store/embedded/engine.ts';
-import { readPidFile } from '../../src/store/embedded/postmaster.ts';
-import { isPostgresOf } from '../../src/store/embedded/process.ts';
+import type { EngineSearch } from '../../src/store/postgres/embedded/binaries.ts';
+import { withClient } from '../../src/store/postgres/embedded/client.ts';
+import {
+  openEngine,
+  type Engine,
+  type EngineOptions,
+} from '../../src/store/postgres/embedded/engine.ts';
+import { readPidFile } from '../../src/store/postgres/embedded/postmaster.ts';
+import { isPostgresOf } from '../../src/store/postgres/embedded/process.ts';
 import { waitFor } from './wait.ts';
 
 const HOLDER = fileURLToPath(new URL('engine-holder.ts', import.meta.url));

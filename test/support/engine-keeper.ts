@@ -10,7 +10,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openEngine } from '../../src/store/embedded/engine.ts';
+import { openEngine } from '../../src/store/postgres/embedded/engine.ts';
 
 const dataDir = mkdtempSync(join(tmpdir(), 'posthorn-test-'));
 process.once('exit', () => rmSync(dataDir, { recursive: true, force: true }));

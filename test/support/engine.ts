@@ -7,7 +7,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { DatabaseAddress } from '../../src/store/database.ts';
+import type { DatabaseAddress } from '../../src/store/postgres/database.ts';
 
 /** Where the engine of this run is, as JSON; set by global-setup.ts, inherited by test processes. */
 export const SHARED_ENGINE = 'TEST_ENGINE';

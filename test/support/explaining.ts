@@ -4,7 +4,7 @@
  * plan for the values they have. `forgetPlans` is a connection that has just been opened.
  */
 import pg from 'pg';
-import { openSession, type SessionSettings } from '../../src/store/connect.ts';
+import { openSession, type SessionSettings } from '../../src/store/postgres/connect.ts';
 import {
   clientQueries,
   COMMON_SETTINGS,
@@ -13,7 +13,7 @@ import {
   HOT_SETTINGS,
   type Queryable,
   type Statement,
-} from '../../src/store/database.ts';
+} from '../../src/store/postgres/database.ts';
 
 /** What one statement read. */
 export type Reading = {
@@ -180,7 +180,7 @@ class Explaining implements Queryable {
     return prepared;
   }
 
-  /** What comes as a binary array (store/binary-array.ts) is written out by PostgreSQL. */
+  /** What comes as a binary array (store/postgres/binary-array.ts) is written out by PostgreSQL. */
   async #literal(value: unknown, type: string): Promise<string> {
     if (!Buffer.isBuffer(value) || !type.endsWith('[]')) return literal(value);
     const { rows } = await this.#client.query<{ text: string }>(

@@ -8,7 +8,7 @@ import {
   connectAsOwner,
   type DatabaseAddress,
   type Queryable,
-} from '../../src/store/database.ts';
+} from '../../src/store/postgres/database.ts';
 import { ensurePartitions, WEEK_MS } from '../../src/store/partitions.ts';
 import type { Sender } from './mail-store.ts';
 

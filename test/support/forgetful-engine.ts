@@ -4,15 +4,23 @@
  */
 import { join } from 'node:path';
 import type pg from 'pg';
-import { DEFAULT_SEARCH, findEngine, installEngine } from '../../src/store/embedded/binaries.ts';
-import { addressOf } from '../../src/store/embedded/client.ts';
-import { ensureCluster, writeConfig } from '../../src/store/embedded/cluster.ts';
+import {
+  DEFAULT_SEARCH,
+  findEngine,
+  installEngine,
+} from '../../src/store/postgres/embedded/binaries.ts';
+import { addressOf } from '../../src/store/postgres/embedded/client.ts';
+import { ensureCluster, writeConfig } from '../../src/store/postgres/embedded/cluster.ts';
 import {
   CLOSED_PARENT_HOME,
   prepareDataDir,
   prepareLayout,
-} from '../../src/store/embedded/layout.ts';
-import { commandLine, launch, stopPostmaster } from '../../src/store/embedded/postmaster.ts';
+} from '../../src/store/postgres/embedded/layout.ts';
+import {
+  commandLine,
+  launch,
+  stopPostmaster,
+} from '../../src/store/postgres/embedded/postmaster.ts';
 
 const SIZING = { connections: 50, workers: 1, memoryBytes: 1024 ** 3 };
 

@@ -10,7 +10,7 @@ import { DEFAULT_LIMITS } from '../../src/core/limits.ts';
 import type { Caller } from '../../src/core/scope.ts';
 import { type AppOptions, buildApp } from '../../src/http/app.ts';
 import type { App, HttpServices } from '../../src/http/services.ts';
-import { DatabaseUnavailable } from '../../src/store/database.ts';
+import { DatabaseUnavailable } from '../../src/store/postgres/database.ts';
 import { SecretBox } from '../../src/store/secrets.ts';
 
 export const SENT = { object: 'email', id: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa' };

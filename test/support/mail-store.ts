@@ -2,12 +2,12 @@
 import pino from 'pino';
 import { newId } from '../../src/store/ids.ts';
 import type { AcceptRow, AcceptStore, NewEmail } from '../../src/store/accept.ts';
-import type { Database } from '../../src/store/database.ts';
+import type { Database } from '../../src/store/postgres/database.ts';
 import { insertDomain } from '../../src/store/domains.ts';
 import { createKey } from '../../src/store/keys.ts';
 import { createOrganization, createProject } from '../../src/store/projects.ts';
 import type { Settlement } from '../../src/store/settle.ts';
-import { systemWorld } from '../../src/system-world.ts';
+import { systemWorld } from '../../src/service/system-world.ts';
 
 export type Sender = { projectId: string; environment: 'live'; keyId: string; domainId: string };
 

@@ -9,8 +9,8 @@
  */
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
-import { Database, type DatabaseAddress } from '../../src/store/database.ts';
-import { migrate } from '../../src/store/migrate.ts';
+import { Database, type DatabaseAddress } from '../../src/store/postgres/database.ts';
+import { migrate } from '../../src/store/postgres/migrate.ts';
 import { testEngine } from './engine.ts';
 import { type TcpProxy, startTcpProxy } from './tcp-proxy.ts';
 

@@ -19,17 +19,25 @@ import {
   type EngineSource,
   findEngine,
   installEngine,
-} from '../../src/store/embedded/binaries.ts';
-import { withClient } from '../../src/store/embedded/client.ts';
-import { ensureCluster, SUPERUSER, writeConfig } from '../../src/store/embedded/cluster.ts';
-import { giveTree } from '../../src/store/embedded/folders.ts';
-import { type Layout, prepareDataDir, prepareLayout } from '../../src/store/embedded/layout.ts';
+} from '../../src/store/postgres/embedded/binaries.ts';
+import { withClient } from '../../src/store/postgres/embedded/client.ts';
+import {
+  ensureCluster,
+  SUPERUSER,
+  writeConfig,
+} from '../../src/store/postgres/embedded/cluster.ts';
+import { giveTree } from '../../src/store/postgres/embedded/folders.ts';
+import {
+  type Layout,
+  prepareDataDir,
+  prepareLayout,
+} from '../../src/store/postgres/embedded/layout.ts';
 import {
   commandLine,
   launch,
   type Postmaster,
   stopPostmaster,
-} from '../../src/store/embedded/postmaster.ts';
+} from '../../src/store/postgres/embedded/postmaster.ts';
 import { childrenOf } from './processes.ts';
 import { waitFor } from './wait.ts';
 

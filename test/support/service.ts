@@ -15,7 +15,7 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import type { DatabaseAddress } from '../../src/store/database.ts';
+import type { DatabaseAddress } from '../../src/store/postgres/database.ts';
 import { killLeftover } from './embedded.ts';
 import type { FakeDns, FakeRecordType } from './fake-dns.ts';
 import { emptyDatabase, type TestDatabase } from './postgres.ts';

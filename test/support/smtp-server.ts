@@ -8,9 +8,9 @@ import {
   type SmtpMessage,
   type SmtpServerOptions,
   type SmtpSession,
-} from '../../src/net/smtp-server.ts';
-import { answerOf } from '../../src/net/smtp-server-types.ts';
-import { systemWorld } from '../../src/system-world.ts';
+} from '../../src/net/smtp/server.ts';
+import { answerOf } from '../../src/net/smtp/server-types.ts';
+import { systemWorld } from '../../src/service/system-world.ts';
 
 export type TakenMail = {
   envelope: SmtpEnvelope;

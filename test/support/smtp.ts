@@ -8,7 +8,7 @@ import {
   type SmtpOptions,
   type Transaction,
   type TransactionResult,
-} from '../../src/net/smtp-client.ts';
+} from '../../src/net/smtp/client.ts';
 import type { FakeMx } from './fake-mx.ts';
 
 /** How long a test waits for a server that it knows to be silent. */

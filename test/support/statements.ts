@@ -2,13 +2,13 @@
  * Every statement of src/store, used as the service uses it: store/plans.test.ts looks at what each
  * of them reads. A new statement gets a line here.
  */
-import type { Database } from '../../src/store/database.ts';
+import type { Database } from '../../src/store/postgres/database.ts';
 import { AcceptStore } from '../../src/store/accept.ts';
 import { findOutWhatHappened } from '../../src/store/accept-truth.ts';
 import * as domains from '../../src/store/domains.ts';
 import { type EmailFilter, listEmails } from '../../src/store/email-list.ts';
 import * as emails from '../../src/store/emails.ts';
-import { databaseTimeline, RecentlyAccepted } from '../../src/store/failover.ts';
+import { databaseTimeline, RecentlyAccepted } from '../../src/store/postgres/failover.ts';
 import { forgetExpired } from '../../src/store/expiry.ts';
 import { newId } from '../../src/store/ids.ts';
 import * as keys from '../../src/store/keys.ts';

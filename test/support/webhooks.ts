@@ -7,15 +7,15 @@ import { pino } from 'pino';
 import type { EventType } from '../../src/core/events.ts';
 import { isRefusal, type Refusal } from '../../src/core/refusals.ts';
 import type { Scope } from '../../src/core/scope.ts';
-import { createAddressGuard, type AddressGuard } from '../../src/net/address-guard.ts';
-import { createResolver } from '../../src/net/dns.ts';
-import { Database } from '../../src/store/database.ts';
+import { createAddressGuard, type AddressGuard } from '../../src/net/http/address-guard.ts';
+import { createResolver } from '../../src/net/dns/resolver.ts';
+import { Database } from '../../src/store/postgres/database.ts';
 import { recordEvent } from '../../src/store/events.ts';
 import { newId } from '../../src/store/ids.ts';
 import { registerNode } from '../../src/store/nodes.ts';
 import { createOrganization, createProject } from '../../src/store/projects.ts';
 import { SecretBox } from '../../src/store/secrets.ts';
-import { systemWorld } from '../../src/system-world.ts';
+import { systemWorld } from '../../src/service/system-world.ts';
 import {
   createWebhookLoop,
   type WebhookLoop,

@@ -18,8 +18,8 @@ export function isTest(file: SourceFile): boolean {
 }
 
 /**
- * The folder of src/ that holds a file, which is its layer; `''` for the files beside the folders
- * (server.ts and the like); null outside of src/.
+ * The folder of src/ that holds a file, which is its layer; `''` for main.ts beside the folders; null
+ * outside of src/.
  */
 export function layerOf(path: string): string | null {
   const [top, layer, rest] = path.split('/', 3);

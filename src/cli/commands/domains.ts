@@ -1,6 +1,6 @@
 /** `posthorn domains`: add, verify, list and remove sending domains. */
 import { Argument, type Command, Option } from 'commander';
-import type { Config } from '../../config.ts';
+import type { Config } from '../../config/config.ts';
 import { isRefusal } from '../../core/refusals.ts';
 import type { Scope } from '../../core/scope.ts';
 import { presentDomain } from '../../domains/present.ts';

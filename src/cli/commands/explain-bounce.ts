@@ -11,7 +11,7 @@ import {
   type Report,
   type ReportedRecipient,
   type ReportKind,
-} from '../../mail/bounce.ts';
+} from '../../mail/reports/read-report.ts';
 import { addCommand, type ExitCode } from '../command.ts';
 import type { Cli } from '../context.ts';
 import { facts } from '../table.ts';

@@ -3,9 +3,9 @@
  * neither the service nor its database. Next: explain-bounce.ts.
  */
 import { type Command, Option } from 'commander';
-import { classifyReply, meaningOf, ruleFor, type Verdict } from '../../mail/classify.ts';
-import type { Blame } from '../../mail/classify-meanings.ts';
-import { ReplyParser, type SmtpReply } from '../../mail/smtp-reply.ts';
+import { classifyReply, meaningOf, ruleFor, type Verdict } from '../../mail/replies/classify.ts';
+import type { Blame } from '../../mail/replies/meanings.ts';
+import { ReplyParser, type SmtpReply } from '../../mail/replies/smtp-reply.ts';
 import { addCommand, type Outcome, usageFailure } from '../command.ts';
 import type { Cli } from '../context.ts';
 import { facts } from '../table.ts';

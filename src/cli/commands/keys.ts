@@ -3,7 +3,7 @@ import { InvalidArgumentError, Option, type Command } from 'commander';
 import { PERMISSIONS, type Permission } from '../../core/scope.ts';
 import { parseDomain } from '../../mail/domain-name.ts';
 import { hashApiKey, parseApiKey } from '../../core/api-key.ts';
-import type { Queryable } from '../../store/database.ts';
+import type { Queryable } from '../../store/postgres/database.ts';
 import { createKey, findCallers, listKeys, revokeKey, type ApiKey } from '../../store/keys.ts';
 import {
   chooseScope,

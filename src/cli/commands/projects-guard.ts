@@ -9,7 +9,7 @@ import {
   ratePpm,
   showPercent,
 } from '../../core/guard.ts';
-import type { Queryable } from '../../store/database.ts';
+import type { Queryable } from '../../store/postgres/database.ts';
 import type { Project } from '../../store/projects.ts';
 import {
   changeQueueStep,

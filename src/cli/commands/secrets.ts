@@ -3,13 +3,13 @@
  * old and the new key stand side by side: the new one is known everywhere before it seals anything,
  * everything is sealed anew with it, and the old one goes on verifying return paths and links until
  * `--finish`. Where it stands is in the order of the keys and in the database, so that a rotation that
- * was killed goes on when it is called again. Next: store/secret-keys.ts, src/secret-keys.ts.
+ * was killed goes on when it is called again. Next: store/secret-keys.ts, src/service/secret-keys.ts.
  */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Command, InvalidArgumentError } from 'commander';
-import { prepareDataDir } from '../../store/embedded/layout.ts';
-import { readRunning } from '../../store/embedded/lock.ts';
+import { prepareDataDir } from '../../store/postgres/embedded/layout.ts';
+import { readRunning } from '../../store/postgres/embedded/lock.ts';
 import { instanceOf, replaceSecretKey, secretKeyOf } from '../../store/local-secrets.ts';
 import { keysInUse, listKeyHolders, noteFirstKey, sealAnew } from '../../store/secret-keys.ts';
 import { SecretBox, secretKeyId as idOf, secretKeysOf } from '../../store/secrets.ts';

@@ -7,8 +7,8 @@ import { readFile } from 'node:fs/promises';
 import { text as readAll } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { Agent, fetch, type RequestInit } from 'undici';
-import { readConfig } from '../../config.ts';
-import { readRunning } from '../../store/embedded/lock.ts';
+import { readConfig } from '../../config/config.ts';
+import { readRunning } from '../../store/postgres/embedded/lock.ts';
 import { failure, runnable, usageFailure, type Failure, type Outcome } from '../command.ts';
 import type { Cli } from '../context.ts';
 

@@ -1,12 +1,12 @@
 /**
  * `posthorn start`: checks the configuration, hands over to the supervisor, and says that the
  * service is ready: one screen on the first start, one line later, one JSON line with --json.
- * `--once` proves the whole path instead (once/run-once.ts). Next: src/supervisor.ts.
+ * `--once` proves the whole path instead (once/run-once.ts). Next: src/service/supervisor.ts.
  */
 import { InvalidArgumentError, type Command } from 'commander';
-import { readConfig, type Config } from '../../config.ts';
+import { readConfig, type Config } from '../../config/config.ts';
 import { mostSimilar } from '../../core/similar.ts';
-import { runService } from '../../supervisor.ts';
+import { runService } from '../../service/supervisor.ts';
 import { complain, runnable, usageFailure, type ExitCode, type Failure } from '../command.ts';
 import type { Cli } from '../context.ts';
 import { runOnce } from '../once/run-once.ts';

@@ -5,7 +5,7 @@
 import { InvalidArgumentError, type Command } from 'commander';
 import type { Scope } from '../../core/scope.ts';
 import { explainAddress, parseAddress, type Address } from '../../mail/address.ts';
-import type { Queryable } from '../../store/database.ts';
+import type { Queryable } from '../../store/postgres/database.ts';
 import { type HistoryEntry, listHistory, presentHistory } from '../../store/suppression-history.ts';
 import { listSuppressions, NO_SUPPRESSION_FILTER } from '../../store/suppression-list.ts';
 import {

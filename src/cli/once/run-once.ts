@@ -10,9 +10,9 @@
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Env } from '../../env-reader.ts';
+import type { Env } from '../../config/env-reader.ts';
 import type { ExitCode } from '../command.ts';
-import { removeDataDir } from '../../store/embedded/layout.ts';
+import { removeDataDir } from '../../store/postgres/embedded/layout.ts';
 import type { Cli } from '../context.ts';
 import { prove, RECIPIENT_MX, type Internet, type StepRunner } from './prove.ts';
 import { openReceiver } from './receiver.ts';

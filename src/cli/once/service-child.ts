@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import type { Env } from '../../env-reader.ts';
+import type { Env } from '../../config/env-reader.ts';
 
 const STOP_WITHIN_MS = 15_000;
 

@@ -6,7 +6,7 @@
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
 import { Overloaded } from '../../core/overloaded.ts';
-import { DatabaseUnavailable } from '../../store/database.ts';
+import { DatabaseUnavailable } from '../../store/postgres/database.ts';
 import { exportCsv } from '../../suppressions/export.ts';
 import {
   importCsv,

@@ -10,7 +10,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Overloaded } from '../../core/overloaded.ts';
 import { UNSUBSCRIBE, type Unsubscriber, UnsubscribeTokens } from '../../mail/unsubscribe-link.ts';
-import { DatabaseUnavailable } from '../../store/database.ts';
+import { DatabaseUnavailable } from '../../store/postgres/database.ts';
 import { addSuppression, findSuppression, removeSuppression } from '../../store/suppressions.ts';
 import type { App, HttpServices } from '../services.ts';
 import { wholeBody } from '../body-budget.ts';

@@ -1,7 +1,7 @@
 /** Answers of DNS: packets of all shapes, up to the records that are believed. */
 import assert from 'node:assert/strict';
 import { encode } from 'dns-packet';
-import { usableRecords } from '../../../src/net/dane.ts';
+import { usableRecords } from '../../../src/net/tls/dane.ts';
 import {
   followChain,
   type Question,
@@ -11,8 +11,8 @@ import {
   readName,
   readTlsa,
   readTxt,
-} from '../../../src/net/dns-message.ts';
-import { readStsRecord } from '../../../src/net/mta-sts.ts';
+} from '../../../src/net/dns/message.ts';
+import { readStsRecord } from '../../../src/net/tls/mta-sts.ts';
 import type { Dice } from '../../chaos/dice.ts';
 import { times } from '../brew.ts';
 import type { Input, Target } from '../target.ts';

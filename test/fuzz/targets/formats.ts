@@ -1,11 +1,11 @@
 /** MIME, HTML, CSV, policies, replies of mail servers: the other formats that come from outside. */
 import assert from 'node:assert/strict';
-import { ReplyParser } from '../../../src/mail/smtp-reply.ts';
-import { classifyReply } from '../../../src/mail/classify.ts';
+import { ReplyParser } from '../../../src/mail/replies/smtp-reply.ts';
+import { classifyReply } from '../../../src/mail/replies/classify.ts';
 import { partsWithin, readMessage, textOfPart } from '../../../src/mail/mime-reader.ts';
 import { relaxedBodyHash } from '../../../src/mail/relaxed.ts';
 import { textFromHtml } from '../../../src/mail/text-from-html.ts';
-import { parseStsPolicy, policyNames } from '../../../src/net/mta-sts.ts';
+import { parseStsPolicy, policyNames } from '../../../src/net/tls/mta-sts.ts';
 import { readCsv } from '../../../src/suppressions/csv-reader.ts';
 import { COLUMNS_WITHOUT_NAMES, columnsOf, readRow } from '../../../src/suppressions/csv-rows.ts';
 import type { Dice } from '../../chaos/dice.ts';

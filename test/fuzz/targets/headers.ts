@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readAddressList } from '../../../src/mail/address-list.ts';
 import { explainAddress, formatMailbox, parseMailbox } from '../../../src/mail/address.ts';
-import { addressesIn, addressIn } from '../../../src/mail/bounce-address.ts';
+import { addressesIn, addressIn } from '../../../src/mail/reports/address.ts';
 import { readContentType } from '../../../src/mail/content-type.ts';
 import { parseDomain } from '../../../src/mail/domain-name.ts';
 import {
@@ -15,7 +15,7 @@ import { decodeWords } from '../../../src/mail/mime-decode.ts';
 import { readHeader } from '../../../src/mail/mime-reader.ts';
 import { isContentId, isMediaType, withParameter } from '../../../src/mail/parameter.ts';
 import { relaxedField } from '../../../src/mail/relaxed.ts';
-import { readCommand, readMail, readRcpt } from '../../../src/net/smtp-server-commands.ts';
+import { readCommand, readMail, readRcpt } from '../../../src/net/smtp/server-commands.ts';
 import type { Dice } from '../../chaos/dice.ts';
 import { filled, mutated, strung, unitOf } from '../brew.ts';
 import type { Input, Target } from '../target.ts';

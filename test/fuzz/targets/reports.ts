@@ -1,7 +1,7 @@
 /** The reader of what comes back by mail, up to what follows from it for a recipient. */
 import assert from 'node:assert/strict';
 import { consequenceOf } from '../../../src/inbound/verdict.ts';
-import { readReport, REPORT_BYTES_MAX } from '../../../src/mail/bounce.ts';
+import { readReport, REPORT_BYTES_MAX } from '../../../src/mail/reports/read-report.ts';
 import type { SentRecipient } from '../../../src/store/inbound-lookup.ts';
 import { parseMailbox } from '../../../src/mail/address.ts';
 import type { Dice } from '../../chaos/dice.ts';

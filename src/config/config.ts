@@ -1,0 +1,260 @@
+/**
+ * Everything that can be configured, read from the environment once, into one frozen object.
+ * Nothing has to be: an empty environment is a valid configuration. Every problem is reported at
+ * once, one line each with the fix, before anything starts. docs/configuration.md explains each
+ * variable to an operator. Next: main.ts.
+ */
+import { isIP } from 'node:net';
+import { homedir, hostname, networkInterfaces } from 'node:os';
+import { resolve } from 'node:path';
+import { type ArmedFailpoint, parseFailpoints } from '../core/failpoint.ts';
+import {
+  parseCount,
+  parseDatabaseUrl,
+  parseDnsServer,
+  parseHostName,
+  parseMegabytes,
+  parsePort,
+  parseRelay,
+  parseTimeoutMs,
+  type Relay,
+} from './values.ts';
+import { readShaping } from './shaping.ts';
+import { type HttpConfig, readHttp } from './http.ts';
+import { readSmtp, type SmtpConfig } from './smtp.ts';
+import { secretKeysOf } from '../store/secrets.ts';
+import { DEFAULT_LIMITS, parseLimit, type Limit, type LimitCategory } from '../core/limits.ts';
+import {
+  DEFAULT_RETENTION,
+  outlivesMetadata,
+  parsePeriodH,
+  type Retention,
+} from '../core/retention.ts';
+import { MAIL_RETRY_WAITS_MS, parseRetryWaitMs } from '../core/retry.ts';
+import type { ShapingSettings } from '../delivery/shaping-settings.ts';
+import type { Source } from '../delivery/sources.ts';
+import { EnvReader, type Env } from './env-reader.ts';
+
+export type Config = Readonly<
+  HttpConfig &
+    SmtpConfig & {
+      /** null: the embedded PostgreSQL in the data directory. */
+      databaseUrl: string | null;
+      /** No mail is accepted while the database is this large; null: no limit. */
+      databaseBytesMax: number | null;
+      dataDir: string;
+      hostname: string;
+      hostnameAsked: boolean;
+      /** null: generated in the data directory. */
+      secretKey: string | null;
+      relay: Relay | null;
+      /** Addresses of this machine to send from, each with its name in EHLO; none: the system's choice. */
+      sources: readonly Source[];
+      shaping: ShapingSettings;
+      /** After the first, second, ... failed attempt; the last repeats. */
+      retryWaitsMs: readonly number[];
+      /** `ip:port`; null: the system's. */
+      dnsServers: readonly string[] | null;
+      dnsTrustAd: boolean;
+      mxPort: number;
+      /** Where the hosts of MTA-STS policies listen. */
+      mtaStsPort: number;
+      /** No mail server is waited for longer than this; null: as long as RFC 5321 asks for. */
+      smtpTimeoutMs: number | null;
+      allowPrivateNetworks: boolean;
+      limits: Readonly<Record<LimitCategory, Limit>> & {
+        /** null: as many as the emails can have. */
+        readonly recipients: Limit | null;
+      };
+      acceptDatabaseDurability: boolean;
+      /** Per project and environment. */
+      domainsMax: number;
+      retention: Readonly<Retention>;
+      /** How often the reputation of senders is looked at. */
+      guardEveryMs: number;
+      /** For tests of this service only (CONTRIBUTING.md). */
+      failpoints: readonly ArmedFailpoint[];
+    }
+>;
+
+export type ConfigOutcome = { ok: true; config: Config } | { ok: false; problems: string[] };
+
+/** What defaults and checks depend on besides the environment. */
+export type System = {
+  isRoot: boolean;
+  hostname: string;
+  cloneDir: string;
+  localIps: readonly string[];
+};
+
+const GUARD_EVERY_MS = 30_000;
+const DOMAINS_MAX = 1_000;
+const SECRET_KEY_CHARACTERS_MIN = 32;
+
+const MEGABYTES_RULE = 'write megabytes, from 32 to 1000000000';
+const PORT_RULE = 'write a number from 1 to 65535';
+const TIMEOUT_RULE = 'write seconds, from 1 to 600';
+const FAILPOINTS_RULE = 'it is for tests of Posthorn only; unset it';
+const COUNT_RULE = 'write a whole number from 1 to 1000000';
+
+/** Reads the configuration; on any problem only the list of all of them comes back. */
+export function readConfig(env: Env, system: System = thisSystem()): ConfigOutcome {
+  const read = new EnvReader(env);
+  const identity = readIdentity(read, system);
+  const config: Config = Object.freeze({
+    ...readHttp(read),
+    ...readStorage(read, system),
+    ...identity,
+    ...readDelivery(read),
+    sources: readSources(read, system, identity),
+    ...readSmtp(read),
+    failpoints: read.parsed('POSTHORN_FAILPOINTS', parseFailpoints, FAILPOINTS_RULE) ?? [],
+    limits: Object.freeze({
+      sending: limit(read, 'SENDING'),
+      recipients: read.parsed('POSTHORN_LIMIT_RECIPIENTS', parseLimit, LIMIT_RULE),
+      verification: limit(read, 'VERIFICATION'),
+      domains: limit(read, 'DOMAINS'),
+      auth: limit(read, 'AUTH'),
+    }),
+    domainsMax: read.parsed('POSTHORN_DOMAINS_MAX', parseCount, COUNT_RULE) ?? DOMAINS_MAX,
+    retention: Object.freeze(readRetention(read)),
+    guardEveryMs:
+      read.parsed('POSTHORN_GUARD_INTERVAL_S', parseTimeoutMs, TIMEOUT_RULE) ?? GUARD_EVERY_MS,
+  });
+  for (const name of CLIENT_VARIABLES) read.text(name);
+  read.reportUnknown('POSTHORN_');
+  return read.problems.length === 0 ? { ok: true, config } : { ok: false, problems: read.problems };
+}
+
+/** Read by `posthorn send`, which talks to a service and does not start one. */
+const CLIENT_VARIABLES = ['POSTHORN_URL', 'POSTHORN_API_KEY'] as const;
+
+function thisSystem(): System {
+  const interfaces = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  return {
+    isRoot: process.getuid?.() === 0,
+    hostname: hostname(),
+    cloneDir: resolve(import.meta.dirname, '../..'),
+    localIps: interfaces.map(({ address }) => address),
+  };
+}
+
+function readStorage(read: EnvReader, system: System) {
+  const asked = read.text('POSTHORN_DATA_DIR');
+  const usual = system.isRoot ? '/var/lib/posthorn' : resolve(system.cloneDir, 'data');
+  return {
+    databaseUrl: read.secret(
+      'DATABASE_URL',
+      parseDatabaseUrl,
+      'write it as postgres://user:password@host:5432/name (through a socket: postgres://user@localhost/name?host=/folder)',
+    ),
+    dataDir: asked === null ? usual : resolve(asked.replace(/^~(?=\/|$)/, homedir())),
+    secretKey: read.secret(
+      'POSTHORN_SECRET_KEY',
+      (text) => (isSecretKey(text) ? text : null),
+      `write at least ${SECRET_KEY_CHARACTERS_MIN} random characters (openssl rand -hex 32), or several of them as new,old`,
+    ),
+    databaseBytesMax: read.parsed('POSTHORN_DATABASE_MAX_MB', parseMegabytes, MEGABYTES_RULE),
+    acceptDatabaseDurability: read.flag('POSTHORN_ACCEPT_DATABASE_DURABILITY'),
+  };
+}
+
+function readIdentity(read: EnvReader, system: System) {
+  const rule = 'write a full host name, as mail.example.com';
+  const asked = read.parsed('POSTHORN_HOSTNAME', parseHostName, rule);
+  return { hostname: asked ?? system.hostname, hostnameAsked: asked !== null };
+}
+
+function readDelivery(read: EnvReader) {
+  const dnsServers = read.list(
+    'POSTHORN_DNS_SERVERS',
+    parseDnsServer,
+    'write servers separated by commas, as 9.9.9.9 or 127.0.0.1:5353 or [::1]:53',
+  );
+  const waitsMs = read.list(
+    'POSTHORN_RETRY_WAITS',
+    parseRetryWaitMs,
+    'write waits separated by commas, as 90s, 15m or 4h, from 10s to 24h',
+  );
+  return {
+    relay: read.secret(
+      'POSTHORN_RELAY_URL',
+      parseRelay,
+      'write it as smtp://user:password@host:587 or smtps://user:password@host:465, with special characters percent-encoded',
+    ),
+    shaping: readShaping(read),
+    retryWaitsMs: waitsMs.length === 0 ? MAIL_RETRY_WAITS_MS : waitsMs,
+    dnsServers: dnsServers.length === 0 ? null : dnsServers,
+    dnsTrustAd: read.flag('POSTHORN_DNS_TRUST_AD'),
+    mxPort: read.parsed('POSTHORN_MX_PORT', (text) => parsePort(text, 1), PORT_RULE) ?? 25,
+    mtaStsPort:
+      read.parsed('POSTHORN_MTA_STS_PORT', (text) => parsePort(text, 1), PORT_RULE) ?? 443,
+    smtpTimeoutMs: read.parsed('POSTHORN_SMTP_TIMEOUT_S', parseTimeoutMs, TIMEOUT_RULE),
+    allowPrivateNetworks: read.flag('POSTHORN_ALLOW_PRIVATE_NETWORKS'),
+  };
+}
+
+function isSecretKey(text: string): boolean {
+  const keys = secretKeysOf(text);
+  return keys.length > 0 && keys.every(({ length }) => length >= SECRET_KEY_CHARACTERS_MIN);
+}
+
+/** `ip` or `ip=name`; without a name it is that of the machine. */
+function readSources(
+  read: EnvReader,
+  { localIps }: System,
+  machine: ReturnType<typeof readIdentity>,
+): readonly Source[] {
+  const parse = (text: string): Source | null => {
+    const [ip = '', name, ...rest] = text.split('=').map((part) => part.trim());
+    const heloName = name === undefined ? machine.hostname : parseHostName(name);
+    const isOwn = localIps.includes(ip) || isLoopback4(ip);
+    return isOwn && heloName !== null && rest.length === 0 ? { ip, heloName } : null;
+  };
+  const rule = `write addresses that this machine has (${localIps.join(', ')}), each alone or with its name in EHLO, as 192.0.2.7=mail1.example.com`;
+  const sources = read.list('POSTHORN_SOURCE_IPS', parse, rule);
+  const ips = sources.map(({ ip }) => ip);
+  const twice = ips.find((ip, index) => ips.indexOf(ip) !== index);
+  if (twice !== undefined) {
+    read.problem('POSTHORN_SOURCE_IPS', `${twice} is there twice; keep one.`);
+  }
+  return Object.freeze(sources);
+}
+
+/** All of 127.0.0.0/8 is this machine's, whatever its interfaces list. */
+function isLoopback4(ip: string): boolean {
+  return isIP(ip) === 4 && ip.startsWith('127.');
+}
+
+const LIMIT_RULE = 'write requests per seconds, as 100/60 (at most 86400 seconds)';
+
+function limit(read: EnvReader, category: Uppercase<LimitCategory>): Limit {
+  const usual = DEFAULT_LIMITS[category.toLowerCase() as LimitCategory];
+  return read.parsed(`POSTHORN_LIMIT_${category}`, parseLimit, LIMIT_RULE) ?? usual;
+}
+
+const RETENTION_RULE =
+  'write days or hours, as 45d or 36h, a day at least, or off to keep it for ever';
+
+/** Content that would outlive its email by default goes with it; asked for, it is a mistake. */
+function readRetention(read: EnvReader): Retention {
+  const metadataH = period(read, 'METADATA') ?? DEFAULT_RETENTION.metadataH;
+  const asked = period(read, 'CONTENT');
+  const contentH = asked ?? Math.min(DEFAULT_RETENTION.contentH, metadataH);
+  const retention = { contentH: orForEver(contentH), metadataH: orForEver(metadataH) };
+  if (asked !== null && outlivesMetadata(retention)) {
+    const what = 'content cannot be kept for longer than the email it belongs to';
+    read.problem('POSTHORN_RETENTION_CONTENT', `${what}; raise POSTHORN_RETENTION_METADATA too.`);
+  }
+  return retention;
+}
+
+/** Infinity: for ever. */
+function period(read: EnvReader, what: 'CONTENT' | 'METADATA'): number | null {
+  const parse = (text: string) => (/^off$/i.test(text) ? Infinity : parsePeriodH(text));
+  return read.parsed(`POSTHORN_RETENTION_${what}`, parse, RETENTION_RULE);
+}
+
+function orForEver(hours: number): number | null {
+  return hours === Infinity ? null : hours;
+}

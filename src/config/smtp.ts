@@ -1,0 +1,92 @@
+/** Where mail comes in by SMTP, and with which certificate. Next: server-smtp.ts. */
+import { resolve } from 'node:path';
+import { parseHost, parseMegabytes, parsePort, parseTimeoutMs } from './values.ts';
+import type { EnvReader } from './env-reader.ts';
+
+export type SubmissionPort = {
+  /** 0: any free one. */
+  port: number;
+  /** TLS from the first byte, else STARTTLS. */
+  implicitTls: boolean;
+};
+
+export type SmtpConfig = {
+  /** null: all addresses of this machine. */
+  smtpHost: string | null;
+  inboundPort: number | null;
+  submissionPorts: readonly SubmissionPort[];
+  /** `Received` of what is handed in says from where. */
+  submissionShowsClient: boolean;
+  /** How long a client may take to log in, or for a command to the inbound port; null: as usual. */
+  smtpClientTimeoutMs: number | null;
+  /** What unmatched mail may take on the disk of the database. */
+  unmatchedBytesMax: number;
+  /** Paths of PEM files; null: a certificate of our own. */
+  tlsFiles: { cert: string; key: string } | null;
+};
+
+/** RFC 8314 §7.3 */
+const SUBMISSIONS_PORT = 465;
+
+const PORT_RULE = 'write a number from 1 to 65535, 0 for any, or off';
+const UNMATCHED_BYTES_MAX = 256 * 1024 ** 2;
+
+const MEGABYTES_RULE = 'write megabytes, from 32 to 1000000000';
+const TIMEOUT_RULE = 'write seconds, from 1 to 600';
+const PORTS_RULE =
+  'write ports separated by commas, as 587,465; with /tls behind it a port begins with TLS, as 465 does anyway';
+
+export function readSmtp(read: EnvReader): SmtpConfig {
+  const isOff = (text: string | null) => text === null || /^off$/i.test(text);
+  const inboundPort = isOff(read.text('POSTHORN_INBOUND_PORT'))
+    ? null
+    : read.parsed('POSTHORN_INBOUND_PORT', (text) => parsePort(text, 0), PORT_RULE);
+  const submissionPorts = isOff(read.text('POSTHORN_SUBMISSION_PORTS'))
+    ? []
+    : read.list('POSTHORN_SUBMISSION_PORTS', parseSubmissionPort, PORTS_RULE);
+  const rule = 'write an IP address or a host name';
+  refuseTwice(read, [...submissionPorts.map(({ port }) => port), inboundPort ?? 0]);
+  return {
+    smtpHost: read.parsed('POSTHORN_SMTP_HOST', parseHost, rule),
+    inboundPort,
+    submissionPorts,
+    submissionShowsClient: read.flag('POSTHORN_SUBMISSION_SHOW_CLIENT'),
+    smtpClientTimeoutMs: read.parsed(
+      'POSTHORN_SMTP_CLIENT_TIMEOUT_S',
+      parseTimeoutMs,
+      TIMEOUT_RULE,
+    ),
+    unmatchedBytesMax:
+      read.parsed('POSTHORN_UNMATCHED_MB', parseMegabytes, MEGABYTES_RULE) ?? UNMATCHED_BYTES_MAX,
+    tlsFiles: readTlsFiles(read, 'POSTHORN_TLS'),
+  };
+}
+
+function parseSubmissionPort(text: string): SubmissionPort | null {
+  const [number = '', ...words] = text.split('/');
+  const port = parsePort(number, 0);
+  if (port === null || words.length > 1 || !/^(tls)?$/i.test(words[0] ?? '')) return null;
+  return { port, implicitTls: port === SUBMISSIONS_PORT || words.length === 1 };
+}
+
+function refuseTwice(read: EnvReader, ports: readonly number[]): void {
+  const asked = ports.filter((port) => port !== 0);
+  const twice = asked.find((port, index) => asked.indexOf(port) !== index);
+  if (twice === undefined) return;
+  read.problem('POSTHORN_SUBMISSION_PORTS', `port ${twice} is asked for twice; choose another.`);
+}
+
+/** Of two variables, of which there must be both or neither. */
+export function readTlsFiles(
+  read: EnvReader,
+  prefix: 'POSTHORN_TLS' | 'POSTHORN_API_TLS',
+): SmtpConfig['tlsFiles'] {
+  const names = { cert: `${prefix}_CERT`, key: `${prefix}_KEY` };
+  const [cert, key] = [read.text(names.cert), read.text(names.key)];
+  if (cert === null && key === null) return null;
+  if (cert !== null && key !== null) return { cert: resolve(cert), key: resolve(key) };
+  const missing = cert === null ? names.cert : names.key;
+  const what = cert === null ? 'the certificate' : 'its private key';
+  read.problem(missing, `the path of ${what} is missing; set both or neither.`);
+  return null;
+}

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ruleFor } from './classify.ts';
+import { MEANINGS } from './meanings.ts';
+import { ReplyParser } from './smtp-reply.ts';
+import { type Rule, RULES } from './rules.ts';
+
+test('every rule recognises its own example, and no rule before it does', () => {
+  assert.ok(RULES.length >= 150, `${RULES.length} rules`);
+  for (const rule of RULES) {
+    const bytes = Buffer.from(`${rule.example.replaceAll('\n', '\r\n')}\r\n`);
+    const [reply] = new ReplyParser().push(bytes).replies;
+    assert.ok(reply, rule.example);
+    const found = ruleFor({ phase: rule.phase ?? 'rcpt', reply });
+    assert.equal(
+      found,
+      rule,
+      `${rule.example} is recognised as ${found?.means}: ${found?.example}`,
+    );
+  }
+});
+
+test('every phrase with every code of its rule is recognised by that rule, none is in the shadow', () => {
+  for (const rule of RULES) {
+    for (const phrase of phrasesOf(rule)) {
+      for (const detail of rule.enhanced ?? [null]) {
+        const reply = replyWith(rule, phrase, detail);
+        const found = ruleFor({ phase: rule.phase ?? 'rcpt', reply });
+        assert.equal(found, rule, `${detail} ${phrase} is recognised as ${found?.example}`);
+      }
+    }
+  }
+});
+
+test('the phrases of every rule are written as they are compared', () => {
+  for (const phrase of RULES.flatMap((rule) => rule.text?.split(' | ') ?? [])) {
+    assert.equal(phrase, phrase.toLowerCase().trim().replaceAll(/\s+/g, ' '));
+    assert.ok(phrase.length > 2 && !phrase.includes('@') && !phrase.includes('|'), phrase);
+    for (const part of phrase.split(' + ')) assert.ok(part.trim().length > 1, phrase);
+  }
+});
+
+test('every category has somebody to blame and one sentence of advice', () => {
+  const meanings = Object.values(MEANINGS);
+  const categories = new Set(meanings.map(({ category }) => category));
+  assert.equal(categories.size, 11, [...categories].join(', '));
+  for (const { blame, advice } of meanings) {
+    assert.ok(['recipient', 'receiver', 'sender', 'us'].includes(blame), advice);
+    assert.match(advice, /^[A-Z][^\n]*[^.]\.$/);
+    assert.ok(!/\. [A-Z]/.test(advice), `more than one sentence: ${advice}`);
+  }
+});
+
+test('every meaning that rules can lead to is used by one', () => {
+  const used = new Set<string>(RULES.map((rule) => rule.means));
+  const withoutRule = Object.keys(MEANINGS).filter((name) => !used.has(name));
+  assert.deepEqual(withoutRule, [
+    'session_refused',
+    'unknown_permanent',
+    'unknown_temporary',
+    'unreachable',
+    'fell_silent',
+    'lost_in_doubt',
+    'spoke_nonsense',
+    'taken_over',
+  ]);
+});
+
+function phrasesOf(rule: Rule): readonly string[] {
+  return rule.text?.split(' | ') ?? [''];
+}
+
+/** What a server says that says nothing but this phrase. */
+function replyWith(rule: Rule, phrase: string, detail: string | null) {
+  const code = rule.codes?.[0] ?? Number(rule.example.slice(0, 3));
+  const [subject] = detail?.replace('*', '0').split('-') ?? [];
+  const message = phrase.replace('^', '').replaceAll(' + ', ' ... ');
+  return {
+    code,
+    enhancedCode: subject === undefined ? null : `${Math.floor(code / 100)}.${subject}`,
+    message,
+  };
+}

@@ -1,0 +1,162 @@
+/**
+ * What a mail server says: bytes in, replies out (RFC 5321 §4.2, enhanced codes of RFC 2034).
+ *
+ * The server is a stranger. A line is at most 4 KiB, a reply at most 128 lines, and what comes
+ * out is safe to store and to show: valid UTF-8, no control characters, at most 2 KB. Anything
+ * that is not a reply (a line without a code, codes that differ inside one reply, a NUL, endless
+ * lines) is an error value, after which the parser reads nothing more; the replies before it
+ * count. A bare LF ends a line: lenient here, because nothing is decided by where a line ends.
+ *
+ * Next: net/smtp/wire.ts feeds it, mail/replies/classify.ts says what a reply means.
+ */
+
+/** The steps of a session, in order. `dot` is the answer to the message itself. */
+export type SmtpPhase =
+  | 'connect'
+  | 'greeting'
+  | 'ehlo'
+  | 'starttls'
+  | 'tls'
+  | 'auth'
+  | 'mail'
+  | 'rcpt'
+  | 'data'
+  | 'body'
+  | 'dot'
+  | 'rset'
+  | 'quit';
+
+/**
+ * Why nobody said anything usable. `unreachable`: no TCP connection. `withheld`: `mayProceed`
+ * said no, and the message was not sent.
+ */
+export type SmtpFailureCause =
+  | 'unreachable'
+  | 'timeout'
+  | 'closed'
+  | 'garbage'
+  | 'tls'
+  | 'withheld';
+
+export type SmtpReply = {
+  /** 200 to 599. */
+  code: number;
+  /** `5.1.1` as the first line gave it, or null. May contradict `code`, which then wins. */
+  enhancedCode: string | null;
+  /** The text of all lines joined by `\n`, without codes; at most 2 KB of UTF-8. */
+  message: string;
+};
+
+export type Parsed = { replies: SmtpReply[]; error: string | null };
+
+const LINE_BYTES_MAX = 4096;
+const LINES_MAX = 128;
+const MESSAGE_BYTES_MAX = 2048;
+
+const LF = 10;
+const ENHANCED_CODE = /^([245]\.\d{1,3}\.\d{1,3})(?: +|$)/;
+/** C0, DEL, C1, line separators and the characters that turn the direction of text around. */
+const UNSAFE = /[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]/;
+const UNSAFE_ALL = new RegExp(UNSAFE, 'g');
+
+/** Reads one session's replies from chunks cut anywhere. */
+export class ReplyParser {
+  #rest: Buffer | null = null;
+  #code = 0;
+  #enhancedCode: string | null = null;
+  #lines: string[] = [];
+  #error: string | null = null;
+
+  /** True while a reply has begun and not ended: bytes that belong to no finished reply. */
+  get midReply(): boolean {
+    return this.#rest !== null || this.#lines.length > 0;
+  }
+
+  push(chunk: Buffer): Parsed {
+    const replies: SmtpReply[] = [];
+    if (this.#error === null) this.#error = this.#read(chunk, replies);
+    return { replies, error: this.#error };
+  }
+
+  /** Decodes up to the last line end at once: a character never straddles a line end. */
+  #read(chunk: Buffer, replies: SmtpReply[]): string | null {
+    const bytes = this.#rest === null ? chunk : Buffer.concat([this.#rest, chunk]);
+    const end = bytes.lastIndexOf(LF) + 1;
+    this.#rest = end === bytes.length ? null : bytes.subarray(end);
+    const text = bytes.toString('utf8', 0, end);
+
+    for (let from = 0; from < text.length;) {
+      const lineFeed = text.indexOf('\n', from);
+      const stop = text[lineFeed - 1] === '\r' && lineFeed > from ? lineFeed - 1 : lineFeed;
+      const problem = this.#line(text.slice(from, stop), replies);
+      if (problem !== null) return problem;
+      from = lineFeed + 1;
+    }
+    return bytes.length - end > LINE_BYTES_MAX ? 'a line longer than 4 KiB' : null;
+  }
+
+  #line(line: string, replies: SmtpReply[]): string | null {
+    if (line.length > LINE_BYTES_MAX) return 'a line longer than 4 KiB';
+    const code = codeOf(line);
+    if (code === null) return 'a line that is not an SMTP reply';
+    if (line.includes('\0')) return 'a NUL character';
+    if (this.#lines.length === 0) this.#code = code;
+    else if (code !== this.#code) return 'a reply whose lines have different codes';
+    if (this.#lines.length === LINES_MAX) return 'a reply of more than 128 lines';
+
+    this.#lines.push(this.#text(line));
+    if (line[3] !== '-') replies.push(this.#finish());
+    return null;
+  }
+
+  #text(line: string): string {
+    const text = withoutUnsafe(line.slice(4));
+    const enhanced = ENHANCED_CODE.exec(text);
+    if (enhanced === null) return text;
+    if (this.#lines.length === 0) this.#enhancedCode = enhanced[1] ?? null;
+    // A later line repeats the code of the first; a different one is text.
+    else if (enhanced[1] !== this.#enhancedCode) return text;
+    return text.slice(enhanced[0].length);
+  }
+
+  #finish(): SmtpReply {
+    const message = this.#lines.length === 1 ? this.#lines[0]! : this.#lines.join('\n');
+    const reply = {
+      code: this.#code,
+      enhancedCode: this.#enhancedCode,
+      message: bounded(message),
+    };
+    this.#lines = [];
+    this.#enhancedCode = null;
+    return reply;
+  }
+}
+
+/** The three digits a reply line begins with, or null: RFC 5321 §4.2.1 allows 2yz to 5yz. */
+function codeOf(line: string): number | null {
+  const hundreds = line.charCodeAt(0) - 48;
+  const tens = line.charCodeAt(1) - 48;
+  const ones = line.charCodeAt(2) - 48;
+  // NaN (a line that is too short) fails every comparison.
+  if (!(hundreds >= 2 && hundreds <= 5 && tens >= 0 && tens <= 9 && ones >= 0 && ones <= 9)) {
+    return null;
+  }
+  const separator = line[3];
+  if (separator !== undefined && separator !== ' ' && separator !== '-') return null;
+  return hundreds * 100 + tens * 10 + ones;
+}
+
+function withoutUnsafe(text: string): string {
+  return UNSAFE.test(text) ? text.replaceAll('\t', ' ').replace(UNSAFE_ALL, '') : text;
+}
+
+/** Cuts at 2 KB of UTF-8, never inside a character. */
+function bounded(message: string): string {
+  // A UTF-16 unit is at most three bytes of UTF-8.
+  if (message.length * 3 <= MESSAGE_BYTES_MAX) return message;
+  const bytes = Buffer.from(message);
+  if (bytes.length <= MESSAGE_BYTES_MAX) return message;
+  let end = MESSAGE_BYTES_MAX;
+  while ((bytes[end]! & 0xc0) === 0x80) end--;
+  return bytes.toString('utf8', 0, end);
+}

@@ -1,0 +1,130 @@
+/**
+ * One question to one DNS server: UDP, and TCP when the reply is truncated. Forged replies must
+ * guess a random id and the random port of a socket that is connected to the server and lives for
+ * this one question (RFC 5452); what does not match is ignored, not believed and not an error.
+ * Always settles within its time and never throws. Next: dns.ts chooses servers and caches.
+ */
+import { randomInt } from 'node:crypto';
+import { createSocket } from 'node:dgram';
+import { connect, isIP, isIPv6 } from 'node:net';
+import type { World } from '../../core/world.ts';
+import { encodeQuestion, readMessage, type Question, type Reading } from './message.ts';
+
+export type DnsServer = { ip: string; port: number };
+
+/** `silent`: nothing usable arrived, so a packet may have been lost and asking again may help. */
+export type Exchanged =
+  | Extract<Reading, { kind: 'reply' | 'unusable' }>
+  | { kind: 'silent'; message: string };
+
+type Attempt = {
+  server: DnsServer;
+  question: Question;
+  edns: boolean;
+  /** On the clock below. */
+  deadlineMs: number;
+  clock: Pick<World, 'monotonicMs'>;
+  /** Aborted when the resolver is closed. */
+  signal: AbortSignal;
+};
+
+/** `192.0.2.1`, `192.0.2.1:5353`, `2001:db8::1` or `[2001:db8::1]:5353`; null for anything else. */
+export function parseServer(text: string): DnsServer | null {
+  if (isIP(text) !== 0) return { ip: text, port: 53 };
+  const match = /^(?:\[(?<v6>[^\]]+)\]|(?<v4>[^:]+)):(?<port>\d{1,5})$/.exec(text);
+  const ip = match?.groups?.['v6'] ?? match?.groups?.['v4'] ?? '';
+  const port = Number(match?.groups?.['port']);
+  const bracketed = match?.groups?.['v6'] !== undefined;
+  if (isIP(ip) !== (bracketed ? 6 : 4) || port < 1 || port > 65_535) return null;
+  return { ip, port };
+}
+
+/** Asks one server; the deadline is for UDP and TCP together. */
+export async function exchange(attempt: Omit<Attempt, 'edns'>): Promise<Exchanged> {
+  const withEdns = await askOnce({ ...attempt, edns: true });
+  // A server from before EDNS0 refuses what it does not know (RFC 6891 §7).
+  if (withEdns.kind !== 'unusable' || withEdns.rcode !== 'FORMERR') return withEdns;
+  return askOnce({ ...attempt, edns: false });
+}
+
+async function askOnce(attempt: Attempt): Promise<Exchanged> {
+  const overUdp = await askUdp(attempt);
+  return overUdp.kind === 'truncated' ? askTcp(attempt) : overUdp;
+}
+
+function askUdp(attempt: Attempt): Promise<Exchanged | { kind: 'truncated' }> {
+  const { server, question } = attempt;
+  return settleOnce(attempt, (settle) => {
+    const id = randomInt(0x10000);
+    const socket = createSocket(isIPv6(server.ip) ? 'udp6' : 'udp4');
+    socket.on('error', (error) => settle(silent(error.message)));
+    socket.on('message', (bytes) => {
+      const reading = readMessage(bytes, question, id);
+      if (reading.kind !== 'not_ours') settle(reading);
+    });
+    socket.connect(server.port, server.ip, () => {
+      socket.send(encodeQuestion(question, id, attempt.edns));
+    });
+    return () => socket.close();
+  });
+}
+
+function askTcp(attempt: Attempt): Promise<Exchanged> {
+  const { server, question } = attempt;
+  return settleOnce(attempt, (settle) => {
+    const id = randomInt(0x10000);
+    const socket = connect({ host: server.ip, port: server.port });
+    let received = Buffer.alloc(0);
+    socket.on('error', (error) => settle(silent(error.message)));
+    socket.on('close', () => settle(silent('the TCP connection closed before the answer')));
+    socket.on('connect', () => socket.write(prefixed(encodeQuestion(question, id, attempt.edns))));
+    socket.on('data', (chunk) => {
+      received = Buffer.concat([received, chunk as Buffer]);
+      if (received.length < 2 || received.length < 2 + received.readUInt16BE(0)) return;
+      const reading = readMessage(received.subarray(2, 2 + received.readUInt16BE(0)), question, id);
+      const useless = reading.kind === 'not_ours' || reading.kind === 'truncated';
+      settle(useless ? silent('a wrong answer over TCP') : reading);
+    });
+    return () => socket.destroy();
+  });
+}
+
+/**
+ * Runs `start`, which returns how to let go of its socket, until it settles, the time is up or the
+ * resolver is closed. Only the first outcome counts.
+ */
+function settleOnce<T>(
+  { deadlineMs, clock, signal }: Attempt,
+  start: (settle: (outcome: T | { kind: 'silent'; message: string }) => void) => () => void,
+): Promise<T | { kind: 'silent'; message: string }> {
+  return new Promise((resolve) => {
+    let release: (() => void) | null = null;
+    let settled = false;
+    const settle = (outcome: T | { kind: 'silent'; message: string }) => {
+      if (settled) return;
+      settled = true;
+      clearTimeout(timer);
+      signal.removeEventListener('abort', onAbort);
+      // An error can come before `start` has returned.
+      queueMicrotask(() => release?.());
+      resolve(outcome);
+    };
+    const onAbort = () => settle(silent('the resolver was closed'));
+    const timeoutMs = Math.max(0, deadlineMs - clock.monotonicMs());
+    const timer = setTimeout(() => settle(silent('no answer in time')), timeoutMs);
+    signal.addEventListener('abort', onAbort);
+    if (signal.aborted) return onAbort();
+    release = start(settle);
+  });
+}
+
+function silent(message: string): { kind: 'silent'; message: string } {
+  return { kind: 'silent', message };
+}
+
+/** Over TCP each message follows its length (RFC 1035 §4.2.2). */
+function prefixed(message: Buffer): Buffer {
+  const length = Buffer.alloc(2);
+  length.writeUInt16BE(message.length);
+  return Buffer.concat([length, message]);
+}

@@ -1,0 +1,236 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startFakeDns, type FakeZone } from '../../../test/support/fake-dns.ts';
+import { createAddressGuard } from '../http/address-guard.ts';
+import { createResolver } from './resolver.ts';
+import { resolveRoute, type Route, type RouteOptions } from './mx.ts';
+import { providerOf } from '../providers.ts';
+
+const STRICT = createAddressGuard({ allowPrivate: false });
+
+/** The route of acme.test in a zone, over real packets, with a dice that always shows the same. */
+async function routeIn(
+  zone: FakeZone,
+  options: Partial<RouteOptions> & { broken?: readonly string[]; authenticated?: boolean } = {},
+): Promise<Route> {
+  const { authenticated = false } = options;
+  await using dns = await startFakeDns(zone, { authenticated });
+  for (const name of options.broken ?? []) dns.setFailure(name, 'servfail');
+  const resolver = createResolver({
+    servers: [dns.server],
+    world: { monotonicMs: () => performance.now() },
+    trustAuthenticatedData: authenticated,
+  });
+  const route = await resolveRoute('acme.test', {
+    resolver,
+    guard: STRICT,
+    random: () => 0.5,
+    ...options,
+  });
+  resolver.close();
+  return route;
+}
+
+function hostsOf(route: Route): [string, readonly string[]][] {
+  assert.ok(route.kind === 'hosts', JSON.stringify(route));
+  return route.hosts.map(({ name, addresses }) => [name, addresses]);
+}
+
+test('mail servers come by preference, each with its IPv4 addresses first', async () => {
+  const route = await routeIn({
+    'acme.test': { MX: ['20 b.mx.test', '10 a.mx.test'] },
+    'a.mx.test': { AAAA: ['2606:4700::1'], A: ['8.8.8.1', '8.8.8.2'] },
+    'b.mx.test': { A: ['8.8.8.3'] },
+  });
+  assert.deepEqual(hostsOf(route), [
+    ['a.mx.test', ['8.8.8.1', '8.8.8.2', '2606:4700::1']],
+    ['b.mx.test', ['8.8.8.3']],
+  ]);
+});
+
+test('IPv6 can come first, and a host with nothing but IPv6 is used', async () => {
+  const zone = {
+    'acme.test': { MX: ['10 a.mx.test', '20 six.mx.test'] },
+    'a.mx.test': { AAAA: ['2606:4700::1'], A: ['8.8.8.1'] },
+    'six.mx.test': { AAAA: ['2606:4700::6'] },
+  };
+  assert.deepEqual(hostsOf(await routeIn(zone, { addressFamilies: [6, 4] })), [
+    ['a.mx.test', ['2606:4700::1', '8.8.8.1']],
+    ['six.mx.test', ['2606:4700::6']],
+  ]);
+  assert.deepEqual(hostsOf(await routeIn(zone, { addressFamilies: [4] })), [
+    ['a.mx.test', ['8.8.8.1']],
+  ]);
+});
+
+test('mail servers of equal preference are shuffled', async () => {
+  const zone: FakeZone = { 'acme.test': { MX: ['10 a.mx.test', '10 b.mx.test', '5 c.mx.test'] } };
+  for (const name of ['a', 'b', 'c']) zone[`${name}.mx.test`] = { A: ['8.8.8.8'] };
+  const namesWith = async (dice: number[]) => {
+    const route = await routeIn(zone, { random: () => dice.shift() ?? 0 });
+    return hostsOf(route).map(([name]) => name.slice(0, 1));
+  };
+  // The dice are thrown in the order of the answer: c, a, b.
+  assert.deepEqual(await namesWith([0.9, 0.1, 0.2]), ['c', 'a', 'b']);
+  assert.deepEqual(await namesWith([0.9, 0.2, 0.1]), ['c', 'b', 'a']);
+});
+
+test('a domain without MX is its own mail server', async () => {
+  const route = await routeIn({ 'acme.test': { A: ['8.8.8.8'] } });
+  assert.deepEqual(hostsOf(route), [['acme.test', ['8.8.8.8']]]);
+});
+
+test('a CNAME at the domain and at a mail server is followed', async () => {
+  const route = await routeIn({
+    'acme.test': { CNAME: ['real.test'] },
+    'real.test': { MX: ['10 alias.test'] },
+    'alias.test': { CNAME: ['host.test'] },
+    'host.test': { A: ['8.8.8.8'] },
+  });
+  assert.deepEqual(hostsOf(route), [['alias.test', ['8.8.8.8']]]);
+});
+
+test('where DNSSEC vouches for the way, the end of the CNAMEs at the domain is told', async () => {
+  const zone = {
+    'acme.test': { CNAME: ['Real.test'] },
+    'real.test': { MX: ['10 a.mx.test'] },
+    'a.mx.test': { A: ['8.8.8.1'] },
+  };
+  const secure = await routeIn(zone, { authenticated: true });
+  assert.ok(secure.kind === 'hosts');
+  assert.deepEqual(secure.hosts[0]?.daneNames, ['a.mx.test']);
+  assert.equal(secure.hosts[0]?.daneAlias, 'real.test');
+  const insecure = await routeIn(zone);
+  assert.ok(insecure.kind === 'hosts' && insecure.hosts[0]?.daneAlias === undefined);
+});
+
+test('a null MX means that the domain takes no mail, even with an address', async () => {
+  const route = await routeIn({ 'acme.test': { MX: ['0 .'], A: ['8.8.8.8'] } });
+  assert.equal(route.kind, 'null_mx');
+});
+
+test('a null MX next to real ones is ignored', async () => {
+  const route = await routeIn({
+    'acme.test': { MX: ['0 .', '10 a.mx.test'] },
+    'a.mx.test': { A: ['8.8.8.8'] },
+  });
+  assert.deepEqual(hostsOf(route), [['a.mx.test', ['8.8.8.8']]]);
+});
+
+test('a domain that does not exist is told from one without a mail server', async () => {
+  assert.deepEqual(await routeIn({}), {
+    kind: 'no_such_domain',
+    message: 'the domain acme.test does not exist',
+  });
+  assert.equal((await routeIn({ 'acme.test': { TXT: ['x'] } })).kind, 'no_mail_host');
+  const nowhere = await routeIn({ 'acme.test': { MX: ['10 gone.test', '20 192.0.2.1'] } });
+  assert.equal(nowhere.kind, 'no_mail_host');
+});
+
+test('a DNS failure is temporary, at the domain as at its only mail server', async () => {
+  const zone: FakeZone = { 'acme.test': { MX: ['10 a.mx.test'] } };
+  assert.equal((await routeIn(zone, { broken: ['acme.test'] })).kind, 'temporary');
+  assert.equal((await routeIn(zone, { broken: ['a.mx.test'] })).kind, 'temporary');
+});
+
+test('one mail server without an answer does not stop the others', async () => {
+  const route = await routeIn(
+    {
+      'acme.test': { MX: ['10 a.mx.test', '20 b.mx.test', '30 gone.test'] },
+      'b.mx.test': { A: ['8.8.8.8'] },
+    },
+    { broken: ['a.mx.test'] },
+  );
+  assert.deepEqual(hostsOf(route), [['b.mx.test', ['8.8.8.8']]]);
+  assert.deepEqual(route.kind === 'hosts' && route.dropped.map(({ name }) => name), [
+    'a.mx.test',
+    'gone.test',
+  ]);
+});
+
+test('a missing answer about the only usable server is temporary, even if another is refused', async () => {
+  const route = await routeIn(
+    {
+      'acme.test': { MX: ['10 a.mx.test', '20 b.mx.test'] },
+      'b.mx.test': { A: ['127.0.0.1'] },
+    },
+    { broken: ['a.mx.test'] },
+  );
+  assert.equal(route.kind, 'temporary');
+});
+
+test('private addresses are dropped, and a domain with no others is refused with the reason', async () => {
+  const zone: FakeZone = {
+    'acme.test': { MX: ['10 a.mx.test', '20 b.mx.test', '30 c.mx.test'] },
+    'a.mx.test': { A: ['127.0.0.1'], AAAA: ['::1'] },
+    'b.mx.test': { A: ['10.0.0.1', '8.8.8.8'] },
+    'c.mx.test': { AAAA: ['::ffff:10.0.0.1'] },
+  };
+  assert.deepEqual(hostsOf(await routeIn(zone)), [['b.mx.test', ['8.8.8.8']]]);
+  zone['b.mx.test'] = { A: ['169.254.169.254'] };
+  const refused = await routeIn(zone);
+  assert.equal(refused.kind, 'refused');
+  assert.match(refused.kind === 'refused' ? refused.message : '', /127\.0\.0\.1 is a loopback/);
+  const allowed = await routeIn(zone, { guard: createAddressGuard({ allowPrivate: true }) });
+  assert.equal(hostsOf(allowed).length, 3);
+});
+
+test('our own name in the list drops itself and everything that is not better', async () => {
+  const zone: FakeZone = {
+    'acme.test': { MX: ['10 a.mx.test', '20 b.mx.test', '20 ours.test', '30 c.mx.test'] },
+  };
+  for (const name of ['a.mx', 'b.mx', 'c.mx', 'ours']) zone[`${name}.test`] = { A: ['8.8.8.8'] };
+  const route = await routeIn(zone, { ownNames: new Set(['node.test', 'ours.test']) });
+  assert.deepEqual(hostsOf(route), [['a.mx.test', ['8.8.8.8']]]);
+  const loop = await routeIn(zone, { ownNames: new Set(['a.mx.test']) });
+  assert.equal(loop.kind, 'refused');
+  assert.match(loop.kind === 'refused' ? loop.message : '', /this service itself/);
+});
+
+test('of many mail servers the ten best are looked up', async () => {
+  const zone: FakeZone = {};
+  zone['acme.test'] = { MX: Array.from({ length: 1_000 }, (_, at) => `${at + 1} m${at}.mx.test`) };
+  for (let at = 0; at < 1_000; at++) zone[`m${at}.mx.test`] = { A: ['8.8.8.8'] };
+  const names = hostsOf(await routeIn(zone)).map(([name]) => name);
+  assert.deepEqual(
+    names,
+    Array.from({ length: 10 }, (_, at) => `m${at}.mx.test`),
+  );
+});
+
+test('one mail server listed twice is tried once', async () => {
+  const route = await routeIn({
+    'acme.test': { MX: ['20 A.mx.test', '10 a.mx.test'] },
+    'a.mx.test': { A: ['8.8.8.8'] },
+  });
+  assert.deepEqual(hostsOf(route), [['a.mx.test', ['8.8.8.8']]]);
+});
+
+test('domains hosted by one provider share one key', () => {
+  const keys: [string[], string][] = [
+    [['aspmx.l.google.com', 'aspmx2.googlemail.com'], 'google'],
+    [['smtp.google.com'], 'google'],
+    [['hotmail-com.olc.protection.outlook.com'], 'outlook'],
+    [['acme-com.mail.protection.outlook.com'], 'office365'],
+    [['acme-com.a-v1.mx.microsoft'], 'microsoft'],
+    [['mta5.am0.yahoodns.net', 'mta6.am0.yahoodns.net'], 'yahoo'],
+    [['mx01.mail.icloud.com'], 'apple'],
+    [['mx2.acme.co.uk', 'mx1.acme.co.uk'], 'acme.co.uk'],
+    [['mx.b.test', 'mx.a.test'], 'a.test+b.test'],
+    [['notgoogle.com'], 'notgoogle.com'],
+    [['localhost'], 'localhost'],
+  ];
+  for (const [hosts, key] of keys) assert.equal(providerOf(hosts), key);
+  const oneCustomer = providerOf(['mail.one.herokuapp.com']);
+  assert.notEqual(oneCustomer, providerOf(['mail.two.herokuapp.com']));
+});
+
+test('the key comes from the servers of the best preference', async () => {
+  const route = await routeIn({
+    'acme.test': { MX: ['10 mx1.one.test', '10 mx2.one.test', '20 spare.other.test'] },
+    'mx1.one.test': { A: ['8.8.8.1'] },
+    'mx2.one.test': { A: ['8.8.8.2'] },
+    'spare.other.test': { A: ['8.8.8.3'] },
+  });
+  assert.equal(route.kind === 'hosts' && route.provider, 'one.test');
+});

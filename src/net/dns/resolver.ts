@@ -1,0 +1,256 @@
+/**
+ * The resolver behind every look-up of this service: MX routing, webhook hosts, domain checks. Not
+ * node:dns, because that one reads /etc/hosts, shares the thread pool with the signatures, does not
+ * tell a truncated answer from an empty one and cannot be given caps.
+ * Promises: every look-up ends within its budget (20 s) and is a value, never an exception; "there
+ * is no such record" is only said when a server said so; an outage of DNS is an error, or for
+ * addresses and MX the last good answer, at most six hours past its time.
+ * Steps: cache, then a look-up already under way, then the servers in order (dns-exchange.ts), then
+ * CNAMEs (dns-message.ts).
+ */
+import { getServers } from 'node:dns';
+import { isIPv6 } from 'node:net';
+import type { World } from '../../core/world.ts';
+import { CACHE_DEFAULTS, createDnsCache, type CacheLimits } from './cache.ts';
+import { exchange, parseServer, type DnsServer, type Exchanged } from './exchange.ts';
+import {
+  followChain,
+  isDnsName,
+  readAddress,
+  readMx,
+  readName,
+  readTlsa,
+  readTxt,
+  type MxRecord,
+  type Question,
+  type ReadRecord,
+  type TlsaRecord,
+} from './message.ts';
+
+export type DnsAnswer<T> =
+  /**
+   * At least one record. `authenticated`: DNSSEC-validated by a resolver that is trusted, CNAMEs
+   * included. `canonicalName`: where they led, if the name has any.
+   */
+  | { kind: 'records'; records: readonly T[]; authenticated: boolean; canonicalName?: string }
+  /** The name exists, without a record of this type; said only when that is `authenticated`. */
+  | { kind: 'nodata'; authenticated?: true }
+  /** The name does not exist. */
+  | { kind: 'nxdomain' }
+  /** Nobody answered properly: nothing is known. */
+  | { kind: 'error'; message: string };
+
+export type LookupOptions = {
+  /** Ask the servers now, whatever the cache holds: the user has just changed the record. */
+  fresh?: boolean;
+  /** The whole look-up, all servers and CNAMEs; default 20 s. */
+  budgetMs?: number;
+};
+
+/** Names in any case, with or without their final dot. */
+export type Resolver = {
+  /** In the order of their preference, equal ones as they came. */
+  mx(name: string, options?: LookupOptions): Promise<DnsAnswer<MxRecord>>;
+  a(name: string, options?: LookupOptions): Promise<DnsAnswer<string>>;
+  aaaa(name: string, options?: LookupOptions): Promise<DnsAnswer<string>>;
+  /** The strings of each record joined. */
+  txt(name: string, options?: LookupOptions): Promise<DnsAnswer<string>>;
+  cname(name: string, options?: LookupOptions): Promise<DnsAnswer<string>>;
+  tlsa(name: string, options?: LookupOptions): Promise<DnsAnswer<TlsaRecord>>;
+  /** The names of an IPv4 or IPv6 address. */
+  ptr(ip: string, options?: LookupOptions): Promise<DnsAnswer<string>>;
+  /** Lets go of every socket; look-ups under way end as errors. */
+  close(): void;
+};
+
+export type { MxRecord, TlsaRecord } from './message.ts';
+
+/** The servers and how to ask them, shared by the look-ups of all types. */
+type Asker = {
+  servers: readonly DnsServer[];
+  /** Index of the server that answered last: a dead first one costs its timeout only once. */
+  preferred: number;
+  queryTimeoutMs: number;
+  budgetMs: number;
+  trustAuthenticatedData: boolean;
+  clock: Pick<World, 'monotonicMs'>;
+  signal: AbortSignal;
+};
+
+const DEFAULT_TIMES = { queryTimeoutMs: 5_000, budgetMs: 20_000 };
+const MAX_CNAME_HOPS = 8;
+/** UDP may lose a packet: servers that stayed silent are asked once more. */
+const ROUNDS = 2;
+
+/**
+ * @param options.servers `ip` or `ip:port`; asked in order, starting with the one that answered last
+ * @param options.trustAuthenticatedData believe the AD flag: only for a validating resolver on a
+ *   path that nobody else can write to
+ */
+export function createResolver(options: {
+  servers: readonly string[];
+  world: Pick<World, 'monotonicMs'>;
+  cache?: Partial<CacheLimits>;
+  queryTimeoutMs?: number;
+  budgetMs?: number;
+  trustAuthenticatedData?: boolean;
+}): Resolver {
+  const closing = new AbortController();
+  const asker: Asker = {
+    servers: options.servers.map(serverOrThrow),
+    preferred: 0,
+    queryTimeoutMs: options.queryTimeoutMs ?? DEFAULT_TIMES.queryTimeoutMs,
+    budgetMs: options.budgetMs ?? DEFAULT_TIMES.budgetMs,
+    trustAuthenticatedData: options.trustAuthenticatedData ?? false,
+    clock: options.world,
+    signal: closing.signal,
+  };
+  const limits = { ...CACHE_DEFAULTS, ...options.cache };
+  const noStale = { ...limits, staleMs: 0 };
+  const now = () => options.world.monotonicMs();
+  const byType = <T>(type: Question['type'], read: ReadRecord<T>, keep = noStale) =>
+    createLookup({ asker, type, read, cache: createDnsCache<T>(keep, now) });
+  const ptr = byType('PTR', readName);
+  return {
+    mx: byType('MX', readMx, limits),
+    a: byType('A', readAddress, limits),
+    aaaa: byType('AAAA', readAddress, limits),
+    txt: byType('TXT', readTxt),
+    cname: byType('CNAME', readName),
+    tlsa: byType('TLSA', readTlsa),
+    ptr: (ip, how) => ptr(reverseName(ip), how),
+    close: () => closing.abort(),
+  };
+}
+
+/** The servers that the system is configured with, as `createResolver` takes them. */
+export function systemServers(): string[] {
+  return getServers();
+}
+
+/** `4.3.2.1.in-addr.arpa` or the 32 nibbles under `ip6.arpa` (RFC 3596 §2.5). */
+export function reverseName(ip: string): string {
+  if (!isIPv6(ip)) return `${ip.split('.').toReversed().join('.')}.in-addr.arpa`;
+  // The URL parser writes an IPv6 address in its one canonical form, without a dotted IPv4 tail.
+  const compressed = new URL(`http://[${ip.split('%')[0]}]`).hostname.slice(1, -1);
+  const [head = '', tail = ''] = compressed.split('::');
+  const left = head === '' ? [] : head.split(':');
+  const right = tail === '' ? [] : tail.split(':');
+  const zeros = Array.from({ length: 8 - left.length - right.length }, () => '0');
+  const nibbles = [...left, ...zeros, ...right].map((group) => group.padStart(4, '0')).join('');
+  return `${nibbles.split('').toReversed().join('.')}.ip6.arpa`;
+}
+
+function createLookup<T>(parts: {
+  asker: Asker;
+  type: Question['type'];
+  read: ReadRecord<T>;
+  cache: ReturnType<typeof createDnsCache<T>>;
+}): (name: string, options?: LookupOptions) => Promise<DnsAnswer<T>> {
+  const { asker, type, read, cache } = parts;
+  const underWay = new Map<string, Promise<DnsAnswer<T>>>();
+
+  async function askAndStore(name: string, budgetMs: number): Promise<DnsAnswer<T>> {
+    const { answer, ttlS } = await chase(asker, { name, type }, { read, budgetMs });
+    cache.store(name, answer, ttlS);
+    return answer;
+  }
+
+  return async (anyName, options = {}) => {
+    const name = anyName.toLowerCase().replace(/\.$/, '');
+    if (!isDnsName(name)) return { kind: 'nxdomain' };
+    const budgetMs = options.budgetMs ?? asker.budgetMs;
+    if (options.fresh === true) return askAndStore(name, budgetMs);
+    const known = cache.fresh(name);
+    if (known !== null) return known;
+    let asking = underWay.get(name);
+    if (asking === undefined) {
+      asking = askAndStore(name, budgetMs).finally(() => underWay.delete(name));
+      underWay.set(name, asking);
+    }
+    const answer = await asking;
+    return answer.kind === 'error' ? (cache.stale(name) ?? answer) : answer;
+  };
+}
+
+/** Asks until the records are found, following CNAMEs that leave the message. */
+async function chase<T>(
+  asker: Asker,
+  question: Question,
+  options: { read: ReadRecord<T>; budgetMs: number },
+): Promise<{ answer: DnsAnswer<T>; ttlS: number }> {
+  const deadlineMs = asker.clock.monotonicMs() + options.budgetMs;
+  let { name } = question;
+  let hopsLeft = MAX_CNAME_HOPS;
+  let ttlS = Infinity;
+  let authenticated = asker.trustAuthenticatedData;
+  for (;;) {
+    const reply = await askServers(asker, { ...question, name }, deadlineMs);
+    if (reply.kind !== 'reply')
+      return { answer: { kind: 'error', message: reply.message }, ttlS: 0 };
+    authenticated &&= reply.authenticated;
+    const chain = followChain(
+      reply.answers,
+      { ...question, name },
+      { read: options.read, maxHops: hopsLeft },
+    );
+    hopsLeft -= chain.hops;
+    ttlS = Math.min(ttlS, chain.ttlS);
+    if (hopsLeft < 0) return { answer: { kind: 'error', message: tooManyHops(question) }, ttlS: 0 };
+    if (chain.records.length > 0) {
+      const alias = chain.name === question.name ? {} : { canonicalName: chain.name.toLowerCase() };
+      return { answer: { kind: 'records', records: chain.records, authenticated, ...alias }, ttlS };
+    }
+    if (reply.nxdomain) return { answer: { kind: 'nxdomain' }, ttlS };
+    if (chain.hops === 0) {
+      return { answer: { kind: 'nodata', ...(authenticated && { authenticated }) }, ttlS };
+    }
+    if (!isDnsName(chain.name)) return { answer: { kind: 'nxdomain' }, ttlS };
+    name = chain.name;
+  }
+}
+
+/** The first usable reply of any server, or why there is none. */
+async function askServers(
+  asker: Asker,
+  question: Question,
+  deadlineMs: number,
+): Promise<Extract<Exchanged, { kind: 'reply' }> | { kind: 'error'; message: string }> {
+  const { servers, clock, signal } = asker;
+  const failures = new Set<string>();
+  let candidates = servers.map((_, at) => (asker.preferred + at) % servers.length);
+  for (let round = 0; round < ROUNDS; round++) {
+    const silent: number[] = [];
+    for (const at of candidates) {
+      const server = servers[at];
+      const now = clock.monotonicMs();
+      if (server === undefined || now >= deadlineMs) break;
+      const untilMs = Math.min(now + asker.queryTimeoutMs, deadlineMs);
+      const outcome = await exchange({ server, question, deadlineMs: untilMs, clock, signal });
+      if (outcome.kind === 'reply') {
+        asker.preferred = at;
+        return outcome;
+      }
+      failures.add(outcome.message);
+      if (outcome.kind === 'silent') silent.push(at);
+    }
+    candidates = silent;
+  }
+  return { kind: 'error', message: failureText(question, failures) };
+}
+
+/** Without the servers' addresses: senders read this, and those are our affair. */
+function failureText({ name, type }: Question, failures: ReadonlySet<string>): string {
+  const why = [...failures].join('; ') || 'no DNS server was asked';
+  return `the ${type} look-up of ${name} failed (${why})`;
+}
+
+function tooManyHops({ name }: Question): string {
+  return `${name} leads through a loop or more than ${MAX_CNAME_HOPS} CNAME records`;
+}
+
+function serverOrThrow(text: string): DnsServer {
+  const server = parseServer(text);
+  if (server === null) throw new Error(`"${text}" is not the address of a DNS server`);
+  return server;
+}

@@ -1,0 +1,263 @@
+/**
+ * HTTP to addresses that strangers choose: webhooks now, policies and attachments later. Defences of
+ * the SSRF threats, in the order of the steps below:
+ *
+ * - the URL: https, port 443, no credentials (`checkWebhookUrl` says the same at registration);
+ * - the addresses: all A and AAAA, refused if any of them is not public, a literal address likewise;
+ * - the connection: to the checked address only (http-agents.ts), no redirect is followed;
+ * - the answer: never compressed on request, read up to a limit, one timeout over everything.
+ *
+ * Promises: ends within `timeoutMs`, never throws, holds at most `maxResponseBytes` in memory.
+ * `/etc/hosts` is not read; `localhost` works where private networks are allowed.
+ */
+import { isIP } from 'node:net';
+import { errors, type Dispatcher } from 'undici';
+import type { World } from '../../core/world.ts';
+import { isPublicAddress, type AddressGuard } from './address-guard.ts';
+import type { Resolver } from '../dns/resolver.ts';
+import { ConnectError, createHttpAgents, type HttpAgents } from './agents.ts';
+
+export type GuardedRequest = {
+  url: string;
+  method: 'GET' | 'POST';
+  /** Without Host and Content-Length, which come from the URL and the body. */
+  headers: Readonly<Record<string, string>>;
+  body?: string | Buffer;
+  guard: AddressGuard;
+  resolver: Pick<Resolver, 'a' | 'aaaa'>;
+  world: Pick<World, 'monotonicMs'>;
+  /** Everything: DNS, connecting, the handshake, the headers, the last byte of the body. */
+  timeoutMs: number;
+  /** At most 64 KiB. */
+  maxResponseBytes: number;
+  /** `http://` as well; else a failure `refused`. */
+  allowHttp: boolean;
+  /** To reuse connections from one request to the next; without it each request makes its own. */
+  agents?: HttpAgents;
+};
+
+export type FailureReason =
+  /** Not tried: the URL or an address of it is not permitted. */
+  | 'refused'
+  | 'dns'
+  | 'connect'
+  | 'tls'
+  | 'timeout'
+  /** The connection broke before the whole header of the answer was there. */
+  | 'reset'
+  /** What came back is not HTTP. */
+  | 'protocol';
+
+export type GuardedAnswer =
+  | {
+      kind: 'answered';
+      status: number;
+      headers: { retryAfter: string | null; contentType: string | null };
+      /** UTF-8, without NUL (PostgreSQL stores none). */
+      bodyStart: string;
+      /** False when the limit, the timeout or the peer cut the body. */
+      bodyComplete: boolean;
+      latencyMs: number;
+    }
+  /** `message`: one sentence for the owner of the URL. */
+  | { kind: 'failed'; reason: FailureReason; message: string; latencyMs: number };
+
+type Failed = { kind: 'failed'; reason: FailureReason; message: string };
+type Answered = Omit<Extract<GuardedAnswer, { kind: 'answered' }>, 'latencyMs'>;
+
+const MAX_URL_CHARACTERS = 2_048;
+const MAX_RESPONSE_BYTES = 65_536;
+/** Tried in turn while no connection comes about. */
+const MAX_ADDRESSES = 3;
+
+/** What is wrong with a webhook's URL, as a sentence; null when it may be registered. */
+export function checkWebhookUrl(text: string, options: { allowPrivate: boolean }): string | null {
+  if (text.length > MAX_URL_CHARACTERS) {
+    return `the URL is longer than ${MAX_URL_CHARACTERS} characters`;
+  }
+  const url = URL.parse(text);
+  if (url === null) return 'not a URL: it must look like https://example.com/path';
+  const problem = urlProblem(url, { ...options, allowHttp: options.allowPrivate });
+  if (problem !== null) return problem;
+  if (options.allowPrivate) return null;
+  const host = hostOf(url);
+  const reachable = isIP(host) === 0 ? host.includes('.') : isPublicAddress(host);
+  return reachable ? null : `"${host}" cannot be reached from the internet: use a public host name`;
+}
+
+/** Sends one request and reads the start of its answer. */
+export async function guardedRequest(request: GuardedRequest): Promise<GuardedAnswer> {
+  const { world, timeoutMs } = request;
+  const startedMs = world.monotonicMs();
+  const timeout = new AbortController();
+  const timer = setTimeout(() => timeout.abort(), timeoutMs);
+  const agents = request.agents ?? createHttpAgents();
+  try {
+    const answer = await checkedRequest(request, agents, timeout.signal);
+    return { ...answer, latencyMs: Math.round(world.monotonicMs() - startedMs) };
+  } finally {
+    clearTimeout(timer);
+    if (request.agents === undefined) await agents.close();
+  }
+}
+
+async function checkedRequest(
+  request: GuardedRequest,
+  agents: HttpAgents,
+  signal: AbortSignal,
+): Promise<Answered | Failed> {
+  const url = URL.parse(request.url);
+  if (url === null) return failed('refused', 'the address is not a URL');
+  const { allowPrivate } = request.guard;
+  const problem = urlProblem(url, { allowPrivate, allowHttp: request.allowHttp });
+  if (problem !== null) return failed('refused', problem);
+  const addresses = await orTimeout(checkedAddresses(hostOf(url), request), signal);
+  if ('kind' in addresses) return addresses;
+  let outcome: Answered | Failed = failed('dns', `${hostOf(url)} has no address`);
+  for (const address of addresses.slice(0, MAX_ADDRESSES)) {
+    outcome = await requestAt({ url, address, request, agents, signal });
+    if (outcome.kind === 'answered' || outcome.reason !== 'connect') break;
+  }
+  return outcome;
+}
+
+function urlProblem(
+  url: URL,
+  { allowPrivate, allowHttp }: { allowPrivate: boolean; allowHttp: boolean },
+): string | null {
+  if (url.protocol !== 'https:' && !(allowHttp && url.protocol === 'http:')) {
+    return 'the URL must start with https://';
+  }
+  if (url.username !== '' || url.password !== '') {
+    return 'the URL must not hold a user name or password';
+  }
+  if (allowPrivate) return null;
+  if (url.port !== '') return `port ${url.port} is not allowed: use 443, the port of https`;
+  const host = hostOf(url);
+  if (isIP(host) === 0 && /(^|\.)(localhost|local|internal)$/.test(host)) {
+    return `"${host}" is a name of a private network: use a public host name`;
+  }
+  return null;
+}
+
+/** All addresses of the host, each of them checked. One that is refused spoils the rest. */
+async function checkedAddresses(
+  host: string,
+  { guard, resolver }: GuardedRequest,
+): Promise<readonly string[] | Failed> {
+  const addresses = await addressesOf(host, resolver);
+  if ('kind' in addresses) return addresses;
+  for (const address of addresses) {
+    const reason = guard.refuses(address);
+    if (reason !== null) {
+      return failed('refused', `${host} leads to an address that is not public: ${reason}`);
+    }
+  }
+  return addresses;
+}
+
+async function addressesOf(
+  host: string,
+  resolver: GuardedRequest['resolver'],
+): Promise<readonly string[] | Failed> {
+  if (isIP(host) !== 0) return [host];
+  // RFC 6761 §6.3: never a question for DNS.
+  if (/(^|\.)localhost$/.test(host)) return ['127.0.0.1', '::1'];
+  const answers = await Promise.all([resolver.a(host), resolver.aaaa(host)]);
+  const found = answers.flatMap((answer) => (answer.kind === 'records' ? answer.records : []));
+  if (found.length > 0) return found;
+  const error = answers.find((answer) => answer.kind === 'error');
+  if (error !== undefined) return failed('dns', error.message);
+  const missing = answers.every((answer) => answer.kind === 'nxdomain');
+  return failed('dns', missing ? `${host} does not exist in DNS` : `${host} has no address in DNS`);
+}
+
+async function requestAt(at: {
+  url: URL;
+  address: string;
+  request: GuardedRequest;
+  agents: HttpAgents;
+  signal: AbortSignal;
+}): Promise<Answered | Failed> {
+  const { url, address, request, agents, signal } = at;
+  try {
+    const response = await agents.pool(url.origin, address).request({
+      path: `${url.pathname}${url.search}`,
+      method: request.method,
+      headers: { ...request.headers, 'accept-encoding': 'identity' },
+      body: request.body ?? null,
+      signal,
+    });
+    const limit = Math.min(request.maxResponseBytes, MAX_RESPONSE_BYTES);
+    const header = (name: string) => [response.headers[name] ?? []].flat()[0] ?? null;
+    const headers = { retryAfter: header('retry-after'), contentType: header('content-type') };
+    const body = await startOf(response.body, limit);
+    return { kind: 'answered', status: response.statusCode, headers, ...body };
+  } catch (error) {
+    return failureOf(error as Error, { signal, request, address });
+  }
+}
+
+/**
+ * Reads up to the limit and lets go of the connection if there is more. The status has been told by
+ * then, so a body that breaks off or trickles until the timeout does not undo the answer.
+ */
+async function startOf(
+  body: Dispatcher.ResponseData['body'],
+  limitBytes: number,
+): Promise<{ bodyStart: string; bodyComplete: boolean }> {
+  const chunks: Buffer[] = [];
+  let sizeBytes = 0;
+  let bodyComplete = false;
+  try {
+    for await (const chunk of body as AsyncIterable<Buffer>) {
+      chunks.push(chunk);
+      sizeBytes += chunk.length;
+      if (sizeBytes > limitBytes) break;
+    }
+    bodyComplete = sizeBytes <= limitBytes;
+  } catch {
+    bodyComplete = false;
+  }
+  const text = Buffer.concat(chunks).subarray(0, limitBytes).toString('utf8');
+  return { bodyStart: text.replaceAll('\0', '\uFFFD'), bodyComplete };
+}
+
+function failureOf(
+  error: Error,
+  { signal, request, address }: { signal: AbortSignal; request: GuardedRequest; address: string },
+): Failed {
+  if (signal.aborted) return timedOut(request.timeoutMs);
+  if (error instanceof ConnectError) {
+    return failed(error.reason, `no connection to ${address}: ${error.message}`);
+  }
+  if (error instanceof errors.HTTPParserError || error instanceof errors.HeadersOverflowError) {
+    return failed('protocol', `the answer of ${address} is not proper HTTP: ${error.message}`);
+  }
+  return failed('reset', `${address} broke the connection before it answered: ${error.message}`);
+}
+
+/** A look-up cannot be called off; its answer comes too late for anybody. */
+async function orTimeout<T>(looking: Promise<T>, signal: AbortSignal): Promise<T | Failed> {
+  const { promise, resolve } = Promise.withResolvers<Failed>();
+  const onAbort = () => resolve(failed('timeout', 'DNS did not answer in time'));
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    return await Promise.race([looking, promise]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
+function timedOut(timeoutMs: number): Failed {
+  return failed('timeout', `no complete answer within ${timeoutMs / 1000} s`);
+}
+
+function failed(reason: FailureReason, message: string): Failed {
+  return { kind: 'failed', reason, message };
+}
+
+/** In lower case, an IPv6 address without brackets, a name without its final dot. */
+function hostOf(url: URL): string {
+  return url.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '');
+}

@@ -1,0 +1,230 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { connect } from 'node:net';
+import { test } from 'node:test';
+import { startFakeMx, type FakeAnswer, type MxBehaviour } from '../../../test/support/fake-mx.ts';
+import { connectTo, openTo, send, SILENCE_MS, summary } from '../../../test/support/smtp.ts';
+import { waitFor } from '../../../test/support/wait.ts';
+import { isLoopback } from './auth.ts';
+import { connectSmtp, type SmtpOptions } from './client.ts';
+
+test('a session says who it is talking to and over what', async () => {
+  await using mx = await startFakeMx({}, { address: '127.0.0.2' });
+  using connection = await openTo(mx);
+  assert.deepEqual(connection.facts, { host: 'mx.test', address: '127.0.0.2' });
+  assert.equal(connection.tls, null);
+  assert.equal(connection.reusable, true);
+  assert.deepEqual(mx.sessions[0]?.lines.slice(0, 2), [
+    'S: 220 fake.test ESMTP',
+    'C: EHLO out.posthorn.test',
+  ]);
+});
+
+test('a chosen source address is the one the server sees', async () => {
+  await using mx = await startFakeMx();
+  using connection = await openTo(mx, { localAddress: '127.0.0.9' });
+  assert.ok(connection.reusable);
+  assert.equal(mx.sessions[0]?.socket.remoteAddress, '127.0.0.9');
+});
+
+test('a server that refuses at the greeting or at EHLO is quoted', async () => {
+  await using mx = await startFakeMx();
+  const cases = [
+    ['greeting', '421 4.3.2 Too busy'],
+    ['greeting', '554 5.7.1 Not you'],
+    ['ehlo', '450 4.3.2 Not now'],
+    ['ehlo', '421 4.3.2 Bye'],
+  ] as const;
+  for (const [phase, answer] of cases) {
+    mx.set({ phases: { [phase]: answer } });
+    const result = await connectTo(mx);
+    assert.deepEqual(summary(result), { phase, code: Number(answer.slice(0, 3)) });
+    assert.ok(result.kind === 'replied' && result.transcript.includes(`S: ${answer}`));
+  }
+});
+
+test('a server that is of no use to us hears QUIT before we hang up', async () => {
+  await using mx = await startFakeMx();
+  const cases: [MxBehaviour, Partial<SmtpOptions>][] = [
+    [{ phases: { greeting: '554 5.7.1 Not you' } }, {}],
+    [{ phases: { ehlo: '450 4.3.2 Not now' } }, {}],
+    [{}, { tls: 'required' }],
+    [{ startTls: 'refused' }, { tls: 'required' }],
+    [{ startTls: 'offered', certificate: 'self-signed' }, { tls: 'enforced' }],
+  ];
+  for (const [behaviour, options] of cases) {
+    mx.set(behaviour);
+    const result = await connectTo(mx, options);
+    assert.notEqual(result.kind, 'ready');
+    await waitFor(() => mx.sessions.at(-1)?.lines.includes('C: QUIT'), {
+      what: `QUIT after ${JSON.stringify(behaviour)}`,
+    });
+  }
+});
+
+test('a server that does not know EHLO is greeted with HELO and still takes mail', async () => {
+  await using mx = await startFakeMx({ phases: { ehlo: '502 5.5.1 What?' } });
+  using connection = await openTo(mx);
+  assert.deepEqual(summary(await send(connection)), { phase: 'dot', code: 250 });
+  assert.ok(mx.sessions[0]?.lines.includes('C: HELO out.posthorn.test'));
+});
+
+test('a server that refuses HELO as well is quoted', async () => {
+  await using mx = await startFakeMx({ phases: { ehlo: '502 No', helo: '550 5.7.1 Not you' } });
+  assert.deepEqual(summary(await connectTo(mx)), { phase: 'ehlo', code: 550 });
+});
+
+test('silence in any phase of the handshake ends it with the name of the phase', async () => {
+  await using mx = await startFakeMx();
+  for (const phase of ['greeting', 'ehlo', 'starttls'] as const) {
+    mx.set({ phases: { [phase]: {} }, startTls: 'offered' });
+    const result = await connectTo(mx, { timeouts: { [phase]: SILENCE_MS } });
+    assert.deepEqual(summary(result), { phase, cause: 'timeout' });
+  }
+});
+
+test('a hang-up in any phase of the handshake ends it with the name of the phase', async () => {
+  await using mx = await startFakeMx();
+  // A reset at once may come before the connection is known to be open: that is `connect`.
+  for (const [phase, drop] of [
+    ['greeting', 'fin'],
+    ['ehlo', 'fin'],
+    ['ehlo', 'rst'],
+    ['starttls', 'fin'],
+    ['starttls', 'rst'],
+  ] as const) {
+    mx.set({ phases: { [phase]: { drop } }, startTls: 'offered' });
+    assert.deepEqual(summary(await connectTo(mx)), { phase, cause: 'closed' }, drop);
+  }
+});
+
+test('a server that is not there is unreachable', async () => {
+  await using mx = await startFakeMx();
+  await mx.stop();
+  assert.deepEqual(summary(await connectTo(mx)), { phase: 'connect', cause: 'unreachable' });
+  await mx.start();
+  assert.deepEqual(summary(await connectTo(mx)), { kind: 'ready' });
+});
+
+test('a server that swallows connection requests is given up', async () => {
+  // A stopped process accepts nothing: when its queue of two is full, the kernel drops what comes.
+  const code =
+    "require('net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, " +
+    'function () { console.log(this.address().port) })';
+  const child = spawn(process.execPath, ['-e', code], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const fillers: ReturnType<typeof connect>[] = [];
+  try {
+    const port = Number(await new Promise((resolve) => child.stdout.once('data', resolve)));
+    child.kill('SIGSTOP');
+    for (let i = 0; i < 4; i++) fillers.push(connect(port, '127.0.0.1').on('error', () => {}));
+    await Promise.all(
+      fillers
+        .slice(0, 2)
+        .map((socket) => new Promise((resolve) => socket.once('connect', resolve))),
+    );
+    const result = await connectSmtp({
+      host: 'mx.test',
+      address: '127.0.0.1',
+      port,
+      heloName: 'out.test',
+      tls: 'off',
+      timeouts: { connect: SILENCE_MS },
+    });
+    assert.deepEqual(summary(result), { phase: 'connect', cause: 'timeout' });
+  } finally {
+    for (const socket of fillers) socket.destroy();
+    child.kill('SIGKILL');
+  }
+});
+
+test('what is not SMTP is not talked to', async () => {
+  await using mx = await startFakeMx();
+  const megabyte = Buffer.alloc(1024 * 1024, 'x');
+  const nonsense: Record<string, FakeAnswer> = {
+    'a web server': { raw: 'HTTP/1.1 400 Bad Request\r\n\r\n' },
+    'a line of 10 MB': { raw: megabyte, times: 10 },
+    'an endless reply': { raw: '220-more\r\n'.repeat(1000), times: Infinity },
+    'a NUL': { raw: '220 fake\0.test\r\n' },
+    'two codes in one reply': { raw: '220-a\r\n250 b\r\n' },
+    'two replies at once': { raw: '220 a\r\n220 b\r\n' },
+    'a reply and a half': { raw: '220 a\r\n250-b' },
+  };
+  for (const [what, greeting] of Object.entries(nonsense)) {
+    mx.set({ phases: { greeting } });
+    const result = await connectTo(mx);
+    assert.ok(result.kind === 'failed' && result.cause === 'garbage', what);
+    assert.equal(mx.sessions.at(-1)?.lines.length, 0, `${what}: nothing was said to it`);
+  }
+});
+
+test('a code that cannot stand where it is said is not talked to either', async () => {
+  await using mx = await startFakeMx({ phases: { greeting: '250 hello' } });
+  assert.deepEqual(summary(await connectTo(mx)), { phase: 'greeting', cause: 'garbage' });
+  mx.set({ phases: { ehlo: '354 go' } });
+  assert.deepEqual(summary(await connectTo(mx)), { phase: 'ehlo', cause: 'garbage' });
+});
+
+test('bytes that trickle in do not keep a session alive for longer than silence would', async () => {
+  await using mx = await startFakeMx({ phases: { greeting: { reply: '220 slow', dripMs: 20 } } });
+  const result = await connectTo(mx, { timeouts: { greeting: SILENCE_MS } });
+  assert.deepEqual(summary(result), { phase: 'greeting', cause: 'timeout' });
+});
+
+test('a slow greeting within its time is waited for', async () => {
+  await using mx = await startFakeMx({ phases: { greeting: { reply: '220 slow', dripMs: 5 } } });
+  assert.deepEqual(summary(await connectTo(mx)), { kind: 'ready' });
+});
+
+test('a relay is logged in to with PLAIN or LOGIN, and the secret stays out of the transcript', async () => {
+  const auth = { user: 'jo', pass: 'gehéim' };
+  await using mx = await startFakeMx();
+  for (const mechanism of ['PLAIN', 'LOGIN'] as const) {
+    mx.set({ auth: { ...auth, mechanisms: [mechanism] } });
+    using connection = await openTo(mx, { auth });
+    const { transcript, ...result } = await send(connection);
+    assert.deepEqual(summary({ ...result, transcript }), { phase: 'dot', code: 250 });
+    const secrets = ['jo', auth.pass, `\0jo\0${auth.pass}`].map((s) =>
+      Buffer.from(s).toString('base64'),
+    );
+    for (const secret of secrets) assert.ok(!transcript.join('\n').includes(secret));
+    assert.ok(transcript.some((line) => line.startsWith(`C: AUTH ${mechanism}`)));
+  }
+});
+
+test('a login that fails is told, whatever is wrong with it', async () => {
+  const auth = { user: 'jo', pass: 'right' };
+  await using mx = await startFakeMx({ auth });
+  const wrong = { user: 'jo', pass: 'wrong' };
+  assert.deepEqual(summary(await connectTo(mx, { auth: wrong })), { phase: 'auth', code: 535 });
+  mx.set({});
+  assert.deepEqual(summary(await connectTo(mx, { auth })), { phase: 'auth', cause: 'garbage' });
+  mx.set({ auth, phases: { auth: {} } });
+  const silent = await connectTo(mx, { auth, timeouts: { auth: SILENCE_MS } });
+  assert.deepEqual(summary(silent), { phase: 'auth', cause: 'timeout' });
+});
+
+test('a password never leaves this machine in plain text', async () => {
+  const auth = { user: 'jo', pass: 'right' };
+  await using mx = await startFakeMx({ auth });
+  // 0.0.0.0 leads to this machine too, but does not look like it.
+  const result = await connectTo(mx, { auth, address: '0.0.0.0' });
+  assert.deepEqual(summary(result), { phase: 'auth', cause: 'tls' });
+  assert.ok(
+    mx.sessions[0]?.lines.every((line) => !line.includes('AUTH ') || line.startsWith('S:')),
+  );
+  assert.deepEqual(['127.0.0.1', '127.9.9.9', '::1', '10.0.0.1', '::2'].map(isLoopback), [
+    true,
+    true,
+    true,
+    false,
+    false,
+  ]);
+});
+
+test('a name for EHLO that would be a command of its own is a bug', async () => {
+  await using mx = await startFakeMx();
+  await assert.rejects(
+    connectTo(mx, { heloName: 'a.test\r\nMAIL FROM:<x@y.test>' }),
+    /cannot be written/,
+  );
+});

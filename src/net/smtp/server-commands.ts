@@ -1,0 +1,109 @@
+/**
+ * Reads the commands of an SMTP client (RFC 5321 §4.1, 1870, 6152, 6531, 4954). Strict: a path has
+ * its angle brackets, an unknown parameter is refused. Pure. Next: smtp-server-session.ts.
+ */
+import { answerOf, type SmtpAnswer, type SmtpMail } from './server-types.ts';
+
+export type Command = { verb: string; argument: string };
+
+/** No control characters; what is not UTF-8 was replaced while decoding. */
+const READABLE = /^[^\0-\x1f\x7f-\x9f\u2028\u2029\ufffd]*$/;
+
+/** Null: not a text that could be a command. */
+export function readCommand(line: Buffer): Command | null {
+  const text = line.toString('utf8');
+  if (!READABLE.test(text)) return null;
+  const space = text.indexOf(' ');
+  const verb = space === -1 ? text : text.slice(0, space);
+  return { verb: verb.toUpperCase(), argument: space === -1 ? '' : text.slice(space + 1).trim() };
+}
+
+/** `<path>` and what follows: a quoted local part may hold brackets and spaces. */
+const PATH =
+  /^<(?:@[^:<>"]*:)?((?:"(?:[^"\\]|\\[^])*"|[^\s<>"\\])*)>((?: +[A-Za-z0-9][A-Za-z0-9-]*(?:=[^ =]+)?)*)$/;
+/** RFC 5321 §4.5.3.1.3 */
+const PATH_OCTETS_MAX = 254;
+
+const SYNTAX = answerOf(501, '5.5.4', 'Write the address in angle brackets, as <name@example.com>');
+const PARAMETER = answerOf(555, '5.5.4', 'This parameter is not known or not understood');
+const NEEDS_UTF8 = answerOf(
+  553,
+  '5.6.7',
+  'This address needs SMTPUTF8, which MAIL did not ask for',
+);
+
+export function readMail(argument: string): SmtpMail | { refused: SmtpAnswer } {
+  const read = readPath('FROM', argument);
+  if ('refused' in read) return read;
+  const mail: SmtpMail = { from: read.path, sizeBytes: null, body: '7BIT', smtpUtf8: false };
+  for (const [name, value] of read.parameters) {
+    const known = MAIL_PARAMETERS[name];
+    if (known === undefined || !known(mail, value)) return { refused: PARAMETER };
+  }
+  return isAscii(mail.from) || mail.smtpUtf8 ? mail : { refused: NEEDS_UTF8 };
+}
+
+type Parameter = (mail: SmtpMail, value: string | undefined) => boolean;
+
+/** Each takes its value, or says that it is not one. */
+const MAIL_PARAMETERS: Readonly<Record<string, Parameter | undefined>> = Object.assign(
+  Object.create(null) as Record<string, Parameter>,
+  {
+    SIZE(mail: SmtpMail, value: string | undefined) {
+      mail.sizeBytes = Number(value);
+      return value !== undefined && /^\d{1,20}$/.test(value);
+    },
+    BODY(mail: SmtpMail, value: string | undefined) {
+      const body = value?.toUpperCase();
+      if (body !== '7BIT' && body !== '8BITMIME') return false;
+      mail.body = body;
+      return true;
+    },
+    SMTPUTF8(mail: SmtpMail, value: string | undefined) {
+      mail.smtpUtf8 = true;
+      return value === undefined;
+    },
+    // RFC 4954 §5: who wrote it, as the client has heard; there is no use for it here.
+    AUTH: (_mail: SmtpMail, value: string | undefined) => value !== undefined,
+  },
+);
+
+export function readRcpt(
+  argument: string,
+  smtpUtf8: boolean,
+): { address: string } | { refused: SmtpAnswer } {
+  const read = readPath('TO', argument);
+  if ('refused' in read) return read;
+  if (read.path === '') return { refused: SYNTAX };
+  if (read.parameters.length > 0) return { refused: PARAMETER };
+  return isAscii(read.path) || smtpUtf8 ? { address: read.path } : { refused: NEEDS_UTF8 };
+}
+
+type Path = { path: string; parameters: [name: string, value: string | undefined][] };
+
+function readPath(keyword: 'FROM' | 'TO', argument: string): Path | { refused: SmtpAnswer } {
+  const [before] = argument.split(':', 1);
+  if (before?.trimEnd().toUpperCase() !== keyword) return { refused: SYNTAX };
+  const match = PATH.exec(argument.slice(before.length + 1).trimStart());
+  if (match === null) return { refused: SYNTAX };
+  const [, path = '', rest = ''] = match;
+  if (Buffer.byteLength(path) > PATH_OCTETS_MAX) {
+    return { refused: answerOf(553, '5.1.3', 'This address is too long') };
+  }
+  const words = rest.split(' ').filter((word) => word !== '');
+  const parameters = words.map((word): [string, string | undefined] => {
+    const [name = '', value] = word.split('=', 2);
+    return [name.toUpperCase(), value];
+  });
+  return { path, parameters };
+}
+
+function isAscii(text: string): boolean {
+  return /^[\0-\x7f]*$/.test(text);
+}
+
+/** A browser, or a proxy that was asked for this port: whoever made it say so is not the client. */
+export function isAnotherProtocol({ verb, argument }: Command): boolean {
+  if (/^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE|CONNECT|PRI|PROXY)$/.test(verb)) return true;
+  return /^[A-Z-]+:$/.test(verb) && argument !== '';
+}

@@ -1,0 +1,309 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Dialogue } from '../../../test/support/smtp-dialogue.ts';
+import { logIn, startSmtpServer } from '../../../test/support/smtp-server.ts';
+import { waitFor } from '../../../test/support/wait.ts';
+import { ContentBudget, type UnfinishedMessage } from './server-limits.ts';
+import { answerOf } from './server-types.ts';
+
+test('a size that is announced or real beyond the limit is refused, and the session goes on', async () => {
+  await using server = await startSmtpServer({ sizeBytesMax: 1_000 });
+  await using client = await Dialogue.greeted(server.port);
+  assert.match((await client.ask('MAIL FROM:<a@b.test> SIZE=1001')) ?? '', /^552 5\.3\.4 .*1000/);
+  await client.ask('MAIL FROM:<a@b.test>');
+  await client.ask('RCPT TO:<c@d.test>');
+  await client.ask('DATA');
+  client.send(`${'x'.repeat(998)}\r\n${'x'.repeat(500)}\r\n.\r\n`);
+  assert.match((await client.hear()) ?? '', /^552 5\.3\.4 /);
+  await client.ask('MAIL FROM:<a@b.test>');
+  await client.ask('RCPT TO:<c@d.test>');
+  await client.ask('DATA');
+  client.send(`${'x'.repeat(998)}\r\n.\r\n`);
+  assert.equal(await client.hear(), '250 2.0.0 Taken 1');
+});
+
+test('content that never ends is hung up on', async () => {
+  await using server = await startSmtpServer({ sizeBytesMax: 1_000 });
+  await using client = await Dialogue.greeted(server.port);
+  client.send('MAIL FROM:<a@b.test>\r\nRCPT TO:<c@d.test>\r\nDATA\r\n');
+  client.send(`${'x'.repeat(70)}\r\n`.repeat(1_000));
+  const replies = (await client.hearAll()).map((reply) => reply.slice(0, 3));
+  assert.deepEqual(replies, ['250', '250', '354', '552']);
+  assert.equal(server.taken.length, 0);
+});
+
+test('a server that holds too much content says so, and takes more when it has room again', async () => {
+  const gate = Promise.withResolvers<void>();
+  await using server = await startSmtpServer({
+    limits: { contentBytes: 3_000 },
+    handlers: {
+      onRcpt: () => null,
+      async onMessage() {
+        await gate.promise;
+        return answerOf(250, '2.0.0', 'Taken');
+      },
+    },
+  });
+  await using first = await Dialogue.greeted(server.port);
+  await using second = await Dialogue.greeted(server.port);
+  const content = `${'x'.repeat(998)}\r\n`.repeat(2);
+  const say = async (client: Dialogue) => {
+    for (const line of ['MAIL FROM:<>', 'RCPT TO:<c@d.test>', 'DATA']) await client.ask(line);
+    client.send(`${content}.\r\n`);
+  };
+  await say(first);
+  await say(second);
+  assert.match((await second.hear()) ?? '', /^452 4\.3\.1 /);
+  assert.match((await second.ask('MAIL FROM:<> SIZE=2000')) ?? '', /^452 4\.3\.1 /);
+  gate.resolve();
+  assert.equal(await first.hear(), '250 2.0.0 Taken');
+  await say(second);
+  assert.equal(await second.hear(), '250 2.0.0 Taken');
+});
+
+test('errors do not add up over the life of a session that hands in mail', async () => {
+  await using server = await startSmtpServer({ limits: { errorsPerSession: 3 } });
+  await using client = await Dialogue.greeted(server.port);
+  for (let message = 1; message <= 4; message += 1) {
+    assert.match((await client.ask('NONSENSE')) ?? '', /^500 /);
+    for (const line of ['MAIL FROM:<>', 'RCPT TO:<c@d.test>', 'DATA']) await client.ask(line);
+    assert.equal(await client.ask('Hello\r\n.'), `250 2.0.0 Taken ${message}`);
+  }
+});
+
+class Unfinished implements UnfinishedMessage {
+  readonly client: string;
+  readonly #budget: ContentBudget;
+  heldBytes = 0;
+  isEvicted = false;
+
+  constructor(budget: ContentBudget, client: string) {
+    this.client = client;
+    this.#budget = budget;
+    budget.begin(this);
+  }
+
+  grow(bytes: number): boolean {
+    const isTaken = this.#budget.take(this, bytes);
+    if (isTaken) this.heldBytes += bytes;
+    return isTaken;
+  }
+
+  evict(): void {
+    this.#budget.giveBack(this.heldBytes);
+    this.heldBytes = 0;
+    this.isEvicted = true;
+  }
+}
+
+test('who holds most of the memory for content yields to who holds less than an equal share', () => {
+  const budget = new ContentBudget({ contentBytes: 1_000 });
+  const greedy = [1, 2, 3].map(() => new Unfinished(budget, 'greedy'));
+  assert.deepEqual(
+    greedy.map((message) => message.grow(330)),
+    [true, true, true],
+  );
+  // It has its share, so nobody yields to it.
+  assert.equal(greedy[2]?.grow(330), false);
+  assert.ok(budget.mayHold(1_000));
+  const report = new Unfinished(budget, 'reporting server');
+  assert.ok(report.grow(400));
+  assert.deepEqual(
+    greedy.map(({ isEvicted }) => isEvicted),
+    [true, true, false],
+  );
+  // Beyond its own share it would only take turns with the others.
+  assert.equal(report.grow(400), false);
+  // What is being handled stays.
+  budget.end(report);
+  assert.equal(budget.mayHold(601), false);
+});
+
+test('with many clients that hold much, a small message always finds its room', () => {
+  const budget = new ContentBudget({ contentBytes: 1_000 });
+  const held = Array.from({ length: 10 }, (_, index) => new Unfinished(budget, `client ${index}`));
+  for (const message of held) assert.ok(message.grow(100));
+  const small = new Unfinished(budget, 'small');
+  for (let count = 0; count < 9; count += 1) assert.ok(small.grow(10));
+  assert.equal(held.filter(({ isEvicted }) => isEvicted).length, 1);
+});
+
+test('errors and idle commands end a session after a while', async () => {
+  await using server = await startSmtpServer({ limits: { errorsPerSession: 5 } });
+  for (const [line, count] of [
+    ['NONSENSE', 4],
+    ['NOOP', 100 + 4],
+  ] as const) {
+    await using client = await Dialogue.greeted(server.port);
+    client.send(`${line}\r\n`.repeat(1_000));
+    const replies = await client.hearAll();
+    assert.equal(replies.length, count + 2);
+    assert.equal(replies.at(-1)?.slice(0, 9), '421 4.7.0');
+  }
+});
+
+test('a client that is silent or drips is hung up on', async () => {
+  await using server = await startSmtpServer({
+    limits: { commandTimeoutMs: 300, dataTimeoutMs: 300, tlsTimeoutMs: 300 },
+  });
+  await using silent = await Dialogue.greeted(server.port);
+  assert.deepEqual(await silent.hearAll(), ['421 4.4.2 Nothing came in time']);
+
+  await using dripping = await Dialogue.greeted(server.port);
+  const drip = setInterval(() => dripping.send('N'), 20);
+  assert.deepEqual(await dripping.hearAll(), ['421 4.4.2 Nothing came in time']);
+  clearInterval(drip);
+
+  await using inContent = await Dialogue.greeted(server.port);
+  inContent.send('MAIL FROM:<a@b.test>\r\nRCPT TO:<c@d.test>\r\nDATA\r\n');
+  const trickle = setInterval(() => inContent.send('x\r\n'), 250);
+  assert.equal((await inContent.hearAll()).at(-1), '421 4.4.2 Nothing came in time');
+  clearInterval(trickle);
+
+  await using handshake = await Dialogue.greeted(server.port);
+  assert.match((await handshake.ask('STARTTLS')) ?? '', /^220 /);
+  assert.deepEqual(await handshake.hearAll(), []);
+});
+
+test('content has to come at 1,000 octets a second, and to end in time', async () => {
+  for (const [octets, limits] of [
+    [20, { dataTimeoutMs: 500 }],
+    [2_000, { messageTimeoutMs: 500 }],
+  ] as const) {
+    await using server = await startSmtpServer({ limits });
+    await using client = await Dialogue.greeted(server.port);
+    client.send('MAIL FROM:<a@b.test>\r\nRCPT TO:<c@d.test>\r\nDATA\r\n');
+    const flow = setInterval(() => client.send(`${'x'.repeat(octets - 2)}\r\n`), 50);
+    assert.equal((await client.hearAll()).at(-1), '421 4.4.2 Nothing came in time');
+    clearInterval(flow);
+  }
+});
+
+test('the time to log in runs from the connection on, whatever the client does with it', async () => {
+  const limits = { logInTimeoutMs: 700, errorsPerSession: 1e9 };
+  await using server = await startSmtpServer<string>({ limits, logIn });
+  const late = '421 4.4.2 The time to log in is up';
+  await using busy = await Dialogue.greeted(server.port);
+  const noise = setInterval(() => busy.send('NOOP\r\n'), 50);
+  assert.equal((await busy.hearAll()).at(-1), late);
+  clearInterval(noise);
+
+  await using inHandshake = await Dialogue.greeted(server.port);
+  await inHandshake.ask('STARTTLS');
+  assert.deepEqual(await inHandshake.hearAll(), []);
+
+  await using inAuth = await Dialogue.greeted(server.port);
+  await inAuth.startTls();
+  await inAuth.ask('EHLO client.test');
+  assert.match((await inAuth.ask('AUTH LOGIN')) ?? '', /^334 /);
+  assert.deepEqual(await inAuth.hearAll(), [late]);
+
+  await using app = await Dialogue.greeted(server.port);
+  await app.startTls();
+  await app.ask('EHLO client.test');
+  const secret = Buffer.from('\0app\0secret').toString('base64');
+  assert.match((await app.ask(`AUTH PLAIN ${secret}`)) ?? '', /^235 /);
+  await using other = await Dialogue.greeted(server.port);
+  assert.deepEqual(await other.hearAll(), [late]);
+  assert.equal(await app.ask('NOOP'), '250 2.0.0 Ok');
+});
+
+test('a TLS handshake that is never begun ends with the time to log in', async () => {
+  const tls = { mode: 'implicit' as const, context: () => null };
+  await using server = await startSmtpServer<string>({ limits: { logInTimeoutMs: 300 }, logIn });
+  await using secure = await startSmtpServer<string>({
+    limits: { logInTimeoutMs: 300 },
+    logIn,
+    tls: { ...tls, context: () => server.context },
+  });
+  await using client = await Dialogue.open(secure.port);
+  assert.deepEqual(await client.hearAll(), []);
+});
+
+test('a session without a log-in ends after its time, between two messages', async () => {
+  await using server = await startSmtpServer({ limits: { sessionTimeoutMs: 500 } });
+  await using client = await Dialogue.greeted(server.port);
+  client.send('MAIL FROM:<a@b.test>\r\nRCPT TO:<c@d.test>\r\nDATA\r\nx\r\n');
+  await using idle = await Dialogue.greeted(server.port);
+  const long = '421 4.4.2 This session has lasted long enough; open another';
+  assert.deepEqual(await idle.hearAll(), [long]);
+  client.send('.\r\n');
+  const replies = await client.hearAll();
+  assert.deepEqual([replies.at(-2), replies.at(-1)], ['250 2.0.0 Taken 1', long]);
+});
+
+test('a client that does not read its replies is not read from, and hung up on', async () => {
+  await using server = await startSmtpServer({
+    limits: { commandTimeoutMs: 300, errorsPerSession: 1e9, connectionsPerClient: 1 },
+  });
+  await using client = await Dialogue.greeted(server.port);
+  client.socket.pause();
+  client.send('HELP\r\n'.repeat(2_000_000));
+  await hasRoom(server.port);
+});
+
+test('one client, and all of them together, have so many connections and messages', async () => {
+  await using server = await startSmtpServer({
+    limits: { connectionsPerClient: 2, connections: 3, messagesPerClientAndMinute: 2 },
+  });
+  await using first = await Dialogue.greeted(server.port);
+  await using second = await Dialogue.greeted(server.port);
+  await using third = await Dialogue.open(server.port);
+  assert.match((await third.hear()) ?? '', /^421 4\.7\.0 /);
+  for (const client of [first, second]) {
+    assert.equal(await client.ask('MAIL FROM:<a@b.test>'), '250 2.1.0 Ok');
+  }
+  await first.ask('RSET');
+  assert.match((await first.ask('MAIL FROM:<a@b.test>')) ?? '', /^450 4\.7\.1 /);
+  await first.ask('QUIT');
+  await hasRoom(server.port);
+});
+
+test('recipients beyond the limit are to be sent later, messages in another session', async () => {
+  await using server = await startSmtpServer({
+    limits: { recipientsPerMessage: 1, messagesPerSession: 1 },
+  });
+  await using client = await Dialogue.greeted(server.port);
+  await client.ask('MAIL FROM:<a@b.test>');
+  assert.equal((await client.ask('RCPT TO:<a@b.test>'))?.slice(0, 9), '250 2.1.5');
+  assert.equal((await client.ask('RCPT TO:<c@d.test>'))?.slice(0, 9), '452 4.5.3');
+  await client.ask('DATA');
+  client.send('x\r\n.\r\n');
+  assert.equal(await client.hear(), '250 2.0.0 Taken 1');
+  client.send('MAIL FROM:<a@b.test>\r\n');
+  assert.deepEqual(
+    (await client.hearAll()).map((reply) => reply.slice(0, 9)),
+    ['421 4.7.0'],
+  );
+});
+
+function hasRoom(port: number): Promise<unknown> {
+  const isGreeted = async () => {
+    await using client = await Dialogue.open(port);
+    return (await client.hear())?.startsWith('220');
+  };
+  return waitFor(isGreeted, { what: 'room for a connection', timeoutMs: 30_000 });
+}
+
+test('of a message of any size the beginning can be kept and the rest let by', async () => {
+  await using server = await startSmtpServer({
+    sizeBytesMax: 1_000,
+    keptBytesMax: 2_500,
+    // The second message finds room: what was let by was never held.
+    limits: { contentBytes: 3_000 },
+  });
+  await using client = await Dialogue.greeted(server.port);
+  assert.match((await client.ask('EHLO client.test')) ?? '', /^250-SIZE 0$/m);
+  const line = `..${'x'.repeat(96)}\r\n`;
+  for (const from of ['<a@b.test> SIZE=5000000', '<a@b.test>']) {
+    assert.equal(await client.ask(`MAIL FROM:${from}`), '250 2.1.0 Ok');
+    await client.ask('RCPT TO:<c@d.test>');
+    await client.ask('DATA');
+    client.send(line.repeat(50_000));
+    assert.match((await client.ask('.')) ?? '', /^250 2\.0\.0 Taken /);
+  }
+  for (const { content, sizeBytes } of server.taken) {
+    assert.equal(sizeBytes, 50_000 * (line.length - 1));
+    assert.equal(content.toString('latin1'), line.slice(1).repeat(26).slice(0, 2_500));
+  }
+});

@@ -1,0 +1,296 @@
+/**
+ * One session at an SMTP server: commands in their order, each with its reply (RFC 5321 §3, 4).
+ *
+ *     greeting → EHLO → (STARTTLS → EHLO) → (AUTH) → MAIL → RCPT… → DATA → MAIL … → QUIT
+ *
+ * The promise: a message is given to the handler once, whole, with its own envelope, or not at all;
+ * a 2xx after it is the handler's. Whatever makes the place of the next command uncertain (a bare
+ * CR or LF, BDAT, bytes behind STARTTLS, another protocol) ends the session instead of being
+ * guessed at. Next: smtp-server.ts; the handlers are in src/smtp/.
+ */
+import { readCredentials } from './server-auth.ts';
+import { type Command, isAnotherProtocol, readCommand } from './server-commands.ts';
+import {
+  BARE_LINE_END,
+  HELLO_FIRST,
+  type SessionParts,
+  SmtpServerTransaction,
+} from './server-transaction.ts';
+import { answerOf, closing, type SmtpAnswer } from './server-types.ts';
+import type { LineRead, SmtpServerWire } from './server-wire.ts';
+
+const OK = answerOf(250, '2.0.0', 'Ok');
+const STOPPING = closing(421, '4.3.2', 'This server is stopping; try again in a moment');
+const NO_TLS_NOW = answerOf(454, '4.7.0', 'TLS is not available at present');
+const BROKEN = answerOf(451, '4.3.0', 'Something went wrong here; try again later');
+const LATE = closing(421, '4.4.2', 'The time to log in is up');
+const LONG = closing(421, '4.4.2', 'This session has lasted long enough; open another');
+/** Why a session ends that sent something, and what it hears. */
+const ENDS = {
+  bare: BARE_LINE_END,
+  too_long: closing(500, '5.5.2', 'This line is too long'),
+  timeout: closing(421, '4.4.2', 'Nothing came in time'),
+} as const;
+/** Commands that lead nowhere (NOOP, RSET, VRFY, …) in a row, before they count as errors. */
+const IDLE_COMMANDS_MAX = 100;
+
+export class SmtpServerSession<User> {
+  readonly #parts: SessionParts<User>;
+  readonly #wire: SmtpServerWire;
+  readonly #transaction: SmtpServerTransaction<User>;
+  #isEnding = false;
+  /** With what it ends before the next command. */
+  #lastWord: SmtpAnswer | null = null;
+  #errors = 0;
+  #idleCommands = 0;
+
+  constructor(wire: SmtpServerWire, parts: SessionParts<User>) {
+    this.#wire = wire;
+    this.#parts = parts;
+    this.#transaction = new SmtpServerTransaction(wire, parts);
+  }
+
+  /** Resolves when the session is over. */
+  async run(): Promise<void> {
+    const { options, limits, facts } = this.#parts;
+    const logInTimer = later(options.logIn === undefined ? Infinity : limits.logInTimeoutMs, () => {
+      if (facts.user === null) this.shut(LATE);
+    });
+    const sessionTimer = later(limits.sessionTimeoutMs, () => this.#stop(LONG));
+    try {
+      if (!(await this.#begin())) return;
+      while (!this.#isEnding) await this.#next();
+    } catch (error) {
+      this.#parts.options.onBug?.(error);
+    } finally {
+      clearTimeout(logInTimer);
+      clearTimeout(sessionTimer);
+      this.#wire.close();
+    }
+  }
+
+  /** Lets a message under way be finished, then says 421. */
+  stop(): void {
+    this.#stop(STOPPING);
+  }
+
+  /** Ends it at once, wherever it is. */
+  shut(answer: SmtpAnswer): void {
+    this.#isEnding = true;
+    this.#wire.shut(answer);
+  }
+
+  #stop(lastWord: SmtpAnswer): void {
+    this.#lastWord = lastWord;
+    this.#wire.interrupt();
+  }
+
+  async #begin(): Promise<boolean> {
+    const { options } = this.#parts;
+    if (options.tls.mode === 'implicit' && !(await this.#secure())) return false;
+    // Without a delay: what has come by now was sent before the greeting could be read.
+    if (options.refusesEarlyTalkers !== false && (await this.#wire.hearsSomething())) {
+      this.#answer(closing(554, '5.5.1', 'Wait for the greeting before you speak'));
+      return false;
+    }
+    this.#wire.reply(answerOf(220, null, `${options.hostname} ESMTP Posthorn`));
+    return true;
+  }
+
+  async #next(): Promise<void> {
+    if (this.#lastWord !== null) return this.#answer(this.#lastWord);
+    const read = await this.#wire.line(this.#parts.limits.commandTimeoutMs);
+    if (read.kind !== 'line') return this.#end(read);
+    const command = readCommand(read.line);
+    if (command === null) {
+      return this.#answer(
+        answerOf(500, '5.5.2', 'A command has no control characters, and is UTF-8'),
+      );
+    }
+    try {
+      await this.#obey(command);
+    } catch (error) {
+      this.#parts.options.onBug?.(error);
+      this.#transaction.reset();
+      this.#answer(BROKEN);
+    }
+  }
+
+  #end({ kind }: Exclude<LineRead, { kind: 'line' }>): void {
+    this.#isEnding = true;
+    if (kind === 'stopping') this.#answer(this.#lastWord ?? STOPPING);
+    else if (kind !== 'over') this.#answer(ENDS[kind]);
+  }
+
+  async #obey(command: Command): Promise<void> {
+    const { verb, argument } = command;
+    switch (verb) {
+      case 'EHLO':
+      case 'HELO':
+        return this.#hello(verb, argument);
+      case 'MAIL':
+        return this.#answer(await this.#transaction.mail(argument));
+      case 'RCPT':
+        return this.#answer(await this.#transaction.rcpt(argument));
+      case 'DATA':
+        return this.#data(argument);
+      case 'STARTTLS':
+        return this.#startTls(argument);
+      case 'AUTH':
+        return this.#auth(argument);
+      case 'QUIT':
+        return this.#answer(closing(221, '2.0.0', 'Bye'));
+      case 'RSET':
+        this.#transaction.reset();
+        return this.#answerIdle(OK);
+      case 'NOOP':
+        return this.#answerIdle(OK);
+      case 'VRFY':
+        return this.#answerIdle(answerOf(252, '2.5.0', 'Send the mail, then it will be seen'));
+      case 'HELP':
+        return this.#answerIdle(answerOf(214, '2.0.0', 'See RFC 5321'));
+      default:
+        return this.#refuseUnknown(command);
+    }
+  }
+
+  #refuseUnknown(command: Command): void {
+    if (isAnotherProtocol(command)) {
+      return this.#answer(closing(500, '5.5.2', 'This is a mail server; it speaks SMTP only'));
+    }
+    // Its chunk would follow without being asked for: it must not be read as commands (RFC 3030).
+    if (command.verb === 'BDAT') {
+      return this.#answer(closing(502, '5.5.1', 'BDAT is not offered here; use DATA'));
+    }
+    const isKnown = /^(EXPN|ETRN|TURN|ATRN|SEND|SOML|SAML|XCLIENT|XFORWARD|BURL)$/.test(
+      command.verb,
+    );
+    if (isKnown) return this.#answer(answerOf(502, '5.5.1', 'This command is not offered here'));
+    return this.#answer(answerOf(500, '5.5.2', 'This command is not known'));
+  }
+
+  #hello(verb: 'EHLO' | 'HELO', name: string): void {
+    if (!/^[^\s]{1,255}$/.test(name)) {
+      return this.#answer(answerOf(501, '5.5.4', `Write ${verb} and the name of your host`));
+    }
+    const { facts, options } = this.#parts;
+    this.#transaction.reset();
+    facts.helo = name;
+    facts.protocol = verb === 'HELO' ? 'SMTP' : 'ESMTP';
+    this.#updateProtocol();
+    if (verb === 'HELO') return this.#answer(answerOf(250, null, options.hostname));
+    this.#wire.replyLines(250, [options.hostname, ...this.#extensions()]);
+  }
+
+  #extensions(): string[] {
+    const { options, facts } = this.#parts;
+    const mayStartTls = options.tls.mode === 'starttls' && facts.tls === null;
+    const mayLogIn = options.logIn !== undefined && facts.tls !== null && facts.user === null;
+    return [
+      'PIPELINING',
+      // RFC 1870 §3: 0 is no limit.
+      `SIZE ${options.keptBytesMax === undefined ? options.sizeBytesMax : 0}`,
+      '8BITMIME',
+      'SMTPUTF8',
+      'ENHANCEDSTATUSCODES',
+      ...(mayStartTls && options.tls.context() !== null ? ['STARTTLS'] : []),
+      ...(mayLogIn ? ['AUTH PLAIN LOGIN'] : []),
+    ];
+  }
+
+  /** RFC 3848 */
+  #updateProtocol(): void {
+    const { facts } = this.#parts;
+    if (facts.protocol === 'SMTP') return;
+    const { tls, user } = facts;
+    const withTls = user === null ? 'ESMTPS' : 'ESMTPSA';
+    const withoutTls = user === null ? 'ESMTP' : 'ESMTPA';
+    facts.protocol = tls === null ? withoutTls : withTls;
+  }
+
+  async #startTls(argument: string): Promise<void> {
+    const { options, facts } = this.#parts;
+    if (options.tls.mode !== 'starttls' || facts.tls !== null) {
+      return this.#answer(answerOf(503, '5.5.1', 'This connection has TLS already'));
+    }
+    // What stands behind it in plain text may have been put there by somebody else (CVE-2011-0411).
+    if (argument !== '' || this.#wire.hasMore) {
+      return this.#answer(closing(501, '5.5.4', 'Nothing may follow STARTTLS before its reply'));
+    }
+    if (options.tls.context() === null) return this.#answer(NO_TLS_NOW);
+    this.#answer(answerOf(220, '2.0.0', 'Go ahead'));
+    this.#transaction.reset();
+    facts.helo = '';
+    if (!(await this.#secure())) this.#isEnding = true;
+  }
+
+  async #secure(): Promise<boolean> {
+    const { options, limits, facts } = this.#parts;
+    const context = options.tls.context();
+    if (context === null || !(await this.#wire.secure(context, limits.tlsTimeoutMs))) return false;
+    facts.tls = this.#wire.tls;
+    return true;
+  }
+
+  async #auth(argument: string): Promise<void> {
+    const { options, facts } = this.#parts;
+    const refused = this.#refusesAuth();
+    if (refused !== null || options.logIn === undefined) return this.#answer(refused ?? BROKEN);
+    let end: LineRead | null = null;
+    const read = await readCredentials(argument, async (challenge) => {
+      this.#wire.reply(answerOf(334, null, challenge || ' '));
+      const line = await this.#wire.line(this.#parts.limits.commandTimeoutMs);
+      if (line.kind === 'line') return line.line.toString('latin1');
+      end = line;
+      return null;
+    });
+    if (read === null) return this.#end(end ?? { kind: 'over' });
+    if ('refused' in read) return this.#answer(read.refused);
+    const outcome = await options.logIn(facts, read);
+    if ('refused' in outcome) return this.#answer(outcome.refused);
+    facts.user = outcome.user;
+    this.#parts.visit.loggedIn();
+    this.#updateProtocol();
+    this.#answer(answerOf(235, '2.7.0', 'Welcome'));
+  }
+
+  #refusesAuth(): SmtpAnswer | null {
+    const { options, facts } = this.#parts;
+    if (options.logIn === undefined) return answerOf(502, '5.5.1', 'AUTH is not offered here');
+    if (facts.tls === null) {
+      return answerOf(538, '5.7.11', 'Say STARTTLS first: no password goes over plain text');
+    }
+    if (facts.helo === '') return HELLO_FIRST;
+    if (facts.user !== null) return answerOf(503, '5.5.1', 'You are logged in already');
+    return this.#transaction.isOpen ? answerOf(503, '5.5.1', 'Not within a message') : null;
+  }
+
+  async #data(argument: string): Promise<void> {
+    const answer = await this.#transaction.data(argument);
+    this.#idleCommands = 0;
+    if ('kind' in answer) return this.#end(answer);
+    // Some applications keep one session for all their mail.
+    if (answer.code < 300) this.#errors = 0;
+    this.#answer(answer);
+  }
+
+  #answerIdle(answer: SmtpAnswer): void {
+    this.#idleCommands += 1;
+    if (this.#idleCommands > IDLE_COMMANDS_MAX) this.#errors += 1;
+    this.#answer(answer);
+  }
+
+  #answer(answer: SmtpAnswer): void {
+    if (answer.code >= 400) this.#errors += 1;
+    this.#wire.reply(answer);
+    if (answer.closes === true) this.#isEnding = true;
+    if (this.#isEnding || this.#errors < this.#parts.limits.errorsPerSession) return;
+    this.#isEnding = true;
+    this.#wire.reply(answerOf(421, '4.7.0', 'Too many errors'));
+  }
+}
+
+/** A timer; none for Infinity. */
+function later(ms: number, act: () => void): NodeJS.Timeout | undefined {
+  return ms === Infinity ? undefined : setTimeout(act, ms);
+}

@@ -1,0 +1,285 @@
+/**
+ * The bytes of one session at an SMTP server: command lines and content in, replies out, TLS in
+ * between. It knows timers and limits of what may wait in memory, and none of SMTP's commands.
+ *
+ * Reads only while somebody waits for bytes, so a client that sends ahead fills its own buffers.
+ * Replies go out together once nothing more can be read without waiting (RFC 2920 §3.2); a client
+ * that does not read them is not read from either. Next: smtp-server-session.ts.
+ */
+import type { Socket } from 'node:net';
+import { type SecureContext, TLSSocket } from 'node:tls';
+import type { SmtpAnswer } from './server-types.ts';
+
+/** `bare`: a CR or LF that does not stand in a CRLF. `stopping`: `interrupt` was called. */
+export type LineRead =
+  | { kind: 'line'; line: Buffer }
+  | { kind: 'bare' | 'too_long' | 'over' | 'timeout' | 'stopping' };
+
+type Wake = 'data' | 'over' | 'timeout' | 'stopping';
+
+/** RFC 4954 §4 needs more than RFC 5321's 512; a line beyond this is not a command. */
+const LINE_OCTETS_MAX = 4_096;
+const UNREAD_REPLIES_BYTES_MAX = 64 * 1024;
+/** How long a client may go on sending after we have closed: else a reset would eat our reply. */
+const LINGER_MS = 5_000;
+const SENDS_AT_LEAST_PER_S = 1_000;
+const CR = 13;
+const LF = 10;
+const EMPTY = Buffer.alloc(0);
+
+export class SmtpServerWire {
+  #socket: Socket;
+  #rest: Buffer = EMPTY;
+  #replies = '';
+  #isOver = false;
+  #wake: ((why: Wake) => void) | null = null;
+  #waitsForLine = false;
+  /** During its handshake. */
+  #securing: TLSSocket | null = null;
+  readonly #onData = (chunk: Buffer): void => {
+    this.#rest = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    if (this.#wake === null) this.#socket.pause();
+    else this.#awake('data');
+  };
+  readonly #onOver = (): void => {
+    this.#isOver = true;
+    this.#awake('over');
+  };
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+    this.#listen();
+  }
+
+  get tls(): { version: string; cipher: string } | null {
+    if (!(this.#socket instanceof TLSSocket)) return null;
+    return {
+      version: this.#socket.getProtocol() ?? '',
+      cipher: this.#socket.getCipher().standardName,
+    };
+  }
+
+  /** Whether the client has sent something that nobody has read yet. */
+  get hasMore(): boolean {
+    return this.#rest.length > 0;
+  }
+
+  /** Whether something has come already: one turn to ask the system for it, one to be given it. */
+  async hearsSomething(): Promise<boolean> {
+    this.#socket.resume();
+    await new Promise(setImmediate);
+    await new Promise(setImmediate);
+    return this.hasMore;
+  }
+
+  /** The next command. Sends the replies first when it has to wait. */
+  async line(timeoutMs: number): Promise<LineRead> {
+    const ready = this.#takeLine();
+    if (ready !== null) return ready;
+    this.flush();
+    const timer = setTimeout(() => this.#awake('timeout'), timeoutMs);
+    this.#waitsForLine = true;
+    try {
+      if (!(await this.#repliesAreRead())) return { kind: this.#isOver ? 'over' : 'timeout' };
+      for (;;) {
+        const read = this.#takeLine();
+        if (read !== null) return read;
+        const why = await this.#more();
+        if (why !== 'data') return { kind: why };
+      }
+    } finally {
+      this.#waitsForLine = false;
+      clearTimeout(timer);
+    }
+  }
+
+  #takeLine(): LineRead | null {
+    const rest = this.#rest;
+    const cr = rest.indexOf(CR);
+    const lf = rest.indexOf(LF);
+    const first = cr === -1 || (lf !== -1 && lf < cr) ? lf : cr;
+    if (first > LINE_OCTETS_MAX || (first === -1 && rest.length > LINE_OCTETS_MAX)) {
+      return { kind: 'too_long' };
+    }
+    if (first === -1) return null;
+    if (first === lf) return { kind: 'bare' };
+    if (cr + 1 === rest.length) return null;
+    if (rest[cr + 1] !== LF) return { kind: 'bare' };
+    this.#rest = rest.subarray(cr + 2);
+    return { kind: 'line', line: rest.subarray(0, cr) };
+  }
+
+  /**
+   * Gives what comes to `read` until that returns what it made of it; null asks for more.
+   * @param spanMs in each such span something has to come, 1,000 octets a second at least
+   * @param timeoutMs for all of it
+   * @returns `timeout` when the client was too slow, `over` when it went away
+   */
+  async content<Result>(
+    read: (chunk: Buffer) => Result | null,
+    { spanMs, timeoutMs }: { spanMs: number; timeoutMs: number },
+  ): Promise<Result | 'over' | 'timeout'> {
+    this.flush();
+    let octets = 0;
+    const wholeTimer = setTimeout(() => this.#awake('timeout'), timeoutMs);
+    const timer = setInterval(() => {
+      if (octets < (spanMs / 1_000) * SENDS_AT_LEAST_PER_S) this.#awake('timeout');
+      octets = 0;
+    }, spanMs);
+    try {
+      for (;;) {
+        const chunk = this.#rest;
+        this.#rest = EMPTY;
+        octets += chunk.length;
+        const result = chunk.length === 0 ? null : read(chunk);
+        if (result !== null) return result;
+        const why = await this.#more();
+        if (why !== 'data') return why === 'over' ? 'over' : 'timeout';
+      }
+    } finally {
+      clearInterval(timer);
+      clearTimeout(wholeTimer);
+    }
+  }
+
+  /** What was read too much of stands in front again. */
+  giveBack(bytes: Buffer): void {
+    this.#rest = this.#rest.length === 0 ? bytes : Buffer.concat([bytes, this.#rest]);
+  }
+
+  /** Goes out with the next flush. */
+  reply(answer: SmtpAnswer): void {
+    this.#replies += replyText(answer);
+  }
+
+  /** Several lines that are one reply, as they are. */
+  replyLines(code: number, lines: readonly string[]): void {
+    const last = lines.length - 1;
+    this.#replies += lines
+      .map((line, index) => `${code}${index === last ? ' ' : '-'}${line}\r\n`)
+      .join('');
+  }
+
+  flush(): void {
+    if (this.#replies === '') return;
+    if (!this.#isGone()) this.#socket.write(this.#replies, 'latin1');
+    this.#replies = '';
+  }
+
+  /** Ends the waiting for a command; a message under way goes on. */
+  interrupt(): void {
+    if (this.#waitsForLine) this.#awake('stopping');
+  }
+
+  /**
+   * Makes this a TLS connection; false when the handshake fails or takes too long. Nothing that
+   * came in plain text is ever read as a command: the caller has made sure that there is none, and
+   * what comes from now on is for the handshake.
+   */
+  async secure(secureContext: SecureContext, timeoutMs: number): Promise<boolean> {
+    this.flush();
+    this.#socket.off('data', this.#onData).off('end', this.#onOver).off('close', this.#onOver);
+    const socket = new TLSSocket(this.#socket, { isServer: true, secureContext });
+    this.#securing = socket;
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const timer = setTimeout(() => resolve(false), timeoutMs);
+    const failed = (): void => resolve(false);
+    socket.once('secure', () => resolve(true)).on('error', failed);
+    socket.once('close', failed).once('end', failed);
+    const isSecure = await promise;
+    clearTimeout(timer);
+    this.#securing = null;
+    this.#socket = socket;
+    if (!isSecure) {
+      this.#isOver = true;
+      socket.destroy();
+      return false;
+    }
+    socket.off('close', failed).off('end', failed);
+    this.#listen();
+    return true;
+  }
+
+  /** Sends what there is and hangs up; what still comes is thrown away for a moment. */
+  close(): void {
+    this.flush();
+    this.#isOver = true;
+    const socket = this.#socket;
+    socket.off('data', this.#onData);
+    if (socket.destroyed) return;
+    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+    socket.once('close', () => clearTimeout(timer));
+    socket.once('end', () => socket.destroySoon());
+    socket.end();
+    socket.on('data', () => {}).resume();
+    if (socket.readableEnded) socket.destroySoon();
+  }
+
+  /** Says a last word, if it can be said, and hangs up at once, wherever the session is. */
+  shut(answer: SmtpAnswer): void {
+    const socket = this.#socket;
+    if (this.#securing !== null) this.#securing.destroy();
+    else if (this.#isGone() || socket.writableLength > 0) socket.destroy();
+    else socket.write(this.#replies + replyText(answer), 'latin1', () => socket.destroy());
+    this.#replies = '';
+    this.#isOver = true;
+    this.#awake('over');
+  }
+
+  destroy(): void {
+    this.#socket.destroy();
+  }
+
+  #listen(): void {
+    const socket = this.#socket;
+    socket.on('data', this.#onData).on('end', this.#onOver).on('close', this.#onOver);
+    socket.on('error', this.#onOver).pause();
+  }
+
+  #more(): Promise<Wake> {
+    if (this.#isOver) return Promise.resolve('over');
+    return new Promise((resolve) => {
+      this.#wake = resolve;
+      this.#socket.resume();
+    });
+  }
+
+  #awake(why: Wake): void {
+    const wake = this.#wake;
+    this.#wake = null;
+    wake?.(why);
+  }
+
+  /** False when the client does not read in time. */
+  async #repliesAreRead(): Promise<boolean> {
+    if (this.#socket.writableLength <= UNREAD_REPLIES_BYTES_MAX) return true;
+    this.#socket.pause();
+    const drained = (): void => this.#awake('data');
+    const why = await new Promise<Wake>((resolve) => {
+      this.#wake = resolve;
+      this.#socket.once('drain', drained);
+    });
+    this.#socket.off('drain', drained);
+    return why === 'data';
+  }
+
+  #isGone(): boolean {
+    return this.#socket.destroyed || this.#socket.writableEnded;
+  }
+}
+
+const TEXT_MAX = 1_600;
+const TEXT_PER_LINE_MAX = 400;
+
+/** A sentence of any length, as reply lines within RFC 5321's 512 octets, in printable ASCII. */
+export function replyText({ code, enhanced, text }: SmtpAnswer): string {
+  const printable = text.slice(0, TEXT_MAX).replace(/[^ -~]+/g, '?') || 'Ok';
+  const lines = printable.match(new RegExp(`.{1,${TEXT_PER_LINE_MAX}}(?: |$)|.{1,400}`, 'g')) ?? [];
+  const status = enhanced === null ? '' : `${enhanced} `;
+  return lines
+    .map((line, index) => {
+      const mark = index === lines.length - 1 ? ' ' : '-';
+      return `${code}${mark}${status}${line.trimEnd()}\r\n`;
+    })
+    .join('');
+}

@@ -1,0 +1,178 @@
+/**
+ * TLS for SMTP: STARTTLS (RFC 3207) and TLS from the first byte.
+ *
+ * Every handshake takes any certificate, and what it proves is judged right after it, before anything
+ * but QUIT goes through: by the public authorities and the host's name, or by DANE (dane.ts). That
+ * way a failed judgement is told apart from a failed handshake. Opportunistic and required TLS go
+ * on whatever comes out, because for one plain text is the alternative and for the other no name to
+ * check; the truth is recorded all the same. Sessions are never resumed, since a resumed session
+ * skips the check. One secure context serves all connections: making one per connection costs half
+ * of a handshake.
+ */
+import type { X509Certificate } from 'node:crypto';
+import { isIP, type Socket } from 'node:net';
+import {
+  connect,
+  createSecureContext,
+  type SecureContext,
+  type SecureContextOptions,
+  type TLSSocket,
+} from 'node:tls';
+import { daneProblem } from '../tls/dane.ts';
+import type { SmtpOptions, SmtpTlsFacts, TlsResult } from './types.ts';
+import type { WireFailure } from './wire.ts';
+
+export type Secured = { socket: TLSSocket; facts: SmtpTlsFacts } | WireFailure;
+
+type TlsOptions = Pick<SmtpOptions, 'host' | 'tls' | 'ca' | 'dane' | 'reducedHello'>;
+
+/**
+ * The ClientHello of OpenSSL 3.5 is 1,600 bytes, because of the key share against quantum computers:
+ * two packets, over which some old servers and middleboxes stumble. This one is 231 bytes, below
+ * 256 as well, where others have their bug (RFC 7685). Forward secrecy and AEAD stay.
+ */
+const REDUCED: SecureContextOptions = {
+  minVersion: 'TLSv1.2',
+  ecdhCurve: 'X25519:P-256',
+  ciphers: [
+    'TLS_AES_128_GCM_SHA256',
+    'TLS_AES_256_GCM_SHA384',
+    'ECDHE-ECDSA-AES128-GCM-SHA256',
+    'ECDHE-RSA-AES128-GCM-SHA256',
+    'ECDHE-ECDSA-AES256-GCM-SHA384',
+    'ECDHE-RSA-AES256-GCM-SHA384',
+  ].join(':'),
+  sigalgs: [
+    'ecdsa_secp256r1_sha256',
+    'rsa_pss_rsae_sha256',
+    'rsa_pkcs1_sha256',
+    'ecdsa_secp384r1_sha384',
+    'rsa_pkcs1_sha384',
+  ].join(':'),
+};
+
+const contexts = new Map<string, SecureContext>();
+
+function contextFor({ ca, reducedHello = false }: TlsOptions): SecureContext {
+  const key = `${reducedHello} ${ca ?? ''}`;
+  const known = contexts.get(key);
+  if (known !== undefined) return known;
+  const offers = reducedHello ? REDUCED : {};
+  const context = createSecureContext({ ...offers, ...(ca === undefined ? {} : { ca }) });
+  contexts.set(key, context);
+  return context;
+}
+
+/**
+ * Encrypts a connected socket, which is destroyed when the handshake fails. What it proved is in
+ * `facts`: ask `proofMissing` before anything else is said.
+ */
+export async function secure(
+  socket: Socket,
+  options: TlsOptions,
+  timeoutMs: number,
+): Promise<Secured> {
+  const shaken = await shakeHands(socket, options, timeoutMs);
+  return 'cause' in shaken ? shaken : { socket: shaken, facts: judge(shaken, options) };
+}
+
+/** Why nothing may be sent over it, where a proof is asked for; null: go on. */
+export function proofMissing({ tls }: TlsOptions, facts: SmtpTlsFacts): WireFailure | null {
+  const mustProve = tls === 'enforced' || tls === 'dane';
+  if (!mustProve || facts.verified) return null;
+  const message = `The server does not prove who it is: ${facts.problem}.`;
+  return { cause: 'tls', message, tlsResult: facts.result };
+}
+
+function shakeHands(
+  socket: Socket,
+  options: TlsOptions,
+  timeoutMs: number,
+): Promise<TLSSocket | WireFailure> {
+  return new Promise((resolve) => {
+    // RFC 7672 §8.1: under DANE the name at which the TLSA records are.
+    const name = options.dane?.names[0] ?? options.host;
+    const tlsSocket = connect({
+      socket,
+      host: options.host,
+      // An IP address is no server name (RFC 6066 §3); it is checked as `host`.
+      ...(isIP(name) === 0 ? { servername: name } : {}),
+      secureContext: contextFor(options),
+      rejectUnauthorized: false,
+    });
+    const finish = (shaken: TLSSocket | WireFailure): void => {
+      clearTimeout(timer);
+      tlsSocket.off('secureConnect', succeed).off('close', close);
+      // After a failure the listener stays: a late error of a dropped socket is no news.
+      if ('cause' in shaken) tlsSocket.destroy();
+      else tlsSocket.off('error', fail);
+      resolve(shaken);
+    };
+    const succeed = (): void => finish(tlsSocket);
+    const fail = (error: NodeJS.ErrnoException): void =>
+      finish({
+        cause: 'tls',
+        message: `The TLS handshake failed (${error.code ?? error.message}).`,
+      });
+    const close = (): void =>
+      finish({ cause: 'tls', message: 'The server hung up during the TLS handshake.' });
+    const timer = setTimeout(() => {
+      finish({ cause: 'timeout', message: `No TLS handshake within ${timeoutMs / 1000} s.` });
+    }, timeoutMs);
+    tlsSocket.once('secureConnect', succeed).on('error', fail).once('close', close);
+  });
+}
+
+function judge(socket: TLSSocket, options: TlsOptions): SmtpTlsFacts {
+  const found =
+    options.dane === undefined ? byAuthorities(socket, options) : byDane(socket, options);
+  return {
+    version: socket.getProtocol() ?? 'unknown',
+    cipher: socket.getCipher().name,
+    verified: found === null,
+    problem: found?.problem ?? null,
+    result: found?.result ?? null,
+  };
+}
+
+type Judgement = { problem: string; result: TlsResult } | null;
+
+function byDane(socket: TLSSocket, { dane }: TlsOptions): Judgement {
+  const problem = dane === undefined ? null : daneProblem(chainOf(socket), dane);
+  return problem === null ? null : { problem, result: 'validation-failure' };
+}
+
+function byAuthorities(socket: TLSSocket, { host }: TlsOptions): Judgement {
+  if (!socket.authorized) return judgementOf(socket.authorizationError, host);
+  // RFC 8461 §4.2 wants the name where it belongs; Node also takes it from the common name.
+  const leaf = socket.getPeerX509Certificate();
+  if (isIP(host) !== 0 || leaf?.checkHost(host, { subject: 'never' }) !== undefined) return null;
+  return judgementOf('ERR_TLS_CERT_ALTNAME_INVALID', host);
+}
+
+function judgementOf(error: Error | string | null, host: string): Judgement {
+  // Node gives the code, whatever its types say.
+  const code = String(error);
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
+    return {
+      problem: `its certificate is not for ${host}`,
+      result: 'certificate-host-mismatch',
+    };
+  }
+  if (code === 'CERT_HAS_EXPIRED') {
+    return { problem: 'its certificate has expired', result: 'certificate-expired' };
+  }
+  const problem = `no known authority vouches for its certificate (${code})`;
+  return { problem, result: 'certificate-not-trusted' };
+}
+
+/** As the server sent it, its own certificate first. */
+function chainOf(socket: TLSSocket): X509Certificate[] {
+  const chain: X509Certificate[] = [];
+  let next = socket.getPeerX509Certificate();
+  while (next !== undefined && chain.length < 10) {
+    chain.push(next);
+    next = next.issuerCertificate;
+  }
+  return chain;
+}

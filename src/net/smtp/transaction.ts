@@ -1,0 +1,280 @@
+/**
+ * The dialogue for one message: MAIL, RCPT, DATA, the message, the dot.
+ *
+ * Two facts matter more than speed. "Lost before the dot" and "lost after the dot" are different:
+ * only after it may the message have been delivered (`inDoubt`). And the dot is written only
+ * while `mayProceed` holds, so that a worker that lost its lease sends nothing.
+ *
+ * With PIPELINING the three commands are one write (RFC 2920), so a message takes two round
+ * trips. DATA may then be accepted although the recipient was refused: that is answered by a
+ * lone dot, which sends nothing to nobody. When another message waits for the same server, its
+ * envelope goes out with the dot of this one: then a message takes one round trip.
+ */
+import { failpoint } from '../../core/failpoint.ts';
+import type { SmtpReply } from '../../mail/replies/smtp-reply.ts';
+import { dotStuffed, finalDot } from './body.ts';
+import { isWritablePath, pathCommand } from './command.ts';
+import type { SmtpExtensions } from './extensions.ts';
+import { listen, say, type Session } from './session.ts';
+import type { Follower, SmtpFailure, Transaction, TransactionResult } from './types.ts';
+import { type Heard, isFailure } from './wire.ts';
+
+/** A result before the transcript is added. */
+type Outcome =
+  | { kind: 'replied'; phase: AnsweredPhase; reply: SmtpReply }
+  | (Omit<SmtpFailure, 'transcript'> & { inDoubt: boolean });
+
+type AnsweredPhase = 'mail' | 'rcpt' | 'data' | 'dot';
+/** To MAIL, RCPT and DATA. */
+const ENVELOPE_REPLIES = 3;
+type Step = { phase: 'mail' | 'rcpt' | 'data'; line: string };
+
+/**
+ * Up to this size a message and its dot are one write. The send buffer is empty when 354 has
+ * come, and takes as much at once: asking before the write is asking before the dot.
+ */
+const ONE_WRITE_BYTES_MAX = 32 * 1024;
+const BLOCK_BYTES = 64 * 1024;
+/** A server that keeps what was pipelined answers it as soon as it has answered the dot. */
+const ANNOUNCED_TIMEOUT_MS = 30_000;
+
+/** @param follower null: what follows waits until this message has its answer */
+export async function runTransaction(
+  session: Session,
+  transaction: Transaction,
+  follower: Follower | null,
+): Promise<TransactionResult> {
+  const refusal = refusedLocally(session.extensions, transaction);
+  if (refusal !== null) return refusal;
+
+  const steps = envelopeSteps(session.extensions, transaction);
+  const outcome =
+    (session.extensions.pipelining
+      ? await pipelined(session, transaction, steps)
+      : await stepByStep(session, transaction, steps)) ??
+    (await sendMessage(session, transaction, follower));
+  if (outcome.kind === 'failed') session.transcript.note(outcome.message);
+  return Object.assign(outcome, { transcript: session.transcript.take() });
+}
+
+/** What the server announced that it would refuse, refused without asking it. */
+function refusedLocally(
+  extensions: SmtpExtensions,
+  { recipient, message, smtpUtf8 }: Transaction,
+): TransactionResult | null {
+  const sizeBytes = sizeOf(message);
+  const sizeBytesMax = extensions.size?.sizeBytesMax ?? 0;
+  if (sizeBytesMax > 0 && sizeBytes > sizeBytesMax) {
+    const sizes = `${grouped(sizeBytes)} bytes, the server takes ${grouped(sizeBytesMax)}`;
+    return local('mail', {
+      code: 552,
+      enhancedCode: '5.3.4',
+      message: `The message has ${sizes}.`,
+    });
+  }
+  if (smtpUtf8 && !extensions.smtpUtf8) {
+    const why = 'The server takes no addresses outside of ASCII (SMTPUTF8).';
+    return local('mail', { code: 553, enhancedCode: '5.6.7', message: why });
+  }
+  if (!isWritablePath(recipient, smtpUtf8)) {
+    const why = 'The address has characters that SMTP cannot carry.';
+    return local('rcpt', { code: 553, enhancedCode: '5.1.3', message: why });
+  }
+  return null;
+}
+
+function local(phase: 'mail' | 'rcpt', reply: SmtpReply): TransactionResult {
+  const transcript = [`(not sent: ${reply.code} ${reply.enhancedCode} ${reply.message})`];
+  return { kind: 'replied', phase, reply, transcript, local: true };
+}
+
+function envelopeSteps(extensions: SmtpExtensions, transaction: Transaction): Step[] {
+  const { envelopeFrom, recipient, message, smtpUtf8, is8Bit = false } = transaction;
+  const size = extensions.size === null ? '' : ` SIZE=${sizeOf(message)}`;
+  const body = is8Bit && extensions.eightBitMime ? ' BODY=8BITMIME' : '';
+  const utf8 = smtpUtf8 ? ' SMTPUTF8' : '';
+  const mail = pathCommand('MAIL FROM', envelopeFrom, smtpUtf8) + size + body + utf8;
+  return [
+    { phase: 'mail', line: mail },
+    { phase: 'rcpt', line: pathCommand('RCPT TO', recipient, smtpUtf8) },
+    { phase: 'data', line: 'DATA' },
+  ];
+}
+
+/** All commands in one write. Null: the server waits for the message. */
+async function pipelined(
+  session: Session,
+  transaction: Transaction,
+  steps: readonly Step[],
+): Promise<Outcome | null> {
+  const { wire, transcript, timeouts } = session;
+  const isAnnounced = session.announced === transaction;
+  session.announced = null;
+  if (!isAnnounced) {
+    if (!(await transaction.mayProceed('data'))) return withheld(session, 'data');
+    const lines = steps.map((step) => step.line);
+    if (session.needsReset) lines.unshift('RSET');
+    wire.write([linesOf(lines)], lines.length);
+    if (session.needsReset) {
+      transcript.client('RSET');
+      if (!isReset(session, await listen(session, 'rset'))) return lost(session, 'rset');
+    }
+  }
+
+  session.needsReset = true;
+  let stopped: Outcome | null = null;
+  let isDataTaken = false;
+  for (const { phase, line } of steps) {
+    transcript.client(line);
+    const isFirst = isAnnounced && phase === 'mail';
+    const timeoutMs = isFirst ? Math.min(timeouts.mail, ANNOUNCED_TIMEOUT_MS) : timeouts[phase];
+    const trouble = troubleIn(session, phase, await listen(session, phase, timeoutMs));
+    isDataTaken = phase === 'data' && trouble === null;
+    stopped ??= trouble;
+  }
+  if (stopped !== null && isDataTaken) await sendNothing(session);
+  return stopped;
+}
+
+/** For servers without PIPELINING. Null: the server waits for the message. */
+async function stepByStep(
+  session: Session,
+  transaction: Transaction,
+  steps: readonly Step[],
+): Promise<Outcome | null> {
+  if (session.needsReset) {
+    const heard = await say(session, 'rset', { line: 'RSET' });
+    if (!isReset(session, heard)) return lost(session, 'rset');
+  }
+  session.needsReset = true;
+  for (const { phase, line } of steps) {
+    if (phase === 'data' && !(await transaction.mayProceed('data'))) {
+      return withheld(session, phase);
+    }
+    const stopped = troubleIn(session, phase, await say(session, phase, { line }));
+    if (stopped !== null) return stopped;
+    if (phase === 'rcpt') failpoint('smtp_after_rcpt');
+  }
+  return null;
+}
+
+function isReset(session: Session, heard: Heard): boolean {
+  if (isFailure(heard)) return false;
+  if (heard.code === 250) return true;
+  session.wire.fail('garbage', `The server answered ${heard.code} to RSET.`);
+  return false;
+}
+
+/** Ends a DATA that was accepted although the recipient was refused. */
+async function sendNothing(session: Session): Promise<void> {
+  session.transcript.client('.');
+  session.wire.write(['.\r\n'], 1);
+  // A few seconds are enough: the outcome is known, only the connection is at stake.
+  await listen(session, 'rset');
+}
+
+async function sendMessage(
+  session: Session,
+  transaction: Transaction,
+  follower: Follower | null,
+): Promise<Outcome> {
+  failpoint('smtp_before_body');
+  const pieces = dotStuffed(transaction.message);
+  const dot = finalDot(pieces);
+  const isOneWrite = sizeOf(pieces) <= ONE_WRITE_BYTES_MAX;
+  session.transcript.client(`(${grouped(sizeOf(transaction.message))} bytes)`);
+  if (!isOneWrite) {
+    const stopped = await writeBlocks(session, pieces);
+    if (stopped !== null) return stopped;
+  }
+  if (!(await transaction.mayProceed('dot'))) return withheld(session, 'body');
+  if (session.wire.failure !== null) return lost(session, 'body');
+
+  failpoint('smtp_before_dot');
+  const tail = [dot, ...announcement(session, follower)];
+  const replies = session.announced === null ? 0 : ENVELOPE_REPLIES;
+  if (isOneWrite) session.wire.write([...pieces, ...tail], 1 + replies);
+  else session.wire.write(tail, replies);
+  failpoint('smtp_after_dot');
+  const heard = await listen(session, 'dot');
+  failpoint('smtp_after_verdict');
+  return outcomeOfDot(session, heard);
+}
+
+/** The envelope of the message that follows, to be written with the dot; empty without one. */
+function announcement(session: Session, follower: Follower | null): string[] {
+  const { extensions } = session;
+  if (follower === null || !extensions.pipelining) return [];
+  session.announced = follower(
+    (next) => refusedLocally(extensions, next) === null && next.mayProceed('data') === true,
+  );
+  if (session.announced === null) return [];
+  return [linesOf(envelopeSteps(extensions, session.announced).map((step) => step.line))];
+}
+
+function linesOf(lines: readonly string[]): string {
+  return `${lines.join('\r\n')}\r\n`;
+}
+
+/** Writes all but the dot, each block when the one before has left. Null: ready for the dot. */
+async function writeBlocks(session: Session, pieces: readonly Buffer[]): Promise<Outcome | null> {
+  const { wire, timeouts } = session;
+  wire.expectReply();
+  for (const piece of pieces) {
+    for (let from = 0; from < piece.length; from += BLOCK_BYTES) {
+      await wire.writeBlock(piece.subarray(from, from + BLOCK_BYTES), timeouts.body);
+      failpoint('smtp_mid_body');
+      if (wire.hasReply) return outcomeOfEarly(session, await listen(session, 'dot'));
+      if (wire.failure !== null) return lost(session, 'body');
+    }
+  }
+  return null;
+}
+
+/** An answer in the middle of the message: its verdict counts, the connection is of no use. */
+function outcomeOfEarly(session: Session, heard: Heard): Outcome {
+  const trouble = troubleIn(session, 'dot', heard);
+  session.wire.fail('garbage', 'The server answered before the end of the message.');
+  return trouble?.kind === 'replied' ? trouble : lost(session, 'body');
+}
+
+function outcomeOfDot(session: Session, heard: Heard): Outcome {
+  const trouble = troubleIn(session, 'dot', heard);
+  if (trouble?.kind === 'failed') return { ...trouble, inDoubt: true };
+  session.needsReset = false;
+  return trouble ?? { kind: 'replied', phase: 'dot', reply: heard as SmtpReply };
+}
+
+/** Null: the reply lets the dialogue go on. */
+function troubleIn(session: Session, phase: AnsweredPhase, heard: Heard): Outcome | null {
+  if (isFailure(heard)) return lost(session, phase);
+  if (heard.code >= 400) return { kind: 'replied', phase, reply: heard };
+  if (phase === 'data' ? heard.code === 354 : heard.code < 300) return null;
+  session.wire.fail('garbage', `The server answered ${heard.code}, which cannot stand here.`);
+  return lost(session, phase);
+}
+
+function withheld(session: Session, phase: 'data' | 'body'): Outcome {
+  session.wire.fail('withheld', 'The message was withheld: this worker may no longer send it.');
+  return lost(session, phase);
+}
+
+function lost(session: Session, phase: SmtpFailure['phase']): Outcome {
+  const { cause, message } = session.wire.failure ?? {
+    cause: 'closed',
+    message: 'The connection was lost.',
+  };
+  return { kind: 'failed', phase, cause, message, inDoubt: false };
+}
+
+function sizeOf(message: Buffer | readonly Buffer[]): number {
+  if (Buffer.isBuffer(message)) return message.length;
+  let sizeBytes = 0;
+  for (const piece of message) sizeBytes += piece.length;
+  return sizeBytes;
+}
+
+/** 12345 as `12,345`; toLocaleString is a thousand times slower. */
+function grouped(count: number): string {
+  return String(count).replaceAll(/\B(?=(\d{3})+$)/g, ',');
+}

@@ -1,0 +1,168 @@
+/**
+ * A socket that speaks in replies: the part of the SMTP client that knows about bytes, timers and
+ * everything that can go wrong with a connection, and nothing about SMTP's commands.
+ *
+ * The promise: every reply is given to the command it answers. The wire counts the replies the
+ * server owes; one that nobody asked for, or anything that is not a reply, ends the connection,
+ * because from then on a "250" might belong to the wrong message. A 421 ends it too. The replies
+ * that came before still count.
+ *
+ * Next: smtp-connection.ts.
+ */
+import type { Socket } from 'node:net';
+import { ReplyParser, type SmtpReply } from '../../mail/replies/smtp-reply.ts';
+import type { SmtpFailureCause, TlsResult } from './types.ts';
+
+export type WireFailure = {
+  cause: SmtpFailureCause;
+  message: string;
+  tlsResult?: TlsResult;
+  ourProblem?: true;
+};
+export type Heard = SmtpReply | WireFailure;
+
+export function isFailure(heard: Heard): heard is WireFailure {
+  return 'cause' in heard;
+}
+
+export class SmtpWire {
+  socket: Socket;
+  /** Why the connection is over; null while it lives. */
+  failure: WireFailure | null = null;
+  /** Called once, when the connection is over. */
+  onEnd: (() => void) | null = null;
+
+  #parser = new ReplyParser();
+  /** Replies to a pipelined batch that have not been asked for yet. */
+  #early: SmtpReply[] = [];
+  #owed = 0;
+  #waiter: ((heard: Heard) => void) | null = null;
+  #timer: NodeJS.Timeout | null = null;
+  #interruptBlock: (() => void) | null = null;
+
+  readonly #onData = (chunk: Buffer): void => this.#hear(chunk);
+  readonly #onEnd = (): void => void this.fail('closed', 'The server closed the connection.');
+  readonly #onClose = (): void => void this.fail('closed', 'The connection was lost.');
+  readonly #onError = (error: NodeJS.ErrnoException): void =>
+    void this.fail('closed', `The connection was lost (${error.code ?? error.message}).`);
+
+  constructor(socket: Socket) {
+    this.socket = socket;
+    this.#listen();
+  }
+
+  /** A reply is there although what it answers is still being written. */
+  get hasReply(): boolean {
+    return this.#early.length > 0;
+  }
+
+  /** Writes what `replies` answers will follow, in as few system calls as possible. */
+  write(pieces: readonly (string | Buffer)[], replies: number): void {
+    this.#owed += replies;
+    if (this.failure !== null) return;
+    if (pieces.length === 1) {
+      this.socket.write(pieces[0]!);
+      return;
+    }
+    this.socket.cork();
+    for (const piece of pieces) this.socket.write(piece);
+    this.socket.uncork();
+  }
+
+  /** Announces that the server will answer what is about to be written block by block. */
+  expectReply(): void {
+    this.#owed++;
+  }
+
+  /** Writes one block; resolves when it has left, a reply has come or the connection is over. */
+  async writeBlock(block: Buffer, timeoutMs: number): Promise<void> {
+    if (this.failure !== null || this.hasReply) return;
+    const timer = setTimeout(() => {
+      this.fail('timeout', `The server read nothing for ${timeoutMs / 1000} s.`);
+    }, timeoutMs);
+    await new Promise<void>((resolve) => {
+      this.#interruptBlock = resolve;
+      this.socket.write(block, () => resolve());
+    });
+    this.#interruptBlock = null;
+    clearTimeout(timer);
+  }
+
+  /** The next reply, or why there will be none. */
+  nextReply(timeoutMs: number): Promise<Heard> | Heard {
+    const early = this.#early.shift();
+    if (early !== undefined) return early;
+    if (this.failure !== null) return this.failure;
+    return new Promise((resolve) => {
+      this.#waiter = resolve;
+      this.#timer = setTimeout(() => {
+        this.fail('timeout', `The server did not answer for ${timeoutMs / 1000} s.`);
+      }, timeoutMs);
+    });
+  }
+
+  fail(cause: SmtpFailureCause, message: string): WireFailure {
+    if (this.failure !== null) return this.failure;
+    this.failure = { cause, message };
+    this.socket.destroy();
+    this.#answer(this.failure);
+    this.onEnd?.();
+    return this.failure;
+  }
+
+  /** Lets go of the plain socket so that TLS can read it. */
+  release(): Socket {
+    return this.socket
+      .off('data', this.#onData)
+      .off('end', this.#onEnd)
+      .off('close', this.#onClose)
+      .off('error', this.#onError);
+  }
+
+  /** Goes on over the encrypted socket; what the plain one said is forgotten (RFC 3207 §4.2). */
+  adopt(socket: Socket): void {
+    this.socket = socket;
+    this.#parser = new ReplyParser();
+    this.#listen();
+  }
+
+  #listen(): void {
+    this.socket
+      .on('data', this.#onData)
+      .on('end', this.#onEnd)
+      .on('close', this.#onClose)
+      .on('error', this.#onError);
+  }
+
+  #hear(chunk: Buffer): void {
+    const { replies, error } = this.#parser.push(chunk);
+    for (const reply of replies) {
+      if (this.failure === null) this.#deliver(reply);
+    }
+    if (error !== null) this.fail('garbage', `The server sent ${error}.`);
+    else if (this.#owed === 0 && this.#parser.midReply) {
+      this.fail('garbage', 'The server spoke without being asked.');
+    }
+  }
+
+  #deliver(reply: SmtpReply): void {
+    const wasAsked = this.#owed > 0;
+    if (wasAsked) {
+      this.#owed--;
+      if (!this.#answer(reply)) this.#early.push(reply);
+      this.#interruptBlock?.();
+    }
+    if (reply.code === 421) this.fail('closed', `The server ended the session: ${reply.message}`);
+    else if (!wasAsked) this.fail('garbage', 'The server sent a reply that nobody asked for.');
+  }
+
+  #answer(heard: Heard): boolean {
+    const waiter = this.#waiter;
+    if (waiter === null) return false;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
+    this.#waiter = null;
+    waiter(heard);
+    return true;
+  }
+}

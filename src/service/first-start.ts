@@ -1,0 +1,62 @@
+/**
+ * The first start: whoever opens the service for the first time finds a project with a verified
+ * test domain and a test key, made by the same functions as all others, so that the first email
+ * can be sent at once. Next: store/seed.ts.
+ */
+import type { Config } from '../config/config.ts';
+import { isRefusal } from '../core/refusals.ts';
+import type { Scope } from '../core/scope.ts';
+import type { World } from '../core/world.ts';
+import { createDomain, verifyDomain } from '../domains/service.ts';
+import { createResolver } from '../net/dns/resolver.ts';
+import type { Database } from '../store/postgres/database.ts';
+import { createKey } from '../store/keys.ts';
+import { createOrganization, createProject, listAllProjects } from '../store/projects.ts';
+import type { SecretBox } from '../store/secrets.ts';
+import { onFirstStart } from '../store/seed.ts';
+
+/** `.test` can never be anybody's (RFC 6761); in the test environment it is verified at once. */
+export const FIRST_DOMAIN = 'acme.test';
+const FIRST_NAME = 'Acme';
+
+export type Seeded = {
+  projectId: string;
+  /** The text of the key: to be shown once, kept nowhere. */
+  testKey: string;
+};
+
+type Parts = {
+  secrets: SecretBox;
+  world: World;
+  config: Pick<Config, 'hostname' | 'sources' | 'domainsMax' | 'inboundPort'>;
+};
+
+/** Makes it all; null when this database has been used before. */
+export function seedFirstStart(db: Database, parts: Parts): Promise<Seeded | null> {
+  return onFirstStart(db, async (tx) => {
+    const projectId = await firstProject(db);
+    const scope: Scope = { projectId, environment: 'test' };
+    await addVerifiedDomain(db, scope, parts);
+    const rights = { permission: 'full_access', domain: null, expiresAt: null } as const;
+    const { text } = await createKey(tx, scope, { name: 'First test key', ...rights });
+    return { projectId, testKey: text };
+  });
+}
+
+async function firstProject(db: Database): Promise<string> {
+  const [present] = await listAllProjects(db);
+  if (present) return present.id;
+  return db.transaction(async (tx) => {
+    const organization = await createOrganization(tx, FIRST_NAME);
+    return (await createProject(tx, organization.id, FIRST_NAME)).id;
+  });
+}
+
+async function addVerifiedDomain(db: Database, scope: Scope, parts: Parts): Promise<void> {
+  const domain = await createDomain(db, scope, { ...parts, name: FIRST_DOMAIN });
+  if (isRefusal(domain)) return; // there since a first start that was cut off
+  // Nothing is looked up for the test environment.
+  const resolver = createResolver({ servers: [], world: parts.world });
+  await verifyDomain({ db, resolver, config: parts.config }, domain);
+  resolver.close();
+}

@@ -1,0 +1,107 @@
+/**
+ * Where mail for a destination goes (net/dns/mx.ts, or the relay that takes all), and what is known of
+ * whose limits it shares. Next: delivery/dispatcher.ts asks before a recipient takes its turn,
+ * delivery/deliver.ts at the attempt.
+ */
+import { lookup } from 'node:dns/promises';
+import { resolveRoute, type Route } from '../net/dns/mx.ts';
+import { readInstallation } from '../store/mail-hosts.ts';
+import type { Ground } from './server.ts';
+import { systemWorld } from './system-world.ts';
+
+/** For the attempts behind a look-up that failed: each would wait for the same silence. */
+const FAILURE_REMEMBERED_MS = 10_000;
+/** Destinations; beyond that all is forgotten and learned anew. */
+const REMEMBERED_MAX = 50_000;
+const OWN_NAMES_FOR_MS = 60_000;
+
+type Needed = Pick<Ground, 'config' | 'db' | 'resolver' | 'guard'>;
+
+export class Routes {
+  readonly #ground: Needed;
+  readonly #providers = new Map<string, string>();
+  readonly #names = new Set<string>();
+  readonly #failures = new Map<string, { route: Route; untilMs: number }>();
+
+  #ownNames: { names: ReadonlySet<string>; untilMs: number } | null = null;
+
+  constructor(ground: Needed) {
+    this.#ground = ground;
+  }
+
+  /** Whose limits a destination shares; the destination itself while that is not known. */
+  providerOf(destination: string): string {
+    return this.#providers.get(destination) ?? destination;
+  }
+
+  /** Whether this is a provider, or a destination whose provider is known. */
+  knows(lane: string): boolean {
+    return this.#providers.has(lane) || this.#names.has(lane);
+  }
+
+  /** Finds out whose limits a destination shares; null when that is known. Never rejects. */
+  learn(destination: string): Promise<void> | null {
+    if (this.#providers.has(destination)) return null;
+    return this.#ask(destination).then(() => undefined);
+  }
+
+  /** The route; for a while after a failed `learn` the failure. */
+  async find(destination: string): Promise<Route> {
+    const failure = this.#failures.get(destination);
+    const isFresh = failure && systemWorld.monotonicMs() < failure.untilMs;
+    if (isFresh && !this.#providers.has(destination)) return failure.route;
+    return this.#ask(destination);
+  }
+
+  async #ask(destination: string): Promise<Route> {
+    const { config, resolver, guard } = this.#ground;
+    const { relay, shaping } = config;
+    const random = (): number => systemWorld.random();
+    const providerSuffixes = shaping.suffixes;
+    const options = { resolver, guard, random, providerSuffixes };
+    const route = relay
+      ? await relayRoute(relay.host)
+      : await resolveRoute(destination, { ...options, ownNames: await this.#namesOfOurs() });
+    if (this.#providers.size + this.#failures.size >= REMEMBERED_MAX) {
+      for (const memory of [this.#providers, this.#names, this.#failures]) memory.clear();
+    }
+    this.#failures.delete(destination);
+    if (route.kind === 'temporary') {
+      const untilMs = systemWorld.monotonicMs() + FAILURE_REMEMBERED_MS;
+      this.#failures.set(destination, { route, untilMs });
+    }
+    if (route.kind === 'hosts') {
+      this.#providers.set(destination, route.provider);
+      this.#names.add(route.provider);
+    }
+    return route;
+  }
+
+  /** Of all nodes: mail that is sent to one of them would only come back. */
+  async #namesOfOurs(): Promise<ReadonlySet<string>> {
+    const nowMs = systemWorld.monotonicMs();
+    if (this.#ownNames !== null && nowMs < this.#ownNames.untilMs) return this.#ownNames.names;
+    const { config, db } = this.#ground;
+    const own = [config.hostname, ...config.sources.map(({ heloName }) => heloName)];
+    const before = [...(this.#ownNames?.names ?? [])];
+    const ofNodes = await readInstallation(db).then(
+      ({ returnPathHost, hosts }) => [returnPathHost ?? [], hosts.map(({ name }) => name)].flat(2),
+      () => before,
+    );
+    const names = new Set([...own, ...ofNodes].map((name) => name.toLowerCase()));
+    this.#ownNames = { names, untilMs: nowMs + OWN_NAMES_FOR_MS };
+    return names;
+  }
+}
+
+/** All mail goes to one host; the operator chose it, so its address is not guarded. */
+async function relayRoute(host: string): Promise<Route> {
+  try {
+    const found = await lookup(host, { all: true });
+    const addresses = found.map(({ address }) => address);
+    const hosts = [{ name: host, preference: 0, addresses }];
+    return { kind: 'hosts', hosts, provider: `relay ${host}`, dropped: [] };
+  } catch {
+    return { kind: 'temporary', message: `The relay ${host} has no address at present.` };
+  }
+}

@@ -1,0 +1,203 @@
+/**
+ * What one process per machine does beside the mail: watches other nodes and the schema, keeps partitions ahead,
+ * removes what is past its retention (retention.ts), warns of bad senders (reputation-watch.ts), forgets what has expired, re-checks domains,
+ * and looks at the disk.
+ *
+ * Each task runs by itself at its own pace; one that fails is logged and tried again at its next
+ * turn. Several machines may do the same at once: every task is safe to do twice.
+ */
+import type { Logger } from 'pino';
+import { failpoint } from '../../core/failpoint.ts';
+import type { Config } from '../../config/config.ts';
+import { recheckDomains } from '../../domains/recheck.ts';
+import { createResolver, systemServers } from '../../net/dns/resolver.ts';
+import { ReputationWatch } from './reputation-watch.ts';
+import { RetentionTask } from './retention.ts';
+import { keepHostKnown } from '../mail-host.ts';
+import type { ServiceDatabase } from '../service-database.ts';
+import { forgetExpired } from '../../store/expiry.ts';
+import { databaseTimeline } from '../../store/postgres/failover.ts';
+import { makePartitions } from '../../store/postgres/migrate.ts';
+import { databaseBytes } from '../../store/postgres/room.ts';
+import { outdatedProblem, schemaRequired } from '../../store/postgres/schema-version.ts';
+import { buryNode, listNodes, releaseOrphans } from '../../store/nodes.ts';
+import type { SecretBox } from '../../store/secrets.ts';
+import { renewStsPolicies } from './sts-renewal.ts';
+import { systemWorld } from '../system-world.ts';
+import type { WorkerPool } from '../worker-pool.ts';
+
+export type MaintenanceOptions = {
+  database: ServiceDatabase;
+  pool: WorkerPool;
+  config: Config;
+  secrets: SecretBox;
+  log: Logger;
+};
+
+const WATCH_EVERY_MS = 2_500;
+/** A node is dead when its beat stood still through this much of our own successful looking. */
+const SILENT_POLLS_MAX = 6;
+/** What a dead worker's last statement left is looked for this long, and now and then anyway. */
+const ORPHANS_FOR_MS = 30_000;
+const ORPHANS_EVERY_MS = 10 * 60_000;
+const OUTDATED = 'the database was migrated for a newer version';
+const DISK_EVERY_MS = 5_000;
+const DISK_FREE_MIN_BYTES = 1024 ** 3;
+const FORGET_EVERY_MS = 60_000;
+/** Of wall time: after a jump of the clock ids need the partitions of other weeks. */
+const PARTITIONS_EVERY_MS = 6 * 3600_000;
+const CLOCK_EVERY_MS = 60_000;
+const DOMAINS_EVERY_MS = 10 * 60_000;
+const HOST_EVERY_MS = 3600_000;
+const POLICIES_EVERY_MS = 10 * 60_000;
+const RETENTION_EVERY_MS = 10 * 60_000;
+
+type Seen = { beat: number; polls: number };
+
+export class Maintenance implements AsyncDisposable {
+  readonly #options: MaintenanceOptions;
+  readonly #timers = new Set<NodeJS.Timeout>();
+  readonly #running = new Set<Promise<void>>();
+  #seen = new Map<string, Seen>();
+  #timeline: string | null = null;
+  #isStopping = false;
+  #isOutdated = false;
+  readonly #outdated = Promise.withResolvers<string>();
+  /** Resolves with a sentence when the database asks for newer code. */
+  readonly outdated = this.#outdated.promise;
+  /** From the start on: a predecessor may have died a moment ago. */
+  #orphansUntilMs = systemWorld.monotonicMs() + ORPHANS_FOR_MS;
+
+  constructor(options: MaintenanceOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    const { database, config, log } = this.#options;
+    this.#every(WATCH_EVERY_MS, 'watching nodes', () => this.#watchNodes());
+    this.#every(WATCH_EVERY_MS, 'watching for a fail-over', () => this.#watchTimeline());
+    // Now as well: a fail-over may come before the first turn.
+    this.#running.add(this.#watchTimeline().catch(() => {}));
+    this.#every(WATCH_EVERY_MS, 'watching the schema', () => this.#watchSchema());
+    this.#every(ORPHANS_EVERY_MS, 'freeing orphans', () => this.#releaseOrphans());
+    this.#every(DISK_EVERY_MS, 'looking at the disk', () => this.#watchDisk());
+    this.#every(FORGET_EVERY_MS, 'forgetting', () => forgetExpired(database.db));
+    let partitionsAtMs = systemWorld.now();
+    this.#every(CLOCK_EVERY_MS, 'partitions', async () => {
+      const nowMs = systemWorld.now();
+      if (Math.abs(nowMs - partitionsAtMs) < PARTITIONS_EVERY_MS) return;
+      await makePartitions(database.address, nowMs);
+      partitionsAtMs = nowMs;
+    });
+    const retention = new RetentionTask(database, { ...config, log });
+    this.#every(RETENTION_EVERY_MS, 'retention', () => retention.run(() => this.#isStopping));
+    const reputation = new ReputationWatch(database.db, log);
+    this.#every(config.guardEveryMs, 'watching reputations', () => reputation.run());
+    this.#every(POLICIES_EVERY_MS, 'MTA-STS policies', () =>
+      renewStsPolicies(database.db, { config, log }),
+    );
+    this.#every(HOST_EVERY_MS, 'the name of this host', () => keepHostKnown(database, config));
+    this.#every(DOMAINS_EVERY_MS, 'domains', async () => {
+      const servers = config.dnsServers ?? systemServers();
+      const resolver = createResolver({ servers, world: systemWorld });
+      try {
+        const isStopping = (): boolean => this.#isStopping;
+        await recheckDomains(database.db, { config, resolver, log, isStopping });
+      } finally {
+        resolver.close();
+      }
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isStopping = true;
+    for (const timer of this.#timers) clearTimeout(timer);
+    await Promise.allSettled(this.#running);
+  }
+
+  #every(periodMs: number, what: string, task: () => Promise<void>): void {
+    const next = (): void => {
+      if (this.#isStopping) return;
+      const timer = setTimeout(() => {
+        this.#timers.delete(timer);
+        const run = task().catch((error: unknown) => {
+          this.#options.log.warn({ err: error }, `${what} failed; it will be tried again`);
+        });
+        this.#running.add(run);
+        void run.finally(() => {
+          this.#running.delete(run);
+          next();
+        });
+      }, periodMs);
+      this.#timers.add(timer);
+    };
+    next();
+  }
+
+  /** Only looks that succeed count: while the database is away nobody grows older. */
+  async #watchNodes(): Promise<void> {
+    const { db } = this.#options.database;
+    const nodes = await listNodes(db);
+    const seen = new Map<string, Seen>();
+    for (const { id, beat } of nodes) {
+      const before = this.#seen.get(id);
+      const polls = before?.beat === beat ? before.polls + 1 : 0;
+      seen.set(id, { beat, polls });
+      if (polls < SILENT_POLLS_MAX) continue;
+      failpoint('takeover_before_commit');
+      const freed = await buryNode(db, { id, beat });
+      this.#options.log.warn({ node: id, freed }, 'a node went silent; its work is free again');
+      this.#options.pool.lookNow();
+    }
+    const hasLostOne = [...this.#seen.keys()].some((id) => !seen.has(id));
+    this.#seen = seen;
+    if (hasLostOne) this.#orphansUntilMs = systemWorld.monotonicMs() + ORPHANS_FOR_MS;
+    if (systemWorld.monotonicMs() < this.#orphansUntilMs) await this.#releaseOrphans();
+  }
+
+  async #releaseOrphans(): Promise<void> {
+    failpoint('orphans_before_release');
+    const freed = await releaseOrphans(this.#options.database.db);
+    if (freed > 0) this.#options.log.warn({ freed }, 'work that nobody held is free again');
+  }
+
+  /** A promoted standby begins a new timeline. What it never received is gone, which must be said. */
+  async #watchTimeline(): Promise<void> {
+    const timeline = await databaseTimeline(this.#options.database.db);
+    if (timeline === null) return;
+    const before = this.#timeline;
+    this.#timeline = timeline;
+    if (before === null || before === timeline) return;
+    this.#orphansUntilMs = systemWorld.monotonicMs() + ORPHANS_FOR_MS;
+    this.#options.log.error(
+      { before, timeline },
+      'the database failed over to another server; what an asynchronous standby lacked is lost (docs/scale.md)',
+    );
+    this.#options.pool.failedOver();
+  }
+
+  /** A migration is about to take away what this code needs. */
+  async #watchSchema(): Promise<void> {
+    const problem = outdatedProblem(await schemaRequired(this.#options.database.db));
+    if (problem === null) return;
+    this.#isOutdated = true;
+    this.#options.pool.refuseMail(OUTDATED);
+    this.#outdated.resolve(problem);
+  }
+
+  /** Settling needs room on the disk: what would fill it is turned away in time. */
+  async #watchDisk(): Promise<void> {
+    const { database, config, log, pool } = this.#options;
+    const freeDiskBytes = await database.freeBytes();
+    const bytesMax = config.databaseBytesMax;
+    const bytes = bytesMax === null ? null : await databaseBytes(database.db);
+    const isLow = freeDiskBytes !== null && freeDiskBytes < DISK_FREE_MIN_BYTES;
+    const isLarge = bytesMax !== null && bytes !== null && bytes >= bytesMax;
+    if (isLow || isLarge) {
+      log.error({ freeDiskBytes, databaseBytes: bytes }, 'there is no room; emails are refused');
+    }
+    if (this.#isOutdated) return;
+    if (isLow) pool.refuseMail('the disk is nearly full');
+    else pool.refuseMail(isLarge ? 'the database has reached its largest size' : null);
+  }
+}

@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { acceptAll, newEmail, newSender } from '../../../test/support/mail-store.ts';
+import { testDatabase } from '../../../test/support/postgres.ts';
+import { RetentionTask } from './retention.ts';
+import { AcceptStore } from '../../store/accept.ts';
+import { clientQueries, connectAsOwner } from '../../store/postgres/database.ts';
+import { ensurePartitions, WEEK_MS } from '../../store/partitions.ts';
+import { setRetention } from '../../store/retention.ts';
+
+const database = await testDatabase();
+after(() => database[Symbol.asyncDispose]());
+const { db, address } = database;
+
+const log = { told: [] as object[], info: (facts: object) => log.told.push(facts), warn: () => {} };
+const retention = { contentH: 45 * 24, metadataH: 90 * 24 };
+const newTask = () => new RetentionTask(database, { retention, log: log as never, restMs: 0 });
+
+/** The partitions of a table that are older than the last week. */
+async function oldWeeks(table: string): Promise<number> {
+  const day = new Date(Date.now() - 2 * WEEK_MS).toISOString().slice(0, 10).replaceAll('-', '');
+  const rows = await db.query(
+    `select from pg_inherits i join pg_class c on c.oid = i.inhrelid
+      where c.relname like $1 || '\\_2%' and c.relname < $1 || '_' || $2`,
+    [table, day],
+  );
+  return rows.length;
+}
+
+test('one turn removes the weeks that are past the times of all, and the mail that is past those of its project', async () => {
+  const owner = await connectAsOwner(address, 'test');
+  for (const weeks of [9, 20]) {
+    await ensurePartitions(clientQueries(owner), Date.now() - weeks * WEEK_MS);
+  }
+  await owner.end();
+  const before = { contents: await oldWeeks('contents'), emails: await oldWeeks('emails') };
+  assert.ok(before.emails > 10);
+
+  const accepting = new AcceptStore(db.accepting, {
+    limit: { max: 1_000, windowS: 60 },
+    holder: () => null,
+    onTold: () => {},
+    onUnknown: () => {},
+  });
+  const sender = await newSender(db);
+  await acceptAll(accepting, [newEmail(sender)]);
+  // As if it had ended.
+  await db.query('delete from queue');
+  await db.query('update emails set open_count = 0');
+  await setRetention(db, { projectId: sender.projectId, contentH: 24, metadataH: null });
+  await db.query(`update clock set skew = interval '25 hours'`);
+
+  await newTask().run(() => false);
+  const contents = await oldWeeks('contents');
+  const emails = await oldWeeks('emails');
+  assert.ok(contents < emails && emails < before.emails, `${contents} ${emails}`);
+  assert.equal((await db.query('select from contents')).length, 0);
+  assert.equal((await db.query('select from emails')).length, 1);
+  assert.deepEqual(log.told.at(-1), { project: sender.projectId, contents: 1 });
+
+  await newTask().run(() => false);
+  assert.equal(log.told.length, 2, 'nothing is left to remove');
+});

@@ -1,0 +1,88 @@
+/**
+ * Removing what is past its retention: whole weeks for everybody, small batches for projects that
+ * keep their mail for less time. At an easy pace and told in the log; what is cut off goes on the
+ * next time. Next: store/partition-removal.ts, store/retention.ts.
+ */
+import type { Logger } from 'pino';
+import type { Retention } from '../../core/retention.ts';
+import type { Database, DatabaseAddress } from '../../store/postgres/database.ts';
+import { forgetInbound } from '../../store/inbound-messages.ts';
+import { removeOldPartitions } from '../../store/partition-removal.ts';
+import { type ProjectRetention, projectsToTrim, trimProject } from '../../store/retention.ts';
+
+export type RetentionOptions = {
+  retention: Retention;
+  log: Pick<Logger, 'info' | 'warn'>;
+  /** Between two batches; shorter in tests. */
+  restMs?: number;
+};
+
+/** With batches of 500: at most 5,000 emails a second, and time for everybody else in between. */
+const REST_MS = 100;
+/** Progress of a long removal: about once a minute. */
+const TELL_EVERY_BATCHES = 500;
+
+export class RetentionTask {
+  readonly #database: { db: Database; address: DatabaseAddress };
+  readonly #options: RetentionOptions;
+
+  constructor(database: { db: Database; address: DatabaseAddress }, options: RetentionOptions) {
+    this.#database = database;
+    this.#options = options;
+  }
+
+  /** @param isStopping asked after every batch: the rest is for the next time */
+  async run(isStopping: () => boolean): Promise<void> {
+    const { retention } = this.#options;
+    await this.#removeWeeks();
+    await this.#forgetInbound({ projectId: null, contentH: retention.contentH }, isStopping);
+    for (const project of await projectsToTrim(this.#database.db, retention)) {
+      await this.#trim(project, isStopping);
+      await this.#forgetInbound(project, isStopping);
+      if (isStopping()) return;
+    }
+  }
+
+  async #removeWeeks(): Promise<void> {
+    const { retention, log } = this.#options;
+    if (retention.contentH === null && retention.metadataH === null) return;
+    const removal = await removeOldPartitions(this.#database.address, retention);
+    if (removal === null) return;
+    const { removed, kept } = removal;
+    if (removed.length > 0) log.info({ removed }, 'partitions past their retention are removed');
+    if (kept.length > 0) log.warn({ kept }, 'partitions past their retention are still needed');
+  }
+
+  /** What came back is content: it goes when content goes. */
+  async #forgetInbound(
+    { projectId, contentH }: { projectId: string | null; contentH: number | null },
+    isStopping: () => boolean,
+  ): Promise<void> {
+    while (!isStopping()) {
+      if (!(await forgetInbound(this.#database.db, { projectId, contentH }))) return;
+      await this.#rest();
+    }
+  }
+
+  async #trim(project: ProjectRetention, isStopping: () => boolean): Promise<void> {
+    const removed: Record<string, number> = {};
+    const tell = (message: string): void => {
+      if (Object.values(removed).some((count) => count > 0)) {
+        this.#options.log.info({ project: project.projectId, ...removed }, message);
+      }
+    };
+    let batches = 0;
+    for await (const batch of trimProject(this.#database.db, project)) {
+      removed[batch.what] = (removed[batch.what] ?? 0) + batch.removed;
+      batches += 1;
+      if (isStopping()) break;
+      if (batches % TELL_EVERY_BATCHES === 0) tell('removing what is past its retention');
+      await this.#rest();
+    }
+    tell('what was past its retention is removed');
+  }
+
+  #rest(): Promise<void> {
+    return new Promise((resolve) => setTimeout(resolve, this.#options.restMs ?? REST_MS));
+  }
+}

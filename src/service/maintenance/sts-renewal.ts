@@ -1,0 +1,47 @@
+/**
+ * Fetches MTA-STS policies again while they hold, once a day (RFC 8461 §3.3 asks for that): who
+ * can keep us from a policy host must do so for as long as the policy is valid, not only on the day
+ * it ends. Domains that have had no mail for a month are let go.
+ */
+import { networkInterfaces } from 'node:os';
+import type { Logger } from 'pino';
+import type { Config } from '../../config/config.ts';
+import { createAddressGuard } from '../../net/http/address-guard.ts';
+import { createResolver, systemServers } from '../../net/dns/resolver.ts';
+import { StsCache } from '../../net/tls/mta-sts-cache.ts';
+import type { Database } from '../../store/postgres/database.ts';
+import { forgetStsPolicies, policiesToRenew, StsPolicies } from '../../store/mta-sts.ts';
+import { systemWorld } from '../system-world.ts';
+
+/** Each costs a second or two; the next turn takes the next ones. */
+const AT_ONCE_MAX = 50;
+const FORGOTTEN_MAX = 5_000;
+
+export async function renewStsPolicies(
+  db: Database,
+  { config, log }: { config: Config; log: Logger },
+): Promise<void> {
+  await forgetStsPolicies(db, FORGOTTEN_MAX);
+  const domains = await policiesToRenew(db, AT_ONCE_MAX);
+  if (domains.length === 0) return;
+  const world = systemWorld;
+  const resolver = createResolver({ servers: config.dnsServers ?? systemServers(), world });
+  const interfaces = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  const cache = new StsCache({
+    resolver,
+    world,
+    guard: createAddressGuard({
+      allowPrivate: config.allowPrivateNetworks,
+      ownAddresses: interfaces.map(({ address }) => address),
+    }),
+    port: config.mtaStsPort,
+    store: new StsPolicies(db),
+    onFailure: (domain, result, message) =>
+      log.info({ domain, result, problem: message }, 'an MTA-STS policy could not be renewed'),
+  });
+  try {
+    for (const domain of domains) await cache.renew(domain);
+  } finally {
+    resolver.close();
+  }
+}

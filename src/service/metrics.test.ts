@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { LaneFacts } from '../delivery/lane-view.ts';
+import { createMetrics } from './metrics.ts';
+
+const lane = (name: string, state: LaneFacts['state'], open = 3): LaneFacts => ({
+  lane: name,
+  state,
+  reason: null,
+  untilMs: null,
+  window: 4,
+  open,
+  idle: 0,
+});
+
+test('who is in trouble is named in the metrics, however many are busy, and how deep their mail is', async () => {
+  const { registry } = createMetrics({
+    waiting: () => 0,
+    unsettled: () => ({ delivery: 2, webhook: 0 }),
+    underWay: () => 0,
+    lanes: () => [
+      ...Array.from({ length: 40 }, (_, index) => lane(`busy${index}`, 'full', 9)),
+      lane('touchy', 'slowed'),
+      lane('away', 'resting', 0),
+    ],
+    queueDepth: async () => ({
+      depth: 7,
+      oldestS: 60,
+      lanes: [{ lane: 'away', depth: 5, oldestS: 60 }],
+    }),
+    trips: async () => [],
+  });
+  const lines = (await registry.metrics()).split('\n');
+  const values = (name: string): string[] =>
+    lines.filter((line) => line.startsWith(`${name}{`)).map((line) => line.slice(name.length));
+  const inTrouble = (name: string) => values(name).filter((line) => !/busy|other/.test(line));
+  assert.deepEqual(inTrouble('posthorn_provider_slowed'), [
+    '{provider="touchy"} 1',
+    '{provider="away"} 0',
+  ]);
+  assert.deepEqual(inTrouble('posthorn_provider_resting'), [
+    '{provider="touchy"} 0',
+    '{provider="away"} 1',
+  ]);
+  assert.equal(values('posthorn_provider_connections').length, 31);
+  assert.equal(values('posthorn_provider_connections').at(-1), '{provider="other"} 108');
+  assert.deepEqual(values('posthorn_queue_lane_depth'), ['{lane="away"} 5']);
+  assert.deepEqual(values('posthorn_queue_lane_oldest_due_seconds'), ['{lane="away"} 60']);
+});

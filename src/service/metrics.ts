@@ -1,0 +1,216 @@
+/** What a worker counts; the supervisor adds the workers up for `GET /metrics`. */
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import type { LaneFacts } from '../delivery/lane-view.ts';
+import { mostTellingFirst } from './lane-report.ts';
+import { addReputationGauge } from './metrics-reputation.ts';
+import type { QueueDepth } from '../store/queue.ts';
+import type { Trip } from '../store/reputation.ts';
+
+const SECONDS = [
+  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
+];
+
+export type ServiceMetrics = {
+  registry: Registry;
+  /** Emails that got a 202. */
+  accepted: Counter<'environment'>;
+  acceptSeconds: Histogram;
+  /** Accepted, and lost by a fail-over to an asynchronous standby. */
+  lost: Counter;
+  /** Recipients by what an attempt made of them: delivered, deferred, bounced, failed, ... */
+  attempts: Counter<'status'>;
+  attemptSeconds: Histogram;
+  /** Outcomes that the database refused, by SQLSTATE; each is kept and tried again. */
+  settleFailures: Counter<'sqlstate'>;
+  /** From the commit of an email to the start of its first attempt. */
+  firstAttemptSeconds: Histogram;
+};
+
+/** What is read when the metrics are asked for. */
+type MetricsState = {
+  waiting: () => number;
+  underWay: () => number;
+  /** Outcomes that are kept because the database refuses them. */
+  unsettled: () => { delivery: number; webhook: number };
+  lanes: () => LaneFacts[];
+  /** @param lanesMax lanes that are told by name */
+  queueDepth: (lanesMax: number) => Promise<QueueDepth>;
+  /** Senders with too many bounces or complaints. */
+  trips: () => Promise<readonly Trip[]>;
+};
+
+export function createMetrics(state: MetricsState): ServiceMetrics {
+  const registry = new Registry();
+  const registers = [registry];
+  const gauge = (name: string, help: string, read: () => number): void => {
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(read());
+      },
+    });
+  };
+  gauge('posthorn_memory_waiting', 'Recipients that wait in memory.', state.waiting);
+  gauge('posthorn_under_way', 'Recipients that are being delivered now.', state.underWay);
+  gauge('posthorn_smtp_connections', 'Open connections to mail servers.', () =>
+    state.lanes().reduce((sum, { open }) => sum + open, 0),
+  );
+  addUnsettledGauge(registry, state.unsettled);
+  addLaneGauges(registry, state.lanes);
+  addQueueGauges(registry, state.queueDepth);
+  addReputationGauge(registry, state.trips);
+  return {
+    registry,
+    accepted: new Counter({
+      name: 'posthorn_emails_accepted_total',
+      help: 'Emails accepted and committed.',
+      labelNames: ['environment'],
+      registers,
+    }),
+    lost: new Counter({
+      name: 'posthorn_emails_lost_total',
+      help: 'Accepted emails that the server the database failed over to does not have.',
+      registers,
+    }),
+    acceptSeconds: new Histogram({
+      name: 'posthorn_accept_seconds',
+      help: 'From a checked request to its commit.',
+      buckets: SECONDS,
+      registers,
+    }),
+    attempts: new Counter({
+      name: 'posthorn_attempts_total',
+      help: 'Delivery attempts by what they made of the recipient.',
+      labelNames: ['status'],
+      registers,
+    }),
+    settleFailures: new Counter({
+      name: 'posthorn_settle_failures_total',
+      help: 'Outcomes of deliveries that the database refused to store, by SQLSTATE.',
+      labelNames: ['sqlstate'],
+      registers,
+    }),
+    attemptSeconds: new Histogram({
+      name: 'posthorn_attempt_seconds',
+      help: 'Duration of one delivery attempt, settled.',
+      buckets: SECONDS,
+      registers,
+    }),
+    firstAttemptSeconds: new Histogram({
+      name: 'posthorn_first_attempt_after_seconds',
+      help: 'From the commit of an email to the start of its first attempt, when handed over.',
+      buckets: SECONDS,
+      registers,
+    }),
+  };
+}
+
+function addUnsettledGauge(
+  registry: Registry,
+  read: () => { delivery: number; webhook: number },
+): void {
+  new Gauge({
+    name: 'posthorn_unsettled_outcomes',
+    help: 'Outcomes of deliveries and webhooks that the database refuses to store; kept in memory.',
+    labelNames: ['of'],
+    registers: [registry],
+    collect() {
+      for (const [of, count] of Object.entries(read())) this.set({ of }, count);
+    },
+  });
+}
+
+/** A label per provider of the world would be too many: those in trouble and the busiest have their own, then `other`. */
+const PROVIDERS_SHOWN = 30;
+const LANES_SHOWN = 20;
+
+/** Open and idle are this worker's; window and rest are the machine's, the same for every worker. */
+function addLaneGauges(registry: Registry, read: () => LaneFacts[]): void {
+  const gauge = (
+    [name, help]: [string, string],
+    aggregator: 'sum' | 'max',
+    of: (lane: LaneFacts) => number,
+  ): void => {
+    new Gauge({
+      name: `posthorn_provider_${name}`,
+      help,
+      labelNames: ['provider'],
+      registers: [registry],
+      aggregator,
+      collect() {
+        this.reset();
+        for (const [index, lane] of mostTellingFirst(read()).entries()) {
+          this.inc({ provider: index < PROVIDERS_SHOWN ? lane.lane : 'other' }, of(lane));
+        }
+      },
+    });
+  };
+  gauge(['connections', 'Open connections by provider.'], 'sum', ({ open }) => open);
+  gauge(['idle', 'Of these, those without a message.'], 'sum', ({ idle }) => idle);
+  gauge(['window', 'Connections that are allowed at present.'], 'max', ({ window }) => window);
+  gauge(
+    ['slowed', 'Whether the provider gets less because it asked for that.'],
+    'max',
+    ({ state }) => (state === 'slowed' ? 1 : 0),
+  );
+  gauge(['resting', 'Whether the provider is left alone.'], 'max', ({ state }) =>
+    state === 'resting' ? 1 : 0,
+  );
+}
+
+/** The same for every worker: the highest counts, not the sum. */
+function addQueueGauges(registry: Registry, read: (lanesMax: number) => Promise<QueueDepth>): void {
+  let reading: Promise<QueueDepth | null> | null = null;
+  // All gauges are collected at once: they share one look.
+  const readOnce = (): Promise<QueueDepth | null> => {
+    reading ??= read(LANES_SHOWN)
+      .catch(() => null)
+      .finally(() => (reading = null));
+    return reading;
+  };
+  const gauge = (
+    [name, help]: [string, string],
+    labelNames: string[],
+    show: (gauge: Gauge, queue: QueueDepth) => void,
+  ): void => {
+    new Gauge({
+      name: `posthorn_queue_${name}`,
+      help,
+      labelNames,
+      registers: [registry],
+      aggregator: 'max',
+      async collect() {
+        const queue = await readOnce();
+        if (queue === null) return;
+        this.reset();
+        show(this, queue);
+      },
+    });
+  };
+  const byLane = (of: (lane: QueueDepth['lanes'][number]) => number) => {
+    return (shown: Gauge, { lanes }: QueueDepth): void => {
+      for (const lane of lanes) shown.set({ lane: lane.lane }, of(lane));
+    };
+  };
+  gauge(['depth', 'Recipients that have not ended.'], [], (shown, { depth }) => shown.set(depth));
+  gauge(
+    ['oldest_due_seconds', 'How long the oldest due recipient has been waiting for its attempt.'],
+    [],
+    (shown, { oldestS }) => shown.set(oldestS),
+  );
+  gauge(
+    [
+      'lane_depth',
+      'The depth by provider (by domain while its provider is not known): the deepest.',
+    ],
+    ['lane'],
+    byLane(({ depth }) => depth),
+  );
+  gauge(
+    ['lane_oldest_due_seconds', 'How long the oldest due recipient of these has been waiting.'],
+    ['lane'],
+    byLane(({ oldestS }) => oldestS),
+  );
+}

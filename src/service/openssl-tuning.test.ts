@@ -1,0 +1,48 @@
+/** How workers are told to compute with RSA keys. */
+import { test } from 'node:test';
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { generateKeyPairSync, verify } from 'node:crypto';
+import { chosen, fasterArithmetic, measureBoth, WITHOUT_ADX } from './openssl-tuning.ts';
+
+test('the way with AVX2 is taken where it is clearly faster, and nowhere else', () => {
+  assert.deepEqual(chosen({ asItIsUs: 500, withoutAdxUs: 350 }), WITHOUT_ADX);
+  assert.deepEqual(chosen({ asItIsUs: 500, withoutAdxUs: 480 }), {});
+  assert.deepEqual(chosen({ asItIsUs: 350, withoutAdxUs: 500 }), {});
+  assert.deepEqual(chosen({ asItIsUs: 500, withoutAdxUs: null }), {});
+});
+
+test('what the operator says to OpenSSL stays as it is, and other processors are left alone', async () => {
+  const env = { ...process.env, OPENSSL_ia32cap: '~0x200000200000000' };
+  assert.deepEqual(await fasterArithmetic({ arch: 'x64', env }), {});
+  assert.deepEqual(await fasterArithmetic({ arch: 'arm64', env: process.env }), {});
+});
+
+test('both ways are measured on this machine, in a process that is there for it', async () => {
+  const { asItIsUs, withoutAdxUs } = await measureBoth(process.env);
+  assert.ok(asItIsUs > 0);
+  assert.ok(withoutAdxUs !== null && withoutAdxUs > 0);
+});
+
+test('a start goes on as always where the other way cannot be measured', async () => {
+  const env = { ...process.env, NODE_OPTIONS: '--no-such-option' };
+  assert.deepEqual(await fasterArithmetic({ arch: 'x64', env }), {});
+});
+
+test('signatures are the same either way', () => {
+  const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+  const pem = privateKey.export({ type: 'pkcs8', format: 'pem' });
+  const script = `
+    const { sign } = require('node:crypto');
+    const signed = sign('sha256', Buffer.from('the letter'), process.env.PEM);
+    process.stdout.write(signed.toString('base64'));`;
+  const signatureWith = (way: NodeJS.ProcessEnv): string =>
+    execFileSync(process.execPath, ['-e', script], {
+      env: { ...process.env, ...way, PEM: pem },
+      encoding: 'utf8',
+    });
+  const signature = signatureWith({});
+  assert.equal(signatureWith(WITHOUT_ADX), signature);
+  const data = Buffer.from('the letter');
+  assert.ok(verify('sha256', data, publicKey, Buffer.from(signature, 'base64')));
+});

@@ -1,0 +1,172 @@
+/**
+ * Started as root, workers run as the user that the embedded database has: one that no account
+ * has and that owns nothing else. They load their code and build all that loads more of it first,
+ * since it may lie where that user cannot read, and drop before they open or serve anything. The supervisor keeps root: it binds ports for
+ * workers, those below 1024 among them, starts the database as another user, and reads certificates.
+ */
+import { createHash } from 'node:crypto';
+import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync } from 'node:fs';
+import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { flushCompileCache } from 'node:module';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import type { Logger } from 'pino';
+import { Agent, request } from 'undici';
+import type { CertificateFiles } from './certificates.ts';
+import { urlsOf } from '../store/postgres/database-address.ts';
+import { privateOwner } from '../store/postgres/embedded/accounts.ts';
+import { isAlive } from '../store/postgres/embedded/process.ts';
+
+export type User = { uid: number; gid: number };
+
+/**
+ * Becomes that user, in no other group, for good.
+ * @throws with a sentence for the operator
+ */
+export function dropTo({ uid, gid }: User): void {
+  // Otherwise written when the process ends, by a user who may not: each start would compile all anew.
+  flushCompileCache();
+  try {
+    process.setgroups?.([]);
+    process.setgid?.(gid);
+    process.setuid?.(uid);
+  } catch (error) {
+    throw new Error(
+      `Workers cannot become uid ${uid} here (${(error as Error).message}): run Posthorn as an ordinary user.`,
+      { cause: error },
+    );
+  }
+}
+
+/**
+ * Makes one request to itself: undici loads its parser only then, and could not any more once this
+ * process is a user who cannot read the code.
+ */
+export async function loadLazyCode(): Promise<void> {
+  const server = createServer((_request, response) => response.end('{}'));
+  server.listen({ port: 0, host: '127.0.0.1', exclusive: true });
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const agent = new Agent();
+  const options = { method: 'POST', body: '{}', dispatcher: agent } as const;
+  const { body } = await request(`http://127.0.0.1:${port}`, options);
+  await body.text();
+  await agent.close();
+  server.close();
+}
+
+/**
+ * Whom root's workers become beside a database of somebody else's. On a socket the system's user may be
+ * what logs in, and the folder may let in its owner alone.
+ * @param hasOwnLogin workers log in with a password of their own
+ * @returns null when they have to stay what they are
+ */
+export function userBeside(
+  url: string,
+  { dataDir, hasOwnLogin }: { dataDir: string; hasOwnLogin: boolean },
+): User | null {
+  if (process.geteuid?.() !== 0) return null;
+  const { host } = new pg.Client({ connectionString: urlsOf(url)?.[0] });
+  if (!host.startsWith('/')) return privateOwner(dataDir);
+  const { uid, gid, mode } = statSync(host);
+  const letsAllIn = (mode & 0o001) !== 0;
+  if (!hasOwnLogin || (uid === 0 && !letsAllIn)) return null;
+  return letsAllIn ? privateOwner(dataDir) : { uid, gid };
+}
+
+const LOOK_EVERY_MS = 1_000;
+
+/** In memory, where the system has such a place: keys need not be on the disk twice. */
+const IN_MEMORY = '/run';
+const FOLDER_NAME = /^posthorn-tls-([0-9a-f]{16})-(\d+)$/;
+
+/** Copies of files that only root may read, for workers that are not root: kept up to date. */
+export class SharedFiles implements Disposable {
+  readonly #parent: string;
+  readonly #installation: string;
+  readonly #user: User;
+  readonly #log: Logger;
+  readonly #seen = new Map<string, string>();
+  readonly #timer: NodeJS.Timeout;
+  /** Made for the first file. */
+  #folder: string | null = null;
+
+  /** Removes what processes that were killed have left. */
+  constructor(
+    user: User,
+    { dataDir, log, parent = IN_MEMORY }: { dataDir: string; log: Logger; parent?: string },
+  ) {
+    this.#parent = parent;
+    this.#installation = shortHash(dataDir);
+    this.#user = user;
+    this.#log = log;
+    this.#removeLeftovers();
+    this.#timer = setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
+  }
+
+  /** @returns where the copies are */
+  share({ cert, key }: CertificateFiles): CertificateFiles {
+    this.#folder ??= this.#makeFolder();
+    this.#look([cert, key]);
+    return { cert: this.#copyOf(cert), key: this.#copyOf(key) };
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer);
+    if (this.#folder !== null) rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  #makeFolder(): string {
+    const name = `posthorn-tls-${this.#installation}-${process.pid}`;
+    const folder = existsSync(this.#parent)
+      ? join(this.#parent, name)
+      : mkdtempSync(join(tmpdir(), 'posthorn-tls-'));
+    mkdirSync(folder, { mode: 0o700, recursive: true });
+    chownSync(folder, this.#user.uid, this.#user.gid);
+    return folder;
+  }
+
+  /** Those of this data directory, whose lock we hold, and those of processes that are gone. */
+  #removeLeftovers(): void {
+    if (!existsSync(this.#parent)) return;
+    for (const name of readdirSync(this.#parent)) {
+      const [, installation, pid] = FOLDER_NAME.exec(name) ?? [];
+      if (installation === undefined) continue;
+      if (installation !== this.#installation && isAlive(Number(pid))) continue;
+      rmSync(join(this.#parent, name), { recursive: true, force: true });
+    }
+  }
+
+  #copyOf(file: string): string {
+    return join(this.#folder ?? '', shortHash(file));
+  }
+
+  #look(files: Iterable<string> = this.#seen.keys()): void {
+    for (const file of files) {
+      try {
+        const { ino, size, mtimeMs } = statSync(file);
+        const seen = `${ino} ${size} ${mtimeMs}`;
+        if (this.#seen.get(file) !== seen) this.#copy(file);
+        this.#seen.set(file, seen);
+      } catch (error) {
+        this.#log.error({ err: error, file }, 'a certificate cannot be read; the last one stays');
+      }
+    }
+  }
+
+  #copy(file: string): void {
+    const copy = this.#copyOf(file);
+    rmSync(`${copy}.new`, { force: true });
+    writeFileSync(`${copy}.new`, readFileSync(file), { mode: 0o600, flag: 'wx' });
+    chownSync(`${copy}.new`, this.#user.uid, this.#user.gid);
+    renameSync(`${copy}.new`, copy);
+  }
+}
+
+function shortHash(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 16);
+}

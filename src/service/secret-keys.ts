@@ -1,0 +1,85 @@
+/**
+ * The secret keys of a running service: what `posthorn secrets rotate` writes into the data directory
+ * is taken up by all workers within seconds, and the database is told when they all have it. A key
+ * that is configured (POSTHORN_SECRET_KEY) changes with a restart. A file that was deleted, or that has
+ * lost the key which seals, changes nothing: what is stored could not be opened any more. Next: store/secret-keys.ts.
+ */
+import type { Logger } from 'pino';
+import type { Config } from '../config/config.ts';
+import type { ServiceDatabase } from './service-database.ts';
+import { readSecretKey } from '../store/local-secrets.ts';
+import { noteSecretKeys } from '../store/secret-keys.ts';
+import { type SecretBox, secretKeysOf } from '../store/secrets.ts';
+import type { WorkerPool } from './worker-pool.ts';
+
+const LOOK_EVERY_MS = 1_000;
+
+export type SecretKeepingOptions = {
+  database: ServiceDatabase;
+  pool: WorkerPool;
+  config: Config;
+  /** Of the supervisor. */
+  secrets: SecretBox;
+  log: Logger;
+};
+
+export function keepSecretKeys(options: SecretKeepingOptions): Disposable {
+  const { database, config, log } = options;
+  let used = database.secretKey;
+  let isNoted = false;
+  let problem: string | null = null;
+  let timer: NodeJS.Timeout | undefined;
+  const look = async (): Promise<void> => {
+    const secretKey = presentKey(database, config) ?? used;
+    if (secretKey === used && isNoted) return;
+    if (secretKey !== used) {
+      requireSealingKey(secretKey, used);
+      await takeUp(options, secretKey);
+    }
+    used = secretKey;
+    isNoted = false;
+    const { keyIds } = options.secrets;
+    await noteSecretKeys(database.db, { instance: database.instance, keyIds });
+    isNoted = true;
+    problem = null;
+  };
+  const turn = async (): Promise<void> => {
+    try {
+      await look();
+    } catch (error) {
+      const message = String(error);
+      // Once for each reason: it is tried again every second.
+      if (message !== problem) log.warn({ err: error }, 'the secret keys could not be looked at');
+      problem = message;
+    }
+    if (timer !== undefined) timer = setTimeout(() => void turn(), LOOK_EVERY_MS);
+  };
+  timer = setTimeout(() => void turn(), 0);
+  return {
+    [Symbol.dispose]: () => {
+      clearTimeout(timer);
+      timer = undefined;
+    },
+  };
+}
+
+/** null: it stays as it is. */
+function presentKey({ dataDir }: ServiceDatabase, { secretKey }: Config): string | null {
+  return secretKey === null ? readSecretKey(dataDir) : null;
+}
+
+/** Every step of a rotation keeps it. @throws when it is not among the present ones */
+function requireSealingKey(present: string, used: string): void {
+  const [sealing = ''] = secretKeysOf(used);
+  if (secretKeysOf(present).includes(sealing)) return;
+  throw new Error('the file secrets/secret-key has lost the key that everything is sealed with');
+}
+
+async function takeUp(
+  { pool, secrets, log }: SecretKeepingOptions,
+  secretKey: string,
+): Promise<void> {
+  secrets.use(secretKey);
+  await pool.useSecretKeys(secretKey);
+  log.info({ keys: secrets.keyIds }, 'the secret keys have changed');
+}

@@ -1,0 +1,263 @@
+/**
+ * The delivery half of a worker, wired: from the accept statement to the settle statement, with
+ * everything between them. Next: sending/accept.ts, delivery/dispatcher.ts.
+ */
+import type { Config } from '../config/config.ts';
+import { Broker } from '../delivery/broker.ts';
+import { BrokerTicks } from '../delivery/broker-ticks.ts';
+import { Connections } from '../delivery/connections.ts';
+import { createDeliver } from '../delivery/deliver.ts';
+import { Dispatcher } from '../delivery/dispatcher.ts';
+import type { BrokerNews, WorkerNews } from '../delivery/permits.ts';
+import { createShaping } from '../delivery/shaping.ts';
+import type { ShapingSettings } from '../delivery/shaping-settings.ts';
+import { LaneReport } from './lane-report.ts';
+import { SIMULATOR_LANE } from '../delivery/simulator.ts';
+import { Routes } from './mail-routing.ts';
+import { createMetrics, type ServiceMetrics } from './metrics.ts';
+import { timeoutsWithin } from '../net/smtp/types.ts';
+import { type AcceptEmail, createAccept, type HandOver } from '../sending/accept.ts';
+import type { Ground } from './server.ts';
+import { createTls } from './server-tls.ts';
+import { AcceptStore } from '../store/accept.ts';
+import { RecentlyAccepted } from '../store/postgres/failover.ts';
+import { queueDepth } from '../store/queue.ts';
+import { noteQuotaFailure } from '../store/quota-failures.ts';
+import { listTrips } from '../store/reputation.ts';
+import { SettleStore } from '../store/settle.ts';
+import { systemWorld } from './system-world.ts';
+
+export type Delivery = {
+  accept: AcceptEmail;
+  dispatcher: Dispatcher;
+  connections: Connections;
+  metrics: ServiceMetrics;
+  /** After a fail-over of the database. */
+  sayWhatIsLost(): Promise<void>;
+  stop(): Promise<void>;
+};
+
+export type DeliveryListeners = {
+  /** Webhook deliveries were queued by an accepted email or a settled outcome. */
+  onTold: () => void;
+  /** Outcomes of webhooks that the database refuses, for metrics. */
+  unsettledWebhooks: () => number;
+  /** What the broker of the machine is to hear. */
+  tellBroker: (news: readonly WorkerNews[]) => void;
+};
+
+export function createDelivery(ground: Ground, listeners: DeliveryListeners): Delivery {
+  const { onTold } = listeners;
+  const { config, db, lease, log, reputation } = ground;
+  const world = systemWorld;
+  const settling = new SettleStore(db.settling, {
+    holder: lease.holder,
+    onTold,
+    onSettled: (settlement) => reputation.count(settlement),
+    onFailure: (sqlState) => metrics.settleFailures.inc({ sqlstate: sqlState }),
+    log,
+    world,
+  });
+  const connections = connectionsOf(ground, listeners.tellBroker);
+  const routes = new Routes(ground);
+  const { tls, stopTls } = createTls(ground);
+  const deliver = createDeliver({
+    ...ground,
+    world,
+    connections,
+    route: (destination) => routes.find(destination),
+    viaRelay: config.relay !== null,
+    hasHostName: mayIntroduceItself(config),
+    leastTls: tlsFor(config),
+    retryWaitsMs: config.retryWaitsMs,
+    tls,
+    settle: (settlement) => settling.settle(settlement),
+    onMailboxFull: (failure) => noteQuotaFailure(db, failure),
+    settling: settling.flow,
+    returnPathSecret: () => ground.secrets.derive('return path'),
+    onAttempt: (attempt) => countAttempt(metrics, attempt),
+  });
+  const shaping = createShaping(connections, (destination) => routes.providerOf(destination));
+  const dispatcher = new Dispatcher({
+    db: db.settling,
+    world,
+    log,
+    lease,
+    deliver,
+    shaping,
+    knows: (lane) => lane === SIMULATOR_LANE || routes.knows(lane),
+    findLane: (destination) => routes.learn(destination),
+    unsettled: settling,
+  });
+  const metrics = createMetrics({
+    waiting: () => dispatcher.waiting,
+    underWay: () => dispatcher.underWay,
+    unsettled: () => ({ delivery: settling.keptCount, webhook: listeners.unsettledWebhooks() }),
+    lanes: () => [...connections.lanes].map((lane) => lane.describe()),
+    queueDepth: (lanesMax) => queueDepth(db, lanesMax),
+    trips: () => listTrips(db, { projectId: null, limit: TRIPS_SHOWN }),
+  });
+  const report = new LaneReport({ db, log, holder: lease.holder, connections });
+  report.start();
+  const stop = async (): Promise<void> => {
+    report.stop();
+    const stoppingSinceMs = world.monotonicMs();
+    await dispatcher.stop();
+    const leftMs = STOP_SETTLE_WITHIN_MS - (world.monotonicMs() - stoppingSinceMs);
+    await settling.stop(Math.max(STOP_SETTLE_MIN_MS, leftMs));
+    await connections.close();
+    await stopTls();
+  };
+  const recent = new RecentlyAccepted();
+  const accept = acceptInto(dispatcher, ground, { metrics, onTold, recent });
+  const sayWhatIsLost = () => sayLost(recent, { db, log, metrics });
+  return { accept, dispatcher, connections, metrics, sayWhatIsLost, stop };
+}
+
+const LOST_IDS_PER_LINE = 100;
+const ASK_AGAIN_MS = 2_000;
+
+/** Their senders believe them accepted: only the log can tell. */
+async function sayLost(
+  recent: RecentlyAccepted,
+  context: Pick<Ground, 'db' | 'log'> & { metrics: ServiceMetrics },
+): Promise<void> {
+  const { db, log, metrics } = context;
+  const lost = await recent.lost(db).catch((error: unknown) => {
+    log.warn({ err: error }, 'what the fail-over lost cannot be read yet; it is tried again');
+    return null;
+  });
+  if (lost === null) {
+    setTimeout(() => void sayLost(recent, context), ASK_AGAIN_MS).unref();
+    return;
+  }
+  metrics.lost.inc(lost.length);
+  for (let from = 0; from < lost.length; from += LOST_IDS_PER_LINE) {
+    log.error(
+      { lost: lost.length, emailIds: lost.slice(from, from + LOST_IDS_PER_LINE) },
+      'these emails were accepted, and the server that the database failed over to does not have them',
+    );
+  }
+}
+
+function acceptInto(
+  dispatcher: Dispatcher,
+  ground: Ground,
+  {
+    metrics,
+    onTold,
+    recent,
+  }: { metrics: ServiceMetrics; onTold: () => void; recent: RecentlyAccepted },
+): AcceptEmail {
+  const { db, config, lease } = ground;
+  const store = new AcceptStore(db.accepting, {
+    limit: config.limits.sending,
+    recipientLimit: config.limits.recipients,
+    holder: lease.holder,
+    onTold,
+    onUnknown: (emailIds) => dispatcher.releaseLater(emailIds),
+  });
+  const accept = createAccept({
+    store,
+    world: systemWorld,
+    laneOf: (environment, destination) => dispatcher.laneOf(environment, destination),
+    hasRoomFor: (email) => dispatcher.hasRoomFor(email),
+    handOver: (accepted) => handOver(dispatcher, accepted),
+    onAccepted: ({ projectId, id }) => recent.note(projectId, id),
+  });
+  return async (caller, draft, idempotency) => {
+    const startedMs = systemWorld.monotonicMs();
+    const outcome = await accept(caller, draft, idempotency);
+    if (outcome.kind === 'accepted') {
+      metrics.accepted.inc({ environment: caller.environment });
+      metrics.acceptSeconds.observe((systemWorld.monotonicMs() - startedMs) / 1000);
+    }
+    return outcome;
+  };
+}
+
+function handOver(dispatcher: Dispatcher, accepted: HandOver): void {
+  const { message, holder } = accepted;
+  const heldSinceMs = systemWorld.monotonicMs();
+  dispatcher.handOver(
+    accepted.recipients.map((recipient) => ({
+      ...recipient,
+      message,
+      holder,
+      claim: 1,
+      attempts: 0,
+      heldSinceMs,
+      dueAtMs: message.createdAt.getTime(),
+      expiresAtMs: heldSinceMs + accepted.lifetimeMs,
+      suppressed: false,
+      domainDeleted: false,
+      domainUnverified: false,
+    })),
+  );
+}
+
+/** The only worker of a machine has nobody to ask. */
+function connectionsOf(
+  { config, setup }: Ground,
+  tellBroker: DeliveryListeners['tellBroker'],
+): Connections {
+  const { relay, smtpTimeoutMs, shaping } = config;
+  const isAlone = setup.workerCount === 1;
+  const tellOwn = isAlone ? ownBroker(shaping, (news) => connections.hear(news)) : null;
+  const connections = new Connections({
+    world: systemWorld,
+    port: relay?.port ?? config.mxPort,
+    heloName: config.hostname,
+    sources: config.sources,
+    shaping,
+    tell: tellOwn ?? tellBroker,
+    session: {
+      ...(relay ? { auth: relay.auth ?? undefined, implicitTls: relay.implicitTls } : {}),
+      ...(smtpTimeoutMs === null ? {} : { timeouts: timeoutsWithin(smtpTimeoutMs) }),
+    },
+  });
+  return connections;
+}
+
+/** How long a stop tries to write what the database has refused; after a slow stop, at the least. */
+const STOP_SETTLE_WITHIN_MS = 10_000;
+const STOP_SETTLE_MIN_MS = 1_000;
+/** A label each. */
+const TRIPS_SHOWN = 100;
+const ONLY_WORKER = 0;
+
+/** @returns what it is to be told goes here */
+function ownBroker(
+  settings: ShapingSettings,
+  tell: (news: readonly BrokerNews[]) => void,
+): DeliveryListeners['tellBroker'] {
+  const broker = new Broker({ settings, world: systemWorld, tell: (_, news) => tell(news) });
+  const ticks = new BrokerTicks(broker);
+  broker.join(ONLY_WORKER);
+  return (news) => {
+    broker.hear(ONLY_WORKER, news);
+    ticks.wind();
+  };
+}
+
+/** A relay knows us by our password or address; on private networks names are what they are. */
+function mayIntroduceItself({ hostname, relay, allowPrivateNetworks }: Config): boolean {
+  return hostname.includes('.') || relay !== null || allowPrivateNetworks;
+}
+
+/** A password goes to a relay only when its certificate proves who it is, or within this machine. */
+function tlsFor({ relay }: Config): 'opportunistic' | 'enforced' {
+  const isHere = /^(?:localhost|127\.[\d.]+|::1)$/.test(relay?.host ?? '');
+  return relay?.auth && !isHere ? 'enforced' : 'opportunistic';
+}
+
+function countAttempt(
+  metrics: ServiceMetrics,
+  attempt: { status: string; durationMs: number; firstAfterMs: number | null },
+): void {
+  metrics.attempts.inc({ status: attempt.status });
+  metrics.attemptSeconds.observe(attempt.durationMs / 1000);
+  if (attempt.firstAfterMs !== null) {
+    metrics.firstAttemptSeconds.observe(attempt.firstAfterMs / 1000);
+  }
+}

@@ -1,0 +1,139 @@
+/**
+ * The SMTP half of a worker, wired: the ports on which mail comes in, with their certificate. All
+ * workers of a machine share them. Next: net/smtp/server.ts, src/smtp/.
+ */
+import { AuthLimiter } from '../auth/auth-limiter.ts';
+import { KeyCache } from '../auth/key-cache.ts';
+import { KeyUse } from '../auth/key-use.ts';
+import { ReloadedCertificate } from './certificates.ts';
+import { KnownClients } from '../net/smtp/server-admission.ts';
+import { SmtpServer, type SmtpServerLimits, type SmtpServerOptions } from '../net/smtp/server.ts';
+import type { AcceptEmail } from '../sending/accept.ts';
+import { RECIPIENTS_MAX } from '../sending/draft-recipients.ts';
+import type { Ground } from './server.ts';
+import { inboundOptions } from './server-inbound.ts';
+import { createLogIn, createSubmission, type SubmissionOptions } from '../smtp/submission.ts';
+import type { DiskFullMemory } from '../store/postgres/room.ts';
+import { systemWorld } from './system-world.ts';
+
+export type SmtpPorts = {
+  /** A client has logged in at another worker. */
+  noteLogIn(client: string): void;
+  /** Takes no new connections and lets messages under way be finished. */
+  close(): Promise<void>;
+};
+
+/** The largest message of all: that of API.md §3. */
+const SIZE_BYTES_MAX = 30 * 1024 * 1024;
+
+/** As long as requests have when the service stops. */
+const CLOSE_WITHIN_MS = 10_000;
+
+/** One application may open many sessions, and keep one for all its mail. */
+const SUBMISSION_LIMITS: Partial<SmtpServerLimits> = {
+  recipientsPerMessage: RECIPIENTS_MAX,
+  connectionsPerClient: 500,
+  messagesPerSession: Infinity,
+};
+
+/** Of the machine: connections go to its workers in turn. */
+const ANONYMOUS_PER_CLIENT = 20;
+/** By turns is not always evenly, so that each worker grants a few to everybody. */
+const ANONYMOUS_PER_CLIENT_MIN = 4;
+const NEW_SUBMISSIONS_PER_MINUTE = 120;
+const NEW_INBOUND_PER_MINUTE = 1_200;
+
+function perClient(workerCount: number, newPerMinute: number) {
+  const share = Math.ceil(ANONYMOUS_PER_CLIENT / workerCount);
+  return {
+    anonymousPerClient: Math.max(ANONYMOUS_PER_CLIENT_MIN, share),
+    newPerClientAndMinute: Math.ceil(newPerMinute / workerCount),
+  };
+}
+
+/** Listens on what is configured; the supervisor has chosen the ports. */
+export async function listenForMail(
+  ground: Ground,
+  {
+    accept,
+    onLogIn,
+    ...listeners
+  }: {
+    accept: AcceptEmail;
+    onTold: () => void;
+    refusal: () => string | null;
+    diskFull: DiskFullMemory;
+    onLogIn: (client: string) => void;
+  },
+): Promise<SmtpPorts> {
+  const { config, setup, log } = ground;
+  if (setup.certificate === null) return { noteLogIn: () => {}, close: () => Promise.resolve() };
+  const certificate = new ReloadedCertificate(setup.certificate, {
+    of: 'the mail ports',
+    world: systemWorld,
+    log,
+  });
+  const usual = {
+    hostname: config.hostname,
+    sizeBytesMax: SIZE_BYTES_MAX,
+    world: systemWorld,
+    onBug: (error: unknown) => log.error({ err: error }, 'a bug while mail came in'),
+  };
+  const context = () => certificate.context();
+  const servers: { close(graceMs: number): Promise<void> }[] = [];
+  const listen = async <User>(port: number, options: SmtpServerOptions<User>): Promise<void> => {
+    const server = new SmtpServer(options);
+    await server.listen({ port, ...(config.smtpHost === null ? {} : { host: config.smtpHost }) });
+    servers.push(server);
+  };
+  if (config.inboundPort !== null) {
+    const tls = { mode: 'starttls' as const, context };
+    const inbound = inboundOptions(ground, listeners);
+    await listen(config.inboundPort, {
+      ...usual,
+      ...inbound,
+      tls,
+      limits: { ...inbound.limits, ...perClient(setup.workerCount, NEW_INBOUND_PER_MINUTE) },
+    });
+  }
+  const use = new KeyUse(ground.db);
+  const submission = submissionOptions(ground, { accept, use });
+  const known = new KnownClients(systemWorld, onLogIn);
+  for (const { port, implicitTls } of config.submissionPorts) {
+    await listen(port, {
+      ...usual,
+      tls: { mode: implicitTls ? 'implicit' : 'starttls', context },
+      limits: {
+        ...SUBMISSION_LIMITS,
+        ...perClient(setup.workerCount, NEW_SUBMISSIONS_PER_MINUTE),
+        ...(config.smtpClientTimeoutMs && { logInTimeoutMs: config.smtpClientTimeoutMs }),
+      },
+      known,
+      logIn: createLogIn(submission),
+      handlers: createSubmission(submission),
+    });
+  }
+  return {
+    noteLogIn: (client) => known.note(client),
+    close: async () => {
+      await Promise.all(servers.map((server) => server.close(CLOSE_WITHIN_MS)));
+      await use.close();
+    },
+  };
+}
+
+function submissionOptions(
+  ground: Ground,
+  { accept, use }: { accept: AcceptEmail; use: KeyUse },
+): SubmissionOptions {
+  const { db, config, log } = ground;
+  return {
+    accept,
+    use,
+    keys: new KeyCache(db, systemWorld),
+    limiter: new AuthLimiter(db, systemWorld, config.limits.auth),
+    config,
+    world: systemWorld,
+    log,
+  };
+}

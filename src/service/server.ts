@@ -1,0 +1,251 @@
+/**
+ * One worker, constructed and wired: HTTP, accepting, delivery, webhooks, around one database.
+ *
+ * Here and in server-delivery.ts things are built and introduced to each other; features never
+ * import one another. Read it top to bottom as the list of what a worker is made of. An email comes
+ * in at http/routes/emails.ts.
+ */
+import { hostname, networkInterfaces } from 'node:os';
+import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
+import { ReloadedCertificate } from './certificates.ts';
+import type { Config } from '../config/config.ts';
+import { Overloaded } from '../core/overloaded.ts';
+import type { Scope } from '../core/scope.ts';
+import { Lease } from '../delivery/lease.ts';
+import type { BrokerNews, WorkerNews } from '../delivery/permits.ts';
+import { MessageBuilder, type MessageRecipient } from '../delivery/message.ts';
+import { createDomainService } from '../domains/service.ts';
+import { buildApp } from '../http/app.ts';
+import type { App } from '../http/services.ts';
+import { createLog } from './log.ts';
+import { type AddressGuard, createAddressGuard } from '../net/http/address-guard.ts';
+import { createResolver, type Resolver, systemServers } from '../net/dns/resolver.ts';
+import { ownUrl } from './own-url.ts';
+import type { AcceptEmail } from '../sending/accept.ts';
+import { createDelivery } from './server-delivery.ts';
+import { listenForMail, type SmtpPorts } from './server-smtp.ts';
+import { Database } from '../store/postgres/database.ts';
+import { loadMessages } from '../store/messages.ts';
+import { addReputation } from '../store/reputation.ts';
+import { ReputationCounters } from '../store/reputation-counters.ts';
+import { DiskFullMemory } from '../store/postgres/room.ts';
+import { SecretBox } from '../store/secrets.ts';
+import { systemWorld } from './system-world.ts';
+import { createWebhookLoop, type WebhookLoop } from '../webhooks/loop.ts';
+import { createWebhookService } from '../webhooks/service.ts';
+import type { WorkerSetup } from './worker-messages.ts';
+
+export type WorkerServer = {
+  /** null when this worker does not serve HTTP. */
+  port: number | null;
+  registry: Registry;
+  /** Why emails are not accepted at present; null when they are. */
+  refuseMail(reason: string | null): void;
+  /** Looks now for mail and webhooks that wait. */
+  look(): void;
+  /** The database is another server than before: says which accepted emails it does not have. */
+  failedOver(): Promise<void>;
+  /** What the broker of this machine says about connections to mail servers. */
+  /** Seals with the first of these from now on (store/secrets.ts). */
+  useSecretKeys(secretKey: string): void;
+  hearBroker(news: readonly BrokerNews[]): void;
+  /** A client has logged in by SMTP at another worker. */
+  noteLogIn(client: string): void;
+  /** Stops taking, finishes what has begun, gives back the rest. */
+  stop(): Promise<void>;
+};
+
+/** What the supervisor does for a worker. */
+export type SupervisorLink = {
+  /** All code is loaded, nothing is open yet. */
+  onBuilt: () => void;
+  onHolder: (id: string) => void;
+  tellBroker: (news: readonly WorkerNews[]) => void;
+  /** Tells the other workers. */
+  onSmtpLogIn: (client: string) => void;
+  metricsText: () => Promise<string>;
+};
+
+/** What every part of a worker stands on. */
+export type Ground = {
+  setup: WorkerSetup;
+  config: Config;
+  log: Logger;
+  db: Database;
+  secrets: SecretBox;
+  resolver: Resolver;
+  guard: AddressGuard;
+  lease: Lease;
+  builder: MessageBuilder;
+  /** Told of every outcome that is written, by whoever writes it. */
+  reputation: ReputationCounters;
+};
+
+export async function createServer(
+  setup: WorkerSetup,
+  supervisor: SupervisorLink,
+): Promise<WorkerServer> {
+  const ground = layGround(setup, supervisor);
+  const { config, db, lease, resolver } = ground;
+  const { holder, isFresh, checksWanted } = lease;
+  const leased = { holder, isFresh, checksWanted };
+  const webhooks = createWebhookLoop({ ...ground, world: systemWorld, ...leased });
+  const { tellBroker } = supervisor;
+  const delivery = createDelivery(ground, {
+    onTold: () => webhooks.wake(),
+    unsettledWebhooks: () => webhooks.unsettled,
+    tellBroker,
+  });
+  const state: State = { refusal: null, isStopping: false };
+  const diskFull = new DiskFullMemory(systemWorld);
+  const refusal = (): string | null => state.refusal ?? diskFull.refusal();
+  const accept: AcceptEmail = async (...request) => {
+    const reason = refusal();
+    if (reason !== null) throw new Overloaded(reason);
+    return diskFull.guard(() => delivery.accept(...request));
+  };
+  const app = createApp(ground, { state, accept, supervisor });
+
+  await app.ready();
+  supervisor.onBuilt();
+  await Promise.all([db.reserve(), lease.start()]);
+  const { parts } = setup;
+  if (parts.includes('delivery')) delivery.dispatcher.start();
+  if (parts.includes('webhooks')) webhooks.start();
+  const isServing = parts.includes('api');
+  if (isServing) await app.listen({ host: config.host, port: config.port, backlog: 4096 });
+  const smtp = await listenForMail(ground, {
+    accept,
+    onTold: () => webhooks.wake(),
+    refusal,
+    diskFull,
+    onLogIn: supervisor.onSmtpLogIn,
+  });
+
+  return {
+    port: isServing ? config.port : null,
+    registry: delivery.metrics.registry,
+    refuseMail: (reason) => (state.refusal = reason),
+    look: () => {
+      delivery.dispatcher.look();
+      webhooks.wake();
+    },
+    failedOver: () => delivery.sayWhatIsLost(),
+    useSecretKeys: (secretKey) => ground.secrets.use(secretKey),
+    hearBroker: (news) => delivery.connections.hear(news),
+    noteLogIn: (client) => smtp.noteLogIn(client),
+    stop: async () => {
+      state.isStopping = true;
+      await stopTaking({ app, smtp, delivery, webhooks });
+      await lease.stop();
+      await ground.reputation.flush();
+      resolver.close();
+      await db.close();
+    },
+  };
+}
+
+function layGround(setup: WorkerSetup, { onHolder }: SupervisorLink): Ground {
+  const { config, instance } = setup;
+  const world = systemWorld;
+  const log = createLog({ level: config.logLevel, forPeople: process.stderr.isTTY });
+  const { address, role } = setup.database;
+  const db = new Database(address, { role, name: 'worker', sizes: setup.poolSizes });
+  const secrets = new SecretBox(setup.secretKey);
+  const who = { instance, host: hostname(), pid: process.pid };
+  return {
+    setup,
+    config,
+    log,
+    db,
+    secrets,
+    resolver: createResolver({
+      servers: config.dnsServers ?? systemServers(),
+      world,
+      trustAuthenticatedData: config.dnsTrustAd,
+    }),
+    guard: createAddressGuard({
+      allowPrivate: config.allowPrivateNetworks,
+      ownAddresses: ownAddresses(),
+    }),
+    lease: new Lease({ db: db.beating, world, log, ...who, onHolder }),
+    builder: new MessageBuilder(db, secrets),
+    reputation: new ReputationCounters((counts) => addReputation(db, counts)),
+  };
+}
+
+/** For how long an answer of /readyz holds. */
+const READY_FRESH_MS = 1_000;
+
+type State = { refusal: string | null; isStopping: boolean };
+
+function createApp(
+  ground: Ground,
+  parts: { state: State; accept: AcceptEmail; supervisor: SupervisorLink },
+): App {
+  const { db, builder } = ground;
+  const { state, accept, supervisor } = parts;
+  const world = systemWorld;
+  return buildApp({
+    ...ground,
+    world,
+    accept,
+    domains: createDomainService({ ...ground, world }),
+    webhooks: createWebhookService({ ...ground, world }),
+    localUrl: ownUrl(ground.config),
+    contentOf: (wanted) => contentOf(db, builder, wanted),
+    isReady: readiness(db),
+    isStopping: () => state.isStopping,
+    certificate: apiCertificate(ground),
+    metricsText: supervisor.metricsText,
+  });
+}
+
+function apiCertificate({ config, log }: Ground): ReloadedCertificate | null {
+  if (config.apiTlsFiles === null) return null;
+  return new ReloadedCertificate(config.apiTlsFiles, { of: 'the API', world: systemWorld, log });
+}
+
+/** Looks at the database once a second at most, however many ask. */
+function readiness(db: Database): () => Promise<string | null> {
+  let looking: Promise<string | null> | null = null;
+  return () => {
+    looking ??= db
+      .query('select 1')
+      .then(
+        () => null,
+        () => 'The database does not answer.',
+      )
+      .finally(() => {
+        setTimeout(() => (looking = null), READY_FRESH_MS).unref();
+      });
+    return looking;
+  };
+}
+
+/** The exact bytes of an email, made again from what was stored. */
+async function contentOf(
+  db: Database,
+  builder: MessageBuilder,
+  wanted: Scope & { id: string; recipient: MessageRecipient },
+): Promise<Buffer | null> {
+  const message = (await loadMessages(db, [wanted])).get(wanted.id);
+  return message ? Buffer.concat((await builder.build(message, wanted.recipient)).parts) : null;
+}
+
+async function stopTaking(parts: {
+  app: App;
+  smtp: SmtpPorts;
+  delivery: ReturnType<typeof createDelivery>;
+  webhooks: WebhookLoop;
+}): Promise<void> {
+  // What was accepted while requests ended is given back by the dispatcher, so it stops last.
+  await Promise.all([parts.app.close(), parts.smtp.close()]);
+  await Promise.all([parts.delivery.stop(), parts.webhooks.stop()]);
+}
+
+function ownAddresses(): string[] {
+  const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  return all.map(({ address }) => address);
+}

@@ -1,0 +1,206 @@
+/**
+ * The database of a running service: the embedded engine or the one of DATABASE_URL, behind one
+ * face. Takes the data directory's lock in both cases: one service per data directory.
+ */
+import type { Logger } from 'pino';
+import { failpoint } from '../core/failpoint.ts';
+import type { Config } from '../config/config.ts';
+import type { World } from '../core/world.ts';
+import { type User, userBeside } from './privileges.ts';
+import {
+  clientQueries,
+  connectAsOwner,
+  Database,
+  type DatabaseAddress,
+} from '../store/postgres/database.ts';
+import {
+  type ConnectionNeeds,
+  connectionNeeds,
+  roomProblem,
+  type Work,
+} from '../store/postgres/connection-needs.ts';
+import { withoutPassword } from '../store/postgres/database-address.ts';
+import { openUnderLock } from '../store/postgres/embedded/engine.ts';
+import { prepareDataDir } from '../store/postgres/embedded/layout.ts';
+import { takeLock } from '../store/postgres/embedded/lock.ts';
+import { instanceOf, secretKeyOf } from '../store/local-secrets.ts';
+import { migrate, type MigrationResult } from '../store/postgres/migrate.ts';
+import { buryNode, listNodes } from '../store/nodes.ts';
+import { freeBytes, localDataDirectory } from '../store/postgres/room.ts';
+
+export type ServiceDatabase = AsyncDisposable & {
+  /** Of the supervisor; the workers open their own. */
+  db: Database;
+  /** With the rights of the owner: for partitions. */
+  address: DatabaseAddress;
+  /** For workers: what they log in as, and the role they then take. */
+  login: { address: DatabaseAddress; role: string | null };
+  /** Whom workers run as; null: as the user who started us, who is not root. */
+  workerUser: User | null;
+  secretKey: string;
+  instance: string;
+  dataDir: string;
+  /** For people, without a password. */
+  description: string;
+  /** Free bytes on the database's disk; null when it is not on this machine, or does not tell. */
+  freeBytes(): Promise<number | null>;
+  publish(info: { url: string }): void;
+  /** Resolves with a sentence when the database is gone for good. */
+  failed: Promise<string>;
+  /** Frees at once what a dead worker of ours held. */
+  bury: (holder: string) => Promise<void>;
+};
+
+type Opened = {
+  address: DatabaseAddress;
+  /** Whom workers run as, given whether they have a log-in of their own. */
+  workerUser(hasOwnLogin: boolean): User | null;
+  description: string;
+  dataDir: string;
+  failed: Promise<string>;
+  publish(info: { url: string }): void;
+  freeBytes(): Promise<number | null>;
+  close(): Promise<void>;
+};
+
+/** Opens, migrates, and frees what a killed predecessor on this data directory still held. */
+export async function openServiceDatabase(
+  config: Config,
+  { log, world, work }: { log: Logger; world: World; work: Work },
+): Promise<ServiceDatabase> {
+  const needs = connectionNeeds(work);
+  const opened =
+    config.databaseUrl === null
+      ? await openEmbedded(config, needs, { log, world })
+      : await openExternal(config, config.databaseUrl, world);
+  try {
+    const { address, dataDir } = opened;
+    const secretKey = secretKeyOf(dataDir, config.secretKey);
+    const migrated = await migrate(address, {
+      nowMs: world.now(),
+      acceptAnyDurability: config.acceptDatabaseDurability,
+      say: (sentence) => log.warn(sentence),
+      // While it is replaced there are two; the first is the one in use.
+      secretKey: secretKey.split(',', 1)[0] ?? secretKey,
+    });
+    const { length: migrations } = migrated.applied;
+    if (migrations > 0) log.info({ migrations }, 'the database was migrated');
+    const login = loginFor(address, migrated, log);
+    const db = new Database(login.address, { role: login.role, name: 'supervisor' });
+    const problem = await roomProblem(db, needs);
+    if (problem !== null) log.warn(problem);
+    const workerUser = opened.workerUser(login.role === null);
+    if (workerUser === null && process.geteuid?.() === 0) log.warn(STAY_ROOT);
+    const instance = instanceOf(dataDir);
+    await buryPredecessor(db, instance, log);
+    return {
+      ...opened,
+      db,
+      login,
+      workerUser,
+      instance,
+      secretKey,
+      bury: (holder) => buryOwn(db, holder, log),
+      [Symbol.asyncDispose]: async () => {
+        await db.close();
+        await opened.close();
+      },
+    };
+  } catch (error) {
+    await opened.close();
+    throw error;
+  }
+}
+
+const STAY_ROOT =
+  'workers stay root, because only root may enter the folder of the database or log in there; run Posthorn as an ordinary user';
+
+/** As a role that owns nothing where the server lets one in, else as the owner in another role. */
+function loginFor(
+  address: DatabaseAddress,
+  { role, login }: MigrationResult,
+  log: Logger,
+): ServiceDatabase['login'] {
+  if (login !== null && 'address' in login) return { address: login.address, role: null };
+  const reason = login?.problem ?? 'the owner cannot make a role for them';
+  log.warn({ reason, role }, 'workers log in to the database as its owner and set a role');
+  return { address, role };
+}
+
+async function openEmbedded(
+  config: Config,
+  load: ConnectionNeeds,
+  { log, world }: { log: Logger; world: World },
+): Promise<Opened> {
+  const dataDir = prepareDataDir(config.dataDir);
+  const engine = await openUnderLock(await takeLock(dataDir, world), {
+    dataDir,
+    world,
+    load,
+    log: (line) => log.info(line),
+  });
+  const failed = new Promise<string>((resolve) => engine.onExit(resolve));
+  return {
+    address: engine.connection(),
+    workerUser: () => engine.owner,
+    description: `PostgreSQL ${engine.version}, embedded`,
+    dataDir,
+    failed,
+    publish: (info) => engine.publish(info),
+    freeBytes: () => freeBytes(engine.databaseDir),
+    close: () => engine.stop('fast'),
+  };
+}
+
+async function openExternal(config: Config, url: string, world: World): Promise<Opened> {
+  const dataDir = prepareDataDir(config.dataDir);
+  const lock = await takeLock(dataDir, world);
+  const address = { connectionString: url };
+  return {
+    address,
+    workerUser: (hasOwnLogin) => userBeside(url, { dataDir, hasOwnLogin }),
+    description: withoutPassword(url),
+    dataDir,
+    failed: new Promise(() => {}),
+    publish: (info) => lock.publish(info),
+    freeBytes: serverDisk(address),
+    close: () => Promise.resolve(lock.release()),
+  };
+}
+
+/** Where the server keeps its data is asked once, as soon as it answers. */
+function serverDisk(address: DatabaseAddress): () => Promise<number | null> {
+  let folder: string | null | undefined;
+  const ask = async (): Promise<string | null> => {
+    const client = await connectAsOwner(address, 'room');
+    try {
+      return await localDataDirectory(clientQueries(client));
+    } finally {
+      await client.end();
+    }
+  };
+  return async () => {
+    if (folder === undefined) folder = await ask();
+    return folder === null ? null : freeBytes(folder);
+  };
+}
+
+/** We hold the data directory's lock: workers of this installation that have a row are dead. */
+async function buryPredecessor(db: Database, instance: string, log: Logger): Promise<void> {
+  for (const node of await listNodes(db)) {
+    if (node.instance !== instance) continue;
+    const freed = await buryNode(db, { id: node.id, beat: null });
+    log.info({ node: node.id, freed }, 'work of a worker that was killed is free again');
+  }
+}
+
+async function buryOwn(db: Database, holder: string, log: Logger): Promise<void> {
+  try {
+    failpoint('burial_before_commit');
+    const freed = await buryNode(db, { id: holder, beat: null });
+    log.warn({ node: holder, freed }, 'a worker died; its work is free again');
+  } catch (error) {
+    // The database is away. Its silence will be seen by every watch, ours too.
+    log.warn({ err: error, node: holder }, 'the work of a dead worker is not free yet');
+  }
+}

@@ -1,0 +1,264 @@
+/**
+ * The service as one machine runs it: a supervisor and its workers.
+ *
+ * The supervisor opens the database, migrates, starts N workers that each do everything, and keeps
+ * watch: it starts a dead worker again and frees its work at once, takes over the work of nodes
+ * elsewhere that have gone silent, makes partitions, and stops everything in order. It holds no
+ * mail itself, so nothing is lost whenever it dies: its workers end with it.
+ *
+ * Next: src/service/worker.ts and src/service/server.ts, what one worker is made of.
+ */
+import { availableParallelism } from 'node:os';
+import { fasterArithmetic } from './openssl-tuning.ts';
+import { armSupervisor } from './failpoints.ts';
+import { failpoint } from '../core/failpoint.ts';
+import { PARTS, type ReadyInfo, type RunOptions } from '../cli/run-service.ts';
+import { type Failure, usageFailure } from '../cli/command.ts';
+import type { Config } from '../config/config.ts';
+import { seedFirstStart } from './first-start.ts';
+import { introduceHost } from './mail-host.ts';
+import { createLog, errorText, logUncaught } from './log.ts';
+import { Maintenance } from './maintenance/maintenance.ts';
+import { listenForMetrics, type MetricsListener } from './metrics-listener.ts';
+import { choosePort } from '../net/choose-port.ts';
+import { sharedAddresses } from '../net/http/client-address.ts';
+import {
+  API_VARIABLES,
+  type CertificateFiles,
+  keepOwnCertificate,
+  problemOf,
+} from './certificates.ts';
+import { ownUrl } from './own-url.ts';
+import { openServiceDatabase, type ServiceDatabase } from './service-database.ts';
+import { SharedFiles } from './privileges.ts';
+import { keepSecretKeys } from './secret-keys.ts';
+import { SecretBox } from '../store/secrets.ts';
+import { createSignals } from './stop-signals.ts';
+import { systemWorld } from './system-world.ts';
+import type { WorkerSetup } from './worker-messages.ts';
+import { DatabaseUnavailable } from '../store/postgres/database.ts';
+import { isUnsuitable } from '../store/postgres/connect.ts';
+import { poolSizes, type Work } from '../store/postgres/connection-needs.ts';
+import { WorkerPool, WorkersCannotRun } from './worker-pool.ts';
+import { alreadyRunning, readRunning } from '../store/postgres/embedded/lock.ts';
+import { EngineProblem } from '../store/postgres/embedded/problem.ts';
+import type { Logger } from 'pino';
+import { MigrationRefused } from '../store/postgres/schema-version.ts';
+
+/** A mistake of the operator's that ends the start: exit code 2, as for a wrong configuration. */
+class CannotStart extends Error {}
+
+/** Runs until it is asked to stop. @returns the exit code */
+export async function runService(config: Config, options: RunOptions): Promise<number> {
+  const log = createLog({ level: config.logLevel, forPeople: process.stderr.isTTY });
+  const signals = createSignals();
+  logUncaught();
+  armSupervisor(config.failpoints);
+  let pool: WorkerPool | undefined;
+  try {
+    requireUsableName(config);
+    requireUsableCertificate(config);
+    if ((options.only ?? PARTS).includes('api')) warnOfClearText(config, log);
+    const ports = await portsFor(config, options);
+    await using metrics = await metricsListener(config, () => pool?.metricsText());
+    const work = workOf(ports, options);
+    const opening = openServiceDatabase(config, { log, world: systemWorld, work });
+    opening.catch(() => {}); // heard of below
+    // Workers load their code while the database opens.
+    const count = work.workers;
+    pool = new WorkerPool({ count, log, env: await fasterArithmetic() });
+    await using database = await opening;
+    failpoint('supervisor_start');
+    const secrets = new SecretBox(database.secretKey);
+    await introduceHost(database, { config, log });
+    const firstStart = await seedFirstStart(database.db, { secrets, world: systemWorld, config });
+    using files = sharedFiles(database, log);
+    const share = (pair: CertificateFiles | null) => pair && (files?.share(pair) ?? pair);
+    const readable = { ...ports, apiTlsFiles: share(ports.apiTlsFiles) };
+    const certificate = share(certificateFor(ports, { dataDir: database.dataDir, log }));
+    const setup = setupFor({ config: readable, options, database, certificate, work });
+    await using workers = pool.run(setup, database.bury);
+    if ((await Promise.race([workers.ready, signals.stop])) === 'stop') return 0;
+    await using maintenance = new Maintenance({ database, pool, config, secrets, log });
+    maintenance.start();
+    using _keys = keepSecretKeys({ database, pool, config, secrets, log });
+    const url = ownUrl(ports);
+    database.publish({ url });
+    options.onReady(readyInfo({ url, metrics, config: ports, database, firstStart }));
+    const ends = [signals.stop, database.failed, workers.failed, maintenance.outdated];
+    const end = await Promise.race(ends);
+    if (end !== 'stop') log.fatal(end);
+    signals.onSecond(() => pool?.cutShort());
+    return end === 'stop' ? 0 : 1;
+  } catch (error) {
+    const { trace, ...failure } = explain(error);
+    options.onFailed(failure);
+    process.stderr.write(trace);
+    return failure.exitCode;
+  } finally {
+    pool?.cutShort();
+    signals.close();
+  }
+}
+
+/** What each worker will do, with the ports that will be listened on. */
+function workOf({ inboundPort, submissionPorts }: Config, options: RunOptions): Work {
+  const parts = options.only ?? PARTS;
+  return {
+    workers: options.workers ?? availableParallelism(),
+    accepts: parts.includes('api') || submissionPorts.length > 0,
+    delivers: parts.includes('delivery'),
+    tells: parts.includes('webhooks'),
+    receives: inboundPort !== null,
+  };
+}
+
+/** Receivers refuse a host name that is not fully qualified, and so would mail be refused. */
+function requireUsableName(config: Config): void {
+  if (config.allowPrivateNetworks || config.relay !== null || !config.hostnameAsked) return;
+  if (config.hostname.includes('.')) return;
+  throw new CannotStart(
+    `POSTHORN_HOSTNAME: ${config.hostname} is not fully qualified; ` +
+      'write the name that the PTR record of this machine has, for example mail.example.org.',
+  );
+}
+
+function requireUsableCertificate({ apiTlsFiles }: Config): void {
+  if (apiTlsFiles === null) return;
+  const problem = problemOf(apiTlsFiles, systemWorld.now(), API_VARIABLES);
+  if (problem !== null) throw new CannotStart(problem);
+}
+
+/** Keys that pass networks in clear text are soon somebody else's. */
+function warnOfClearText({ host, apiTlsFiles, trustedProxies }: Config, log: Logger): void {
+  const isLocal = host === 'localhost' || sharedAddresses([])(host);
+  if (isLocal || apiTlsFiles !== null || trustedProxies.length > 0) return;
+  log.warn(
+    { host },
+    'the API is served in clear text to other machines, API keys included; ' +
+      'set HOST=127.0.0.1 behind a TLS proxy, or POSTHORN_API_TLS_CERT and POSTHORN_API_TLS_KEY ' +
+      '(docs/tls.md); a proxy on another machine belongs in POSTHORN_TRUSTED_PROXIES',
+  );
+}
+
+/** Asked before the database is touched. What has the port may be this service, started before. */
+async function portFor(config: Config): Promise<number> {
+  const chosen = await choosePort(config, random);
+  if ('port' in chosen) return chosen.port;
+  const holder = readRunning(config.dataDir);
+  if (holder?.kind === 'service') throw alreadyRunning(config.dataDir, holder);
+  throw new CannotStart(chosen.problem);
+}
+
+const random = (): number => systemWorld.random();
+
+/** The configuration with the ports that will be listened on, in place of those that were asked for. */
+async function portsFor(config: Config, options: RunOptions): Promise<Config> {
+  const port = await portFor(config);
+  const takesMail = (options.only ?? PARTS).includes('inbound');
+  if (!takesMail) return { ...config, port, inboundPort: null, submissionPorts: [] };
+  const inboundPort =
+    config.inboundPort === null
+      ? null
+      : await mailPort(config, config.inboundPort, 'POSTHORN_INBOUND_PORT');
+  const submissionPorts = [];
+  for (const wish of config.submissionPorts) {
+    const chosen = await mailPort(config, wish.port, 'POSTHORN_SUBMISSION_PORTS');
+    submissionPorts.push({ ...wish, port: chosen });
+  }
+  return { ...config, port, inboundPort, submissionPorts };
+}
+
+async function mailPort({ smtpHost }: Config, port: number, name: string): Promise<number> {
+  const names = { host: 'POSTHORN_SMTP_HOST', port: name };
+  const chosen = await choosePort({ host: smtpHost, port, portAsked: true, names }, random);
+  if ('port' in chosen) return chosen.port;
+  throw new CannotStart(chosen.problem);
+}
+
+/** Null when no port was asked for. Listens from the start, so that a taken port ends the start. */
+async function metricsListener(
+  { metrics }: Config,
+  text: () => Promise<string> | undefined,
+): Promise<MetricsListener | null> {
+  if (metrics === null) return null;
+  const names = { host: 'POSTHORN_METRICS_PORT', port: 'POSTHORN_METRICS_PORT' };
+  const chosen = await choosePort({ ...metrics, portAsked: true, names }, random);
+  if ('problem' in chosen) throw new CannotStart(chosen.problem);
+  return listenForMetrics({ ...metrics, ...chosen }, text);
+}
+
+/** Null when no mail comes in. */
+function certificateFor(
+  { inboundPort, submissionPorts, tlsFiles, hostname }: Config,
+  { dataDir, log }: { dataDir: string; log: Logger },
+): CertificateFiles | null {
+  if (inboundPort === null && submissionPorts.length === 0) return null;
+  if (tlsFiles === null)
+    return keepOwnCertificate({ dataDir, hostname }, { world: systemWorld, log });
+  const problem = problemOf(tlsFiles, systemWorld.now());
+  if (problem === null) return tlsFiles;
+  throw new CannotStart(problem);
+}
+
+/** Null when workers can read what we can. */
+function sharedFiles({ workerUser, dataDir }: ServiceDatabase, log: Logger): SharedFiles | null {
+  return workerUser && new SharedFiles(workerUser, { dataDir, log });
+}
+
+function setupFor(parts: {
+  config: Config;
+  options: RunOptions;
+  database: ServiceDatabase;
+  certificate: CertificateFiles | null;
+  work: Work;
+}): WorkerSetup {
+  const { config, options, database, certificate, work } = parts;
+  return {
+    // Workers have a log-in of their own.
+    config: { ...config, databaseUrl: null },
+    certificate,
+    database: database.login,
+    secretKey: database.secretKey,
+    user: database.workerUser,
+    instance: database.instance,
+    parts: options.only ?? PARTS,
+    workerCount: work.workers,
+    poolSizes: poolSizes(work),
+    failpoint: null,
+  };
+}
+
+function readyInfo(parts: {
+  url: string;
+  metrics: MetricsListener | null;
+  config: Config;
+  database: ServiceDatabase;
+  firstStart: ReadyInfo['firstStart'];
+}): ReadyInfo {
+  const { url, metrics, config, database, firstStart } = parts;
+  const { dataDir, description } = database;
+  const submissionPorts = config.submissionPorts.map(({ port }) => port);
+  const { inboundPort } = config;
+  const place = { url, pid: process.pid, dataDir, database: description };
+  return { ...place, metricsUrl: metrics?.url ?? null, inboundPort, submissionPorts, firstStart };
+}
+
+const CHECK_DATABASE = '; check that it runs and that DATABASE_URL is right, then start again.';
+
+function explain(error: unknown): Failure & { trace: string } {
+  const message = error instanceof Error ? error.message : String(error);
+  const isOperators = error instanceof CannotStart || error instanceof EngineProblem;
+  const isDatabases = error instanceof MigrationRefused || isUnsuitable(error);
+  if (isOperators || isDatabases) {
+    return { ...usageFailure(message), trace: '' };
+  }
+  // A trace is for those who mend Posthorn; whose database is away has another place to look.
+  if (error instanceof DatabaseUnavailable) {
+    const failed = message + CHECK_DATABASE;
+    return { failed, code: 'service_unavailable', exitCode: 1, trace: '' };
+  }
+  const isTold = error instanceof WorkersCannotRun || !(error instanceof Error);
+  const trace = isTold ? '' : `${errorText(error)}\n`;
+  return { failed: message, code: 'internal_error', exitCode: 1, trace };
+}

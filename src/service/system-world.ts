@@ -1,0 +1,10 @@
+/** The real outside world; only what constructs the service hands it down. */
+import type { World } from '../core/world.ts';
+import { newId } from '../store/ids.ts';
+
+export const systemWorld: World = {
+  now: () => Date.now(),
+  monotonicMs: () => performance.now(),
+  random: () => Math.random(),
+  newId,
+};

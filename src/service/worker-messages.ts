@@ -1,0 +1,96 @@
+/**
+ * What the supervisor and its workers say to each other, and how one asks the other for metrics and
+ * waits for the answer. Used on both ends: worker-pool.ts and worker.ts.
+ */
+import type { MetricObjectWithValues, MetricValue } from 'prom-client';
+import type { ArmedFailpoint } from '../core/failpoint.ts';
+import type { Part } from '../cli/run-service.ts';
+import type { Config } from '../config/config.ts';
+import type { CertificateFiles } from './certificates.ts';
+import type { BrokerNews, WorkerNews } from '../delivery/permits.ts';
+import type { User } from './privileges.ts';
+import type { PoolSizes } from '../store/postgres/connection-needs.ts';
+import type { DatabaseAddress } from '../store/postgres/database.ts';
+
+export type WorkerSetup = {
+  config: Config;
+  database: { address: DatabaseAddress; role: string | null };
+  secretKey: string;
+  /** Whom to become; null: nobody else. */
+  user: User | null;
+  instance: string;
+  parts: readonly Part[];
+  /** The certificate of the mail ports; null: none listens here. */
+  certificate: CertificateFiles | null;
+  workerCount: number;
+  /** Connections to the database. */
+  poolSizes: PoolSizes;
+  /** For tests: what this worker is to stumble over (failpoints.ts). */
+  failpoint: ArmedFailpoint | null;
+};
+
+export type Metrics = MetricObjectWithValues<MetricValue<string>>[];
+
+/** A worker asks the supervisor for the text of all metrics, which asks every worker for its own. */
+type Asked = { type: 'ask_metrics'; id: number };
+type Answered = { type: 'answer'; id: number; value: unknown };
+
+export type ToWorker =
+  | { type: 'setup'; setup: WorkerSetup }
+  | { type: 'stop' }
+  /** Why emails are not accepted at present (the disk is nearly full); null when they are. */
+  | { type: 'refuse_mail'; reason: string | null }
+  /** Work of somebody who died is free: to be looked for at once. */
+  | { type: 'look' }
+  /** The database is another server than before, which may lack the last commits. */
+  | { type: 'failed_over' }
+  /** About connections to mail servers: delivery/permits.ts. */
+  | { type: 'permits'; news: readonly BrokerNews[] }
+  /** Secret keys to work with from now on: `new,old`. */
+  | { type: 'secret_keys'; secretKey: string }
+  /** A client has logged in by SMTP at another worker. */
+  | { type: 'smtp_log_in'; client: string }
+  | Asked
+  | Answered;
+
+export type FromWorker =
+  | { type: 'hello' }
+  | { type: 'ready'; port: number | null }
+  /** It could not start; the sentence is for the operator. */
+  | { type: 'failed'; message: string }
+  /** Under which id it holds work now: freed at once when the worker dies. */
+  | { type: 'holder'; id: string }
+  | { type: 'permits'; news: readonly WorkerNews[] }
+  /** It works with the secret keys that it was told. */
+  | { type: 'secret_keys_used' }
+  /** A client has logged in by SMTP: the other workers keep room for it, too. */
+  | { type: 'smtp_log_in'; client: string }
+  | Asked
+  | Answered;
+
+const ANSWER_WITHIN_MS = 2_000;
+
+/** One end of the asking; each process has one. */
+export class Questions {
+  readonly #waiting = new Map<number, (value: unknown) => void>();
+  #count = 0;
+
+  /** @returns the answer; null when none came in time (the other is dying) */
+  ask(tell: (message: Asked) => void): Promise<unknown> {
+    this.#count += 1;
+    const id = this.#count;
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => this.answered({ id, value: null }), ANSWER_WITHIN_MS);
+      this.#waiting.set(id, (value) => {
+        clearTimeout(timer);
+        resolve(value);
+      });
+      tell({ type: 'ask_metrics', id });
+    });
+  }
+
+  answered({ id, value }: { id: number; value: unknown }): void {
+    this.#waiting.get(id)?.(value);
+    this.#waiting.delete(id);
+  }
+}

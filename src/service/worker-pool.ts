@@ -1,0 +1,270 @@
+/**
+ * The workers of this machine: started, told what they need, started again when they die, stopped
+ * together. They load their code from the start and begin to work when `run` says with what. The
+ * cluster module lets them share one listening socket. Who grants them connections to mail servers
+ * is here, too (delivery/broker.ts). Next: worker.ts, one of them.
+ */
+import cluster, { type Worker } from 'node:cluster';
+import { fileURLToPath } from 'node:url';
+import { AggregatorRegistry } from 'prom-client';
+import type { Logger } from 'pino';
+import type { Arithmetic } from './openssl-tuning.ts';
+import { Broker } from '../delivery/broker.ts';
+import { BrokerTicks } from '../delivery/broker-ticks.ts';
+import { systemWorld } from './system-world.ts';
+import { nextWorkerFailpoint } from './failpoints.ts';
+import {
+  type FromWorker,
+  type Metrics,
+  Questions,
+  type ToWorker,
+  type WorkerSetup,
+} from './worker-messages.ts';
+
+/** Its message says where in the worker it happened; where we heard of it says nothing. */
+export class WorkersCannotRun extends Error {}
+
+/** `env`: what workers get beside the environment of this process. */
+export type WorkerPoolOptions = { count: number; log: Logger; env: Arithmetic };
+
+export type RunningWorkers = AsyncDisposable & {
+  ready: Promise<'ready'>;
+  /** Resolves with a sentence when the workers cannot run. */
+  failed: Promise<string>;
+};
+
+/** Told of a worker that died holding work under this id. */
+type OnDeath = (holder: string) => Promise<void>;
+
+const STOP_WITHIN_MS = 30_000;
+const RESTART_AFTER_MS = 500;
+const METRICS_FRESH_MS = 1_000;
+/** A service whose workers die this often within a minute cannot run. */
+const DEATHS_PER_MINUTE_MAX = 20;
+/**
+ * Three quarters of what lives may come on top before the heap is cleaned: left to itself V8 lets
+ * garbage grow to several times that (370 MB instead of 245 while 50,000 emails come in). At one half
+ * it is 235 MB, and mail of 20 KB has the whole heap searched for garbage half again as often.
+ */
+const V8_FLAGS = ['--heap-growing-percent=75'];
+
+export class WorkerPool {
+  readonly #options: WorkerPoolOptions;
+  readonly #ready = Promise.withResolvers<'ready'>();
+  readonly #failed = Promise.withResolvers<string>();
+  readonly #holders = new Map<number, string>();
+  readonly #questions = new Questions();
+  #setup: WorkerSetup | null = null;
+  #onDeath: OnDeath = () => Promise.resolve();
+  /** Workers that have loaded their code and wait for the setup. */
+  #loaded: Worker[] = [];
+  #readyCount = 0;
+  #deaths: number[] = [];
+  #isStopping = false;
+  #broker: Broker | null = null;
+  #brokerTicks: BrokerTicks | null = null;
+  #refusal: string | null = null;
+  #metrics: Promise<string> | null = null;
+  /** Workers that have not said yet that they work with the newest secret keys. */
+  readonly #outdated = new Set<number>();
+  #onUpToDate: () => void = () => {};
+
+  constructor(options: WorkerPoolOptions) {
+    this.#options = options;
+    this.#ready.promise.catch(() => {});
+    cluster.setupPrimary({
+      exec: fileURLToPath(new URL('./worker.ts', import.meta.url)),
+      execArgv: [...process.execArgv, ...V8_FLAGS],
+    });
+    cluster.on('exit', this.#onExit);
+    for (let index = 0; index < options.count; index += 1) this.#fork();
+  }
+
+  /** Puts the workers to work; disposing lets every one finish what it has begun, at most 30 s. */
+  run(setup: WorkerSetup, onDeath: OnDeath): RunningWorkers {
+    this.#setup = setup;
+    this.#onDeath = onDeath;
+    this.#broker = new Broker({
+      settings: setup.config.shaping,
+      world: systemWorld,
+      tell: (id, news) => {
+        const worker = cluster.workers?.[id];
+        if (worker) tell(worker, { type: 'permits', news });
+      },
+    });
+    this.#brokerTicks = new BrokerTicks(this.#broker);
+    for (const worker of this.#loaded.splice(0)) this.#setUp(worker, setup);
+    return {
+      ready: this.#ready.promise,
+      failed: this.#failed.promise,
+      [Symbol.asyncDispose]: () => this.#stop(),
+    };
+  }
+
+  /** Emails are refused with this reason until it is null again. */
+  refuseMail(reason: string | null): void {
+    if (this.#refusal === reason) return;
+    this.#refusal = reason;
+    this.#tellAll({ type: 'refuse_mail', reason });
+  }
+
+  /** Resolves when every worker works with these secret keys; those that start later do anyway. */
+  useSecretKeys(secretKey: string): Promise<void> {
+    if (this.#setup) this.#setup = { ...this.#setup, secretKey };
+    for (const worker of workers()) this.#outdated.add(worker.id);
+    this.#tellAll({ type: 'secret_keys', secretKey });
+    return new Promise((resolve) => {
+      this.#onUpToDate = resolve;
+      if (this.#outdated.size === 0) resolve();
+    });
+  }
+
+  #isUpToDate(worker: Worker): void {
+    this.#outdated.delete(worker.id);
+    if (this.#outdated.size === 0) this.#onUpToDate();
+  }
+
+  /** Work has become free: an idle worker would look for it some seconds later. */
+  lookNow(): void {
+    this.#tellAll({ type: 'look' });
+  }
+
+  /** The database failed over: the workers say which of their emails it does not have. */
+  failedOver(): void {
+    this.#tellAll({ type: 'failed_over' });
+  }
+
+  /** Ends everything now: what was under way is taken up by whoever comes next. */
+  cutShort(): void {
+    this.#isStopping = true;
+    for (const worker of workers()) worker.process.kill('SIGKILL');
+  }
+
+  async #stop(): Promise<void> {
+    this.#isStopping = true;
+    const gone = workers().map(
+      (worker) => new Promise<void>((resolve) => worker.once('exit', () => resolve())),
+    );
+    this.#tellAll({ type: 'stop' });
+    const timer = setTimeout(() => this.cutShort(), STOP_WITHIN_MS);
+    await Promise.all(gone);
+    clearTimeout(timer);
+    this.#brokerTicks?.stop();
+    cluster.off('exit', this.#onExit);
+  }
+
+  #setUp(worker: Worker, setup: WorkerSetup): void {
+    this.#broker?.join(worker.id);
+    tell(worker, { type: 'setup', setup: { ...setup, failpoint: nextWorkerFailpoint() } });
+    tell(worker, { type: 'refuse_mail', reason: this.#refusal });
+  }
+
+  #fork(): void {
+    // The owner's log-in is not for workers: login-role.ts.
+    const worker = cluster.fork({ ...this.#options.env, DATABASE_URL: undefined });
+    worker.on('message', (message: FromWorker) => this.#receive(worker, message));
+    // A worker that is dying does not read any more.
+    worker.on('error', () => {});
+  }
+
+  #receive(worker: Worker, message: FromWorker): void {
+    switch (message.type) {
+      case 'hello':
+        if (this.#setup) this.#setUp(worker, this.#setup);
+        else this.#loaded.push(worker);
+        break;
+      case 'ready':
+        this.#readyCount += 1;
+        if (this.#readyCount === this.#options.count) this.#ready.resolve('ready');
+        break;
+      case 'failed':
+        this.#ready.reject(new WorkersCannotRun(message.message));
+        this.#failed.resolve(message.message);
+        break;
+      case 'holder':
+        this.#holders.set(worker.id, message.id);
+        break;
+      case 'permits':
+        this.#broker?.hear(worker.id, message.news);
+        this.#brokerTicks?.wind();
+        break;
+      case 'secret_keys_used':
+        this.#isUpToDate(worker);
+        break;
+      case 'smtp_log_in':
+        for (const other of workers()) if (other !== worker) tell(other, message);
+        break;
+      case 'ask_metrics':
+        void this.#answerMetrics(worker, message.id);
+        break;
+      case 'answer':
+        this.#questions.answered(message);
+        break;
+    }
+  }
+
+  readonly #onExit = (worker: Worker, code: number, signal: string | null): void => {
+    const holder = this.#holders.get(worker.id);
+    this.#holders.delete(worker.id);
+    this.#broker?.leave(worker.id);
+    this.#isUpToDate(worker);
+    this.#brokerTicks?.wind();
+    if (this.#isStopping && code === 0) return;
+    if (holder !== undefined) void this.#onDeath(holder).then(() => this.lookNow());
+    if (this.#isStopping) return;
+    this.#options.log.error({ pid: worker.process.pid, code, signal }, 'a worker died');
+    // One that dies before the service was ready would die again: say so at once.
+    if (this.#readyCount < this.#options.count || this.#diesTooOften()) {
+      const problem = new WorkersCannotRun('The workers cannot run; the log says why.');
+      this.#ready.reject(problem);
+      this.#failed.resolve(problem.message);
+      return;
+    }
+    setTimeout(() => {
+      if (!this.#isStopping) this.#fork();
+    }, RESTART_AFTER_MS);
+  };
+
+  #diesTooOften(): boolean {
+    const nowMs = performance.now();
+    this.#deaths = [...this.#deaths.filter((ms) => nowMs - ms < 60_000), nowMs];
+    return this.#deaths.length > DEATHS_PER_MINUTE_MAX;
+  }
+
+  /** The metrics of all workers as one text. However many ask, the workers are asked once a second. */
+  metricsText(): Promise<string> {
+    this.#metrics ??= this.#collectMetrics().finally(() => {
+      setTimeout(() => (this.#metrics = null), METRICS_FRESH_MS).unref();
+    });
+    return this.#metrics;
+  }
+
+  async #collectMetrics(): Promise<string> {
+    const answers = await Promise.all(
+      workers().map((worker) => this.#questions.ask((message) => tell(worker, message))),
+    );
+    return metricsText(answers);
+  }
+
+  async #answerMetrics(asking: Worker, id: number): Promise<void> {
+    tell(asking, { type: 'answer', id, value: await this.metricsText() });
+  }
+
+  #tellAll(message: ToWorker): void {
+    for (const worker of workers()) tell(worker, message);
+  }
+}
+
+/** The metrics of all workers as one. */
+function metricsText(answers: readonly unknown[]): Promise<string> {
+  const metrics = answers.filter((answer) => answer !== null) as Metrics[];
+  return AggregatorRegistry.aggregate(metrics).metrics();
+}
+
+function workers(): Worker[] {
+  return Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined);
+}
+
+function tell(worker: Worker, message: ToWorker): void {
+  if (worker.isConnected()) worker.send(message);
+}

@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { testDatabase } from '../../../test/support/postgres.ts';
+import { connectAsOwner, clientQueries } from './database.ts';
+import {
+  connectionNeeds,
+  ONE_OF_ALL,
+  poolSizes,
+  roomProblem,
+  type Work,
+} from './connection-needs.ts';
+import { memoryOf, sizedSettings } from './embedded/sizing.ts';
+
+const EVERYTHING: Work = ONE_OF_ALL;
+const USUAL: Work = { ...EVERYTHING, receives: false };
+const GB = 1024 ** 3;
+
+test('a worker keeps connections only for what it does, and fewer readers beside many others', () => {
+  assert.equal(connectionNeeds(EVERYTHING).perWorker, 12);
+  assert.equal(connectionNeeds(USUAL).perWorker, 9);
+  assert.equal(connectionNeeds({ ...USUAL, workers: 16 }).perWorker, 7);
+  const apiOnly = { workers: 1, accepts: true, delivers: false, tells: false, receives: false };
+  assert.deepEqual(poolSizes(apiOnly), {
+    accept: 1,
+    settle: 0,
+    beat: 1,
+    webhooks: 0,
+    inbound: 0,
+    read: 4,
+  });
+  assert.equal(connectionNeeds({ ...USUAL, workers: 8 }).most * 10, 620);
+});
+
+test('the embedded database has room for every worker, and takes its share of the memory', () => {
+  for (const workers of [1, 2, 16, 64, 256]) {
+    const { most } = connectionNeeds({ ...EVERYTHING, workers });
+    const text = sizedSettings({ connections: most, workers, memoryBytes: 8 * GB });
+    const max = Number(/max_connections = (\d+)/.exec(text)?.[1]);
+    assert.ok(max >= most + 30 && max >= 100, `${max} for ${workers} workers`);
+  }
+  const sized = (memoryBytes: number, workers: number) =>
+    sizedSettings({ connections: 10, workers, memoryBytes }).split('\n').slice(1);
+  assert.deepEqual(sized(GB / 2, 1), [
+    'shared_buffers = 64MB',
+    'effective_cache_size = 256MB',
+    'max_wal_size = 1024MB',
+  ]);
+  assert.deepEqual(sized(64 * GB, 16), [
+    'shared_buffers = 1024MB',
+    'effective_cache_size = 32768MB',
+    'max_wal_size = 4096MB',
+  ]);
+  assert.equal(memoryOf(8 * GB, 0), 8 * GB);
+  assert.equal(memoryOf(8 * GB, 2 ** 63), 8 * GB);
+  assert.equal(memoryOf(8 * GB, 2 * GB), 2 * GB);
+});
+
+test('a database without room for the node is named with its numbers, and refused below the least', async () => {
+  await using database = await testDatabase();
+  const client = await connectAsOwner(database.address, 'test');
+  const db = clientQueries(client);
+  const [row] = await db.query<{ name: string }>('select current_database() as name');
+  const limitTo = (count: number) =>
+    db.query(`alter database ${row!.name} connection limit ${count}`);
+  const needs = connectionNeeds({ ...USUAL, workers: 2 });
+  assert.equal(await roomProblem(db, needs), null);
+  await limitTo(20);
+  assert.match(
+    String(await roomProblem(db, needs)),
+    /^The database has 20 free connections \(max_connections \d+, \d+ reserved, \d+ in use, 20 for this database\), and this node needs up to 24 \(2 workers with 9 each, 6 for the supervisor\), 11 of them all the time: raise the limit, or start with fewer --workers\.$/,
+  );
+  await limitTo(10);
+  await assert.rejects(roomProblem(db, needs), /^UnsuitableDatabase: The database has 10 free/);
+  await client.end();
+});

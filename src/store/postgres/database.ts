@@ -1,0 +1,333 @@
+/**
+ * Connections to PostgreSQL: the only store, and the only queue.
+ *
+ * Accepting and settling keep a connection of their own each, so that neither a dashboard reading
+ * lists nor another program that takes all connections can make mail wait. Every connection sets `synchronous_commit = on` and, where migrations
+ * could make one, works in a role that cannot drop or alter tables.
+ * Next: connect.ts, how one comes about; store/accept.ts.
+ */
+import pg from 'pg';
+import {
+  type DatabaseAddress,
+  openSession,
+  Servers,
+  type Session,
+  type SessionSettings,
+  setSession,
+  UnsuitableDatabase,
+} from './connect.ts';
+import { ONE_OF_ALL, type PoolSizes, poolSizes } from './connection-needs.ts';
+import { patientClient, Turns } from './patience.ts';
+
+export type { DatabaseAddress } from './connect.ts';
+
+/** The role the service works in; store/postgres/migrate.ts makes it and grants it reading and writing. */
+export const APP_ROLE = 'posthorn_app';
+
+/** A statement with a name is prepared once per connection. */
+export type Statement = { name?: string; text: string };
+
+export type Queryable = {
+  query<Row extends object>(
+    statement: Statement | string,
+    values?: readonly unknown[],
+  ): Promise<Row[]>;
+};
+
+/** The database cannot be reached, has no room or no time, or ended the connection. */
+export class DatabaseUnavailable extends Error {
+  override readonly name = 'DatabaseUnavailable';
+  /** true: certainly nothing was done. false: nothing is known about the statement. */
+  readonly isUndone: boolean;
+
+  constructor(message: string, options: { cause?: unknown; isUndone?: boolean } = {}) {
+    super(message, { cause: options.cause });
+    this.isUndone = options.isUndone ?? false;
+  }
+}
+
+const CONNECT_TIMEOUT_MS = 5_000;
+const STATEMENT_TIMEOUT_MS = 20_000;
+/** A connection that a router has forgotten is given up in time for another beat (lease.ts). */
+const BEAT_TIMEOUT_MS = 3_000;
+
+/**
+ * On the connections of the hot statements: one generic plan, never planned again, and never a plan
+ * that reads a whole table because it was empty when the plan was made.
+ */
+export const HOT_SETTINGS: SessionSettings = {
+  plan_cache_mode: 'force_generic_plan',
+  enable_seqscan: 'off',
+  jit: 'off',
+};
+/** One row that somebody has locked is found within seconds, and the others go on without it. */
+const SETTLE_SETTINGS: SessionSettings = { ...HOT_SETTINGS, lock_timeout: '1s' };
+/** Whoever stands still in the middle of a transaction must not hold its locks for ever. */
+export const COMMON_SETTINGS: SessionSettings = {
+  synchronous_commit: 'on',
+  TimeZone: 'UTC',
+  lock_timeout: '10s',
+  idle_in_transaction_session_timeout: '20s',
+};
+
+// A bigint that does not fit a double does not occur here (counters); text would infect every sum.
+pg.types.setTypeParser(pg.types.builtins.INT8, Number);
+
+export class Database implements Queryable {
+  /** For the accept statement only. */
+  readonly accepting: Queryable & Pick<Database, 'transaction'>;
+  /** For settling and claiming: what keeps mail moving. */
+  readonly settling: Queryable;
+  /** For beats alone: a lease must not end because a settled outcome waits for a lock. */
+  readonly beating: Queryable;
+  /** For the webhook loop: a flood of events must not make mail wait. */
+  readonly telling: Queryable;
+  /** For what comes back: a flood of bounces must not make mail wait either. */
+  readonly receiving: Queryable & Pick<Database, 'transaction'>;
+  readonly #pools: pg.Pool[];
+  readonly #readers: Pool;
+  /** What a worker cannot do without; mail that comes in may wait at its sender. */
+  readonly #essential: readonly Pool[];
+
+  /**
+   * @param options.sizes of the pools; one of everything's when not given
+   * @param options.connectTimeoutMs shorter in tests
+   */
+  constructor(
+    address: DatabaseAddress,
+    options: { role: string | null; name: string; sizes?: PoolSizes; connectTimeoutMs?: number },
+  ) {
+    const connectTimeoutMs = options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS;
+    const sizes = options.sizes ?? poolSizes(ONE_OF_ALL);
+    const role: SessionSettings = options.role === null ? {} : { role: options.role };
+    const servers = new Servers(address);
+    const open = (max: number, own: SessionSettings, part: string, timeoutMs: number): Pool =>
+      // What is not counted on opens one connection when it is used all the same.
+      new Pool(Math.max(1, max), servers, {
+        name: `posthorn ${options.name} ${part}`,
+        settings: {
+          ...role,
+          ...COMMON_SETTINGS,
+          statement_timeout: `${timeoutMs / 1_000}s`,
+          ...own,
+        },
+        timeoutMs: connectTimeoutMs,
+        queryTimeoutMs: timeoutMs + 1_000,
+      });
+    const accepting = open(sizes.accept, HOT_SETTINGS, 'accept', STATEMENT_TIMEOUT_MS);
+    const settling = open(sizes.settle, SETTLE_SETTINGS, 'settle', STATEMENT_TIMEOUT_MS);
+    const beating = open(sizes.beat, HOT_SETTINGS, 'beat', BEAT_TIMEOUT_MS);
+    const telling = open(sizes.webhooks, HOT_SETTINGS, 'webhooks', STATEMENT_TIMEOUT_MS);
+    const receiving = open(sizes.inbound, HOT_SETTINGS, 'inbound', STATEMENT_TIMEOUT_MS);
+    this.#readers = open(sizes.read, {}, 'read', STATEMENT_TIMEOUT_MS);
+    this.accepting = accepting;
+    this.settling = settling;
+    this.beating = beating;
+    this.telling = telling;
+    this.receiving = receiving;
+    const essential: [Pool, number][] = [
+      [accepting, sizes.accept],
+      [settling, sizes.settle],
+      [beating, sizes.beat],
+      [telling, sizes.webhooks],
+      [this.#readers, sizes.read],
+    ];
+    this.#essential = essential.filter(([, size]) => size > 0).map(([pool]) => pool);
+    const all = [accepting, settling, beating, telling, receiving, this.#readers];
+    this.#pools = all.map(({ pool }) => pool);
+  }
+
+  query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
+    return this.#readers.query<Row>(statement, values);
+  }
+
+  /**
+   * Opens a connection of each kind and keeps it: mail goes on when others have taken all that are left.
+   * What cannot be had now is opened when it is needed: a database that is away ends no worker.
+   */
+  async reserve(): Promise<void> {
+    await Promise.allSettled(this.#essential.map((pool) => pool.query('select 1')));
+  }
+
+  /** Runs `work` in one transaction; any throw rolls it back. Never hold one during network I/O. */
+  transaction<Result>(work: (tx: Queryable) => Promise<Result>): Promise<Result> {
+    return this.#readers.transaction(work);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#pools.map((pool) => pool.end()));
+  }
+}
+
+class Pool implements Queryable {
+  readonly pool: pg.Pool;
+  readonly #servers: Servers;
+  readonly #turns: Turns;
+
+  constructor(max: number, servers: Servers, session: Session & { queryTimeoutMs: number }) {
+    const { name, timeoutMs, queryTimeoutMs } = session;
+    const config = servers.config({ application_name: name, query_timeout: queryTimeoutMs });
+    // pg waits for it, which its types do not say.
+    const onConnect: (client: pg.ClientBase) => unknown = (client) =>
+      setSession(client as pg.Client, session);
+    this.pool = new pg.Pool({
+      ...config,
+      max,
+      // The last one stays, however quiet it is: there may be no other when it is needed again.
+      min: 1,
+      idleTimeoutMillis: 60_000,
+      allowExitOnIdle: true,
+      Client: patientClient(timeoutMs, (client) => servers.lead(client)),
+      onConnect,
+    });
+    this.#servers = servers;
+    this.#turns = new Turns(max, timeoutMs);
+    // A connection that breaks is replaced at the next query, and fails the one that uses it; without
+    // listeners it would end the process.
+    this.pool.on('error', () => servers.forget());
+    this.pool.on('connect', (client) => client.on('error', () => {}));
+  }
+
+  async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
+    const client = await this.#connect();
+    try {
+      const rows = await clientQueries(client).query<Row>(statement, values);
+      this.#release(client, false);
+      return rows;
+    } catch (error) {
+      // Only after an answer of the server is the connection certainly in order.
+      this.#release(client, !(error instanceof pg.DatabaseError));
+      if (isServerLost(error)) this.#servers.forget();
+      throw error;
+    }
+  }
+
+  async transaction<Result>(work: (tx: Queryable) => Promise<Result>): Promise<Result> {
+    const client = await this.#connect();
+    const tx = clientQueries(client);
+    let isBroken = true;
+    try {
+      await tx.query('begin');
+      const result = await work(tx);
+      await tx.query('commit');
+      isBroken = false;
+      return result;
+    } catch (error) {
+      isBroken = !(await tx.query('rollback').then(
+        () => !isServerLost(error),
+        () => false,
+      ));
+      if (isBroken) this.#servers.forget();
+      throw error;
+    } finally {
+      this.#release(client, isBroken);
+    }
+  }
+
+  async #connect(): Promise<pg.PoolClient> {
+    try {
+      await this.#turns.next();
+      return await this.#open().catch((error: unknown) => {
+        this.#turns.done();
+        this.#servers.forget();
+        throw error;
+      });
+    } catch (cause) {
+      throw unavailable(cause as Error, { isUndone: true });
+    }
+  }
+
+  async #open(): Promise<pg.PoolClient> {
+    if (this.#servers.areSeveral) await this.#servers.find();
+    return this.pool.connect();
+  }
+
+  #release(client: pg.PoolClient, isBroken: boolean): void {
+    client.release(isBroken);
+    this.#turns.done();
+  }
+}
+
+/** The same, but no statement waits for a lock for longer than this. */
+export function impatient(db: Pick<Database, 'transaction'>, lockTimeoutMs: number): Queryable {
+  return {
+    query: (statement, values) =>
+      db.transaction(async (tx) => {
+        await tx.query(`set local lock_timeout = ${lockTimeoutMs}`);
+        return tx.query(statement, values);
+      }),
+  };
+}
+
+/** A single client (migrations, maintenance, a transaction) behind the same interface. */
+export function clientQueries(client: pg.ClientBase): Queryable {
+  return {
+    async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
+      try {
+        const config = typeof statement === 'string' ? { text: statement } : statement;
+        return (await client.query<Row>({ ...config, values: values as unknown[] })).rows;
+      } catch (error) {
+        throw translated(error);
+      }
+    },
+  };
+}
+
+/**
+ * A connection in the owner's own role, for migrations and partitions: the caller ends it.
+ * @throws DatabaseUnavailable
+ */
+export function connectAsOwner(address: DatabaseAddress, part: string): Promise<pg.Client> {
+  const name = `posthorn ${part}`;
+  const session = { name, settings: COMMON_SETTINGS, timeoutMs: CONNECT_TIMEOUT_MS };
+  return openSession(address, session).catch((cause: Error) => {
+    throw unavailable(cause, { isUndone: true });
+  });
+}
+
+/**
+ * The database, not the statement. Classes 08 (connection), 53 (resources), 57P (shutdown, crash),
+ * 58 (system); a standby (25006); our own time-outs (25P03, 55P03, 57014), and class 40
+ * (deadlocks): the same statement may well succeed the next time.
+ */
+const UNAVAILABLE_SQLSTATE = /^(08|25006|25P03|40|53|55P03|57014|57P|58)/;
+/** Of these, what may come when the statement was committed already. */
+const UNKNOWN_FATE_SQLSTATE = /^(08|40003|57P|58)/;
+const READ_ONLY_SQLSTATE = '25006';
+const LOCK_TIMEOUT_SQLSTATE = '55P03';
+
+/** What the server said; null when it said nothing. */
+export function sqlStateOf(error: unknown): string | null {
+  const said = error instanceof DatabaseUnavailable ? error.cause : error;
+  const { code } = (said ?? {}) as { code?: unknown };
+  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : null;
+}
+
+/** Somebody has held a row for longer than is waited for: about that row, not about the database. */
+export function isLockTimeout(error: unknown): boolean {
+  return sqlStateOf(error) === LOCK_TIMEOUT_SQLSTATE;
+}
+
+function translated(error: unknown): unknown {
+  if (error instanceof pg.DatabaseError) {
+    const code = error.code ?? '';
+    if (!UNAVAILABLE_SQLSTATE.test(code)) return error;
+    return unavailable(error, { isUndone: !UNKNOWN_FATE_SQLSTATE.test(code) });
+  }
+  if (!(error instanceof Error) || error instanceof TypeError || error instanceof RangeError) {
+    return error;
+  }
+  return unavailable(error, { isUndone: false });
+}
+
+/** The server ended the connection, is away, or became a standby: there may be another by now. */
+function isServerLost(error: unknown): boolean {
+  if (!(error instanceof DatabaseUnavailable)) return false;
+  return !error.isUndone || (error.cause as { code?: string }).code === READ_ONLY_SQLSTATE;
+}
+
+function unavailable(cause: Error, { isUndone }: { isUndone: boolean }): DatabaseUnavailable {
+  const isUnsuitable = cause instanceof UnsuitableDatabase;
+  const message = isUnsuitable ? cause.message : `the database cannot be reached: ${cause.message}`;
+  return new DatabaseUnavailable(message, { cause, isUndone });
+}
