@@ -86,4 +86,4 @@ create table webhook_queue (
 -- that wait for a dead endpoint are never walked over to reach the others'. `claim >= 0` is always
 -- true; only the search for endpoints says it, so that no claim can be planned over that index.
 create index webhook_queue_due on webhook_queue (due_at) where holder is null and claim >= 0;
-create index webhook_queue_lane on webhook_queue (endpoint_id, due_at) where holder is null;
+create index webhook_queue_provider on webhook_queue (endpoint_id, due_at) where holder is null;

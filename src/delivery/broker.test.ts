@@ -5,8 +5,8 @@ import { Broker, BROKER_TICK_MS } from './broker.ts';
 import type { BrokerNews, WorkerNews } from './permits.ts';
 import { type ShapingSettings, USUAL_SHAPING } from './shaping-settings.ts';
 
-const LANE = 'receiver.test';
-const KEY = { lane: LANE, source: '' };
+const PROVIDER = 'receiver.test';
+const KEY = { provider: PROVIDER, source: '' };
 
 /** The broker with workers that note what they were told and do as they are told. */
 class Scene {
@@ -45,12 +45,17 @@ class Scene {
 
   unreached(times = 1): void {
     for (let time = 0; time < times; time += 1) {
-      this.say(1, { kind: 'unreached', lane: LANE, addresses: ['192.0.2.1'], reason: 'refused' });
+      this.say(1, {
+        kind: 'unreached',
+        provider: PROVIDER,
+        addresses: ['192.0.2.1'],
+        reason: 'refused',
+      });
     }
   }
 
   reached(): void {
-    this.say(1, { kind: 'reached', lane: LANE, address: '192.0.2.1' });
+    this.say(1, { kind: 'reached', provider: PROVIDER, address: '192.0.2.1' });
   }
 
   pass(ms: number): void {
@@ -95,7 +100,7 @@ test('two connections at first, more as the receiver takes messages, never more 
 test('a limit holds for each of our addresses', () => {
   const scene = new Scene(2).join(1);
   for (const source of ['198.51.100.1', '198.51.100.2']) {
-    scene.say(1, { lane: LANE, source, kind: 'want', count: 9, urgent: 0 });
+    scene.say(1, { provider: PROVIDER, source, kind: 'want', count: 9, urgent: 0 });
   }
   assert.equal(scene.heldBy(1), 4);
 });
@@ -141,7 +146,7 @@ test('a receiver that wants fewer gets fewer: connections beyond the window are 
   scene.grow();
   scene.say(1, { ...KEY, kind: 'slow', reason: '421 too many', pace: null, openedForMs: null });
   assert.equal(scene.asked(1), 4);
-  assert.equal(scene.last(1, 'lane')?.reason, '421 too many');
+  assert.equal(scene.last(1, 'provider')?.reason, '421 too many');
   for (let time = 0; time < 4; time += 1) scene.free(1);
   assert.equal(scene.heldBy(1), 4);
 });
@@ -152,7 +157,7 @@ test('words about our address as a whole leave one message from time to time', (
   const pace = { messagesPerMinute: 1, forMs: 3600_000 };
   scene.say(1, { ...KEY, kind: 'slow', reason: '421 reputation', pace, openedForMs: null });
   assert.equal(scene.asked(1), 2, 'what is open is asked back');
-  assert.deepEqual(scene.last(2, 'lane')?.rest?.kind, 'pace');
+  assert.deepEqual(scene.last(2, 'provider')?.rest?.kind, 'pace');
   scene.free(1, 2);
   scene.pass(59_000);
   assert.equal(scene.heldBy(1), 0);
@@ -162,7 +167,7 @@ test('words about our address as a whole leave one message from time to time', (
   scene.pass(30_000);
   assert.equal(scene.heldBy(1), 0);
   scene.pass(3600_000);
-  assert.equal(scene.last(2, 'lane')?.rest, null);
+  assert.equal(scene.last(2, 'provider')?.rest, null);
 });
 
 test('a limit of messages per minute is kept over all connections', () => {
@@ -193,35 +198,35 @@ test('new connections per minute have a limit of their own', () => {
   assert.equal(scene.heldBy(1), 10);
 });
 
-test('a lane of which no host answers rests, longer each time, and one connection finds out', () => {
+test('a provider of which no host answers rests, longer each time, and one connection finds out', () => {
   const scene = new Scene(10).join(1, 2);
   scene.unreached();
-  assert.equal(scene.last(2, 'lane'), undefined);
+  assert.equal(scene.last(2, 'provider'), undefined);
   scene.unreached();
-  assert.deepEqual(scene.last(2, 'lane')?.rest, { kind: 'trouble', forMs: 60_000 });
+  assert.deepEqual(scene.last(2, 'provider')?.rest, { kind: 'trouble', forMs: 60_000 });
   assert.equal(scene.last(2, 'host')?.deadForMs, 60_000);
   scene.want(1, 5);
   scene.want(2, 5);
   assert.deepEqual([scene.heldBy(1), scene.heldBy(2)], [0, 0]);
   scene.pass(60_250);
-  assert.equal(scene.last(2, 'lane')?.rest, null);
+  assert.equal(scene.last(2, 'provider')?.rest, null);
   assert.equal(scene.heldBy(1) + scene.heldBy(2), 1);
   scene.unreached();
-  assert.equal(scene.last(1, 'lane')?.rest?.forMs, 120_000);
+  assert.equal(scene.last(1, 'provider')?.rest?.forMs, 120_000);
   scene.free(1);
   for (let probe = 0; probe < 6; probe += 1) {
-    scene.pass(scene.last(1, 'lane')!.rest!.forMs + 250);
+    scene.pass(scene.last(1, 'provider')!.rest!.forMs + 250);
     scene.unreached();
     scene.free(scene.heldBy(1) > 0 ? 1 : 2);
   }
-  assert.equal(scene.last(1, 'lane')?.rest?.forMs, 15 * 60_000);
+  assert.equal(scene.last(1, 'provider')?.rest?.forMs, 15 * 60_000);
   scene.reached();
-  assert.equal(scene.last(2, 'lane')?.rest, null);
+  assert.equal(scene.last(2, 'provider')?.rest, null);
   assert.equal(scene.last(2, 'host')?.deadForMs, 0);
   assert.equal(scene.heldBy(1) + scene.heldBy(2), 2);
 });
 
-test('a message in a hurry may ask a resting lane, one at a time', () => {
+test('a message in a hurry may ask a resting provider, one at a time', () => {
   const scene = new Scene(10).join(1);
   scene.unreached(2);
   scene.want(1, 3, 2);
@@ -232,11 +237,11 @@ test('a message in a hurry may ask a resting lane, one at a time', () => {
   assert.equal(scene.heldBy(1), 0);
 });
 
-test('one dead server among living ones does not make their lane rest', () => {
+test('one dead server among living ones does not make their provider rest', () => {
   const scene = new Scene(10).join(1);
-  scene.say(1, { kind: 'reached', lane: LANE, address: '192.0.2.2' });
+  scene.say(1, { kind: 'reached', provider: PROVIDER, address: '192.0.2.2' });
   scene.unreached(10);
-  assert.equal(scene.last(1, 'lane'), undefined);
+  assert.equal(scene.last(1, 'provider'), undefined);
 });
 
 type Step =

@@ -2,15 +2,15 @@
  * Grants connections to the workers of one machine: what a provider counts, it counts over all of
  * them. Pure bookkeeping with a clock; it runs in the supervisor, or in the only worker.
  *
- * Promises: there are never more permits out than the limit of (our address, lane); a worker that
+ * Promises: there are never more permits out than the limit of (our address, provider); a worker that
  * waits gets a turn whatever the others hold (idle connections are given up for it, busy ones are
  * shared out); a dead worker's permits come back. A worker that uses an open connection again says
  * nothing to anybody: only opening, closing and growth are told.
  *
- * Next: broker-lane.ts (one lane's state), broker-ticks.ts (its clock), connections.ts (a worker's side).
+ * Next: broker-provider.ts (one provider's state), broker-ticks.ts (its clock), connections.ts (a worker's side).
  */
 import type { World } from '../core/world.ts';
-import { BrokerLane, type BrokerPool, type Holder } from './broker-lane.ts';
+import { BrokerProvider, type BrokerPool, type Holder } from './broker-provider.ts';
 import type { BrokerNews, WorkerNews } from './permits.ts';
 import { limitsOf, type ShapingSettings } from './shaping-settings.ts';
 
@@ -23,21 +23,21 @@ export type BrokerOptions = {
 /** So often `tick` is to be called while something is to happen with time. */
 export const BROKER_TICK_MS = 250;
 /** A worker without any connection waits this long before a busy one is taken from another. */
-const HUNGRY_FOR_MS = 1_000;
+const WAITING_FOR_MS = 1_000;
 const FORGET_EVERY_MS = 10_000;
-/** A lane that nothing is wanted of; how many connections it bore is remembered for so long. */
+/** A provider that nothing is wanted of; how many connections it bore is remembered for so long. */
 const FORGET_AFTER_MS = 3600_000;
 /** Of more than this, those that are not in use are forgotten at once: to new ones we are polite. */
-const LANES_MAX = 20_000;
+const PROVIDERS_MAX = 20_000;
 
 type WantNews = Extract<WorkerNews, { kind: 'want' }>;
 
 export class Broker {
   readonly #options: BrokerOptions;
-  readonly #lanes = new Map<string, BrokerLane>();
+  readonly #providers = new Map<string, BrokerProvider>();
   readonly #workers = new Set<number>();
-  /** Lanes in which something is to happen with time. */
-  readonly #watched = new Set<BrokerLane>();
+  /** Providers in which something is to happen with time. */
+  readonly #watched = new Set<BrokerProvider>();
   #outbox = new Map<number, BrokerNews[]>();
   #forgetAtMs = 0;
 
@@ -53,13 +53,13 @@ export class Broker {
   /** A worker is gone, and with its process all its connections. */
   leave(worker: number): void {
     this.#workers.delete(worker);
-    for (const lane of this.#lanes.values()) {
-      for (const pool of lane.pools.values()) {
+    for (const provider of this.#providers.values()) {
+      for (const pool of provider.pools.values()) {
         const holder = pool.holders.get(worker);
         if (!holder) continue;
         pool.out -= holder.held;
         pool.holders.delete(worker);
-        this.#serve(lane);
+        this.#serve(provider);
       }
     }
     this.#outbox.delete(worker);
@@ -73,11 +73,11 @@ export class Broker {
 
   /** Does what only time brings: ends rests, lets hungry workers eat, lets messages follow. */
   tick(): void {
-    for (const lane of this.#watched) {
-      const hasChanged = lane.expire();
-      this.#serve(lane);
-      if (hasChanged || lane.toldRest !== lane.restKind) this.#tellLane(lane);
-      if (!lane.dependsOnTime) this.#watched.delete(lane);
+    for (const provider of this.#watched) {
+      const hasChanged = provider.expire();
+      this.#serve(provider);
+      if (hasChanged || provider.toldRest !== provider.restKind) this.#tellProvider(provider);
+      if (!provider.dependsOnTime) this.#watched.delete(provider);
     }
     this.#forget();
     this.#flush();
@@ -86,118 +86,118 @@ export class Broker {
   /** In how many milliseconds `tick` is to be called; Infinity: not before something was heard. */
   get tickWithinMs(): number {
     if (this.#watched.size > 0) return BROKER_TICK_MS;
-    return this.#lanes.size > 0 ? FORGET_EVERY_MS : Infinity;
+    return this.#providers.size > 0 ? FORGET_EVERY_MS : Infinity;
   }
 
   #heard(worker: number, news: WorkerNews): void {
     if (news.kind === 'host') return this.#tellHost(news, worker);
-    const lane = this.#lane(news.lane);
+    const provider = this.#provider(news.provider);
     switch (news.kind) {
       case 'want':
-        this.#wanted(worker, lane, news);
+        this.#wanted(worker, provider, news);
         break;
       case 'free':
-        this.#freed(worker, lane, news);
+        this.#freed(worker, provider, news);
         break;
       case 'took':
-        this.#took(lane, lane.pool(news.source), news.count);
+        this.#took(provider, provider.pool(news.source), news.count);
         break;
       case 'slow':
-        if (!lane.complained(news)) return;
-        if (news.pace !== null) this.#recall(lane);
-        this.#tellLane(lane);
+        if (!provider.complained(news)) return;
+        if (news.pace !== null) this.#recall(provider);
+        this.#tellProvider(provider);
         break;
       case 'reached':
-        if (lane.trouble.answered(news.address)) this.#recovered(lane);
+        if (provider.trouble.answered(news.address)) this.#recovered(provider);
         return;
       case 'unreached':
-        if (lane.trouble.failed(news.addresses, news.reason)) this.#rests(lane);
+        if (provider.trouble.failed(news.addresses, news.reason)) this.#rests(provider);
         return;
     }
-    this.#serve(lane);
+    this.#serve(provider);
   }
 
-  #took(lane: BrokerLane, { window }: BrokerPool, count: number): void {
+  #took(provider: BrokerProvider, { window }: BrokerPool, count: number): void {
     const wasWhole = window.isWhole;
     window.grow(count, this.#nowMs());
-    if (window.isWhole !== wasWhole) this.#tellLane(lane);
+    if (window.isWhole !== wasWhole) this.#tellProvider(provider);
   }
 
-  #wanted(worker: number, lane: BrokerLane, { source, count, urgent }: WantNews): void {
-    const holder = lane.pool(source).holder(worker);
-    if (holder.wanted === 0) holder.hungrySinceMs = this.#nowMs();
+  #wanted(worker: number, provider: BrokerProvider, { source, count, urgent }: WantNews): void {
+    const holder = provider.pool(source).holder(worker);
+    if (holder.wanted === 0) holder.waitingSinceMs = this.#nowMs();
     holder.wanted = Math.max(0, holder.wanted + count);
     holder.urgent = Math.min(urgent, holder.wanted);
-    lane.usedAtMs = this.#nowMs();
-    if (lane.restKind !== null) this.#say(worker, { kind: 'lane', ...lane.news() });
+    provider.usedAtMs = this.#nowMs();
+    if (provider.restKind !== null) this.#say(worker, { kind: 'provider', ...provider.news() });
   }
 
   #freed(
     worker: number,
-    lane: BrokerLane,
+    provider: BrokerProvider,
     { source, count, unused }: { source: string; count: number; unused: number },
   ): void {
-    const pool = lane.pool(source);
+    const pool = provider.pool(source);
     const holder = pool.holder(worker);
     const given = Math.min(count, holder.held);
     holder.held -= given;
     holder.yielding = Math.max(0, holder.yielding - given);
     pool.out -= given;
-    if (holder.held === 0) holder.hungrySinceMs = this.#nowMs();
-    lane.giveBack(unused);
+    if (holder.held === 0) holder.waitingSinceMs = this.#nowMs();
+    provider.giveBack(unused);
   }
 
-  #rests(lane: BrokerLane): void {
-    const deadForMs = lane.trouble.restsForMs;
-    for (const address of lane.trouble.silentAddresses) {
+  #rests(provider: BrokerProvider): void {
+    const deadForMs = provider.trouble.restsForMs;
+    for (const address of provider.trouble.silentAddresses) {
       this.#tellHost({ kind: 'host', address, deadForMs });
     }
-    this.#tellLane(lane);
-    this.#serve(lane);
+    this.#tellProvider(provider);
+    this.#serve(provider);
   }
 
-  #recovered(lane: BrokerLane): void {
-    for (const address of lane.trouble.forgetSilent()) {
+  #recovered(provider: BrokerProvider): void {
+    for (const address of provider.trouble.forgetSilent()) {
       this.#tellHost({ kind: 'host', address, deadForMs: 0 });
     }
-    for (const pool of lane.pools.values()) pool.window.restart();
-    this.#tellLane(lane);
-    this.#serve(lane);
+    for (const pool of provider.pools.values()) pool.window.restart();
+    this.#tellProvider(provider);
+    this.#serve(provider);
   }
 
   /** What is open now was granted for a better time. */
-  #recall(lane: BrokerLane): void {
-    for (const pool of lane.pools.values()) {
-      while (pool.out > pool.yielding) this.#askBack(lane, pool);
+  #recall(provider: BrokerProvider): void {
+    for (const pool of provider.pools.values()) {
+      while (pool.out > pool.yielding) this.#askBack(provider, pool);
     }
   }
 
   /** Grants what may be granted, then shares out what is left to wish for. */
-  #serve(lane: BrokerLane): void {
-    for (const pool of lane.pools.values()) {
-      while (this.#grantOne(lane, pool));
-      this.#redistribute(lane, pool);
-      this.#tellShares(lane, pool);
+  #serve(provider: BrokerProvider): void {
+    for (const pool of provider.pools.values()) {
+      while (this.#grantOne(provider, pool));
+      this.#redistribute(provider, pool);
+      this.#tellShares(provider, pool);
       for (const [worker, { held, wanted }] of pool.holders) {
         if (held === 0 && wanted === 0) pool.holders.delete(worker);
       }
     }
-    if (lane.dependsOnTime) this.#watched.add(lane);
+    if (provider.dependsOnTime) this.#watched.add(provider);
   }
 
   /** To the one with the fewest; among equals to the one that waits longest. */
-  #grantOne(lane: BrokerLane, pool: BrokerPool): boolean {
-    const rests = lane.trouble.restsForMs > 0;
+  #grantOne(provider: BrokerProvider, pool: BrokerPool): boolean {
+    const rests = provider.trouble.restsForMs > 0;
     const [next] = [...pool.holders]
       .filter(([, { wanted, urgent }]) => (rests ? urgent : wanted) > 0)
       .toSorted(
-        ([, one], [, other]) => one.held - other.held || one.hungrySinceMs - other.hungrySinceMs,
+        ([, one], [, other]) => one.held - other.held || one.waitingSinceMs - other.waitingSinceMs,
       );
-    if (!next || pool.out >= lane.windowOf(pool)) return false;
-    if (lane.trouble.isIn && lane.out > 0) return false;
+    if (!next || pool.out >= provider.windowOf(pool)) return false;
+    if (provider.trouble.isIn && provider.out > 0) return false;
     const nowMs = this.#nowMs();
     if ((pool.newConnections?.waitMs(nowMs) ?? 0) > 0) return false;
-    const messagesMax = lane.allow();
+    const messagesMax = provider.allow();
     if (messagesMax === 0) return false;
     pool.newConnections?.take(1, nowMs);
     const [worker, holder] = next;
@@ -205,57 +205,63 @@ export class Broker {
     holder.wanted -= 1;
     holder.urgent = Math.max(0, holder.urgent - 1);
     pool.out += 1;
-    this.#say(worker, { kind: 'grant', lane: lane.key, source: pool.source, messagesMax });
+    this.#say(worker, { kind: 'grant', provider: provider.key, source: pool.source, messagesMax });
     // The next one may have to wait for long: those that wait are told.
-    if (messagesMax !== null && lane.restKind !== null) this.#tellLane(lane);
+    if (messagesMax !== null && provider.restKind !== null) this.#tellProvider(provider);
     return true;
   }
 
   /** Asks for connections back: what is beyond the window, and what others have too few of. */
-  #redistribute(lane: BrokerLane, pool: BrokerPool): void {
-    let excess = pool.out - pool.yielding - lane.windowOf(pool);
-    while (excess-- > 0) this.#askBack(lane, pool);
-    const isShort = pool.waiting > 0 && pool.out >= lane.windowOf(pool);
+  #redistribute(provider: BrokerProvider, pool: BrokerPool): void {
+    let excess = pool.out - pool.yielding - provider.windowOf(pool);
+    while (excess-- > 0) this.#askBack(provider, pool);
+    const isShort = pool.waiting > 0 && pool.out >= provider.windowOf(pool);
     for (const [worker, holder] of pool.holders) {
       const othersWait = pool.waiting > holder.wanted;
       if (holder.told.isWanted === (isShort && othersWait)) continue;
       holder.told.isWanted = isShort && othersWait;
       const { isWanted } = holder.told;
-      this.#say(worker, { kind: 'wanted', lane: lane.key, source: pool.source, isWanted });
+      this.#say(worker, { kind: 'wanted', provider: provider.key, source: pool.source, isWanted });
     }
-    if (!isShort || pool.yielding > 0 || lane.trouble.isIn) return;
+    if (!isShort || pool.yielding > 0 || provider.trouble.isIn) return;
     const waiting = [...pool.holders.values()].filter(({ wanted }) => wanted > 0);
     const fewest = Math.min(...waiting.map(({ held }) => held));
     const richest = richestOf(pool);
-    const isHungry = waiting.some(
-      (holder) => holder.held === 0 && this.#nowMs() - holder.hungrySinceMs >= HUNGRY_FOR_MS,
+    const waitsLong = waiting.some(
+      (holder) => holder.held === 0 && this.#nowMs() - holder.waitingSinceMs >= WAITING_FOR_MS,
     );
     const most = richest?.[1].held ?? 0;
-    if (most - fewest >= 2 || (isHungry && most > 0)) this.#askBack(lane, pool);
+    if (most - fewest >= 2 || (waitsLong && most > 0)) this.#askBack(provider, pool);
   }
 
-  #askBack(lane: BrokerLane, pool: BrokerPool): void {
+  #askBack(provider: BrokerProvider, pool: BrokerPool): void {
     const richest = richestOf(pool);
     if (!richest) return;
     richest[1].yielding += 1;
-    this.#say(richest[0], { kind: 'yield', lane: lane.key, source: pool.source, count: 1 });
+    this.#say(richest[0], { kind: 'yield', provider: provider.key, source: pool.source, count: 1 });
   }
 
-  #tellShares(lane: BrokerLane, pool: BrokerPool): void {
-    const window = lane.windowOf(pool);
+  #tellShares(provider: BrokerProvider, pool: BrokerPool): void {
+    const window = provider.windowOf(pool);
     const free = Math.max(0, window - pool.out);
     const fair = Math.floor(window / Math.max(1, pool.holders.size));
     for (const [worker, holder] of pool.holders) {
       const share = Math.max(1, fair, Math.min(window, holder.held - holder.yielding + free));
       if (holder.told.share === share && holder.told.window === window) continue;
       Object.assign(holder.told, { share, window });
-      this.#say(worker, { kind: 'pool', lane: lane.key, source: pool.source, share, window });
+      this.#say(worker, {
+        kind: 'pool',
+        provider: provider.key,
+        source: pool.source,
+        share,
+        window,
+      });
     }
   }
 
-  #tellLane(lane: BrokerLane): void {
-    lane.toldRest = lane.restKind;
-    for (const worker of this.#workers) this.#say(worker, { kind: 'lane', ...lane.news() });
+  #tellProvider(provider: BrokerProvider): void {
+    provider.toldRest = provider.restKind;
+    for (const worker of this.#workers) this.#say(worker, { kind: 'provider', ...provider.news() });
   }
 
   #tellHost(news: Extract<BrokerNews, { kind: 'host' }>, from?: number): void {
@@ -275,21 +281,21 @@ export class Broker {
     for (const [worker, news] of outbox) this.#options.tell(worker, news);
   }
 
-  #lane(key: string): BrokerLane {
-    let lane = this.#lanes.get(key);
-    if (!lane) {
-      lane = new BrokerLane(key, limitsOf(this.#options.settings, key), this.#options);
-      this.#lanes.set(key, lane);
+  #provider(key: string): BrokerProvider {
+    let provider = this.#providers.get(key);
+    if (!provider) {
+      provider = new BrokerProvider(key, limitsOf(this.#options.settings, key), this.#options);
+      this.#providers.set(key, provider);
     }
-    return lane;
+    return provider;
   }
 
   #forget(): void {
     if (this.#nowMs() < this.#forgetAtMs) return;
     this.#forgetAtMs = this.#nowMs() + FORGET_EVERY_MS;
-    const beforeMs = this.#nowMs() - (this.#lanes.size > LANES_MAX ? 0 : FORGET_AFTER_MS);
-    for (const [key, lane] of this.#lanes) {
-      if (lane.isForgettable && lane.usedAtMs < beforeMs) this.#lanes.delete(key);
+    const beforeMs = this.#nowMs() - (this.#providers.size > PROVIDERS_MAX ? 0 : FORGET_AFTER_MS);
+    for (const [key, provider] of this.#providers) {
+      if (provider.isForgettable && provider.usedAtMs < beforeMs) this.#providers.delete(key);
     }
   }
 

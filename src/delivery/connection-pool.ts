@@ -1,5 +1,5 @@
 /**
- * A worker's connections from one of our addresses to one lane: the permits that it holds for them
+ * A worker's connections from one of our addresses to one provider: the permits that it holds for them
  * (permits.ts), which of them are idle, and who waits for one.
  *
  * A permit is held from its grant until its connection is closed, the server's goodbye included: to
@@ -48,7 +48,7 @@ const IDLE_WHEN_WANTED_MS = 100;
 const WORKED_WITHIN_MS = 10_000;
 
 export class ConnectionPool {
-  readonly lane: string;
+  readonly provider: string;
   readonly source: string;
   readonly limits: ProviderLimits;
   readonly idle: Slot[] = [];
@@ -73,10 +73,10 @@ export class ConnectionPool {
   readonly #finishedAtMs = new Map<string, number>();
 
   constructor(
-    key: { lane: string; source: string },
+    key: { provider: string; source: string },
     parts: { limits: ProviderLimits; window: number; listener: PoolListener },
   ) {
-    this.lane = key.lane;
+    this.provider = key.provider;
     this.source = key.source;
     this.limits = parts.limits;
     this.window = parts.window;
@@ -113,7 +113,7 @@ export class ConnectionPool {
     return this.#unused.shift() ?? null;
   }
 
-  /** Ends an idle session to another server of the lane: its permit is for the taking then. */
+  /** Ends an idle session to another server of the provider: its permit is for the taking then. */
   async replaceIdle(): Promise<Permit | null> {
     const slot = this.idle.shift();
     if (!slot) return null;
@@ -184,7 +184,7 @@ export class ConnectionPool {
     const count = wanted - this.#asked;
     this.#asked = wanted;
     this.#askedUrgent = urgent;
-    return { kind: 'want', lane: this.lane, source: this.source, count, urgent };
+    return { kind: 'want', provider: this.provider, source: this.source, count, urgent };
   }
 
   granted(allowance: number | null): void {
@@ -244,8 +244,8 @@ export class ConnectionPool {
     }
     this.#owed = Math.max(0, this.#owed - 1);
     this.held -= 1;
-    const { lane, source } = this;
-    this.#listener.send({ kind: 'free', lane, source, count: 1, unused: allowance ?? 0 });
+    const { provider, source } = this;
+    this.#listener.send({ kind: 'free', provider, source, count: 1, unused: allowance ?? 0 });
     // One busy session less to follow on: a connection may be wanted now.
     if (this.#waiting.length > 0) this.#listener.waitingChanged(this);
   }

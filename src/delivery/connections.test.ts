@@ -10,7 +10,7 @@ import type { Errand, Target } from './errand.ts';
 import { type ShapingSettings, USUAL_SHAPING } from './shaping-settings.ts';
 import type { Source } from './sources.ts';
 
-const LANE = 'receiver.test';
+const PROVIDER = 'receiver.test';
 const HOUR_MS = 3600_000;
 
 const world = {
@@ -21,7 +21,7 @@ const world = {
 };
 
 function targetOf({ address }: FakeMx, host = 'mx.receiver.test'): Target {
-  return { provider: LANE, host, address, tls: 'off' };
+  return { provider: PROVIDER, host, address, tls: 'off' };
 }
 
 const TRANSACTION = {
@@ -100,9 +100,9 @@ test('a session is used again by the next message to the same server', async () 
   worker.release(first.connection);
   const second = await open(worker, targetOf(mx));
   assert.deepEqual([second.connection, second.reused], [first.connection, true]);
-  assert.deepEqual(worker.idleHosts(LANE, TRANSACTION), new Set());
+  assert.deepEqual(worker.idleHosts(PROVIDER, TRANSACTION), new Set());
   worker.release(second.connection);
-  assert.deepEqual(worker.idleHosts(LANE, TRANSACTION), new Set(['mx.receiver.test']));
+  assert.deepEqual(worker.idleHosts(PROVIDER, TRANSACTION), new Set(['mx.receiver.test']));
   assert.equal(mx.connections, 1);
 });
 
@@ -230,7 +230,7 @@ test('a session that the server ends while it is idle makes room', async () => {
   const [worker] = machine.workers as [Connections];
   worker.release((await open(worker, targetOf(mx))).connection);
   mx.sessions[0]?.socket.destroy();
-  await waitFor(() => worker.idleHosts(LANE, TRANSACTION).size === 0, {
+  await waitFor(() => worker.idleHosts(PROVIDER, TRANSACTION).size === 0, {
     what: 'the end to be noticed',
   });
   const next = await open(worker, targetOf(mx));
@@ -278,7 +278,7 @@ test('each of our addresses has limits of its own, and lends its sessions to no 
 test('a broker that does not answer holds a message up, and does not keep it', async () => {
   const options = { world, port: 1, heloName: 'a.test', sources: [], shaping: USUAL_SHAPING };
   const worker = new Connections({ ...options, tell: () => {} });
-  const target = { provider: LANE, host: 'mx.test', address: '127.0.0.1', tls: 'off' } as const;
+  const target = { provider: PROVIDER, host: 'mx.test', address: '127.0.0.1', tls: 'off' } as const;
   const acquired = await worker.acquire(target, errand({ patienceMs: 50 }));
   assert.equal(acquired.kind, 'postponed');
 });
@@ -291,15 +291,15 @@ test('a server that hangs up without a word has not answered, one that refuses h
     await using mx = await startFakeMx({ phases: { greeting } });
     using machine = new Machine(2, { port: mx.port, limits: {} });
     const [one, two] = machine.workers as [Connections, Connections];
-    one.unreached(LANE, [mx.address], 'hung up');
+    one.unreached(PROVIDER, [mx.address], 'hung up');
     assert.notEqual(
       (await one.acquire(targetOf(mx), errand({ patienceMs: HOUR_MS }))).kind,
       'ready',
     );
-    one.unreached(LANE, [mx.address], 'hung up');
+    one.unreached(PROVIDER, [mx.address], 'hung up');
     one.markDead('192.0.2.9', { timedOut: false });
     await waitFor(() => two.deadForMs('192.0.2.9') > 0, { what: 'all of this to be heard' });
-    assert.equal(two.restsForMs(LANE) > 0, rests);
+    assert.equal(two.restsForMs(PROVIDER) > 0, rests);
   }
 });
 

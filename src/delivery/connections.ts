@@ -1,12 +1,12 @@
 /**
  * Connections to receiving servers: opened sparingly, used again, never more than a provider likes.
  *
- * A lane is what shares limits: the roll-up of MX hosts of one operator (net/dns/mx.ts). How many
+ * A provider is what shares limits: the roll-up of MX hosts of one operator (net/dns/mx.ts). How many
  * connections this worker may have to it, the broker of the machine decides (broker.ts); for a
  * message on an open session nobody is asked. Reuse is worth a lot: a new STARTTLS session costs
  * 12 times the CPU of a message on an open one. A message leaves from the address that its sending
  * domain has towards this receiver (sources.ts), and so only on a session from there. A server that did not answer is left alone for a
- * while, and so is a lane of which none does.
+ * while, and so is a provider of which none does.
  * Next: connection-pool.ts, the open ones; net/smtp/client.ts opens one.
  */
 import { isIPv6 } from 'node:net';
@@ -16,7 +16,7 @@ import type { World } from '../core/world.ts';
 import { classifyReply } from '../mail/replies/classify.ts';
 import type { ConnectionPool, Permit, PoolListener, Slot, Wish } from './connection-pool.ts';
 import { type Acquired, type Errand, isSilence, keyOf, type Target, usedAgain } from './errand.ts';
-import { LaneView } from './lane-view.ts';
+import { ProviderView } from './provider-view.ts';
 import type { BrokerNews, WorkerNews } from './permits.ts';
 import { Remembered } from './remembered.ts';
 import { START_CONNECTIONS } from './shaping-defaults.ts';
@@ -57,7 +57,7 @@ const GROWTH_TOLD_AFTER_MS = 10;
 
 export class Connections {
   readonly #options: ConnectionsOptions;
-  readonly #lanes = new Map<string, LaneView>();
+  readonly #providers = new Map<string, ProviderView>();
   readonly #slots = new WeakMap<SmtpConnection, Slot>();
   readonly #dead: Remembered;
   readonly #alone: Remembered;
@@ -76,7 +76,7 @@ export class Connections {
     },
   };
   readonly #grown = new Map<ConnectionPool, number>();
-  #onChange: (lane: string) => void = () => {};
+  #onChange: (provider: string) => void = () => {};
 
   constructor(options: ConnectionsOptions) {
     this.#options = options;
@@ -90,16 +90,16 @@ export class Connections {
    * one that is busy and takes the message next.
    */
   async acquire(target: Target, errand: Errand): Promise<Acquired> {
-    const lane = this.#lane(target.provider);
+    const provider = this.#provider(target.provider);
     const wish = this.#wishOf(target, errand);
     const sources = this.#sourcesFor(target, errand.transaction);
     const untilMs = this.#nowMs() + Math.min(TURN_WITHIN_MS, errand.patienceMs);
     for (;;) {
       const source = this.#usable(sources, target.address) ?? sources[0]!;
-      const pool = lane.pool(source);
+      const pool = provider.pool(source);
       const slot = pool.takeIdle(wish.key);
       if (slot) return usedAgain(slot);
-      const delayMs = this.#putOffForMs([lane, pool], target, errand.patienceMs);
+      const delayMs = this.#putOffForMs([provider, pool], target, errand.patienceMs);
       if (delayMs > 0) return { kind: 'postponed', delayMs };
       const isFull = pool.held >= pool.share;
       const permit = pool.takePermit() ?? (isFull ? await pool.replaceIdle() : null);
@@ -113,17 +113,17 @@ export class Connections {
       const timeoutMs = untilMs - this.#nowMs();
       const areTooMany = pool.waiting >= Math.max(WAITING_MIN, 2 * pool.share);
       if (timeoutMs <= 0 || areTooMany) return { kind: 'postponed', delayMs: NO_TURN_DELAY_MS };
-      const ahead = await pool.turn(wish, { isUrgent: lane.isInTrouble, timeoutMs });
+      const ahead = await pool.turn(wish, { isUrgent: provider.isInTrouble, timeoutMs });
       if (ahead) return { ...usedAgain(ahead), announced: true };
     }
   }
 
-  /** The hosts of the lane that an idle session leads to from where this message is sent. */
-  idleHosts(lane: string, transaction: Pick<Transaction, 'envelopeFrom'>): ReadonlySet<string> {
-    const view = this.#lanes.get(lane);
+  /** The hosts of the provider that an idle session leads to from where this message is sent. */
+  idleHosts(provider: string, transaction: Pick<Transaction, 'envelopeFrom'>): ReadonlySet<string> {
+    const view = this.#providers.get(provider);
     if (!view) return new Set();
     const sources = ['0.0.0.0', '::'].map((address) =>
-      this.#sourcesFor({ provider: lane, address }, transaction).at(0),
+      this.#sourcesFor({ provider: provider, address }, transaction).at(0),
     );
     return view.idleHosts(sources);
   }
@@ -146,42 +146,42 @@ export class Connections {
     this.#startSweeping();
   }
 
-  /** How many messages may be under way to this lane at once. */
-  windowOf(lane: string): number {
-    const view = this.#lanes.get(lane);
+  /** How many messages may be under way to this provider at once. */
+  windowOf(provider: string): number {
+    const view = this.#providers.get(provider);
     return (view?.share ?? START_CONNECTIONS) + (view?.following ?? 0);
   }
 
-  /** How much longer the lane is left alone as a whole; 0: it may be asked. */
-  restsForMs(lane: string): number {
-    return this.#lanes.get(lane)?.restsForMs ?? 0;
+  /** How much longer the provider is left alone as a whole; 0: it may be asked. */
+  restsForMs(provider: string): number {
+    return this.#providers.get(provider)?.restsForMs ?? 0;
   }
 
   /** What was met where nobody answers; null: somebody does, or nothing is known. */
-  troubleOf(lane: string): string | null {
-    return this.#lanes.get(lane)?.trouble ?? null;
+  troubleOf(provider: string): string | null {
+    return this.#providers.get(provider)?.trouble ?? null;
   }
 
-  onChange(listener: (lane: string) => void): void {
+  onChange(listener: (provider: string) => void): void {
     this.#onChange = listener;
   }
 
   /** It took a message: one more connection, up to the cap, if all were busy. */
-  grow(lane: string, source: string): void {
-    const pool = this.#lane(lane).pool(source);
+  grow(provider: string, source: string): void {
+    const pool = this.#provider(provider).pool(source);
     if (!pool.wasBusy || pool.window >= pool.limits.connections) return;
     if (this.#grown.size === 0) setTimeout(() => this.#tellGrowth(), GROWTH_TOLD_AFTER_MS);
     this.#grown.set(pool, (this.#grown.get(pool) ?? 0) + 1);
   }
 
   /** It said that we are too many or too fast. @param reason what it said */
-  shrink(lane: string, source: string, reason: string): void {
-    this.#complained({ lane, source, reason, openedForMs: null });
+  shrink(provider: string, source: string, reason: string): void {
+    this.#complained({ provider, source, reason, openedForMs: null });
   }
 
   /** None of the hosts that were asked could be reached. */
-  unreached(lane: string, addresses: readonly string[], reason: string): void {
-    this.#send({ kind: 'unreached', lane, addresses, reason });
+  unreached(provider: string, addresses: readonly string[], reason: string): void {
+    this.#send({ kind: 'unreached', provider, addresses, reason });
   }
 
   markDead(address: string, { timedOut }: { timedOut: boolean }): void {
@@ -195,17 +195,17 @@ export class Connections {
     return this.#dead.forMs(address);
   }
 
-  /** What is known of the lanes that this worker sends to, or that are in trouble. */
-  get lanes(): Iterable<LaneView> {
-    return this.#lanes.values();
+  /** What is known of the providers that this worker sends to, or that are in trouble. */
+  get providers(): Iterable<ProviderView> {
+    return this.#providers.values();
   }
 
   /** What the broker says. */
   hear(all: readonly BrokerNews[]): void {
     for (const news of all) {
       if (news.kind === 'host') this.#dead.remember(news.address, news.deadForMs);
-      else if (news.kind === 'lane') this.#changed(this.#lane(news.lane).hear(news));
-      else this.#heard(this.#lane(news.lane), news);
+      else if (news.kind === 'provider') this.#changed(this.#provider(news.provider).hear(news));
+      else this.#heard(this.#provider(news.provider), news);
     }
   }
 
@@ -213,12 +213,12 @@ export class Connections {
   async close(): Promise<void> {
     clearInterval(this.#sweeper);
     this.#sweeper = undefined;
-    const idle = [...this.#lanes.values()].flatMap((lane) => lane.drainIdle());
+    const idle = [...this.#providers.values()].flatMap((provider) => provider.drainIdle());
     await Promise.all(idle.map(({ connection }) => connection.close()));
   }
 
-  #heard(lane: LaneView, news: Exclude<BrokerNews, { kind: 'host' | 'lane' }>): void {
-    const pool = lane.pool(news.source);
+  #heard(provider: ProviderView, news: Exclude<BrokerNews, { kind: 'host' | 'provider' }>): void {
+    const pool = provider.pool(news.source);
     switch (news.kind) {
       case 'grant':
         pool.granted(news.messagesMax);
@@ -235,24 +235,24 @@ export class Connections {
         pool.window = news.window;
         pool.share = news.share;
         pool.wakeAll();
-        lane.countShares();
-        this.#onChange(news.lane);
+        provider.countShares();
+        this.#onChange(news.provider);
         break;
     }
   }
 
-  #changed(lane: LaneView): void {
-    lane.wakeAll();
-    this.#onChange(lane.key);
+  #changed(provider: ProviderView): void {
+    provider.wakeAll();
+    this.#onChange(provider.key);
   }
 
   #putOffForMs(
-    [lane, pool]: [LaneView, ConnectionPool],
+    [provider, pool]: [ProviderView, ConnectionPool],
     { address }: Target,
     patienceMs: number,
   ): number {
     // Who was granted a place goes, although the next one has to wait.
-    if (lane.isPaced && !pool.hasPermit) return lane.restsForMs;
+    if (provider.isPaced && !pool.hasPermit) return provider.restsForMs;
     const deadForMs = this.deadForMs(address);
     return deadForMs < patienceMs ? deadForMs : 0;
   }
@@ -267,7 +267,7 @@ export class Connections {
       if (isRefused) {
         const openedForMs = this.#nowMs() - startedMs;
         const reason = result.reply.message;
-        this.#complained({ lane: provider, source, reason, openedForMs });
+        this.#complained({ provider: provider, source, reason, openedForMs });
       }
       pool.returnPermit(permit);
       return { ...result, source, isCrowded: isRefused && pool.works(key, this.#nowMs()) };
@@ -289,15 +289,20 @@ export class Connections {
     return { ...result, source };
   }
 
-  #complained(what: { lane: string; source: string; reason: string; openedForMs: number | null }) {
-    const found = slowdownFor(what.lane, what.reason);
+  #complained(what: {
+    provider: string;
+    source: string;
+    reason: string;
+    openedForMs: number | null;
+  }) {
+    const found = slowdownFor(what.provider, what.reason);
     const pace = found && { messagesPerMinute: found.messagesPerMinute, forMs: found.forMs };
     this.#send({ kind: 'slow', ...what, pace });
   }
 
-  #reached(lane: string, address: string): void {
+  #reached(provider: string, address: string): void {
     this.#dead.remember(address, 0);
-    this.#send({ kind: 'reached', lane, address });
+    this.#send({ kind: 'reached', provider, address });
   }
 
   #smtpOptions(target: Target, source: string): SmtpOptions {
@@ -331,15 +336,15 @@ export class Connections {
     return sources.find((source) => this.#unusable.forMs(`${source} ${address}`) === 0) ?? null;
   }
 
-  #lane(key: string): LaneView {
-    let lane = this.#lanes.get(key);
-    if (!lane) {
+  #provider(key: string): ProviderView {
+    let provider = this.#providers.get(key);
+    if (!provider) {
       const { shaping, world } = this.#options;
       const limits = limitsOf(shaping, key);
-      lane = new LaneView(key, { limits, world, listener: this.#listener });
-      this.#lanes.set(key, lane);
+      provider = new ProviderView(key, { limits, world, listener: this.#listener });
+      this.#providers.set(key, provider);
     }
-    return lane;
+    return provider;
   }
 
   #send(news: WorkerNews): void {
@@ -364,8 +369,8 @@ export class Connections {
   }
 
   #tellGrowth(): void {
-    for (const [{ lane, source }, count] of this.#grown) {
-      this.#send({ kind: 'took', lane, source, count });
+    for (const [{ provider, source }, count] of this.#grown) {
+      this.#send({ kind: 'took', provider, source, count });
     }
     this.#grown.clear();
   }
@@ -382,9 +387,9 @@ export class Connections {
 
   #sweep(): void {
     const nowMs = this.#nowMs();
-    for (const [key, lane] of this.#lanes) {
-      lane.sweep(nowMs);
-      if (lane.isForgettable(this.#lanes.size)) this.#lanes.delete(key);
+    for (const [key, provider] of this.#providers) {
+      provider.sweep(nowMs);
+      if (provider.isForgettable(this.#providers.size)) this.#providers.delete(key);
     }
   }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import pino from 'pino';
 import { type FakeMx, startFakeMx } from '../../test/support/fake-mx.ts';
-import { newJob } from '../../test/support/jobs.ts';
+import { newDelivery } from '../../test/support/deliveries.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import { newId } from '../store/ids.ts';
 import type { Settlement } from '../store/settle.ts';
@@ -45,7 +45,7 @@ function connectionsTo({ port }: FakeMx): Connections {
 /** Delivers to one server, whatever the recipient; what it settles is added to the list. */
 function deliverTo(
   mx: FakeMx,
-  job: { holder: string },
+  delivery: { holder: string },
   settled: Settlement[],
   { connections = connectionsTo(mx), ...changes }: Partial<DeliverOptions> = {},
 ): Deliver {
@@ -53,7 +53,7 @@ function deliverTo(
     db: { query: async <Row>() => [{ suppressed: false, domainDeleted: false }] as Row[] },
     world,
     log: pino({ level: 'silent' }),
-    lease: { holder: () => job.holder, isFresh: () => true },
+    lease: { holder: () => delivery.holder, isFresh: () => true },
     builder: {
       build: async () => ({
         parts: [Buffer.from('Subject: hello\r\n\r\nHello\r\n')],
@@ -94,13 +94,13 @@ function deliverTo(
 
 test('an attempt that a stop leaves in doubt names the server that may have the message', async () => {
   await using mx = await startFakeMx({ startTls: 'offered', phases: { dot: NEVER } });
-  const job = newJob('jo@receiver.test', {
+  const delivery = newDelivery('jo@receiver.test', {
     heldSinceMs: performance.now(),
     expiresAtMs: performance.now() + 3600_000,
   });
   const settled: Settlement[] = [];
   const cutoff = new Cutoff();
-  const delivered = deliverTo(mx, job, settled)(job, cutoff);
+  const delivered = deliverTo(mx, delivery, settled)(delivery, cutoff);
   await waitFor(() => mx.messages.length === 1, { what: 'the message up to its dot' });
   cutoff.cutUnsent();
   cutoff.cutAll();
@@ -118,11 +118,11 @@ test('a worker that wakes from a freeze before the dot does not wait for its lea
   const goAhead = Promise.withResolvers<void>();
   const phases = { data: { after: goAhead.promise, reply: '354 Go ahead' } };
   await using mx = await startFakeMx({ phases });
-  const job = newJob('jo@receiver.test', { expiresAtMs: performance.now() + 3600_000 });
+  const delivery = newDelivery('jo@receiver.test', { expiresAtMs: performance.now() + 3600_000 });
   const settled: Settlement[] = [];
   let hasSlept = false;
-  const deliver = deliverTo(mx, job, settled, {
-    lease: { holder: () => job.holder, isFresh: () => !hasSlept },
+  const deliver = deliverTo(mx, delivery, settled, {
+    lease: { holder: () => delivery.holder, isFresh: () => !hasSlept },
     settling: {
       get isStuck() {
         return hasSlept;
@@ -134,7 +134,7 @@ test('a worker that wakes from a freeze before the dot does not wait for its lea
       },
     },
   });
-  const delivered = deliver(job, new Cutoff());
+  const delivered = deliver(delivery, new Cutoff());
   const isAsked = () => mx.sessions.some(({ lines }) => lines.includes('C: DATA'));
   await waitFor(isAsked, { what: 'DATA' });
   hasSlept = true;
@@ -145,17 +145,17 @@ test('a worker that wakes from a freeze before the dot does not wait for its lea
 
 test('mail whose time ran out untried says what it waited for', async () => {
   await using mx = await startFakeMx();
-  const job = newJob('jo@receiver.test', { lane: 'receiver.test', expiresAtMs: 0 });
+  const delivery = newDelivery('jo@receiver.test', { provider: 'receiver.test', expiresAtMs: 0 });
   const connections = connectionsTo(mx);
   const settled: Settlement[] = [];
-  const deliver = deliverTo(mx, job, settled, { connections });
-  await deliver(job, new Cutoff());
+  const deliver = deliverTo(mx, delivery, settled, { connections });
+  await deliver(delivery, new Cutoff());
   for (let times = 0; times < 3; times += 1) {
     connections.unreached('receiver.test', [mx.address], 'mx.receiver.test: no route to host');
   }
   await waitFor(() => connections.restsForMs('receiver.test') > 0, { what: 'the rest' });
-  await deliver(job, new Cutoff());
-  await deliver({ ...job, attempts: 1 }, new Cutoff());
+  await deliver(delivery, new Cutoff());
+  await deliver({ ...delivery, attempts: 1 }, new Cutoff());
   const [behind, resting, tried] = settled.map(({ status, reason }) => ({ status, ...reason }));
   const failed = { status: 'failed', category: 'expired' };
   assert.partialDeepStrictEqual(behind, { ...failed, blame: 'us' });
@@ -171,9 +171,13 @@ test('mail whose time ran out untried says what it waited for', async () => {
 
 test('what expires while its domain is not verified is not blamed on the receiver', async () => {
   await using mx = await startFakeMx();
-  const job = newJob('jo@receiver.test', { attempts: 3, expiresAtMs: 0, domainUnverified: true });
+  const delivery = newDelivery('jo@receiver.test', {
+    attempts: 3,
+    expiresAtMs: 0,
+    domainUnverified: true,
+  });
   const settled: Settlement[] = [];
-  await deliverTo(mx, job, settled)(job, new Cutoff());
+  await deliverTo(mx, delivery, settled)(delivery, new Cutoff());
   const [{ status, reason }] = settled as [Settlement];
   const { category, blame } = reason as Record<string, unknown>;
   assert.deepEqual([status, category, blame], ['failed', 'expired', 'sender']);

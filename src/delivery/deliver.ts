@@ -23,7 +23,7 @@ import { attemptDelivery, type AttemptResult, type Via } from './attempt.ts';
 import type { Connections } from './connections.ts';
 import type { Postponed } from './errand.ts';
 import type { Cutoff } from './cutoff.ts';
-import type { Job } from './job.ts';
+import type { Delivery } from './delivery.ts';
 import type { MessageBuilder, SignedMessage } from './message.ts';
 import {
   COMPLAINED,
@@ -45,7 +45,7 @@ import { simulate, SIMULATOR_HOST } from './simulator.ts';
 import type { TlsRules, TlsWishesOfDomain } from './tls-rules.ts';
 
 export type Delivered = { kind: 'settled' } | { kind: 'give_back'; delayMs: number };
-export type Deliver = (job: Job, cutoff: Cutoff) => Promise<Delivered>;
+export type Deliver = (delivery: Delivery, cutoff: Cutoff) => Promise<Delivered>;
 
 export type DeliverOptions = {
   db: Queryable;
@@ -85,50 +85,55 @@ const OUTCOMES_MOVE_WITHIN_MS = 10_000;
 const RECHECK_AFTER_MS = 2_000;
 
 export function createDeliver(options: DeliverOptions): Deliver {
-  return async (job, cutoff) => {
-    const early = await endWithoutAttempt(job, options);
+  return async (delivery, cutoff) => {
+    const early = await endWithoutAttempt(delivery, options);
     if (early) {
       // What waits for the operator counts as an attempt: the waits grow as usual.
       const isPutOff = early.status === 'deferred';
       const attempt = isPutOff
-        ? { number: job.attempts + 1, phase: 'connect', transcript: [] }
+        ? { number: delivery.attempts + 1, phase: 'connect', transcript: [] }
         : null;
-      return settle(job, early, { options, attempt });
+      return settle(delivery, early, { options, attempt });
     }
-    const isTest = job.message.environment === 'test';
-    const delivered = isTest ? deliverSimulated(job, options) : deliverLive(job, cutoff, options);
+    const isTest = delivery.message.environment === 'test';
+    const delivered = isTest
+      ? deliverSimulated(delivery, options)
+      : deliverLive(delivery, cutoff, options);
     return delivered.catch((error: unknown) => {
       if (!(error instanceof Unsignable)) throw error;
-      options.log.error({ err: error, emailId: job.message.id }, 'an email cannot be signed');
-      return settle(job, UNSIGNABLE, { options, attempt: null });
+      options.log.error({ err: error, emailId: delivery.message.id }, 'an email cannot be signed');
+      return settle(delivery, UNSIGNABLE, { options, attempt: null });
     });
   };
 }
 
 /** What was true at accept may have changed: expiry, the domain, the suppression list. */
-async function endWithoutAttempt(job: Job, options: DeliverOptions): Promise<Outcome | null> {
+async function endWithoutAttempt(
+  delivery: Delivery,
+  options: DeliverOptions,
+): Promise<Outcome | null> {
   const { db, world, hasHostName } = options;
   const nowMs = world.monotonicMs();
-  if (nowMs >= job.expiresAtMs) return expired(job, options);
-  if (job.domainDeleted) return DOMAIN_REMOVED;
-  if (job.suppressed) return SUPPRESSED;
-  if (job.domainUnverified) return DOMAIN_UNVERIFIED;
-  if (!hasHostName && job.message.environment === 'live') return NO_HOST_NAME;
-  if (nowMs - job.heldSinceMs < RECHECK_AFTER_MS) return null;
+  if (nowMs >= delivery.expiresAtMs) return expired(delivery, options);
+  if (delivery.domainDeleted) return DOMAIN_REMOVED;
+  if (delivery.suppressed) return SUPPRESSED;
+  if (delivery.domainUnverified) return DOMAIN_UNVERIFIED;
+  if (!hasHostName && delivery.message.environment === 'live') return NO_HOST_NAME;
+  if (nowMs - delivery.heldSinceMs < RECHECK_AFTER_MS) return null;
   const { domainDeleted, suppressed } = await stoppedNow(db, {
-    ...job.message,
-    address: job.address,
+    ...delivery.message,
+    address: delivery.address,
   });
   if (domainDeleted) return DOMAIN_REMOVED;
   return suppressed ? SUPPRESSED : null;
 }
 
 async function expired(
-  { message, position, attempts, lane, domainUnverified }: Job,
+  { message, position, attempts, provider, domainUnverified }: Delivery,
   { db, connections }: DeliverOptions,
 ): Promise<Outcome> {
   if (domainUnverified) return EXPIRED_UNVERIFIED;
-  if (attempts === 0) return expiredUntried(connections.troubleOf(lane));
+  if (attempts === 0) return expiredUntried(connections.troubleOf(provider));
   const { projectId, id: emailId } = message;
   const category = await lastCategory(db, { projectId, emailId, position });
   if (category === 'quota') return EXPIRED_MAILBOX_FULL;
@@ -168,31 +173,31 @@ function inDoubt({ session }: Progress, why: keyof typeof IN_DOUBT): AttemptResu
 }
 
 async function attemptLive(
-  job: Job,
+  delivery: Delivery,
   options: DeliverOptions,
   { progress, cutoff }: { progress: Progress; cutoff: Cutoff },
 ): Promise<AttemptResult | Postponed> {
   const { world, builder, connections, lease, leastTls, settling } = options;
   const startedMs = world.monotonicMs();
-  const { destination } = job;
+  const { destination } = delivery;
   const [message, route, sts] = await Promise.all([
-    builder.build(job.message, job),
+    builder.build(delivery.message, delivery),
     options.route(destination),
     options.tls.policyOf(destination),
   ]);
   Object.assign(progress, { message, route });
-  const demand = leastTls === 'enforced' ? 'enforced' : (job.message.tls ?? 'opportunistic');
+  const demand = leastTls === 'enforced' ? 'enforced' : (delivery.message.tls ?? 'opportunistic');
   const attemptUnder = async (wishes: TlsWishesOfDomain) =>
     attemptDelivery(route, connections, {
-      envelopeFrom: returnPathOf(job, options),
-      recipient: job.address,
+      envelopeFrom: returnPathOf(delivery, options),
+      recipient: delivery.address,
       message: message.parts,
-      smtpUtf8: message.smtpUtf8 || needsSmtpUtf8(job.address),
+      smtpUtf8: message.smtpUtf8 || needsSmtpUtf8(delivery.address),
       is8Bit: message.is8Bit,
       ...(await options.tls.forAttempt(route, wishes)),
       mayProceed: (step) => {
         const isOurs = (): boolean =>
-          !cutoff.isClosed && lease.isFresh() && lease.holder() === job.holder;
+          !cutoff.isClosed && lease.isFresh() && lease.holder() === delivery.holder;
         const decide = (): boolean => {
           const may = isOurs();
           progress.hasWrittenDot = may && step === 'dot';
@@ -203,7 +208,7 @@ async function attemptLive(
         return settling.moves(OUTCOMES_MOVE_WITHIN_MS).then((moves) => moves && decide());
       },
       onSession: (session) => (progress.session = session),
-      patienceMs: job.expiresAtMs - startedMs,
+      patienceMs: delivery.expiresAtMs - startedMs,
     });
   const wishes = { destination, demand, sts } as const;
   const result = await attemptUnder(wishes);
@@ -212,18 +217,25 @@ async function attemptLive(
   return newer === null ? result : attemptUnder({ ...wishes, ...newer });
 }
 
-async function deliverLive(job: Job, cutoff: Cutoff, options: DeliverOptions): Promise<Delivered> {
+async function deliverLive(
+  delivery: Delivery,
+  cutoff: Cutoff,
+  options: DeliverOptions,
+): Promise<Delivered> {
   const { world, connections, log } = options;
   const startedMs = world.monotonicMs();
   const startedAt = new Date(world.now());
   const progress: Progress = { session: NO_SESSION, hasWrittenDot: false };
-  const attempting = attemptLive(job, options, { progress, cutoff });
+  const attempting = attemptLive(delivery, options, { progress, cutoff });
   const ended = await cutoff
     .unlessCut(attempting, () => progress.hasWrittenDot)
     .catch((error: unknown) => {
       if (!progress.hasWrittenDot) throw error;
       // A bug. It counts as an attempt, so that it is repeated by the schedule and not for ever.
-      log.error({ err: error, emailId: job.message.id }, 'an attempt ended in an error in doubt');
+      log.error(
+        { err: error, emailId: delivery.message.id },
+        'an attempt ended in an error in doubt',
+      );
       return 'broken' as const;
     });
   const { message, route } = progress;
@@ -239,12 +251,12 @@ async function deliverLive(job: Job, cutoff: Cutoff, options: DeliverOptions): P
   if (route.kind === 'hosts' && result.kind !== 'unroutable') {
     adjustWindow(connections, route.provider, { source: result.source, outcome });
   }
-  const attempt = attemptRecord(job, result, {
+  const attempt = attemptRecord(delivery, result, {
     message,
     startedAt,
     durationMs: world.monotonicMs() - startedMs,
   });
-  return settle(job, outcome, { options, attempt, startedMs });
+  return settle(delivery, outcome, { options, attempt, startedMs });
 }
 
 function adjustWindow(
@@ -259,24 +271,25 @@ function adjustWindow(
 }
 
 /** RFC 5321 §4.4: where a bounce goes; its token names the recipient and cannot be forged. */
-function returnPathOf(job: Job, { returnPathSecret }: DeliverOptions): string {
+function returnPathOf(delivery: Delivery, { returnPathSecret }: DeliverOptions): string {
   return makeReturnPath({
-    emailId: job.message.id,
-    position: job.position,
-    domain: `send.${domainOf(job.message.from.address)}`,
+    emailId: delivery.message.id,
+    position: delivery.position,
+    domain: `send.${domainOf(delivery.message.from.address)}`,
     secret: returnPathSecret(),
   });
 }
 
-async function deliverSimulated(job: Job, options: DeliverOptions): Promise<Delivered> {
+async function deliverSimulated(delivery: Delivery, options: DeliverOptions): Promise<Delivered> {
   const { world, builder } = options;
   const startedMs = world.monotonicMs();
   const startedAt = new Date(world.now());
   // The message is built and signed as if it left: a test key meets every refusal a live one does.
-  const message = await builder.build(job.message, job);
-  const simulated = simulate(job.address, job.attempts, job.claim);
+  const message = await builder.build(delivery.message, delivery);
+  const simulated = simulate(delivery.address, delivery.attempts, delivery.claim);
   if (simulated.kind === 'wait') return { kind: 'give_back', delayMs: simulated.delayMs };
-  if (simulated.kind === 'suppressed') return settle(job, SUPPRESSED, { options, attempt: null });
+  if (simulated.kind === 'suppressed')
+    return settle(delivery, SUPPRESSED, { options, attempt: null });
   const { phase, reply } = simulated;
   const result: AttemptResult = {
     kind: 'replied',
@@ -288,22 +301,22 @@ async function deliverSimulated(job: Job, options: DeliverOptions): Promise<Deli
   };
   const outcome = outcomeOf(result, 'delivered');
   const durationMs = world.monotonicMs() - startedMs;
-  const attempt = attemptRecord(job, result, { message, startedAt, durationMs });
-  const settled = await settle(job, outcome, { options, attempt, startedMs });
+  const attempt = attemptRecord(delivery, result, { message, startedAt, durationMs });
+  const settled = await settle(delivery, outcome, { options, attempt, startedMs });
   if (simulated.thenComplains) {
-    await options.settle(settlementOf(job, COMPLAINED, { attempt: null, world, late: true }));
+    await options.settle(settlementOf(delivery, COMPLAINED, { attempt: null, world, late: true }));
   }
   return settled;
 }
 
 /** The attempt as the timeline keeps it. */
 function attemptRecord(
-  job: Job,
+  delivery: Delivery,
   result: AttemptResult,
   facts: { message: SignedMessage; startedAt: Date; durationMs: number },
 ): object {
   const common = {
-    number: job.attempts + 1,
+    number: delivery.attempts + 1,
     started_at: facts.startedAt.toISOString(),
     duration_ms: Math.round(facts.durationMs),
     message_bytes: facts.message.sizeBytes,
@@ -320,29 +333,29 @@ function attemptRecord(
 }
 
 async function settle(
-  job: Job,
+  delivery: Delivery,
   outcome: Outcome,
   context: { options: DeliverOptions; attempt: object | null; startedMs?: number },
 ): Promise<Delivered> {
   const { options, attempt, startedMs } = context;
   const { world, log } = options;
   const { retryWaitsMs } = options;
-  const settlement = settlementOf(job, outcome, { attempt, world, retryWaitsMs });
+  const settlement = settlementOf(delivery, outcome, { attempt, world, retryWaitsMs });
   const counts = await options.settle(settlement);
-  if (counts === true && outcome.mailboxFull === true) await countFullMailbox(job, options);
+  if (counts === true && outcome.mailboxFull === true) await countFullMailbox(delivery, options);
   if (startedMs !== undefined) {
-    const isFirst = job.attempts === 0;
+    const isFirst = delivery.attempts === 0;
     options.onAttempt({
       status: outcome.status,
       durationMs: world.monotonicMs() - startedMs,
-      firstAfterMs: isFirst ? startedMs - job.heldSinceMs : null,
+      firstAfterMs: isFirst ? startedMs - delivery.heldSinceMs : null,
     });
   }
   log.info(
     {
-      emailId: job.message.id,
-      position: job.position,
-      attempt: job.attempts + 1,
+      emailId: delivery.message.id,
+      position: delivery.position,
+      attempt: delivery.attempts + 1,
       status: outcome.status,
       code: outcome.smtp?.code,
       mx: outcome.smtp?.mx,
@@ -353,9 +366,12 @@ async function settle(
 }
 
 /** After the fact: one that cannot be counted is one less, and no reason to hold anything up. */
-async function countFullMailbox(job: Job, { onMailboxFull, log }: DeliverOptions): Promise<void> {
-  const { projectId, environment, id: emailId } = job.message;
-  const failure = { projectId, environment, emailId, address: job.address };
+async function countFullMailbox(
+  delivery: Delivery,
+  { onMailboxFull, log }: DeliverOptions,
+): Promise<void> {
+  const { projectId, environment, id: emailId } = delivery.message;
+  const failure = { projectId, environment, emailId, address: delivery.address };
   await onMailboxFull(failure).catch((error: unknown) => {
     log.warn({ emailId, err: error }, 'a full mailbox was not counted');
   });

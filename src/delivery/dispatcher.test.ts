@@ -35,8 +35,8 @@ function newScene(
   const holder = newId();
   const taken: string[] = [];
   const checks = { asked: 0 };
-  const deliver: Deliver = (job) => {
-    taken.push(job.address);
+  const deliver: Deliver = (delivery) => {
+    taken.push(delivery.address);
     return options.deliver?.() ?? Promise.resolve({ kind: 'settled' });
   };
   const dispatcher = new Dispatcher({
@@ -46,12 +46,12 @@ function newScene(
     lease: { holder: () => holder, isFresh: () => true, checksWanted: () => checks.asked },
     deliver,
     shaping: {
-      laneOf: (destination) => destination,
+      providerOf: (destination) => destination,
       windowOf: () => options.window ?? 100,
       restsForMs: () => 0,
       onChange: () => {},
     },
-    findLane: () => null,
+    findProvider: () => null,
     knows: () => true,
     unsettled: { isBlocked: false, kept: () => [] },
     unknownFateMs: options.unknownFateMs ?? 30_000,

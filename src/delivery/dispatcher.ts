@@ -7,10 +7,10 @@
  * (lease.ts), and every outcome is fenced by it.
  *
  * The route of a destination is asked before its mail takes a turn: thousands of domains of one
- * dead provider are one lane before any of them is tried. What is not to start soon (its lane rests,
+ * dead provider are one provider before any of them is tried. What is not to start soon (its provider rests,
  * its line has too much here, the memory is crowded) is given back to the table.
  *
- * Next: lanes.ts, the turns; claims.ts, what is taken from the table; deliver.ts does one recipient.
+ * Next: providers.ts, the turns; claims.ts, what is taken from the table; deliver.ts does one recipient.
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
@@ -23,11 +23,11 @@ import { Claims } from './claims.ts';
 import { Cutoff } from './cutoff.ts';
 import type { Deliver } from './deliver.ts';
 import { GiveBacks, whileAway } from './give-backs.ts';
-import { type Job, sizeOf } from './job.ts';
-import { Lanes, WEIGHT_BYTES_MIN } from './lanes.ts';
+import { type Delivery, sizeOf } from './delivery.ts';
+import { FairQueue, WEIGHT_BYTES_MIN } from './fair-queue.ts';
 import { PollTimer } from './poll-timer.ts';
 import type { Shaping } from './shaping.ts';
-import { SIMULATOR_LANE } from './simulator.ts';
+import { SIMULATOR_PROVIDER } from './simulator.ts';
 import { Strays } from './strays.ts';
 
 export type DispatcherOptions = {
@@ -38,12 +38,12 @@ export type DispatcherOptions = {
   deliver: Deliver;
   shaping: Shaping;
   /**
-   * Asks for the route of a destination, after which its lane is known as well as it can be; null
+   * Asks for the route of a destination, after which its provider is known as well as it can be; null
    * when it is known already. Never rejects.
    */
-  findLane: (destination: string) => Promise<void> | null;
-  /** Whether a lane is a provider's, or of a destination whose provider is known. */
-  knows: (lane: string) => boolean;
+  findProvider: (destination: string) => Promise<void> | null;
+  /** Whether a provider is a provider's, or of a destination whose provider is known. */
+  knows: (provider: string) => boolean;
   /** Outcomes that the database refuses and that are kept (store/unsettled.ts). */
   unsettled: {
     /** Nothing is to be begun until they are written. */
@@ -54,8 +54,8 @@ export type DispatcherOptions = {
   unknownFateMs?: number;
 };
 
-/** A recipient that came in, before it is weighed and in a lane. */
-type Incoming = Omit<Job, 'lane' | 'weightBytes'>;
+/** A recipient that came in, before it is weighed and in a provider. */
+type Incoming = Omit<Delivery, 'provider' | 'weightBytes'>;
 
 /** Test mail that is answered at once. */
 const SIMULATOR_WINDOW = 32;
@@ -69,7 +69,7 @@ const WALK_EVERY_MS = 50;
 const UNKNOWN_FATE_MS = 30_000;
 /** After a rest its mail comes back over so long, not all at once. */
 const REST_SPREAD_MS = 10_000;
-/** What expires before its lane's rest ends is tried all the same, as soon as there is a place. */
+/** What expires before its provider's rest ends is tried all the same, as soon as there is a place. */
 const URGENT_AGAIN_MS = 1_000;
 /** A stop waits so long for attempts that have not written their dot, and for those that have. */
 const STOP_UNSENT_WITHIN_MS = 2_000;
@@ -79,7 +79,7 @@ const STOP_SETTLE_WITHIN_MS = 2_000;
 
 export class Dispatcher {
   readonly #options: DispatcherOptions;
-  readonly #lanes: Lanes;
+  readonly #fairQueue: FairQueue;
   readonly #claims: Claims;
   readonly #cutoff = new Cutoff();
   readonly #givingBack: GiveBacks;
@@ -87,7 +87,7 @@ export class Dispatcher {
   #isRunning = false;
   #idle: (() => void) | undefined;
   /** Everything in memory that has not ended: what else the table has in our name is a stray. */
-  readonly #held = new Set<Job>();
+  readonly #held = new Set<Delivery>();
   readonly #strays: Strays;
   #checksSeen = 0;
   #lastWorkMs = -Infinity;
@@ -95,19 +95,20 @@ export class Dispatcher {
   constructor(options: DispatcherOptions) {
     const { shaping } = options;
     this.#options = options;
-    this.#lanes = new Lanes({
-      windowOf: (lane) => (lane === SIMULATOR_LANE ? SIMULATOR_WINDOW : shaping.windowOf(lane)),
-      restsForMs: (lane) => shaping.restsForMs(lane),
+    this.#fairQueue = new FairQueue({
+      windowOf: (provider) =>
+        provider === SIMULATOR_PROVIDER ? SIMULATOR_WINDOW : shaping.windowOf(provider),
+      restsForMs: (provider) => shaping.restsForMs(provider),
     });
-    this.#claims = new Claims({ ...options, lanes: this.#lanes });
+    this.#claims = new Claims({ ...options, providers: this.#fairQueue });
     this.#givingBack = new GiveBacks({ ...options, isRunning: () => this.#isRunning });
     this.#strays = new Strays({
       ...options,
       known: () => this.#known(),
       fateKnownAfterMs: options.unknownFateMs ?? UNKNOWN_FATE_MS,
     });
-    shaping.onChange((lane) => {
-      this.#lanes.open(lane);
+    shaping.onChange((provider) => {
+      this.#fairQueue.open(provider);
       this.#pump();
       if (this.#claims.hasMore) this.#polls.soon();
     });
@@ -119,37 +120,39 @@ export class Dispatcher {
   }
 
   /** Whose turn and trouble mail shares, as far as is known. */
-  laneOf(environment: string, destination: string): string {
+  providerOf(environment: string, destination: string): string {
     // Test mail meets no mail server: it must not stand in the way of the mail that does.
-    return environment === 'test' ? SIMULATOR_LANE : this.#options.shaping.laneOf(destination);
+    return environment === 'test'
+      ? SIMULATOR_PROVIDER
+      : this.#options.shaping.providerOf(destination);
   }
 
   /** Whether an email may be handed over instead of waiting in the table. */
   hasRoomFor(email: {
     projectId: string;
-    lanes: readonly string[];
+    providers: readonly string[];
     sizeBytes: number;
     lifetimeMs: number;
   }): boolean {
-    const { projectId, lanes, sizeBytes, lifetimeMs } = email;
+    const { projectId, providers, sizeBytes, lifetimeMs } = email;
     const { shaping } = this.#options;
-    const weightBytes = Math.max(sizeBytes, WEIGHT_BYTES_MIN * lanes.length);
+    const weightBytes = Math.max(sizeBytes, WEIGHT_BYTES_MIN * providers.length);
     return (
       this.#isRunning &&
       !this.#options.unsettled.isBlocked &&
-      !lanes.some(
-        (lane) => shaping.restsForMs(lane) > 0 && shaping.restsForMs(lane) < lifetimeMs,
+      !providers.some(
+        (provider) => shaping.restsForMs(provider) > 0 && shaping.restsForMs(provider) < lifetimeMs,
       ) &&
-      this.#lanes.hasRoomFor(projectId, lanes, weightBytes)
+      this.#fairQueue.hasRoomFor(projectId, providers, weightBytes)
     );
   }
 
   /** Takes recipients whose lease this worker already has, straight from the accept path. */
   handOver(incoming: readonly Incoming[]): void {
-    const jobs = this.#jobsOf(incoming);
-    if (!this.#isRunning) return void this.#giveBack(jobs, () => 0);
-    for (const job of jobs) this.#add(job);
-    void this.#giveBack(this.#lanes.takeFromGreediest(), () => 0);
+    const deliveries = this.#deliveriesOf(incoming);
+    if (!this.#isRunning) return void this.#giveBack(deliveries, () => 0);
+    for (const delivery of deliveries) this.#add(delivery);
+    void this.#giveBack(this.#fairQueue.takeFromGreediest(), () => 0);
     this.#pump();
   }
 
@@ -165,11 +168,11 @@ export class Dispatcher {
   }
 
   get waiting(): number {
-    return this.#lanes.waiting;
+    return this.#fairQueue.waiting;
   }
 
   get underWay(): number {
-    return this.#lanes.underWay;
+    return this.#fairQueue.underWay;
   }
 
   /**
@@ -179,7 +182,7 @@ export class Dispatcher {
   async stop(): Promise<void> {
     this.#isRunning = false;
     await this.#polls.stop();
-    await this.#giveBack(this.#lanes.drain(), () => 0);
+    await this.#giveBack(this.#fairQueue.drain(), () => 0);
     await this.#untilIdle(STOP_UNSENT_WITHIN_MS);
     this.#cutoff.cutUnsent();
     await this.#untilIdle(STOP_WITHIN_MS - STOP_UNSENT_WITHIN_MS);
@@ -188,7 +191,7 @@ export class Dispatcher {
   }
 
   async #untilIdle(withinMs: number): Promise<void> {
-    if (this.#lanes.underWay === 0) return;
+    if (this.#fairQueue.underWay === 0) return;
     let timer: NodeJS.Timeout | undefined;
     await new Promise<void>((resolve) => {
       this.#idle = resolve;
@@ -197,89 +200,97 @@ export class Dispatcher {
     clearTimeout(timer);
   }
 
-  #jobsOf(incoming: readonly Incoming[]): Job[] {
+  #deliveriesOf(incoming: readonly Incoming[]): Delivery[] {
     const shares = new Map<unknown, number>();
     for (const { message } of incoming) shares.set(message, (shares.get(message) ?? 0) + 1);
     return incoming.map((one) => {
       const sizeBytes = sizeOf(one.message) / shares.get(one.message)!;
       return Object.assign(one, {
-        lane: this.laneOf(one.message.environment, one.destination),
+        provider: this.providerOf(one.message.environment, one.destination),
         weightBytes: Math.max(sizeBytes, WEIGHT_BYTES_MIN),
       });
     });
   }
 
-  /** Puts a job into its lane; into one of an unknown route, which is asked for. */
-  #add(job: Job): void {
-    this.#held.add(job);
-    this.#lanes.add(job);
-    const { lane, destination } = job;
-    if (lane === SIMULATOR_LANE || this.#lanes.isClosed(lane)) return;
-    const finding = this.#options.findLane(destination);
+  /** Puts a delivery into its provider; into one of an unknown route, which is asked for. */
+  #add(delivery: Delivery): void {
+    this.#held.add(delivery);
+    this.#fairQueue.add(delivery);
+    const { provider, destination } = delivery;
+    if (provider === SIMULATOR_PROVIDER || this.#fairQueue.isClosed(provider)) return;
+    const finding = this.#options.findProvider(destination);
     if (finding === null) return;
-    this.#lanes.close(lane);
-    void finding.then(() => this.#reopen(lane, destination));
+    this.#fairQueue.close(provider);
+    void finding.then(() => this.#reopen(provider, destination));
   }
 
-  #reopen(lane: string, destination: string): void {
-    const now = this.#options.shaping.laneOf(destination);
-    const moved = this.#lanes.reopen(lane, now);
-    const lines = new Set(moved.map((job) => job.message.projectId));
-    const excess = [...lines].flatMap((projectId) => this.#lanes.takeExcess(projectId, now));
+  #reopen(provider: string, destination: string): void {
+    const now = this.#options.shaping.providerOf(destination);
+    const moved = this.#fairQueue.reopen(provider, now);
+    const lines = new Set(moved.map((delivery) => delivery.message.projectId));
+    const excess = [...lines].flatMap((projectId) => this.#fairQueue.takeExcess(projectId, now));
     void this.#giveBack(excess, () => 0);
     this.#pump();
   }
 
   #pump(): void {
     if (this.#options.unsettled.isBlocked) return;
-    for (let job = this.#lanes.next(); job !== null; job = this.#lanes.next()) void this.#run(job);
-    for (const lane of this.#lanes.takeResting()) this.#rest(lane);
+    for (
+      let delivery = this.#fairQueue.next();
+      delivery !== null;
+      delivery = this.#fairQueue.next()
+    )
+      void this.#run(delivery);
+    for (const provider of this.#fairQueue.takeResting()) this.#rest(provider);
   }
 
-  /** Gives a resting lane's jobs back until after its rest, but for those that cannot wait. */
-  #rest(lane: string): void {
+  /** Gives a resting provider's deliveries back until after its rest, but for those that cannot wait. */
+  #rest(provider: string): void {
     const { shaping, world } = this.#options;
-    const restMs = shaping.restsForMs(lane);
+    const restMs = shaping.restsForMs(provider);
     const nowMs = world.monotonicMs();
-    const later: Job[] = [];
-    for (const job of this.#lanes.takeOut(lane)) {
-      const isUrgent = job.expiresAtMs - nowMs < restMs;
-      if (!isUrgent || this.#lanes.isFull(lane)) {
-        later.push(job);
+    const later: Delivery[] = [];
+    for (const delivery of this.#fairQueue.takeOut(provider)) {
+      const isUrgent = delivery.expiresAtMs - nowMs < restMs;
+      if (!isUrgent || this.#fairQueue.isFull(provider)) {
+        later.push(delivery);
         continue;
       }
-      this.#lanes.startOutOfTurn(job);
-      void this.#run(job);
+      this.#fairQueue.startOutOfTurn(delivery);
+      void this.#run(delivery);
     }
     void this.#giveBack(later, ({ expiresAtMs }) =>
       expiresAtMs - nowMs < restMs ? URGENT_AGAIN_MS : restMs + world.random() * REST_SPREAD_MS,
     );
   }
 
-  #giveBack(jobs: readonly Job[], delayMsOf: (job: Job) => number): Promise<void> {
-    for (const job of jobs) this.#held.delete(job);
-    return this.#givingBack.give(jobs, delayMsOf);
+  #giveBack(
+    deliveries: readonly Delivery[],
+    delayMsOf: (delivery: Delivery) => number,
+  ): Promise<void> {
+    for (const delivery of deliveries) this.#held.delete(delivery);
+    return this.#givingBack.give(deliveries, delayMsOf);
   }
 
-  async #run(job: Job): Promise<void> {
+  async #run(delivery: Delivery): Promise<void> {
     const { deliver, log, world } = this.#options;
     this.#lastWorkMs = world.monotonicMs();
     try {
       const result = await whileAway(
-        () => deliver(job, this.#cutoff),
+        () => deliver(delivery, this.#cutoff),
         () => this.#isRunning,
       );
-      if (result?.kind !== 'settled') await this.#giveBack([job], () => result?.delayMs ?? 0);
+      if (result?.kind !== 'settled') await this.#giveBack([delivery], () => result?.delayMs ?? 0);
     } catch (error) {
       // A bug, or keys that do not open: the mail is kept and tried again, slowly.
-      log.error({ err: error, emailId: job.message.id }, 'an attempt ended in an error');
-      await this.#giveBack([job], () => 60_000);
+      log.error({ err: error, emailId: delivery.message.id }, 'an attempt ended in an error');
+      await this.#giveBack([delivery], () => 60_000);
     } finally {
-      this.#held.delete(job);
-      this.#lanes.done(job);
+      this.#held.delete(delivery);
+      this.#fairQueue.done(delivery);
       this.#pump();
-      if (this.#lanes.underWay === 0) this.#idle?.();
-      if (this.#claims.hasMore && this.#lanes.isHungry(job)) this.#polls.soon();
+      if (this.#fairQueue.underWay === 0) this.#idle?.();
+      if (this.#claims.hasMore && this.#fairQueue.wantsMore(delivery)) this.#polls.soon();
     }
   }
 
@@ -293,7 +304,7 @@ export class Dispatcher {
       this.#pump();
       const { claimed: all, outlook } = await this.#claims.take(holder);
       const claimed = await this.#holdPaused(all, holder);
-      const fitting = this.#lanes.fitting(claimed.map(({ sizeBytes }) => sizeBytes));
+      const fitting = this.#fairQueue.fitting(claimed.map(({ sizeBytes }) => sizeBytes));
       void this.#givingBack.giveUnloaded(claimed.slice(fitting), holder);
       await this.#takeIn(claimed.slice(0, fitting), holder);
       if (fitting < claimed.length) return this.#restMs;
@@ -351,8 +362,8 @@ export class Dispatcher {
       const expiresAtMs = heldSinceMs + one.remainingMs;
       return { ...one, message, holder, heldSinceMs, expiresAtMs, dueAtMs: one.dueAt.getTime() };
     });
-    for (const job of this.#jobsOf(incoming)) this.#add(job);
-    void this.#giveBack(this.#lanes.takeFromGreediest(), () => 0);
+    for (const delivery of this.#deliveriesOf(incoming)) this.#add(delivery);
+    void this.#giveBack(this.#fairQueue.takeFromGreediest(), () => 0);
     this.#pump();
   }
 }

@@ -8,7 +8,7 @@ import { DatabaseUnavailable, isLockTimeout, type Queryable } from '../store/pos
 import { GroupCommit } from '../store/postgres/group-commit.ts';
 import { type Release, releaseClaims, releaseEmails } from '../store/queue.ts';
 import type { ClaimedRecipient } from '../store/queue-claims.ts';
-import type { Job } from './job.ts';
+import type { Delivery } from './delivery.ts';
 
 /** Between two tries while the database is away. */
 const AWAY_PAUSE_MS = 1_000;
@@ -36,9 +36,16 @@ export class GiveBacks {
   }
 
   /** Many in one statement: they must not crowd out what is settled. Never rejects. */
-  async give(jobs: readonly Job[], delayMsOf: (job: Job) => number): Promise<void> {
+  async give(
+    deliveries: readonly Delivery[],
+    delayMsOf: (delivery: Delivery) => number,
+  ): Promise<void> {
     await this.#release(
-      jobs.map((job) => ({ ...job, emailId: job.message.id, delayMs: delayMsOf(job) })),
+      deliveries.map((delivery) => ({
+        ...delivery,
+        emailId: delivery.message.id,
+        delayMs: delayMsOf(delivery),
+      })),
     );
   }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { newMessage } from '../../test/support/jobs.ts';
+import { newMessage } from '../../test/support/deliveries.ts';
 import type { Address } from '../mail/address.ts';
 import { generateDkimKeys } from '../mail/dkim.ts';
 import { newId } from '../store/ids.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { newJob, newMessage } from '../../test/support/jobs.ts';
+import { newDelivery, newMessage } from '../../test/support/deliveries.ts';
 import { newId } from '../store/ids.ts';
 import type { AttemptResult } from './attempt.ts';
 import { EXPIRED, outcomeOf, settlementOf } from './outcome.ts';
@@ -69,10 +69,14 @@ test('domains that take no mail end at once, each for its reason', () => {
 test('the first retry comes after about a minute, after seconds for a test key', () => {
   const deferred = outcomeOf(replied('rcpt', 451, '4.7.1 Greylisted'), 'delivered');
   const retryMs = (environment: 'live' | 'test') =>
-    settlementOf(newJob('jo@example.net', { message: newMessage({ environment }) }), deferred, {
-      attempt: {},
-      world,
-    }).retryMs;
+    settlementOf(
+      newDelivery('jo@example.net', { message: newMessage({ environment }) }),
+      deferred,
+      {
+        attempt: {},
+        world,
+      },
+    ).retryMs;
   assert.equal(retryMs('live'), 60_000);
   assert.equal(retryMs('test'), 2_000);
 });
@@ -82,29 +86,29 @@ test('a 5xx that passes is put off for half an hour at least', () => {
   assert.equal(limited.status, 'deferred');
   assert.equal(limited.suppress, null);
   const retryMs = (attempts: number) =>
-    settlementOf({ ...newJob('jo@example.net'), attempts }, limited, { attempt: {}, world })
+    settlementOf({ ...newDelivery('jo@example.net'), attempts }, limited, { attempt: {}, world })
       .retryMs;
   assert.equal(retryMs(0), 30 * 60_000);
   assert.equal(retryMs(6), 2 * 60 * 60_000);
 });
 
 test('the event says who, what and why', () => {
-  const job = newJob('jo@example.net');
+  const delivery = newDelivery('jo@example.net');
   const outcome = outcomeOf(replied('rcpt', 550, '5.1.1 No such user'), 'delivered');
-  const settled = settlementOf(job, outcome, { attempt: {}, world });
+  const settled = settlementOf(delivery, outcome, { attempt: {}, world });
   assert.equal(settled.eventType, 'email.bounced');
   assert.deepEqual(settled.data, {
-    email_id: job.message.id,
+    email_id: delivery.message.id,
     recipient: 'jo@example.net',
     from: 'Acme <hello@acme.com>',
     to: ['jo@example.net'],
     subject: 'Hello',
     tags: [],
     metadata: {},
-    message_id: `<${job.message.id}@acme.com>`,
+    message_id: `<${delivery.message.id}@acme.com>`,
     status: 'bounced',
     reason: outcome.reason,
     smtp: outcome.smtp,
   });
-  assert.equal(settlementOf(job, EXPIRED, { attempt: null, world }).eventType, 'email.failed');
+  assert.equal(settlementOf(delivery, EXPIRED, { attempt: null, world }).eventType, 'email.failed');
 });

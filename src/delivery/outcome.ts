@@ -17,7 +17,7 @@ import { recipientEventData } from '../store/event-data.ts';
 import { messageIdIn } from '../store/messages.ts';
 import type { Settlement } from '../store/settle.ts';
 import type { AttemptResult, Via } from './attempt.ts';
-import type { Job } from './job.ts';
+import type { Delivery } from './delivery.ts';
 
 /** Why it ended or waits, as the API shows it. */
 export type Reason = Pick<Verdict, 'category' | 'blame' | 'advice'>;
@@ -326,34 +326,41 @@ export type SettlementOptions = {
 };
 
 /** Of a recipient, what its settlement names. */
-type Settled = Pick<Job, 'message' | 'position' | 'claim' | 'attempts' | 'lane' | 'address'>;
+type Settled = Pick<
+  Delivery,
+  'message' | 'position' | 'claim' | 'attempts' | 'provider' | 'address'
+>;
 
 /** The outcome as the store settles it. */
 export function settlementOf(
-  job: Settled,
+  delivery: Settled,
   outcome: Outcome,
   options: SettlementOptions,
 ): Settlement {
-  const { message } = job;
+  const { message } = delivery;
   const { world } = options;
   return {
     projectId: message.projectId,
     environment: message.environment,
     emailId: message.id,
     senderDomain: domainOf(message.from.address),
-    position: job.position,
-    claim: job.claim,
+    position: delivery.position,
+    claim: delivery.claim,
     status: outcome.status,
     eventId: world.newId(),
     eventType: EVENT_OF_STATUS[outcome.status],
-    data: recipientEventData({ ...message, messageId: messageIdIn(message) }, job.address, outcome),
+    data: recipientEventData(
+      { ...message, messageId: messageIdIn(message) },
+      delivery.address,
+      outcome,
+    ),
     attempt: options.attempt,
     smtp: outcome.smtp,
     reason: outcome.reason,
-    retryMs: outcome.status === 'deferred' ? retryDelayMs(job, outcome, options) : null,
-    lane: job.lane,
+    retryMs: outcome.status === 'deferred' ? retryDelayMs(delivery, outcome, options) : null,
+    provider: delivery.provider,
     suppress: outcome.suppress && {
-      address: job.address,
+      address: delivery.address,
       ...outcome.suppress,
       eventId: world.newId(),
     },
@@ -361,10 +368,11 @@ export function settlementOf(
   };
 }
 
-function retryDelayMs(job: Settled, outcome: Outcome, options: SettlementOptions): number {
+function retryDelayMs(delivery: Settled, outcome: Outcome, options: SettlementOptions): number {
   const { world, retryWaitsMs } = options;
-  const attempts = job.attempts + 1;
-  if (job.message.environment === 'test') return simulatedRetryDelayMs(attempts, world.random());
+  const attempts = delivery.attempts + 1;
+  if (delivery.message.environment === 'test')
+    return simulatedRetryDelayMs(attempts, world.random());
   return mailRetryDelayMs(attempts, world.random(), {
     ...(retryWaitsMs && { waitsMs: retryWaitsMs }),
     slowly: outcome.retrySlowly ?? false,

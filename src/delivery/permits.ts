@@ -1,12 +1,12 @@
 /**
  * What workers and the broker of their machine (broker.ts) say to each other. A permit is the right
- * to have one connection from one of our addresses to one lane. Messages never get lost between two
+ * to have one connection from one of our addresses to one provider. Messages never get lost between two
  * living processes and keep their order; a process that dies takes its permits back with it.
  * Times are lengths: two processes share no clock.
  */
 
 /** `source`: our address, `''` for the system's choice. */
-export type PoolKey = { lane: string; source: string };
+export type PoolKey = { provider: string; source: string };
 
 export type WorkerNews =
   /** So many more (or fewer) connections are waited for; `urgent` of all that wait may not rest. */
@@ -21,9 +21,9 @@ export type WorkerNews =
    */
   | (PoolKey & { kind: 'slow'; reason: string; pace: Pace | null; openedForMs: number | null })
   /** A session came about, or at least an answer. */
-  | { kind: 'reached'; lane: string; address: string }
+  | { kind: 'reached'; provider: string; address: string }
   /** An attempt reached none of its hosts. */
-  | { kind: 'unreached'; lane: string; addresses: readonly string[]; reason: string }
+  | { kind: 'unreached'; provider: string; addresses: readonly string[]; reason: string }
   | HostNews;
 
 export type Pace = { messagesPerMinute: number; forMs: number };
@@ -40,11 +40,11 @@ export type BrokerNews =
   | (PoolKey & { kind: 'wanted'; isWanted: boolean })
   /** `share`: connections that this worker may count on; `window`: those of the machine. */
   | (PoolKey & { kind: 'pool'; share: number; window: number })
-  | (LaneNews & { kind: 'lane' })
+  | (ProviderNews & { kind: 'provider' })
   | HostNews;
 
-export type LaneNews = {
-  lane: string;
+export type ProviderNews = {
+  provider: string;
   /** `trouble`: nobody answers there. `pace`: the next message has to wait. */
   rest: { kind: 'trouble' | 'pace'; forMs: number } | null;
   /** It asked for less, and has not got over it for about so long. */

@@ -89,7 +89,7 @@ export const SLOWDOWNS: readonly Slowdown[] = [
   },
 ];
 
-/** When a lane rests as a whole, and for how long. */
+/** When a provider rests as a whole, and for how long. */
 export type RestRules = {
   /** Attempts in a row that reached no host. */
   afterFailures: number;

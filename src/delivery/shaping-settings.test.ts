@@ -50,7 +50,7 @@ test('a provider of the file has the hosts that the file says', () => {
   ]);
 });
 
-test('when lanes rest and recover can be set', () => {
+test('when providers rest and recover can be set', () => {
   const own = settings({ rest: { after_failures: 5, first_s: 30 }, recovery: { hold_down_s: 1 } });
   assert.deepEqual(own.rest, { afterFailures: 5, firstMs: 30_000, longestMs: 900_000 });
   assert.equal(own.recovery.holdDownMs, 1_000);
@@ -75,7 +75,8 @@ test('every problem of a wrong file is told, with its place', () => {
 });
 
 test('words about our address as a whole are told from those about one message', () => {
-  const of = (lane: string, message: string) => slowdownFor(lane, message)?.messagesPerMinute;
+  const of = (provider: string, message: string) =>
+    slowdownFor(provider, message)?.messagesPerMinute;
   const outlook =
     'The mail server [192.0.2.1] has been temporarily rate limited due to IP reputation. (S775)';
   assert.equal(of('office365', outlook), 1);

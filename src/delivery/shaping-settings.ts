@@ -47,11 +47,11 @@ const limits = {
 
 const HOST_SUFFIX = /^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/;
 const suffix = z.string().regex(HOST_SUFFIX, 'write the end of host names in lower case');
-const provider = z.strictObject({ ...limits, suffixes: z.array(suffix).min(1).optional() });
+const providerInFile = z.strictObject({ ...limits, suffixes: z.array(suffix).min(1).optional() });
 
 const FILE = z.strictObject({
   default: z.strictObject(limits).optional(),
-  providers: z.record(z.string().min(1), provider).optional(),
+  providers: z.record(z.string().min(1), providerInFile).optional(),
   rest: z
     .strictObject({
       after_failures: count(1_000).optional(),
@@ -133,12 +133,12 @@ function msOf(s: number | undefined): number | undefined {
 }
 
 /**
- * The limits of a lane. Where several operators' servers stand side by side (`a.com+b.com`), the
+ * The limits of a provider. Where several operators' servers stand side by side (`a.com+b.com`), the
  * strictest of each. A relay is `relay` in the file.
  */
-export function limitsOf(settings: ShapingSettings, lane: string): ProviderLimits {
+export function limitsOf(settings: ShapingSettings, provider: string): ProviderLimits {
   const usual = { ...DEFAULT_LIMITS, ...settings.default };
-  const keys = lane.startsWith('relay ') ? ['relay'] : lane.split('+');
+  const keys = provider.startsWith('relay ') ? ['relay'] : provider.split('+');
   return keys
     .map((key) => ({ ...usual, ...PROVIDER_LIMITS[key], ...settings.providers[key] }))
     .reduce(strictest);
@@ -158,10 +158,10 @@ function least(one: number | null, other: number | null): number | null {
   return one === null || other === null ? (one ?? other) : Math.min(one, other);
 }
 
-/** What a temporary answer asks of all that goes to the lane; null: nothing of that kind. */
-export function slowdownFor(lane: string, message: string): Slowdown | null {
+/** What a temporary answer asks of all that goes to the provider; null: nothing of that kind. */
+export function slowdownFor(provider: string, message: string): Slowdown | null {
   const words = message.toLowerCase();
-  const keys = lane.split('+');
+  const keys = provider.split('+');
   const found = SLOWDOWNS.find(
     (one) => words.includes(one.words) && (one.provider === null || keys.includes(one.provider)),
   );

@@ -1,23 +1,23 @@
 /**
  * What the order of work (dispatcher.ts) is told about the receivers: which destinations are one
- * lane, how much of a lane may be under way, and whether it is to be left alone.
+ * provider, how much of a provider may be under way, and whether it is to be left alone.
  *
- * A lane is the unit of turn and trouble: the provider once its mail servers are known
+ * A provider is the unit of turn and trouble: the provider once its mail servers are known
  * (net/providers.ts), the destination domain before. Next: connections.ts.
  */
 import type { Connections } from './connections.ts';
 
 export type Shaping = {
-  laneOf(destination: string): string;
-  /** Jobs of the lane that may be under way at once on this worker; 1 or more. */
-  windowOf(lane: string): number;
+  providerOf(destination: string): string;
+  /** Deliveries of the provider that may be under way at once on this worker; 1 or more. */
+  windowOf(provider: string): number;
   /**
-   * More than 0: the lane is in trouble as a whole, and none of its jobs is to be started for so
-   * long. A job that would expire before the end is started all the same: the attempt decides.
+   * More than 0: the provider is in trouble as a whole, and none of its deliveries is to be started for so
+   * long. A delivery that would expire before the end is started all the same: the attempt decides.
    */
-  restsForMs(lane: string): number;
-  /** The listener hears when the lane's window grew or its rest began or ended. */
-  onChange(listener: (lane: string) => void): void;
+  restsForMs(provider: string): number;
+  /** The listener hears when the provider's window grew or its rest began or ended. */
+  onChange(listener: (provider: string) => void): void;
 };
 
 /** @param providerOf the provider of a destination; the destination itself while it is not known */
@@ -26,9 +26,9 @@ export function createShaping(
   providerOf: (destination: string) => string,
 ): Shaping {
   return {
-    laneOf: providerOf,
-    windowOf: (lane) => connections.windowOf(lane),
-    restsForMs: (lane) => connections.restsForMs(lane),
+    providerOf: providerOf,
+    windowOf: (provider) => connections.windowOf(provider),
+    restsForMs: (provider) => connections.restsForMs(provider),
     onChange: (listener) => connections.onChange(listener),
   };
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { address } from '../../test/support/jobs.ts';
+import { address } from '../../test/support/deliveries.ts';
 import { simulate } from './simulator.ts';
 
 function codeOf(to: string, attempts = 0): number | string {

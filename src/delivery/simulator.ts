@@ -16,7 +16,7 @@ export type Simulated =
 
 export const SIMULATOR_HOST = 'simulator.posthorn.invalid';
 /** Where test mail waits for its turn: no destination and no provider is called that. */
-export const SIMULATOR_LANE = 'simulator';
+export const SIMULATOR_PROVIDER = 'simulator';
 
 const SLOW_DELAY_MS = 30_000;
 const DEFERRALS = 2;

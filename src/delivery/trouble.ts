@@ -1,15 +1,15 @@
 /**
- * Whether a lane is in trouble as a whole: nobody there answers. Then it rests, for longer each
+ * Whether a provider is in trouble as a whole: nobody there answers. Then it rests, for longer each
  * time, and after each rest one connection finds out whether that is over.
  *
- * A lane may be many servers of many customers (a hosting company): it is only in trouble when no
+ * A provider may be many servers of many customers (a hosting company): it is only in trouble when no
  * server of it has answered for a while. One dead server among living ones is a matter of its
  * address (remembered.ts).
  */
 import type { World } from '../core/world.ts';
 import type { RestRules } from './shaping-defaults.ts';
 
-/** A server that answered so recently speaks for the whole lane. */
+/** A server that answered so recently speaks for the whole provider. */
 const ANSWER_COUNTS_FOR_MS = 10 * 60_000;
 const ADDRESSES_MAX = 100;
 const JITTER = 0.15;

@@ -71,7 +71,7 @@ function settlementOf(
     smtp: change.smtp,
     reason: change.reason,
     retryMs: null,
-    lane: '',
+    provider: '',
     suppress: change.suppress && { address, ...change.suppress, eventId: world.newId() },
     late: true,
   };

@@ -44,10 +44,10 @@ export type AcceptOptions = {
   store: AcceptStore;
   world: Pick<World, 'newId'>;
   /** Whose turn and trouble mail for a destination shares, as far as is known. */
-  laneOf: (environment: Environment, destination: string) => string;
+  providerOf: (environment: Environment, destination: string) => string;
   hasRoomFor: (email: {
     projectId: string;
-    lanes: readonly string[];
+    providers: readonly string[];
     sizeBytes: number;
     lifetimeMs: number;
   }) => boolean;
@@ -123,7 +123,7 @@ function newEmail(
     response: JSON.stringify({ object: 'email', id, status: 'queued', created_at: '@created_at' }),
     handOver: hasRoomFor({
       projectId: caller.projectId,
-      lanes: recipients.map((recipient) => recipient.lane),
+      providers: recipients.map((recipient) => recipient.provider),
       sizeBytes: draft.sizeBytes,
       lifetimeMs: lifetimeS * 1000,
     }),
@@ -137,7 +137,7 @@ function newEmail(
 function uniqueRecipients(
   { environment }: Caller,
   draft: EmailDraft,
-  { world, laneOf }: AcceptOptions,
+  { world, providerOf }: AcceptOptions,
 ): NewRecipient[] {
   const recipients = new Map<string, NewRecipient>();
   for (const { kind, address } of draft.written?.recipients ?? recipientsOf(draft)) {
@@ -149,7 +149,7 @@ function uniqueRecipients(
       addressKey: addressKey(address),
       kind,
       destination,
-      lane: laneOf(environment, destination),
+      provider: providerOf(environment, destination),
       eventId: world.newId(),
     });
   }

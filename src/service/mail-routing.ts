@@ -35,8 +35,8 @@ export class Routes {
   }
 
   /** Whether this is a provider, or a destination whose provider is known. */
-  knows(lane: string): boolean {
-    return this.#providers.has(lane) || this.#names.has(lane);
+  knows(provider: string): boolean {
+    return this.#providers.has(provider) || this.#names.has(provider);
   }
 
   /** Finds out whose limits a destination shares; null when that is known. Never rejects. */

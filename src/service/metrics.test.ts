@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { LaneFacts } from '../delivery/lane-view.ts';
+import type { ProviderFacts } from '../delivery/provider-view.ts';
 import { createMetrics } from './metrics.ts';
 
-const lane = (name: string, state: LaneFacts['state'], open = 3): LaneFacts => ({
-  lane: name,
+const provider = (name: string, state: ProviderFacts['state'], open = 3): ProviderFacts => ({
+  provider: name,
   state,
   reason: null,
   untilMs: null,
@@ -18,15 +18,15 @@ test('who is in trouble is named in the metrics, however many are busy, and how 
     waiting: () => 0,
     unsettled: () => ({ delivery: 2, webhook: 0 }),
     underWay: () => 0,
-    lanes: () => [
-      ...Array.from({ length: 40 }, (_, index) => lane(`busy${index}`, 'full', 9)),
-      lane('touchy', 'slowed'),
-      lane('away', 'resting', 0),
+    providers: () => [
+      ...Array.from({ length: 40 }, (_, index) => provider(`busy${index}`, 'full', 9)),
+      provider('touchy', 'slowed'),
+      provider('away', 'resting', 0),
     ],
     queueDepth: async () => ({
       depth: 7,
       oldestS: 60,
-      lanes: [{ lane: 'away', depth: 5, oldestS: 60 }],
+      providers: [{ provider: 'away', depth: 5, oldestS: 60 }],
     }),
     trips: async () => [],
   });
@@ -44,6 +44,6 @@ test('who is in trouble is named in the metrics, however many are busy, and how 
   ]);
   assert.equal(values('posthorn_provider_connections').length, 31);
   assert.equal(values('posthorn_provider_connections').at(-1), '{provider="other"} 108');
-  assert.deepEqual(values('posthorn_queue_lane_depth'), ['{lane="away"} 5']);
-  assert.deepEqual(values('posthorn_queue_lane_oldest_due_seconds'), ['{lane="away"} 60']);
+  assert.deepEqual(values('posthorn_queue_provider_depth'), ['{provider="away"} 5']);
+  assert.deepEqual(values('posthorn_queue_provider_oldest_due_seconds'), ['{provider="away"} 60']);
 });

@@ -1,7 +1,7 @@
 /** What a worker counts; the supervisor adds the workers up for `GET /metrics`. */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import type { LaneFacts } from '../delivery/lane-view.ts';
-import { mostTellingFirst } from './lane-report.ts';
+import type { ProviderFacts } from '../delivery/provider-view.ts';
+import { mostTellingFirst } from './provider-report.ts';
 import { addReputationGauge } from './metrics-reputation.ts';
 import type { QueueDepth } from '../store/queue.ts';
 import type { Trip } from '../store/reputation.ts';
@@ -32,9 +32,9 @@ type MetricsState = {
   underWay: () => number;
   /** Outcomes that are kept because the database refuses them. */
   unsettled: () => { delivery: number; webhook: number };
-  lanes: () => LaneFacts[];
-  /** @param lanesMax lanes that are told by name */
-  queueDepth: (lanesMax: number) => Promise<QueueDepth>;
+  providers: () => ProviderFacts[];
+  /** @param providersMax providers that are told by name */
+  queueDepth: (providersMax: number) => Promise<QueueDepth>;
   /** Senders with too many bounces or complaints. */
   trips: () => Promise<readonly Trip[]>;
 };
@@ -55,10 +55,10 @@ export function createMetrics(state: MetricsState): ServiceMetrics {
   gauge('posthorn_memory_waiting', 'Recipients that wait in memory.', state.waiting);
   gauge('posthorn_under_way', 'Recipients that are being delivered now.', state.underWay);
   gauge('posthorn_smtp_connections', 'Open connections to mail servers.', () =>
-    state.lanes().reduce((sum, { open }) => sum + open, 0),
+    state.providers().reduce((sum, { open }) => sum + open, 0),
   );
   addUnsettledGauge(registry, state.unsettled);
-  addLaneGauges(registry, state.lanes);
+  addProviderGauges(registry, state.providers);
   addQueueGauges(registry, state.queueDepth);
   addReputationGauge(registry, state.trips);
   return {
@@ -122,16 +122,16 @@ function addUnsettledGauge(
   });
 }
 
-/** A label per provider of the world would be too many: those in trouble and the busiest have their own, then `other`. */
+/** Caps label cardinality: of providers with an outage, and of those with the most mail. */
 const PROVIDERS_SHOWN = 30;
-const LANES_SHOWN = 20;
+const QUEUED_PROVIDERS_SHOWN = 20;
 
 /** Open and idle are this worker's; window and rest are the machine's, the same for every worker. */
-function addLaneGauges(registry: Registry, read: () => LaneFacts[]): void {
+function addProviderGauges(registry: Registry, read: () => ProviderFacts[]): void {
   const gauge = (
     [name, help]: [string, string],
     aggregator: 'sum' | 'max',
-    of: (lane: LaneFacts) => number,
+    of: (provider: ProviderFacts) => number,
   ): void => {
     new Gauge({
       name: `posthorn_provider_${name}`,
@@ -141,8 +141,11 @@ function addLaneGauges(registry: Registry, read: () => LaneFacts[]): void {
       aggregator,
       collect() {
         this.reset();
-        for (const [index, lane] of mostTellingFirst(read()).entries()) {
-          this.inc({ provider: index < PROVIDERS_SHOWN ? lane.lane : 'other' }, of(lane));
+        for (const [index, provider] of mostTellingFirst(read()).entries()) {
+          this.inc(
+            { provider: index < PROVIDERS_SHOWN ? provider.provider : 'other' },
+            of(provider),
+          );
         }
       },
     });
@@ -161,11 +164,14 @@ function addLaneGauges(registry: Registry, read: () => LaneFacts[]): void {
 }
 
 /** The same for every worker: the highest counts, not the sum. */
-function addQueueGauges(registry: Registry, read: (lanesMax: number) => Promise<QueueDepth>): void {
+function addQueueGauges(
+  registry: Registry,
+  read: (providersMax: number) => Promise<QueueDepth>,
+): void {
   let reading: Promise<QueueDepth | null> | null = null;
   // All gauges are collected at once: they share one look.
   const readOnce = (): Promise<QueueDepth | null> => {
-    reading ??= read(LANES_SHOWN)
+    reading ??= read(QUEUED_PROVIDERS_SHOWN)
       .catch(() => null)
       .finally(() => (reading = null));
     return reading;
@@ -189,9 +195,9 @@ function addQueueGauges(registry: Registry, read: (lanesMax: number) => Promise<
       },
     });
   };
-  const byLane = (of: (lane: QueueDepth['lanes'][number]) => number) => {
-    return (shown: Gauge, { lanes }: QueueDepth): void => {
-      for (const lane of lanes) shown.set({ lane: lane.lane }, of(lane));
+  const byProvider = (of: (provider: QueueDepth['providers'][number]) => number) => {
+    return (shown: Gauge, { providers }: QueueDepth): void => {
+      for (const provider of providers) shown.set({ provider: provider.provider }, of(provider));
     };
   };
   gauge(['depth', 'Recipients that have not ended.'], [], (shown, { depth }) => shown.set(depth));
@@ -202,15 +208,15 @@ function addQueueGauges(registry: Registry, read: (lanesMax: number) => Promise<
   );
   gauge(
     [
-      'lane_depth',
+      'provider_depth',
       'The depth by provider (by domain while its provider is not known): the deepest.',
     ],
-    ['lane'],
-    byLane(({ depth }) => depth),
+    ['provider'],
+    byProvider(({ depth }) => depth),
   );
   gauge(
-    ['lane_oldest_due_seconds', 'How long the oldest due recipient of these has been waiting.'],
-    ['lane'],
-    byLane(({ oldestS }) => oldestS),
+    ['provider_oldest_due_seconds', 'How long the oldest due recipient of these has been waiting.'],
+    ['provider'],
+    byProvider(({ oldestS }) => oldestS),
   );
 }

@@ -11,8 +11,8 @@ import { Dispatcher } from '../delivery/dispatcher.ts';
 import type { BrokerNews, WorkerNews } from '../delivery/permits.ts';
 import { createShaping } from '../delivery/shaping.ts';
 import type { ShapingSettings } from '../delivery/shaping-settings.ts';
-import { LaneReport } from './lane-report.ts';
-import { SIMULATOR_LANE } from '../delivery/simulator.ts';
+import { ProviderReport } from './provider-report.ts';
+import { SIMULATOR_PROVIDER } from '../delivery/simulator.ts';
 import { Routes } from './mail-routing.ts';
 import { createMetrics, type ServiceMetrics } from './metrics.ts';
 import { timeoutsWithin } from '../net/smtp/types.ts';
@@ -85,19 +85,19 @@ export function createDelivery(ground: Ground, listeners: DeliveryListeners): De
     lease,
     deliver,
     shaping,
-    knows: (lane) => lane === SIMULATOR_LANE || routes.knows(lane),
-    findLane: (destination) => routes.learn(destination),
+    knows: (provider) => provider === SIMULATOR_PROVIDER || routes.knows(provider),
+    findProvider: (destination) => routes.learn(destination),
     unsettled: settling,
   });
   const metrics = createMetrics({
     waiting: () => dispatcher.waiting,
     underWay: () => dispatcher.underWay,
     unsettled: () => ({ delivery: settling.keptCount, webhook: listeners.unsettledWebhooks() }),
-    lanes: () => [...connections.lanes].map((lane) => lane.describe()),
-    queueDepth: (lanesMax) => queueDepth(db, lanesMax),
+    providers: () => [...connections.providers].map((provider) => provider.describe()),
+    queueDepth: (providersMax) => queueDepth(db, providersMax),
     trips: () => listTrips(db, { projectId: null, limit: TRIPS_SHOWN }),
   });
-  const report = new LaneReport({ db, log, holder: lease.holder, connections });
+  const report = new ProviderReport({ db, log, holder: lease.holder, connections });
   report.start();
   const stop = async (): Promise<void> => {
     report.stop();
@@ -160,7 +160,7 @@ function acceptInto(
   const accept = createAccept({
     store,
     world: systemWorld,
-    laneOf: (environment, destination) => dispatcher.laneOf(environment, destination),
+    providerOf: (environment, destination) => dispatcher.providerOf(environment, destination),
     hasRoomFor: (email) => dispatcher.hasRoomFor(email),
     handOver: (accepted) => handOver(dispatcher, accepted),
     onAccepted: ({ projectId, id }) => recent.note(projectId, id),

@@ -98,7 +98,7 @@ function toInput(email: NewEmail, index: number, mayHandOver: boolean): object {
       address_key: recipient.addressKey,
       kind: recipient.kind,
       destination: recipient.destination,
-      lane: recipient.lane,
+      provider: recipient.provider,
       event_id: recipient.eventId,
     })),
     event_data: email.eventData,

@@ -62,7 +62,7 @@ recipient as materialized (
                     and (s.expires_at is null or s.expires_at > t.now)) as suppressed
     from t, input i
    cross join lateral json_to_recordset(i.recipients) as r(
-      position smallint, address text, address_key text, kind text, destination text, lane text,
+      position smallint, address text, address_key text, kind text, destination text, provider text,
       event_id uuid)
 ),
 tally as materialized (
@@ -157,9 +157,9 @@ new_recipients as (
     from t, recipient r join accepted a on a.ord = r.ord
 ),
 new_queue as (
-  insert into queue (project_id, email_id, position, environment, destination, lane, due_at,
+  insert into queue (project_id, email_id, position, environment, destination, provider, due_at,
                      held, holder, claim)
-  select r.project_id, r.email_id, r.position, r.environment, r.destination, r.lane,
+  select r.project_id, r.email_id, r.position, r.environment, r.destination, r.provider,
          case when a.is_paused then t.now + a.lifetime_s * interval '1 second' else t.now end,
          a.is_paused, case when a.hand_over and not a.is_paused then $7::uuid end, 1
     from t, recipient r join accepted a on a.ord = r.ord

@@ -70,7 +70,7 @@ export type NewRecipient = {
   kind: 'to' | 'cc' | 'bcc';
   destination: string;
   /** Whose turn and trouble it shares: the provider as far as is known, else the destination. */
-  lane: string;
+  provider: string;
   eventId: string;
 };
 

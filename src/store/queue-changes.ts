@@ -125,7 +125,7 @@ export type TakenOut = {
   position: number;
   claim: number;
   attempts: number;
-  lane: string;
+  provider: string;
   destination: string;
   address: Address;
 };
@@ -143,7 +143,7 @@ select p.*, t.taken
   left join lateral (
     select json_agg(json_build_object(
              'projectId', c.project_id, 'environment', c.environment, 'emailId', c.email_id,
-             'position', c.position, 'claim', c.claim, 'attempts', c.attempts, 'lane', c.lane,
+             'position', c.position, 'claim', c.claim, 'attempts', c.attempts, 'provider', c.provider,
              'destination', c.destination, 'address', r.address)) as taken
       from changed c
      cross join lateral (

@@ -6,7 +6,7 @@ import { AcceptStore } from './accept.ts';
 import { newId } from './ids.ts';
 import { buryNode, registerNode } from './nodes.ts';
 import { releaseClaims } from './queue.ts';
-import { claimLines, claimOldest, findLines, lineKey } from './queue-claims.ts';
+import { claimQueues, claimOldest, findQueues, tenantQueueKey } from './queue-claims.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
@@ -23,7 +23,7 @@ const accepting = new AcceptStore(db.accepting, {
 });
 
 /** Emails that wait in the table; @returns their ids. */
-async function queue(sender: Sender, to: readonly string[]): Promise<string[]> {
+async function enqueue(sender: Sender, to: readonly string[]): Promise<string[]> {
   const emails = to.map((address) => newEmail(sender, { to: [address], handOver: false }));
   await Promise.all(emails.map((email) => accepting.accept(email)));
   return emails.map(({ id }) => id);
@@ -40,12 +40,12 @@ const oldest = (changes: object = {}) =>
     window: 100,
     from: START,
     fullProjects: [],
-    fullLines: [],
+    fullQueues: [],
     ...changes,
   });
 
 const find = (changes: object = {}) =>
-  findLines(db.settling, {
+  findQueues(db.settling, {
     project: NOWHERE,
     projects: 10,
     probes: 100,
@@ -57,7 +57,7 @@ const find = (changes: object = {}) =>
 
 test('what is due is taken, oldest first, and never by two', async () => {
   const sender = await newSender(db);
-  const ids = await queue(sender, many(40, 'example.net'));
+  const ids = await enqueue(sender, many(40, 'example.net'));
   const claims = await Promise.all([oldest({ max: 30 }), oldest({ max: 30 })]);
   const taken = claims.flatMap(({ claimed }) => claimed.map(({ emailId }) => emailId));
   assert.deepEqual(taken.toSorted(), ids.toSorted());
@@ -72,7 +72,7 @@ test('what is due is taken, oldest first, and never by two', async () => {
 
 test('when more is due than one look shows, nothing is taken before it was divided', async () => {
   const sender = await newSender(db);
-  await queue(sender, many(20, 'example.net'));
+  await enqueue(sender, many(20, 'example.net'));
   assert.deepEqual(await oldest({ window: 20 }), { claimed: [], seen: 20 });
   const { claimed, seen } = await oldest({ window: 21 });
   assert.deepEqual([claimed.length, seen], [20, 20]);
@@ -80,34 +80,34 @@ test('when more is due than one look shows, nothing is taken before it was divid
 
 test('whoever has enough in memory is passed over', async () => {
   const [one, other] = [await newSender(db), await newSender(db)];
-  await queue(one, ['a@full.example', 'b@open.example']);
-  await queue(other, ['c@full.example']);
-  const fullLines = [lineKey(one.projectId, 'full.example')];
-  const { claimed } = await oldest({ fullLines, fullProjects: [other.projectId] });
+  await enqueue(one, ['a@full.example', 'b@open.example']);
+  await enqueue(other, ['c@full.example']);
+  const fullQueues = [tenantQueueKey(one.projectId, 'full.example')];
+  const { claimed } = await oldest({ fullQueues, fullProjects: [other.projectId] });
   assert.deepEqual(
     claimed.map(({ address }) => address),
     ['b@open.example'],
   );
 });
 
-test('a walk finds every lane of every project, in steps, with one behind the other', async () => {
+test('a walk finds every provider of every project, in steps, with one behind the other', async () => {
   const [one, other] = [await newSender(db), await newSender(db)];
-  const lanes = Array.from({ length: 11 }, (_, index) => `lane${10 + index}.example`);
-  await queue(
+  const providers = Array.from({ length: 11 }, (_, index) => `provider${10 + index}.example`);
+  await enqueue(
     one,
-    lanes.flatMap((lane) => many(3, lane)),
+    providers.flatMap((provider) => many(3, provider)),
   );
-  await queue(other, many(2, 'only.example'));
+  await enqueue(other, many(2, 'only.example'));
   const found = new Set<string>();
   const cursors = new Map<string, string>();
   let steps = 0;
   do {
-    const lines = await find({ probes: 10, cursors });
+    const queues = await find({ probes: 10, cursors });
     cursors.clear();
-    for (const line of lines) {
-      if (line.lane === null) continue;
-      found.add(lineKey(line.projectId, line.lane));
-      if (line.isLast) cursors.set(line.projectId, line.lane);
+    for (const queue of queues) {
+      if (queue.provider === null) continue;
+      found.add(tenantQueueKey(queue.projectId, queue.provider));
+      if (queue.isLast) cursors.set(queue.projectId, queue.provider);
     }
     steps += 1;
   } while (cursors.has(one.projectId) && steps < 10);
@@ -115,26 +115,32 @@ test('a walk finds every lane of every project, in steps, with one behind the ot
   assert.deepEqual(
     [...found].toSorted(),
     [
-      ...lanes.map((lane) => lineKey(one.projectId, lane)),
-      lineKey(other.projectId, 'only.example'),
+      ...providers.map((provider) => tenantQueueKey(one.projectId, provider)),
+      tenantQueueKey(other.projectId, 'only.example'),
     ].toSorted(),
   );
 });
 
-test('a lane of which nothing is due says so', async () => {
+test('a provider of which nothing is due says so', async () => {
   const sender = await newSender(db);
-  await queue(sender, ['a@later.example', 'b@now.example']);
-  await db.query(`update queue set due_at = due_at + interval '1 hour' where lane like 'later%'`);
-  const due = (await find()).map(({ lane, isDue }) => `${lane} ${isDue}`);
+  await enqueue(sender, ['a@later.example', 'b@now.example']);
+  await db.query(
+    `update queue set due_at = due_at + interval '1 hour' where provider like 'later%'`,
+  );
+  const due = (await find()).map(({ provider, isDue }) => `${provider} ${isDue}`);
   assert.deepEqual(new Set(due), new Set(['later.example false', 'now.example true']));
 });
 
-test('of each line the oldest are taken, and claims pass over one another', async () => {
+test('of each queue the oldest are taken, and claims pass over one another', async () => {
   const [one, other] = [await newSender(db), await newSender(db)];
-  await queue(one, many(30, 'example.net'));
-  const [id] = await queue(other, ['last@example.net']);
-  const lines = [one, other].map(({ projectId }) => ({ projectId, lane: 'example.net', max: 5 }));
-  const claim = () => claimLines(db.settling, { holder: newId(), lines, from: START });
+  await enqueue(one, many(30, 'example.net'));
+  const [id] = await enqueue(other, ['last@example.net']);
+  const queues = [one, other].map(({ projectId }) => ({
+    projectId,
+    provider: 'example.net',
+    max: 5,
+  }));
+  const claim = () => claimQueues(db.settling, { holder: newId(), queues, from: START });
   const claims = await Promise.all([claim(), claim()]);
   const taken = claims.flat().map(({ emailId }) => emailId);
   assert.equal(taken.length, 11);
@@ -142,14 +148,14 @@ test('of each line the oldest are taken, and claims pass over one another', asyn
   assert.ok(taken.includes(id!));
 });
 
-test('what a dead worker held comes before the younger mail of its line', async () => {
+test('what a dead worker held comes before the younger mail of its queue', async () => {
   const sender = await newSender(db);
   const id = newId();
   await registerNode(db, { id, instance: newId(), host: 'test', pid: 1 });
-  await queue(sender, ['old@one.example']);
+  await enqueue(sender, ['old@one.example']);
   await db.query(`update queue set due_at = due_at - interval '30 seconds'`);
   await oldest({ holder: id });
-  await queue(sender, ['young@one.example']);
+  await enqueue(sender, ['young@one.example']);
   await db.query(`update queue set due_at = due_at - interval '10 seconds' where holder is null`);
   assert.equal(await buryNode(db, { id, beat: null }), 1);
   const { claimed } = await oldest();
@@ -159,21 +165,21 @@ test('what a dead worker held comes before the younger mail of its line', async 
   );
 });
 
-test('what is given back is due again when it was said, in the lane that has become known', async () => {
+test('what is given back is due again when it was said, in the provider that has become known', async () => {
   const sender = await newSender(db);
-  await queue(sender, ['a@one.example', 'b@two.example']);
+  await enqueue(sender, ['a@one.example', 'b@two.example']);
   const holder = newId();
   const { claimed } = await oldest({ holder });
   const claims = claimed.map((one) => ({
     ...one,
     holder,
-    lane: 'provider',
-    delayMs: one.lane === 'one.example' ? 0 : 60_000,
+    provider: 'provider',
+    delayMs: one.provider === 'one.example' ? 0 : 60_000,
   }));
   await releaseClaims(db.settling, claims);
   const again = (await oldest()).claimed;
   assert.deepEqual(
-    again.map(({ address, lane }) => [address, lane]),
+    again.map(({ address, provider }) => [address, provider]),
     [['a@one.example', 'provider']],
   );
 });

@@ -3,8 +3,8 @@
  *
  * Two ways. `claimOldest` looks at the oldest due rows: when there are fewer than it looks at, that
  * is all there is, nobody has to wait for anybody, and they are taken. Else there is a backlog, and
- * `findLines` walks from project to project and from lane to lane, one index probe each, from where
- * the last walk ended; the caller (delivery/claims.ts) decides who gets how much, and `claimLines`
+ * `findQueues` walks from project to project and from provider to provider, one index probe each, from where
+ * the last walk ended; the caller (delivery/claims.ts) decides who gets how much, and `claimQueues`
  * takes the oldest of each. Claims never wait for one another (`skip locked`).
  */
 import type { Environment } from '../core/scope.ts';
@@ -19,7 +19,7 @@ export type ClaimedRecipient = {
   claim: number;
   attempts: number;
   destination: string;
-  lane: string;
+  provider: string;
   address: Address;
   dueAt: Date;
   /** Of its message as it is stored, roughly: known before it is loaded. */
@@ -46,7 +46,7 @@ claimed as (
 ),
 taken as materialized (
   select c.project_id as "projectId", c.environment, c.email_id as "emailId", c.position, c.claim,
-         c.attempts, c.destination, c.lane, c.due_at as "dueAt", r.address,
+         c.attempts, c.destination, c.provider, c.due_at as "dueAt", r.address,
          coalesce(m.bytes, 0) as "sizeBytes",
          extract(epoch from e.expires_at - app_now())::float8 * 1000 as "remainingMs",
          exists (select from suppressions s
@@ -82,7 +82,7 @@ taken as materialized (
  */
 const CLAIM_OLDEST = `
 with seen as materialized (
-  select q.email_id, q.position, q.project_id, q.lane, q.due_at
+  select q.email_id, q.position, q.project_id, q.provider, q.due_at
     from queue q
    where q.holder is null and q.claim >= 0
      and q.due_at >= $3::timestamptz and q.due_at <= app_now()
@@ -98,7 +98,7 @@ due as materialized (
          and q.holder is null and q.due_at <= app_now()
          for update skip locked) free
    where (select count(*) from seen) < $4
-     and s.project_id <> all($5::uuid[]) and s.project_id || ' ' || s.lane <> all($6::text[])
+     and s.project_id <> all($5::uuid[]) and s.project_id || ' ' || s.provider <> all($6::text[])
    limit $2
 ),${TAKE}
 select seen.count as seen, t.*
@@ -108,9 +108,9 @@ select seen.count as seen, t.*
 
 /**
  * Takes up to `max` of the oldest due recipients for `holder`, unless there are `window` of them
- * or more: then nothing is taken, and it takes `findLines` to be fair.
+ * or more: then nothing is taken, and it takes `findQueues` to be fair.
  * @param from due times before this are not looked at; `new Date(0)` looks at all
- * @param fullProjects,fullLines who has enough in memory; lines as `lineKey` writes them
+ * @param fullProjects,fullQueues who has enough in memory; queues as `tenantQueueKey` writes them
  * @returns oldest first, and how many are due as far as was looked
  */
 export async function claimOldest(
@@ -121,7 +121,7 @@ export async function claimOldest(
     window: number;
     from: Date;
     fullProjects: readonly string[];
-    fullLines: readonly string[];
+    fullQueues: readonly string[];
   },
 ): Promise<{ claimed: ClaimedRecipient[]; seen: number }> {
   const rows = await db.query<Partial<ClaimedRecipient> & { seen: number }>(
@@ -132,90 +132,90 @@ export async function claimOldest(
       options.from,
       options.window,
       options.fullProjects,
-      options.fullLines,
+      options.fullQueues,
     ],
   );
   const claimed = rows.filter((row): row is ClaimedRecipient & { seen: number } => !!row.emailId);
   return { claimed, seen: rows[0]?.seen ?? 0 };
 }
 
-/** A project's mail in one lane, as statements and memory name it. */
-export function lineKey(projectId: string, lane: string): string {
-  return `${projectId} ${lane}`;
+/** A project's mail in one provider, as statements and memory name it. */
+export function tenantQueueKey(projectId: string, provider: string): string {
+  return `${projectId} ${provider}`;
 }
 
 /**
  * Each step of the recursion is one index probe: the first entry of the next project, then in all
- * projects side by side the first entry of the next lane, which is that lane's oldest. The lanes of
- * the oldest rows of all come along: among 50 000 lanes that are not due they are found at once.
+ * projects side by side the first entry of the next provider, which is that provider's oldest. The providers of
+ * the oldest rows of all come along: among 50 000 providers that are not due they are found at once.
  */
 const FIND_LINES = `
 with recursive t as materialized (select app_now() as now),
 projects(id, number) as (
   (select q.project_id, 1 from queue q
     where q.holder is null and q.project_id > $1::uuid
-    order by q.project_id, q.lane, q.due_at limit 1)
+    order by q.project_id, q.provider, q.due_at limit 1)
   union all
   select next.project_id, p.number + 1
     from projects p
    cross join lateral (
       select q.project_id from queue q
        where q.holder is null and q.project_id > p.id
-       order by q.project_id, q.lane, q.due_at limit 1) next
+       order by q.project_id, q.provider, q.due_at limit 1) next
    where p.number < $2::int
 ),
 project as materialized (
-  select p.id, coalesce((select c.lane from unnest($4::uuid[], $5::text[]) as c(project_id, lane)
+  select p.id, coalesce((select c.provider from unnest($4::uuid[], $5::text[]) as c(project_id, provider)
                           where c.project_id = p.id limit 1), '') as cursor
     from projects p
 ),
-quota as materialized (select greatest(4, $3::int / greatest(1, count(*))) as lanes from project),
-lanes(project_id, lane, due_at, number) as (
-  select p.id, first.lane, first.due_at, 1
+quota as materialized (select greatest(4, $3::int / greatest(1, count(*))) as providers from project),
+providers(project_id, provider, due_at, number) as (
+  select p.id, first.provider, first.due_at, 1
     from project p
    cross join lateral (
-      select q.lane, q.due_at from queue q
-       where q.holder is null and q.project_id = p.id and q.lane > p.cursor
-       order by q.project_id, q.lane, q.due_at limit 1) first
+      select q.provider, q.due_at from queue q
+       where q.holder is null and q.project_id = p.id and q.provider > p.cursor
+       order by q.project_id, q.provider, q.due_at limit 1) first
   union all
-  select l.project_id, next.lane, next.due_at, l.number + 1
-    from lanes l
+  select l.project_id, next.provider, next.due_at, l.number + 1
+    from providers l
    cross join lateral (
-      select q.lane, q.due_at from queue q
-       where q.holder is null and q.project_id = l.project_id and q.lane > l.lane
-       order by q.project_id, q.lane, q.due_at limit 1) next
-   where l.number < (select lanes from quota)
+      select q.provider, q.due_at from queue q
+       where q.holder is null and q.project_id = l.project_id and q.provider > l.provider
+       order by q.project_id, q.provider, q.due_at limit 1) next
+   where l.number < (select providers from quota)
 ),
 oldest as materialized (
-  select q.project_id, q.lane from queue q
+  select q.project_id, q.provider from queue q
    where q.holder is null and q.claim >= 0
      and q.due_at >= $6::timestamptz and q.due_at <= app_now()
    order by q.due_at limit $7
 )
-select p.id as "projectId", l.lane, coalesce(l.due_at <= t.now, false) as "isDue",
-       l.number is not null and l.number = quota.lanes as "isLast", false as "isOldest"
-  from t, quota, project p left join lanes l on l.project_id = p.id
+select p.id as "projectId", l.provider, coalesce(l.due_at <= t.now, false) as "isDue",
+       l.number is not null and l.number = quota.providers as "isLast", false as "isOldest"
+  from t, quota, project p left join providers l on l.project_id = p.id
 union all
-select distinct o.project_id, o.lane, true, false, true from oldest o`;
+select distinct o.project_id, o.provider, true, false, true from oldest o`;
 
-/** A line of the queue table. `lane` null: the walk has passed this project's last one. */
-export type FoundLine = {
+/** A queue of the queue table. `provider` null: the walk has passed this project's last one. */
+export type FoundQueue = {
   projectId: string;
-  lane: string | null;
+  provider: string | null;
   isDue: boolean;
-  /** The walk stopped here although there may be more lanes. */
+  /** The walk stopped here although there may be more providers. */
   isLast: boolean;
   /** Not of the walk: it has one of the oldest due rows of all. */
   isOldest: boolean;
 };
 
 /**
- * The next lines of the queue table, behind the cursors.
+ * The next queues of the queue table, behind the cursors.
  * @param walk.project projects behind this one
- * @param walk.projects,walk.probes at most so many projects, and about so many lanes together
- * @param walk.cursors lanes behind these, by project
+ * @param walk.projects,walk.probes at most so many projects, and about so many providers together
+ * @param walk.cursors providers behind these, by project
  */
-export function findLines(
+export function findQueues(
   db: Queryable,
   walk: {
     project: string;
@@ -225,8 +225,8 @@ export function findLines(
     from: Date;
     oldest: number;
   },
-): Promise<FoundLine[]> {
-  return db.query<FoundLine>({ name: 'find_lines', text: FIND_LINES }, [
+): Promise<FoundQueue[]> {
+  return db.query<FoundQueue>({ name: 'find_lines', text: FIND_LINES }, [
     walk.project,
     walk.projects,
     walk.probes,
@@ -240,10 +240,10 @@ export function findLines(
 const CLAIM_LINES = `
 with due as materialized (
   select free.email_id, free.position
-    from unnest($2::uuid[], $3::text[], $4::int[]) as wanted(project_id, lane, max)
+    from unnest($2::uuid[], $3::text[], $4::int[]) as wanted(project_id, provider, max)
    cross join lateral (
       select q.email_id, q.position from queue q
-       where q.holder is null and q.project_id = wanted.project_id and q.lane = wanted.lane
+       where q.holder is null and q.project_id = wanted.project_id and q.provider = wanted.provider
          and q.due_at >= $5::timestamptz and q.due_at <= app_now()
        order by q.due_at
        limit wanted.max
@@ -251,21 +251,21 @@ with due as materialized (
 ),${TAKE}
 select * from taken order by "dueAt"`;
 
-/** Takes the oldest due recipients of each line for `holder`, up to `max` of each. */
-export function claimLines(
+/** Takes the oldest due recipients of each queue for `holder`, up to `max` of each. */
+export function claimQueues(
   db: Queryable,
   options: {
     holder: string;
-    lines: readonly { projectId: string; lane: string; max: number }[];
+    queues: readonly { projectId: string; provider: string; max: number }[];
     from: Date;
   },
 ): Promise<ClaimedRecipient[]> {
-  const { holder, lines, from } = options;
+  const { holder, queues, from } = options;
   return db.query<ClaimedRecipient>({ name: 'claim_lines', text: CLAIM_LINES }, [
     holder,
-    lines.map((line) => line.projectId),
-    lines.map((line) => line.lane),
-    lines.map((line) => line.max),
+    queues.map((queue) => queue.projectId),
+    queues.map((queue) => queue.provider),
+    queues.map((queue) => queue.max),
     from,
   ]);
 }

@@ -14,11 +14,11 @@ export const DUE_BY_AGE = `least(app_now(), greatest(q.due_at, app_now() - inter
 
 const RELEASE = `
 update queue q
-   set holder = null, lane = i.lane,
+   set holder = null, provider = i.provider,
        due_at = case when i.delay_ms > 0 then app_now() + i.delay_ms * interval '1 millisecond'
                      else ${DUE_BY_AGE} end
   from unnest($1::uuid[], $2::smallint[], $3::int[], $4::text[], $5::int[], $6::uuid[])
-       as i(email_id, position, claim, lane, delay_ms, holder)
+       as i(email_id, position, claim, provider, delay_ms, holder)
  where q.email_id = i.email_id and q.position = i.position and q.claim = i.claim
    and q.email_id = any($1::uuid[]) and q.holder = i.holder
 returning 1`;
@@ -30,13 +30,13 @@ export type Release = {
   emailId: string;
   position: number;
   claim: number;
-  lane: string;
+  provider: string;
   holder: string;
   delayMs: number;
 };
 
 /**
- * Gives back what was claimed and not tried, with the lane that has become known.
+ * Gives back what was claimed and not tried, with the provider that has become known.
  * @returns how many were still held so
  */
 export async function releaseClaims(db: Queryable, claims: readonly Release[]): Promise<number> {
@@ -45,7 +45,7 @@ export async function releaseClaims(db: Queryable, claims: readonly Release[]): 
     claims.map((claim) => claim.emailId),
     claims.map((claim) => claim.position),
     claims.map((claim) => claim.claim),
-    claims.map((claim) => claim.lane),
+    claims.map((claim) => claim.provider),
     claims.map((claim) => Math.ceil(claim.delayMs)),
     claims.map((claim) => claim.holder),
   ]);
@@ -92,12 +92,12 @@ export async function releaseEmails(
 }
 
 /** What the queue table says that somebody holds. */
-export type Stray = Pick<Release, 'emailId' | 'position' | 'claim' | 'lane'>;
+export type Stray = Pick<Release, 'emailId' | 'position' | 'claim' | 'provider'>;
 
 export const STRAYS_MAX = 10_000;
 
 const FIND_STRAYS = `
-select q.email_id as "emailId", q.position, q.claim, q.lane
+select q.email_id as "emailId", q.position, q.claim, q.provider
   from queue q
  where q.holder = $1::uuid
    and not exists (select from unnest($2::uuid[], $3::smallint[]) as k(email_id, position)
@@ -149,17 +149,17 @@ const COUNTED_SHARE = `least(1, ${COUNTED_PAGES_MAX}::float8
 // asked once: for each of 100,000 rows it took seconds.
 const DEPTH = `
 with t as materialized (select app_now() as now),
-by_lane as (
-  select lane, count(*) / ${COUNTED_SHARE} as depth,
+by_provider as (
+  select provider, count(*) / ${COUNTED_SHARE} as depth,
          extract(epoch from (select now from t) - min(due_at)
            filter (where holder is null and due_at <= (select now from t)))::float8 as oldest_s
     from queue tablesample system (100 * ${COUNTED_SHARE})
-   group by lane
+   group by provider
 )
-select lane, round(depth)::int as depth, coalesce(oldest_s, 0) as "oldestS",
+select provider, round(depth)::int as depth, coalesce(oldest_s, 0) as "oldestS",
        round(sum(depth) over ())::int as "depthInAll",
        coalesce(max(oldest_s) over (), 0) as "oldestInAllS"
-  from by_lane
+  from by_provider
  order by depth desc
  limit $1`;
 
@@ -168,22 +168,22 @@ export type QueueDepth = {
   depth: number;
   oldestS: number;
   /** The deepest. */
-  lanes: { lane: string; depth: number; oldestS: number }[];
+  providers: { provider: string; depth: number; oldestS: number }[];
 };
 
 /**
- * How much is open, in all and by lane. For metrics: exact up to about 100,000 recipients, and from
+ * How much is open, in all and by provider. For metrics: exact up to about 100,000 recipients, and from
  * a sample of as many pages beyond, at no higher cost.
- * @param lanesMax lanes that are told by name
+ * @param providersMax providers that are told by name
  */
-export async function queueDepth(db: Queryable, lanesMax: number): Promise<QueueDepth> {
+export async function queueDepth(db: Queryable, providersMax: number): Promise<QueueDepth> {
   const rows = await db.query<{
-    lane: string;
+    provider: string;
     depth: number;
     oldestS: number;
     depthInAll: number;
     oldestInAllS: number;
-  }>(DEPTH, [lanesMax]);
-  const lanes = rows.map(({ lane, depth, oldestS }) => ({ lane, depth, oldestS }));
-  return { depth: rows[0]?.depthInAll ?? 0, oldestS: rows[0]?.oldestInAllS ?? 0, lanes };
+  }>(DEPTH, [providersMax]);
+  const providers = rows.map(({ provider, depth, oldestS }) => ({ provider, depth, oldestS }));
+  return { depth: rows[0]?.depthInAll ?? 0, oldestS: rows[0]?.oldestInAllS ?? 0, providers };
 }

@@ -21,7 +21,7 @@ input as materialized (
   select i.* from json_to_recordset($1::json) as i(
     project_id uuid, environment text, email_id uuid, position smallint, claim int, status text,
     rank smallint, event_id uuid, type text, data json, attempt json, smtp json, reason json,
-    retry_ms int, lane text, counts_attempt boolean, late boolean, suppress_key text, suppress_address text,
+    retry_ms int, provider text, counts_attempt boolean, late boolean, suppress_key text, suppress_address text,
     suppress_reason text, suppress_days int, suppress_event_id uuid)
 ),
 email as materialized (
@@ -57,7 +57,7 @@ moved as (
      and s.from_status = r.status and s.to_status = i.status
      and i.late = (r.completed_at is not null)
   returning i.project_id, i.environment, r.email_id, r.position, i.status, i.rank, i.event_id,
-            i.type, i.data, i.attempt, i.counts_attempt, i.lane, i.late, r.next_attempt_at, i.suppress_key,
+            i.type, i.data, i.attempt, i.counts_attempt, i.provider, i.late, r.next_attempt_at, i.suppress_key,
             i.suppress_address, i.suppress_reason, i.suppress_days, i.suppress_event_id
 ),
 numbered as materialized (
@@ -86,7 +86,7 @@ finished as (
 ),
 again as (
   update queue q
-     set holder = null, due_at = n.next_attempt_at, lane = n.lane,
+     set holder = null, due_at = n.next_attempt_at, provider = n.provider,
          attempts = q.attempts + n.counts_attempt::int
     from numbered n
    where q.email_id = n.email_id and q.position = n.position and n.rank is null

@@ -83,7 +83,7 @@ test('an outcome of somebody who lost the recipient does nothing', async () => {
     window: 1_000,
     from: new Date(0),
     fullProjects: [],
-    fullLines: [],
+    fullQueues: [],
   });
   const mine = claimed.find((one) => one.emailId === email.id);
   assert.equal(mine?.claim, 2);

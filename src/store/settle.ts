@@ -42,7 +42,7 @@ export type Settlement = {
   /** Wait before the next attempt, for `deferred`. */
   retryMs: number | null;
   /** Whose turn it shares the next time. */
-  lane: string;
+  provider: string;
   /** Puts the address on the suppression list; `days` null: for ever. */
   suppress: {
     address: string;
@@ -218,7 +218,7 @@ export function settlementInput(one: Settlement): object {
     smtp: one.smtp,
     reason: one.reason,
     retry_ms: one.retryMs,
-    lane: one.lane,
+    provider: one.provider,
     counts_attempt: one.attempt !== null && !one.late,
     late: one.late,
     suppress_key: one.suppress && addressKey(one.suppress.address),

@@ -11,7 +11,7 @@ import type { Queryable } from './postgres/database.ts';
 import type { SealedSecrets } from './webhook-endpoints.ts';
 
 /** A place in the queue to claim from: an endpoint, from a due time on. */
-export type Lane = {
+export type Endpoint = {
   projectId: string;
   endpointId: string;
   /** Nothing due before this waits unclaimed; milliseconds since 1970, -Infinity: anything may. */
@@ -38,7 +38,7 @@ select d.project_id as "projectId", d.endpoint_id as "endpointId",
   from t left join due d on true
   left join webhook_endpoints e on e.project_id = d.project_id and e.id = d.endpoint_id`;
 
-export type DueLane = Lane & {
+export type DueEndpoint = Endpoint & {
   /** The endpoint is disabled or deleted: what waits for it ends. */
   isClosed: boolean;
 };
@@ -47,17 +47,17 @@ export type DueLane = Lane & {
  * Endpoints for which something became due, or whose rest ended, after `sinceMs`.
  * @returns `nowMs`: the database's time of this look
  */
-export async function findDueLanes(
+export async function findDueEndpoints(
   db: Queryable,
   sinceMs: number,
-): Promise<{ lanes: DueLane[]; nowMs: number }> {
-  type Row = DueLane & { nowMs: number };
+): Promise<{ endpoints: DueEndpoint[]; nowMs: number }> {
+  type Row = DueEndpoint & { nowMs: number };
   const rows = await db.query<Row | { projectId: null; nowMs: number }>(
     { name: 'webhooks_due', text: FIND_DUE },
     [sinceMs],
   );
   return {
-    lanes: rows.filter((row): row is Row => row.projectId !== null),
+    endpoints: rows.filter((row): row is Row => row.projectId !== null),
     nowMs: rows[0]?.nowMs ?? sinceMs,
   };
 }
@@ -85,7 +85,7 @@ export const TROUBLE_FAILURES = 5;
 // The look-ups are lateral with a limit: one index probe each, whatever the planner believes.
 const CLAIM = `
 with t as materialized (select app_now() as now),
-lane as materialized (
+endpoint as materialized (
   select e.id, e.url, e.secret, to_timestamp(l.low_water_ms / 1000) as low_water,
          case when e.previous_secret_expires_at > t.now then e.previous_secret end
            as previous_secret,
@@ -96,7 +96,7 @@ lane as materialized (
    where e.status = 'enabled' and (e.blocked_until is null or e.blocked_until <= t.now)
 ),
 due as materialized (
-  select q.* from t, lane l cross join lateral (
+  select q.* from t, endpoint l cross join lateral (
     select q.endpoint_id, q.event_id from webhook_queue q
      where q.endpoint_id = l.id and q.holder is null
        and q.due_at >= l.low_water and q.due_at <= t.now
@@ -111,7 +111,7 @@ select c.project_id as "projectId", c.endpoint_id as "endpointId", c.event_id as
        c.attempts, floor(extract(epoch from c.due_at) * 1000)::float8 as "dueAtMs", l.url, l.secret,
        l.previous_secret as "previousSecret", d.type, wire_time(e.created_at) as "createdAt",
        e.data::text as data
-  from claimed c join lane l on l.id = c.endpoint_id
+  from claimed c join endpoint l on l.id = c.endpoint_id
   left join lateral (select d.type, d.subject_id, d.seq from webhook_deliveries d
                       where d.project_id = c.project_id and d.endpoint_id = c.endpoint_id
                         and d.event_id = c.event_id limit 1) d on true
@@ -120,18 +120,18 @@ select c.project_id as "projectId", c.endpoint_id as "endpointId", c.event_id as
                         and e.seq = d.seq limit 1) e on true
  order by c.due_at`;
 
-/** Takes what is due for `holder`: of each lane up to `room`, oldest first. */
+/** Takes what is due for `holder`: of each endpoint up to `room`, oldest first. */
 export function claimWebhooks(
   db: Queryable,
   holder: string,
-  lanes: readonly (Lane & { room: number })[],
+  endpoints: readonly (Endpoint & { room: number })[],
 ): Promise<ClaimedWebhook[]> {
   return db.query<ClaimedWebhook>({ name: 'webhooks_claim', text: CLAIM }, [
     holder,
-    lanes.map((lane) => lane.projectId),
-    lanes.map((lane) => lane.endpointId),
-    lanes.map((lane) => lane.lowWaterMs),
-    lanes.map((lane) => lane.room),
+    endpoints.map((endpoint) => endpoint.projectId),
+    endpoints.map((endpoint) => endpoint.endpointId),
+    endpoints.map((endpoint) => endpoint.lowWaterMs),
+    endpoints.map((endpoint) => endpoint.room),
   ]);
 }
 
@@ -203,14 +203,14 @@ select count(*)::int as ended from ended`;
  * off their next attempt was.
  * @returns how many ended
  */
-export async function endClosedLane(
+export async function endClosedEndpoint(
   db: Queryable,
-  lane: Pick<Lane, 'projectId' | 'endpointId'>,
+  endpoint: Pick<Endpoint, 'projectId' | 'endpointId'>,
   limit: number,
 ): Promise<number> {
   const [row] = await db.query<{ ended: number }>(
     { name: 'webhooks_end_closed', text: END_CLOSED },
-    [lane.projectId, lane.endpointId, limit],
+    [endpoint.projectId, endpoint.endpointId, limit],
   );
   return row?.ended ?? 0;
 }

@@ -4,9 +4,9 @@
  *
  * Promises: at least once, under one id through all retries; what is held is held under this
  * worker's lease, every outcome is fenced by it; a dead, slow or flooded endpoint delays no other
- * (lanes.ts here, the rests in store/webhook-settle.ts); bounded in number and bytes.
+ * (endpoints.ts here, the rests in store/webhook-settle.ts); bounded in number and bytes.
  *
- * Read it as: look (looks.ts) → claim (lanes.ts) → tell (teller.ts: attempt.ts, verdict.ts).
+ * Read it as: look (looks.ts) → claim (endpoints.ts) → tell (teller.ts: attempt.ts, verdict.ts).
  * What comes back later about the same email begins in smtp/inbound.ts.
  */
 import type { Logger } from 'pino';
@@ -14,14 +14,14 @@ import { failpoint } from '../core/failpoint.ts';
 import { type Database, DatabaseUnavailable } from '../store/postgres/database.ts';
 import {
   claimWebhooks,
-  type DueLane,
-  endClosedLane,
-  findDueLanes,
+  type DueEndpoint,
+  endClosedEndpoint,
+  findDueEndpoints,
   releaseStrayWebhooks,
 } from '../store/webhook-queue.ts';
 import type { SettledWebhook } from '../store/webhook-settle.ts';
 import type { Outbound } from './attempt.ts';
-import { Lanes } from './lanes.ts';
+import { EndpointTurns } from './endpoint-turns.ts';
 import { Looks } from './looks.ts';
 import { Teller } from './teller.ts';
 
@@ -69,9 +69,9 @@ class Loop implements WebhookLoop {
   readonly #options: WebhookLoopOptions;
   readonly #teller: Teller;
   readonly #looks = new Looks();
-  readonly #lanes = new Lanes();
-  /** Lanes of endpoints that are disabled or deleted: what waits there ends. */
-  readonly #closed = new Map<string, DueLane>();
+  readonly #endpoints = new EndpointTurns();
+  /** EndpointTurns of endpoints that are disabled or deleted: what waits there ends. */
+  readonly #closed = new Map<string, DueEndpoint>();
   /** When to give back what we may hold without knowing: see delivery/strays.ts. */
   #straysAtMs: number;
   #checksSeen = 0;
@@ -153,38 +153,38 @@ class Loop implements WebhookLoop {
 
   async #look(nowMs: number): Promise<void> {
     const sinceMs = this.#looks.sinceMs(nowMs);
-    const { lanes, nowMs: seenMs } = await findDueLanes(this.#options.db.telling, sinceMs);
+    const { endpoints, nowMs: seenMs } = await findDueEndpoints(this.#options.db.telling, sinceMs);
     this.#looks.done(nowMs, seenMs);
-    for (const lane of lanes) {
-      if (lane.isClosed) this.#closed.set(lane.endpointId, lane);
-      else this.#lanes.add(lane);
+    for (const endpoint of endpoints) {
+      if (endpoint.isClosed) this.#closed.set(endpoint.endpointId, endpoint);
+      else this.#endpoints.add(endpoint);
     }
   }
 
   async #endClosed(): Promise<void> {
-    for (const lane of this.#closed.values()) {
-      const ended = await endClosedLane(this.#options.db.telling, lane, END_CLOSED_BATCH);
+    for (const endpoint of this.#closed.values()) {
+      const ended = await endClosedEndpoint(this.#options.db.telling, endpoint, END_CLOSED_BATCH);
       this.#teller.counts.failed += ended;
-      if (ended < END_CLOSED_BATCH) this.#closed.delete(lane.endpointId);
+      if (ended < END_CLOSED_BATCH) this.#closed.delete(endpoint.endpointId);
     }
   }
 
   async #claim(holder: string): Promise<void> {
-    const asks = this.#lanes.ask(Math.min(CLAIM_MAX, this.#teller.room));
+    const asks = this.#endpoints.ask(Math.min(CLAIM_MAX, this.#teller.room));
     if (asks.length === 0) return;
     const claimed = await claimWebhooks(this.#options.db.telling, holder, asks);
     failpoint('webhook_after_claim');
-    this.#lanes.took(asks, claimed);
+    this.#endpoints.took(asks, claimed);
     for (const one of claimed) {
       void this.#teller.tell(one, holder).then((pace) => {
-        this.#lanes.finished(one.endpointId, pace);
+        this.#endpoints.finished(one.endpointId, pace);
         this.#nextTurn?.();
       });
     }
   }
 
   async #untilNextTurn(): Promise<void> {
-    const hasWork = this.#closed.size > 0 || (this.#teller.room > 0 && this.#lanes.hasRoom);
+    const hasWork = this.#closed.size > 0 || (this.#teller.room > 0 && this.#endpoints.hasRoom);
     const waitMs = hasWork ? 0 : this.#looks.waitMs(this.#options.world.monotonicMs());
     if (waitMs <= 0 || !this.#isRunning) return;
     const { promise, resolve } = Promise.withResolvers<void>();

@@ -9,7 +9,7 @@ import type { Queryable } from '../store/postgres/database.ts';
 import { type ClaimedWebhook, releaseWebhooks } from '../store/webhook-queue.ts';
 import { type SettledWebhook, WebhookSettleStore } from '../store/webhook-settle.ts';
 import { type Outbound, payloadOf, post } from './attempt.ts';
-import type { Pace } from './lanes.ts';
+import type { Pace } from './endpoint-turns.ts';
 import { judge, NOTHING_TO_TELL, type Verdict } from './verdict.ts';
 
 export type TellerOptions = Omit<Outbound, 'agents'> & {

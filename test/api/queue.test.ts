@@ -16,24 +16,24 @@ async function recipient(id: string) {
 const isDue = ({ next_attempt_at: at }: { next_attempt_at: string | null }): boolean =>
   at !== null && Date.parse(at) <= Date.now();
 
-test('what waits is shown by lane, deepest first', async () => {
+test('what waits is shown by provider, deepest first', async () => {
   await service.send();
   await service.send({ to: ['a@simulator.test', 'b@simulator.test'] });
   const { data, has_more: hasMore } = await service.cliJson('queue');
   assert.equal(hasMore, false);
-  const [{ lane, depth, due, projects, held }] = data;
-  assert.deepEqual([lane, depth, due, projects, held], ['simulator', 3, 3, 1, 0]);
+  const [{ provider, depth, due, projects, held }] = data;
+  assert.deepEqual([provider, depth, due, projects, held], ['simulator', 3, 3, 1, 0]);
   const { stdout, code } = await service.cli('queue', '--limit', '5');
   assert.equal(code, 0);
-  assert.match(stdout, /^LANE .*\nsimulator +1 +3 +3 /);
+  assert.match(stdout, /^PROVIDER .*\nsimulator +1 +3 +3 /);
 });
 
 test('held mail has no next attempt until it is released', async () => {
   const id = await service.send({ to: 'kim@held.test' });
   assert.equal((await service.cliJson('queue', 'hold', '--domain', 'HELD.test')).changed, 1);
   assert.equal((await recipient(id)).next_attempt_at, null);
-  const [lane] = (await service.cliJson('queue')).data;
-  assert.equal(lane.held, 1);
+  const [provider] = (await service.cliJson('queue')).data;
+  assert.equal(provider.held, 1);
   assert.equal((await service.cliJson('queue', 'retry', '--email', id)).changed, 0);
   assert.equal((await service.cliJson('queue', 'release', '--email', id)).changed, 1);
   assert.ok(isDue(await recipient(id)));
@@ -93,8 +93,8 @@ test('thousands are changed in steps, and only those of the project that was nam
   const { key } = await service.cliJson('keys', 'create', '--mode', 'test', '--project', 'Other');
   const id = await service.send({ to: 'kim@many.test' });
   await service.sql(
-    `insert into queue (project_id, email_id, position, environment, destination, lane, due_at)
-     select project_id, email_id, n, environment, destination, lane, app_now()
+    `insert into queue (project_id, email_id, position, environment, destination, provider, due_at)
+     select project_id, email_id, n, environment, destination, provider, app_now()
        from queue, generate_series(1, 5000) n where email_id = $1 and position = 0`,
     [id],
   );

@@ -56,7 +56,7 @@ test('what it has done is counted over all its workers', async () => {
   assert.equal(samples.get('posthorn_emails_accepted_total{environment="test"}'), 12);
   assert.equal(samples.get('posthorn_queue_depth'), 1);
   assert.ok(samples.has('posthorn_queue_oldest_due_seconds'));
-  assert.equal(samples.get('posthorn_queue_lane_depth{lane="simulator"}'), 1);
+  assert.equal(samples.get('posthorn_queue_provider_depth{provider="simulator"}'), 1);
   for (const name of ['accept', 'attempt', 'first_attempt_after']) {
     assert.ok(samples.get(`posthorn_${name}_seconds_count`)! >= 12, name);
     assert.ok(samples.has(`posthorn_${name}_seconds_bucket{le="+Inf"}`), name);

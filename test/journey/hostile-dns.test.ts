@@ -8,7 +8,7 @@ import { startJourney } from '../support/journey.ts';
 const journey = await startJourney({}, { args: ['--workers', '1'] });
 after(() => journey[Symbol.asyncDispose]());
 
-/** Ten servers in two families, for finding the lane and for the attempt; equals are shuffled. */
+/** Ten servers in two families, for finding the provider and for the attempt; equals are shuffled. */
 const QUESTIONS_MAX = 60;
 
 function questionsBelow(suffix: string): number {

@@ -160,15 +160,15 @@ test('a worker that dies gives its connections back', async () => {
 
 test('a provider that answers nobody rests as one, other mail goes on, and what waited costs no attempt', async () => {
   const hangUp = { phases: { greeting: { drop: 'fin' as const } } };
-  const provider = { provider: 'down.test' };
-  const mx = await journey.mailServer('down.example', hangUp, provider);
+  const down = { provider: 'down.test' };
+  const mx = await journey.mailServer('down.example', hangUp, down);
   const other = await journey.mailServer('up.example', {}, { provider: 'up.test' });
   const first = await journey.send({ to: 'first@down.example' });
   await journey.attempted(first);
-  await waitFor(async () => (await lane('down.test'))?.state === 'resting', {
+  await waitFor(async () => (await shown('down.test'))?.state === 'resting', {
     what: 'the provider to be shown as resting',
   });
-  assert.match((await lane('down.test')).reason, /host\d+\.down\.test \[127\.0\.1\.\d+\]: /);
+  assert.match((await shown('down.test')).reason, /host\d+\.down\.test \[127\.0\.1\.\d+\]: /);
   const asked = mx.connections;
 
   const waiting = await sendMany(20, (index) => `jo${index}@down.example`);
@@ -182,14 +182,14 @@ test('a provider that answers nobody rests as one, other mail goes on, and what 
   assert.ok(failed <= 3, `${failed} of 20 emails were tried in vain`);
   await journey.pass({ hours: 5 });
   await allDelivered([first, ...waiting]);
-  await waitFor(async () => (await lane('down.test'))?.state !== 'resting', {
+  await waitFor(async () => (await shown('down.test'))?.state !== 'resting', {
     what: 'the provider not to be shown as resting any more',
   });
 });
 
-async function lane(name: string) {
+async function shown(name: string) {
   const [row] = await service.sql(
-    `select state, reason from lanes where lane = $1 order by state = 'resting' desc limit 1`,
+    `select state, reason from providers where provider = $1 order by state = 'resting' desc limit 1`,
     [name],
   );
   return row;
@@ -203,7 +203,7 @@ async function allAttempted(ids: readonly string[]): Promise<void> {
     timeoutMs: 60_000,
   }).catch(async (error: Error) => {
     const state = [
-      await service.sql('select * from lanes'),
+      await service.sql('select * from providers'),
       await service.sql('select *, due_at - app_now() as "in" from queue limit 3'),
     ];
     throw new Error(`${error.message}: ${JSON.stringify(state)}`);

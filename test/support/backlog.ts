@@ -28,7 +28,7 @@ with made as materialized (
   select project_id, made.id, 0, 'n' || made.n || '@' || made.domain, kind, 'queued', app_now()
     from recipients r, made where r.email_id = $1::uuid and r.position = 0
 )
-insert into queue (project_id, email_id, position, environment, destination, lane, due_at)
+insert into queue (project_id, email_id, position, environment, destination, provider, due_at)
 select e.project_id, made.id, 0, e.environment, made.domain, made.domain,
        app_now() + $4::int * interval '1 millisecond' + made.n * interval '1 microsecond'
   from emails e, made where e.id = $1::uuid`;

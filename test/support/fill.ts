@@ -166,7 +166,7 @@ select $1, 'live', id, seq, case when seq = 1 then overlay(id::text placing 'a' 
  where seq = 1 or n < $2`,
 
   queue: `
-insert into queue (project_id, email_id, position, environment, destination, lane, due_at)
+insert into queue (project_id, email_id, position, environment, destination, provider, due_at)
 select $1, id, 0, 'live', split_part(address, '@', 2), split_part(address, '@', 2), at
   from made where n >= $2`,
 

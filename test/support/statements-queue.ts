@@ -9,14 +9,17 @@ const NOBODY = '00000000-0000-0000-0000-000000000000';
 
 export async function claimAndRelease({ db, holder }: Stage): Promise<void> {
   const from = new Date(0);
-  const full = { fullProjects: [], fullLines: [claims.lineKey(newId(), 'customers1.test')] };
+  const full = {
+    fullProjects: [],
+    fullQueues: [claims.tenantQueueKey(newId(), 'customers1.test')],
+  };
   await claims.claimOldest(db.settling, { holder, max: 128, window: 128, from, ...full });
   const walk = { project: NOBODY, projects: 32, cursors: new Map(), from, oldest: 128 };
-  const found = await claims.findLines(db.settling, { ...walk, probes: 192 });
-  const lines = found.flatMap(({ projectId, lane }) =>
-    lane === null ? [] : [{ projectId, lane, max: 4 }],
+  const found = await claims.findQueues(db.settling, { ...walk, probes: 192 });
+  const queues = found.flatMap(({ projectId, provider }) =>
+    provider === null ? [] : [{ projectId, provider, max: 4 }],
   );
-  const claimed = await claims.claimLines(db.settling, { holder, lines, from });
+  const claimed = await claims.claimQueues(db.settling, { holder, queues, from });
   await holdClaims(db.settling, claimed.slice(0, 2), holder);
   const given = claimed.map((one) => ({ ...one, holder, delayMs: 0 }));
   await releaseClaims(db.settling, given);

@@ -13,10 +13,10 @@ const PAGE: Page = { limit: 20, after: null, before: null };
 
 export async function tellBatch(stage: Stage): Promise<void> {
   const { db, holder, sender, deadEndpointId } = stage;
-  await webhooks.findDueLanes(db.telling, Date.now() - 250);
+  await webhooks.findDueEndpoints(db.telling, Date.now() - 250);
   const { projectId } = sender;
-  const lane = { projectId, endpointId: deadEndpointId, lowWaterMs: -Infinity, room: 32 };
-  const claimed = await webhooks.claimWebhooks(db.telling, holder, [lane]);
+  const endpoint = { projectId, endpointId: deadEndpointId, lowWaterMs: -Infinity, room: 32 };
+  const claimed = await webhooks.claimWebhooks(db.telling, holder, [endpoint]);
   const [released, settled] = [claimed.slice(0, 8), claimed.slice(8)];
   await webhooks.releaseWebhooks(db.telling, released, { holder, delayMs: 0 });
   const outcomes = new WebhookSettleStore(db.telling, {
@@ -34,14 +34,14 @@ export async function tellBatch(stage: Stage): Promise<void> {
   await db.query('update webhook_endpoints set blocked_until = null, failures = 0');
 }
 
-export async function closedLane({ db, sender }: Stage): Promise<void> {
+export async function closedEndpoint({ db, sender }: Stage): Promise<void> {
   const id = newId();
   const endpoint = { id, url: 'https://closed.test', events: null, secret: Buffer.from('x') };
   await endpoints.createEndpoint(db, sender, endpoint);
   await recordEvent(db, { scope: sender, type: 'domain.created', data: {} });
   await endpoints.deleteEndpoint(db, sender, id);
-  const lane = { projectId: sender.projectId, endpointId: id };
-  await webhooks.endClosedLane(db.telling, lane, 500);
+  const closed = { projectId: sender.projectId, endpointId: id };
+  await webhooks.endClosedEndpoint(db.telling, closed, 500);
 }
 
 export async function useEndpoints({ db, sender, endpointId: id }: Stage): Promise<void> {

@@ -12,14 +12,14 @@ import { databaseTimeline, RecentlyAccepted } from '../../src/store/postgres/fai
 import { forgetExpired } from '../../src/store/expiry.ts';
 import { newId } from '../../src/store/ids.ts';
 import * as keys from '../../src/store/keys.ts';
-import { readLaneStates, writeLaneStates } from '../../src/store/lane-states.ts';
+import { readProviderStates, writeProviderStates } from '../../src/store/provider-states.ts';
 import * as limits from '../../src/store/limits.ts';
 import * as mailHosts from '../../src/store/mail-hosts.ts';
 import { loadMessages } from '../../src/store/messages.ts';
 import * as nodes from '../../src/store/nodes.ts';
 import type { Page } from '../../src/store/page.ts';
 import * as projects from '../../src/store/projects.ts';
-import { lanesInQueue } from '../../src/store/queue-view.ts';
+import { providersInQueue } from '../../src/store/queue-view.ts';
 import * as queue from '../../src/store/queue.ts';
 import * as retention from '../../src/store/retention.ts';
 import {
@@ -44,7 +44,7 @@ import { BUSY_ADDRESS } from './fill.ts';
 import { useReputation, useTls } from './statements-counts.ts';
 import { claimAndRelease, operate } from './statements-queue.ts';
 import {
-  closedLane,
+  closedEndpoint,
   tellBatch,
   useDeliveries,
   listDelivered,
@@ -208,10 +208,10 @@ async function useNodes({ db }: Stage): Promise<void> {
   await nodes.registerNode(db.beating, { id, instance: newId(), host: 'here', pid: 1 });
   await nodes.beat(db.beating, id);
   await nodes.listNodes(db);
-  const lane = { lane: 'a.test', state: 'open', reason: null, forMs: null } as const;
-  const changed = [{ ...lane, connectionsMax: 2, connectionsOpen: 1 }];
-  await writeLaneStates(db, id, { changed, gone: ['b.test'] });
-  await readLaneStates(db);
+  const provider = { provider: 'a.test', state: 'open', reason: null, forMs: null } as const;
+  const changed = [{ ...provider, connectionsMax: 2, connectionsOpen: 1 }];
+  await writeProviderStates(db, id, { changed, gone: ['b.test'] });
+  await readProviderStates(db);
 }
 
 async function useSecretKeys({ db, sender }: Stage): Promise<void> {
@@ -309,9 +309,9 @@ export const EXERCISES: readonly Exercise[] = [
   },
   { what: 'change what waits, a step', asks: 2_000, run: operate },
   {
-    what: 'the queue by lane, for people',
+    what: 'the queue by provider, for people',
     asks: Infinity,
-    run: ({ db }) => lanesInQueue(db, { projectId: null, limit: 30 }),
+    run: ({ db }) => providersInQueue(db, { projectId: null, limit: 30 }),
   },
   { what: 'depth of the queue', asks: 5_000, run: ({ db }) => queue.queueDepth(db, 20) },
   {
@@ -356,7 +356,7 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'projects', asks: 10, run: useProjects },
   { what: 'suppressions', asks: 20, run: useSuppressions },
   { what: 'webhooks: tell a batch', asks: 32, run: tellBatch },
-  { what: 'webhooks: end a closed lane', asks: 10, run: closedLane },
+  { what: 'webhooks: end a closed provider', asks: 10, run: closedEndpoint },
   { what: 'webhooks: endpoints', asks: 10, run: useEndpoints },
   { what: 'webhooks: deliveries', asks: 100, run: useDeliveries },
   {

@@ -1,7 +1,7 @@
 /** `posthorn queue`: what waits, for whom, and why; and what an operator can do about it. */
 import { InvalidArgumentError, type Command } from 'commander';
 import { parseDomain } from '../../mail/domain-name.ts';
-import { type LaneState, readLaneStates } from '../../store/lane-states.ts';
+import { type ProviderState, readProviderStates } from '../../store/provider-states.ts';
 import { isId } from '../../store/ids.ts';
 import {
   changeQueueStep,
@@ -11,7 +11,7 @@ import {
   type QueueSelector,
   type QueueStep,
 } from '../../store/queue-changes.ts';
-import { type LaneInQueue, lanesInQueue } from '../../store/queue-view.ts';
+import { type ProviderInQueue, providersInQueue } from '../../store/queue-view.ts';
 import { chooseProject, projectOption, type ProjectOptions } from '../choose-project.ts';
 import {
   addCommand,
@@ -26,14 +26,14 @@ import { dropFromQueue } from '../queue-drop.ts';
 import { type Store, withStore } from '../store.ts';
 import { shortTime, table } from '../table.ts';
 
-const LANES_SHOWN = 30;
-const LANES_MAX = 10_000;
+const PROVIDERS_SHOWN = 30;
+const PROVIDERS_MAX = 10_000;
 
 export function describeQueue(queue: Command, cli: Cli): void {
   queue.enablePositionalOptions();
   runnable(queue, cli, show)
     .addOption(projectOption())
-    .option('--limit <n>', 'how many lanes', parseCount, LANES_SHOWN);
+    .option('--limit <n>', 'how many providers', parseCount, PROVIDERS_SHOWN);
   for (const [name, { about }] of Object.entries(CHANGES)) {
     const run = (io: Cli, options: Selection) => change(io, name as QueueChange, options);
     selectable(addCommand(queue, cli, { name, about, run }));
@@ -58,59 +58,62 @@ function show(cli: Cli, options: ProjectOptions & { limit: number }): Promise<Ou
     const project = options.project === undefined ? null : await chooseProject(db, options.project);
     if (project !== null && isFailure(project)) return project;
     const filter = { projectId: project?.id ?? null, limit: options.limit };
-    const { lanes, total } = await lanesInQueue(db, filter);
-    const states = new Map((await readLaneStates(db)).map((state) => [state.lane, state]));
-    const rows = lanes.map((lane) => ({ ...lane, state: states.get(lane.lane) ?? null }));
-    const more = total - lanes.length;
+    const { providers, total } = await providersInQueue(db, filter);
+    const states = new Map((await readProviderStates(db)).map((state) => [state.provider, state]));
+    const rows = providers.map((provider) => ({
+      ...provider,
+      state: states.get(provider.provider) ?? null,
+    }));
+    const more = total - providers.length;
     return {
-      data: { object: 'list', data: rows.map(laneJson), has_more: more > 0 },
-      text: `${laneTable(rows)}${more > 0 ? `\n… and ${more} more; --limit shows them` : ''}`,
+      data: { object: 'list', data: rows.map(providerJson), has_more: more > 0 },
+      text: `${providerTable(rows)}${more > 0 ? `\n… and ${more} more; --limit shows them` : ''}`,
     };
   });
 }
 
-type ShownLane = LaneInQueue & { state: LaneState | null };
+type ShownProvider = ProviderInQueue & { state: ProviderState | null };
 
-function laneTable(lanes: readonly ShownLane[]): string {
+function providerTable(providers: readonly ShownProvider[]): string {
   return table(
-    ['LANE', 'PROJECTS', 'DEPTH', 'DUE', 'OLDEST', 'HELD', 'NEXT DUE', 'STATE', 'WHY'],
-    lanes.map((lane) => [
-      lane.lane,
-      String(lane.projects),
-      String(lane.depth),
-      String(lane.due),
-      lane.oldestS === null ? '-' : shortDuration(lane.oldestS),
-      String(lane.held),
-      shortTime(lane.nextDueAt),
-      stateOf(lane),
-      lane.state?.reason ?? '-',
+    ['PROVIDER', 'PROJECTS', 'DEPTH', 'DUE', 'OLDEST', 'HELD', 'NEXT DUE', 'STATE', 'WHY'],
+    providers.map((provider) => [
+      provider.provider,
+      String(provider.projects),
+      String(provider.depth),
+      String(provider.due),
+      provider.oldestS === null ? '-' : shortDuration(provider.oldestS),
+      String(provider.held),
+      shortTime(provider.nextDueAt),
+      stateOf(provider),
+      provider.state?.reason ?? '-',
     ]),
     'Nothing waits.',
   );
 }
 
-function stateOf({ depth, held, state }: ShownLane): string {
+function stateOf({ depth, held, state }: ShownProvider): string {
   if (held === depth) return 'held';
   if (state === null) return '-';
   return state.forMs === null ? state.state : `${state.state} ${shortDuration(state.forMs / 1000)}`;
 }
 
-function laneJson(lane: ShownLane) {
+function providerJson(provider: ShownProvider) {
   return {
-    object: 'lane',
-    lane: lane.lane,
-    projects: lane.projects,
-    depth: lane.depth,
-    with_workers: lane.withWorkers,
-    due: lane.due,
-    oldest_due_s: lane.oldestS === null ? null : Math.round(lane.oldestS),
-    held: lane.held,
-    next_due_at: lane.nextDueAt,
-    state: lane.state?.state ?? null,
-    reason: lane.state?.reason ?? null,
-    state_for_s: lane.state?.forMs == null ? null : Math.round(lane.state.forMs / 1000),
-    connections: lane.state?.connectionsOpen ?? null,
-    connections_max: lane.state?.connectionsMax ?? null,
+    object: 'provider',
+    provider: provider.provider,
+    projects: provider.projects,
+    depth: provider.depth,
+    with_workers: provider.withWorkers,
+    due: provider.due,
+    oldest_due_s: provider.oldestS === null ? null : Math.round(provider.oldestS),
+    held: provider.held,
+    next_due_at: provider.nextDueAt,
+    state: provider.state?.state ?? null,
+    reason: provider.state?.reason ?? null,
+    state_for_s: provider.state?.forMs == null ? null : Math.round(provider.state.forMs / 1000),
+    connections: provider.state?.connectionsOpen ?? null,
+    connections_max: provider.state?.connectionsMax ?? null,
   };
 }
 
@@ -226,6 +229,6 @@ function parseRecipientDomain(text: string): string {
 
 function parseCount(text: string): number {
   const count = /^\d{1,5}$/.test(text) ? Number(text) : 0;
-  if (count >= 1 && count <= LANES_MAX) return count;
-  throw new InvalidArgumentError(`Write a number from 1 to ${LANES_MAX}.`);
+  if (count >= 1 && count <= PROVIDERS_MAX) return count;
+  throw new InvalidArgumentError(`Write a number from 1 to ${PROVIDERS_MAX}.`);
 }

@@ -77,8 +77,8 @@ async function inParallel<Item>(
   work: (item: Item) => Promise<void>,
 ): Promise<void> {
   const queue = items.values();
-  const lane = async () => {
+  const walk = async () => {
     for (const item of queue) await work(item);
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, lane));
+  await Promise.all(Array.from({ length: AT_ONCE }, walk));
 }

@@ -1,9 +1,9 @@
 /**
- * What the broker knows of one lane: its pools (one per address of ours), whether it is in trouble,
+ * What the broker knows of one provider: its pools (one per address of ours), whether it is in trouble,
  * and how fast messages may follow one another.
  */
 import type { World } from '../core/world.ts';
-import type { LaneNews, WorkerNews } from './permits.ts';
+import type { ProviderNews, WorkerNews } from './permits.ts';
 import type { ProviderLimits } from './shaping-defaults.ts';
 import type { ShapingSettings } from './shaping-settings.ts';
 import { TokenBucket } from './token-bucket.ts';
@@ -16,7 +16,7 @@ export type Holder = {
   wanted: number;
   urgent: number;
   /** Since when it waits without holding any. */
-  hungrySinceMs: number;
+  waitingSinceMs: number;
   /** How many it was asked to give back and has not yet. */
   yielding: number;
   told: { isWanted: boolean; share: number; window: number };
@@ -39,7 +39,7 @@ export class BrokerPool {
     let holder = this.holders.get(worker);
     if (!holder) {
       const told = { isWanted: false, share: 0, window: 0 };
-      holder = { held: 0, wanted: 0, urgent: 0, hungrySinceMs: 0, yielding: 0, told };
+      holder = { held: 0, wanted: 0, urgent: 0, waitingSinceMs: 0, yielding: 0, told };
       this.holders.set(worker, holder);
     }
     return holder;
@@ -55,10 +55,10 @@ export class BrokerPool {
 }
 
 type Complaint = Extract<WorkerNews, { kind: 'slow' }>;
-type Rest = NonNullable<LaneNews['rest']>;
+type Rest = NonNullable<ProviderNews['rest']>;
 type Pacing = { bucket: TokenBucket; untilMs: number; reason: string | null };
 
-export class BrokerLane {
+export class BrokerProvider {
   readonly key: string;
   readonly limits: ProviderLimits;
   readonly trouble: Trouble;
@@ -153,7 +153,7 @@ export class BrokerLane {
   }
 
   /** As the workers are to see it. */
-  news(): LaneNews {
+  news(): ProviderNews {
     const nowMs = this.#world.monotonicMs();
     const slowedForMs = Math.max(
       this.#isSlowed ? this.#pacing!.untilMs - nowMs : 0,
@@ -162,7 +162,7 @@ export class BrokerLane {
     const isSlowed = slowedForMs > 0;
     const reason = this.trouble.reason ?? (isSlowed ? this.#complaint : null);
     return {
-      lane: this.key,
+      provider: this.key,
       rest: this.#rest(),
       slowedForMs: isSlowed ? slowedForMs : null,
       reason,

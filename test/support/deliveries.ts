@@ -1,6 +1,6 @@
 /** Recipients as delivery/ holds them, for tests that need no database. */
 import { type Address, parseAddress } from '../../src/mail/address.ts';
-import type { Job } from '../../src/delivery/job.ts';
+import type { Delivery } from '../../src/delivery/delivery.ts';
 import { newId } from '../../src/store/ids.ts';
 import type { StoredMessage } from '../../src/store/messages.ts';
 
@@ -37,14 +37,14 @@ export function newMessage(changes: Partial<StoredMessage> = {}): StoredMessage 
   };
 }
 
-export function newJob(to = 'jo@example.net', changes: Partial<Job> = {}): Job {
+export function newDelivery(to = 'jo@example.net', changes: Partial<Delivery> = {}): Delivery {
   return {
     message: newMessage(),
     position: 0,
     claim: 1,
     attempts: 0,
     destination: to.slice(to.indexOf('@') + 1),
-    lane: to.slice(to.indexOf('@') + 1),
+    provider: to.slice(to.indexOf('@') + 1),
     dueAtMs: 0,
     weightBytes: 24 * 1024,
     address: address(to),

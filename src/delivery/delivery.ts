@@ -4,19 +4,19 @@
 import type { ClaimedRecipient } from '../store/queue-claims.ts';
 import type { StoredMessage } from '../store/messages.ts';
 
-export type Job = Pick<
+export type Delivery = Pick<
   ClaimedRecipient,
   'position' | 'claim' | 'attempts' | 'destination' | 'address'
 > & {
   message: StoredMessage;
   /** Whose turn and trouble it shares; changes when the destination's provider becomes known. */
-  lane: string;
+  provider: string;
   /** The lease under which it is held; another one's outcome would be fenced off. */
   holder: string;
   /** On the monotonic clock: when it came into memory, and when it must have been delivered. */
   heldSinceMs: number;
   expiresAtMs: number;
-  /** Its age in its lane, on the database's clock. */
+  /** Its age in its provider, on the database's clock. */
   dueAtMs: number;
   /** Its part of the memory that its message takes. */
   weightBytes: number;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { newId } from './ids.ts';
-import { type LaneState, readLaneStates, writeLaneStates } from './lane-states.ts';
+import { type ProviderState, readProviderStates, writeProviderStates } from './provider-states.ts';
 import { buryNode, registerNode } from './nodes.ts';
 
 const database = await testDatabase();
@@ -17,16 +17,16 @@ async function newNode(instance = newId()): Promise<string> {
   return id;
 }
 
-const RESTING: LaneState = {
-  lane: 'dead.test',
+const RESTING: ProviderState = {
+  provider: 'dead.test',
   state: 'resting',
   reason: 'connection refused by mx.dead.test',
   forMs: 60_000,
   connectionsMax: 1,
   connectionsOpen: 0,
 };
-const FULL: LaneState = {
-  lane: 'google',
+const FULL: ProviderState = {
+  provider: 'google',
   state: 'full',
   reason: 'at its limit of 5 connections',
   forMs: null,
@@ -34,8 +34,8 @@ const FULL: LaneState = {
   connectionsOpen: 3,
 };
 
-const write = (node: string, changed: LaneState[], gone: string[] = []) =>
-  writeLaneStates(db, node, { changed, gone });
+const write = (node: string, changed: ProviderState[], gone: string[] = []) =>
+  writeProviderStates(db, node, { changed, gone });
 
 test('the workers of a machine share a limit, the machines add theirs up', async () => {
   const machine = newId();
@@ -43,7 +43,7 @@ test('the workers of a machine share a limit, the machines add theirs up', async
   await write(one, [FULL, RESTING]);
   await write(two, [{ ...FULL, connectionsOpen: 2 }]);
   await write(elsewhere, [{ ...FULL, state: 'open', reason: null, connectionsOpen: 1 }]);
-  const [dead, google] = await readLaneStates(db);
+  const [dead, google] = await readProviderStates(db);
   assert.deepEqual(google, { ...FULL, connectionsMax: 10, connectionsOpen: 6 });
   assert.deepEqual({ ...dead, forMs: null }, { ...RESTING, forMs: null });
   assert.ok(dead!.forMs! > 50_000 && dead!.forMs! <= 60_000);
@@ -53,16 +53,16 @@ test('what is written again replaces, what is gone is gone, and a dead worker sa
   const node = await newNode();
   await write(node, [RESTING, FULL]);
   await write(node, [{ ...FULL, state: 'open', reason: null }], ['dead.test']);
-  assert.deepEqual(await readLaneStates(db), [{ ...FULL, state: 'open', reason: null }]);
+  assert.deepEqual(await readProviderStates(db), [{ ...FULL, state: 'open', reason: null }]);
   await buryNode(db, { id: node, beat: null });
-  assert.deepEqual(await readLaneStates(db), []);
+  assert.deepEqual(await readProviderStates(db), []);
   await write(node, [FULL]);
-  assert.deepEqual(await readLaneStates(db), []);
+  assert.deepEqual(await readProviderStates(db), []);
 });
 
 test('a rest that has run out is not shown as one', async () => {
   const node = await newNode();
   await write(node, [{ ...RESTING, forMs: -1 }]);
-  const [lane] = await readLaneStates(db);
-  assert.deepEqual([lane?.state, lane?.reason, lane?.forMs], ['open', null, null]);
+  const [provider] = await readProviderStates(db);
+  assert.deepEqual([provider?.state, provider?.reason, provider?.forMs], ['open', null, null]);
 });

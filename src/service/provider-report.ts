@@ -1,32 +1,32 @@
 /**
  * Writes what this worker knows of the receivers it sends to where `posthorn queue` can read it
- * (store/lane-states.ts): every few seconds, and only what changed.
+ * (store/provider-states.ts): every few seconds, and only what changed.
  */
 import type { Logger } from 'pino';
 import type { Connections } from '../delivery/connections.ts';
-import type { LaneFacts } from '../delivery/lane-view.ts';
+import type { ProviderFacts } from '../delivery/provider-view.ts';
 import type { Queryable } from '../store/postgres/database.ts';
-import { type LaneState, writeLaneStates } from '../store/lane-states.ts';
+import { type ProviderState, writeProviderStates } from '../store/provider-states.ts';
 import { systemWorld } from './system-world.ts';
 
-export type LaneReportOptions = {
+export type ProviderReportOptions = {
   db: Queryable;
   log: Logger;
   holder: () => string | null;
-  connections: Pick<Connections, 'lanes'>;
+  connections: Pick<Connections, 'providers'>;
 };
 
 const EVERY_MS = 2_000;
 /** More than people look at: those in trouble first, then the busiest. */
-const LANES_MAX = 200;
+const PROVIDERS_MAX = 200;
 
-export class LaneReport {
-  readonly #options: LaneReportOptions;
+export class ProviderReport {
+  readonly #options: ProviderReportOptions;
   #timer: NodeJS.Timeout | undefined;
   #node: string | null = null;
   #written = new Map<string, string>();
 
-  constructor(options: LaneReportOptions) {
+  constructor(options: ProviderReportOptions) {
     this.#options = options;
   }
 
@@ -55,37 +55,41 @@ export class LaneReport {
     if (node === null) return;
     if (node !== this.#node) this.#written.clear();
     this.#node = node;
-    const facts = [...connections.lanes].map((lane) => lane.describe()).filter(isWorthTelling);
+    const facts = [...connections.providers]
+      .map((provider) => provider.describe())
+      .filter(isWorthTelling);
     const first = mostTellingFirst(facts);
-    const now = new Map(first.slice(0, LANES_MAX).map((one) => [one.lane, one]));
-    const changed = [...now.values()].filter((one) => this.#written.get(one.lane) !== printed(one));
-    const gone = [...this.#written.keys()].filter((lane) => !now.has(lane));
+    const now = new Map(first.slice(0, PROVIDERS_MAX).map((one) => [one.provider, one]));
+    const changed = [...now.values()].filter(
+      (one) => this.#written.get(one.provider) !== printed(one),
+    );
+    const gone = [...this.#written.keys()].filter((provider) => !now.has(provider));
     if (changed.length === 0 && gone.length === 0) return;
-    await writeLaneStates(db, node, { changed: changed.map(stateOf), gone });
-    this.#written = new Map([...now].map(([lane, one]) => [lane, printed(one)]));
+    await writeProviderStates(db, node, { changed: changed.map(stateOf), gone });
+    this.#written = new Map([...now].map(([provider, one]) => [provider, printed(one)]));
   }
 }
 
-function isWorthTelling({ state, open }: LaneFacts): boolean {
+function isWorthTelling({ state, open }: ProviderFacts): boolean {
   return state !== 'open' || open > 0;
 }
 
 /** Those in trouble, then the busiest. */
-export function mostTellingFirst(lanes: readonly LaneFacts[]): LaneFacts[] {
-  return lanes.toSorted((one, other) => weightOf(other) - weightOf(one));
+export function mostTellingFirst(providers: readonly ProviderFacts[]): ProviderFacts[] {
+  return providers.toSorted((one, other) => weightOf(other) - weightOf(one));
 }
 
-function weightOf({ state, open }: LaneFacts): number {
+function weightOf({ state, open }: ProviderFacts): number {
   return open + (state === 'open' || state === 'full' ? 0 : 1_000_000);
 }
 
-function printed({ state, reason, untilMs, window, open }: LaneFacts): string {
+function printed({ state, reason, untilMs, window, open }: ProviderFacts): string {
   return JSON.stringify([state, reason, untilMs && Math.round(untilMs / 1000), window, open]);
 }
 
-function stateOf({ lane, state, reason, untilMs, window, open }: LaneFacts): LaneState {
+function stateOf({ provider, state, reason, untilMs, window, open }: ProviderFacts): ProviderState {
   return {
-    lane,
+    provider,
     state,
     reason,
     forMs: untilMs === null ? null : untilMs - systemWorld.monotonicMs(),

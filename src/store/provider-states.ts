@@ -1,12 +1,12 @@
 /**
  * What the workers know of the receivers they send to, kept where another process can read it
- * (`posthorn queue`). Written every few seconds when it changed (src/service/lane-report.ts); a worker's rows
+ * (`posthorn queue`). Written every few seconds when it changed (src/service/provider-report.ts); a worker's rows
  * go with its row in `nodes`. Nothing that sends reads it.
  */
 import type { Queryable } from './postgres/database.ts';
 
-export type LaneState = {
-  lane: string;
+export type ProviderState = {
+  provider: string;
   /**
    * `open`: mail flows. `full`: as many connections as allowed, all busy. `slowed`: fewer or slower
    * than usual because it asked for that. `resting`: left alone.
@@ -21,31 +21,31 @@ export type LaneState = {
 };
 
 const WRITE = `
-insert into lanes (node, lane, state, reason, until, connections_max, connections_open, updated_at)
-select n.id, i.lane, i.state, i.reason, app_now() + i.for_ms * interval '1 millisecond',
+insert into providers (node, provider, state, reason, until, connections_max, connections_open, updated_at)
+select n.id, i.provider, i.state, i.reason, app_now() + i.for_ms * interval '1 millisecond',
        i.connections_max, i.connections_open, app_now()
   from nodes n
  cross join unnest($2::text[], $3::text[], $4::text[], $5::float8[], $6::int[], $7::int[])
-       as i(lane, state, reason, for_ms, connections_max, connections_open)
+       as i(provider, state, reason, for_ms, connections_max, connections_open)
  where n.id = $1::uuid
-    on conflict (node, lane) do update
+    on conflict (node, provider) do update
        set state = excluded.state, reason = excluded.reason, until = excluded.until,
            connections_max = excluded.connections_max,
            connections_open = excluded.connections_open, updated_at = excluded.updated_at`;
 
-const REMOVE = 'delete from lanes where node = $1::uuid and lane = any($2::text[])';
+const REMOVE = 'delete from providers where node = $1::uuid and provider = any($2::text[])';
 
 /** Writes what changed for one worker; does nothing for a worker that was declared dead. */
-export async function writeLaneStates(
+export async function writeProviderStates(
   db: Queryable,
   node: string,
-  { changed, gone }: { changed: readonly LaneState[]; gone: readonly string[] },
+  { changed, gone }: { changed: readonly ProviderState[]; gone: readonly string[] },
 ): Promise<void> {
   if (gone.length > 0) await db.query(REMOVE, [node, gone]);
   if (changed.length === 0) return;
   await db.query(WRITE, [
     node,
-    changed.map((one) => one.lane),
+    changed.map((one) => one.provider),
     changed.map((one) => one.state),
     changed.map((one) => one.reason),
     changed.map((one) => one.forMs),
@@ -54,33 +54,33 @@ export async function writeLaneStates(
   ]);
 }
 
-/** Of the machines that know a lane the one in the worst state speaks; what has run out is over. */
+/** Of the machines that know a provider the one in the worst state speaks; what has run out is over. */
 const READ = `
 with current as (
-  select l.lane, n.instance, l.connections_max, l.connections_open,
+  select l.provider, n.instance, l.connections_max, l.connections_open,
          case when l.until <= app_now() then 'open' else l.state end as state,
          case when l.until <= app_now() then null else l.reason end as reason,
          case when l.until <= app_now() then null else l.until end as until
-    from lanes l join nodes n on n.id = l.node
+    from providers l join nodes n on n.id = l.node
 ), machines as (
-  select lane, instance, max(connections_max) as connections_max,
+  select provider, instance, max(connections_max) as connections_max,
          sum(connections_open) as connections_open
-    from current group by lane, instance
+    from current group by provider, instance
 ), totals as (
-  select lane, sum(connections_max)::int as "connectionsMax",
+  select provider, sum(connections_max)::int as "connectionsMax",
          sum(connections_open)::int as "connectionsOpen"
-    from machines group by lane
+    from machines group by provider
 )
-select t.lane, w.state, w.reason, t."connectionsMax", t."connectionsOpen",
+select t.provider, w.state, w.reason, t."connectionsMax", t."connectionsOpen",
        extract(epoch from w.until - app_now())::float8 * 1000 as "forMs"
   from totals t
  cross join lateral (
-    select c.state, c.reason, c.until from current c where c.lane = t.lane
+    select c.state, c.reason, c.until from current c where c.provider = t.provider
      order by array_position(array['resting', 'slowed', 'full', 'open'], c.state), c.until desc
      limit 1) w
- order by t.lane`;
+ order by t.provider`;
 
-/** All lanes that some worker has something to say about, each once over all machines. */
-export function readLaneStates(db: Queryable): Promise<LaneState[]> {
-  return db.query<LaneState>(READ);
+/** All providers that some worker has something to say about, each once over all machines. */
+export function readProviderStates(db: Queryable): Promise<ProviderState[]> {
+  return db.query<ProviderState>(READ);
 }

@@ -1,12 +1,12 @@
-/** One lane as a worker sees it: its connections there, and what the broker says of it. */
+/** One provider as a worker sees it: its connections there, and what the broker says of it. */
 import type { World } from '../core/world.ts';
 import { ConnectionPool, type PoolListener, type Slot } from './connection-pool.ts';
-import type { LaneNews } from './permits.ts';
+import type { ProviderNews } from './permits.ts';
 import { type ProviderLimits, START_CONNECTIONS } from './shaping-defaults.ts';
 
 /** For people; times on the monotonic clock. */
-export type LaneFacts = {
-  lane: string;
+export type ProviderFacts = {
+  provider: string;
   state: 'open' | 'full' | 'slowed' | 'resting';
   reason: string | null;
   untilMs: number | null;
@@ -16,12 +16,12 @@ export type LaneFacts = {
   idle: number;
 };
 
-/** A lane without mail is remembered so long: its share is right when mail comes again. */
+/** A provider without mail is remembered so long: its share is right when mail comes again. */
 const FORGET_AFTER_MS = 10 * 60_000;
 /** Of more than this the quiet ones are forgotten at once. */
-const LANES_MAX = 10_000;
+const PROVIDERS_MAX = 10_000;
 
-export class LaneView {
+export class ProviderView {
   readonly key: string;
   readonly limits: ProviderLimits;
   /** Connections that this worker may count on, over all of our addresses. */
@@ -46,7 +46,7 @@ export class LaneView {
     this.#usedAtMs = parts.world.monotonicMs();
   }
 
-  hear({ rest, slowedForMs, reason }: LaneNews): this {
+  hear({ rest, slowedForMs, reason }: ProviderNews): this {
     const nowMs = this.#world.monotonicMs();
     this.#rest = rest && { kind: rest.kind, untilMs: nowMs + rest.forMs };
     this.#slowedUntilMs = slowedForMs === null ? -Infinity : nowMs + slowedForMs;
@@ -61,7 +61,7 @@ export class LaneView {
       const { limits } = this;
       const window = Math.min(START_CONNECTIONS, limits.connections);
       pool = new ConnectionPool(
-        { lane: this.key, source },
+        { provider: this.key, source },
         { limits, window, listener: this.#listener },
       );
       this.#pools.set(source, pool);
@@ -106,12 +106,12 @@ export class LaneView {
     return this.#rest?.kind === 'pace' && this.restsForMs > 0;
   }
 
-  isForgettable(lanes: number): boolean {
+  isForgettable(providers: number): boolean {
     const isEmpty = [...this.#pools.values()].every((pool) => pool.isEmpty);
     if (!isEmpty) this.#usedAtMs = this.#world.monotonicMs();
     const isQuiet = this.restsForMs === 0 && this.#slowedUntilMs <= this.#world.monotonicMs();
     const idleMs = this.#world.monotonicMs() - this.#usedAtMs;
-    return isQuiet && idleMs > (lanes > LANES_MAX ? 0 : FORGET_AFTER_MS);
+    return isQuiet && idleMs > (providers > PROVIDERS_MAX ? 0 : FORGET_AFTER_MS);
   }
 
   wakeAll(): void {
@@ -129,9 +129,9 @@ export class LaneView {
     return [...this.#pools.values()].flatMap((pool) => pool.idle.splice(0));
   }
 
-  describe(): LaneFacts {
+  describe(): ProviderFacts {
     const counts = {
-      lane: this.key,
+      provider: this.key,
       window: total(this.#pools.values(), ({ window }) => window),
       open: total(this.#pools.values(), ({ held }) => held),
       idle: total(this.#pools.values(), ({ idle }) => idle.length),

@@ -1,0 +1,195 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { newDelivery, newMessage } from '../../test/support/deliveries.ts';
+import type { Delivery } from './delivery.ts';
+import { FairQueue } from './fair-queue.ts';
+
+function newFairQueue(window: number | ((provider: string) => number) = 100): FairQueue {
+  const windowOf = typeof window === 'number' ? () => window : window;
+  return new FairQueue({ windowOf, restsForMs: () => 0 });
+}
+
+/** Deliveries of one project. */
+function deliveriesOf(
+  project: string,
+  to: readonly string[],
+  changes: Partial<Delivery> = {},
+): Delivery[] {
+  return to.map((address) =>
+    newDelivery(address, { message: newMessage({ projectId: project }), ...changes }),
+  );
+}
+
+function many(count: number, domain: string): string[] {
+  return Array.from({ length: count }, (_, index) => `n${index}@${domain}`);
+}
+
+function addAll(providers: FairQueue, deliveries: readonly Delivery[]): void {
+  for (const delivery of deliveries) providers.add(delivery);
+}
+
+function names(providers: FairQueue, count: number): (string | undefined)[] {
+  return Array.from({ length: count }, () => providers.next()?.address);
+}
+
+test('within a project destinations take turns: a backlog for one does not delay another', () => {
+  const providers = newFairQueue();
+  addAll(providers, deliveriesOf('a', [...many(5, 'slow.net'), 'one@quick.net']));
+  assert.deepEqual(names(providers, 3), ['n0@slow.net', 'one@quick.net', 'n1@slow.net']);
+});
+
+test('projects take turns, whatever the number of their destinations', () => {
+  const providers = newFairQueue();
+  addAll(
+    providers,
+    deliveriesOf('a', ['a1@one.net', 'a2@two.net', 'a3@three.net', 'a4@four.net', 'a5@one.net']),
+  );
+  addAll(providers, deliveriesOf('b', ['b1@one.net', 'b2@one.net']));
+  assert.deepEqual(names(providers, 5), [
+    'a1@one.net',
+    'b1@one.net',
+    'a2@two.net',
+    'b2@one.net',
+    'a3@three.net',
+  ]);
+});
+
+test('within a destination the oldest goes first, however it came in', () => {
+  const providers = newFairQueue();
+  for (const dueAtMs of [30, 10, 20, 5]) {
+    addAll(providers, deliveriesOf('a', [`at${dueAtMs}@x.net`], { dueAtMs }));
+  }
+  assert.deepEqual(names(providers, 4), ['at5@x.net', 'at10@x.net', 'at20@x.net', 'at30@x.net']);
+});
+
+test('no more than the window of a provider is under way, and projects share it', () => {
+  const providers = newFairQueue(2);
+  addAll(providers, deliveriesOf('a', many(5, 'x.net')));
+  addAll(providers, deliveriesOf('b', ['b@x.net']));
+  const [first, second] = [providers.next()!, providers.next()!];
+  assert.deepEqual([first.address, second.address], ['n0@x.net', 'b@x.net']);
+  assert.equal(providers.next(), null);
+  providers.done(second);
+  assert.deepEqual(names(providers, 2), ['n1@x.net', undefined]);
+});
+
+test('a provider whose window grows is served at once when it says so', () => {
+  let window = 1;
+  const providers = newFairQueue(() => window);
+  addAll(providers, deliveriesOf('a', many(3, 'x.net')));
+  assert.deepEqual(names(providers, 2), ['n0@x.net', undefined]);
+  window = 2;
+  providers.open('x.net');
+  assert.deepEqual(names(providers, 2), ['n1@x.net', undefined]);
+});
+
+test('a project leaves as much of what is under way as it takes', () => {
+  const providers = newFairQueue(10_000);
+  addAll(providers, deliveriesOf('a', many(600, 'hangs.net')));
+  let started = 0;
+  while (providers.next() !== null) started += 1;
+  assert.equal(started, 256);
+  addAll(providers, deliveriesOf('b', ['b@x.net']));
+  assert.equal(providers.next()?.address, 'b@x.net');
+});
+
+test('mail of an unknown route waits and goes into the provider of its provider', () => {
+  const providers = newFairQueue(2);
+  addAll(providers, deliveriesOf('a', ['a@one.net', 'b@two.net', 'c@three.net']));
+  for (const name of ['one.net', 'two.net', 'three.net']) providers.close(name);
+  assert.equal(providers.next(), null);
+  for (const name of ['one.net', 'two.net', 'three.net']) providers.reopen(name, 'provider');
+  assert.deepEqual(names(providers, 3), ['a@one.net', 'b@two.net', undefined]);
+  assert.equal(providers.waiting, 1);
+});
+
+test('a resting provider starts nothing and is named once, with its deliveries still to be taken out', () => {
+  const rests = new Set(['dead.net']);
+  const providers = new FairQueue({
+    windowOf: () => 10,
+    restsForMs: (provider) => (rests.has(provider) ? 1_000 : 0),
+  });
+  addAll(providers, deliveriesOf('a', ['a@dead.net', 'b@alive.net', 'c@dead.net']));
+  assert.deepEqual(names(providers, 2), ['b@alive.net', undefined]);
+  assert.deepEqual([providers.takeResting(), providers.takeResting()], [['dead.net'], []]);
+  assert.deepEqual(
+    providers.takeOut('dead.net').map(({ address }) => address),
+    ['a@dead.net', 'c@dead.net'],
+  );
+  assert.equal(providers.waiting, 0);
+});
+
+test('a backlog of one queue leaves room for the first email of another, and of another project', () => {
+  const providers = newFairQueue();
+  let added = 0;
+  while (providers.hasRoomFor('a', ['dead.net'], 24 * 1024)) {
+    addAll(providers, deliveriesOf('a', [`n${added}@dead.net`]));
+    added += 1;
+  }
+  assert.ok(added > 500 && added < 1_000, `${added}`);
+  assert.ok(providers.hasRoomFor('a', ['alive.net'], 24 * 1024));
+  assert.ok(providers.hasRoomFor('b', ['dead.net'], 24 * 1024));
+});
+
+test('thousands of destinations of one project are given back before anybody is turned away', () => {
+  const providers = newFairQueue();
+  let givenBack = 0;
+  for (let index = 0; index < 10_000; index += 1) {
+    const domain = `d${index}.net`;
+    assert.ok(providers.hasRoomFor('a', [domain], 24 * 1024));
+    addAll(providers, deliveriesOf('a', [`x@${domain}`]));
+    const back = providers.takeFromGreediest();
+    givenBack += back.length;
+    assert.ok(providers.hasRoomFor('b', ['x.net'], 24 * 1024));
+  }
+  assert.ok(givenBack > 8_000, `${givenBack}`);
+  addAll(providers, deliveriesOf('b', ['b@x.net']));
+  assert.deepEqual(
+    names(providers, 2).map((name) => name === 'b@x.net'),
+    [false, true],
+  );
+});
+
+test('a queue takes from the table what its window can use, and nothing beyond its share', () => {
+  const providers = newFairQueue((provider) => (provider === 'fast.net' ? 20 : 1));
+  assert.equal(providers.claimable('a', 'fast.net'), 256);
+  assert.equal(providers.claimable('a', 'slow.net'), 16);
+  addAll(providers, deliveriesOf('a', many(16, 'slow.net')));
+  assert.equal(providers.claimable('a', 'slow.net'), 0);
+  assert.deepEqual(providers.fullQueues(), [{ projectId: 'a', provider: 'slow.net' }]);
+  assert.ok(providers.claimable('b', 'slow.net') > 0);
+});
+
+test('what is counted adds up to nothing in the end', () => {
+  const providers = newFairQueue(10);
+  const deliveries = [
+    ...deliveriesOf('a', ['a@x.net', 'b@x.net']),
+    ...deliveriesOf('b', ['c@y.net']),
+  ];
+  addAll(providers, deliveries);
+  assert.equal(providers.waiting, 3);
+  assert.equal(providers.weightBytes, 3 * 24 * 1024);
+  for (const delivery of deliveries) assert.notEqual(providers.next(), null, delivery.address);
+  for (const delivery of deliveries) providers.done(delivery);
+  assert.deepEqual([providers.waiting, providers.weightBytes, providers.underWay], [0, 0, 0]);
+});
+
+test('draining takes out what has not started and leaves what has', () => {
+  const providers = newFairQueue(1);
+  const deliveries = deliveriesOf('a', ['a@x.net', 'b@x.net', 'c@y.net']);
+  addAll(providers, deliveries);
+  assert.equal(providers.next(), deliveries[0]);
+  assert.deepEqual(new Set(providers.drain()), new Set([deliveries[1], deliveries[2]]));
+  assert.equal(providers.next(), null);
+  assert.equal(providers.underWay, 1);
+});
+
+test('large messages are loaded one after the other as they fit, and one alone always', () => {
+  const providers = newFairQueue();
+  const megabytes = (...sizes: number[]) => sizes.map((size) => size * 1024 * 1024);
+  assert.equal(providers.fitting(megabytes(20, 10, 10)), 2);
+  assert.equal(providers.fitting(megabytes(60, 1)), 1);
+  addAll(providers, deliveriesOf('a', ['a@x.net'], { weightBytes: 30 * 1024 * 1024 }));
+  assert.equal(providers.fitting(megabytes(1, 1, 10)), 2);
+  assert.equal(providers.fitting(megabytes(10)), 0);
+});

@@ -1,0 +1,333 @@
+/**
+ * The order in which recipients that are in memory get their turn, and whose memory it is.
+ *
+ * A queue is a project's mail in a provider, by age. Projects take turns, and within a project its queues:
+ * neither another tenant's backlog nor one's own newsletter to a slow provider may delay a password
+ * reset. A queue whose provider is shut (at its window, resting, its route not known yet) is parked with
+ * the provider and costs nothing until the provider opens.
+ *
+ * Shares are by what is left over: a project may take as much as it leaves free, of the memory and
+ * of what is under way, and so may a queue within its project. One alone gets half, and however
+ * many there are, the next one finds room. Under way counts as memory, too.
+ * Next: deliver.ts, whose turn it is.
+ */
+import type { Delivery } from './delivery.ts';
+import {
+  greediest,
+  insertByAge,
+  type Provider,
+  type TenantQueue,
+  type Project,
+  waitingIn,
+} from './tenant-queues.ts';
+
+export type ProviderRules = {
+  /** How many of the provider's deliveries may be under way at once. */
+  windowOf(provider: string): number;
+  /** More than 0: none of its deliveries is to be started for so long. */
+  restsForMs(provider: string): number;
+};
+
+const UNDER_WAY_MAX = 512;
+const MEMORY_BYTES_MAX = 48 * 1024 * 1024;
+/** A small message counts as so much: not more than 2,048 are in memory. */
+export const WEIGHT_BYTES_MIN = 24 * 1024;
+/** The queue table fills the memory up to here; above it is room for fresh mail. */
+const CLAIMED_BYTES_MAX = 0.7 * MEMORY_BYTES_MAX;
+/** Above this the greediest give back, down to that: the next one's first email finds room. */
+const CROWDED_BYTES = 0.9 * MEMORY_BYTES_MAX;
+const UNCROWDED_BYTES = 0.8 * MEMORY_BYTES_MAX;
+/** So few are never too many for a queue. */
+const LINE_FEW = 4;
+/** A queue takes as many from the queue table as keep its provider busy until the next claim. */
+const LINE_CLAIMED_PER_WINDOW = 16;
+const LINE_CLAIMED_MAX = 256;
+
+export class FairQueue {
+  readonly #providers = new Map<string, Provider>();
+  readonly #projects = new Map<string, Project>();
+  /** Projects with queues that may be ready, in turn. */
+  readonly #ready = new Set<Project>();
+  readonly #resting = new Set<string>();
+  readonly #rules: ProviderRules;
+  waiting = 0;
+  underWay = 0;
+  weightBytes = 0;
+
+  constructor(rules: ProviderRules) {
+    this.#rules = rules;
+  }
+
+  add(delivery: Delivery): void {
+    const queue = this.#queue(delivery);
+    insertByAge(queue.deliveries, delivery);
+    this.waiting += 1;
+    this.#weigh(queue, delivery.weightBytes);
+    if (!queue.provider.parked.has(queue)) this.#makeReady(queue);
+  }
+
+  /** The next delivery whose turn it is; null when nothing may start now. */
+  next(): Delivery | null {
+    const free = UNDER_WAY_MAX - this.underWay;
+    for (const project of this.#ready) {
+      if (project.underWay >= free) continue;
+      const queue = this.#openQueue(project);
+      this.#ready.delete(project);
+      if (queue === null) continue;
+      const delivery = queue.deliveries.shift()!;
+      // To the end: the others' turn.
+      project.ready.delete(queue);
+      if (queue.deliveries.length > 0) project.ready.add(queue);
+      if (project.ready.size > 0) this.#ready.add(project);
+      this.waiting -= 1;
+      this.#start(queue);
+      return delivery;
+    }
+    return null;
+  }
+
+  done(delivery: Delivery): void {
+    const queue = this.#queue(delivery);
+    queue.provider.underWay -= 1;
+    queue.project.underWay -= 1;
+    this.underWay -= 1;
+    this.#weigh(queue, -delivery.weightBytes);
+    this.#forgetIfEmpty(queue);
+    this.open(delivery.provider);
+  }
+
+  /** The provider may have room for more: queues that waited for that get ready, in turn. */
+  open(name: string): void {
+    const provider = this.#providers.get(name);
+    if (!provider || provider.isClosed) return;
+    let room = this.#rules.windowOf(name) - provider.underWay;
+    for (const queue of provider.parked) {
+      if (room <= 0) return;
+      provider.parked.delete(queue);
+      this.#makeReady(queue);
+      room -= queue.deliveries.length;
+    }
+  }
+
+  /** Nothing of the provider starts until it is opened again. */
+  close(name: string): void {
+    const provider = this.#providers.get(name);
+    if (provider) provider.isClosed = true;
+  }
+
+  /** The end of `close`: its deliveries are of the provider `now` from here on. @returns those that moved */
+  reopen(name: string, now: string): Delivery[] {
+    const provider = this.#providers.get(name);
+    if (!provider) return [];
+    provider.isClosed = false;
+    this.open(name);
+    if (now === name) return [];
+    const moved = this.takeOut(name);
+    for (const delivery of moved) {
+      delivery.provider = now;
+      this.add(delivery);
+    }
+    return moved;
+  }
+
+  isClosed(name: string): boolean {
+    return this.#providers.get(name)?.isClosed ?? false;
+  }
+
+  /** Providers that were found resting with deliveries in memory since the last call. */
+  takeResting(): string[] {
+    const resting = [...this.#resting];
+    this.#resting.clear();
+    return resting;
+  }
+
+  /** Takes everything out of a provider that has not started. */
+  takeOut(name: string): Delivery[] {
+    const queues = [...(this.#providers.get(name)?.queues.values() ?? [])];
+    return queues.flatMap((queue) => this.#cut(queue, 0));
+  }
+
+  /** Takes everything out that has not started. */
+  drain(): Delivery[] {
+    return [...this.#providers.keys()].flatMap((name) => this.takeOut(name));
+  }
+
+  /** Counts a delivery that was taken out and is started out of turn. */
+  startOutOfTurn(delivery: Delivery): void {
+    const queue = this.#queue(delivery);
+    this.#weigh(queue, delivery.weightBytes);
+    this.#start(queue);
+  }
+
+  isFull(provider: string): boolean {
+    return (this.#providers.get(provider)?.underWay ?? 0) >= this.#rules.windowOf(provider);
+  }
+
+  /** Whether a fresh email may come in: its queue has few, or leaves free what it takes. */
+  hasRoomFor(projectId: string, providers: readonly string[], weightBytes: number): boolean {
+    if (this.weightBytes + weightBytes > MEMORY_BYTES_MAX) return false;
+    const share = this.#shareOf(projectId, MEMORY_BYTES_MAX);
+    return providers.every((name) => {
+      const queue = this.#providers.get(name)?.queues.get(projectId);
+      if (!queue || queue.deliveries.length < LINE_FEW) return true;
+      return queue.weightBytes + weightBytes / providers.length <= share;
+    });
+  }
+
+  /** How many more a queue takes from the queue table. */
+  claimable(projectId: string, name: string): number {
+    const share = this.#shareOf(projectId, CLAIMED_BYTES_MAX);
+    const queue = this.#providers.get(name)?.queues.get(projectId);
+    if (queue && queue.weightBytes >= share) return 0;
+    const wanted = this.#rules.windowOf(name) * LINE_CLAIMED_PER_WINDOW;
+    const max = Math.min(LINE_CLAIMED_MAX, wanted, Math.floor(share / WEIGHT_BYTES_MIN));
+    return Math.max(0, max - (queue?.deliveries.length ?? 0));
+  }
+
+  /** Whether the queue of a delivery that has ended could do with more from the queue table. */
+  wantsMore({ provider, message: { projectId } }: Delivery): boolean {
+    const waiting = this.#providers.get(provider)?.queues.get(projectId)?.deliveries.length ?? 0;
+    return this.claimable(projectId, provider) > waiting;
+  }
+
+  /** How many more the queue table may bring, from all queues together. */
+  get claimableInAll(): number {
+    return Math.max(0, Math.floor((CLAIMED_BYTES_MAX - this.weightBytes) / WEIGHT_BYTES_MIN));
+  }
+
+  /** How many of these may be loaded, by their size; one that is larger than all waits for room. */
+  fitting(sizesBytes: readonly number[]): number {
+    let left = this.weightBytes === 0 ? Infinity : CLAIMED_BYTES_MAX - this.weightBytes;
+    let count = 0;
+    for (const bytes of sizesBytes) {
+      if (bytes > left) break;
+      left = Math.min(left, CLAIMED_BYTES_MAX) - Math.max(bytes, WEIGHT_BYTES_MIN);
+      count += 1;
+    }
+    return count;
+  }
+
+  /** Queues that take no more from the queue table at present. */
+  fullQueues(): { projectId: string; provider: string }[] {
+    return [...this.#projects.values()]
+      .flatMap((project) => [...project.queues])
+      .map((queue) => ({ projectId: queue.project.id, provider: queue.provider.name }))
+      .filter(({ projectId, provider }) => this.claimable(projectId, provider) === 0);
+  }
+
+  /** Projects of which nothing more is to come from the queue table at present. */
+  fullProjects(): string[] {
+    return [...this.#projects.keys()].filter(
+      (id) => this.#shareOf(id, CLAIMED_BYTES_MAX) < WEIGHT_BYTES_MIN,
+    );
+  }
+
+  /** The newest deliveries of a queue beyond what it may take from the queue table. */
+  takeExcess(projectId: string, name: string): Delivery[] {
+    const queue = this.#providers.get(name)?.queues.get(projectId);
+    if (!queue) return [];
+    const keep = Math.min(LINE_CLAIMED_MAX, this.#rules.windowOf(name) * LINE_CLAIMED_PER_WINDOW);
+    return this.#cut(queue, keep);
+  }
+
+  /** When it is crowded: the newest deliveries of whoever has most, to be given back. */
+  takeFromGreediest(): Delivery[] {
+    const taken: Delivery[] = [];
+    if (this.weightBytes <= CROWDED_BYTES) return taken;
+    while (this.weightBytes > UNCROWDED_BYTES) {
+      const project = greediest(this.#projects.values(), ({ queues }) => waitingIn(queues));
+      const queue = project && greediest(project.queues, ({ deliveries }) => deliveries.length);
+      if (!queue || queue.deliveries.length === 0) break;
+      taken.push(...this.#cut(queue, Math.floor(queue.deliveries.length * 0.75)));
+    }
+    return taken;
+  }
+
+  /** What a queue or a project may hold: as much as the project leaves free of `maxBytes`. */
+  #shareOf(projectId: string, maxBytes: number): number {
+    const own = this.#projects.get(projectId)?.weightBytes ?? 0;
+    return Math.max(0, maxBytes - this.weightBytes - own);
+  }
+
+  #openQueue(project: Project): TenantQueue | null {
+    for (const queue of project.ready) {
+      if (this.#isOpen(queue.provider)) return queue;
+      project.ready.delete(queue);
+      queue.provider.parked.add(queue);
+    }
+    return null;
+  }
+
+  #isOpen({ name, isClosed, underWay }: Provider): boolean {
+    if (isClosed || underWay >= this.#rules.windowOf(name)) return false;
+    if (this.#rules.restsForMs(name) <= 0) return true;
+    this.#resting.add(name);
+    return false;
+  }
+
+  #makeReady(queue: TenantQueue): void {
+    queue.project.ready.add(queue);
+    this.#ready.add(queue.project);
+  }
+
+  #start(queue: TenantQueue): void {
+    queue.provider.underWay += 1;
+    queue.project.underWay += 1;
+    this.underWay += 1;
+  }
+
+  /** Takes the newest out of a queue, all but `keep`. */
+  #cut(queue: TenantQueue, keep: number): Delivery[] {
+    const deliveries = queue.deliveries.splice(keep);
+    this.waiting -= deliveries.length;
+    for (const delivery of deliveries) this.#weigh(queue, -delivery.weightBytes);
+    if (queue.deliveries.length === 0) {
+      queue.project.ready.delete(queue);
+      queue.provider.parked.delete(queue);
+    }
+    this.#forgetIfEmpty(queue);
+    return deliveries;
+  }
+
+  #weigh(queue: TenantQueue, bytes: number): void {
+    queue.weightBytes += bytes;
+    queue.project.weightBytes += bytes;
+    this.weightBytes += bytes;
+  }
+
+  #queue({ provider: name, message: { projectId } }: Delivery): TenantQueue {
+    let provider = this.#providers.get(name);
+    if (!provider) {
+      provider = { name, queues: new Map(), parked: new Set(), underWay: 0, isClosed: false };
+      this.#providers.set(name, provider);
+    }
+    let queue = provider.queues.get(projectId);
+    if (!queue) {
+      queue = { project: this.#project(projectId), provider, deliveries: [], weightBytes: 0 };
+      provider.queues.set(projectId, queue);
+      queue.project.queues.add(queue);
+    }
+    return queue;
+  }
+
+  #project(id: string): Project {
+    let project = this.#projects.get(id);
+    if (!project) {
+      project = { id, queues: new Set(), ready: new Set(), underWay: 0, weightBytes: 0 };
+      this.#projects.set(id, project);
+    }
+    return project;
+  }
+
+  #forgetIfEmpty(queue: TenantQueue): void {
+    const { project, provider } = queue;
+    // Every delivery weighs something: nothing waits and nothing is under way.
+    if (queue.weightBytes > 0) return;
+    provider.queues.delete(project.id);
+    project.queues.delete(queue);
+    if (provider.queues.size === 0) this.#providers.delete(provider.name);
+    if (project.queues.size > 0) return;
+    this.#projects.delete(project.id);
+    this.#ready.delete(project);
+  }
+}

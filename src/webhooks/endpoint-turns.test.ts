@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type EndpointAsk, EndpointTurns } from './endpoint-turns.ts';
+
+const endpoint = (endpointId: string, lowWaterMs = 0) => ({
+  projectId: 'p',
+  endpointId,
+  lowWaterMs,
+});
+
+/** Answers an ask as an endpoint with an endless backlog would. */
+const full = (asks: readonly EndpointAsk[]) =>
+  asks.flatMap(({ endpointId, lowWaterMs, room }) =>
+    Array.from({ length: room }, () => ({ endpointId, dueAtMs: lowWaterMs + 1 })),
+  );
+
+const roomOf = (endpoints: EndpointTurns, endpointId: string) =>
+  endpoints.ask(64).find((ask) => ask.endpointId === endpointId)?.room ?? 0;
+
+test('an endpoint that does not answer holds two attempts, whatever waits for it', () => {
+  const endpoints = new EndpointTurns();
+  endpoints.add(endpoint('dead'));
+  const asks = endpoints.ask(64);
+  assert.deepEqual(asks, [{ ...endpoint('dead'), room: 2 }]);
+  endpoints.took(asks, full(asks));
+  endpoints.add(endpoint('dead'));
+  assert.deepEqual(endpoints.ask(64), []);
+  assert.equal(endpoints.hasRoom, false);
+});
+
+test('quick successes widen a endpoint, slow ones do not, failures halve it', () => {
+  const endpoints = new EndpointTurns();
+  endpoints.add(endpoint('a'));
+  for (let turn = 0; turn < 8; turn += 1) {
+    const asks = endpoints.ask(64);
+    endpoints.took(asks, full(asks));
+    for (const { endpointId } of full(asks)) endpoints.finished(endpointId, 'quick');
+  }
+  assert.equal(roomOf(endpoints, 'a'), 32);
+  const asks = endpoints.ask(64);
+  endpoints.took(asks, full(asks));
+  endpoints.finished('a', 'slow');
+  assert.equal(roomOf(endpoints, 'a'), 1);
+  for (let failed = 0; failed < 31; failed += 1) endpoints.finished('a', 'failed');
+  assert.equal(roomOf(endpoints, 'a'), 1);
+});
+
+test('endpoints take turns when there is not room for all', () => {
+  const endpoints = new EndpointTurns();
+  for (const name of ['a', 'b', 'c']) endpoints.add(endpoint(name));
+  const turns = Array.from({ length: 3 }, () =>
+    endpoints.ask(2).map(({ endpointId }) => endpointId),
+  );
+  assert.deepEqual(turns, [
+    ['a', 'b'],
+    ['c', 'a'],
+    ['b', 'c'],
+  ]);
+  assert.deepEqual(endpoints.ask(0), []);
+});
+
+test('a endpoint that gave less than it was asked for is left alone until something is due', () => {
+  const endpoints = new EndpointTurns();
+  endpoints.add(endpoint('a', 10));
+  const asks = endpoints.ask(64);
+  endpoints.took(asks, [{ endpointId: 'a', dueAtMs: 15 }]);
+  assert.deepEqual(endpoints.ask(64), []);
+  endpoints.add(endpoint('a', 5));
+  assert.deepEqual(endpoints.ask(64), [{ ...endpoint('a', 5), room: 1 }]);
+});
+
+test('a endpoint with more to give goes on where it was, unless something older appears', () => {
+  const endpoints = new EndpointTurns();
+  endpoints.add(endpoint('a', 10));
+  const asks = endpoints.ask(64);
+  endpoints.took(
+    asks,
+    asks.flatMap(({ room }) =>
+      Array.from({ length: room }, () => ({ endpointId: 'a', dueAtMs: 50 })),
+    ),
+  );
+  endpoints.finished('a', 'quick');
+  assert.equal(endpoints.ask(64)[0]?.lowWaterMs, 50);
+  endpoints.add(endpoint('a', -Infinity));
+  assert.equal(endpoints.ask(64)[0]?.lowWaterMs, -Infinity);
+});

@@ -1,0 +1,102 @@
+/**
+ * Whose turn it is: one endpoint per endpoint with work, in turn, each with a number of attempts that
+ * may be under way at once. A endpoint starts narrow, widens with every quick success and halves with
+ * every failure, so that a dead or slow endpoint (15 s per attempt) never holds the slots that the
+ * others need. Pure: the loop does the claiming.
+ */
+import type { Endpoint } from '../store/webhook-queue.ts';
+
+export type EndpointAsk = Endpoint & {
+  /** Deliveries to claim at most. */
+  room: number;
+};
+
+export type Pace = 'quick' | 'slow' | 'failed';
+
+type EndpointState = Endpoint & {
+  /** More may be due than was claimed. */
+  hasMore: boolean;
+  width: number;
+  underWay: number;
+};
+
+const WIDTH_FIRST = 2;
+const WIDTH_MAX = 32;
+
+export class EndpointTurns {
+  /** In turn: the map's order. */
+  readonly #endpoints = new Map<string, EndpointState>();
+
+  /** Something is due for this endpoint. */
+  add(endpoint: Endpoint): void {
+    const known = this.#endpoints.get(endpoint.endpointId);
+    if (!known) {
+      const { projectId, endpointId, lowWaterMs } = endpoint;
+      const state = { hasMore: true, width: WIDTH_FIRST, underWay: 0 };
+      this.#endpoints.set(endpointId, { projectId, endpointId, lowWaterMs, ...state });
+      return;
+    }
+    known.lowWaterMs = known.hasMore
+      ? Math.min(known.lowWaterMs, endpoint.lowWaterMs)
+      : endpoint.lowWaterMs;
+    known.hasMore = true;
+  }
+
+  /** What to claim now, at most `max` in all; shared out among the endpoints, those asked go last. */
+  ask(max: number): EndpointAsk[] {
+    const ready = [...this.#endpoints.values()].filter(
+      (endpoint) => endpoint.hasMore && endpoint.underWay < endpoint.width,
+    );
+    const share = Math.max(1, Math.floor(max / Math.max(1, ready.length)));
+    return ready.slice(0, max).map((endpoint) => {
+      this.#endpoints.delete(endpoint.endpointId);
+      this.#endpoints.set(endpoint.endpointId, endpoint);
+      const { projectId, endpointId, lowWaterMs } = endpoint;
+      return {
+        projectId,
+        endpointId,
+        lowWaterMs,
+        room: Math.min(endpoint.width - endpoint.underWay, share),
+      };
+    });
+  }
+
+  /** What came of an ask: a endpoint that gave less than it was asked for has no more. */
+  took(
+    asks: readonly EndpointAsk[],
+    claimed: readonly { endpointId: string; dueAtMs: number }[],
+  ): void {
+    for (const { endpointId } of claimed) this.#state(endpointId).underWay += 1;
+    for (const { endpointId, room } of asks) {
+      const due = claimed.filter((one) => one.endpointId === endpointId);
+      const endpoint = this.#state(endpointId);
+      endpoint.hasMore = due.length === room;
+      for (const { dueAtMs } of due) endpoint.lowWaterMs = Math.max(endpoint.lowWaterMs, dueAtMs);
+      this.#forgetIfIdle(endpoint);
+    }
+  }
+
+  finished(endpointId: string, pace: Pace): void {
+    const endpoint = this.#state(endpointId);
+    endpoint.underWay -= 1;
+    if (pace === 'quick') endpoint.width = Math.min(endpoint.width + 1, WIDTH_MAX);
+    if (pace === 'failed') endpoint.width = Math.max(1, Math.floor(endpoint.width / 2));
+    this.#forgetIfIdle(endpoint);
+  }
+
+  get hasRoom(): boolean {
+    return [...this.#endpoints.values()].some(
+      (endpoint) => endpoint.hasMore && endpoint.underWay < endpoint.width,
+    );
+  }
+
+  #state(endpointId: string): EndpointState {
+    const endpoint = this.#endpoints.get(endpointId);
+    if (!endpoint) throw new Error(`endpoint ${endpointId} has no endpoint`);
+    return endpoint;
+  }
+
+  #forgetIfIdle(endpoint: EndpointState): void {
+    if (endpoint.underWay === 0 && !endpoint.hasMore) this.#endpoints.delete(endpoint.endpointId);
+  }
+}
