@@ -3,7 +3,7 @@
  * service, database, receiving server; with --postfix beside Postfix and OpenDKIM in turn.
  *
  * It fails when something does not work (an email that is not accepted, not delivered, delivered
- * twice), never because of a time. Method and figures: bench/README.md. Next: bench/measure.ts.
+ * twice), never because of a time. Method and figures: bench/README.md.
  */
 import { measure } from './measure.ts';
 import { HELP, readOptions } from './options.ts';

@@ -3,7 +3,6 @@
  * and with ten million, and with a snapshot held open meanwhile, as by a backup: milliseconds, and
  * pages of the database that are touched. The tables are filled by SQL; the statements are those of
  * the service, on connections of the service (test/support/statements.ts), one after the other.
- * Next: scale-timing.ts.
  */
 import { explainingDatabase } from '../test/support/explaining.ts';
 import { fillMail, makeWeeks } from '../test/support/fill.ts';

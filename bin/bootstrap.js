@@ -4,7 +4,6 @@
  *
  * Promises: a current clone starts at once; a stale one installs, once, however many start
  * together; signals and the exit code pass through as if the launcher were not there.
- * Next: install.js.
  */
 import { spawn } from 'node:child_process';
 import { realpathSync } from 'node:fs';

@@ -3,7 +3,7 @@
  *
  * Everyday case: a stamp in node_modules names this platform and this lockfile, and nothing is
  * done. Otherwise one process installs, the others wait for it, and the stamp is written only
- * after the bundled Node has answered. Next: install-lock.js.
+ * after the bundled Node has answered.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';

@@ -1,6 +1,6 @@
 /**
  * The command line's entry: gives it the outside world. bin/posthorn starts this with the bundled
- * Node. Next: cli/program.ts.
+ * Node.
  */
 import { isAbsolute, join, relative } from 'node:path';
 import { createInterface } from 'node:readline/promises';

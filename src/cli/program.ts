@@ -1,7 +1,6 @@
 /**
  * The command line: which commands there are, and which file does what. Only the file of the
  * command that was asked for is loaded, so that `posthorn --help` answers at once.
- * Next: commands/start.ts.
  */
 import { Command, CommanderError } from 'commander';
 import packageFile from '../../package.json' with { type: 'json' };

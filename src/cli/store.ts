@@ -1,7 +1,7 @@
 /**
  * The database for one command: the one of DATABASE_URL, else the running service's, else the
  * engine of the data directory, started for this command and stopped after it. Brought to the
- * present schema first, as `posthorn start` does. Next: commands/.
+ * present schema first, as `posthorn start` does.
  */
 import { readConfig, type Config } from '../config/config.ts';
 import { Database, DatabaseUnavailable, type DatabaseAddress } from '../store/postgres/database.ts';

@@ -2,7 +2,7 @@
  * Everything that can be configured, read from the environment once, into one frozen object.
  * Nothing has to be: an empty environment is a valid configuration. Every problem is reported at
  * once, one line each with the fix, before anything starts. docs/configuration.md explains each
- * variable to an operator. Next: main.ts.
+ * variable to an operator.
  */
 import { isIP } from 'node:net';
 import { homedir, hostname, networkInterfaces } from 'node:os';

@@ -1,7 +1,7 @@
 /**
  * Reads environment variables into values and collects every problem instead of stopping at the
  * first. A problem is one line: the variable, what is wrong with it, what to write instead. Values
- * that may hold a password are never repeated in it. Next: config.ts.
+ * that may hold a password are never repeated in it.
  */
 import { mostSimilar } from '../core/similar.ts';
 

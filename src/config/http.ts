@@ -1,4 +1,4 @@
-/** Where the API and the metrics are served, and what is believed about who asks. Next: http/app.ts. */
+/** Where the API and the metrics are served, and what is believed about who asks. */
 import { isIP } from 'node:net';
 import { oneOf, parseHost, parseNetwork, parsePort, parsePublicUrl } from './values.ts';
 import { readTlsFiles } from './smtp.ts';

@@ -1,4 +1,4 @@
-/** Reads the operator's file of limits per provider (POSTHORN_SHAPING). Next: config.ts. */
+/** Reads the operator's file of limits per provider (POSTHORN_SHAPING). */
 import { readFileSync } from 'node:fs';
 import { parseShaping, type ShapingSettings, USUAL_SHAPING } from '../delivery/shaping-settings.ts';
 import type { EnvReader } from './env-reader.ts';

@@ -1,4 +1,4 @@
-/** Where mail comes in by SMTP, and with which certificate. Next: server-smtp.ts. */
+/** Where mail comes in by SMTP, and with which certificate. */
 import { resolve } from 'node:path';
 import { parseHost, parseMegabytes, parsePort, parseTimeoutMs } from './values.ts';
 import type { EnvReader } from './env-reader.ts';

@@ -3,7 +3,7 @@
  *
  * A recipient is stored in one status and only moves along TRANSITIONS; the same table is seeded
  * into the database, where the settle statement joins it. `sending` is never stored: an open
- * recipient that a worker holds shows as `sending`. Next: core/events.ts.
+ * recipient that a worker holds shows as `sending`.
  */
 
 export const OPEN_STATUSES = ['scheduled', 'queued', 'deferred'] as const;

@@ -7,7 +7,6 @@
  * (net/tls/policy.ts); an answer about the message is the receiver's answer; after the dot was
  * written nobody else is asked, because the message may have been delivered. Hosts that did not
  * answer a moment ago are not asked, and when that is all of them, that is no attempt.
- * Next: connections.ts and net/smtp/client.ts open the session, outcome.ts judges.
  */
 import type { SmtpPhase, SmtpReply } from '../mail/replies/smtp-reply.ts';
 import type { MxHost, Route } from '../net/dns/mx.ts';

@@ -6,8 +6,6 @@
  * waits gets a turn whatever the others hold (idle connections are given up for it, busy ones are
  * shared out); a dead worker's permits come back. A worker that uses an open connection again says
  * nothing to anybody: only opening, closing and growth are told.
- *
- * Next: broker-provider.ts (one provider's state), broker-ticks.ts (its clock), connections.ts (a worker's side).
  */
 import type { World } from '../core/world.ts';
 import { BrokerProvider, type BrokerPool, type Holder } from './broker-provider.ts';

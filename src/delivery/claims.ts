@@ -6,7 +6,6 @@
  * a backlog, and projects take turns, within a project its providers, within a provider by age. Providers that
  * rest or have enough in memory are passed over: a probe each, however much waits in them. Every
  * worker walks from a place of its own.
- * Next: store/queue-claims.ts, the statements.
  */
 import type { World } from '../core/world.ts';
 import type { Queryable } from '../store/postgres/database.ts';

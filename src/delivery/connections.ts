@@ -7,7 +7,6 @@
  * 12 times the CPU of a message on an open one. A message leaves from the address that its sending
  * domain has towards this receiver (sources.ts), and so only on a session from there. A server that did not answer is left alone for a
  * while, and so is a provider of which none does.
- * Next: connection-pool.ts, the open ones; net/smtp/client.ts opens one.
  */
 import { isIPv6 } from 'node:net';
 import { connectSmtp, type Follower, type SmtpConnection } from '../net/smtp/client.ts';

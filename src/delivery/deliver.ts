@@ -3,9 +3,6 @@
  *
  * Test mail takes the same steps; only the attempt itself is answered by the simulator, which has
  * no way to reach a network.
- *
- * Next: message.ts, the bytes; attempt.ts, the way there (simulator.ts for test mail); outcome.ts,
- * what it means; store/settle.ts, where that is written down.
  */
 import type { Logger } from 'pino';
 import type { Scope } from '../core/scope.ts';

@@ -9,8 +9,6 @@
  * The route of a destination is asked before its mail takes a turn: thousands of domains of one
  * dead provider are one provider before any of them is tried. What is not to start soon (its provider rests,
  * its line has too much here, the memory is crowded) is given back to the table.
- *
- * Next: providers.ts, the turns; claims.ts, what is taken from the table; deliver.ts does one recipient.
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';

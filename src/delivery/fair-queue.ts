@@ -9,7 +9,6 @@
  * Shares are by what is left over: a project may take as much as it leaves free, of the memory and
  * of what is under way, and so may a queue within its project. One alone gets half, and however
  * many there are, the next one finds room. Under way counts as memory, too.
- * Next: deliver.ts, whose turn it is.
  */
 import type { Delivery } from './delivery.ts';
 import {

@@ -4,8 +4,7 @@
  *
  * Promise: a pure function of what was stored and the domain's keys (Date, `t=` and `x=` are stored
  * times, the boundary comes from the id), so `GET /v1/emails/:id/content` shows exactly what was
- * sent. Fails closed: without a signature there is no message. Next:
- * mail/compose.ts and mail/dkim.ts make it, attempt.ts takes it there.
+ * sent. Fails closed: without a signature there is no message.
  */
 import { isAscii } from 'node:buffer';
 import { createHash, createPrivateKey } from 'node:crypto';

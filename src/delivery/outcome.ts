@@ -4,7 +4,6 @@
  * `bounced` is a receiver's permanent answer (or its domain's: none such, null MX); `failed` is us
  * giving up; everything else is put off until it expires. Only a permanent failure about the
  * mailbox itself suppresses the address: never policy, reputation, content or quota.
- * Next: mail/replies/classify.ts reads the answer; store/settle.ts writes the outcome down.
  */
 import { EVENT_OF_STATUS } from '../core/events.ts';
 import { mailRetryDelayMs, simulatedRetryDelayMs } from '../core/retry.ts';

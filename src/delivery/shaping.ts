@@ -3,7 +3,7 @@
  * provider, how much of a provider may be under way, and whether it is to be left alone.
  *
  * A provider is the unit of turn and trouble: the provider once its mail servers are known
- * (net/providers.ts), the destination domain before. Next: connections.ts.
+ * (net/providers.ts), the destination domain before.
  */
 import type { Connections } from './connections.ts';
 

@@ -1,6 +1,6 @@
 /**
  * Counts what came of TLS sessions (RFC 8460), never on the way of an email: a crash loses the last
- * seconds, which a statistic can bear. Next: store/sums.ts, store/tls-results.ts.
+ * seconds, which a statistic can bear.
  */
 import { Sums } from '../store/sums.ts';
 import type { TlsCount } from '../store/tls-results.ts';

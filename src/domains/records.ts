@@ -5,8 +5,6 @@
  *   receivers cannot read it, and DNS panels that refuse it exist.
  * - The return path `send.<domain>`: its MX brings bounces to the host of the installation for them,
  *   its SPF says that the machines of the installation may send with it. A name of its own keeps the domain's own MX and SPF untouched.
- *
- * Next: verify.ts compares them with what DNS says.
  */
 import { isIPv6 } from 'node:net';
 import { isPublicAddress } from '../net/http/address-guard.ts';

@@ -6,7 +6,7 @@
  * Within a reach of one domain the others do not exist, and none can be added.
  *
  * No transaction is open during DNS: a check looks first, then locks the row, decides, and writes
- * state and event together. Next: records.ts (what to publish), verify.ts (what is there).
+ * state and event together.
  */
 import { randomBytes } from 'node:crypto';
 import { refuseFields } from '../core/field-problems.ts';

@@ -4,7 +4,6 @@
  * Checks run in the order of the contract (API.md §1): HTTP syntax (raw-answers.ts), route and
  * method (unknown-routes.ts), then what route-checks.ts gives each route: key and permission before
  * the body is read, its size and type; JSON (json-body.ts); schema (validation.ts); the route.
- * Next: routes/emails.ts.
  */
 import fastify, { type onRequestHookHandler } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';

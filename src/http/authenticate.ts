@@ -1,7 +1,6 @@
 /**
  * Who is calling: the key is checked before the body is read and before anything else is said about
  * the request, then its permission.
- * Next: auth/key-cache.ts (who holds the key), auth/auth-limiter.ts (too many wrong ones).
  */
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
 import { parseApiKey } from '../core/api-key.ts';

@@ -1,7 +1,7 @@
 /**
  * Whom mail that comes in may be for: the signed return path of an email that we sent, the address at
  * which its recipient unsubscribes, and the addresses that every mail domain has (RFC 2142). Everything else is refused: this is no mailbox
- * and no relay. Next: inbound/receive.ts.
+ * and no relay.
  */
 import { readReturnPath, readUnsubscribeAddress } from '../mail/return-path.ts';
 import type { Queryable } from '../store/postgres/database.ts';

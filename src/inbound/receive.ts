@@ -4,7 +4,7 @@
  * Promise: `kept` means on disk, with everything that follows from it. A report touches the
  * recipient of the return path it came to and nobody else; at `abuse@` and `fbl@` a complaint touches
  * the recipient whose signed return path stands in the original that it quotes; mail to an unsubscribe
- * address suppresses the recipient that it names. Nothing is ever sent because of it. Next: inbound/verdict.ts, store/inbound-commit.ts.
+ * address suppresses the recipient that it names. Nothing is ever sent because of it.
  */
 import { createHash } from 'node:crypto';
 import { Overloaded } from '../core/overloaded.ts';

@@ -1,7 +1,7 @@
 /**
  * A message that goes on as it was written (RFC 6409): its octets stay what they are, but for the
  * fields that are nobody's business (Bcc), the ones that are for us, and those in front that every
- * message needs. Pure. Next: dkim.ts signs it.
+ * message needs. Pure.
  */
 import { dateText } from './compose.ts';
 import { type HeaderField, headerLine } from './header.ts';

@@ -4,7 +4,7 @@
  *
  * multipart/alternative holds text and html, /related the html with its inline attachments, /mixed
  * those with the other attachments. Boundaries come from the email's id and have `=_` in them,
- * which no encoded content can have. Blind copies are not mentioned. Next: dkim.ts.
+ * which no encoded content can have. Blind copies are not mentioned.
  */
 import { domainOf, type Mailbox } from './address.ts';
 import { addressField, field, headerLine, type HeaderField, textField } from './header.ts';

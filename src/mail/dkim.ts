@@ -5,7 +5,6 @@
  * the octets it signs. Fields that say who wrote what to whom, or how it is to be read, are signed
  * once more than they occur ("oversigned"): another one, added on the way, breaks the signature. No `l=`: so does anything appended. The body
  * is hashed once, whatever the number of keys; the keys' arithmetic runs on the thread pool.
- * Next: delivery/attempt.ts takes the message to a server.
  */
 import { generateKeyPair, hash, type KeyObject, sign } from 'node:crypto';
 import { promisify } from 'node:util';

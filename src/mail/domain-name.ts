@@ -3,7 +3,7 @@
  *
  * Unicode is mapped by UTS #46 (node:url, which also brings it to NFC). What comes out is checked
  * here, label by label: that mapping lets `a..b` and broken punycode pass and reads `1.2.3` as an
- * address. Next: single-script.ts (homographs).
+ * address.
  */
 import { domainToASCII, domainToUnicode } from 'node:url';
 import { isSingleScript } from './single-script.ts';

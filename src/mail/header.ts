@@ -5,7 +5,6 @@
  * upstream and throws, so that no string can add a header. Lines are folded before 76 columns on
  * white space that is there already, never right after the name: relays repair an empty first line
  * and break the signature with it. What cannot be folded stays on one line, of 998 octets at most.
- * Next: compose.ts, dkim.ts.
  */
 import type { Mailbox } from './address.ts';
 import { ENCODED_WORD_OCTETS_MAX, encodedWords } from './encoded-word.ts';

@@ -2,7 +2,7 @@
  * HTML as a row of texts and tags, in one pass without a tree: no nesting is too deep, and each
  * character is looked at once, whatever somebody sends. Tags end where browsers end them: a `>`
  * inside a quoted value does not count, comments and the insides of scripts and styles are not
- * markup. Next: text-from-html.ts.
+ * markup.
  */
 
 export type HtmlReader = {

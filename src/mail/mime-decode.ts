@@ -1,7 +1,7 @@
 /**
  * From octets to text, for mail that others wrote: transfer encodings (RFC 2045 §6), charsets, and
  * encoded words (RFC 2047). Lenient, and linear in its input: nothing is refused, what makes no
- * sense stays as it is. Next: mime-reader.ts.
+ * sense stays as it is.
  */
 
 /** The body of a part without its transfer encoding; one that is not known is none. */

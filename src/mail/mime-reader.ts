@@ -5,7 +5,7 @@
  *
  * Bounded: DEPTH_MAX levels, PARTS_MAX parts, FIELDS_MAX fields in all, VALUE_CHARS_MAX of a
  * value; time is linear in the size for each level. What lies beyond stays a leaf with its octets.
- * Nothing throws. Next: mime-decode.ts.
+ * Nothing throws.
  */
 import { type ContentType, readContentType } from './content-type.ts';
 import { decodeBody, decodeText, decodeWords } from './mime-decode.ts';

@@ -5,7 +5,7 @@
  * of local parts. 50 of the 64 octets that a local part may have.
  *
  * Unsubscribe addresses (RFC 2369, for `mailto:` in List-Unsubscribe) are made the same way: `u-<token>`,
- * with a signature that is good for nothing else. Next: inbound/addresses.ts.
+ * with a signature that is good for nothing else.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { fromBase32, toBase32 } from './base32.ts';

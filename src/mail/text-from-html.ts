@@ -8,7 +8,7 @@
  * Lines are not wrapped: mail programs do that to the width they have.
  *
  * Linear in the length of the html, whatever is in it. Why not a library:
- * docs/decisions/0003-own-composer-and-signer.md. Next: html-scanner.ts.
+ * docs/decisions/0003-own-composer-and-signer.md.
  */
 import { decodeEntities } from './html-entities.ts';
 import { type HtmlReader, scanHtml } from './html-scanner.ts';

@@ -5,7 +5,7 @@
  * and nobody reads an address in a log of links.
  *
  * AES-256-GCM whose nonce is a keyed hash of what it seals: the same recipient of the same email has
- * the same link, and so the same bytes, at every attempt. Next: http/routes/unsubscribe.ts.
+ * the same link, and so the same bytes, at every attempt.
  */
 import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto';
 import { type Address, parseAddress } from './address.ts';

@@ -5,7 +5,6 @@
  * Promise: `accepted` means that the email is on disk and will be attempted; a replay answers the
  * first answer byte for byte and sends nothing. The statement decides domain, suppression, limit and
  * idempotency in one transaction (store/accept-statement.ts); here is what those verdicts mean.
- * Next: store/accept.ts, and after the commit delivery/dispatcher.ts.
  */
 import { failpoint } from '../core/failpoint.ts';
 import type { LimitState } from '../core/limits.ts';

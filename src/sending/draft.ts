@@ -3,7 +3,7 @@
  * what its type says. SMTP submission makes the same (submission.ts).
  *
  * All problems are found in one go, each with the name of its field as the client wrote it. What is
- * in the contract but does not work yet is refused by name, never ignored. Next: sending/accept.ts.
+ * in the contract but does not work yet is refused by name, never ignored.
  */
 import { refuseFields } from '../core/field-problems.ts';
 import type { FieldProblem, Refusal } from '../core/refusals.ts';

@@ -5,7 +5,6 @@
  *
  * Promise: what is checked is what is signed and sent. A header that is read in part, or that others
  * might read in another way, is refused; From is read again from the octets that go out.
- * Next: accept.ts.
  */
 import { isUtf8 } from 'node:buffer';
 import { refuseFields } from '../core/field-problems.ts';

@@ -1,7 +1,7 @@
 /**
  * The first start: whoever opens the service for the first time finds a project with a verified
  * test domain and a test key, made by the same functions as all others, so that the first email
- * can be sent at once. Next: store/seed.ts.
+ * can be sent at once.
  */
 import type { Config } from '../config/config.ts';
 import { isRefusal } from '../core/refusals.ts';

@@ -1,7 +1,6 @@
 /**
  * Where mail for a destination goes (net/dns/mx.ts, or the relay that takes all), and what is known of
- * whose limits it shares. Next: delivery/dispatcher.ts asks before a recipient takes its turn,
- * delivery/deliver.ts at the attempt.
+ * whose limits it shares.
  */
 import { lookup } from 'node:dns/promises';
 import { resolveRoute, type Route } from '../net/dns/mx.ts';

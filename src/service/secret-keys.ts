@@ -2,7 +2,7 @@
  * The secret keys of a running service: what `posthorn secrets rotate` writes into the data directory
  * is taken up by all workers within seconds, and the database is told when they all have it. A key
  * that is configured (POSTHORN_SECRET_KEY) changes with a restart. A file that was deleted, or that has
- * lost the key which seals, changes nothing: what is stored could not be opened any more. Next: store/secret-keys.ts.
+ * lost the key which seals, changes nothing: what is stored could not be opened any more.
  */
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';

@@ -1,6 +1,6 @@
 /**
  * The delivery half of a worker, wired: from the accept statement to the settle statement, with
- * everything between them. Next: sending/accept.ts, delivery/dispatcher.ts.
+ * everything between them.
  */
 import type { Config } from '../config/config.ts';
 import { Broker } from '../delivery/broker.ts';

@@ -1,6 +1,6 @@
 /**
  * The SMTP half of a worker, wired: the ports on which mail comes in, with their certificate. All
- * workers of a machine share them. Next: net/smtp/server.ts, src/smtp/.
+ * workers of a machine share them.
  */
 import { AuthLimiter } from '../auth/auth-limiter.ts';
 import { KeyCache } from '../auth/key-cache.ts';

@@ -1,6 +1,6 @@
 /**
  * The transport security of a worker, wired: MTA-STS policies with their store, DANE, and what is
- * counted of it. Next: delivery/tls-rules.ts.
+ * counted of it.
  */
 import { TlsCounters } from '../delivery/tls-counters.ts';
 import { TlsRules } from '../delivery/tls-rules.ts';

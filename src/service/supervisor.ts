@@ -5,8 +5,6 @@
  * watch: it starts a dead worker again and frees its work at once, takes over the work of nodes
  * elsewhere that have gone silent, makes partitions, and stops everything in order. It holds no
  * mail itself, so nothing is lost whenever it dies: its workers end with it.
- *
- * Next: src/service/worker.ts and src/service/server.ts, what one worker is made of.
  */
 import { availableParallelism } from 'node:os';
 import { fasterArithmetic } from './openssl-tuning.ts';

@@ -2,7 +2,7 @@
  * The workers of this machine: started, told what they need, started again when they die, stopped
  * together. They load their code from the start and begin to work when `run` says with what. The
  * cluster module lets them share one listening socket. Who grants them connections to mail servers
- * is here, too (delivery/broker.ts). Next: worker.ts, one of them.
+ * is here, too (delivery/broker.ts).
  */
 import cluster, { type Worker } from 'node:cluster';
 import { fileURLToPath } from 'node:url';

@@ -1,6 +1,6 @@
 /**
  * The entry of one worker process: gets its setup from the supervisor, runs until it is told to
- * stop, and ends at once when the supervisor is gone. Next: src/service/server.ts.
+ * stop, and ends at once when the supervisor is gone.
  */
 import cluster from 'node:cluster';
 import { armWorker } from './failpoints.ts';

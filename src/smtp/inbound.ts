@@ -3,7 +3,6 @@
  *
  * A 250 to the message means that it is settled and on disk. Whatever is in doubt is a 451: servers
  * that report keep the message and come again. It never relays and never answers by mail.
- * Next: inbound/addresses.ts, inbound/receive.ts.
  */
 import { Overloaded } from '../core/overloaded.ts';
 import type { Addressee, AddressBook } from '../inbound/addresses.ts';

@@ -4,7 +4,6 @@
  * the sender of the envelope is not used, since bounces come back to us.
  *
  * Promise: 250 with the id of the email means what 202 means: it is on disk and will be attempted.
- * Next: sending/submission.ts, then sending/accept.ts.
  */
 import type { Logger } from 'pino';
 import type { AuthLimiter } from '../auth/auth-limiter.ts';

@@ -1,6 +1,6 @@
 /**
  * One batch through the accept statement: requests as it takes them, and its answers as they are
- * understood. Used by accept.ts. Next: accept-statement.ts.
+ * understood. Used by accept.ts.
  */
 import { failpoint } from '../core/failpoint.ts';
 import type { AcceptRow, AcceptStoreOptions, NewEmail } from './accept.ts';

@@ -11,7 +11,6 @@
  *
  * One row per request comes back, in `ord`:
  * accepted | replayed | key_refused | domain_refused | suppressed | limited.
- * Next: delivery/dispatcher.ts, which holds what was accepted.
  */
 import { TELL } from './tell-sql.ts';
 

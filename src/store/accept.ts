@@ -6,8 +6,6 @@
  * in flight joins the next one. When the connection dies around the commit, the truth is looked up
  * (accept-truth.ts). A project whose limit somebody has locked waits for nobody and keeps nobody
  * waiting: its emails go in batches of their own, which give up at once.
- * Next: accept-statement.ts, what is committed; then sending/accept.ts hands the accepted
- * recipients to delivery/dispatcher.ts.
  */
 import { Overloaded } from '../core/overloaded.ts';
 import type { Environment } from '../core/scope.ts';

@@ -3,7 +3,7 @@
  * it. A crash loses the last seconds, which a share over a day can bear.
  *
  * `count` is told of every outcome that was written, early and late ones, by whoever settles
- * (store/settle.ts, `onSettled`). Next: store/sums.ts, store/reputation.ts.
+ * (store/settle.ts, `onSettled`).
  */
 import type { ReputationCount } from './reputation.ts';
 import type { Settlement } from './settle.ts';

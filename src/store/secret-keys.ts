@@ -1,7 +1,7 @@
 /**
  * Replacing the secret key while the service runs (cli/commands/secrets.ts): which keys are known to
  * whom, and sealing everything anew. Every step can be done again: a rotation that was killed goes on
- * where it was. Next: secrets.ts.
+ * where it was.
  */
 import type { Queryable } from './postgres/database.ts';
 import type { SecretBox } from './secrets.ts';

@@ -7,7 +7,6 @@
  * what the database refuses is kept (unsettled.ts): what a mail server answered must not be forgotten,
  * whatever the reason. Repeating is safe, the second time is fenced. What waits here a crash forgets,
  * and its mail is sent again: `flow` says when to begin no more of it.
- * Next: settle-statement.ts, then webhooks/loop.ts tells of it.
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';

@@ -2,7 +2,7 @@
  * Addresses that get no more mail, per project and environment. Entries that a receiver's answer
  * makes are written by settle-statement.ts, whole files by suppression-import.ts; here single ones
  * are found, added and removed, each change with its event and its line in the history in one
- * statement. An entry that has expired does not exist. Next: suppression-list.ts.
+ * statement. An entry that has expired does not exist.
  */
 import type { Scope } from '../core/scope.ts';
 import type { Database, Queryable } from './postgres/database.ts';

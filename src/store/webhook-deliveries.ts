@@ -1,6 +1,6 @@
 /**
  * Deliveries as their owner sees them: one per event and endpoint, with every attempt; sent again
- * when asked. The event's id is the delivery's id. Next: webhook-queue.ts.
+ * when asked. The event's id is the delivery's id.
  */
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from './postgres/database.ts';

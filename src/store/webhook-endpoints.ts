@@ -1,9 +1,6 @@
 /**
  * Webhook endpoints: registered, listed, changed, deleted, their secrets rotated. Secrets come and
- * go sealed (store/secrets.ts); only webhooks/ opens them. Next: webhook-deliveries.ts.
- *
- * What a change means for deliveries that wait is not done here: `blocked_until = app_now()` makes
- * the loop look at the endpoint at once, whichever node it runs on (webhook-queue.ts).
+ * go sealed (store/secrets.ts); only webhooks/ opens them.
  */
 import type { EventType } from '../core/events.ts';
 import type { Scope } from '../core/scope.ts';

@@ -4,7 +4,7 @@
  * file is.
  *
  * Promise: a broken row costs itself and no other. A quote that is never closed is given up after
- * 16 KB, and reading goes on in the next line. Next: csv-rows.ts.
+ * 16 KB, and reading goes on in the next line.
  */
 
 export type CsvRow = {

@@ -3,7 +3,7 @@
  *
  * A cell that a spreadsheet would take for a formula gets a `'` in front, which reading takes away
  * again. Columns are found by their names in the first row, in any order and beside others;
- * without names they are address, reason, created_at, expires_at. Next: import.ts, export.ts.
+ * without names they are address, reason, created_at, expires_at.
  */
 import { explainAddress, parseAddress } from '../mail/address.ts';
 import type { ImportedSuppression } from '../store/suppression-import.ts';

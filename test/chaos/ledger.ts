@@ -5,7 +5,6 @@
  * The rules are those of ARCHITECTURE.md ("Invariants"): nothing lost, nothing unexpected, one ending
  * per recipient by legal steps, one event per change and one webhook per event and endpoint, and a
  * second copy only where a worker was between the dot and the commit of its answer.
- * Next: duplicates.ts.
  */
 import { groupBy } from './group.ts';
 import { findUnexplainedCopies } from './duplicates.ts';

@@ -1,6 +1,6 @@
 /**
  * `npm run fuzz`: generated inputs for everything that reads what strangers send. Each target runs in a
- * thread, so that one that hangs is noticed. Next: run.ts, targets/.
+ * thread, so that one that hangs is noticed.
  */
 import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';

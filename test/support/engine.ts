@@ -1,7 +1,7 @@
 /**
  * The PostgreSQL that tests run on: the one of DATABASE_URL, else an embedded engine held by
  * engine-keeper.ts. One engine serves a whole run (global-setup.ts tells its address to the test
- * processes); a test file that is run alone starts its own. Next: postgres.ts.
+ * processes); a test file that is run alone starts its own.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -127,9 +127,25 @@ export const filesStayShort =
       return excused && lines <= LINES_MAX ? [`${file.path} needs no exception any more.`] : [];
     });
 
-/** A file in a cycle can be neither read nor tested first. */
+/** Where cycles of type-only imports are still to be removed. */
+const TYPE_CYCLES_LEFT = [
+  'src/http/',
+  'src/mail/replies/',
+  'src/net/dns/',
+  'src/net/smtp/',
+  'src/sending/',
+  'src/service/',
+  'src/store/',
+];
+
+/** A file in a cycle can be neither read nor tested first. Types count: they are read too. */
 export const importsHaveNoCycles: Rule = (files) => {
-  const imports = new Map(files.map((file) => [file.path, runtimeImportsOf(file)]));
+  const imports = new Map(
+    files.map((file) => {
+      const excused = TYPE_CYCLES_LEFT.some((folder) => file.path.startsWith(folder));
+      return [file.path, excused ? runtimeImportsOf(file) : importsOf(file)];
+    }),
+  );
   const done = new Set<string>();
   const cycles: string[] = [];
   const visit = (path: string, way: string[]): void => {

@@ -1,6 +1,6 @@
 /**
  * `posthorn bench`: the benchmark of the clone, which takes all words behind it. It is no part of
- * the service and lies outside of src. Next: bench/main.ts.
+ * the service and lies outside of src.
  */
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

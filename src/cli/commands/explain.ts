@@ -1,6 +1,6 @@
 /**
  * `posthorn explain`: what a mail server's answer means, by the same rules as in delivery. Needs
- * neither the service nor its database. Next: explain-bounce.ts.
+ * neither the service nor its database.
  */
 import { type Command, Option } from 'commander';
 import { classifyReply, meaningOf, ruleFor, type Verdict } from '../../mail/replies/classify.ts';

@@ -3,7 +3,7 @@
  * old and the new key stand side by side: the new one is known everywhere before it seals anything,
  * everything is sealed anew with it, and the old one goes on verifying return paths and links until
  * `--finish`. Where it stands is in the order of the keys and in the database, so that a rotation that
- * was killed goes on when it is called again. Next: store/secret-keys.ts, src/service/secret-keys.ts.
+ * was killed goes on when it is called again.
  */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';

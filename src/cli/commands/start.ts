@@ -1,7 +1,7 @@
 /**
  * `posthorn start`: checks the configuration, hands over to the supervisor, and says that the
  * service is ready: one screen on the first start, one line later, one JSON line with --json.
- * `--once` proves the whole path instead (once/run-once.ts). Next: src/service/supervisor.ts.
+ * `--once` proves the whole path instead (once/run-once.ts).
  */
 import { InvalidArgumentError, type Command } from 'commander';
 import { readConfig, type Config } from '../../config/config.ts';

@@ -5,7 +5,7 @@
  * be: a DNS zone, a receiving mail server, a customer's webhook receiver. One email goes API →
  * queue → MIME → DKIM → SMTP → webhook, sent with a live key; each step is told with its time. It
  * ends after the last step, at the first that fails, at the deadline or on Ctrl-C; whichever it is,
- * the service and every file are gone then. Next: prove.ts, the steps.
+ * the service and every file are gone then.
  */
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,7 +1,6 @@
 /**
  * Emails: sending one, and reading what was sent. Sending checks the shape and makes a draft;
  * everything that needs the database happens in sending/accept.ts, in one commit with the email.
- * Next: sending/draft.ts, sending/accept.ts.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { fingerprintOf, isIdempotencyKey } from '../../core/fingerprint.ts';

@@ -5,7 +5,7 @@
  * Promise: GET and HEAD change nothing and ask no database, however many scanners follow links. POST
  * suppresses the address that the token names and nobody else, as often as it comes; taken back it
  * is a few times a day. A token that
- * was not made here is turned away before anything else happens. Next: store/suppressions.ts.
+ * was not made here is turned away before anything else happens.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Overloaded } from '../../core/overloaded.ts';

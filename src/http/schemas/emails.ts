@@ -1,6 +1,6 @@
 /**
  * Emails as they come in. Here is the shape; the rules about contents are in sending/draft.ts, and
- * appear here only as words. Next: email-answers.ts, what comes out.
+ * appear here only as words.
  */
 import { z } from 'zod';
 import { FINAL_STATUSES, OPEN_STATUSES } from '../../core/statuses.ts';

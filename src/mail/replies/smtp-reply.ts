@@ -6,8 +6,6 @@
  * that is not a reply (a line without a code, codes that differ inside one reply, a NUL, endless
  * lines) is an error value, after which the parser reads nothing more; the replies before it
  * count. A bare LF ends a line: lenient here, because nothing is decided by where a line ends.
- *
- * Next: net/smtp/wire.ts feeds it, mail/replies/classify.ts says what a reply means.
  */
 
 /** The steps of a session, in order. `dot` is the answer to the message itself. */

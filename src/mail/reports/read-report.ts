@@ -6,7 +6,6 @@
  * recipient from a signed return path (inbound/), and from here only what happened to it. Whatever it
  * contains, reading it takes milliseconds: its beginning is read, each part of that once, and at most
  * RECIPIENTS_MAX recipients are judged.
- * Next: bounce-parts.ts, then bounce-status.ts or bounce-text.ts, then bounce-verdict.ts.
  */
 import { addressesIn, addressIn } from './address.ts';
 import {

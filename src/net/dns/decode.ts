@@ -4,7 +4,7 @@
  *
  * Linear in the size of the message, which a general decoder is not: a name may point to one that
  * points to another, for ten thousand steps, and every record may begin such a chain. Here each place
- * of the message is read as a name once. Throws Malformed and nothing else. Next: dns-message.ts.
+ * of the message is read as a name once. Throws Malformed and nothing else.
  */
 import { SocketAddress } from 'node:net';
 import type { Answer } from 'dns-packet';

@@ -2,7 +2,7 @@
  * One question to one DNS server: UDP, and TCP when the reply is truncated. Forged replies must
  * guess a random id and the random port of a socket that is connected to the server and lives for
  * this one question (RFC 5452); what does not match is ignored, not believed and not an error.
- * Always settles within its time and never throws. Next: dns.ts chooses servers and caches.
+ * Always settles within its time and never throws.
  */
 import { randomInt } from 'node:crypto';
 import { createSocket } from 'node:dgram';

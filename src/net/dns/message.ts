@@ -2,7 +2,7 @@
  * One DNS question and the messages that may answer it (RFC 1035, EDNS0 of RFC 6891), as pure
  * functions over bytes. Promises: a message that is not the reply to our question is told apart
  * from a bad reply, nothing in a message throws, and what comes out is capped.
- * dns-decode.ts reads the bytes. Next: dns-exchange.ts carries the bytes, dns.ts decides what they mean.
+ * dns-decode.ts reads the bytes.
  */
 import { isIP } from 'node:net';
 import { AUTHENTIC_DATA, RECURSION_DESIRED, encode, type Answer } from 'dns-packet';

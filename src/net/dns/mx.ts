@@ -9,7 +9,6 @@
  *
  * Promises: a failing DNS is never mistaken for a domain without mail; no address leaves here that
  * the guard refuses. Connect to these addresses, never to the names again.
- * Next: providers.ts (who runs the hosts), tls-policy.ts (how they may be reached).
  */
 import type { World } from '../../core/world.ts';
 import type { AddressGuard } from '../http/address-guard.ts';

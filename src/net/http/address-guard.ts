@@ -4,7 +4,6 @@
  * database (SSRF). Everything that connects outward asks this guard about the very address that it
  * then connects to, never about a name. The ranges are the special-purpose registries of IANA
  * (RFC 6890) with the translation prefixes that carry an IPv4 address inside an IPv6 one.
- * Next: mx.ts and guarded-http.ts use it.
  */
 import { BlockList, isIP } from 'node:net';
 

@@ -6,8 +6,6 @@
  * It promises to say truly how far it came and why it stopped. It decides nothing about mail:
  * whether to try the next MX, later, or without TLS is the caller's business. Addresses are
  * checked before they come here; nothing is resolved.
- *
- * Next: smtp-connection.ts (the session), smtp-transaction.ts (one message), smtp-wire.ts (bytes).
  */
 import { connect, type Socket } from 'node:net';
 import { failpoint } from '../../core/failpoint.ts';

@@ -2,8 +2,6 @@
  * One session with one mail server, ready for messages: made by smtp-client.ts, kept by the pool.
  * One message at a time, and at most one more announced behind it. After a message it can be used
  * again unless the server said or did something that leaves doubt; `reusable` knows.
- *
- * Next: smtp-transaction.ts, the dialogue for one message.
  */
 import { say, type Session } from './session.ts';
 import { runTransaction } from './transaction.ts';

@@ -6,7 +6,7 @@
  * full, a new one takes the place of the one that has waited longest without a log-in or a message:
  * whoever only holds connections loses them to whoever uses one, and a real client that logs in within
  * a second gets through although others open hundreds in that time. What is left of all connections
- * is for those that are logged in, and for clients that logged in within a day. Next: smtp-server.ts.
+ * is for those that are logged in, and for clients that logged in within a day.
  */
 import type { World } from '../../core/world.ts';
 import { MinuteCounts } from './server-limits.ts';

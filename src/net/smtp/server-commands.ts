@@ -1,6 +1,6 @@
 /**
  * Reads the commands of an SMTP client (RFC 5321 §4.1, 1870, 6152, 6531, 4954). Strict: a path has
- * its angle brackets, an unknown parameter is refused. Pure. Next: smtp-server-session.ts.
+ * its angle brackets, an unknown parameter is refused. Pure.
  */
 import { answerOf, type SmtpAnswer, type SmtpMail } from './server-types.ts';
 

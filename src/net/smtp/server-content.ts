@@ -7,7 +7,7 @@
  * disagree about where a message ends take one message for two (SMTP smuggling). What it says
  * depends on the bytes alone, not on how they were cut into chunks.
  *
- * Lines are found with indexOf; there is no loop over bytes. Next: smtp-server-session.ts.
+ * Lines are found with indexOf; there is no loop over bytes.
  */
 
 /** `content`: what has been read for certain. `rest`: what stands behind the end. */

@@ -1,6 +1,6 @@
 /**
  * What the sessions of one SMTP server share besides connections (smtp-server-admission.ts): how much
- * content they may hold, how often a client may do something. Next: smtp-server.ts.
+ * content they may hold, how often a client may do something.
  */
 import type { World } from '../../core/world.ts';
 import type { SmtpServerLimits } from './server-types.ts';

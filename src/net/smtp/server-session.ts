@@ -6,7 +6,7 @@
  * The promise: a message is given to the handler once, whole, with its own envelope, or not at all;
  * a 2xx after it is the handler's. Whatever makes the place of the next command uncertain (a bare
  * CR or LF, BDAT, bytes behind STARTTLS, another protocol) ends the session instead of being
- * guessed at. Next: smtp-server.ts; the handlers are in src/smtp/.
+ * guessed at.
  */
 import { readCredentials } from './server-auth.ts';
 import { type Command, isAnotherProtocol, readCommand } from './server-commands.ts';

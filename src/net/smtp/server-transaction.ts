@@ -1,6 +1,6 @@
 /**
  * One message at an SMTP server: MAIL, RCPT, DATA, each checked against the limits and the owner's
- * handlers. Every step gives the reply to be sent. Next: smtp-server-data.ts.
+ * handlers. Every step gives the reply to be sent.
  */
 import { readMail, readRcpt } from './server-commands.ts';
 import { type Received, receiveContent } from './server-data.ts';

@@ -4,7 +4,7 @@
  *
  * Reads only while somebody waits for bytes, so a client that sends ahead fills its own buffers.
  * Replies go out together once nothing more can be read without waiting (RFC 2920 §3.2); a client
- * that does not read them is not read from either. Next: smtp-server-session.ts.
+ * that does not read them is not read from either.
  */
 import type { Socket } from 'node:net';
 import { type SecureContext, TLSSocket } from 'node:tls';

@@ -6,8 +6,6 @@
  * server owes; one that nobody asked for, or anything that is not a reply, ends the connection,
  * because from then on a "250" might belong to the wrong message. A 421 ends it too. The replies
  * that came before still count.
- *
- * Next: smtp-connection.ts.
  */
 import type { Socket } from 'node:net';
 import { ReplyParser, type SmtpReply } from '../../mail/replies/smtp-reply.ts';

@@ -2,7 +2,7 @@
  * Getting a domain's MTA-STS policy (RFC 8461 §3.3): one HTTPS GET to a fixed place, no redirect, a
  * certificate that holds, status 200, at most 64 KiB. The domain was chosen by whoever wrote the
  * recipient's address, so the request goes through the address guard like every other. What fails
- * is a value, in the words of TLS reports (RFC 8460 §4.3). Next: mta-sts-cache.ts.
+ * is a value, in the words of TLS reports (RFC 8460 §4.3).
  */
 import type { World } from '../../core/world.ts';
 import type { AddressGuard } from '../http/address-guard.ts';

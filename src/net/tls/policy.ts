@@ -9,8 +9,6 @@
  *     DANE, none usable      ─>  TLS, any certificate (RFC 7672 §2.2)
  *     operator wants TLS     ─>  TLS, any certificate
  *     else                   ─>  TLS if it works out, else plain text
- *
- * Next: delivery/attempt.ts walks the servers under these rules.
  */
 import { createHash } from 'node:crypto';
 import { DANE_TA, type DaneExpectation, usableRecords } from './dane.ts';

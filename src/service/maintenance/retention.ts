@@ -1,7 +1,7 @@
 /**
  * Removing what is past its retention: whole weeks for everybody, small batches for projects that
  * keep their mail for less time. At an easy pace and told in the log; what is cut off goes on the
- * next time. Next: store/partition-removal.ts, store/retention.ts.
+ * next time.
  */
 import type { Logger } from 'pino';
 import type { Retention } from '../../core/retention.ts';

@@ -6,7 +6,6 @@
  * the first message, and because they then win over what DATABASE_URL, the role or the database
  * set. They are read back by a statement of its own: behind a pooler that gives each transaction
  * another server connection, that one answers with the settings of somebody else.
- * Next: database.ts.
  */
 import pg from 'pg';
 import { urlsOf } from './database-address.ts';

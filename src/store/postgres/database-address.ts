@@ -1,6 +1,6 @@
 /**
  * The text of DATABASE_URL: split into one URL per host, freed of what Posthorn sets itself, shown
- * without its password. Pure. Next: connect.ts.
+ * without its password. Pure.
  */
 
 /** Scheme and user, hosts, name, query. */

@@ -4,7 +4,6 @@
  * Accepting and settling keep a connection of their own each, so that neither a dashboard reading
  * lists nor another program that takes all connections can make mail wait. Every connection sets `synchronous_commit = on` and, where migrations
  * could make one, works in a role that cannot drop or alter tables.
- * Next: connect.ts, how one comes about; store/accept.ts.
  */
 import pg from 'pg';
 import {

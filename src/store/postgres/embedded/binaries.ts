@@ -5,7 +5,6 @@
  * The package is copied into the database's folder: its library links do not exist until somebody
  * makes them (npm's install scripts are off), node_modules is not ours to change and may be
  * replaced under a running server, and the database's user cannot enter a home of mode 0700.
- * Next: cluster.ts.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';

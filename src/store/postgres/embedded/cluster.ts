@@ -3,7 +3,6 @@
  *
  * A cluster appears as `pg/` only when it is whole, belongs to its user and is on the disk: it is
  * made beside and renamed, so a start that was killed half-way leaves nothing to repair.
- * Next: postmaster.ts.
  */
 import { execFile } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs';

@@ -11,7 +11,7 @@
  *       postgres.log
  *
  * As root below a folder closed to others, everything from pg/ on lies in
- * /var/lib/posthorn/db-<hash of the path> instead. Next: binaries.ts.
+ * /var/lib/posthorn/db-<hash of the path> instead.
  */
 import { createHash } from 'node:crypto';
 import {

@@ -9,7 +9,6 @@
  *                               else stopped
  *     a zombie                  moved aside
  *     anything else             after 10 s moved aside: the pid now belongs to a stranger
- * Next: engine.ts.
  */
 import { renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';

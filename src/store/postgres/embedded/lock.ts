@@ -7,7 +7,7 @@
  * docs/decisions/0002 says why not a pid file, a socket or O_EXLOCK. Nothing else may open the
  * file: closing any descriptor of it would drop the lock (POSIX).
  * Beside it `running.json` says who holds it, so that others can name the holder and use its
- * engine. Next: layout.ts.
+ * engine.
  */
 import { chmodSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -4,7 +4,6 @@
  * It leads a session of its own, so that a Ctrl-C in the terminal does not end it before the
  * service has drained, and it outlives a killed service: leftover.ts takes it over then. What
  * durability and privacy rest on is on its command line, where no file can change it.
- * Next: leftover.ts.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { createHash } from 'node:crypto';

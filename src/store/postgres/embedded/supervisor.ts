@@ -1,6 +1,6 @@
 /**
  * Keeps the server running until it is told to stop: one that dies is started again, after growing
- * waits, and given up after five times in a minute. Next: engine.ts.
+ * waits, and given up after five times in a minute.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { startPostmaster } from './leftover.ts';

@@ -1,5 +1,4 @@
 /** The rules for ARCHITECTURE.md, which follows one email from file to file. */
-import { basename } from 'node:path';
 import type { Rule } from './rules.ts';
 import type { SourceFile } from './source.ts';
 
@@ -11,17 +10,14 @@ export const mappedFilesExist: Rule = (files) => {
   return missing.map((path) => `${MAP} names ${path}, which is not there.`);
 };
 
-/** Of the files of each step, one says in its header which file of the next step goes on. */
-export const theMapLeadsOn: Rule = (files) => {
-  const headers = new Map(files.map((file) => [file.path, headerOf(file)]));
-  const steps = [...textOf(files).matchAll(/^\| \d+ +\|([^|]*)\|/gm)].map(([, cell]) =>
-    namedIn(cell),
-  );
-  const dead = steps.slice(1).filter((next, index) => {
-    const said = steps[index]?.map((path) => headers.get(path)).join('\n') ?? '';
-    return !next.some((path) => said.includes(basename(path)));
-  });
-  return dead.map(([next]) => `${MAP} leads to ${next}, but no header of the step before does.`);
+/** A path of more files than this is not the path of one email. */
+const MAPPED_FILES_MAX = 25;
+
+export const theMapIsShort: Rule = (files) => {
+  const rows = textOf(files).match(/^\| \d+ +\|.*$/gm) ?? [];
+  const { size } = new Set(rows.flatMap((row) => namedIn(row)));
+  if (size <= MAPPED_FILES_MAX) return [];
+  return [`${MAP} names ${size} files in its table (${MAPPED_FILES_MAX} at most).`];
 };
 
 function textOf(files: readonly SourceFile[]): string {
@@ -34,8 +30,4 @@ function namedIn(text = ''): string[] {
   return [...names].map(([, name = '']) =>
     /^(src|test|bench)\//.test(name) ? name : `src/${name}`,
   );
-}
-
-function headerOf({ text }: SourceFile): string {
-  return /^\/\*\*.*?\*\//s.exec(text)?.[0] ?? '';
 }
