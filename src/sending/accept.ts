@@ -14,7 +14,8 @@ import type { Caller, Environment } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
 import { type Address, addressKey, domainOf, formatMailbox } from '../mail/address.ts';
 import { messageIdOf } from '../mail/compose.ts';
-import type { AcceptRow, AcceptStore, NewEmail, NewRecipient } from '../store/accept.ts';
+import type { AcceptStore } from '../store/accept.ts';
+import type { AcceptRow, NewEmail, NewRecipient } from '../store/accept-statement.ts';
 import type { StoredAttachment, StoredMessage } from '../store/messages.ts';
 import type { EmailDraft } from './draft.ts';
 

@@ -13,8 +13,91 @@
  * accepted | replayed | key_refused | domain_refused | suppressed | limited.
  */
 import { TELL } from './tell-sql.ts';
+import { failpoint } from '../core/failpoint.ts';
+import type { Environment } from '../core/scope.ts';
+import type { Limit, LimitState } from '../core/limits.ts';
+import type { WrittenMessage } from './messages.ts';
+import { binaryArray } from './postgres/binary-array.ts';
+import type { Queryable } from './postgres/database.ts';
 
-export const ACCEPT_BATCH = `
+/** One request, ready to be stored. Its ids are made before the statement: see `findStored`. */
+export type NewEmail = {
+  projectId: string;
+  environment: Environment;
+  keyId: string;
+  id: string;
+  eventId: string;
+  /** Domain of the from address. */
+  domain: string;
+  fromAddress: string;
+  fromName: string | null;
+  toList: readonly string[];
+  ccList: readonly string[];
+  bccList: readonly string[];
+  replyTo: readonly string[];
+  subject: string;
+  html: string | null;
+  bodyText: string | null;
+  headers: readonly (readonly [string, string])[];
+  /** JSON text, or null for none. */
+  attachments: string | null;
+  tags: readonly { name: string; value: string }[];
+  metadata: Readonly<Record<string, string>>;
+  unsubscribeUrl: string | null;
+  tls: string | null;
+  lifetimeS: number;
+  recipients: readonly NewRecipient[];
+  /** `data` of the email.queued event. */
+  eventData: object;
+  /** The answer's body; `@created_at` stands for the time the database gives. */
+  response: string;
+  /** Whether this worker takes the recipients at once, without the queue being polled. */
+  handOver: boolean;
+  idempotency: { key: string; fingerprint: string } | null;
+  /** Of a message that goes on as it was written. */
+  written: WrittenMessage | null;
+  sizeBytes: number;
+};
+
+export type NewRecipient = {
+  position: number;
+  address: string;
+  addressKey: string;
+  kind: 'to' | 'cc' | 'bcc';
+  destination: string;
+  /** The provider as far as it is known, else the destination. */
+  provider: string;
+  eventId: string;
+};
+
+export type AcceptRow = {
+  outcome:
+    | 'accepted'
+    | 'replayed'
+    | 'key_refused'
+    | 'domain_refused'
+    | 'suppressed'
+    | 'limited'
+    /** Not stored, and the reason was lost with the connection: the client should repeat. */
+    | 'unknown';
+  /** The answer's body, when accepted or replayed. */
+  response: string | null;
+  /** Hex; of the request that the key belongs to, when replayed. */
+  fingerprint: string | null;
+  domainId: string | null;
+  dualSigned: boolean;
+  /** The email's own wish, else its domain's; null: opportunistic. */
+  tls: 'opportunistic' | 'enforced' | null;
+  createdAt: Date;
+  /** Recipients that end at once. */
+  suppressedPositions: readonly number[];
+  /** The lease under which this worker holds the recipients; null: they wait in the queue table. */
+  holder: string | null;
+  /** Of emails, unless it is the one of recipients that refuses. */
+  limit: LimitState;
+};
+
+const ACCEPT_BATCH = `
 with t as materialized (select app_now() as now),
 input as materialized (
   select i.* from json_to_recordset($1::json) as i(
@@ -230,3 +313,138 @@ select c.ord, x.of_recipients,
                     and (c.idempotency_key is null or m.email_id = c.id), false) as is_accepted,
            coalesce(n.fits_emails and not n.fits_recipients, false) as of_recipients) x
  order by c.ord`;
+
+type Row = Omit<
+  AcceptRow,
+  'domainId' | 'dualSigned' | 'createdAt' | 'suppressedPositions' | 'holder' | 'limit'
+> & {
+  domain_id: string | null;
+  dual_signed: boolean | null;
+  is_paused: boolean | null;
+  created_at: Date;
+  suppressed_positions: number[] | null;
+  limit: number;
+  remaining: number;
+  reset_s: number;
+  window_s: number;
+  of_recipients: boolean;
+  told: number;
+};
+
+export type BatchOptions = {
+  /** Of emails, where a project has none of its own. */
+  limit: Limit;
+  /** Of recipients; null: 50 for each email, which is as many as it can have. */
+  recipientLimit?: Limit | null;
+  /** The lease under which accepted recipients are held; null: they wait in the queue table. */
+  holder: string | null;
+  /** Webhook deliveries were queued. */
+  onTold: () => void;
+};
+
+/** Stores one batch, or nothing of it. @returns one row per email, in the order of `emails` */
+export async function runBatch(
+  db: Queryable,
+  emails: readonly NewEmail[],
+  options: BatchOptions,
+): Promise<AcceptRow[]> {
+  const { limit, recipientLimit = null, holder, onTold } = options;
+  failpoint('accept_before_commit');
+  const rows = await db.query<Row>({ name: 'accept', text: ACCEPT_BATCH }, [
+    JSON.stringify(emails.map((email, index) => toInput(email, index, holder !== null))),
+    binaryArray(
+      'text',
+      emails.map((email) => email.html),
+    ),
+    binaryArray(
+      'text',
+      emails.map((email) => email.bodyText),
+    ),
+    binaryArray(
+      'json',
+      emails.map((email) => email.attachments),
+    ),
+    limit.max,
+    limit.windowS,
+    holder,
+    binaryArray(
+      'bytea',
+      emails.map((email) => email.written?.raw ?? null),
+    ),
+    recipientLimit?.max ?? null,
+    recipientLimit?.windowS ?? null,
+  ]);
+  failpoint('accept_after_commit');
+  if (rows.length !== emails.length) throw new Error('the accept statement lost a request');
+  if ((rows[0]?.told ?? 0) > 0) onTold();
+  return rows.map((row, index) => ({
+    ...fromRow(row),
+    holder: isHandedOver(row, emails[index]!) ? holder : null,
+  }));
+}
+
+/** What is paused waits on hold in the queue table. */
+function isHandedOver({ outcome, is_paused: isPaused }: Row, { handOver }: NewEmail): boolean {
+  return outcome === 'accepted' && handOver && isPaused !== true;
+}
+
+function toInput(email: NewEmail, index: number, mayHandOver: boolean): object {
+  return {
+    ord: index + 1,
+    project_id: email.projectId,
+    environment: email.environment,
+    key_id: email.keyId,
+    id: email.id,
+    event_id: email.eventId,
+    domain: email.domain,
+    from_address: email.fromAddress,
+    from_name: email.fromName,
+    to_list: email.toList,
+    cc_list: email.ccList,
+    bcc_list: email.bccList,
+    reply_to: email.replyTo,
+    subject: email.subject,
+    tags: email.tags,
+    metadata: email.metadata,
+    headers: email.headers.length > 0 ? email.headers : undefined,
+    unsubscribe_url: email.unsubscribeUrl,
+    tls: email.tls,
+    lifetime_s: email.lifetimeS,
+    recipients: email.recipients.map((recipient) => ({
+      position: recipient.position,
+      address: recipient.address,
+      address_key: recipient.addressKey,
+      kind: recipient.kind,
+      destination: recipient.destination,
+      provider: recipient.provider,
+      event_id: recipient.eventId,
+    })),
+    event_data: email.eventData,
+    response: email.response,
+    hand_over: email.handOver && mayHandOver,
+    idempotency_key: email.idempotency?.key,
+    fingerprint: email.idempotency?.fingerprint,
+    message_id: email.written?.messageId,
+  };
+}
+
+function fromRow(row: Row): Omit<AcceptRow, 'holder'> {
+  return {
+    outcome: row.outcome,
+    response: row.response,
+    fingerprint: row.fingerprint,
+    domainId: row.domain_id,
+    dualSigned: row.dual_signed ?? false,
+    tls: row.tls,
+    createdAt: row.created_at,
+    suppressedPositions: row.suppressed_positions ?? [],
+    limit: {
+      limit: row.limit,
+      remaining: row.remaining,
+      // A window that another worker began while this statement waited for it starts in its future.
+      resetS: Math.min(row.reset_s, row.window_s),
+      windowS: row.window_s,
+      ...(row.of_recipients && { counts: 'recipients' as const }),
+    },
+  };
+}

@@ -1,17 +1,16 @@
 /**
- * Takes responsibility for emails: group commit of the accept statement.
+ * Group commit of accepted emails.
  *
- * Promise: a result `accepted` or `replayed` means that email, recipients, first event and
+ * Guarantee: a result `accepted` or `replayed` means that email, recipients, first event and
  * idempotency key are one committed transaction on disk. Everything that arrives while a commit is
- * in flight joins the next one. When the connection dies around the commit, the truth is looked up
- * (accept-truth.ts). A project whose limit somebody has locked waits for nobody and keeps nobody
- * waiting: its emails go in batches of their own, which give up at once.
+ * in flight joins the next one. When the connection dies around the commit, the database is asked
+ * which of the emails it has (`findStored`): their ids were made before the statement.
+ *
+ * Emails of a project whose limit row is locked by another transaction are committed apart from the
+ * others, with a short lock timeout, so that they delay no other project.
  */
 import { Overloaded } from '../core/overloaded.ts';
-import type { Environment } from '../core/scope.ts';
-import type { Limit, LimitState } from '../core/limits.ts';
-import { runBatch } from './accept-batch.ts';
-import { findOutWhatHappened } from './accept-truth.ts';
+import { type AcceptRow, type BatchOptions, type NewEmail, runBatch } from './accept-statement.ts';
 import {
   type Database,
   DatabaseUnavailable,
@@ -20,86 +19,8 @@ import {
   type Queryable,
 } from './postgres/database.ts';
 import { GroupCommit } from './postgres/group-commit.ts';
-import type { WrittenMessage } from './messages.ts';
 
-/** One request, ready to be stored. Ids are made before the statement, so the truth can be asked. */
-export type NewEmail = {
-  projectId: string;
-  environment: Environment;
-  keyId: string;
-  id: string;
-  eventId: string;
-  /** Domain of the from address. */
-  domain: string;
-  fromAddress: string;
-  fromName: string | null;
-  toList: readonly string[];
-  ccList: readonly string[];
-  bccList: readonly string[];
-  replyTo: readonly string[];
-  subject: string;
-  html: string | null;
-  bodyText: string | null;
-  headers: readonly (readonly [string, string])[];
-  /** JSON text, or null for none. */
-  attachments: string | null;
-  tags: readonly { name: string; value: string }[];
-  metadata: Readonly<Record<string, string>>;
-  unsubscribeUrl: string | null;
-  tls: string | null;
-  lifetimeS: number;
-  recipients: readonly NewRecipient[];
-  /** `data` of the email.queued event. */
-  eventData: object;
-  /** The answer's body; `@created_at` stands for the time the database gives. */
-  response: string;
-  /** Whether this worker takes the recipients at once, without the queue being polled. */
-  handOver: boolean;
-  idempotency: { key: string; fingerprint: string } | null;
-  /** Of a message that goes on as it was written. */
-  written: WrittenMessage | null;
-  sizeBytes: number;
-};
-
-export type NewRecipient = {
-  position: number;
-  address: string;
-  addressKey: string;
-  kind: 'to' | 'cc' | 'bcc';
-  destination: string;
-  /** Whose turn and trouble it shares: the provider as far as is known, else the destination. */
-  provider: string;
-  eventId: string;
-};
-
-export type AcceptRow = {
-  outcome:
-    | 'accepted'
-    | 'replayed'
-    | 'key_refused'
-    | 'domain_refused'
-    | 'suppressed'
-    | 'limited'
-    /** Not stored, and the reason was lost with the connection: the client should repeat. */
-    | 'unknown';
-  /** The answer's body, when accepted or replayed. */
-  response: string | null;
-  /** Hex; of the request that the key belongs to, when replayed. */
-  fingerprint: string | null;
-  domainId: string | null;
-  dualSigned: boolean;
-  /** The email's own wish, else its domain's; null: opportunistic. */
-  tls: 'opportunistic' | 'enforced' | null;
-  createdAt: Date;
-  /** Recipients that end at once. */
-  suppressedPositions: readonly number[];
-  /** The lease under which this worker holds the recipients; null: they wait in the queue table. */
-  holder: string | null;
-  /** Of emails, unless it is the one of recipients that refuses. */
-  limit: LimitState;
-};
-
-/** The connection died around the commit and the truth could not be learned in time. */
+/** The connection died around the commit, and whether it committed could not be learned in time. */
 export class AcceptedUnknown extends Error {
   override readonly name = 'AcceptedUnknown';
 }
@@ -112,24 +33,18 @@ const PENDING_ITEMS_MAX = 20_000;
 /** What accepting needs of its connection. */
 export type AcceptConnection = Queryable & Pick<Database, 'transaction'>;
 
-export type AcceptStoreOptions = {
-  /** Of emails, where a project has none of its own. */
-  limit: Limit;
-  /** Of recipients; null: 50 for each email, which is as many as it can have. */
-  recipientLimit?: Limit | null;
+export type AcceptStoreOptions = Omit<BatchOptions, 'holder'> & {
   /** This worker's lease, for handing over; null while it holds none. */
   holder: () => string | null;
-  /** Webhook deliveries were queued. */
-  onTold: () => void;
-  /** Told of emails that may be stored, held by this worker, without anybody knowing. */
+  /** Called for emails that may be stored, held by this worker, before its outcome is known. */
   onUnknown: (emailIds: readonly string[]) => void;
 };
 
-/** For the lock of a project that has had a batch wait in vain; its batches keep a pace. */
+/** For projects whose limit row was locked for longer than a batch waits. */
 const BUSY_LOCK_TIMEOUT_MS = 100;
 const BUSY_PACE_MS = 1_000;
 
-/** What a sender waits longer at the most, for half of the commits at medium load (bench/README.md). */
+/** The longest added wait of a request; halves the commits at medium load (bench/README.md). */
 const ACCEPT_PACE_MS = 4;
 
 export class AcceptStore {
@@ -155,7 +70,7 @@ export class AcceptStore {
         try {
           // Those that waited for this batch when the one before found their row locked.
           if (emails.some((email) => this.#busy.has(limitOf(email)))) return await apart(emails);
-          return await commitOrFindOut(db, emails, options);
+          return await commitOrFind(db, emails, options);
         } catch (error) {
           if (isLockTimeout(error)) return apart(emails);
           // Others would wait as long as these did, for the same answer.
@@ -176,7 +91,7 @@ export class AcceptStore {
     const results = new Map<NewEmail, AcceptRow | Promise<AcceptRow>>();
     for (const [limit, own] of Map.groupBy(emails, limitOf)) {
       try {
-        const rows = await commitOrFindOut(db, own, options);
+        const rows = await commitOrFind(db, own, options);
         own.forEach((email, index) => results.set(email, rows[index]!));
         this.#busy.delete(limit);
       } catch (error) {
@@ -251,7 +166,7 @@ function asReplay(row: AcceptRow, email: NewEmail): AcceptRow {
 }
 
 /** @throws DatabaseUnavailable when certainly nothing was stored */
-async function commitOrFindOut(
+async function commitOrFind(
   db: Queryable,
   emails: readonly NewEmail[],
   options: AcceptStoreOptions,
@@ -263,7 +178,7 @@ async function commitOrFindOut(
     return await lookAgainAtRefusedKeys(db, emails, rows).catch(() => rows);
   } catch (error) {
     if (!(error instanceof DatabaseUnavailable) || error.isUndone) throw error;
-    const truth = findOutWhatHappened(db, emails, holder).then((rows) => {
+    const truth = findStored(db, emails, holder).then((rows) => {
       if (rows !== null) return rows;
       options.onUnknown(emails.map((email) => email.id));
       const message = 'the database went away while the email was being stored';
@@ -303,4 +218,89 @@ async function lookAgainAtRefusedKeys(
     const earlier = row.outcome === 'limited' && byKey.get(keyOf(emails[index]!) ?? '');
     return earlier ? { ...row, ...earlier, outcome: 'replayed' } : row;
   });
+}
+
+/** How long, and how far apart, the truth is asked for. */
+const TRUTH_WITHIN_MS = 4_000;
+const TRUTH_PAUSE_MS = 400;
+
+const FIND_EMAILS = `
+select e.id, wire_time(e.created_at) as created_at, e.created_at as at, e.domain_id, e.dual_signed,
+       (select c.tls from contents c where c.project_id = e.project_id and c.email_id = e.id) as tls,
+       (select array_agg(r.position) from recipients r
+         where r.project_id = e.project_id and r.email_id = e.id and r.status = 'suppressed')
+         as suppressed_positions,
+       coalesce((select bool_or(q.held) from queue q where q.email_id = e.id), false) as is_held
+  from unnest($1::uuid[], $2::text[], $3::uuid[]) as i(project_id, environment, id)
+ cross join lateral (
+    select * from emails e
+     where e.project_id = i.project_id and e.environment = i.environment and e.id = i.id limit 1) e`;
+
+type FoundEmail = {
+  id: string;
+  created_at: string;
+  at: Date;
+  domain_id: string;
+  dual_signed: boolean;
+  tls: AcceptRow['tls'];
+  suppressed_positions: number[] | null;
+  is_held: boolean;
+};
+
+/**
+ * The connection died. What is found stored now was accepted. What is not found is unknown: the
+ * statement may still be running on a server that has not noticed that its client is gone.
+ */
+export async function findStored(
+  db: Queryable,
+  emails: readonly NewEmail[],
+  holder: string | null,
+): Promise<AcceptRow[] | null> {
+  const timeUp = AbortSignal.timeout(TRUTH_WITHIN_MS);
+  const late = new Promise<[]>((resolve) => timeUp.addEventListener('abort', () => resolve([])));
+  while (!timeUp.aborted) {
+    await new Promise((resolve) => setTimeout(resolve, TRUTH_PAUSE_MS));
+    const asked = db.query<FoundEmail>(FIND_EMAILS, [
+      emails.map((email) => email.projectId),
+      emails.map((email) => email.environment),
+      emails.map((email) => email.id),
+    ]);
+    const found = await Promise.race([asked.catch(() => []), late]);
+    if (found.length === 0) continue;
+    const byId = new Map(found.map((row) => [row.id, row]));
+    return emails.map((email) => truthOf(email, byId.get(email.id), holder));
+  }
+  return null;
+}
+
+/** One batch is one transaction: an email that is missing beside others was refused by its rules. */
+function truthOf(email: NewEmail, row: FoundEmail | undefined, holder: string | null): AcceptRow {
+  // The limit's state is not asked again: it is only a hint for headers.
+  const limit = { limit: 0, remaining: 0, resetS: 0, windowS: 60 };
+  if (!row) {
+    return {
+      outcome: 'unknown',
+      response: null,
+      fingerprint: null,
+      domainId: null,
+      dualSigned: false,
+      tls: null,
+      createdAt: new Date(0),
+      suppressedPositions: [],
+      holder: null,
+      limit,
+    };
+  }
+  return {
+    outcome: 'accepted',
+    response: email.response.replace('@created_at', row.created_at),
+    fingerprint: null,
+    domainId: row.domain_id,
+    dualSigned: row.dual_signed,
+    tls: row.tls,
+    createdAt: row.at,
+    suppressedPositions: row.suppressed_positions ?? [],
+    holder: email.handOver && !row.is_held ? holder : null,
+    limit,
+  };
 }

@@ -8,7 +8,8 @@ import {
   settlement,
 } from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
-import { AcceptStore, type NewEmail } from './accept.ts';
+import { AcceptStore } from './accept.ts';
+import type { NewEmail } from './accept-statement.ts';
 import { type EmailFilter, listEmails } from './email-list.ts';
 import { emailExists, findEmail, listTimeline } from './emails.ts';
 import { newId } from './ids.ts';

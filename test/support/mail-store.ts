@@ -1,7 +1,8 @@
 /** Rows that accepting and settling need, and the shortest way to fill them in. */
 import pino from 'pino';
 import { newId } from '../../src/store/ids.ts';
-import type { AcceptRow, AcceptStore, NewEmail } from '../../src/store/accept.ts';
+import type { AcceptStore } from '../../src/store/accept.ts';
+import type { AcceptRow, NewEmail } from '../../src/store/accept-statement.ts';
 import type { Database } from '../../src/store/postgres/database.ts';
 import { insertDomain } from '../../src/store/domains.ts';
 import { createKey } from '../../src/store/keys.ts';

@@ -3,8 +3,7 @@
  * of them reads. A new statement gets a line here.
  */
 import type { Database } from '../../src/store/postgres/database.ts';
-import { AcceptStore } from '../../src/store/accept.ts';
-import { findOutWhatHappened } from '../../src/store/accept-truth.ts';
+import { AcceptStore, findStored } from '../../src/store/accept.ts';
 import * as domains from '../../src/store/domains.ts';
 import { type EmailFilter, listEmails } from '../../src/store/email-list.ts';
 import * as emails from '../../src/store/emails.ts';
@@ -288,7 +287,7 @@ export const EXERCISES: readonly Exercise[] = [
   {
     what: 'what became of a batch',
     asks: BATCH,
-    run: async (stage) => findOutWhatHappened(stage.db, await acceptBatch(stage), stage.holder),
+    run: async (stage) => findStored(stage.db, await acceptBatch(stage), stage.holder),
   },
   {
     what: 'what a fail-over lost',
