@@ -3,7 +3,7 @@
  * engine of the data directory, started for this command and stopped after it. Brought to the
  * present schema first, as `posthorn start` does.
  */
-import { readConfig, type Config } from '../config/config.ts';
+import { type Config, readConfig } from '../config/config.ts';
 import { Database, DatabaseUnavailable, type DatabaseAddress } from '../store/postgres/database.ts';
 import { isUnsuitable } from '../store/postgres/connect.ts';
 import { EngineProblem } from '../store/postgres/embedded/problem.ts';

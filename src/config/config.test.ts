@@ -2,7 +2,7 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { USUAL_SHAPING } from '../delivery/shaping-settings.ts';
 import { MAIL_RETRY_WAITS_MS } from '../core/retry.ts';
-import { readConfig, type Config, type System } from './config.ts';
+import { type Config, readConfig, type System } from './config.ts';
 import type { Env } from './env-reader.ts';
 
 const SYSTEM: System = {

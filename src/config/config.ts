@@ -4,11 +4,13 @@
  * once, one line each with the fix, before anything starts. docs/configuration.md explains each
  * variable to an operator.
  */
+import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { homedir, hostname, networkInterfaces } from 'node:os';
 import { resolve } from 'node:path';
-import { type ArmedFailpoint, parseFailpoints } from '../core/failpoint.ts';
 import {
+  type Env,
+  EnvReader,
   parseCount,
   parseDatabaseUrl,
   parseDnsServer,
@@ -18,12 +20,10 @@ import {
   parseRelay,
   parseTimeoutMs,
   type Relay,
-} from './values.ts';
-import { readShaping } from './shaping.ts';
-import { type HttpConfig, readHttp } from './http.ts';
-import { readSmtp, type SmtpConfig } from './smtp.ts';
-import { secretKeysOf } from '../store/secrets.ts';
-import { DEFAULT_LIMITS, parseLimit, type Limit, type LimitCategory } from '../core/limits.ts';
+} from './env-reader.ts';
+import { type HttpConfig, readHttp, readSmtp, type SmtpConfig } from './listeners.ts';
+import { type ArmedFailpoint, parseFailpoints } from '../core/failpoint.ts';
+import { DEFAULT_LIMITS, type Limit, type LimitCategory, parseLimit } from '../core/limits.ts';
 import {
   DEFAULT_RETENTION,
   outlivesMetadata,
@@ -31,9 +31,9 @@ import {
   type Retention,
 } from '../core/retention.ts';
 import { MAIL_RETRY_WAITS_MS, parseRetryWaitMs } from '../core/retry.ts';
-import type { ShapingSettings } from '../delivery/shaping-settings.ts';
+import { parseShaping, type ShapingSettings, USUAL_SHAPING } from '../delivery/shaping-settings.ts';
 import type { Source } from '../delivery/sources.ts';
-import { EnvReader, type Env } from './env-reader.ts';
+import { secretKeysOf } from '../store/secrets.ts';
 
 export type Config = Readonly<
   HttpConfig &
@@ -77,7 +77,7 @@ export type Config = Readonly<
     }
 >;
 
-export type ConfigOutcome = { ok: true; config: Config } | { ok: false; problems: string[] };
+type ConfigOutcome = { ok: true; config: Config } | { ok: false; problems: string[] };
 
 /** What defaults and checks depend on besides the environment. */
 export type System = {
@@ -257,4 +257,23 @@ function period(read: EnvReader, what: 'CONTENT' | 'METADATA'): number | null {
 
 function orForEver(hours: number): number | null {
   return hours === Infinity ? null : hours;
+}
+
+const SHAPING_FILE = 'POSTHORN_SHAPING';
+
+function readShaping(read: EnvReader): ShapingSettings {
+  const path = read.text(SHAPING_FILE);
+  if (path === null) return USUAL_SHAPING;
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    const { code = 'error' } = error as NodeJS.ErrnoException;
+    read.problem(SHAPING_FILE, `${path} cannot be read (${code}); write the path of a JSON file.`);
+    return USUAL_SHAPING;
+  }
+  const parsed = parseShaping(text);
+  if (!('problems' in parsed)) return parsed;
+  for (const problem of parsed.problems) read.problem(SHAPING_FILE, `${path}: ${problem}.`);
+  return USUAL_SHAPING;
 }

@@ -2,7 +2,7 @@
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { describeTrip } from '../../core/guard.ts';
 import { parseLimit, type Limit } from '../../core/limits.ts';
-import { parseCount } from '../../config/values.ts';
+import { parseCount } from '../../config/env-reader.ts';
 import { setDomainsMax } from '../../store/domains.ts';
 import { setLimit } from '../../store/limits.ts';
 import {

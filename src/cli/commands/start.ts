@@ -4,7 +4,7 @@
  * `--once` proves the whole path instead (once/run-once.ts).
  */
 import { InvalidArgumentError, type Command } from 'commander';
-import { readConfig, type Config } from '../../config/config.ts';
+import { type Config, readConfig } from '../../config/config.ts';
 import { mostSimilar } from '../../core/similar.ts';
 import { runService } from '../../service/supervisor.ts';
 import { complain, runnable, usageFailure, type ExitCode, type Failure } from '../command.ts';

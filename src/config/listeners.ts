@@ -1,9 +1,89 @@
-/** Where mail comes in by SMTP, and with which certificate. */
+/**
+ * Where this machine is reached, by HTTP and by SMTP: addresses, ports, certificates, and what is
+ * believed about who asks.
+ */
+import { isIP } from 'node:net';
 import { resolve } from 'node:path';
-import { parseHost, parseMegabytes, parsePort, parseTimeoutMs } from './values.ts';
-import type { EnvReader } from './env-reader.ts';
+import {
+  type EnvReader,
+  oneOf,
+  parseHost,
+  parseMegabytes,
+  parseNetwork,
+  parsePort,
+  parsePublicUrl,
+  parseTimeoutMs,
+} from './env-reader.ts';
 
-export type SubmissionPort = {
+export type HttpConfig = {
+  host: string;
+  /** 0: any free one. */
+  port: number;
+  /** A port that was asked for and is taken ends the start; the default one moves on. */
+  portAsked: boolean;
+  trustedProxies: readonly string[];
+  logLevel: string;
+  /** Without a final slash; null: made from host and port. */
+  publicUrl: string | null;
+  /** Where metrics are served to everybody who can connect; null: nowhere. */
+  metrics: { host: string; port: number } | null;
+  /** What `/metrics` of the API asks for; null: it is not there. */
+  metricsToken: string | null;
+  /** Paths of PEM files; null: the API is served in clear text. */
+  apiTlsFiles: { cert: string; key: string } | null;
+};
+
+const DEFAULT_PORT = 3000;
+const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
+const TOKEN_CHARACTERS_MIN = 16;
+
+const PORT_RULE = 'write a number from 1 to 65535, or 0 for any';
+const METRICS_RULE = 'write a port, as 9464, or an address with one, as 10.0.0.5:9464, or off';
+
+export function readHttp(read: EnvReader): HttpConfig {
+  const port = read.parsed('PORT', (text) => parsePort(text, 0), PORT_RULE);
+  const host = read.parsed('HOST', parseHost, 'write an IP address or a host name');
+  return {
+    host: host ?? '127.0.0.1',
+    port: port ?? DEFAULT_PORT,
+    portAsked: port !== null,
+    trustedProxies: read.list(
+      'POSTHORN_TRUSTED_PROXIES',
+      parseNetwork,
+      'write IP addresses separated by commas (or networks, 10.0.0.0/8)',
+    ),
+    publicUrl: read.parsed(
+      'POSTHORN_PUBLIC_URL',
+      parsePublicUrl,
+      'write it as https://mail.example.com',
+    ),
+    logLevel:
+      read.parsed('POSTHORN_LOG', oneOf(LOG_LEVELS), `write one of ${LOG_LEVELS.join(', ')}`) ??
+      'info',
+    apiTlsFiles: readTlsFiles(read, 'POSTHORN_API_TLS'),
+    metrics: readMetrics(read),
+    metricsToken: read.secret(
+      'POSTHORN_METRICS_TOKEN',
+      (text) => (/^[\x21-\x7e]+$/.test(text) && text.length >= TOKEN_CHARACTERS_MIN ? text : null),
+      `write at least ${TOKEN_CHARACTERS_MIN} random characters without spaces (openssl rand -hex 32)`,
+    ),
+  };
+}
+
+function readMetrics(read: EnvReader): HttpConfig['metrics'] {
+  if (/^off$/i.test(read.text('POSTHORN_METRICS_PORT') ?? '')) return null;
+  return read.parsed('POSTHORN_METRICS_PORT', parseMetrics, METRICS_RULE);
+}
+
+/** A port alone is one of the loopback address. */
+function parseMetrics(text: string): HttpConfig['metrics'] {
+  const [, bracketed, plain, digits = ''] = /^(?:\[(.+)\]:|([^:]+):)?(\d+)$/.exec(text) ?? [];
+  const host = bracketed ?? plain ?? '127.0.0.1';
+  const port = parsePort(digits, 0);
+  return port === null || isIP(host) === 0 ? null : { host, port };
+}
+
+type SubmissionPort = {
   /** 0: any free one. */
   port: number;
   /** TLS from the first byte, else STARTTLS. */
@@ -28,7 +108,7 @@ export type SmtpConfig = {
 /** RFC 8314 §7.3 */
 const SUBMISSIONS_PORT = 465;
 
-const PORT_RULE = 'write a number from 1 to 65535, 0 for any, or off';
+const MAIL_PORT_RULE = 'write a number from 1 to 65535, 0 for any, or off';
 const UNMATCHED_BYTES_MAX = 256 * 1024 ** 2;
 
 const MEGABYTES_RULE = 'write megabytes, from 32 to 1000000000';
@@ -40,7 +120,7 @@ export function readSmtp(read: EnvReader): SmtpConfig {
   const isOff = (text: string | null) => text === null || /^off$/i.test(text);
   const inboundPort = isOff(read.text('POSTHORN_INBOUND_PORT'))
     ? null
-    : read.parsed('POSTHORN_INBOUND_PORT', (text) => parsePort(text, 0), PORT_RULE);
+    : read.parsed('POSTHORN_INBOUND_PORT', (text) => parsePort(text, 0), MAIL_PORT_RULE);
   const submissionPorts = isOff(read.text('POSTHORN_SUBMISSION_PORTS'))
     ? []
     : read.list('POSTHORN_SUBMISSION_PORTS', parseSubmissionPort, PORTS_RULE);
@@ -77,7 +157,7 @@ function refuseTwice(read: EnvReader, ports: readonly number[]): void {
 }
 
 /** Of two variables, of which there must be both or neither. */
-export function readTlsFiles(
+function readTlsFiles(
   read: EnvReader,
   prefix: 'POSTHORN_TLS' | 'POSTHORN_API_TLS',
 ): SmtpConfig['tlsFiles'] {
