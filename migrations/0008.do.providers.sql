@@ -3,9 +3,9 @@
 create table providers (
   node             uuid not null references nodes on delete cascade,
   provider             text not null, -- the provider, or the destination while its provider is unknown
-  state            text not null check (state in ('open', 'full', 'slowed', 'resting')),
+  state            text not null check (state in ('open', 'full', 'slowed', 'suspended')),
   reason           text,          -- one sentence; null: nothing to say
-  until            timestamptz,   -- of a rest, or of being slowed
+  until            timestamptz,   -- end of the suspension, or of being slowed
   connections_max  integer not null, -- of the whole machine, at present
   connections_open integer not null, -- of this worker
   updated_at       timestamptz not null,

@@ -193,8 +193,8 @@ function firstTarget(
  */
 async function tryTarget(target: Target, walk: Walk): Promise<Met | Postponed> {
   const { connections, rule, options, isAlone } = walk;
-  const errand = { transaction: options, patienceMs: options.patienceMs, isAlone };
-  const opened = await connections.acquire(target, errand);
+  const request = { transaction: options, patienceMs: options.patienceMs, isAlone };
+  const opened = await connections.acquire(target, request);
   if (opened.kind === 'postponed') return opened;
   const { source } = opened;
   if (opened.isCrowded === true && (walk.crowded ?? 0) < CROWDED_MAX) {

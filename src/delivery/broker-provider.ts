@@ -3,11 +3,11 @@
  * and how fast messages may follow one another.
  */
 import type { World } from '../core/world.ts';
-import type { ProviderNews, WorkerNews } from './permits.ts';
+import type { ProviderStatus, WorkerMessage } from './permits.ts';
 import type { ProviderLimits } from './shaping-defaults.ts';
 import type { ShapingSettings } from './shaping-settings.ts';
 import { TokenBucket } from './token-bucket.ts';
-import { Trouble } from './trouble.ts';
+import { Outage } from './outage.ts';
 import { Window } from './window.ts';
 
 /** One worker's part of a pool. */
@@ -19,7 +19,7 @@ export type Holder = {
   waitingSinceMs: number;
   /** How many it was asked to give back and has not yet. */
   yielding: number;
-  told: { isWanted: boolean; share: number; window: number };
+  lastSent: { isWanted: boolean; share: number; window: number };
 };
 
 export class BrokerPool {
@@ -38,8 +38,8 @@ export class BrokerPool {
   holder(worker: number): Holder {
     let holder = this.holders.get(worker);
     if (!holder) {
-      const told = { isWanted: false, share: 0, window: 0 };
-      holder = { held: 0, wanted: 0, urgent: 0, waitingSinceMs: 0, yielding: 0, told };
+      const lastSent = { isWanted: false, share: 0, window: 0 };
+      holder = { held: 0, wanted: 0, urgent: 0, waitingSinceMs: 0, yielding: 0, lastSent };
       this.holders.set(worker, holder);
     }
     return holder;
@@ -54,14 +54,14 @@ export class BrokerPool {
   }
 }
 
-type Complaint = Extract<WorkerNews, { kind: 'slow' }>;
-type Rest = NonNullable<ProviderNews['rest']>;
+type Complaint = Extract<WorkerMessage, { kind: 'slow' }>;
+type Suspension = NonNullable<ProviderStatus['suspension']>;
 type Pacing = { bucket: TokenBucket; untilMs: number; reason: string | null };
 
 export class BrokerProvider {
   readonly key: string;
   readonly limits: ProviderLimits;
-  readonly trouble: Trouble;
+  readonly outage: Outage;
   readonly pools = new Map<string, BrokerPool>();
   readonly #settings: ShapingSettings;
   readonly #world: Pick<World, 'monotonicMs' | 'random'>;
@@ -70,7 +70,7 @@ export class BrokerProvider {
   #complaint: string | null = null;
   usedAtMs: number;
   /** What the workers were told last. */
-  toldRest: Rest['kind'] | null = null;
+  notifiedSuspension: Suspension['kind'] | null = null;
 
   constructor(
     key: string,
@@ -81,7 +81,7 @@ export class BrokerProvider {
     this.limits = limits;
     this.#settings = context.settings;
     this.#world = context.world;
-    this.trouble = new Trouble(context.settings.rest, context.world);
+    this.outage = new Outage(context.settings.suspension, context.world);
     this.#pacing = this.#usualPacing();
     this.usedAtMs = context.world.monotonicMs();
   }
@@ -109,7 +109,7 @@ export class BrokerProvider {
 
   /** How many the pool may have now, whoever holds them. */
   windowOf(pool: BrokerPool): number {
-    return this.trouble.isIn || this.#isSlowed ? 1 : pool.window.size;
+    return this.outage.isOngoing || this.#isSlowed ? 1 : pool.window.size;
   }
 
   /** How many messages a new connection may carry now; 0: it has to wait. */
@@ -144,7 +144,7 @@ export class BrokerProvider {
 
   /** Whether time alone may change what is allowed. */
   get dependsOnTime(): boolean {
-    return this.waiting > 0 || this.toldRest !== null || this.#isSlowed;
+    return this.waiting > 0 || this.notifiedSuspension !== null || this.#isSlowed;
   }
 
   get isForgettable(): boolean {
@@ -153,31 +153,31 @@ export class BrokerProvider {
   }
 
   /** As the workers are to see it. */
-  news(): ProviderNews {
+  status(): ProviderStatus {
     const nowMs = this.#world.monotonicMs();
     const slowedForMs = Math.max(
       this.#isSlowed ? this.#pacing!.untilMs - nowMs : 0,
       ...[...this.pools.values()].map(({ window }) => window.slowedForMs(nowMs)),
     );
     const isSlowed = slowedForMs > 0;
-    const reason = this.trouble.reason ?? (isSlowed ? this.#complaint : null);
+    const reason = this.outage.reason ?? (isSlowed ? this.#complaint : null);
     return {
       provider: this.key,
-      rest: this.#rest(),
+      suspension: this.#suspension(),
       slowedForMs: isSlowed ? slowedForMs : null,
       reason,
     };
   }
 
-  get restKind(): Rest['kind'] | null {
-    return this.#rest()?.kind ?? null;
+  get suspensionKind(): Suspension['kind'] | null {
+    return this.#suspension()?.kind ?? null;
   }
 
-  #rest(): Rest | null {
-    const { restsForMs } = this.trouble;
-    if (restsForMs > 0) return { kind: 'trouble', forMs: restsForMs };
+  #suspension(): Suspension | null {
+    const { suspendedForMs } = this.outage;
+    if (suspendedForMs > 0) return { kind: 'outage', forMs: suspendedForMs };
     const waitMs = this.#pacing?.bucket.waitMs(this.#world.monotonicMs()) ?? 0;
-    return waitMs >= PACE_RESTS_FROM_MS ? { kind: 'pace', forMs: waitMs } : null;
+    return waitMs >= PACE_SUSPENDS_FROM_MS ? { kind: 'pace', forMs: waitMs } : null;
   }
 
   get #isSlowed(): boolean {
@@ -195,7 +195,7 @@ export class BrokerProvider {
 }
 
 /** Shorter waits are waited for in place. */
-const PACE_RESTS_FROM_MS = 1_500;
+const PACE_SUSPENDS_FROM_MS = 1_500;
 
 function sum<Item>(items: ReadonlyMap<unknown, Item>, of: (item: Item) => number): number {
   let total = 0;

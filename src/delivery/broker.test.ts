@@ -2,23 +2,27 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { Broker, BROKER_TICK_MS } from './broker.ts';
-import type { BrokerNews, WorkerNews } from './permits.ts';
+import type { BrokerMessage, WorkerMessage } from './permits.ts';
 import { type ShapingSettings, USUAL_SHAPING } from './shaping-settings.ts';
 
 const PROVIDER = 'receiver.test';
 const KEY = { provider: PROVIDER, source: '' };
 
-/** The broker with workers that note what they were told and do as they are told. */
+/** The broker with workers that record the messages that they receive and obey them. */
 class Scene {
   nowMs = 0;
   readonly held = new Map<number, number>();
-  readonly heard = new Map<number, BrokerNews[]>();
+  readonly received = new Map<number, BrokerMessage[]>();
   readonly broker: Broker;
 
   constructor(connections: number, more: Partial<ShapingSettings> = {}) {
     const world = { monotonicMs: () => this.nowMs, random: () => 0.5 };
     const settings = { ...USUAL_SHAPING, default: { connections }, ...more };
-    this.broker = new Broker({ settings, world, tell: (worker, news) => this.#told(worker, news) });
+    this.broker = new Broker({
+      settings,
+      world,
+      send: (worker, messages) => this.#received(worker, messages),
+    });
   }
 
   join(...workers: number[]): this {
@@ -26,26 +30,26 @@ class Scene {
     return this;
   }
 
-  say(worker: number, ...news: WorkerNews[]): void {
-    this.broker.hear(worker, news);
+  send(worker: number, ...messages: WorkerMessage[]): void {
+    this.broker.receive(worker, messages);
   }
 
   want(worker: number, count: number, urgent = 0): void {
-    this.say(worker, { ...KEY, kind: 'want', count, urgent });
+    this.send(worker, { ...KEY, kind: 'want', count, urgent });
   }
 
   free(worker: number, count = 1): void {
     this.held.set(worker, this.heldBy(worker) - count);
-    this.say(worker, { ...KEY, kind: 'free', count, unused: 0 });
+    this.send(worker, { ...KEY, kind: 'free', count, unused: 0 });
   }
 
   grow(count = 100): void {
-    this.say(1, { ...KEY, kind: 'took', count });
+    this.send(1, { ...KEY, kind: 'took', count });
   }
 
   unreached(times = 1): void {
     for (let time = 0; time < times; time += 1) {
-      this.say(1, {
+      this.send(1, {
         kind: 'unreached',
         provider: PROVIDER,
         addresses: ['192.0.2.1'],
@@ -55,7 +59,7 @@ class Scene {
   }
 
   reached(): void {
-    this.say(1, { kind: 'reached', provider: PROVIDER, address: '192.0.2.1' });
+    this.send(1, { kind: 'reached', provider: PROVIDER, address: '192.0.2.1' });
   }
 
   pass(ms: number): void {
@@ -70,19 +74,21 @@ class Scene {
     return this.held.get(worker) ?? 0;
   }
 
-  /** The last thing of this kind that the worker was told. */
-  last<Kind extends BrokerNews['kind']>(worker: number, kind: Kind) {
-    type News = Extract<BrokerNews, { kind: Kind }>;
-    return this.heard.get(worker)?.findLast((news): news is News => news.kind === kind);
+  /** The last message of this kind that the worker received. */
+  last<Kind extends BrokerMessage['kind']>(worker: number, kind: Kind) {
+    type Found = Extract<BrokerMessage, { kind: Kind }>;
+    return this.received
+      .get(worker)
+      ?.findLast((message): message is Found => message.kind === kind);
   }
 
   asked(worker: number): number {
-    return this.heard.get(worker)?.filter(({ kind }) => kind === 'yield').length ?? 0;
+    return this.received.get(worker)?.filter(({ kind }) => kind === 'yield').length ?? 0;
   }
 
-  #told(worker: number, news: readonly BrokerNews[]): void {
-    this.heard.set(worker, [...(this.heard.get(worker) ?? []), ...news]);
-    const grants = news.filter(({ kind }) => kind === 'grant').length;
+  #received(worker: number, messages: readonly BrokerMessage[]): void {
+    this.received.set(worker, [...(this.received.get(worker) ?? []), ...messages]);
+    const grants = messages.filter(({ kind }) => kind === 'grant').length;
     this.held.set(worker, this.heldBy(worker) + grants);
   }
 }
@@ -100,7 +106,7 @@ test('two connections at first, more as the receiver takes messages, never more 
 test('a limit holds for each of our addresses', () => {
   const scene = new Scene(2).join(1);
   for (const source of ['198.51.100.1', '198.51.100.2']) {
-    scene.say(1, { provider: PROVIDER, source, kind: 'want', count: 9, urgent: 0 });
+    scene.send(1, { provider: PROVIDER, source, kind: 'want', count: 9, urgent: 0 });
   }
   assert.equal(scene.heldBy(1), 4);
 });
@@ -144,7 +150,7 @@ test('a receiver that wants fewer gets fewer: connections beyond the window are 
   const scene = new Scene(8).join(1);
   scene.want(1, 20);
   scene.grow();
-  scene.say(1, { ...KEY, kind: 'slow', reason: '421 too many', pace: null, openedForMs: null });
+  scene.send(1, { ...KEY, kind: 'slow', reason: '421 too many', pace: null, openedForMs: null });
   assert.equal(scene.asked(1), 4);
   assert.equal(scene.last(1, 'provider')?.reason, '421 too many');
   for (let time = 0; time < 4; time += 1) scene.free(1);
@@ -155,9 +161,9 @@ test('words about our address as a whole leave one message from time to time', (
   const scene = new Scene(8).join(1, 2);
   scene.want(1, 3);
   const pace = { messagesPerMinute: 1, forMs: 3600_000 };
-  scene.say(1, { ...KEY, kind: 'slow', reason: '421 reputation', pace, openedForMs: null });
+  scene.send(1, { ...KEY, kind: 'slow', reason: '421 reputation', pace, openedForMs: null });
   assert.equal(scene.asked(1), 2, 'what is open is asked back');
-  assert.deepEqual(scene.last(2, 'provider')?.rest?.kind, 'pace');
+  assert.deepEqual(scene.last(2, 'provider')?.suspension?.kind, 'pace');
   scene.free(1, 2);
   scene.pass(59_000);
   assert.equal(scene.heldBy(1), 0);
@@ -167,7 +173,7 @@ test('words about our address as a whole leave one message from time to time', (
   scene.pass(30_000);
   assert.equal(scene.heldBy(1), 0);
   scene.pass(3600_000);
-  assert.equal(scene.last(2, 'provider')?.rest, null);
+  assert.equal(scene.last(2, 'provider')?.suspension, null);
 });
 
 test('a limit of messages per minute is kept over all connections', () => {
@@ -177,9 +183,9 @@ test('a limit of messages per minute is kept over all connections', () => {
   for (let second = 0; second < 60; second += 1) {
     scene.want(1, 1);
     scene.pass(1_000);
-    const grants = scene.heard.get(1)?.filter((news) => news.kind === 'grant') ?? [];
+    const grants = scene.received.get(1)?.filter((message) => message.kind === 'grant') ?? [];
     messages += grants.reduce((sum, { messagesMax }) => sum + messagesMax!, 0);
-    scene.heard.clear();
+    scene.received.clear();
     if (scene.heldBy(1) > 0) scene.free(1, scene.heldBy(1));
   }
   assert.ok(messages >= 110 && messages <= 122, `${messages} messages`);
@@ -198,35 +204,35 @@ test('new connections per minute have a limit of their own', () => {
   assert.equal(scene.heldBy(1), 10);
 });
 
-test('a provider of which no host answers rests, longer each time, and one connection finds out', () => {
+test('a provider of which no host answers is suspended, longer each time, and one connection probes it', () => {
   const scene = new Scene(10).join(1, 2);
   scene.unreached();
   assert.equal(scene.last(2, 'provider'), undefined);
   scene.unreached();
-  assert.deepEqual(scene.last(2, 'provider')?.rest, { kind: 'trouble', forMs: 60_000 });
+  assert.deepEqual(scene.last(2, 'provider')?.suspension, { kind: 'outage', forMs: 60_000 });
   assert.equal(scene.last(2, 'host')?.deadForMs, 60_000);
   scene.want(1, 5);
   scene.want(2, 5);
   assert.deepEqual([scene.heldBy(1), scene.heldBy(2)], [0, 0]);
   scene.pass(60_250);
-  assert.equal(scene.last(2, 'provider')?.rest, null);
+  assert.equal(scene.last(2, 'provider')?.suspension, null);
   assert.equal(scene.heldBy(1) + scene.heldBy(2), 1);
   scene.unreached();
-  assert.equal(scene.last(1, 'provider')?.rest?.forMs, 120_000);
+  assert.equal(scene.last(1, 'provider')?.suspension?.forMs, 120_000);
   scene.free(1);
   for (let probe = 0; probe < 6; probe += 1) {
-    scene.pass(scene.last(1, 'provider')!.rest!.forMs + 250);
+    scene.pass(scene.last(1, 'provider')!.suspension!.forMs + 250);
     scene.unreached();
     scene.free(scene.heldBy(1) > 0 ? 1 : 2);
   }
-  assert.equal(scene.last(1, 'provider')?.rest?.forMs, 15 * 60_000);
+  assert.equal(scene.last(1, 'provider')?.suspension?.forMs, 15 * 60_000);
   scene.reached();
-  assert.equal(scene.last(2, 'provider')?.rest, null);
+  assert.equal(scene.last(2, 'provider')?.suspension, null);
   assert.equal(scene.last(2, 'host')?.deadForMs, 0);
   assert.equal(scene.heldBy(1) + scene.heldBy(2), 2);
 });
 
-test('a message in a hurry may ask a resting provider, one at a time', () => {
+test('urgent messages may connect to a suspended provider, one at a time', () => {
   const scene = new Scene(10).join(1);
   scene.unreached(2);
   scene.want(1, 3, 2);
@@ -237,9 +243,9 @@ test('a message in a hurry may ask a resting provider, one at a time', () => {
   assert.equal(scene.heldBy(1), 0);
 });
 
-test('one dead server among living ones does not make their provider rest', () => {
+test('one dead server among living ones does not suspend their provider', () => {
   const scene = new Scene(10).join(1);
-  scene.say(1, { kind: 'reached', provider: PROVIDER, address: '192.0.2.2' });
+  scene.send(1, { kind: 'reached', provider: PROVIDER, address: '192.0.2.2' });
   scene.unreached(10);
   assert.equal(scene.last(1, 'provider'), undefined);
 });
@@ -297,7 +303,7 @@ function apply(scene: Scene, one: Step): void {
       scene.join(one.worker);
       break;
     case 'complain':
-      scene.say(one.worker, {
+      scene.send(one.worker, {
         ...KEY,
         kind: 'slow',
         reason: 'too many',

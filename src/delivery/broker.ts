@@ -9,13 +9,13 @@
  */
 import type { World } from '../core/world.ts';
 import { BrokerProvider, type BrokerPool, type Holder } from './broker-provider.ts';
-import type { BrokerNews, WorkerNews } from './permits.ts';
+import type { BrokerMessage, WorkerMessage } from './permits.ts';
 import { limitsOf, type ShapingSettings } from './shaping-settings.ts';
 
 export type BrokerOptions = {
   settings: ShapingSettings;
   world: Pick<World, 'monotonicMs' | 'random'>;
-  tell: (worker: number, news: readonly BrokerNews[]) => void;
+  send: (worker: number, messages: readonly BrokerMessage[]) => void;
 };
 
 /** So often `tick` is to be called while something is to happen with time. */
@@ -28,7 +28,7 @@ const FORGET_AFTER_MS = 3600_000;
 /** Of more than this, those that are not in use are forgotten at once: to new ones we are polite. */
 const PROVIDERS_MAX = 20_000;
 
-type WantNews = Extract<WorkerNews, { kind: 'want' }>;
+type WantMessage = Extract<WorkerMessage, { kind: 'want' }>;
 
 export class Broker {
   readonly #options: BrokerOptions;
@@ -36,7 +36,7 @@ export class Broker {
   readonly #workers = new Set<number>();
   /** Providers in which something is to happen with time. */
   readonly #watched = new Set<BrokerProvider>();
-  #outbox = new Map<number, BrokerNews[]>();
+  #outbox = new Map<number, BrokerMessage[]>();
   #forgetAtMs = 0;
 
   constructor(options: BrokerOptions) {
@@ -64,17 +64,18 @@ export class Broker {
     this.#flush();
   }
 
-  hear(worker: number, all: readonly WorkerNews[]): void {
-    for (const news of all) this.#heard(worker, news);
+  receive(worker: number, messages: readonly WorkerMessage[]): void {
+    for (const message of messages) this.#handle(worker, message);
     this.#flush();
   }
 
-  /** Does what only time brings: ends rests, lets hungry workers eat, lets messages follow. */
+  /** Does what only time brings: ends suspensions, grants connections to waiting workers, refills message rates. */
   tick(): void {
     for (const provider of this.#watched) {
       const hasChanged = provider.expire();
       this.#serve(provider);
-      if (hasChanged || provider.toldRest !== provider.restKind) this.#tellProvider(provider);
+      if (hasChanged || provider.notifiedSuspension !== provider.suspensionKind)
+        this.#notifyProvider(provider);
       if (!provider.dependsOnTime) this.#watched.delete(provider);
     }
     this.#forget();
@@ -87,29 +88,29 @@ export class Broker {
     return this.#providers.size > 0 ? FORGET_EVERY_MS : Infinity;
   }
 
-  #heard(worker: number, news: WorkerNews): void {
-    if (news.kind === 'host') return this.#tellHost(news, worker);
-    const provider = this.#provider(news.provider);
-    switch (news.kind) {
+  #handle(worker: number, message: WorkerMessage): void {
+    if (message.kind === 'host') return this.#notifyHost(message, worker);
+    const provider = this.#provider(message.provider);
+    switch (message.kind) {
       case 'want':
-        this.#wanted(worker, provider, news);
+        this.#wanted(worker, provider, message);
         break;
       case 'free':
-        this.#freed(worker, provider, news);
+        this.#freed(worker, provider, message);
         break;
       case 'took':
-        this.#took(provider, provider.pool(news.source), news.count);
+        this.#took(provider, provider.pool(message.source), message.count);
         break;
       case 'slow':
-        if (!provider.complained(news)) return;
-        if (news.pace !== null) this.#recall(provider);
-        this.#tellProvider(provider);
+        if (!provider.complained(message)) return;
+        if (message.pace !== null) this.#recall(provider);
+        this.#notifyProvider(provider);
         break;
       case 'reached':
-        if (provider.trouble.answered(news.address)) this.#recovered(provider);
+        if (provider.outage.answered(message.address)) this.#recovered(provider);
         return;
       case 'unreached':
-        if (provider.trouble.failed(news.addresses, news.reason)) this.#rests(provider);
+        if (provider.outage.failed(message.addresses, message.reason)) this.#suspend(provider);
         return;
     }
     this.#serve(provider);
@@ -118,16 +119,17 @@ export class Broker {
   #took(provider: BrokerProvider, { window }: BrokerPool, count: number): void {
     const wasWhole = window.isWhole;
     window.grow(count, this.#nowMs());
-    if (window.isWhole !== wasWhole) this.#tellProvider(provider);
+    if (window.isWhole !== wasWhole) this.#notifyProvider(provider);
   }
 
-  #wanted(worker: number, provider: BrokerProvider, { source, count, urgent }: WantNews): void {
+  #wanted(worker: number, provider: BrokerProvider, { source, count, urgent }: WantMessage): void {
     const holder = provider.pool(source).holder(worker);
     if (holder.wanted === 0) holder.waitingSinceMs = this.#nowMs();
     holder.wanted = Math.max(0, holder.wanted + count);
     holder.urgent = Math.min(urgent, holder.wanted);
     provider.usedAtMs = this.#nowMs();
-    if (provider.restKind !== null) this.#say(worker, { kind: 'provider', ...provider.news() });
+    if (provider.suspensionKind !== null)
+      this.#enqueue(worker, { kind: 'provider', ...provider.status() });
   }
 
   #freed(
@@ -145,21 +147,21 @@ export class Broker {
     provider.giveBack(unused);
   }
 
-  #rests(provider: BrokerProvider): void {
-    const deadForMs = provider.trouble.restsForMs;
-    for (const address of provider.trouble.silentAddresses) {
-      this.#tellHost({ kind: 'host', address, deadForMs });
+  #suspend(provider: BrokerProvider): void {
+    const deadForMs = provider.outage.suspendedForMs;
+    for (const address of provider.outage.silentAddresses) {
+      this.#notifyHost({ kind: 'host', address, deadForMs });
     }
-    this.#tellProvider(provider);
+    this.#notifyProvider(provider);
     this.#serve(provider);
   }
 
   #recovered(provider: BrokerProvider): void {
-    for (const address of provider.trouble.forgetSilent()) {
-      this.#tellHost({ kind: 'host', address, deadForMs: 0 });
+    for (const address of provider.outage.forgetSilent()) {
+      this.#notifyHost({ kind: 'host', address, deadForMs: 0 });
     }
     for (const pool of provider.pools.values()) pool.window.restart();
-    this.#tellProvider(provider);
+    this.#notifyProvider(provider);
     this.#serve(provider);
   }
 
@@ -175,7 +177,7 @@ export class Broker {
     for (const pool of provider.pools.values()) {
       while (this.#grantOne(provider, pool));
       this.#redistribute(provider, pool);
-      this.#tellShares(provider, pool);
+      this.#notifyShares(provider, pool);
       for (const [worker, { held, wanted }] of pool.holders) {
         if (held === 0 && wanted === 0) pool.holders.delete(worker);
       }
@@ -185,14 +187,14 @@ export class Broker {
 
   /** To the one with the fewest; among equals to the one that waits longest. */
   #grantOne(provider: BrokerProvider, pool: BrokerPool): boolean {
-    const rests = provider.trouble.restsForMs > 0;
+    const isSuspended = provider.outage.suspendedForMs > 0;
     const [next] = [...pool.holders]
-      .filter(([, { wanted, urgent }]) => (rests ? urgent : wanted) > 0)
+      .filter(([, { wanted, urgent }]) => (isSuspended ? urgent : wanted) > 0)
       .toSorted(
         ([, one], [, other]) => one.held - other.held || one.waitingSinceMs - other.waitingSinceMs,
       );
     if (!next || pool.out >= provider.windowOf(pool)) return false;
-    if (provider.trouble.isIn && provider.out > 0) return false;
+    if (provider.outage.isOngoing && provider.out > 0) return false;
     const nowMs = this.#nowMs();
     if ((pool.newConnections?.waitMs(nowMs) ?? 0) > 0) return false;
     const messagesMax = provider.allow();
@@ -203,9 +205,14 @@ export class Broker {
     holder.wanted -= 1;
     holder.urgent = Math.max(0, holder.urgent - 1);
     pool.out += 1;
-    this.#say(worker, { kind: 'grant', provider: provider.key, source: pool.source, messagesMax });
+    this.#enqueue(worker, {
+      kind: 'grant',
+      provider: provider.key,
+      source: pool.source,
+      messagesMax,
+    });
     // The next one may have to wait for long: those that wait are told.
-    if (messagesMax !== null && provider.restKind !== null) this.#tellProvider(provider);
+    if (messagesMax !== null && provider.suspensionKind !== null) this.#notifyProvider(provider);
     return true;
   }
 
@@ -216,12 +223,17 @@ export class Broker {
     const isShort = pool.waiting > 0 && pool.out >= provider.windowOf(pool);
     for (const [worker, holder] of pool.holders) {
       const othersWait = pool.waiting > holder.wanted;
-      if (holder.told.isWanted === (isShort && othersWait)) continue;
-      holder.told.isWanted = isShort && othersWait;
-      const { isWanted } = holder.told;
-      this.#say(worker, { kind: 'wanted', provider: provider.key, source: pool.source, isWanted });
+      if (holder.lastSent.isWanted === (isShort && othersWait)) continue;
+      holder.lastSent.isWanted = isShort && othersWait;
+      const { isWanted } = holder.lastSent;
+      this.#enqueue(worker, {
+        kind: 'wanted',
+        provider: provider.key,
+        source: pool.source,
+        isWanted,
+      });
     }
-    if (!isShort || pool.yielding > 0 || provider.trouble.isIn) return;
+    if (!isShort || pool.yielding > 0 || provider.outage.isOngoing) return;
     const waiting = [...pool.holders.values()].filter(({ wanted }) => wanted > 0);
     const fewest = Math.min(...waiting.map(({ held }) => held));
     const richest = richestOf(pool);
@@ -236,18 +248,23 @@ export class Broker {
     const richest = richestOf(pool);
     if (!richest) return;
     richest[1].yielding += 1;
-    this.#say(richest[0], { kind: 'yield', provider: provider.key, source: pool.source, count: 1 });
+    this.#enqueue(richest[0], {
+      kind: 'yield',
+      provider: provider.key,
+      source: pool.source,
+      count: 1,
+    });
   }
 
-  #tellShares(provider: BrokerProvider, pool: BrokerPool): void {
+  #notifyShares(provider: BrokerProvider, pool: BrokerPool): void {
     const window = provider.windowOf(pool);
     const free = Math.max(0, window - pool.out);
     const fair = Math.floor(window / Math.max(1, pool.holders.size));
     for (const [worker, holder] of pool.holders) {
       const share = Math.max(1, fair, Math.min(window, holder.held - holder.yielding + free));
-      if (holder.told.share === share && holder.told.window === window) continue;
-      Object.assign(holder.told, { share, window });
-      this.#say(worker, {
+      if (holder.lastSent.share === share && holder.lastSent.window === window) continue;
+      Object.assign(holder.lastSent, { share, window });
+      this.#enqueue(worker, {
         kind: 'pool',
         provider: provider.key,
         source: pool.source,
@@ -257,26 +274,27 @@ export class Broker {
     }
   }
 
-  #tellProvider(provider: BrokerProvider): void {
-    provider.toldRest = provider.restKind;
-    for (const worker of this.#workers) this.#say(worker, { kind: 'provider', ...provider.news() });
+  #notifyProvider(provider: BrokerProvider): void {
+    provider.notifiedSuspension = provider.suspensionKind;
+    for (const worker of this.#workers)
+      this.#enqueue(worker, { kind: 'provider', ...provider.status() });
   }
 
-  #tellHost(news: Extract<BrokerNews, { kind: 'host' }>, from?: number): void {
-    for (const worker of this.#workers) if (worker !== from) this.#say(worker, news);
+  #notifyHost(message: Extract<BrokerMessage, { kind: 'host' }>, from?: number): void {
+    for (const worker of this.#workers) if (worker !== from) this.#enqueue(worker, message);
   }
 
-  #say(worker: number, news: BrokerNews): void {
+  #enqueue(worker: number, message: BrokerMessage): void {
     const box = this.#outbox.get(worker);
-    if (box) box.push(news);
-    else this.#outbox.set(worker, [news]);
+    if (box) box.push(message);
+    else this.#outbox.set(worker, [message]);
   }
 
   /** Last, when everything is consistent: who hears it may answer at once. */
   #flush(): void {
     const outbox = this.#outbox;
     this.#outbox = new Map();
-    for (const [worker, news] of outbox) this.#options.tell(worker, news);
+    for (const [worker, messages] of outbox) this.#options.send(worker, messages);
   }
 
   #provider(key: string): BrokerProvider {

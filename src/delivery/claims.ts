@@ -34,7 +34,7 @@ const FULL_SCAN_EVERY_MS = 60_000;
  */
 const UNKNOWN_PROVIDER_MAX = 2;
 const UNKNOWN_PROVIDERS_MAX = 32;
-const HUNGRY_MAX = 1_000;
+const WITH_MORE_MAX = 1_000;
 const SPREAD_MS = 2 * 365 * 24 * 3600_000;
 const FIRST_PROJECT = '00000000-0000-0000-0000-000000000000';
 
@@ -50,7 +50,7 @@ export class Claims {
   readonly #db: Queryable;
   readonly #world: Pick<World, 'now' | 'monotonicMs' | 'random'>;
   readonly #fairQueue: FairQueue;
-  readonly #shaping: Pick<Shaping, 'providerOf' | 'restsForMs'>;
+  readonly #shaping: Pick<Shaping, 'providerOf' | 'suspendedForMs'>;
   readonly #knows: (provider: string) => boolean;
   #lowWater = new Date(0);
   #fullScanAtMs = 0;
@@ -68,7 +68,7 @@ export class Claims {
     db: Queryable;
     world: Pick<World, 'now' | 'monotonicMs' | 'random'>;
     providers: FairQueue;
-    shaping: Pick<Shaping, 'providerOf' | 'restsForMs'>;
+    shaping: Pick<Shaping, 'providerOf' | 'suspendedForMs'>;
     /** Whether the provider is a provider's, or of a destination whose provider is known. */
     knows: (provider: string) => boolean;
   }) {
@@ -167,7 +167,7 @@ export class Claims {
 
   #claimable(projectId: string, provider: string): number {
     const now = this.#shaping.providerOf(provider);
-    if (this.#shaping.restsForMs(now) > 0) return 0;
+    if (this.#shaping.suspendedForMs(now) > 0) return 0;
     const max = this.#fairQueue.claimable(projectId, now);
     return this.#knows(provider) ? max : Math.min(max, UNKNOWN_PROVIDER_MAX);
   }
@@ -185,7 +185,7 @@ export class Claims {
         this.#withMore.set(key, { projectId, provider });
     }
     for (const key of this.#withMore.keys()) {
-      if (this.#withMore.size <= HUNGRY_MAX) break;
+      if (this.#withMore.size <= WITH_MORE_MAX) break;
       this.#withMore.delete(key);
     }
   }

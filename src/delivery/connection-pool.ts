@@ -6,7 +6,7 @@
  * the receiver there is never one more than allowed.
  */
 import type { Follower, SmtpConnection, Transaction } from '../net/smtp/client.ts';
-import type { WorkerNews } from './permits.ts';
+import type { WorkerMessage } from './permits.ts';
 import type { ProviderLimits } from './shaping-defaults.ts';
 
 /** An open session and what it may still do. */
@@ -27,7 +27,7 @@ export type Slot = {
 export type Permit = { allowance: number | null };
 
 export type PoolListener = {
-  send(news: WorkerNews): void;
+  send(message: WorkerMessage): void;
   /** Somebody waits or does not wait any more; `wants` says what is to be told, a moment later. */
   waitingChanged(pool: ConnectionPool): void;
 };
@@ -175,7 +175,7 @@ export class ConnectionPool {
    * What the broker is to know of those that wait; null: it does. Wanted are as many connections as
    * the share allows, and as there are messages that find no busy session to follow on.
    */
-  wants(): WorkerNews | null {
+  wants(): WorkerMessage | null {
     const waiting = this.#waiting.length;
     const busy = this.held - this.idle.length - this.#unused.length;
     const wanted = Math.max(Math.min(waiting, this.share - this.held), waiting - busy, 0);

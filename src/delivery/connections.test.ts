@@ -6,7 +6,7 @@ import { newId } from '../store/ids.ts';
 import { Broker } from './broker.ts';
 import { BrokerTicks } from './broker-ticks.ts';
 import { Connections } from './connections.ts';
-import type { Errand, Target } from './errand.ts';
+import type { SendRequest, Target } from './errand.ts';
 import { type ShapingSettings, USUAL_SHAPING } from './shaping-settings.ts';
 import type { Source } from './sources.ts';
 
@@ -34,7 +34,7 @@ const TRANSACTION = {
 
 type Differing = { patienceMs?: number; recipient?: string; envelopeFrom?: string };
 
-function errand({ patienceMs = HOUR_MS, ...differing }: Differing = {}): Errand {
+function request({ patienceMs = HOUR_MS, ...differing }: Differing = {}): SendRequest {
   return { transaction: { ...TRANSACTION, ...differing }, patienceMs, isAlone: false };
 }
 
@@ -54,10 +54,10 @@ class Machine implements Disposable {
   ) {
     const { port, limits, sources = [] } = options;
     const shaping = { ...USUAL_SHAPING, default: limits };
-    const tell = (worker: number, news: Parameters<Connections['hear']>[0]) =>
+    const send = (worker: number, messages: Parameters<Connections['receive']>[0]) =>
       // As between processes: later.
-      setImmediate(() => this.workers[worker]?.hear(news));
-    const broker = new Broker({ settings: shaping, world, tell });
+      setImmediate(() => this.workers[worker]?.receive(messages));
+    const broker = new Broker({ settings: shaping, world, send });
     this.workers = Array.from({ length: count }, (_, worker) => {
       broker.join(worker);
       return new Connections({
@@ -66,9 +66,9 @@ class Machine implements Disposable {
         heloName: 'out.posthorn.test',
         sources,
         shaping,
-        tell: (news) =>
+        send: (messages) =>
           setImmediate(() => {
-            broker.hear(worker, news);
+            broker.receive(worker, messages);
             this.#ticks.wind();
           }),
       });
@@ -83,7 +83,7 @@ class Machine implements Disposable {
 }
 
 async function open(connections: Connections, target: Target) {
-  const acquired = await connections.acquire(target, errand());
+  const acquired = await connections.acquire(target, request());
   assert.ok(acquired.kind === 'ready', JSON.stringify(acquired));
   return acquired;
 }
@@ -115,7 +115,7 @@ test('a sending domain keeps its address towards a receiver, and the name that b
     const envelopeFrom = `b-token@send.domain${n}.test`;
     const used = new Set<string>();
     for (const worker of [...machine.workers, ...machine.workers]) {
-      const acquired = await worker.acquire(targetOf(mx), errand({ envelopeFrom }));
+      const acquired = await worker.acquire(targetOf(mx), request({ envelopeFrom }));
       assert.ok(acquired.kind === 'ready');
       used.add(acquired.source);
       worker.release(acquired.connection);
@@ -137,13 +137,13 @@ test('an address that the system refuses is passed over for the next, and none l
   const [worker] = machine.workers as [Connections];
   for (let n = 0; n < 8; n += 1) {
     const envelopeFrom = `b-token@send.domain${n}.test`;
-    const acquired = await worker.acquire(targetOf(mx), errand({ envelopeFrom }));
+    const acquired = await worker.acquire(targetOf(mx), request({ envelopeFrom }));
     assert.ok(acquired.kind === 'ready', JSON.stringify(acquired));
     assert.equal(acquired.source, '127.0.0.8');
     worker.release(acquired.connection);
   }
   using other = new Machine(1, { port: mx.port, limits: {}, sources: [away] });
-  const failed = await other.workers[0]!.acquire(targetOf(mx), errand());
+  const failed = await other.workers[0]!.acquire(targetOf(mx), request());
   assert.ok(failed.kind === 'failed', JSON.stringify(failed));
   assert.match(failed.message, /^No connection from 192\.0\.2\.1 \(E[A-Z]+\)/);
 });
@@ -167,7 +167,7 @@ test('a busy connection changes hands after its message, so that nobody waits fo
   const messageAfterMessage = async ({ connection }: typeof busy): Promise<void> => {
     await new Promise((resolve) => setImmediate(resolve));
     one.release(connection);
-    const next = await one.acquire(targetOf(mx), errand());
+    const next = await one.acquire(targetOf(mx), request());
     if (next.kind === 'ready') await messageAfterMessage(next);
   };
   void messageAfterMessage(busy);
@@ -180,7 +180,7 @@ test('a message that waits goes right behind the one on the only session', async
   using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
   const [worker] = machine.workers as [Connections];
   const { connection } = await open(worker, targetOf(mx));
-  const [first, second] = [errand(), errand({ recipient: 'kim@receiver.test' })];
+  const [first, second] = [request(), request({ recipient: 'kim@receiver.test' })];
   const waiting = worker.acquire(targetOf(mx), second);
   const sent = await connection.send(first.transaction, worker.followerOn(connection));
   worker.release(connection);
@@ -200,14 +200,14 @@ test('what waits for another server, or was announced in vain, is not announced'
   const [worker] = machine.workers as [Connections];
   const { connection } = await open(worker, targetOf(mx));
   const others = [
-    worker.acquire(targetOf(mx, 'mx2.receiver.test'), errand()),
-    worker.acquire(targetOf(mx), { ...errand(), isAlone: true }),
+    worker.acquire(targetOf(mx, 'mx2.receiver.test'), request()),
+    worker.acquire(targetOf(mx), { ...request(), isAlone: true }),
   ];
-  await connection.send(errand().transaction, worker.followerOn(connection));
+  await connection.send(request().transaction, worker.followerOn(connection));
   assert.equal(connection.hasAnnounced, false);
   worker.markAlone('mx.receiver.test');
-  others.push(worker.acquire(targetOf(mx), errand()));
-  await connection.send(errand().transaction, worker.followerOn(connection));
+  others.push(worker.acquire(targetOf(mx), request()));
+  await connection.send(request().transaction, worker.followerOn(connection));
   assert.equal(connection.hasAnnounced, false);
   worker.release(connection);
   await Promise.any(others);
@@ -242,7 +242,7 @@ test('a message that was granted its place goes out, although the next one has t
   using machine = new Machine(2, { port: mx.port, limits: { messagesPerMinute: 10 } });
   const [one, two] = machine.workers as [Connections, Connections];
   const first = await open(one, targetOf(mx));
-  const next = await two.acquire(targetOf(mx), errand());
+  const next = await two.acquire(targetOf(mx), request());
   assert.ok(next.kind === 'postponed' && next.delayMs > 2_000, JSON.stringify(next));
   one.release(first.connection);
 });
@@ -252,9 +252,9 @@ test('a place that nobody takes after all goes to another worker', async () => {
   using machine = new Machine(2, { port: mx.port, limits: { connections: 1 } });
   const [one, two] = machine.workers as [Connections, Connections];
   const target = targetOf(mx);
-  const late = one.acquire(target, errand());
+  const late = one.acquire(target, request());
   // The address is found dead while the message waits for its place.
-  one.hear([{ kind: 'host', address: target.address, deadForMs: 60_000 }]);
+  one.receive([{ kind: 'host', address: target.address, deadForMs: 60_000 }]);
   assert.equal((await late).kind, 'postponed');
   two.release((await open(two, { ...target, host: 'other.receiver.test' })).connection);
 });
@@ -267,7 +267,7 @@ test('each of our addresses has limits of its own, and lends its sessions to no 
   const held = new Map<string, string>();
   for (let n = 0; held.size < 2; n += 1) {
     const envelopeFrom = `b-token@send.domain${n}.test`;
-    const acquired = await worker.acquire(targetOf(mx), errand({ envelopeFrom, patienceMs: 50 }));
+    const acquired = await worker.acquire(targetOf(mx), request({ envelopeFrom, patienceMs: 50 }));
     if (acquired.kind === 'ready') held.set(acquired.source, envelopeFrom);
     else assert.equal(acquired.kind, 'postponed', 'the one connection of its address is busy');
   }
@@ -277,14 +277,14 @@ test('each of our addresses has limits of its own, and lends its sessions to no 
 
 test('a broker that does not answer holds a message up, and does not keep it', async () => {
   const options = { world, port: 1, heloName: 'a.test', sources: [], shaping: USUAL_SHAPING };
-  const worker = new Connections({ ...options, tell: () => {} });
+  const worker = new Connections({ ...options, send: () => {} });
   const target = { provider: PROVIDER, host: 'mx.test', address: '127.0.0.1', tls: 'off' } as const;
-  const acquired = await worker.acquire(target, errand({ patienceMs: 50 }));
+  const acquired = await worker.acquire(target, request({ patienceMs: 50 }));
   assert.equal(acquired.kind, 'postponed');
 });
 
 test('a server that hangs up without a word has not answered, one that refuses has', async () => {
-  for (const [greeting, rests] of [
+  for (const [greeting, isSuspended] of [
     [{ drop: 'rst' }, true],
     ['554 No service here', false],
   ] as const) {
@@ -293,13 +293,13 @@ test('a server that hangs up without a word has not answered, one that refuses h
     const [one, two] = machine.workers as [Connections, Connections];
     one.unreached(PROVIDER, [mx.address], 'hung up');
     assert.notEqual(
-      (await one.acquire(targetOf(mx), errand({ patienceMs: HOUR_MS }))).kind,
+      (await one.acquire(targetOf(mx), request({ patienceMs: HOUR_MS }))).kind,
       'ready',
     );
     one.unreached(PROVIDER, [mx.address], 'hung up');
     one.markDead('192.0.2.9', { timedOut: false });
-    await waitFor(() => two.deadForMs('192.0.2.9') > 0, { what: 'all of this to be heard' });
-    assert.equal(two.restsForMs(PROVIDER) > 0, rests);
+    await waitFor(() => two.deadForMs('192.0.2.9') > 0, { what: 'all of this to be received' });
+    assert.equal(two.suspendedForMs(PROVIDER) > 0, isSuspended);
   }
 });
 
@@ -308,8 +308,8 @@ test('a server that did not answer is left alone by all workers, except by mail 
   using machine = new Machine(2, { port: mx.port, limits: {} });
   const [one, two] = machine.workers as [Connections, Connections];
   one.markDead(mx.address, { timedOut: false });
-  await waitFor(() => two.deadForMs(mx.address) > 0, { what: 'the other worker to hear of it' });
-  assert.equal((await two.acquire(targetOf(mx), errand())).kind, 'postponed');
-  assert.equal((await two.acquire(targetOf(mx), errand({ patienceMs: 60_000 }))).kind, 'ready');
+  await waitFor(() => two.deadForMs(mx.address) > 0, { what: 'the other worker to receive that' });
+  assert.equal((await two.acquire(targetOf(mx), request())).kind, 'postponed');
+  assert.equal((await two.acquire(targetOf(mx), request({ patienceMs: 60_000 }))).kind, 'ready');
   assert.equal(two.deadForMs(mx.address), 0, 'it answers again');
 });

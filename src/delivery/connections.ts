@@ -14,9 +14,16 @@ import type { SmtpOptions, Transaction } from '../net/smtp/client.ts';
 import type { World } from '../core/world.ts';
 import { classifyReply } from '../mail/replies/classify.ts';
 import type { ConnectionPool, Permit, PoolListener, Slot, Wish } from './connection-pool.ts';
-import { type Acquired, type Errand, isSilence, keyOf, type Target, usedAgain } from './errand.ts';
+import {
+  type Acquired,
+  type SendRequest,
+  isSilence,
+  keyOf,
+  type Target,
+  usedAgain,
+} from './errand.ts';
 import { ProviderView } from './provider-view.ts';
-import type { BrokerNews, WorkerNews } from './permits.ts';
+import type { BrokerMessage, WorkerMessage } from './permits.ts';
 import { Remembered } from './remembered.ts';
 import { START_CONNECTIONS } from './shaping-defaults.ts';
 import { limitsOf, type ShapingSettings, slowdownFor } from './shaping-settings.ts';
@@ -30,7 +37,7 @@ export type ConnectionsOptions = {
   sources: readonly Source[];
   shaping: ShapingSettings;
   /** To the broker, in order; its answers come to `hear`. */
-  tell: (news: readonly WorkerNews[]) => void;
+  send: (messages: readonly WorkerMessage[]) => void;
   session?: Pick<SmtpOptions, 'auth' | 'implicitTls' | 'timeouts' | 'ca'>;
 };
 
@@ -52,7 +59,7 @@ const SWEEP_EVERY_MS = 1_000;
 /** While another worker waits for a connection. */
 const WANTED_SWEEP_EVERY_MS = 50;
 /** Growth is told in one go: what it allows is wanted soon, not at once. */
-const GROWTH_TOLD_AFTER_MS = 10;
+const GROWTH_BATCHED_FOR_MS = 10;
 
 export class Connections {
   readonly #options: ConnectionsOptions;
@@ -63,12 +70,12 @@ export class Connections {
   /** Addresses of ours from which an address of theirs cannot be reached. */
   readonly #unusable: Remembered;
   #sweeper: NodeJS.Timeout | undefined;
-  #outbox: WorkerNews[] = [];
+  #outbox: WorkerMessage[] = [];
   #isFlushing = false;
   /** Pools in which other people wait than the broker knows of. */
   readonly #asking = new Set<ConnectionPool>();
   readonly #listener: PoolListener = {
-    send: (news) => this.#send(news),
+    send: (message) => this.#send(message),
     waitingChanged: (pool) => {
       this.#asking.add(pool);
       this.#flushSoon();
@@ -88,17 +95,17 @@ export class Connections {
    * An open session to the target: a used one if there is one, else a new one when allowed, else
    * one that is busy and takes the message next.
    */
-  async acquire(target: Target, errand: Errand): Promise<Acquired> {
+  async acquire(target: Target, request: SendRequest): Promise<Acquired> {
     const provider = this.#provider(target.provider);
-    const wish = this.#wishOf(target, errand);
-    const sources = this.#sourcesFor(target, errand.transaction);
-    const untilMs = this.#nowMs() + Math.min(TURN_WITHIN_MS, errand.patienceMs);
+    const wish = this.#wishOf(target, request);
+    const sources = this.#sourcesFor(target, request.transaction);
+    const untilMs = this.#nowMs() + Math.min(TURN_WITHIN_MS, request.patienceMs);
     for (;;) {
       const source = this.#usable(sources, target.address) ?? sources[0]!;
       const pool = provider.pool(source);
       const slot = pool.takeIdle(wish.key);
       if (slot) return usedAgain(slot);
-      const delayMs = this.#putOffForMs([provider, pool], target, errand.patienceMs);
+      const delayMs = this.#postponeForMs([provider, pool], target, request.patienceMs);
       if (delayMs > 0) return { kind: 'postponed', delayMs };
       const isFull = pool.held >= pool.share;
       const permit = pool.takePermit() ?? (isFull ? await pool.replaceIdle() : null);
@@ -112,7 +119,7 @@ export class Connections {
       const timeoutMs = untilMs - this.#nowMs();
       const areTooMany = pool.waiting >= Math.max(WAITING_MIN, 2 * pool.share);
       if (timeoutMs <= 0 || areTooMany) return { kind: 'postponed', delayMs: NO_TURN_DELAY_MS };
-      const ahead = await pool.turn(wish, { isUrgent: provider.isInTrouble, timeoutMs });
+      const ahead = await pool.turn(wish, { isUrgent: provider.isInOutage, timeoutMs });
       if (ahead) return { ...usedAgain(ahead), announced: true };
     }
   }
@@ -152,13 +159,13 @@ export class Connections {
   }
 
   /** How much longer the provider is left alone as a whole; 0: it may be asked. */
-  restsForMs(provider: string): number {
-    return this.#providers.get(provider)?.restsForMs ?? 0;
+  suspendedForMs(provider: string): number {
+    return this.#providers.get(provider)?.suspendedForMs ?? 0;
   }
 
   /** What was met where nobody answers; null: somebody does, or nothing is known. */
-  troubleOf(provider: string): string | null {
-    return this.#providers.get(provider)?.trouble ?? null;
+  outageReasonOf(provider: string): string | null {
+    return this.#providers.get(provider)?.outageReason ?? null;
   }
 
   onChange(listener: (provider: string) => void): void {
@@ -169,7 +176,7 @@ export class Connections {
   grow(provider: string, source: string): void {
     const pool = this.#provider(provider).pool(source);
     if (!pool.wasBusy || pool.window >= pool.limits.connections) return;
-    if (this.#grown.size === 0) setTimeout(() => this.#tellGrowth(), GROWTH_TOLD_AFTER_MS);
+    if (this.#grown.size === 0) setTimeout(() => this.#sendGrowth(), GROWTH_BATCHED_FOR_MS);
     this.#grown.set(pool, (this.#grown.get(pool) ?? 0) + 1);
   }
 
@@ -200,11 +207,12 @@ export class Connections {
   }
 
   /** What the broker says. */
-  hear(all: readonly BrokerNews[]): void {
-    for (const news of all) {
-      if (news.kind === 'host') this.#dead.remember(news.address, news.deadForMs);
-      else if (news.kind === 'provider') this.#changed(this.#provider(news.provider).hear(news));
-      else this.#heard(this.#provider(news.provider), news);
+  receive(messages: readonly BrokerMessage[]): void {
+    for (const message of messages) {
+      if (message.kind === 'host') this.#dead.remember(message.address, message.deadForMs);
+      else if (message.kind === 'provider')
+        this.#changed(this.#provider(message.provider).receive(message));
+      else this.#handle(this.#provider(message.provider), message);
     }
   }
 
@@ -216,26 +224,29 @@ export class Connections {
     await Promise.all(idle.map(({ connection }) => connection.close()));
   }
 
-  #heard(provider: ProviderView, news: Exclude<BrokerNews, { kind: 'host' | 'provider' }>): void {
-    const pool = provider.pool(news.source);
-    switch (news.kind) {
+  #handle(
+    provider: ProviderView,
+    message: Exclude<BrokerMessage, { kind: 'host' | 'provider' }>,
+  ): void {
+    const pool = provider.pool(message.source);
+    switch (message.kind) {
       case 'grant':
-        pool.granted(news.messagesMax);
+        pool.granted(message.messagesMax);
         this.#startSweeping();
         break;
       case 'yield':
-        pool.owe(news.count);
+        pool.owe(message.count);
         break;
       case 'wanted':
-        pool.othersWait = news.isWanted;
-        if (news.isWanted) this.#sweepForOthers(pool);
+        pool.othersWait = message.isWanted;
+        if (message.isWanted) this.#sweepForOthers(pool);
         break;
       case 'pool':
-        pool.window = news.window;
-        pool.share = news.share;
+        pool.window = message.window;
+        pool.share = message.share;
         pool.wakeAll();
         provider.countShares();
-        this.#onChange(news.provider);
+        this.#onChange(message.provider);
         break;
     }
   }
@@ -245,13 +256,13 @@ export class Connections {
     this.#onChange(provider.key);
   }
 
-  #putOffForMs(
+  #postponeForMs(
     [provider, pool]: [ProviderView, ConnectionPool],
     { address }: Target,
     patienceMs: number,
   ): number {
     // Who was granted a place goes, although the next one has to wait.
-    if (provider.isPaced && !pool.hasPermit) return provider.restsForMs;
+    if (provider.isPaced && !pool.hasPermit) return provider.suspendedForMs;
     const deadForMs = this.deadForMs(address);
     return deadForMs < patienceMs ? deadForMs : 0;
   }
@@ -314,7 +325,7 @@ export class Connections {
     return { ...session, host, address, port, heloName, ...how, localAddress };
   }
 
-  #wishOf(target: Target, { transaction, isAlone }: Errand): Wish {
+  #wishOf(target: Target, { transaction, isAlone }: SendRequest): Wish {
     const mayFollow = !isAlone && this.#alone.forMs(target.host) === 0;
     return { key: keyOf(target), transaction: mayFollow ? transaction : null };
   }
@@ -346,8 +357,8 @@ export class Connections {
     return provider;
   }
 
-  #send(news: WorkerNews): void {
-    this.#outbox.push(news);
+  #send(message: WorkerMessage): void {
+    this.#outbox.push(message);
     this.#flushSoon();
   }
 
@@ -360,14 +371,17 @@ export class Connections {
     this.#isFlushing = true;
     setImmediate(() => {
       this.#isFlushing = false;
-      const news = [...this.#outbox, ...[...this.#asking].flatMap((pool) => pool.wants() ?? [])];
+      const messages = [
+        ...this.#outbox,
+        ...[...this.#asking].flatMap((pool) => pool.wants() ?? []),
+      ];
       this.#outbox = [];
       this.#asking.clear();
-      if (news.length > 0) this.#options.tell(news);
+      if (messages.length > 0) this.#options.send(messages);
     });
   }
 
-  #tellGrowth(): void {
+  #sendGrowth(): void {
     for (const [{ provider, source }, count] of this.#grown) {
       this.#send({ kind: 'took', provider, source, count });
     }

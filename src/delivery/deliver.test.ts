@@ -6,7 +6,7 @@ import { newDelivery } from '../../test/support/deliveries.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import { newId } from '../store/ids.ts';
 import type { Settlement } from '../store/settle.ts';
-import type { BrokerNews, WorkerNews } from './permits.ts';
+import type { BrokerMessage, WorkerMessage } from './permits.ts';
 import { Broker } from './broker.ts';
 import { Connections } from './connections.ts';
 import { Cutoff } from './cutoff.ts';
@@ -28,7 +28,8 @@ function connectionsTo({ port }: FakeMx): Connections {
   const broker = new Broker({
     settings: USUAL_SHAPING,
     world,
-    tell: (_, news: readonly BrokerNews[]) => setImmediate(() => connections.hear(news)),
+    send: (_, messages: readonly BrokerMessage[]) =>
+      setImmediate(() => connections.receive(messages)),
   });
   broker.join(0);
   const connections = new Connections({
@@ -37,7 +38,7 @@ function connectionsTo({ port }: FakeMx): Connections {
     heloName: 'out.posthorn.test',
     sources: [],
     shaping: USUAL_SHAPING,
-    tell: (news: readonly WorkerNews[]) => setImmediate(() => broker.hear(0, news)),
+    send: (messages: readonly WorkerMessage[]) => setImmediate(() => broker.receive(0, messages)),
   });
   return connections;
 }
@@ -153,16 +154,16 @@ test('mail whose time ran out untried says what it waited for', async () => {
   for (let times = 0; times < 3; times += 1) {
     connections.unreached('receiver.test', [mx.address], 'mx.receiver.test: no route to host');
   }
-  await waitFor(() => connections.restsForMs('receiver.test') > 0, { what: 'the rest' });
+  await waitFor(() => connections.suspendedForMs('receiver.test') > 0, { what: 'the suspension' });
   await deliver(delivery, new Cutoff());
   await deliver({ ...delivery, attempts: 1 }, new Cutoff());
-  const [behind, resting, tried] = settled.map(({ status, reason }) => ({ status, ...reason }));
+  const [behind, suspended, tried] = settled.map(({ status, reason }) => ({ status, ...reason }));
   const failed = { status: 'failed', category: 'expired' };
   assert.partialDeepStrictEqual(behind, { ...failed, blame: 'us' });
   assert.match(String(Object(behind).advice), /before it could be tried: it waited behind/);
-  assert.partialDeepStrictEqual(resting, { ...failed, blame: 'receiver' });
+  assert.partialDeepStrictEqual(suspended, { ...failed, blame: 'receiver' });
   assert.match(
-    String(Object(resting).advice),
+    String(Object(suspended).advice),
     /no server .* answered .* \(mx.receiver.test: no route/,
   );
   assert.partialDeepStrictEqual(tried, { ...failed, blame: 'receiver' });

@@ -86,8 +86,8 @@ export function createDeliver(options: DeliverOptions): Deliver {
     const early = await endWithoutAttempt(delivery, options);
     if (early) {
       // What waits for the operator counts as an attempt: the waits grow as usual.
-      const isPutOff = early.status === 'deferred';
-      const attempt = isPutOff
+      const isDeferred = early.status === 'deferred';
+      const attempt = isDeferred
         ? { number: delivery.attempts + 1, phase: 'connect', transcript: [] }
         : null;
       return settle(delivery, early, { options, attempt });
@@ -130,7 +130,7 @@ async function expired(
   { db, connections }: DeliverOptions,
 ): Promise<Outcome> {
   if (domainUnverified) return EXPIRED_UNVERIFIED;
-  if (attempts === 0) return expiredUntried(connections.troubleOf(provider));
+  if (attempts === 0) return expiredUntried(connections.outageReasonOf(provider));
   const { projectId, id: emailId } = message;
   const category = await lastCategory(db, { projectId, emailId, position });
   if (category === 'quota') return EXPIRED_MAILBOX_FULL;

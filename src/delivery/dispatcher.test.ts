@@ -49,7 +49,7 @@ function newScene(
     shaping: {
       providerOf: (destination) => destination,
       windowOf: () => options.window ?? 100,
-      restsForMs: () => 0,
+      suspendedForMs: () => 0,
       onChange: () => {},
     },
     findProvider: () => null,

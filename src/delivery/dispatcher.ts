@@ -66,7 +66,7 @@ const WALK_EVERY_MS = 50;
 /** A statement ends after 20 s at the latest: then an unanswered one has happened or has not. */
 const UNKNOWN_FATE_MS = 30_000;
 /** After a rest its mail comes back over so long, not all at once. */
-const REST_SPREAD_MS = 10_000;
+const RESUME_SPREAD_MS = 10_000;
 /** What expires before its provider's rest ends is tried all the same, as soon as there is a place. */
 const URGENT_AGAIN_MS = 1_000;
 /** A stop waits so long for attempts that have not written their dot, and for those that have. */
@@ -96,7 +96,7 @@ export class Dispatcher {
     this.#fairQueue = new FairQueue({
       windowOf: (provider) =>
         provider === SIMULATOR_PROVIDER ? SIMULATOR_WINDOW : shaping.windowOf(provider),
-      restsForMs: (provider) => shaping.restsForMs(provider),
+      suspendedForMs: (provider) => shaping.suspendedForMs(provider),
     });
     this.#claims = new Claims({ ...options, providers: this.#fairQueue });
     this.#givingBack = new GiveBacks({ ...options, isRunning: () => this.#isRunning });
@@ -139,7 +139,8 @@ export class Dispatcher {
       this.#isRunning &&
       !this.#options.unsettled.isBlocked &&
       !providers.some(
-        (provider) => shaping.restsForMs(provider) > 0 && shaping.restsForMs(provider) < lifetimeMs,
+        (provider) =>
+          shaping.suspendedForMs(provider) > 0 && shaping.suspendedForMs(provider) < lifetimeMs,
       ) &&
       this.#fairQueue.hasRoomFor(projectId, providers, weightBytes)
     );
@@ -239,13 +240,13 @@ export class Dispatcher {
       delivery = this.#fairQueue.next()
     )
       void this.#run(delivery);
-    for (const provider of this.#fairQueue.takeResting()) this.#rest(provider);
+    for (const provider of this.#fairQueue.takeSuspended()) this.#defer(provider);
   }
 
   /** Gives a resting provider's deliveries back until after its rest, but for those that cannot wait. */
-  #rest(provider: string): void {
+  #defer(provider: string): void {
     const { shaping, world } = this.#options;
-    const restMs = shaping.restsForMs(provider);
+    const restMs = shaping.suspendedForMs(provider);
     const nowMs = world.monotonicMs();
     const later: Delivery[] = [];
     for (const delivery of this.#fairQueue.takeOut(provider)) {
@@ -258,7 +259,7 @@ export class Dispatcher {
       void this.#run(delivery);
     }
     void this.#giveBack(later, ({ expiresAtMs }) =>
-      expiresAtMs - nowMs < restMs ? URGENT_AGAIN_MS : restMs + world.random() * REST_SPREAD_MS,
+      expiresAtMs - nowMs < restMs ? URGENT_AGAIN_MS : restMs + world.random() * RESUME_SPREAD_MS,
     );
   }
 

@@ -43,7 +43,7 @@ export function usedAgain({ connection, pool }: Slot): Acquired & { kind: 'ready
 }
 
 /** The message to be sent, and how long it may wait. */
-export type Errand = {
+export type SendRequest = {
   transaction: Transaction;
   /** One that is in a hurry asks even there where nobody answered a moment ago. */
   patienceMs: number;

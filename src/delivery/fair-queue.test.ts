@@ -6,7 +6,7 @@ import { FairQueue } from './fair-queue.ts';
 
 function newFairQueue(window: number | ((provider: string) => number) = 100): FairQueue {
   const windowOf = typeof window === 'number' ? () => window : window;
-  return new FairQueue({ windowOf, restsForMs: () => 0 });
+  return new FairQueue({ windowOf, suspendedForMs: () => 0 });
 }
 
 /** Deliveries of one project. */
@@ -103,15 +103,15 @@ test('mail of an unknown route waits and goes into the provider of its provider'
   assert.equal(providers.waiting, 1);
 });
 
-test('a resting provider starts nothing and is named once, with its deliveries still to be taken out', () => {
-  const rests = new Set(['dead.net']);
+test('a suspended provider starts nothing and is named once, with its deliveries still to be taken out', () => {
+  const suspended = new Set(['dead.net']);
   const providers = new FairQueue({
     windowOf: () => 10,
-    restsForMs: (provider) => (rests.has(provider) ? 1_000 : 0),
+    suspendedForMs: (provider) => (suspended.has(provider) ? 1_000 : 0),
   });
   addAll(providers, deliveriesOf('a', ['a@dead.net', 'b@alive.net', 'c@dead.net']));
   assert.deepEqual(names(providers, 2), ['b@alive.net', undefined]);
-  assert.deepEqual([providers.takeResting(), providers.takeResting()], [['dead.net'], []]);
+  assert.deepEqual([providers.takeSuspended(), providers.takeSuspended()], [['dead.net'], []]);
   assert.deepEqual(
     providers.takeOut('dead.net').map(({ address }) => address),
     ['a@dead.net', 'c@dead.net'],

@@ -3,7 +3,7 @@
  *
  * A queue is a project's mail in a provider, by age. Projects take turns, and within a project its queues:
  * neither another tenant's backlog nor one's own newsletter to a slow provider may delay a password
- * reset. A queue whose provider is shut (at its window, resting, its route not known yet) is parked with
+ * reset. A queue whose provider is shut (at its window, suspended, its route not known yet) is parked with
  * the provider and costs nothing until the provider opens.
  *
  * Shares are by what is left over: a project may take as much as it leaves free, of the memory and
@@ -24,7 +24,7 @@ export type ProviderRules = {
   /** How many of the provider's deliveries may be under way at once. */
   windowOf(provider: string): number;
   /** More than 0: none of its deliveries is to be started for so long. */
-  restsForMs(provider: string): number;
+  suspendedForMs(provider: string): number;
 };
 
 const UNDER_WAY_MAX = 512;
@@ -37,17 +37,17 @@ const CLAIMED_BYTES_MAX = 0.7 * MEMORY_BYTES_MAX;
 const CROWDED_BYTES = 0.9 * MEMORY_BYTES_MAX;
 const UNCROWDED_BYTES = 0.8 * MEMORY_BYTES_MAX;
 /** So few are never too many for a queue. */
-const LINE_FEW = 4;
+const QUEUE_FEW = 4;
 /** A queue takes as many from the queue table as keep its provider busy until the next claim. */
-const LINE_CLAIMED_PER_WINDOW = 16;
-const LINE_CLAIMED_MAX = 256;
+const QUEUE_CLAIMED_PER_WINDOW = 16;
+const QUEUE_CLAIMED_MAX = 256;
 
 export class FairQueue {
   readonly #providers = new Map<string, Provider>();
   readonly #projects = new Map<string, Project>();
   /** Projects with queues that may be ready, in turn. */
   readonly #ready = new Set<Project>();
-  readonly #resting = new Set<string>();
+  readonly #suspended = new Set<string>();
   readonly #rules: ProviderRules;
   waiting = 0;
   underWay = 0;
@@ -134,10 +134,10 @@ export class FairQueue {
   }
 
   /** Providers that were found resting with deliveries in memory since the last call. */
-  takeResting(): string[] {
-    const resting = [...this.#resting];
-    this.#resting.clear();
-    return resting;
+  takeSuspended(): string[] {
+    const suspended = [...this.#suspended];
+    this.#suspended.clear();
+    return suspended;
   }
 
   /** Takes everything out of a provider that has not started. */
@@ -168,7 +168,7 @@ export class FairQueue {
     const share = this.#shareOf(projectId, MEMORY_BYTES_MAX);
     return providers.every((name) => {
       const queue = this.#providers.get(name)?.queues.get(projectId);
-      if (!queue || queue.deliveries.length < LINE_FEW) return true;
+      if (!queue || queue.deliveries.length < QUEUE_FEW) return true;
       return queue.weightBytes + weightBytes / providers.length <= share;
     });
   }
@@ -178,8 +178,8 @@ export class FairQueue {
     const share = this.#shareOf(projectId, CLAIMED_BYTES_MAX);
     const queue = this.#providers.get(name)?.queues.get(projectId);
     if (queue && queue.weightBytes >= share) return 0;
-    const wanted = this.#rules.windowOf(name) * LINE_CLAIMED_PER_WINDOW;
-    const max = Math.min(LINE_CLAIMED_MAX, wanted, Math.floor(share / WEIGHT_BYTES_MIN));
+    const wanted = this.#rules.windowOf(name) * QUEUE_CLAIMED_PER_WINDOW;
+    const max = Math.min(QUEUE_CLAIMED_MAX, wanted, Math.floor(share / WEIGHT_BYTES_MIN));
     return Math.max(0, max - (queue?.deliveries.length ?? 0));
   }
 
@@ -225,7 +225,7 @@ export class FairQueue {
   takeExcess(projectId: string, name: string): Delivery[] {
     const queue = this.#providers.get(name)?.queues.get(projectId);
     if (!queue) return [];
-    const keep = Math.min(LINE_CLAIMED_MAX, this.#rules.windowOf(name) * LINE_CLAIMED_PER_WINDOW);
+    const keep = Math.min(QUEUE_CLAIMED_MAX, this.#rules.windowOf(name) * QUEUE_CLAIMED_PER_WINDOW);
     return this.#cut(queue, keep);
   }
 
@@ -259,8 +259,8 @@ export class FairQueue {
 
   #isOpen({ name, isClosed, underWay }: Provider): boolean {
     if (isClosed || underWay >= this.#rules.windowOf(name)) return false;
-    if (this.#rules.restsForMs(name) <= 0) return true;
-    this.#resting.add(name);
+    if (this.#rules.suspendedForMs(name) <= 0) return true;
+    this.#suspended.add(name);
     return false;
   }
 

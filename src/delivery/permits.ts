@@ -8,7 +8,7 @@
 /** `source`: our address, `''` for the system's choice. */
 export type PoolKey = { provider: string; source: string };
 
-export type WorkerNews =
+export type WorkerMessage =
   /** So many more (or fewer) connections are waited for; `urgent` of all that wait may not rest. */
   | (PoolKey & { kind: 'want'; count: number; urgent: number })
   /** Connections that are closed now; `unused`: messages they were allowed and did not carry. */
@@ -24,14 +24,14 @@ export type WorkerNews =
   | { kind: 'reached'; provider: string; address: string }
   /** An attempt reached none of its hosts. */
   | { kind: 'unreached'; provider: string; addresses: readonly string[]; reason: string }
-  | HostNews;
+  | HostMessage;
 
 export type Pace = { messagesPerMinute: number; forMs: number };
 
 /** The address does not answer and is left alone for so long; 0: it answers again. */
-export type HostNews = { kind: 'host'; address: string; deadForMs: number };
+export type HostMessage = { kind: 'host'; address: string; deadForMs: number };
 
-export type BrokerNews =
+export type BrokerMessage =
   /** One connection may be opened; `messagesMax` null: no limit besides the usual. */
   | (PoolKey & { kind: 'grant'; messagesMax: number | null })
   /** So many are to be given back as soon as their message is done. */
@@ -40,13 +40,13 @@ export type BrokerNews =
   | (PoolKey & { kind: 'wanted'; isWanted: boolean })
   /** `share`: connections that this worker may count on; `window`: those of the machine. */
   | (PoolKey & { kind: 'pool'; share: number; window: number })
-  | (ProviderNews & { kind: 'provider' })
-  | HostNews;
+  | (ProviderStatus & { kind: 'provider' })
+  | HostMessage;
 
-export type ProviderNews = {
+export type ProviderStatus = {
   provider: string;
   /** `trouble`: nobody answers there. `pace`: the next message has to wait. */
-  rest: { kind: 'trouble' | 'pace'; forMs: number } | null;
+  suspension: { kind: 'outage' | 'pace'; forMs: number } | null;
   /** It asked for less, and has not got over it for about so long. */
   slowedForMs: number | null;
   /** Why it rests or is slowed, one sentence. */

@@ -1,13 +1,13 @@
 /** One provider as a worker sees it: its connections there, and what the broker says of it. */
 import type { World } from '../core/world.ts';
 import { ConnectionPool, type PoolListener, type Slot } from './connection-pool.ts';
-import type { ProviderNews } from './permits.ts';
+import type { ProviderStatus } from './permits.ts';
 import { type ProviderLimits, START_CONNECTIONS } from './shaping-defaults.ts';
 
 /** For people; times on the monotonic clock. */
 export type ProviderFacts = {
   provider: string;
-  state: 'open' | 'full' | 'slowed' | 'resting';
+  state: 'open' | 'full' | 'slowed' | 'suspended';
   reason: string | null;
   untilMs: number | null;
   /** Connections that the machine may have now, and that this worker has. */
@@ -29,7 +29,7 @@ export class ProviderView {
   readonly #world: World;
   readonly #listener: PoolListener;
   readonly #pools = new Map<string, ConnectionPool>();
-  #rest: { kind: 'trouble' | 'pace'; untilMs: number } | null = null;
+  #suspension: { kind: 'outage' | 'pace'; untilMs: number } | null = null;
   #slowedUntilMs = -Infinity;
   #reason: string | null = null;
   #usedAtMs: number;
@@ -46,9 +46,9 @@ export class ProviderView {
     this.#usedAtMs = parts.world.monotonicMs();
   }
 
-  hear({ rest, slowedForMs, reason }: ProviderNews): this {
+  receive({ suspension, slowedForMs, reason }: ProviderStatus): this {
     const nowMs = this.#world.monotonicMs();
-    this.#rest = rest && { kind: rest.kind, untilMs: nowMs + rest.forMs };
+    this.#suspension = suspension && { kind: suspension.kind, untilMs: nowMs + suspension.forMs };
     this.#slowedUntilMs = slowedForMs === null ? -Infinity : nowMs + slowedForMs;
     this.#reason = reason;
     this.#usedAtMs = nowMs;
@@ -87,29 +87,31 @@ export class ProviderView {
     return total(this.#pools.values(), ({ pipelining }) => pipelining);
   }
 
-  get restsForMs(): number {
-    return this.#rest === null ? 0 : Math.max(0, this.#rest.untilMs - this.#world.monotonicMs());
+  get suspendedForMs(): number {
+    return this.#suspension === null
+      ? 0
+      : Math.max(0, this.#suspension.untilMs - this.#world.monotonicMs());
   }
 
   /** Nobody answers there. */
-  get isInTrouble(): boolean {
-    return this.#rest?.kind === 'trouble' && this.restsForMs > 0;
+  get isInOutage(): boolean {
+    return this.#suspension?.kind === 'outage' && this.suspendedForMs > 0;
   }
 
   /** Why it rests or rested as a whole, while nobody there has answered since; else null. */
-  get trouble(): string | null {
+  get outageReason(): string | null {
     return this.#slowedUntilMs > this.#world.monotonicMs() ? null : this.#reason;
   }
 
   /** The next message has to wait for its time. */
   get isPaced(): boolean {
-    return this.#rest?.kind === 'pace' && this.restsForMs > 0;
+    return this.#suspension?.kind === 'pace' && this.suspendedForMs > 0;
   }
 
   isForgettable(providers: number): boolean {
     const isEmpty = [...this.#pools.values()].every((pool) => pool.isEmpty);
     if (!isEmpty) this.#usedAtMs = this.#world.monotonicMs();
-    const isQuiet = this.restsForMs === 0 && this.#slowedUntilMs <= this.#world.monotonicMs();
+    const isQuiet = this.suspendedForMs === 0 && this.#slowedUntilMs <= this.#world.monotonicMs();
     const idleMs = this.#world.monotonicMs() - this.#usedAtMs;
     return isQuiet && idleMs > (providers > PROVIDERS_MAX ? 0 : FORGET_AFTER_MS);
   }
@@ -137,8 +139,13 @@ export class ProviderView {
       idle: total(this.#pools.values(), ({ idle }) => idle.length),
     };
     const nowMs = this.#world.monotonicMs();
-    if (this.restsForMs > 0) {
-      return { ...counts, state: 'resting', reason: this.#reason, untilMs: this.#rest!.untilMs };
+    if (this.suspendedForMs > 0) {
+      return {
+        ...counts,
+        state: 'suspended',
+        reason: this.#reason,
+        untilMs: this.#suspension!.untilMs,
+      };
     }
     if (this.#slowedUntilMs > nowMs) {
       return { ...counts, state: 'slowed', reason: this.#reason, untilMs: this.#slowedUntilMs };

@@ -90,7 +90,7 @@ export const SLOWDOWNS: readonly Slowdown[] = [
 ];
 
 /** When a provider rests as a whole, and for how long. */
-export type RestRules = {
+export type SuspensionRules = {
   /** Attempts in a row that reached no host. */
   afterFailures: number;
   /** The first rest; each further one is twice as long. */
@@ -98,7 +98,11 @@ export type RestRules = {
   longestMs: number;
 };
 
-export const REST_RULES: RestRules = { afterFailures: 2, firstMs: 60_000, longestMs: 15 * 60_000 };
+export const SUSPENSION_RULES: SuspensionRules = {
+  afterFailures: 2,
+  firstMs: 60_000,
+  longestMs: 15 * 60_000,
+};
 
 /** How connections come back after a receiver wanted fewer. */
 export type RecoveryRules = {

@@ -50,13 +50,16 @@ test('a provider of the file has the hosts that the file says', () => {
   ]);
 });
 
-test('when providers rest and recover can be set', () => {
-  const own = settings({ rest: { after_failures: 5, first_s: 30 }, recovery: { hold_down_s: 1 } });
-  assert.deepEqual(own.rest, { afterFailures: 5, firstMs: 30_000, longestMs: 900_000 });
+test('the times of suspension and recovery can be set', () => {
+  const own = settings({
+    suspension: { after_failures: 5, first_s: 30 },
+    recovery: { hold_down_s: 1 },
+  });
+  assert.deepEqual(own.suspension, { afterFailures: 5, firstMs: 30_000, longestMs: 900_000 });
   assert.equal(own.recovery.holdDownMs, 1_000);
 });
 
-test('every problem of a wrong file is told, with its place', () => {
+test('every problem of a wrong file is reported, with its place', () => {
   const found = problems(
     JSON.stringify({
       default: { connections: 0 },

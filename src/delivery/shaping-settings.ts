@@ -11,8 +11,8 @@ import {
   type ProviderLimits,
   RECOVERY_RULES,
   type RecoveryRules,
-  REST_RULES,
-  type RestRules,
+  SUSPENSION_RULES,
+  type SuspensionRules,
   type Slowdown,
   SLOWDOWNS,
 } from './shaping-defaults.ts';
@@ -22,7 +22,7 @@ export type ShapingSettings = {
   providers: Readonly<Record<string, Partial<ProviderLimits>>>;
   /** Host name suffix → provider, before the table of net/providers.ts. */
   suffixes: readonly (readonly [string, string])[];
-  rest: RestRules;
+  suspension: SuspensionRules;
   recovery: RecoveryRules;
 };
 
@@ -30,7 +30,7 @@ export const USUAL_SHAPING: ShapingSettings = {
   default: {},
   providers: {},
   suffixes: [],
-  rest: REST_RULES,
+  suspension: SUSPENSION_RULES,
   recovery: RECOVERY_RULES,
 };
 
@@ -52,7 +52,7 @@ const providerInFile = z.strictObject({ ...limits, suffixes: z.array(suffix).min
 const FILE = z.strictObject({
   default: z.strictObject(limits).optional(),
   providers: z.record(z.string().min(1), providerInFile).optional(),
-  rest: z
+  suspension: z
     .strictObject({
       after_failures: count(1_000).optional(),
       first_s: seconds(86_400).optional(),
@@ -93,7 +93,7 @@ function problemsOf(error: z.ZodError): string[] {
 function settingsOf({
   default: usual = {},
   providers = {},
-  rest,
+  suspension,
   recovery,
 }: File): ShapingSettings {
   const entries = Object.entries(providers);
@@ -103,10 +103,10 @@ function settingsOf({
     suffixes: entries.flatMap(([key, { suffixes = [] }]) =>
       suffixes.map((each): [string, string] => [each, key]),
     ),
-    rest: {
-      afterFailures: rest?.after_failures ?? REST_RULES.afterFailures,
-      firstMs: msOf(rest?.first_s) ?? REST_RULES.firstMs,
-      longestMs: msOf(rest?.longest_s) ?? REST_RULES.longestMs,
+    suspension: {
+      afterFailures: suspension?.after_failures ?? SUSPENSION_RULES.afterFailures,
+      firstMs: msOf(suspension?.first_s) ?? SUSPENSION_RULES.firstMs,
+      longestMs: msOf(suspension?.longest_s) ?? SUSPENSION_RULES.longestMs,
     },
     recovery: {
       holdDownMs: msOf(recovery?.hold_down_s) ?? RECOVERY_RULES.holdDownMs,

@@ -15,7 +15,7 @@ export type Shaping = {
    * More than 0: the provider is in trouble as a whole, and none of its deliveries is to be started for so
    * long. A delivery that would expire before the end is started all the same: the attempt decides.
    */
-  restsForMs(provider: string): number;
+  suspendedForMs(provider: string): number;
   /** The listener hears when the provider's window grew or its rest began or ended. */
   onChange(listener: (provider: string) => void): void;
 };
@@ -28,7 +28,7 @@ export function createShaping(
   return {
     providerOf: providerOf,
     windowOf: (provider) => connections.windowOf(provider),
-    restsForMs: (provider) => connections.restsForMs(provider),
+    suspendedForMs: (provider) => connections.suspendedForMs(provider),
     onChange: (listener) => connections.onChange(listener),
   };
 }

@@ -21,7 +21,7 @@ test('who is in trouble is named in the metrics, however many are busy, and how 
     providers: () => [
       ...Array.from({ length: 40 }, (_, index) => provider(`busy${index}`, 'full', 9)),
       provider('touchy', 'slowed'),
-      provider('away', 'resting', 0),
+      provider('away', 'suspended', 0),
     ],
     queueDepth: async () => ({
       depth: 7,
@@ -38,7 +38,7 @@ test('who is in trouble is named in the metrics, however many are busy, and how 
     '{provider="touchy"} 1',
     '{provider="away"} 0',
   ]);
-  assert.deepEqual(inTrouble('posthorn_provider_resting'), [
+  assert.deepEqual(inTrouble('posthorn_provider_suspended'), [
     '{provider="touchy"} 0',
     '{provider="away"} 1',
   ]);

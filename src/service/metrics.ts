@@ -126,7 +126,7 @@ function addUnsettledGauge(
 const PROVIDERS_SHOWN = 30;
 const QUEUED_PROVIDERS_SHOWN = 20;
 
-/** Open and idle are this worker's; window and rest are the machine's, the same for every worker. */
+/** Open and idle are this worker's; window and suspension are the machine's, the same for every worker. */
 function addProviderGauges(registry: Registry, read: () => ProviderFacts[]): void {
   const gauge = (
     [name, help]: [string, string],
@@ -158,8 +158,8 @@ function addProviderGauges(registry: Registry, read: () => ProviderFacts[]): voi
     'max',
     ({ state }) => (state === 'slowed' ? 1 : 0),
   );
-  gauge(['resting', 'Whether the provider is left alone.'], 'max', ({ state }) =>
-    state === 'resting' ? 1 : 0,
+  gauge(['suspended', 'Whether the provider is left alone.'], 'max', ({ state }) =>
+    state === 'suspended' ? 1 : 0,
   );
 }
 

@@ -8,7 +8,7 @@ import { BrokerTicks } from '../delivery/broker-ticks.ts';
 import { Connections } from '../delivery/connections.ts';
 import { createDeliver } from '../delivery/deliver.ts';
 import { Dispatcher } from '../delivery/dispatcher.ts';
-import type { BrokerNews, WorkerNews } from '../delivery/permits.ts';
+import type { BrokerMessage, WorkerMessage } from '../delivery/permits.ts';
 import { createShaping } from '../delivery/shaping.ts';
 import type { ShapingSettings } from '../delivery/shaping-settings.ts';
 import { ProviderReport } from './provider-report.ts';
@@ -43,7 +43,7 @@ export type DeliveryListeners = {
   /** Outcomes of webhooks that the database refuses, for metrics. */
   unsettledWebhooks: () => number;
   /** What the broker of the machine is to hear. */
-  tellBroker: (news: readonly WorkerNews[]) => void;
+  sendToBroker: (messages: readonly WorkerMessage[]) => void;
 };
 
 export function createDelivery(ground: Ground, listeners: DeliveryListeners): Delivery {
@@ -58,7 +58,7 @@ export function createDelivery(ground: Ground, listeners: DeliveryListeners): De
     log,
     world,
   });
-  const connections = connectionsOf(ground, listeners.tellBroker);
+  const connections = connectionsOf(ground, listeners.sendToBroker);
   const routes = new Routes(ground);
   const { tls, stopTls } = createTls(ground);
   const deliver = createDeliver({
@@ -199,18 +199,20 @@ function handOver(dispatcher: Dispatcher, accepted: HandOver): void {
 /** The only worker of a machine has nobody to ask. */
 function connectionsOf(
   { config, setup }: Ground,
-  tellBroker: DeliveryListeners['tellBroker'],
+  sendToBroker: DeliveryListeners['sendToBroker'],
 ): Connections {
   const { relay, smtpTimeoutMs, shaping } = config;
   const isAlone = setup.workerCount === 1;
-  const tellOwn = isAlone ? ownBroker(shaping, (news) => connections.hear(news)) : null;
+  const sendToOwn = isAlone
+    ? ownBroker(shaping, (messages) => connections.receive(messages))
+    : null;
   const connections = new Connections({
     world: systemWorld,
     port: relay?.port ?? config.mxPort,
     heloName: config.hostname,
     sources: config.sources,
     shaping,
-    tell: tellOwn ?? tellBroker,
+    send: sendToOwn ?? sendToBroker,
     session: {
       ...(relay ? { auth: relay.auth ?? undefined, implicitTls: relay.implicitTls } : {}),
       ...(smtpTimeoutMs === null ? {} : { timeouts: timeoutsWithin(smtpTimeoutMs) }),
@@ -229,13 +231,17 @@ const ONLY_WORKER = 0;
 /** @returns what it is to be told goes here */
 function ownBroker(
   settings: ShapingSettings,
-  tell: (news: readonly BrokerNews[]) => void,
-): DeliveryListeners['tellBroker'] {
-  const broker = new Broker({ settings, world: systemWorld, tell: (_, news) => tell(news) });
+  send: (messages: readonly BrokerMessage[]) => void,
+): DeliveryListeners['sendToBroker'] {
+  const broker = new Broker({
+    settings,
+    world: systemWorld,
+    send: (_, messages) => send(messages),
+  });
   const ticks = new BrokerTicks(broker);
   broker.join(ONLY_WORKER);
-  return (news) => {
-    broker.hear(ONLY_WORKER, news);
+  return (messages) => {
+    broker.receive(ONLY_WORKER, messages);
     ticks.wind();
   };
 }

@@ -13,7 +13,7 @@ import type { Config } from '../config/config.ts';
 import { Overloaded } from '../core/overloaded.ts';
 import type { Scope } from '../core/scope.ts';
 import { Lease } from '../delivery/lease.ts';
-import type { BrokerNews, WorkerNews } from '../delivery/permits.ts';
+import type { BrokerMessage, WorkerMessage } from '../delivery/permits.ts';
 import { MessageBuilder, type MessageRecipient } from '../delivery/message.ts';
 import { createDomainService } from '../domains/service.ts';
 import { buildApp } from '../http/app.ts';
@@ -49,7 +49,7 @@ export type WorkerServer = {
   /** What the broker of this machine says about connections to mail servers. */
   /** Seals with the first of these from now on (store/secrets.ts). */
   useSecretKeys(secretKey: string): void;
-  hearBroker(news: readonly BrokerNews[]): void;
+  receiveFromBroker(messages: readonly BrokerMessage[]): void;
   /** A client has logged in by SMTP at another worker. */
   noteLogIn(client: string): void;
   /** Stops taking, finishes what has begun, gives back the rest. */
@@ -61,7 +61,7 @@ export type SupervisorLink = {
   /** All code is loaded, nothing is open yet. */
   onBuilt: () => void;
   onHolder: (id: string) => void;
-  tellBroker: (news: readonly WorkerNews[]) => void;
+  sendToBroker: (messages: readonly WorkerMessage[]) => void;
   /** Tells the other workers. */
   onSmtpLogIn: (client: string) => void;
   metricsText: () => Promise<string>;
@@ -91,11 +91,11 @@ export async function createServer(
   const { holder, isFresh, checksWanted } = lease;
   const leased = { holder, isFresh, checksWanted };
   const webhooks = createWebhookLoop({ ...ground, world: systemWorld, ...leased });
-  const { tellBroker } = supervisor;
+  const { sendToBroker } = supervisor;
   const delivery = createDelivery(ground, {
     onTold: () => webhooks.wake(),
     unsettledWebhooks: () => webhooks.unsettled,
-    tellBroker,
+    sendToBroker,
   });
   const state: State = { refusal: null, isStopping: false };
   const diskFull = new DiskFullMemory(systemWorld);
@@ -133,7 +133,7 @@ export async function createServer(
     },
     failedOver: () => delivery.sayWhatIsLost(),
     useSecretKeys: (secretKey) => ground.secrets.use(secretKey),
-    hearBroker: (news) => delivery.connections.hear(news),
+    receiveFromBroker: (messages) => delivery.connections.receive(messages),
     noteLogIn: (client) => smtp.noteLogIn(client),
     stop: async () => {
       state.isStopping = true;

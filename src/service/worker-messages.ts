@@ -7,7 +7,7 @@ import type { ArmedFailpoint } from '../core/failpoint.ts';
 import type { Part } from '../cli/run-service.ts';
 import type { Config } from '../config/config.ts';
 import type { CertificateFiles } from './certificates.ts';
-import type { BrokerNews, WorkerNews } from '../delivery/permits.ts';
+import type { BrokerMessage, WorkerMessage } from '../delivery/permits.ts';
 import type { User } from './privileges.ts';
 import type { PoolSizes } from '../store/postgres/connection-needs.ts';
 import type { DatabaseAddress } from '../store/postgres/database.ts';
@@ -45,7 +45,7 @@ export type ToWorker =
   /** The database is another server than before, which may lack the last commits. */
   | { type: 'failed_over' }
   /** About connections to mail servers: delivery/permits.ts. */
-  | { type: 'permits'; news: readonly BrokerNews[] }
+  | { type: 'broker'; messages: readonly BrokerMessage[] }
   /** Secret keys to work with from now on: `new,old`. */
   | { type: 'secret_keys'; secretKey: string }
   /** A client has logged in by SMTP at another worker. */
@@ -60,7 +60,7 @@ export type FromWorker =
   | { type: 'failed'; message: string }
   /** Under which id it holds work now: freed at once when the worker dies. */
   | { type: 'holder'; id: string }
-  | { type: 'permits'; news: readonly WorkerNews[] }
+  | { type: 'broker'; messages: readonly WorkerMessage[] }
   /** It works with the secret keys that it was told. */
   | { type: 'secret_keys_used' }
   /** A client has logged in by SMTP: the other workers keep room for it, too. */

@@ -87,9 +87,9 @@ export class WorkerPool {
     this.#broker = new Broker({
       settings: setup.config.shaping,
       world: systemWorld,
-      tell: (id, news) => {
+      send: (id, messages) => {
         const worker = cluster.workers?.[id];
-        if (worker) tell(worker, { type: 'permits', news });
+        if (worker) tell(worker, { type: 'broker', messages });
       },
     });
     this.#brokerTicks = new BrokerTicks(this.#broker);
@@ -184,8 +184,8 @@ export class WorkerPool {
       case 'holder':
         this.#holders.set(worker.id, message.id);
         break;
-      case 'permits':
-        this.#broker?.hear(worker.id, message.news);
+      case 'broker':
+        this.#broker?.receive(worker.id, message.messages);
         this.#brokerTicks?.wind();
         break;
       case 'secret_keys_used':

@@ -52,8 +52,8 @@ process.on('message', (message: ToWorker) => {
     case 'failed_over':
       void server?.failedOver();
       break;
-    case 'permits':
-      server?.hearBroker(message.news);
+    case 'broker':
+      server?.receiveFromBroker(message.messages);
       break;
     case 'smtp_log_in':
       server?.noteLogIn(message.client);
@@ -76,7 +76,7 @@ async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Prom
     server = await createServer(setup, {
       onBuilt: () => setup.user && dropTo(setup.user),
       onHolder: (id) => tell({ type: 'holder', id }),
-      tellBroker: (news) => tell({ type: 'permits', news }),
+      sendToBroker: (messages) => tell({ type: 'broker', messages }),
       onSmtpLogIn: (client) => tell({ type: 'smtp_log_in', client }),
       metricsText: async () => ((await questions.ask(tell)) as string | null) ?? '',
     });

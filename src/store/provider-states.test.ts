@@ -19,7 +19,7 @@ async function newNode(instance = newId()): Promise<string> {
 
 const RESTING: ProviderState = {
   provider: 'dead.test',
-  state: 'resting',
+  state: 'suspended',
   reason: 'connection refused by mx.dead.test',
   forMs: 60_000,
   connectionsMax: 1,
@@ -60,7 +60,7 @@ test('what is written again replaces, what is gone is gone, and a dead worker sa
   assert.deepEqual(await readProviderStates(db), []);
 });
 
-test('a rest that has run out is not shown as one', async () => {
+test('a suspension that has run out is not shown as one', async () => {
   const node = await newNode();
   await write(node, [{ ...RESTING, forMs: -1 }]);
   const [provider] = await readProviderStates(db);

@@ -9,12 +9,12 @@ export type ProviderState = {
   provider: string;
   /**
    * `open`: mail flows. `full`: as many connections as allowed, all busy. `slowed`: fewer or slower
-   * than usual because it asked for that. `resting`: left alone.
+   * than usual because it asked for that. `suspended`: left alone.
    */
-  state: 'open' | 'full' | 'slowed' | 'resting';
+  state: 'open' | 'full' | 'slowed' | 'suspended';
   /** One sentence. */
   reason: string | null;
-  /** Milliseconds until a rest or a slower time ends. */
+  /** Milliseconds until the suspension or the slower time ends. */
   forMs: number | null;
   connectionsMax: number;
   connectionsOpen: number;
@@ -76,7 +76,7 @@ select t.provider, w.state, w.reason, t."connectionsMax", t."connectionsOpen",
   from totals t
  cross join lateral (
     select c.state, c.reason, c.until from current c where c.provider = t.provider
-     order by array_position(array['resting', 'slowed', 'full', 'open'], c.state), c.until desc
+     order by array_position(array['suspended', 'slowed', 'full', 'open'], c.state), c.until desc
      limit 1) w
  order by t.provider`;
 

@@ -149,7 +149,7 @@ export function tenantQueueKey(projectId: string, provider: string): string {
  * projects side by side the first entry of the next provider, which is that provider's oldest. The providers of
  * the oldest rows of all come along: among 50 000 providers that are not due they are found at once.
  */
-const FIND_LINES = `
+const FIND_QUEUES = `
 with recursive t as materialized (select app_now() as now),
 projects(id, number) as (
   (select q.project_id, 1 from queue q
@@ -226,7 +226,7 @@ export function findQueues(
     oldest: number;
   },
 ): Promise<FoundQueue[]> {
-  return db.query<FoundQueue>({ name: 'find_lines', text: FIND_LINES }, [
+  return db.query<FoundQueue>({ name: 'find_queues', text: FIND_QUEUES }, [
     walk.project,
     walk.projects,
     walk.probes,
@@ -237,7 +237,7 @@ export function findQueues(
   ]);
 }
 
-const CLAIM_LINES = `
+const CLAIM_QUEUES = `
 with due as materialized (
   select free.email_id, free.position
     from unnest($2::uuid[], $3::text[], $4::int[]) as wanted(project_id, provider, max)
@@ -261,7 +261,7 @@ export function claimQueues(
   },
 ): Promise<ClaimedRecipient[]> {
   const { holder, queues, from } = options;
-  return db.query<ClaimedRecipient>({ name: 'claim_lines', text: CLAIM_LINES }, [
+  return db.query<ClaimedRecipient>({ name: 'claim_queues', text: CLAIM_QUEUES }, [
     holder,
     queues.map((queue) => queue.projectId),
     queues.map((queue) => queue.provider),

@@ -24,7 +24,7 @@ const LIMITS = shapingFile('limits.json', {
     capped: { suffixes: ['capped.test'], connections: 3, messages_per_connection: 5 },
     'single.test': { connections: 1 },
   },
-  rest: { after_failures: 1, first_s: 5, longest_s: 5 },
+  suspension: { after_failures: 1, first_s: 5, longest_s: 5 },
   recovery: { hold_down_s: 0.5, step_s: 0.1, try_again_after_s: 0.3 },
 });
 
@@ -158,15 +158,15 @@ test('a worker that dies gives its connections back', async () => {
   }
 });
 
-test('a provider that answers nobody rests as one, other mail goes on, and what waited costs no attempt', async () => {
+test('a provider that does not answer is suspended as a whole, other mail goes on, and what waited costs no attempt', async () => {
   const hangUp = { phases: { greeting: { drop: 'fin' as const } } };
   const down = { provider: 'down.test' };
   const mx = await journey.mailServer('down.example', hangUp, down);
   const other = await journey.mailServer('up.example', {}, { provider: 'up.test' });
   const first = await journey.send({ to: 'first@down.example' });
   await journey.attempted(first);
-  await waitFor(async () => (await shown('down.test'))?.state === 'resting', {
-    what: 'the provider to be shown as resting',
+  await waitFor(async () => (await shown('down.test'))?.state === 'suspended', {
+    what: 'the provider to be shown as suspended',
   });
   assert.match((await shown('down.test')).reason, /host\d+\.down\.test \[127\.0\.1\.\d+\]: /);
   const asked = mx.connections;
@@ -182,14 +182,14 @@ test('a provider that answers nobody rests as one, other mail goes on, and what 
   assert.ok(failed <= 3, `${failed} of 20 emails were tried in vain`);
   await journey.pass({ hours: 5 });
   await allDelivered([first, ...waiting]);
-  await waitFor(async () => (await shown('down.test'))?.state !== 'resting', {
-    what: 'the provider not to be shown as resting any more',
+  await waitFor(async () => (await shown('down.test'))?.state !== 'suspended', {
+    what: 'the provider not to be shown as suspended any more',
   });
 });
 
 async function shown(name: string) {
   const [row] = await service.sql(
-    `select state, reason from providers where provider = $1 order by state = 'resting' desc limit 1`,
+    `select state, reason from providers where provider = $1 order by state = 'suspended' desc limit 1`,
     [name],
   );
   return row;

@@ -7,18 +7,18 @@
  * address (remembered.ts).
  */
 import type { World } from '../core/world.ts';
-import type { RestRules } from './shaping-defaults.ts';
+import type { SuspensionRules } from './shaping-defaults.ts';
 
 /** A server that answered so recently speaks for the whole provider. */
 const ANSWER_COUNTS_FOR_MS = 10 * 60_000;
 const ADDRESSES_MAX = 100;
 const JITTER = 0.15;
 
-export class Trouble {
-  readonly #rules: RestRules;
+export class Outage {
+  readonly #rules: SuspensionRules;
   readonly #world: Pick<World, 'monotonicMs' | 'random'>;
   #failures = 0;
-  #rests = 0;
+  #suspensions = 0;
   #restUntilMs = -Infinity;
   /** Between the end of a rest and the first answer. */
   #isProbing = false;
@@ -27,17 +27,17 @@ export class Trouble {
   readonly #silent = new Set<string>();
   reason: string | null = null;
 
-  constructor(rules: RestRules, world: Pick<World, 'monotonicMs' | 'random'>) {
+  constructor(rules: SuspensionRules, world: Pick<World, 'monotonicMs' | 'random'>) {
     this.#rules = rules;
     this.#world = world;
   }
 
-  get restsForMs(): number {
+  get suspendedForMs(): number {
     return Math.max(0, this.#restUntilMs - this.#world.monotonicMs());
   }
 
   /** Rests, or has rested and nobody has answered since: one connection at a time. */
-  get isIn(): boolean {
+  get isOngoing(): boolean {
     return this.#isProbing;
   }
 
@@ -53,11 +53,11 @@ export class Trouble {
       if (this.#silent.size < ADDRESSES_MAX) this.#silent.add(address);
     }
     const isOver = this.#failures >= this.#rules.afterFailures && !this.#answersSomewhere();
-    if (!isOver || this.restsForMs > 0) return false;
-    const lengthMs = Math.min(this.#rules.longestMs, this.#rules.firstMs * 2 ** this.#rests);
+    if (!isOver || this.suspendedForMs > 0) return false;
+    const lengthMs = Math.min(this.#rules.longestMs, this.#rules.firstMs * 2 ** this.#suspensions);
     const jitter = 1 + JITTER * (2 * this.#world.random() - 1);
     this.#restUntilMs = this.#world.monotonicMs() + lengthMs * jitter;
-    this.#rests += 1;
+    this.#suspensions += 1;
     this.#isProbing = true;
     this.reason = reason;
     return true;
@@ -72,7 +72,7 @@ export class Trouble {
     }
     const wasIn = this.#isProbing;
     this.#failures = 0;
-    this.#rests = 0;
+    this.#suspensions = 0;
     this.#restUntilMs = -Infinity;
     this.#isProbing = false;
     this.reason = null;
