@@ -1,8 +1,4 @@
--- How mail is protected on its way.
-
--- What holds for the emails of a domain that do not say it themselves.
-alter table domains add column tls text not null default 'opportunistic'
-  check (tls in ('opportunistic', 'enforced'));
+-- What is known of the TLS of other mail servers.
 
 -- MTA-STS policies of recipients' domains (RFC 8461), shared by all workers and kept over restarts:
 -- one that has not expired holds even when neither its DNS nor its HTTPS answers. `id` is that of the
@@ -20,7 +16,7 @@ create table mta_sts_policies (
 );
 create index mta_sts_policies_by_age on mta_sts_policies (fetched_at) where mode <> 'none';
 
--- What came of TLS sessions, in the words of RFC 8460 §4.3 or `success`: for reports to domains.
+-- Results of TLS sessions, named as in RFC 8460 §4.3 or `success`: for reports to domains.
 create table tls_results (
   day      date not null,
   domain   text not null,

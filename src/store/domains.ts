@@ -64,7 +64,7 @@ const COLUMNS = `
   ed25519_verified as "ed25519Verified", tls, records, advice,
   (select coalesce(json_agg(json_build_object('kind', g.kind, 'count', g.count, 'ended', g.ended,
             'thresholdPpm', g.threshold_ppm, 'since', g.since, 'isPaused', g.paused) order by g.kind), '[]')
-     from guard_trips g
+     from reputation_alerts g
     where g.project_id = domains.project_id and g.environment = domains.environment
       and g.domain = domains.name) as trips`;
 
@@ -112,7 +112,7 @@ insert into domains (project_id, id, environment, name, status, created_at, veri
                      tls, paused_at)
 values ($1, $2, $3, $4, $5, app_now(), case when $5 = 'verified' then app_now() end,
         $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
-        (select min(g.since) from guard_trips g
+        (select min(g.since) from reputation_alerts g
           where g.project_id = $1 and g.environment = $3 and g.domain = $4 and g.paused))
 on conflict (project_id, environment, name) where deleted_at is null do nothing
 returning ${COLUMNS}`;

@@ -61,7 +61,7 @@ const STANDINGS = `
 with changed as (
   select project_id, environment, domain from reputation_counts where changed_at >= $1
   union
-  select project_id, environment, domain from guard_trips
+  select project_id, environment, domain from reputation_alerts
 )
 select c.project_id as "projectId", c.environment, c.domain, s.ended, s.bounced, s.complained,
        coalesce(t.trips, '[]') as trips, app_now() as now
@@ -75,7 +75,7 @@ select c.project_id as "projectId", c.environment, c.domain, s.ended, s.bounced,
  cross join lateral (
     select json_agg(json_build_object('kind', g.kind, 'isPaused', g.paused,
              'belowForMs', extract(epoch from app_now() - g.below_since) * 1000)) as trips
-      from guard_trips g
+      from reputation_alerts g
      where g.project_id = c.project_id and g.environment = c.environment and g.domain = c.domain) t`;
 
 /** @param since only domains whose counts changed since then, and what is beyond the rule */
@@ -98,7 +98,7 @@ const COLUMNS = `project_id as "projectId", environment, domain, kind, since, co
        threshold_ppm as "thresholdPpm", paused as "isPaused"`;
 
 const SAVE = `
-insert into guard_trips as g (project_id, environment, domain, kind, since, count, ended,
+insert into reputation_alerts as g (project_id, environment, domain, kind, since, count, ended,
                               threshold_ppm, paused)
 values ($1, $2, $3, $4, app_now(), $5, $6, $7, $9)
 on conflict (project_id, environment, domain, kind) do update
@@ -127,7 +127,7 @@ export async function saveTrip(
 }
 
 const END = `
-delete from guard_trips where project_id = $1 and environment = $2 and domain = $3 and kind = $4
+delete from reputation_alerts where project_id = $1 and environment = $2 and domain = $3 and kind = $4
 returning ${COLUMNS}`;
 
 /** It is within the rule again; null: somebody else has noted that. */
@@ -140,7 +140,7 @@ export async function endTrip(
 }
 
 const LIST = `
-select ${COLUMNS} from guard_trips
+select ${COLUMNS} from reputation_alerts
  where $1::uuid is null or project_id = $1
  order by since desc, domain, kind limit $2`;
 
@@ -157,11 +157,11 @@ const GUARD_COLUMNS = `project_id as "projectId", is_on as "isOn", bounces_ppm a
 
 /** Of the projects that have rules of their own. */
 export function listGuards(db: Queryable): Promise<(OwnGuard & { projectId: string })[]> {
-  return db.query(`select ${GUARD_COLUMNS} from guards`);
+  return db.query(`select ${GUARD_COLUMNS} from reputation_rules`);
 }
 
 const SET_GUARD = `
-insert into guards (project_id, is_on, bounces_ppm, complaints_ppm, emails_min, pauses)
+insert into reputation_rules (project_id, is_on, bounces_ppm, complaints_ppm, emails_min, pauses)
 values ($1, $2, $3, $4, $5, $6)
 on conflict (project_id) do update
    set is_on = excluded.is_on, bounces_ppm = excluded.bounces_ppm,
@@ -190,7 +190,7 @@ export async function pauseSender(
 
 const RESUME = `
 with trips as (
-  update guard_trips set paused = false where project_id = $1 and paused
+  update reputation_alerts set paused = false where project_id = $1 and paused
 )
 update domains set paused_at = null where project_id = $1 and paused_at is not null
 returning name`;

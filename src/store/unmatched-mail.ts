@@ -1,7 +1,7 @@
 /**
  * Unmatched mail: what came in by SMTP and changes nothing, kept for people to look at. Anybody may
  * send it, so that it has a table of fixed size for the installation: a ring of eight segments
- * (migrations/0017), of which the oldest is emptied when the present one is full.
+ * (migrations/0009), of which the oldest is emptied when the present one is full.
  *
  * Group commit, with one batch under way per worker: the ring has one writer at a time. On a connection
  * with reports that count, but in transactions of its own: those wait for no lock of the ring.
@@ -10,7 +10,7 @@ import type { NewInboundMessage } from './inbound-commit.ts';
 import { type Database, DatabaseUnavailable, type Queryable } from './postgres/database.ts';
 import { GroupCommit } from './postgres/group-commit.ts';
 
-/** As in migrations/0017. */
+/** As in migrations/0009. */
 const SEGMENTS = 8;
 /** Beside the text of a row: its header, four indexes, its part of half-full pages. */
 const ROW_BYTES = 600;

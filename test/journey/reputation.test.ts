@@ -96,7 +96,7 @@ test('bounces beyond the rule are told and shown, and so is that they are over',
   await journey.pass({ hours: 25 });
   await waitFor(
     async () =>
-      (await service.sql('select from guard_trips where below_since > $1', [since])).length,
+      (await service.sql('select from reputation_alerts where below_since > $1', [since])).length,
     { what: 'the guard to see that it is better' },
   );
   await journey.pass({ hours: 1 });
@@ -123,7 +123,7 @@ test('nothing follows below the least number of emails, nor from what is no boun
   await guardEvent('last.test', 'tripped');
   assert.deepEqual(await counted('few.test'), { ended: 19, bounced: 15, complained: 0 });
   assert.deepEqual(await counted('suppressed.test'), { ended: 20, bounced: 0, complained: 0 });
-  const tripped = await service.sql('select domain from guard_trips order by domain');
+  const tripped = await service.sql('select domain from reputation_alerts order by domain');
   assert.deepEqual(
     tripped.map(({ domain }) => domain),
     ['complained.test', 'last.test'],
@@ -176,6 +176,6 @@ test('a project can have other rules, or none', async () => {
   const defaults = ['--bounces', 'default', '--complaints', 'default', '--min', 'default'];
   assert.deepEqual(await set(...defaults), usual);
   assert.deepEqual(await set('--off'), { ...usual, on: false });
-  const all = () => service.sql('select from guard_trips');
+  const all = () => service.sql('select from reputation_alerts');
   await waitFor(async () => (await all()).length === 0, { what: 'the warnings to go' });
 });

@@ -125,7 +125,7 @@ async function applyMigrations(
   const postgrator = migrationsIn(folder, db);
   const newest = newestIn(folder);
   const present = await postgrator.getDatabaseVersion();
-  await refuseOutdatedCode(db, newest);
+  if (present > 0) await refuseOutdatedCode(db, newest);
   const finish = async (): Promise<void> => {
     if (present <= newest) await seedTransitions(db);
     await ensurePartitions(db, nowMs);
@@ -157,17 +157,8 @@ function migrationsIn(folder: string, db: Queryable): Postgrator {
 }
 
 async function refuseOutdatedCode(db: Queryable, known: number): Promise<void> {
-  const problem = outdatedProblem(await requiredOf(db), known);
+  const problem = outdatedProblem(await schemaRequired(db), known);
   if (problem !== null) throw new MigrationRefused(problem);
-}
-
-/** 0 in a database from before there was such a thing. */
-async function requiredOf(db: Queryable): Promise<number> {
-  const [column] = await db.query(
-    `select from pg_attribute
-      where attrelid = to_regclass('installation') and attname = 'schema_required'`,
-  );
-  return column ? schemaRequired(db) : 0;
 }
 
 /**
@@ -175,7 +166,7 @@ async function requiredOf(db: Queryable): Promise<number> {
  * nodes get the time to notice and to settle what they have under way. One that was killed leaves its row.
  */
 async function letOlderNodesEnd(db: Queryable, say: (sentence: string) => void): Promise<void> {
-  const required = await requiredOf(db);
+  const required = await schemaRequired(db);
   if (required === 0) return;
   for (let second = 0; second < OLDER_NODES_END_WITHIN_S; second += 1) {
     const workers = await countOlderNodes(db, required);

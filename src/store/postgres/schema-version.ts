@@ -24,7 +24,7 @@ export function newestIn(folder: string): number {
 /** Read when the code is loaded: an upgrade may replace the folder under a running service. */
 export const SCHEMA_KNOWN = newestIn(MIGRATIONS);
 
-/** The newest migration that running code has to know. Only for a database that has migration 0026. */
+/** The newest migration that running code has to know. Only for a database that was migrated. */
 export async function schemaRequired(db: Queryable): Promise<number> {
   const text = 'select schema_required as required from installation';
   const [row] = await db.query<{ required: number }>(text);

@@ -1,5 +1,7 @@
 -- Sending domains with their DKIM keys. A deleted domain keeps its row: mail that it signed can
 -- still be shown byte for byte. Private keys are AES-256-GCM with the domain's id as AAD.
+-- `tls` is for emails that do not set it themselves. `paused_at`: mail of this domain is held
+-- because of a reputation alert, new mail when it is accepted, waiting mail when it is claimed.
 create table domains (
   project_id          uuid not null references projects,
   id                  uuid not null,
@@ -11,6 +13,9 @@ create table domains (
   checked_at          timestamptz,
   failing_since       timestamptz,
   deleted_at          timestamptz,
+  paused_at           timestamptz,
+  tls                 text not null default 'opportunistic'
+                      check (tls in ('opportunistic', 'enforced')),
   rsa_selector        text not null,
   rsa_public_key      text not null,
   rsa_private_key     bytea not null,
@@ -25,15 +30,5 @@ create table domains (
 create unique index domains_by_name on domains (project_id, environment, name)
   where deleted_at is null;
 create index domains_to_recheck on domains (checked_at) where deleted_at is null;
-
-create table suppressions (
-  project_id      uuid not null references projects,
-  environment     text not null,
-  address_key     text not null, -- the whole address in lower case
-  address         text not null,
-  reason          text not null check (reason in ('hard_bounce', 'complaint', 'unsubscribe', 'manual')),
-  source_email_id uuid,
-  created_at      timestamptz not null,
-  expires_at      timestamptz,
-  primary key (project_id, environment, address_key)
-);
+-- For inbound mail: a return path names a domain and no project.
+create index domains_by_name_alone on domains (name);

@@ -1,12 +1,13 @@
--- How a sender stands with those it writes to: what ended, bounced and complained in the last day, by
--- sending domain, and the warnings that follow from it (core/guard.ts). A row per hour; workers add to
--- it every few seconds (store/reputation-counters.ts), never while they settle an email.
+-- Bounce and complaint rates by sending domain, and the alerts that follow from them.
+
+-- Recipients that ended, bounced or complained, a row per hour. Workers add to it every few seconds
+-- (store/reputation-counters.ts), never while they settle an email.
 create table reputation_counts (
   project_id  uuid not null references projects,
   environment text not null,
   domain      text not null,
   hour        timestamptz not null,
-  ended       integer not null, -- recipients: delivered, sent, bounced or failed
+  ended       integer not null, -- delivered, sent, bounced or failed
   bounced     integer not null,
   complained  integer not null,
   changed_at  timestamptz not null,
@@ -15,8 +16,8 @@ create table reputation_counts (
 create index reputation_counts_by_change on reputation_counts (changed_at);
 create index reputation_counts_by_hour on reputation_counts (hour);
 
--- Where a project differs from the usual rule; null: as usual. Rates in millionths.
-create table guards (
+-- A project's own rule for alerts; null: the configured value. Rates in millionths.
+create table reputation_rules (
   project_id     uuid primary key references projects,
   is_on          boolean not null,
   bounces_ppm    integer check (bounces_ppm between 1 and 1000000),
@@ -25,16 +26,17 @@ create table guards (
   pauses         boolean not null
 );
 
--- What is beyond the rule at present.
-create table guard_trips (
+-- The alerts at present.
+create table reputation_alerts (
   project_id    uuid not null references projects,
   environment   text not null,
   domain        text not null,
   kind          text not null check (kind in ('bounce', 'complaint')),
   since         timestamptz not null,
-  count         integer not null, -- bounced or complained, of `ended`, when it was looked at last
+  count         integer not null, -- bounced or complained, of `ended`, at the last check
   ended         integer not null,
   threshold_ppm integer not null,
-  below_since   timestamptz,      -- it has been clearly better for so long; null: it is not
+  below_since   timestamptz,      -- the rate has been well below the threshold since then
+  paused        boolean not null default false, -- this alert paused the domain
   primary key (project_id, environment, domain, kind)
 );
