@@ -3,16 +3,22 @@
  * (slowloris), slow bodies (R-U-Dead-Yet), slow readers; and floods. Real sockets, short times.
  */
 import assert from 'node:assert/strict';
-import { connect, type Socket } from 'node:net';
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
 import { test } from 'node:test';
+import pino from 'pino';
 import { stubHttp, type StubHttp } from '../../test/support/http.ts';
 import { waitFor } from '../../test/support/wait.ts';
+import { systemWorld } from '../service/system-world.ts';
+import { CONNECTION_LIMITS, Connections } from './connections.ts';
 import type { HttpServices } from './services.ts';
 
 const QUICK = { headersMs: 300, requestMs: 600, silenceMs: 300, closeMs: 100 };
 const SLOW = { headersMs: 60_000, requestMs: 60_000, silenceMs: 60_000, closeMs: 100 };
 const EMAIL = { from: 'a@acme.com', to: 'jo@mail.org', subject: 'Hi', html: '<p>Hi</p>' };
 const MB = 1024 * 1024;
+const GET = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
 
 type Client = { socket: Socket; heard: string; isClosed: boolean };
 
@@ -114,9 +120,41 @@ test('beyond a bound for unread answers those who do not read are cut off, and m
     const answer = await fetch(`${http.url}/openapi.json`);
     return (await answer.text()).length > 100_000;
   };
+  await waitFor(async () => (await countOf(http)) < 50, { what: 'some to be cut off' });
   await waitFor(readsAll, { what: 'a client that reads to be served' });
-  assert.ok((await countOf(http)) < 50, 'some were cut off');
   destroyAll(deaf);
+});
+
+test('an answer to a client that has gone away takes no room from others', async (t) => {
+  const limits = { ...CONNECTION_LIMITS, unreadBytes: { strangers: MB, known: MB } };
+  const log = pino({ level: 'silent' });
+  const options = { limits, log, world: systemWorld, isShared: () => true, onLate: () => {} };
+  const connections = new Connections(options);
+  const answers: ServerResponse[] = [];
+  const server = createServer((_request, response) => answers.push(response));
+  connections.watch(server);
+  t.after(() => {
+    connections.stop();
+    server.close();
+    server.closeAllConnections();
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const ask = () =>
+    connect(port, '127.0.0.1')
+      .on('error', () => {})
+      .end(GET);
+  for (let round = 1; round <= 10; round += 1) {
+    const client = ask();
+    await waitFor(() => answers.length === round, { what: 'the request' });
+    client.destroy();
+    await waitFor(() => answers.at(-1)?.destroyed, { what: 'the end of its connection' });
+    connections.answer(answers.at(-1)!, MB / 2);
+  }
+  ask();
+  await waitFor(() => answers.length === 11, { what: 'the last request' });
+  connections.answer(answers.at(-1)!, MB);
 });
 
 function countOf(http: StubHttp): Promise<number> {

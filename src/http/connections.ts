@@ -156,7 +156,8 @@ export class Connections {
    */
   answer(response: ServerResponse, bytes: number | null): void {
     const connection = this.#bySocket.get(response.req.socket);
-    if (connection === undefined) return;
+    // An answer to a connection that is closed is dropped, and nothing would give its bytes back.
+    if (connection === undefined || !this.#open.has(connection)) return;
     if (bytes === null) {
       connection.untilMs = Infinity;
       return;
