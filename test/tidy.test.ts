@@ -38,6 +38,7 @@ holds('a layer imports only the layers below it', SOURCE, rules.layersAreKept, [
     'must not import src/config/config.ts.',
   ],
   ['src/webhooks/a.ts', `import '../service/server.ts';`, 'must not import src/service/server.ts.'],
+  ['src/service/a.ts', `import '../cli/command.ts';`, 'must not import src/cli/command.ts.'],
   ['src/store/a.ts', `import '../../test/support/x.ts';`, 'must not import test/support/x.ts.'],
   ['src/utils/a.ts', '', 'is in src/utils/, which is no layer; see test/tidy/rules.ts.'],
   ['src/delivery/a.test.ts', `import { accept } from '../sending/accept.ts';`],

@@ -1,7 +1,7 @@
 /** What `posthorn start` prints when the service is ready. Pure. */
 import type { Config } from '../config/config.ts';
 import { FIRST_DOMAIN } from '../service/first-start.ts';
-import type { ReadyInfo } from './run-service.ts';
+import type { ReadyInfo } from '../service/supervisor.ts';
 import { facts } from './table.ts';
 
 export type StartScreen = {

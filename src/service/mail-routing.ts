@@ -5,7 +5,7 @@
 import { lookup } from 'node:dns/promises';
 import { resolveRoute, type Route } from '../net/dns/mx.ts';
 import { readInstallation } from '../store/mail-hosts.ts';
-import type { Ground } from './server.ts';
+import type { WorkerContext } from './worker-context.ts';
 import { systemWorld } from './system-world.ts';
 
 /** For the attempts behind a look-up that failed: each would wait for the same silence. */
@@ -14,18 +14,18 @@ const FAILURE_REMEMBERED_MS = 10_000;
 const REMEMBERED_MAX = 50_000;
 const OWN_NAMES_FOR_MS = 60_000;
 
-type Needed = Pick<Ground, 'config' | 'db' | 'resolver' | 'guard'>;
+type Needed = Pick<WorkerContext, 'config' | 'db' | 'resolver' | 'guard'>;
 
-export class Routes {
-  readonly #ground: Needed;
+export class MailRouting {
+  readonly #context: Needed;
   readonly #providers = new Map<string, string>();
   readonly #names = new Set<string>();
   readonly #failures = new Map<string, { route: Route; untilMs: number }>();
 
   #ownNames: { names: ReadonlySet<string>; untilMs: number } | null = null;
 
-  constructor(ground: Needed) {
-    this.#ground = ground;
+  constructor(context: Needed) {
+    this.#context = context;
   }
 
   /** Whose limits a destination shares; the destination itself while that is not known. */
@@ -53,7 +53,7 @@ export class Routes {
   }
 
   async #ask(destination: string): Promise<Route> {
-    const { config, resolver, guard } = this.#ground;
+    const { config, resolver, guard } = this.#context;
     const { relay, shaping } = config;
     const random = (): number => systemWorld.random();
     const providerSuffixes = shaping.suffixes;
@@ -80,7 +80,7 @@ export class Routes {
   async #namesOfOurs(): Promise<ReadonlySet<string>> {
     const nowMs = systemWorld.monotonicMs();
     if (this.#ownNames !== null && nowMs < this.#ownNames.untilMs) return this.#ownNames.names;
-    const { config, db } = this.#ground;
+    const { config, db } = this.#context;
     const own = [config.hostname, ...config.sources.map(({ heloName }) => heloName)];
     const before = [...(this.#ownNames?.names ?? [])];
     const ofNodes = await readInstallation(db).then(

@@ -3,31 +3,35 @@
  * everything between them.
  */
 import type { Config } from '../config/config.ts';
-import { Broker } from '../delivery/broker.ts';
 import { BrokerTicks } from '../delivery/broker-ticks.ts';
+import { Broker } from '../delivery/broker.ts';
 import { Connections } from '../delivery/connections.ts';
 import { createDeliver } from '../delivery/deliver.ts';
 import { Dispatcher } from '../delivery/dispatcher.ts';
 import type { BrokerMessage, WorkerMessage } from '../delivery/permits.ts';
-import { createShaping } from '../delivery/shaping.ts';
 import type { ShapingSettings } from '../delivery/shaping-settings.ts';
-import { ProviderReport } from './provider-report.ts';
+import { createShaping } from '../delivery/shaping.ts';
 import { SIMULATOR_PROVIDER } from '../delivery/simulator.ts';
-import { Routes } from './mail-routing.ts';
-import { createMetrics, type ServiceMetrics } from './metrics.ts';
+import { TlsCounters } from '../delivery/tls-counters.ts';
+import { TlsRules } from '../delivery/tls-rules.ts';
 import { timeoutsWithin } from '../net/smtp/types.ts';
+import { StsCache } from '../net/tls/mta-sts-cache.ts';
 import { type AcceptEmail, createAccept, type HandOver } from '../sending/accept.ts';
-import type { Ground } from './server.ts';
-import { createTls } from './server-tls.ts';
+import { MailRouting } from './mail-routing.ts';
+import { createMetrics, type ServiceMetrics } from './metrics.ts';
+import { ProviderReport } from './provider-report.ts';
+import { systemWorld } from './system-world.ts';
+import type { WorkerContext } from './worker-context.ts';
 import { AcceptStore } from '../store/accept.ts';
+import { StsPolicies } from '../store/mta-sts.ts';
 import { RecentlyAccepted } from '../store/postgres/failover.ts';
 import { queueDepth } from '../store/queue.ts';
 import { noteQuotaFailure } from '../store/quota-failures.ts';
 import { listTrips } from '../store/reputation.ts';
 import { SettleStore } from '../store/settle.ts';
-import { systemWorld } from './system-world.ts';
+import { addTlsResults } from '../store/tls-results.ts';
 
-export type Delivery = {
+type Delivery = {
   accept: AcceptEmail;
   dispatcher: Dispatcher;
   connections: Connections;
@@ -37,7 +41,7 @@ export type Delivery = {
   stop(): Promise<void>;
 };
 
-export type DeliveryListeners = {
+type DeliveryListeners = {
   /** Webhook deliveries were queued by an accepted email or a settled outcome. */
   onTold: () => void;
   /** Outcomes of webhooks that the database refuses, for metrics. */
@@ -46,9 +50,9 @@ export type DeliveryListeners = {
   sendToBroker: (messages: readonly WorkerMessage[]) => void;
 };
 
-export function createDelivery(ground: Ground, listeners: DeliveryListeners): Delivery {
+export function createDelivery(context: WorkerContext, listeners: DeliveryListeners): Delivery {
   const { onTold } = listeners;
-  const { config, db, lease, log, reputation } = ground;
+  const { config, db, lease, log, reputation } = context;
   const world = systemWorld;
   const settling = new SettleStore(db.settling, {
     holder: lease.holder,
@@ -58,14 +62,14 @@ export function createDelivery(ground: Ground, listeners: DeliveryListeners): De
     log,
     world,
   });
-  const connections = connectionsOf(ground, listeners.sendToBroker);
-  const routes = new Routes(ground);
-  const { tls, stopTls } = createTls(ground);
+  const connections = connectionsOf(context, listeners.sendToBroker);
+  const mailRouting = new MailRouting(context);
+  const { tls, stopTls } = createTls(context);
   const deliver = createDeliver({
-    ...ground,
+    ...context,
     world,
     connections,
-    route: (destination) => routes.find(destination),
+    route: (destination) => mailRouting.find(destination),
     viaRelay: config.relay !== null,
     hasHostName: mayIntroduceItself(config),
     leastTls: tlsFor(config),
@@ -74,10 +78,10 @@ export function createDelivery(ground: Ground, listeners: DeliveryListeners): De
     settle: (settlement) => settling.settle(settlement),
     onMailboxFull: (failure) => noteQuotaFailure(db, failure),
     settling: settling.flow,
-    returnPathSecret: () => ground.secrets.derive('return path'),
+    returnPathSecret: () => context.secrets.derive('return path'),
     onAttempt: (attempt) => countAttempt(metrics, attempt),
   });
-  const shaping = createShaping(connections, (destination) => routes.providerOf(destination));
+  const shaping = createShaping(connections, (destination) => mailRouting.providerOf(destination));
   const dispatcher = new Dispatcher({
     db: db.settling,
     world,
@@ -85,8 +89,8 @@ export function createDelivery(ground: Ground, listeners: DeliveryListeners): De
     lease,
     deliver,
     shaping,
-    knows: (provider) => provider === SIMULATOR_PROVIDER || routes.knows(provider),
-    findProvider: (destination) => routes.learn(destination),
+    knows: (provider) => provider === SIMULATOR_PROVIDER || mailRouting.knows(provider),
+    findProvider: (destination) => mailRouting.learn(destination),
     unsettled: settling,
   });
   const metrics = createMetrics({
@@ -109,7 +113,7 @@ export function createDelivery(ground: Ground, listeners: DeliveryListeners): De
     await stopTls();
   };
   const recent = new RecentlyAccepted();
-  const accept = acceptInto(dispatcher, ground, { metrics, onTold, recent });
+  const accept = acceptInto(dispatcher, context, { metrics, onTold, recent });
   const sayWhatIsLost = () => sayLost(recent, { db, log, metrics });
   return { accept, dispatcher, connections, metrics, sayWhatIsLost, stop };
 }
@@ -120,7 +124,7 @@ const ASK_AGAIN_MS = 2_000;
 /** Their senders believe them accepted: only the log can tell. */
 async function sayLost(
   recent: RecentlyAccepted,
-  context: Pick<Ground, 'db' | 'log'> & { metrics: ServiceMetrics },
+  context: Pick<WorkerContext, 'db' | 'log'> & { metrics: ServiceMetrics },
 ): Promise<void> {
   const { db, log, metrics } = context;
   const lost = await recent.lost(db).catch((error: unknown) => {
@@ -142,14 +146,14 @@ async function sayLost(
 
 function acceptInto(
   dispatcher: Dispatcher,
-  ground: Ground,
+  context: WorkerContext,
   {
     metrics,
     onTold,
     recent,
   }: { metrics: ServiceMetrics; onTold: () => void; recent: RecentlyAccepted },
 ): AcceptEmail {
-  const { db, config, lease } = ground;
+  const { db, config, lease } = context;
   const store = new AcceptStore(db.accepting, {
     limit: config.limits.sending,
     recipientLimit: config.limits.recipients,
@@ -198,7 +202,7 @@ function handOver(dispatcher: Dispatcher, accepted: HandOver): void {
 
 /** The only worker of a machine has nobody to ask. */
 function connectionsOf(
-  { config, setup }: Ground,
+  { config, setup }: WorkerContext,
   sendToBroker: DeliveryListeners['sendToBroker'],
 ): Connections {
   const { relay, smtpTimeoutMs, shaping } = config;
@@ -266,4 +270,32 @@ function countAttempt(
   if (attempt.firstAfterMs !== null) {
     metrics.firstAttemptSeconds.observe(attempt.firstAfterMs / 1000);
   }
+}
+
+function createTls(context: WorkerContext): { tls: TlsRules; stopTls: () => Promise<void> } {
+  const { config, db, resolver, guard, log } = context;
+  const counters = new TlsCounters((counts) => addTlsResults(db, counts));
+  const policies = new StsCache({
+    resolver,
+    guard,
+    world: systemWorld,
+    port: config.mtaStsPort,
+    store: new StsPolicies(db),
+    onFailure: (domain, result, message) => {
+      counters.add({ domain, policy: 'sts', result });
+      log.info({ domain, result, problem: message }, 'an MTA-STS policy could not be had');
+    },
+  });
+  const tls = new TlsRules({
+    resolver,
+    policies: config.relay === null ? policies : null,
+    counters,
+    port: config.mxPort,
+    world: systemWorld,
+  });
+  const stopTls = async (): Promise<void> => {
+    await policies.settled();
+    await counters.flush();
+  };
+  return { tls, stopTls };
 }

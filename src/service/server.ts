@@ -5,35 +5,26 @@
  * import one another. Read it top to bottom as the list of what a worker is made of. An email comes
  * in at http/routes/emails.ts.
  */
-import { hostname, networkInterfaces } from 'node:os';
-import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import { ReloadedCertificate } from './certificates.ts';
-import type { Config } from '../config/config.ts';
 import { Overloaded } from '../core/overloaded.ts';
 import type { Scope } from '../core/scope.ts';
-import { Lease } from '../delivery/lease.ts';
 import type { BrokerMessage, WorkerMessage } from '../delivery/permits.ts';
-import { MessageBuilder, type MessageRecipient } from '../delivery/message.ts';
+import type { MessageBuilder, MessageRecipient } from '../delivery/message.ts';
 import { createDomainService } from '../domains/service.ts';
 import { buildApp } from '../http/app.ts';
 import type { App } from '../http/services.ts';
-import { createLog } from './log.ts';
-import { type AddressGuard, createAddressGuard } from '../net/http/address-guard.ts';
-import { createResolver, type Resolver, systemServers } from '../net/dns/resolver.ts';
-import { ownUrl } from './own-url.ts';
+import { ownUrl } from './own-host.ts';
 import type { AcceptEmail } from '../sending/accept.ts';
 import { createDelivery } from './server-delivery.ts';
-import { listenForMail, type SmtpPorts } from './server-smtp.ts';
-import { Database } from '../store/postgres/database.ts';
+import { listenForMail, type SmtpPorts } from './mail-ports.ts';
+import type { Database } from '../store/postgres/database.ts';
 import { loadMessages } from '../store/messages.ts';
-import { addReputation } from '../store/reputation.ts';
-import { ReputationCounters } from '../store/reputation-counters.ts';
 import { DiskFullMemory } from '../store/postgres/room.ts';
-import { SecretBox } from '../store/secrets.ts';
 import { systemWorld } from './system-world.ts';
 import { createWebhookLoop, type WebhookLoop } from '../webhooks/loop.ts';
 import { createWebhookService } from '../webhooks/service.ts';
+import { createWorkerContext, type WorkerContext } from './worker-context.ts';
 import type { WorkerSetup } from './worker-messages.ts';
 
 export type WorkerServer = {
@@ -67,32 +58,17 @@ export type SupervisorLink = {
   metricsText: () => Promise<string>;
 };
 
-/** What every part of a worker stands on. */
-export type Ground = {
-  setup: WorkerSetup;
-  config: Config;
-  log: Logger;
-  db: Database;
-  secrets: SecretBox;
-  resolver: Resolver;
-  guard: AddressGuard;
-  lease: Lease;
-  builder: MessageBuilder;
-  /** Told of every outcome that is written, by whoever writes it. */
-  reputation: ReputationCounters;
-};
-
 export async function createServer(
   setup: WorkerSetup,
   supervisor: SupervisorLink,
 ): Promise<WorkerServer> {
-  const ground = layGround(setup, supervisor);
-  const { config, db, lease, resolver } = ground;
+  const context = createWorkerContext(setup, supervisor.onHolder);
+  const { config, db, lease, resolver } = context;
   const { holder, isFresh, checksWanted } = lease;
   const leased = { holder, isFresh, checksWanted };
-  const webhooks = createWebhookLoop({ ...ground, world: systemWorld, ...leased });
+  const webhooks = createWebhookLoop({ ...context, world: systemWorld, ...leased });
   const { sendToBroker } = supervisor;
-  const delivery = createDelivery(ground, {
+  const delivery = createDelivery(context, {
     onTold: () => webhooks.wake(),
     unsettledWebhooks: () => webhooks.unsettled,
     sendToBroker,
@@ -105,7 +81,7 @@ export async function createServer(
     if (reason !== null) throw new Overloaded(reason);
     return diskFull.guard(() => delivery.accept(...request));
   };
-  const app = createApp(ground, { state, accept, supervisor });
+  const app = createApp(context, { state, accept, supervisor });
 
   await app.ready();
   supervisor.onBuilt();
@@ -115,7 +91,7 @@ export async function createServer(
   if (parts.includes('webhooks')) webhooks.start();
   const isServing = parts.includes('api');
   if (isServing) await app.listen({ host: config.host, port: config.port, backlog: 4096 });
-  const smtp = await listenForMail(ground, {
+  const smtp = await listenForMail(context, {
     accept,
     onTold: () => webhooks.wake(),
     refusal,
@@ -132,46 +108,17 @@ export async function createServer(
       webhooks.wake();
     },
     failedOver: () => delivery.sayWhatIsLost(),
-    useSecretKeys: (secretKey) => ground.secrets.use(secretKey),
+    useSecretKeys: (secretKey) => context.secrets.use(secretKey),
     receiveFromBroker: (messages) => delivery.connections.receive(messages),
     noteLogIn: (client) => smtp.noteLogIn(client),
     stop: async () => {
       state.isStopping = true;
       await stopTaking({ app, smtp, delivery, webhooks });
       await lease.stop();
-      await ground.reputation.flush();
+      await context.reputation.flush();
       resolver.close();
       await db.close();
     },
-  };
-}
-
-function layGround(setup: WorkerSetup, { onHolder }: SupervisorLink): Ground {
-  const { config, instance } = setup;
-  const world = systemWorld;
-  const log = createLog({ level: config.logLevel, forPeople: process.stderr.isTTY });
-  const { address, role } = setup.database;
-  const db = new Database(address, { role, name: 'worker', sizes: setup.poolSizes });
-  const secrets = new SecretBox(setup.secretKey);
-  const who = { instance, host: hostname(), pid: process.pid };
-  return {
-    setup,
-    config,
-    log,
-    db,
-    secrets,
-    resolver: createResolver({
-      servers: config.dnsServers ?? systemServers(),
-      world,
-      trustAuthenticatedData: config.dnsTrustAd,
-    }),
-    guard: createAddressGuard({
-      allowPrivate: config.allowPrivateNetworks,
-      ownAddresses: ownAddresses(),
-    }),
-    lease: new Lease({ db: db.beating, world, log, ...who, onHolder }),
-    builder: new MessageBuilder(db, secrets),
-    reputation: new ReputationCounters((counts) => addReputation(db, counts)),
   };
 }
 
@@ -181,28 +128,28 @@ const READY_FRESH_MS = 1_000;
 type State = { refusal: string | null; isStopping: boolean };
 
 function createApp(
-  ground: Ground,
+  context: WorkerContext,
   parts: { state: State; accept: AcceptEmail; supervisor: SupervisorLink },
 ): App {
-  const { db, builder } = ground;
+  const { db, builder } = context;
   const { state, accept, supervisor } = parts;
   const world = systemWorld;
   return buildApp({
-    ...ground,
+    ...context,
     world,
     accept,
-    domains: createDomainService({ ...ground, world }),
-    webhooks: createWebhookService({ ...ground, world }),
-    localUrl: ownUrl(ground.config),
+    domains: createDomainService({ ...context, world }),
+    webhooks: createWebhookService({ ...context, world }),
+    localUrl: ownUrl(context.config),
     contentOf: (wanted) => contentOf(db, builder, wanted),
     isReady: readiness(db),
     isStopping: () => state.isStopping,
-    certificate: apiCertificate(ground),
+    certificate: apiCertificate(context),
     metricsText: supervisor.metricsText,
   });
 }
 
-function apiCertificate({ config, log }: Ground): ReloadedCertificate | null {
+function apiCertificate({ config, log }: WorkerContext): ReloadedCertificate | null {
   if (config.apiTlsFiles === null) return null;
   return new ReloadedCertificate(config.apiTlsFiles, { of: 'the API', world: systemWorld, log });
 }
@@ -243,9 +190,4 @@ async function stopTaking(parts: {
   // What was accepted while requests ended is given back by the dispatcher, so it stops last.
   await Promise.all([parts.app.close(), parts.smtp.close()]);
   await Promise.all([parts.delivery.stop(), parts.webhooks.stop()]);
-}
-
-function ownAddresses(): string[] {
-  const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
-  return all.map(({ address }) => address);
 }

@@ -7,17 +7,9 @@
  * mail itself, so nothing is lost whenever it dies: its workers end with it.
  */
 import { availableParallelism } from 'node:os';
-import { fasterArithmetic } from './openssl-tuning.ts';
-import { armSupervisor } from './failpoints.ts';
-import { failpoint } from '../core/failpoint.ts';
-import { PARTS, type ReadyInfo, type RunOptions } from '../cli/run-service.ts';
-import { type Failure, usageFailure } from '../cli/command.ts';
+import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
-import { seedFirstStart } from './first-start.ts';
-import { introduceHost } from './mail-host.ts';
-import { createLog, errorText, logUncaught } from './log.ts';
-import { Maintenance } from './maintenance/maintenance.ts';
-import { listenForMetrics, type MetricsListener } from './metrics-listener.ts';
+import { failpoint } from '../core/failpoint.ts';
 import { choosePort } from '../net/choose-port.ts';
 import { sharedAddresses } from '../net/http/client-address.ts';
 import {
@@ -26,22 +18,54 @@ import {
   keepOwnCertificate,
   problemOf,
 } from './certificates.ts';
-import { ownUrl } from './own-url.ts';
-import { openServiceDatabase, type ServiceDatabase } from './service-database.ts';
+import { armSupervisor } from './failpoints.ts';
+import { type Seeded, seedFirstStart } from './first-start.ts';
+import { createLog, errorText, logUncaught } from './log.ts';
+import { Maintenance } from './maintenance/maintenance.ts';
+import { listenForMetrics, type MetricsListener } from './metrics-listener.ts';
+import { fasterArithmetic } from './openssl-tuning.ts';
+import { registerHost, ownUrl } from './own-host.ts';
 import { SharedFiles } from './privileges.ts';
 import { keepSecretKeys } from './secret-keys.ts';
-import { SecretBox } from '../store/secrets.ts';
-import { createSignals } from './stop-signals.ts';
+import { openServiceDatabase, type ServiceDatabase } from './service-database.ts';
 import { systemWorld } from './system-world.ts';
-import type { WorkerSetup } from './worker-messages.ts';
-import { DatabaseUnavailable } from '../store/postgres/database.ts';
+import { type Part, PARTS, type WorkerSetup } from './worker-messages.ts';
+import { WorkerPool, WorkersCannotRun } from './worker-pool.ts';
 import { isUnsuitable } from '../store/postgres/connect.ts';
 import { poolSizes, type Work } from '../store/postgres/connection-needs.ts';
-import { WorkerPool, WorkersCannotRun } from './worker-pool.ts';
+import { DatabaseUnavailable } from '../store/postgres/database.ts';
 import { alreadyRunning, readRunning } from '../store/postgres/embedded/lock.ts';
 import { EngineProblem } from '../store/postgres/embedded/problem.ts';
-import type { Logger } from 'pino';
 import { MigrationRefused } from '../store/postgres/schema-version.ts';
+import { SecretBox } from '../store/secrets.ts';
+
+export type ReadyInfo = {
+  /** Where the API answers, without a final slash. */
+  url: string;
+  pid: number;
+  dataDir: string;
+  /** Where metrics are without a token; null: nowhere. */
+  metricsUrl: string | null;
+  /** Where mail comes in; null and none: it does not. */
+  inboundPort: number | null;
+  submissionPorts: readonly number[];
+  /** Where the database is, without a password. */
+  database: string;
+  /** What was made when the database was empty; the key in it is shown here and never again. */
+  firstStart: Seeded | null;
+};
+
+type RunOptions = {
+  /** null: one per core. */
+  workers: number | null;
+  /** null: all. */
+  only: readonly Part[] | null;
+  onReady(info: ReadyInfo): void;
+  onFailed(failure: ServiceFailure): void;
+};
+
+/** Why the service cannot start, or had to end. Exit code 2: the operator has to change something. */
+type ServiceFailure = { failed: string; code: string; exitCode: 1 | 2 };
 
 /** A mistake of the operator's that ends the start: exit code 2, as for a wrong configuration. */
 class CannotStart extends Error {}
@@ -68,7 +92,7 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     await using database = await opening;
     failpoint('supervisor_start');
     const secrets = new SecretBox(database.secretKey);
-    await introduceHost(database, { config, log });
+    await registerHost(database, { config, log });
     const firstStart = await seedFirstStart(database.db, { secrets, world: systemWorld, config });
     using files = sharedFiles(database, log);
     const share = (pair: CertificateFiles | null) => pair && (files?.share(pair) ?? pair);
@@ -244,12 +268,12 @@ function readyInfo(parts: {
 
 const CHECK_DATABASE = '; check that it runs and that DATABASE_URL is right, then start again.';
 
-function explain(error: unknown): Failure & { trace: string } {
+function explain(error: unknown): ServiceFailure & { trace: string } {
   const message = error instanceof Error ? error.message : String(error);
   const isOperators = error instanceof CannotStart || error instanceof EngineProblem;
   const isDatabases = error instanceof MigrationRefused || isUnsuitable(error);
   if (isOperators || isDatabases) {
-    return { ...usageFailure(message), trace: '' };
+    return { failed: message, code: 'usage_error', exitCode: 2, trace: '' };
   }
   // A trace is for those who mend Posthorn; whose database is away has another place to look.
   if (error instanceof DatabaseUnavailable) {
@@ -259,4 +283,37 @@ function explain(error: unknown): Failure & { trace: string } {
   const isTold = error instanceof WorkersCannotRun || !(error instanceof Error);
   const trace = isTold ? '' : `${errorText(error)}\n`;
   return { failed: message, code: 'internal_error', exitCode: 1, trace };
+}
+
+const SAME_SIGNAL_MS = 1_000;
+
+type StopSignals = {
+  /** The first request to stop. */
+  stop: Promise<'stop'>;
+  /** Calls `listener` for a signal that comes a second or more after the first. */
+  onSecond(listener: () => void): void;
+  close(): void;
+};
+
+/**
+ * A Ctrl-C reaches the service twice (from the terminal and from npm): the first signal drains, and
+ * only one that comes at least a second later stops at once.
+ */
+function createSignals(): StopSignals {
+  const { promise, resolve } = Promise.withResolvers<'stop'>();
+  let firstMs: number | null = null;
+  let onLater: () => void = () => {};
+  const receive = (): void => {
+    const nowMs = performance.now();
+    firstMs ??= nowMs;
+    resolve('stop');
+    if (nowMs - firstMs >= SAME_SIGNAL_MS) onLater();
+  };
+  const names = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+  for (const name of names) process.on(name, receive);
+  return {
+    stop: promise,
+    onSecond: (listener) => (onLater = listener),
+    close: () => names.forEach((name) => process.off(name, receive)),
+  };
 }

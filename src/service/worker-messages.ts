@@ -4,13 +4,16 @@
  */
 import type { MetricObjectWithValues, MetricValue } from 'prom-client';
 import type { ArmedFailpoint } from '../core/failpoint.ts';
-import type { Part } from '../cli/run-service.ts';
 import type { Config } from '../config/config.ts';
 import type { CertificateFiles } from './certificates.ts';
 import type { BrokerMessage, WorkerMessage } from '../delivery/permits.ts';
 import type { User } from './privileges.ts';
 import type { PoolSizes } from '../store/postgres/connection-needs.ts';
 import type { DatabaseAddress } from '../store/postgres/database.ts';
+
+/** What a worker can be made to do; by default everything. */
+export const PARTS = ['api', 'delivery', 'webhooks', 'inbound'] as const;
+export type Part = (typeof PARTS)[number];
 
 export type WorkerSetup = {
   config: Config;

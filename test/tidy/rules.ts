@@ -16,7 +16,7 @@ const CONFIGURATION = 'src/config/config.ts';
 
 /**
  * Which layers a layer may import besides itself. Features meet in store/ and are wired in
- * service/, which constructs: only the command line, which starts it, knows it. `''` is main.ts.
+ * service/, which constructs; only the command line, which starts it, imports it. `''` is main.ts.
  */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   core: [],
@@ -29,7 +29,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   // The features say what may be set.
   config: [...BELOW_FEATURES, ...FEATURES],
   cli: [...BELOW_FEATURES, ...FEATURES, 'config', 'service'],
-  service: [...BELOW_FEATURES, ...FEATURES, 'config', 'http', 'smtp', 'cli'],
+  service: [...BELOW_FEATURES, ...FEATURES, 'config', 'http', 'smtp'],
   '': ['cli', 'service'],
 };
 

@@ -6,11 +6,11 @@
 import { InvalidArgumentError, type Command } from 'commander';
 import { type Config, readConfig } from '../../config/config.ts';
 import { mostSimilar } from '../../core/similar.ts';
-import { runService } from '../../service/supervisor.ts';
+import { type ReadyInfo, runService } from '../../service/supervisor.ts';
+import { type Part, PARTS } from '../../service/worker-messages.ts';
 import { complain, runnable, usageFailure, type ExitCode, type Failure } from '../command.ts';
 import type { Cli } from '../context.ts';
 import { runOnce } from '../once/run-once.ts';
-import { PARTS, type Part, type ReadyInfo } from '../run-service.ts';
 import { firstScreen, laterScreen } from '../start-screen.ts';
 
 type StartOptions = { once?: true; workers?: number; only?: Part[]; json?: true };

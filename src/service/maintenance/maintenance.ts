@@ -13,7 +13,7 @@ import { recheckDomains } from '../../domains/recheck.ts';
 import { createResolver, systemServers } from '../../net/dns/resolver.ts';
 import { ReputationWatch } from './reputation-watch.ts';
 import { RetentionTask } from './retention.ts';
-import { keepHostKnown } from '../mail-host.ts';
+import { renewHost } from '../own-host.ts';
 import type { ServiceDatabase } from '../service-database.ts';
 import { forgetExpired } from '../../store/expiry.ts';
 import { databaseTimeline } from '../../store/postgres/failover.ts';
@@ -96,7 +96,7 @@ export class Maintenance implements AsyncDisposable {
     this.#every(POLICIES_EVERY_MS, 'MTA-STS policies', () =>
       renewStsPolicies(database.db, { config, log }),
     );
-    this.#every(HOST_EVERY_MS, 'the name of this host', () => keepHostKnown(database, config));
+    this.#every(HOST_EVERY_MS, 'the name of this host', () => renewHost(database, config));
     this.#every(DOMAINS_EVERY_MS, 'domains', async () => {
       const servers = config.dnsServers ?? systemServers();
       const resolver = createResolver({ servers, world: systemWorld });

@@ -1,20 +1,26 @@
 /**
- * The SMTP half of a worker, wired: the ports on which mail comes in, with their certificate. All
- * workers of a machine share them.
+ * The SMTP half of a worker, wired: the ports on which mail comes in, with their certificate, for
+ * submission and for reports. All workers of a machine share the ports.
  */
 import { AuthLimiter } from '../auth/auth-limiter.ts';
 import { KeyCache } from '../auth/key-cache.ts';
 import { KeyUse } from '../auth/key-use.ts';
-import { ReloadedCertificate } from './certificates.ts';
+import { createReceive, KEPT_BYTES_MAX } from '../inbound/receive.ts';
+import { UNMATCHED_LIMITS, UnmatchedRate } from '../inbound/unmatched-rate.ts';
 import { KnownClients } from '../net/smtp/server-admission.ts';
 import { SmtpServer, type SmtpServerLimits, type SmtpServerOptions } from '../net/smtp/server.ts';
 import type { AcceptEmail } from '../sending/accept.ts';
 import { RECIPIENTS_MAX } from '../sending/draft-recipients.ts';
-import type { Ground } from './server.ts';
-import { inboundOptions } from './server-inbound.ts';
-import { createLogIn, createSubmission, type SubmissionOptions } from '../smtp/submission.ts';
-import type { DiskFullMemory } from '../store/postgres/room.ts';
+import { ReloadedCertificate } from './certificates.ts';
 import { systemWorld } from './system-world.ts';
+import type { WorkerContext } from './worker-context.ts';
+import { createInboundHandlers, INBOUND_LIMITS } from '../smtp/inbound.ts';
+import { createLogIn, createSubmission, type SubmissionOptions } from '../smtp/submission.ts';
+import { InboundStore } from '../store/inbound-commit.ts';
+import type { DiskFullMemory } from '../store/postgres/room.ts';
+import { noteQuotaFailure } from '../store/quota-failures.ts';
+import { addSuppressionIn } from '../store/suppressions.ts';
+import { UnmatchedStore } from '../store/unmatched-mail.ts';
 
 export type SmtpPorts = {
   /** A client has logged in at another worker. */
@@ -53,7 +59,7 @@ function perClient(workerCount: number, newPerMinute: number) {
 
 /** Listens on what is configured; the supervisor has chosen the ports. */
 export async function listenForMail(
-  ground: Ground,
+  context: WorkerContext,
   {
     accept,
     onLogIn,
@@ -66,7 +72,7 @@ export async function listenForMail(
     onLogIn: (client: string) => void;
   },
 ): Promise<SmtpPorts> {
-  const { config, setup, log } = ground;
+  const { config, setup, log } = context;
   if (setup.certificate === null) return { noteLogIn: () => {}, close: () => Promise.resolve() };
   const certificate = new ReloadedCertificate(setup.certificate, {
     of: 'the mail ports',
@@ -79,7 +85,7 @@ export async function listenForMail(
     world: systemWorld,
     onBug: (error: unknown) => log.error({ err: error }, 'a bug while mail came in'),
   };
-  const context = () => certificate.context();
+  const tlsContext = () => certificate.context();
   const servers: { close(graceMs: number): Promise<void> }[] = [];
   const listen = async <User>(port: number, options: SmtpServerOptions<User>): Promise<void> => {
     const server = new SmtpServer(options);
@@ -87,8 +93,8 @@ export async function listenForMail(
     servers.push(server);
   };
   if (config.inboundPort !== null) {
-    const tls = { mode: 'starttls' as const, context };
-    const inbound = inboundOptions(ground, listeners);
+    const tls = { mode: 'starttls' as const, context: tlsContext };
+    const inbound = inboundOptions(context, listeners);
     await listen(config.inboundPort, {
       ...usual,
       ...inbound,
@@ -96,13 +102,13 @@ export async function listenForMail(
       limits: { ...inbound.limits, ...perClient(setup.workerCount, NEW_INBOUND_PER_MINUTE) },
     });
   }
-  const use = new KeyUse(ground.db);
-  const submission = submissionOptions(ground, { accept, use });
+  const use = new KeyUse(context.db);
+  const submission = submissionOptions(context, { accept, use });
   const known = new KnownClients(systemWorld, onLogIn);
   for (const { port, implicitTls } of config.submissionPorts) {
     await listen(port, {
       ...usual,
-      tls: { mode: implicitTls ? 'implicit' : 'starttls', context },
+      tls: { mode: implicitTls ? 'implicit' : 'starttls', context: tlsContext },
       limits: {
         ...SUBMISSION_LIMITS,
         ...perClient(setup.workerCount, NEW_SUBMISSIONS_PER_MINUTE),
@@ -123,10 +129,10 @@ export async function listenForMail(
 }
 
 function submissionOptions(
-  ground: Ground,
+  context: WorkerContext,
   { accept, use }: { accept: AcceptEmail; use: KeyUse },
 ): SubmissionOptions {
-  const { db, config, log } = ground;
+  const { db, config, log } = context;
   return {
     accept,
     use,
@@ -135,5 +141,63 @@ function submissionOptions(
     config,
     world: systemWorld,
     log,
+  };
+}
+
+/**
+ * @param listeners.onTold webhook deliveries were queued
+ * @param listeners.refusal why nothing is accepted at present; null when it is
+ */
+function inboundOptions(
+  { config, db, secrets, log, reputation }: WorkerContext,
+  {
+    onTold,
+    refusal,
+    diskFull,
+  }: { onTold: () => void; refusal: () => string | null; diskFull: DiskFullMemory },
+): Pick<SmtpServerOptions<null>, 'handlers' | 'limits' | 'keptBytesMax'> {
+  const book = { db: db.receiving, secrets: () => secrets.deriveAll('return path') };
+  const store = new InboundStore(db.receiving, {
+    onTold,
+    onSettled: (settlement) => reputation.count(settlement),
+  });
+  const receive = createReceive({
+    book,
+    store,
+    unmatched: new UnmatchedStore(db.receiving, { ringBytesMax: config.unmatchedBytesMax }),
+    rate: new UnmatchedRate(systemWorld, UNMATCHED_LIMITS),
+    refusal,
+    world: systemWorld,
+    unsubscribe: async ({ projectId, environment, address, email }) => {
+      const entry = {
+        address,
+        reason: 'unsubscribe',
+        sourceEmailId: email.id,
+        expiresAt: null,
+        by: 'recipient',
+      } as const;
+      const { isNew } = await db.receiving.transaction((tx) =>
+        addSuppressionIn(tx, { projectId, environment }, entry),
+      );
+      if (isNew) onTold();
+      return isNew;
+    },
+    onMailboxFull: (failure) => {
+      noteQuotaFailure(db, failure).catch((error: unknown) => {
+        log.warn({ emailId: failure.emailId, err: error }, 'a full mailbox was not counted');
+      });
+    },
+  });
+  const { smtpClientTimeoutMs } = config;
+  return {
+    handlers: createInboundHandlers({
+      book,
+      receive: (arrival) => diskFull.guard(() => receive(arrival)),
+    }),
+    limits: {
+      ...INBOUND_LIMITS,
+      ...(smtpClientTimeoutMs && { commandTimeoutMs: smtpClientTimeoutMs }),
+    },
+    keptBytesMax: KEPT_BYTES_MAX,
   };
 }
