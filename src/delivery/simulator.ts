@@ -1,5 +1,5 @@
 /**
- * What answers in place of a mail server for test keys: API.md §9. No connection is ever made.
+ * Answers in place of a mail server for test keys (docs/api.md). No connection is ever made.
  *
  * By local part, before any `+label`, at `simulator.test`; `resend.dev` for the names that its
  * users know. Any other address is delivered.

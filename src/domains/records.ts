@@ -10,7 +10,7 @@ import { isIPv6 } from 'node:net';
 import { isPublicAddress } from '../net/http/address-guard.ts';
 import type { MailHost } from '../store/mail-hosts.ts';
 
-/** As API.md §4 shows a record; `name` and `value` in full, without a final dot. */
+/** A record as the API shows it; `name` and `value` in full, without a final dot. */
 export type ExpectedRecord = {
   record: 'DKIM' | 'SPF' | 'MX';
   type: 'TXT' | 'MX';

@@ -1,7 +1,7 @@
 /**
  * The HTTP surface: from bytes on a socket to a route, and every failure on the way in one shape.
  *
- * Checks run in the order of the contract (API.md §1): HTTP syntax (raw-answers.ts), route and
+ * Checks run in this order, which clients rely on: HTTP syntax (raw-answers.ts), route and
  * method (unknown-routes.ts), then what route-checks.ts gives each route: key and permission before
  * the body is read, its size and type; JSON (json-body.ts); schema (validation.ts); the route.
  */

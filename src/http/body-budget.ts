@@ -6,7 +6,7 @@
  *
  * Who has shown a valid key draws on one budget, routes without a key on a small one of their own,
  * and neither a project nor a client gets all of it. A GET or HEAD has no body: what comes with one
- * is dropped unread (API.md §1).
+ * is dropped unread.
  */
 import type { Readable } from 'node:stream';
 import {

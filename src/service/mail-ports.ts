@@ -29,7 +29,7 @@ export type SmtpPorts = {
   close(): Promise<void>;
 };
 
-/** The largest message of all: that of API.md §3. */
+/** The largest message that is accepted, on any surface. */
 const SIZE_BYTES_MAX = 30 * 1024 * 1024;
 
 /** As long as requests have when the service stops. */

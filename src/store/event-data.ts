@@ -1,4 +1,4 @@
-/** `data` of an event about one recipient, as webhooks and the timeline have it (API.md §7). */
+/** `data` of an event about one recipient, as webhooks and the timeline have it. */
 import { formatMailbox, type Mailbox } from '../mail/address.ts';
 
 export type ToldEmail = {

@@ -1,4 +1,4 @@
-/** API.md §3, addresses: who an email is from, whom it reaches, and what is refused. */
+/** Addresses: who an email is from, whom it reaches, and what is refused. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure } from '../support/api.ts';

@@ -1,4 +1,4 @@
-/** interface.md, domains, and API.md §4: adding, verifying, removing; what is said about records. */
+/** Sending domains: adding, verifying, removing; what the API says about their records. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { createPublicKey } from 'node:crypto';

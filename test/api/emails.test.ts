@@ -1,4 +1,4 @@
-/** API.md §3, sending: each field with its rule, and what becomes of it in the message. */
+/** Sending: each field with its rule, and how it appears in the message. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, EMAIL, TIME, UUID_V7 } from '../support/api.ts';

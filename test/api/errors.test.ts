@@ -1,4 +1,4 @@
-/** API.md §2: each row of its table, and that no failure is ever anything but JSON of one shape. */
+/** Errors: each code, and that every failure is JSON of one shape. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';

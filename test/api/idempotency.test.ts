@@ -1,4 +1,4 @@
-/** interface.md, idempotency rules, and API.md §3: one email per key, whatever is repeated. */
+/** Idempotency: one email per key, whatever is repeated. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';

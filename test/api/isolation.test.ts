@@ -1,4 +1,4 @@
-/** DESIGN.md §1, promise 5: what belongs to another project or environment does not exist. */
+/** Isolation: what belongs to another project or environment does not exist. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, UNKNOWN_ID } from '../support/api.ts';

@@ -1,4 +1,4 @@
-/** interface.md, authentication, and API.md §5: keys, and that they see one project and environment. */
+/** API keys, and that each sees one project and environment. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -14,7 +14,7 @@ type Body = Answer['body'];
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
-/** API.md §5, done once more. */
+/** The check digits at the end of a key, computed here independently of the service. */
 function checksumOf(start: string): string {
   let text = '';
   for (let rest = crc32(start); text.length < 6; rest = Math.floor(rest / 62)) {

@@ -1,4 +1,4 @@
-/** interface.md, limits, and API.md §6: what counts, where, and what a caller is told. */
+/** Limits: what counts, where, and what the response says. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, EMAIL } from '../support/api.ts';

@@ -1,4 +1,4 @@
-/** API.md §3, reading: one email, its timeline and its bytes, and lists with filters and cursors. */
+/** Reading: one email, its timeline and its bytes, and lists with filters and cursors. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import PostalMime from 'postal-mime';

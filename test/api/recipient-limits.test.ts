@@ -1,4 +1,4 @@
-/** API.md §6: the limit of sending counts emails; recipients can have a limit of their own. */
+/** Limits: the limit of sending counts emails; recipients can have a limit of their own. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, EMAIL } from '../support/api.ts';

@@ -1,4 +1,4 @@
-/** API.md §1: what holds for every request, and in which order it is checked. */
+/** What holds for every request, and in which order it is checked. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';

@@ -1,4 +1,4 @@
-/** API.md §8: the suppression list as a CSV file, in and out, by HTTP and by command line. */
+/** The suppression list as a CSV file, in and out, by HTTP and by command line. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** API.md §8 over HTTP: the suppression list, one address at a time. */
+/** The suppression list over HTTP, one address at a time. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, EMAIL, TIME } from '../support/api.ts';

@@ -1,4 +1,4 @@
-/** API.md §8 as far as it is there: who gets on the list, what it does, and the command line. */
+/** Suppressions: which addresses get on the list, what it does, and the command line. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, EMAIL, TIME } from '../support/api.ts';

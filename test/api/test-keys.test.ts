@@ -1,4 +1,4 @@
-/** API.md §9: with a test key everything is the same, and a simulator answers in the end. */
+/** Test keys: everything is the same, except that a simulator answers in place of a mail server. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { EMAIL } from '../support/api.ts';

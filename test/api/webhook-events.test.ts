@@ -1,4 +1,4 @@
-/** API.md §7: which events there are, what each says, and who hears it. */
+/** Webhook events: which there are, what each contains, and which endpoint receives it. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { TIME, UUID_V7 } from '../support/api.ts';

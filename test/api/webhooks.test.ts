@@ -1,4 +1,4 @@
-/** API.md §7: webhooks as their owner manages and receives them. */
+/** Webhooks: managing endpoints, and what they receive. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { type Answer, startService } from '../support/service.ts';

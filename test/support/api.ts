@@ -24,7 +24,7 @@ export const EMAIL = {
 /** Bounds what a broken service could keep waiting; slower than its own time limits. */
 const RAW_TIMEOUT_MS = 45_000;
 
-/** The answer is a failure: this status, this code, the shape of API.md §2 and nothing else. */
+/** The answer is a failure: this status, this code, the shape of every error and nothing else. */
 export function assertFailure(
   answer: Answer,
   status: number,
