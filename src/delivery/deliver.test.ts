@@ -87,7 +87,7 @@ function deliverTo(
       return true;
     },
     onMailboxFull: async () => {},
-    settling: { isStuck: false, moves: async () => true },
+    settling: { isStuck: false, recovers: async () => true },
     onAttempt: () => {},
     ...changes,
   });
@@ -129,7 +129,7 @@ test('a worker that wakes from a freeze before the dot does not wait for its lea
         return hasSlept;
       },
       // The next beat gets through while outcomes are waited for.
-      moves: async () => {
+      recovers: async () => {
         hasSlept = false;
         return true;
       },

@@ -63,7 +63,7 @@ export type DeliverOptions = {
   /** An email ended at a full mailbox, and that is settled. */
   onMailboxFull: (failure: Scope & { emailId: string; address: string }) => Promise<unknown>;
   /** Whether outcomes get through to the database. */
-  settling: { readonly isStuck: boolean; moves(withinMs: number): Promise<boolean> };
+  settling: { readonly isStuck: boolean; recovers(withinMs: number): Promise<boolean> };
   /** Waits after failed attempts (core/retry.ts). */
   retryWaitsMs: readonly number[];
   /** Signs return paths: 32 bytes. */
@@ -202,7 +202,9 @@ async function attemptLive(
         };
         // Who wakes from a freeze finds both stuck: it gives up, whatever the next beat brings.
         if (!settling.isStuck || !isOurs()) return decide();
-        return settling.moves(OUTCOMES_MOVE_WITHIN_MS).then((moves) => moves && decide());
+        return settling
+          .recovers(OUTCOMES_MOVE_WITHIN_MS)
+          .then((recovered) => recovered && decide());
       },
       onSession: (session) => (progress.session = session),
       patienceMs: delivery.expiresAtMs - startedMs,

@@ -13,14 +13,14 @@
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
 import type { World } from '../core/world.ts';
-import { DatabaseUnavailable, type Queryable } from '../store/postgres/database.ts';
+import { DatabaseUnavailable, type Queryable, whenAvailable } from '../store/postgres/database.ts';
 import { loadMessages } from '../store/messages.ts';
 import { holdClaims } from '../store/queue.ts';
 import type { ClaimedRecipient } from '../store/queue-claims.ts';
 import { Claims } from './claims.ts';
 import { Cutoff } from './cutoff.ts';
 import type { Deliver } from './deliver.ts';
-import { GiveBacks, whileAway } from './give-backs.ts';
+import { AWAY_PAUSE_MS, GiveBacks } from './give-backs.ts';
 import { type Delivery, sizeOf } from './delivery.ts';
 import { FairQueue, WEIGHT_BYTES_MIN } from './fair-queue.ts';
 import { PollTimer } from './poll-timer.ts';
@@ -275,10 +275,11 @@ export class Dispatcher {
     const { deliver, log, world } = this.#options;
     this.#lastWorkMs = world.monotonicMs();
     try {
-      const result = await whileAway(
-        () => deliver(delivery, this.#cutoff),
-        () => this.#isRunning,
-      );
+      // A lock timeout is thrown: the delivery is given back, or found again by strays.ts.
+      const result = await whenAvailable(() => deliver(delivery, this.#cutoff), {
+        pauseMs: AWAY_PAUSE_MS,
+        mayRetry: () => this.#isRunning,
+      });
       if (result?.kind !== 'settled') await this.#giveBack([delivery], () => result?.delayMs ?? 0);
     } catch (error) {
       // A bug, or keys that do not open: the mail is kept and tried again, slowly.

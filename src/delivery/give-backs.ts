@@ -4,14 +4,14 @@
  * is free when the lease ends.
  */
 import type { Logger } from 'pino';
-import { DatabaseUnavailable, isLockTimeout, type Queryable } from '../store/postgres/database.ts';
+import { type Queryable, whenAvailable } from '../store/postgres/database.ts';
 import { GroupCommit } from '../store/postgres/group-commit.ts';
 import { type Release, releaseClaims, releaseEmails } from '../store/queue.ts';
 import type { ClaimedRecipient } from '../store/queue-claims.ts';
 import type { Delivery } from './delivery.ts';
 
 /** Between two tries while the database is away. */
-const AWAY_PAUSE_MS = 1_000;
+export const AWAY_PAUSE_MS = 1_000;
 /** No network keeps a message for longer than TCP tries to deliver it, about 15 minutes. */
 const UNKNOWN_FATE_MAX_MS = 10 * 60_000;
 /** A rough size: 64 of them always fit a batch. */
@@ -27,7 +27,10 @@ export class GiveBacks {
     this.#log = options.log;
     this.#commits = new GroupCommit({
       commit: async (batch) => {
-        await whileAway(() => releaseClaims(options.db, batch), options.isRunning);
+        await whenAvailable(() => releaseClaims(options.db, batch), {
+          pauseMs: AWAY_PAUSE_MS,
+          mayRetry: options.isRunning,
+        });
         return batch.map(() => undefined);
       },
       sizeBytes: () => RELEASE_BYTES,
@@ -76,22 +79,5 @@ export class GiveBacks {
       }, waitMs).unref();
     };
     lookAfter(AWAY_PAUSE_MS);
-  }
-}
-
-/** Repeats what the database was not there for, which did nothing then. Null: the worker stops. */
-export async function whileAway<Result>(
-  work: () => Promise<Result>,
-  isRunning: () => boolean,
-): Promise<Result | null> {
-  for (;;) {
-    try {
-      return await work();
-    } catch (error) {
-      // A locked row is no outage: the others go on without it, and it is found again (strays.ts).
-      if (!(error instanceof DatabaseUnavailable) || isLockTimeout(error)) throw error;
-      if (!isRunning()) return null;
-    }
-    await new Promise((resolve) => setTimeout(resolve, AWAY_PAUSE_MS));
   }
 }

@@ -77,7 +77,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     tls,
     settle: (settlement) => settling.settle(settlement),
     onMailboxFull: (failure) => noteQuotaFailure(db, failure),
-    settling: settling.flow,
+    settling: settling.health,
     returnPathSecret: () => context.secrets.derive('return path'),
     onAttempt: (attempt) => countAttempt(metrics, attempt),
   });

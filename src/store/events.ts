@@ -2,7 +2,7 @@
  * Events about something other than an email: a domain, a suppression. One statement writes the
  * event and what is told of it, so that a change and its event commit together (the caller passes
  * the transaction of the change). Events of emails are written by accept-statement.ts and
- * settle-statement.ts in the same way.
+ * settle.ts in the same way.
  */
 import type { EventType } from '../core/events.ts';
 import type { Scope } from '../core/scope.ts';

@@ -12,8 +12,7 @@ import { isFinal, type StoredStatus, STATUS_RANK } from '../core/statuses.ts';
 import type { Database, Queryable } from './postgres/database.ts';
 import { DatabaseUnavailable, isLockTimeout } from './postgres/database.ts';
 import { GroupCommit } from './postgres/group-commit.ts';
-import { SETTLE_BATCH } from './settle-statement.ts';
-import { type Settlement, settlementInput } from './settle.ts';
+import { SETTLE_BATCH, type Settlement, settlementInput } from './settle.ts';
 
 export type NewInboundMessage = {
   id: string;

@@ -2,7 +2,7 @@
  * The queue of open work: giving back what was not done. Claiming is in queue-claims.ts.
  *
  * A claim names its holder and counts up: an outcome of an earlier holder, or of an earlier claim,
- * does nothing (store/settle-statement.ts).
+ * does nothing (store/settle.ts).
  */
 import { failpoint } from '../core/failpoint.ts';
 import type { Scope } from '../core/scope.ts';

@@ -1,6 +1,6 @@
 /**
  * Addresses that get no more mail, per project and environment. Entries that a receiver's answer
- * makes are written by settle-statement.ts, whole files by suppression-import.ts; here single ones
+ * makes are written by settle.ts, whole files by suppression-import.ts; here single ones
  * are found, added and removed, each change with its event and its line in the history in one
  * statement. An entry that has expired does not exist.
  */

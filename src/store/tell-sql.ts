@@ -1,6 +1,6 @@
 /**
  * Telling, as part of the statements that change something (accept-statement.ts,
- * settle-statement.ts): a delivery and a queue row for every enabled endpoint that wants the event.
+ * settle.ts): a delivery and a queue row for every enabled endpoint that wants the event.
  * One change, one event, one set of deliveries: they commit together or not at all.
  *
  * Needs a step `t` with the time and a step `new_events` that returns the events' columns. The

@@ -1,19 +1,20 @@
 /**
- * Outcomes of what cannot be taken back (a final dot, a POST) that the database has refused to store.
+ * Keeps outcomes of what cannot be taken back (a completed SMTP transaction, a POST) that the database
+ * has refused to store.
  *
- * Promise: an outcome that is handed in is written, or found to be somebody else's, as long as this
- * process lives. It is never dropped and its work never repeated because a statement failed: a
- * renamed column, a missing right, a failing check, a broken index or a locked row must not send
+ * Guarantee: an outcome that is handed in is written, or found to be fenced off, as long as this
+ * process lives. It is never dropped, and its work never repeated because a statement failed: a
+ * renamed column, a missing privilege, a failing check, a broken index or a locked row must not send
  * delivered mail again.
  *
  * A batch that fails is cut in halves until the outcomes at fault are left; the others are written.
- * Those are kept in memory and tried one at a time, after waits that grow from half a second to 30.
- * When nothing at all can be written, or too much is kept, the store is blocked: the caller
- * begins no more of what would have to be written, and one outcome is tried as a probe.
+ * Those are kept in memory and retried one at a time, after waits that grow from 0.5 s to 30 s.
+ * When nothing at all can be written, or too much is kept, the store is blocked: the caller starts
+ * no work whose outcome would have to be written, and one outcome is retried as a probe.
  *
- * What makes a row fail is mostly something that a stranger's server said. So an outcome that fails
- * again and again while others get through, or because of its data, is tried without details, then
- * bare: status and event are kept. It is better to know less of a delivery than to repeat it.
+ * A row fails mostly because of what a remote server answered. An outcome that fails repeatedly while
+ * others are written, or because of its data, is therefore written without details, then bare: status
+ * and event are kept. Losing details of a delivery is better than repeating it.
  */
 import type { Logger } from 'pino';
 import type { World } from '../core/world.ts';
@@ -23,15 +24,15 @@ import { isLockTimeout, sqlStateOf } from './postgres/database.ts';
 export type Extent = 'all' | 'without_details' | 'bare';
 
 export type UnsettledOptions<Item, Result> = {
-  /** Writes all items in one transaction, or throws. While the database is away it waits. */
+  /** Writes all items in one transaction, or throws. Waits while the database is unavailable. */
   write: (items: readonly Item[], extent: Extent) => Promise<readonly Result[]>;
-  /** Names one in the log; no content. */
+  /** Identifies an outcome in the log, without content. */
   describe: (item: Item) => object;
-  /** Items that wait for the same lock have the same. */
+  /** Equal for items that wait for the same row lock. */
   lockOf: (item: Item) => string;
-  /** A kept one is written, or somebody else's. */
+  /** A kept outcome is written, or was fenced off. */
   onSettled: (item: Item, result: Result) => void;
-  /** Whether what is kept is blocked may have changed. */
+  /** `isBlocked` may have changed. */
   onChange?: () => void;
   onFailure?: (sqlState: string) => void;
   log: Pick<Logger, 'warn' | 'error'>;
@@ -43,20 +44,20 @@ type Kept<Item> = {
   failures: number;
   sqlState: string;
   isLocked: boolean;
-  /** Batches that had been written when it failed first. */
+  /** Batches written before its first failure. */
   writtenBefore: number;
   dueAtMs: number;
 };
 
-/** How far a batch has come: what is written, and statements that failed. */
+/** Progress of a batch: what is written, and how many statements failed. */
 type Course<Item, Result> = { results: Map<Item, Result>; failures: number };
 
 const WAIT_FIRST_MS = 500;
 const WAIT_MAX_MS = 30_000;
-/** More is not begun: a few kilobytes each. */
+/** Then the store is blocked. A few kilobytes each. */
 const KEPT_MAX = 1_000;
-/** Statements that fail before it is clear that nothing gets through. 64 in halves: 7 for the first. */
-const VAIN_STATEMENTS_MAX = 10;
+/** Failed statements after which nothing is assumed to get through. 64 in halves: 7 for the first. */
+const FAILED_STATEMENTS_MAX = 10;
 const SHORTER_AFTER_FAILURES = 4;
 const BARE_AFTER_FAILURES = 6;
 /** Data exceptions, integrity constraints, program limits: most likely the row, not the schema. */
@@ -77,7 +78,7 @@ export class Unsettled<Item, Result> {
     this.#options = options;
   }
 
-  /** Nothing is to be begun that would have to be written. */
+  /** No work may start whose outcome would have to be written. */
   get isBlocked(): boolean {
     return this.#nothingGetsThrough || this.#kept.size >= KEPT_MAX;
   }
@@ -90,7 +91,7 @@ export class Unsettled<Item, Result> {
     return this.#kept.keys();
   }
 
-  /** Writes a batch. @returns a result each; `kept`: it is written later */
+  /** Writes a batch. @returns one result per item; `kept`: it is written later */
   async settle(batch: readonly Item[]): Promise<(Result | 'kept')[]> {
     const results = new Map<Item, Result>();
     const waiting = this.#nothingGetsThrough ? batch : batch.filter((item) => this.#waits(item));
@@ -105,7 +106,7 @@ export class Unsettled<Item, Result> {
     return batch.map((item) => results.get(item) ?? 'kept');
   }
 
-  /** Tries everything once more, in whatever extent, and says what is left in the end. */
+  /** Retries everything in every extent for up to `withinMs`, and logs what is left. */
   async stop(withinMs: number): Promise<void> {
     this.#isStopping = true;
     clearTimeout(this.#timer);
@@ -117,11 +118,11 @@ export class Unsettled<Item, Result> {
     const named = [...this.#kept.values()].slice(0, NAMED_AT_STOP_MAX);
     this.#options.log.error(
       { unsettled: this.#kept.size, outcomes: named.map((one) => this.#facts(one)) },
-      'stopped with outcomes that could not be written: what they are about will be repeated',
+      'stopped with outcomes that could not be written: their deliveries will be repeated',
     );
   }
 
-  /** The lock that it would wait for is being waited for. */
+  /** Another kept outcome waits for the same lock. */
   #waits(item: Item): boolean {
     if (this.#kept.size === 0) return false;
     const lock = this.#options.lockOf(item);
@@ -131,7 +132,7 @@ export class Unsettled<Item, Result> {
   }
 
   async #writeApart(part: readonly Item[], course: Course<Item, Result>): Promise<void> {
-    if (course.results.size === 0 && course.failures >= VAIN_STATEMENTS_MAX) {
+    if (course.results.size === 0 && course.failures >= FAILED_STATEMENTS_MAX) {
       for (const item of part) this.#keep(item, null);
       return;
     }
@@ -151,7 +152,7 @@ export class Unsettled<Item, Result> {
     await this.#writeApart(part.slice(middle), course);
   }
 
-  /** @param error null: it was not tried */
+  /** @param error null: it was not attempted */
   #keep(item: Item, error: unknown): void {
     const kept: Kept<Item> = {
       item,
@@ -174,7 +175,7 @@ export class Unsettled<Item, Result> {
     const waitMs = Math.min(WAIT_MAX_MS, WAIT_FIRST_MS * 2 ** (kept.failures - 1));
     kept.dueAtMs = world.monotonicMs() + waitMs * (0.75 + world.random() / 2);
     onFailure?.(kept.sqlState);
-    // The first, the second, the fourth, ...: a broken schema fills no disk.
+    // The 1st, 2nd, 4th, ... failure: a broken schema must not fill the disk.
     if (Number.isInteger(Math.log2(kept.failures))) {
       log.error(
         { ...this.#facts(kept), retry_in_ms: Math.round(kept.dueAtMs - world.monotonicMs()) },
@@ -211,7 +212,7 @@ export class Unsettled<Item, Result> {
     for (const kept of due.toSorted((one, other) => one.dueAtMs - other.dueAtMs)) {
       if (this.#isStopping) return;
       await this.#tryAgain(kept);
-      // That was the probe.
+      // The probe failed.
       if (this.#nothingGetsThrough) return;
     }
   }
@@ -237,7 +238,7 @@ export class Unsettled<Item, Result> {
         onChange?.();
         return;
       } catch (error) {
-        // Of the whole one: what lacks something may fail for another reason.
+        // The error of the full extent: a reduced one may fail for another reason.
         failure ??= error;
       }
     }

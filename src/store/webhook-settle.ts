@@ -10,7 +10,7 @@
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
 import type { World } from '../core/world.ts';
-import { DatabaseUnavailable, isLockTimeout, type Queryable } from './postgres/database.ts';
+import { type Queryable, whenAvailable } from './postgres/database.ts';
 import { GroupCommit } from './postgres/group-commit.ts';
 import { type Extent, Unsettled } from './unsettled.ts';
 import type { LoggedAttempt } from './webhook-deliveries.ts';
@@ -154,7 +154,9 @@ export class WebhookSettleStore {
     this.#unsettled = new Unsettled({
       write: (batch, extent) => {
         const shortened = batch.map((outcome) => shorter(outcome, extent));
-        return commitPatiently(db, shortened, holder);
+        return whenAvailable(() => commit(db, shortened, holder), {
+          pauseMs: UNAVAILABLE_PAUSE_MS,
+        });
       },
       describe: ({ endpointId, eventId, verdict }) => ({
         endpoint_id: endpointId,
@@ -208,23 +210,12 @@ function shorter(outcome: WebhookOutcome, extent: Extent): WebhookOutcome {
   return { ...outcome, attempt: extent === 'bare' ? null : attempt };
 }
 
-async function commitPatiently(
+async function commit(
   db: Queryable,
   batch: readonly WebhookOutcome[],
   holder: () => string | null,
 ): Promise<SettledWebhook[]> {
-  for (;;) {
-    if (batch.every((outcome) => outcome.holder !== holder())) return batch.map(() => 'fenced');
-    try {
-      return await commit(db, batch);
-    } catch (error) {
-      if (!(error instanceof DatabaseUnavailable) || isLockTimeout(error)) throw error;
-      await new Promise((resolve) => setTimeout(resolve, UNAVAILABLE_PAUSE_MS));
-    }
-  }
-}
-
-async function commit(db: Queryable, batch: readonly WebhookOutcome[]): Promise<SettledWebhook[]> {
+  if (batch.every((outcome) => outcome.holder !== holder())) return batch.map(() => 'fenced');
   type Row = { endpointId: string; eventId: string; settled: SettledWebhook };
   failpoint('webhook_before_commit');
   const rows = await db.query<Row>({ name: 'webhooks_settle', text: SETTLE }, [

@@ -258,6 +258,36 @@ export function impatient(db: Pick<Database, 'transaction'>, lockTimeoutMs: numb
   };
 }
 
+/**
+ * Runs `work` until the database is available. `work` must be safe to repeat: the fate of a statement
+ * whose connection was lost is unknown. A lock timeout is thrown, as other errors are: it is about one
+ * row, and the rest of a batch should go on without it.
+ * @returns null when `mayRetry`, asked after each try that found the database unavailable, says no
+ */
+export function whenAvailable<Result>(
+  work: () => Promise<Result>,
+  options: { pauseMs: number; onFailure?: () => void },
+): Promise<Result>;
+export function whenAvailable<Result>(
+  work: () => Promise<Result>,
+  options: { pauseMs: number; mayRetry: () => boolean },
+): Promise<Result | null>;
+export async function whenAvailable<Result>(
+  work: () => Promise<Result>,
+  options: { pauseMs: number; onFailure?: () => void; mayRetry?: () => boolean },
+): Promise<Result | null> {
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof DatabaseUnavailable) || isLockTimeout(error)) throw error;
+      options.onFailure?.();
+      if (options.mayRetry?.() === false) return null;
+    }
+    await new Promise((resolve) => setTimeout(resolve, options.pauseMs));
+  }
+}
+
 /** A single client (migrations, maintenance, a transaction) behind the same interface. */
 export function clientQueries(client: pg.ClientBase): Queryable {
   return {
