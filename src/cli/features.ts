@@ -2,7 +2,7 @@
 import { networkInterfaces } from 'node:os';
 import { createDomainService, type DomainService } from '../domains/service.ts';
 import { createLog } from '../service/log.ts';
-import { createAddressGuard } from '../net/http/address-guard.ts';
+import { createAddressGuard } from '../net/addresses.ts';
 import { createResolver, systemServers } from '../net/dns/resolver.ts';
 import { prepareDataDir } from '../store/postgres/embedded/layout.ts';
 import { secretKeyOf } from '../store/local-secrets.ts';

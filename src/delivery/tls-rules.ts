@@ -8,8 +8,7 @@
  */
 import type { World } from '../core/world.ts';
 import type { Resolver } from '../net/dns/resolver.ts';
-import type { StsPolicy } from '../net/tls/mta-sts.ts';
-import type { StsCache } from '../net/tls/mta-sts-cache.ts';
+import type { StsCache, StsPolicy } from '../net/tls/mta-sts.ts';
 import type { MxHost, Route } from '../net/dns/mx.ts';
 import { type DaneFinding, findDane, type TlsRule, tlsRuleFor } from '../net/tls/policy.ts';
 import type { AttemptOptions } from './attempt.ts';

@@ -4,7 +4,7 @@
  * Each finding is one sentence; no finding about what DNS did not answer.
  */
 import { isIPv6 } from 'node:net';
-import { isPublicAddress } from '../net/http/address-guard.ts';
+import { isPublicAddress } from '../net/addresses.ts';
 import type { DnsAnswer } from '../net/dns/resolver.ts';
 import { organizationOf, type Lookups } from './absence.ts';
 

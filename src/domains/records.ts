@@ -7,7 +7,7 @@
  *   its SPF says that the machines of the installation may send with it. A name of its own keeps the domain's own MX and SPF untouched.
  */
 import { isIPv6 } from 'node:net';
-import { isPublicAddress } from '../net/http/address-guard.ts';
+import { isPublicAddress } from '../net/addresses.ts';
 import type { MailHost } from '../store/mail-hosts.ts';
 
 /** A record as the API shows it; `name` and `value` in full, without a final dot. */

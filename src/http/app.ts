@@ -8,7 +8,7 @@
 import fastify, { type onRequestHookHandler } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import { Overloaded } from '../core/overloaded.ts';
-import { sharedAddresses } from '../net/http/client-address.ts';
+import { sharedAddresses } from '../net/addresses.ts';
 import { wholeBody } from './body-budget.ts';
 import { closeInTime } from './closing.ts';
 import { CONNECTION_LIMITS, type ConnectionLimits, Connections } from './connections.ts';

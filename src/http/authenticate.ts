@@ -6,7 +6,7 @@ import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify
 import { parseApiKey } from '../core/api-key.ts';
 import type { Caller } from '../core/scope.ts';
 import type { AuthLimiter } from '../auth/auth-limiter.ts';
-import { clientOf } from '../net/http/client-address.ts';
+import { clientOf } from '../net/addresses.ts';
 import type { Connections } from './connections.ts';
 import { refuse } from './errors.ts';
 import type { KeyCache } from '../auth/key-cache.ts';

@@ -16,7 +16,7 @@ import {
   type onRequestHookHandler,
 } from 'fastify';
 import { Overloaded } from '../core/overloaded.ts';
-import { clientOf } from '../net/http/client-address.ts';
+import { clientOf } from '../net/addresses.ts';
 
 const MB = 1024 * 1024;
 

@@ -16,7 +16,7 @@ import type { TLSSocket } from 'node:tls';
 import type { Logger } from 'pino';
 import { Overloaded } from '../core/overloaded.ts';
 import type { World } from '../core/world.ts';
-import { clientOf } from '../net/http/client-address.ts';
+import { clientOf } from '../net/addresses.ts';
 import { isUpload } from './uploads.ts';
 
 export type ConnectionLimits = {

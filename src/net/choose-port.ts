@@ -14,7 +14,7 @@ const TRIES = 100;
 const ANY_FIRST = 20_000;
 const ANY_COUNT = 12_000;
 
-export type PortWish = {
+type PortWish = {
   /** null: all addresses. */
   host: string | null;
   port: number;
@@ -23,7 +23,7 @@ export type PortWish = {
   names?: { host: string; port: string };
 };
 
-export type ChosenPort = { port: number } | { problem: string };
+type ChosenPort = { port: number } | { problem: string };
 
 /**
  * Finds a port that can be listened on now: `port`, or the next free one when it was not asked for;

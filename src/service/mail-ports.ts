@@ -7,7 +7,7 @@ import { KeyCache } from '../auth/key-cache.ts';
 import { KeyUse } from '../auth/key-use.ts';
 import { createReceive, KEPT_BYTES_MAX } from '../inbound/receive.ts';
 import { UNMATCHED_LIMITS, UnmatchedRate } from '../inbound/unmatched-rate.ts';
-import { KnownClients } from '../net/smtp/server-admission.ts';
+import { KnownClients } from '../net/smtp/server-limits.ts';
 import { SmtpServer, type SmtpServerLimits, type SmtpServerOptions } from '../net/smtp/server.ts';
 import type { AcceptEmail } from '../sending/accept.ts';
 import { RECIPIENTS_MAX } from '../sending/draft-recipients.ts';

@@ -15,7 +15,7 @@ import { SIMULATOR_PROVIDER } from '../delivery/simulator.ts';
 import { TlsCounters } from '../delivery/tls-counters.ts';
 import { TlsRules } from '../delivery/tls-rules.ts';
 import { timeoutsWithin } from '../net/smtp/types.ts';
-import { StsCache } from '../net/tls/mta-sts-cache.ts';
+import { StsCache } from '../net/tls/mta-sts.ts';
 import { type AcceptEmail, createAccept, type HandOver } from '../sending/accept.ts';
 import { MailRouting } from './mail-routing.ts';
 import { createMetrics, type ServiceMetrics } from './metrics.ts';

@@ -11,7 +11,7 @@ import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
 import { failpoint } from '../core/failpoint.ts';
 import { choosePort } from '../net/choose-port.ts';
-import { sharedAddresses } from '../net/http/client-address.ts';
+import { sharedAddresses } from '../net/addresses.ts';
 import {
   API_VARIABLES,
   type CertificateFiles,

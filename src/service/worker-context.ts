@@ -6,7 +6,7 @@ import { Lease } from '../delivery/lease.ts';
 import { MessageBuilder } from '../delivery/message.ts';
 import { createLog } from './log.ts';
 import { createResolver, type Resolver, systemServers } from '../net/dns/resolver.ts';
-import { type AddressGuard, createAddressGuard } from '../net/http/address-guard.ts';
+import { type AddressGuard, createAddressGuard } from '../net/addresses.ts';
 import { Database } from '../store/postgres/database.ts';
 import { addReputation } from '../store/reputation.ts';
 import { ReputationCounters } from '../store/reputation-counters.ts';

@@ -78,7 +78,7 @@ returning $2::int as max, used, $3::int as window_s,
           ceil(extract(epoch from started_at + $3 * interval '1 second' - app_now()))::int
           as reset_s`;
 
-/** Counts one failed authentication. `client`: an IPv4 address, or an IPv6 /64 (net/http/client-address.ts). */
+/** Counts one failed authentication. `client`: an IPv4 address, or an IPv6 /64 (net/addresses.ts). */
 export async function countAuthFailure(
   db: Queryable,
   client: string,

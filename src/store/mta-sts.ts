@@ -1,5 +1,5 @@
 /**
- * MTA-STS policies of recipients' domains, shared by all workers (net/tls/mta-sts-cache.ts decides).
+ * MTA-STS policies of recipients' domains, shared by all workers (net/tls/mta-sts.ts decides).
  * Look-ups that arrive together are one query.
  */
 import type { Queryable } from './postgres/database.ts';

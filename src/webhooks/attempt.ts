@@ -3,10 +3,9 @@
  * here, so that a test shows what will happen. No transaction is open meanwhile.
  */
 import type { World } from '../core/world.ts';
-import type { AddressGuard } from '../net/http/address-guard.ts';
+import type { AddressGuard } from '../net/addresses.ts';
 import type { Resolver } from '../net/dns/resolver.ts';
-import { type GuardedAnswer, guardedRequest } from '../net/http/guarded-client.ts';
-import type { HttpAgents } from '../net/http/agents.ts';
+import { type GuardedAnswer, guardedRequest, type HttpAgents } from '../net/http/guarded-client.ts';
 import type { SecretBox } from '../store/secrets.ts';
 import type { StoredEvent } from '../store/webhook-deliveries.ts';
 import type { SealedSecrets } from '../store/webhook-endpoints.ts';

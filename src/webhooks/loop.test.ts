@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { type Behaviour, startReceiver, verified } from '../../test/support/webhook-receiver.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import { ok, webhookTest, type WebhookTest } from '../../test/support/webhooks.ts';
-import { createAddressGuard } from '../net/http/address-guard.ts';
+import { createAddressGuard } from '../net/addresses.ts';
 import { DatabaseUnavailable, type Queryable, type Statement } from '../store/postgres/database.ts';
 import { buryNode } from '../store/nodes.ts';
 import type { WebhookDeliveryDetail } from '../store/webhook-deliveries.ts';

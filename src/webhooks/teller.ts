@@ -4,7 +4,7 @@
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
-import { createHttpAgents, type HttpAgents } from '../net/http/agents.ts';
+import { createHttpAgents, type HttpAgents } from '../net/http/guarded-client.ts';
 import type { Queryable } from '../store/postgres/database.ts';
 import { type ClaimedWebhook, releaseWebhooks } from '../store/webhook-queue.ts';
 import { type SettledWebhook, WebhookSettleStore } from '../store/webhook-settle.ts';

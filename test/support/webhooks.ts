@@ -7,7 +7,7 @@ import { pino } from 'pino';
 import type { EventType } from '../../src/core/events.ts';
 import { isRefusal, type Refusal } from '../../src/core/refusals.ts';
 import type { Scope } from '../../src/core/scope.ts';
-import { createAddressGuard, type AddressGuard } from '../../src/net/http/address-guard.ts';
+import { type AddressGuard, createAddressGuard } from '../../src/net/addresses.ts';
 import { createResolver } from '../../src/net/dns/resolver.ts';
 import { Database } from '../../src/store/postgres/database.ts';
 import { recordEvent } from '../../src/store/events.ts';

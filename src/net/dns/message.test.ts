@@ -3,8 +3,7 @@ import { createSocket } from 'node:dgram';
 import { test } from 'node:test';
 import { encode } from 'dns-packet';
 import fc from 'fast-check';
-import { createDnsCache } from './cache.ts';
-import { createResolver } from './resolver.ts';
+import { createDnsCache, createResolver } from './resolver.ts';
 import { usableRecords } from '../tls/dane.ts';
 import {
   encodeQuestion,

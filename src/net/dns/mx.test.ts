@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startFakeDns, type FakeZone } from '../../../test/support/fake-dns.ts';
-import { createAddressGuard } from '../http/address-guard.ts';
+import { createAddressGuard } from '../addresses.ts';
 import { createResolver } from './resolver.ts';
 import { resolveRoute, type Route, type RouteOptions } from './mx.ts';
 import { providerOf } from '../providers.ts';

@@ -11,7 +11,7 @@
  * the guard refuses. Connect to these addresses, never to the names again.
  */
 import type { World } from '../../core/world.ts';
-import type { AddressGuard } from '../http/address-guard.ts';
+import type { AddressGuard } from '../addresses.ts';
 import type { DnsAnswer, MxRecord, Resolver } from './resolver.ts';
 import { providerOf, type ProviderSuffixes } from '../providers.ts';
 
@@ -29,7 +29,7 @@ export type MxHost = {
 };
 
 /** A mail server that was left out, for the transcript of the attempt. */
-export type DroppedHost = { name: string; reason: string };
+type DroppedHost = { name: string; reason: string };
 
 /** Every `message` is one sentence for the sender. */
 export type Route =

@@ -5,27 +5,27 @@
  * Promises: every look-up ends within its budget (20 s) and is a value, never an exception; "there
  * is no such record" is only said when a server said so; an outage of DNS is an error, or for
  * addresses and MX the last good answer, at most six hours past its time.
- * Steps: cache, then a look-up already under way, then the servers in order (dns-exchange.ts), then
- * CNAMEs (dns-message.ts).
+ * Steps: cache, then a look-up already under way, then the servers in order (exchange.ts), then
+ * CNAMEs (message.ts).
  */
 import { getServers } from 'node:dns';
 import { isIPv6 } from 'node:net';
 import type { World } from '../../core/world.ts';
-import { CACHE_DEFAULTS, createDnsCache, type CacheLimits } from './cache.ts';
-import { exchange, parseServer, type DnsServer, type Exchanged } from './exchange.ts';
+import { type DnsServer, exchange, type Exchanged, parseServer } from './exchange.ts';
 import {
   followChain,
   isDnsName,
+  type MxRecord,
+  type Question,
   readAddress,
   readMx,
   readName,
+  type ReadRecord,
   readTlsa,
   readTxt,
-  type MxRecord,
-  type Question,
-  type ReadRecord,
   type TlsaRecord,
 } from './message.ts';
+export type { MxRecord, TlsaRecord } from './message.ts';
 
 export type DnsAnswer<T> =
   /**
@@ -62,8 +62,6 @@ export type Resolver = {
   /** Lets go of every socket; look-ups under way end as errors. */
   close(): void;
 };
-
-export type { MxRecord, TlsaRecord } from './message.ts';
 
 /** The servers and how to ask them, shared by the look-ups of all types. */
 type Asker = {
@@ -253,4 +251,93 @@ function serverOrThrow(text: string): DnsServer {
   const server = parseServer(text);
   if (server === null) throw new Error(`"${text}" is not the address of a DNS server`);
   return server;
+}
+
+type CacheLimits = {
+  /** A smaller TTL counts as this one: a TTL of 0 must not make a look-up per email. */
+  minTtlMs: number;
+  /** A larger TTL counts as this one: a moved mail server is noticed within the hour. */
+  maxTtlMs: number;
+  /** How long "no such record" and "no such name" are believed. */
+  negativeTtlMs: number;
+  /** How long past its TTL an answer may stand in for a failed look-up. */
+  staleMs: number;
+  /** All entries together, roughly; the least recently used go first. */
+  maxBytes: number;
+};
+
+const CACHE_DEFAULTS: CacheLimits = {
+  minTtlMs: 60_000,
+  maxTtlMs: 3_600_000,
+  negativeTtlMs: 300_000,
+  staleMs: 6 * 3_600_000,
+  maxBytes: 8 * 1024 * 1024,
+};
+
+type Entry<T> = { answer: DnsAnswer<T>; expiresMs: number; sizeBytes: number };
+
+/** The Map entry, the key and the objects around the records. */
+const ENTRY_OVERHEAD_BYTES = 200;
+
+/**
+ * The answers for one record type with their time to live, bounded by size because senders choose the
+ * names in it. An expired answer is kept longer, for outages of the DNS servers (RFC 8767).
+ * Errors are never stored.
+ */
+type DnsCache<T> = {
+  /** The answer while its TTL lasts. */
+  fresh(name: string): DnsAnswer<T> | null;
+  /** Records whose TTL is over, but not for longer than `staleMs`. */
+  stale(name: string): DnsAnswer<T> | null;
+  store(name: string, answer: DnsAnswer<T>, ttlS: number): void;
+  readonly sizeBytes: number;
+};
+
+/** @param nowMs a clock that never jumps, so that a corrected wall clock cannot keep answers */
+export function createDnsCache<T>(limits: CacheLimits, nowMs: () => number): DnsCache<T> {
+  const entries = new Map<string, Entry<T>>();
+  let sizeBytes = 0;
+
+  function remove(name: string): void {
+    sizeBytes -= entries.get(name)?.sizeBytes ?? 0;
+    entries.delete(name);
+  }
+
+  function touch(name: string): Entry<T> | null {
+    const entry = entries.get(name);
+    if (entry === undefined) return null;
+    entries.delete(name);
+    entries.set(name, entry);
+    return entry;
+  }
+
+  return {
+    fresh(name) {
+      const entry = touch(name);
+      return entry !== null && nowMs() < entry.expiresMs ? entry.answer : null;
+    },
+    stale(name) {
+      const entry = touch(name);
+      if (entry === null || entry.answer.kind !== 'records') return null;
+      return nowMs() < entry.expiresMs + limits.staleMs ? entry.answer : null;
+    },
+    store(name, answer, ttlS) {
+      if (answer.kind === 'error') return;
+      const positive = answer.kind === 'records';
+      const ttlMs = positive
+        ? Math.min(Math.max(ttlS * 1000, limits.minTtlMs), limits.maxTtlMs)
+        : limits.negativeTtlMs;
+      const entrySize = ENTRY_OVERHEAD_BYTES + name.length + JSON.stringify(answer).length;
+      remove(name);
+      entries.set(name, { answer, expiresMs: nowMs() + ttlMs, sizeBytes: entrySize });
+      sizeBytes += entrySize;
+      for (const oldest of entries.keys()) {
+        if (sizeBytes <= limits.maxBytes) break;
+        remove(oldest);
+      }
+    },
+    get sizeBytes() {
+      return sizeBytes;
+    },
+  };
 }

@@ -12,17 +12,21 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { test } from 'node:test';
 import { startFakeDns, type FakeDns, type FakeZone } from '../../../test/support/fake-dns.ts';
 import { waitFor } from '../../../test/support/wait.ts';
-import { createAddressGuard, type AddressGuard } from './address-guard.ts';
+import { type AddressGuard, createAddressGuard } from '../addresses.ts';
 import { createResolver } from '../dns/resolver.ts';
-import { checkWebhookUrl, guardedRequest, type GuardedRequest } from './guarded-client.ts';
-import { createHttpAgents } from './agents.ts';
+import {
+  checkWebhookUrl,
+  createHttpAgents,
+  guardedRequest,
+  type GuardedRequest,
+} from './guarded-client.ts';
 
 const world = { monotonicMs: () => performance.now() };
 const PRIVATE_ALLOWED = createAddressGuard({ allowPrivate: true });
 const STRICT = createAddressGuard({ allowPrivate: false });
 
 const certificate = (name: string) =>
-  readFileSync(new URL(`../../test/support/certs/${name}.pem`, import.meta.url), 'utf8');
+  readFileSync(new URL(`../../../test/support/certs/${name}.pem`, import.meta.url), 'utf8');
 setDefaultCACertificates([...getCACertificates(), certificate('ca')]);
 
 /** As if 127.0.0.1 were public and everything else were not: loopback is all that a test has. */

@@ -3,32 +3,55 @@
  *
  *     connect → greeting → EHLO (HELO) → STARTTLS → EHLO → AUTH → ready
  *
- * It promises to say truly how far it came and why it stopped. It decides nothing about mail:
- * whether to try the next MX, later, or without TLS is the caller's business. Addresses are
- * checked before they come here; nothing is resolved.
+ * The result names the phase that was reached and the reason for stopping. Whether to try the next
+ * MX, later, or without TLS is decided by the caller. Addresses are checked by the caller; nothing
+ * is resolved here.
+ *
+ *     transaction.ts  the dialogue for one message
+ *     session.ts      commands, transcript, what the server offers
+ *     tls.ts          handshake and certificate
+ *     wire.ts         bytes, replies, timeouts
  */
-import { connect, type Socket } from 'node:net';
+import { BlockList, connect, isIPv6, type Socket } from 'node:net';
 import { failpoint } from '../../core/failpoint.ts';
-import type { SmtpPhase } from '../../mail/replies/smtp-reply.ts';
-import { isLoopback, logIn } from './auth.ts';
-import { plainCommand } from './command.ts';
-import { SmtpConnection } from './connection.ts';
-import { extensionsOf, NO_EXTENSIONS } from './extensions.ts';
-import { listen, say, type Session } from './session.ts';
-import { proofMissing, secure } from './tls.ts';
-import { Transcript } from './transcript.ts';
+import type { SmtpPhase, SmtpReply } from '../../mail/replies/smtp-reply.ts';
 import {
-  type ConnectResult,
+  extensionsOf,
+  listen,
+  NO_EXTENSIONS,
+  plainCommand,
+  say,
+  type Session,
+  Transcript,
+} from './session.ts';
+import { proofMissing, secure } from './tls.ts';
+import { runTransaction } from './transaction.ts';
+import {
+  type Follower,
   SMTP_TIMEOUTS_MS,
   type SmtpFailure,
   type SmtpOptions,
   type SmtpTlsFacts,
+  type SmtpTranscript,
+  type Transaction,
+  type TransactionResult,
 } from './types.ts';
 import { type Heard, isFailure, SmtpWire, type WireFailure } from './wire.ts';
+export type {
+  Follower,
+  SmtpFailureCause,
+  SmtpOptions,
+  SmtpTlsFacts,
+  SmtpTlsMode,
+  TlsResult,
+  Transaction,
+  TransactionResult,
+} from './types.ts';
 
-export type { ConnectResult, Follower, SmtpOptions, SmtpTlsMode, Transaction } from './types.ts';
-export type { SmtpFailureCause, SmtpTlsFacts, TlsResult, TransactionResult } from './types.ts';
-export type { SmtpConnection } from './connection.ts';
+export type ConnectResult =
+  | { kind: 'ready'; connection: SmtpConnection }
+  | { kind: 'replied'; phase: SmtpPhase; reply: SmtpReply; transcript: SmtpTranscript }
+  | SmtpFailure;
 
 /** Why a step ends the handshake; null where it does not. */
 type Stopped = Exclude<ConnectResult, { kind: 'ready' }> | null;
@@ -198,4 +221,173 @@ function stopUnless(
 function failed(transcript: Transcript, phase: SmtpPhase, why: WireFailure): SmtpFailure {
   transcript.note(why.message);
   return { kind: 'failed', phase, ...why, transcript: transcript.take() };
+}
+
+const loopback = new BlockList();
+loopback.addSubnet('127.0.0.0', 8, 'ipv4');
+loopback.addAddress('::1', 'ipv6');
+
+/** Whether a password may be sent in plain text: only inside of this machine. */
+export function isLoopback(address: string): boolean {
+  return loopback.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');
+}
+
+type Credentials = { user: string; pass: string };
+
+/**
+ * Logs in at a relay by PLAIN (RFC 4616) or LOGIN; the secret is kept out of the transcript.
+ * @returns the final reply (235: success), or null when the relay offers neither mechanism
+ */
+async function logIn(session: Session, credentials: Credentials): Promise<Heard | null> {
+  const offered = session.extensions.authMechanisms;
+  if (offered.includes('PLAIN')) return plain(session, credentials);
+  if (offered.includes('LOGIN')) return login(session, credentials);
+  return null;
+}
+
+function plain(session: Session, { user, pass }: Credentials): Promise<Heard> {
+  const line = `AUTH PLAIN ${base64(`\0${user}\0${pass}`)}`;
+  return say(session, 'auth', { line, shown: 'AUTH PLAIN ***' });
+}
+
+async function login(session: Session, { user, pass }: Credentials): Promise<Heard> {
+  let heard = await say(session, 'auth', { line: 'AUTH LOGIN' });
+  for (const secret of [user, pass]) {
+    if (isFailure(heard) || heard.code !== 334) return heard;
+    heard = await say(session, 'auth', { line: base64(secret), shown: '***' });
+  }
+  return heard;
+}
+
+function base64(text: string): string {
+  return Buffer.from(text).toString('base64');
+}
+
+/** How long an announced message waits for the one before it; then another connection takes it. */
+const ANNOUNCED_WAIT_MS = 5_000;
+
+/**
+ * A session with one mail server that is ready for messages; the connection pool keeps it. It sends
+ * one message at a time, with at most one more announced behind it. It can be used again
+ * (`reusable`) unless the server did something that leaves its state uncertain.
+ */
+export class SmtpConnection {
+  /** The server's name and the address it was reached at. */
+  readonly facts: { host: string; address: string };
+  /** Null: plain text. */
+  readonly tls: SmtpTlsFacts | null;
+  /** Transactions that reached the wire, whatever came of them. */
+  messagesSent = 0;
+  /** Called once when an idle connection ends: the server closed it, said 421 or spoke unasked. */
+  onIdleClose: (() => void) | null = null;
+
+  readonly #session: Session;
+  #busy = false;
+  /** Told when the message before an announced one has its result. */
+  #onTurn: (() => void) | null = null;
+  /** What was announced went another way: nothing more can be sent here. */
+  #isSpent = false;
+
+  constructor(
+    session: Session,
+    facts: { host: string; address: string },
+    tls: SmtpTlsFacts | null,
+  ) {
+    this.#session = session;
+    this.facts = facts;
+    this.tls = tls;
+    session.wire.onEnd = () => {
+      if (!this.#busy) this.onIdleClose?.();
+    };
+  }
+
+  /** Whether another message may be sent. False while one is on its way or announced. */
+  get reusable(): boolean {
+    const { wire, announced } = this.#session;
+    return !this.#busy && !this.#isSpent && announced === null && wire.failure === null;
+  }
+
+  get isBusy(): boolean {
+    return this.#busy;
+  }
+
+  /** Whether a message may be announced behind the one on its way. */
+  get hasPipelining(): boolean {
+    return this.#session.extensions.pipelining;
+  }
+
+  /** Whether a message was announced that has not begun: the connection is kept for it. */
+  get hasAnnounced(): boolean {
+    return this.#session.announced !== null;
+  }
+
+  /**
+   * Sends one message to one recipient. Never rejects because of what the server does. Call only
+   * when `reusable`, or with the transaction that was announced. An announced one whose turn does
+   * not come within seconds fails in the phase `mail`: nothing of it was sent.
+   * @param follower what may be announced behind it
+   */
+  async send(
+    transaction: Transaction,
+    follower: Follower | null = null,
+  ): Promise<TransactionResult> {
+    const { announced } = this.#session;
+    if ((this.#busy || announced !== null) && announced !== transaction) {
+      throw new Error('This connection is busy with another message.');
+    }
+    if (this.#busy && !(await this.#turn())) return this.#withdraw();
+    this.#busy = true;
+    try {
+      const result = await runTransaction(this.#session, transaction, follower);
+      if (!('local' in result)) this.messagesSent++;
+      return result;
+    } finally {
+      this.#busy = false;
+      if (this.#isSpent) this.destroy();
+      this.#onTurn?.();
+    }
+  }
+
+  /** @returns false when the message before takes too long */
+  #turn(): Promise<boolean> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(
+        () => {
+          this.#onTurn = null;
+          resolve(false);
+        },
+        Math.min(ANNOUNCED_WAIT_MS, this.#session.timeouts.mail),
+      );
+      this.#onTurn = () => {
+        clearTimeout(timer);
+        this.#onTurn = null;
+        resolve(true);
+      };
+    });
+  }
+
+  /** The server has its envelope and would take what comes next for it: the session ends. */
+  #withdraw(): TransactionResult {
+    this.#isSpent = true;
+    this.#session.announced = null;
+    const message = 'The message before it on this connection took too long.';
+    const facts = { phase: 'mail', cause: 'closed', message } as const;
+    return { kind: 'failed', ...facts, inDoubt: false, transcript: [`(${message})`] };
+  }
+
+  /** Says QUIT, waits a few seconds at most and closes. Never rejects. */
+  async close(): Promise<void> {
+    this.onIdleClose = null;
+    if (this.reusable) {
+      this.#busy = true;
+      await say(this.#session, 'quit', { line: 'QUIT' });
+    }
+    this.destroy();
+  }
+
+  /** Drops the connection at once; a message on its way ends as failed. */
+  destroy(): void {
+    this.onIdleClose = null;
+    this.#session.wire.fail('closed', 'The connection was dropped by us.');
+  }
 }

@@ -1,24 +1,29 @@
 /**
- * One message at an SMTP server: MAIL, RCPT, DATA, each checked against the limits and the owner's
- * handlers. Every step gives the reply to be sent.
+ * One message at an SMTP server: MAIL, RCPT, DATA, each checked against the limits and the handlers.
+ * Every step returns the reply to be sent.
+ *
+ * Content is read in whole lines until the one that is only a dot (RFC 5321 §4.5.2). Only CRLF.CRLF
+ * ends a message, and only CRLF ends a line. A CR or LF that stands alone makes the content `bare`, and
+ * nothing behind it is read as commands: servers that disagree about where a message ends take one
+ * message for two (SMTP smuggling). The result depends on the bytes alone, not on how they were cut into
+ * chunks. Lines are found with indexOf; there is no loop over bytes.
  */
 import { readMail, readRcpt } from './server-commands.ts';
-import { type Received, receiveContent } from './server-data.ts';
-import type { Visit } from './server-admission.ts';
-import type { ContentBudget, MinuteCounts } from './server-limits.ts';
+import type { ContentBudget, MinuteCounts, UnfinishedMessage, Visit } from './server-limits.ts';
 import {
   answerOf,
   closing,
   type SmtpAnswer,
   type SmtpEnvelope,
+  type SmtpMessage,
   type SmtpServerLimits,
-  type SmtpServerOptions,
+  type SmtpSessionOptions,
   type SmtpSession,
 } from './server-types.ts';
 import type { SmtpServerWire } from './server-wire.ts';
 
 export type SessionParts<User> = {
-  options: SmtpServerOptions<User>;
+  options: SmtpSessionOptions<User>;
   limits: SmtpServerLimits;
   visit: Visit;
   content: ContentBudget;
@@ -173,5 +178,227 @@ export class SmtpServerTransaction<User> {
     } finally {
       content.giveBack(heldBytes);
     }
+  }
+}
+
+type Received =
+  | { kind: 'message'; message: SmtpMessage; heldBytes: number }
+  | { kind: 'too_large' | 'no_room' }
+  /** These end the session. */
+  | { kind: 'bare' | 'endless' | 'over' | 'timeout' };
+
+/** How far content that is thrown away is followed, in times of the limit. */
+const FOLLOWED_TIMES = 2;
+/** How far content is followed of which only the beginning is kept. */
+const LET_BY_BYTES_MAX = 1024 ** 3;
+/** Smaller pieces are joined: a buffer for every octet would take a hundred times its size. */
+const PIECE_BYTES = 16 * 1024;
+
+type ContentLimits = {
+  /** Whose content it is. */
+  client: string;
+  sizeBytesMax: number;
+  /** See SmtpSessionOptions. */
+  keptBytesMax: number | undefined;
+  /** In each such span something has to come. */
+  spanMs: number;
+  /** For all of it. */
+  timeoutMs: number;
+};
+
+/**
+ * Receives the content of one message within its limits: a size for the message, a budget for all
+ * sessions together. Content beyond them is read to its end and dropped, so that the client gets the
+ * reply; one that does not end then is disconnected. Where only the beginning of a message is wanted
+ * (`keptBytesMax`), the rest is dropped and the message counts.
+ * @returns what was held of the budget and is to be given back after the message is done with */
+async function receiveContent(
+  wire: SmtpServerWire,
+  budget: ContentBudget,
+  limits: ContentLimits,
+): Promise<Received> {
+  const reader = new SmtpContentReader();
+  const pieces = new Pieces(budget, limits);
+  budget.begin(pieces);
+  const followedBytesMax =
+    limits.keptBytesMax === undefined ? limits.sizeBytesMax * FOLLOWED_TIMES : LET_BY_BYTES_MAX;
+  const take = (chunk: Buffer): Ended | null => {
+    const read = reader.read(chunk);
+    if (read.kind === 'bare') return read;
+    if (read.content !== null) pieces.add(read.content);
+    if (read.kind === 'end') return read;
+    return pieces.seenBytes > followedBytesMax ? { kind: 'endless' } : null;
+  };
+  const end = await wire.content(take, limits).finally(() => budget.end(pieces));
+
+  const kind = typeof end === 'string' ? end : end.kind;
+  if (kind !== 'end' || pieces.problem !== null) pieces.drop();
+  if (typeof end === 'string') return { kind: end };
+  if (end.kind !== 'end') return end;
+  wire.giveBack(end.rest);
+  if (pieces.problem !== null) return { kind: pieces.problem };
+  const { seenBytes: sizeBytes } = pieces;
+  const message = { content: pieces.join(), sizeBytes, longestLine: reader.longestLine };
+  return { kind: 'message', message, heldBytes: pieces.heldBytes };
+}
+
+type Ended = Extract<ContentRead, { kind: 'end' | 'bare' }> | { kind: 'endless' };
+
+class Pieces implements UnfinishedMessage {
+  readonly client: string;
+  seenBytes = 0;
+  heldBytes = 0;
+  problem: 'too_large' | 'no_room' | null = null;
+  readonly #budget: ContentBudget;
+  readonly #limits: ContentLimits;
+  #pieces: Buffer[] = [];
+
+  constructor(budget: ContentBudget, limits: ContentLimits) {
+    this.client = limits.client;
+    this.#budget = budget;
+    this.#limits = limits;
+  }
+
+  add(bytes: Buffer): void {
+    const { sizeBytesMax, keptBytesMax = Infinity } = this.#limits;
+    this.seenBytes += bytes.length;
+    if (keptBytesMax === Infinity && this.seenBytes > sizeBytesMax) this.#refuse('too_large');
+    if (this.problem !== null || this.heldBytes >= keptBytesMax) return;
+    const piece = bytes.subarray(0, keptBytesMax - this.heldBytes);
+    if (!this.#budget.take(this, piece.length)) return this.#refuse('no_room');
+    this.heldBytes += piece.length;
+    this.#pieces.push(piece);
+    this.#joinSmall();
+  }
+
+  join(): Buffer {
+    const [only, ...others] = this.#pieces;
+    return others.length === 0 ? (only ?? Buffer.alloc(0)) : Buffer.concat(this.#pieces);
+  }
+
+  drop(): void {
+    this.#budget.giveBack(this.heldBytes);
+    this.heldBytes = 0;
+    this.#pieces = [];
+  }
+
+  evict(): void {
+    this.#refuse('no_room');
+  }
+
+  /** The graver reason stays: who is too large is so tomorrow as well. */
+  #refuse(problem: 'too_large' | 'no_room'): void {
+    this.drop();
+    if (this.problem !== 'too_large') this.problem = problem;
+  }
+
+  /** Two small neighbours of like size become one, so that each octet is copied few times. */
+  #joinSmall(): void {
+    for (;;) {
+      const [before, last] = this.#pieces.slice(-2);
+      if (before === undefined || last === undefined) return;
+      if (before.length >= PIECE_BYTES || before.length > 2 * last.length) return;
+      this.#pieces.splice(-2, 2, Buffer.concat([before, last]));
+    }
+  }
+}
+
+/** `content`: what has been read for certain. `rest`: what stands behind the end. */
+type ContentRead =
+  | { kind: 'more'; content: Buffer | null }
+  | { kind: 'end'; content: Buffer | null; rest: Buffer }
+  | { kind: 'bare' };
+
+const CR = 13;
+const LF = 10;
+const DOT = 46;
+const EMPTY = Buffer.alloc(0);
+/** An unfinished line up to this long waits for its end; of a longer one only a last CR does. */
+const CARRIED_MAX = 1_000;
+
+export class SmtpContentReader {
+  /** Octets of the longest line so far, without its CRLF and its stuffed dot. */
+  longestLine = 0;
+  /** What the last chunk ended with and cannot be judged yet. */
+  #carried: Buffer = EMPTY;
+  /** The carried bytes go on a line whose beginning is out already. */
+  #isMidLine = false;
+  #lineOctets = 0;
+
+  read(chunk: Buffer): ContentRead {
+    const bytes = this.#carried.length === 0 ? chunk : Buffer.concat([this.#carried, chunk]);
+    const out = new Unstuffed(bytes);
+    let at = 0;
+    for (;;) {
+      const end = lineEnd(bytes, at);
+      if (end === 'bare') return { kind: 'bare' };
+      if (end === null) return { kind: 'more', content: this.#keepTail(bytes, at, out) };
+      const hasDot = !this.#isMidLine && bytes[at] === DOT;
+      if (hasDot && end === at + 1) {
+        return { kind: 'end', content: out.upTo(at), rest: bytes.subarray(end + 2) };
+      }
+      if (hasDot) out.leaveOut(at);
+      this.#count(end - at - (hasDot ? 1 : 0));
+      this.#isMidLine = false;
+      this.#lineOctets = 0;
+      at = end + 2;
+    }
+  }
+
+  /** The line from `at` on has no end yet. */
+  #keepTail(bytes: Buffer, at: number, out: Unstuffed): Buffer | null {
+    if (bytes.length - at <= CARRIED_MAX) {
+      this.#carried = bytes.subarray(at);
+      return out.upTo(at);
+    }
+    const hasDot = !this.#isMidLine && bytes[at] === DOT;
+    if (hasDot) out.leaveOut(at);
+    const cut = bytes.at(-1) === CR ? bytes.length - 1 : bytes.length;
+    this.#count(cut - at - (hasDot ? 1 : 0));
+    this.#isMidLine = true;
+    this.#carried = bytes.subarray(cut);
+    return out.upTo(cut);
+  }
+
+  #count(octets: number): void {
+    this.#lineOctets += octets;
+    if (this.#lineOctets > this.longestLine) this.longestLine = this.#lineOctets;
+  }
+}
+
+/** Where the CRLF stands that ends the line from `at` on; null: not there yet. */
+function lineEnd(bytes: Buffer, at: number): number | 'bare' | null {
+  const cr = bytes.indexOf(CR, at);
+  if (cr === -1) return bytes.includes(LF, at) ? 'bare' : null;
+  const next = bytes[cr + 1];
+  // A bare LF before this CR: there is one in front of the line's own, which stands behind it.
+  const lf = bytes.indexOf(LF, at);
+  if (lf !== -1 && lf < cr) return 'bare';
+  if (next === undefined) return null;
+  return next === LF ? cr : 'bare';
+}
+
+/** Copies only when a dot has to go, and then once per chunk, however many dots there are. */
+class Unstuffed {
+  readonly #bytes: Buffer;
+  #copy: Buffer | null = null;
+  #copied = 0;
+  /** What is before this has been copied or left out. */
+  #from = 0;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+  }
+
+  leaveOut(at: number): void {
+    this.#copy ??= Buffer.allocUnsafe(this.#bytes.length);
+    this.#copied += this.#bytes.copy(this.#copy, this.#copied, this.#from, at);
+    this.#from = at + 1;
+  }
+
+  upTo(end: number): Buffer | null {
+    if (this.#copy === null) return end === 0 ? null : this.#bytes.subarray(0, end);
+    this.#copied += this.#bytes.copy(this.#copy, this.#copied, this.#from, end);
+    return this.#copied === 0 ? null : this.#copy.subarray(0, this.#copied);
   }
 }

@@ -4,7 +4,6 @@
  */
 import type { SecureContext } from 'node:tls';
 import type { World } from '../../core/world.ts';
-import type { KnownClients } from './server-admission.ts';
 
 /** One reply. `text` becomes printable ASCII, in lines that SMTP can carry. */
 export type SmtpAnswer = {
@@ -134,7 +133,7 @@ export const SMTP_SERVER_LIMITS: SmtpServerLimits = {
   sessionTimeoutMs: Infinity,
 };
 
-export type SmtpServerOptions<User> = {
+export type SmtpSessionOptions<User> = {
   /** Our name, for the greeting. */
   hostname: string;
   /**
@@ -153,8 +152,6 @@ export type SmtpServerOptions<User> = {
   world: Pick<World, 'monotonicMs' | 'newId'>;
   /** With it, mail is taken only from who has logged in, over TLS. */
   logIn?: SmtpLogIn<User>;
-  /** Shared with other ports and workers; without it each port knows its own. */
-  known?: KnownClients;
   handlers: SmtpHandlers<User>;
   /** Who talks before the greeting is refused: no mail program does. Default: true. */
   refusesEarlyTalkers?: boolean;

@@ -1,8 +1,8 @@
 /**
  * The bytes of one session at an SMTP server: command lines and content in, replies out, TLS in
- * between. It knows timers and limits of what may wait in memory, and none of SMTP's commands.
+ * between. It has timers and limits of what may wait in memory, and none of SMTP's commands.
  *
- * Reads only while somebody waits for bytes, so a client that sends ahead fills its own buffers.
+ * Reads only while bytes are waited for, so a client that sends ahead fills its own buffers.
  * Replies go out together once nothing more can be read without waiting (RFC 2920 §3.2); a client
  * that does not read them is not read from either.
  */

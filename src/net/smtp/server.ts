@@ -1,40 +1,54 @@
 /**
  * An SMTP server: listens, keeps each client within its limits, and runs a session per connection
- * (RFC 5321, 1870, 2034, 2920, 3207, 4954, 6152, 6531). It knows no database: what to take, and when
- * a message is safe, its handlers say.
+ * (RFC 5321, 1870, 2034, 2920, 3207, 4954, 6152, 6531). It uses no database: its handlers decide which
+ * messages are accepted and when a message is safe. The handlers are in src/smtp/.
  *
- * Memory is bounded: by the number of connections, 64 KB or so for each that waits, and one budget
+ * Memory is bounded by the number of connections, about 64 KB for each that waits, and one budget
  * for all content that is being received. Works in the workers of a cluster, which share a port.
  *
- *     smtp-server-admission.ts who may connect, and who has to leave
- *     smtp-server-wire.ts      bytes, lines, TLS, timeouts
- *     smtp-server-commands.ts  what a command says
- *     smtp-server-content.ts   where a message ends
- *     smtp-server-data.ts      one message within its limits
- *     smtp-server-session.ts   the order of commands; read this next
+ *     server-types.ts        what the handlers get and may answer
+ *     server-limits.ts       which connections are open, what each client may use
+ *     server-wire.ts         bytes, lines, TLS, timeouts
+ *     server-commands.ts     the grammar of commands
+ *     server-transaction.ts  one message: MAIL, RCPT, DATA and its content
  */
 import { createServer, type Server, type Socket } from 'node:net';
-import { clientOf } from '../http/client-address.ts';
-import { Admission, KnownClients } from './server-admission.ts';
-import { ContentBudget, MinuteCounts } from './server-limits.ts';
-import { SmtpServerSession } from './server-session.ts';
+import { clientOf } from '../addresses.ts';
 import {
+  type Command,
+  isAnotherProtocol,
+  readCommand,
+  readCredentials,
+} from './server-commands.ts';
+import { Admission, ContentBudget, KnownClients, MinuteCounts } from './server-limits.ts';
+import {
+  BARE_LINE_END,
+  HELLO_FIRST,
+  type SessionParts,
+  SmtpServerTransaction,
+} from './server-transaction.ts';
+import {
+  answerOf,
+  closing,
   SMTP_SERVER_LIMITS,
   type SmtpAnswer,
   type SmtpServerLimits,
-  type SmtpServerOptions,
+  type SmtpSessionOptions,
 } from './server-types.ts';
-import { replyText, SmtpServerWire } from './server-wire.ts';
-
+import { type LineRead, replyText, SmtpServerWire } from './server-wire.ts';
 export type {
   SmtpEnvelope,
   SmtpHandlers,
   SmtpLogIn,
   SmtpMessage,
   SmtpServerLimits,
-  SmtpServerOptions,
   SmtpSession,
 } from './server-types.ts';
+
+export type SmtpServerOptions<User> = SmtpSessionOptions<User> & {
+  /** Shared with other ports and workers; without it each port has its own. */
+  known?: KnownClients;
+};
 
 type Open<User> = { session: SmtpServerSession<User>; wire: SmtpServerWire; over: Promise<void> };
 
@@ -54,7 +68,7 @@ export class SmtpServer<User = null> {
     this.#admission = new Admission(this.#limits, { world, known });
     this.#content = new ContentBudget(this.#limits);
     this.#messages = new MinuteCounts(world);
-    // Half open: who has sent all it wants to say still gets the replies.
+    // Half open: a client that has closed its sending side still gets the replies.
     const tcp = { allowHalfOpen: true, noDelay: true, pauseOnConnect: true };
     this.#server = createServer(tcp, (socket) => this.#welcome(socket));
   }
@@ -72,8 +86,8 @@ export class SmtpServer<User = null> {
   }
 
   /**
-   * Takes no new connections, lets messages under way be finished and answered, and says 421 to
-   * everybody else. Resolves when all is over.
+   * Stops accepting connections, finishes and answers messages under way, and ends all other
+   * sessions with 421. Resolves when every session is over.
    * @param graceMs how long messages under way are waited for
    */
   async close(graceMs = 30_000): Promise<void> {
@@ -119,9 +133,294 @@ export class SmtpServer<User = null> {
   }
 }
 
-/** Costs nothing that lasts: the reply fits into the system's buffer, and nobody waits for it. */
+/** Keeps no state: the reply fits into the system's send buffer, so it is not waited for. */
 function refuse(socket: Socket, answer: SmtpAnswer, mode: 'starttls' | 'implicit'): void {
   socket.on('error', () => {});
   if (mode === 'implicit') socket.destroy();
   else socket.write(replyText(answer), () => socket.destroy());
+}
+
+const OK = answerOf(250, '2.0.0', 'Ok');
+const STOPPING = closing(421, '4.3.2', 'This server is stopping; try again in a moment');
+const NO_TLS_NOW = answerOf(454, '4.7.0', 'TLS is not available at present');
+const BROKEN = answerOf(451, '4.3.0', 'Something went wrong here; try again later');
+const LATE = closing(421, '4.4.2', 'The time to log in is up');
+const LONG = closing(421, '4.4.2', 'This session has lasted long enough; open another');
+/** The last reply of a session by the reason for its end. */
+const ENDS = {
+  bare: BARE_LINE_END,
+  too_long: closing(500, '5.5.2', 'This line is too long'),
+  timeout: closing(421, '4.4.2', 'Nothing came in time'),
+} as const;
+/** Commands that lead nowhere (NOOP, RSET, VRFY, …) in a row, before they count as errors. */
+const IDLE_COMMANDS_MAX = 100;
+
+/**
+ * One session: commands in their order, each with its reply (RFC 5321 §3, 4).
+ *
+ *     greeting → EHLO → (STARTTLS → EHLO) → (AUTH) → MAIL → RCPT… → DATA → MAIL … → QUIT
+ *
+ * A message is given to the handler once, whole, with its own envelope, or not at all, and the
+ * handler's reply is sent. Whatever makes the start of the next command uncertain (a bare CR or LF,
+ * BDAT, bytes behind STARTTLS, another protocol) ends the session.
+ */
+export class SmtpServerSession<User> {
+  readonly #parts: SessionParts<User>;
+  readonly #wire: SmtpServerWire;
+  readonly #transaction: SmtpServerTransaction<User>;
+  #isEnding = false;
+  /** The reply that ends the session before the next command. */
+  #lastReply: SmtpAnswer | null = null;
+  #errors = 0;
+  #idleCommands = 0;
+
+  constructor(wire: SmtpServerWire, parts: SessionParts<User>) {
+    this.#wire = wire;
+    this.#parts = parts;
+    this.#transaction = new SmtpServerTransaction(wire, parts);
+  }
+
+  /** Resolves when the session is over. */
+  async run(): Promise<void> {
+    const { options, limits, facts } = this.#parts;
+    const logInTimer = later(options.logIn === undefined ? Infinity : limits.logInTimeoutMs, () => {
+      if (facts.user === null) this.shut(LATE);
+    });
+    const sessionTimer = later(limits.sessionTimeoutMs, () => this.#stop(LONG));
+    try {
+      if (!(await this.#begin())) return;
+      while (!this.#isEnding) await this.#next();
+    } catch (error) {
+      this.#parts.options.onBug?.(error);
+    } finally {
+      clearTimeout(logInTimer);
+      clearTimeout(sessionTimer);
+      this.#wire.close();
+    }
+  }
+
+  /** Lets a message under way be finished, then says 421. */
+  stop(): void {
+    this.#stop(STOPPING);
+  }
+
+  /** Ends it at once, wherever it is. */
+  shut(answer: SmtpAnswer): void {
+    this.#isEnding = true;
+    this.#wire.shut(answer);
+  }
+
+  #stop(lastReply: SmtpAnswer): void {
+    this.#lastReply = lastReply;
+    this.#wire.interrupt();
+  }
+
+  async #begin(): Promise<boolean> {
+    const { options } = this.#parts;
+    if (options.tls.mode === 'implicit' && !(await this.#secure())) return false;
+    // Without a delay: what has come by now was sent before the greeting could be read.
+    if (options.refusesEarlyTalkers !== false && (await this.#wire.hearsSomething())) {
+      this.#answer(closing(554, '5.5.1', 'Wait for the greeting before you speak'));
+      return false;
+    }
+    this.#wire.reply(answerOf(220, null, `${options.hostname} ESMTP Posthorn`));
+    return true;
+  }
+
+  async #next(): Promise<void> {
+    if (this.#lastReply !== null) return this.#answer(this.#lastReply);
+    const read = await this.#wire.line(this.#parts.limits.commandTimeoutMs);
+    if (read.kind !== 'line') return this.#end(read);
+    const command = readCommand(read.line);
+    if (command === null) {
+      return this.#answer(
+        answerOf(500, '5.5.2', 'A command has no control characters, and is UTF-8'),
+      );
+    }
+    try {
+      await this.#obey(command);
+    } catch (error) {
+      this.#parts.options.onBug?.(error);
+      this.#transaction.reset();
+      this.#answer(BROKEN);
+    }
+  }
+
+  #end({ kind }: Exclude<LineRead, { kind: 'line' }>): void {
+    this.#isEnding = true;
+    if (kind === 'stopping') this.#answer(this.#lastReply ?? STOPPING);
+    else if (kind !== 'over') this.#answer(ENDS[kind]);
+  }
+
+  async #obey(command: Command): Promise<void> {
+    const { verb, argument } = command;
+    switch (verb) {
+      case 'EHLO':
+      case 'HELO':
+        return this.#hello(verb, argument);
+      case 'MAIL':
+        return this.#answer(await this.#transaction.mail(argument));
+      case 'RCPT':
+        return this.#answer(await this.#transaction.rcpt(argument));
+      case 'DATA':
+        return this.#data(argument);
+      case 'STARTTLS':
+        return this.#startTls(argument);
+      case 'AUTH':
+        return this.#auth(argument);
+      case 'QUIT':
+        return this.#answer(closing(221, '2.0.0', 'Bye'));
+      case 'RSET':
+        this.#transaction.reset();
+        return this.#answerIdle(OK);
+      case 'NOOP':
+        return this.#answerIdle(OK);
+      case 'VRFY':
+        return this.#answerIdle(answerOf(252, '2.5.0', 'Send the mail, then it will be seen'));
+      case 'HELP':
+        return this.#answerIdle(answerOf(214, '2.0.0', 'See RFC 5321'));
+      default:
+        return this.#refuseUnknown(command);
+    }
+  }
+
+  #refuseUnknown(command: Command): void {
+    if (isAnotherProtocol(command)) {
+      return this.#answer(closing(500, '5.5.2', 'This is a mail server; it speaks SMTP only'));
+    }
+    // Its chunk would follow without being asked for: it must not be read as commands (RFC 3030).
+    if (command.verb === 'BDAT') {
+      return this.#answer(closing(502, '5.5.1', 'BDAT is not offered here; use DATA'));
+    }
+    const isKnown = /^(EXPN|ETRN|TURN|ATRN|SEND|SOML|SAML|XCLIENT|XFORWARD|BURL)$/.test(
+      command.verb,
+    );
+    if (isKnown) return this.#answer(answerOf(502, '5.5.1', 'This command is not offered here'));
+    return this.#answer(answerOf(500, '5.5.2', 'This command is not known'));
+  }
+
+  #hello(verb: 'EHLO' | 'HELO', name: string): void {
+    if (!/^[^\s]{1,255}$/.test(name)) {
+      return this.#answer(answerOf(501, '5.5.4', `Write ${verb} and the name of your host`));
+    }
+    const { facts, options } = this.#parts;
+    this.#transaction.reset();
+    facts.helo = name;
+    facts.protocol = verb === 'HELO' ? 'SMTP' : 'ESMTP';
+    this.#updateProtocol();
+    if (verb === 'HELO') return this.#answer(answerOf(250, null, options.hostname));
+    this.#wire.replyLines(250, [options.hostname, ...this.#extensions()]);
+  }
+
+  #extensions(): string[] {
+    const { options, facts } = this.#parts;
+    const mayStartTls = options.tls.mode === 'starttls' && facts.tls === null;
+    const mayLogIn = options.logIn !== undefined && facts.tls !== null && facts.user === null;
+    return [
+      'PIPELINING',
+      // RFC 1870 §3: 0 is no limit.
+      `SIZE ${options.keptBytesMax === undefined ? options.sizeBytesMax : 0}`,
+      '8BITMIME',
+      'SMTPUTF8',
+      'ENHANCEDSTATUSCODES',
+      ...(mayStartTls && options.tls.context() !== null ? ['STARTTLS'] : []),
+      ...(mayLogIn ? ['AUTH PLAIN LOGIN'] : []),
+    ];
+  }
+
+  /** RFC 3848 */
+  #updateProtocol(): void {
+    const { facts } = this.#parts;
+    if (facts.protocol === 'SMTP') return;
+    const { tls, user } = facts;
+    const withTls = user === null ? 'ESMTPS' : 'ESMTPSA';
+    const withoutTls = user === null ? 'ESMTP' : 'ESMTPA';
+    facts.protocol = tls === null ? withoutTls : withTls;
+  }
+
+  async #startTls(argument: string): Promise<void> {
+    const { options, facts } = this.#parts;
+    if (options.tls.mode !== 'starttls' || facts.tls !== null) {
+      return this.#answer(answerOf(503, '5.5.1', 'This connection has TLS already'));
+    }
+    // What stands behind it in plain text may have been put there by somebody else (CVE-2011-0411).
+    if (argument !== '' || this.#wire.hasMore) {
+      return this.#answer(closing(501, '5.5.4', 'Nothing may follow STARTTLS before its reply'));
+    }
+    if (options.tls.context() === null) return this.#answer(NO_TLS_NOW);
+    this.#answer(answerOf(220, '2.0.0', 'Go ahead'));
+    this.#transaction.reset();
+    facts.helo = '';
+    if (!(await this.#secure())) this.#isEnding = true;
+  }
+
+  async #secure(): Promise<boolean> {
+    const { options, limits, facts } = this.#parts;
+    const context = options.tls.context();
+    if (context === null || !(await this.#wire.secure(context, limits.tlsTimeoutMs))) return false;
+    facts.tls = this.#wire.tls;
+    return true;
+  }
+
+  async #auth(argument: string): Promise<void> {
+    const { options, facts } = this.#parts;
+    const refused = this.#refusesAuth();
+    if (refused !== null || options.logIn === undefined) return this.#answer(refused ?? BROKEN);
+    let end: LineRead | null = null;
+    const read = await readCredentials(argument, async (challenge) => {
+      this.#wire.reply(answerOf(334, null, challenge || ' '));
+      const line = await this.#wire.line(this.#parts.limits.commandTimeoutMs);
+      if (line.kind === 'line') return line.line.toString('latin1');
+      end = line;
+      return null;
+    });
+    if (read === null) return this.#end(end ?? { kind: 'over' });
+    if ('refused' in read) return this.#answer(read.refused);
+    const outcome = await options.logIn(facts, read);
+    if ('refused' in outcome) return this.#answer(outcome.refused);
+    facts.user = outcome.user;
+    this.#parts.visit.loggedIn();
+    this.#updateProtocol();
+    this.#answer(answerOf(235, '2.7.0', 'Welcome'));
+  }
+
+  #refusesAuth(): SmtpAnswer | null {
+    const { options, facts } = this.#parts;
+    if (options.logIn === undefined) return answerOf(502, '5.5.1', 'AUTH is not offered here');
+    if (facts.tls === null) {
+      return answerOf(538, '5.7.11', 'Say STARTTLS first: no password goes over plain text');
+    }
+    if (facts.helo === '') return HELLO_FIRST;
+    if (facts.user !== null) return answerOf(503, '5.5.1', 'You are logged in already');
+    return this.#transaction.isOpen ? answerOf(503, '5.5.1', 'Not within a message') : null;
+  }
+
+  async #data(argument: string): Promise<void> {
+    const answer = await this.#transaction.data(argument);
+    this.#idleCommands = 0;
+    if ('kind' in answer) return this.#end(answer);
+    // Some applications keep one session for all their mail.
+    if (answer.code < 300) this.#errors = 0;
+    this.#answer(answer);
+  }
+
+  #answerIdle(answer: SmtpAnswer): void {
+    this.#idleCommands += 1;
+    if (this.#idleCommands > IDLE_COMMANDS_MAX) this.#errors += 1;
+    this.#answer(answer);
+  }
+
+  #answer(answer: SmtpAnswer): void {
+    if (answer.code >= 400) this.#errors += 1;
+    this.#wire.reply(answer);
+    if (answer.closes === true) this.#isEnding = true;
+    if (this.#isEnding || this.#errors < this.#parts.limits.errorsPerSession) return;
+    this.#isEnding = true;
+    this.#wire.reply(answerOf(421, '4.7.0', 'Too many errors'));
+  }
+}
+
+/** A timer; none for Infinity. */
+function later(ms: number, act: () => void): NodeJS.Timeout | undefined {
+  return ms === Infinity ? undefined : setTimeout(act, ms);
 }

@@ -1,8 +1,9 @@
-/** The state of a session that its handshake and its transactions share. */
-import type { SmtpPhase } from '../../mail/replies/smtp-reply.ts';
-import type { SmtpExtensions } from './extensions.ts';
-import type { Transcript } from './transcript.ts';
-import type { SmtpTimeouts, Transaction } from './types.ts';
+/**
+ * The state that the handshake of a session and its transactions share: what the server offers, the
+ * transcript, and the only functions that write commands.
+ */
+import type { SmtpPhase, SmtpReply } from '../../mail/replies/smtp-reply.ts';
+import type { SmtpTimeouts, SmtpTranscript, Transaction } from './types.ts';
 import { type Heard, isFailure, type SmtpWire } from './wire.ts';
 
 export type Session = {
@@ -36,4 +37,129 @@ export async function listen(
   const heard = await session.wire.nextReply(timeoutMs);
   if (!isFailure(heard)) session.transcript.server(heard);
   return heard;
+}
+
+/** What a server offers in its answer to EHLO (RFC 5321 §4.1.1.1). */
+export type SmtpExtensions = {
+  pipelining: boolean;
+  startTls: boolean;
+  smtpUtf8: boolean;
+  /** 8BITMIME (RFC 6152). */
+  eightBitMime: boolean;
+  /** `sizeBytesMax` 0: the server takes SIZE and names no limit (RFC 1870). */
+  size: { sizeBytesMax: number } | null;
+  authMechanisms: readonly string[];
+};
+
+/** A server that only knows HELO. */
+export const NO_EXTENSIONS: SmtpExtensions = {
+  pipelining: false,
+  startTls: false,
+  smtpUtf8: false,
+  eightBitMime: false,
+  size: null,
+  authMechanisms: [],
+};
+
+export function extensionsOf(reply: SmtpReply): SmtpExtensions {
+  const offered = new Map<string, readonly string[]>();
+  // The first line is a greeting; `AUTH=LOGIN` is how some servers spelled it before RFC 2554.
+  for (const line of reply.message.toUpperCase().split('\n').slice(1)) {
+    const [keyword = '', ...parameters] = line.split(/[ =]+/);
+    offered.set(keyword, [...(offered.get(keyword) ?? []), ...parameters]);
+  }
+  const size = offered.get('SIZE');
+  return {
+    pipelining: offered.has('PIPELINING'),
+    startTls: offered.has('STARTTLS'),
+    smtpUtf8: offered.has('SMTPUTF8'),
+    eightBitMime: offered.has('8BITMIME'),
+    size: size === undefined ? null : { sizeBytesMax: sizeOf(size[0]) },
+    authMechanisms: offered.get('AUTH') ?? [],
+  };
+}
+
+function sizeOf(text: string | undefined): number {
+  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : 0;
+}
+
+/*
+ * An address that could end its own brackets or its line would become a command of its own
+ * (GHSA-c7w3-x93f-qmm8, GHSA-vvjj-xcjg-gr5g). All text that becomes a command passes `pathCommand` or
+ * `plainCommand`; they throw on anything else, because the caller has checked it.
+ */
+const ASCII_PATH = /^[^\0-\x1f\x7f-\uffff<>]*$/;
+const UTF8_PATH = /^[^\0-\x1f\x7f-\x9f\u2028\u2029<>]*$/;
+const ARGUMENT = /^[!-~]+( [!-~]+)*$/;
+
+/** Whether an address can stand between `<` and `>` of MAIL FROM and RCPT TO. */
+export function isWritablePath(address: string, smtpUtf8: boolean): boolean {
+  if (ASCII_PATH.test(address)) return true;
+  return smtpUtf8 && UTF8_PATH.test(address) && address.isWellFormed();
+}
+
+/** `MAIL FROM:<address>` or `RCPT TO:<address>` without the line end. */
+export function pathCommand(
+  verb: 'MAIL FROM' | 'RCPT TO',
+  address: string,
+  smtpUtf8: boolean,
+): string {
+  if (!isWritablePath(address, smtpUtf8)) {
+    throw new Error(`An address that cannot be written in SMTP: ${JSON.stringify(address)}`);
+  }
+  return `${verb}:<${address}>`;
+}
+
+/** A command with printable ASCII arguments without the line end: `EHLO mail.acme.com`. */
+export function plainCommand(verb: string, argument: string): string {
+  if (!ARGUMENT.test(argument)) {
+    throw new Error(`An argument that cannot be written in SMTP: ${JSON.stringify(argument)}`);
+  }
+  return `${verb} ${argument}`;
+}
+
+const CHARACTERS_MAX = 8000;
+
+/**
+ * The dialogue of one attempt, as the API shows it. Bounded, and cheap enough to keep for every
+ * message: lines are collected and not joined.
+ */
+export class Transcript {
+  #lines: string[] = [];
+  #room = CHARACTERS_MAX;
+
+  client(line: string): void {
+    this.#add(`C: ${line}`);
+  }
+
+  server(reply: SmtpReply): void {
+    const { code, enhancedCode, message } = reply;
+    const prefix = enhancedCode === null ? '' : `${enhancedCode} `;
+    if (!message.includes('\n')) {
+      this.#add(`S: ${code} ${prefix}${message}`);
+      return;
+    }
+    const lines = message.split('\n');
+    const last = lines.length - 1;
+    lines.forEach((line, i) => this.#add(`S: ${code}${i < last ? '-' : ' '}${prefix}${line}`));
+  }
+
+  /** Something that happened to the connection and that neither side said. */
+  note(text: string): void {
+    this.#add(`(${text})`);
+  }
+
+  /** Hands the lines over and begins anew. */
+  take(): SmtpTranscript {
+    const lines = this.#lines;
+    this.#lines = [];
+    this.#room = CHARACTERS_MAX;
+    return lines;
+  }
+
+  #add(line: string): void {
+    if (this.#room <= 0) return;
+    this.#room -= line.length + 1;
+    this.#lines.push(this.#room > 0 ? line : '(the rest is left out)');
+  }
 }

@@ -22,7 +22,7 @@ import { daneProblem } from '../tls/dane.ts';
 import type { SmtpOptions, SmtpTlsFacts, TlsResult } from './types.ts';
 import type { WireFailure } from './wire.ts';
 
-export type Secured = { socket: TLSSocket; facts: SmtpTlsFacts } | WireFailure;
+type Secured = { socket: TLSSocket; facts: SmtpTlsFacts } | WireFailure;
 
 type TlsOptions = Pick<SmtpOptions, 'host' | 'tls' | 'ca' | 'dane' | 'reducedHello'>;
 

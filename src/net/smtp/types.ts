@@ -1,13 +1,12 @@
 /**
- * The words of the SMTP client: what goes in and what can come out of a session.
+ * Types of the SMTP client: options, timeouts and results.
  *
- * Two kinds of bad news are kept apart everywhere. `replied`: the server said something, and its
- * words decide. `failed`: nobody said anything usable (timeout, reset, garbage, a bad
- * certificate), and only the phase tells what may have happened.
+ * Results keep two failures apart. `replied`: the server refused, and its reply decides. `failed`: no
+ * usable reply came (timeout, reset, garbage, a bad certificate), and the phase tells what may have
+ * happened to the message.
  */
 import type { SmtpFailureCause, SmtpPhase, SmtpReply } from '../../mail/replies/smtp-reply.ts';
 import type { DaneExpectation } from '../tls/dane.ts';
-import type { SmtpConnection } from './connection.ts';
 
 export type { SmtpFailureCause } from '../../mail/replies/smtp-reply.ts';
 
@@ -93,11 +92,6 @@ export type SmtpFailure = {
   ourProblem?: true;
   transcript: SmtpTranscript;
 };
-
-export type ConnectResult =
-  | { kind: 'ready'; connection: SmtpConnection }
-  | { kind: 'replied'; phase: SmtpPhase; reply: SmtpReply; transcript: SmtpTranscript }
-  | SmtpFailure;
 
 /**
  * The protection of a connection. `verified`: chain and host name of the certificate hold, or DANE

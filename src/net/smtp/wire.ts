@@ -1,11 +1,10 @@
 /**
- * A socket that speaks in replies: the part of the SMTP client that knows about bytes, timers and
- * everything that can go wrong with a connection, and nothing about SMTP's commands.
+ * The bytes of the SMTP client: replies, timers and the failures of a connection, without SMTP's
+ * commands.
  *
- * The promise: every reply is given to the command it answers. The wire counts the replies the
- * server owes; one that nobody asked for, or anything that is not a reply, ends the connection,
- * because from then on a "250" might belong to the wrong message. A 421 ends it too. The replies
- * that came before still count.
+ * Every reply is given to the command it answers. The wire counts the replies that the server owes; an
+ * unrequested reply, or anything that is not a reply, ends the connection, because from then on a "250"
+ * might belong to the wrong message. A 421 ends it too. The replies that came before still count.
  */
 import type { Socket } from 'node:net';
 import { ReplyParser, type SmtpReply } from '../../mail/replies/smtp-reply.ts';

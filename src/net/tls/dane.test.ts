@@ -7,10 +7,10 @@ import type { TlsaRecord } from '../dns/resolver.ts';
 
 const read = (name: string): X509Certificate =>
   new X509Certificate(
-    readFileSync(new URL(`../../test/support/certs/${name}.pem`, import.meta.url), 'utf8').replace(
-      /^[^]*(?=-----BEGIN CERTIFICATE)/,
-      '',
-    ),
+    readFileSync(
+      new URL(`../../../test/support/certs/${name}.pem`, import.meta.url),
+      'utf8',
+    ).replace(/^[^]*(?=-----BEGIN CERTIFICATE)/, ''),
   );
 const [ca, trusted, other, expired, selfSigned] = [
   'ca',

@@ -1,10 +1,17 @@
 /**
- * MTA-STS (RFC 8461): what a domain says about how its mail servers are reached, as pure functions.
+ * MTA-STS (RFC 8461): the policy of a domain on how its mail servers are reached.
  *
  * The TXT record at `_mta-sts.<domain>` names a version of the policy; the policy itself comes over
- * HTTPS (mta-sts-fetch.ts) and is remembered (mta-sts-cache.ts). Strict where the RFC is: what is
- * not a policy by its grammar counts as none, and never as a weaker one.
+ * HTTPS (`fetchStsPolicy`) and is cached (`StsCache`). Strict where the RFC is: what is not a policy by
+ * its grammar counts as none, and never as a weaker one.
  */
+import type { World } from '../../core/world.ts';
+import type { Resolver } from '../dns/resolver.ts';
+import type { AddressGuard } from '../addresses.ts';
+import { guardedRequest } from '../http/guarded-client.ts';
+
+/** Results of RFC 8460 §4.3 for a policy that was announced and could not be had. */
+export type StsResult = 'sts-policy-fetch-error' | 'sts-policy-invalid' | 'sts-webpki-invalid';
 
 /** Hosts in lower case; `*.` stands for exactly one label. */
 export type StsPolicy = {
@@ -13,8 +20,8 @@ export type StsPolicy = {
   maxAgeS: number;
 };
 
-export type StsRecord = { kind: 'id'; id: string } | { kind: 'none' };
-export type ParsedPolicy = { policy: StsPolicy } | { problem: string };
+type StsRecord = { kind: 'id'; id: string } | { kind: 'none' };
+type ParsedPolicy = { policy: StsPolicy } | { problem: string };
 
 /** RFC 8461 §3.2: one year. A larger one counts as this. */
 const MAX_AGE_MAX_S = 31_557_600;
@@ -48,8 +55,8 @@ export function readStsRecord(texts: readonly string[]): StsRecord {
 }
 
 /**
- * A policy file (§3.2): `key: value` lines, CRLF or LF; case counts in the version alone. Unknown keys are passed over, of a key that
- * is there twice the first counts, except for `mx`.
+ * A policy file (§3.2): `key: value` lines, CRLF or LF; case counts in the version alone. Unknown keys
+ * are ignored; of a repeated key the first counts, except for `mx`.
  */
 export function parseStsPolicy(body: string): ParsedPolicy {
   const fields = new Map<string, string>();
@@ -102,4 +109,217 @@ export function policyNames(policy: StsPolicy, host: string): boolean {
   return policy.mx.some(
     (pattern) => pattern === name || (name.includes('.') && pattern === wildcard),
   );
+}
+
+type FetchedPolicy =
+  | { kind: 'policy'; policy: StsPolicy }
+  | { kind: 'failed'; result: StsResult; message: string };
+
+type FetchOptions = {
+  resolver: Pick<Resolver, 'a' | 'aaaa'>;
+  guard: AddressGuard;
+  world: Pick<World, 'monotonicMs'>;
+  /** 443 but in tests. */
+  port: number;
+};
+
+/** An email waits for it once per domain, so the minute that the RFC proposes is too long. */
+const TIMEOUT_MS = 10_000;
+const POLICY_BYTES_MAX = 65_536;
+
+/**
+ * One HTTPS GET to a fixed place (§3.3): no redirect, a valid certificate, status 200, at most 64 KiB.
+ * The recipient's address names the domain, so the request passes the address guard.
+ * @param domain the recipient's, A-labels in lower case
+ */
+async function fetchStsPolicy(
+  domain: string,
+  { port, ...options }: FetchOptions,
+): Promise<FetchedPolicy> {
+  const answer = await guardedRequest({
+    ...options,
+    url: `https://mta-sts.${domain}${port === 443 ? '' : `:${port}`}/.well-known/mta-sts.txt`,
+    method: 'GET',
+    headers: { accept: 'text/plain' },
+    timeoutMs: TIMEOUT_MS,
+    maxResponseBytes: POLICY_BYTES_MAX,
+    allowHttp: false,
+  });
+  if (answer.kind === 'failed') {
+    const isCertificate = answer.reason === 'tls';
+    return failed(isCertificate ? 'sts-webpki-invalid' : 'sts-policy-fetch-error', answer.message);
+  }
+  if (answer.status !== 200) {
+    return failed('sts-policy-fetch-error', `the policy host answered ${answer.status}`);
+  }
+  if (!answer.bodyComplete) {
+    return failed('sts-policy-invalid', 'the policy is larger than 64 KiB or broke off');
+  }
+  if (!isText(answer.headers.contentType)) {
+    return failed('sts-policy-invalid', `the policy is not text/plain`);
+  }
+  const parsed = parseStsPolicy(answer.bodyStart);
+  return 'policy' in parsed
+    ? { kind: 'policy', policy: parsed.policy }
+    : failed('sts-policy-invalid', parsed.problem);
+}
+
+/** §3.2 wants text/plain, against hosts that let strangers upload pages; none at all is let pass. */
+function isText(contentType: string | null): boolean {
+  return contentType === null || /^text\/plain\s*(?:;|$)/i.test(contentType.trim());
+}
+
+function failed(result: StsResult, message: string): FetchedPolicy {
+  return { kind: 'failed', result, message };
+}
+
+/** What is stored about a domain; shared by all workers of all machines. */
+export type StoredSts = {
+  /** Not expired. */
+  known: { id: string; policy: StsPolicy; ageMs: number; remainingMs: number } | null;
+  /** Since the last failed fetch, unless one has succeeded since. */
+  failedAgoMs: number | null;
+};
+
+type StsStore = {
+  load(domain: string): Promise<StoredSts>;
+  save(domain: string, id: string, policy: StsPolicy): Promise<void>;
+  saveFailure(domain: string): Promise<void>;
+};
+
+type StsCacheOptions = FetchOptions & {
+  resolver: Pick<Resolver, 'txt'>;
+  store: StsStore;
+  world: Pick<World, 'monotonicMs'>;
+  /** A policy that was announced could not be had. */
+  onFailure: (domain: string, result: StsResult, message: string) => void;
+};
+
+type Entry = { policy: StsPolicy | null; expiresMs: number; lookAgainMs: number };
+
+const LOOK_AGAIN_MS = 5 * 60_000;
+/** After DNS did not answer, and between checks because of failed deliveries. */
+const LOOK_SOON_MS = 60_000;
+const REFETCH_AFTER_MS = 24 * 3600_000;
+const FETCH_AGAIN_MS = 5 * 60_000;
+const DNS_BUDGET_MS = 5_000;
+/** Domains in memory; the oldest go first. */
+const ENTRIES_MAX = 50_000;
+
+/**
+ * Which policy holds for a domain now (§3.3, §5.1).
+ *
+ *     memory ── looked at within 5 min ──> the answer, without waiting
+ *        │
+ *     stored policy  +  TXT record of _mta-sts.<domain>
+ *        │   same id ──> the stored policy (fetched again in the background once a day)
+ *        │   other id ─> fetched, stored; when that fails the stored one goes on
+ *        │   no record, DNS unavailable ──> the stored one goes on until it expires
+ *        └── nothing stored ──> no policy
+ *
+ * An unexpired policy is kept when DNS or HTTPS do not answer. A fetch that failed is not repeated for
+ * five minutes by any worker. One look-up per domain runs at a time and takes a few seconds at most;
+ * then mail goes on as if there was no policy.
+ */
+export class StsCache {
+  readonly #options: StsCacheOptions;
+  readonly #entries = new Map<string, Entry>();
+  readonly #underWay = new Map<string, Promise<StsPolicy | null>>();
+  readonly #background = new Set<Promise<unknown>>();
+  readonly #recheckedMs = new Map<string, number>();
+
+  constructor(options: StsCacheOptions) {
+    this.#options = options;
+  }
+
+  /** The policy that mail to the domain is held to or watched under; null: none. */
+  of(domain: string): StsPolicy | null | Promise<StsPolicy | null> {
+    const entry = this.#entries.get(domain);
+    const nowMs = this.#options.world.monotonicMs();
+    if (entry !== undefined && nowMs < entry.lookAgainMs) return holding(entry, nowMs);
+    return this.#look(domain, {});
+  }
+
+  /**
+   * The same, with the TXT record asked for anew: a policy must not fail mail for good before that
+   * (§5.1). At most once a minute per domain.
+   */
+  recheck(domain: string): StsPolicy | null | Promise<StsPolicy | null> {
+    const nowMs = this.#options.world.monotonicMs();
+    if (nowMs < (this.#recheckedMs.get(domain) ?? -Infinity) + LOOK_SOON_MS) return this.of(domain);
+    if (this.#recheckedMs.size > ENTRIES_MAX) this.#recheckedMs.clear();
+    this.#recheckedMs.set(domain, nowMs);
+    return this.#look(domain, { fresh: true });
+  }
+
+  /** Looks at the domain now and waits for the daily fetch as well. */
+  async renew(domain: string): Promise<void> {
+    await this.#look(domain, { fresh: true });
+    await this.settled();
+  }
+
+  /** Resolves when no fetch is left in the background. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#background);
+  }
+
+  #look(domain: string, how: { fresh?: boolean }): Promise<StsPolicy | null> {
+    const key = `${domain} ${how.fresh === true ? 'fresh' : ''}`;
+    let looking = this.#underWay.get(key);
+    if (looking === undefined) {
+      looking = this.#lookNow(domain, how).finally(() => this.#underWay.delete(key));
+      this.#underWay.set(key, looking);
+    }
+    return looking;
+  }
+
+  async #lookNow(domain: string, { fresh = false }): Promise<StsPolicy | null> {
+    const { store, resolver, world } = this.#options;
+    const [stored, answer] = await Promise.all([
+      store.load(domain),
+      resolver.txt(`_mta-sts.${domain}`, { budgetMs: DNS_BUDGET_MS, fresh }),
+    ]);
+    const record = readStsRecord(answer.kind === 'records' ? answer.records : []);
+    let known = stored.known;
+    if (record.kind === 'id' && (stored.failedAgoMs ?? Infinity) > FETCH_AGAIN_MS) {
+      if (known?.id !== record.id) known = (await this.#fetch(domain, record.id)) ?? known;
+      else if (known.ageMs > REFETCH_AFTER_MS) this.#fetchLater(domain, record.id);
+    }
+    const nowMs = world.monotonicMs();
+    const lookAgainMs = nowMs + (answer.kind === 'error' ? LOOK_SOON_MS : LOOK_AGAIN_MS);
+    const entry = { policy: known?.policy ?? null, expiresMs: nowMs + (known?.remainingMs ?? 0) };
+    this.#remember(domain, { ...entry, lookAgainMs });
+    return holding({ ...entry, lookAgainMs }, nowMs);
+  }
+
+  async #fetch(domain: string, id: string): Promise<StoredSts['known']> {
+    const { store, onFailure } = this.#options;
+    const fetched = await fetchStsPolicy(domain, this.#options);
+    if (fetched.kind === 'failed') {
+      onFailure(domain, fetched.result, fetched.message);
+      await store.saveFailure(domain);
+      return null;
+    }
+    await store.save(domain, id, fetched.policy);
+    return { id, policy: fetched.policy, ageMs: 0, remainingMs: fetched.policy.maxAgeS * 1000 };
+  }
+
+  #fetchLater(domain: string, id: string): void {
+    const fetching = this.#fetch(domain, id)
+      .catch(() => null) // the database is away: the next look fetches
+      .finally(() => this.#background.delete(fetching));
+    this.#background.add(fetching);
+  }
+
+  #remember(domain: string, entry: Entry): void {
+    this.#entries.delete(domain);
+    this.#entries.set(domain, entry);
+    if (this.#entries.size <= ENTRIES_MAX) return;
+    const oldest = this.#entries.keys().next();
+    if (!oldest.done) this.#entries.delete(oldest.value);
+  }
+}
+
+function holding({ policy, expiresMs }: Entry, nowMs: number): StsPolicy | null {
+  return policy !== null && policy.mode !== 'none' && nowMs < expiresMs ? policy : null;
 }

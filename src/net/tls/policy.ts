@@ -13,7 +13,7 @@
 import { createHash } from 'node:crypto';
 import { DANE_TA, type DaneExpectation, usableRecords } from './dane.ts';
 import type { Resolver, TlsaRecord } from '../dns/resolver.ts';
-import { policyNames, type StsPolicy } from './mta-sts.ts';
+import { policyNames, type StsPolicy, type StsResult } from './mta-sts.ts';
 import type { MxHost } from '../dns/mx.ts';
 import { takesOnlyTls } from '../providers.ts';
 import type { SmtpTlsMode } from '../smtp/types.ts';
@@ -28,14 +28,8 @@ export type TlsPolicyName =
   | 'dane';
 
 /** Types of RFC 8460 §4.2 and the results of its §4.3 that no session has. */
-export type ReportedPolicy = 'tlsa' | 'sts' | 'no-policy-found';
-export type PolicyResult =
-  | 'validation-failure'
-  | 'tlsa-invalid'
-  | 'dnssec-invalid'
-  | 'sts-policy-fetch-error'
-  | 'sts-policy-invalid'
-  | 'sts-webpki-invalid';
+type ReportedPolicy = 'tlsa' | 'sts' | 'no-policy-found';
+export type PolicyResult = 'validation-failure' | 'tlsa-invalid' | 'dnssec-invalid' | StsResult;
 
 export type TlsRule = {
   policy: TlsPolicyName;

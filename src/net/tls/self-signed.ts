@@ -13,7 +13,7 @@ import {
   sign,
 } from 'node:crypto';
 
-export type SelfSigned = { certificate: string; privateKey: string };
+type SelfSigned = { certificate: string; privateKey: string };
 
 /** @returns both as PEM */
 export function makeSelfSigned(

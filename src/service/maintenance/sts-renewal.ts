@@ -6,9 +6,9 @@
 import { networkInterfaces } from 'node:os';
 import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
-import { createAddressGuard } from '../../net/http/address-guard.ts';
+import { createAddressGuard } from '../../net/addresses.ts';
 import { createResolver, systemServers } from '../../net/dns/resolver.ts';
-import { StsCache } from '../../net/tls/mta-sts-cache.ts';
+import { StsCache } from '../../net/tls/mta-sts.ts';
 import type { Database } from '../../store/postgres/database.ts';
 import { forgetStsPolicies, policiesToRenew, StsPolicies } from '../../store/mta-sts.ts';
 import { systemWorld } from '../system-world.ts';

@@ -6,12 +6,8 @@
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
 import { ContentBudget, MinuteCounts } from '../../../src/net/smtp/server-limits.ts';
-import { SmtpServerSession } from '../../../src/net/smtp/server-session.ts';
-import {
-  answerOf,
-  SMTP_SERVER_LIMITS,
-  type SmtpServerOptions,
-} from '../../../src/net/smtp/server-types.ts';
+import { type SmtpServerOptions, SmtpServerSession } from '../../../src/net/smtp/server.ts';
+import { answerOf, SMTP_SERVER_LIMITS } from '../../../src/net/smtp/server-types.ts';
 import { SmtpServerWire } from '../../../src/net/smtp/server-wire.ts';
 import type { Dice } from '../../chaos/dice.ts';
 import { filled, manyTimes, mutated, strung, unitOf } from '../brew.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { createServer, type AddressInfo } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
+import type { Follower, SmtpTimeouts, Transaction } from './types.ts';
 import { startFakeMx } from '../../../test/support/fake-mx.ts';
 import { connectTo, openTo, SILENCE_MS, summary } from '../../../test/support/smtp.ts';
-import type { Follower, SmtpTimeouts, Transaction } from './types.ts';
 
 const DELIVERED = { phase: 'dot', code: 250 };
 

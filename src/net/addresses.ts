@@ -1,11 +1,14 @@
 /**
- * Which addresses this service may connect to. Customers choose webhook URLs, and recipients choose
- * MX records: both can point at 127.0.0.1, at the cloud's metadata service or at the neighbour's
- * database (SSRF). Everything that connects outward asks this guard about the very address that it
- * then connects to, never about a name. The ranges are the special-purpose registries of IANA
- * (RFC 6890) with the translation prefixes that carry an IPv4 address inside an IPv6 one.
+ * IP addresses: which this service may connect to (`AddressGuard`), and which client one stands for
+ * (`clientOf`, `sharedAddresses`).
+ *
+ * Customers choose webhook URLs, and recipients choose MX records: both can point at 127.0.0.1, at the
+ * metadata service of a cloud or at a database nearby (SSRF). Everything that connects outward asks the
+ * guard about the address that it then connects to, never about a name. The ranges are the
+ * special-purpose registries of IANA (RFC 6890) with the translation prefixes that carry an IPv4
+ * address inside an IPv6 one.
  */
-import { BlockList, isIP } from 'node:net';
+import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net';
 
 /** [network, prefix length, what it is]. */
 type Range = readonly [string, number, string];
@@ -129,4 +132,43 @@ function family(ip: string): 'ipv4' | 'ipv6' {
 
 function withoutZone(ip: string): string {
   return ip.split('%')[0] ?? ip;
+}
+
+/**
+ * The client that a request comes from, for counting: an IPv4 address, or the /64 of an IPv6 address,
+ * which is the least that one customer has.
+ * @param address as a socket or a trusted proxy names it; other text is kept as it is
+ */
+export function clientOf(address: string): string {
+  const plain = address.replace(/^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i, '').replace(/%.*$/, '');
+  if (isIPv4(plain) || !isIPv6(plain)) return plain.slice(0, 64);
+  const [head = '', tail] = plain.toLowerCase().split('::');
+  const groups = head === '' ? [] : head.split(':');
+  if (tail !== undefined) {
+    // A dotted end stands for two groups.
+    const rest =
+      tail === '' ? [] : tail.split(':').flatMap((g) => (g.includes('.') ? [g, g] : [g]));
+    groups.push(...Array.from({ length: 8 - groups.length - rest.length }, () => '0'), ...rest);
+  }
+  return `${groups
+    .slice(0, 4)
+    .map((group) => group.replace(/^0+(?=.)/, ''))
+    .join(':')}::/64`;
+}
+
+/**
+ * Whether an address stands for many clients, so that limits per client do not apply: these networks
+ * (`10.0.0.0/8` or an address), and this machine, which may run a proxy that is not configured.
+ */
+export function sharedAddresses(networks: readonly string[]): (address: string) => boolean {
+  const shared = new BlockList();
+  for (const network of ['127.0.0.0/8', '::1', ...networks]) {
+    const [ip = '', bits] = network.split('/');
+    const bitsMax = isIPv4(ip) ? 32 : 128;
+    shared.addSubnet(ip, bits === undefined ? bitsMax : Number(bits), family(ip));
+  }
+  return (address) => {
+    const plain = address.replace(/%.*$/, '');
+    return isIP(plain) !== 0 && shared.check(plain, family(plain));
+  };
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import fc from 'fast-check';
-import { SmtpContentReader } from './server-content.ts';
+import { test } from 'node:test';
+import { SmtpContentReader } from './server-transaction.ts';
 
 type Outcome = { kind: string; content: string; rest: string; longestLine: number };
 

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Overloaded } from '../core/overloaded.ts';
 import { REFUSAL_CODES } from '../core/refusals.ts';
+import { replyTo, replyToThrown } from './submission.ts';
 import { AcceptedUnknown } from '../store/accept.ts';
 import { DatabaseUnavailable } from '../store/postgres/database.ts';
-import { replyTo, replyToThrown } from './replies.ts';
 
 test('every refusal has a reply whose codes agree, and only what passes by itself is temporary', () => {
   for (const refused of REFUSAL_CODES) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { extensionsOf, NO_EXTENSIONS } from './extensions.ts';
+import { extensionsOf, NO_EXTENSIONS } from './session.ts';
 
 const offered = (...lines: string[]) =>
   extensionsOf({ code: 250, enhancedCode: null, message: ['mx.test', ...lines].join('\n') });
