@@ -10,7 +10,7 @@ import { isAscii } from 'node:buffer';
 import { createHash, createPrivateKey } from 'node:crypto';
 import { type Address, domainOf, needsSmtpUtf8 } from '../mail/address.ts';
 import { partsAsWritten } from '../mail/as-written.ts';
-import { composeMessage, feedbackIdOf } from '../mail/compose.ts';
+import { composeMessage, feedbackIdOf, type Message } from '../mail/compose.ts';
 import { type DkimKey, type SignatureTimes, signMessage, signWritten } from '../mail/dkim.ts';
 import { textFromHtml } from '../mail/text-from-html.ts';
 import { makeUnsubscribeAddress } from '../mail/return-path.ts';
@@ -169,34 +169,21 @@ function hasUtf8Address({ from, to, cc, replyTo }: StoredMessage): boolean {
   return [from, ...to, ...cc, ...replyTo].some((mailbox) => needsSmtpUtf8(mailbox.address));
 }
 
-function toCompose(
-  message: StoredMessage,
-  unsubscribing: Unsubscribing,
-): Parameters<typeof composeMessage>[0] {
+function toCompose(message: StoredMessage, { url, mailto }: Unsubscribing): Message {
   return {
-    emailId: message.id,
-    from: message.from,
-    to: message.to,
-    cc: message.cc,
-    replyTo: message.replyTo,
-    subject: message.subject,
-    html: message.html,
+    ...message,
     text: textOf(message),
-    headers: message.headers,
-    attachments: message.attachments.map((attachment) => ({
-      ...attachment,
-      content: Buffer.from(attachment.content, 'base64'),
-    })),
+    emailId: message.id,
     date: message.createdAt,
     messageId: messageIdIn(message),
-    unsubscribeUrl: unsubscribing.url,
-    unsubscribeMailto: unsubscribing.mailto,
+    unsubscribeUrl: url,
+    unsubscribeMailto: mailto,
     feedbackId: feedbackIdOf({ ...message, fromDomain: domainOf(message.from.address) }),
   };
 }
 
 /** The text part: as given, derived from the html when not given, none when given as ''. */
-export function textOf(message: Pick<StoredMessage, 'text' | 'html'>): string | null {
+function textOf(message: StoredMessage): string | null {
   if (message.text === '') return null;
   return message.text ?? (message.html === null ? null : textFromHtml(message.html));
 }

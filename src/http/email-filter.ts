@@ -4,7 +4,7 @@ import { refuseFields } from '../core/field-problems.ts';
 import type { FieldProblem, Refusal } from '../core/refusals.ts';
 import { addressKey, parseMailbox } from '../mail/address.ts';
 import { parseDomain } from '../mail/domain-name.ts';
-import { TAG_PATTERN } from '../sending/draft-fields.ts';
+import { TAG_PATTERN } from '../sending/draft.ts';
 import type { EmailFilter } from '../store/email-list.ts';
 import type { emailQuery } from './schemas/emails.ts';
 

@@ -6,40 +6,20 @@
  * those with the other attachments. Boundaries come from the email's id and have `=_` in them,
  * which no encoded content can have. Blind copies are not mentioned.
  */
-import { domainOf, type Mailbox } from './address.ts';
+import { domainOf } from './address.ts';
+import type { Attachment, MessageContent } from './email.ts';
 import { addressField, field, headerLine, type HeaderField, textField } from './header.ts';
 import { isContentId, isMediaType, withParameter } from './parameter.ts';
 import { DERIVED_TEXT_LENGTH_MAX } from './text-from-html.ts';
-import { base64Octets, encodeBase64, encodeText } from './transfer-encoding.ts';
+import { base64LineOctets, base64Lines, base64Octets, encodeText } from './transfer-encoding.ts';
 
-export type MessageAttachment = {
-  filename: string;
-  /** What is no media type, or a composite one, goes as application/octet-stream. */
-  contentType: string;
-  /** For `cid:` links from the html, which make it inline; null for an attachment of its own. */
-  contentId: string | null;
-  content: Buffer;
-};
-
-export type Message = {
+/** Here a `text` of null, or of '' beside html, is no text part. */
+export type Message = MessageContent & {
   emailId: string;
-  from: Mailbox;
-  to: readonly Mailbox[];
-  cc: readonly Mailbox[];
-  replyTo: readonly Mailbox[];
-  subject: string;
-  html: string | null;
-  /** null, or '' beside html: no text part. */
-  text: string | null;
-  /** Custom ones that checkCustomHeader let pass. */
-  headers: readonly (readonly [name: string, value: string])[];
-  attachments: readonly MessageAttachment[];
   date: Date;
   /** With its angle brackets, as messageIdOf makes it. */
   messageId: string;
-  /** A web address in printable ASCII, for one-click unsubscription (RFC 8058). */
-  unsubscribeUrl?: string | null;
-  /** An address that does the same; only beside a web address. */
+  /** An address for unsubscribing; only beside a web address. */
   unsubscribeMailto?: string | null;
   /** As feedbackIdOf makes it, for messages that bring no Feedback-ID of their own. */
   feedbackId?: string | null;
@@ -115,7 +95,7 @@ export function dateText(date: Date): string {
 
 /** One per name, in whatever case: many of them must not occur twice. Posthorn's own come first. */
 function customFields(message: Message): HeaderField[] {
-  const { headers, unsubscribeUrl = null, unsubscribeMailto = null, feedbackId = null } = message;
+  const { headers, unsubscribeUrl, unsubscribeMailto = null, feedbackId = null } = message;
   const fields = new Map<string, HeaderField>();
   if (unsubscribeUrl !== null) {
     fields.set('list-unsubscribe', unsubscribeField(unsubscribeUrl, unsubscribeMailto));
@@ -152,7 +132,7 @@ function writableUrl(url: string): string {
 type Part = { fields: readonly HeaderField[]; body: readonly Buffer[] };
 
 function contentOf({ emailId, html, text, attachments }: Message): Part {
-  const isInline = ({ contentId }: MessageAttachment) => html !== null && contentId !== null;
+  const isInline = ({ contentId }: Attachment) => html !== null && contentId !== null;
   const inline = attachments.filter(isInline).map((one) => attachmentPart(one, 'inline'));
   const separate = attachments
     .filter((one) => !isInline(one))
@@ -177,7 +157,7 @@ function textPart(subtype: 'plain' | 'html', text: string): Part {
 }
 
 function attachmentPart(
-  { filename, contentType, contentId, content }: MessageAttachment,
+  { filename, contentType, contentId, content }: Attachment,
   disposition: 'inline' | 'attachment',
 ): Part {
   return {
@@ -187,7 +167,7 @@ function attachmentPart(
       field('Content-Transfer-Encoding', ['base64']),
       ...(contentId === null ? [] : [field('Content-ID', [`<${writableId(contentId)}>`])]),
     ],
-    body: [encodeBase64(content)],
+    body: [base64Lines(content)],
   };
 }
 
@@ -255,9 +235,7 @@ const DERIVED_BYTES_MAX = 3 * DERIVED_TEXT_LENGTH_MAX;
  * How large the message will be at most, signed and on the wire: for the limit on its size and for
  * budgets of memory, before it is composed. A `text` of null counts as derived from the html.
  */
-export function estimateSizeBytes(
-  message: Omit<Message, 'emailId' | 'date' | 'messageId'>,
-): number {
+export function estimateSizeBytes(message: MessageContent): number {
   const { from, to, cc, replyTo, subject, headers, attachments, html } = message;
   const mailboxes = [from, ...to, ...cc, ...replyTo];
   const inHeaders = [
@@ -270,11 +248,14 @@ export function estimateSizeBytes(
   const htmlOctets = html === null ? 0 : canonicalOctets(html);
   const text = message.text;
   const textOctets = text === null ? derivedOctetsMax(htmlOctets) : canonicalOctets(text);
-  const contents = [htmlOctets, textOctets, ...attachments.map(({ content }) => content.length)];
+  const contents = [
+    ...[htmlOctets, textOctets].map(base64Octets),
+    ...attachments.map(({ content }) => base64LineOctets(content.length)),
+  ];
   return (
     FIXED_BYTES +
     sum(inHeaders.map((one) => HEADER_EXPANSION * Buffer.byteLength(one) + FIELD_BYTES)) +
-    sum(contents.map((octets) => base64Octets(octets) + PART_BYTES))
+    sum(contents.map((octets) => octets + PART_BYTES))
   );
 }
 

@@ -8,7 +8,6 @@
 
 export type Encoded = { encoding: 'quoted-printable' | 'base64'; body: Buffer };
 
-const BASE64_LINE_BYTES = 57;
 const BASE64_LINE_OCTETS = 76;
 const QP_LINE_OCTETS = 76;
 
@@ -22,13 +21,13 @@ export function encodeText(text: string): Encoded {
     if (body !== null) return { encoding: 'quoted-printable', body };
   }
   const lines = text.replace(/\r\n?|\n/g, '\r\n');
-  return { encoding: 'base64', body: encodeBase64(Buffer.from(lines)) };
+  return { encoding: 'base64', body: base64Lines(Buffer.from(lines).toString('base64')) };
 }
 
-/** Lines of 76 characters, each ended by CRLF. */
-export function encodeBase64(bytes: Buffer): Buffer {
-  const encoded = Buffer.from(bytes.toString('base64'), 'latin1');
-  const body = Buffer.allocUnsafe(base64Octets(bytes.length));
+/** Base64 as the body of a part: lines of 76 characters, each ended by CRLF. */
+export function base64Lines(base64: string): Buffer {
+  const encoded = Buffer.from(base64, 'latin1');
+  const body = Buffer.allocUnsafe(base64LineOctets(encoded.length));
   let at = 0;
   for (let start = 0; start < encoded.length; start += BASE64_LINE_OCTETS) {
     at += encoded.copy(body, at, start, start + BASE64_LINE_OCTETS);
@@ -38,9 +37,14 @@ export function encodeBase64(bytes: Buffer): Buffer {
   return body;
 }
 
-/** What encodeBase64 makes of this many bytes; what encodeText makes of some is never more. */
+/** This many bytes as lines of base64; what encodeText makes of them is never more. */
 export function base64Octets(byteCount: number): number {
-  return Math.ceil(byteCount / 3) * 4 + Math.ceil(byteCount / BASE64_LINE_BYTES) * 2;
+  return base64LineOctets(Math.ceil(byteCount / 3) * 4);
+}
+
+/** What base64Lines makes of this many characters. */
+export function base64LineOctets(length: number): number {
+  return length + Math.ceil(length / BASE64_LINE_OCTETS) * 2;
 }
 
 const TAB = 9;

@@ -16,7 +16,7 @@ import { type Address, addressKey, domainOf, formatMailbox } from '../mail/addre
 import { messageIdOf } from '../mail/compose.ts';
 import type { AcceptStore } from '../store/accept.ts';
 import type { AcceptRow, NewEmail, NewRecipient } from '../store/accept-statement.ts';
-import type { StoredAttachment, StoredMessage } from '../store/messages.ts';
+import type { StoredMessage } from '../store/messages.ts';
 import type { EmailDraft } from './draft.ts';
 
 export type AcceptOutcome =
@@ -58,7 +58,7 @@ export type AcceptOptions = {
 
 export function createAccept(options: AcceptOptions): AcceptEmail {
   return async (caller, draft, idempotency) => {
-    const domain = domainOf(draft.from.address);
+    const domain = domainOf(draft.email.from.address);
     if (caller.domain !== null && caller.domain !== domain) {
       return refuse('authorization_error', `This key may only send from ${caller.domain}.`);
     }
@@ -78,58 +78,39 @@ function newEmail(
   context: { idempotency: NewEmail['idempotency']; options: AcceptOptions },
 ): NewEmail {
   const { hasRoomFor, world } = context.options;
-  const { written = null } = draft;
-  const id = written?.emailId ?? world.newId();
+  const { email, bcc, sizeBytes } = draft;
+  const id = draft.emailId ?? world.newId();
   const recipients = uniqueRecipients(caller, draft, context.options);
   const lifetimeS = draft.expiresInS ?? MAIL_LIFETIME_S;
-  const [toList, ccList, bccList, replyTo] = [draft.to, draft.cc, draft.bcc, draft.replyTo].map(
-    (list) => list.map(formatMailbox),
-  ) as [string[], string[], string[], string[]];
-  const domain = domainOf(draft.from.address);
   return {
+    ...email,
+    bcc,
     projectId: caller.projectId,
     environment: caller.environment,
     keyId: caller.keyId,
     id,
     eventId: world.newId(),
-    domain,
-    fromAddress: draft.from.address,
-    fromName: draft.from.name,
-    toList,
-    ccList,
-    bccList,
-    replyTo,
-    subject: draft.subject,
-    html: draft.html,
-    bodyText: draft.text,
-    headers: draft.headers,
-    attachments: draft.attachments.length > 0 ? JSON.stringify(stored(draft)) : null,
-    tags: draft.tags,
-    metadata: draft.metadata,
-    unsubscribeUrl: draft.unsubscribeUrl,
-    tls: draft.tls,
     lifetimeS,
     recipients,
     eventData: {
       email_id: id,
-      from: formatMailbox(draft.from),
-      to: toList,
-      subject: draft.subject,
-      tags: draft.tags,
-      metadata: draft.metadata,
-      message_id: written?.messageId ?? messageIdOf(id, domain),
+      from: formatMailbox(email.from),
+      to: email.to.map(formatMailbox),
+      subject: email.subject,
+      tags: email.tags,
+      metadata: email.metadata,
+      message_id: email.written?.messageId ?? messageIdOf(id, domainOf(email.from.address)),
       status: 'queued',
     },
     response: JSON.stringify({ object: 'email', id, status: 'queued', created_at: '@created_at' }),
     handOver: hasRoomFor({
       projectId: caller.projectId,
       providers: recipients.map((recipient) => recipient.provider),
-      sizeBytes: draft.sizeBytes,
+      sizeBytes,
       lifetimeMs: lifetimeS * 1000,
     }),
     idempotency: context.idempotency,
-    written,
-    sizeBytes: draft.sizeBytes,
+    sizeBytes,
   };
 }
 
@@ -140,7 +121,7 @@ function uniqueRecipients(
   { world, providerOf }: AcceptOptions,
 ): NewRecipient[] {
   const recipients = new Map<string, NewRecipient>();
-  for (const { kind, address } of draft.written?.recipients ?? recipientsOf(draft)) {
+  for (const { kind, address } of draft.recipients) {
     if (recipients.has(address)) continue;
     const destination = domainOf(address);
     recipients.set(address, {
@@ -156,19 +137,6 @@ function uniqueRecipients(
   return [...recipients.values()];
 }
 
-function recipientsOf(draft: EmailDraft): { kind: 'to' | 'cc' | 'bcc'; address: Address }[] {
-  return (['to', 'cc', 'bcc'] as const).flatMap((kind) =>
-    draft[kind].map(({ address }) => ({ kind, address })),
-  );
-}
-
-function stored(draft: EmailDraft): StoredAttachment[] {
-  return draft.attachments.map((attachment) => ({
-    ...attachment,
-    content: attachment.content.toString('base64'),
-  }));
-}
-
 function handOver(
   email: NewEmail,
   draft: EmailDraft,
@@ -177,6 +145,7 @@ function handOver(
   if (row.domainId === null) return;
   options.handOver({
     message: {
+      ...draft.email,
       projectId: email.projectId,
       environment: email.environment,
       id: email.id,
@@ -184,28 +153,11 @@ function handOver(
       expiresAt: new Date(row.createdAt.getTime() + email.lifetimeS * 1000),
       domainId: row.domainId,
       dualSigned: row.dualSigned,
-      from: draft.from,
-      to: draft.to,
-      cc: draft.cc,
-      replyTo: draft.replyTo,
-      subject: draft.subject,
-      html: draft.html,
-      text: draft.text,
-      headers: draft.headers,
-      attachments: stored(draft),
-      tags: draft.tags,
-      metadata: draft.metadata,
-      unsubscribeUrl: draft.unsubscribeUrl,
       tls: row.tls,
-      written: draft.written ?? null,
     },
     recipients: email.recipients
       .filter((recipient) => !row.suppressedPositions.includes(recipient.position))
-      .map(({ position, address, destination }) => ({
-        position,
-        address: address as Address,
-        destination,
-      })),
+      .map(({ position, address, destination }) => ({ position, address, destination })),
     holder,
     lifetimeMs: email.lifetimeS * 1000,
   });
@@ -230,7 +182,7 @@ function answer(row: AcceptRow, email: NewEmail): AcceptOutcome {
     case 'domain_refused':
       return refuse(
         'domain_not_verified',
-        `${email.domain} is not a verified domain of this project and environment; ` +
+        `${domainOf(email.from.address)} is not a verified domain of this project and environment; ` +
           'add it, publish its records and verify it.',
         limit,
       );

@@ -30,21 +30,26 @@ test('the smallest email needs from, to, subject and a content', () => {
   const { sizeBytes, ...draft } = draftOf({});
   assert.ok(sizeBytes > 0);
   assert.deepEqual(draft, {
-    from: { name: 'Acme', address: 'hello@acme.com' },
-    to: [{ name: null, address: 'jo@mail.org' }],
-    cc: [],
+    email: {
+      from: { name: 'Acme', address: 'hello@acme.com' },
+      to: [{ name: null, address: 'jo@mail.org' }],
+      cc: [],
+      replyTo: [],
+      subject: 'Hi',
+      html: '<p>Hi</p>',
+      text: null,
+      headers: [],
+      attachments: [],
+      tags: [],
+      metadata: {},
+      unsubscribeUrl: null,
+      tls: null,
+      written: null,
+    },
     bcc: [],
-    replyTo: [],
-    subject: 'Hi',
-    html: '<p>Hi</p>',
-    text: null,
-    headers: [],
-    attachments: [],
-    tags: [],
-    metadata: {},
+    recipients: [{ kind: 'to', address: 'jo@mail.org' }],
+    emailId: null,
     expiresInS: null,
-    unsubscribeUrl: null,
-    tls: null,
   });
 });
 
@@ -119,7 +124,7 @@ test('headers that the service writes itself are refused by name', () => {
       new RegExp(`^headers.${name}: is written`),
     );
   }
-  assert.deepEqual(draftOf({ headers: { 'X-Entity-Ref-ID': '1' } }).headers, [
+  assert.deepEqual(draftOf({ headers: { 'X-Entity-Ref-ID': '1' } }).email.headers, [
     ['X-Entity-Ref-ID', '1'],
   ]);
 });
@@ -127,9 +132,9 @@ test('headers that the service writes itself are refused by name', () => {
 test('html or text is needed; empty text next to html means no text part', () => {
   assert.match(problemOf({ html: null }), /^html: is required/);
   assert.match(problemOf({ html: '', text: '' }), /^html: is required/);
-  assert.equal(draftOf({ html: null, text: 'Hi' }).html, null);
-  assert.equal(draftOf({ text: '' }).text, '');
-  assert.equal(draftOf({ text: null }).text, null);
+  assert.equal(draftOf({ html: null, text: 'Hi' }).email.html, null);
+  assert.equal(draftOf({ text: '' }).email.text, '');
+  assert.equal(draftOf({ text: null }).email.text, null);
 });
 
 test('null is as good as leaving a field out', () => {
@@ -150,21 +155,21 @@ test('what is not there yet is refused by name, never ignored', () => {
   draftOf({ tracking: { opens: false, clicks: false } });
 });
 
-test('attachments are decoded, typed by their name, and refused when they are not base64', () => {
+test('attachments are typed by their name, and refused when they are not base64', () => {
   const [pdf, other] = draftOf({
     attachments: [
       { filename: 'a.PDF', content: 'SGVsbG8=', content_id: '<logo>' },
       { filename: 'b.xyz', content: 'SGVs\r\nbG8' },
     ],
-  }).attachments;
+  }).email.attachments;
   assert.deepEqual(pdf, {
     filename: 'a.PDF',
     contentType: 'application/pdf',
     contentId: 'logo',
-    content: Buffer.from('Hello'),
+    content: 'SGVsbG8=',
   });
   assert.equal(other?.contentType, 'application/octet-stream');
-  assert.equal(String(other?.content), 'Hello');
+  assert.equal(other?.content, 'SGVsbG8=');
   for (const content of ['SGVsbG8*', 'not base64!', 'A', 'SGVsbG8=x']) {
     assert.match(
       problemOf({ attachments: [{ filename: 'a', content }] }),
@@ -174,14 +179,21 @@ test('attachments are decoded, typed by their name, and refused when they are no
   assert.match(problemOf({ attachments: [{ filename: '', content: '' }] }), /filename: must have/);
 });
 
-test('base64 of any bytes comes back as those bytes', () => {
+test('base64 of any bytes, in any form, becomes the canonical base64 of those bytes', () => {
   fc.assert(
     fc.property(fc.uint8Array(), fc.constantFrom('base64', 'base64url'), (bytes, encoding) => {
       const content = Buffer.from(bytes).toString(encoding);
-      const [attachment] = draftOf({ attachments: [{ filename: 'a', content }] }).attachments;
-      assert.deepEqual(attachment?.content, Buffer.from(bytes));
+      const [attachment] = draftOf({ attachments: [{ filename: 'a', content }] }).email.attachments;
+      assert.equal(attachment?.content, Buffer.from(bytes).toString('base64'));
     }),
   );
+});
+
+test('base64 with more padding or bits than its bytes need becomes canonical', () => {
+  for (const content of ['eA==', 'eA=', 'eA', 'eB==', 'e A = =']) {
+    const [attachment] = draftOf({ attachments: [{ filename: 'a', content }] }).email.attachments;
+    assert.equal(attachment?.content, 'eA==', content);
+  }
 });
 
 test('a message over 30 MB is refused, one below is taken', () => {
@@ -206,7 +218,7 @@ test('tags, metadata, expiry and unsubscribe keep to their limits', () => {
     assert.match(problemOf({ expires_in: seconds }), /^expires_in: /);
   }
   assert.equal(
-    draftOf({ unsubscribe: 'https://x.com/u?t=1' }).unsubscribeUrl,
+    draftOf({ unsubscribe: 'https://x.com/u?t=1' }).email.unsubscribeUrl,
     'https://x.com/u?t=1',
   );
   for (const url of [
@@ -229,8 +241,8 @@ test('hosted unsubscribe pages need an address at which recipients reach them', 
   assert.match(problemOf(hosted), /^unsubscribe: needs POSTHORN_PUBLIC_URL/);
   const draft = makeDraft(hosted, { ...LIVE, pagesAt: 'https://mail.acme.com' });
   assert.ok(!isRefusal(draft));
-  assert.equal(draft.unsubscribeUrl, 'hosted:https://mail.acme.com/u/');
-  assert.equal(draftOf({ unsubscribe: false }).unsubscribeUrl, null);
+  assert.equal(draft.email.unsubscribeUrl, 'hosted:https://mail.acme.com/u/');
+  assert.equal(draftOf({ unsubscribe: false }).email.unsubscribeUrl, null);
   assert.match(
     problemOf({ unsubscribe: 'hosted:https://mail.acme.com/u/' }),
     /^unsubscribe: must be an https URL/,

@@ -1,70 +1,42 @@
 /**
- * An email as a client asked for it, parsed and checked: from here on every string is trusted to be
- * what its type says. SMTP submission makes the same (submission.ts).
+ * An email as a client asked for it, parsed and checked: after this, every string is trusted to be
+ * what its type says. An SMTP submission becomes the same draft (submission.ts).
  *
- * All problems are found in one go, each with the name of its field as the client wrote it. What is
- * in the contract but does not work yet is refused by name, never ignored.
+ * All problems of a request are reported at once, each with the name of its field as the client
+ * wrote it. A field of the contract that does not work yet is refused by name, never ignored.
  */
 import { refuseFields } from '../core/field-problems.ts';
 import type { FieldProblem, Refusal } from '../core/refusals.ts';
 import type { Environment } from '../core/scope.ts';
-import type { Address, Mailbox } from '../mail/address.ts';
+import {
+  type Address,
+  domainOf,
+  explainAddress,
+  type Mailbox,
+  parseMailbox,
+} from '../mail/address.ts';
 import { isClear } from '../mail/author.ts';
 import { estimateSizeBytes } from '../mail/compose.ts';
-import { type AttachmentInput, readAttachments } from './draft-attachments.ts';
-import {
-  readExpiry,
-  readHeaders,
-  readMetadata,
-  readSubject,
-  readTags,
-  readUnsubscribe,
-} from './draft-fields.ts';
-import { readMailbox, readRecipients } from './draft-recipients.ts';
-
-export type Attachment = {
-  filename: string;
-  contentType: string;
-  /** For `cid:` references from the html; the attachment is then inline. */
-  contentId: string | null;
-  content: Buffer;
-};
-
-export type Tag = { name: string; value: string };
+import { isReservedDomain } from '../mail/domain-name.ts';
+import type { Attachment, Email, Tag } from '../mail/email.ts';
+import { checkCustomHeader } from '../mail/header.ts';
+import { isContentId, isMediaType } from '../mail/parameter.ts';
+import { hostedAt, PUBLIC_URL_MAX_LENGTH } from '../mail/unsubscribe-link.ts';
 
 export type EmailDraft = {
-  from: Mailbox;
-  to: readonly Mailbox[];
-  cc: readonly Mailbox[];
+  email: Email;
   bcc: readonly Mailbox[];
-  replyTo: readonly Mailbox[];
-  subject: string;
-  html: string | null;
-  /** null: derived from the html; '': no text part. */
-  text: string | null;
-  headers: readonly (readonly [string, string])[];
-  attachments: readonly Attachment[];
-  tags: readonly Tag[];
-  metadata: Readonly<Record<string, string>>;
+  /** Who gets it, in the order of their roles; an address may occur more than once. */
+  recipients: readonly DraftRecipient[];
+  /** Of a message that came by SMTP, whose trace names it; null: accepting makes one. */
+  emailId: string | null;
   /** Seconds after which undelivered recipients end `failed`; null: the default of 72 h. */
   expiresInS: number | null;
-  /** Also where links are hosted (mail/unsubscribe-link.ts). */
-  unsubscribeUrl: string | null;
-  /** null: the domain's setting. */
-  tls: 'opportunistic' | 'enforced' | null;
   /** Size of the message once composed, at most; for back-pressure and the 30 MB rule. */
   sizeBytes: number;
-  /** It came by SMTP and goes on as it was written; the above is then for showing it. */
-  written?: WrittenDraft;
 };
 
-export type WrittenDraft = {
-  /** The id that its trace names. */
-  emailId: string;
-  raw: Buffer;
-  messageId: string;
-  recipients: readonly { kind: 'to' | 'cc' | 'bcc'; address: Address }[];
-};
+export type DraftRecipient = { kind: 'to' | 'cc' | 'bcc'; address: Address };
 
 type Optional<Value> = Value | null | undefined;
 
@@ -89,6 +61,14 @@ export type DraftInput = {
   scheduled_at?: unknown;
 };
 
+type AttachmentInput = {
+  filename: string;
+  content?: string | null | undefined;
+  content_type?: string | null | undefined;
+  content_id?: string | null | undefined;
+  path?: unknown;
+};
+
 export type DraftRules = {
   environment: Environment;
   /** Development: reserved domains are allowed with a live key. */
@@ -99,49 +79,332 @@ export type DraftRules = {
   takesMail?: boolean;
 };
 
-/** Notes a problem; `message` is the rest of the sentence after the name of the field. */
-export type Complain = (field: string, message: string) => void;
+/** Adds a problem; `message` is the rest of the sentence after the name of the field. */
+export type AddProblem = (field: string, message: string) => void;
+
+export const RECIPIENTS_MAX = 50;
+export const SUBJECT_MAX = 998;
+export const TAGS_MAX = 75;
+export const TAG_PATTERN = /^[A-Za-z0-9_-]{1,256}$/;
+export const METADATA_NAME_MAX = 256;
+export const METADATA_VALUE_MAX = 1_024;
+export const EXPIRES_IN_S = { min: 60, max: 432_000 };
+const HEADERS_MAX = 50;
+const URL_MAX = 900;
+const ATTACHMENTS_MAX = 100;
+const FILENAME_MAX_BYTES = 255;
 
 const MESSAGE_MAX_BYTES = 30 * 1024 * 1024;
+const TOO_LARGE = 'The message would be larger than 30 MB; send smaller attachments, or links.';
 
 export function makeDraft(input: DraftInput, rules: DraftRules): EmailDraft | Refusal {
   const problems: FieldProblem[] = [];
-  const complain: Complain = (field, message) => void problems.push({ field, message });
+  const addProblem: AddProblem = (field, message) => void problems.push({ field, message });
 
-  const from = readMailbox('from', input.from, complain);
+  const from = readMailbox('from', input.from, addProblem);
   if (from !== null && !isClear(from.address)) {
-    complain('from', 'has an @ in quotes before its @, which some receivers take for the address');
+    addProblem(
+      'from',
+      'has an @ in quotes before its @, which some receivers take for the address',
+    );
   }
-  const recipients = readRecipients(input, rules, complain);
+  const { bcc, ...lists } = readRecipients(input, rules, addProblem);
   const fields = {
-    ...recipients,
-    subject: readSubject(input.subject, complain),
+    ...lists,
+    subject: readSubject(input.subject, addProblem),
     html: input.html || null,
     text: input.text ?? null,
-    headers: readHeaders(input, complain),
-    attachments: readAttachments(input.attachments ?? [], complain),
-    tags: readTags(input.tags ?? [], complain),
-    metadata: readMetadata(input.metadata ?? {}, complain),
-    expiresInS: readExpiry(input.expires_in, complain),
-    unsubscribeUrl: readUnsubscribe(input, rules, complain),
+    headers: readHeaders(input, addProblem),
+    attachments: readAttachments(input.attachments ?? [], addProblem),
+    tags: readTags(input.tags ?? [], addProblem),
+    metadata: readMetadata(input.metadata ?? {}, addProblem),
+    unsubscribeUrl: readUnsubscribe(input, rules, addProblem),
     tls: input.tls ?? null,
+    written: null,
   };
-  if (!fields.html && !fields.text) complain('html', 'is required, unless there is text');
-  refuseWhatIsNotThereYet(input, complain);
+  const expiresInS = readExpiry(input.expires_in, addProblem);
+  if (!fields.html && !fields.text) addProblem('html', 'is required, unless there is text');
+  refuseNotAvailable(input, addProblem);
   if (problems.length > 0 || from === null) return refuseFields(problems);
 
-  const sizeBytes = estimateSizeBytes({ from, ...fields });
-  if (sizeBytes <= MESSAGE_MAX_BYTES) return { from, ...fields, sizeBytes };
-  return refuseFields([{ field: '', message: TOO_LARGE }]);
+  const email: Email = { from, ...fields };
+  const sizeBytes = estimateSizeBytes(email);
+  if (sizeBytes > MESSAGE_MAX_BYTES) return refuseFields([{ field: '', message: TOO_LARGE }]);
+  const recipients = recipientsOf({ ...lists, bcc });
+  return { email, bcc, recipients, emailId: null, expiresInS, sizeBytes };
 }
 
-const TOO_LARGE = 'The message would be larger than 30 MB; send smaller attachments, or links.';
+function recipientsOf(lists: Pick<Recipients, 'to' | 'cc' | 'bcc'>): DraftRecipient[] {
+  return (['to', 'cc', 'bcc'] as const).flatMap((kind) =>
+    lists[kind].map(({ address }) => ({ kind, address })),
+  );
+}
 
-function refuseWhatIsNotThereYet(input: DraftInput, complain: Complain): void {
+function refuseNotAvailable(input: DraftInput, addProblem: AddProblem): void {
   if (input.scheduled_at != null) {
-    complain('scheduled_at', 'is not available yet; leave it out to send at once');
+    addProblem('scheduled_at', 'is not available yet; leave it out to send at once');
   }
   for (const name of ['opens', 'clicks'] as const) {
-    if (input.tracking?.[name]) complain(`tracking.${name}`, 'is not available yet; leave it out');
+    if (input.tracking?.[name])
+      addProblem(`tracking.${name}`, 'is not available yet; leave it out');
   }
+}
+
+type Recipients = Record<'to' | 'cc' | 'bcc' | 'replyTo', readonly Mailbox[]>;
+
+export function readMailbox(field: string, text: string, addProblem: AddProblem): Mailbox | null {
+  const mailbox = parseMailbox(text);
+  if (mailbox === null) addProblem(field, explainAddress(text));
+  return mailbox;
+}
+
+function readRecipients(input: DraftInput, rules: DraftRules, addProblem: AddProblem): Recipients {
+  const none: Recipients = { to: [], cc: [], bcc: [], replyTo: [] };
+  const count = countOf(input.to) + countOf(input.cc) + countOf(input.bcc);
+  if (count > RECIPIENTS_MAX || countOf(input.reply_to) > RECIPIENTS_MAX) {
+    const field = count > RECIPIENTS_MAX ? 'to' : 'reply_to';
+    addProblem(field, `there are more than ${RECIPIENTS_MAX} addresses (to, cc and bcc together)`);
+    return none;
+  }
+  if (countOf(input.to) === 0) addProblem('to', 'needs at least one address');
+  const isAllowed = rules.environment === 'test' || rules.allowPrivateNetworks;
+  const read = (field: string, value: DraftInput['cc'], mayBeReserved = isAllowed): Mailbox[] =>
+    eachOf(field, value).flatMap(([name, text]) => {
+      const mailbox = readMailbox(name, text, addProblem);
+      if (mailbox && !mayBeReserved) refuseReserved(name, mailbox, addProblem);
+      return mailbox ?? [];
+    });
+  return {
+    to: read('to', input.to),
+    cc: read('cc', input.cc),
+    bcc: read('bcc', input.bcc),
+    replyTo: read('reply_to', input.reply_to, true),
+  };
+}
+
+/** RFC 2606, 6761: these domains belong to nobody, and mail for them is returned. */
+export function refuseReserved(field: string, { address }: Mailbox, addProblem: AddProblem): void {
+  const domain = domainOf(address);
+  if (!isReservedDomain(domain)) return;
+  addProblem(field, `${domain} is a reserved domain that receives no mail; use a test key for it`);
+}
+
+function countOf(value: DraftInput['cc']): number {
+  return typeof value === 'string' ? 1 : (value?.length ?? 0);
+}
+
+/** Each address with the name of its field: `to` when it stands alone, `to[2]` in a list. */
+function eachOf(field: string, value: DraftInput['cc']): [string, string][] {
+  if (typeof value === 'string') return [[field, value]];
+  return (value ?? []).map((text, index) => [`${field}[${index}]`, text]);
+}
+
+const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
+
+function readSubject(subject: string, addProblem: AddProblem): string {
+  if (subject === '') addProblem('subject', 'is empty; say what the email is about');
+  if (isLongerThan(SUBJECT_MAX, subject)) {
+    addProblem('subject', `is longer than ${SUBJECT_MAX} characters`);
+  }
+  if (CONTROL.test(subject)) addProblem('subject', 'has control characters; remove line breaks');
+  return subject;
+}
+
+/** Counts code points: an emoji is one character. */
+function isLongerThan(max: number, text: string): boolean {
+  return text.length > 2 * max || (text.length > max && [...text].length > max);
+}
+
+function readHeaders(input: DraftInput, addProblem: AddProblem): Email['headers'] {
+  const headers = Object.entries(input.headers ?? {});
+  if (headers.length > HEADERS_MAX) addProblem('headers', `are more than ${HEADERS_MAX}`);
+  const seen = new Set<string>();
+  for (const [name, value] of headers.slice(0, HEADERS_MAX)) {
+    const isTwice = seen.has(name.toLowerCase());
+    seen.add(name.toLowerCase());
+    const problem = checkCustomHeader(name, value) ?? clashWithUnsubscribe(name, input);
+    if (problem) addProblem(`headers.${shown(name)}`, problem);
+    else if (isTwice) addProblem(`headers.${shown(name)}`, 'is there twice; capitals do not count');
+  }
+  return headers;
+}
+
+function clashWithUnsubscribe(name: string, { unsubscribe }: DraftInput): string | null {
+  const clashes = Boolean(unsubscribe) && /^list-unsubscribe(-post)?$/i.test(name);
+  return clashes ? 'is written for the field unsubscribe; leave one of them out' : null;
+}
+
+export function readTags(tags: readonly Tag[], addProblem: AddProblem): readonly Tag[] {
+  if (tags.length > TAGS_MAX) addProblem('tags', `are more than ${TAGS_MAX}`);
+  for (const [index, tag] of tags.slice(0, TAGS_MAX).entries()) {
+    for (const part of ['name', 'value'] as const) {
+      if (TAG_PATTERN.test(tag[part])) continue;
+      addProblem(`tags[${index}].${part}`, 'must be 1-256 of A-Z, a-z, 0-9, underscore and hyphen');
+    }
+  }
+  return tags;
+}
+
+function readMetadata(
+  metadata: Readonly<Record<string, string>>,
+  addProblem: AddProblem,
+): Email['metadata'] {
+  const entries = Object.entries(metadata);
+  if (entries.length > TAGS_MAX) addProblem('metadata', `has more than ${TAGS_MAX} members`);
+  for (const [name, value] of entries.slice(0, TAGS_MAX)) {
+    const field = `metadata.${shown(name)}`;
+    if (name === '' || name.length > METADATA_NAME_MAX) {
+      addProblem(field, `must have a name of 1-${METADATA_NAME_MAX} characters`);
+    }
+    if (value.length > METADATA_VALUE_MAX) {
+      addProblem(field, `is longer than ${METADATA_VALUE_MAX} characters`);
+    }
+  }
+  return metadata;
+}
+
+export function readExpiry(
+  seconds: DraftInput['expires_in'],
+  addProblem: AddProblem,
+): number | null {
+  if (seconds === null || seconds === undefined) return null;
+  const { min, max } = EXPIRES_IN_S;
+  if (Number.isInteger(seconds) && seconds >= min && seconds <= max) return seconds;
+  addProblem('expires_in', `must be whole seconds, ${min} to ${max} (5 days)`);
+  return null;
+}
+
+const NO_PAGES =
+  'needs POSTHORN_PUBLIC_URL, the https address at which recipients reach this service ' +
+  `(${PUBLIC_URL_MAX_LENGTH} characters at most); set it, or give an https URL of yours`;
+
+/**
+ * RFC 8058: an https address that alone says who unsubscribes from what; with `true` pages of this
+ * service are (mail/unsubscribe-link.ts).
+ */
+function readUnsubscribe(
+  { unsubscribe }: DraftInput,
+  { pagesAt = null, takesMail = false }: Pick<DraftRules, 'pagesAt' | 'takesMail'>,
+  addProblem: AddProblem,
+): string | null {
+  if (unsubscribe === true) {
+    if (pagesAt !== null) return hostedAt(pagesAt, { byMail: takesMail });
+    addProblem('unsubscribe', NO_PAGES);
+  }
+  if (typeof unsubscribe !== 'string') return null;
+  const url = URL.parse(unsubscribe);
+  const isPlain = /^https:\/\/[!-~]+$/i.test(unsubscribe) && !/[<>"]/.test(unsubscribe);
+  if (isPlain && url?.protocol === 'https:' && !url.username && unsubscribe.length <= URL_MAX) {
+    return unsubscribe;
+  }
+  addProblem('unsubscribe', `must be an https URL of at most ${URL_MAX} characters, %-escaped`);
+  return null;
+}
+
+/** Names come from the client and go into answers and logs. */
+function shown(name: string): string {
+  const plain = name.replace(/[^!-~]/g, '?');
+  return plain.length <= 64 ? plain : `${plain.slice(0, 64)}…`;
+}
+
+function readAttachments(
+  attachments: readonly AttachmentInput[],
+  addProblem: AddProblem,
+): Attachment[] {
+  if (attachments.length > ATTACHMENTS_MAX) {
+    addProblem('attachments', `are more than ${ATTACHMENTS_MAX}`);
+    return [];
+  }
+  return attachments.map((attachment, index) => {
+    const field = `attachments[${index}]`;
+    return {
+      filename: readFilename(`${field}.filename`, attachment.filename, addProblem),
+      contentType: readType(`${field}.content_type`, attachment, addProblem),
+      contentId: readContentId(`${field}.content_id`, attachment.content_id, addProblem),
+      content: readContent(field, attachment, addProblem),
+    };
+  });
+}
+
+function readFilename(field: string, filename: string, addProblem: AddProblem): string {
+  const bytes = Buffer.byteLength(filename);
+  if (bytes === 0 || bytes > FILENAME_MAX_BYTES) {
+    addProblem(field, `must have 1-${FILENAME_MAX_BYTES} bytes`);
+  }
+  if (CONTROL.test(filename)) addProblem(field, 'has control characters');
+  return filename;
+}
+
+function readType(field: string, attachment: AttachmentInput, addProblem: AddProblem): string {
+  const type = attachment.content_type ?? TYPE_OF_EXTENSION.get(extensionOf(attachment.filename));
+  if (type === undefined) return 'application/octet-stream';
+  if (isMediaType(type)) return type;
+  addProblem(field, 'is not a media type, like application/pdf');
+  return type;
+}
+
+function extensionOf(filename: string): string {
+  return filename.slice(filename.lastIndexOf('.') + 1).toLowerCase();
+}
+
+/** The most common ones; others are application/octet-stream unless the client names the type. */
+const TYPE_OF_EXTENSION = new Map([
+  ['pdf', 'application/pdf'],
+  ['png', 'image/png'],
+  ['jpg', 'image/jpeg'],
+  ['jpeg', 'image/jpeg'],
+  ['gif', 'image/gif'],
+  ['webp', 'image/webp'],
+  ['svg', 'image/svg+xml'],
+  ['csv', 'text/csv'],
+  ['txt', 'text/plain'],
+  ['html', 'text/html'],
+  ['ics', 'text/calendar'],
+  ['json', 'application/json'],
+  ['zip', 'application/zip'],
+]);
+
+function readContentId(
+  field: string,
+  value: string | null | undefined,
+  addProblem: AddProblem,
+): string | null {
+  if (value === null || value === undefined) return null;
+  const contentId = value.replace(/^<(.*)>$/, '$1');
+  if (!isContentId(contentId)) {
+    addProblem(field, 'must be 1-200 printable ASCII characters without spaces and brackets');
+  }
+  return contentId;
+}
+
+function readContent(field: string, attachment: AttachmentInput, addProblem: AddProblem): string {
+  const { content, path } = attachment;
+  if (path != null) {
+    addProblem(`${field}.path`, 'is not available yet; send the bytes in content');
+  } else if (typeof content !== 'string') {
+    addProblem(`${field}.content`, 'is required');
+  } else {
+    const base64 = canonicalBase64(content);
+    if (base64 !== null) return base64;
+    addProblem(`${field}.content`, 'is not base64');
+  }
+  return '';
+}
+
+/** Most clients write it canonically, and then none of it is decoded here; null: not base64. */
+function canonicalBase64(text: string): string | null {
+  if (text.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(text)) {
+    const last = text.slice(-4);
+    // Bits that no octet needs may be set in the last digit; decoders ignore them.
+    if (Buffer.from(last, 'base64').toString('base64') === last) return text;
+  }
+  const bytes = decodeBase64(text) ?? decodeBase64(text.replace(/\s+/g, ''));
+  return bytes === null ? null : bytes.toString('base64');
+}
+
+/** Node skips what is not base64: the number of bytes tells whether it had to. */
+function decodeBase64(text: string): Buffer | null {
+  const bytes = Buffer.from(text, 'base64');
+  const digits = text.length - (/={1,2}$/.exec(text)?.[0].length ?? 0);
+  return bytes.length === Math.floor((digits * 3) / 4) && digits % 4 !== 1 ? bytes : null;
 }

@@ -4,7 +4,6 @@ import fc from 'fast-check';
 import nodemailer from 'nodemailer';
 import { isRefusal } from '../core/refusals.ts';
 import { parseAddress } from '../mail/address.ts';
-import { fingerprintOfMessage } from './submission-fingerprint.ts';
 import { readSubmission, type SubmittedMessage } from './submission.ts';
 
 const address = (text: string) => parseAddress(text) ?? assert.fail(text);
@@ -30,7 +29,7 @@ function read(content: Buffer | string, changes: Partial<SubmittedMessage> = {})
 function writtenOf(content: Buffer | string): string {
   const submission = read(content);
   assert.ok(!isRefusal(submission), JSON.stringify(submission));
-  return submission.draft.written?.raw.toString('latin1') ?? '';
+  return submission.draft.email.written?.raw.toString('latin1') ?? '';
 }
 
 const FRONT =
@@ -57,7 +56,7 @@ test('a name that a client gives itself cannot add a header', () => {
   const evil = { ...TRACE, client };
   const submission = read('From: a@acme.test\r\n\r\n', { trace: evil });
   assert.ok(!isRefusal(submission));
-  const raw = submission.draft.written?.raw.toString() ?? '';
+  const raw = submission.draft.email.written?.raw.toString() ?? '';
   assert.match(raw, /^Received: from unknown \(\[IPv6:2001:db8::1\]\)\r\n\tby /);
 });
 
@@ -70,11 +69,11 @@ test('recipients are told apart by what the header shows', () => {
   assert.ok(!isRefusal(submission));
   const { draft } = submission;
   assert.deepEqual(
-    draft.written?.recipients.map(({ kind }) => kind),
+    draft.recipients.map(({ kind }) => kind),
     ['to', 'cc', 'bcc'],
   );
   assert.deepEqual(
-    [draft.to, draft.cc, draft.bcc].map((list) => list.map((one) => one.address)),
+    [draft.email.to, draft.email.cc, draft.bcc].map((list) => list.map((one) => one.address)),
     [['A@b.test', 'other@b.test'], ['c@d.test'], ['e@f.test']],
   );
 });
@@ -86,14 +85,14 @@ test('of a list of hundreds those are shown who get the message, then others, fi
     recipients,
   });
   assert.ok(!isRefusal(submission));
-  const { to, written } = submission.draft;
+  const { email, recipients: mailed } = submission.draft;
   const shown = [60, 299, ...Array.from({ length: 48 }, (_, index) => index)];
   assert.deepEqual(
-    to.map((one) => one.address),
+    email.to.map((one) => one.address),
     shown.map((index) => `n${index}@b.test`),
   );
   assert.deepEqual(
-    written?.recipients.map(({ kind }) => kind),
+    mailed.map(({ kind }) => kind),
     ['to', 'to'],
   );
 });
@@ -148,7 +147,7 @@ test('octets of any kind are a draft or a refusal, and the body is never touched
       const content = Buffer.from(`${header}\r\n\r\n${body}\r\n`, 'latin1');
       const submission = read(content);
       if (isRefusal(submission)) return assert.ok(submission.message.length > 0);
-      const raw = submission.draft.written?.raw;
+      const raw = submission.draft.email.written?.raw;
       assert.ok(raw?.toString('latin1').endsWith(`\r\n${body}\r\n`));
     }),
     { numRuns: 1_000 },
@@ -156,7 +155,11 @@ test('octets of any kind are a draft or a refusal, and the body is never touched
 });
 
 test('a message that is written anew is the same message, another is not', async () => {
-  const transport = nodemailer.createTransport({ streamTransport: true, buffer: true });
+  const transport = nodemailer.createTransport({
+    streamTransport: true,
+    buffer: true,
+    newline: 'windows',
+  });
   const write = async (changes: object = {}) => {
     const mail = {
       from: 'a@acme.test',
@@ -165,9 +168,12 @@ test('a message that is written anew is the same message, another is not', async
       text: 'x',
       html: 'y',
       attachments: [{ filename: 'a', content: 'z' }],
+      headers: { 'X-Posthorn-Idempotency-Key': 'k' },
     };
     const sent = await transport.sendMail({ ...mail, ...changes });
-    return fingerprintOfMessage(sent.message as Buffer, ['jo@b.test']);
+    const submission = read(sent.message as Buffer);
+    assert.ok(!isRefusal(submission));
+    return submission.idempotency?.fingerprint;
   };
   assert.equal(await write(), await write());
   for (const change of [{ subject: 'y' }, { text: 'y' }, { to: 'k@b.test' }, { html: 'z' }]) {

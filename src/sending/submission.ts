@@ -7,8 +7,9 @@
  * might read in another way, is refused; From is read again from the octets that go out.
  */
 import { isUtf8 } from 'node:buffer';
+import { hash } from 'node:crypto';
 import { refuseFields } from '../core/field-problems.ts';
-import { isIdempotencyKey } from '../core/fingerprint.ts';
+import { fingerprintOf, isIdempotencyKey } from '../core/fingerprint.ts';
 import type { FieldProblem, Refusal } from '../core/refusals.ts';
 import {
   type Address,
@@ -21,19 +22,30 @@ import { readAddressList, readOne } from '../mail/address-list.ts';
 import { partsAsWritten, passedOn, type Trace } from '../mail/as-written.ts';
 import { addressOf, authorOf } from '../mail/author.ts';
 import { dateText, feedbackIdOf, messageIdOf } from '../mail/compose.ts';
+import type { Email, Tag, WrittenMessage } from '../mail/email.ts';
 import { field } from '../mail/header.ts';
 import {
   decodedValue,
   type Header,
+  partsWithin,
   readHeader,
+  readMessage,
   VALUE_CHARS_MAX,
   valueOf,
   valuesOf,
 } from '../mail/mime-reader.ts';
-import type { Complain, DraftRules, EmailDraft, Tag, WrittenDraft } from './draft.ts';
-import { readExpiry, readTags, SUBJECT_MAX } from './draft-fields.ts';
-import { readMailbox, RECIPIENTS_MAX, refuseReserved } from './draft-recipients.ts';
-import { fingerprintOfMessage } from './submission-fingerprint.ts';
+import {
+  type AddProblem,
+  type DraftRecipient,
+  type DraftRules,
+  type EmailDraft,
+  readExpiry,
+  readMailbox,
+  readTags,
+  RECIPIENTS_MAX,
+  refuseReserved,
+  SUBJECT_MAX,
+} from './draft.ts';
 
 export type Submission = {
   draft: EmailDraft;
@@ -69,10 +81,10 @@ export function readSubmittedRecipient(
   rules: DraftRules,
 ): { address: Address } | Refusal {
   const problems: FieldProblem[] = [];
-  const complain: Complain = (name, message) => void problems.push({ field: name, message });
-  const mailbox = readMailbox('', text, complain);
+  const addProblem: AddProblem = (name, message) => void problems.push({ field: name, message });
+  const mailbox = readMailbox('', text, addProblem);
   if (mailbox !== null && rules.environment === 'live' && !rules.allowPrivateNetworks) {
-    refuseReserved('', mailbox, complain);
+    refuseReserved('', mailbox, addProblem);
   }
   return problems.length > 0 || mailbox === null ? refuseFields(problems) : mailbox;
 }
@@ -80,73 +92,76 @@ export function readSubmittedRecipient(
 export function readSubmission(message: SubmittedMessage): Submission | Refusal {
   const { content } = message;
   const problems: FieldProblem[] = [];
-  const complain: Complain = (name, what) => void problems.push({ field: name, message: what });
+  const addProblem: AddProblem = (name, what) => void problems.push({ field: name, message: what });
   const header = readHeader(content);
-  refuseWhatMailCannotCarry(message, header, complain);
-  refuseAmbiguousFields(content, header, complain);
-  refuseTwice(header, complain);
-  const from = readFrom(header, complain);
-  if (from !== null) refuseOtherSenders(header, domainOf(from.address), complain);
-  const options = readOptions(header, complain);
+  refuseWhatMailCannotCarry(message, header, addProblem);
+  refuseAmbiguousFields(content, header, addProblem);
+  refuseTwice(header, addProblem);
+  const from = readFrom(header, addProblem);
+  if (from !== null) refuseOtherSenders(header, domainOf(from.address), addProblem);
+  const options = readOptions(header, addProblem);
   if (problems.length > 0 || from === null) return refuseFields(problems);
 
-  const shown = shownFields(message, header);
-  const written = writtenOf(message, { header, from, shown, tags: options.tags });
+  const { bcc, ...shown } = shownFields(message, header);
+  const { tags, expiresInS, key } = options;
+  const written = writtenOf(message, { header, from, tags });
   if (authorOf(partsAsWritten(written.raw).headers) !== from.address) {
     return refuseFields([{ field: 'From', message: NOT_ONE_AUTHOR }]);
   }
   const draft: EmailDraft = {
-    from,
-    ...shown,
-    html: null,
-    text: '',
-    headers: [],
-    attachments: [],
-    tags: options.tags,
-    metadata: {},
-    expiresInS: options.expiresInS,
-    unsubscribeUrl: null,
-    tls: null,
+    email: { ...NOT_COMPOSED, from, ...shown, tags, written },
+    bcc,
+    recipients: recipientsOf(message, shown),
+    emailId: message.trace.emailId,
+    expiresInS,
     sizeBytes: written.raw.length + ADDED_BYTES,
-    written,
   };
-  const { key } = options;
   if (key === null) return { draft, idempotency: null };
   const fingerprint = fingerprintOfMessage(content, message.recipients);
   return { draft, idempotency: { key, fingerprint } };
 }
+
+const NOT_COMPOSED = {
+  html: null,
+  text: '',
+  headers: [],
+  attachments: [],
+  metadata: {},
+  unsubscribeUrl: null,
+  tls: null,
+} as const;
 
 const NOT_ONE_AUTHOR = 'can be read in more than one way; write it as Name <name@example.com>';
 
 function refuseWhatMailCannotCarry(
   { content, longestLine }: SubmittedMessage,
   { fields, bodyStart, isCut }: Header,
-  complain: Complain,
+  addProblem: AddProblem,
 ): void {
   if (longestLine > LINE_OCTETS_MAX) {
-    complain(
+    addProblem(
       '',
       `A line of the message has ${longestLine} octets, and mail carries ${LINE_OCTETS_MAX}; ` +
         'let your mail library encode the text as quoted-printable or base64.',
     );
   }
   if (content.includes(0)) {
-    complain(
+    addProblem(
       '',
       'The message has a NUL octet in it, which mail cannot carry; encode it as base64.',
     );
   }
   if (isCut || fields.length > FIELDS_MAX || bodyStart > HEADER_BYTES_MAX) {
-    complain('', 'The header has more than 256 KB or 1,000 fields; make it shorter.');
+    addProblem('', 'The header has more than 256 KB or 1,000 fields; make it shorter.');
   }
   if (valuesOf(fields, 'received').length > HOPS_MAX) {
-    complain('', `The message passed more than ${HOPS_MAX} servers: it goes round in circles.`);
+    addProblem('', `The message passed more than ${HOPS_MAX} servers: it goes round in circles.`);
   }
   if (fields.some(({ name }) => name === '')) {
-    complain('', 'The header has a line that is no field; an empty line ends the header.');
+    addProblem('', 'The header has a line that is no field; an empty line ends the header.');
   }
   if (!isUtf8(content.subarray(0, bodyStart))) {
-    complain('', 'The header has text that is not UTF-8; encode it (RFC 2047).');
+    addProblem('', 'The header has text that is not UTF-8; encode it (RFC 2047).');
   }
 }
 
@@ -156,16 +171,20 @@ const COLON = 0x3a;
 function refuseAmbiguousFields(
   content: Buffer,
   { fields, bodyStart }: Header,
-  complain: Complain,
+  addProblem: AddProblem,
 ): void {
   for (const { name, start, end } of fields) {
     if (name === '') continue;
     // Of what is longer only the beginning is read here.
-    if (end - start > VALUE_CHARS_MAX) complain(name, 'is longer than 64 KB');
-    if (content[start + name.length] !== COLON) complain(name, 'has white space before its colon');
+    if (end - start > VALUE_CHARS_MAX) addProblem(name, 'is longer than 64 KB');
+    if (content[start + name.length] !== COLON)
+      addProblem(name, 'has white space before its colon');
   }
   if (/\n[ \t]+\r\n/.test(content.toString('latin1', 0, bodyStart))) {
-    complain('', 'The header has a line of white space only, which some servers take for its end.');
+    addProblem(
+      '',
+      'The header has a line of white space only, which some servers take for its end.',
+    );
   }
 }
 
@@ -176,30 +195,30 @@ const ONCE = new Set(
   ),
 );
 
-function refuseTwice({ fields }: Header, complain: Complain): void {
+function refuseTwice({ fields }: Header, addProblem: AddProblem): void {
   const seen = new Set<string>();
   for (const { name } of fields) {
     const key = name.toLowerCase();
-    if (seen.has(key)) complain(name, 'stands in the header twice; it may be there once');
+    if (seen.has(key)) addProblem(name, 'stands in the header twice; it may be there once');
     if (ONCE.has(key)) seen.add(key);
   }
 }
 
-function readFrom({ fields }: Header, complain: Complain): Mailbox | null {
+function readFrom({ fields }: Header, addProblem: AddProblem): Mailbox | null {
   const written = fields.find(({ name }) => name.toLowerCase() === 'from');
   if (written === undefined) {
-    complain('From', 'is missing; say who the message is from');
+    addProblem('From', 'is missing; say who the message is from');
     return null;
   }
   const { value, start, end } = written;
   if (end - start > FROM_OCTETS_MAX) {
-    complain('From', `has more than ${FROM_OCTETS_MAX} octets; make the name shorter`);
+    addProblem('From', `has more than ${FROM_OCTETS_MAX} octets; make the name shorter`);
     return null;
   }
   const from = readOne(value);
   if (from !== null) return from;
   const isList = readAddressList(value).length > 1;
-  complain('From', isList ? 'has several addresses; it may have one' : explainAddress(value));
+  addProblem('From', isList ? 'has several addresses; it may have one' : explainAddress(value));
   return null;
 }
 
@@ -207,15 +226,15 @@ function readFrom({ fields }: Header, complain: Complain): Mailbox | null {
  * Some readers show the Sender beside From, and some take the Resent fields for the author: From decides
  * what the key may do, so they name nobody else.
  */
-function refuseOtherSenders({ fields }: Header, domain: string, complain: Complain): void {
+function refuseOtherSenders({ fields }: Header, domain: string, addProblem: AddProblem): void {
   for (const { name, value } of fields) {
     if (/^resent-/i.test(name)) {
-      complain(name, 'is for people who pass on mail; send it as a message of your own');
+      addProblem(name, 'is for people who pass on mail; send it as a message of your own');
     }
     if (name.toLowerCase() !== 'sender') continue;
     const sender = addressOf(value);
     if (sender === null || domainOf(sender) !== domain) {
-      complain(name, `may have one address, of the domain of From (${domain}); leave it out`);
+      addProblem(name, `may have one address, of the domain of From (${domain}); leave it out`);
     }
   }
 }
@@ -226,26 +245,29 @@ const OPTIONS = new Set(['idempotency-key', 'tags', 'expires-in']);
 const PREFIX = 'x-posthorn-';
 
 /** What HTTP takes as fields of the request stands here in the header. */
-function readOptions({ fields }: Header, complain: Complain): Options {
+function readOptions({ fields }: Header, addProblem: AddProblem): Options {
   for (const { name } of fields) {
     const key = name.toLowerCase();
     if (!key.startsWith(PREFIX) || OPTIONS.has(key.slice(PREFIX.length))) continue;
-    complain(name, `is not known; there are ${[...OPTIONS].map((one) => PREFIX + one).join(', ')}`);
+    addProblem(
+      name,
+      `is not known; there are ${[...OPTIONS].map((one) => PREFIX + one).join(', ')}`,
+    );
   }
   const key =
     valueOf(fields, 'x-posthorn-idempotency-key') ?? valueOf(fields, 'resend-idempotency-key');
   if (key !== undefined && !isIdempotencyKey(key)) {
-    complain('X-Posthorn-Idempotency-Key', 'must be 1-256 printable ASCII characters');
+    addProblem('X-Posthorn-Idempotency-Key', 'must be 1-256 printable ASCII characters');
   }
   return {
-    tags: readTagList(valuesOf(fields, 'x-posthorn-tags').join(','), complain),
-    expiresInS: readSeconds(valueOf(fields, 'x-posthorn-expires-in'), complain),
+    tags: readTagList(valuesOf(fields, 'x-posthorn-tags').join(','), addProblem),
+    expiresInS: readSeconds(valueOf(fields, 'x-posthorn-expires-in'), addProblem),
     key: key ?? null,
   };
 }
 
 /** `name=value, name=value` */
-function readTagList(text: string, complain: Complain): readonly Tag[] {
+function readTagList(text: string, addProblem: AddProblem): readonly Tag[] {
   const items = text.split(',').map((item) => item.trim());
   const tags = items
     .filter((item) => item !== '')
@@ -253,19 +275,22 @@ function readTagList(text: string, complain: Complain): readonly Tag[] {
       const [name = '', ...value] = item.split('=');
       return { name: name.trim(), value: value.join('=').trim() };
     });
-  return readTags(tags, (_field, message) => complain('X-Posthorn-Tags', message));
+  return readTags(tags, (_field, message) => addProblem('X-Posthorn-Tags', message));
 }
 
-function readSeconds(text: string | undefined, complain: Complain): number | null {
+function readSeconds(text: string | undefined, addProblem: AddProblem): number | null {
   if (text === undefined) return null;
   const seconds = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
-  return readExpiry(seconds, (_field, message) => complain('X-Posthorn-Expires-In', message));
+  return readExpiry(seconds, (_field, message) => addProblem('X-Posthorn-Expires-In', message));
 }
 
-type Shown = Pick<EmailDraft, 'to' | 'cc' | 'bcc' | 'replyTo' | 'subject'>;
+type Shown = Pick<Email, 'to' | 'cc' | 'replyTo' | 'subject'>;
 
 /** RCPT decides who gets it; To and Cc are what people see. */
-function shownFields({ recipients }: SubmittedMessage, { fields }: Header): Shown {
+function shownFields(
+  { recipients }: SubmittedMessage,
+  { fields }: Header,
+): Shown & { bcc: Mailbox[] } {
   const listOf = (name: string) => readAddressList(valuesOf(fields, name).join(','));
   const [to, cc] = [listOf('to'), listOf('cc')];
   const named = new Set([...to, ...cc].map(({ address }) => addressKey(address)));
@@ -294,10 +319,9 @@ function shownOf(list: readonly Mailbox[], mailed: ReadonlySet<string>): readonl
 }
 
 function writtenOf(
-  { projectId, content, recipients, trace }: SubmittedMessage,
-  read: { header: Header; from: Mailbox; shown: Shown; tags: readonly Tag[] },
-): WrittenDraft {
-  const { header, from, shown, tags } = read;
+  { projectId, content, trace }: SubmittedMessage,
+  { header, from, tags }: { header: Header; from: Mailbox; tags: readonly Tag[] },
+): WrittenMessage {
   const fromDomain = domainOf(from.address);
   const own = MESSAGE_ID.exec(valueOf(header.fields, 'message-id') ?? '')?.[0];
   const messageId = own ?? messageIdOf(trace.emailId, fromDomain);
@@ -309,17 +333,40 @@ function writtenOf(
       ? []
       : [field('Feedback-ID', [feedbackIdOf({ tags, projectId, fromDomain })])]),
   ];
-  const inTo = new Set(shown.to.map(({ address }) => addressKey(address)));
-  const inCc = new Set(shown.cc.map(({ address }) => addressKey(address)));
-  return {
-    emailId: trace.emailId,
-    raw: passedOn(content, { header, trace, missing }),
-    messageId,
-    recipients: recipients.map((address) => {
-      const key = addressKey(address);
-      return { kind: inTo.has(key) ? 'to' : inCc.has(key) ? 'cc' : 'bcc', address };
-    }),
-  };
+  return { raw: passedOn(content, { header, trace, missing }), messageId };
 }
 
 const MESSAGE_ID = /<[^<>\s]{1,900}>/;
+
+function recipientsOf(
+  { recipients }: SubmittedMessage,
+  { to, cc }: Pick<Shown, 'to' | 'cc'>,
+): DraftRecipient[] {
+  const inTo = new Set(to.map(({ address }) => addressKey(address)));
+  const inCc = new Set(cc.map(({ address }) => addressKey(address)));
+  return recipients.map((address) => {
+    const key = addressKey(address);
+    return { kind: inTo.has(key) ? 'to' : inCc.has(key) ? 'cc' : 'bcc', address };
+  });
+}
+
+/** Different in each repetition, or not part of what the message says. */
+const LEFT_OUT =
+  /^(?:date|message-id|received|return-path|dkim-signature|mime-version|content-.*|x-mailer|user-agent|x-posthorn-idempotency-key|resend-idempotency-key)$/i;
+
+/**
+ * What makes two messages with one idempotency key the same message. A program that repeats a message
+ * lets its mail library write it again, with another Date, Message-ID and boundaries; the other fields
+ * and the decoded parts stay the same.
+ * @returns hex
+ */
+function fingerprintOfMessage(content: Buffer, recipients: readonly string[]): string {
+  const message = readMessage(content);
+  const fields = message.fields
+    .filter(({ name }) => !LEFT_OUT.test(name))
+    .map(({ name, value }) => [name.toLowerCase(), value]);
+  const parts = [...partsWithin(message)]
+    .filter(({ contentType }) => !contentType.type.startsWith('multipart/'))
+    .map(({ contentType, body }) => [contentType.type, hash('sha256', body, 'hex')]);
+  return fingerprintOf('SMTP', { recipients: recipients.toSorted(), fields, parts });
+}

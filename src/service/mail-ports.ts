@@ -10,7 +10,7 @@ import { UNMATCHED_LIMITS, UnmatchedRate } from '../inbound/unmatched-rate.ts';
 import { KnownClients } from '../net/smtp/server-limits.ts';
 import { SmtpServer, type SmtpServerLimits, type SmtpServerOptions } from '../net/smtp/server.ts';
 import type { AcceptEmail } from '../sending/accept.ts';
-import { RECIPIENTS_MAX } from '../sending/draft-recipients.ts';
+import { RECIPIENTS_MAX } from '../sending/draft.ts';
 import { ReloadedCertificate } from './certificates.ts';
 import { systemWorld } from './system-world.ts';
 import type { WorkerContext } from './worker-context.ts';

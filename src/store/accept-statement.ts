@@ -16,35 +16,19 @@ import { TELL } from './tell-sql.ts';
 import { failpoint } from '../core/failpoint.ts';
 import type { Environment } from '../core/scope.ts';
 import type { Limit, LimitState } from '../core/limits.ts';
-import type { WrittenMessage } from './messages.ts';
+import { type Address, domainOf, formatMailbox, type Mailbox } from '../mail/address.ts';
+import type { Email } from '../mail/email.ts';
 import { binaryArray } from './postgres/binary-array.ts';
 import type { Queryable } from './postgres/database.ts';
 
 /** One request, ready to be stored. Its ids are made before the statement: see `findStored`. */
-export type NewEmail = {
+export type NewEmail = Email & {
+  bcc: readonly Mailbox[];
   projectId: string;
   environment: Environment;
   keyId: string;
   id: string;
   eventId: string;
-  /** Domain of the from address. */
-  domain: string;
-  fromAddress: string;
-  fromName: string | null;
-  toList: readonly string[];
-  ccList: readonly string[];
-  bccList: readonly string[];
-  replyTo: readonly string[];
-  subject: string;
-  html: string | null;
-  bodyText: string | null;
-  headers: readonly (readonly [string, string])[];
-  /** JSON text, or null for none. */
-  attachments: string | null;
-  tags: readonly { name: string; value: string }[];
-  metadata: Readonly<Record<string, string>>;
-  unsubscribeUrl: string | null;
-  tls: string | null;
   lifetimeS: number;
   recipients: readonly NewRecipient[];
   /** `data` of the email.queued event. */
@@ -54,14 +38,12 @@ export type NewEmail = {
   /** Whether this worker takes the recipients at once, without the queue being polled. */
   handOver: boolean;
   idempotency: { key: string; fingerprint: string } | null;
-  /** Of a message that goes on as it was written. */
-  written: WrittenMessage | null;
   sizeBytes: number;
 };
 
 export type NewRecipient = {
   position: number;
-  address: string;
+  address: Address;
   addressKey: string;
   kind: 'to' | 'cc' | 'bcc';
   destination: string;
@@ -87,7 +69,7 @@ export type AcceptRow = {
   domainId: string | null;
   dualSigned: boolean;
   /** The email's own wish, else its domain's; null: opportunistic. */
-  tls: 'opportunistic' | 'enforced' | null;
+  tls: Email['tls'];
   createdAt: Date;
   /** Recipients that end at once. */
   suppressedPositions: readonly number[];
@@ -358,11 +340,13 @@ export async function runBatch(
     ),
     binaryArray(
       'text',
-      emails.map((email) => email.bodyText),
+      emails.map((email) => email.text),
     ),
     binaryArray(
       'json',
-      emails.map((email) => email.attachments),
+      emails.map(({ attachments }) =>
+        attachments.length > 0 ? JSON.stringify(attachments) : null,
+      ),
     ),
     limit.max,
     limit.windowS,
@@ -396,13 +380,13 @@ function toInput(email: NewEmail, index: number, mayHandOver: boolean): object {
     key_id: email.keyId,
     id: email.id,
     event_id: email.eventId,
-    domain: email.domain,
-    from_address: email.fromAddress,
-    from_name: email.fromName,
-    to_list: email.toList,
-    cc_list: email.ccList,
-    bcc_list: email.bccList,
-    reply_to: email.replyTo,
+    domain: domainOf(email.from.address),
+    from_address: email.from.address,
+    from_name: email.from.name,
+    to_list: email.to.map(formatMailbox),
+    cc_list: email.cc.map(formatMailbox),
+    bcc_list: email.bcc.map(formatMailbox),
+    reply_to: email.replyTo.map(formatMailbox),
     subject: email.subject,
     tags: email.tags,
     metadata: email.metadata,

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { testDatabase } from '../../test/support/postgres.ts';
+import { address } from '../../test/support/deliveries.ts';
 import { acceptAll, newEmail, newSender } from '../../test/support/mail-store.ts';
 import { type AcceptConnection, AcceptStore } from './accept.ts';
 import { APP_ROLE, Database, DatabaseUnavailable } from './postgres/database.ts';
@@ -161,7 +162,8 @@ test('a request that is refused consumes neither its key nor the limit', async (
   const sender = await newSender(db, 5);
   const store = newStore();
   const idempotency = { key: 'refused', fingerprint: 'aa' };
-  const refused = await store.accept(newEmail(sender, { idempotency, domain: 'other.com' }));
+  const from = { name: null, address: address('hello@other.com') };
+  const refused = await store.accept(newEmail(sender, { idempotency, from }));
   assert.equal(refused.outcome, 'domain_refused');
   assert.equal(refused.limit.remaining, 5);
   assert.equal(await countOf('idempotency', sender.projectId), 0);

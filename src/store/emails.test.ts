@@ -7,6 +7,7 @@ import {
   type Sender,
   settlement,
 } from '../../test/support/mail-store.ts';
+import { address } from '../../test/support/deliveries.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { AcceptStore } from './accept.ts';
 import type { NewEmail } from './accept-statement.ts';
@@ -184,9 +185,10 @@ test('lists go page by page in both directions, newest first', async () => {
 
 test('every filter finds what it names and nothing else', async () => {
   const sender = await newSender(db);
+  const from = { name: 'Acme', address: address('Billing@acme.com') };
   const made = [
     await accepted(sender, { to: ['jo@example.net'], subject: 'Invoice 100%' }),
-    await accepted(sender, { to: ['Flo@example.net'], fromAddress: 'Billing@acme.com' }),
+    await accepted(sender, { to: ['Flo@example.net'], from }),
     await accepted(sender, { tags: [{ name: 'kind', value: 'receipt' }], to: ['x@example.net'] }),
     await accepted(sender, { tags: [{ name: 'kind', value: 'login' }], to: ['y@example.net'] }),
   ];

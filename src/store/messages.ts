@@ -1,13 +1,14 @@
 /**
- * A message as it was stored: everything that composing and telling about it needs. The bytes on
- * the wire are a pure function of this and the domain's keys (delivery/message.ts).
+ * An email as it was stored: what composing it and reporting on it need. The bytes on the wire are a
+ * pure function of this and the domain's keys (delivery/message.ts).
  */
 import { domainOf, type Mailbox, parseMailbox } from '../mail/address.ts';
 import { messageIdOf } from '../mail/compose.ts';
+import type { Attachment, Email } from '../mail/email.ts';
 import type { Environment, Scope } from '../core/scope.ts';
 import type { Queryable } from './postgres/database.ts';
 
-export type StoredMessage = {
+export type StoredMessage = Email & {
   projectId: string;
   environment: Environment;
   id: string;
@@ -17,38 +18,6 @@ export type StoredMessage = {
   domainId: string;
   /** Whether it carries an Ed25519 signature beside the RSA one. */
   dualSigned: boolean;
-  from: Mailbox;
-  to: readonly Mailbox[];
-  cc: readonly Mailbox[];
-  replyTo: readonly Mailbox[];
-  subject: string;
-  html: string | null;
-  /** null: derived from the html; '': none. */
-  text: string | null;
-  headers: readonly (readonly [string, string])[];
-  attachments: readonly StoredAttachment[];
-  tags: readonly { name: string; value: string }[];
-  metadata: Readonly<Record<string, string>>;
-  /** Also where links are hosted (mail/unsubscribe-link.ts). */
-  unsubscribeUrl: string | null;
-  tls: 'opportunistic' | 'enforced' | null;
-  /** Of a message that goes on as it was written; null: it is composed from the above. */
-  written: WrittenMessage | null;
-};
-
-export type WrittenMessage = {
-  /** The whole message but for our signatures. */
-  raw: Buffer;
-  /** Its own, with angle brackets. */
-  messageId: string;
-};
-
-export type StoredAttachment = {
-  filename: string;
-  contentType: string;
-  contentId: string | null;
-  /** base64 */
-  content: string;
 };
 
 const LOAD = `
@@ -79,9 +48,9 @@ type Row = {
   html: string | null;
   body_text: string | null;
   headers: [string, string][] | null;
-  attachments: StoredAttachment[] | null;
+  attachments: Attachment[] | null;
   unsubscribe_url: string | null;
-  tls: 'opportunistic' | 'enforced' | null;
+  tls: Email['tls'];
   raw: Buffer | null;
   message_id: string | null;
 };

@@ -1,5 +1,6 @@
 /** Rows that accepting and settling need, and the shortest way to fill them in. */
 import pino from 'pino';
+import { domainOf } from '../../src/mail/address.ts';
 import { newId } from '../../src/store/ids.ts';
 import type { AcceptStore } from '../../src/store/accept.ts';
 import type { AcceptRow, NewEmail } from '../../src/store/accept-statement.ts';
@@ -9,6 +10,7 @@ import { createKey } from '../../src/store/keys.ts';
 import { createOrganization, createProject } from '../../src/store/projects.ts';
 import type { Settlement } from '../../src/store/settle.ts';
 import { systemWorld } from '../../src/service/system-world.ts';
+import { address } from './deliveries.ts';
 
 export type Sender = { projectId: string; environment: 'live'; keyId: string; domainId: string };
 
@@ -48,7 +50,10 @@ export async function newSender(db: Database, limit = 1_000_000): Promise<Sender
 
 export function newEmail(
   sender: Sender,
-  { to = ['jo@example.net'], ...changes }: Partial<NewEmail> & { to?: readonly string[] } = {},
+  {
+    to = ['jo@example.net'],
+    ...changes
+  }: Partial<Omit<NewEmail, 'to'>> & { to?: readonly string[] } = {},
 ): NewEmail {
   const id = newId();
   return {
@@ -57,31 +62,29 @@ export function newEmail(
     keyId: sender.keyId,
     id,
     eventId: newId(),
-    domain: 'acme.com',
-    fromAddress: 'hello@acme.com',
-    fromName: 'Acme',
-    toList: to,
-    ccList: [],
-    bccList: [],
+    from: { name: 'Acme', address: address('hello@acme.com') },
+    to: to.map((one) => ({ name: null, address: address(one) })),
+    cc: [],
+    bcc: [],
     replyTo: [],
     subject: 'Hello',
     html: '<p>Hello</p>',
-    bodyText: null,
+    text: null,
     headers: [],
-    attachments: null,
+    attachments: [],
     written: null,
     tags: [],
     metadata: {},
     unsubscribeUrl: null,
     tls: null,
     lifetimeS: 3600,
-    recipients: to.map((address, position) => ({
+    recipients: to.map((one, position) => ({
       position,
-      address,
-      addressKey: address.toLowerCase(),
+      address: address(one),
+      addressKey: one.toLowerCase(),
       kind: 'to',
-      destination: address.slice(address.indexOf('@') + 1),
-      provider: address.slice(address.indexOf('@') + 1),
+      destination: one.slice(one.indexOf('@') + 1),
+      provider: one.slice(one.indexOf('@') + 1),
       eventId: newId(),
     })),
     eventData: { email_id: id, status: 'queued' },
@@ -111,7 +114,7 @@ export function settlement(email: NewEmail, changes: Partial<Settlement> = {}): 
     projectId: email.projectId,
     environment: email.environment,
     emailId: email.id,
-    senderDomain: email.domain,
+    senderDomain: domainOf(email.from.address),
     position: 0,
     claim: 1,
     status: 'delivered',

@@ -115,7 +115,7 @@ async function settleBatch(stage: Stage): Promise<void> {
         return settling.settle(settlement(email, { ...retry, retryMs: 3_600_000 }));
       }
       if (index % 4 === 1) {
-        const address = email.toList[0]!;
+        const { address } = email.to[0]!;
         const bounce = { status: 'bounced', eventType: 'email.bounced' } as const;
         const entry = { ...suppress, address, eventId: newId() };
         return settling.settle(settlement(email, { ...bounce, suppress: entry }));

@@ -11,7 +11,7 @@ import {
   SUBJECT_MAX,
   TAG_PATTERN,
   TAGS_MAX,
-} from '../../sending/draft-fields.ts';
+} from '../../sending/draft.ts';
 import { listQuery } from './common.ts';
 
 /** Refused by the draft with a sentence of its own; not in the OpenAPI document. */
