@@ -1,8 +1,12 @@
-/** What a worker counts; the supervisor adds the workers up for `GET /metrics`. */
+/**
+ * What a worker counts, and where the sum of all workers is served. The supervisor adds the workers
+ * up for `GET /metrics` of the API and for the listener below.
+ */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { ProviderFacts } from '../delivery/provider-view.ts';
 import { mostTellingFirst } from './provider-report.ts';
-import { addReputationGauge } from './metrics-reputation.ts';
 import type { QueueDepth } from '../store/queue.ts';
 import type { Trip } from '../store/reputation.ts';
 
@@ -33,7 +37,7 @@ type MetricsState = {
   /** Outcomes that are kept because the database refuses them. */
   unsettled: () => { delivery: number; webhook: number };
   providers: () => ProviderFacts[];
-  /** @param providersMax providers that are told by name */
+  /** @param providersMax providers that are listed by name */
   queueDepth: (providersMax: number) => Promise<QueueDepth>;
   /** Senders with too many bounces or complaints. */
   trips: () => Promise<readonly Trip[]>;
@@ -129,12 +133,12 @@ const QUEUED_PROVIDERS_SHOWN = 20;
 /** Open and idle are this worker's; window and suspension are the machine's, the same for every worker. */
 function addProviderGauges(registry: Registry, read: () => ProviderFacts[]): void {
   const gauge = (
-    [name, help]: [string, string],
-    aggregator: 'sum' | 'max',
+    name: string,
+    { help, aggregator }: { help: string; aggregator: 'sum' | 'max' },
     of: (provider: ProviderFacts) => number,
   ): void => {
     new Gauge({
-      name: `posthorn_provider_${name}`,
+      name,
       help,
       labelNames: ['provider'],
       registers: [registry],
@@ -150,16 +154,30 @@ function addProviderGauges(registry: Registry, read: () => ProviderFacts[]): voi
       },
     });
   };
-  gauge(['connections', 'Open connections by provider.'], 'sum', ({ open }) => open);
-  gauge(['idle', 'Of these, those without a message.'], 'sum', ({ idle }) => idle);
-  gauge(['window', 'Connections that are allowed at present.'], 'max', ({ window }) => window);
   gauge(
-    ['slowed', 'Whether the provider gets less because it asked for that.'],
-    'max',
+    'posthorn_provider_connections',
+    { help: 'Open connections by provider.', aggregator: 'sum' },
+    ({ open }) => open,
+  );
+  gauge(
+    'posthorn_provider_idle',
+    { help: 'Of these, those without a message.', aggregator: 'sum' },
+    ({ idle }) => idle,
+  );
+  gauge(
+    'posthorn_provider_window',
+    { help: 'Connections that are allowed at present.', aggregator: 'max' },
+    ({ window }) => window,
+  );
+  gauge(
+    'posthorn_provider_slowed',
+    { help: 'Whether the provider gets less because it asked for that.', aggregator: 'max' },
     ({ state }) => (state === 'slowed' ? 1 : 0),
   );
-  gauge(['suspended', 'Whether the provider is left alone.'], 'max', ({ state }) =>
-    state === 'suspended' ? 1 : 0,
+  gauge(
+    'posthorn_provider_suspended',
+    { help: 'Whether the provider is left alone.', aggregator: 'max' },
+    ({ state }) => (state === 'suspended' ? 1 : 0),
   );
 }
 
@@ -177,12 +195,12 @@ function addQueueGauges(
     return reading;
   };
   const gauge = (
-    [name, help]: [string, string],
-    labelNames: string[],
+    name: string,
+    { help, labelNames = [] }: { help: string; labelNames?: string[] },
     show: (gauge: Gauge, queue: QueueDepth) => void,
   ): void => {
     new Gauge({
-      name: `posthorn_queue_${name}`,
+      name,
       help,
       labelNames,
       registers: [registry],
@@ -200,23 +218,95 @@ function addQueueGauges(
       for (const provider of providers) shown.set({ provider: provider.provider }, of(provider));
     };
   };
-  gauge(['depth', 'Recipients that have not ended.'], [], (shown, { depth }) => shown.set(depth));
+  gauge('posthorn_queue_depth', { help: 'Recipients that have not ended.' }, (shown, { depth }) =>
+    shown.set(depth),
+  );
   gauge(
-    ['oldest_due_seconds', 'How long the oldest due recipient has been waiting for its attempt.'],
-    [],
+    'posthorn_queue_oldest_due_seconds',
+    { help: 'How long the oldest due recipient has been waiting for its attempt.' },
     (shown, { oldestS }) => shown.set(oldestS),
   );
   gauge(
-    [
-      'provider_depth',
-      'The depth by provider (by domain while its provider is not known): the deepest.',
-    ],
-    ['provider'],
+    'posthorn_queue_provider_depth',
+    {
+      help: 'The depth by provider (by domain while its provider is not known): the deepest.',
+      labelNames: ['provider'],
+    },
     byProvider(({ depth }) => depth),
   );
   gauge(
-    ['provider_oldest_due_seconds', 'How long the oldest due recipient of these has been waiting.'],
-    ['provider'],
+    'posthorn_queue_provider_oldest_due_seconds',
+    {
+      help: 'How long the oldest due recipient of these has been waiting.',
+      labelNames: ['provider'],
+    },
     byProvider(({ oldestS }) => oldestS),
   );
+}
+
+/** The same for every worker: the highest, not the sum. */
+function addReputationGauge(registry: Registry, read: () => Promise<readonly Trip[]>): void {
+  new Gauge({
+    name: 'posthorn_reputation_rate',
+    help: 'The share of bounces or complaints in 24 hours where it is beyond the rule.',
+    labelNames: ['project', 'environment', 'domain', 'kind'],
+    registers: [registry],
+    aggregator: 'max',
+    async collect() {
+      const trips = await read().catch(() => null);
+      if (trips === null) return;
+      this.reset();
+      for (const { projectId: project, environment, domain, kind, count, ended } of trips) {
+        this.set({ project, environment, domain, kind }, ended === 0 ? 0 : count / ended);
+      }
+    },
+  });
+}
+
+const PROMETHEUS_TEXT = 'text/plain; version=0.0.4; charset=utf-8';
+
+export type MetricsListener = AsyncDisposable & { url: string };
+
+const CONNECTIONS_MAX = 64;
+const TIMEOUT_MS = 10_000;
+
+/**
+ * Metrics name projects, sending domains and receivers, so they are served apart from the API and on
+ * the loopback address unless the operator chose another. Few connections, none for long.
+ *
+ * @param where a port that is free
+ * @param text undefined while there are none yet
+ */
+export async function listenForMetrics(
+  where: { host: string; port: number },
+  text: () => Promise<string> | undefined,
+): Promise<MetricsListener> {
+  const times = { headersTimeout: TIMEOUT_MS, requestTimeout: TIMEOUT_MS };
+  const server = createServer(times, (request, response) => {
+    response.setHeader('content-type', PROMETHEUS_TEXT);
+    const isScrape = /^\/metrics(?:\?|$)/.test(request.url ?? '');
+    if (!isScrape || !/^(?:GET|HEAD)$/.test(request.method ?? '')) {
+      return void response.writeHead(404).end('Metrics are at GET /metrics.\n');
+    }
+    Promise.resolve(text()).then(
+      (metrics) => response.writeHead(metrics === undefined ? 503 : 200).end(metrics),
+      () => response.writeHead(503).end(),
+    );
+  });
+  server.maxConnections = CONNECTIONS_MAX;
+  // Whatever stands still: a request, its answer, a client that reads nothing.
+  server.setTimeout(TIMEOUT_MS, (socket) => socket.destroy());
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject).listen(where, () => resolve());
+  });
+  const { address, family, port } = server.address() as AddressInfo;
+  const host = family === 'IPv6' ? `[${address}]` : address;
+  return {
+    url: `http://${host}:${port}/metrics`,
+    async [Symbol.asyncDispose]() {
+      const closed = new Promise((resolve) => server.close(resolve));
+      server.closeAllConnections();
+      await closed;
+    },
+  };
 }

@@ -1,32 +1,31 @@
-/** How workers are told to compute with RSA keys. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { generateKeyPairSync, verify } from 'node:crypto';
-import { chosen, fasterArithmetic, measureBoth, WITHOUT_ADX } from './openssl-tuning.ts';
+import { chosen, tuneOpenssl, measureBoth, WITHOUT_ADX } from './openssl-tuning.ts';
 
-test('the way with AVX2 is taken where it is clearly faster, and nowhere else', () => {
-  assert.deepEqual(chosen({ asItIsUs: 500, withoutAdxUs: 350 }), WITHOUT_ADX);
-  assert.deepEqual(chosen({ asItIsUs: 500, withoutAdxUs: 480 }), {});
-  assert.deepEqual(chosen({ asItIsUs: 350, withoutAdxUs: 500 }), {});
-  assert.deepEqual(chosen({ asItIsUs: 500, withoutAdxUs: null }), {});
+test('AVX2 is selected where it is clearly faster, and nowhere else', () => {
+  assert.deepEqual(chosen({ withAdxUs: 500, withoutAdxUs: 350 }), WITHOUT_ADX);
+  assert.deepEqual(chosen({ withAdxUs: 500, withoutAdxUs: 480 }), {});
+  assert.deepEqual(chosen({ withAdxUs: 350, withoutAdxUs: 500 }), {});
+  assert.deepEqual(chosen({ withAdxUs: 500, withoutAdxUs: null }), {});
 });
 
-test('what the operator says to OpenSSL stays as it is, and other processors are left alone', async () => {
+test("the operator's OPENSSL_ia32cap stays as it is, and other processors are left alone", async () => {
   const env = { ...process.env, OPENSSL_ia32cap: '~0x200000200000000' };
-  assert.deepEqual(await fasterArithmetic({ arch: 'x64', env }), {});
-  assert.deepEqual(await fasterArithmetic({ arch: 'arm64', env: process.env }), {});
+  assert.deepEqual(await tuneOpenssl({ arch: 'x64', env }), {});
+  assert.deepEqual(await tuneOpenssl({ arch: 'arm64', env: process.env }), {});
 });
 
-test('both ways are measured on this machine, in a process that is there for it', async () => {
-  const { asItIsUs, withoutAdxUs } = await measureBoth(process.env);
-  assert.ok(asItIsUs > 0);
+test('both implementations are measured on this machine, one in a process of its own', async () => {
+  const { withAdxUs, withoutAdxUs } = await measureBoth(process.env);
+  assert.ok(withAdxUs > 0);
   assert.ok(withoutAdxUs !== null && withoutAdxUs > 0);
 });
 
-test('a start goes on as always where the other way cannot be measured', async () => {
+test('the default is kept when the other implementation cannot be measured', async () => {
   const env = { ...process.env, NODE_OPTIONS: '--no-such-option' };
-  assert.deepEqual(await fasterArithmetic({ arch: 'x64', env }), {});
+  assert.deepEqual(await tuneOpenssl({ arch: 'x64', env }), {});
 });
 
 test('signatures are the same either way', () => {

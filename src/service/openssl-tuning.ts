@@ -1,11 +1,11 @@
 /**
- * How OpenSSL computes with RSA keys on this processor: whichever of its two ways is faster here.
+ * OpenSSL tuning: selects the faster of its two implementations of RSA on this processor.
  *
  * A DKIM signature by RSA-2048 is two exponentiations modulo 1024 bits, and takes about as much of a
- * worker's time as everything else it does for an email. OpenSSL has one way for processors with ADX
- * (`mulx`) and one with AVX2, and takes the first wherever there is ADX. On some processors the
- * second is faster by a third, so both are measured, in some 100 ms while the database starts.
- * Which it is can only be said to a process that starts (OPENSSL_ia32cap, openssl-ia32cap(3)).
+ * worker's time as everything else it does for an email. OpenSSL has one implementation for processors
+ * with ADX (`mulx`) and one with AVX2, and takes the first wherever there is ADX. On some processors
+ * the second is faster by a third, so both are measured, in about 100 ms while the database starts.
+ * A process reads the choice only when it starts (OPENSSL_ia32cap, openssl-ia32cap(3)).
  *
  * Run as a script, this file prints what one exponentiation takes in its process.
  */
@@ -14,12 +14,12 @@ import { getDiffieHellman } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
-/** For the environment of workers. */
-export type Arithmetic = { readonly OPENSSL_ia32cap?: string };
+/** Variables to add to the environment of workers. */
+export type OpensslTuning = { readonly OPENSSL_ia32cap?: string };
 
 /** Bit 19 of the second word: ADX (CPUID leaf 7). Without it OpenSSL multiplies with AVX2. */
-export const WITHOUT_ADX: Arithmetic = { OPENSSL_ia32cap: ':~0x80000' };
-/** A difference that is less than this is one between two moments of a busy machine. */
+export const WITHOUT_ADX: OpensslTuning = { OPENSSL_ia32cap: ':~0x80000' };
+/** A smaller difference is within the noise of a busy machine. */
 const WORTH_IT = 0.92;
 const BATCHES = 5;
 const BATCH_SIZE = 6;
@@ -27,22 +27,22 @@ const MEASURE_WITHIN_MS = 2000;
 
 type Surroundings = { arch: string; env: NodeJS.ProcessEnv };
 
-/** Nothing where an operator has decided, on other processors, and where measuring fails. */
-export async function fasterArithmetic({ arch, env }: Surroundings = process): Promise<Arithmetic> {
+/** Empty when the operator has set the variable, on other processors, and when measuring fails. */
+export async function tuneOpenssl({ arch, env }: Surroundings = process): Promise<OpensslTuning> {
   if (arch !== 'x64' || env['OPENSSL_ia32cap'] !== undefined) return {};
   return chosen(await measureBoth(env));
 }
 
 /** What one exponentiation takes. `withoutAdxUs` is null where it could not be measured. */
-type Times = { asItIsUs: number; withoutAdxUs: number | null };
+type Times = { withAdxUs: number; withoutAdxUs: number | null };
 
 export async function measureBoth(env: NodeJS.ProcessEnv): Promise<Times> {
   const withoutAdxUs = await elsewhere({ ...env, ...WITHOUT_ADX });
-  return { asItIsUs: exponentiationUs(), withoutAdxUs };
+  return { withAdxUs: exponentiationUs(), withoutAdxUs };
 }
 
-export function chosen({ asItIsUs, withoutAdxUs }: Times): Arithmetic {
-  return withoutAdxUs !== null && withoutAdxUs < asItIsUs * WORTH_IT ? WITHOUT_ADX : {};
+export function chosen({ withAdxUs, withoutAdxUs }: Times): OpensslTuning {
+  return withoutAdxUs !== null && withoutAdxUs < withAdxUs * WORTH_IT ? WITHOUT_ADX : {};
 }
 
 /** Measured in a process of its own, with that environment. */

@@ -22,8 +22,8 @@ import { armSupervisor } from './failpoints.ts';
 import { type Seeded, seedFirstStart } from './first-start.ts';
 import { createLog, errorText, logUncaught } from './log.ts';
 import { Maintenance } from './maintenance/maintenance.ts';
-import { listenForMetrics, type MetricsListener } from './metrics-listener.ts';
-import { fasterArithmetic } from './openssl-tuning.ts';
+import { listenForMetrics, type MetricsListener } from './metrics.ts';
+import { tuneOpenssl } from './openssl-tuning.ts';
 import { registerHost, ownUrl } from './own-host.ts';
 import { SharedFiles } from './privileges.ts';
 import { keepSecretKeys } from './secret-keys.ts';
@@ -88,7 +88,7 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     opening.catch(() => {}); // heard of below
     // Workers load their code while the database opens.
     const count = work.workers;
-    pool = new WorkerPool({ count, log, env: await fasterArithmetic() });
+    pool = new WorkerPool({ count, log, env: await tuneOpenssl() });
     await using database = await opening;
     failpoint('supervisor_start');
     const secrets = new SecretBox(database.secretKey);

@@ -1,6 +1,6 @@
 /**
- * What the supervisor and its workers say to each other, and how one asks the other for metrics and
- * waits for the answer. Used on both ends: worker-pool.ts and worker.ts.
+ * The messages between the supervisor (worker-pool.ts) and its workers (worker.ts), and the request
+ * for metrics with its answer, which both sides send.
  */
 import type { MetricObjectWithValues, MetricValue } from 'prom-client';
 import type { ArmedFailpoint } from '../core/failpoint.ts';
@@ -19,7 +19,7 @@ export type WorkerSetup = {
   config: Config;
   database: { address: DatabaseAddress; role: string | null };
   secretKey: string;
-  /** Whom to become; null: nobody else. */
+  /** The user to drop to; null: the worker stays as it is. */
   user: User | null;
   instance: string;
   parts: readonly Part[];
@@ -28,7 +28,7 @@ export type WorkerSetup = {
   workerCount: number;
   /** Connections to the database. */
   poolSizes: PoolSizes;
-  /** For tests: what this worker is to stumble over (failpoints.ts). */
+  /** For tests: the failpoint to arm (failpoints.ts). */
   failpoint: ArmedFailpoint | null;
 };
 
@@ -43,13 +43,13 @@ export type ToWorker =
   | { type: 'stop' }
   /** Why emails are not accepted at present (the disk is nearly full); null when they are. */
   | { type: 'refuse_mail'; reason: string | null }
-  /** Work of somebody who died is free: to be looked for at once. */
+  /** Work of a dead worker is free: poll now. */
   | { type: 'look' }
   /** The database is another server than before, which may lack the last commits. */
   | { type: 'failed_over' }
   /** About connections to mail servers: delivery/permits.ts. */
   | { type: 'broker'; messages: readonly BrokerMessage[] }
-  /** Secret keys to work with from now on: `new,old`. */
+  /** Secret keys to use from now on: `new,old`. */
   | { type: 'secret_keys'; secretKey: string }
   /** A client has logged in by SMTP at another worker. */
   | { type: 'smtp_log_in'; client: string }
@@ -61,25 +61,25 @@ export type FromWorker =
   | { type: 'ready'; port: number | null }
   /** It could not start; the sentence is for the operator. */
   | { type: 'failed'; message: string }
-  /** Under which id it holds work now: freed at once when the worker dies. */
+  /** The id under which it holds work; freed at once when the worker dies. */
   | { type: 'holder'; id: string }
   | { type: 'broker'; messages: readonly WorkerMessage[] }
-  /** It works with the secret keys that it was told. */
+  /** It uses the secret keys that were sent. */
   | { type: 'secret_keys_used' }
-  /** A client has logged in by SMTP: the other workers keep room for it, too. */
+  /** A client has logged in by SMTP: the other workers reserve room for it, too. */
   | { type: 'smtp_log_in'; client: string }
   | Asked
   | Answered;
 
 const ANSWER_WITHIN_MS = 2_000;
 
-/** One end of the asking; each process has one. */
+/** Requests of this process that wait for an answer. */
 export class Questions {
   readonly #waiting = new Map<number, (value: unknown) => void>();
   #count = 0;
 
-  /** @returns the answer; null when none came in time (the other is dying) */
-  ask(tell: (message: Asked) => void): Promise<unknown> {
+  /** @returns the answer; null when none came in time */
+  ask(send: (message: Asked) => void): Promise<unknown> {
     this.#count += 1;
     const id = this.#count;
     return new Promise((resolve) => {
@@ -88,7 +88,7 @@ export class Questions {
         clearTimeout(timer);
         resolve(value);
       });
-      tell({ type: 'ask_metrics', id });
+      send({ type: 'ask_metrics', id });
     });
   }
 

@@ -1,14 +1,14 @@
 /**
- * The workers of this machine: started, told what they need, started again when they die, stopped
- * together. They load their code from the start and begin to work when `run` says with what. The
- * cluster module lets them share one listening socket. Who grants them connections to mail servers
- * is here, too (delivery/broker.ts).
+ * The worker processes of this machine: forked, set up, restarted when they die, stopped together.
+ * They load their code when they are forked and begin to work when `run` sends the setup. The cluster
+ * module lets them share one listening socket. The broker, which grants them connections to mail
+ * servers (delivery/broker.ts), runs here.
  */
 import cluster, { type Worker } from 'node:cluster';
 import { fileURLToPath } from 'node:url';
 import { AggregatorRegistry } from 'prom-client';
 import type { Logger } from 'pino';
-import type { Arithmetic } from './openssl-tuning.ts';
+import type { OpensslTuning } from './openssl-tuning.ts';
 import { Broker } from '../delivery/broker.ts';
 import { BrokerTicks } from '../delivery/broker-ticks.ts';
 import { systemWorld } from './system-world.ts';
@@ -21,11 +21,11 @@ import {
   type WorkerSetup,
 } from './worker-messages.ts';
 
-/** Its message says where in the worker it happened; where we heard of it says nothing. */
+/** The message has the worker's own trace; the trace of this error is of no use. */
 export class WorkersCannotRun extends Error {}
 
 /** `env`: what workers get beside the environment of this process. */
-export type WorkerPoolOptions = { count: number; log: Logger; env: Arithmetic };
+export type WorkerPoolOptions = { count: number; log: Logger; env: OpensslTuning };
 
 export type RunningWorkers = AsyncDisposable & {
   ready: Promise<'ready'>;
@@ -33,7 +33,7 @@ export type RunningWorkers = AsyncDisposable & {
   failed: Promise<string>;
 };
 
-/** Told of a worker that died holding work under this id. */
+/** Called when a worker dies that held work under this id. */
 type OnDeath = (holder: string) => Promise<void>;
 
 const STOP_WITHIN_MS = 30_000;
@@ -65,7 +65,7 @@ export class WorkerPool {
   #brokerTicks: BrokerTicks | null = null;
   #refusal: string | null = null;
   #metrics: Promise<string> | null = null;
-  /** Workers that have not said yet that they work with the newest secret keys. */
+  /** Workers that have not yet confirmed the newest secret keys. */
   readonly #outdated = new Set<number>();
   #onUpToDate: () => void = () => {};
 
@@ -80,7 +80,7 @@ export class WorkerPool {
     for (let index = 0; index < options.count; index += 1) this.#fork();
   }
 
-  /** Puts the workers to work; disposing lets every one finish what it has begun, at most 30 s. */
+  /** Sends the setup to the workers. Disposing lets each finish what it has begun, within 30 s. */
   run(setup: WorkerSetup, onDeath: OnDeath): RunningWorkers {
     this.#setup = setup;
     this.#onDeath = onDeath;
@@ -89,7 +89,7 @@ export class WorkerPool {
       world: systemWorld,
       send: (id, messages) => {
         const worker = cluster.workers?.[id];
-        if (worker) tell(worker, { type: 'broker', messages });
+        if (worker) send(worker, { type: 'broker', messages });
       },
     });
     this.#brokerTicks = new BrokerTicks(this.#broker);
@@ -105,14 +105,14 @@ export class WorkerPool {
   refuseMail(reason: string | null): void {
     if (this.#refusal === reason) return;
     this.#refusal = reason;
-    this.#tellAll({ type: 'refuse_mail', reason });
+    this.#sendAll({ type: 'refuse_mail', reason });
   }
 
-  /** Resolves when every worker works with these secret keys; those that start later do anyway. */
+  /** Resolves when every worker has confirmed these secret keys; later workers start with them. */
   useSecretKeys(secretKey: string): Promise<void> {
     if (this.#setup) this.#setup = { ...this.#setup, secretKey };
     for (const worker of workers()) this.#outdated.add(worker.id);
-    this.#tellAll({ type: 'secret_keys', secretKey });
+    this.#sendAll({ type: 'secret_keys', secretKey });
     return new Promise((resolve) => {
       this.#onUpToDate = resolve;
       if (this.#outdated.size === 0) resolve();
@@ -124,17 +124,17 @@ export class WorkerPool {
     if (this.#outdated.size === 0) this.#onUpToDate();
   }
 
-  /** Work has become free: an idle worker would look for it some seconds later. */
+  /** Makes workers poll now for work that has become free, instead of some seconds later. */
   lookNow(): void {
-    this.#tellAll({ type: 'look' });
+    this.#sendAll({ type: 'look' });
   }
 
-  /** The database failed over: the workers say which of their emails it does not have. */
+  /** After a fail-over of the database: the workers log which of their emails it lacks. */
   failedOver(): void {
-    this.#tellAll({ type: 'failed_over' });
+    this.#sendAll({ type: 'failed_over' });
   }
 
-  /** Ends everything now: what was under way is taken up by whoever comes next. */
+  /** Kills all workers; the next start reclaims what they held. */
   cutShort(): void {
     this.#isStopping = true;
     for (const worker of workers()) worker.process.kill('SIGKILL');
@@ -145,7 +145,7 @@ export class WorkerPool {
     const gone = workers().map(
       (worker) => new Promise<void>((resolve) => worker.once('exit', () => resolve())),
     );
-    this.#tellAll({ type: 'stop' });
+    this.#sendAll({ type: 'stop' });
     const timer = setTimeout(() => this.cutShort(), STOP_WITHIN_MS);
     await Promise.all(gone);
     clearTimeout(timer);
@@ -155,15 +155,15 @@ export class WorkerPool {
 
   #setUp(worker: Worker, setup: WorkerSetup): void {
     this.#broker?.join(worker.id);
-    tell(worker, { type: 'setup', setup: { ...setup, failpoint: nextWorkerFailpoint() } });
-    tell(worker, { type: 'refuse_mail', reason: this.#refusal });
+    send(worker, { type: 'setup', setup: { ...setup, failpoint: nextWorkerFailpoint() } });
+    send(worker, { type: 'refuse_mail', reason: this.#refusal });
   }
 
   #fork(): void {
     // The owner's log-in is not for workers: login-role.ts.
     const worker = cluster.fork({ ...this.#options.env, DATABASE_URL: undefined });
     worker.on('message', (message: FromWorker) => this.#receive(worker, message));
-    // A worker that is dying does not read any more.
+    // A dying worker no longer reads: sending to it fails.
     worker.on('error', () => {});
   }
 
@@ -192,7 +192,7 @@ export class WorkerPool {
         this.#isUpToDate(worker);
         break;
       case 'smtp_log_in':
-        for (const other of workers()) if (other !== worker) tell(other, message);
+        for (const other of workers()) if (other !== worker) send(other, message);
         break;
       case 'ask_metrics':
         void this.#answerMetrics(worker, message.id);
@@ -213,7 +213,7 @@ export class WorkerPool {
     if (holder !== undefined) void this.#onDeath(holder).then(() => this.lookNow());
     if (this.#isStopping) return;
     this.#options.log.error({ pid: worker.process.pid, code, signal }, 'a worker died');
-    // One that dies before the service was ready would die again: say so at once.
+    // A worker that dies before the service is ready would die again.
     if (this.#readyCount < this.#options.count || this.#diesTooOften()) {
       const problem = new WorkersCannotRun('The workers cannot run; the log says why.');
       this.#ready.reject(problem);
@@ -231,7 +231,7 @@ export class WorkerPool {
     return this.#deaths.length > DEATHS_PER_MINUTE_MAX;
   }
 
-  /** The metrics of all workers as one text. However many ask, the workers are asked once a second. */
+  /** The metrics of all workers as one text. Collected at most once a second. */
   metricsText(): Promise<string> {
     this.#metrics ??= this.#collectMetrics().finally(() => {
       setTimeout(() => (this.#metrics = null), METRICS_FRESH_MS).unref();
@@ -241,17 +241,17 @@ export class WorkerPool {
 
   async #collectMetrics(): Promise<string> {
     const answers = await Promise.all(
-      workers().map((worker) => this.#questions.ask((message) => tell(worker, message))),
+      workers().map((worker) => this.#questions.ask((message) => send(worker, message))),
     );
     return metricsText(answers);
   }
 
   async #answerMetrics(asking: Worker, id: number): Promise<void> {
-    tell(asking, { type: 'answer', id, value: await this.metricsText() });
+    send(asking, { type: 'answer', id, value: await this.metricsText() });
   }
 
-  #tellAll(message: ToWorker): void {
-    for (const worker of workers()) tell(worker, message);
+  #sendAll(message: ToWorker): void {
+    for (const worker of workers()) send(worker, message);
   }
 }
 
@@ -265,6 +265,6 @@ function workers(): Worker[] {
   return Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined);
 }
 
-function tell(worker: Worker, message: ToWorker): void {
+function send(worker: Worker, message: ToWorker): void {
   if (worker.isConnected()) worker.send(message);
 }

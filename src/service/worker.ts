@@ -1,6 +1,6 @@
 /**
- * The entry of one worker process: gets its setup from the supervisor, runs until it is told to
- * stop, and ends at once when the supervisor is gone.
+ * The entry of one worker process: receives its setup from the supervisor, runs until the stop
+ * message, and exits at once when the supervisor is gone.
  */
 import cluster from 'node:cluster';
 import { armWorker } from './failpoints.ts';
@@ -10,23 +10,23 @@ import { createServer } from './server.ts';
 import { DatabaseUnavailable } from '../store/postgres/database.ts';
 import { type FromWorker, Questions, type ToWorker } from './worker-messages.ts';
 
-/** A supervisor that was killed is not told any more; that it is gone comes as `disconnect`. */
-function tell(message: FromWorker): void {
+/** Sending to a supervisor that was killed is skipped; `disconnect` reports that it is gone. */
+function send(message: FromWorker): void {
   if (process.connected) process.send?.(message, undefined, undefined, () => {});
 }
 
 logUncaught();
-// A Ctrl-C in the terminal reaches the whole group; the supervisor decides what it means.
+// A Ctrl-C in the terminal reaches the whole group; only the supervisor acts on it.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
-// Without a supervisor nobody would stop it: what it held is taken over by the next start.
+// Without a supervisor nothing would stop it; the next start reclaims what it held.
 process.on('disconnect', () => process.exit(1));
-// The cluster module writes to the supervisor too, and may find out first.
+// The cluster module writes to the supervisor too, and its write may fail first.
 cluster.worker?.on('error', () => process.exit(1));
 
 let server: Awaited<ReturnType<typeof createServer>> | undefined;
-/** Why emails are not accepted: it may come before there is a server to tell. */
+/** Why emails are not accepted; may arrive before the server exists. */
 let refusal: string | null = null;
-/** Likewise; told on before it says that it works with them. */
+/** Likewise; passed to the server before this worker confirms it. */
 let secretKey: string | null = null;
 const questions = new Questions();
 
@@ -60,7 +60,7 @@ process.on('message', (message: ToWorker) => {
       break;
     case 'ask_metrics':
       void server?.registry.getMetricsAsJSON().then((value) => {
-        tell({ type: 'answer', id: message.id, value });
+        send({ type: 'answer', id: message.id, value });
       });
       break;
     case 'answer':
@@ -75,23 +75,23 @@ async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Prom
     armWorker(setup.failpoint);
     server = await createServer(setup, {
       onBuilt: () => setup.user && dropTo(setup.user),
-      onHolder: (id) => tell({ type: 'holder', id }),
-      sendToBroker: (messages) => tell({ type: 'broker', messages }),
-      onSmtpLogIn: (client) => tell({ type: 'smtp_log_in', client }),
-      metricsText: async () => ((await questions.ask(tell)) as string | null) ?? '',
+      onHolder: (id) => send({ type: 'holder', id }),
+      sendToBroker: (messages) => send({ type: 'broker', messages }),
+      onSmtpLogIn: (client) => send({ type: 'smtp_log_in', client }),
+      metricsText: async () => ((await questions.ask(send)) as string | null) ?? '',
     });
     server.refuseMail(refusal);
     useSecretKeys();
-    tell({ type: 'ready', port: server.port });
+    send({ type: 'ready', port: server.port });
   } catch (error) {
-    tell({ type: 'failed', message: whyNotStarted(error) });
+    send({ type: 'failed', message: whyNotStarted(error) });
   }
 }
 
 function useSecretKeys(): void {
   if (server === undefined || secretKey === null) return;
   server.useSecretKeys(secretKey);
-  tell({ type: 'secret_keys_used' });
+  send({ type: 'secret_keys_used' });
 }
 
 function whyNotStarted(error: unknown): string {
@@ -104,4 +104,4 @@ async function stop(): Promise<void> {
   process.exit(0);
 }
 
-tell({ type: 'hello' });
+send({ type: 'hello' });
