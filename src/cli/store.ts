@@ -7,7 +7,7 @@ import { type Config, readConfig } from '../config/config.ts';
 import { Database, DatabaseUnavailable, type DatabaseAddress } from '../store/postgres/database.ts';
 import { isUnsuitable } from '../store/postgres/connect.ts';
 import { EngineProblem } from '../store/postgres/embedded/problem.ts';
-import { connectRunning } from '../store/postgres/embedded/running.ts';
+import { connectRunning } from '../store/postgres/embedded/engine.ts';
 import { migrate, type MigrationResult } from '../store/postgres/migrate.ts';
 import { MigrationRefused } from '../store/postgres/schema-version.ts';
 import { usageFailure, type Failure, type Outcome } from './command.ts';

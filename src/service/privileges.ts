@@ -18,7 +18,7 @@ import type { Logger } from 'pino';
 import { Agent, request } from 'undici';
 import type { CertificateFiles } from './certificates.ts';
 import { urlsOf } from '../store/postgres/database-address.ts';
-import { privateOwner } from '../store/postgres/embedded/accounts.ts';
+import { privateOwner } from '../store/postgres/embedded/folders.ts';
 import { isAlive } from '../store/postgres/embedded/process.ts';
 
 export type User = { uid: number; gid: number };

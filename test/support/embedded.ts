@@ -10,7 +10,7 @@ import { createInterface } from 'node:readline';
 import { after } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { EngineSearch } from '../../src/store/postgres/embedded/binaries.ts';
-import { withClient } from '../../src/store/postgres/embedded/client.ts';
+import { withClient } from '../../src/store/postgres/embedded/postmaster.ts';
 import {
   openEngine,
   type Engine,

@@ -9,7 +9,7 @@ import {
   findEngine,
   installEngine,
 } from '../../src/store/postgres/embedded/binaries.ts';
-import { addressOf } from '../../src/store/postgres/embedded/client.ts';
+import { addressOf } from '../../src/store/postgres/embedded/postmaster.ts';
 import { ensureCluster, writeConfig } from '../../src/store/postgres/embedded/cluster.ts';
 import {
   CLOSED_PARENT_HOME,

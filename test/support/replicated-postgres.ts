@@ -20,7 +20,7 @@ import {
   findEngine,
   installEngine,
 } from '../../src/store/postgres/embedded/binaries.ts';
-import { withClient } from '../../src/store/postgres/embedded/client.ts';
+import { withClient } from '../../src/store/postgres/embedded/postmaster.ts';
 import {
   ensureCluster,
   SUPERUSER,

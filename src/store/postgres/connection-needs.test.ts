@@ -9,7 +9,7 @@ import {
   roomProblem,
   type Work,
 } from './connection-needs.ts';
-import { memoryOf, sizedSettings } from './embedded/sizing.ts';
+import { memoryOf, sizedSettings } from './embedded/cluster.ts';
 
 const EVERYTHING: Work = ONE_OF_ALL;
 const USUAL: Work = { ...EVERYTHING, receives: false };

@@ -1,7 +1,7 @@
 /**
  * How many connections a node takes from the database, and whether the server has room for them.
  * docs/database.md has the arithmetic for an operator. The embedded engine is made as large as this
- * says (embedded/sizing.ts).
+ * says (embedded/cluster.ts).
  */
 import { UnsuitableDatabase } from './connect.ts';
 import type { Queryable } from './database.ts';

@@ -3,9 +3,11 @@ import { existsSync, mkdirSync, readdirSync, renameSync, statSync, writeFileSync
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { AS_ROOT, ask, askUntilAnswered } from '../../../../test/support/embedded.ts';
-import { open, temporaryFolder } from '../../../../test/support/embedded.ts';
+import { open, optionsFor, startHolder } from '../../../../test/support/embedded.ts';
+import { temporaryFolder } from '../../../../test/support/embedded.ts';
 import { waitFor } from '../../../../test/support/wait.ts';
-import { withClient } from './client.ts';
+import { connectRunning } from './engine.ts';
+import { withClient } from './postmaster.ts';
 import { freeBytes } from '../room.ts';
 
 // One database for the file, below a path as operators have them. Each test opens it anew.
@@ -92,4 +94,37 @@ test('a database of another major version is refused, unharmed, with the way out
   writeFileSync(file, '18\n');
   await using engine = await open(dataDir);
   assert.equal(await ask(engine, 'select 1'), 1);
+});
+
+/** One for the tests of commands. */
+const commandDir = temporaryFolder();
+const pidFile = join(commandDir, 'pg', 'postmaster.pid');
+
+test('a command uses the database of the service that runs, and leaves it running', async () => {
+  const service = await startHolder({ dataDir: commandDir, url: 'http://127.0.0.1:3999' });
+  {
+    await using connection = await connectRunning(optionsFor(commandDir));
+    assert.equal(connection.shared, true);
+    assert.equal(await ask(connection, 'select 1'), 1);
+  }
+  await assert.rejects(open(commandDir), { kind: 'running', message: /127\.0\.0\.1:3999/ });
+  assert.ok(existsSync(pidFile));
+  await service.stop();
+});
+
+test('without a service the database runs for the one command and no longer', async () => {
+  {
+    await using connection = await connectRunning(optionsFor(commandDir));
+    assert.equal(connection.shared, false);
+    assert.equal(await ask(connection, 'select 1'), 1);
+  }
+  assert.equal(existsSync(pidFile), false);
+});
+
+test('commands at the same moment take turns', async () => {
+  const command = async () => {
+    await using connection = await connectRunning(optionsFor(commandDir));
+    return await ask(connection, 'select 1');
+  };
+  assert.deepEqual(await Promise.all([command(), command(), command()]), [1, 1, 1]);
 });

@@ -1,30 +1,32 @@
 /**
  * The embedded PostgreSQL: from a data directory to a database that answers.
  *
- * Promises: one service per data directory; every commit is on disk (fsync, full_page_writes);
- * only the user who started it can connect; a server that dies is started again; one left by a
- * killed service is taken over. Reads in this order: layout.ts (folders), lock.ts (one holder),
- * binaries.ts (the programs), cluster.ts (initdb, settings), leftover.ts (what was left behind),
- * postmaster.ts (the process), supervisor.ts (keeps it running). The CLI comes in through
- * running.ts.
+ * Guarantees: one service per data directory; every commit is on disk (fsync, full_page_writes);
+ * only the user who started it can connect; a server that exits is started again; one left by a
+ * killed service is taken over. A CLI command uses the server of the service that runs on the data
+ * directory or, when none does, one of its own that ends with the command.
+ * The order of the steps: layout.ts (folders), lock.ts (one holder), binaries.ts (the programs),
+ * cluster.ts (initdb, settings), running-server.ts (takes over or starts), postmaster.ts (the process).
  */
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import type pg from 'pg';
 import { DEFAULT_SEARCH, findEngine, installEngine, type EngineSearch } from './binaries.ts';
-import { addressOf, ensureDatabase, urlOf } from './client.ts';
-import { clusterMajor, ensureCluster, requireMajor, writeConfig } from './cluster.ts';
+import { clusterMajor, ensureCluster, memoryOf, requireMajor } from './cluster.ts';
+import { type Sizing, writeConfig } from './cluster.ts';
 import type { Owner } from './folders.ts';
-import { CLOSED_PARENT_HOME, prepareDataDir, prepareLayout } from './layout.ts';
-import { startPostmaster } from './leftover.ts';
-import { takeLock, type DataDirLock } from './lock.ts';
-import { commandLine, stopPostmaster } from './postmaster.ts';
-import type { Setup, StopMode } from './postmaster.ts';
-import { boundLog } from './server-log.ts';
-import { memoryOf, type Sizing } from './sizing.ts';
-import { PORT, dropSocketDir } from './socket-dir.ts';
-import { Supervisor } from './supervisor.ts';
-import type { Clock } from './wait.ts';
+import {
+  CLOSED_PARENT_HOME,
+  dropSocketDir,
+  PORT,
+  prepareDataDir,
+  prepareLayout,
+} from './layout.ts';
+import { alreadyRunning, type DataDirLock, readRunning, takeLock, tryLock } from './lock.ts';
+import { addressOf, boundLog, commandLine, ensureDatabase, urlOf } from './postmaster.ts';
+import { type Setup, stopPostmaster, type StopMode } from './postmaster.ts';
+import { type Clock, poll } from './process.ts';
+import { RunningServer, startPostmaster } from './running-server.ts';
 
 const STALE_PID_WAIT_MS = 10_000;
 
@@ -94,8 +96,8 @@ export async function openUnderLock(lock: DataDirLock, options: EngineOptions): 
     });
     const { socketDir } = setup.layout;
     lock.publish({ engine: { socketDir, port: PORT } });
-    const supervisor = new Supervisor(setup, first, stop);
-    return engineOf({ lock, setup, supervisor, version, adopted: first.adopted });
+    const server = new RunningServer(setup, first, stop);
+    return engineOf({ lock, setup, server, version, adopted: first.adopted });
   } catch (error) {
     lock.release();
     throw error;
@@ -134,17 +136,17 @@ function sizingFor({ load = { most: 0, workers: 1 } }: EngineOptions): Sizing {
 type Parts = {
   lock: DataDirLock;
   setup: Setup;
-  supervisor: Supervisor;
+  server: RunningServer;
   version: string;
   adopted: boolean;
 };
 
-function engineOf({ lock, setup, supervisor, version, adopted }: Parts): Engine {
+function engineOf({ lock, setup, server, version, adopted }: Parts): Engine {
   const { dataDir, databaseDir, logFile, owner, socketDir } = setup.layout;
   let stopped: Promise<void> | null = null;
   const end = async (mode: StopMode) => {
     try {
-      await supervisor.stop(mode);
+      await server.stop(mode);
       dropSocketDir(socketDir, databaseDir);
     } finally {
       lock.release();
@@ -160,20 +162,54 @@ function engineOf({ lock, setup, supervisor, version, adopted }: Parts): Engine 
     logFile,
     owner,
     get pid() {
-      return supervisor.pid;
+      return server.pid;
     },
     publish: (info) => lock.publish(info),
-    onExit: (listener) => supervisor.onExit(listener),
+    onExit: (listener) => server.onExit(listener),
     stop,
     [Symbol.asyncDispose]: () => stop(),
   };
 }
 
-export function connectionThrough(socketDir: string): Connection {
+function connectionThrough(socketDir: string): Connection {
   return {
     socketDir,
     port: PORT,
     connection: (database, user) => addressOf(socketDir, database, user),
     url: (database, user) => urlOf(socketDir, database, user),
   };
+}
+
+/** For a service to come up, or another command to end. */
+const COMMAND_WAIT_MS = 60_000;
+
+export type RunningConnection = Connection &
+  AsyncDisposable & {
+    /** Whether the engine is the service's; else it was started for this command. */
+    shared: boolean;
+  };
+
+/**
+ * Connects to the database of a data directory without disturbing a service that runs on it.
+ * Dispose of it: that stops an engine which was started for the command.
+ */
+export async function connectRunning(options: EngineOptions): Promise<RunningConnection> {
+  const dataDir = prepareDataDir(options.dataDir);
+  const found = await poll<RunningConnection>(
+    { clock: options.world, timeoutMs: COMMAND_WAIT_MS, everyMs: 50 },
+    async () => {
+      const lock = tryLock(dataDir, 'command');
+      if (lock) return { ...(await openUnderLock(lock, options)), shared: false };
+      const holder = readRunning(dataDir);
+      // The engine of another command ends with it: wait for the lock instead.
+      if (holder?.kind !== 'service' || holder.engine === null) return null;
+      return {
+        ...connectionThrough(holder.engine.socketDir),
+        shared: true,
+        [Symbol.asyncDispose]: async () => {},
+      };
+    },
+  );
+  if (found) return found;
+  throw alreadyRunning(dataDir, readRunning(dataDir));
 }

@@ -5,11 +5,10 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { AS_ROOT, OTHER_UID, ask } from '../../../../test/support/embedded.ts';
 import { open, startHolder, temporaryFolder } from '../../../../test/support/embedded.ts';
-import { addressOf, withClient } from './client.ts';
-import { copyTree, giveTree, makePrivate } from './folders.ts';
 import { DEFAULT_SEARCH, findEngine, installEngine } from './binaries.ts';
-import { prepareDataDir, removeDataDir } from './layout.ts';
-import { chooseSocketDir } from './socket-dir.ts';
+import { makePrivate } from './folders.ts';
+import { chooseSocketDir, prepareDataDir, removeDataDir } from './layout.ts';
+import { addressOf, withClient } from './postmaster.ts';
 
 test('below a closed folder, as root the database lives elsewhere, as anybody else inside', async () => {
   const open711 = temporaryFolder();
@@ -108,16 +107,4 @@ test('a folder that holds other things keeps its mode', () => {
   chmodSync(folder, 0o750);
   prepareDataDir(folder);
   assert.equal(statSync(folder).mode & 0o777, 0o750);
-});
-
-test('a copied folder is open to others whatever the umask, and can be given away as a whole', async () => {
-  const folder = temporaryFolder();
-  mkdirSync(join(folder, 'from', 'bin'), { recursive: true });
-  const umask = process.umask(0o077);
-  await copyTree(join(folder, 'from'), join(folder, 'to')).finally(() => process.umask(umask));
-  assert.equal(statSync(join(folder, 'to', 'bin')).mode & 0o777, 0o755);
-  const uid = AS_ROOT ? OTHER_UID : (process.geteuid?.() ?? 0);
-  const gid = AS_ROOT ? OTHER_UID : (process.getegid?.() ?? 0);
-  giveTree(join(folder, 'to'), { uid, gid });
-  assert.equal(statSync(join(folder, 'to', 'bin')).uid, uid);
 });

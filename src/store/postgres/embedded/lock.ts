@@ -13,8 +13,7 @@ import { chmodSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { EngineProblem, type RunningInfo } from './problem.ts';
-import { isAlive } from './process.ts';
-import { poll, type Clock } from './wait.ts';
+import { type Clock, isAlive, poll } from './process.ts';
 
 const SQLITE_BUSY = 5;
 const COMMAND_WAIT_MS = 30_000;

@@ -7,15 +7,14 @@
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { closeSync, openSync, readFileSync, statSync } from 'node:fs';
+import { closeSync, copyFileSync, openSync, readFileSync, readSync, rmSync } from 'node:fs';
+import { statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
-import { CHILD_ENV, type ClusterConfig } from './cluster.ts';
-import type { Layout } from './layout.ts';
+import pg from 'pg';
+import { CHILD_ENV, SUPERUSER, type ClusterConfig } from './cluster.ts';
+import { type Layout, PORT } from './layout.ts';
 import { EngineProblem } from './problem.ts';
-import { runsStill } from './process.ts';
-import { readFrom } from './server-log.ts';
-import { PORT } from './socket-dir.ts';
-import { poll, type Clock } from './wait.ts';
+import { type Clock, poll, runsStill } from './process.ts';
 
 /** Crash recovery replays at most max_wal_size, from a slow disk perhaps. */
 const START_TIMEOUT_MS = 600_000;
@@ -183,5 +182,78 @@ export function readPidFile(pgDir: string): PidFile | null {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
     throw error;
+  }
+}
+
+const TIMEOUT_MS = 10_000;
+
+/** The address of a database behind the socket. `ssl` is said, so that PGSSLMODE is not asked. */
+export function addressOf(
+  socketDir: string,
+  database: string = SUPERUSER,
+  user: string = SUPERUSER,
+): pg.ClientConfig {
+  return { host: socketDir, port: PORT, database, user, ssl: false };
+}
+
+/** The same as a connection URL, as psql and DATABASE_URL understand it. */
+export function urlOf(socketDir: string, database = SUPERUSER, user = SUPERUSER): string {
+  return `postgresql://${user}@${encodeURIComponent(socketDir)}:${PORT}/${database}`;
+}
+
+export async function withClient<Result>(
+  address: pg.ClientConfig,
+  work: (client: pg.Client) => Promise<Result>,
+): Promise<Result> {
+  const client = new pg.Client({
+    ...address,
+    connectionTimeoutMillis: TIMEOUT_MS,
+    query_timeout: TIMEOUT_MS,
+  });
+  client.on('error', () => {}); // the query that runs fails too, and says so
+  try {
+    await client.connect();
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
+/** Makes the service's database at the first start; returns the server's version. */
+export async function ensureDatabase(socketDir: string): Promise<string> {
+  return withClient(addressOf(socketDir, 'postgres'), async (client) => {
+    const { rows } = await client.query<{ version: string; exists: boolean }>(
+      `select current_setting('server_version') as version,
+              exists (select from pg_database where datname = $1) as exists`,
+      [SUPERUSER],
+    );
+    if (!rows[0]?.exists) await client.query(`create database ${SUPERUSER}`);
+    return rows[0]?.version ?? '';
+  });
+}
+
+const LOG_BYTES_MAX = 8 * 1024 * 1024;
+const REASON_BYTES_MAX = 2_000;
+
+/** Moves the content to `<file>.1` once there are 8 MB of it. */
+export function boundLog(file: string): void {
+  const { size } = statSync(file, { throwIfNoEntry: false }) ?? { size: 0 };
+  if (size <= LOG_BYTES_MAX) return;
+  try {
+    copyFileSync(file, `${file}.1`);
+  } catch {
+    rmSync(`${file}.1`, { force: true }); // a full disk: old lines matter less than room
+  }
+  truncateSync(file);
+}
+
+/** What was written from `start` on, shortened: the reason of a failed start. */
+export function readFrom(file: string, start: number): string {
+  const log = openSync(file, 'r');
+  try {
+    const bytes = Buffer.alloc(REASON_BYTES_MAX);
+    return bytes.toString('utf8', 0, readSync(log, bytes, 0, bytes.length, start)).trim();
+  } finally {
+    closeSync(log);
   }
 }

@@ -1,10 +1,12 @@
 /**
- * Facts about processes that are not our children: alive or not, and whether a pid is the server
- * of a given cluster. A pid alone proves nothing: after a restart of a container the same small
- * number is somebody else.
+ * Processes that are not children of this one: alive or not, and whether a pid is the server of a
+ * given cluster. A pid alone proves nothing: after a restart of a container the same small number
+ * belongs to another process. Their files and their end are polled, because no event announces them.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { World } from '../../../core/world.ts';
 
 /** Whether the pid exists, whoever owns it. A zombie exists. */
 export function isAlive(pid: number): boolean {
@@ -42,4 +44,27 @@ export function isPostgresOf(pid: number, pgDir: string): boolean {
 /** Whether a pid once known as this cluster's postmaster runs still; cheap enough to ask often. */
 export function runsStill(pid: number, pgDir: string): boolean {
   return process.platform === 'linux' ? isPostgresOf(pid, pgDir) : isAlive(pid);
+}
+
+export type Clock = Pick<World, 'monotonicMs'>;
+
+export type PollOptions = {
+  clock: Clock;
+  timeoutMs: number;
+  /** Between two looks; 20 ms unless told. */
+  everyMs?: number;
+};
+
+/** Looks until `look` gives something other than null, and gives that; null after the timeout. */
+export async function poll<Found>(
+  options: PollOptions,
+  look: () => Found | null | Promise<Found | null>,
+): Promise<Found | null> {
+  const deadlineMs = options.clock.monotonicMs() + options.timeoutMs;
+  for (;;) {
+    const found = await look();
+    if (found !== null) return found;
+    if (options.clock.monotonicMs() >= deadlineMs) return null;
+    await pause(options.everyMs ?? 20);
+  }
 }

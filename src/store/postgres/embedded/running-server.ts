@@ -1,25 +1,110 @@
 /**
- * What a killed service leaves behind: a server that still runs, or a postmaster.pid that names a
- * process which is not one. Called under the lock of the data directory only, so nobody else can
- * be starting this cluster.
+ * Keeps the server running until it is stopped. A server that exits is started again, after growing
+ * waits, and given up after five times in a minute.
+ *
+ * Before a start comes what a killed service left behind: a server that still runs, or a
+ * postmaster.pid that names another process. All of it happens under the lock of the data directory,
+ * so no other process can be starting this cluster.
  *
  *     postmaster.pid            then
  *     absent, or its pid dead   nothing to do: PostgreSQL replaces the file itself
  *     a server of this cluster  waited for until ready; taken over if it was started the same way,
  *                               else stopped
  *     a zombie                  moved aside
- *     anything else             after 10 s moved aside: the pid now belongs to a stranger
+ *     anything else             after 10 s moved aside: the pid belongs to another program now
  */
 import { renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { addressOf, withClient } from './client.ts';
-import { adoptedPostmaster, launch, readPidFile } from './postmaster.ts';
-import { stopPostmaster, waitUntilReady } from './postmaster.ts';
-import type { Launched, Postmaster, Setup } from './postmaster.ts';
+import { setTimeout as pause } from 'node:timers/promises';
+import { PORT } from './layout.ts';
+import { addressOf, adoptedPostmaster, boundLog, launch, readPidFile } from './postmaster.ts';
+import { stopPostmaster, waitUntilReady, withClient } from './postmaster.ts';
+import type { Launched, Postmaster, Setup, StopMode } from './postmaster.ts';
 import { EngineProblem } from './problem.ts';
-import { isAlive, isPostgresOf, isZombie } from './process.ts';
-import { PORT } from './socket-dir.ts';
-import { poll } from './wait.ts';
+import { isAlive, isPostgresOf, isZombie, poll } from './process.ts';
+
+/** Before the 1st, 2nd, ... restart within RESTART_WINDOW_MS; after the last one it is given up. */
+const RESTART_WAITS_MS = [0, 250, 500, 1_000, 2_000];
+const RESTART_WINDOW_MS = 60_000;
+const LOG_CHECK_MS = 60_000;
+
+export class RunningServer {
+  readonly #setup: Setup;
+  readonly #stop: AbortController;
+  readonly #logCheck: NodeJS.Timeout;
+  readonly #listeners: ((reason: string) => void)[] = [];
+  #current: Postmaster;
+  #restarting: Promise<Postmaster | null> = Promise.resolve(null);
+  #restartTimes: number[] = [];
+
+  /** @param stop the controller of `setup.signal` */
+  constructor(setup: Setup, first: Postmaster, stop: AbortController) {
+    this.#setup = setup;
+    this.#stop = stop;
+    this.#current = first;
+    void this.#watch();
+    this.#logCheck = setInterval(() => boundLog(setup.layout.logFile), LOG_CHECK_MS).unref();
+  }
+
+  get pid(): number {
+    return this.#current.pid;
+  }
+
+  /** Called once, if the server is given up. */
+  onExit(listener: (reason: string) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  async stop(mode: StopMode): Promise<void> {
+    this.#stop.abort();
+    clearInterval(this.#logCheck);
+    await this.#restarting;
+    // Not until it was seen to be gone: what looks for that in a server that was taken over does not
+    // keep this process alive, which then ended in the middle of its stop.
+    await stopPostmaster(this.#current, mode, this.#setup.clock);
+  }
+
+  async #watch(): Promise<void> {
+    for (;;) {
+      const reason = await this.#current.exited;
+      if (this.#stop.signal.aborted) return;
+      this.#setup.log(`The database ended by itself (${reason}); starting it again.`);
+      this.#restarting = this.#restart(reason);
+      const next = await this.#restarting;
+      if (next === null) return;
+      this.#current = next;
+    }
+  }
+
+  async #restart(firstReason: string): Promise<Postmaster | null> {
+    let reason = firstReason;
+    for (;;) {
+      const waitMs = this.#nextWaitMs();
+      if (waitMs === null) return this.#giveUp(reason);
+      try {
+        await pause(waitMs, null, { signal: this.#stop.signal });
+        return await startPostmaster(this.#setup);
+      } catch (error) {
+        if (this.#stop.signal.aborted) return null;
+        reason = (error as Error).message;
+        this.#setup.log(reason);
+      }
+    }
+  }
+
+  #nextWaitMs(): number | null {
+    const now = this.#setup.clock.monotonicMs();
+    this.#restartTimes = this.#restartTimes.filter((time) => now - time < RESTART_WINDOW_MS);
+    const waitMs = RESTART_WAITS_MS[this.#restartTimes.length] ?? null;
+    this.#restartTimes.push(now);
+    return waitMs;
+  }
+
+  #giveUp(reason: string): null {
+    for (const listener of this.#listeners) listener(reason);
+    return null;
+  }
+}
 
 /** For backends that outlive their killed postmaster. */
 const SETTLE_TIMEOUT_MS = 60_000;

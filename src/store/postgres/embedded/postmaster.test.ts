@@ -3,7 +3,7 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { temporaryFolder } from '../../../../test/support/embedded.ts';
-import { boundLog } from './server-log.ts';
+import { boundLog } from './postmaster.ts';
 
 test('a log of more than 8 MB starts again, and the last part stays beside it', () => {
   const file = join(temporaryFolder(), 'postgres.log');

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { ask, askUntilAnswered, open } from '../../../../test/support/embedded.ts';
 import { startHolder, temporaryFolder } from '../../../../test/support/embedded.ts';
 import { waitFor } from '../../../../test/support/wait.ts';
-import { withClient } from './client.ts';
+import { withClient } from './postmaster.ts';
 import { isAlive } from './process.ts';
 
 const dataDir = temporaryFolder();

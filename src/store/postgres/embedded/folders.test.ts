@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { AS_ROOT, OTHER_UID, temporaryFolder } from '../../../../test/support/embedded.ts';
+import { copyTree, describeUser, giveTree, namedUser, privateOwner } from './folders.ts';
+
+test('a folder always gets the same private id, and never one that is taken', () => {
+  const { uid, gid } = privateOwner('/var/lib/posthorn');
+  assert.equal(gid, uid);
+  assert.deepEqual(privateOwner('/var/lib/posthorn'), { uid, gid });
+  assert.notEqual(privateOwner('/var/lib/posthorn', new Set([uid])).uid, uid);
+  const all = new Set(Array.from({ length: 65_536 }, (_, id) => id));
+  assert.throws(() => privateOwner('/var/lib/posthorn', all), { kind: 'no-private-user' });
+});
+
+test('users are named where they have a name', () => {
+  assert.equal(describeUser(0), 'root (uid 0)');
+  assert.equal(describeUser(61_000), 'uid 61000');
+  assert.ok(namedUser() > 0);
+});
+
+test('a copied folder is open to others whatever the umask, and can be given away as a whole', async () => {
+  const folder = temporaryFolder();
+  mkdirSync(join(folder, 'from', 'bin'), { recursive: true });
+  const umask = process.umask(0o077);
+  await copyTree(join(folder, 'from'), join(folder, 'to')).finally(() => process.umask(umask));
+  assert.equal(statSync(join(folder, 'to', 'bin')).mode & 0o777, 0o755);
+  const uid = AS_ROOT ? OTHER_UID : (process.geteuid?.() ?? 0);
+  const gid = AS_ROOT ? OTHER_UID : (process.getegid?.() ?? 0);
+  giveTree(join(folder, 'to'), { uid, gid });
+  assert.equal(statSync(join(folder, 'to', 'bin')).uid, uid);
+});
