@@ -7,7 +7,7 @@ import { hostname } from 'node:os';
 import type { World } from '../core/world.ts';
 import { DROPPED, settlementOf } from '../delivery/outcome.ts';
 import type { Database } from '../store/postgres/database.ts';
-import { loadMessages } from '../store/messages.ts';
+import { loadMessages } from '../store/emails.ts';
 import { beat, buryNode, registerNode } from '../store/nodes.ts';
 import {
   QUEUE_START,

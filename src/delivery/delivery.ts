@@ -2,7 +2,7 @@
  * One recipient that this worker holds, on its way through delivery/.
  */
 import type { ClaimedRecipient } from '../store/queue-claims.ts';
-import type { StoredMessage } from '../store/messages.ts';
+import type { StoredMessage } from '../store/emails.ts';
 
 export type Delivery = Pick<
   ClaimedRecipient,

@@ -14,7 +14,7 @@ import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
 import type { World } from '../core/world.ts';
 import { DatabaseUnavailable, type Queryable, whenAvailable } from '../store/postgres/database.ts';
-import { loadMessages } from '../store/messages.ts';
+import { loadMessages } from '../store/emails.ts';
 import { holdClaims } from '../store/queue.ts';
 import type { ClaimedRecipient } from '../store/queue-claims.ts';
 import { Claims } from './claims.ts';

@@ -16,7 +16,7 @@ import { textFromHtml } from '../mail/text-from-html.ts';
 import { makeUnsubscribeAddress } from '../mail/return-path.ts';
 import { hostedOf, UNSUBSCRIBE, UnsubscribeTokens } from '../mail/unsubscribe-link.ts';
 import type { Queryable } from '../store/postgres/database.ts';
-import { messageIdIn, type StoredMessage } from '../store/messages.ts';
+import { messageIdIn, type StoredMessage } from '../store/emails.ts';
 import type { SecretBox } from '../store/secrets.ts';
 import { loadSigningKeys } from '../store/signing-keys.ts';
 

@@ -13,7 +13,7 @@ import { domainOf } from '../mail/address.ts';
 import { classifyFailure, classifyReply, type Verdict } from '../mail/replies/classify.ts';
 import { COMPLAINT } from '../mail/replies/meanings.ts';
 import { recipientEventData } from '../store/event-data.ts';
-import { messageIdIn } from '../store/messages.ts';
+import { messageIdIn } from '../store/emails.ts';
 import type { Settlement } from '../store/settle.ts';
 import type { AttemptResult, Via } from './attempt.ts';
 import type { Delivery } from './delivery.ts';

@@ -55,3 +55,18 @@ export type WrittenMessage = {
   /** Its own, with angle brackets. */
   messageId: string;
 };
+
+/** What a field is when its sender leaves it out. */
+export const EMAIL_DEFAULTS = {
+  cc: [],
+  replyTo: [],
+  html: null,
+  text: null,
+  headers: [],
+  attachments: [],
+  unsubscribeUrl: null,
+  tags: [],
+  metadata: {},
+  tls: null,
+  written: null,
+} as const satisfies Partial<Email>;

@@ -16,7 +16,7 @@ import { type Address, addressKey, domainOf, formatMailbox } from '../mail/addre
 import { messageIdOf } from '../mail/compose.ts';
 import type { AcceptStore } from '../store/accept.ts';
 import type { AcceptRow, NewEmail, NewRecipient } from '../store/accept-statement.ts';
-import type { StoredMessage } from '../store/messages.ts';
+import type { StoredMessage } from '../store/emails.ts';
 import type { EmailDraft } from './draft.ts';
 
 export type AcceptOutcome =

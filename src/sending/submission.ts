@@ -22,7 +22,7 @@ import { readAddressList, readOne } from '../mail/address-list.ts';
 import { partsAsWritten, passedOn, type Trace } from '../mail/as-written.ts';
 import { addressOf, authorOf } from '../mail/author.ts';
 import { dateText, feedbackIdOf, messageIdOf } from '../mail/compose.ts';
-import type { Email, Tag, WrittenMessage } from '../mail/email.ts';
+import { type Email, EMAIL_DEFAULTS, type Tag, type WrittenMessage } from '../mail/email.ts';
 import { field } from '../mail/header.ts';
 import {
   decodedValue,
@@ -109,7 +109,7 @@ export function readSubmission(message: SubmittedMessage): Submission | Refusal 
     return refuseFields([{ field: 'From', message: NOT_ONE_AUTHOR }]);
   }
   const draft: EmailDraft = {
-    email: { ...NOT_COMPOSED, from, ...shown, tags, written },
+    email: { ...EMAIL_DEFAULTS, text: '', from, ...shown, tags, written },
     bcc,
     recipients: recipientsOf(message, shown),
     emailId: message.trace.emailId,
@@ -120,16 +120,6 @@ export function readSubmission(message: SubmittedMessage): Submission | Refusal 
   const fingerprint = fingerprintOfMessage(content, message.recipients);
   return { draft, idempotency: { key, fingerprint } };
 }
-
-const NOT_COMPOSED = {
-  html: null,
-  text: '',
-  headers: [],
-  attachments: [],
-  metadata: {},
-  unsubscribeUrl: null,
-  tls: null,
-} as const;
 
 const NOT_ONE_AUTHOR = 'can be read in more than one way; write it as Name <name@example.com>';
 

@@ -19,7 +19,7 @@ import type { AcceptEmail } from '../sending/accept.ts';
 import { createDelivery } from './server-delivery.ts';
 import { listenForMail, type SmtpPorts } from './mail-ports.ts';
 import type { Database } from '../store/postgres/database.ts';
-import { loadMessages } from '../store/messages.ts';
+import { loadMessages } from '../store/emails.ts';
 import { DiskFullMemory } from '../store/postgres/room.ts';
 import { systemWorld } from './system-world.ts';
 import { createWebhookLoop, type WebhookLoop } from '../webhooks/loop.ts';

@@ -1,8 +1,9 @@
 /** Recipients as delivery/ holds them, for tests that need no database. */
 import { type Address, parseAddress } from '../../src/mail/address.ts';
 import type { Delivery } from '../../src/delivery/delivery.ts';
+import { EMAIL_DEFAULTS } from '../../src/mail/email.ts';
 import { newId } from '../../src/store/ids.ts';
-import type { StoredMessage } from '../../src/store/messages.ts';
+import type { StoredMessage } from '../../src/store/emails.ts';
 
 export function address(text: string): Address {
   const parsed = parseAddress(text);
@@ -19,20 +20,11 @@ export function newMessage(changes: Partial<StoredMessage> = {}): StoredMessage 
     expiresAt: new Date('2026-11-24T08:30:00.123Z'),
     domainId: newId(),
     dualSigned: false,
+    ...EMAIL_DEFAULTS,
     from: { name: 'Acme', address: address('hello@acme.com') },
     to: [{ name: null, address: address('jo@example.net') }],
-    cc: [],
-    replyTo: [],
     subject: 'Hello',
     html: '<p>Hello</p>',
-    text: null,
-    headers: [],
-    attachments: [],
-    tags: [],
-    metadata: {},
-    unsubscribeUrl: null,
-    written: null,
-    tls: null,
     ...changes,
   };
 }

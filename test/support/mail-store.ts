@@ -1,6 +1,7 @@
 /** Rows that accepting and settling need, and the shortest way to fill them in. */
 import pino from 'pino';
 import { domainOf } from '../../src/mail/address.ts';
+import { EMAIL_DEFAULTS } from '../../src/mail/email.ts';
 import { newId } from '../../src/store/ids.ts';
 import type { AcceptStore } from '../../src/store/accept.ts';
 import type { AcceptRow, NewEmail } from '../../src/store/accept-statement.ts';
@@ -62,21 +63,12 @@ export function newEmail(
     keyId: sender.keyId,
     id,
     eventId: newId(),
+    ...EMAIL_DEFAULTS,
     from: { name: 'Acme', address: address('hello@acme.com') },
     to: to.map((one) => ({ name: null, address: address(one) })),
-    cc: [],
     bcc: [],
-    replyTo: [],
     subject: 'Hello',
     html: '<p>Hello</p>',
-    text: null,
-    headers: [],
-    attachments: [],
-    written: null,
-    tags: [],
-    metadata: {},
-    unsubscribeUrl: null,
-    tls: null,
     lifetimeS: 3600,
     recipients: to.map((one, position) => ({
       position,

@@ -14,7 +14,7 @@ import * as keys from '../../src/store/keys.ts';
 import { readProviderStates, writeProviderStates } from '../../src/store/provider-states.ts';
 import * as limits from '../../src/store/limits.ts';
 import * as mailHosts from '../../src/store/mail-hosts.ts';
-import { loadMessages } from '../../src/store/messages.ts';
+import { loadMessages } from '../../src/store/emails.ts';
 import * as nodes from '../../src/store/nodes.ts';
 import type { Page } from '../../src/store/page.ts';
 import * as projects from '../../src/store/projects.ts';

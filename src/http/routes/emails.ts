@@ -29,16 +29,14 @@ import { malformed } from '../problems.ts';
 import { failures, idParams } from '../schemas/common.ts';
 import {
   acceptedEmail,
-  email,
-  emailList,
-  messageBytes,
-  timeline,
-} from '../schemas/email-answers.ts';
-import {
   contentQuery,
+  email,
   emailCreation,
+  emailList,
   emailQuery,
   idempotencyHeaders,
+  messageBytes,
+  timeline,
   timelineQuery,
 } from '../schemas/emails.ts';
 import { pagesAt } from '../unsubscribe-page.ts';
