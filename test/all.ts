@@ -1,22 +1,31 @@
 /**
- * `npm test`: every step by which this repository proves itself, one after the other, and one
- * summary. A step that fails does not stop the others; the exit code is 1 when any did.
- * Steps: runner/steps.ts. How one runs and what counts as failing: runner/run-step.ts.
+ * `npm test`: everything by which this repository proves itself, and one summary. A step that fails
+ * does not stop the others; the exit code is 1 when any did.
+ * Steps: runner/steps.ts. How they run and what counts as failing: runner/run.ts.
  */
+import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
-import { announce, conclude, describeSteps, report } from './runner/report.ts';
-import { runStep, stopRunningStep, type StepResult } from './runner/run-step.ts';
+import { chooseChanged } from './runner/changed.ts';
+import { stopCommands } from './runner/command.ts';
+import { conclude, describeSteps, reportFile, reportTool } from './runner/report.ts';
+import { runSteps } from './runner/run.ts';
 import { chooseSteps, type Step } from './runner/steps.ts';
 
 const USAGE = `Usage: npm test -- [options] [file ...]
 
 Runs all checks and tests; with files (a path or a part of one), only the tests in these.
 
+  --changed [ref]    the checks, and the tests that a change since the ref can reach; without a ref,
+                     since this branch left main
   --only <step,...>  only these steps; "check" means all that are not tests
+  --jobs <n>         test files that run at the same time (default: 2 for each core)
   --list             the steps, without running them
-  --verbose          everything the steps print, as it comes; else only that of failing ones
+  --verbose          everything the steps print; else only that of failing ones
   --help             this text
 `;
+
+/** Most tests wait for sockets and other processes most of the time. */
+const JOBS_PER_CORE = 2;
 
 process.exitCode = await main(process.argv.slice(2));
 
@@ -24,14 +33,28 @@ async function main(argv: string[]): Promise<number> {
   const request = readArguments(argv);
   if (typeof request === 'string') return refuse(request);
   if (request.help) return print(USAGE);
-  const steps = chooseSteps(request.only, request.files);
+  const steps = choose(request);
   if (typeof steps === 'string') return refuse(steps);
   if (request.list) return print(describeSteps(steps));
-  endWithTheRunningStep();
-  return conclude(await runAll(steps, request.verbose)) ? 0 : 1;
+  endWithWhatRuns();
+  const startedAtMs = performance.now();
+  const results = await runSteps(steps, {
+    jobs: request.jobs,
+    onTool: (result) => reportTool(result, request.verbose),
+    onFile: (file, left) => reportFile(file, left, request.verbose),
+  });
+  return conclude(results, performance.now() - startedAtMs) ? 0 : 1;
 }
 
-type Request = { help: boolean; list: boolean; verbose: boolean; only: string[]; files: string[] };
+type Request = {
+  help: boolean;
+  list: boolean;
+  verbose: boolean;
+  changed: boolean;
+  only: string[];
+  jobs: number;
+  files: string[];
+};
 
 function readArguments(args: string[]): Request | string {
   try {
@@ -42,35 +65,36 @@ function readArguments(args: string[]): Request | string {
         help: { type: 'boolean', short: 'h', default: false },
         list: { type: 'boolean', default: false },
         verbose: { type: 'boolean', short: 'v', default: false },
+        changed: { type: 'boolean', default: false },
         only: { type: 'string', multiple: true, default: [] },
+        jobs: { type: 'string', default: String(JOBS_PER_CORE * availableParallelism()) },
       },
     });
-    return {
-      ...values,
-      only: values.only.flatMap((names) => names.split(',')),
-      files: positionals,
-    };
+    const jobs = Number(values.jobs);
+    if (!Number.isInteger(jobs) || jobs < 1) return `--jobs takes a number, not "${values.jobs}".`;
+    const only = values.only.flatMap((names) => names.split(','));
+    return { ...values, jobs, only, files: positionals };
   } catch (error) {
     return (error as Error).message;
   }
 }
 
-async function runAll(steps: Step[], verbose: boolean): Promise<StepResult[]> {
-  const results: StepResult[] = [];
-  for (const step of steps) {
-    announce(step);
-    const result = await runStep(step, verbose);
-    report(result, verbose);
-    results.push(result);
-  }
-  return results;
+function choose({ changed, only, files }: Request): Step[] | string {
+  if (!changed) return chooseSteps(only, files);
+  if (files.length > 1) return '--changed takes one ref.';
+  const all = chooseSteps(only, []);
+  if (typeof all === 'string') return all;
+  const chosen = chooseChanged(all, files[0] ?? null);
+  if (typeof chosen === 'string') return chosen;
+  print(chosen.report);
+  return chosen.steps;
 }
 
-/** Steps run in process groups of their own: a Ctrl-C has to be carried there. */
-function endWithTheRunningStep(): void {
+/** What runs is in process groups of its own: a Ctrl-C has to be carried there. */
+function endWithWhatRuns(): void {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.once(signal, () => {
-      void stopRunningStep().finally(() => process.kill(process.pid, signal));
+      void stopCommands().finally(() => process.kill(process.pid, signal));
     });
   }
 }

@@ -4,39 +4,40 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { runStep, type StepResult } from './run-step.ts';
-import { chooseSteps } from './steps.ts';
+import { chooseFor, MATTERS } from './changed.ts';
+import { reachedFrom } from './imports.ts';
+import { runSteps, type StepResult } from './run.ts';
+import { chooseSteps, type Step } from './steps.ts';
 
 const IMPORT = `import { test } from 'node:test';\n`;
 
 test('passing tests are counted', async () => {
   const result = await runFile(`${IMPORT} test('a', () => {}); test('b', () => {});`);
   assert.equal(result.failure, null);
-  assert.deepEqual(result.counts, { passed: 2, failed: 0, skipped: 0, emptyFiles: [] });
+  assert.deepEqual(result.counts, { passed: 2, failed: 0, skipped: 0 });
 });
 
 test('a failing test fails the step', async () => {
   const result = await runFile(`${IMPORT} test('a', () => {}); test('b', () => { throw 1; });`);
-  assert.equal(result.failure, '1 failed. It ended with exit code 1.');
+  assert.match(result.failure ?? '', /sample\.test\.ts: 1 failed\. It ended with exit code 1\.$/);
   assert.deepEqual([result.counts?.passed, result.counts?.failed], [1, 1]);
 });
 
 test('a file without tests fails the step', async () => {
   const result = await runFile(`export const nothing = 1;`);
-  assert.match(result.failure ?? '', /^No tests in .*sample\.test\.ts\.$/);
+  assert.match(result.failure ?? '', /sample\.test\.ts: No test ran\.$/);
   assert.equal(result.counts?.passed, 0);
 });
 
 test('a step without files fails', async () => {
-  const step = { name: 's', about: '', kind: 'tests', files: [], globalSetup: null } as const;
-  const result = await runStep({ ...step, files: [] }, false);
+  const result = await run({ name: 's', about: '', kind: 'tests', files: [] });
   assert.equal(result.failure, 'There are no test files.');
 });
 
 test('a skipped test fails the step where all tests can run', async () => {
   const result = await runFile(`${IMPORT} test('a', () => {}); test.skip('b', () => {});`);
   const complete = process.platform === 'linux' && process.arch === 'x64';
-  assert.equal(result.failure, complete ? '1 skipped; here all tests run.' : null);
+  assert.match(`${result.failure}`, complete ? /: 1 skipped; here all tests run\.$/ : /^null$/);
 });
 
 test('a process that is left behind fails the step, and is ended', async () => {
@@ -49,14 +50,14 @@ test('a process that is left behind fails the step, and is ended', async () => {
     test('a', () => {
       spawn('sh', ['-c', ${JSON.stringify(lingering)}], { stdio: 'ignore' }).unref();
     });`);
-  assert.equal(result.failure, 'It left processes behind.');
+  assert.match(result.failure ?? '', /sample\.test\.ts: It left processes behind\.$/);
   assert.equal(await readFile(farewell, 'utf8'), 'asked to end\n');
   await rm(folder, { recursive: true });
 });
 
 test('a tool that finds something fails its step', async () => {
-  const step = { name: 's', about: '', kind: 'tool', command: ['tsc', '--nonsense'] } as const;
-  const result = await runStep({ ...step, command: [...step.command] }, false);
+  const command: [string, string] = ['tsc', '--nonsense'];
+  const result = await run({ name: 's', about: '', kind: 'tool', command });
   assert.match(result.failure ?? '', /^It ended with exit code/);
   assert.match(result.output, /nonsense/);
 });
@@ -83,15 +84,74 @@ test('"check" is everything that needs no service', () => {
   );
 });
 
+test('a change runs the tests that need the changed file, and the checks', () => {
+  const chosen = filesFor('test/support/fake-mx-session.ts');
+  assert.ok(chosen.includes('test/support/fake-mx.test.ts'));
+  assert.ok(chosen.includes('test/journey/refused.test.ts'));
+  assert.ok(!chosen.includes('src/mail/dkim.test.ts'));
+  const pure = filesFor('src/mail/dkim.ts');
+  assert.ok(pure.includes('src/mail/dkim.test.ts'));
+  assert.ok(!pure.includes('src/mail/address.test.ts'));
+  for (const name of ['format', 'types', 'lint', 'dead-code', 'tidy']) {
+    assert.ok(stepsFor('src/mail/dkim.ts').some((step) => step.name === name));
+  }
+});
+
+test('a change of src runs the few tests of a whole service that its folder names', () => {
+  const services = (path: string) =>
+    filesFor(path).filter((file) => /^test\/(?:api|journey)\//.test(file));
+  assert.deepEqual(services('src/webhooks/endpoints.ts'), MATTERS['src/webhooks']);
+  assert.deepEqual(services('src/new-folder/file.ts'), MATTERS['src']);
+  assert.deepEqual(services('src/webhooks/endpoints.test.ts'), []);
+  const all = filesOf(everything());
+  for (const file of Object.values(MATTERS).flat()) assert.ok(all.includes(file), file);
+});
+
+test('a changed migration runs what uses a database, a changed lockfile runs everything', () => {
+  const chosen = filesFor('migrations/0009.do.new.sql');
+  assert.ok(chosen.includes('test/support/postgres.test.ts'));
+  assert.ok(!chosen.includes('src/mail/dkim.test.ts'));
+  assert.deepEqual(filesFor('package-lock.json'), filesOf(everything()));
+  assert.deepEqual(filesFor('docs/no-such-file.md'), ['test/tidy.test.ts']);
+});
+
+test('only what a file imports or names counts, not what it takes types from', () => {
+  const reached = reachedFrom('test/support/engine.ts');
+  assert.ok(reached.has('test/support/engine-keeper.ts'));
+  assert.ok(reached.has('src/store/postgres/embedded/engine.ts'));
+  assert.ok(!reached.has('src/store/postgres/database.ts'));
+});
+
+function everything(): Step[] {
+  const all = chooseSteps([], []);
+  assert.ok(Array.isArray(all));
+  return all;
+}
+
+function stepsFor(...changed: string[]): Step[] {
+  return chooseFor(everything(), changed, 'main').steps;
+}
+
+function filesFor(...changed: string[]): string[] {
+  return filesOf(stepsFor(...changed));
+}
+
+function filesOf(steps: readonly Step[]): string[] {
+  return steps.flatMap((step) => (step.kind === 'tests' ? step.files : []));
+}
+
+async function run(step: Step): Promise<StepResult> {
+  const [result] = await runSteps([step], { jobs: 1 });
+  assert.ok(result);
+  return result;
+}
+
 async function runFile(text: string): Promise<StepResult> {
   const folder = await mkdtemp(join(tmpdir(), 'posthorn-runner-'));
   try {
     const file = join(folder, 'sample.test.ts');
     await writeFile(file, text);
-    return await runStep(
-      { name: 'sample', about: '', kind: 'tests', files: [file], globalSetup: null },
-      false,
-    );
+    return await run({ name: 'sample', about: '', kind: 'tests', files: [file] });
   } finally {
     await rm(folder, { recursive: true });
   }

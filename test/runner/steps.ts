@@ -4,17 +4,16 @@ import { join } from 'node:path';
 
 export const ROOT = join(import.meta.dirname, '../..');
 
-/** Brings up one PostgreSQL for all test files of a step. */
-const DATABASE = 'test/support/global-setup.ts';
-
-/**
- * A step is a tool from the devDependencies that exits 0 when all is well, or a set of test files
- * for Node's runner.
- */
-export type Step = { name: string; about: string } & (
-  | { kind: 'tool'; command: [tool: string, ...args: string[]] }
-  | { kind: 'tests'; files: string[]; globalSetup: string | null }
-);
+/** A tool from the devDependencies that exits 0 when all is well. */
+export type ToolStep = {
+  kind: 'tool';
+  name: string;
+  about: string;
+  command: [tool: string, ...args: string[]];
+};
+/** A set of test files for Node's runner. */
+export type TestStep = { kind: 'tests'; name: string; about: string; files: string[] };
+export type Step = ToolStep | TestStep;
 
 function allSteps(): Step[] {
   return [
@@ -23,14 +22,15 @@ function allSteps(): Step[] {
     tool('lint', 'correctness, with types', ['oxlint', '--type-aware']),
     tool('dead-code', 'unused files, exports, packages', ['knip', '--no-progress']),
     tests('tidy', 'layers, sizes, clocks', ['test/tidy.test.ts']),
-    tests(
-      'unit',
-      'pure code and statements',
-      ['src', 'test/support', 'test/runner', 'test/chaos', 'test/fuzz'],
-      DATABASE,
-    ),
-    tests('api', 'the interface, by chapter', ['test/api'], DATABASE),
-    tests('journey', "emails' lives", ['test/journey'], DATABASE),
+    tests('unit', 'pure code and statements', [
+      'src',
+      'test/support',
+      'test/runner',
+      'test/chaos',
+      'test/fuzz',
+    ]),
+    tests('api', 'the interface, by chapter', ['test/api']),
+    tests('journey', "emails' lives", ['test/journey']),
     tests('launcher', 'install and start', ['test/launcher']),
   ];
 }
@@ -40,15 +40,9 @@ function tool(name: string, about: string, command: [string, ...string[]]): Step
 }
 
 /** @param places test files, or folders with test files anywhere below */
-function tests(
-  name: string,
-  about: string,
-  places: string[],
-  globalSetup: string | null = null,
-): Step {
+function tests(name: string, about: string, places: string[]): Step {
   const patterns = places.map((place) => (place.endsWith('.ts') ? place : `${place}/**/*.test.ts`));
-  const files = globSync(patterns, { cwd: ROOT }).toSorted();
-  return { name, about, kind: 'tests', files, globalSetup };
+  return { name, about, kind: 'tests', files: globSync(patterns, { cwd: ROOT }).toSorted() };
 }
 
 /**
@@ -78,6 +72,11 @@ function checkNames(all: Step[]): string[] {
 function narrow(step: Step, filters: string[]): Step[] {
   if (step.kind === 'tool') return [];
   const wanted = filters.map((filter) => filter.replace(/^\.\//, '').replace(`${ROOT}/`, ''));
-  const files = step.files.filter((file) => wanted.some((part) => file.includes(part)));
+  return keepFiles(step, (file) => wanted.some((part) => file.includes(part)));
+}
+
+/** The step with only these files; no step when there are none. */
+export function keepFiles(step: TestStep, isKept: (file: string) => boolean): TestStep[] {
+  const files = step.files.filter(isKept);
   return files.length === 0 ? [] : [{ ...step, files }];
 }

@@ -1,6 +1,6 @@
 /**
  * The PostgreSQL that tests run on: the one of DATABASE_URL, else an embedded engine held by
- * engine-keeper.ts. One engine serves a whole run (global-setup.ts tells its address to the test
+ * engine-keeper.ts. One engine serves a whole run (test/runner/run.ts passes its address to the test
  * processes); a test file that is run alone starts its own.
  */
 import { spawn } from 'node:child_process';
@@ -9,7 +9,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { DatabaseAddress } from '../../src/store/postgres/database.ts';
 
-/** Where the engine of this run is, as JSON; set by global-setup.ts, inherited by test processes. */
+/** Where the engine of this run is, as JSON; set by test/runner/run.ts, inherited by test processes. */
 export const SHARED_ENGINE = 'TEST_ENGINE';
 
 const KEEPER = fileURLToPath(new URL('engine-keeper.ts', import.meta.url));

@@ -1,0 +1,121 @@
+/**
+ * `npm test -- --changed [REF]`: the checks, and the tests that a change can reach.
+ *
+ * Unit tests run when they need a changed file (imports.ts). So do api and journey tests, but what
+ * their service runs is all of src: of those, a change in src runs the few that MATTERS names for its
+ * folder. A changed package, compiler setting or migration concerns everything that needs it.
+ */
+import { execFileSync } from 'node:child_process';
+import { reachedFrom } from './imports.ts';
+import { keepFiles, ROOT, type Step, type TestStep } from './steps.ts';
+
+const SENDING = ['test/api/emails.test.ts', 'test/journey/delivered.test.ts'];
+const TRANSPORT = ['test/journey/tls.test.ts', 'test/journey/refused.test.ts', ...SENDING];
+
+/** The api and journey tests that a change below a folder of src runs. */
+export const MATTERS: Readonly<Record<string, readonly string[]>> = {
+  src: SENDING,
+  'src/auth': ['test/api/keys.test.ts', 'test/api/limits.test.ts'],
+  'src/cli': SENDING,
+  'src/config': SENDING,
+  'src/core': SENDING,
+  'src/delivery': ['test/journey/deferred.test.ts', 'test/journey/shaping.test.ts', ...TRANSPORT],
+  'src/domains': ['test/api/domains.test.ts', 'test/journey/signatures.test.ts'],
+  'src/http': ['test/api/errors.test.ts', 'test/api/requests.test.ts', ...SENDING],
+  'src/inbound': ['test/journey/inbound.test.ts', 'test/journey/unsubscribe-mail.test.ts'],
+  'src/mail': ['test/journey/signatures.test.ts', 'test/journey/inbound.test.ts', ...SENDING],
+  'src/net': TRANSPORT,
+  'src/sending': ['test/api/addresses.test.ts', 'test/api/idempotency.test.ts', ...SENDING],
+  'src/service': ['test/journey/worker-killed.test.ts', 'test/journey/stop.test.ts', ...SENDING],
+  'src/smtp': ['test/journey/submission.test.ts', 'test/journey/inbound.test.ts'],
+  'src/store': ['test/api/reading.test.ts', 'test/journey/deferred.test.ts', ...SENDING],
+  'src/suppressions': ['test/api/suppressions.test.ts', 'test/journey/suppressed.test.ts'],
+  'src/webhooks': ['test/api/webhooks.test.ts', 'test/journey/webhooks.test.ts'],
+};
+
+/** What reads a folder as a whole, so that no file of it is named anywhere. */
+const READERS: readonly [folder: string, reader: string][] = [
+  ['migrations/', 'src/store/postgres/migrate.ts'],
+  ['test/support/certs/', 'test/support/journey.ts'],
+];
+
+/** Changes after which everything runs. */
+const EVERYTHING = ['package-lock.json', 'tsconfig.json', 'runtime/package.json'];
+
+export type Chosen = { steps: Step[]; report: string };
+
+/** @param ref compared with the working tree; null: where this branch left main */
+export function chooseChanged(all: readonly Step[], ref: string | null): Chosen | string {
+  try {
+    const base = ref ?? baseOfBranch();
+    return chooseFor(all, changedSince(base), base);
+  } catch (error) {
+    return `git does not say what has changed: ${(error as Error).message.trim()}`;
+  }
+}
+
+/** @param base for the report */
+export function chooseFor(all: readonly Step[], changed: readonly string[], base: string): Chosen {
+  const wanted = changed.map(
+    (path) => READERS.find(([folder]) => path.startsWith(folder))?.[1] ?? path,
+  );
+  const isAll = changed.some((path) => EVERYTHING.includes(path));
+  const matters = new Set(wanted.flatMap((path) => mattersFor(path)));
+  const isReached = (file: string): boolean => {
+    if (isAll || matters.has(file)) return true;
+    const reached = reachedFrom(file);
+    return wanted.some((path) => reached.has(path));
+  };
+  const steps = all.flatMap((step) =>
+    step.kind === 'tool' || step.name === 'tidy' ? [step] : keepFiles(step, isReached),
+  );
+  const lines = all.filter((step) => step.kind === 'tests').map((step) => lineOf(step, steps));
+  const what = `${changed.length} ${changed.length === 1 ? 'file differs' : 'files differ'} from ${base}`;
+  return {
+    steps,
+    report: `${what}:\n${lines.join('')}Left out is what needs none of these; npm test runs all.\n\n`,
+  };
+}
+
+function lineOf(step: TestStep, chosen: readonly Step[]): string {
+  const kept = chosen.find((one) => one.name === step.name);
+  const count = kept?.kind === 'tests' ? kept.files.length : 0;
+  const why = /api|journey/.test(step.name)
+    ? 'need a changed file besides src, or are on the matter of a changed folder'
+    : 'need a changed file';
+  const reason = step.name === 'tidy' ? 'always' : why;
+  return `  ${step.name.padEnd(9)} ${count} of ${step.files.length} test files (${reason})\n`;
+}
+
+function mattersFor(path: string): readonly string[] {
+  if (!path.startsWith('src/') || path.endsWith('.test.ts')) return [];
+  return MATTERS[path.split('/', 2).join('/')] ?? MATTERS['src'] ?? [];
+}
+
+function changedSince(base: string): string[] {
+  const tracked = git('diff', '--name-only', '--no-renames', '-z', base, '--');
+  const untracked = git('ls-files', '--others', '--exclude-standard', '-z');
+  return [
+    ...new Set(`${tracked}${untracked}`.split('\0').filter((path) => path !== '')),
+  ].toSorted();
+}
+
+/** On main, and where there is no main, what is not committed yet. */
+function baseOfBranch(): string {
+  for (const main of ['main', 'origin/main']) {
+    try {
+      return git('merge-base', main, 'HEAD').trim().slice(0, 12);
+    } catch {
+      // A clone may have neither.
+    }
+  }
+  return 'HEAD';
+}
+
+function git(...args: string[]): string {
+  return execFileSync('git', args, {
+    cwd: ROOT,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+}

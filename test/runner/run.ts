@@ -1,0 +1,180 @@
+/**
+ * Runs steps and judges them: tools one after the other, then the files of all test steps, several
+ * at a time, each in a process of its own.
+ *
+ * A tool passes when it exits 0; a test file when also at least one test ran, none was skipped, and
+ * no process of it is left. A suite that silently runs less is worse than one that fails.
+ */
+import { join } from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
+import { SHARED_ENGINE, startEngine, type TestEngine } from '../support/engine.ts';
+import { runCommand } from './command.ts';
+import { reachedFrom } from './imports.ts';
+import { ROOT, type Step, type TestStep, type ToolStep } from './steps.ts';
+
+const TEST_TIMEOUT_MS = 120_000;
+const FILE_TIMEOUT_MS = 300_000;
+const TOOL_TIMEOUT_MS = 300_000;
+
+export type TestCounts = {
+  passed: number;
+  /** With those that were cancelled: timed out, or cut short by the end of the file. */
+  failed: number;
+  /** With those marked `todo`. */
+  skipped: number;
+};
+
+export type FileResult = {
+  path: string;
+  step: TestStep;
+  startedAtMs: number;
+  endedAtMs: number;
+  counts: TestCounts;
+  output: string;
+  /** One or more sentences; null when the file passed. */
+  failure: string | null;
+};
+
+export type StepResult = {
+  step: Step;
+  durationMs: number;
+  /** null for tools */
+  counts: TestCounts | null;
+  /** Of a tool. */
+  output: string;
+  /** One or more sentences; null when the step passed. */
+  failure: string | null;
+};
+
+export type RunOptions = {
+  /** Test files that run at the same time. */
+  jobs: number;
+  onTool?: (result: StepResult) => void;
+  /** @param left files that have not ended yet */
+  onFile?: (result: FileResult, left: number) => void;
+};
+
+/** @returns the results in the order of the steps; a step that fails does not stop the others */
+export async function runSteps(steps: readonly Step[], options: RunOptions): Promise<StepResult[]> {
+  const results: StepResult[] = [];
+  for (const step of steps) {
+    if (step.kind !== 'tool') continue;
+    const result = await runTool(step);
+    options.onTool?.(result);
+    results.push(result);
+  }
+  const tests = steps.filter((step) => step.kind === 'tests');
+  const files = await runFiles(tests, options);
+  return [...results, ...tests.map((step) => judge(step, files))];
+}
+
+async function runTool(step: ToolStep): Promise<StepResult> {
+  const startedAtMs = performance.now();
+  const [name, ...args] = step.command;
+  const program = join(ROOT, 'node_modules/.bin', name);
+  const end = await runCommand([program, ...args], { timeoutMs: TOOL_TIMEOUT_MS });
+  return { step, durationMs: performance.now() - startedAtMs, counts: null, ...end };
+}
+
+type WaitingFile = Pick<FileResult, 'path' | 'step'>;
+
+/**
+ * Half of the jobs take files from the front, where the short ones are, half from the end, where
+ * those are that mostly wait: so both cores are busy, and a slip in pure code shows early.
+ */
+async function runFiles(steps: readonly TestStep[], options: RunOptions): Promise<FileResult[]> {
+  const waiting: WaitingFile[] = steps.flatMap((step) =>
+    step.files.map((path) => ({ path, step })),
+  );
+  const results: FileResult[] = [];
+  const total = waiting.length;
+  const engine = new LazyEngine();
+  const work = async (fromFront: boolean): Promise<void> => {
+    const next = () => (fromFront ? waiting.shift() : waiting.pop());
+    for (let file = next(); file !== undefined; file = next()) {
+      const result = await runFile(file, engine);
+      results.push(result);
+      options.onFile?.(result, total - results.length);
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: options.jobs }, (_, job) => work(job % 2 === 0)));
+  } finally {
+    await engine.stop();
+  }
+  return results;
+}
+
+async function runFile({ path, step }: WaitingFile, engine: LazyEngine): Promise<FileResult> {
+  const env = await engine.environmentFor(path);
+  const startedAtMs = performance.now();
+  const args = ['--test-reporter=spec', `--test-timeout=${TEST_TIMEOUT_MS}`, path];
+  const { output, failure } = await runCommand(args, { env, timeoutMs: FILE_TIMEOUT_MS });
+  const counts = readCounts(output);
+  const complaints = [whyNotEnough(counts), failure].filter((text) => text !== null);
+  return {
+    path,
+    step,
+    startedAtMs,
+    endedAtMs: performance.now(),
+    counts,
+    output,
+    failure: complaints.length > 0 ? complaints.join(' ') : null,
+  };
+}
+
+/** One PostgreSQL for all test files, started for the first that can use it. */
+class LazyEngine {
+  #engine: Promise<TestEngine> | null = null;
+
+  async environmentFor(path: string): Promise<Record<string, string>> {
+    if (process.env['DATABASE_URL'] || !reachedFrom(path).has('test/support/engine.ts')) return {};
+    this.#engine ??= startEngine();
+    return { [SHARED_ENGINE]: JSON.stringify((await this.#engine).address) };
+  }
+
+  async stop(): Promise<void> {
+    await (await this.#engine)?.stop();
+  }
+}
+
+/** @param output all that a test file wrote, in the format of Node's `spec` reporter */
+function readCounts(output: string): TestCounts {
+  const text = stripVTControlCharacters(output);
+  const last = (name: string) => {
+    const all = [...text.matchAll(new RegExp(`^ℹ ${name} (\\d+)$`, 'gm'))];
+    return Number(all.at(-1)?.[1] ?? 0);
+  };
+  return {
+    passed: last('pass'),
+    failed: last('fail') + last('cancelled'),
+    skipped: last('skipped') + last('todo'),
+  };
+}
+
+function whyNotEnough({ passed, failed, skipped }: TestCounts): string | null {
+  if (failed > 0) return `${failed} failed.`;
+  // Elsewhere a test may have nothing to test on; here, all of them have.
+  const complete = process.platform === 'linux' && process.arch === 'x64';
+  if (complete && skipped > 0) return `${skipped} skipped; here all tests run.`;
+  return passed + skipped === 0 ? 'No test ran.' : null;
+}
+
+function judge(step: TestStep, all: readonly FileResult[]): StepResult {
+  const files = all.filter((file) => file.step === step);
+  const sum = (name: keyof TestCounts) =>
+    files.reduce((total, { counts }) => total + counts[name], 0);
+  const failures = files.flatMap(({ path, failure }) => (failure ? [`${path}: ${failure}`] : []));
+  if (step.files.length === 0) failures.push('There are no test files.');
+  return {
+    step,
+    durationMs:
+      files.length === 0
+        ? 0
+        : Math.max(...files.map((file) => file.endedAtMs)) -
+          Math.min(...files.map((file) => file.startedAtMs)),
+    counts: { passed: sum('passed'), failed: sum('failed'), skipped: sum('skipped') },
+    output: '',
+    failure: failures.length > 0 ? failures.join('\n') : null,
+  };
+}
