@@ -1,23 +1,22 @@
 /**
  * One attempt to deliver one message to one recipient: route, session, transaction.
  *
- * It walks the receiver's hosts in order and says what happened, without judging it
- * (delivery/outcome.ts does). Rules: a host that cannot be reached or greets with a refusal is
- * passed over for the next one, and so is one that does not keep its rule about TLS
- * (net/tls/policy.ts); an answer about the message is the receiver's answer; after the dot was
- * written nobody else is asked, because the message may have been delivered. Hosts that did not
- * answer a moment ago are not asked, and when that is all of them, that is no attempt.
+ * It tries the receiver's hosts in order and reports what happened; outcome.ts decides what that
+ * means. A host that cannot be reached, refuses in its greeting, or does not keep its TLS rule
+ * (net/tls/policy.ts) is skipped for the next one. An answer about the message is the receiver's
+ * answer. After the dot was written no further host is tried, because the message may have been
+ * delivered (RFC 5321 §4.2.5). Hosts that failed to answer within the last minutes are skipped; when
+ * that is all of them, the delivery is postponed and no attempt is counted.
  */
 import type { SmtpPhase, SmtpReply } from '../mail/replies/smtp-reply.ts';
 import type { MxHost, Route } from '../net/dns/mx.ts';
 import type { ConnectResult, SmtpFailureCause, SmtpTlsFacts } from '../net/smtp/client.ts';
 import type { TlsResult, TransactionResult } from '../net/smtp/client.ts';
-import type { PolicyResult, TlsPolicyName, TlsRule } from '../net/tls/policy.ts';
-import type { Connections } from './connections.ts';
-import { isSilence, type Postponed, type Target } from './errand.ts';
-import type { TlsMemory } from './tls-memory.ts';
+import type { TlsPolicyName, TlsRule } from '../net/tls/policy.ts';
+import { type Connections, isSilence, type Postponed, type Target } from './connections.ts';
+import type { TlsForAttempt } from './tls-rules.ts';
 
-/** Where the message went, as far as it came. */
+/** The server that the attempt ended at; null where it did not get that far. */
 export type Via = {
   mx: string | null;
   ip: string | null;
@@ -48,32 +47,28 @@ export type AttemptResult =
     }
   | { kind: 'unroutable'; route: Exclude<Route, { kind: 'hosts' }> };
 
-export type AttemptOptions = {
+export type AttemptOptions = TlsForAttempt & {
   envelopeFrom: string;
   recipient: string;
   message: readonly Buffer[];
   smtpUtf8: boolean;
   is8Bit?: boolean | undefined;
-  /** How each host of the route is to be reached. */
-  ruleFor: (host: MxHost) => TlsRule;
-  tlsMemory: TlsMemory;
-  /** For every new session, and every host that was passed over: what TLS came to. */
-  onTls: (rule: TlsRule, result: TlsResult | PolicyResult) => void;
+  /** Asked before DATA and before the final dot; false: the connection is dropped (lease.ts). */
   mayProceed: (step: 'data' | 'dot') => boolean | Promise<boolean>;
-  /** Told where the message goes before it does: an attempt may be cut off without a result. */
+  /** Called with the server before the message is sent: an attempt may be cut off without a result. */
   onSession: (session: { via: Via; source: string }) => void;
-  /** How long it may be put off for hosts that did not answer a moment ago. */
-  patienceMs: number;
+  /** How long it may be postponed for hosts that did not answer a moment ago. */
+  postponableMs: number;
 };
 
 type SessionFailure = Exclude<ConnectResult, { kind: 'ready' }>;
-/** What came of asking one host. */
-type Met = Exclude<AttemptResult, { kind: 'unroutable' }>;
+/** The result of one host. */
+type HostResult = Exclude<AttemptResult, { kind: 'unroutable' }>;
 
 /** RFC 5321 §5.1 asks for at least two addresses; Postfix stops at five, and two sessions. */
 const ADDRESSES_MAX = 5;
 const SESSIONS_MAX = 2;
-/** A window of 20 connections is down to one after so many halvings. */
+/** A window of 20 connections is halved down to one in this many steps. */
 const CROWDED_MAX = 4;
 
 export async function attemptDelivery(
@@ -82,7 +77,7 @@ export async function attemptDelivery(
   options: AttemptOptions,
 ): Promise<AttemptResult | Postponed> {
   if (route.kind !== 'hosts') return { kind: 'unroutable', route };
-  let last: Met | null = null;
+  let last: HostResult | null = null;
   let sessions = 0;
   let delayMs = Infinity;
   const silent: string[] = [];
@@ -93,24 +88,24 @@ export async function attemptDelivery(
       continue;
     }
     const first = firstTarget({ provider: route.provider, host, address }, rule, options);
-    const met = await tryTarget(first, { connections, rule, options, isAlone: false });
-    if (met.kind === 'postponed') {
-      delayMs = Math.min(delayMs, met.delayMs);
+    const result = await tryTarget(first, { connections, rule, options, isAlone: false });
+    if (result.kind === 'postponed') {
+      delayMs = Math.min(delayMs, result.delayMs);
       continue;
     }
-    last = met;
-    if (isSilence(met)) silent.push(address);
-    if (met.phase !== 'connect') sessions += 1;
-    if (isAnswer(met) || sessions >= SESSIONS_MAX) break;
+    last = result;
+    if (isSilence(result)) silent.push(address);
+    if (result.phase !== 'connect') sessions += 1;
+    if (isAnswer(result) || sessions >= SESSIONS_MAX) break;
   }
-  if (last === null) return delayMs < Infinity ? { kind: 'postponed', delayMs } : nobodyToAsk();
-  if (isSilence(last)) connections.unreached(route.provider, silent, inShort(last));
+  if (last === null) return delayMs < Infinity ? { kind: 'postponed', delayMs } : noAddress();
+  if (isSilence(last)) connections.unreached(route.provider, silent, summaryOf(last));
   return last;
 }
 
-function inShort(met: Met): string {
-  const { mx, ip } = met.via;
-  return `${mx} [${ip}]: ${met.kind === 'failed' ? met.message : met.reply.message}`;
+function summaryOf(result: HostResult): string {
+  const { mx, ip } = result.via;
+  return `${mx} [${ip}]: ${result.kind === 'failed' ? result.message : result.reply.message}`;
 }
 
 type Candidate = { host: string; address: string; rule: TlsRule };
@@ -124,7 +119,7 @@ function candidatesOf(
   let addresses = 0;
   for (const host of openFirst(route, connections, options)) {
     const rule = options.ruleFor(host);
-    // A host that nothing may be sent to does not take the place of one that is asked.
+    // A barred host does not count towards ADDRESSES_MAX.
     const ofHost =
       rule.mode === 'barred' ? [''] : host.addresses.slice(0, ADDRESSES_MAX - addresses);
     candidates.push(...ofHost.map((address) => ({ host: host.name, address, rule })));
@@ -133,7 +128,7 @@ function candidatesOf(
   return candidates;
 }
 
-/** Among equal ones those with an idle session: a new one costs more than the message. */
+/** Among hosts of equal preference those with an idle session first: a new session costs more. */
 function openFirst(
   { hosts, provider }: Extract<Route, { kind: 'hosts' }>,
   connections: Connections,
@@ -148,7 +143,7 @@ function openFirst(
   );
 }
 
-function barred(host: string, { why, policy }: Extract<TlsRule, { mode: 'barred' }>): Met {
+function barred(host: string, { why, policy }: Extract<TlsRule, { mode: 'barred' }>): HostResult {
   return {
     kind: 'failed',
     phase: 'tls',
@@ -161,20 +156,20 @@ function barred(host: string, { why, policy }: Extract<TlsRule, { mode: 'barred'
   };
 }
 
-type AskableRule = Exclude<TlsRule, { mode: 'barred' }>;
-type Walk = {
+type OpenRule = Exclude<TlsRule, { mode: 'barred' }>;
+type HostTry = {
   connections: Connections;
-  rule: AskableRule;
+  rule: OpenRule;
   options: AttemptOptions;
-  /** How often it was turned away because others of ours are there. */
+  /** How often a connection was refused because this machine already had others open. */
   crowded?: number;
-  /** It was announced behind another message, in vain. */
+  /** The message was announced behind another one without success and now goes alone. */
   isAlone: boolean;
 };
 
 function firstTarget(
   where: Pick<Target, 'provider' | 'host' | 'address'>,
-  rule: AskableRule,
+  rule: OpenRule,
   { tlsMemory }: AttemptOptions,
 ): Target {
   const { host } = where;
@@ -188,24 +183,24 @@ function firstTarget(
 }
 
 /**
- * A host that did not answer a moment ago is not asked, except when the message would expire first:
- * rather than let a login code expire unasked, it is asked once more.
+ * A host that did not answer a moment ago is skipped, except when the message would expire before it
+ * may be tried again: then it is tried once more.
  */
-async function tryTarget(target: Target, walk: Walk): Promise<Met | Postponed> {
-  const { connections, rule, options, isAlone } = walk;
-  const request = { transaction: options, patienceMs: options.patienceMs, isAlone };
+async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult | Postponed> {
+  const { connections, rule, options, isAlone } = hostTry;
+  const request = { transaction: options, postponableMs: options.postponableMs, isAlone };
   const opened = await connections.acquire(target, request);
   if (opened.kind === 'postponed') return opened;
   const { source } = opened;
-  if (opened.isCrowded === true && (walk.crowded ?? 0) < CROWDED_MAX) {
-    return tryTarget(target, { ...walk, crowded: (walk.crowded ?? 0) + 1 });
+  if (opened.isCrowded === true && (hostTry.crowded ?? 0) < CROWDED_MAX) {
+    return tryTarget(target, { ...hostTry, crowded: (hostTry.crowded ?? 0) + 1 });
   }
   const where = { mx: target.host, ip: target.address, tls_policy: rule.policy };
   if (opened.kind !== 'ready') {
     const easier = easierTarget(target, opened);
     const isHeld = lacksExpectedTls(target, opened);
     if (easier?.tls === 'off' || isHeld) options.tlsMemory.failed(target.host);
-    if (easier !== null) return tryTarget(easier, walk);
+    if (easier !== null) return tryTarget(easier, hostTry);
     if (opened.kind === 'failed' && (opened.phase === 'tls' || opened.cause === 'tls')) {
       options.onTls(rule, opened.tlsResult ?? 'validation-failure');
     }
@@ -228,26 +223,26 @@ async function tryTarget(target: Target, walk: Walk): Promise<Met | Postponed> {
   const sent = await connection.send(options, connections.followerOn(connection));
   connections.release(connection);
   if (announced === true && sent.phase === 'mail') {
-    // Whatever it was, the message had no part in it: it goes again, with nothing before it.
+    // The failure is not about this message: it is sent again, alone on its session.
     if (sent.kind === 'replied' || sent.cause !== 'closed') connections.markAlone(target.host);
-    return tryTarget(target, { ...walk, isAlone: true });
+    return tryTarget(target, { ...hostTry, isAlone: true });
   }
-  // A kept session that the server had closed meanwhile says nothing about the message.
-  if (reused === true && diedBeforeTheMessage(sent)) return tryTarget(target, walk);
+  // The server had closed the kept session meanwhile: that is no answer about the message.
+  if (reused === true && diedBeforeTheMessage(sent)) return tryTarget(target, hostTry);
   return { ...sent, via, source };
 }
 
 const TLS_HAS_WORKED =
   'TLS has worked with it lately: plain text is not used before that has failed for an hour.';
 
-/** No connection, or one on which nobody says a word. */
+/** No connection, or no greeting. */
 function isDead({ phase, cause }: { phase: SmtpPhase; cause: SmtpFailureCause }): boolean {
   return phase === 'connect' || (phase === 'greeting' && cause === 'timeout');
 }
 
 /**
- * After a handshake that failed: the same with a small ClientHello; then, where nothing but
- * opportunism asks for TLS, plain text. A certificate that proves nothing is no failed handshake.
+ * After a failed handshake: the same with a small ClientHello; then, where TLS is opportunistic,
+ * plain text. A certificate that cannot be verified is not a failed handshake.
  */
 function easierTarget(target: Target, failure: SessionFailure): Target | null {
   if (failure.kind !== 'failed' || failure.phase !== 'tls') return null;
@@ -257,13 +252,13 @@ function easierTarget(target: Target, failure: SessionFailure): Target | null {
   return mayBePlain ? { ...target, tls: 'off' } : null;
 }
 
-/** Somebody broke it, or the server has lost it: tls-memory.ts decides for how long that is waited out. */
+/** TLS that used to work failed: TlsMemory decides for how long the mail waits. */
 function lacksExpectedTls({ expectsTls, reducedHello }: Target, failure: SessionFailure): boolean {
   if (expectsTls !== true || failure.kind !== 'failed') return false;
   return failure.phase === 'starttls' || (failure.phase === 'tls' && reducedHello === true);
 }
 
-/** A certificate that proves nothing is only a finding where somebody wishes for proof. */
+/** An unverified certificate is reported only where a policy asks for verification. */
 function resultOf(target: Target, { policy }: TlsRule, tls: SmtpTlsFacts | null): TlsResult {
   if (tls !== null) return policy === 'none' || policy === 'provider' ? null : tls.result;
   return target.tls === 'off' ? 'validation-failure' : 'starttls-not-supported';
@@ -280,13 +275,13 @@ function diedBeforeTheMessage(sent: TransactionResult): boolean {
   return sent.kind === 'failed' ? sent.cause === 'closed' : sent.reply.code === 421;
 }
 
-/** What ends the walk: an answer about the message, or a doubt about it. */
-function isAnswer(result: Met): boolean {
+/** Ends the list of hosts: an answer about the message, or doubt whether it was delivered. */
+function isAnswer(result: HostResult): boolean {
   if (result.kind === 'failed') return result.inDoubt || result.cause === 'withheld';
   return result.phase !== 'greeting' && result.phase !== 'ehlo';
 }
 
-function nobodyToAsk(): AttemptResult {
+function noAddress(): AttemptResult {
   const message = 'No host of the recipient has an address.';
   return { kind: 'unroutable', route: { kind: 'temporary', message } };
 }

@@ -3,12 +3,14 @@
  * and how fast messages may follow one another.
  */
 import type { World } from '../core/world.ts';
-import type { ProviderStatus, WorkerMessage } from './permits.ts';
-import type { ProviderLimits } from './shaping-defaults.ts';
-import type { ShapingSettings } from './shaping-settings.ts';
-import { TokenBucket } from './token-bucket.ts';
-import { Outage } from './outage.ts';
-import { Window } from './window.ts';
+import type { ProviderStatus, WorkerMessage } from './broker-messages.ts';
+import {
+  type ProviderLimits,
+  type RecoveryRules,
+  type ShapingSettings,
+  START_CONNECTIONS,
+  type SuspensionRules,
+} from './shaping-settings.ts';
 
 /** One worker's part of a pool. */
 export type Holder = {
@@ -201,4 +203,225 @@ function sum<Item>(items: ReadonlyMap<unknown, Item>, of: (item: Item) => number
   let total = 0;
   for (const item of items.values()) total += of(item);
   return total;
+}
+
+/** Several connections hear the same complaint at about the same time: it counts once. */
+const SAME_COMPLAINT_MS = 2_000;
+const TRY_AGAIN_MAX_MS = 3600_000;
+/** A complaint that is this much later than the last has nothing to do with it. */
+const REMEMBERED_MS = 6 * 3600_000;
+
+/**
+ * How many connections a receiver is believed to bear: grows with what it takes, halves when it
+ * says that we are too many, comes back slowly.
+ *
+ * The number that was too many is remembered and approached, but tried again only after a while,
+ * which doubles each time it is too many again: else the window would swing for ever around it.
+ */
+export class Window {
+  size: number;
+  readonly #limit: number;
+  readonly #rules: RecoveryRules;
+  /** The smallest number that was too many; Infinity: none is known. */
+  #tooMany = Infinity;
+  #tryAgainAfterMs: number;
+  #tryAgainAtMs = 0;
+  #growAtMs = 0;
+  #complainedAtMs = -Infinity;
+  #hasGrown = false;
+
+  constructor(limit: number, rules: RecoveryRules) {
+    this.#limit = limit;
+    this.#rules = rules;
+    this.#tryAgainAfterMs = rules.tryAgainAfterMs;
+    this.size = Math.min(START_CONNECTIONS, limit);
+  }
+
+  get isWhole(): boolean {
+    return this.#tooMany === Infinity;
+  }
+
+  /** How long until it may have as many as were too many last; 0 when nothing is known to be. */
+  slowedForMs(nowMs: number): number {
+    return this.isWhole ? 0 : Math.max(1, this.#tryAgainAtMs - nowMs);
+  }
+
+  /** @param count messages taken while all connections were busy. @returns whether it grew */
+  grow(count: number, nowMs: number): boolean {
+    if (nowMs < this.#growAtMs) return false;
+    const mayTryAll = nowMs >= this.#tryAgainAtMs;
+    const most = mayTryAll ? this.#limit : Math.min(this.#limit, this.#tooMany - 1);
+    if (this.size >= most) return false;
+    this.size = this.isWhole ? Math.min(most, this.size + count) : this.size + 1;
+    if (!this.isWhole) this.#growAtMs = nowMs + this.#rules.stepMs;
+    this.#hasGrown = true;
+    if (this.size === this.#limit) this.#tooMany = Infinity;
+    return true;
+  }
+
+  /**
+   * It is too many, or too fast. A new connection that is refused says so of the present number,
+   * however soon; other complaints may be about the number before.
+   * @param openedForMs how long ago a connection was begun that is refused now; null: another answer
+   * @returns whether it shrank
+   */
+  shrink(nowMs: number, openedForMs: number | null = null): boolean {
+    const sinceLastMs = nowMs - this.#complainedAtMs;
+    if (sinceLastMs <= (openedForMs ?? SAME_COMPLAINT_MS)) return false;
+    this.#complainedAtMs = nowMs;
+    if (sinceLastMs > REMEMBERED_MS) this.#tryAgainAfterMs = this.#rules.tryAgainAfterMs;
+    else if (this.#hasGrown) this.#tryAgainAfterMs = this.#longer(this.#tryAgainAfterMs);
+    this.#hasGrown = false;
+    this.#tooMany = Math.max(2, this.size);
+    this.#tryAgainAtMs = nowMs + this.#tryAgainAfterMs;
+    this.#growAtMs = nowMs + this.#rules.holdDownMs;
+    this.size = Math.max(1, Math.floor(this.size / 2));
+    return true;
+  }
+
+  /** After an outage: what it bore before says little about a server that has just come up. */
+  restart(): void {
+    this.size = Math.min(this.size, START_CONNECTIONS);
+  }
+
+  #longer(waitMs: number): number {
+    return Math.min(Math.max(TRY_AGAIN_MAX_MS, this.#rules.tryAgainAfterMs), waitMs * 2);
+  }
+}
+
+/** A server that answered so recently speaks for the whole provider. */
+const ANSWER_COUNTS_FOR_MS = 10 * 60_000;
+const ADDRESSES_MAX = 100;
+const JITTER = 0.15;
+
+/**
+ * Whether a provider is in trouble as a whole: nobody there answers. Then it rests, for longer each
+ * time, and after each rest one connection finds out whether that is over.
+ *
+ * A provider may be many servers of many customers (a hosting company): it is only in trouble when no
+ * server of it has answered for a while. One dead server among living ones is a matter of its
+ * address (remembered.ts).
+ */
+class Outage {
+  readonly #rules: SuspensionRules;
+  readonly #world: Pick<World, 'monotonicMs' | 'random'>;
+  #failures = 0;
+  #suspensions = 0;
+  #restUntilMs = -Infinity;
+  /** Between the end of a rest and the first answer. */
+  #isProbing = false;
+  readonly #answeredAtMs = new Map<string, number>();
+  /** Those that did not answer since anybody did. */
+  readonly #silent = new Set<string>();
+  reason: string | null = null;
+
+  constructor(rules: SuspensionRules, world: Pick<World, 'monotonicMs' | 'random'>) {
+    this.#rules = rules;
+    this.#world = world;
+  }
+
+  get suspendedForMs(): number {
+    return Math.max(0, this.#restUntilMs - this.#world.monotonicMs());
+  }
+
+  /** Rests, or has rested and nobody has answered since: one connection at a time. */
+  get isOngoing(): boolean {
+    return this.#isProbing;
+  }
+
+  get silentAddresses(): readonly string[] {
+    return [...this.#silent];
+  }
+
+  /** @returns whether a rest begins */
+  failed(addresses: readonly string[], reason: string): boolean {
+    this.#failures += 1;
+    for (const address of addresses) {
+      this.#answeredAtMs.delete(address);
+      if (this.#silent.size < ADDRESSES_MAX) this.#silent.add(address);
+    }
+    const isOver = this.#failures >= this.#rules.afterFailures && !this.#answersSomewhere();
+    if (!isOver || this.suspendedForMs > 0) return false;
+    const lengthMs = Math.min(this.#rules.longestMs, this.#rules.firstMs * 2 ** this.#suspensions);
+    const jitter = 1 + JITTER * (2 * this.#world.random() - 1);
+    this.#restUntilMs = this.#world.monotonicMs() + lengthMs * jitter;
+    this.#suspensions += 1;
+    this.#isProbing = true;
+    this.reason = reason;
+    return true;
+  }
+
+  /** @returns whether that ends the trouble */
+  answered(address: string): boolean {
+    this.#answeredAtMs.delete(address);
+    this.#answeredAtMs.set(address, this.#world.monotonicMs());
+    if (this.#answeredAtMs.size > ADDRESSES_MAX) {
+      this.#answeredAtMs.delete(this.#answeredAtMs.keys().next().value!);
+    }
+    const wasIn = this.#isProbing;
+    this.#failures = 0;
+    this.#suspensions = 0;
+    this.#restUntilMs = -Infinity;
+    this.#isProbing = false;
+    this.reason = null;
+    return wasIn;
+  }
+
+  /** Who was silent may be asked again; after `answered`. */
+  forgetSilent(): readonly string[] {
+    const silent = this.silentAddresses;
+    this.#silent.clear();
+    return silent;
+  }
+
+  #answersSomewhere(): boolean {
+    const sinceMs = this.#world.monotonicMs() - ANSWER_COUNTS_FOR_MS;
+    return [...this.#answeredAtMs.values()].some((atMs) => atMs > sinceMs);
+  }
+}
+
+/** So many per minute, and never more at once than a second's worth (at least one). */
+class TokenBucket {
+  readonly perMinute: number;
+  #tokens: number;
+  #atMs: number;
+
+  constructor(perMinute: number, nowMs: number) {
+    this.perMinute = perMinute;
+    this.#tokens = this.#most;
+    this.#atMs = nowMs;
+  }
+
+  /** How long until there is one; 0: there is. */
+  waitMs(nowMs: number): number {
+    this.#refill(nowMs);
+    return this.#tokens >= 1 ? 0 : ((1 - this.#tokens) / this.perMinute) * 60_000;
+  }
+
+  /** @returns how many were taken: up to `max`, none when there is none */
+  take(max: number, nowMs: number): number {
+    this.#refill(nowMs);
+    const taken = Math.min(max, Math.floor(this.#tokens));
+    this.#tokens -= taken;
+    return taken;
+  }
+
+  giveBack(count: number): void {
+    this.#tokens = Math.min(this.#most, this.#tokens + count);
+  }
+
+  /** As slow as `perMinute` from now on is not to begin with one at once. */
+  empty(): void {
+    this.#tokens = 0;
+  }
+
+  get #most(): number {
+    return Math.max(1, this.perMinute / 60);
+  }
+
+  #refill(nowMs: number): void {
+    const added = ((nowMs - this.#atMs) / 60_000) * this.perMinute;
+    this.#tokens = Math.min(this.#most, this.#tokens + added);
+    this.#atMs = nowMs;
+  }
 }

@@ -8,11 +8,11 @@
  * nothing to anybody: only opening, closing and growth are told.
  */
 import type { World } from '../core/world.ts';
-import { BrokerProvider, type BrokerPool, type Holder } from './broker-provider.ts';
-import type { BrokerMessage, WorkerMessage } from './permits.ts';
+import { type BrokerPool, BrokerProvider, type Holder } from './broker-provider.ts';
+import type { BrokerMessage, WorkerMessage } from './broker-messages.ts';
 import { limitsOf, type ShapingSettings } from './shaping-settings.ts';
 
-export type BrokerOptions = {
+type BrokerOptions = {
   settings: ShapingSettings;
   world: Pick<World, 'monotonicMs' | 'random'>;
   send: (worker: number, messages: readonly BrokerMessage[]) => void;
@@ -325,4 +325,36 @@ function richestOf(pool: BrokerPool): [number, Holder] | undefined {
   return [...pool.holders]
     .filter(([, { held, yielding }]) => held > yielding)
     .toSorted(([, one], [, other]) => other.held - other.yielding - (one.held - one.yielding))[0];
+}
+
+/**
+ * The broker's clock: calls its `tick` as long as something is to happen with time, and not at all
+ * while there is no mail.
+ */
+export class BrokerTicks {
+  readonly #broker: Pick<Broker, 'tick' | 'tickWithinMs'>;
+  #timer: NodeJS.Timeout | undefined;
+  #setForMs = Infinity;
+
+  constructor(broker: Pick<Broker, 'tick' | 'tickWithinMs'>) {
+    this.#broker = broker;
+  }
+
+  /** To be called whenever the broker has heard something. */
+  wind(): void {
+    const withinMs = this.#broker.tickWithinMs;
+    if (withinMs >= this.#setForMs) return;
+    clearTimeout(this.#timer);
+    this.#setForMs = withinMs;
+    this.#timer = setTimeout(() => {
+      this.#setForMs = Infinity;
+      this.#broker.tick();
+      this.wind();
+    }, withinMs).unref();
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+    this.#setForMs = 0;
+  }
 }

@@ -17,8 +17,7 @@ import {
   type FoundQueue,
   tenantQueueKey,
 } from '../store/queue-claims.ts';
-import type { FairQueue } from './fair-queue.ts';
-import type { Shaping } from './shaping.ts';
+import type { FairQueue, Shaping } from './fair-queue.ts';
 
 /** One statement takes at most so many. When so many are due there is a backlog. */
 const CLAIM_MAX = 128;
@@ -38,7 +37,7 @@ const WITH_MORE_MAX = 1_000;
 const SPREAD_MS = 2 * 365 * 24 * 3600_000;
 const FIRST_PROJECT = '00000000-0000-0000-0000-000000000000';
 
-export type Claimed = {
+type Claimed = {
   claimed: ClaimedRecipient[];
   /** `more`: look again at once. `walking`: the search is not round yet. `done`: nothing to do. */
   outlook: 'more' | 'walking' | 'done';

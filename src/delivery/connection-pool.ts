@@ -1,24 +1,25 @@
 /**
- * A worker's connections from one of our addresses to one provider: the permits that it holds for them
- * (permits.ts), which of them are idle, and who waits for one.
+ * One provider as a worker sees it (ProviderView): the state that the broker reported, and one
+ * ConnectionPool for each of our addresses with permits, idle sessions and waiting deliveries.
  *
- * A permit is held from its grant until its connection is closed, the server's goodbye included: to
- * the receiver there is never one more than allowed.
+ * A permit (broker-messages.ts) is held from its grant until its connection is closed, the server's
+ * reply to QUIT included: the receiver never sees one connection more than allowed.
  */
 import type { Follower, SmtpConnection, Transaction } from '../net/smtp/client.ts';
-import type { WorkerMessage } from './permits.ts';
-import type { ProviderLimits } from './shaping-defaults.ts';
+import type { World } from '../core/world.ts';
+import type { ProviderStatus, WorkerMessage } from './broker-messages.ts';
+import { type ProviderLimits, START_CONNECTIONS } from './shaping-settings.ts';
 
 /** An open session and what it may still do. */
 export type Slot = {
   pool: ConnectionPool;
   connection: SmtpConnection;
-  /** Which server, and how protected: only the same may be asked for again. */
+  /** The server and its TLS rule: only messages with the same key may use the session. */
   key: string;
   messagesMax: number;
-  /** Granted for so many and no more; null: the usual. */
+  /** Messages that the permit allows while the provider is paced; null: no such limit. */
   allowance: number | null;
-  /** Announces who waits for this session behind the message under way. */
+  /** Announces a waiting message behind the one in progress. */
   follower: Follower;
   idleSinceMs: number;
 };
@@ -28,22 +29,22 @@ export type Permit = { allowance: number | null };
 
 export type PoolListener = {
   send(message: WorkerMessage): void;
-  /** Somebody waits or does not wait any more; `wants` says what is to be told, a moment later. */
+  /** The number of waiting deliveries changed; `wants` has the message for the broker a moment later. */
   waitingChanged(pool: ConnectionPool): void;
 };
 
-/** What is waited for: a session of this key; a transaction that may be announced on it, or null. */
-export type Wish = { key: string; transaction: Transaction | null };
+/** A session of this key is needed; `transaction` may be announced on a busy one, null: may not. */
+export type SessionRequest = { key: string; transaction: Transaction | null };
 
 type Waiter = {
-  wish: Wish;
+  wanted: SessionRequest;
   isUrgent: boolean;
   wake: () => void;
   /** The busy session on which its transaction was announced. */
   slot: Slot | null;
 };
 
-/** With others waiting, a session that was idle for this long is given up. */
+/** While other workers wait, a session that was idle for this long is closed. */
 const IDLE_WHEN_WANTED_MS = 100;
 const WORKED_WITHIN_MS = 10_000;
 
@@ -52,7 +53,7 @@ export class ConnectionPool {
   readonly source: string;
   readonly limits: ProviderLimits;
   readonly idle: Slot[] = [];
-  /** Connections that this worker may count on, as the broker said last. */
+  /** Connections that this worker may count on, as the broker last reported. */
   share: number;
   /** Of the whole machine. */
   window: number;
@@ -65,10 +66,10 @@ export class ConnectionPool {
   readonly #listener: PoolListener;
   readonly #unused: Permit[] = [];
   readonly #waiting: Waiter[] = [];
-  /** As told to the broker, less what it granted since. */
+  /** Connections requested from the broker, less what it granted since. */
   #asked = 0;
   #askedUrgent = 0;
-  #owed = 0;
+  #toGiveBack = 0;
   /** When a message was last done, by key; of the last few seconds. */
   readonly #finishedAtMs = new Map<string, number>();
 
@@ -92,7 +93,7 @@ export class ConnectionPool {
     return this.held === 0 && this.waiting === 0 && this.#asked === 0;
   }
 
-  /** An idle session for the key: the one used last, so that the others grow old and are closed. */
+  /** The most recently used idle session for the key, so that the others time out. */
   takeIdle(key: string): Slot | null {
     for (let index = this.idle.length - 1; index >= 0; index -= 1) {
       const slot = this.idle[index];
@@ -104,7 +105,7 @@ export class ConnectionPool {
     return null;
   }
 
-  /** It was granted a connection that nobody has begun to open. */
+  /** It was granted a connection that is not being opened yet. */
   get hasPermit(): boolean {
     return this.#unused.length > 0;
   }
@@ -113,27 +114,27 @@ export class ConnectionPool {
     return this.#unused.shift() ?? null;
   }
 
-  /** Ends an idle session to another server of the provider: its permit is for the taking then. */
+  /** Closes an idle session to another server of the provider and takes its permit. */
   async replaceIdle(): Promise<Permit | null> {
     const slot = this.idle.shift();
     if (!slot) return null;
     this.#open.delete(slot);
     await slot.connection.close();
-    if (this.#owed === 0 && slot.allowance === null) return { allowance: null };
+    if (this.#toGiveBack === 0 && slot.allowance === null) return { allowance: null };
     this.returnPermit(remaining(slot));
     return null;
   }
 
   /**
-   * Resolves when there may be something to take, or after `timeoutMs`.
-   * @returns the session on which the transaction was announced; it is taken then
+   * Waits until a session or a permit may be available, at most `timeoutMs`.
+   * @returns the session on which the transaction was announced; null: try again
    */
   async turn(
-    wish: Wish,
+    wanted: SessionRequest,
     { isUrgent, timeoutMs }: { isUrgent: boolean; timeoutMs: number },
   ): Promise<Slot | null> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const waiter: Waiter = { wish, isUrgent, wake: resolve, slot: null };
+    const waiter: Waiter = { wanted, isUrgent, wake: resolve, slot: null };
     this.#waiting.push(waiter);
     this.#listener.waitingChanged(this);
     const timer = setTimeout(resolve, timeoutMs).unref();
@@ -149,31 +150,31 @@ export class ConnectionPool {
     this.#open.add(slot);
   }
 
-  /** Open sessions to servers with PIPELINING: each may have one message more under way. */
+  /** Open sessions to servers with PIPELINING: each may have one more message in progress. */
   get pipelining(): number {
     let count = 0;
     for (const { connection } of this.#open) if (connection.hasPipelining) count += 1;
     return count;
   }
 
-  /** Who waits for this session may go right behind the message on it, if it stays open. */
+  /** Lets a waiting message follow the one on this session, if the session stays open. */
   announce(slot: Slot, mayFollow: (next: Transaction) => boolean): Transaction | null {
     const isLast = slot.connection.messagesSent + 1 >= slot.messagesMax;
-    if (isLast || slot.allowance !== null || this.#owed > 0) return null;
+    if (isLast || slot.allowance !== null || this.#toGiveBack > 0) return null;
     const index = this.#waiting.findIndex(
-      ({ wish: { key, transaction } }) =>
+      ({ wanted: { key, transaction } }) =>
         key === slot.key && transaction !== null && mayFollow(transaction),
     );
     const [waiter] = index < 0 ? [] : this.#waiting.splice(index, 1);
     if (!waiter) return null;
     waiter.slot = slot;
     waiter.wake();
-    return waiter.wish.transaction;
+    return waiter.wanted.transaction;
   }
 
   /**
-   * What the broker is to know of those that wait; null: it does. Wanted are as many connections as
-   * the share allows, and as there are messages that find no busy session to follow on.
+   * The message for the broker when the demand changed; null: it did not. Wanted are as many
+   * connections as the share allows, and as there are messages that cannot follow on a busy session.
    */
   wants(): WorkerMessage | null {
     const waiting = this.#waiting.length;
@@ -196,10 +197,10 @@ export class ConnectionPool {
     this.#wakeOne();
   }
 
-  /** So many are to go: idle ones now, others when they are done. */
-  owe(count: number): void {
-    this.#owed = Math.min(this.held, this.#owed + count);
-    while (this.#owed > 0 && this.idle.length > 0) this.end(this.idle.shift()!);
+  /** Gives so many connections back: idle ones now, busy ones when their message is done. */
+  giveBack(count: number): void {
+    this.#toGiveBack = Math.min(this.held, this.#toGiveBack + count);
+    while (this.#toGiveBack > 0 && this.idle.length > 0) this.end(this.idle.shift()!);
   }
 
   /** A message is done: the session is kept for the next one if it may carry one. */
@@ -207,10 +208,10 @@ export class ConnectionPool {
     this.#finishedAtMs.set(slot.key, nowMs);
     this.wasBusy = this.idle.length === 0;
     const { connection } = slot;
-    // Another message is on it or comes next: whoever is last gives it back.
+    // Another message is on it or follows: the last one gives the session back.
     if (connection.isBusy || connection.hasAnnounced) return;
     const isSpent = connection.messagesSent >= slot.messagesMax;
-    if (!connection.reusable || isSpent || this.#owed > 0) return this.end(slot);
+    if (!connection.reusable || isSpent || this.#toGiveBack > 0) return this.end(slot);
     slot.idleSinceMs = nowMs;
     this.idle.push(slot);
     connection.onIdleClose = () => {
@@ -222,7 +223,7 @@ export class ConnectionPool {
     this.#wakeOne();
   }
 
-  /** Messages go to this server: a session of this worker is open there, or was just now. */
+  /** This worker has a session open to the server, or finished a message there a moment ago. */
   works(key: string, nowMs: number): boolean {
     const finishedAtMs = this.#finishedAtMs.get(key) ?? -Infinity;
     return this.#hasOpen(key) || nowMs - finishedAtMs < WORKED_WITHIN_MS;
@@ -234,19 +235,23 @@ export class ConnectionPool {
     void slot.connection.close().then(() => this.returnPermit(remaining(slot)));
   }
 
-  /** A permit whose connection is closed or never came about: to who waits here, else back. */
+  /** A permit whose connection is closed or failed: to a waiting delivery, else back to the broker. */
   returnPermit({ allowance }: Permit): void {
-    // The broker counts messages of those that have an allowance.
-    if (allowance === null && this.#owed === 0 && this.#waiting.length > this.#unused.length) {
+    // A permit with an allowance goes back, because the broker counts its messages.
+    if (
+      allowance === null &&
+      this.#toGiveBack === 0 &&
+      this.#waiting.length > this.#unused.length
+    ) {
       this.#unused.push({ allowance: null });
       this.#wakeOne();
       return;
     }
-    this.#owed = Math.max(0, this.#owed - 1);
+    this.#toGiveBack = Math.max(0, this.#toGiveBack - 1);
     this.held -= 1;
     const { provider, source } = this;
     this.#listener.send({ kind: 'free', provider, source, count: 1, unused: allowance ?? 0 });
-    // One busy session less to follow on: a connection may be wanted now.
+    // One busy session less to follow on: a connection may be needed now.
     if (this.#waiting.length > 0) this.#listener.waitingChanged(this);
   }
 
@@ -269,8 +274,8 @@ export class ConnectionPool {
   }
 
   /**
-   * Gives back what was granted to messages that went another way. Not right after a grant: who is
-   * woken by it comes for it in a moment.
+   * Gives unused permits back. Not to be called right after a grant: the delivery that it woke takes
+   * the permit a moment later.
    */
   returnUnused(): void {
     while (this.#unused.length > this.#waiting.length) this.returnPermit(this.#unused.pop()!);
@@ -286,7 +291,167 @@ export class ConnectionPool {
   }
 }
 
-/** What it was allowed and did not carry. */
+/** The part of the allowance that was not used. */
 function remaining({ allowance, connection }: Slot): Permit {
   return { allowance: allowance && Math.max(0, allowance - connection.messagesSent) };
+}
+
+/** For metrics and `posthorn queue`; times on the monotonic clock. */
+export type ProviderFacts = {
+  provider: string;
+  state: 'open' | 'full' | 'slowed' | 'suspended';
+  reason: string | null;
+  untilMs: number | null;
+  /** Connections that the machine may have now, and that this worker has. */
+  window: number;
+  open: number;
+  idle: number;
+};
+
+/** A provider without mail is kept for so long, so that its share is known when mail comes again. */
+const FORGET_AFTER_MS = 10 * 60_000;
+/** Beyond this, providers without mail are forgotten at once. */
+const PROVIDERS_MAX = 10_000;
+
+/** One provider as a worker sees it: its connections there, and what the broker says of it. */
+export class ProviderView {
+  readonly key: string;
+  readonly limits: ProviderLimits;
+  /** Connections that this worker may count on, over all of our addresses. */
+  share: number;
+  readonly #world: World;
+  readonly #listener: PoolListener;
+  readonly #pools = new Map<string, ConnectionPool>();
+  #suspension: { kind: 'outage' | 'pace'; untilMs: number } | null = null;
+  #slowedUntilMs = -Infinity;
+  #reason: string | null = null;
+  #usedAtMs: number;
+
+  constructor(
+    key: string,
+    parts: { limits: ProviderLimits; world: World; listener: PoolListener },
+  ) {
+    this.key = key;
+    this.limits = parts.limits;
+    this.share = Math.min(START_CONNECTIONS, parts.limits.connections);
+    this.#world = parts.world;
+    this.#listener = parts.listener;
+    this.#usedAtMs = parts.world.monotonicMs();
+  }
+
+  receive({ suspension, slowedForMs, reason }: ProviderStatus): void {
+    const nowMs = this.#world.monotonicMs();
+    this.#suspension = suspension && { kind: suspension.kind, untilMs: nowMs + suspension.forMs };
+    this.#slowedUntilMs = slowedForMs === null ? -Infinity : nowMs + slowedForMs;
+    this.#reason = reason;
+    this.#usedAtMs = nowMs;
+    for (const pool of this.#pools.values()) pool.wakeAll();
+  }
+
+  pool(source: string): ConnectionPool {
+    let pool = this.#pools.get(source);
+    if (!pool) {
+      const { limits } = this;
+      const window = Math.min(START_CONNECTIONS, limits.connections);
+      pool = new ConnectionPool(
+        { provider: this.key, source },
+        { limits, window, listener: this.#listener },
+      );
+      this.#pools.set(source, pool);
+      this.countShares();
+    }
+    return pool;
+  }
+
+  countShares(): void {
+    this.share = total(this.#pools.values(), ({ share }) => share);
+  }
+
+  /** Hosts with an idle session from these addresses of ours. */
+  idleHosts(sources: readonly (string | undefined)[]): Set<string> {
+    const pools = [...this.#pools.values()].filter(({ source }) => sources.includes(source));
+    return new Set(
+      pools.flatMap(({ idle }) => idle.map(({ connection }) => connection.facts.host)),
+    );
+  }
+
+  /** Messages that may be in progress beside those with a session of their own. */
+  get following(): number {
+    return total(this.#pools.values(), ({ pipelining }) => pipelining);
+  }
+
+  get suspendedForMs(): number {
+    return this.#suspension === null
+      ? 0
+      : Math.max(0, this.#suspension.untilMs - this.#world.monotonicMs());
+  }
+
+  /** No server of the provider answers. */
+  get isInOutage(): boolean {
+    return this.#suspension?.kind === 'outage' && this.suspendedForMs > 0;
+  }
+
+  /** Why it is or was suspended, while no server has answered since; else null. */
+  get outageReason(): string | null {
+    return this.#slowedUntilMs > this.#world.monotonicMs() ? null : this.#reason;
+  }
+
+  /** The provider is paced: the next message has to wait. */
+  get isPaced(): boolean {
+    return this.#suspension?.kind === 'pace' && this.suspendedForMs > 0;
+  }
+
+  isForgettable(providers: number): boolean {
+    const isEmpty = [...this.#pools.values()].every((pool) => pool.isEmpty);
+    if (!isEmpty) this.#usedAtMs = this.#world.monotonicMs();
+    const isQuiet = this.suspendedForMs === 0 && this.#slowedUntilMs <= this.#world.monotonicMs();
+    const idleMs = this.#world.monotonicMs() - this.#usedAtMs;
+    return isQuiet && idleMs > (providers > PROVIDERS_MAX ? 0 : FORGET_AFTER_MS);
+  }
+
+  sweep(nowMs: number): void {
+    for (const pool of this.#pools.values()) {
+      pool.sweep(nowMs);
+      pool.returnUnused();
+    }
+  }
+
+  drainIdle(): Slot[] {
+    return [...this.#pools.values()].flatMap((pool) => pool.idle.splice(0));
+  }
+
+  describe(): ProviderFacts {
+    const counts = {
+      provider: this.key,
+      window: total(this.#pools.values(), ({ window }) => window),
+      open: total(this.#pools.values(), ({ held }) => held),
+      idle: total(this.#pools.values(), ({ idle }) => idle.length),
+    };
+    const nowMs = this.#world.monotonicMs();
+    if (this.suspendedForMs > 0) {
+      return {
+        ...counts,
+        state: 'suspended',
+        reason: this.#reason,
+        untilMs: this.#suspension!.untilMs,
+      };
+    }
+    if (this.#slowedUntilMs > nowMs) {
+      return { ...counts, state: 'slowed', reason: this.#reason, untilMs: this.#slowedUntilMs };
+    }
+    const isFull = counts.open > 0 && counts.idle === 0 && counts.open >= counts.window;
+    const limit = `at its limit of ${counts.window} connections`;
+    return {
+      ...counts,
+      state: isFull ? 'full' : 'open',
+      reason: isFull ? limit : null,
+      untilMs: null,
+    };
+  }
+}
+
+function total(pools: Iterable<ConnectionPool>, of: (pool: ConnectionPool) => number): number {
+  let sum = 0;
+  for (const pool of pools) sum += of(pool);
+  return sum;
 }

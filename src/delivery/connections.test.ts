@@ -3,10 +3,8 @@ import { test } from 'node:test';
 import { type FakeMx, startFakeMx } from '../../test/support/fake-mx.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import { newId } from '../store/ids.ts';
-import { Broker } from './broker.ts';
-import { BrokerTicks } from './broker-ticks.ts';
-import { Connections } from './connections.ts';
-import type { SendRequest, Target } from './errand.ts';
+import { Broker, BrokerTicks } from './broker.ts';
+import { Connections, type SendRequest, type Target } from './connections.ts';
 import { type ShapingSettings, USUAL_SHAPING } from './shaping-settings.ts';
 import type { Source } from './sources.ts';
 
@@ -32,10 +30,10 @@ const TRANSACTION = {
   mayProceed: () => true,
 };
 
-type Differing = { patienceMs?: number; recipient?: string; envelopeFrom?: string };
+type Differing = { postponableMs?: number; recipient?: string; envelopeFrom?: string };
 
-function request({ patienceMs = HOUR_MS, ...differing }: Differing = {}): SendRequest {
-  return { transaction: { ...TRANSACTION, ...differing }, patienceMs, isAlone: false };
+function request({ postponableMs = HOUR_MS, ...differing }: Differing = {}): SendRequest {
+  return { transaction: { ...TRANSACTION, ...differing }, postponableMs, isAlone: false };
 }
 
 /** As 127.0.0.8=out8.posthorn.test. */
@@ -267,7 +265,10 @@ test('each of our addresses has limits of its own, and lends its sessions to no 
   const held = new Map<string, string>();
   for (let n = 0; held.size < 2; n += 1) {
     const envelopeFrom = `b-token@send.domain${n}.test`;
-    const acquired = await worker.acquire(targetOf(mx), request({ envelopeFrom, patienceMs: 50 }));
+    const acquired = await worker.acquire(
+      targetOf(mx),
+      request({ envelopeFrom, postponableMs: 50 }),
+    );
     if (acquired.kind === 'ready') held.set(acquired.source, envelopeFrom);
     else assert.equal(acquired.kind, 'postponed', 'the one connection of its address is busy');
   }
@@ -279,7 +280,7 @@ test('a broker that does not answer holds a message up, and does not keep it', a
   const options = { world, port: 1, heloName: 'a.test', sources: [], shaping: USUAL_SHAPING };
   const worker = new Connections({ ...options, send: () => {} });
   const target = { provider: PROVIDER, host: 'mx.test', address: '127.0.0.1', tls: 'off' } as const;
-  const acquired = await worker.acquire(target, request({ patienceMs: 50 }));
+  const acquired = await worker.acquire(target, request({ postponableMs: 50 }));
   assert.equal(acquired.kind, 'postponed');
 });
 
@@ -293,7 +294,7 @@ test('a server that hangs up without a word has not answered, one that refuses h
     const [one, two] = machine.workers as [Connections, Connections];
     one.unreached(PROVIDER, [mx.address], 'hung up');
     assert.notEqual(
-      (await one.acquire(targetOf(mx), request({ patienceMs: HOUR_MS }))).kind,
+      (await one.acquire(targetOf(mx), request({ postponableMs: HOUR_MS }))).kind,
       'ready',
     );
     one.unreached(PROVIDER, [mx.address], 'hung up');
@@ -310,6 +311,6 @@ test('a server that did not answer is left alone by all workers, except by mail 
   one.markDead(mx.address, { timedOut: false });
   await waitFor(() => two.deadForMs(mx.address) > 0, { what: 'the other worker to receive that' });
   assert.equal((await two.acquire(targetOf(mx), request())).kind, 'postponed');
-  assert.equal((await two.acquire(targetOf(mx), request({ patienceMs: 60_000 }))).kind, 'ready');
+  assert.equal((await two.acquire(targetOf(mx), request({ postponableMs: 60_000 }))).kind, 'ready');
   assert.equal(two.deadForMs(mx.address), 0, 'it answers again');
 });

@@ -1,64 +1,114 @@
 /**
- * Connections to receiving servers: opened sparingly, used again, never more than a provider likes.
+ * The connections of one worker to receiving servers: kept open, reused, within the limits of each
+ * provider.
  *
- * A provider is what shares limits: the roll-up of MX hosts of one operator (net/dns/mx.ts). How many
- * connections this worker may have to it, the broker of the machine decides (broker.ts); for a
- * message on an open session nobody is asked. Reuse is worth a lot: a new STARTTLS session costs
- * 12 times the CPU of a message on an open one. A message leaves from the address that its sending
- * domain has towards this receiver (sources.ts), and so only on a session from there. A server that did not answer is left alone for a
- * while, and so is a provider of which none does.
+ * The broker of the machine (broker.ts) grants every new connection; a message on an open session
+ * needs no grant. Sessions are reused because a new one with STARTTLS costs 12 times the CPU of a
+ * message on an open one. A message leaves from the address that its sending domain has towards this
+ * receiver (sources.ts), so only on a session from that address. An address that did not answer is
+ * skipped for minutes, and a provider that does not answer at all is suspended.
  */
 import { isIPv6 } from 'node:net';
-import { connectSmtp, type Follower, type SmtpConnection } from '../net/smtp/client.ts';
-import type { SmtpOptions, Transaction } from '../net/smtp/client.ts';
+import {
+  type ConnectResult,
+  connectSmtp,
+  type Follower,
+  type SmtpConnection,
+  type SmtpOptions,
+  type SmtpTlsMode,
+  type Transaction,
+} from '../net/smtp/client.ts';
 import type { World } from '../core/world.ts';
 import { classifyReply } from '../mail/replies/classify.ts';
-import type { ConnectionPool, Permit, PoolListener, Slot, Wish } from './connection-pool.ts';
+import type { DaneExpectation } from '../net/tls/dane.ts';
 import {
-  type Acquired,
-  type SendRequest,
-  isSilence,
-  keyOf,
-  type Target,
-  usedAgain,
-} from './errand.ts';
-import { ProviderView } from './provider-view.ts';
-import type { BrokerMessage, WorkerMessage } from './permits.ts';
-import { Remembered } from './remembered.ts';
-import { START_CONNECTIONS } from './shaping-defaults.ts';
-import { limitsOf, type ShapingSettings, slowdownFor } from './shaping-settings.ts';
+  type ConnectionPool,
+  type Permit,
+  type PoolListener,
+  ProviderView,
+  type Slot,
+  type SessionRequest,
+} from './connection-pool.ts';
+import type { BrokerMessage, WorkerMessage } from './broker-messages.ts';
+import {
+  limitsOf,
+  type ShapingSettings,
+  slowdownFor,
+  START_CONNECTIONS,
+} from './shaping-settings.ts';
 import { inRankOrder, type Source } from './sources.ts';
 
-export type ConnectionsOptions = {
+export type Target = {
+  provider: string;
+  /** MX host name. */
+  host: string;
+  address: string;
+  tls: SmtpTlsMode;
+  reducedHello?: boolean;
+  /** TLS has worked there lately: this attempt requires it although the mode is opportunistic. */
+  expectsTls?: boolean;
+  /** With the mode `dane`. `daneKey` separates sessions that were opened under other TLSA records. */
+  dane?: DaneExpectation;
+  daneKey?: string;
+};
+
+/** A session opened under a weaker TLS rule must not carry a message that needs a stronger one. */
+function keyOf({ host, address, tls, daneKey = '' }: Target): string {
+  return `${host} ${address} ${tls} ${daneKey}`;
+}
+
+/** No server was contacted, and none is to be for so long. */
+export type Postponed = { kind: 'postponed'; delayMs: number };
+/**
+ * `source`: our address; `''` for the system's choice. `isCrowded`: refused because of our other open
+ * connections there, one of which may carry the message. `announced`: the session is busy, and the
+ * message follows the one on it.
+ */
+type Acquired =
+  | (ConnectResult & {
+      source: string;
+      reused?: boolean;
+      isCrowded?: boolean;
+      announced?: boolean;
+    })
+  | Postponed;
+
+/** One message that needs a session, and how long it may wait for it. */
+export type SendRequest = {
+  transaction: Transaction;
+  /** A message that would expire sooner is sent to servers that did not answer a moment ago, too. */
+  postponableMs: number;
+  /** It was announced before without success. */
+  isAlone: boolean;
+};
+
+type ConnectionsOptions = {
   world: World;
   port: number;
   heloName: string;
-  /** Ours to send from; none: the system's choice, under `heloName`. */
+  /** Addresses to send from; none: the system's choice, with `heloName`. */
   sources: readonly Source[];
   shaping: ShapingSettings;
-  /** To the broker, in order; its answers come to `hear`. */
+  /** To the broker, in order; its answers come to `receive`. */
   send: (messages: readonly WorkerMessage[]) => void;
   session?: Pick<SmtpOptions, 'auth' | 'implicitTls' | 'timeouts' | 'ca'>;
 };
 
 const DEAD_FOR_MS = 2 * 60_000;
 const TIMED_OUT_FOR_MS = 15 * 60_000;
-/** As long as greylisting remembers a first attempt: nobody should come from elsewhere meanwhile. */
+/** Greylisting usually accepts a retry from the same address within this time. */
 const UNUSABLE_FOR_MS = 15 * 60_000;
-/** A server that did not answer what was announced gets one message after the other. */
+/** A server that did not answer an announced message gets no announced messages for so long. */
 const ALONE_FOR_MS = 3 * 24 * 3600_000;
-/** Whoever got no connection for so long lets others go first. */
+/** After waiting so long for a connection, a delivery is postponed so that others get its place. */
 const TURN_WITHIN_MS = 30_000;
 const NO_TURN_DELAY_MS = 2_000;
-/**
- * As many may wait at least. More come when many domains turn out to be one provider's: they would
- * keep everybody else's mail from being started.
- */
+/** More deliveries than this, or twice the share, are postponed: they would occupy the worker. */
 const WAITING_MIN = 16;
 const SWEEP_EVERY_MS = 1_000;
-/** While another worker waits for a connection. */
+/** Interval while another worker waits for a connection. */
 const WANTED_SWEEP_EVERY_MS = 50;
-/** Growth is told in one go: what it allows is wanted soon, not at once. */
+/** Growth reports are batched for so long. */
 const GROWTH_BATCHED_FOR_MS = 10;
 
 export class Connections {
@@ -67,12 +117,12 @@ export class Connections {
   readonly #slots = new WeakMap<SmtpConnection, Slot>();
   readonly #dead: Remembered;
   readonly #alone: Remembered;
-  /** Addresses of ours from which an address of theirs cannot be reached. */
+  /** Pairs of our address and a server's address between which no connection is possible. */
   readonly #unusable: Remembered;
   #sweeper: NodeJS.Timeout | undefined;
   #outbox: WorkerMessage[] = [];
   #isFlushing = false;
-  /** Pools in which other people wait than the broker knows of. */
+  /** Pools whose number of waiting deliveries changed since the broker was last notified. */
   readonly #asking = new Set<ConnectionPool>();
   readonly #listener: PoolListener = {
     send: (message) => this.#send(message),
@@ -91,21 +141,19 @@ export class Connections {
     this.#unusable = new Remembered(options.world);
   }
 
-  /**
-   * An open session to the target: a used one if there is one, else a new one when allowed, else
-   * one that is busy and takes the message next.
-   */
+  /** A session to the target: an idle one, else a new one if granted, else a busy one that takes the
+   *  message next. */
   async acquire(target: Target, request: SendRequest): Promise<Acquired> {
     const provider = this.#provider(target.provider);
-    const wish = this.#wishOf(target, request);
+    const wanted = this.#sessionRequestOf(target, request);
     const sources = this.#sourcesFor(target, request.transaction);
-    const untilMs = this.#nowMs() + Math.min(TURN_WITHIN_MS, request.patienceMs);
+    const untilMs = this.#nowMs() + Math.min(TURN_WITHIN_MS, request.postponableMs);
     for (;;) {
       const source = this.#usable(sources, target.address) ?? sources[0]!;
       const pool = provider.pool(source);
-      const slot = pool.takeIdle(wish.key);
+      const slot = pool.takeIdle(wanted.key);
       if (slot) return usedAgain(slot);
-      const delayMs = this.#postponeForMs([provider, pool], target, request.patienceMs);
+      const delayMs = this.#postponeForMs([provider, pool], target, request.postponableMs);
       if (delayMs > 0) return { kind: 'postponed', delayMs };
       const isFull = pool.held >= pool.share;
       const permit = pool.takePermit() ?? (isFull ? await pool.replaceIdle() : null);
@@ -119,27 +167,27 @@ export class Connections {
       const timeoutMs = untilMs - this.#nowMs();
       const areTooMany = pool.waiting >= Math.max(WAITING_MIN, 2 * pool.share);
       if (timeoutMs <= 0 || areTooMany) return { kind: 'postponed', delayMs: NO_TURN_DELAY_MS };
-      const ahead = await pool.turn(wish, { isUrgent: provider.isInOutage, timeoutMs });
+      const ahead = await pool.turn(wanted, { isUrgent: provider.isInOutage, timeoutMs });
       if (ahead) return { ...usedAgain(ahead), announced: true };
     }
   }
 
-  /** The hosts of the provider that an idle session leads to from where this message is sent. */
+  /** The hosts of the provider with an idle session from the address that this message leaves from. */
   idleHosts(provider: string, transaction: Pick<Transaction, 'envelopeFrom'>): ReadonlySet<string> {
     const view = this.#providers.get(provider);
     if (!view) return new Set();
     const sources = ['0.0.0.0', '::'].map((address) =>
-      this.#sourcesFor({ provider: provider, address }, transaction).at(0),
+      this.#sourcesFor({ provider, address }, transaction).at(0),
     );
     return view.idleHosts(sources);
   }
 
-  /** What goes behind a message on its session: pass it on to `send`. */
+  /** Announces the next waiting message behind the one on this session; for `connection.send`. */
   followerOn(connection: SmtpConnection): Follower | null {
     return this.#slots.get(connection)?.follower ?? null;
   }
 
-  /** It did not answer what was announced: it may have thrown it away. */
+  /** The host did not answer an announced message: it may have discarded it. */
   markAlone(host: string): void {
     this.#alone.remember(host, ALONE_FOR_MS);
   }
@@ -152,18 +200,18 @@ export class Connections {
     this.#startSweeping();
   }
 
-  /** How many messages may be under way to this provider at once. */
+  /** How many messages to this provider may be in progress at once. */
   windowOf(provider: string): number {
     const view = this.#providers.get(provider);
     return (view?.share ?? START_CONNECTIONS) + (view?.following ?? 0);
   }
 
-  /** How much longer the provider is left alone as a whole; 0: it may be asked. */
+  /** How much longer the provider is suspended; 0: it is not. */
   suspendedForMs(provider: string): number {
     return this.#providers.get(provider)?.suspendedForMs ?? 0;
   }
 
-  /** What was met where nobody answers; null: somebody does, or nothing is known. */
+  /** The last error of a provider of which no server answers; null: one does, or nothing is known. */
   outageReasonOf(provider: string): string | null {
     return this.#providers.get(provider)?.outageReason ?? null;
   }
@@ -172,7 +220,7 @@ export class Connections {
     this.#onChange = listener;
   }
 
-  /** It took a message: one more connection, up to the cap, if all were busy. */
+  /** The provider took a message: one more connection, up to the limit, if all were busy. */
   grow(provider: string, source: string): void {
     const pool = this.#provider(provider).pool(source);
     if (!pool.wasBusy || pool.window >= pool.limits.connections) return;
@@ -180,12 +228,12 @@ export class Connections {
     this.#grown.set(pool, (this.#grown.get(pool) ?? 0) + 1);
   }
 
-  /** It said that we are too many or too fast. @param reason what it said */
+  /** The provider asked for fewer connections or a lower rate. @param reason its reply */
   shrink(provider: string, source: string, reason: string): void {
     this.#complained({ provider, source, reason, openedForMs: null });
   }
 
-  /** None of the hosts that were asked could be reached. */
+  /** None of the hosts that were tried could be reached. */
   unreached(provider: string, addresses: readonly string[], reason: string): void {
     this.#send({ kind: 'unreached', provider, addresses, reason });
   }
@@ -196,22 +244,20 @@ export class Connections {
     this.#send({ kind: 'host', address, deadForMs });
   }
 
-  /** How much longer the address is left alone; 0: it may be asked. */
+  /** How much longer the address is skipped; 0: it may be connected to. */
   deadForMs(address: string): number {
     return this.#dead.forMs(address);
   }
 
-  /** What is known of the providers that this worker sends to, or that are in trouble. */
+  /** The providers that this worker sends to, and those that the broker reported on. */
   get providers(): Iterable<ProviderView> {
     return this.#providers.values();
   }
 
-  /** What the broker says. */
+  /** Messages of the broker. */
   receive(messages: readonly BrokerMessage[]): void {
     for (const message of messages) {
       if (message.kind === 'host') this.#dead.remember(message.address, message.deadForMs);
-      else if (message.kind === 'provider')
-        this.#changed(this.#provider(message.provider).receive(message));
       else this.#handle(this.#provider(message.provider), message);
     }
   }
@@ -224,10 +270,11 @@ export class Connections {
     await Promise.all(idle.map(({ connection }) => connection.close()));
   }
 
-  #handle(
-    provider: ProviderView,
-    message: Exclude<BrokerMessage, { kind: 'host' | 'provider' }>,
-  ): void {
+  #handle(provider: ProviderView, message: Exclude<BrokerMessage, { kind: 'host' }>): void {
+    if (message.kind === 'provider') {
+      provider.receive(message);
+      return this.#onChange(provider.key);
+    }
     const pool = provider.pool(message.source);
     switch (message.kind) {
       case 'grant':
@@ -235,7 +282,7 @@ export class Connections {
         this.#startSweeping();
         break;
       case 'yield':
-        pool.owe(message.count);
+        pool.giveBack(message.count);
         break;
       case 'wanted':
         pool.othersWait = message.isWanted;
@@ -251,20 +298,15 @@ export class Connections {
     }
   }
 
-  #changed(provider: ProviderView): void {
-    provider.wakeAll();
-    this.#onChange(provider.key);
-  }
-
   #postponeForMs(
     [provider, pool]: [ProviderView, ConnectionPool],
     { address }: Target,
-    patienceMs: number,
+    postponableMs: number,
   ): number {
-    // Who was granted a place goes, although the next one has to wait.
+    // A granted connection is used even while the provider is paced.
     if (provider.isPaced && !pool.hasPermit) return provider.suspendedForMs;
     const deadForMs = this.deadForMs(address);
-    return deadForMs < patienceMs ? deadForMs : 0;
+    return deadForMs < postponableMs ? deadForMs : 0;
   }
 
   async #open(target: Target, pool: ConnectionPool, permit: Permit): Promise<Acquired> {
@@ -277,7 +319,7 @@ export class Connections {
       if (isRefused) {
         const openedForMs = this.#nowMs() - startedMs;
         const reason = result.reply.message;
-        this.#complained({ provider: provider, source, reason, openedForMs });
+        this.#complained({ provider, source, reason, openedForMs });
       }
       pool.returnPermit(permit);
       return { ...result, source, isCrowded: isRefused && pool.works(key, this.#nowMs()) };
@@ -299,15 +341,10 @@ export class Connections {
     return { ...result, source };
   }
 
-  #complained(what: {
-    provider: string;
-    source: string;
-    reason: string;
-    openedForMs: number | null;
-  }) {
-    const found = slowdownFor(what.provider, what.reason);
+  #complained(complaint: Omit<Extract<WorkerMessage, { kind: 'slow' }>, 'kind' | 'pace'>): void {
+    const found = slowdownFor(complaint.provider, complaint.reason);
     const pace = found && { messagesPerMinute: found.messagesPerMinute, forMs: found.forMs };
-    this.#send({ kind: 'slow', ...what, pace });
+    this.#send({ kind: 'slow', ...complaint, pace });
   }
 
   #reached(provider: string, address: string): void {
@@ -325,12 +362,12 @@ export class Connections {
     return { ...session, host, address, port, heloName, ...how, localAddress };
   }
 
-  #wishOf(target: Target, { transaction, isAlone }: SendRequest): Wish {
+  #sessionRequestOf(target: Target, { transaction, isAlone }: SendRequest): SessionRequest {
     const mayFollow = !isAlone && this.#alone.forMs(target.host) === 0;
     return { key: keyOf(target), transaction: mayFollow ? transaction : null };
   }
 
-  /** Our addresses of the same family, the first one to be used unless it cannot be (sources.ts). */
+  /** Our addresses of the same family, in the order in which they are to be used (sources.ts). */
   #sourcesFor(
     { provider, address }: Pick<Target, 'provider' | 'address'>,
     { envelopeFrom }: Pick<Transaction, 'envelopeFrom'>,
@@ -341,7 +378,7 @@ export class Connections {
     return inRankOrder(own, { sender: senderOf(envelopeFrom), receiver: provider });
   }
 
-  /** The first that is not known to lead nowhere; null: none. */
+  /** The first from which the address is not known to be unreachable; null: none. */
   #usable(sources: readonly string[], address: string): string | null {
     return sources.find((source) => this.#unusable.forMs(`${source} ${address}`) === 0) ?? null;
   }
@@ -362,10 +399,7 @@ export class Connections {
     this.#flushSoon();
   }
 
-  /**
-   * All that one turn of the event loop brings is told at once: who looks again and goes on waiting
-   * has not changed anything.
-   */
+  /** One batch per turn of the event loop: a delivery that stops and resumes waiting sends nothing. */
   #flushSoon(): void {
     if (this.#isFlushing) return;
     this.#isFlushing = true;
@@ -414,4 +448,43 @@ export class Connections {
 /** The sending domain, as the return path has it. */
 function senderOf(envelopeFrom: string): string {
   return envelopeFrom.slice(envelopeFrom.lastIndexOf('@') + 1);
+}
+
+function usedAgain({ connection, pool }: Slot): Acquired & { kind: 'ready' } {
+  return { kind: 'ready', connection, source: pool.source, reused: true };
+}
+
+/** No reply before the session was established: this is about the server, whatever the message. */
+export function isSilence(result: { kind: string; phase?: string }): boolean {
+  return result.kind === 'failed' && /^(?:connect|greeting|ehlo)$/.test(result.phase ?? '');
+}
+
+const REMEMBERED_MAX = 10_000;
+
+/** Facts about hosts or addresses that hold for a while. Beyond the limit the oldest are dropped. */
+class Remembered {
+  readonly #world: Pick<World, 'monotonicMs'>;
+  readonly #untilMs = new Map<string, number>();
+
+  constructor(world: Pick<World, 'monotonicMs'>) {
+    this.#world = world;
+  }
+
+  remember(host: string, forMs: number): void {
+    this.#untilMs.delete(host);
+    if (forMs <= 0) return;
+    this.#untilMs.set(host, this.#world.monotonicMs() + forMs);
+    if (this.#untilMs.size <= REMEMBERED_MAX) return;
+    const [oldest] = this.#untilMs.keys();
+    this.#untilMs.delete(oldest!);
+  }
+
+  /** How much longer it holds; 0: it does not. */
+  forMs(host: string): number {
+    const untilMs = this.#untilMs.get(host);
+    if (untilMs === undefined) return 0;
+    const leftMs = untilMs - this.#world.monotonicMs();
+    if (leftMs <= 0) this.#untilMs.delete(host);
+    return Math.max(0, leftMs);
+  }
 }

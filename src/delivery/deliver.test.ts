@@ -6,14 +6,13 @@ import { newDelivery } from '../../test/support/deliveries.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import { newId } from '../store/ids.ts';
 import type { Settlement } from '../store/settle.ts';
-import type { BrokerMessage, WorkerMessage } from './permits.ts';
+import type { BrokerMessage, WorkerMessage } from './broker-messages.ts';
 import { Broker } from './broker.ts';
 import { Connections } from './connections.ts';
-import { Cutoff } from './cutoff.ts';
+import { Cutoff } from './delivery.ts';
 import { createDeliver, type Deliver, type DeliverOptions } from './deliver.ts';
 import { USUAL_SHAPING } from './shaping-settings.ts';
-import { TlsCounters } from './tls-counters.ts';
-import { TlsRules } from './tls-rules.ts';
+import { TlsCounters, TlsRules } from './tls-rules.ts';
 
 const world = {
   now: () => Date.now(),

@@ -17,10 +17,8 @@ import { lastCategory } from '../store/emails.ts';
 import { stoppedNow } from '../store/queue.ts';
 import type { Settled, Settlement } from '../store/settle.ts';
 import { attemptDelivery, type AttemptResult, type Via } from './attempt.ts';
-import type { Connections } from './connections.ts';
-import type { Postponed } from './errand.ts';
-import type { Cutoff } from './cutoff.ts';
-import type { Delivery } from './delivery.ts';
+import type { Connections, Postponed } from './connections.ts';
+import type { Cutoff, Delivery } from './delivery.ts';
 import type { MessageBuilder, SignedMessage } from './message.ts';
 import {
   COMPLAINED,
@@ -39,7 +37,7 @@ import {
   UNSIGNABLE,
 } from './outcome.ts';
 import { simulate, SIMULATOR_HOST } from './simulator.ts';
-import type { TlsRules, TlsWishesOfDomain } from './tls-rules.ts';
+import type { TlsRules, TlsWanted } from './tls-rules.ts';
 
 export type Delivered = { kind: 'settled' } | { kind: 'give_back'; delayMs: number };
 export type Deliver = (delivery: Delivery, cutoff: Cutoff) => Promise<Delivered>;
@@ -184,14 +182,14 @@ async function attemptLive(
   ]);
   Object.assign(progress, { message, route });
   const demand = leastTls === 'enforced' ? 'enforced' : (delivery.message.tls ?? 'opportunistic');
-  const attemptUnder = async (wishes: TlsWishesOfDomain) =>
+  const attemptUnder = async (wanted: TlsWanted) =>
     attemptDelivery(route, connections, {
       envelopeFrom: returnPathOf(delivery, options),
       recipient: delivery.address,
       message: message.parts,
       smtpUtf8: message.smtpUtf8 || needsSmtpUtf8(delivery.address),
       is8Bit: message.is8Bit,
-      ...(await options.tls.forAttempt(route, wishes)),
+      ...(await options.tls.forAttempt(route, wanted)),
       mayProceed: (step) => {
         const isOurs = (): boolean =>
           !cutoff.isClosed && lease.isFresh() && lease.holder() === delivery.holder;
@@ -207,13 +205,13 @@ async function attemptLive(
           .then((recovered) => recovered && decide());
       },
       onSession: (session) => (progress.session = session),
-      patienceMs: delivery.expiresAtMs - startedMs,
+      postponableMs: delivery.expiresAtMs - startedMs,
     });
-  const wishes = { destination, demand, sts } as const;
-  const result = await attemptUnder(wishes);
+  const wanted = { destination, demand, sts } as const;
+  const result = await attemptUnder(wanted);
   if (result.kind !== 'failed' || result.cause !== 'tls') return result;
-  const newer = await options.tls.newerPolicy(wishes);
-  return newer === null ? result : attemptUnder({ ...wishes, ...newer });
+  const newer = await options.tls.newerPolicy(wanted);
+  return newer === null ? result : attemptUnder({ ...wanted, ...newer });
 }
 
 async function deliverLive(

@@ -18,17 +18,13 @@ import { loadMessages } from '../store/emails.ts';
 import { holdClaims } from '../store/queue.ts';
 import type { ClaimedRecipient } from '../store/queue-claims.ts';
 import { Claims } from './claims.ts';
-import { Cutoff } from './cutoff.ts';
+import { Cutoff, type Delivery, sizeOf } from './delivery.ts';
 import type { Deliver } from './deliver.ts';
-import { AWAY_PAUSE_MS, GiveBacks } from './give-backs.ts';
-import { type Delivery, sizeOf } from './delivery.ts';
-import { FairQueue, WEIGHT_BYTES_MIN } from './fair-queue.ts';
-import { PollTimer } from './poll-timer.ts';
-import type { Shaping } from './shaping.ts';
+import { AWAY_PAUSE_MS, GiveBacks, Strays } from './give-backs.ts';
+import { FairQueue, type Shaping, WEIGHT_BYTES_MIN } from './fair-queue.ts';
 import { SIMULATOR_PROVIDER } from './simulator.ts';
-import { Strays } from './strays.ts';
 
-export type DispatcherOptions = {
+type DispatcherOptions = {
   db: Queryable;
   world: World;
   log: Logger;
@@ -365,5 +361,52 @@ export class Dispatcher {
     for (const delivery of this.#deliveriesOf(incoming)) this.#add(delivery);
     void this.#giveBack(this.#fairQueue.takeFromGreediest(), () => 0);
     this.#pump();
+  }
+}
+
+/** Events come in crowds: one look answers all of the last few milliseconds. */
+const SOON_MS = 5;
+
+/** Looks again and again: when the last look said, or sooner when something happened. One at a time. */
+class PollTimer {
+  readonly #look: () => Promise<number>;
+  #timer: NodeJS.Timeout | undefined;
+  #looking: Promise<void> | null = null;
+  #isRunning = false;
+  #isSoon = false;
+
+  /** @param look must not reject. @returns (of it) milliseconds until the next look */
+  constructor(look: () => Promise<number>) {
+    this.#look = look;
+  }
+
+  start(): void {
+    this.#isRunning = true;
+    this.#in(0);
+  }
+
+  /** Something happened that makes a look worth it. */
+  soon(): void {
+    if (this.#isSoon || !this.#isRunning) return;
+    this.#isSoon = true;
+    if (this.#looking === null) this.#in(SOON_MS);
+  }
+
+  /** Resolves when no look is under way any more. */
+  async stop(): Promise<void> {
+    this.#isRunning = false;
+    clearTimeout(this.#timer);
+    await this.#looking;
+  }
+
+  #in(delayMs: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.#isSoon = false;
+      this.#looking = this.#look().then((nextMs) => {
+        this.#looking = null;
+        if (this.#isRunning) this.#in(this.#isSoon ? Math.min(nextMs, SOON_MS) : nextMs);
+      });
+    }, delayMs);
   }
 }

@@ -11,20 +11,30 @@
  * many there are, the next one finds room. Under way counts as memory, too.
  */
 import type { Delivery } from './delivery.ts';
-import {
-  greediest,
-  insertByAge,
-  type Provider,
-  type TenantQueue,
-  type Project,
-  waitingIn,
-} from './tenant-queues.ts';
 
-export type ProviderRules = {
-  /** How many of the provider's deliveries may be under way at once. */
+type ProviderRules = {
+  /** Deliveries of the provider that may be under way at once on this worker; 1 or more. */
   windowOf(provider: string): number;
-  /** More than 0: none of its deliveries is to be started for so long. */
+  /**
+   * More than 0: the provider is suspended for so long, and none of its deliveries is started. A
+   * delivery that would expire before the end is started all the same: the attempt decides.
+   */
   suspendedForMs(provider: string): number;
+};
+
+/**
+ * What the order of work depends on: which destinations share a provider, how many deliveries of a
+ * provider may be under way, and whether it is suspended.
+ *
+ * A **provider** is the operator of a destination's mail servers (net/providers.ts). While the mail
+ * servers of a destination are not known, the destination domain stands in for its provider, here and
+ * in the column `queue.provider`; once they are known its deliveries move to the provider.
+ */
+export type Shaping = ProviderRules & {
+  /** The provider of a destination; the destination itself while its mail servers are not known. */
+  providerOf(destination: string): string;
+  /** The listener is called when the provider's window grew or its suspension began or ended. */
+  onChange(listener: (provider: string) => void): void;
 };
 
 const UNDER_WAY_MAX = 512;
@@ -329,4 +339,57 @@ export class FairQueue {
     this.#projects.delete(project.id);
     this.#ready.delete(project);
   }
+}
+
+type Provider = {
+  name: string;
+  /** By project. */
+  queues: Map<string, TenantQueue>;
+  /** Queues with deliveries that cannot start now, in turn. */
+  parked: Set<TenantQueue>;
+  underWay: number;
+  /** Its route is being looked up. */
+  isClosed: boolean;
+};
+
+export type TenantQueue = {
+  project: Project;
+  provider: Provider;
+  /** Oldest first. */
+  deliveries: Delivery[];
+  weightBytes: number;
+};
+
+type Project = {
+  id: string;
+  queues: Set<TenantQueue>;
+  /** Queues with deliveries that may start, in turn. */
+  ready: Set<TenantQueue>;
+  underWay: number;
+  weightBytes: number;
+};
+
+/** From the end: what comes last is nearly always the newest. */
+function insertByAge(deliveries: Delivery[], delivery: Delivery): void {
+  let index = deliveries.length;
+  while (index > 0 && deliveries[index - 1]!.dueAtMs > delivery.dueAtMs) index -= 1;
+  deliveries.splice(index, 0, delivery);
+}
+
+/** Memory of the queues that have anything to give back. */
+function waitingIn(queues: Iterable<TenantQueue>): number {
+  let waiting = 0;
+  for (const queue of queues) waiting += queue.weightBytes * Math.sign(queue.deliveries.length);
+  return waiting;
+}
+
+/** The one that measures most; null when nobody measures anything. */
+function greediest<Item>(items: Iterable<Item>, measure: (item: Item) => number): Item | null {
+  let best: Item | null = null;
+  let most = 0;
+  for (const item of items) {
+    const amount = measure(item);
+    if (amount > most) [best, most] = [item, amount];
+  }
+  return best;
 }

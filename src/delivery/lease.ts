@@ -15,7 +15,7 @@ const BEAT_EVERY_MS = 2_000;
 /** Survivors wait 15 s (src/service/supervisor.ts): this worker stops sending well before that. */
 const FRESH_FOR_MS = 10_000;
 
-export type LeaseOptions = {
+type LeaseOptions = {
   db: Queryable;
   world: World;
   log: Logger;

@@ -19,9 +19,9 @@ import type { AttemptResult, Via } from './attempt.ts';
 import type { Delivery } from './delivery.ts';
 
 /** Why it ended or waits, as the API shows it. */
-export type Reason = Pick<Verdict, 'category' | 'blame' | 'advice'>;
+type Reason = Pick<Verdict, 'category' | 'blame' | 'advice'>;
 
-export type SmtpFacts = {
+type SmtpFacts = {
   code: number | null;
   enhanced_code: string | null;
   message: string;
@@ -315,7 +315,7 @@ function reasonOf({ category, blame, advice }: Verdict): Reason {
   return { category, blame, advice };
 }
 
-export type SettlementOptions = {
+type SettlementOptions = {
   /** null: nothing was attempted. */
   attempt: object | null;
   world: Pick<World, 'newId' | 'random'>;

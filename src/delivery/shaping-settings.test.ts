@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DEFAULT_LIMITS } from './shaping-defaults.ts';
 import {
+  DEFAULT_LIMITS,
   limitsOf,
   parseShaping,
   type ShapingSettings,

@@ -7,7 +7,7 @@
 import { domainOf, localPartOf, type Address } from '../mail/address.ts';
 import type { SmtpReply } from '../mail/replies/smtp-reply.ts';
 
-export type Simulated =
+type Simulated =
   /** `thenComplains`: the recipient reports it as spam afterwards. */
   | { kind: 'replied'; phase: 'rcpt' | 'dot'; reply: SmtpReply; thenComplains: boolean }
   | { kind: 'suppressed' }

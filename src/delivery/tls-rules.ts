@@ -1,31 +1,44 @@
 /**
- * The rules about TLS for the hosts of one route: collected before the first of them is asked.
+ * The TLS rules for the hosts of one route, collected before the first host is connected to; what
+ * was learnt about TLS with mail servers (TlsMemory); and counts of the results (TlsCounters).
  *
- * Costs next to nothing where nobody publishes anything: the domain's MTA-STS policy is in memory
- * after the first look, and TLSA records are only looked for where DNSSEC vouches for the way
- * (net/dns/mx.ts says so with `daneNames`). A configured relay takes all mail for us: then what
- * recipients' domains publish is the relay's business.
+ * Costs little where nothing is published: the domain's MTA-STS policy is in memory after the first
+ * lookup, and TLSA records are looked up only where DNSSEC authenticated the route (net/dns/mx.ts sets
+ * `daneNames`). With a configured relay no policies of recipients' domains are applied.
  */
 import type { World } from '../core/world.ts';
 import type { Resolver } from '../net/dns/resolver.ts';
+import type { TlsResult } from '../net/smtp/client.ts';
 import type { StsCache, StsPolicy } from '../net/tls/mta-sts.ts';
 import type { MxHost, Route } from '../net/dns/mx.ts';
-import { type DaneFinding, findDane, type TlsRule, tlsRuleFor } from '../net/tls/policy.ts';
-import type { AttemptOptions } from './attempt.ts';
-import type { TlsCounters } from './tls-counters.ts';
-import { TlsMemory } from './tls-memory.ts';
+import {
+  type DaneFinding,
+  findDane,
+  type PolicyResult,
+  type TlsRule,
+  tlsRuleFor,
+} from '../net/tls/policy.ts';
+import { Sums } from '../store/sums.ts';
+import type { TlsCount } from '../store/tls-results.ts';
 
-type TlsForAttempt = Pick<AttemptOptions, 'ruleFor' | 'tlsMemory' | 'onTls'>;
+/** What an attempt (attempt.ts) needs to know about TLS. */
+export type TlsForAttempt = {
+  /** How each host of the route is to be reached. */
+  ruleFor: (host: MxHost) => TlsRule;
+  tlsMemory: TlsMemory;
+  /** Called for every new session and every skipped host, with the result for TLS reports. */
+  onTls: (rule: TlsRule, result: TlsResult | PolicyResult) => void;
+};
 
-export type TlsWishesOfDomain = {
+export type TlsWanted = {
   destination: string;
   demand: 'opportunistic' | 'enforced';
   sts: StsPolicy | null;
 };
 
-export type TlsRulesOptions = {
+type TlsRulesOptions = {
   resolver: Pick<Resolver, 'tlsa'>;
-  /** null: nobody's policy is looked for, because a relay takes the mail. */
+  /** null: no policies are looked up, because a relay takes the mail. */
   policies: StsCache | null;
   counters: TlsCounters;
   /** Of the mail servers. */
@@ -44,21 +57,21 @@ export class TlsRules {
     this.#memory = new TlsMemory(options.world);
   }
 
-  /** The domain's MTA-STS policy; no promise when it is known. */
+  /** The domain's MTA-STS policy; a plain value when it is known. */
   policyOf(destination: string): StsPolicy | null | Promise<StsPolicy | null> {
     return this.#options.policies?.of(destination) ?? null;
   }
 
-  /** No promise where nobody can have TLSA records. */
-  forAttempt(route: Route, wishes: TlsWishesOfDomain): TlsForAttempt | Promise<TlsForAttempt> {
-    if (!mayHaveDane(route)) return this.#rules(wishes, null);
+  /** A plain value, no promise, where no host can have TLSA records. */
+  forAttempt(route: Route, wanted: TlsWanted): TlsForAttempt | Promise<TlsForAttempt> {
+    if (!mayHaveDane(route)) return this.#rules(wanted, null);
     const { resolver, port, world } = this.#options;
-    const how = { resolver, port, domain: wishes.destination, nowMs: world.now() };
-    return findDaneOf(route, how).then((dane) => this.#rules(wishes, dane));
+    const how = { resolver, port, domain: wanted.destination, nowMs: world.now() };
+    return findDaneOf(route, how).then((dane) => this.#rules(wanted, dane));
   }
 
   #rules(
-    { destination, demand, sts }: TlsWishesOfDomain,
+    { destination, demand, sts }: TlsWanted,
     dane: ReadonlyMap<string, DaneFinding> | null,
   ): TlsForAttempt {
     const { counters } = this.#options;
@@ -73,13 +86,10 @@ export class TlsRules {
   }
 
   /**
-   * After an attempt that failed because of TLS: the domain's policy of now, if that is another one.
-   * Failures are never final, but each is followed by this look (RFC 8461 §5.1).
+   * After an attempt that failed because of TLS: the domain's current policy if it has changed, else
+   * null. RFC 8461 §5.1 asks for this check before a failure counts.
    */
-  async newerPolicy({
-    destination,
-    sts,
-  }: TlsWishesOfDomain): Promise<{ sts: StsPolicy | null } | null> {
+  async newerPolicy({ destination, sts }: TlsWanted): Promise<{ sts: StsPolicy | null } | null> {
     const { policies } = this.#options;
     if (policies === null || sts?.mode !== 'enforce') return null;
     const now = await policies.recheck(destination);
@@ -99,4 +109,124 @@ async function findDaneOf(
 ): Promise<Map<string, DaneFinding>> {
   const found = hosts.map(async (host) => [host.name, await findDane(host, options)] as const);
   return new Map(await Promise.all(found));
+}
+
+const REDUCED_FOR_MS = 3 * 24 * 3600_000;
+const BROKEN_FOR_MS = 10 * 60_000;
+const WORKED_FOR_MS = 3 * 24 * 3600_000;
+/** A server that has removed TLS gets its mail this much later. */
+const HELD_FOR_MS = 3600_000;
+/** Beyond this the least recently updated ones are dropped. */
+const REMEMBERED_MAX = 10_000;
+
+type Known = {
+  reducedUntilMs: number;
+  brokenUntilMs: number;
+  workedUntilMs: number;
+  /** Since when TLS fails although it had worked; null: it does not fail. */
+  failingSinceMs: number | null;
+};
+
+const NOTHING: Known = {
+  reducedUntilMs: -Infinity,
+  brokenUntilMs: -Infinity,
+  workedUntilMs: -Infinity,
+  failingSinceMs: null,
+};
+
+/**
+ * What was learnt about opportunistic TLS with mail servers: which need a small ClientHello, which
+ * offer STARTTLS but fail it, and with which it has worked.
+ *
+ * Anybody on the path can break a handshake. A server whose handshakes fail therefore gets plain text
+ * for minutes only, and one with which TLS has worked lately must keep doing it: its mail waits until
+ * TLS has failed for an hour. This never relaxes a rule of net/tls/policy.ts. In memory of one worker.
+ */
+export class TlsMemory {
+  readonly #world: Pick<World, 'monotonicMs'>;
+  readonly #hosts = new Map<string, Known>();
+
+  constructor(world: Pick<World, 'monotonicMs'>) {
+    this.#world = world;
+  }
+
+  /** @param reduced with a small ClientHello */
+  worked(host: string, { reduced }: { reduced: boolean }): void {
+    const nowMs = this.#world.monotonicMs();
+    const { reducedUntilMs } = this.#known(host);
+    this.#keep(host, {
+      reducedUntilMs: reduced ? nowMs + REDUCED_FOR_MS : reducedUntilMs,
+      brokenUntilMs: -Infinity,
+      workedUntilMs: nowMs + WORKED_FOR_MS,
+      failingSinceMs: null,
+    });
+  }
+
+  /** The handshake failed, or STARTTLS was no longer offered. */
+  failed(host: string): void {
+    const nowMs = this.#world.monotonicMs();
+    const known = this.#known(host);
+    if (!this.expectsTls(host)) {
+      return this.#keep(host, { ...known, brokenUntilMs: nowMs + BROKEN_FOR_MS });
+    }
+    this.#keep(host, { ...known, failingSinceMs: known.failingSinceMs ?? nowMs });
+  }
+
+  /** The server fails with a ClientHello of the usual size. */
+  needsReduced(host: string): boolean {
+    return this.#known(host).reducedUntilMs > this.#world.monotonicMs();
+  }
+
+  /** TLS failed within the last minutes. */
+  isBroken(host: string): boolean {
+    return this.#known(host).brokenUntilMs > this.#world.monotonicMs();
+  }
+
+  /** TLS has worked lately and is required, so that breaking a handshake does not lead to plain text. */
+  expectsTls(host: string): boolean {
+    const nowMs = this.#world.monotonicMs();
+    const { workedUntilMs, failingSinceMs } = this.#known(host);
+    return workedUntilMs > nowMs && nowMs - (failingSinceMs ?? nowMs) < HELD_FOR_MS;
+  }
+
+  #known(host: string): Known {
+    return this.#hosts.get(host) ?? NOTHING;
+  }
+
+  #keep(host: string, known: Known): void {
+    this.#hosts.delete(host);
+    this.#hosts.set(host, known);
+    if (this.#hosts.size <= REMEMBERED_MAX) return;
+    const oldest = this.#hosts.keys().next();
+    if (!oldest.done) this.#hosts.delete(oldest.value);
+  }
+}
+
+/** With this many kinds the counts are written at once. */
+const KINDS_MAX = 2_000;
+
+/**
+ * Counts results of TLS sessions (RFC 8460) outside the path of an email: a crash loses the counts of
+ * the last seconds.
+ */
+export class TlsCounters {
+  readonly #sums: Sums<TlsCount>;
+
+  constructor(write: (counts: readonly TlsCount[]) => Promise<void>) {
+    this.#sums = new Sums({
+      write,
+      keyOf: ({ domain, policy, result }) => `${domain} ${policy} ${result}`,
+      merge: (sum, { sessions }) => (sum.sessions += sessions),
+    });
+  }
+
+  add(kind: Omit<TlsCount, 'sessions'>): void {
+    const isNew = this.#sums.add({ ...kind, sessions: 1 });
+    // Only when this number is reached: while the database is away the timer decides.
+    if (isNew && this.#sums.size === KINDS_MAX) void this.flush();
+  }
+
+  flush(): Promise<void> {
+    return this.#sums.flush();
+  }
 }

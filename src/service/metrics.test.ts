@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ProviderFacts } from '../delivery/provider-view.ts';
+import type { ProviderFacts } from '../delivery/connection-pool.ts';
 import { createMetrics } from './metrics.ts';
 
 const provider = (name: string, state: ProviderFacts['state'], open = 3): ProviderFacts => ({

@@ -5,7 +5,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import type { ProviderFacts } from '../delivery/provider-view.ts';
+import type { ProviderFacts } from '../delivery/connection-pool.ts';
 import { mostTellingFirst } from './provider-report.ts';
 import type { QueueDepth } from '../store/queue.ts';
 import type { Trip } from '../store/reputation.ts';

@@ -4,7 +4,7 @@
  */
 import type { Logger } from 'pino';
 import type { Connections } from '../delivery/connections.ts';
-import type { ProviderFacts } from '../delivery/provider-view.ts';
+import type { ProviderFacts } from '../delivery/connection-pool.ts';
 import type { Queryable } from '../store/postgres/database.ts';
 import { type ProviderState, writeProviderStates } from '../store/provider-states.ts';
 import { systemWorld } from './system-world.ts';

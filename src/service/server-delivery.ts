@@ -3,16 +3,15 @@
  * everything between them.
  */
 import type { Config } from '../config/config.ts';
-import { BrokerTicks } from '../delivery/broker-ticks.ts';
-import { Broker } from '../delivery/broker.ts';
+import { Broker, BrokerTicks } from '../delivery/broker.ts';
 import { Connections } from '../delivery/connections.ts';
 import { createDeliver } from '../delivery/deliver.ts';
 import { Dispatcher } from '../delivery/dispatcher.ts';
-import type { BrokerMessage, WorkerMessage } from '../delivery/permits.ts';
+import type { BrokerMessage, WorkerMessage } from '../delivery/broker-messages.ts';
+import type { Shaping } from '../delivery/fair-queue.ts';
 import type { ShapingSettings } from '../delivery/shaping-settings.ts';
-import { createShaping } from '../delivery/shaping.ts';
 import { SIMULATOR_PROVIDER } from '../delivery/simulator.ts';
-import { TlsCounters } from '../delivery/tls-counters.ts';
+import { TlsCounters } from '../delivery/tls-rules.ts';
 import { TlsRules } from '../delivery/tls-rules.ts';
 import { timeoutsWithin } from '../net/smtp/types.ts';
 import { StsCache } from '../net/tls/mta-sts.ts';
@@ -81,7 +80,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     returnPathSecret: () => context.secrets.derive('return path'),
     onAttempt: (attempt) => countAttempt(metrics, attempt),
   });
-  const shaping = createShaping(connections, (destination) => mailRouting.providerOf(destination));
+  const shaping = shapingOf(connections, mailRouting);
   const dispatcher = new Dispatcher({
     db: db.settling,
     world,
@@ -116,6 +115,15 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
   const accept = acceptInto(dispatcher, context, { metrics, onTold, recent });
   const sayWhatIsLost = () => sayLost(recent, { db, log, metrics });
   return { accept, dispatcher, connections, metrics, sayWhatIsLost, stop };
+}
+
+function shapingOf(connections: Connections, mailRouting: MailRouting): Shaping {
+  return {
+    providerOf: (destination) => mailRouting.providerOf(destination),
+    windowOf: (provider) => connections.windowOf(provider),
+    suspendedForMs: (provider) => connections.suspendedForMs(provider),
+    onChange: (listener) => connections.onChange(listener),
+  };
 }
 
 const LOST_IDS_PER_LINE = 100;

@@ -9,7 +9,7 @@ import type { Registry } from 'prom-client';
 import { ReloadedCertificate } from './certificates.ts';
 import { Overloaded } from '../core/overloaded.ts';
 import type { Scope } from '../core/scope.ts';
-import type { BrokerMessage, WorkerMessage } from '../delivery/permits.ts';
+import type { BrokerMessage, WorkerMessage } from '../delivery/broker-messages.ts';
 import type { MessageBuilder, MessageRecipient } from '../delivery/message.ts';
 import { createDomainService } from '../domains/service.ts';
 import { buildApp } from '../http/app.ts';

@@ -6,7 +6,7 @@ import type { MetricObjectWithValues, MetricValue } from 'prom-client';
 import type { ArmedFailpoint } from '../core/failpoint.ts';
 import type { Config } from '../config/config.ts';
 import type { CertificateFiles } from './certificates.ts';
-import type { BrokerMessage, WorkerMessage } from '../delivery/permits.ts';
+import type { BrokerMessage, WorkerMessage } from '../delivery/broker-messages.ts';
 import type { User } from './privileges.ts';
 import type { PoolSizes } from '../store/postgres/connection-needs.ts';
 import type { DatabaseAddress } from '../store/postgres/database.ts';
@@ -47,7 +47,7 @@ export type ToWorker =
   | { type: 'look' }
   /** The database is another server than before, which may lack the last commits. */
   | { type: 'failed_over' }
-  /** About connections to mail servers: delivery/permits.ts. */
+  /** About connections to mail servers: delivery/broker-messages.ts. */
   | { type: 'broker'; messages: readonly BrokerMessage[] }
   /** Secret keys to use from now on: `new,old`. */
   | { type: 'secret_keys'; secretKey: string }

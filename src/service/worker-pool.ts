@@ -9,8 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { AggregatorRegistry } from 'prom-client';
 import type { Logger } from 'pino';
 import type { OpensslTuning } from './openssl-tuning.ts';
-import { Broker } from '../delivery/broker.ts';
-import { BrokerTicks } from '../delivery/broker-ticks.ts';
+import { Broker, BrokerTicks } from '../delivery/broker.ts';
 import { systemWorld } from './system-world.ts';
 import { nextWorkerFailpoint } from './failpoints.ts';
 import {

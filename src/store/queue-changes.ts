@@ -3,7 +3,7 @@
  *
  * A walk over the queue's key in steps, so that no statement is long however much waits. What a worker
  * holds is left alone: nobody can call back what is being said to a mail server. A retry asks such
- * workers to give back what they do not know of (delivery/strays.ts), and frees what is held by none. Held mail is not
+ * workers to give back what they do not know of (delivery/give-backs.ts), and frees what is held by none. Held mail is not
  * claimed; its due time is the time at which it expires, so that forgotten mail ends, too. What was
  * released once is not held again because its sender is paused (store/reputation.ts).
  */

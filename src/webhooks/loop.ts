@@ -72,7 +72,7 @@ class Loop implements WebhookLoop {
   readonly #endpoints = new EndpointTurns();
   /** EndpointTurns of endpoints that are disabled or deleted: what waits there ends. */
   readonly #closed = new Map<string, DueEndpoint>();
-  /** When to give back what we may hold without knowing: see delivery/strays.ts. */
+  /** When to give back what we may hold without knowing: see delivery/give-backs.ts. */
   #straysAtMs: number;
   #checksSeen = 0;
   #isRunning = false;

@@ -1,25 +1,25 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RECOVERY_RULES } from './shaping-defaults.ts';
-import { Window } from './window.ts';
+import { USUAL_SHAPING } from './shaping-settings.ts';
+import { Window } from './broker-provider.ts';
 
-const { holdDownMs, stepMs, tryAgainAfterMs } = RECOVERY_RULES;
+const { holdDownMs, stepMs, tryAgainAfterMs } = USUAL_SHAPING.recovery;
 
 function grown(limit: number): Window {
-  const window = new Window(limit, RECOVERY_RULES);
+  const window = new Window(limit, USUAL_SHAPING.recovery);
   window.grow(limit, 0);
   return window;
 }
 
 test('a receiver that is new is met by two connections, and gets one more with each message', () => {
-  const window = new Window(5, RECOVERY_RULES);
+  const window = new Window(5, USUAL_SHAPING.recovery);
   const sizes = [window.size];
   for (let message = 0; message < 5; message += 1) {
     window.grow(1, 0);
     sizes.push(window.size);
   }
   assert.deepEqual(sizes, [2, 3, 4, 5, 5, 5]);
-  assert.equal(new Window(1, RECOVERY_RULES).size, 1);
+  assert.equal(new Window(1, USUAL_SHAPING.recovery).size, 1);
 });
 
 test('a receiver that finds us too many gets half, once for one complaint, never none', () => {

@@ -1,0 +1,55 @@
+/**
+ * The messages between workers and the broker of their machine (broker.ts).
+ *
+ * A permit is the right to have one connection from one of our addresses to one provider. Messages
+ * between two running processes arrive in order and are not lost; the permits of a process that dies
+ * become free. Times are durations, because two processes share no clock.
+ */
+
+/** `source`: our address, `''` for the system's choice. */
+export type PoolKey = { provider: string; source: string };
+
+export type WorkerMessage =
+  /** The number of connections needed changed by `count`; `urgent` of all are needed despite an outage. */
+  | (PoolKey & { kind: 'want'; count: number; urgent: number })
+  /** Connections were closed; `unused`: messages of their allowance that they did not carry. */
+  | (PoolKey & { kind: 'free'; count: number; unused: number })
+  /** Messages that the provider took while all connections were busy: the window may grow. */
+  | (PoolKey & { kind: 'took'; count: number })
+  /**
+   * The receiver asked for less. `pace`: the number of messages is limited, too. `openedForMs`: it
+   * refused a connection that was begun so long ago; null: it said so on an open session.
+   */
+  | (PoolKey & { kind: 'slow'; reason: string; pace: Pace | null; openedForMs: number | null })
+  /** A server of the provider answered. */
+  | { kind: 'reached'; provider: string; address: string }
+  /** An attempt reached none of the provider's hosts. */
+  | { kind: 'unreached'; provider: string; addresses: readonly string[]; reason: string }
+  | HostMessage;
+
+type Pace = { messagesPerMinute: number; forMs: number };
+
+/** The address does not answer and is skipped for so long; 0: it answers again. */
+export type HostMessage = { kind: 'host'; address: string; deadForMs: number };
+
+export type BrokerMessage =
+  /** One connection may be opened; `messagesMax` null: no limit besides the usual. */
+  | (PoolKey & { kind: 'grant'; messagesMax: number | null })
+  /** So many connections are to be closed as soon as their message is done. */
+  | (PoolKey & { kind: 'yield'; count: number })
+  /** Whether another worker waits: then idle connections are closed. */
+  | (PoolKey & { kind: 'wanted'; isWanted: boolean })
+  /** `share`: connections that this worker may count on; `window`: those of the machine. */
+  | (PoolKey & { kind: 'pool'; share: number; window: number })
+  | (ProviderStatus & { kind: 'provider' })
+  | HostMessage;
+
+export type ProviderStatus = {
+  provider: string;
+  /** `outage`: no server answers. `pace`: the next message has to wait. */
+  suspension: { kind: 'outage' | 'pace'; forMs: number } | null;
+  /** It asked for less, and stays limited for about so long. */
+  slowedForMs: number | null;
+  /** Why it is suspended or slowed, one sentence. */
+  reason: string | null;
+};
