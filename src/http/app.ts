@@ -2,22 +2,43 @@
  * The HTTP surface: from bytes on a socket to a route, and every failure on the way in one shape.
  *
  * Checks run in this order, which clients rely on: HTTP syntax (raw-answers.ts), route and
- * method (unknown-routes.ts), then what route-checks.ts gives each route: key and permission before
- * the body is read, its size and type; JSON (json-body.ts); schema (validation.ts); the route.
+ * method, then the checks of access.ts: key and permission before the body is read, its size and
+ * type; JSON (json-body.ts); schema (validation.ts); the route.
  */
-import fastify, { type onRequestHookHandler } from 'fastify';
+import type { Server } from 'node:http';
+import type { Server as TlsServer, ServerOptions } from 'node:https';
+import type { TLSSocket } from 'node:tls';
+import fastify, {
+  type FastifyReply,
+  type FastifyRequest,
+  type onRequestHookHandler,
+} from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import { Overloaded } from '../core/overloaded.ts';
-import { sharedAddresses } from '../net/addresses.ts';
-import { wholeBody } from './body-budget.ts';
-import { closeInTime } from './closing.ts';
-import { CONNECTION_LIMITS, type ConnectionLimits, Connections } from './connections.ts';
-import { sendProblem } from './errors.ts';
+import { checkRoutes } from './access.ts';
+import { wholeBody } from './bodies.ts';
+import {
+  CONNECTION_LIMITS,
+  type ConnectionLimits,
+  Connections,
+  rawSocketOf,
+} from './connections.ts';
+import {
+  answerUnknownRoute,
+  BODY_MAX_BYTES,
+  createErrorHandler,
+  malformed,
+  PATH_TOO_LONG,
+  sendProblem,
+  STOPPING,
+} from './errors.ts';
 import { jsonBodyParser } from './json-body.ts';
-import { BODY_MAX_BYTES, malformed, PATH_TOO_LONG, STOPPING } from './problems.ts';
-import { answerClientError, answerLate, answerRawRequests } from './raw-answers.ts';
-import { logRequests } from './request-log.ts';
-import { checkRoutes } from './route-checks.ts';
+import {
+  answerClearText,
+  answerClientError,
+  answerLate,
+  answerRawRequests,
+} from './raw-answers.ts';
 import { registerDomainRoutes } from './routes/domains.ts';
 import { registerEmailRoutes } from './routes/emails.ts';
 import { registerKeyRoutes } from './routes/keys.ts';
@@ -27,16 +48,14 @@ import { registerSuppressionFileRoutes } from './routes/suppression-files.ts';
 import { registerSuppressionRoutes } from './routes/suppressions.ts';
 import { registerUnsubscribeRoutes } from './routes/unsubscribe.ts';
 import { registerWebhookRoutes } from './routes/webhooks.ts';
-import type { App, HttpServices } from './services.ts';
-import { createErrorHandler } from './thrown.ts';
-import { renewCertificate, tlsOptions } from './tls.ts';
-import { answerUnknownRoute } from './unknown-routes.ts';
+import type { App, Certificate, HttpServices } from './services.ts';
 import { validatorCompiler } from './validation.ts';
+import { sharedAddresses } from '../net/addresses.ts';
 
-export type HttpTimeouts = {
+type HttpTimeouts = {
   headersMs: number;
   requestMs: number;
-  /** Of an upload, which may take long as a whole (uploads.ts). */
+  /** Between two pieces of an upload (bodies.ts). */
   silenceMs: number;
   /** What has begun when the service stops may take this long to end. */
   closeMs: number;
@@ -52,7 +71,7 @@ export type AppOptions = {
   isShared?: (address: string) => boolean;
 };
 
-/** A slow sender holds a socket for this long and no longer. */
+/** The longest that a slow sender can hold a socket. */
 const TIMEOUTS: HttpTimeouts = {
   headersMs: 10_000,
   requestMs: 30_000,
@@ -144,7 +163,7 @@ function boundConnections(app: App, services: HttpServices, options: AppOptions)
   return connections;
 }
 
-/** What is said before anybody is asked who they are. */
+/** Before the key is checked. */
 function firstChecks(
   app: App,
   services: HttpServices,
@@ -170,4 +189,81 @@ function firstChecks(
 
 function crowded(): Overloaded {
   return new Overloaded('too many requests from your address are under way');
+}
+
+/**
+ * Closes within `graceMs`. Node closes the connections that are idle at that moment and waits for all
+ * others without a limit: its limits for slow requests end as soon as the server closes, and a
+ * connection whose request ends later stays open for the next one.
+ *
+ * @param graceMs how long requests that have begun may take to end
+ */
+function closeInTime(app: App, graceMs: number): void {
+  let isClosing = false;
+  app.addHook('onSend', (_request, reply, payload, done) => {
+    if (isClosing) reply.header('connection', 'close');
+    done(null, payload);
+  });
+  app.addHook('preClose', (done) => {
+    isClosing = true;
+    const cut = setTimeout(() => app.server.closeAllConnections(), graceMs);
+    app.server.once('close', () => clearTimeout(cut));
+    done();
+  });
+}
+
+/** One line per request, with ids only: no addresses, paths (they can contain an address), bodies, keys. */
+function logRequests(app: App, log: HttpServices['log']): void {
+  app.addHook('onResponse', (request, reply, done) => {
+    logRequest(log, request, reply);
+    done();
+  });
+}
+
+function logRequest(log: HttpServices['log'], request: FastifyRequest, reply: FastifyReply): void {
+  const facts = {
+    method: request.method,
+    route: request.routeOptions.url ?? null,
+    status: reply.statusCode,
+    ms: Math.round(reply.elapsedTime * 10) / 10,
+    request_id: request.id,
+    project_id: request.caller?.projectId,
+  };
+  log.info(facts, 'request');
+}
+
+const TLS_LEAST = { minVersion: 'TLSv1.2' } as const;
+
+function tlsOptions(certificate: Certificate, handshakeMs: number): ServerOptions {
+  return {
+    ...certificate.pems(),
+    ...TLS_LEAST,
+    ALPNProtocols: ['http/1.1'],
+    handshakeTimeout: handshakeMs,
+  };
+}
+
+/**
+ * Shows a renewed certificate from the next connection on, and answers clear text with a hint.
+ *
+ * @param server one that was made with tlsOptions
+ */
+function renewCertificate(
+  server: Server,
+  certificate: Certificate,
+  services: Pick<HttpServices, 'log' | 'world'>,
+): void {
+  const tls = server as unknown as TlsServer;
+  let shown = certificate.pems();
+  // Before the handshake begins.
+  tls.prependListener('connection', () => {
+    const pems = certificate.pems();
+    if (pems === shown || pems === null) return;
+    shown = pems;
+    tls.setSecureContext({ ...pems, ...TLS_LEAST });
+  });
+  tls.on('tlsClientError', (error: Error & { code?: string }, socket: TLSSocket) => {
+    const raw = rawSocketOf(socket);
+    if (error.code === 'ERR_SSL_HTTP_REQUEST' && raw) answerClearText(raw, services);
+  });
 }

@@ -17,7 +17,7 @@ import type { Logger } from 'pino';
 import { Overloaded } from '../core/overloaded.ts';
 import type { World } from '../core/world.ts';
 import { clientOf } from '../net/addresses.ts';
-import { isUpload } from './uploads.ts';
+import { isUpload } from './bodies.ts';
 
 export type ConnectionLimits = {
   connections: number;

@@ -1,13 +1,23 @@
 /**
  * Every failure in the one shape: `{"error": {"code", "message", "request_id"}}`, with the status
- * that belongs to the code. Only this file knows which status that is. What is thrown on the way
- * comes here through thrown.ts, what never becomes a request (malformed HTTP) through
- * raw-answers.ts.
+ * that belongs to the code. Only this file knows the statuses. It answers refusals, unknown routes and
+ * what is thrown (Fastify's errors, a database that is away, bugs), and sets the rate-limit headers.
+ * What never becomes a request (malformed HTTP) is answered in raw-answers.ts.
  */
-import type { FastifyReply } from 'fastify';
+import type {
+  FastifyError,
+  FastifyInstance,
+  FastifyReply,
+  FastifyRequest,
+  onSendHookHandler,
+} from 'fastify';
 import type { LimitState } from '../core/limits.ts';
+import { Overloaded } from '../core/overloaded.ts';
 import type { FieldProblem, Refusal, RefusalCode } from '../core/refusals.ts';
-import { setLimitHeaders } from './limit-headers.ts';
+import type { HttpServices } from './services.ts';
+import { AcceptedUnknown } from '../store/accept.ts';
+import { peekLimit } from '../store/limits.ts';
+import { DatabaseUnavailable } from '../store/postgres/database.ts';
 
 /** A refusal without a status does not compile. */
 const STATUS = {
@@ -38,7 +48,7 @@ export type HttpProblem = {
   details?: readonly FieldProblem[] | undefined;
 };
 
-/** How long to stay away when the service cannot work, in seconds. */
+/** Retry-After of a 503, in seconds. */
 const UNAVAILABLE_RETRY_S = 5;
 
 export const JSON_TYPE = 'application/json; charset=utf-8';
@@ -89,10 +99,178 @@ export function refuse(
   });
 }
 
-/** The same answer for what does not exist and for what is somebody else's. */
+/** The same answer for what does not exist and for what another project owns. */
 export function notFound(reply: FastifyReply, what: string): FastifyReply {
   return refuse(reply, {
     refused: 'not_found',
     message: `There is no ${what} with this id in this project and environment.`,
   });
+}
+
+/**
+ * Both families of names: RateLimit-* (draft-ietf-httpapi-ratelimit-06) and the plain ones. Times are
+ * whole seconds from now. The policy names what is counted where it is not requests.
+ */
+export function setLimitHeaders(reply: FastifyReply, state: LimitState): void {
+  const counted = state.counts === undefined ? '' : `;comment="${state.counts}"`;
+  reply.headers({
+    'ratelimit-limit': state.limit,
+    'ratelimit-remaining': state.remaining,
+    'ratelimit-reset': state.resetS,
+    'ratelimit-policy': `${state.limit};w=${state.windowS}${counted}`,
+    limit: state.limit,
+    remaining: state.remaining,
+    reset: state.resetS,
+  });
+}
+
+/**
+ * The hook of a limited route: an answer that failed before it was counted has the headers, too.
+ * Left out when the database cannot be read.
+ */
+export function limitHeadersAlways({ db, config }: HttpServices): onSendHookHandler {
+  return (request, reply, _payload, done) => {
+    const { caller, routeOptions } = request;
+    const { limit: category } = routeOptions.config;
+    const isSet = reply.hasHeader('ratelimit-limit') || reply.statusCode >= 500;
+    if (isSet || caller === null || category === undefined) return done();
+    peekLimit(db, { ...caller, category }, config.limits[category])
+      .then((state) => setLimitHeaders(reply, state))
+      .then(
+        () => done(),
+        () => done(),
+      );
+  };
+}
+
+export const BODY_MAX_BYTES = 45 * 1024 * 1024;
+
+export const TOO_LARGE: HttpProblem = {
+  status: 413,
+  code: 'payload_too_large',
+  message: 'The body is larger than 45 MB; send smaller attachments.',
+};
+
+export const NOT_JSON: HttpProblem = {
+  status: 415,
+  code: 'unsupported_media_type',
+  message: 'The body must be JSON in UTF-8; send it with Content-Type: application/json.',
+};
+
+export const PATH_TOO_LONG: HttpProblem = {
+  status: 414,
+  code: 'validation_error',
+  message: 'The path and query are too long; send less.',
+};
+
+export const STOPPING: HttpProblem = {
+  status: 503,
+  code: 'service_unavailable',
+  message: 'The service is stopping; nothing was accepted or changed, try again in a moment.',
+};
+
+export function malformed(message: string): HttpProblem {
+  return { status: 400, code: 'validation_error', message };
+}
+
+const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE'] as const;
+
+/** Answers 405 with the methods of the path, else 404; before the body is read. */
+export function answerUnknownRoute(
+  app: Pick<FastifyInstance, 'findRoute'>,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  const { method, url } = request;
+  const allowed = METHODS.filter((candidate) => app.findRoute({ method: candidate, url }) !== null);
+  if (allowed.length === 0) {
+    return sendProblem(reply, {
+      status: 404,
+      code: 'not_found',
+      message: 'There is nothing at this path; /openapi.json lists what there is.',
+    });
+  }
+  return sendProblem(reply.header('allow', allowed.join(', ')), {
+    status: 405,
+    code: 'method_not_allowed',
+    message: `This path does not take ${method}; it takes ${allowed.join(', ')}.`,
+  });
+}
+
+const OF_FASTIFY: Readonly<Record<string, HttpProblem>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: TOO_LARGE,
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: NOT_JSON,
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: malformed('The body is shorter than its Content-Length.'),
+  ECONNRESET: malformed('The connection ended before the body was complete.'),
+  FST_ERR_BAD_URL: malformed('The path is not a valid URL path: a %-escape in it is wrong.'),
+  FST_ERR_MAX_PARAM_LENGTH: PATH_TOO_LONG,
+};
+
+type ErrorHandler = (
+  error: FastifyError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+) => FastifyReply;
+
+export function createErrorHandler({
+  log,
+  isStopping,
+}: Pick<HttpServices, 'log' | 'isStopping'>): ErrorHandler {
+  return (error, request, reply) => {
+    // Fastify asks to close the connection when the parser fails. The rest of the body is read and
+    // dropped instead: a reset would cost the client our answer.
+    if (reply.hasHeader('connection') && !isStopping()) reply.removeHeader('connection');
+    return sendProblem(reply, problemOf(error, request) ?? bug(error, request, log));
+  };
+}
+
+function problemOf(error: FastifyError, request: FastifyRequest): HttpProblem | undefined {
+  if (error instanceof BadRequest) return error.problem;
+  const message = unavailability(error, request);
+  if (message !== null) return { status: 503, code: 'service_unavailable', message };
+  return OF_FASTIFY[error.code];
+}
+
+/** The message must not promise more than is known: a repeated POST may send twice. */
+function unavailability(error: Error, request: FastifyRequest): string | null {
+  if (error instanceof Overloaded) {
+    return `Nothing was accepted: ${error.message}; try again in a moment.`;
+  }
+  if (error instanceof AcceptedUnknown) {
+    return (
+      'The database went away meanwhile: this may have been accepted. ' +
+      'Repeating it with the same Idempotency-Key is safe.'
+    );
+  }
+  if (!(error instanceof DatabaseUnavailable)) return null;
+  const changesNothing = request.method === 'GET' || request.method === 'HEAD';
+  if (
+    changesNothing ||
+    request.caller === null ||
+    request.routeOptions.config.limit === 'sending'
+  ) {
+    return 'The database cannot be reached; nothing was accepted or changed, try again in a moment.';
+  }
+  return (
+    'The database went away meanwhile: this may or may not have been done. ' +
+    'Look at the present state before you repeat it.'
+  );
+}
+
+/** Logs only what cannot contain customer data: no message of the error, no values. */
+function bug(error: FastifyError, request: FastifyRequest, log: HttpServices['log']): HttpProblem {
+  const { name, code, stack } = error;
+  const where = stack
+    ?.split('\n')
+    .filter((line) => line.startsWith('    at '))
+    .join('\n');
+  log.error(
+    { request_id: request.id, route: request.routeOptions.url, error: name, code, stack: where },
+    'bug',
+  );
+  return {
+    status: 500,
+    code: 'internal_error',
+    message: 'Something went wrong on our side; quote the request id when you report it.',
+  };
 }

@@ -4,8 +4,7 @@
  * and so would ten million wrong addresses with a sentence for each.
  */
 import type { FastifyRequest } from 'fastify';
-import { BadRequest } from './errors.ts';
-import { malformed, NOT_JSON } from './problems.ts';
+import { BadRequest, malformed, NOT_JSON } from './errors.ts';
 
 const DEPTH_MAX = 32;
 /** A batch of 100 emails with everything in it has far fewer. */

@@ -1,10 +1,18 @@
-/** The shape of every list: `{"object": "list", "data": [...], "has_more": bool}`. */
-import type { Page, PageOf } from '../store/page.ts';
-import { isId } from '../store/ids.ts';
-import type { Refusal } from '../core/refusals.ts';
+/**
+ * Lists: their page parameters and cursors, and the filters of the list of emails.
+ */
+import type { z } from 'zod';
 import { refuseFields } from '../core/field-problems.ts';
+import type { FieldProblem, Refusal } from '../core/refusals.ts';
+import type { emailQuery } from './schemas/emails.ts';
+import { addressKey, parseMailbox } from '../mail/address.ts';
+import { parseDomain } from '../mail/domain-name.ts';
+import { TAG_PATTERN } from '../sending/draft.ts';
+import type { EmailFilter } from '../store/email-list.ts';
+import { isId } from '../store/ids.ts';
+import type { Page, PageOf } from '../store/page.ts';
 
-export type ListAnswer<Row> = { object: 'list'; data: Row[]; has_more: boolean };
+type ListAnswer<Row> = { object: 'list'; data: Row[]; has_more: boolean };
 
 /**
  * A list whose statement asked for one row more than the page holds.
@@ -37,4 +45,57 @@ export function pageFrom(query: {
     return refuseFields([{ field: 'before', message }]);
   }
   return { limit, after, before };
+}
+
+/** @param own what the caller may see: sent by this key, from this domain; null: any */
+export function filterFrom(
+  query: z.output<typeof emailQuery>,
+  own: Pick<EmailFilter, 'keyId' | 'domain'>,
+): EmailFilter | Refusal {
+  const problems: FieldProblem[] = [];
+  const read = <Value>(
+    name: 'to' | 'from' | 'tag' | 'domain',
+    parse: (text: string) => Value | null,
+    what: string,
+  ): Value | null => {
+    const text = query[name];
+    if (text === undefined) return null;
+    const value = parse(text);
+    if (value === null) problems.push({ field: name, message: `is not ${what}` });
+    return value;
+  };
+  const filter = {
+    to: read('to', keyOfAddress, 'an email address'),
+    from: read('from', keyOfAddress, 'an email address'),
+    tag: read('tag', parseTag, 'a tag, like kind or kind:receipt'),
+    domain: read('domain', parseDomain, 'a domain name, like acme.com'),
+    status: query.status ?? null,
+    subject: query.subject ?? null,
+    createdAfter: timeOf(query.created_after),
+    createdBefore: timeOf(query.created_before),
+    keyId: own.keyId,
+  };
+  if (problems.length > 0) return refuseFields(problems);
+  if (own.domain === null) return filter;
+  if (filter.domain === null || filter.domain === own.domain) {
+    return { ...filter, domain: own.domain };
+  }
+  const message = `This key is limited to ${own.domain}; ask for the emails of that domain.`;
+  return { refused: 'authorization_error', message };
+}
+
+function keyOfAddress(text: string): string | null {
+  const mailbox = parseMailbox(text);
+  return mailbox && addressKey(mailbox.address);
+}
+
+function parseTag(text: string): EmailFilter['tag'] {
+  const [name = '', value, ...more] = text.split(':');
+  if (!TAG_PATTERN.test(name) || more.length > 0) return null;
+  if (value === undefined) return { name };
+  return TAG_PATTERN.test(value) ? { name, value } : null;
+}
+
+function timeOf(text: string | undefined): Date | null {
+  return text === undefined ? null : new Date(text);
 }

@@ -12,10 +12,16 @@ import {
 } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { pendingOn } from './connections.ts';
-import { errorBody, type HttpProblem, JSON_TYPE } from './errors.ts';
+import {
+  errorBody,
+  type HttpProblem,
+  JSON_TYPE,
+  malformed,
+  PATH_TOO_LONG,
+  TOO_LARGE,
+} from './errors.ts';
 import type { HttpServices } from './services.ts';
-import { malformed, PATH_TOO_LONG, TOO_LARGE } from './problems.ts';
-import { isUpload } from './uploads.ts';
+import { isUpload } from './bodies.ts';
 
 type Context = Pick<HttpServices, 'log' | 'world'>;
 type ParserError = Error & { code: string; rawPacket?: unknown };
@@ -23,7 +29,7 @@ type ParserError = Error & { code: string; rawPacket?: unknown };
 /** How long an answered client may take to read its answer. */
 const LINGER_MS = 2_000;
 
-/** Listens for what Fastify does not see. */
+/** Handles what Fastify does not see. */
 export function answerRawRequests(server: Server, context: Context): void {
   server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
     socket.on('error', () => socket.destroy());
@@ -44,7 +50,7 @@ export function answerRawRequests(server: Server, context: Context): void {
 
 /** Fastify's clientErrorHandler: the parser gave up, or waited too long. */
 export function answerClientError(error: ParserError, socket: Duplex, context: Context): void {
-  // Node listens no more; an error without a listener would end the process.
+  // Node has removed its listener; an error without one would end the process.
   socket.on('error', () => socket.destroy());
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
   const answer = (): void => answerRaw(socket, problemOf(error), context);
@@ -63,7 +69,7 @@ export function answerLate(socket: Duplex, context: Context): void {
   answerRaw(socket, TOO_LATE, context);
 }
 
-/** For HTTP in clear text where TLS is spoken. */
+/** For clear text on a TLS port. */
 export function answerClearText(socket: Duplex, context: Context): void {
   answerRaw(socket, CLEAR_TEXT, context);
 }

@@ -1,4 +1,4 @@
-/** What the routes stand on, and the types they are written with. server.ts constructs it. */
+/** What the routes use, and the types they are written with. service/server.ts constructs it. */
 import type {
   FastifyBaseLogger,
   FastifyInstance,
@@ -19,8 +19,7 @@ import type { Database } from '../store/postgres/database.ts';
 import type { SecretBox } from '../store/secrets.ts';
 import type { ScopeCategory } from '../store/limits.ts';
 import type { WebhookService } from '../webhooks/service.ts';
-import type { BodyAccount } from './body-budget.ts';
-import type { Certificate } from './tls.ts';
+import type { BodyAccount } from './bodies.ts';
 
 export type HttpServices = {
   db: Database;
@@ -54,6 +53,14 @@ export type HttpServices = {
   certificate: Certificate | null;
   /** Prometheus text. */
   metricsText: () => Promise<string>;
+};
+
+/** The certificate and its key, as PEM. */
+type Pems = { cert: Buffer; key: Buffer };
+
+export type Certificate = {
+  /** Another object after the files have changed; null: there is none that works. */
+  pems(): Pems | null;
 };
 
 export type App = FastifyInstance<

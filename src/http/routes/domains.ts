@@ -1,21 +1,24 @@
 /** Sending domains: add, list, look at, verify, remove (domains/service.ts does it). */
+import { z } from 'zod';
 import type { LimitState } from '../../core/limits.ts';
 import { isRefusal } from '../../core/refusals.ts';
 import { presentDomain } from '../../domains/present.ts';
-import { takeOne } from '../../store/limits.ts';
-import { callerOf } from '../authenticate.ts';
-import { refuse } from '../errors.ts';
-import { setLimitHeaders } from '../limit-headers.ts';
+import { callerOf } from '../access.ts';
+import { refuse, setLimitHeaders } from '../errors.ts';
 import { pageAnswer, pageFrom } from '../list.ts';
-import { failures, idParams, pageQuery } from '../schemas/common.ts';
 import {
-  domain,
-  domainChange,
-  domainCreation,
-  domainDeleted,
-  domainList,
-} from '../schemas/domains.ts';
+  deleted,
+  environment,
+  failures,
+  id,
+  idParams,
+  listOf,
+  pageQuery,
+  time,
+} from '../schemas/common.ts';
 import type { App, HttpServices } from '../services.ts';
+import { DOMAIN_STATUSES, DOMAIN_TLS } from '../../store/domains.ts';
+import { takeOne } from '../../store/limits.ts';
 
 const TAGS = ['Domains'];
 const params = idParams('domain');
@@ -153,3 +156,62 @@ function tooMany(what: string, { limit, windowS, resetS }: LimitState) {
     message: `The limit of ${limit} ${what} per ${windowS} s is used up; try again in ${resetS} s.`,
   };
 }
+
+const tls = z
+  .enum(DOMAIN_TLS)
+  .describe(
+    'For emails that do not say it themselves. `enforced`: only to mail servers that prove who ' +
+      'they are over TLS, else they wait, and fail when their time is up.',
+  );
+
+const record = z
+  .object({
+    record: z.enum(['DKIM', 'SPF', 'MX']).describe('What it is for.'),
+    type: z.enum(['TXT', 'MX']),
+    name: z.string().describe('The full name; some DNS panels want it without the domain.'),
+    value: z.string(),
+    ttl: z.number().int().describe('Seconds; a proposal.'),
+    priority: z.number().int().optional().describe('Of an MX record.'),
+    required: z.boolean().describe('Without it the domain is not verified.'),
+    status: z.enum(['not_started', 'verified', 'missing', 'mismatch', 'dns_error']),
+    found: z.array(z.string()).describe('What DNS holds at the name.'),
+    problem: z.string().nullable().describe('What is wrong and what to do.'),
+  })
+  .meta({ id: 'DomainRecord', description: 'A DNS record to publish, and what was found.' });
+
+const domain = z
+  .object({
+    object: z.literal('domain'),
+    id: id('The domain.'),
+    name: z.string().meta({ examples: ['acme.com'] }),
+    status: z
+      .enum(DOMAIN_STATUSES)
+      .describe('`failed`: was verified, then its records stayed away for 72 hours.'),
+    environment,
+    tls,
+    created_at: time('When it was added.'),
+    verified_at: time('When it last became verified.').nullable(),
+    checked_at: time('When its records were last looked at.').nullable(),
+    records: z.array(record),
+    advice: z.array(
+      z.object({
+        about: z.enum(['dmarc', 'ptr', 'replies', 'mta_sts', 'inbound', 'reputation']),
+        message: z.string(),
+      }),
+    ),
+  })
+  .meta({ id: 'Domain', description: 'A sending domain.' });
+
+const domainList = listOf(domain);
+const domainDeleted = deleted('domain');
+
+const domainCreation = z.strictObject({
+  name: z
+    .string()
+    .min(1)
+    .max(253)
+    .meta({ description: 'A subdomain is a domain of its own.', examples: ['acme.com'] }),
+  tls: tls.optional(),
+});
+
+const domainChange = z.strictObject({ tls });

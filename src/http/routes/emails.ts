@@ -20,12 +20,9 @@ import {
   listTimeline,
 } from '../../store/emails.ts';
 import { isId } from '../../store/ids.ts';
-import { callerOf, KEY_REFUSED } from '../authenticate.ts';
-import { BadRequest, JSON_TYPE, notFound, refuse } from '../errors.ts';
-import { filterFrom } from '../email-filter.ts';
-import { setLimitHeaders } from '../limit-headers.ts';
-import { listAnswer, pageAnswer, pageFrom } from '../list.ts';
-import { malformed } from '../problems.ts';
+import { callerOf, KEY_REFUSED } from '../access.ts';
+import { BadRequest, JSON_TYPE, malformed, notFound, refuse, setLimitHeaders } from '../errors.ts';
+import { filterFrom, listAnswer, pageAnswer, pageFrom } from '../list.ts';
 import { failures, idParams } from '../schemas/common.ts';
 import {
   acceptedEmail,

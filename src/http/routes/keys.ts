@@ -3,9 +3,25 @@
  * environment. A key never makes a key for the other environment, nor one that is broader than
  * itself; a broader one does not exist for it.
  */
+import { z } from 'zod';
 import { refuseFields } from '../../core/field-problems.ts';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
-import { type Caller, isBroader } from '../../core/scope.ts';
+import { type Caller, isBroader, PERMISSIONS } from '../../core/scope.ts';
+import { callerOf } from '../access.ts';
+import { notFound, refuse } from '../errors.ts';
+import { pageAnswer, pageFrom } from '../list.ts';
+import {
+  deleted,
+  environment,
+  failures,
+  id,
+  idParams,
+  label,
+  listOf,
+  pageQuery,
+  time,
+} from '../schemas/common.ts';
+import type { App, HttpServices } from '../services.ts';
 import { parseDomain } from '../../mail/domain-name.ts';
 import { isId } from '../../store/ids.ts';
 import {
@@ -18,20 +34,6 @@ import {
   updateKey,
 } from '../../store/keys.ts';
 import { findProject } from '../../store/projects.ts';
-import { callerOf } from '../authenticate.ts';
-import { notFound, refuse } from '../errors.ts';
-import { pageAnswer, pageFrom } from '../list.ts';
-import { failures, idParams, pageQuery } from '../schemas/common.ts';
-import {
-  apiKey,
-  apiKeyDeleted,
-  apiKeyList,
-  currentApiKey,
-  keyChange,
-  keyCreation,
-  newApiKey,
-} from '../schemas/keys.ts';
-import type { App, HttpServices } from '../services.ts';
 
 const TAGS = ['API keys'];
 const WHAT = 'API key';
@@ -210,3 +212,73 @@ function toWire(key: ApiKey) {
     last_used_at: key.lastUsedAt?.toISOString() ?? null,
   };
 }
+
+const name = label(100).describe('For people; need not be unique.');
+const permission = z
+  .enum(PERMISSIONS)
+  .describe('`sending_access`: may send, and read the emails that it sent.');
+const domain = z
+  .string()
+  .max(253)
+  .nullable()
+  .meta({
+    description: 'The only domain it may send from and manage; null: any.',
+    examples: ['acme.com'],
+  });
+const expiresAt = z.iso
+  .datetime({ offset: true })
+  .nullable()
+  .describe('When it stops working by itself; null: never.');
+
+const keyCreation = z
+  .strictObject({
+    name,
+    permission: permission.default('full_access'),
+    domain: domain.optional(),
+    expires_at: expiresAt.optional(),
+  })
+  .meta({ id: 'NewApiKey' });
+
+/** Only what is given changes. */
+const keyChange = z
+  .strictObject({
+    name: name.optional(),
+    permission: permission.optional(),
+    domain: domain.optional(),
+    expires_at: expiresAt.optional(),
+  })
+  .meta({ id: 'ApiKeyChange' });
+
+const fields = {
+  object: z.literal('api_key'),
+  id: id('The key; not its text.'),
+  name,
+  hint: z.string().describe('The beginning of the key, to recognise it by.'),
+  environment,
+  permission,
+  domain,
+  created_at: time('When it was made.'),
+  expires_at: time('When it stops working by itself; null: never.').nullable(),
+  last_used_at: time('When it was last used, to the minute; null: never.').nullable(),
+};
+
+const apiKey = z.object(fields).meta({ id: 'ApiKey' });
+
+const newApiKey = z
+  .object({
+    ...fields,
+    key: z.string().describe('The key itself. It is shown here and never again.'),
+  })
+  .meta({ id: 'ApiKeyWithSecret' });
+
+const currentApiKey = z
+  .object({
+    ...fields,
+    project: z.object({ id: id('The project of the key.'), name: z.string() }),
+    organization_id: id('The organization of the project.'),
+  })
+  .meta({ id: 'CurrentApiKey' });
+
+const apiKeyList = listOf(apiKey);
+
+const apiKeyDeleted = deleted('api_key');

@@ -1,11 +1,11 @@
 /** The projects of the caller's organization. Made and changed on the command line. */
-import { listProjects, type Project } from '../../store/projects.ts';
+import { z } from 'zod';
 import { describeTrip } from '../../core/guard.ts';
-import { listTrips, type Trip } from '../../store/reputation.ts';
-import { callerOf } from '../authenticate.ts';
-import { failures } from '../schemas/common.ts';
-import { projectList } from '../schemas/projects.ts';
+import { callerOf } from '../access.ts';
+import { environment, failures, id, listOf, time } from '../schemas/common.ts';
 import type { App, HttpServices } from '../services.ts';
+import { listProjects, type Project } from '../../store/projects.ts';
+import { listTrips, type Trip } from '../../store/reputation.ts';
 
 const WARNINGS_MAX = 100;
 
@@ -51,3 +51,24 @@ function warning(trip: Trip) {
   const { environment, domain } = trip;
   return { about: 'reputation' as const, environment, domain, message: describeTrip(trip) };
 }
+
+const project = z
+  .object({
+    object: z.literal('project'),
+    id: id('The project.'),
+    name: z.string(),
+    created_at: time('When it was made.'),
+    warnings: z
+      .array(
+        z.object({
+          about: z.literal('reputation'),
+          environment,
+          domain: z.string().describe('The sending domain.'),
+          message: z.string(),
+        }),
+      )
+      .describe('Of the project and environment of the key; of others nothing is told.'),
+  })
+  .meta({ id: 'Project' });
+
+const projectList = listOf(project);

@@ -2,7 +2,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
-import { bearerToken } from '../authenticate.ts';
+import { bearerToken } from '../access.ts';
 import { type HttpProblem, JSON_TYPE, sendProblem } from '../errors.ts';
 import { failure } from '../schemas/common.ts';
 import type { App, HttpServices } from '../services.ts';

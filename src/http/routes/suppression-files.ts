@@ -16,12 +16,12 @@ import {
   presentImport,
   TooManyRows,
 } from '../../suppressions/import.ts';
-import { callerOf } from '../authenticate.ts';
+import { callerOf } from '../access.ts';
 import { type HttpProblem, sendProblem } from '../errors.ts';
 import { failures } from '../schemas/common.ts';
-import { csvFile, suppressionExportQuery, suppressionImport } from '../schemas/suppressions.ts';
+import { csvFile, suppressionExportQuery, suppressionImport } from './suppressions.ts';
 import type { App, HttpServices } from '../services.ts';
-import { dropRest, piecesOf, UploadStalled } from '../uploads.ts';
+import { dropRest, piecesOf, UploadStalled } from '../bodies.ts';
 
 const TAGS = ['Suppressions'];
 

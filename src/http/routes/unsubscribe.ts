@@ -13,7 +13,7 @@ import { UNSUBSCRIBE, type Unsubscriber, UnsubscribeTokens } from '../../mail/un
 import { DatabaseUnavailable } from '../../store/postgres/database.ts';
 import { addSuppression, findSuppression, removeSuppression } from '../../store/suppressions.ts';
 import type { App, HttpServices } from '../services.ts';
-import { wholeBody } from '../body-budget.ts';
+import { wholeBody } from '../bodies.ts';
 import {
   askPage,
   AWAY_PAGE,

@@ -1,13 +1,15 @@
 /**
- * Request bodies: read whole, and how much of them may be in memory at once. A body counts from its
- * bytes' arrival until the answer has left, whatever becomes of it in between: read, parsed, waiting
- * to be stored. What is announced and not sent takes nothing. Beyond the budget a request is turned
- * away: a slow database must cost answers, not the process.
+ * How request bodies are read. Two mechanisms:
  *
- * Who has shown a valid key draws on one budget, routes without a key on a small one of their own,
- * and neither a project nor a client gets all of it. A GET or HEAD has no body: what comes with one
- * is dropped unread.
+ * - Whole, within a budget of memory. A body counts from the arrival of its bytes until the answer has
+ *   left; what is announced and not sent takes nothing. Beyond the budget a request is refused, so that
+ *   a slow database costs answers and not the process. Requests with a valid key share one budget,
+ *   routes without a key a small one, and no project or client gets all of either. The body of a GET or
+ *   HEAD is dropped unread.
+ * - As an upload, in pieces, of any length: a file with a million rows over a slow line. Node bounds
+ *   the time of a request as a whole; for uploads only the silence between pieces is bounded.
  */
+import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import {
   errorCodes,
@@ -16,6 +18,7 @@ import {
   type onRequestHookHandler,
 } from 'fastify';
 import { Overloaded } from '../core/overloaded.ts';
+import type { World } from '../core/world.ts';
 import { clientOf } from '../net/addresses.ts';
 
 const MB = 1024 * 1024;
@@ -50,7 +53,7 @@ class BodyBudget {
   }
 }
 
-/** What the body of one request holds of a budget, until its answer has left or its client has. */
+/** What one request's body holds of a budget, until the answer has left or the client has gone. */
 export class BodyAccount {
   readonly #budget: BodyBudget;
   readonly #owner: string;
@@ -85,7 +88,7 @@ export function accountForBodies(): onRequestHookHandler {
     if (announcedBytes === 0 && headers['transfer-encoding'] === undefined) return done();
     const budget = caller === null ? open : keyed;
     const owner = caller === null ? clientOf(request.ip) : caller.projectId;
-    // Not read at all if it would be read in vain.
+    // Not read at all when it exceeds the budget anyway.
     if (announcedBytes > budget.room(owner)) return done(tooMuch());
     request.bodyAccount = new BodyAccount(budget, owner, reply);
     done();
@@ -129,4 +132,69 @@ export function wholeBody(
 
 function tooMuch(): Overloaded {
   return new Overloaded('too many large requests came at once');
+}
+
+const moving = new WeakSet<IncomingMessage>();
+
+/** Whether a request is exempt from the time limit for whole requests (raw-answers.ts). */
+export function isUpload(request: IncomingMessage): boolean {
+  return moving.has(request);
+}
+
+/** On average over the time spent waiting for the sender, beyond the first silence. */
+const BYTES_PER_S_MIN = 1_000;
+
+/** The sender fell silent in the middle of the body, or sends next to nothing. */
+export class UploadStalled extends Error {
+  override readonly name = 'UploadStalled';
+}
+
+type UploadOptions = { body: Readable; silenceMs: number; world: Pick<World, 'monotonicMs'> };
+
+/**
+ * The pieces of a body as they come. Only waiting for the sender is bounded: as long as a piece is being
+ * worked on, the sender is held back.
+ * @throws UploadStalled; ECONNRESET when the sender is gone
+ */
+export async function* piecesOf(
+  request: IncomingMessage,
+  { body, silenceMs, world }: UploadOptions,
+): AsyncGenerator<Buffer> {
+  moving.add(request);
+  let bytes = 0;
+  let waitedMs = 0;
+  // Destroying the body would destroy the connection, and the answer with it.
+  const pieces = body.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer>;
+  for (;;) {
+    const fromMs = world.monotonicMs();
+    const next = await inTime(pieces.next(), silenceMs);
+    if (next.done === true) return;
+    waitedMs += world.monotonicMs() - fromMs;
+    bytes += next.value.length;
+    const allowedMs = silenceMs + (bytes * 1_000) / BYTES_PER_S_MIN;
+    if (waitedMs > allowedMs) throw new UploadStalled('too little of the body came');
+    yield next.value;
+  }
+}
+
+async function inTime<Value>(wanted: Promise<Value>, silenceMs: number): Promise<Value> {
+  let timer: NodeJS.Timeout | undefined;
+  const silence = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new UploadStalled('no more of the body came')), silenceMs);
+  });
+  try {
+    return await Promise.race([wanted, silence]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * Reads and drops the rest of a body whose request is answered already: closing over it would cost
+ * the sender the answer. The connection is closed when the rest takes longer than `lingerMs`.
+ */
+export function dropRest(body: Readable, lingerMs: number): void {
+  const cut = setTimeout(() => body.destroy(), lingerMs).unref();
+  body.on('error', () => {});
+  body.once('close', () => clearTimeout(cut)).resume();
 }

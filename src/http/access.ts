@@ -1,0 +1,153 @@
+/**
+ * Access to routes: every route gets the checks that its `config` asks for (services.ts), before its
+ * body is read: the key, its permission, its domain, then type and size of the body. A route without
+ * `config` gets all of them, so that an omission is safe.
+ */
+import type {
+  FastifyReply,
+  FastifyRequest,
+  onRequestHookHandler,
+  preValidationHookHandler,
+} from 'fastify';
+import { AuthLimiter } from '../auth/auth-limiter.ts';
+import { KeyCache } from '../auth/key-cache.ts';
+import { KeyUse } from '../auth/key-use.ts';
+import { parseApiKey } from '../core/api-key.ts';
+import type { Caller } from '../core/scope.ts';
+import { accountForBodies } from './bodies.ts';
+import type { Connections } from './connections.ts';
+import {
+  BODY_MAX_BYTES,
+  limitHeadersAlways,
+  NOT_JSON,
+  refuse,
+  sendProblem,
+  TOO_LARGE,
+} from './errors.ts';
+import type { App, HttpServices } from './services.ts';
+import { clientOf } from '../net/addresses.ts';
+
+const NO_KEY = 'There is no API key; send the header Authorization: Bearer <API key>.';
+const NO_SUCH_FORM =
+  'This is not an API key: keys begin with ph_live_ or ph_test_; perhaps it was not copied whole.';
+/** One message for unknown, revoked and expired keys: which it is must not be disclosed. */
+export const KEY_REFUSED = 'The API key is not valid; check it, or make a new one.';
+const SENDING_ONLY =
+  'This key may only send, and read what it sent; use a key with full access for this.';
+
+/** The holder of the key. Every route that is not public has one. */
+export function callerOf(request: FastifyRequest): Caller {
+  if (request.caller === null) throw new Error('this route is public: it has no caller');
+  return request.caller;
+}
+
+type Authentication = {
+  find: KeyCache['find'];
+  limiter: AuthLimiter;
+  use: KeyUse;
+  connections: Connections;
+};
+
+/** The hook that lets only holders of a valid key pass. */
+function requireKey({ find, limiter, use, connections }: Authentication): onRequestHookHandler {
+  const pass = (request: FastifyRequest, caller: Caller): void => {
+    request.caller = caller;
+    use.note(caller);
+    connections.know(request.raw.socket, caller.projectId);
+  };
+  const fail = async (request: FastifyRequest, reply: FastifyReply, message: string) => {
+    const { allowed, limit } = await limiter.count(clientOf(request.ip));
+    if (allowed) refuse(reply, { refused: 'authentication_error', message, limit });
+    else refuse(reply, { refused: 'rate_limit_error', message: tooMany(limit.resetS), limit });
+  };
+  return (request, reply, done) => {
+    const text = bearerToken(request.headers.authorization);
+    if (text === null) return void fail(request, reply, NO_KEY).catch(done);
+    const found = find(text);
+    if (found !== null && !(found instanceof Promise)) {
+      pass(request, found);
+      return done();
+    }
+    Promise.resolve(found)
+      .then((caller) => {
+        if (caller === null) return fail(request, reply, whyRefused(text));
+        pass(request, caller);
+        return done();
+      })
+      .catch(done);
+  };
+}
+
+/** After requireKey: refuses keys that may only send. */
+const requireFullAccess: onRequestHookHandler = (request, reply, done) => {
+  if (callerOf(request).permission === 'full_access') return done();
+  refuse(reply, { refused: 'authorization_error', message: SENDING_ONLY });
+};
+
+/** After requireKey: refuses keys for one domain on routes that concern all domains. */
+const requireAllDomains: onRequestHookHandler = (request, reply, done) => {
+  const { domain } = callerOf(request);
+  if (domain === null) return done();
+  const message = `This key is limited to ${domain}, and this belongs to all domains of the project; use a key without a domain.`;
+  refuse(reply, { refused: 'authorization_error', message });
+};
+
+function whyRefused(text: string): string {
+  return parseApiKey(text) === null ? NO_SUCH_FORM : KEY_REFUSED;
+}
+
+/** RFC 6750 §2.1; the name of the scheme in any case. */
+export function bearerToken(header: string | undefined): string | null {
+  return /^Bearer +([^ ]+)$/i.exec(header ?? '')?.[1] ?? null;
+}
+
+function tooMany(resetS: number): string {
+  return `Too many requests without a valid API key came from your address; try again in ${resetS} s.`;
+}
+
+export function checkRoutes(app: App, services: HttpServices, connections: Connections): void {
+  const { db, world, config } = services;
+  const keys = new KeyCache(db, world);
+  const use = new KeyUse(db);
+  const accounts = accountForBodies();
+  const limiter = new AuthLimiter(db, world, config.limits.auth);
+  const checking = { limiter, use, connections };
+  const needsKey = requireKey({ ...checking, find: (text) => keys.findNow(text) });
+  // The accept statement checks the key again, so the cached answer suffices before it.
+  const needsKeyToSend = requireKey({ ...checking, find: (text) => keys.find(text) });
+  const setsLimitHeaders = limitHeadersAlways(services);
+  app.decorateRequest('caller', null);
+  app.decorateRequest('bodyAccount', null);
+  app.decorate('forgetKey', (keyId: string) => keys.forget(keyId));
+  app.addHook('onClose', () => use.close());
+  app.addHook('onRoute', (route) => {
+    const { access = 'full_access', limit, streams, withinDomain } = route.config ?? {};
+    const checks: onRequestHookHandler[] = [];
+    if (access !== 'public') checks.push(limit === 'sending' ? needsKeyToSend : needsKey);
+    if (access === 'full_access') checks.push(requireFullAccess);
+    if (access !== 'public' && !withinDomain) checks.push(requireAllDomains);
+    if (limit) route.onSend = setsLimitHeaders;
+    if (streams) {
+      route.onRequest = [...checks, streams];
+      return;
+    }
+    route.onRequest = [...checks, refuseBody, accounts];
+    if (route.schema?.body) route.preValidation = emptyBodyIsObject;
+  });
+}
+
+/** Size and type of a body, before it is read. A GET may carry one, which is ignored. */
+const refuseBody: onRequestHookHandler = (request, reply, done) => {
+  const { headers, method } = request;
+  if (method === 'GET' || method === 'HEAD') return done();
+  if (Number(headers['content-length']) > BODY_MAX_BYTES) return void sendProblem(reply, TOO_LARGE);
+  const { 'content-encoding': encoding = 'identity' } = headers;
+  if (encoding.toLowerCase() !== 'identity') return void sendProblem(reply, NOT_JSON);
+  done();
+};
+
+/** A POST without body and without type is a POST of `{}`. */
+const emptyBodyIsObject: preValidationHookHandler = (request, _reply, done) => {
+  request.body ??= {};
+  done();
+};
