@@ -10,7 +10,7 @@ import {
   deleted,
   environment,
   failures,
-  id,
+  idSchema,
   idParams,
   listOf,
   pageQuery,
@@ -182,7 +182,7 @@ const record = z
 const domain = z
   .object({
     object: z.literal('domain'),
-    id: id('The domain.'),
+    id: idSchema('The domain.'),
     name: z.string().meta({ examples: ['acme.com'] }),
     status: z
       .enum(DOMAIN_STATUSES)

@@ -14,7 +14,7 @@ import {
   deleted,
   environment,
   failures,
-  id,
+  idSchema,
   idParams,
   label,
   listOf,
@@ -251,7 +251,7 @@ const keyChange = z
 
 const fields = {
   object: z.literal('api_key'),
-  id: id('The key; not its text.'),
+  id: idSchema('The key; not its text.'),
   name,
   hint: z.string().describe('The beginning of the key, to recognise it by.'),
   environment,
@@ -274,8 +274,8 @@ const newApiKey = z
 const currentApiKey = z
   .object({
     ...fields,
-    project: z.object({ id: id('The project of the key.'), name: z.string() }),
-    organization_id: id('The organization of the project.'),
+    project: z.object({ id: idSchema('The project of the key.'), name: z.string() }),
+    organization_id: idSchema('The organization of the project.'),
   })
   .meta({ id: 'CurrentApiKey' });
 

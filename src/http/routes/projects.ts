@@ -2,7 +2,13 @@
 import { z } from 'zod';
 import { describeTrip } from '../../core/guard.ts';
 import { callerOf } from '../access.ts';
-import { environment, failures, id, listOf, time } from '../schemas/common.ts';
+import {
+  environment as environmentSchema,
+  failures,
+  idSchema,
+  listOf,
+  time,
+} from '../schemas/common.ts';
 import type { App, HttpServices } from '../services.ts';
 import { listProjects, type Project } from '../../store/projects.ts';
 import { listTrips, type Trip } from '../../store/reputation.ts';
@@ -55,14 +61,14 @@ function warning(trip: Trip) {
 const project = z
   .object({
     object: z.literal('project'),
-    id: id('The project.'),
+    id: idSchema('The project.'),
     name: z.string(),
     created_at: time('When it was made.'),
     warnings: z
       .array(
         z.object({
           about: z.literal('reputation'),
-          environment,
+          environment: environmentSchema,
           domain: z.string().describe('The sending domain.'),
           message: z.string(),
         }),

@@ -6,7 +6,7 @@ import type { World } from '../../core/world.ts';
 import { callerOf } from '../access.ts';
 import { refuse } from '../errors.ts';
 import { listAnswer, pageAnswer } from '../list.ts';
-import { failures, id, limitField, listOf, time } from '../schemas/common.ts';
+import { failures, idSchema, limitField, listOf, time } from '../schemas/common.ts';
 import type { App, HttpServices } from '../services.ts';
 import { explainAddress, parseAddress } from '../../mail/address.ts';
 import { listHistory, presentHistory } from '../../store/suppression-history.ts';
@@ -176,7 +176,7 @@ const address = z.string().meta({
 const reason = z
   .enum(SUPPRESSION_REASONS)
   .describe('`hard_bounce`: the mailbox or its domain is gone, or was full for long.');
-const source = id('The email whose answer, report or link it was; null: none.').nullable();
+const source = idSchema('The email whose answer, report or link it was; null: none.').nullable();
 
 const cursor = (direction: string) =>
   z

@@ -9,7 +9,7 @@ import { pageAnswer, pageFrom } from '../list.ts';
 import {
   deleted,
   failures,
-  id,
+  idSchema,
   idParams,
   listOf,
   listQuery,
@@ -163,7 +163,7 @@ const events = z
     description: 'The kinds to be told of; null: all, also those that come later.',
     examples: [['email.delivered', 'email.bounced']],
   });
-const status = z
+const webhookStatus = z
   .enum(['enabled', 'disabled'])
   .describe('A disabled webhook is told nothing; what waited for it has failed.');
 
@@ -173,15 +173,19 @@ const webhookCreation = z
 
 /** Only what is given changes. */
 const webhookChange = z
-  .strictObject({ url: url.optional(), events: events.optional(), status: status.optional() })
+  .strictObject({
+    url: url.optional(),
+    events: events.optional(),
+    status: webhookStatus.optional(),
+  })
   .meta({ id: 'WebhookChange' });
 
 const fields = {
   object: z.literal('webhook'),
-  id: id('The webhook.'),
+  id: idSchema('The webhook.'),
   url,
   events,
-  status,
+  status: webhookStatus,
   disabled_reason: z
     .string()
     .nullable()
@@ -211,7 +215,7 @@ const deliveryStatus = z
 
 const deliveryFields = {
   object: z.literal('webhook_delivery'),
-  id: id('The delivery and its event: the `webhook-id` header of every attempt.'),
+  id: idSchema('The delivery and its event: the `webhook-id` header of every attempt.'),
   type: z.string().meta({ description: 'The kind of event.', examples: ['email.delivered'] }),
   status: deliveryStatus,
   attempts: z.int().describe('How often it was sent.'),
@@ -246,7 +250,7 @@ const webhookDeliveryDetail = z
   .meta({ id: 'WebhookDeliveryDetail' });
 
 const webhookDeliveryList = listOf(webhookDelivery).extend({
-  scanned_until: id(
+  scanned_until: idSchema(
     'With `status` `pending` or `delivered`, at most 50,000 deliveries are looked through per ' +
       'call. When that ended before the list did, this is where: go on with `after` this id.',
   ).nullable(),
@@ -254,8 +258,8 @@ const webhookDeliveryList = listOf(webhookDelivery).extend({
 const webhookDeliveryQuery = listQuery({ status: deliveryStatus.optional() });
 
 const deliveryParams = z.object({
-  id: id('The id of the webhook.'),
-  delivery_id: id('The id of the delivery.'),
+  id: idSchema('The id of the webhook.'),
+  delivery_id: idSchema('The id of the delivery.'),
 });
 
 const instant = (description: string) => z.iso.datetime({ offset: true }).describe(description);

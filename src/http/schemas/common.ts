@@ -5,7 +5,7 @@ const EXAMPLE_ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
 const EXAMPLE_TIME = '2026-11-21T08:30:00.123Z';
 
 /** An id as it comes out. */
-export const id = (description: string) =>
+export const idSchema = (description: string) =>
   z.string().meta({ description, format: 'uuid', examples: [EXAMPLE_ID] });
 
 /** A time as it comes out: ISO 8601, UTC, milliseconds. */
@@ -25,7 +25,7 @@ export const environment = z
   .describe('Live delivers. Test simulates everything and delivers nothing.');
 
 /** Path parameters of `/…/:id`. What is no id at all is simply not found. */
-export const idParams = (what: string) => z.object({ id: id(`The id of the ${what}.`) });
+export const idParams = (what: string) => z.object({ id: idSchema(`The id of the ${what}.`) });
 
 export const limitField = z.coerce
   .number<string>()
@@ -64,7 +64,11 @@ export const listOf = <Item extends z.ZodType>(item: Item) =>
 
 /** What a DELETE answers. */
 export const deleted = <Name extends string>(object: Name) =>
-  z.object({ object: z.literal(object), id: id('What was deleted.'), deleted: z.literal(true) });
+  z.object({
+    object: z.literal(object),
+    id: idSchema('What was deleted.'),
+    deleted: z.literal(true),
+  });
 
 export const failure = z
   .object({
@@ -74,7 +78,7 @@ export const failure = z
         description: 'One sentence: what is wrong and what to do.',
         examples: ['to[2]: "bob@" is not an email address'],
       }),
-      request_id: id('Quote this when you ask for help.'),
+      request_id: idSchema('Quote this when you ask for help.'),
       details: z
         .array(z.object({ field: z.string(), message: z.string() }))
         .optional()

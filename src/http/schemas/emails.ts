@@ -13,7 +13,7 @@ import {
   TAG_PATTERN,
   TAGS_MAX,
 } from '../../sending/draft.ts';
-import { environment, id, listOf, listQuery, time } from './common.ts';
+import { environment, idSchema, listOf, listQuery, time } from './common.ts';
 
 /** Refused by the draft with a sentence of its own; not in the OpenAPI document. */
 const notYet = z.unknown().optional().meta({ 'x-not-yet': true });
@@ -210,7 +210,7 @@ export const timelineQuery = z.strictObject({
 export const acceptedEmail = z
   .object({
     object: z.literal('email'),
-    id: id('The email.'),
+    id: idSchema('The email.'),
     status,
     created_at: time('When it was accepted.'),
   })
@@ -218,7 +218,7 @@ export const acceptedEmail = z
 
 const summaryFields = {
   object: z.literal('email'),
-  id: id('The email.'),
+  id: idSchema('The email.'),
   message_id: z.string().describe('The Message-ID header, with its angle brackets.'),
   from: z.string(),
   to: z.array(z.string()),
@@ -309,7 +309,7 @@ export const email = z
   });
 
 export const emailList = listOf(emailSummary).extend({
-  scanned_until: id(
+  scanned_until: idSchema(
     'With a filter that has no index, at most 50,000 emails are looked through per call. When ' +
       'that ended before the list did, this is where: go on with `after` (or `before`) this id.',
   ).nullable(),
@@ -319,7 +319,7 @@ const timelineEvent = z
   .object({
     object: z.literal('event'),
     number: z.number().int().describe('1, 2, 3, … within the email.'),
-    id: id('The event, the same as `webhook-id`.'),
+    id: idSchema('The event, the same as `webhook-id`.'),
     type: z.enum(EVENT_TYPES),
     created_at: time('When it happened.'),
     recipient: z.string().nullable().describe('null: about the email as a whole.'),
