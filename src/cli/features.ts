@@ -1,9 +1,7 @@
 /** The domain and webhook services for one command, constructed as server.ts does for a worker. */
-import { networkInterfaces } from 'node:os';
 import { createDomainService, type DomainService } from '../domains/service.ts';
 import { createLog } from '../service/log.ts';
-import { createAddressGuard } from '../net/addresses.ts';
-import { createResolver, systemServers } from '../net/dns/resolver.ts';
+import { createNetwork } from '../service/network.ts';
 import { prepareDataDir } from '../store/postgres/embedded/layout.ts';
 import { secretKeyOf } from '../store/local-secrets.ts';
 import { SecretBox } from '../store/secrets.ts';
@@ -22,16 +20,7 @@ export function withFeatures(
   return withStore(cli, async (store) => {
     const { db, config } = store;
     const { world } = cli;
-    const resolver = createResolver({
-      servers: config.dnsServers ?? systemServers(),
-      world,
-      trustAuthenticatedData: config.dnsTrustAd,
-    });
-    const interfaces = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
-    const guard = createAddressGuard({
-      allowPrivate: config.allowPrivateNetworks,
-      ownAddresses: interfaces.map(({ address }) => address),
-    });
+    const { resolver, guard } = createNetwork(config, world);
     const secrets = new SecretBox(secretKeyOf(prepareDataDir(config.dataDir), config.secretKey));
     const log = createLog({ level: 'silent', forPeople: false });
     const domains = createDomainService({ db, world, secrets, resolver, config });

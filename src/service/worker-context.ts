@@ -1,28 +1,25 @@
 /** What all parts of a worker share: database, log, resolver, secrets, the lease on its mail. */
-import { hostname, networkInterfaces } from 'node:os';
+import { hostname } from 'node:os';
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
 import { Lease } from '../delivery/lease.ts';
 import { MessageBuilder } from '../delivery/message.ts';
 import { createLog } from './log.ts';
-import { createResolver, type Resolver, systemServers } from '../net/dns/resolver.ts';
-import { type AddressGuard, createAddressGuard } from '../net/addresses.ts';
 import { Database } from '../store/postgres/database.ts';
 import { addReputation } from '../store/reputation.ts';
 import { ReputationCounters } from '../store/reputation-counters.ts';
 import { SecretBox } from '../store/secrets.ts';
+import { createNetwork, type Network } from './network.ts';
 import { systemWorld } from './system-world.ts';
 import type { WorkerSetup } from './worker-messages.ts';
 
 /** What every part of a worker uses. */
-export type WorkerContext = {
+export type WorkerContext = Network & {
   setup: WorkerSetup;
   config: Config;
   log: Logger;
   db: Database;
   secrets: SecretBox;
-  resolver: Resolver;
-  guard: AddressGuard;
   lease: Lease;
   builder: MessageBuilder;
   /** Counts every outcome that is written. */
@@ -46,22 +43,9 @@ export function createWorkerContext(
     log,
     db,
     secrets,
-    resolver: createResolver({
-      servers: config.dnsServers ?? systemServers(),
-      world,
-      trustAuthenticatedData: config.dnsTrustAd,
-    }),
-    guard: createAddressGuard({
-      allowPrivate: config.allowPrivateNetworks,
-      ownAddresses: ownAddresses(),
-    }),
+    ...createNetwork(config, world),
     lease: new Lease({ db: db.beating, world, log, ...who, onHolder }),
     builder: new MessageBuilder(db, secrets),
     reputation: new ReputationCounters((counts) => addReputation(db, counts)),
   };
-}
-
-function ownAddresses(): string[] {
-  const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
-  return all.map(({ address }) => address);
 }

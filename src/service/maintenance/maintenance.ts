@@ -10,7 +10,6 @@ import type { Logger } from 'pino';
 import { failpoint } from '../../core/failpoint.ts';
 import type { Config } from '../../config/config.ts';
 import { recheckDomains } from '../../domains/recheck.ts';
-import { createResolver, systemServers } from '../../net/dns/resolver.ts';
 import { ReputationWatch } from './reputation-watch.ts';
 import { RetentionTask } from './retention.ts';
 import { renewHost } from '../own-host.ts';
@@ -23,6 +22,7 @@ import { outdatedProblem, schemaRequired } from '../../store/postgres/schema-ver
 import { buryNode, listNodes, releaseOrphans } from '../../store/nodes.ts';
 import type { SecretBox } from '../../store/secrets.ts';
 import { renewStsPolicies } from './sts-renewal.ts';
+import { createNetwork } from '../network.ts';
 import { systemWorld } from '../system-world.ts';
 import type { WorkerPool } from '../worker-pool.ts';
 
@@ -98,8 +98,7 @@ export class Maintenance implements AsyncDisposable {
     );
     this.#every(HOST_EVERY_MS, 'the name of this host', () => renewHost(database, config));
     this.#every(DOMAINS_EVERY_MS, 'domains', async () => {
-      const servers = config.dnsServers ?? systemServers();
-      const resolver = createResolver({ servers, world: systemWorld });
+      const { resolver } = createNetwork(config, systemWorld);
       try {
         const isStopping = (): boolean => this.#isStopping;
         await recheckDomains(database.db, { config, resolver, log, isStopping });

@@ -3,14 +3,12 @@
  * can keep us from a policy host must do so for as long as the policy is valid, not only on the day
  * it ends. Domains that have had no mail for a month are let go.
  */
-import { networkInterfaces } from 'node:os';
 import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
-import { createAddressGuard } from '../../net/addresses.ts';
-import { createResolver, systemServers } from '../../net/dns/resolver.ts';
 import { StsCache } from '../../net/tls/mta-sts.ts';
 import type { Database } from '../../store/postgres/database.ts';
 import { forgetStsPolicies, policiesToRenew, StsPolicies } from '../../store/mta-sts.ts';
+import { createNetwork } from '../network.ts';
 import { systemWorld } from '../system-world.ts';
 
 /** Each costs a second or two; the next turn takes the next ones. */
@@ -25,15 +23,11 @@ export async function renewStsPolicies(
   const domains = await policiesToRenew(db, AT_ONCE_MAX);
   if (domains.length === 0) return;
   const world = systemWorld;
-  const resolver = createResolver({ servers: config.dnsServers ?? systemServers(), world });
-  const interfaces = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  const { resolver, guard } = createNetwork(config, world);
   const cache = new StsCache({
     resolver,
     world,
-    guard: createAddressGuard({
-      allowPrivate: config.allowPrivateNetworks,
-      ownAddresses: interfaces.map(({ address }) => address),
-    }),
+    guard,
     port: config.mtaStsPort,
     store: new StsPolicies(db),
     onFailure: (domain, result, message) =>
