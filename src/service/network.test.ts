@@ -22,8 +22,8 @@ test('addresses of this machine and of private networks are refused unless they 
   const config = { dnsServers: [], dnsTrustAd: false };
   const strict = createNetwork({ ...config, allowPrivateNetworks: false }, systemWorld);
   const lenient = createNetwork({ ...config, allowPrivateNetworks: true }, systemWorld);
-  for (const address of ['10.0.0.1', ...own.map(({ address }) => address)]) {
-    assert.notEqual(strict.guard.refuses(address), null);
+  for (const ip of ['10.0.0.1', ...own.map(({ address }) => address)]) {
+    assert.notEqual(strict.guard.refuses(ip), null);
   }
   assert.equal(lenient.guard.refuses('10.0.0.1'), null);
 });
