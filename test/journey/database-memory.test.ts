@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import pg from 'pg';
-import { emptyDatabase } from '../support/postgres.ts';
+import { migratedDatabase } from '../support/postgres.ts';
 import { everythingArrives, FROM, newScene, to } from '../support/scene.ts';
 import type { Answer } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
@@ -18,7 +18,7 @@ function peakMb(pid: number): number {
 }
 
 test('750 MB of emails against a standing database: 503 for most, 202 for the rest, 600 MB at most', async (t) => {
-  await using database = await emptyDatabase();
+  await using database = await migratedDatabase();
   await using scene = await newScene({ database, args: ['--workers', '1'] });
   const { service, mx, key } = scene;
   const [{ pid }] = await service.sql('select pid from nodes');

@@ -1,14 +1,14 @@
 /** An email whose parts of the way are on nodes of their own: API, delivery, webhooks. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import { emptyDatabase } from '../support/postgres.ts';
+import { migratedDatabase } from '../support/postgres.ts';
 import { FROM, liveEnv, newPeers, to } from '../support/scene.ts';
 import { startService } from '../support/service.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
 
 test('accepted on one node, delivered by another, told by a third', async () => {
   await using peers = await newPeers();
-  await using database = await emptyDatabase();
+  await using database = await migratedDatabase();
   await using receiver = await startReceiver();
   const { mx, dns } = peers;
   const env = liveEnv(peers, { POSTHORN_SECRET_KEY: 'a'.repeat(64) });

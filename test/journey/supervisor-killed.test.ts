@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { test } from 'node:test';
-import { emptyDatabase } from '../support/postgres.ts';
+import { migratedDatabase } from '../support/postgres.ts';
 import { startService, type Service } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -32,7 +32,7 @@ test('workers whose supervisor is killed under their hands end at once and quiet
 });
 
 test('a start while the database is away says so in one sentence and hinders no later one', async () => {
-  await using database = await emptyDatabase();
+  await using database = await migratedDatabase();
   await using service = await startService({ database });
   assert.equal(await service.stop(), 0);
   await database.setReachable(false);

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startFakeDns } from '../support/fake-dns.ts';
-import { emptyDatabase } from '../support/postgres.ts';
+import { migratedDatabase } from '../support/postgres.ts';
 import type { Env } from '../support/posthorn.ts';
 import { startService, type Service } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
@@ -39,7 +39,7 @@ function problemsOf(domain: Body): string[] {
 }
 
 test('a domain that one node has verified stays verified by the check of a node with another name', async () => {
-  await using database = await emptyDatabase();
+  await using database = await migratedDatabase();
   const options = { dns, database, args: ['--workers', '1'] };
   await using one = await startService({ ...options, env: env('mail1.posthorn.example') });
   await one.addLiveDomain('acme.example');

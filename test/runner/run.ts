@@ -130,7 +130,8 @@ class LazyEngine {
   async environmentFor(path: string): Promise<Record<string, string>> {
     if (process.env['DATABASE_URL'] || !reachedFrom(path).has('test/support/engine.ts')) return {};
     this.#engine ??= startEngine();
-    return { [SHARED_ENGINE]: JSON.stringify((await this.#engine).address) };
+    const { address, template } = await this.#engine;
+    return { [SHARED_ENGINE]: JSON.stringify({ address, template }) };
   }
 
   async stop(): Promise<void> {

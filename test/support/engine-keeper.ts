@@ -1,6 +1,6 @@
 /**
- * The embedded PostgreSQL for tests, in a process of its own: prints one JSON line (where it is),
- * lives until its stdin closes, then stops the engine and removes every file.
+ * The embedded PostgreSQL for tests, with the template of their databases, in a process of its own:
+ * prints one JSON line (KeptEngine), lives until its stdin closes, then stops the engine and removes every file.
  *
  * The pipe is the leash: however the tests end, `kill -9` included, their end of it closes. Ctrl-C
  * does not reach this process (it leads its own group), so nothing stops before the tests have.
@@ -11,6 +11,8 @@ import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openEngine } from '../../src/store/postgres/embedded/engine.ts';
+import type { KeptEngine } from './engine.ts';
+import { makeTemplate } from './postgres.ts';
 
 const dataDir = mkdtempSync(join(tmpdir(), 'posthorn-test-'));
 process.once('exit', () => rmSync(dataDir, { recursive: true, force: true }));
@@ -20,6 +22,8 @@ await using engine = await openEngine({
   log: (line) => process.stderr.write(`test engine: ${line}\n`),
   world: { monotonicMs: () => performance.now() },
 });
-process.stdout.write(`${JSON.stringify(engine.connection('postgres'))}\n`);
+const address = engine.connection('postgres');
+const kept: KeptEngine = { address, template: await makeTemplate(address) };
+process.stdout.write(`${JSON.stringify(kept)}\n`);
 process.stdin.resume();
 await once(process.stdin, 'close');

@@ -9,14 +9,20 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { DatabaseAddress } from '../../src/store/postgres/database.ts';
 
-/** Where the engine of this run is, as JSON; set by test/runner/run.ts, inherited by test processes. */
+/** The engine of this run, as JSON; set by test/runner/run.ts, inherited by test processes. */
 export const SHARED_ENGINE = 'TEST_ENGINE';
 
 const KEEPER = fileURLToPath(new URL('engine-keeper.ts', import.meta.url));
 
-export type TestEngine = {
+/** What engine-keeper.ts prints. */
+export type KeptEngine = {
   /** A database to connect to for making others, as a user who may. */
   address: DatabaseAddress;
+  /** A migrated database to copy; null on a server that is not ours. */
+  template: string | null;
+};
+
+export type TestEngine = KeptEngine & {
   /** Stops the engine and waits until its files are gone. Ending the process does the same. */
   stop(): Promise<void>;
 };
@@ -31,9 +37,9 @@ export function testEngine(): Promise<TestEngine> {
 
 async function findEngine(): Promise<TestEngine> {
   const { DATABASE_URL: url, [SHARED_ENGINE]: shared } = process.env;
-  const kept = (address: DatabaseAddress) => ({ address, stop: async () => {} });
-  if (url) return kept({ connectionString: url });
-  if (shared) return kept(JSON.parse(shared) as DatabaseAddress);
+  const kept = (engine: KeptEngine) => ({ ...engine, stop: async () => {} });
+  if (url) return kept({ address: { connectionString: url }, template: null });
+  if (shared) return kept(JSON.parse(shared) as KeptEngine);
   return startEngine();
 }
 
@@ -52,7 +58,7 @@ export async function startEngine(): Promise<TestEngine> {
   keeper.stdout.destroy();
   keeper.unref();
   return {
-    address: JSON.parse(line) as DatabaseAddress,
+    ...(JSON.parse(line) as KeptEngine),
     async stop() {
       keeper.ref();
       keeper.stdin.end();
