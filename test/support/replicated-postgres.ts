@@ -183,11 +183,11 @@ export class ReplicatedServer {
   /** As a machine that loses its power: no process of it says or writes anything more. */
   async kill9(): Promise<void> {
     const postmaster = this.#postmaster;
-    if (postmaster === null || postmaster.isGone()) return;
+    if (postmaster === null || postmaster.hasEnded()) return;
     process.kill(postmaster.pid, 'SIGSTOP');
     for (const child of await childrenOf(postmaster.pid)) killNow(child);
     killNow(postmaster.pid);
-    await waitFor(() => postmaster.isGone(), { what: 'the server to be gone' });
+    await waitFor(() => postmaster.hasEnded(), { what: 'the server to be gone' });
   }
 
   async stop(): Promise<void> {

@@ -2,9 +2,9 @@
  * Where the database's programs come from: the npm package for this platform, else a PostgreSQL
  * that is installed on this machine.
  *
- * The package is copied into the database's folder: its library links do not exist until somebody
- * makes them (npm's install scripts are off), node_modules is not ours to change and may be
- * replaced under a running server, and the database's user cannot enter a home of mode 0700.
+ * The package is copied into the database's folder: its library links do not exist (npm's install
+ * scripts are off), node_modules may be replaced under a running server, and the database's user
+ * cannot enter a home directory of mode 0700.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
@@ -93,7 +93,7 @@ function matching(pattern: string): string[] {
   return globSync(pattern);
 }
 
-/** The line a command prints; '' when it cannot. */
+/** The line that a command prints; '' when it fails. */
 function printed([command, ...args]: readonly [string, ...string[]]): string {
   try {
     return execFileSync(command, args, { encoding: 'utf8', stdio: 'pipe' }).trim();
@@ -105,8 +105,8 @@ function printed([command, ...args]: readonly [string, ...string[]]): string {
 function hostEngine(folder: string): EngineSource | null {
   if (!existsSync(join(folder, 'postgres')) || !existsSync(join(folder, 'initdb'))) return null;
   try {
-    const said = execFileSync(join(folder, 'postgres'), ['--version'], { encoding: 'utf8' });
-    const version = /\d+(\.\d+)*/.exec(said)?.[0] ?? '';
+    const output = execFileSync(join(folder, 'postgres'), ['--version'], { encoding: 'utf8' });
+    const version = /\d+(\.\d+)*/.exec(output)?.[0] ?? '';
     const major = parseInt(version);
     return major >= MAJOR_MIN ? { version, major, kind: 'host', folder } : null;
   } catch {

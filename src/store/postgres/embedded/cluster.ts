@@ -16,7 +16,7 @@ import { EngineProblem } from './problem.ts';
 /** The bootstrap superuser, and the name of the service's database. */
 export const SUPERUSER = 'posthorn';
 
-/** A clean environment: no PG* variable of the operator means anything here. TZ saves a search. */
+/** Without the operator's PG* variables. TZ saves PostgreSQL the search for the system's time zone. */
 export const CHILD_ENV = { LC_ALL: 'C', TZ: 'UTC', PATH: '/usr/bin:/bin' };
 
 const STAGING = 'unfinished-';
@@ -83,10 +83,10 @@ async function initialise({ layout, binDir, staging, fresh }: Making): Promise<v
     });
   } catch (error) {
     const { stderr, message } = error as Error & { stderr?: string };
-    const said = stderr?.trim() || message;
+    const output = stderr?.trim() || message;
     throw new EngineProblem(
       'start-failed',
-      `The database could not be made in ${layout.databaseDir}; remove the cause, or set DATABASE_URL. initdb said: ${said}`,
+      `The database could not be made in ${layout.databaseDir}; remove the cause, or set DATABASE_URL. Output of initdb: ${output}`,
     );
   }
 }
@@ -119,7 +119,7 @@ wal_level = minimal
 max_wal_senders = 0
 max_logical_replication_workers = 0
 
-# One meaning everywhere, whatever the machine says.
+# The same on every machine, whatever its locale and time zone.
 timezone = 'UTC'
 log_timezone = 'UTC'
 lc_messages = 'C'
@@ -161,12 +161,12 @@ export function sizedSettings({ connections, workers, memoryBytes }: Sizing): st
   ].join('\n');
 }
 
-/** cgroups say 0, or a number beyond all memory, when there is no limit. */
+/** A cgroup without a limit has 0, or a number beyond all memory. */
 export function memoryOf(totalBytes: number, constrainedBytes: number): number {
   return constrainedBytes > 0 ? Math.min(totalBytes, constrainedBytes) : totalBytes;
 }
 
-/** Only the unix socket, whose folder lets nobody else in. */
+/** Only the unix socket, in a folder of mode 0700. */
 const ACCESS = '# Written by Posthorn at every start.\nlocal all all trust\n';
 
 export type ClusterConfig = {

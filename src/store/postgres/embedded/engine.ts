@@ -32,7 +32,7 @@ const STALE_PID_WAIT_MS = 10_000;
 
 export type EngineOptions = {
   dataDir: string;
-  /** Takes one sentence for the operator. */
+  /** Logs one sentence for the operator. */
   log: (line: string) => void;
   world: Clock;
   /** The connections of the service at the most, and its workers; a command needs few. */
@@ -63,15 +63,15 @@ export type Engine = Connection &
     /** Where the database lives; differs from dataDir for root below a closed folder. */
     databaseDir: string;
     logFile: string;
-    /** Whom the database runs as; null: as the user who started us. */
+    /** The user that the database runs as; null: the user of this process. */
     owner: Owner | null;
     /** The postmaster's process id, which changes when it had to be started again. */
     readonly pid: number;
-    /** Tells a second start and the CLI where the service answers. */
+    /** Publishes the address of the service for a second start and the CLI. */
     publish(info: { url: string }): void;
-    /** The server died too often and was given up: the service has to end. */
+    /** Called when the server exited too often and is not started again: the service has to end. */
     onExit(listener: (reason: string) => void): void;
-    /** Stops the server and lets go of the data directory. `fast` unless told. */
+    /** Stops the server and releases the data directory. `fast` when not given. */
     stop(mode?: StopMode): Promise<void>;
   };
 
@@ -84,7 +84,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
   return openUnderLock(await takeLock(dataDir, options.world), options);
 }
 
-/** The same for somebody who holds the lock, which is released when this fails or stops. */
+/** The same for a caller that holds the lock, which is released when this fails or stops. */
 export async function openUnderLock(lock: DataDirLock, options: EngineOptions): Promise<Engine> {
   const stop = new AbortController();
   try {

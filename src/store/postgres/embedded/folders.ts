@@ -16,10 +16,10 @@ import { EngineProblem } from './problem.ts';
 
 export type Owner = { uid: number; gid: number };
 
-/** Enough for the disk to merge its flushes; far below the smallest limit of open files (256). */
+/** Enough for the disk to merge flushes; far below the smallest limit of open files (256). */
 const AT_ONCE = 16;
 
-/** Makes a 0700 folder that belongs to the given user (null: to us). */
+/** Makes a 0700 folder that belongs to the given user (null: to this process's). */
 export function makePrivate(folder: string, owner: Owner | null): void {
   mkdirSync(folder, { recursive: true });
   chmodSync(folder, 0o700);
@@ -52,7 +52,7 @@ export async function copyTree(from: string, to: string): Promise<void> {
     entries.filter((entry) => entry.isFile()),
     (entry) => copyFile(pathOf(entry), target(entry), constants.COPYFILE_FICLONE),
   );
-  // chmod, because the umask of whoever started us must not close the copy to another user.
+  // chmod, because the umask of this process must not close the copy to another user.
   chmodSync(to, 0o755);
   for (const entry of entries) {
     const runs = entry.isDirectory() || basename(entry.parentPath) === 'bin';
@@ -98,7 +98,7 @@ async function inParallel<Item>(
 const FIRST_PRIVATE_ID = 60_706;
 const PRIVATE_ID_COUNT = 478;
 
-/** Root, or in macOS's numbering of `nobody` (-2), something spawn cannot take. */
+/** macOS gives `nobody` the id -2, which spawn() refuses. */
 const GREATEST_PLAIN_ID = 0x7fff_ffff;
 
 type Account = { name: string; uid: number };

@@ -40,7 +40,7 @@ export type Layout = {
   dataDir: string;
   /** The same as dataDir, except for root below a closed folder. */
   databaseDir: string;
-  /** Whom the database runs as; null: as the user who started us. */
+  /** The user that the database runs as; null: the user of this process. */
   owner: Owner | null;
   pgDir: string;
   socketDir: string;
@@ -67,7 +67,7 @@ export function prepareDataDir(folder: string): string {
   }
 }
 
-/** Not with `recursive`: where mkdir says ENOENT whatever is there (/proc), Node's goes on for ever. */
+/** Without `recursive`: where mkdir fails with ENOENT at every try (/proc), Node repeats it for ever. */
 function makeFolder(folder: string): void {
   if (existsSync(folder) && statSync(folder).isDirectory()) return;
   if (!existsSync(dirname(folder))) makeFolder(dirname(folder));
@@ -143,7 +143,7 @@ function openDatabaseDir(dataDir: string, closedParentHome: string): string {
   if (closed === null) return chosen;
   throw new EngineProblem(
     'closed-folder',
-    `The database in ${chosen} runs as a user of its own, whom ${closed} does not let pass: run \`chmod o+x ${closed}\`, or set POSTHORN_DATA_DIR to another folder.`,
+    `The database in ${chosen} runs as a user of its own, which cannot enter ${closed}: run \`chmod o+x ${closed}\`, or set POSTHORN_DATA_DIR to another folder.`,
   );
 }
 
@@ -173,7 +173,7 @@ function requirePlainPath(databaseDir: string): void {
   if (!/["$`\\\n]/.test(databaseDir)) return;
   throw new EngineProblem(
     'unusable-path',
-    `The path ${databaseDir} has one of the signs " $ \` \\ in it, which PostgreSQL's initdb cannot take: set POSTHORN_DATA_DIR to another folder.`,
+    `The path ${databaseDir} contains one of the characters " $ \` \\, which PostgreSQL's initdb cannot take: set POSTHORN_DATA_DIR to another folder.`,
   );
 }
 
@@ -183,7 +183,7 @@ function ownerOf(pgDir: string, databaseDir: string): Owner {
   if (uid !== 0) return { uid, gid };
   throw new EngineProblem(
     'wrong-user',
-    `The database in ${pgDir} belongs to root, as whom PostgreSQL refuses to run: give it back to the user it belonged to with \`chown -R\`.`,
+    `The database in ${pgDir} belongs to root, and PostgreSQL refuses to run as root: give it back to its user with \`chown -R\`.`,
   );
 }
 
@@ -216,7 +216,7 @@ export function chooseSocketDir(
   );
 }
 
-/** Takes a short folder away again; the one in the database's own folder stays. */
+/** Removes a short folder; the one in the database's own folder stays. */
 export function dropSocketDir(socketDir: string, databaseDir: string): void {
   if (dirname(socketDir) !== databaseDir) rmSync(socketDir, { recursive: true, force: true });
 }
@@ -225,7 +225,7 @@ function fits(folder: string): boolean {
   return Buffer.byteLength(join(folder, SOCKET_NAME)) <= ADDRESS_BYTES_MAX;
 }
 
-/** Makes the folder, or accepts one that is ours already and closed to everybody else. */
+/** Makes the folder, or accepts one that belongs to this process or its database, of mode 0700. */
 function makeShort(folder: string, owner: Owner | null): boolean {
   try {
     mkdirSync(folder, { mode: 0o700 });
@@ -236,7 +236,7 @@ function makeShort(folder: string, owner: Owner | null): boolean {
   return true;
 }
 
-/** lstat, because a link of that name would lead to a folder of somebody else's choice. */
+/** lstat, because a link of that name could lead to another user's folder. */
 function isPrivate(folder: string, owner: Owner | null): boolean {
   const found = lstatSync(folder, { throwIfNoEntry: false });
   if (!found?.isDirectory() || (found.mode & 0o077) !== 0) return false;

@@ -4,10 +4,9 @@
  * The lock is SQLite's RESERVED lock on an empty file: an fcntl lock, which the kernel grants to
  * exactly one process and takes back at its death, `kill -9` included. It needs no native module,
  * works on Linux and macOS and between containers that share a volume, and no child inherits it.
- * docs/decisions/0002 says why not a pid file, a socket or O_EXLOCK. Nothing else may open the
- * file: closing any descriptor of it would drop the lock (POSIX).
- * Beside it `running.json` says who holds it, so that others can name the holder and use its
- * engine.
+ * docs/decisions/0002 has the reasons against a pid file, a socket or O_EXLOCK. No other code may open
+ * the file: closing any descriptor of it would release the lock (POSIX).
+ * `running.json` beside it names the holder, so that other processes can show it and use its engine.
  */
 import { chmodSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,12 +19,12 @@ const COMMAND_WAIT_MS = 30_000;
 
 export type DataDirLock = {
   readonly dataDir: string;
-  /** Tells others about the holder; what is not given stays as it was. */
+  /** Publishes facts about the holder; those that are not given stay as they were. */
   publish(info: Partial<Pick<RunningInfo, 'url' | 'engine'>>): void;
   release(): void;
 };
 
-/** Held for the life of the process: a collected DatabaseSync would let go of its lock. */
+/** Referenced for the life of the process: a collected DatabaseSync would release its lock. */
 const held = new Set<DatabaseSync>();
 
 /** Takes the lock, or null when another process (or this one) has it. */
@@ -50,8 +49,8 @@ function holding(database: DatabaseSync, dataDir: string, info: RunningInfo): Da
   writeRunning(dataDir, info);
   return {
     dataDir,
-    publish(news) {
-      Object.assign(info, news);
+    publish(changed) {
+      Object.assign(info, changed);
       writeRunning(dataDir, info);
     },
     release() {
@@ -83,12 +82,12 @@ export function alreadyRunning(dataDir: string, holder: RunningInfo | null): Eng
   const who = holder ? `pid ${holder.pid}, ${where}` : 'its pid is not known';
   return new EngineProblem(
     'running',
-    `Posthorn is already running on ${dataDir} (${who}): use that one, stop it first, or set POSTHORN_DATA_DIR to another folder.`,
+    `Posthorn is already running on ${dataDir} (${who}): use it, stop it first, or set POSTHORN_DATA_DIR to another folder.`,
     holder,
   );
 }
 
-/** What the holder of the lock said of itself, to its own user; null: not yet, or not alive. */
+/** What the holder of the lock published; null: not yet, of another user, or no longer alive. */
 export function readRunning(dataDir: string): RunningInfo | null {
   try {
     const info = JSON.parse(readFileSync(runningFile(dataDir), 'utf8')) as RunningInfo;

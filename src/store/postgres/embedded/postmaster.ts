@@ -1,9 +1,9 @@
 /**
- * One server process: started, watched, stopped.
+ * One server process: started, watched, queried, stopped; and its log.
  *
  * It leads a session of its own, so that a Ctrl-C in the terminal does not end it before the
- * service has drained, and it outlives a killed service: leftover.ts takes it over then. What
- * durability and privacy rest on is on its command line, where no file can change it.
+ * service has drained, and it outlives a killed service (running-server.ts takes it over then). The
+ * settings for durability and privacy are on its command line, where no file can change them.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -14,13 +14,13 @@ import pg from 'pg';
 import { CHILD_ENV, SUPERUSER, type ClusterConfig } from './cluster.ts';
 import { type Layout, PORT } from './layout.ts';
 import { EngineProblem } from './problem.ts';
-import { type Clock, poll, runsStill } from './process.ts';
+import { type Clock, poll, isStillRunning } from './process.ts';
 
 /** Crash recovery replays at most max_wal_size, from a slow disk perhaps. */
 const START_TIMEOUT_MS = 600_000;
 const START_NOTICE_MS = 5_000;
 
-/** All a server is started from. */
+/** What a server is started from. */
 export type Setup = {
   layout: Layout;
   /** The server program. */
@@ -30,7 +30,7 @@ export type Setup = {
   stamp: string;
   log: (line: string) => void;
   clock: Clock;
-  /** How long a postmaster.pid that names a strange process is left alone. */
+  /** How long to wait before a postmaster.pid that names another program is moved aside. */
   stalePidWaitMs: number;
   /** Ends an attempt to start. */
   signal: AbortSignal;
@@ -38,9 +38,9 @@ export type Setup = {
 
 export type Postmaster = {
   readonly pid: number;
-  /** Not our child: left by a service that was killed. */
+  /** Not a child of this process: left running by a service that was killed. */
   readonly adopted: boolean;
-  isGone(): boolean;
+  hasEnded(): boolean;
   /** Resolves at its end, with the reason. */
   readonly exited: Promise<string>;
 };
@@ -78,14 +78,14 @@ export async function launch(setup: Setup): Promise<Launched> {
   const postmaster = childPostmaster(child);
   const ready = await waitUntilReady(setup, postmaster);
   if (ready) return { postmaster };
-  if (!postmaster.isGone()) await stopPostmaster(postmaster, 'fast', setup.clock);
+  if (!postmaster.hasEnded()) await stopPostmaster(postmaster, 'fast', setup.clock);
   setup.signal.throwIfAborted();
   const reason = await postmaster.exited;
   return { failed: `${reason}. ${readFrom(logFile, logStart)}` };
 }
 
 function spawnServer({ layout, program, args }: Setup): ChildProcess {
-  // A file, not a pipe: the server must be able to write when we are gone.
+  // A file, not a pipe: the server must be able to write after this process has ended.
   const log = openSync(layout.logFile, 'a', 0o600);
   try {
     return spawn(program, args, {
@@ -111,14 +111,14 @@ function childPostmaster(child: ChildProcess): Postmaster {
     child.once('exit', (code, signal) => end(signal ? `killed by ${signal}` : `exit code ${code}`));
   });
   child.unref();
-  return { pid: child.pid ?? -1, adopted: false, isGone: () => gone, exited };
+  return { pid: child.pid ?? -1, adopted: false, hasEnded: () => gone, exited };
 }
 
-/** Whether the server got to take connections; false when it ended, or took too long. */
+/** Waits until the server takes connections; false when it ended, or took too long. */
 export async function waitUntilReady(setup: Setup, postmaster: Postmaster): Promise<boolean> {
   const { clock, layout, signal } = setup;
   const look = (): boolean | null => {
-    if (postmaster.isGone() || signal.aborted) return false;
+    if (postmaster.hasEnded() || signal.aborted) return false;
     const file = readPidFile(layout.pgDir);
     return file?.pid === postmaster.pid && file.status === 'ready' ? true : null;
   };
@@ -128,18 +128,18 @@ export async function waitUntilReady(setup: Setup, postmaster: Postmaster): Prom
   return (await poll({ clock, timeoutMs: START_TIMEOUT_MS }, look)) ?? false;
 }
 
-/** A server that is not our child: nobody tells us of its end, so it is looked at. */
+/** A server that is not a child of this process: its end is found by polling. */
 export function adoptedPostmaster(pid: number, pgDir: string): Postmaster {
-  const isGone = () => !runsStill(pid, pgDir);
+  const hasEnded = () => !isStillRunning(pid, pgDir);
   const exited = new Promise<string>((resolve) => {
     const timer = setInterval(() => {
-      if (!isGone()) return;
+      if (!hasEnded()) return;
       clearInterval(timer);
-      resolve('it is gone');
+      resolve('the process is gone');
     }, 250);
     timer.unref();
   });
-  return { pid, adopted: true, isGone, exited };
+  return { pid, adopted: true, hasEnded, exited };
 }
 
 /** Ends the server: `fast` rolls back and writes a checkpoint, `immediate` leaves it to recovery. */
@@ -151,10 +151,10 @@ export async function stopPostmaster(
   const quick = [['SIGQUIT', 5_000] as const, ['SIGKILL', 5_000] as const];
   const steps = mode === 'fast' ? [['SIGINT', 30_000] as const, ...quick] : quick;
   for (const [signal, timeoutMs] of steps) {
-    if (postmaster.isGone()) return;
+    if (postmaster.hasEnded()) return;
     send(signal, postmaster.pid);
-    const gone = () => (postmaster.isGone() ? true : null);
-    if (await poll({ clock, timeoutMs, everyMs: 5 }, gone)) return;
+    const ended = () => (postmaster.hasEnded() ? true : null);
+    if (await poll({ clock, timeoutMs, everyMs: 5 }, ended)) return;
   }
   throw new EngineProblem(
     'start-failed',
@@ -170,14 +170,14 @@ function send(signal: NodeJS.Signals, pid: number): void {
   }
 }
 
-/** What a running server says of itself. `pid` is null when the file is not one of PostgreSQL. */
+/** The content of postmaster.pid. `pid` is null when PostgreSQL did not write the file. */
 export type PidFile = { pid: number | null; status: string };
 
 /** Reads postmaster.pid: the pid is its first line, the status its eighth. */
 export function readPidFile(pgDir: string): PidFile | null {
   try {
     const lines = readFileSync(join(pgDir, 'postmaster.pid'), 'utf8').split('\n');
-    const pid = Math.abs(Number(lines[0])); // negative: somebody runs it in single-user mode
+    const pid = Math.abs(Number(lines[0])); // negative: it runs in single-user mode
     return { pid: pid > 0 ? pid : null, status: lines[7]?.trim() ?? '' };
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
@@ -187,7 +187,7 @@ export function readPidFile(pgDir: string): PidFile | null {
 
 const TIMEOUT_MS = 10_000;
 
-/** The address of a database behind the socket. `ssl` is said, so that PGSSLMODE is not asked. */
+/** The address of a database behind the socket. `ssl` is given, so that PGSSLMODE is not read. */
 export function addressOf(
   socketDir: string,
   database: string = SUPERUSER,
@@ -210,7 +210,7 @@ export async function withClient<Result>(
     connectionTimeoutMillis: TIMEOUT_MS,
     query_timeout: TIMEOUT_MS,
   });
-  client.on('error', () => {}); // the query that runs fails too, and says so
+  client.on('error', () => {}); // the query that runs fails too, with the reason
   try {
     await client.connect();
     return await work(client);

@@ -1,6 +1,6 @@
 /**
- * What can keep the embedded database from opening, as one typed error. Each message is a sentence
- * for the operator: what is wrong and what to do. The surfaces print it and exit with 2.
+ * The reasons why the embedded database cannot be opened, as one typed error. Each message tells the
+ * operator what is wrong and what to do. The surfaces print it and exit with 2.
  */
 
 export type EngineProblemKind =
@@ -17,10 +17,10 @@ export type EngineProblemKind =
   | 'socket-folder'
   | 'start-failed';
 
-/** Who holds a data directory: what its holder published about itself. */
+/** The process that holds a data directory, as it published itself. */
 export type RunningInfo = {
   pid: number;
-  /** `command`: a CLI command that runs the engine for itself and is gone in a moment. */
+  /** `command`: a CLI command that runs the engine for itself and ends soon. */
   kind: 'service' | 'command';
   /** Where the API answers; null until the service is ready. */
   url: string | null;

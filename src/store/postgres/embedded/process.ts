@@ -18,12 +18,12 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** Whether the pid is dead but not yet taken off the list by its parent. PostgreSQL takes it for alive. */
+/** Whether the process has ended but was not reaped by its parent. PostgreSQL takes it for alive. */
 export function isZombie(pid: number): boolean {
   try {
     return / Z [^)]*$/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
   } catch {
-    return false; // gone altogether, or no Linux
+    return false; // no such process, or no Linux
   }
 }
 
@@ -37,12 +37,12 @@ export function isPostgresOf(pid: number, pgDir: string): boolean {
           encoding: 'utf8',
         }).includes(`-D ${pgDir} `);
   } catch {
-    return false; // it ended between the two looks
+    return false; // it ended between the two checks
   }
 }
 
-/** Whether a pid once known as this cluster's postmaster runs still; cheap enough to ask often. */
-export function runsStill(pid: number, pgDir: string): boolean {
+/** Whether a pid that was this cluster's postmaster still is; cheap enough to be called often. */
+export function isStillRunning(pid: number, pgDir: string): boolean {
   return process.platform === 'linux' ? isPostgresOf(pid, pgDir) : isAlive(pid);
 }
 
@@ -51,18 +51,18 @@ export type Clock = Pick<World, 'monotonicMs'>;
 export type PollOptions = {
   clock: Clock;
   timeoutMs: number;
-  /** Between two looks; 20 ms unless told. */
+  /** Between two checks; 20 ms when not given. */
   everyMs?: number;
 };
 
-/** Looks until `look` gives something other than null, and gives that; null after the timeout. */
+/** Calls `check` until it returns something other than null, and returns that; null after the timeout. */
 export async function poll<Found>(
   options: PollOptions,
-  look: () => Found | null | Promise<Found | null>,
+  check: () => Found | null | Promise<Found | null>,
 ): Promise<Found | null> {
   const deadlineMs = options.clock.monotonicMs() + options.timeoutMs;
   for (;;) {
-    const found = await look();
+    const found = await check();
     if (found !== null) return found;
     if (options.clock.monotonicMs() >= deadlineMs) return null;
     await pause(options.everyMs ?? 20);

@@ -23,7 +23,7 @@ import type { Launched, Postmaster, Setup, StopMode } from './postmaster.ts';
 import { EngineProblem } from './problem.ts';
 import { isAlive, isPostgresOf, isZombie, poll } from './process.ts';
 
-/** Before the 1st, 2nd, ... restart within RESTART_WINDOW_MS; after the last one it is given up. */
+/** Before the 1st, 2nd, ... restart within RESTART_WINDOW_MS; after the last one no other follows. */
 const RESTART_WAITS_MS = [0, 250, 500, 1_000, 2_000];
 const RESTART_WINDOW_MS = 60_000;
 const LOG_CHECK_MS = 60_000;
@@ -50,7 +50,7 @@ export class RunningServer {
     return this.#current.pid;
   }
 
-  /** Called once, if the server is given up. */
+  /** Called once, when no restart follows any more. */
   onExit(listener: (reason: string) => void): void {
     this.#listeners.push(listener);
   }
@@ -59,8 +59,8 @@ export class RunningServer {
     this.#stop.abort();
     clearInterval(this.#logCheck);
     await this.#restarting;
-    // Not until it was seen to be gone: what looks for that in a server that was taken over does not
-    // keep this process alive, which then ended in the middle of its stop.
+    // Waits for its end here: the timer that polls a server which was taken over does not keep this
+    // process alive, so it would exit in the middle of its stop.
     await stopPostmaster(this.#current, mode, this.#setup.clock);
   }
 
@@ -129,7 +129,7 @@ export async function startPostmaster(setup: Setup): Promise<Postmaster> {
   if (launched && 'postmaster' in launched) return launched.postmaster;
   throw new EngineProblem(
     'start-failed',
-    `The database did not start; ${setup.layout.logFile} has the whole story. ${last}`,
+    `The database did not start; the reason is in ${setup.layout.logFile}. ${last}`,
   );
 }
 
@@ -139,7 +139,7 @@ async function takeOver(setup: Setup): Promise<Postmaster | null> {
   if (pid === null) return null;
   const postmaster = adoptedPostmaster(pid, setup.layout.pgDir);
   const ready = await waitUntilReady(setup, postmaster);
-  if (postmaster.isGone()) return null;
+  if (postmaster.hasEnded()) return null;
   if (ready && (await stampOf(setup)) === setup.stamp) {
     setup.log(`Took over the database that an earlier service left running (pid ${pid}).`);
     return postmaster;
@@ -149,7 +149,7 @@ async function takeOver(setup: Setup): Promise<Postmaster | null> {
   return null;
 }
 
-/** The pid of a live server of this cluster, after a strange pid file is out of the way. */
+/** The pid of a live server of this cluster, after the pid file of another program was moved aside. */
 async function leftoverPid(setup: Setup): Promise<number | null> {
   const { pgDir } = setup.layout;
   const known = await poll({ clock: setup.clock, timeoutMs: setup.stalePidWaitMs }, () => {
@@ -157,7 +157,7 @@ async function leftoverPid(setup: Setup): Promise<number | null> {
     if (file === null) return 'none';
     if (file.pid === null) return null;
     if (!isAlive(file.pid)) return 'none';
-    // In a container whose first process does not care, it stays so for ever.
+    // In a container whose first process reaps no children, it stays so for ever.
     if (isZombie(file.pid)) return 'zombie';
     return isPostgresOf(file.pid, pgDir) ? file.pid : null;
   });
@@ -172,7 +172,7 @@ function moveAside({ layout, log }: Setup): void {
   log(`Moved ${file} aside: it names ${pid}, which is not a server of this database.`);
 }
 
-/** What the running server was started with; null when it does not answer where we would ask. */
+/** The stamp of the running server; null when it does not answer at this socket. */
 async function stampOf({ layout }: Setup): Promise<string | null> {
   try {
     return await withClient(addressOf(layout.socketDir, 'postgres'), async (client) => {
@@ -186,7 +186,7 @@ async function stampOf({ layout }: Setup): Promise<string | null> {
   }
 }
 
-/** The socket's own lock file would name a pid too; no server of this cluster lives here now. */
+/** The socket's lock file names a pid too; no server of this cluster runs now. */
 function clearSockets(socketDir: string): void {
   for (const end of ['', '.lock'])
     rmSync(join(socketDir, `.s.PGSQL.${PORT}${end}`), { force: true });
