@@ -45,7 +45,7 @@ async function withDatabase(
   const migrated = await migrate(address, {
     nowMs: cli.world.now(),
     acceptAnyDurability: config.acceptDatabaseDurability,
-    say: (sentence) => cli.err(`${sentence}\n`),
+    log: (sentence) => cli.err(`${sentence}\n`),
   });
   const db = new Database(address, { role: migrated.role, name: 'command' });
   try {

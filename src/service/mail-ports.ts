@@ -17,7 +17,7 @@ import type { WorkerContext } from './worker-context.ts';
 import { createInboundHandlers, INBOUND_LIMITS } from '../smtp/inbound.ts';
 import { createLogIn, createSubmission, type SubmissionOptions } from '../smtp/submission.ts';
 import { InboundStore } from '../store/inbound-commit.ts';
-import type { DiskFullMemory } from '../store/postgres/room.ts';
+import type { DiskFullMemory } from '../store/postgres/capacity.ts';
 import { noteQuotaFailure } from '../store/quota-failures.ts';
 import { addSuppressionIn } from '../store/suppressions.ts';
 import { UnmatchedStore } from '../store/unmatched-mail.ts';

@@ -20,7 +20,7 @@ import { createDelivery } from './server-delivery.ts';
 import { listenForMail, type SmtpPorts } from './mail-ports.ts';
 import type { Database } from '../store/postgres/database.ts';
 import { loadMessages } from '../store/emails.ts';
-import { DiskFullMemory } from '../store/postgres/room.ts';
+import { DiskFullMemory } from '../store/postgres/capacity.ts';
 import { systemWorld } from './system-world.ts';
 import { createWebhookLoop, type WebhookLoop } from '../webhooks/loop.ts';
 import { createWebhookService } from '../webhooks/service.ts';

@@ -12,13 +12,15 @@ import {
   connectAsOwner,
   Database,
   type DatabaseAddress,
+  type Work,
 } from '../store/postgres/database.ts';
 import {
   type ConnectionNeeds,
   connectionNeeds,
+  freeBytes,
+  localDataDirectory,
   roomProblem,
-  type Work,
-} from '../store/postgres/connection-needs.ts';
+} from '../store/postgres/capacity.ts';
 import { withoutPassword } from '../store/postgres/database-address.ts';
 import { openUnderLock } from '../store/postgres/embedded/engine.ts';
 import { prepareDataDir } from '../store/postgres/embedded/layout.ts';
@@ -26,7 +28,6 @@ import { takeLock } from '../store/postgres/embedded/lock.ts';
 import { instanceOf, secretKeyOf } from '../store/local-secrets.ts';
 import { migrate, type MigrationResult } from '../store/postgres/migrate.ts';
 import { buryNode, listNodes } from '../store/nodes.ts';
-import { freeBytes, localDataDirectory } from '../store/postgres/room.ts';
 
 export type ServiceDatabase = AsyncDisposable & {
   /** Of the supervisor; the workers open their own. */
@@ -79,7 +80,7 @@ export async function openServiceDatabase(
     const migrated = await migrate(address, {
       nowMs: world.now(),
       acceptAnyDurability: config.acceptDatabaseDurability,
-      say: (sentence) => log.warn(sentence),
+      log: (sentence) => log.warn(sentence),
       // While it is replaced there are two; the first is the one in use.
       secretKey: secretKey.split(',', 1)[0] ?? secretKey,
     });

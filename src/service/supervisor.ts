@@ -32,8 +32,7 @@ import { systemWorld } from './system-world.ts';
 import { type Part, PARTS, type WorkerSetup } from './worker-messages.ts';
 import { WorkerPool, WorkersCannotRun } from './worker-pool.ts';
 import { isUnsuitable } from '../store/postgres/connect.ts';
-import { poolSizes, type Work } from '../store/postgres/connection-needs.ts';
-import { DatabaseUnavailable } from '../store/postgres/database.ts';
+import { DatabaseUnavailable, poolSizes, type Work } from '../store/postgres/database.ts';
 import { alreadyRunning, readRunning } from '../store/postgres/embedded/lock.ts';
 import { EngineProblem } from '../store/postgres/embedded/problem.ts';
 import { MigrationRefused } from '../store/postgres/schema-version.ts';
@@ -130,7 +129,7 @@ function workOf({ inboundPort, submissionPorts }: Config, options: RunOptions): 
     workers: options.workers ?? availableParallelism(),
     accepts: parts.includes('api') || submissionPorts.length > 0,
     delivers: parts.includes('delivery'),
-    tells: parts.includes('webhooks'),
+    notifies: parts.includes('webhooks'),
     receives: inboundPort !== null,
   };
 }

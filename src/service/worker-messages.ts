@@ -8,8 +8,7 @@ import type { Config } from '../config/config.ts';
 import type { CertificateFiles } from './certificates.ts';
 import type { BrokerMessage, WorkerMessage } from '../delivery/broker-messages.ts';
 import type { User } from './privileges.ts';
-import type { PoolSizes } from '../store/postgres/connection-needs.ts';
-import type { DatabaseAddress } from '../store/postgres/database.ts';
+import type { DatabaseAddress, PoolSizes } from '../store/postgres/database.ts';
 
 /** What a worker can be made to do; by default everything. */
 export const PARTS = ['api', 'delivery', 'webhooks', 'inbound'] as const;

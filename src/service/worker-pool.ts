@@ -159,7 +159,7 @@ export class WorkerPool {
   }
 
   #fork(): void {
-    // The owner's log-in is not for workers: login-role.ts.
+    // The owner's log-in is not for workers: roles.ts.
     const worker = cluster.fork({ ...this.#options.env, DATABASE_URL: undefined });
     worker.on('message', (message: FromWorker) => this.#receive(worker, message));
     // A dying worker no longer reads: sending to it fails.

@@ -326,7 +326,7 @@ test('a claim whose answer was lost with the connection is given back and made a
   const world = { ...systemWorld, monotonicMs: () => performance.now() + aheadMs };
   const telling: Queryable = {
     async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
-      const rows = await t.db.telling.query<Row>(statement, values);
+      const rows = await t.db.notifying.query<Row>(statement, values);
       const isClaim = typeof statement === 'object' && statement.name === 'webhooks_claim';
       if (!isClaim || lost > 0) return rows;
       lost = rows.length;

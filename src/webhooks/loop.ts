@@ -26,7 +26,7 @@ import { Looks } from './looks.ts';
 import { Teller } from './teller.ts';
 
 export type WebhookLoopOptions = Omit<Outbound, 'agents'> & {
-  db: Pick<Database, 'telling'>;
+  db: Pick<Database, 'notifying'>;
   log: Pick<Logger, 'info' | 'warn' | 'error'>;
   /** The lease that this worker claims under; null while it has none. */
   holder: () => string | null;
@@ -82,7 +82,7 @@ class Loop implements WebhookLoop {
   constructor(options: WebhookLoopOptions) {
     this.#options = options;
     this.#straysAtMs = options.world.monotonicMs() + STRAYS_EVERY_MS;
-    this.#teller = new Teller({ ...options, db: options.db.telling });
+    this.#teller = new Teller({ ...options, db: options.db.notifying });
   }
 
   start(): void {
@@ -144,7 +144,7 @@ class Loop implements WebhookLoop {
     const { db, log, checksWanted } = this.#options;
     const asked = checksWanted();
     if (nowMs < this.#straysAtMs && asked === this.#checksSeen) return;
-    const released = await releaseStrayWebhooks(db.telling, holder, this.#teller.held);
+    const released = await releaseStrayWebhooks(db.notifying, holder, this.#teller.held);
     this.#checksSeen = asked;
     this.#straysAtMs = nowMs + STRAYS_EVERY_MS;
     if (released === 0) return;
@@ -153,7 +153,10 @@ class Loop implements WebhookLoop {
 
   async #look(nowMs: number): Promise<void> {
     const sinceMs = this.#looks.sinceMs(nowMs);
-    const { endpoints, nowMs: seenMs } = await findDueEndpoints(this.#options.db.telling, sinceMs);
+    const { endpoints, nowMs: seenMs } = await findDueEndpoints(
+      this.#options.db.notifying,
+      sinceMs,
+    );
     this.#looks.done(nowMs, seenMs);
     for (const endpoint of endpoints) {
       if (endpoint.isClosed) this.#closed.set(endpoint.endpointId, endpoint);
@@ -163,7 +166,7 @@ class Loop implements WebhookLoop {
 
   async #endClosed(): Promise<void> {
     for (const endpoint of this.#closed.values()) {
-      const ended = await endClosedEndpoint(this.#options.db.telling, endpoint, END_CLOSED_BATCH);
+      const ended = await endClosedEndpoint(this.#options.db.notifying, endpoint, END_CLOSED_BATCH);
       this.#teller.counts.failed += ended;
       if (ended < END_CLOSED_BATCH) this.#closed.delete(endpoint.endpointId);
     }
@@ -172,7 +175,7 @@ class Loop implements WebhookLoop {
   async #claim(holder: string): Promise<void> {
     const asks = this.#endpoints.ask(Math.min(CLAIM_MAX, this.#teller.room));
     if (asks.length === 0) return;
-    const claimed = await claimWebhooks(this.#options.db.telling, holder, asks);
+    const claimed = await claimWebhooks(this.#options.db.notifying, holder, asks);
     failpoint('webhook_after_claim');
     this.#endpoints.took(asks, claimed);
     for (const one of claimed) {

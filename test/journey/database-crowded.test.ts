@@ -5,7 +5,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import pg from 'pg';
-import { connectionNeeds, ONE_OF_ALL } from '../../src/store/postgres/connection-needs.ts';
+import { connectionNeeds } from '../../src/store/postgres/capacity.ts';
+import { SINGLE_WORKER } from '../../src/store/postgres/database.ts';
 import { everythingArrives, FROM, newScene, queueIsEmpty, to } from '../support/scene.ts';
 import type { Service } from '../support/service.ts';
 
@@ -59,7 +60,7 @@ test('a start with nine workers leaves connections to others, and accepts and se
   const { rows } = await others[0]!.query<{ max: number }>(
     `select current_setting('max_connections')::int as max`,
   );
-  const work = { ...ONE_OF_ALL, receives: false, workers: 9 };
+  const work = { ...SINGLE_WORKER, receives: false, workers: 9 };
   assert.ok(rows[0]!.max >= connectionNeeds(work).most + 30, `${rows[0]!.max} connections`);
   const id = await service.send({ from: FROM, to: to(0) }, { key });
   await everythingArrives(mx, [id]);

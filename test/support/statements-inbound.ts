@@ -4,7 +4,7 @@ import { findSentRecipient, hasDomain } from '../../src/store/inbound-lookup.ts'
 import { findInbound, forgetInbound, listInbound } from '../../src/store/inbound-messages.ts';
 import { newId } from '../../src/store/ids.ts';
 import { SettleStore } from '../../src/store/settle.ts';
-import { databaseBytes, localDataDirectory } from '../../src/store/postgres/room.ts';
+import { databaseBytes, localDataDirectory } from '../../src/store/postgres/capacity.ts';
 import { UnmatchedStore } from '../../src/store/unmatched-mail.ts';
 import { SETTLING, settlement } from './mail-store.ts';
 import { acceptBatch, type Exercise, type Stage } from './statements.ts';

@@ -13,13 +13,13 @@ const PAGE: Page = { limit: 20, after: null, before: null };
 
 export async function tellBatch(stage: Stage): Promise<void> {
   const { db, holder, sender, deadEndpointId } = stage;
-  await webhooks.findDueEndpoints(db.telling, Date.now() - 250);
+  await webhooks.findDueEndpoints(db.notifying, Date.now() - 250);
   const { projectId } = sender;
   const endpoint = { projectId, endpointId: deadEndpointId, lowWaterMs: -Infinity, room: 32 };
-  const claimed = await webhooks.claimWebhooks(db.telling, holder, [endpoint]);
+  const claimed = await webhooks.claimWebhooks(db.notifying, holder, [endpoint]);
   const [released, settled] = [claimed.slice(0, 8), claimed.slice(8)];
-  await webhooks.releaseWebhooks(db.telling, released, { holder, delayMs: 0 });
-  const outcomes = new WebhookSettleStore(db.telling, {
+  await webhooks.releaseWebhooks(db.notifying, released, { holder, delayMs: 0 });
+  const outcomes = new WebhookSettleStore(db.notifying, {
     ...SETTLING,
     holder: () => holder,
     onSettled: () => {},
@@ -41,7 +41,7 @@ export async function closedEndpoint({ db, sender }: Stage): Promise<void> {
   await recordEvent(db, { scope: sender, type: 'domain.created', data: {} });
   await endpoints.deleteEndpoint(db, sender, id);
   const closed = { projectId: sender.projectId, endpointId: id };
-  await webhooks.endClosedEndpoint(db.telling, closed, 500);
+  await webhooks.endClosedEndpoint(db.notifying, closed, 500);
 }
 
 export async function useEndpoints({ db, sender, endpointId: id }: Stage): Promise<void> {

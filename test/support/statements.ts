@@ -375,7 +375,7 @@ export const AFTER_A_DEATH: readonly Exercise[] = [
     asks: Infinity,
     run: async ({ db, holder }) => {
       await queue.findStrays(db.settling, holder, []);
-      await releaseStrayWebhooks(db.telling, holder, []);
+      await releaseStrayWebhooks(db.notifying, holder, []);
     },
   },
   {

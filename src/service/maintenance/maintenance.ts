@@ -17,7 +17,7 @@ import type { ServiceDatabase } from '../service-database.ts';
 import { forgetExpired } from '../../store/expiry.ts';
 import { databaseTimeline } from '../../store/postgres/failover.ts';
 import { makePartitions } from '../../store/postgres/migrate.ts';
-import { databaseBytes } from '../../store/postgres/room.ts';
+import { databaseBytes } from '../../store/postgres/capacity.ts';
 import { outdatedProblem, schemaRequired } from '../../store/postgres/schema-version.ts';
 import { buryNode, listNodes, releaseOrphans } from '../../store/nodes.ts';
 import type { SecretBox } from '../../store/secrets.ts';

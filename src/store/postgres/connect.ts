@@ -9,7 +9,6 @@
  */
 import pg from 'pg';
 import { urlsOf } from './database-address.ts';
-import { afterPatience } from './patience.ts';
 
 /** Where the database is: host/port/user/password/database, as pg understands them. */
 export type DatabaseAddress = pg.ClientConfig;
@@ -147,7 +146,7 @@ type Answer = { pid: number; values: string[] };
  * @throws UnsuitableDatabase when they are not
  */
 export async function setSession(client: pg.Client, session: Session): Promise<void> {
-  const cancel = afterPatience(session.timeoutMs, () => {
+  const cancel = afterUnstalled(session.timeoutMs, () => {
     client.connection.stream.destroy(new Error('no connection in time'));
   });
   try {
@@ -174,6 +173,41 @@ function doesNotKeep(names: readonly string[]): string {
 const NO_SESSIONS =
   'DATABASE_URL leads to a pooler that gives each transaction another connection, and Posthorn ' +
   'needs sessions: set pool_mode=session for this database there, or connect to PostgreSQL itself.';
+
+/** A period is counted in so many parts, each a turn of the event loop in which sockets were read. */
+const PERIOD_PARTS = 20;
+
+/**
+ * Calls `end` after a time that does not count event-loop stalls. A process that is busy with ten
+ * thousand requests runs its timers late, before it reads the database's answer that has already
+ * arrived: a plain timeout would take a database that answers for one that is down.
+ * @returns what cancels it
+ */
+export function afterUnstalled(ms: number, end: () => void): () => void {
+  let parts = 0;
+  const timer = setInterval(() => {
+    parts += 1;
+    if (parts < PERIOD_PARTS) return;
+    clearInterval(timer);
+    end();
+  }, ms / PERIOD_PARTS).unref();
+  return () => clearInterval(timer);
+}
+
+/** A client class for pg's pool, which connects it at once: gives up after `timeoutMs`. */
+export function pooledClient(timeoutMs: number, lead: (client: pg.Client) => void) {
+  return class PooledClient extends pg.Client {
+    constructor(config?: string | pg.ClientConfig) {
+      super(config);
+      lead(this);
+      const cancel = afterUnstalled(timeoutMs, () => {
+        this.connection.stream.destroy(new Error('no connection in time'));
+      });
+      this.once('connect', cancel);
+      this.once('end', cancel);
+    }
+  };
+}
 
 /**
  * A connection of its own, for migrations, partitions and tests: the caller ends it.

@@ -7,16 +7,16 @@
  */
 import pg from 'pg';
 import {
+  afterUnstalled,
   type DatabaseAddress,
   openSession,
+  pooledClient,
   Servers,
   type Session,
   type SessionSettings,
   setSession,
   UnsuitableDatabase,
 } from './connect.ts';
-import { ONE_OF_ALL, type PoolSizes, poolSizes } from './connection-needs.ts';
-import { patientClient, Turns } from './patience.ts';
 
 export type { DatabaseAddress } from './connect.ts';
 
@@ -43,6 +43,47 @@ export class DatabaseUnavailable extends Error {
     super(message, { cause: options.cause });
     this.isUndone = options.isUndone ?? false;
   }
+}
+
+/** What the workers of a node do, all of them the same. */
+export type Work = {
+  workers: number;
+  /** Emails, over HTTP or by submission. */
+  accepts: boolean;
+  delivers: boolean;
+  /** By webhooks. */
+  notifies: boolean;
+  /** Bounces and complaints, by SMTP. */
+  receives: boolean;
+};
+
+/** The most connections that each kind of work opens in one worker. */
+export type PoolSizes = Readonly<
+  Record<'accept' | 'settle' | 'beat' | 'webhooks' | 'inbound' | 'read', number>
+>;
+
+/** A single worker that does everything: tests, commands, the supervisor. */
+export const SINGLE_WORKER: Work = {
+  workers: 1,
+  accepts: true,
+  delivers: true,
+  notifies: true,
+  receives: true,
+};
+
+/** The reading connections of a machine; each worker has at least 2 and at most 4 of them. */
+const READERS_PER_MACHINE = 16;
+
+export function poolSizes(work: Work): PoolSizes {
+  const readers = Math.floor(READERS_PER_MACHINE / work.workers);
+  return {
+    accept: work.accepts ? 1 : 0,
+    settle: work.delivers ? 2 : 0,
+    beat: 1,
+    webhooks: work.notifies ? 1 : 0,
+    inbound: work.receives ? 3 : 0,
+    read: Math.min(4, Math.max(2, readers)),
+  };
 }
 
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -80,7 +121,7 @@ export class Database implements Queryable {
   /** For beats alone: a lease must not end because a settled outcome waits for a lock. */
   readonly beating: Queryable;
   /** For the webhook loop: a flood of events must not make mail wait. */
-  readonly telling: Queryable;
+  readonly notifying: Queryable;
   /** For what comes back: a flood of bounces must not make mail wait either. */
   readonly receiving: Queryable & Pick<Database, 'transaction'>;
   readonly #pools: pg.Pool[];
@@ -97,7 +138,7 @@ export class Database implements Queryable {
     options: { role: string | null; name: string; sizes?: PoolSizes; connectTimeoutMs?: number },
   ) {
     const connectTimeoutMs = options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS;
-    const sizes = options.sizes ?? poolSizes(ONE_OF_ALL);
+    const sizes = options.sizes ?? poolSizes(SINGLE_WORKER);
     const role: SessionSettings = options.role === null ? {} : { role: options.role };
     const servers = new Servers(address);
     const open = (max: number, own: SessionSettings, part: string, timeoutMs: number): Pool =>
@@ -116,23 +157,23 @@ export class Database implements Queryable {
     const accepting = open(sizes.accept, HOT_SETTINGS, 'accept', STATEMENT_TIMEOUT_MS);
     const settling = open(sizes.settle, SETTLE_SETTINGS, 'settle', STATEMENT_TIMEOUT_MS);
     const beating = open(sizes.beat, HOT_SETTINGS, 'beat', BEAT_TIMEOUT_MS);
-    const telling = open(sizes.webhooks, HOT_SETTINGS, 'webhooks', STATEMENT_TIMEOUT_MS);
+    const notifying = open(sizes.webhooks, HOT_SETTINGS, 'webhooks', STATEMENT_TIMEOUT_MS);
     const receiving = open(sizes.inbound, HOT_SETTINGS, 'inbound', STATEMENT_TIMEOUT_MS);
     this.#readers = open(sizes.read, {}, 'read', STATEMENT_TIMEOUT_MS);
     this.accepting = accepting;
     this.settling = settling;
     this.beating = beating;
-    this.telling = telling;
+    this.notifying = notifying;
     this.receiving = receiving;
     const essential: [Pool, number][] = [
       [accepting, sizes.accept],
       [settling, sizes.settle],
       [beating, sizes.beat],
-      [telling, sizes.webhooks],
+      [notifying, sizes.webhooks],
       [this.#readers, sizes.read],
     ];
     this.#essential = essential.filter(([, size]) => size > 0).map(([pool]) => pool);
-    const all = [accepting, settling, beating, telling, receiving, this.#readers];
+    const all = [accepting, settling, beating, notifying, receiving, this.#readers];
     this.#pools = all.map(({ pool }) => pool);
   }
 
@@ -158,10 +199,57 @@ export class Database implements Queryable {
   }
 }
 
+type Waiting = { go: () => void; fail: (error: Error) => void };
+
+/**
+ * The queue for a fixed number of connections, first come, first served. A long wait is no failure of
+ * the database as long as connections become free: those who wait fail only when none does for
+ * `standstillMs`.
+ */
+class ConnectionQueue {
+  #free: number;
+  readonly #standstillMs: number;
+  readonly #waiting: Waiting[] = [];
+  #cancel: () => void = () => {};
+
+  constructor(count: number, standstillMs: number) {
+    this.#free = count;
+    this.#standstillMs = standstillMs;
+  }
+
+  /** Resolves when a connection may be used, until `leave`. */
+  async enter(): Promise<void> {
+    if (this.#free > 0) {
+      this.#free -= 1;
+      return;
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.#waiting.push({ go: resolve, fail: reject });
+    if (this.#waiting.length === 1) this.#watch();
+    return promise;
+  }
+
+  leave(): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) this.#free += 1;
+    else next.go();
+    this.#watch();
+  }
+
+  #watch(): void {
+    this.#cancel();
+    if (this.#waiting.length === 0) return;
+    this.#cancel = afterUnstalled(this.#standstillMs, () => {
+      const error = new Error('no connection became free in time');
+      for (const { fail } of this.#waiting.splice(0)) fail(error);
+    });
+  }
+}
+
 class Pool implements Queryable {
   readonly pool: pg.Pool;
   readonly #servers: Servers;
-  readonly #turns: Turns;
+  readonly #queue: ConnectionQueue;
 
   constructor(max: number, servers: Servers, session: Session & { queryTimeoutMs: number }) {
     const { name, timeoutMs, queryTimeoutMs } = session;
@@ -176,11 +264,11 @@ class Pool implements Queryable {
       min: 1,
       idleTimeoutMillis: 60_000,
       allowExitOnIdle: true,
-      Client: patientClient(timeoutMs, (client) => servers.lead(client)),
+      Client: pooledClient(timeoutMs, (client) => servers.lead(client)),
       onConnect,
     });
     this.#servers = servers;
-    this.#turns = new Turns(max, timeoutMs);
+    this.#queue = new ConnectionQueue(max, timeoutMs);
     // A connection that breaks is replaced at the next query, and fails the one that uses it; without
     // listeners it would end the process.
     this.pool.on('error', () => servers.forget());
@@ -225,9 +313,9 @@ class Pool implements Queryable {
 
   async #connect(): Promise<pg.PoolClient> {
     try {
-      await this.#turns.next();
+      await this.#queue.enter();
       return await this.#open().catch((error: unknown) => {
-        this.#turns.done();
+        this.#queue.leave();
         this.#servers.forget();
         throw error;
       });
@@ -243,7 +331,7 @@ class Pool implements Queryable {
 
   #release(client: pg.PoolClient, isBroken: boolean): void {
     client.release(isBroken);
-    this.#turns.done();
+    this.#queue.leave();
   }
 }
 

@@ -82,15 +82,15 @@ test('a database that has grown for a newer version is worked with, one that ask
 test('a migration behind a long reader lets others work meanwhile, and is made when the reader ends', async () => {
   await using database = await testDatabase();
   const next = nextVersion({ '9001.do.grown.sql': 'alter table emails add column grown text;' });
-  const said: string[] = [];
+  const logged: string[] = [];
   await asOwner(database.address, async (reader) => {
     await reader.query(`set application_name = 'nightly backup'`);
     await reader.query('begin');
     await reader.query('select from emails limit 1');
-    const say = (sentence: string): unknown => said.push(sentence);
-    const migrating = migrate(database.address, { ...OPTIONS, ...next, say });
+    const log = (sentence: string): unknown => logged.push(sentence);
+    const migrating = migrate(database.address, { ...OPTIONS, ...next, log });
     // A statement whose lock has to wait for the migration's would not be answered before it.
-    await waitFor(() => said.length >= 2, {
+    await waitFor(() => logged.length >= 2, {
       what: 'the migration to be tried twice',
       timeoutMs: 30_000,
     });
@@ -106,7 +106,7 @@ test('a migration behind a long reader lets others work meanwhile, and is made w
   assert.equal((await columnsOf(database.db, 'grown')).length, 1);
   const blocker =
     /^migration 9001\.do\.grown\.sql waits for process \d+ \(nightly backup, for \d+ s\); it is tried again in 1 s$/;
-  assert.match(said[0]!, blocker);
+  assert.match(logged[0]!, blocker);
 });
 
 test('a migration that is locked out for too long is given up, and says who is in the way', async () => {
@@ -163,11 +163,11 @@ test('before something is taken away, workers that need it get the time to end',
     '9002.do.shrunk.sql': 'drop table clock_of_old; ',
   });
   await asOwner(database.address, (owner) => owner.query('create table clock_of_old ()'));
-  const said: string[] = [];
-  const say = (sentence: string): unknown => said.push(sentence);
-  const migrating = migrate(database.address, { ...OPTIONS, ...next, say });
-  await waitFor(() => said.length > 0, { what: 'the migration to wait' });
-  assert.deepEqual(said, ['1 workers of an older version end before the next migration']);
+  const logged: string[] = [];
+  const log = (sentence: string): unknown => logged.push(sentence);
+  const migrating = migrate(database.address, { ...OPTIONS, ...next, log });
+  await waitFor(() => logged.length > 0, { what: 'the migration to wait' });
+  assert.deepEqual(logged, ['1 workers of an older version end before the next migration']);
   assert.equal(await schemaRequired(db), 9001);
   const [present] = await db.query(`select from pg_tables where tablename = 'clock_of_old'`);
   assert.ok(present, 'nothing is taken away yet');
@@ -181,7 +181,7 @@ test('a server that may forget commits is refused, unless the operator vouches f
   const strict = { nowMs: NOW_MS, acceptAnyDurability: false };
   await assert.rejects(migrate(address, strict), (error: Error) => {
     assert.ok(error instanceof MigrationRefused);
-    assert.match(error.message, /does not promise .* \(fsync and full_page_writes not on\)/);
+    assert.match(error.message, /does not guarantee .* \(fsync and full_page_writes not on\)/);
     assert.match(error.message, /POSTHORN_ACCEPT_DATABASE_DURABILITY=1/);
     return true;
   });

@@ -1,28 +1,20 @@
 /**
  * Brings a database to the schema of this version: migrations/ in order, under a lock, each in a
- * transaction of its own that does not wait for locks for long (patient-steps.ts); an empty
- * database in one. Forward only. A database that is ahead of the code is taken as it is, unless it
- * asks for newer code (schema-version.ts).
+ * transaction of its own that waits for no lock for more than a second; an empty database in one
+ * transaction. Forward only. A database that is ahead of the code is used as it is, unless it requires
+ * newer code (schema-version.ts).
  *
- * The maintenance connection that runs this owns schema and partitions. The service itself works
- * in APP_ROLE, which can read and write rows and nothing else, where the server lets us make it.
+ * The owner's connection that runs this owns schema and partitions. The service itself works in roles
+ * that can read and write rows and nothing else, where the server allows to create them (roles.ts).
  */
 import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import Postgrator from 'postgrator';
 import { TRANSITIONS } from '../../core/statuses.ts';
-import {
-  APP_ROLE,
-  clientQueries,
-  connectAsOwner,
-  type DatabaseAddress,
-  DatabaseUnavailable,
-  type Queryable,
-} from './database.ts';
+import { clientQueries, connectAsOwner, type DatabaseAddress, type Queryable } from './database.ts';
 import { requireSessions } from './connect.ts';
-import { type LoginOutcome, makeLogin } from './login-role.ts';
+import { type LoginOutcome, makeAppRole, makeLogin } from './roles.ts';
 import { ensurePartitions } from '../partitions.ts';
-import { runStep } from './patient-steps.ts';
 import {
   countOlderNodes,
   MigrationRefused,
@@ -35,7 +27,7 @@ import {
 const SCHEMA_TABLE = 'schema_migrations';
 /** One migration at a time over all nodes; the number only has to be the same everywhere. */
 const LOCK_KEY = 0x706f7374; // "post"
-/** They look every few seconds (maintenance.ts) and stop within 30 s (worker-pool.ts). */
+/** They check every few seconds (maintenance.ts) and stop within 30 s (worker-pool.ts). */
 const OLDER_NODES_END_WITHIN_S = 45;
 
 export type MigrationResult = {
@@ -43,7 +35,7 @@ export type MigrationResult = {
   version: number;
   /** Files that were applied by this call. */
   applied: string[];
-  /** The role to work in; null where the server did not let us make one. */
+  /** The role to work in; null where the server does not allow to create it. */
   role: string | null;
   /** How workers log in; null where that was not asked for, or there is no such role. */
   login: LoginOutcome | null;
@@ -52,10 +44,10 @@ export type MigrationResult = {
 export type MigrateOptions = {
   nowMs: number;
   acceptAnyDurability: boolean;
-  /** To make a role that workers log in as (login-role.ts). */
+  /** To make a role that workers log in as (roles.ts). */
   secretKey?: string;
-  /** Told what is waited for. */
-  say?: (sentence: string) => void;
+  /** Logs what is waited for. */
+  log?: (sentence: string) => void;
   /** Others in tests. */
   folder?: string;
   triesMax?: number;
@@ -64,7 +56,7 @@ export type MigrateOptions = {
 /**
  * Migrates, makes partitions, seeds the tables that mirror code. Waits for another node's
  * migration to end.
- * @throws MigrationRefused when the database asks for newer code, cannot be trusted with mail, or is locked
+ * @throws MigrationRefused when the database asks for newer code, may lose commits, or is locked
  * @throws DatabaseUnavailable
  */
 export async function migrate(
@@ -77,7 +69,7 @@ export async function migrate(
     await requireSessions(client, () => connectAsOwner(address, 'migrate'));
     await refuseOldServer(db);
     if (!options.acceptAnyDurability) await refuseForgetfulServer(db);
-    // Another node's migration may take as long as it takes.
+    // Another node's migration may take any time.
     await db.query('set lock_timeout = 0');
     await db.query('select pg_advisory_lock($1)', [LOCK_KEY]);
     const applied = await applyMigrations(db, address, options);
@@ -99,7 +91,7 @@ async function refuseOldServer(db: Queryable): Promise<void> {
   throw new MigrationRefused(`PostgreSQL 15 or newer is needed; this server is ${row?.text}.`);
 }
 
-/** A 2xx means it is on disk: a server that may forget a commit is not a store for mail. */
+/** A 202 means that the email is on disk, so a server that may lose a commit is refused. */
 async function refuseForgetfulServer(db: Queryable): Promise<void> {
   const settings = await db.query<{ name: string; setting: string }>(
     `select name, setting from pg_settings where name in ('fsync', 'full_page_writes')`,
@@ -109,8 +101,8 @@ async function refuseForgetfulServer(db: Queryable): Promise<void> {
   );
   if (off.length === 0) return;
   throw new MigrationRefused(
-    `The database does not promise to keep what it commits (${off.join(' and ')} not on). ` +
-      'Turn it on, or set POSTHORN_ACCEPT_DATABASE_DURABILITY=1 if another layer makes up for it.',
+    `The database does not guarantee what it commits (${off.join(' and ')} not on). ` +
+      'Turn it on, or set POSTHORN_ACCEPT_DATABASE_DURABILITY=1 if another layer provides the guarantee.',
   );
 }
 
@@ -119,9 +111,9 @@ async function applyMigrations(
   address: DatabaseAddress,
   options: MigrateOptions,
 ): Promise<{ version: number; applied: string[] }> {
-  const { folder = MIGRATIONS, nowMs, triesMax, say = () => {} } = options;
+  const { folder = MIGRATIONS, nowMs, triesMax, log = () => {} } = options;
   const step = (name: string, run: () => Promise<unknown>): Promise<void> =>
-    runStep(db, { name, run }, { address, say, triesMax });
+    runStep(db, { name, run }, { address, log, triesMax });
   const postgrator = migrationsIn(folder, db);
   const newest = newestIn(folder);
   const present = await postgrator.getDatabaseVersion();
@@ -138,7 +130,7 @@ async function applyMigrations(
     for (const migration of pending) {
       const name = `migration ${basename(migration.filename)}`;
       await step(name, () => postgrator.runMigrations([migration]));
-      await letOlderNodesEnd(db, say);
+      await letOlderNodesEnd(db, log);
     }
     await step('making partitions', finish);
   }
@@ -162,19 +154,113 @@ async function refuseOutdatedCode(db: Queryable, known: number): Promise<void> {
 }
 
 /**
- * A migration that asks for newer code is followed by one that older code cannot work with: older
- * nodes get the time to notice and to settle what they have under way. One that was killed leaves its row.
+ * A migration that requires newer code is followed by one that older code cannot work with: older
+ * nodes get the time to notice it and to settle what they have under way. A node that was killed leaves
+ * its row, so the wait is limited.
  */
-async function letOlderNodesEnd(db: Queryable, say: (sentence: string) => void): Promise<void> {
+async function letOlderNodesEnd(db: Queryable, log: (sentence: string) => void): Promise<void> {
   const required = await schemaRequired(db);
   if (required === 0) return;
   for (let second = 0; second < OLDER_NODES_END_WITHIN_S; second += 1) {
     const workers = await countOlderNodes(db, required);
     if (workers === 0) return;
-    if (second === 0) say(`${workers} workers of an older version end before the next migration`);
+    if (second === 0) log(`${workers} workers of an older version end before the next migration`);
     await pause(1_000);
   }
-  say('workers of an older version have not ended; the migration goes on without them');
+  log('workers of an older version have not ended; the migration goes on without them');
+}
+
+type Step = { name: string; run: () => Promise<unknown> };
+
+type StepOptions = {
+  address: DatabaseAddress;
+  /** Logs the reason of a wait. */
+  log: (sentence: string) => void;
+  /** As many as take 10 minutes when not given. */
+  triesMax: number | undefined;
+};
+
+const LOCK_TIMEOUT_MS = 1_000;
+/** With the pauses, 10 minutes. */
+const TRIES_MAX = 45;
+const PAUSE_MAX_MS = 15_000;
+
+/**
+ * Changes the schema of a database in use: a transaction that waits for no lock for more than a second.
+ *
+ * A statement that waits for the lock of a table makes every later one on that table wait behind it:
+ * behind a backup that reads for an hour, every node for an hour. So the step is rolled back after a
+ * second and tried again later, until the reader has ended; nodes work on in between.
+ * @throws MigrationRefused, which names the process that holds the lock
+ */
+async function runStep(db: Queryable, step: Step, options: StepOptions): Promise<void> {
+  const { log, triesMax = TRIES_MAX } = options;
+  for (let attempt = 1; ; attempt += 1) {
+    const blocker = await tryStep(db, step, options.address);
+    if (blocker === null) return;
+    const waits = `${step.name} waits for ${blocker}`;
+    if (attempt >= triesMax) {
+      throw new MigrationRefused(
+        `${waits} too long. Let that end, or end it with pg_terminate_backend, then start again.`,
+      );
+    }
+    const pauseMs = Math.min(PAUSE_MAX_MS, 1_000 * 2 ** (attempt - 1));
+    log(`${waits}; it is tried again in ${pauseMs / 1_000} s`);
+    await pause(pauseMs);
+  }
+}
+
+/** @returns what held the lock; null when the step is committed */
+async function tryStep(
+  db: Queryable,
+  { run }: Step,
+  address: DatabaseAddress,
+): Promise<string | null> {
+  const [self] = await db.query<{ pid: number }>('select pg_backend_pid() as pid');
+  let looking: Promise<string | null> = Promise.resolve(null);
+  const look = setTimeout(() => {
+    looking = findBlocker(address, self!.pid).catch(() => null);
+  }, LOCK_TIMEOUT_MS / 2);
+  try {
+    await db.query('begin');
+    await db.query(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`);
+    await run();
+    await db.query('commit');
+    return null;
+  } catch (error) {
+    await db.query('rollback').catch(() => {});
+    if (!isContended(error)) throw error;
+    return (await looking) ?? 'another transaction';
+  } finally {
+    clearTimeout(look);
+  }
+}
+
+/** A lock timeout (55P03), or a deadlock with a node at work (40P01). */
+function isContended(error: unknown): boolean {
+  const { cause } = error as { cause?: { code?: string } };
+  return cause?.code === '55P03' || cause?.code === '40P01';
+}
+
+const FIND_BLOCKER = `
+select string_agg(
+         'process ' || pid ||
+         ' (' || coalesce(nullif(application_name, ''), usename, backend_type, 'unknown') ||
+         coalesce(', for ' || extract(epoch from now() - xact_start)::int || ' s', '') || ')', ', ')
+         as blocker
+  from pg_stat_activity where pid = any(pg_blocking_pids($1))`;
+
+/** Known only while the statement waits for the lock, so another connection asks for it. */
+async function findBlocker(address: DatabaseAddress, pid: number): Promise<string | null> {
+  const client = await connectAsOwner(address, 'migrate watch');
+  try {
+    const [row] = await clientQueries(client).query<{ blocker: string | null }>(FIND_BLOCKER, [
+      pid,
+    ]);
+    return row?.blocker ?? null;
+  } finally {
+    await client.end();
+  }
 }
 
 async function seedTransitions(db: Queryable): Promise<void> {
@@ -186,8 +272,8 @@ async function seedTransitions(db: Queryable): Promise<void> {
 }
 
 /**
- * Makes the partitions that are due, if nobody else is at it.
- * @throws when a reader or another node is in the way for more than 2 s; the next time is soon enough
+ * Makes the partitions that are due.
+ * @throws when a reader or another node holds the lock for more than 2 s; the next run makes them
  */
 export async function makePartitions(address: DatabaseAddress, nowMs: number): Promise<void> {
   const client = await connectAsOwner(address, 'partitions');
@@ -198,44 +284,5 @@ export async function makePartitions(address: DatabaseAddress, nowMs: number): P
     await ensurePartitions(db, nowMs);
   } finally {
     await client.end();
-  }
-}
-
-const MAKE_APP_ROLE = `
-do $$ begin
-  if not exists (select from pg_roles where rolname = '${APP_ROLE}') then
-    create role ${APP_ROLE} nologin;
-  end if;
-end $$;
-grant ${APP_ROLE} to current_user;
-do $$ begin
-  execute format('grant usage on schema %I to ${APP_ROLE}', current_schema());
-  execute format('grant select, insert, update, delete on all tables in schema %I to ${APP_ROLE}',
-                 current_schema());
-end $$;`;
-
-/** Somebody else made or granted the role just now: 23505, 42710, "tuple concurrently updated". */
-const CLASH_SQLSTATE = /^(23505|42710|XX000)$/;
-const CLASH_TRIES = 20;
-const CLASH_PAUSE_MS = 50;
-
-/**
- * Makes the working role and gives it rows but not tables. A server that refuses is no obstacle.
- * Roles belong to the whole server and our lock to one database: another one's migration may be
- * doing the same.
- */
-async function makeAppRole(db: Queryable): Promise<string | null> {
-  for (let attempt = 1; ; attempt += 1) {
-    try {
-      await db.query(MAKE_APP_ROLE);
-      await db.query(`set role ${APP_ROLE}`);
-      return APP_ROLE;
-    } catch (error) {
-      // That the connection broke is no refusal: to go on in the owner's role would be.
-      if (error instanceof DatabaseUnavailable) throw error;
-      const isClash = CLASH_SQLSTATE.test((error as { code?: string }).code ?? '');
-      if (!isClash || attempt === CLASH_TRIES) return null;
-      await new Promise((resolve) => setTimeout(resolve, CLASH_PAUSE_MS));
-    }
   }
 }

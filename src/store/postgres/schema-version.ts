@@ -1,15 +1,16 @@
 /**
- * Which schema this code knows, and which one the database asks for.
+ * Which schema this code knows, and which one the database requires.
  *
- * Nodes of two versions work on one database while an installation is upgraded. A schema that is ahead
- * of the code is no obstacle as long as it has only grown; before a migration takes something away,
- * another one raises `installation.schema_required`, and code that does not know that much ends in order.
+ * Nodes of two versions work on one database while an installation is upgraded. Code works on a schema
+ * that is ahead of it as long as the schema has only grown; before a migration takes something away,
+ * another one raises `installation.schema_required`, and older code ends in order.
+ * Apart from migrate.ts, because every worker needs it and none migrates.
  */
 import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Queryable } from './database.ts';
 
-/** This database is not for this code, or not now: a sentence for the operator. */
+/** This code cannot use this database, or not now: a sentence for the operator. */
 export class MigrationRefused extends Error {
   override readonly name = 'MigrationRefused';
 }

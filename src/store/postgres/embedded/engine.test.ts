@@ -8,7 +8,7 @@ import { temporaryFolder } from '../../../../test/support/embedded.ts';
 import { waitFor } from '../../../../test/support/wait.ts';
 import { connectRunning } from './engine.ts';
 import { withClient } from './postmaster.ts';
-import { freeBytes } from '../room.ts';
+import { freeBytes } from '../capacity.ts';
 
 // One database for the file, below a path as operators have them. Each test opens it anew.
 const dataDir = join(temporaryFolder(), "it's a, data dir");

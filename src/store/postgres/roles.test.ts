@@ -7,7 +7,7 @@ import { emptyDatabase } from '../../../test/support/postgres.ts';
 import { startService } from '../../../test/support/service.ts';
 import { clientQueries, connectAsOwner, Database, type DatabaseAddress } from './database.ts';
 import { addressAs } from './database-address.ts';
-import { scramVerifier } from './login-role.ts';
+import { scramVerifier } from './roles.ts';
 import { migrate } from './migrate.ts';
 
 const OPTIONS = { nowMs: Date.now(), acceptAnyDurability: true };

@@ -1,17 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { testDatabase } from '../../../test/support/postgres.ts';
-import { connectAsOwner, clientQueries } from './database.ts';
-import {
-  connectionNeeds,
-  ONE_OF_ALL,
-  poolSizes,
-  roomProblem,
-  type Work,
-} from './connection-needs.ts';
+import { connectionNeeds, roomProblem } from './capacity.ts';
+import { clientQueries, connectAsOwner, poolSizes, SINGLE_WORKER, type Work } from './database.ts';
 import { memoryOf, sizedSettings } from './embedded/cluster.ts';
 
-const EVERYTHING: Work = ONE_OF_ALL;
+const EVERYTHING: Work = SINGLE_WORKER;
 const USUAL: Work = { ...EVERYTHING, receives: false };
 const GB = 1024 ** 3;
 
@@ -19,7 +13,7 @@ test('a worker keeps connections only for what it does, and fewer readers beside
   assert.equal(connectionNeeds(EVERYTHING).perWorker, 12);
   assert.equal(connectionNeeds(USUAL).perWorker, 9);
   assert.equal(connectionNeeds({ ...USUAL, workers: 16 }).perWorker, 7);
-  const apiOnly = { workers: 1, accepts: true, delivers: false, tells: false, receives: false };
+  const apiOnly = { workers: 1, accepts: true, delivers: false, notifies: false, receives: false };
   assert.deepEqual(poolSizes(apiOnly), {
     accept: 1,
     settle: 0,

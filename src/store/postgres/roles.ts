@@ -1,16 +1,57 @@
 /**
- * The role that workers log in as: no superuser, owner of nothing, member of APP_ROLE. Who gets
- * hold of a worker's connection finds no way back to the owner: `reset role` leads to this role.
+ * The roles of the service: APP_ROLE may read and write rows and nothing else; the login role is what
+ * workers log in as, a member of APP_ROLE that is no superuser and owns nothing. A worker's connection
+ * gives no way to the owner's rights: `reset role` leads to the login role.
  *
- * Name and password come from the secret key, so that all nodes of an installation use the same
- * and nobody keeps it. The server is given only what it verifies a password with (RFC 5803).
- * Where the owner may not make roles, or the server lets this one not in, workers log in as the owner
- * and set APP_ROLE.
+ * Name and password of the login role are derived from the secret key, so that all nodes of an
+ * installation use the same and none has to store it. The server is given only what it verifies a
+ * password with (RFC 5803). Where the owner may not create roles, or the server refuses the login,
+ * workers log in as the owner and set APP_ROLE.
  */
 import { createHash, createHmac, pbkdf2Sync } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import { type DatabaseAddress, openSession } from './connect.ts';
-import { APP_ROLE, DatabaseUnavailable, type Queryable } from './database.ts';
 import { addressAs } from './database-address.ts';
+import { APP_ROLE, DatabaseUnavailable, type Queryable } from './database.ts';
+
+const MAKE_APP_ROLE = `
+do $$ begin
+  if not exists (select from pg_roles where rolname = '${APP_ROLE}') then
+    create role ${APP_ROLE} nologin;
+  end if;
+end $$;
+grant ${APP_ROLE} to current_user;
+do $$ begin
+  execute format('grant usage on schema %I to ${APP_ROLE}', current_schema());
+  execute format('grant select, insert, update, delete on all tables in schema %I to ${APP_ROLE}',
+                 current_schema());
+end $$;`;
+
+/** Another migration made or granted the role just now: 23505, 42710, "tuple concurrently updated". */
+const CLASH_SQLSTATE = /^(23505|42710|XX000)$/;
+const CLASH_TRIES = 20;
+const CLASH_PAUSE_MS = 50;
+
+/**
+ * Makes APP_ROLE, grants it the rows of all tables, and sets it. Roles belong to the whole server and
+ * the lock of migrations to one database, so another database's migration may do the same at once.
+ * @returns null where the server does not allow it
+ */
+export async function makeAppRole(db: Queryable): Promise<string | null> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await db.query(MAKE_APP_ROLE);
+      await db.query(`set role ${APP_ROLE}`);
+      return APP_ROLE;
+    } catch (error) {
+      // A broken connection is no refusal: the service must not go on in the owner's role for it.
+      if (error instanceof DatabaseUnavailable) throw error;
+      const isClash = CLASH_SQLSTATE.test((error as { code?: string }).code ?? '');
+      if (!isClash || attempt === CLASH_TRIES) return null;
+      await pause(CLASH_PAUSE_MS);
+    }
+  }
+}
 
 type Login = { user: string; password: string };
 
@@ -25,8 +66,8 @@ select d.oid::text as database, exists (select from pg_roles r where r.rolname =
   from pg_database d where d.datname = current_database()`;
 
 /**
- * What the role cannot do for itself: an error of its statements is told to the service, which logs
- * it without the values that the server's own log would quote. Only a superuser may say so.
+ * The service logs the errors of its statements, without the values that the server's own log would
+ * quote. Only a superuser may set this for the role.
  */
 const KEEP_ERRORS_OUT_OF_THE_LOG = (user: string) => `
 do $$ begin
@@ -83,7 +124,7 @@ const CAN_WORK = `
 select session_user = $1 and not rolsuper and has_table_privilege('queue', 'insert') as can_work
   from pg_roles where rolname = session_user`;
 
-/** Not let in (28), by a pooler that does not know the role (08P01); no such table in its path (42). */
+/** Login refused (28), by a pooler that does not know the role (08P01); no such table in its path (42). */
 const REFUSED_SQLSTATE = /^(28|08P01|42)/;
 
 async function tryLogin(owner: DatabaseAddress, { user, password }: Login): Promise<LoginOutcome> {
