@@ -333,7 +333,7 @@ test('a claim whose answer was lost with the connection is given back and made a
       throw new DatabaseUnavailable('the connection broke');
     },
   };
-  await t.startLoop({ db: { telling }, world });
+  await t.startLoop({ db: { notifying }, world });
   await waitFor(() => lost === 1, { what: 'the claim' });
   await waitForDelivery(t, [id, await t.emit()], hasStatus('delivered'));
   assert.ok(!receiver.ids().includes(eventId));
