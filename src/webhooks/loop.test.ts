@@ -324,7 +324,7 @@ test('a claim whose answer was lost with the connection is given back and made a
   let aheadMs = 0;
   let lost = 0;
   const world = { ...systemWorld, monotonicMs: () => performance.now() + aheadMs };
-  const telling: Queryable = {
+  const notifying: Queryable = {
     async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
       const rows = await t.db.notifying.query<Row>(statement, values);
       const isClaim = typeof statement === 'object' && statement.name === 'webhooks_claim';
