@@ -149,8 +149,10 @@ holds(
 );
 
 const MAP = [...CODE, ...readFiles(['ARCHITECTURE.md'])];
-holds('the files that ARCHITECTURE.md names are there', MAP, mappedFilesExist, [
+const GUIDES = [...MAP, ...readFiles(['CONTRIBUTING.md'])];
+holds('the files that the guides name are there', GUIDES, mappedFilesExist, [
   ['ARCHITECTURE.md', '`mail/a.ts`, `test/b.ts`', 'names test/b.ts, which is not there.'],
+  ['CONTRIBUTING.md', '`src/core/b.ts`', 'names src/core/b.ts, which is not there.'],
   ['src/mail/a.ts', ''],
 ]);
 holds("the table of ARCHITECTURE.md names the files of one email's path", MAP, theMapIsShort, [

@@ -1,4 +1,4 @@
-/** The rules for ARCHITECTURE.md, which follows one email from file to file. */
+/** The rules for the files that ARCHITECTURE.md and CONTRIBUTING.md name. */
 import type { Rule } from './rules.ts';
 import type { SourceFile } from './source.ts';
 
@@ -6,8 +6,12 @@ const MAP = 'ARCHITECTURE.md';
 
 export const mappedFilesExist: Rule = (files) => {
   const paths = new Set(files.map(({ path }) => path));
-  const missing = namedIn(textOf(files)).filter((path) => !paths.has(path));
-  return missing.map((path) => `${MAP} names ${path}, which is not there.`);
+  const documents = files.filter(({ path }) => path.endsWith('.md'));
+  return documents.flatMap(({ path: document, text }) =>
+    namedIn(text)
+      .filter((path) => !paths.has(path))
+      .map((path) => `${document} names ${path}, which is not there.`),
+  );
 };
 
 /** A path of more files than this is not the path of one email. */
