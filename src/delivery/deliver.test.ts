@@ -54,6 +54,7 @@ function deliverTo(
     world,
     log: pino({ level: 'silent' }),
     lease: { holder: () => delivery.holder, isFresh: () => true },
+    holds: () => true,
     builder: {
       build: async () => ({
         parts: [Buffer.from('Subject: hello\r\n\r\nHello\r\n')],
@@ -182,4 +183,16 @@ test('what expires while its domain is not verified is not blamed on the receive
   const { category, blame } = reason as Record<string, unknown>;
   assert.deepEqual([status, category, blame], ['failed', 'expired', 'sender']);
   assert.equal(mx.connections, 0);
+});
+
+test('no outcome is settled for a delivery that this worker does not hold', async () => {
+  await using mx = await startFakeMx();
+  const delivery = newDelivery('jo@receiver.test', {
+    heldSinceMs: performance.now(),
+    expiresAtMs: performance.now() + 3600_000,
+  });
+  const settled: Settlement[] = [];
+  const deliver = deliverTo(mx, delivery, settled, { holds: () => false });
+  await assert.rejects(deliver(delivery, new Cutoff()), /does not hold/);
+  assert.deepEqual(settled, []);
 });

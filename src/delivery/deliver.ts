@@ -1,8 +1,9 @@
 /**
- * One recipient, start to end: may it still go, the bytes, the attempt, the verdict, the outcome.
+ * Delivers to one recipient: checks that the email may still be sent, builds the bytes, makes the
+ * attempt, and settles the outcome.
  *
- * Test mail takes the same steps; only the attempt itself is answered by the simulator, which has
- * no way to reach a network.
+ * Test mail takes the same steps; only its attempt is answered by the simulator, which cannot reach a
+ * network.
  */
 import type { Logger } from 'pino';
 import type { Scope } from '../core/scope.ts';
@@ -51,39 +52,41 @@ export type DeliverOptions = {
   connections: Connections;
   route: (destination: string) => Promise<Route>;
   tls: TlsRules;
-  /** A configured relay takes all mail: a 250 then means `sent`, not `delivered`. */
+  /** Whether this worker holds the delivery; an outcome of any other must not be settled. */
+  holds: (delivery: Delivery) => boolean;
+  /** With a relay a 250 means `sent`, not `delivered`. */
   viaRelay: boolean;
-  /** Whether this host's name may be said in EHLO; else live mail waits. */
+  /** Whether this host has a name for EHLO; else live mail is deferred. */
   hasHostName: boolean;
-  /** No email may ask for less: it does not decide who gets the relay's password. */
+  /** The minimum, whatever the email asks for: a relay's password needs a verified server. */
   leastTls: 'opportunistic' | 'enforced';
   settle: (settlement: Settlement) => Promise<Settled>;
-  /** An email ended at a full mailbox, and that is settled. */
+  /** Called when an email that ended at a full mailbox is settled. */
   onMailboxFull: (failure: Scope & { emailId: string; address: string }) => Promise<unknown>;
-  /** Whether outcomes get through to the database. */
+  /** Whether outcomes are being written to the database. */
   settling: { readonly isStuck: boolean; recovers(withinMs: number): Promise<boolean> };
   /** Waits after failed attempts (core/retry.ts). */
   retryWaitsMs: readonly number[];
   /** Signs return paths: 32 bytes. */
   returnPathSecret: () => Buffer;
-  /** For metrics: every attempt, and what became of it. */
+  /** For metrics. */
   onAttempt: (attempt: { status: string; durationMs: number; firstAfterMs: number | null }) => void;
 };
 
 /**
- * While outcomes are not written down, no further message is given away that a crash would make us
- * send again. A short outage costs no session so; after a longer one the lease has ended anyway.
+ * While outcomes are not written, no final dot is written, because a crash would repeat the message.
+ * An attempt waits this long for the database; after that its lease has expired anyway.
  */
 const OUTCOMES_MOVE_WITHIN_MS = 10_000;
 
-/** What waited longer than this in memory is checked again: the address, the sending domain. */
+/** After waiting longer than this in memory, suppression and sending domain are checked again. */
 const RECHECK_AFTER_MS = 2_000;
 
 export function createDeliver(options: DeliverOptions): Deliver {
   return async (delivery, cutoff) => {
     const early = await endWithoutAttempt(delivery, options);
     if (early) {
-      // What waits for the operator counts as an attempt: the waits grow as usual.
+      // A deferral without a connection counts as an attempt, so that the waits grow as usual.
       const isDeferred = early.status === 'deferred';
       const attempt = isDeferred
         ? { number: delivery.attempts + 1, phase: 'connect', transcript: [] }
@@ -102,7 +105,7 @@ export function createDeliver(options: DeliverOptions): Deliver {
   };
 }
 
-/** What was true at accept may have changed: expiry, the domain, the suppression list. */
+/** Expiry, the sending domain and the suppression list may have changed since the email was accepted. */
 async function endWithoutAttempt(
   delivery: Delivery,
   options: DeliverOptions,
@@ -135,7 +138,7 @@ async function expired(
   return category === 'tls' ? EXPIRED_WITHOUT_TLS : EXPIRED;
 }
 
-/** An attempt as far as it has come. */
+/** The state of an attempt in progress. */
 type Progress = {
   message?: SignedMessage;
   route?: Route;
@@ -153,7 +156,7 @@ const IN_DOUBT = {
   broken: 'An error of the service hid what the server answered to the final dot.',
 } as const;
 
-/** The receiver may have the message, and nobody knows what it answered. */
+/** The final dot was written and the reply is not known. */
 function inDoubt({ session }: Progress, why: keyof typeof IN_DOUBT): AttemptResult {
   const message = IN_DOUBT[why];
   return {
@@ -198,7 +201,7 @@ async function attemptLive(
           progress.hasWrittenDot = may && step === 'dot';
           return may;
         };
-        // Who wakes from a freeze finds both stuck: it gives up, whatever the next beat brings.
+        // A worker that wakes from a freeze gives up at once: its lease is checked before waiting.
         if (!settling.isStuck || !isOurs()) return decide();
         return settling
           .recovers(OUTCOMES_MOVE_WITHIN_MS)
@@ -228,7 +231,7 @@ async function deliverLive(
     .unlessCut(attempting, () => progress.hasWrittenDot)
     .catch((error: unknown) => {
       if (!progress.hasWrittenDot) throw error;
-      // A bug. It counts as an attempt, so that it is repeated by the schedule and not for ever.
+      // A bug. It counts as an attempt, so that it is repeated by the retry schedule and ends.
       log.error(
         { err: error, emailId: delivery.message.id },
         'an attempt ended in an error in doubt',
@@ -236,11 +239,11 @@ async function deliverLive(
       return 'broken' as const;
     });
   const { message, route } = progress;
-  // A stop came first: nothing was sent.
+  // The worker stops, and nothing was sent.
   if (ended === 'unsent' || !message || !route) return { kind: 'give_back', delayMs: 0 };
   const result = typeof ended === 'string' ? inDoubt(progress, ended) : ended;
   if (result.kind === 'postponed') return { kind: 'give_back', delayMs: Math.ceil(result.delayMs) };
-  // The lease was in doubt and nothing was sent: whoever holds the recipient now tries again.
+  // The lease was not fresh and nothing was sent: the current holder of the recipient tries again.
   if (result.kind === 'failed' && result.cause === 'withheld') {
     return { kind: 'give_back', delayMs: 0 };
   }
@@ -267,7 +270,7 @@ function adjustWindow(
   }
 }
 
-/** RFC 5321 §4.4: where a bounce goes; its token names the recipient and cannot be forged. */
+/** RFC 5321 §4.4: bounces come to this address; its signed token names the recipient. */
 function returnPathOf(delivery: Delivery, { returnPathSecret }: DeliverOptions): string {
   return makeReturnPath({
     emailId: delivery.message.id,
@@ -281,7 +284,7 @@ async function deliverSimulated(delivery: Delivery, options: DeliverOptions): Pr
   const { world, builder } = options;
   const startedMs = world.monotonicMs();
   const startedAt = new Date(world.now());
-  // The message is built and signed as if it left: a test key meets every refusal a live one does.
+  // The message is built and signed as for a live key, so that the same errors occur.
   const message = await builder.build(delivery.message, delivery);
   const simulated = simulate(delivery.address, delivery.attempts, delivery.claim);
   if (simulated.kind === 'wait') return { kind: 'give_back', delayMs: simulated.delayMs };
@@ -306,7 +309,7 @@ async function deliverSimulated(delivery: Delivery, options: DeliverOptions): Pr
   return settled;
 }
 
-/** The attempt as the timeline keeps it. */
+/** The attempt as the timeline stores it. */
 function attemptRecord(
   delivery: Delivery,
   result: AttemptResult,
@@ -337,6 +340,9 @@ async function settle(
   const { options, attempt, startedMs } = context;
   const { world, log } = options;
   const { retryWaitsMs } = options;
+  if (!options.holds(delivery)) {
+    throw new Error('an outcome is to be settled for a delivery that this worker does not hold');
+  }
   const settlement = settlementOf(delivery, outcome, { attempt, world, retryWaitsMs });
   const counts = await options.settle(settlement);
   if (counts === true && outcome.mailboxFull === true) await countFullMailbox(delivery, options);
@@ -362,7 +368,7 @@ async function settle(
   return { kind: 'settled' };
 }
 
-/** After the fact: one that cannot be counted is one less, and no reason to hold anything up. */
+/** The outcome is settled already: a failure to count it is logged and changes nothing. */
 async function countFullMailbox(
   delivery: Delivery,
   { onMailboxFull, log }: DeliverOptions,

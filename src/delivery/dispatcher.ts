@@ -1,14 +1,14 @@
 /**
- * Keeps mail moving: takes recipients in, gives each its turn, settles what came of it.
+ * Takes recipients in, starts their deliveries in fair order, and gives back what cannot start soon.
  *
- * Work comes two ways: handed over in memory by the accept path (no polling: the first attempt
- * starts within milliseconds) and claimed from the queue table when it is due. Both are bounded in
- * number and bytes; what does not fit stays in the table. Everything held is held under the lease
- * (lease.ts), and every outcome is fenced by it.
+ * Work comes in two ways: handed over in memory by the accept path, so that the first attempt starts
+ * within milliseconds, and claimed from the queue table when it is due. Both are limited in number and
+ * bytes; what does not fit stays in the table. Everything in memory is held under the lease (lease.ts),
+ * and every outcome is fenced by it.
  *
- * The route of a destination is asked before its mail takes a turn: thousands of domains of one
- * dead provider are one provider before any of them is tried. What is not to start soon (its provider rests,
- * its line has too much here, the memory is crowded) is given back to the table.
+ * The route of a destination is looked up before its mail starts, so that thousands of domains at one
+ * unreachable provider are one provider before any of them is tried. What cannot start soon (its
+ * provider is suspended, its tenant queue or the memory is full) is given back to the table.
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
@@ -32,15 +32,15 @@ type DispatcherOptions = {
   deliver: Deliver;
   shaping: Shaping;
   /**
-   * Asks for the route of a destination, after which its provider is known as well as it can be; null
-   * when it is known already. Never rejects.
+   * Looks the route of a destination up, after which its provider is known unless the lookup failed;
+   * null when it is known already. Never rejects.
    */
   findProvider: (destination: string) => Promise<void> | null;
-  /** Whether a provider is a provider's, or of a destination whose provider is known. */
+  /** Whether this names a provider, or a destination whose provider is known. */
   knows: (provider: string) => boolean;
   /** Outcomes that the database refuses and that are kept (store/unsettled.ts). */
   unsettled: {
-    /** Nothing is to be begun until they are written. */
+    /** No delivery starts until they are written. */
     readonly isBlocked: boolean;
     kept(): Iterable<{ emailId: string; position: number }>;
   };
@@ -48,27 +48,27 @@ type DispatcherOptions = {
   unknownFateMs?: number;
 };
 
-/** A recipient that came in, before it is weighed and in a provider. */
+/** A recipient before its provider and its weight are determined. */
 type Incoming = Omit<Delivery, 'provider' | 'weightBytes'>;
 
-/** Test mail that is answered at once. */
+/** Deliveries of test mail under way at once. */
 const SIMULATOR_WINDOW = 32;
 const POLL_MS = 400;
-/** After a while without work: looking more often would be half of what an idle worker costs. */
+/** After IDLE_AFTER_MS without work: polling more often would be half of an idle worker's CPU time. */
 const IDLE_POLL_MS = 2_000;
 const IDLE_AFTER_MS = 10_000;
-/** Between two looks at a backlog of which nothing can be served. */
+/** Between two polls of a backlog of which nothing can start. */
 const WALK_EVERY_MS = 50;
-/** A statement ends after 20 s at the latest: then an unanswered one has happened or has not. */
+/** A statement ends after 20 s at the latest: then an unanswered one was committed or never will be. */
 const UNKNOWN_FATE_MS = 30_000;
-/** After a rest its mail comes back over so long, not all at once. */
+/** After a suspension the mail becomes due over so long, not all at once. */
 const RESUME_SPREAD_MS = 10_000;
-/** What expires before its provider's rest ends is tried all the same, as soon as there is a place. */
+/** What expires before the suspension ends is tried all the same, as soon as there is room. */
 const URGENT_AGAIN_MS = 1_000;
-/** A stop waits so long for attempts that have not written their dot, and for those that have. */
+/** A stop waits so long for attempts that have not written the final dot, and for those that have. */
 const STOP_UNSENT_WITHIN_MS = 2_000;
 const STOP_WITHIN_MS = 25_000;
-/** To write down what was cut off then. */
+/** To settle what was cut off then. */
 const STOP_SETTLE_WITHIN_MS = 2_000;
 
 export class Dispatcher {
@@ -80,7 +80,7 @@ export class Dispatcher {
   readonly #polls = new PollTimer(() => this.#poll());
   #isRunning = false;
   #idle: (() => void) | undefined;
-  /** Everything in memory that has not ended: what else the table has in our name is a stray. */
+  /** Everything in memory that has not ended. What else the table has under our lease is a stray. */
   readonly #held = new Set<Delivery>();
   readonly #strays: Strays;
   #checksSeen = 0;
@@ -113,9 +113,9 @@ export class Dispatcher {
     this.#polls.start();
   }
 
-  /** Whose turn and trouble mail shares, as far as is known. */
+  /** The provider of a destination (fair-queue.ts); test mail has one of its own. */
   providerOf(environment: string, destination: string): string {
-    // Test mail meets no mail server: it must not stand in the way of the mail that does.
+    // Test mail connects to no mail server and must not use the window of a real provider.
     return environment === 'test'
       ? SIMULATOR_PROVIDER
       : this.#options.shaping.providerOf(destination);
@@ -142,7 +142,12 @@ export class Dispatcher {
     );
   }
 
-  /** Takes recipients whose lease this worker already has, straight from the accept path. */
+  /** Whether this worker holds the delivery: neither ended nor given back. */
+  holds(delivery: Delivery): boolean {
+    return this.#held.has(delivery);
+  }
+
+  /** Takes recipients that the accept path stored under this worker's lease. */
   handOver(incoming: readonly Incoming[]): void {
     const deliveries = this.#deliveriesOf(incoming);
     if (!this.#isRunning) return void this.#giveBack(deliveries, () => 0);
@@ -151,12 +156,12 @@ export class Dispatcher {
     this.#pump();
   }
 
-  /** Something in the table has become free: looks for it now. */
+  /** Polls now: something in the table has become free. */
   look(): void {
     this.#polls.soon();
   }
 
-  /** Emails that may be stored in our name without our knowing: given back when they appear. */
+  /** Emails whose accept was not answered: given back if they turn out to be stored. */
   releaseLater(emailIds: readonly string[]): void {
     const holder = this.#options.lease.holder();
     if (holder !== null) this.#givingBack.releaseLater(emailIds, holder);
@@ -171,8 +176,8 @@ export class Dispatcher {
   }
 
   /**
-   * Stops taking, gives back what has not started and, after 2 s, what has not written its dot;
-   * waits at most 25 s for answers to the others, which then end in doubt.
+   * Takes nothing more, gives back what has not started and, after 2 s, what has not written its final
+   * dot; waits at most 25 s for replies to the others, which then end in doubt.
    */
   async stop(): Promise<void> {
     this.#isRunning = false;
@@ -199,7 +204,8 @@ export class Dispatcher {
     const shares = new Map<unknown, number>();
     for (const { message } of incoming) shares.set(message, (shares.get(message) ?? 0) + 1);
     return incoming.map((one) => {
-      const sizeBytes = sizeOf(one.message) / shares.get(one.message)!;
+      // A whole number, so that sums and differences of weights are exact.
+      const sizeBytes = Math.ceil(sizeOf(one.message) / shares.get(one.message)!);
       return Object.assign(one, {
         provider: this.providerOf(one.message.environment, one.destination),
         weightBytes: Math.max(sizeBytes, WEIGHT_BYTES_MIN),
@@ -207,7 +213,7 @@ export class Dispatcher {
     });
   }
 
-  /** Puts a delivery into its provider; into one of an unknown route, which is asked for. */
+  /** Queues a delivery. While its route is not known, the queue is closed and the route is looked up. */
   #add(delivery: Delivery): void {
     this.#held.add(delivery);
     this.#fairQueue.add(delivery);
@@ -222,24 +228,31 @@ export class Dispatcher {
   #reopen(provider: string, destination: string): void {
     const now = this.#options.shaping.providerOf(destination);
     const moved = this.#fairQueue.reopen(provider, now);
-    const lines = new Set(moved.map((delivery) => delivery.message.projectId));
-    const excess = [...lines].flatMap((projectId) => this.#fairQueue.takeExcess(projectId, now));
+    const projects = new Set(moved.map((delivery) => delivery.message.projectId));
+    const excess = [...projects].flatMap((projectId) => this.#fairQueue.takeExcess(projectId, now));
     void this.#giveBack(excess, () => 0);
     this.#pump();
   }
 
   #pump(): void {
     if (this.#options.unsettled.isBlocked) return;
-    for (
-      let delivery = this.#fairQueue.next();
-      delivery !== null;
-      delivery = this.#fairQueue.next()
-    )
+    for (let delivery = this.#next(); delivery !== null; delivery = this.#next()) {
       void this.#run(delivery);
+    }
     for (const provider of this.#fairQueue.takeSuspended()) this.#defer(provider);
   }
 
-  /** Gives a resting provider's deliveries back until after its rest, but for those that cannot wait. */
+  #next(): Delivery | null {
+    try {
+      return this.#fairQueue.next();
+    } catch (error) {
+      // The others start with the next call.
+      this.#options.log.error({ err: error }, 'a delivery was not started');
+      return null;
+    }
+  }
+
+  /** Gives a suspended provider's deliveries back until the end, except those that expire before. */
   #defer(provider: string): void {
     const { shaping, world } = this.#options;
     const restMs = shaping.suspendedForMs(provider);
@@ -278,19 +291,28 @@ export class Dispatcher {
       });
       if (result?.kind !== 'settled') await this.#giveBack([delivery], () => result?.delayMs ?? 0);
     } catch (error) {
-      // A bug, or keys that do not open: the mail is kept and tried again, slowly.
+      // A bug, or keys that cannot be decrypted: the mail is kept and tried again in a minute.
       log.error({ err: error, emailId: delivery.message.id }, 'an attempt ended in an error');
       await this.#giveBack([delivery], () => 60_000);
     } finally {
       this.#held.delete(delivery);
-      this.#fairQueue.done(delivery);
+      this.#countDone(delivery);
       this.#pump();
       if (this.#fairQueue.underWay === 0) this.#idle?.();
       if (this.#claims.hasMore && this.#fairQueue.wantsMore(delivery)) this.#polls.soon();
     }
   }
 
-  /** Claims what is due, as far as there is room. @returns when to look again */
+  #countDone(delivery: Delivery): void {
+    try {
+      this.#fairQueue.done(delivery);
+    } catch (error) {
+      const emailId = delivery.message.id;
+      this.#options.log.error({ err: error, emailId }, 'the end of a delivery was not counted');
+    }
+  }
+
+  /** Claims what is due, as far as there is room. @returns when to poll again */
   async #poll(): Promise<number> {
     const holder = this.#options.lease.holder();
     if (holder === null) return POLL_MS;
@@ -303,10 +325,10 @@ export class Dispatcher {
       const fitting = this.#fairQueue.fitting(claimed.map(({ sizeBytes }) => sizeBytes));
       void this.#givingBack.giveUnloaded(claimed.slice(fitting), holder);
       await this.#takeIn(claimed.slice(0, fitting), holder);
-      if (fitting < claimed.length) return this.#restMs;
-      return { more: 0, walking: WALK_EVERY_MS, done: this.#restMs }[outlook];
+      if (fitting < claimed.length) return this.#pollDelayMs;
+      return { more: 0, walking: WALK_EVERY_MS, done: this.#pollDelayMs }[outlook];
     } catch (error) {
-      // The claim may be committed all the same: then rows are held that nobody here knows.
+      // The claim may be committed all the same: then this worker holds rows that it does not know.
       this.#strays.compareLater();
       if (!(error instanceof DatabaseUnavailable)) {
         this.#options.log.error({ err: error }, 'claiming due work failed');
@@ -315,7 +337,7 @@ export class Dispatcher {
     }
   }
 
-  get #restMs(): number {
+  get #pollDelayMs(): number {
     const idleMs = this.#options.world.monotonicMs() - this.#lastWorkMs;
     return idleMs < IDLE_AFTER_MS ? POLL_MS : IDLE_POLL_MS;
   }
@@ -332,7 +354,7 @@ export class Dispatcher {
     yield* this.#options.unsettled.kept();
   }
 
-  /** Mail of paused senders waits for a person; what expires meanwhile ends as usual. */
+  /** Puts mail of paused sending domains on hold; what has expired ends as usual. */
   async #holdPaused(
     claimed: readonly ClaimedRecipient[],
     holder: string,
@@ -364,20 +386,20 @@ export class Dispatcher {
   }
 }
 
-/** Events come in crowds: one look answers all of the last few milliseconds. */
+/** One poll answers all events of the last few milliseconds. */
 const SOON_MS = 5;
 
-/** Looks again and again: when the last look said, or sooner when something happened. One at a time. */
+/** Calls `poll` one call at a time: after the delay that the last one returned, or soon after an event. */
 class PollTimer {
-  readonly #look: () => Promise<number>;
+  readonly #poll: () => Promise<number>;
   #timer: NodeJS.Timeout | undefined;
-  #looking: Promise<void> | null = null;
+  #polling: Promise<void> | null = null;
   #isRunning = false;
   #isSoon = false;
 
-  /** @param look must not reject. @returns (of it) milliseconds until the next look */
-  constructor(look: () => Promise<number>) {
-    this.#look = look;
+  /** @param poll must not reject; resolves to the milliseconds until the next call */
+  constructor(poll: () => Promise<number>) {
+    this.#poll = poll;
   }
 
   start(): void {
@@ -385,26 +407,26 @@ class PollTimer {
     this.#in(0);
   }
 
-  /** Something happened that makes a look worth it. */
+  /** Polls soon, because of an event. */
   soon(): void {
     if (this.#isSoon || !this.#isRunning) return;
     this.#isSoon = true;
-    if (this.#looking === null) this.#in(SOON_MS);
+    if (this.#polling === null) this.#in(SOON_MS);
   }
 
-  /** Resolves when no look is under way any more. */
+  /** Resolves when no call is under way. */
   async stop(): Promise<void> {
     this.#isRunning = false;
     clearTimeout(this.#timer);
-    await this.#looking;
+    await this.#polling;
   }
 
   #in(delayMs: number): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
       this.#isSoon = false;
-      this.#looking = this.#look().then((nextMs) => {
-        this.#looking = null;
+      this.#polling = this.#poll().then((nextMs) => {
+        this.#polling = null;
         if (this.#isRunning) this.#in(this.#isSoon ? Math.min(nextMs, SOON_MS) : nextMs);
       });
     }, delayMs);

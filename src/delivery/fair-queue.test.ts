@@ -174,6 +174,30 @@ test('what is counted adds up to nothing in the end', () => {
   assert.deepEqual([providers.waiting, providers.weightBytes, providers.underWay], [0, 0, 0]);
 });
 
+test('a delivery that is not under way cannot end, and one that is cannot start again', () => {
+  const queue = newFairQueue(10);
+  const [first, second] = deliveriesOf('a', ['a@x.net', 'b@x.net']);
+  addAll(queue, [first!, second!]);
+  assert.equal(queue.next(), first);
+  assert.throws(() => queue.done(second!), /not under way/);
+  assert.throws(() => queue.startOutOfTurn(first!), /under way already/);
+  queue.done(first!);
+  assert.throws(() => queue.done(first!), /not under way/);
+  assert.equal(queue.next(), second);
+  queue.done(second!);
+  assert.deepEqual([queue.waiting, queue.weightBytes, queue.underWay], [0, 0, 0]);
+});
+
+test('a count that would fall below zero is an error, not a negative number', () => {
+  const queue = newFairQueue(10);
+  const [delivery] = deliveriesOf('a', ['a@x.net']);
+  addAll(queue, [delivery!]);
+  queue.next();
+  delivery!.provider = 'elsewhere.net';
+  assert.throws(() => queue.done(delivery!), /would be -1/);
+  assert.equal(queue.weightBytes, 24 * 1024);
+});
+
 test('draining takes out what has not started and leaves what has', () => {
   const providers = newFairQueue(1);
   const deliveries = deliveriesOf('a', ['a@x.net', 'b@x.net', 'c@y.net']);

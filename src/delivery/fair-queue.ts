@@ -1,14 +1,15 @@
 /**
- * The order in which recipients that are in memory get their turn, and whose memory it is.
+ * Fair queueing in memory: the order in which deliveries start, and how much memory each project uses.
  *
- * A queue is a project's mail in a provider, by age. Projects take turns, and within a project its queues:
- * neither another tenant's backlog nor one's own newsletter to a slow provider may delay a password
- * reset. A queue whose provider is shut (at its window, suspended, its route not known yet) is parked with
- * the provider and costs nothing until the provider opens.
+ * A tenant queue holds one project's mail at one provider, by age. Projects are served in turn, and
+ * within a project its tenant queues, so that neither another project's backlog nor the project's own
+ * newsletter to a slow provider delays a password reset. The tenant queues of a provider that may not
+ * start anything (at its window, suspended, its route not known yet) are parked with the provider and
+ * cost nothing until it opens.
  *
- * Shares are by what is left over: a project may take as much as it leaves free, of the memory and
- * of what is under way, and so may a queue within its project. One alone gets half, and however
- * many there are, the next one finds room. Under way counts as memory, too.
+ * A project may use as much as it leaves free, of the memory and of the deliveries under way, and so
+ * may a tenant queue within its project. One project alone gets half, and the next one always finds
+ * room. Deliveries under way count as memory, too. No count falls below 0 (`reduced`).
  */
 import type { Delivery } from './delivery.ts';
 
@@ -39,16 +40,16 @@ export type Shaping = ProviderRules & {
 
 const UNDER_WAY_MAX = 512;
 const MEMORY_BYTES_MAX = 48 * 1024 * 1024;
-/** A small message counts as so much: not more than 2,048 are in memory. */
+/** A smaller message counts as so much, so that at most 2,048 are in memory. */
 export const WEIGHT_BYTES_MIN = 24 * 1024;
-/** The queue table fills the memory up to here; above it is room for fresh mail. */
+/** Claims fill the memory up to here; the remainder is for mail that is handed over. */
 const CLAIMED_BYTES_MAX = 0.7 * MEMORY_BYTES_MAX;
-/** Above this the greediest give back, down to that: the next one's first email finds room. */
+/** Above the first, the projects that hold most give back, down to the second. */
 const CROWDED_BYTES = 0.9 * MEMORY_BYTES_MAX;
 const UNCROWDED_BYTES = 0.8 * MEMORY_BYTES_MAX;
-/** So few are never too many for a queue. */
+/** So few deliveries of a queue are always taken. */
 const QUEUE_FEW = 4;
-/** A queue takes as many from the queue table as keep its provider busy until the next claim. */
+/** A queue claims as many as keep its provider busy until the next claim. */
 const QUEUE_CLAIMED_PER_WINDOW = 16;
 const QUEUE_CLAIMED_MAX = 256;
 
@@ -59,12 +60,16 @@ export class FairQueue {
   readonly #ready = new Set<Project>();
   readonly #suspended = new Set<string>();
   readonly #rules: ProviderRules;
+  readonly #underWay = new Set<Delivery>();
   waiting = 0;
-  underWay = 0;
   weightBytes = 0;
 
   constructor(rules: ProviderRules) {
     this.#rules = rules;
+  }
+
+  get underWay(): number {
+    return this.#underWay.size;
   }
 
   add(delivery: Delivery): void {
@@ -75,7 +80,10 @@ export class FairQueue {
     if (!queue.provider.parked.has(queue)) this.#makeReady(queue);
   }
 
-  /** The next delivery whose turn it is; null when nothing may start now. */
+  /**
+   * The next delivery to start; null when none may start now.
+   * @throws when it is under way already: a second attempt would send the message twice
+   */
   next(): Delivery | null {
     const free = UNDER_WAY_MAX - this.underWay;
     for (const project of this.#ready) {
@@ -89,23 +97,26 @@ export class FairQueue {
       if (queue.deliveries.length > 0) project.ready.add(queue);
       if (project.ready.size > 0) this.#ready.add(project);
       this.waiting -= 1;
-      this.#start(queue);
+      this.#start(queue, delivery);
       return delivery;
     }
     return null;
   }
 
+  /** Ends a delivery that was started. @throws when it is not under way: no count is changed then */
   done(delivery: Delivery): void {
+    if (!this.#underWay.delete(delivery)) {
+      throw new Error('a delivery ended that is not under way');
+    }
     const queue = this.#queue(delivery);
-    queue.provider.underWay -= 1;
-    queue.project.underWay -= 1;
-    this.underWay -= 1;
+    queue.provider.underWay = reduced(queue.provider.underWay, 1);
+    queue.project.underWay = reduced(queue.project.underWay, 1);
     this.#weigh(queue, -delivery.weightBytes);
     this.#forgetIfEmpty(queue);
     this.open(delivery.provider);
   }
 
-  /** The provider may have room for more: queues that waited for that get ready, in turn. */
+  /** The provider may have room: its parked queues get ready, in turn. */
   open(name: string): void {
     const provider = this.#providers.get(name);
     if (!provider || provider.isClosed) return;
@@ -124,7 +135,7 @@ export class FairQueue {
     if (provider) provider.isClosed = true;
   }
 
-  /** The end of `close`: its deliveries are of the provider `now` from here on. @returns those that moved */
+  /** Ends `close`. The deliveries belong to the provider `now` from here on. @returns those that moved */
   reopen(name: string, now: string): Delivery[] {
     const provider = this.#providers.get(name);
     if (!provider) return [];
@@ -143,20 +154,20 @@ export class FairQueue {
     return this.#providers.get(name)?.isClosed ?? false;
   }
 
-  /** Providers that were found resting with deliveries in memory since the last call. */
+  /** Providers that were found suspended with deliveries in memory since the last call. */
   takeSuspended(): string[] {
     const suspended = [...this.#suspended];
     this.#suspended.clear();
     return suspended;
   }
 
-  /** Takes everything out of a provider that has not started. */
+  /** Takes out all deliveries of a provider that have not started. */
   takeOut(name: string): Delivery[] {
     const queues = [...(this.#providers.get(name)?.queues.values() ?? [])];
     return queues.flatMap((queue) => this.#cut(queue, 0));
   }
 
-  /** Takes everything out that has not started. */
+  /** Takes out all deliveries that have not started. */
   drain(): Delivery[] {
     return [...this.#providers.keys()].flatMap((name) => this.takeOut(name));
   }
@@ -164,15 +175,15 @@ export class FairQueue {
   /** Counts a delivery that was taken out and is started out of turn. */
   startOutOfTurn(delivery: Delivery): void {
     const queue = this.#queue(delivery);
+    this.#start(queue, delivery);
     this.#weigh(queue, delivery.weightBytes);
-    this.#start(queue);
   }
 
   isFull(provider: string): boolean {
     return (this.#providers.get(provider)?.underWay ?? 0) >= this.#rules.windowOf(provider);
   }
 
-  /** Whether a fresh email may come in: its queue has few, or leaves free what it takes. */
+  /** Whether an accepted email may be taken: its queues have few, or leave as much memory as they use. */
   hasRoomFor(projectId: string, providers: readonly string[], weightBytes: number): boolean {
     if (this.weightBytes + weightBytes > MEMORY_BYTES_MAX) return false;
     const share = this.#shareOf(projectId, MEMORY_BYTES_MAX);
@@ -183,7 +194,7 @@ export class FairQueue {
     });
   }
 
-  /** How many more a queue takes from the queue table. */
+  /** How many more deliveries a tenant queue takes from the queue table. */
   claimable(projectId: string, name: string): number {
     const share = this.#shareOf(projectId, CLAIMED_BYTES_MAX);
     const queue = this.#providers.get(name)?.queues.get(projectId);
@@ -193,18 +204,19 @@ export class FairQueue {
     return Math.max(0, max - (queue?.deliveries.length ?? 0));
   }
 
-  /** Whether the queue of a delivery that has ended could do with more from the queue table. */
+  /** Whether the queue of a delivery that has ended is less than half full. */
   wantsMore({ provider, message: { projectId } }: Delivery): boolean {
     const waiting = this.#providers.get(provider)?.queues.get(projectId)?.deliveries.length ?? 0;
     return this.claimable(projectId, provider) > waiting;
   }
 
-  /** How many more the queue table may bring, from all queues together. */
+  /** How many more deliveries may be claimed from the queue table in all. */
   get claimableInAll(): number {
     return Math.max(0, Math.floor((CLAIMED_BYTES_MAX - this.weightBytes) / WEIGHT_BYTES_MIN));
   }
 
-  /** How many of these may be loaded, by their size; one that is larger than all waits for room. */
+  /** How many of these may be loaded, by their size. One that exceeds the limit alone waits until the
+   *  memory is empty. */
   fitting(sizesBytes: readonly number[]): number {
     let left = this.weightBytes === 0 ? Infinity : CLAIMED_BYTES_MAX - this.weightBytes;
     let count = 0;
@@ -216,7 +228,7 @@ export class FairQueue {
     return count;
   }
 
-  /** Queues that take no more from the queue table at present. */
+  /** Tenant queues that take no more from the queue table at present. */
   fullQueues(): { projectId: string; provider: string }[] {
     return [...this.#projects.values()]
       .flatMap((project) => [...project.queues])
@@ -224,14 +236,14 @@ export class FairQueue {
       .filter(({ projectId, provider }) => this.claimable(projectId, provider) === 0);
   }
 
-  /** Projects of which nothing more is to come from the queue table at present. */
+  /** Projects that take no more from the queue table at present. */
   fullProjects(): string[] {
     return [...this.#projects.keys()].filter(
       (id) => this.#shareOf(id, CLAIMED_BYTES_MAX) < WEIGHT_BYTES_MIN,
     );
   }
 
-  /** The newest deliveries of a queue beyond what it may take from the queue table. */
+  /** Takes out the newest deliveries of a queue beyond what it may claim from the queue table. */
   takeExcess(projectId: string, name: string): Delivery[] {
     const queue = this.#providers.get(name)?.queues.get(projectId);
     if (!queue) return [];
@@ -239,7 +251,7 @@ export class FairQueue {
     return this.#cut(queue, keep);
   }
 
-  /** When it is crowded: the newest deliveries of whoever has most, to be given back. */
+  /** Above CROWDED_BYTES: takes out the newest deliveries of the projects that hold most. */
   takeFromGreediest(): Delivery[] {
     const taken: Delivery[] = [];
     if (this.weightBytes <= CROWDED_BYTES) return taken;
@@ -252,7 +264,7 @@ export class FairQueue {
     return taken;
   }
 
-  /** What a queue or a project may hold: as much as the project leaves free of `maxBytes`. */
+  /** What a queue or a project may still take: as much as the project leaves free of `maxBytes`. */
   #shareOf(projectId: string, maxBytes: number): number {
     const own = this.#projects.get(projectId)?.weightBytes ?? 0;
     return Math.max(0, maxBytes - this.weightBytes - own);
@@ -279,16 +291,17 @@ export class FairQueue {
     this.#ready.add(queue.project);
   }
 
-  #start(queue: TenantQueue): void {
+  #start(queue: TenantQueue, delivery: Delivery): void {
+    if (this.#underWay.has(delivery)) throw new Error('a delivery is under way already');
+    this.#underWay.add(delivery);
     queue.provider.underWay += 1;
     queue.project.underWay += 1;
-    this.underWay += 1;
   }
 
-  /** Takes the newest out of a queue, all but `keep`. */
+  /** Takes all but the `keep` oldest deliveries out of a queue. */
   #cut(queue: TenantQueue, keep: number): Delivery[] {
     const deliveries = queue.deliveries.splice(keep);
-    this.waiting -= deliveries.length;
+    this.waiting = reduced(this.waiting, deliveries.length);
     for (const delivery of deliveries) this.#weigh(queue, -delivery.weightBytes);
     if (queue.deliveries.length === 0) {
       queue.project.ready.delete(queue);
@@ -299,9 +312,9 @@ export class FairQueue {
   }
 
   #weigh(queue: TenantQueue, bytes: number): void {
-    queue.weightBytes += bytes;
-    queue.project.weightBytes += bytes;
-    this.weightBytes += bytes;
+    queue.weightBytes = reduced(queue.weightBytes, -bytes);
+    queue.project.weightBytes = reduced(queue.project.weightBytes, -bytes);
+    this.weightBytes = reduced(this.weightBytes, -bytes);
   }
 
   #queue({ provider: name, message: { projectId } }: Delivery): TenantQueue {
@@ -330,7 +343,7 @@ export class FairQueue {
 
   #forgetIfEmpty(queue: TenantQueue): void {
     const { project, provider } = queue;
-    // Every delivery weighs something: nothing waits and nothing is under way.
+    // Every delivery has a weight: nothing waits and nothing is under way.
     if (queue.weightBytes > 0) return;
     provider.queues.delete(project.id);
     project.queues.delete(queue);
@@ -369,21 +382,21 @@ type Project = {
   weightBytes: number;
 };
 
-/** From the end: what comes last is nearly always the newest. */
+/** Searches from the end, because a new delivery is nearly always the newest. */
 function insertByAge(deliveries: Delivery[], delivery: Delivery): void {
   let index = deliveries.length;
   while (index > 0 && deliveries[index - 1]!.dueAtMs > delivery.dueAtMs) index -= 1;
   deliveries.splice(index, 0, delivery);
 }
 
-/** Memory of the queues that have anything to give back. */
+/** Memory of the queues that have deliveries to give back. */
 function waitingIn(queues: Iterable<TenantQueue>): number {
   let waiting = 0;
   for (const queue of queues) waiting += queue.weightBytes * Math.sign(queue.deliveries.length);
   return waiting;
 }
 
-/** The one that measures most; null when nobody measures anything. */
+/** The item with the largest measure; null when none is above 0. */
 function greediest<Item>(items: Iterable<Item>, measure: (item: Item) => number): Item | null {
   let best: Item | null = null;
   let most = 0;
@@ -392,4 +405,10 @@ function greediest<Item>(items: Iterable<Item>, measure: (item: Item) => number)
     if (amount > most) [best, most] = [item, amount];
   }
   return best;
+}
+
+/** @throws when a count would fall below 0: deliveries were counted wrongly, and no count is to be trusted */
+function reduced(count: number, by: number): number {
+  if (count < by) throw new Error(`a count of the fair queue would be ${count - by}`);
+  return count - by;
 }

@@ -5,14 +5,12 @@
  * giving up; everything else is put off until it expires. Only a permanent failure about the
  * mailbox itself suppresses the address: never policy, reputation, content or quota.
  */
-import { EVENT_OF_STATUS } from '../core/events.ts';
 import { mailRetryDelayMs, simulatedRetryDelayMs } from '../core/retry.ts';
 import type { StoredStatus } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
-import { domainOf } from '../mail/address.ts';
 import { classifyFailure, classifyReply, type Verdict } from '../mail/replies/classify.ts';
 import { COMPLAINT } from '../mail/replies/meanings.ts';
-import { recipientEventData } from '../store/event-data.ts';
+import { newSettlement } from '../store/event-data.ts';
 import { messageIdIn } from '../store/emails.ts';
 import type { Settlement } from '../store/settle.ts';
 import type { AttemptResult, Via } from './attempt.ts';
@@ -336,35 +334,13 @@ export function settlementOf(
   outcome: Outcome,
   options: SettlementOptions,
 ): Settlement {
-  const { message } = delivery;
-  const { world } = options;
-  return {
-    projectId: message.projectId,
-    environment: message.environment,
-    emailId: message.id,
-    senderDomain: domainOf(message.from.address),
-    position: delivery.position,
-    claim: delivery.claim,
-    status: outcome.status,
-    eventId: world.newId(),
-    eventType: EVENT_OF_STATUS[outcome.status],
-    data: recipientEventData(
-      { ...message, messageId: messageIdIn(message) },
-      delivery.address,
-      outcome,
-    ),
-    attempt: options.attempt,
-    smtp: outcome.smtp,
-    reason: outcome.reason,
-    retryMs: outcome.status === 'deferred' ? retryDelayMs(delivery, outcome, options) : null,
-    provider: delivery.provider,
-    suppress: outcome.suppress && {
-      address: delivery.address,
-      ...outcome.suppress,
-      eventId: world.newId(),
-    },
-    late: options.late ?? false,
-  };
+  const { message, claim, provider } = delivery;
+  const { attempt, world, late = false } = options;
+  const email = { ...message, messageId: messageIdIn(message) };
+  const recipient = { ...message, ...delivery, email };
+  const isDeferred = outcome.status === 'deferred';
+  const retryMs = isDeferred ? retryDelayMs(delivery, outcome, options) : null;
+  return newSettlement(recipient, outcome, world, { claim, provider, attempt, retryMs, late });
 }
 
 function retryDelayMs(delivery: Settled, outcome: Outcome, options: SettlementOptions): number {

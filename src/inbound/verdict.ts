@@ -6,14 +6,12 @@
  * else change nothing. What is suppressed is the address that we mailed, never one that a report
  * names.
  */
-import { EVENT_OF_STATUS } from '../core/events.ts';
 import type { StoredStatus } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
-import { domainOf } from '../mail/address.ts';
 import type { Report, ReportedRecipient } from '../mail/reports/read-report.ts';
 import { COMPLAINT } from '../mail/replies/meanings.ts';
 import type { Verdict } from '../mail/replies/classify.ts';
-import { recipientEventData } from '../store/event-data.ts';
+import { newSettlement } from '../store/event-data.ts';
 import type { SentRecipient } from '../store/inbound-lookup.ts';
 import type { Settlement } from '../store/settle.ts';
 
@@ -46,36 +44,19 @@ export function consequenceOf(
   const change = changeBy(report, recipient);
   if (change === null) return null;
   return {
-    settlement: settlementOf(change, recipient, world),
+    settlement: newSettlement(recipient, change, world, AFTER_DELIVERY),
     mailboxFull: change.mailboxFull ?? false,
   };
 }
 
-function settlementOf(
-  change: Change,
-  { projectId, environment, position, address, email }: SentRecipient,
-  world: Pick<World, 'newId'>,
-): Settlement {
-  return {
-    projectId,
-    environment,
-    emailId: email.id,
-    senderDomain: domainOf(email.from.address),
-    position,
-    claim: 0,
-    status: change.status,
-    eventId: world.newId(),
-    eventType: EVENT_OF_STATUS[change.status],
-    data: recipientEventData(email, address, change),
-    attempt: null,
-    smtp: change.smtp,
-    reason: change.reason,
-    retryMs: null,
-    provider: '',
-    suppress: change.suppress && { address, ...change.suppress, eventId: world.newId() },
-    late: true,
-  };
-}
+/** A report settles a recipient that no worker holds any more. */
+const AFTER_DELIVERY = {
+  claim: 0,
+  attempt: null,
+  retryMs: null,
+  provider: '',
+  late: true,
+} as const;
 
 function changeBy(report: Report, recipient: SentRecipient): Change | null {
   switch (report.kind) {

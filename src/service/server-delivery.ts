@@ -67,6 +67,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
   const deliver = createDeliver({
     ...context,
     world,
+    holds: (delivery) => dispatcher.holds(delivery),
     connections,
     route: (destination) => mailRouting.find(destination),
     viaRelay: config.relay !== null,

@@ -1,5 +1,8 @@
-/** `data` of an event about one recipient, as webhooks and the timeline have it. */
-import { formatMailbox, type Mailbox } from '../mail/address.ts';
+/** What is written when a recipient's status changes: the settlement and the `data` of its event. */
+import { EVENT_OF_STATUS } from '../core/events.ts';
+import type { World } from '../core/world.ts';
+import { domainOf, formatMailbox, type Mailbox } from '../mail/address.ts';
+import type { Settlement } from './settle.ts';
 
 export type ToldEmail = {
   id: string;
@@ -12,7 +15,8 @@ export type ToldEmail = {
   messageId: string;
 };
 
-export function recipientEventData(
+/** `data` of an event about one recipient, as webhooks and the timeline have it. */
+function recipientEventData(
   email: ToldEmail,
   address: string,
   { status, reason, smtp }: { status: string; reason: object | null; smtp: object | null },
@@ -29,5 +33,39 @@ export function recipientEventData(
     status,
     ...(reason && { reason }),
     ...(smtp && { smtp }),
+  };
+}
+
+/** What became of a recipient, by an attempt or by a report that came back later. */
+type Change = Pick<Settlement, 'status' | 'smtp' | 'reason'> & {
+  suppress: { reason: 'hard_bounce' | 'complaint'; days: number | null } | null;
+};
+
+type SettledRecipient = Pick<Settlement, 'projectId' | 'environment' | 'position'> & {
+  address: string;
+  email: ToldEmail;
+};
+
+/** The change as the store settles it. */
+export function newSettlement(
+  { projectId, environment, position, address, email }: SettledRecipient,
+  { status, smtp, reason, suppress }: Change,
+  world: Pick<World, 'newId'>,
+  claimed: Pick<Settlement, 'claim' | 'attempt' | 'retryMs' | 'provider' | 'late'>,
+): Settlement {
+  return {
+    projectId,
+    environment,
+    emailId: email.id,
+    senderDomain: domainOf(email.from.address),
+    position,
+    status,
+    eventId: world.newId(),
+    eventType: EVENT_OF_STATUS[status],
+    data: recipientEventData(email, address, { status, reason, smtp }),
+    smtp,
+    reason,
+    suppress: suppress && { address, ...suppress, eventId: world.newId() },
+    ...claimed,
   };
 }
