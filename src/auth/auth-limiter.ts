@@ -1,7 +1,7 @@
 /**
  * Counts failed authentications per client, in the database: exact over all workers. Only failing
- * requests come here; a valid key always works. A client that is over its limit is turned away from
- * memory and counted again only once a second, so that hammering costs the database nothing.
+ * requests come here; a valid key always works. A client over its limit is refused from memory
+ * and counted again only once a second, so that a flood does not reach the database.
  */
 import type { Limit, LimitState } from '../core/limits.ts';
 import type { World } from '../core/world.ts';
@@ -26,7 +26,7 @@ export class AuthLimiter {
   }
 
   /**
-   * Counts a failure of this client (client-address.ts) and says whether it was still allowed.
+   * Counts a failure of this client (net/addresses.ts) and returns whether it was still allowed.
    * @throws DatabaseUnavailable
    */
   async count(client: string): Promise<Taken> {

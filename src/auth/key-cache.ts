@@ -1,16 +1,16 @@
 /**
  * Who holds a key. For sending it is remembered for less than a second, because accepting checks
- * the key once more: the hot path asks the database once per key and second. A key in use is looked
- * up again in the background before it grows old, so that nobody waits for it. Everything else asks
- * (`findNow`), so that a revocation takes effect on the next request, whichever worker made it.
+ * the key once more: the hot path queries the database once per key and second. A key in use is
+ * refreshed in the background before it expires, so that requests do not wait for it. Everything else
+ * queries (`findNow`), so that a revocation takes effect on the next request, whichever worker made it.
  *
  * All keys that are asked for while a look-up is under way join the next one.
  */
 import { hashApiKey, parseApiKey } from '../core/api-key.ts';
 import type { Caller } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
+import { findCallers, touchLastUsed } from '../store/keys.ts';
 import type { Queryable } from '../store/postgres/database.ts';
-import { findCallers } from '../store/keys.ts';
 
 /** Counted from before the look-up was sent: what it saw is never older than this. */
 const VALID_MS = 900;
@@ -126,5 +126,39 @@ export class KeyCache {
     if (this.#entries.size <= ENTRIES_MAX) return;
     const [oldest] = this.#entries.keys();
     if (oldest !== undefined) this.#entries.delete(oldest);
+  }
+}
+
+const WRITE_EVERY_MS = 5_000;
+
+/**
+ * When keys were last used: noted in memory by each request and written together every few seconds,
+ * outside of requests. A crash loses the last seconds of it.
+ */
+export class KeyUse {
+  readonly #db: Queryable;
+  readonly #timer: NodeJS.Timeout;
+  #used = new Map<string, Caller>();
+
+  constructor(db: Queryable) {
+    this.#db = db;
+    this.#timer = setInterval(() => void this.#write(), WRITE_EVERY_MS).unref();
+  }
+
+  note(caller: Caller): void {
+    this.#used.set(caller.keyId, caller);
+  }
+
+  /** Writes what is left. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#write();
+  }
+
+  async #write(): Promise<void> {
+    const used = this.#used;
+    if (used.size === 0) return;
+    this.#used = new Map();
+    await touchLastUsed(this.#db, [...used.values()]).catch(() => {});
   }
 }

@@ -1,4 +1,7 @@
-/** The domain and webhook services for one command, constructed as server.ts does for a worker. */
+/**
+ * The domain and webhook services for one command, constructed as service/server.ts does for a worker.
+ * Apart from store.ts so that only the commands that need them load them.
+ */
 import { createDomainService, type DomainService } from '../domains/service.ts';
 import { createLog } from '../service/log.ts';
 import { createNetwork } from '../service/network.ts';
@@ -6,9 +9,8 @@ import { prepareDataDir } from '../store/postgres/embedded/layout.ts';
 import { secretKeyOf } from '../store/local-secrets.ts';
 import { SecretBox } from '../store/secrets.ts';
 import { createWebhookService, type WebhookService } from '../webhooks/service.ts';
-import type { Outcome } from './command.ts';
-import type { Cli } from './context.ts';
-import { withStore, type Store } from './store.ts';
+import type { Cli, Outcome } from './command.ts';
+import { type Store, withStore } from './store.ts';
 
 export type Features = Store & { domains: DomainService; webhooks: WebhookService };
 

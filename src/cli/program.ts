@@ -4,8 +4,7 @@
  */
 import { Command, CommanderError } from 'commander';
 import packageFile from '../../package.json' with { type: 'json' };
-import { complain, usageFailure } from './command.ts';
-import type { Cli } from './context.ts';
+import { type Cli, complain, usageFailure } from './command.ts';
 
 /** Adds a command's subcommands, options and action. */
 export type Describe = (command: Command, cli: Cli) => void;
@@ -116,7 +115,7 @@ export async function runCommandLine(argv: readonly string[], cli: Cli): Promise
     await program.parseAsync(argv, { from: 'user' });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
-    // commander's own code for every misuse is 1; ours says that trying again is useless.
+    // commander exits with 1 for every misuse; here 2 means that a repetition is useless.
     process.exitCode = error.exitCode === 0 ? 0 : 2;
   }
 }

@@ -1,21 +1,33 @@
 /**
- * The database for one command: the one of DATABASE_URL, else the running service's, else the
- * engine of the data directory, started for this command and stopped after it. Brought to the
- * present schema first, as `posthorn start` does.
+ * Commands that work on the database itself, with or without a running service: which one it is, by the
+ * same configuration, with its schema migrated as by `posthorn start`; and which project is meant.
  */
+import { Option } from 'commander';
+import { type Cli, type Failure, isFailure, type Outcome, usageFailure } from './command.ts';
 import { type Config, readConfig } from '../config/config.ts';
-import { Database, DatabaseUnavailable, type DatabaseAddress } from '../store/postgres/database.ts';
+import { type Environment, ENVIRONMENTS, type Scope } from '../core/scope.ts';
+import { mostSimilar } from '../core/similar.ts';
+import { isId } from '../store/ids.ts';
 import { isUnsuitable } from '../store/postgres/connect.ts';
-import { EngineProblem } from '../store/postgres/embedded/problem.ts';
+import {
+  Database,
+  type DatabaseAddress,
+  DatabaseUnavailable,
+  type Queryable,
+} from '../store/postgres/database.ts';
 import { connectRunning } from '../store/postgres/embedded/engine.ts';
+import { EngineProblem } from '../store/postgres/embedded/problem.ts';
 import { migrate, type MigrationResult } from '../store/postgres/migrate.ts';
 import { MigrationRefused } from '../store/postgres/schema-version.ts';
-import { usageFailure, type Failure, type Outcome } from './command.ts';
-import type { Cli } from './context.ts';
+import { listAllProjects, type Owned, ownerOf, type Project } from '../store/projects.ts';
 
 export type Store = { db: Database; config: Config; migrated: MigrationResult };
 
-/** Opens the database, does the work, closes it. What keeps it shut is told as a failure. */
+/**
+ * Opens the database, does the work, closes it; a database that cannot be opened is a failure. It is
+ * the one of DATABASE_URL, else the running service's, else the engine of the data directory, started
+ * for this command.
+ */
 export async function withStore(
   cli: Cli,
   work: (store: Store) => Promise<Outcome>,
@@ -65,4 +77,75 @@ function whyNotOpen(error: unknown): Failure {
     return { failed: message, code: 'service_unavailable', exitCode: 1 };
   }
   throw error;
+}
+
+export type ProjectOptions = { project?: string };
+export type ScopeOptions = ProjectOptions & { mode: Environment };
+export type ScopesOptions = ProjectOptions & { mode?: Environment };
+
+export function projectOption(): Option {
+  return new Option('--project <name>', 'name or id of the project (default: the only one)');
+}
+
+export function modeOption(): Option {
+  return new Option('--mode <mode>', 'environment').choices(ENVIRONMENTS);
+}
+
+/** The one environment of a project that a command changes. */
+export async function chooseScope(db: Queryable, options: ScopeOptions): Promise<Scope | Failure> {
+  const scopes = await chooseScopes(db, options);
+  return isFailure(scopes) ? scopes : (scopes[0] as Scope);
+}
+
+/** What a command looks through: both environments unless --mode names one. */
+export async function chooseScopes(
+  db: Queryable,
+  options: ScopesOptions,
+): Promise<Scope[] | Failure> {
+  const project = await chooseProject(db, options.project);
+  if (isFailure(project)) return project;
+  const environments = options.mode === undefined ? ENVIRONMENTS : [options.mode];
+  return environments.map((environment) => ({ projectId: project.id, environment }));
+}
+
+/** Where to look for what has this id: in the named project, else where it is. */
+export async function scopesOfId(
+  db: Queryable,
+  { project }: ProjectOptions,
+  { table, id }: { table: Owned; id: string },
+): Promise<Scope[] | Failure> {
+  if (!isId(id)) return [];
+  if (project !== undefined) return chooseScopes(db, { project });
+  const owner = await ownerOf(db, table, id);
+  return owner === null ? [] : [owner];
+}
+
+/** @param wanted id, or name in any case; undefined: the only project */
+export async function chooseProject(
+  db: Queryable,
+  wanted: string | undefined,
+): Promise<Project | Failure> {
+  const projects = await listAllProjects(db);
+  const [first, second] =
+    wanted === undefined ? projects : projects.filter((project) => isMeant(project, wanted));
+  if (first !== undefined && second === undefined) return first;
+  return usageFailure(whyNone(projects, wanted, second !== undefined));
+}
+
+function isMeant(project: Project, wanted: string): boolean {
+  return project.id === wanted || project.name.toLowerCase() === wanted.toLowerCase();
+}
+
+function whyNone(projects: Project[], wanted: string | undefined, several: boolean): string {
+  const names = projects.map(({ name }) => name);
+  if (projects.length === 0) {
+    return 'There is no project yet: start the service once, or run `posthorn projects create <name>`.';
+  }
+  if (wanted === undefined) {
+    return `There are several projects; say which with --project (${names.join(', ')}).`;
+  }
+  if (several) return `Several projects are named ${wanted}; give the id instead of the name.`;
+  const near = mostSimilar(wanted, names);
+  const hint = near === null ? `there are: ${names.join(', ')}.` : `did you mean ${near}?`;
+  return `There is no project ${JSON.stringify(wanted)}; ${hint}`;
 }

@@ -1,5 +1,5 @@
 /**
- * The kinds of events, and which status change tells which. One change, one event: an event is
+ * The kinds of events, and which status change causes which. One change, one event: an event is
  * written in the same transaction as the change it reports (store/accept.ts, store/settle.ts).
  */
 import type { StoredStatus } from './statuses.ts';

@@ -61,7 +61,7 @@ export const SQL_FAILURES = ['sql_42703', 'sql_23514', 'sql_xx000'] as const;
 export const FAILPOINT_ACTIONS = ['kill', 'freeze', 'throw', 'delay', ...SQL_FAILURES] as const;
 export type FailpointAction = (typeof FAILPOINT_ACTIONS)[number];
 
-/** What happens at the nth time that the process comes by, 1 or more; before, nothing. */
+/** What happens at the nth hit, 1 or more; before, nothing. */
 export type ArmedFailpoint = { name: Failpoint; action: FailpointAction; hit: number };
 
 let comeBy: ((name: Failpoint) => void) | null = null;
@@ -95,7 +95,7 @@ function lasts(action: FailpointAction): boolean {
   return SQL_FAILURES.some((one) => one === action);
 }
 
-/** Lets go of all of them, as if nothing had been armed. */
+/** Disarms all of them. */
 export function disarmFailpoints(): void {
   comeBy = null;
 }

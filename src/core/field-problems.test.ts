@@ -1,6 +1,6 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import { refuseFields } from './field-problems.ts';
+import { refuseFields } from './refusals.ts';
 
 test('one problem is said with the name of its field', () => {
   const problem = { field: 'to[2]', message: '"bob@" is not an email address' };

@@ -5,7 +5,7 @@
 
 export type Limit = { max: number; windowS: number };
 
-/** Where a caller stands in its window, as told in the RateLimit headers. */
+/** Where a caller stands in its window, as shown in the RateLimit headers. */
 export type LimitState = {
   limit: number;
   remaining: number;

@@ -1,5 +1,5 @@
 /**
- * Why a request is turned down: a closed catalogue. Everything below the surfaces answers with one
+ * Why a request is refused: a closed catalogue. Everything below the surfaces answers with one
  * of these codes and a sentence; only http/ knows which HTTP status that is, only cli/ which exit
  * code. Retired codes are never used again for something else.
  */
@@ -31,4 +31,35 @@ export type Refusal = {
 
 export function isRefusal(value: object): value is Refusal {
   return 'refused' in value;
+}
+
+/** Bounds the answer to a hostile body. */
+const DETAILS_MAX = 20;
+
+/**
+ * The message names the first field and counts the others, `details` lists all.
+ * @param problems at least one; `field` '' means the body as a whole
+ */
+export function refuseFields(problems: readonly FieldProblem[]): Refusal {
+  const [first] = problems;
+  if (!first) throw new Error('a refusal needs a problem');
+  return {
+    refused: 'validation_error',
+    message: `${sentence(first)}${andMore(problems.length - 1)}`,
+    details: problems.slice(0, DETAILS_MAX),
+  };
+}
+
+function sentence({ field, message }: FieldProblem): string {
+  return field === '' ? message : `${field}: ${message}`;
+}
+
+function andMore(count: number): string {
+  if (count === 0) return '';
+  return count === 1 ? ' (and 1 more problem)' : ` (and ${count} more problems)`;
+}
+
+/** Work was refused before anything was stored: too much is waiting already. */
+export class Overloaded extends Error {
+  override readonly name = 'Overloaded';
 }

@@ -1,6 +1,6 @@
 /**
  * When to try again: the retry schedules of mail and of webhooks. Pure: the caller adds the time
- * and passes the dice.
+ * and passes a random number.
  */
 
 const MINUTE_MS = 60_000;
@@ -27,7 +27,7 @@ const SLOW_RETRY_MS = 30 * MINUTE_MS;
 /** Test keys deliver to a simulator: its retries come after seconds (doubling), to be seen. */
 const SIMULATED_FIRST_WAIT_MS = 2_000;
 
-/** Mail that nobody took for this long has failed, unless `expires_in` says sooner. */
+/** Mail that is undelivered for this long has failed, unless `expires_in` is shorter. */
 export const MAIL_LIFETIME_S = 72 * 3600;
 
 /** Standard Webhooks' example schedule: the wait before the 2nd, 3rd, ... 10th attempt. */

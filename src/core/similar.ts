@@ -1,4 +1,4 @@
-/** "Did you mean ...?": the nearest of the known names, for whatever a person types. */
+/** "Did you mean ...?": the known name that is nearest to what was typed. */
 
 /**
  * The known name that differs from `text` by the fewest single-letter edits, null when none is

@@ -23,7 +23,7 @@ export type StoredStatus = OpenStatus | FinalStatus;
 export type Status = StoredStatus | 'sending';
 
 /**
- * Every allowed move of a recipient. `deferred → deferred` is another attempt that was put off.
+ * Every allowed move of a recipient. `deferred → deferred` is another deferred attempt.
  * The moves out of a final status come from inbound mail only (a late bounce, a complaint).
  */
 export const TRANSITIONS: readonly (readonly [StoredStatus, StoredStatus])[] = [

@@ -1,6 +1,6 @@
 /**
- * The outside world as an argument. Below server.ts nothing reads a clock or throws dice by
- * itself: a test passes its own world in three lines.
+ * The outside world as an argument. Below service/ nothing reads a clock or a source of randomness
+ * directly: a test passes its own World.
  */
 export type World = {
   /** Wall time, milliseconds since 1970. */

@@ -6,7 +6,7 @@
 import { isIPv6 } from 'node:net';
 import { isPublicAddress } from '../net/addresses.ts';
 import type { DnsAnswer } from '../net/dns/resolver.ts';
-import { organizationOf, type Lookups } from './absence.ts';
+import { type Lookups, organizationOf } from './judge-records.ts';
 
 export type Advice = {
   about: 'dmarc' | 'ptr' | 'replies' | 'mta_sts' | 'inbound';
@@ -131,7 +131,7 @@ async function adviseReplies({ name, lookups }: Asked): Promise<Advice[]> {
 }
 
 /**
- * The MX record has to lead here, and leads to a closed port. Only the node that it names can tell.
+ * The MX record leads here, and the port is closed. Only the node that it names can know.
  * @param inboundPort where this node takes in what comes back; null: nowhere
  */
 export function adviseInbound(

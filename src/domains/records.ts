@@ -92,7 +92,7 @@ export function requiredRecords(domain: DomainSetup): ExpectedRecord[] {
   ];
 }
 
-/** The records of a domain that nobody has asked DNS about yet. */
+/** The records of a domain that has not been checked yet. */
 export function uncheckedRecords(expected: readonly ExpectedRecord[]): CheckedRecord[] {
   return expected.map((record) => ({
     ...record,
@@ -127,7 +127,7 @@ export function sufficientSpf({ returnPathHost, hosts }: Places): string[][] {
 
 /**
  * Addresses where they are known, because `a:` costs the receiver one of its ten look-ups; a private
- * one is rewritten by a NAT and never seen by anybody.
+ * one is rewritten by a NAT and never seen by a receiver.
  */
 function spfMechanismsOf({ name, sourceIps }: MailHost): string[] {
   const addresses = sourceIps

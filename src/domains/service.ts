@@ -1,7 +1,7 @@
 /**
  * Sending domains as their owners manage them, behind the HTTP API and the command line: add, list,
- * look at, verify, remove. A domain gets DKIM keys of its own with selectors that no other project
- * has: only who can publish them can send from it.
+ * read, verify, remove. A domain has DKIM keys of its own with selectors that no other project has:
+ * only an owner who can publish them can send from it.
  *
  * Within a reach of one domain the others do not exist, and none can be added.
  *
@@ -9,23 +9,33 @@
  * state and event together.
  */
 import { randomBytes } from 'node:crypto';
-import { refuseFields } from '../core/field-problems.ts';
-import type { Refusal } from '../core/refusals.ts';
+import type { Logger } from 'pino';
+import { type Refusal, refuseFields } from '../core/refusals.ts';
+import { describeTrip } from '../core/guard.ts';
 import type { Reach, Scope } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
+import { type Advice, adviseInbound, type Source } from './advice.ts';
+import {
+  type CheckedRecord,
+  type DomainSetup,
+  type Places,
+  requiredRecords,
+  uncheckedRecords,
+} from './records.ts';
+import { checkDomain, checkTestDomain, type DomainCheck, nextDomainState } from './verify.ts';
 import { dkimRecordValue, generateDkimKeys } from '../mail/dkim.ts';
 import { parseDomain } from '../mail/domain-name.ts';
 import type { Resolver } from '../net/dns/resolver.ts';
-import type { Database, Queryable } from '../store/postgres/database.ts';
 import {
   databaseNow,
   deleteDomain,
+  domainsToRecheck,
   type DomainTls,
   findDomain,
   insertDomain,
   listDomains,
-  lockForDomains,
   lockDomain,
+  lockForDomains,
   type NewDomain,
   roomForDomain,
   saveCheck,
@@ -36,14 +46,10 @@ import { recordEvent } from '../store/events.ts';
 import { isId } from '../store/ids.ts';
 import { readInstallation } from '../store/mail-hosts.ts';
 import type { Page, PageOf } from '../store/page.ts';
+import type { Database, Queryable } from '../store/postgres/database.ts';
 import type { SecretBox } from '../store/secrets.ts';
-import { adviseInbound, type Source } from './advice.ts';
-import { presentDomain } from './present.ts';
-import { type DomainSetup, type Places, requiredRecords, uncheckedRecords } from './records.ts';
-import { nextDomainState } from './status.ts';
-import { checkDomain, checkTestDomain, type DomainCheck } from './verify.ts';
 
-export type DomainServiceOptions = {
+type DomainServiceOptions = {
   db: Database;
   world: Pick<World, 'newId'>;
   secrets: SecretBox;
@@ -266,4 +272,78 @@ type DomainEvent = 'domain.created' | 'domain.verified' | 'domain.failed' | 'dom
 
 function tell(tx: Queryable, type: DomainEvent, domain: StoredDomain): Promise<void> {
   return recordEvent(tx, { scope: domain, type, data: presentDomain(domain) });
+}
+
+export function presentDomain(domain: StoredDomain) {
+  return {
+    object: 'domain' as const,
+    id: domain.id,
+    name: domain.name,
+    status: domain.status,
+    environment: domain.environment,
+    tls: domain.tls,
+    created_at: domain.createdAt.toISOString(),
+    verified_at: domain.verifiedAt?.toISOString() ?? null,
+    checked_at: domain.checkedAt?.toISOString() ?? null,
+    records: (domain.records as CheckedRecord[]).map(presentRecord),
+    advice: [...(domain.advice as Advice[]), ...domain.trips.map(warning)],
+  };
+}
+
+/** In a fixed order for readers of JSON; the database has an order of its own. */
+function presentRecord(stored: CheckedRecord): CheckedRecord {
+  const { record, type, name, value, ttl, priority, required, status, found, problem } = stored;
+  const onlyOfMx = priority === undefined ? {} : { priority };
+  return { record, type, name, value, ttl, ...onlyOfMx, required, status, found, problem };
+}
+
+function warning(trip: StoredDomain['trips'][number]) {
+  const message = describeTrip({ ...trip, since: new Date(trip.since) });
+  return { about: 'reputation' as const, message };
+}
+
+type RecheckOptions = {
+  resolver: Resolver;
+  config: DomainServiceOptions['config'];
+  log: Logger;
+  isStopping: () => boolean;
+};
+
+const ROUND = { max: 64, perProjectMax: 8 };
+/** Each domain needs about 25 queries at once; with more domains the receive buffer of a name server overflows. */
+const AT_ONCE = 8;
+
+/**
+ * Checks every live domain once a day, until none is due; one that cannot be checked is left for the
+ * next run. A domain fails only after 72 hours (nextDomainState).
+ *
+ * Name servers that do not answer cost half a minute a domain. Several domains are checked at once, and
+ * projects alternate: one project's silent name servers delay the others by a few of its domains.
+ */
+export async function recheckDomains(db: Database, options: RecheckOptions): Promise<void> {
+  const { log, isStopping } = options;
+  for (;;) {
+    const due = await domainsToRecheck(db, ROUND);
+    if (due.length === 0) return;
+    const queue = due.values();
+    let failures = 0;
+    const work = async (): Promise<void> => {
+      for (const domain of queue) {
+        if (isStopping()) return;
+        await recheck(db, options, domain).catch((error: unknown) => {
+          failures += 1;
+          log.warn({ err: error, domainId: domain.id }, 'a domain could not be checked');
+        });
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, work));
+    if (failures > 0 || isStopping()) return;
+  }
+}
+
+async function recheck(db: Database, options: RecheckOptions, domain: StoredDomain): Promise<void> {
+  const checked = await verifyDomain({ db, ...options }, domain);
+  if (checked === null || checked.status === domain.status) return;
+  const { id, status } = checked;
+  options.log.info({ domainId: id, before: domain.status, status }, 'a domain changed');
 }

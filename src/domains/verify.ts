@@ -2,16 +2,24 @@
  * Checks the records of a sending domain against DNS as it is now, past every cache of ours.
  * Promises: ends within half a minute, never throws; a record counts as wrong only if DNS said so; what
  * is not verified has a `problem` that says what to do. Nothing is looked up for the test
- * environment. Steps per record: look up, judge (judge-dkim.ts, judge-return-path.ts), and where there
- * is nothing, ask why (absence.ts). Then advice.ts, and status.ts makes a state of the outcome.
+ * environment. Steps per record: look up, judge, and where there is
+ * nothing, ask why (judge-records.ts). Then advice.ts; the outcome gives the next state of the domain:
+ *
+ *     not_started ── checked ──> pending ── records found ──> verified ── away 72 h ──> failed
+ *                                   ^ stays until they are       ^ found again ───────────┘
  */
-import type { DnsAnswer, LookupOptions, MxRecord } from '../net/dns/resolver.ts';
-import { explainAbsence, zonesOf, type Lookups } from './absence.ts';
-import { adviseOn, type Advice, type Source } from './advice.ts';
-import { judgeDkim, type Judgement } from './judge-dkim.ts';
-import { judgeMx, judgeSpf } from './judge-return-path.ts';
+import {
+  explainAbsence,
+  judgeDkim,
+  type Judgement,
+  judgeMx,
+  judgeSpf,
+  type Lookups,
+  zonesOf,
+} from './judge-records.ts';
+import { type Advice, adviseOn, type Source } from './advice.ts';
 import { type CheckedRecord, type ExpectedRecord, type Places, sufficientSpf } from './records.ts';
-import type { RequiredRecords } from './status.ts';
+import type { DnsAnswer, LookupOptions, MxRecord } from '../net/dns/resolver.ts';
 
 export type DomainCheck = {
   /** In the order in which they were given. */
@@ -23,7 +31,7 @@ export type DomainCheck = {
   ed25519Verified: boolean;
 };
 
-export type CheckContext = {
+type CheckContext = {
   /** The sending domain. */
   name: string;
   places: Places;
@@ -35,7 +43,7 @@ export type CheckContext = {
 
 /** Each of the at most three look-ups in a row. */
 const FRESH: LookupOptions = { fresh: true, budgetMs: 10_000 };
-/** Somebody else's TXT records may be many and long. */
+/** TXT records of other services may be many and long. */
 const MAX_FOUND = 10;
 const MAX_FOUND_CHARACTERS = 1_000;
 
@@ -131,7 +139,7 @@ async function judged<T>(
   return { ...expected, found: [], status: 'missing', problem: await rules.absent() };
 }
 
-/** Whatever a stranger's zone holds is stored and shown: PostgreSQL takes no NUL, a terminal no ESC. */
+/** Texts from foreign zones are stored and printed: PostgreSQL refuses NUL, and a terminal obeys ESC. */
 function printable(text: string): string {
   return text.replaceAll(/\p{Cc}/gu, '\uFFFD');
 }
@@ -145,4 +153,40 @@ function freshLookups(resolver: Lookups): Lookups {
     ptr: (ip) => resolver.ptr(ip, FRESH),
     txt: (name) => resolver.txt(name, FRESH),
   };
+}
+
+type DomainStatus = 'not_started' | 'pending' | 'verified' | 'failed';
+
+export type DomainState = {
+  status: DomainStatus;
+  /** When it last became verified; null: never was. */
+  verifiedAt: Date | null;
+  /** Since when a required record of a verified domain is away; null: none is. */
+  failingSince: Date | null;
+};
+
+/** `unknown`: DNS did not answer, so neither is shown. */
+type RequiredRecords = 'verified' | 'unverified' | 'unknown';
+
+type DomainChange = DomainState & { event: 'domain.verified' | 'domain.failed' | null };
+
+const FAILED_AFTER_MS = 72 * 3_600_000;
+
+export function nextDomainState(
+  previous: DomainState,
+  required: RequiredRecords,
+  now: Date,
+): DomainChange {
+  if (required === 'verified') {
+    if (previous.status === 'verified') return { ...previous, failingSince: null, event: null };
+    return { status: 'verified', verifiedAt: now, failingSince: null, event: 'domain.verified' };
+  }
+  if (previous.status === 'not_started') return { ...previous, status: 'pending', event: null };
+  // No answer from DNS proves nothing: the 72 hours neither start nor end.
+  if (previous.status !== 'verified' || required === 'unknown') return { ...previous, event: null };
+  const failingSince = previous.failingSince ?? now;
+  if (now.getTime() - failingSince.getTime() < FAILED_AFTER_MS) {
+    return { ...previous, failingSince, event: null };
+  }
+  return { ...previous, status: 'failed', failingSince, event: 'domain.failed' };
 }

@@ -10,8 +10,7 @@ import type {
   preValidationHookHandler,
 } from 'fastify';
 import { AuthLimiter } from '../auth/auth-limiter.ts';
-import { KeyCache } from '../auth/key-cache.ts';
-import { KeyUse } from '../auth/key-use.ts';
+import { KeyCache, KeyUse } from '../auth/key-cache.ts';
 import { parseApiKey } from '../core/api-key.ts';
 import type { Caller } from '../core/scope.ts';
 import { accountForBodies } from './bodies.ts';

@@ -2,7 +2,7 @@ import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { API_KEY_RANDOM_BYTES, makeApiKey } from '../core/api-key.ts';
-import { Overloaded } from '../core/overloaded.ts';
+import { Overloaded } from '../core/refusals.ts';
 import { AcceptedUnknown } from '../store/accept.ts';
 import { DatabaseUnavailable } from '../store/postgres/database.ts';
 import { SENT, stubHttp } from '../../test/support/http.ts';

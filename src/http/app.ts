@@ -14,7 +14,7 @@ import fastify, {
   type onRequestHookHandler,
 } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
-import { Overloaded } from '../core/overloaded.ts';
+import { Overloaded } from '../core/refusals.ts';
 import { checkRoutes } from './access.ts';
 import { wholeBody } from './bodies.ts';
 import {

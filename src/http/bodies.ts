@@ -17,7 +17,7 @@ import {
   type FastifyRequest,
   type onRequestHookHandler,
 } from 'fastify';
-import { Overloaded } from '../core/overloaded.ts';
+import { Overloaded } from '../core/refusals.ts';
 import type { World } from '../core/world.ts';
 import { clientOf } from '../net/addresses.ts';
 

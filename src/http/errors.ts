@@ -12,8 +12,7 @@ import type {
   onSendHookHandler,
 } from 'fastify';
 import type { LimitState } from '../core/limits.ts';
-import { Overloaded } from '../core/overloaded.ts';
-import type { FieldProblem, Refusal, RefusalCode } from '../core/refusals.ts';
+import { type FieldProblem, Overloaded, type Refusal, type RefusalCode } from '../core/refusals.ts';
 import type { HttpServices } from './services.ts';
 import { AcceptedUnknown } from '../store/accept.ts';
 import { peekLimit } from '../store/limits.ts';

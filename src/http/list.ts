@@ -2,8 +2,7 @@
  * Lists: their page parameters and cursors, and the filters of the list of emails.
  */
 import type { z } from 'zod';
-import { refuseFields } from '../core/field-problems.ts';
-import type { FieldProblem, Refusal } from '../core/refusals.ts';
+import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { emailQuery } from './schemas/emails.ts';
 import { addressKey, parseMailbox } from '../mail/address.ts';
 import { parseDomain } from '../mail/domain-name.ts';

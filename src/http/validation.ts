@@ -4,8 +4,7 @@
  */
 import type { FastifySchemaCompiler } from 'fastify';
 import type { core, ZodType } from 'zod';
-import { refuseFields } from '../core/field-problems.ts';
-import type { FieldProblem } from '../core/refusals.ts';
+import { type FieldProblem, refuseFields } from '../core/refusals.ts';
 import { BadRequest } from './errors.ts';
 
 type Issue = core.$ZodIssue;

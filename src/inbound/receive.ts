@@ -7,7 +7,7 @@
  * address suppresses the recipient that it names. Nothing is ever sent because of it.
  */
 import { createHash } from 'node:crypto';
-import { Overloaded } from '../core/overloaded.ts';
+import { Overloaded } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
 import { isFinal, type StoredStatus, TRANSITIONS } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';

@@ -5,8 +5,7 @@
  * All problems of a request are reported at once, each with the name of its field as the client
  * wrote it. A field of the contract that does not work yet is refused by name, never ignored.
  */
-import { refuseFields } from '../core/field-problems.ts';
-import type { FieldProblem, Refusal } from '../core/refusals.ts';
+import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Environment } from '../core/scope.ts';
 import {
   type Address,

@@ -8,9 +8,8 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
-import { refuseFields } from '../core/field-problems.ts';
+import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
 import { fingerprintOf, isIdempotencyKey } from '../core/fingerprint.ts';
-import type { FieldProblem, Refusal } from '../core/refusals.ts';
 import {
   type Address,
   addressKey,

@@ -3,8 +3,7 @@
  * submission and for reports. All workers of a machine share the ports.
  */
 import { AuthLimiter } from '../auth/auth-limiter.ts';
-import { KeyCache } from '../auth/key-cache.ts';
-import { KeyUse } from '../auth/key-use.ts';
+import { KeyCache, KeyUse } from '../auth/key-cache.ts';
 import { createReceive, KEPT_BYTES_MAX } from '../inbound/receive.ts';
 import { UNMATCHED_LIMITS, UnmatchedRate } from '../inbound/unmatched-rate.ts';
 import { KnownClients } from '../net/smtp/server-limits.ts';

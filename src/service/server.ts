@@ -7,7 +7,7 @@
  */
 import type { Registry } from 'prom-client';
 import { ReloadedCertificate } from './certificates.ts';
-import { Overloaded } from '../core/overloaded.ts';
+import { Overloaded } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
 import type { BrokerMessage, WorkerMessage } from '../delivery/broker-messages.ts';
 import type { MessageBuilder, MessageRecipient } from '../delivery/message.ts';

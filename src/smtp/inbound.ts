@@ -4,7 +4,7 @@
  * A 250 to the message means that it is settled and on disk. Whatever is in doubt is a 451: servers
  * that report keep the message and come again. It never relays and never answers by mail.
  */
-import { Overloaded } from '../core/overloaded.ts';
+import { Overloaded } from '../core/refusals.ts';
 import type { Addressee, AddressBook } from '../inbound/addresses.ts';
 import { addresseeOf, isOwnAddress } from '../inbound/addresses.ts';
 import type { Receive, Received } from '../inbound/receive.ts';

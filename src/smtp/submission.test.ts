@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Overloaded } from '../core/overloaded.ts';
-import { REFUSAL_CODES } from '../core/refusals.ts';
+import { Overloaded, REFUSAL_CODES } from '../core/refusals.ts';
 import { replyTo, replyToThrown } from './submission.ts';
 import { AcceptedUnknown } from '../store/accept.ts';
 import { DatabaseUnavailable } from '../store/postgres/database.ts';

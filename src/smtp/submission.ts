@@ -7,11 +7,9 @@
  */
 import type { Logger } from 'pino';
 import type { AuthLimiter } from '../auth/auth-limiter.ts';
-import type { KeyCache } from '../auth/key-cache.ts';
-import type { KeyUse } from '../auth/key-use.ts';
+import type { KeyCache, KeyUse } from '../auth/key-cache.ts';
 import type { Config } from '../config/config.ts';
-import { Overloaded } from '../core/overloaded.ts';
-import { isRefusal, type Refusal, type RefusalCode } from '../core/refusals.ts';
+import { isRefusal, Overloaded, type Refusal, type RefusalCode } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
 import type { Address } from '../mail/address.ts';

@@ -9,7 +9,7 @@
  * Emails of a project whose limit row is locked by another transaction are committed apart from the
  * others, with a short lock timeout, so that they delay no other project.
  */
-import { Overloaded } from '../core/overloaded.ts';
+import { Overloaded } from '../core/refusals.ts';
 import { type AcceptRow, type BatchOptions, type NewEmail, runBatch } from './accept-statement.ts';
 import {
   type Database,

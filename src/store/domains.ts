@@ -190,7 +190,7 @@ export async function lockDomain(
   return (await tx.query<StoredDomain>(FIND_FOR_UPDATE, which(scope, id)))[0] ?? null;
 }
 
-/** What a check leaves behind: the state by domains/status.ts, the records as they were found. */
+/** What a check leaves behind: the state by domains/verify.ts, the records as they were found. */
 export type CheckResult = Pick<
   StoredDomain,
   'status' | 'verifiedAt' | 'failingSince' | 'ed25519Verified' | 'records' | 'advice'

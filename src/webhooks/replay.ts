@@ -2,8 +2,7 @@
  * Sending again what was sent, or given up, before: under the old ids, with the schedule started
  * anew. Events that came while an endpoint was disabled were never meant for it and are not here.
  */
-import { refuseFields } from '../core/field-problems.ts';
-import type { Refusal } from '../core/refusals.ts';
+import { type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../store/postgres/database.ts';
 import * as deliveries from '../store/webhook-deliveries.ts';

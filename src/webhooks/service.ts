@@ -6,8 +6,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { EventType } from '../core/events.ts';
-import { refuseFields } from '../core/field-problems.ts';
-import type { Refusal } from '../core/refusals.ts';
+import { type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
 import { checkWebhookUrl } from '../net/http/guarded-client.ts';
 import { isId, newId } from '../store/ids.ts';

@@ -5,8 +5,7 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
-import { complain, usageFailure } from '../command.ts';
-import type { Cli } from '../context.ts';
+import { type Cli, complain, usageFailure } from '../command.ts';
 
 const BENCH = fileURLToPath(new URL('../../../bench/main.ts', import.meta.url));
 

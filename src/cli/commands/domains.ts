@@ -1,27 +1,36 @@
 /** `posthorn domains`: add, verify, list and remove sending domains. */
 import { Argument, type Command, Option } from 'commander';
-import type { Config } from '../../config/config.ts';
-import { isRefusal } from '../../core/refusals.ts';
-import type { Scope } from '../../core/scope.ts';
-import { presentDomain } from '../../domains/present.ts';
-import type { CheckedRecord } from '../../domains/records.ts';
-import { DOMAIN_TLS, type DomainTls, type StoredDomain } from '../../store/domains.ts';
-import { isId } from '../../store/ids.ts';
+import {
+  addCommand,
+  type Cli,
+  failure,
+  type Failure,
+  isFailure,
+  type Outcome,
+  shortTime,
+  table,
+  usageFailure,
+} from '../command.ts';
+import { type Features, withFeatures } from '../features.ts';
 import {
   chooseScope,
   chooseScopes,
   modeOption,
   projectOption,
-  scopesOfId,
   type ScopeOptions,
+  scopesOfId,
   type ScopesOptions,
-} from '../choose-project.ts';
-import { addCommand, failure, isFailure, type Failure, type Outcome } from '../command.ts';
-import type { Cli } from '../context.ts';
-import { withFeatures, type Features } from '../features.ts';
-import { readInstallation } from '../../store/mail-hosts.ts';
-import { shortTime, table } from '../table.ts';
-import { describeReturnPathHost } from './domains-return-path.ts';
+  withStore,
+} from '../store.ts';
+import type { Config } from '../../config/config.ts';
+import { isRefusal } from '../../core/refusals.ts';
+import type { Scope } from '../../core/scope.ts';
+import { presentDomain } from '../../domains/service.ts';
+import type { CheckedRecord } from '../../domains/records.ts';
+import { parseDomain } from '../../mail/domain-name.ts';
+import { DOMAIN_TLS, type DomainTls, type StoredDomain } from '../../store/domains.ts';
+import { isId } from '../../store/ids.ts';
+import { readInstallation, setReturnPathHost } from '../../store/mail-hosts.ts';
 
 const PAGE = { limit: 100, before: null };
 
@@ -72,7 +81,7 @@ function add(
   });
 }
 
-/** Two of the records name this host: better now than when receivers refuse it. */
+/** Two of the records name this host, and receivers refuse a name that does not resolve. */
 function nameNote({ environment }: Scope, { hostname }: Config): string {
   if (environment === 'test' || hostname.includes('.')) return '';
   return `\n\nThis host calls itself ${hostname}, which nobody else can look up: set POSTHORN_HOSTNAME to its full name, here and for the service; verifying shows the records with it.`;
@@ -206,4 +215,58 @@ function recordsText(records: readonly CheckedRecord[]): string {
       return [...lines, ...(problem === null ? [] : [`      ${problem}`])].join('\n');
     })
     .join('\n\n');
+}
+
+function describeReturnPathHost(domains: Command, cli: Cli): void {
+  addCommand(domains, cli, {
+    name: 'return-path-host',
+    about: 'show or set the host that bounces come back to',
+    run: changeReturnPathHost,
+  }).argument('[name]', 'as mail.example.com; of one of the nodes, or leading to them all');
+}
+
+function changeReturnPathHost(cli: Cli, _: object, [wanted]: [string?]): Promise<Outcome> {
+  if (wanted === undefined) return show(cli);
+  const name = parseDomain(wanted);
+  if (name !== null) return set(cli, name);
+  const message = `${JSON.stringify(wanted)} is not fully qualified; write a whole host name, as mail.example.com.`;
+  return Promise.resolve(usageFailure(message));
+}
+
+function show(cli: Cli): Promise<Outcome> {
+  return withStore(cli, async ({ db }) => {
+    const { returnPathHost: host, hosts } = await readInstallation(db);
+    const names = [...new Set(hosts.map(({ name }) => name))];
+    const nodes = names.length === 0 ? 'no node with a full name yet' : names.join(', ');
+    const where =
+      host === null
+        ? 'Nothing is set: it will be the POSTHORN_HOSTNAME of the node that starts next.'
+        : `The bounces of all domains come back to ${host}: it is the MX that their records ask for.`;
+    return {
+      data: { object: 'return_path_host', name: host, node_names: names },
+      text: `${where}\nA domain also verifies with the name of a node as its MX: ${nodes}.`,
+    };
+  });
+}
+
+function set(cli: Cli, name: string): Promise<Outcome> {
+  return withStore(cli, async ({ db }) => {
+    const { before, verified } = await setReturnPathHost(db, name);
+    const { hosts } = await readInstallation(db);
+    const data = { object: 'return_path_host', name, before, verified_domains: verified };
+    if (before === name || verified === 0) {
+      return { data, text: `The bounces of all domains come back to ${name}.` };
+    }
+    const count = verified === 1 ? '1 verified domain has' : `${verified} verified domains have`;
+    const isOfNode = hosts.some((host) => host.name === before);
+    const until = isOfNode
+      ? `As long as a node is called ${before}, the record of today counts too; once none is, it has to be replaced within 72 hours`
+      : 'It has to be replaced within 72 hours';
+    const text = [
+      `The bounces of all domains come back to ${name} from now on; ${count} to publish it:`,
+      `MX   send.<domain>   10 ${name}   in place of ${before ?? 'the present one'}.`,
+      `${until}, or the domain fails and stops sending. ${name} needs an address record that leads to a node with POSTHORN_INBOUND_PORT.`,
+    ].join('\n');
+    return { data, text };
+  });
 }

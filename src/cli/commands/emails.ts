@@ -20,11 +20,19 @@ import {
   type ProjectOptions,
   scopesOfId,
   type ScopesOptions,
-} from '../choose-project.ts';
-import { addCommand, isFailure, type Failure, type Outcome } from '../command.ts';
-import type { Cli } from '../context.ts';
-import { withStore, type Store } from '../store.ts';
-import { facts, shortTime, table } from '../table.ts';
+  type Store,
+  withStore,
+} from '../store.ts';
+import {
+  addCommand,
+  type Cli,
+  facts,
+  type Failure,
+  isFailure,
+  type Outcome,
+  shortTime,
+  table,
+} from '../command.ts';
 
 const STATUSES = ['sending', ...OPEN_STATUSES, ...FINAL_STATUSES] as const;
 const EVENTS_SHOWN_MAX = 1000;

@@ -1,10 +1,8 @@
 /** `posthorn inbound`: what came back by SMTP, and what it changed. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { findInbound, type InboundMessage, listInbound } from '../../store/inbound-messages.ts';
-import { addCommand, type Outcome } from '../command.ts';
-import type { Cli } from '../context.ts';
+import { addCommand, type Cli, facts, type Outcome, shortTime, table } from '../command.ts';
 import { withStore } from '../store.ts';
-import { facts, shortTime, table } from '../table.ts';
 
 const KINDS = [
   'bounce',
@@ -104,12 +102,12 @@ function asJson(message: InboundMessage): object {
   };
 }
 
-/** A signed return path is long, and says nothing to people. */
+/** Shortens a signed return path. */
 function shortened(address: string): string {
   return address.replace(/^(b-.{6}).*@/, '$1…@');
 }
 
-/** A stranger's message must not steer the terminal. */
+/** Control characters of a received message must not reach the terminal. */
 function safe(line: string): string {
   return line.replace(/[\0-\x08\x0b-\x1f\x7f-\x9f]/g, '');
 }

@@ -8,18 +8,23 @@ import { createKey, findCallers, listKeys, revokeKey, type ApiKey } from '../../
 import {
   chooseScope,
   chooseScopes,
-  scopesOfId,
   modeOption,
   projectOption,
   type ProjectOptions,
   type ScopeOptions,
+  scopesOfId,
   type ScopesOptions,
-} from '../choose-project.ts';
-import { addCommand, isFailure, type Outcome } from '../command.ts';
-import type { Cli } from '../context.ts';
-import { parseName } from '../name.ts';
-import { withStore } from '../store.ts';
-import { shortTime, table } from '../table.ts';
+  withStore,
+} from '../store.ts';
+import {
+  addCommand,
+  type Cli,
+  isFailure,
+  type Outcome,
+  parseName,
+  shortTime,
+  table,
+} from '../command.ts';
 
 const KEYS_SHOWN_MAX = 1000;
 const UNIT_MS = { h: 3_600_000, d: 86_400_000 };

@@ -1,8 +1,7 @@
 /** `posthorn migrate`: brings the database to this version's schema, as every start does. */
 import { basename } from 'node:path';
 import type { Command } from 'commander';
-import { runnable, type Outcome } from '../command.ts';
-import type { Cli } from '../context.ts';
+import { type Cli, type Outcome, runnable } from '../command.ts';
 import { withStore } from '../store.ts';
 
 export function describeMigrate(migrate: Command, cli: Cli): void {

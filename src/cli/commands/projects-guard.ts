@@ -24,10 +24,8 @@ import {
   setGuard,
   type Trip,
 } from '../../store/reputation.ts';
-import { chooseProject, projectOption, type ProjectOptions } from '../choose-project.ts';
-import { addCommand, isFailure, type Outcome } from '../command.ts';
-import type { Cli } from '../context.ts';
-import { withStore } from '../store.ts';
+import { chooseProject, projectOption, type ProjectOptions, withStore } from '../store.ts';
+import { addCommand, type Cli, isFailure, type Outcome } from '../command.ts';
 
 type Asked = number | 'default';
 type Options = ProjectOptions & {

@@ -1,8 +1,32 @@
 /** `posthorn queue`: what waits, for whom, and why; and what an operator can do about it. */
-import { InvalidArgumentError, type Command } from 'commander';
+import { hostname } from 'node:os';
+import { type Command, InvalidArgumentError } from 'commander';
+import {
+  addCommand,
+  type Cli,
+  type Failure,
+  isFailure,
+  type Outcome,
+  runnable,
+  shortTime,
+  table,
+  usageFailure,
+} from '../command.ts';
+import {
+  chooseProject,
+  projectOption,
+  type ProjectOptions,
+  type Store,
+  withStore,
+} from '../store.ts';
+import type { World } from '../../core/world.ts';
+import { DROPPED, settlementOf } from '../../delivery/outcome.ts';
 import { parseDomain } from '../../mail/domain-name.ts';
-import { type ProviderState, readProviderStates } from '../../store/provider-states.ts';
+import { loadMessages } from '../../store/emails.ts';
 import { isId } from '../../store/ids.ts';
+import { beat, buryNode, registerNode } from '../../store/nodes.ts';
+import type { Database } from '../../store/postgres/database.ts';
+import { type ProviderState, readProviderStates } from '../../store/provider-states.ts';
 import {
   changeQueueStep,
   QUEUE_START,
@@ -10,21 +34,10 @@ import {
   type QueuePlace,
   type QueueSelector,
   type QueueStep,
+  takeOutStep,
 } from '../../store/queue-changes.ts';
 import { type ProviderInQueue, providersInQueue } from '../../store/queue-view.ts';
-import { chooseProject, projectOption, type ProjectOptions } from '../choose-project.ts';
-import {
-  addCommand,
-  type Failure,
-  isFailure,
-  type Outcome,
-  runnable,
-  usageFailure,
-} from '../command.ts';
-import type { Cli } from '../context.ts';
-import { dropFromQueue } from '../queue-drop.ts';
-import { type Store, withStore } from '../store.ts';
-import { shortTime, table } from '../table.ts';
+import { settleBatch } from '../../store/settle.ts';
 
 const PROVIDERS_SHOWN = 30;
 const PROVIDERS_MAX = 10_000;
@@ -231,4 +244,49 @@ function parseCount(text: string): number {
   const count = /^\d{1,5}$/.test(text) ? Number(text) : 0;
   if (count >= 1 && count <= PROVIDERS_MAX) return count;
   throw new InvalidArgumentError(`Write a number from 1 to ${PROVIDERS_MAX}.`);
+}
+
+/**
+ * Cancels waiting mail: status `canceled`, its event and its webhooks, by the settle statement, under a
+ * lease of this command, which expires like a worker's when the command dies. Each step is settled
+ * before the next is taken.
+ * @throws when the lease was lost
+ */
+async function* dropFromQueue(
+  db: Database,
+  selector: QueueSelector,
+  world: World,
+): AsyncGenerator<QueueStep> {
+  const holder = world.newId();
+  await registerNode(db, {
+    id: holder,
+    instance: world.newId(),
+    host: hostname(),
+    pid: process.pid,
+  });
+  try {
+    let from: QueuePlace | null = QUEUE_START;
+    while (from !== null) {
+      if ((await beat(db, holder)) === null) throw new Error('this command was taken for dead');
+      const { step, taken } = await takeOutStep(db, holder, { selector, from });
+      const messages = await loadMessages(
+        db,
+        taken.map((one) => ({ ...one, id: one.emailId })),
+      );
+      const settlements = taken.map((one) => {
+        const message = messages.get(one.emailId);
+        if (!message) throw new Error(`queued email ${one.emailId} has no content`);
+        return settlementOf({ ...one, message }, DROPPED, { attempt: null, world });
+      });
+      const settled = await settleBatch(db.settling, settlements, {
+        holder,
+        onTold: () => {},
+        extent: 'all',
+      });
+      yield { ...step, changed: settled.filter(Boolean).length };
+      from = step.next;
+    }
+  } finally {
+    await buryNode(db, { id: holder, beat: null });
+  }
 }

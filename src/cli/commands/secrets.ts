@@ -13,8 +13,14 @@ import { readRunning } from '../../store/postgres/embedded/lock.ts';
 import { instanceOf, replaceSecretKey, secretKeyOf } from '../../store/local-secrets.ts';
 import { keysInUse, listKeyHolders, noteFirstKey, sealAnew } from '../../store/secret-keys.ts';
 import { SecretBox, secretKeyId as idOf, secretKeysOf } from '../../store/secrets.ts';
-import { addCommand, type Failure, isFailure, type Outcome, type Success } from '../command.ts';
-import type { Cli } from '../context.ts';
+import {
+  addCommand,
+  type Cli,
+  type Failure,
+  isFailure,
+  type Outcome,
+  type Success,
+} from '../command.ts';
 import { type Store, withStore } from '../store.ts';
 
 /** Reports are settled for 45 days, and mail may wait for five before it is delivered. */
@@ -151,7 +157,7 @@ async function whileAnyNode(
   { cli: { world }, store: { db }, dataDir, isOurs, waitMs }: Rotation,
   isUnready: (node: Node) => boolean,
 ): Promise<Failure | null> {
-  // What a service that was killed has left is no node.
+  // Rows of a killed service do not count as nodes.
   const dead = readRunning(dataDir)?.kind === 'service' ? null : instanceOf(dataDir);
   const heard = new Map<string, { beats: number; atMs: number }>();
   const fromMs = world.monotonicMs();

@@ -9,8 +9,14 @@ import type { Command } from 'commander';
 import { Agent, fetch, type RequestInit } from 'undici';
 import { readConfig } from '../../config/config.ts';
 import { readRunning } from '../../store/postgres/embedded/lock.ts';
-import { failure, runnable, usageFailure, type Failure, type Outcome } from '../command.ts';
-import type { Cli } from '../context.ts';
+import {
+  type Cli,
+  failure,
+  type Failure,
+  type Outcome,
+  runnable,
+  usageFailure,
+} from '../command.ts';
 
 const TIMEOUT_MS = 30_000;
 

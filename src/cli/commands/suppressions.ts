@@ -1,10 +1,32 @@
 /**
- * `posthorn suppressions`: the addresses that get no more mail. Files of them:
- * suppression-files.ts.
+ * `posthorn suppressions`: the addresses that get no more mail, and the list as a CSV file, streamed
+ * from and to disk or a pipe with progress on stderr (suppressions/import.ts, export.ts).
  */
-import { InvalidArgumentError, type Command } from 'commander';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { type Command, InvalidArgumentError } from 'commander';
+import {
+  addCommand,
+  type Cli,
+  type ExitCode,
+  isFailure,
+  type Outcome,
+  shortTime,
+  table,
+  usageFailure,
+} from '../command.ts';
+import {
+  chooseScope,
+  chooseScopes,
+  modeOption,
+  projectOption,
+  type ScopeOptions,
+  type ScopesOptions,
+  withStore,
+} from '../store.ts';
 import type { Scope } from '../../core/scope.ts';
-import { explainAddress, parseAddress, type Address } from '../../mail/address.ts';
+import { type Address, explainAddress, parseAddress } from '../../mail/address.ts';
 import type { Queryable } from '../../store/postgres/database.ts';
 import { type HistoryEntry, listHistory, presentHistory } from '../../store/suppression-history.ts';
 import { listSuppressions, NO_SUPPRESSION_FILTER } from '../../store/suppression-list.ts';
@@ -15,19 +37,15 @@ import {
   removeSuppression,
   type Suppression,
 } from '../../store/suppressions.ts';
+import { exportCsv } from '../../suppressions/export.ts';
 import {
-  chooseScope,
-  chooseScopes,
-  modeOption,
-  projectOption,
-  type ScopeOptions,
-  type ScopesOptions,
-} from '../choose-project.ts';
-import { addCommand, isFailure, type Outcome } from '../command.ts';
-import type { Cli } from '../context.ts';
-import { withStore } from '../store.ts';
-import { shortTime, table } from '../table.ts';
-import { exportFile, importFile } from '../suppression-files.ts';
+  IMPORT_ROWS_MAX,
+  importCsv,
+  type ImportResult,
+  newImportResult,
+  presentImport,
+  TooManyRows,
+} from '../../suppressions/import.ts';
 
 const PAGE_SIZE = 1000;
 const HISTORY_MAX = 100;
@@ -175,4 +193,94 @@ function parseSuppressed(text: string): Address {
   const address = parseAddress(text);
   if (address !== null) return address;
   throw new InvalidArgumentError(`${explainAddress(text)}.`);
+}
+
+const PROGRESS_EVERY_ROWS = 50_000;
+const ERRORS_SHOWN_MAX = 20;
+
+function importFile(cli: Cli, options: ScopeOptions, [file]: [string]): Promise<Outcome> {
+  return withStore(cli, async ({ db }) => {
+    const scope = await chooseScope(db, options);
+    if (isFailure(scope)) return scope;
+    const result = newImportResult();
+    const progress = countingRows(cli, 'read');
+    const onProgress = (soFar: ImportResult) =>
+      progress(soFar.added + soFar.alreadyThere + soFar.rejected);
+    const pieces: AsyncIterable<Buffer> = file === '-' ? process.stdin : createReadStream(file);
+    try {
+      await importCsv(db, scope, { pieces, result, onProgress });
+    } catch (error) {
+      if (error instanceof TooManyRows) {
+        return usageFailure(
+          `${file} has more than ${IMPORT_ROWS_MAX} rows; what came before is imported, ` +
+            'put the rest into another file.',
+        );
+      }
+      const problem = fileProblem(file, error);
+      if (problem === null) throw error;
+      return usageFailure(problem);
+    }
+    return {
+      data: presentImport(result),
+      text: describeImport(result),
+      ...(result.rejected > 0 && { exitCode: 1 as const }),
+    };
+  });
+}
+
+function describeImport({ added, alreadyThere, rejected, errors }: ImportResult): string {
+  const shown = errors
+    .slice(0, ERRORS_SHOWN_MAX)
+    .map(({ line, message }) => `line ${line}: ${message}`);
+  const more = rejected - shown.length;
+  const counts = `${added} added, ${alreadyThere} were there already, ${rejected} rejected.`;
+  return [...shown, ...(more > 0 ? [`(and ${more} more)`] : []), counts].join('\n');
+}
+
+async function exportFile(
+  cli: Cli,
+  options: ScopeOptions,
+  [file]: [string | undefined],
+): Promise<Outcome | ExitCode> {
+  let isPiped = false;
+  const outcome = await withStore(cli, async ({ db }) => {
+    const scope = await chooseScope(db, options);
+    if (isFailure(scope)) return scope;
+    let rows = 0;
+    const progress = countingRows(cli, 'written');
+    const onProgress = (soFar: number): void => {
+      rows = soFar;
+      progress(soFar);
+    };
+    const pieces = exportCsv(db, scope, { filter: NO_SUPPRESSION_FILTER, onProgress });
+    const target = file === undefined ? process.stdout : createWriteStream(file, { mode: 0o600 });
+    isPiped = file === undefined;
+    try {
+      await pipeline(Readable.from(pieces, { objectMode: false }), target, { end: !isPiped });
+    } catch (error) {
+      const problem = fileProblem(file ?? 'standard output', error);
+      if (problem === null) throw error;
+      return usageFailure(problem);
+    }
+    const text = `${rows} addresses written to ${file}.`;
+    return { data: { object: 'suppression_export', rows, file: file ?? null }, text };
+  });
+  // Standard output has the file itself.
+  return isPiped && !isFailure(outcome) ? 0 : outcome;
+}
+
+/** Reports progress on stderr. */
+function countingRows(cli: Cli, done: 'read' | 'written'): (rows: number) => void {
+  let next = PROGRESS_EVERY_ROWS;
+  return (rows) => {
+    if (rows < next) return;
+    next = rows + PROGRESS_EVERY_ROWS;
+    cli.err(`${rows} rows ${done}...\n`);
+  };
+}
+
+/** What the operating system says of the file; null: the problem is another one. */
+function fileProblem(file: string, error: unknown): string | null {
+  const { syscall, message } = error as NodeJS.ErrnoException;
+  return syscall === undefined ? null : `${file} cannot be used: ${message}.`;
 }

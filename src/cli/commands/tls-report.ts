@@ -2,10 +2,8 @@
 import { InvalidArgumentError, type Command } from 'commander';
 import { parseDomain } from '../../mail/domain-name.ts';
 import { readTlsResults, type TlsCount } from '../../store/tls-results.ts';
-import { runnable, type Outcome } from '../command.ts';
-import type { Cli } from '../context.ts';
+import { type Cli, type Outcome, runnable, table } from '../command.ts';
 import { withStore } from '../store.ts';
-import { table } from '../table.ts';
 
 const ROWS_MAX = 10_000;
 

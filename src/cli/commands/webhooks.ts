@@ -12,14 +12,12 @@ import {
   modeOption,
   projectOption,
   type ProjectOptions,
-  scopesOfId,
   type ScopeOptions,
+  scopesOfId,
   type ScopesOptions,
-} from '../choose-project.ts';
-import { addCommand, failure, isFailure, type Outcome } from '../command.ts';
-import type { Cli } from '../context.ts';
+} from '../store.ts';
+import { addCommand, type Cli, failure, isFailure, type Outcome, table } from '../command.ts';
 import { withFeatures, type Features } from '../features.ts';
-import { table } from '../table.ts';
 
 /** More than a project can have. */
 const PAGE = { limit: 1000, after: null, before: null };

@@ -1,15 +1,12 @@
 /** The steps of `start --once`, in the order of an email's life. Each throws when it fails. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { createKey } from '../../store/keys.ts';
-import { chooseScope } from '../choose-project.ts';
-import { isFailure } from '../command.ts';
-import type { Cli } from '../context.ts';
-import { withStore } from '../store.ts';
+import { type Cli, isFailure } from '../command.ts';
 import { checkDkim } from './check-dkim.ts';
-import { createClient, type Client } from './client.ts';
 import type { Receiver } from './receiver.ts';
 import type { ReceivedMail, Sink } from './sink.ts';
 import type { Zone, ZoneRecord } from './zone.ts';
+import { chooseScope, withStore } from '../store.ts';
+import { createKey } from '../../store/keys.ts';
 
 /** The names of the imagined internet; `.test` is reserved for such (RFC 6761). */
 const SENDER = 'once.test';
@@ -137,4 +134,17 @@ async function expectStatus(
   const { status, body } = await call;
   if (status === expected) return body;
   throw new Error(`the API answered ${status}: ${JSON.stringify(body)}`);
+}
+
+type Client = (method: string, path: string, body?: object) => Promise<ClientAnswer>;
+/** `body` as the API sent it; what is in it is checked where it is read. */
+type ClientAnswer = { status: number; body: Record<string, unknown> };
+
+function createClient(url: string, key: string, signal: AbortSignal): Client {
+  return async (method, path, body) => {
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+    const content = body === undefined ? {} : { body: JSON.stringify(body) };
+    const response = await fetch(new URL(path, url), { method, headers, signal, ...content });
+    return { status: response.status, body: (await response.json()) as ClientAnswer['body'] };
+  };
 }

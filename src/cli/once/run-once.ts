@@ -7,18 +7,19 @@
  * ends after the last step, at the first that fails, at the deadline or on Ctrl-C; whichever it is,
  * the service and every file are gone then.
  */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Env } from '../../config/env-reader.ts';
-import type { ExitCode } from '../command.ts';
-import { removeDataDir } from '../../store/postgres/embedded/layout.ts';
-import type { Cli } from '../context.ts';
-import { prove, RECIPIENT_MX, type Internet, type StepRunner } from './prove.ts';
+import { createInterface } from 'node:readline';
+import type { Cli, ExitCode } from '../command.ts';
+import { type Internet, prove, RECIPIENT_MX, type StepRunner } from './prove.ts';
 import { openReceiver } from './receiver.ts';
-import { startServiceChild } from './service-child.ts';
 import { openSink } from './sink.ts';
 import { openZone } from './zone.ts';
+import type { Env } from '../../config/env-reader.ts';
+import { removeDataDir } from '../../store/postgres/embedded/layout.ts';
 
 const DEADLINE_MS = 60_000;
 const OWN_NAME = 'posthorn.once.test';
@@ -120,4 +121,38 @@ function conclusion(ok: boolean, steps: Step[]): string {
   if (!ok) return 'Posthorn does not work here:\n';
   const totalMs = steps.reduce((sum, { ms }) => sum + ms, 0);
   return `Posthorn works: ${steps.length} steps in ${(totalMs / 1000).toFixed(1)} s, nothing left behind.\n`;
+}
+
+const STOP_WITHIN_MS = 15_000;
+
+type ServiceChild = AsyncDisposable & {
+  /** Its address, once it is ready. */
+  url: Promise<string>;
+  /** The end of its log. */
+  lastWords: () => string;
+};
+
+/** @param env nothing of this process's environment is passed on but this */
+function startServiceChild(env: Env): ServiceChild {
+  const args = [process.argv[1] ?? '', 'start', '--json', '--workers', '1'];
+  const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  let log = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (log = (log + text).slice(-4_000)));
+  const ended = once(child, 'exit');
+  const ready = once(createInterface(child.stdout), 'line') as Promise<[string]>;
+  const url = Promise.race([
+    ready.then(([line]) => (JSON.parse(line) as { url: string }).url),
+    ended.then(() => Promise.reject(new Error('the service did not start'))),
+  ]);
+  url.catch(() => {}); // whoever waits for it hears of it; nobody may be there yet
+  return {
+    url,
+    lastWords: () => log,
+    async [Symbol.asyncDispose]() {
+      const timer = setTimeout(() => child.kill('SIGKILL'), STOP_WITHIN_MS);
+      child.kill('SIGTERM');
+      if (child.exitCode === null && child.signalCode === null) await ended;
+      clearTimeout(timer);
+    },
+  };
 }

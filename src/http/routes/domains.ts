@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { LimitState } from '../../core/limits.ts';
 import { isRefusal } from '../../core/refusals.ts';
-import { presentDomain } from '../../domains/present.ts';
+import { presentDomain } from '../../domains/service.ts';
 import { callerOf } from '../access.ts';
 import { refuse, setLimitHeaders } from '../errors.ts';
 import { pageAnswer, pageFrom } from '../list.ts';

@@ -4,8 +4,7 @@
  * itself; a broader one does not exist for it.
  */
 import { z } from 'zod';
-import { refuseFields } from '../../core/field-problems.ts';
-import { isRefusal, type Refusal } from '../../core/refusals.ts';
+import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import { type Caller, isBroader, PERMISSIONS } from '../../core/scope.ts';
 import { callerOf } from '../access.ts';
 import { notFound, refuse } from '../errors.ts';

@@ -5,7 +5,7 @@
  */
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
-import { Overloaded } from '../../core/overloaded.ts';
+import { Overloaded } from '../../core/refusals.ts';
 import { DatabaseUnavailable } from '../../store/postgres/database.ts';
 import { exportCsv } from '../../suppressions/export.ts';
 import {

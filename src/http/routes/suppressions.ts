@@ -1,7 +1,6 @@
-/** Suppressions: list, add, look at and remove. Whole files: suppression-files.ts. */
+/** Suppressions: list, add, look at and remove. Whole files: routes/suppression-files.ts. */
 import { z } from 'zod';
-import { refuseFields } from '../../core/field-problems.ts';
-import { isRefusal, type Refusal } from '../../core/refusals.ts';
+import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import type { World } from '../../core/world.ts';
 import { callerOf } from '../access.ts';
 import { refuse } from '../errors.ts';

@@ -8,7 +8,7 @@
  * was not made here is turned away before anything else happens.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Overloaded } from '../../core/overloaded.ts';
+import { Overloaded } from '../../core/refusals.ts';
 import { UNSUBSCRIBE, type Unsubscriber, UnsubscribeTokens } from '../../mail/unsubscribe-link.ts';
 import { DatabaseUnavailable } from '../../store/postgres/database.ts';
 import { addSuppression, findSuppression, removeSuppression } from '../../store/suppressions.ts';

@@ -9,7 +9,7 @@
 import type { Logger } from 'pino';
 import { failpoint } from '../../core/failpoint.ts';
 import type { Config } from '../../config/config.ts';
-import { recheckDomains } from '../../domains/recheck.ts';
+import { recheckDomains } from '../../domains/service.ts';
 import { ReputationWatch } from './reputation-watch.ts';
 import { RetentionTask } from './retention.ts';
 import { renewHost } from '../own-host.ts';

@@ -9,7 +9,7 @@
  */
 import { statfs } from 'node:fs/promises';
 import pg from 'pg';
-import { Overloaded } from '../../core/overloaded.ts';
+import { Overloaded } from '../../core/refusals.ts';
 import type { World } from '../../core/world.ts';
 import { UnsuitableDatabase } from './connect.ts';
 import { DatabaseUnavailable, poolSizes, type Queryable, type Work } from './database.ts';

@@ -1,7 +1,7 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { curlCommand, firstScreen, laterScreen, type StartScreen } from './start-screen.ts';
+import { curlCommand, firstScreen, laterScreen, type StartScreen } from './start.ts';
 
 const SCREEN: StartScreen = {
   info: {
@@ -15,7 +15,7 @@ const SCREEN: StartScreen = {
     firstStart: null,
   },
   config: { port: 3000, portAsked: false, inboundPort: 25 },
-  program: './bin/posthorn',
+  program: '../bin/posthorn',
 };
 
 test('the printed curl reaches the API as valid JSON through a real shell', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { judgeMx, judgeSpf } from './judge-return-path.ts';
+import { judgeMx, judgeSpf } from './judge-records.ts';
 
 const HOST = 'mail.posthorn.example';
 const SPF = 'v=spf1 ip4:8.8.8.8 ~all';

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { posthorn } from '../../test/support/posthorn.ts';
+import { posthorn } from '../../../test/support/posthorn.ts';
 
 const BOUNCE = `From: MAILER-DAEMON@mx.test\n\nUndeliverable:\n\n<jo@receiver.test>:\n550 5.1.1 No such user\n`;
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { test } from 'node:test';
 import { dkimSign, dkimVerify } from 'mailauth';
-import { judgeDkim } from './judge-dkim.ts';
+import { judgeDkim } from './judge-records.ts';
 
 const RSA = generateKeyPairSync('rsa', { modulusLength: 2048 });
 const RSA_KEY = RSA.publicKey.export({ type: 'spki', format: 'der' }).toString('base64');

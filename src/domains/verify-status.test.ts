@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { nextDomainState, type DomainState } from './status.ts';
+import { type DomainState, nextDomainState } from './verify.ts';
 
 const HOUR_MS = 3_600_000;
 const START = new Date('2026-11-21T08:00:00Z');
