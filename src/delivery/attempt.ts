@@ -54,7 +54,7 @@ export type AttemptOptions = TlsForAttempt & {
   smtpUtf8: boolean;
   is8Bit?: boolean | undefined;
   /** Asked before DATA and before the final dot; false: the connection is dropped (lease.ts). */
-  mayProceed: (step: 'data' | 'dot') => boolean | Promise<boolean>;
+  mayProceed: (step: 'data_command' | 'data') => boolean | Promise<boolean>;
   /** Called with the server before the message is sent: an attempt may be cut off without a result. */
   onSession: (session: { via: Via; source: string }) => void;
   /** How long it may be postponed for hosts that did not answer a moment ago. */

@@ -187,7 +187,7 @@ test('a message that waits goes right behind the one on the only session', async
   assert.deepEqual([next.connection, connection.hasAnnounced], [connection, true]);
   const followed = await connection.send(second.transaction, worker.followerOn(connection));
   worker.release(connection);
-  assert.deepEqual([sent.phase, followed.phase], ['dot', 'dot']);
+  assert.deepEqual([sent.phase, followed.phase], ['data', 'data']);
   const again = await open(worker, targetOf(mx));
   assert.deepEqual([again.connection, mx.connections], [connection, 1]);
 });

@@ -94,7 +94,7 @@ function deliverTo(
 }
 
 test('an attempt that a stop leaves in doubt names the server that may have the message', async () => {
-  await using mx = await startFakeMx({ startTls: 'offered', phases: { dot: NEVER } });
+  await using mx = await startFakeMx({ startTls: 'offered', phases: { data: NEVER } });
   const delivery = newDelivery('jo@receiver.test', {
     heldSinceMs: performance.now(),
     expiresAtMs: performance.now() + 3600_000,
@@ -117,7 +117,7 @@ test('an attempt that a stop leaves in doubt names the server that may have the 
 
 test('a worker that wakes from a freeze before the dot does not wait for its lease to be fresh', async () => {
   const goAhead = Promise.withResolvers<void>();
-  const phases = { data: { after: goAhead.promise, reply: '354 Go ahead' } };
+  const phases = { data_command: { after: goAhead.promise, reply: '354 Go ahead' } };
   await using mx = await startFakeMx({ phases });
   const delivery = newDelivery('jo@receiver.test', { expiresAtMs: performance.now() + 3600_000 });
   const settled: Settlement[] = [];

@@ -161,7 +161,7 @@ function inDoubt({ session }: Progress, why: keyof typeof IN_DOUBT): AttemptResu
   const message = IN_DOUBT[why];
   return {
     kind: 'failed',
-    phase: 'dot',
+    phase: 'data',
     cause: 'closed',
     message,
     inDoubt: true,
@@ -198,7 +198,7 @@ async function attemptLive(
           !cutoff.isClosed && lease.isFresh() && lease.holder() === delivery.holder;
         const decide = (): boolean => {
           const may = isOurs();
-          progress.hasWrittenDot = may && step === 'dot';
+          progress.hasWrittenDot = may && step === 'data';
           return may;
         };
         // A worker that wakes from a freeze gives up at once: its lease is checked before waiting.

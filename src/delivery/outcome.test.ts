@@ -8,14 +8,14 @@ import { EXPIRED, outcomeOf, settlementOf } from './outcome.ts';
 const via = { mx: 'mx.example.net', ip: '192.0.2.1', tls: null, tls_policy: 'none' } as const;
 const world = { newId, random: () => 0.5 };
 
-function replied(phase: 'rcpt' | 'dot' | 'greeting', code: number, text: string): AttemptResult {
+function replied(phase: 'rcpt' | 'data' | 'greeting', code: number, text: string): AttemptResult {
   const [, enhancedCode = null, message = text] = /^(\d\.\d+\.\d+) (.*)$/.exec(text) ?? [];
   const reply = { code, enhancedCode, message };
   return { kind: 'replied', phase, reply, via, source: '', transcript: [] };
 }
 
 test('a 250 to the message is delivered by MX and sent through a relay', () => {
-  const result = replied('dot', 250, '2.0.0 OK');
+  const result = replied('data', 250, '2.0.0 OK');
   assert.equal(outcomeOf(result, 'delivered').status, 'delivered');
   assert.equal(outcomeOf(result, 'sent').status, 'sent');
 });
@@ -29,7 +29,7 @@ test('an unknown mailbox bounces and is suppressed for good', () => {
 
 test('a bad reputation of ours bounces and never suppresses the recipient', () => {
   const outcome = outcomeOf(
-    replied('dot', 550, '5.7.1 Our system has detected low reputation of the sending IP'),
+    replied('data', 550, '5.7.1 Our system has detected low reputation of the sending IP'),
     'delivered',
   );
   assert.equal(outcome.status, 'bounced');
@@ -43,8 +43,8 @@ test('a refusing greeting is about the connection: it is put off, not bounced', 
 
 test('a connection that was lost is put off, before the dot and after it', () => {
   for (const [phase, inDoubt] of [
-    ['data', false],
-    ['dot', true],
+    ['data_command', false],
+    ['data', true],
   ] as const) {
     const lost = { kind: 'failed', phase, cause: 'closed', message: 'lost', inDoubt } as const;
     const outcome = outcomeOf({ ...lost, via, source: '', transcript: [] }, 'delivered');

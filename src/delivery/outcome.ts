@@ -70,7 +70,7 @@ function outcomeOfReply(
     message: reply.message,
     ...via,
   };
-  if (phase === 'dot' && reply.code >= 200 && reply.code < 300) {
+  if (phase === 'data' && reply.code >= 200 && reply.code < 300) {
     return { status: accepted, reason: null, smtp, suppress: null, slowDown: false };
   }
   const verdict = classifyReply({ phase, reply });

@@ -9,7 +9,7 @@ import type { SmtpReply } from '../mail/replies/smtp-reply.ts';
 
 type Simulated =
   /** `thenComplains`: the recipient reports it as spam afterwards. */
-  | { kind: 'replied'; phase: 'rcpt' | 'dot'; reply: SmtpReply; thenComplains: boolean }
+  | { kind: 'replied'; phase: 'rcpt' | 'data'; reply: SmtpReply; thenComplains: boolean }
   | { kind: 'suppressed' }
   /** Not now: to be taken again after the delay. */
   | { kind: 'wait'; delayMs: number };
@@ -50,13 +50,13 @@ export function simulate(address: Address, attempts: number, claim: number): Sim
     case 'suppressed':
       return { kind: 'suppressed' };
     case 'deferred':
-      return attempts < DEFERRALS ? replied('rcpt', GREYLISTED) : replied('dot', OK);
+      return attempts < DEFERRALS ? replied('rcpt', GREYLISTED) : replied('data', OK);
     case 'slow':
-      return claim === 1 ? { kind: 'wait', delayMs: SLOW_DELAY_MS } : replied('dot', OK);
+      return claim === 1 ? { kind: 'wait', delayMs: SLOW_DELAY_MS } : replied('data', OK);
     case 'complained':
-      return { ...replied('dot', OK), thenComplains: true };
+      return { ...replied('data', OK), thenComplains: true };
     default:
-      return replied('dot', OK);
+      return replied('data', OK);
   }
 }
 
@@ -67,6 +67,9 @@ function scenarioOf(address: Address): string {
   return domain === 'resend.dev' && RESEND_NAMES.has(name) ? name : '';
 }
 
-function replied(phase: 'rcpt' | 'dot', reply: SmtpReply): Extract<Simulated, { kind: 'replied' }> {
+function replied(
+  phase: 'rcpt' | 'data',
+  reply: SmtpReply,
+): Extract<Simulated, { kind: 'replied' }> {
   return { kind: 'replied', phase, reply, thenComplains: false };
 }

@@ -21,7 +21,7 @@ export const SUPPRESSED_MEANWHILE = [
   // At these mail waits when it happens.
   'later-1@mx-greeting-421.example',
   'later-2@mx-rcpt-450.example',
-  'later-3@mx-dot-451.example',
+  'later-3@mx-data-451.example',
 ];
 
 const TEST_FROM = 'Acme <hello@acme.test>';

@@ -30,12 +30,12 @@ const REFUSALS: Moods = Object.fromEntries(
       ['rcpt', '550 5.1.1 No such user', 'may bounce'],
       ['rcpt', '552 5.2.2 Mailbox full', 'may bounce'],
       ['rcpt', '421 4.7.0 Too many'],
+      ['data_command', '451 4.3.0 Not now'],
+      ['data_command', '554 5.6.0 No data', 'may bounce'],
+      ['data_command', '250 2.0.0 What?'],
       ['data', '451 4.3.0 Not now'],
-      ['data', '554 5.6.0 No data', 'may bounce'],
-      ['data', '250 2.0.0 What?'],
-      ['dot', '451 4.3.0 Not now'],
-      ['dot', '554 5.6.0 Not this', 'may bounce'],
-      ['dot', '421 4.3.2 Going down'],
+      ['data', '554 5.6.0 Not this', 'may bounce'],
+      ['data', '421 4.3.2 Going down'],
     ] as const
   ).map(([phase, reply, verdict]) => [
     `${phase} ${reply.slice(0, 3)}`,
@@ -48,9 +48,9 @@ const PHASES: readonly FakePhase[] = [
   'ehlo',
   'mail',
   'rcpt',
-  'data',
+  'data_command',
   'body',
-  'dot',
+  'data',
   'quit',
 ];
 
@@ -68,22 +68,22 @@ const OK = '250 2.0.0 Taken';
 
 /** What comes after the dot; each is also the best of two servers of a domain (places.ts). */
 export const DOUBTS: Moods = {
-  'kept and never answered': { behaviour: { phases: { dot: { keep: true } } } },
-  'kept and reset': { behaviour: { phases: { dot: { keep: true, drop: 'rst' } } } },
+  'kept and never answered': { behaviour: { phases: { data: { keep: true } } } },
+  'kept and reset': { behaviour: { phases: { data: { keep: true, drop: 'rst' } } } },
   'kept and answered a byte at a time': {
-    behaviour: { phases: { dot: { keep: true, reply: OK, dripMs: 400 } } },
+    behaviour: { phases: { data: { keep: true, reply: OK, dripMs: 400 } } },
   },
   'kept and answered too late': {
-    behaviour: { phases: { dot: { keep: true, reply: OK, afterMs: TOO_LATE_MS } } },
+    behaviour: { phases: { data: { keep: true, reply: OK, afterMs: TOO_LATE_MS } } },
   },
-  'never answered': { behaviour: { phases: { dot: {} } } },
+  'never answered': { behaviour: { phases: { data: {} } } },
 };
 
 const NONSENSE: Moods = {
   'zero bytes': { behaviour: { phases: { ehlo: { raw: Buffer.alloc(512) } } } },
   'not UTF-8': {
     behaviour: {
-      phases: { dot: { keep: true, raw: Buffer.from('250 \xff\xfe\xfd ok\r\n', 'latin1') } },
+      phases: { data: { keep: true, raw: Buffer.from('250 \xff\xfe\xfd ok\r\n', 'latin1') } },
     },
   },
   'an endless line': {
@@ -96,7 +96,7 @@ const NONSENSE: Moods = {
     behaviour: { phases: { greeting: '220 fake.test\n250 2.0.0 Already' } },
   },
   'two replies': { behaviour: { phases: { mail: '250 2.1.0 Ok\n250 2.1.0 Ok again' } } },
-  'two verdicts': { behaviour: { phases: { dot: `${OK}\n${OK} again` } } },
+  'two verdicts': { behaviour: { phases: { data: `${OK}\n${OK} again` } } },
   garbage: { behaviour: { phases: { rcpt: { raw: '\u0007\u0000 what\r\n' } } } },
 };
 
@@ -107,7 +107,7 @@ const SLOWNESS: Moods = {
   'greeting too late': {
     behaviour: { phases: { greeting: { reply: '220 fake.test ESMTP', afterMs: TOO_LATE_MS } } },
   },
-  'late verdict': { behaviour: { phases: { dot: { reply: OK, afterMs: LATE_MS } } } },
+  'late verdict': { behaviour: { phases: { data: { reply: OK, afterMs: LATE_MS } } } },
   'greeting by bytes': {
     behaviour: { phases: { greeting: { reply: '220 fake.test ESMTP', dripMs: 40 } } },
   },

@@ -162,14 +162,14 @@ test('a server that did not answer a moment ago is left alone, and that is no at
 
 test('lost after the dot: nobody else is asked, and the same message comes again later', async () => {
   const first = await journey.mailServer('doubt.test', {
-    phases: { dot: { keep: true, drop: 'rst' } },
+    phases: { data: { keep: true, drop: 'rst' } },
   });
   const second = await journey.mailServer('doubt.test', {}, { preference: 20 });
   const id = await journey.send({ to: 'kim@doubt.test' });
   assert.equal((await journey.attempted(id)).status, 'deferred');
   const [, delayed] = await journey.timeline(id);
   assert.equal(delayed.attempt.in_doubt, true);
-  assert.equal(delayed.attempt.phase, 'dot');
+  assert.equal(delayed.attempt.phase, 'data');
   assert.equal(first.messages.length, 1);
   first.set({});
   assert.equal((await journey.retry(id)).status, 'delivered');

@@ -54,7 +54,7 @@ test('a delivered email arrives as it was written', async () => {
 
 test('a delivered email tells what the server said, and shows the bytes that arrived', async () => {
   const mx = await journey.mailServer('told.test', {
-    phases: { dot: '250-2.0.0 Taken\n250 2.0.0 queued as 4711' },
+    phases: { data: '250-2.0.0 Taken\n250 2.0.0 queued as 4711' },
   });
   const tags = [{ name: 'kind', value: 'receipt' }];
   const metadata = { order: '42' };
@@ -180,7 +180,7 @@ test('three domains with three mail servers each get their copy, and each answer
   const domains = ['one.test', 'two.test', 'three.test'];
   const servers = await Promise.all(
     domains.map((domain) =>
-      journey.mailServer(domain, { phases: { dot: `250 2.0.0 ${domain} has it` } }),
+      journey.mailServer(domain, { phases: { data: `250 2.0.0 ${domain} has it` } }),
     ),
   );
   const to = domains.map((domain) => `kim@${domain}`);

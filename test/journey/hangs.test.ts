@@ -33,7 +33,7 @@ const BEFORE_THE_DOT: Record<string, { behaviour: MxBehaviour; draft?: object }>
   STARTTLS: { behaviour: { startTls: 'offered', ...silentAt('starttls') } },
   MAIL: { behaviour: silentAt('mail') },
   RCPT: { behaviour: silentAt('rcpt') },
-  DATA: { behaviour: silentAt('data') },
+  DATA: { behaviour: silentAt('data_command') },
   message: { behaviour: silentAt('body'), draft: LARGE },
   'slow greeting': { behaviour: { phases: { greeting: { raw: '2', times: 1_000, dripMs: 100 } } } },
 };
@@ -43,7 +43,7 @@ const underway = await Promise.all(
     return [phase, await sendTo(`silent${index}`, behaviour, draft)] as const;
   }),
 );
-const atTheDot = await sendTo('silent-dot', silentAt('dot'), {});
+const atTheDot = await sendTo('silent-dot', silentAt('data'), {});
 const inTheHandshake = await sendTo('silent-tls', { startTls: 'silent' }, {});
 const atTheEnd = await sendTo('silent-quit', silentAt('quit'), {});
 const alone = await journey.mailServer('alone.test', silentAt('rcpt'));
@@ -64,7 +64,7 @@ test('a server that hangs after the final dot may have the message: nobody else 
   assert.equal(status, 'deferred');
   assert.match(recipients[0].smtp.message, /did not answer/);
   const [, { attempt }] = await journey.timeline(id);
-  assert.deepEqual([attempt.phase, attempt.in_doubt], ['dot', true]);
+  assert.deepEqual([attempt.phase, attempt.in_doubt], ['data', true]);
   assert.equal(second.connections, 0);
   first.set({});
   await journey.pass({ minutes: 2 });

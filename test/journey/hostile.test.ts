@@ -76,9 +76,9 @@ const HOSTILE: Record<string, Hostile> = {
     answer: '220 fake.test\n250 2.1.0 Ok\n250 2.1.5 Ok\n354 Go',
     says: UNASKED,
   },
-  'answers DATA twice': { at: 'data', answer: '354 Go\n250 2.0.0 Taken', says: UNASKED },
+  'answers DATA twice': { at: 'data_command', answer: '354 Go\n250 2.0.0 Taken', says: UNASKED },
   'takes the message before it was sent': {
-    at: 'data',
+    at: 'data_command',
     answer: '250 2.0.0 Taken',
     says: /answered 250, which cannot stand here/,
   },
@@ -156,14 +156,14 @@ async function isLeft({ mx, id }: Sent, { at, says }: Omit<Hostile, 'answer'>): 
 
 test('nonsense after the final dot leaves a doubt: nobody else is asked, the same message comes again', async () => {
   const nonsense = { raw: 'what?\r\n', keep: true } as const;
-  const first = await journey.mailServer('doubtful.test', { phases: { dot: nonsense } });
+  const first = await journey.mailServer('doubtful.test', { phases: { data: nonsense } });
   const second = await journey.mailServer('doubtful.test', {}, { preference: 20 });
   const id = await journey.send({ to: 'kim@doubtful.test' });
   const { status, recipients } = await journey.attempted(id);
   assert.deepEqual([status, recipients[0].reason.category], ['deferred', 'network']);
   assert.match(recipients[0].reason.advice, /may have arrived/);
   const [, { attempt }] = await journey.timeline(id);
-  assert.deepEqual([attempt.phase, attempt.in_doubt], ['dot', true]);
+  assert.deepEqual([attempt.phase, attempt.in_doubt], ['data', true]);
   assert.equal(second.connections, 0);
   first.set({});
   assert.equal((await journey.retry(id)).status, 'delivered');

@@ -64,7 +64,7 @@ describe('two nodes on one database', { concurrency: true }, () => {
 
   test('a frozen node is taken over; when it wakes before the final dot it sends and writes nothing', async (t) => {
     const release = Promise.withResolvers<void>();
-    const phases = { data: { after: release.promise, reply: '354 Send the message' } };
+    const phases = { data_command: { after: release.promise, reply: '354 Send the message' } };
     await using scene = await newNodes({ phases });
     const { nodes, mx, key } = scene;
     const [frozen, other] = nodes;
@@ -114,7 +114,7 @@ describe('two nodes on one database', { concurrency: true }, () => {
   test('an outage of 18 s kills no node; what was delivered meanwhile is settled and not sent again', async (t) => {
     const release = Promise.withResolvers<void>();
     await using scene = await newNodes({
-      phases: { dot: { after: release.promise, reply: '250 2.0.0 Taken' } },
+      phases: { data: { after: release.promise, reply: '250 2.0.0 Taken' } },
     });
     const { nodes, mx, key, database } = scene;
     // Two connections per node wait for their answers, and so do the emails behind them.
@@ -165,7 +165,7 @@ describe('two nodes on one database', { concurrency: true }, () => {
     test(`a clock that jumps ${jump} by an hour makes nobody take anybody's work; nothing is lost or sent twice`, async () => {
       const release = Promise.withResolvers<void>();
       await using scene = await newNodes({
-        phases: { dot: { after: release.promise, reply: '250 2.0.0 Taken' } },
+        phases: { data: { after: release.promise, reply: '250 2.0.0 Taken' } },
       });
       const { nodes, mx, key } = scene;
       const ids = await Promise.all(

@@ -48,7 +48,9 @@ for (const [index, [what, greeting]] of Object.entries(TAKEN_OVER).entries()) {
 }
 
 test('the second server takes over when the first is lost before the final dot', async () => {
-  const first = await journey.mailServer('before.test', { phases: { data: { drop: 'rst' } } });
+  const first = await journey.mailServer('before.test', {
+    phases: { data_command: { drop: 'rst' } },
+  });
   const second = await journey.mailServer('before.test', {}, { preference: 20 });
   const { recipients } = await journey.ended(await journey.send({ to: 'kim@before.test' }));
   assert.deepEqual([recipients[0].attempts, recipients[0].smtp.mx], [1, second.name]);

@@ -67,7 +67,7 @@ test('a database that has grown for the next version is worked with as before, a
 });
 
 test('when the database asks for the next version, the older one settles its work, ends, and says why', async () => {
-  const slow = { phases: { dot: { reply: '250 2.0.0 Taken', dripMs: 400 } } };
+  const slow = { phases: { data: { reply: '250 2.0.0 Taken', dripMs: 400 } } };
   const mx = await journey.mailServer('shrinking.test', slow);
   const id = await journey.send({ to: 'kim@shrinking.test' });
   const isAtDot = (): boolean =>

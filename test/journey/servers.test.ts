@@ -64,11 +64,11 @@ const PUT_OFF: Record<string, { behaviour: MxBehaviour; category?: string; code:
       code: 452,
     },
     'cannot decide about the message': {
-      behaviour: { phases: { dot: '451 4.3.0 Scanner is away' } },
+      behaviour: { phases: { data: '451 4.3.0 Scanner is away' } },
       code: 451,
     },
     'takes the message before it was sent': {
-      behaviour: { phases: { data: '250 2.0.0 Fine' } },
+      behaviour: { phases: { data_command: '250 2.0.0 Fine' } },
       code: null,
     },
     'talks nonsense': {

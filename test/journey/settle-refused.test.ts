@@ -16,7 +16,7 @@ async function stage() {
   await using parts = new AsyncDisposableStack();
   const verdict = Promise.withResolvers<void>();
   const dot = { after: verdict.promise, reply: '250 2.0.0 Taken' };
-  const peers = parts.use(await newPeers({ phases: { dot } }));
+  const peers = parts.use(await newPeers({ phases: { data: dot } }));
   const { dns, mx } = peers;
   const args = ['--workers', '1'];
   const service = parts.use(await startService({ dns, env: liveEnv(peers), args }));

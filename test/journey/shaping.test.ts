@@ -34,7 +34,7 @@ const { service } = journey;
 const key = await journey.key();
 
 /** A server that takes its time, so that mail piles up before it. */
-const SLOW = { phases: { dot: { reply: '250 2.0.0 Taken', dripMs: 2 } } };
+const SLOW = { phases: { data: { reply: '250 2.0.0 Taken', dripMs: 2 } } };
 
 /** Over many connections, so that both workers have mail. */
 async function sendMany(count: number, to: (index: number) => string): Promise<string[]> {
@@ -132,7 +132,7 @@ test('a worker that dies gives its connections back', async () => {
   const dot = { after: release.promise, reply: '250 2.0.0 Taken' };
   const mx = await journey.mailServer(
     'single.example',
-    { phases: { dot } },
+    { phases: { data: dot } },
     { provider: 'single.test' },
   );
   const ids = [await journey.send({ to: 'jo@single.example' })];

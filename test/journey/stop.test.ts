@@ -40,7 +40,7 @@ const STOPS = {
 for (const [index, [what, stop]] of Object.entries(STOPS).entries()) {
   test(`stopped under load by ${what}, it loses nothing and repeats nothing`, async () => {
     const domains = ['one', 'two', 'three'].map((name) => `${name}${index}.test`);
-    const slow = { phases: { dot: { reply: '250 2.0.0 Taken', dripMs: 150 } } };
+    const slow = { phases: { data: { reply: '250 2.0.0 Taken', dripMs: 150 } } };
     const servers = await Promise.all(domains.map((domain) => journey.mailServer(domain, slow)));
     const count = () => servers.reduce((sum, { messages }) => sum + messages.length, 0);
     const accepted: string[] = [];

@@ -69,7 +69,7 @@ for (const startTls of ['broken', 'absent'] as const) {
   test(`where TLS has worked nothing goes in the clear when STARTTLS is ${startTls}, and all goes encrypted afterwards`, async () => {
     const domain = `worked-${startTls}.test`;
     // So that every message needs a session of its own.
-    const phases = { dot: { reply: '250 2.0.0 Taken', keep: true, drop: 'fin' } } as const;
+    const phases = { data: { reply: '250 2.0.0 Taken', keep: true, drop: 'fin' } } as const;
     const mx = await journey.mailServer(domain, { startTls: 'offered', phases });
     const send = () => journey.send({ to: `kim@${domain}` });
     assert.equal((await journey.ended(await send())).status, 'delivered');

@@ -23,11 +23,11 @@ const VERDICTS: readonly Verdict[] = [
   // RFC 5321 §4.5.3.1.10: 552 once meant "too many recipients".
   { at: 'rcpt', says: '552 5.2.2 Over quota', status: 'deferred', category: 'quota' },
   { at: 'rcpt', says: '550 Ip frequency limited', status: 'deferred', category: 'policy' },
-  { at: 'data', says: '451 4.3.0 Later', status: 'deferred', category: 'network' },
-  { at: 'data', says: '554 5.7.1 No', status: 'bounced', category: 'policy' },
-  { at: 'dot', says: '451 4.7.1 Try again later', status: 'deferred', category: 'greylist' },
-  { at: 'dot', says: '552 5.2.2 Over quota', status: 'bounced', category: 'quota' },
-  { at: 'dot', says: '554 5.7.1 Spam detected', status: 'bounced', category: 'content' },
+  { at: 'data_command', says: '451 4.3.0 Later', status: 'deferred', category: 'network' },
+  { at: 'data_command', says: '554 5.7.1 No', status: 'bounced', category: 'policy' },
+  { at: 'data', says: '451 4.7.1 Try again later', status: 'deferred', category: 'greylist' },
+  { at: 'data', says: '552 5.2.2 Over quota', status: 'bounced', category: 'quota' },
+  { at: 'data', says: '554 5.7.1 Spam detected', status: 'bounced', category: 'content' },
 ];
 
 type Sent = Verdict & { mx: MailServer; to: string; id: string };

@@ -19,7 +19,7 @@ test("a killed worker's messages are sent at once by the worker that lives", asy
   });
   const { service, mx, key } = scene;
   const release = Promise.withResolvers<void>();
-  mx.set({ phases: { data: { after: release.promise, reply: '354 Send the message' } } });
+  mx.set({ phases: { data_command: { after: release.promise, reply: '354 Send the message' } } });
   const ids: string[] = [];
   const hanging = () => mx.sessions.filter(({ lines }) => lines.includes('C: DATA'));
   const holders = () =>

@@ -211,10 +211,13 @@ class Dialogue {
 
   async #data(): Promise<void> {
     if (this.#envelope === null) return this.#say('503 5.5.1 MAIL first');
-    if (this.#envelope.recipients.length === 0 && this.#behaviour.phases?.data === undefined) {
+    if (
+      this.#envelope.recipients.length === 0 &&
+      this.#behaviour.phases?.data_command === undefined
+    ) {
       return this.#say('554 5.5.1 No valid recipients');
     }
-    if (!(await this.#phase('data', '354 Send the message'))) return;
+    if (!(await this.#phase('data_command', '354 Send the message'))) return;
     const atBody = this.#atPhase('body');
     if (atBody !== undefined) await this.#body(atBody);
 
@@ -239,7 +242,7 @@ class Dialogue {
       .find((answer) => answer !== undefined);
     const answer =
       scripted ??
-      this.#atPhase('dot') ??
+      this.#atPhase('data') ??
       (envelope.recipients.length === 0 ? '554 5.5.1 No valid recipients' : '250 2.0.0 Taken');
     const keeps = typeof answer === 'object' && answer.keep === true;
     // Kept before it is answered: who has the answer finds the message.

@@ -31,7 +31,7 @@ export type FakeAnswer =
       dripMs?: number;
       /** `fin` hangs up politely, `rst` as a crashed machine does. */
       drop?: 'fin' | 'rst';
-      /** At the dot: the message counts as taken, whatever is answered. */
+      /** At `data`: the message counts as taken, whatever is answered. */
       keep?: true;
     };
 
@@ -46,9 +46,9 @@ export type FakePhase =
   | 'auth'
   | 'mail'
   | 'rcpt'
-  | 'data'
+  | 'data_command'
   | 'body'
-  | 'dot'
+  | 'data'
   | 'rset'
   | 'quit';
 

@@ -22,8 +22,17 @@ import {
   type ReportKind,
 } from '../../mail/reports/read-report.ts';
 
-/** The commands that a reply can answer, as --phase takes them; `dot` is the message itself. */
-const PHASES = ['greeting', 'ehlo', 'starttls', 'auth', 'mail', 'rcpt', 'data', 'dot'] as const;
+/** What a reply can answer, as --phase takes it; `data` is the message itself. */
+const PHASES = [
+  'greeting',
+  'ehlo',
+  'starttls',
+  'auth',
+  'mail',
+  'rcpt',
+  'data_command',
+  'data',
+] as const;
 type Phase = (typeof PHASES)[number];
 
 const WHO: Readonly<Record<Blame, string>> = {
@@ -41,7 +50,7 @@ export function describeExplain(explain: Command, cli: Cli): void {
   })
     .argument('<reply...>', 'as the server said it: "550 5.7.1 Message refused"')
     .addOption(
-      new Option('--phase <phase>', 'what it answered; dot: the message')
+      new Option('--phase <phase>', 'what it answered; data: the message')
         .choices(PHASES)
         .default('rcpt'),
     );

@@ -38,13 +38,13 @@ export const AUTHENTICATION: readonly Rule[] = [
     means: 'not_authenticated',
     text: 'dmarc',
     example: "550 5.7.1 Email from acme.test is not accepted due to domain's DMARC policy.",
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'not_authenticated',
     text: 'dkim',
     example: '550 5.7.0 DKIM signature verification failed',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'not_authenticated',
@@ -62,20 +62,20 @@ export const AUTHENTICATION: readonly Rule[] = [
     means: 'not_authenticated',
     text: 'unauthenticated | fails authentication | sender authentication | sender id | senderid',
     example: '550 5.7.1 This mail is unauthenticated, which poses a security risk',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'not_authenticated',
     text: 'does not pass authentication | authentication checks | authentication information + gmail',
     example: '421 4.7.0 This message does not pass authentication checks (SPF and others)',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     // Mimecast and others: mail in the name of the recipient's own domain from outside.
     means: 'not_authenticated',
     text: 'anti-spoof | antispoof | spoofed | spoofing | forged sender | fake sender | forged from',
     example: '550 Rejected by header based Anti-Spoofing policy: acme.test',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'not_authenticated',
@@ -114,7 +114,7 @@ export const AUTHENTICATION: readonly Rule[] = [
     means: 'sender_refused',
     text: 'sender rejected | sender is rejected | sender blocked | sender address blocked | blocked sender',
     example: '550 Rejected by header based manually Blocked Senders',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'sender_refused',

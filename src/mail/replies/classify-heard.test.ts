@@ -21,7 +21,7 @@ const HEARD: readonly Heard[] = [
     ],
   },
   {
-    at: 'dot',
+    at: 'data',
     means: 'content, bounced',
     said: [
       '550 5.7.1 [192.0.2.1 12] Our system has detected that this message is likely unsolicited mail. To reduce the amount of spam sent to Gmail, this message has been blocked.',
@@ -34,7 +34,7 @@ const HEARD: readonly Heard[] = [
     ],
   },
   {
-    at: 'dot',
+    at: 'data',
     means: 'authentication, bounced',
     said: [
       '550 5.7.26 Your email has been blocked because the sender is unauthenticated. Gmail requires all senders to authenticate with either SPF or DKIM.',
@@ -86,7 +86,7 @@ const HEARD: readonly Heard[] = [
     ],
   },
   {
-    at: 'dot',
+    at: 'data',
     means: 'policy, bounced',
     said: [
       '550 5.7.1 Message violates acme.test email policy. - gcdp x - gsmtp',
@@ -141,7 +141,7 @@ const HEARD: readonly Heard[] = [
     ],
   },
   {
-    at: 'dot',
+    at: 'data',
     means: 'mailbox, suppressed',
     said: [
       '554 30 Sorry, your message to jo@aol.com cannot be delivered. This mailbox is disabled (554.30).',
@@ -221,7 +221,7 @@ const HEARD: readonly Heard[] = [
     said: ['550 5.7.1 TLS required by recipient domain'],
   },
   {
-    at: 'dot',
+    at: 'data',
     means: 'network, bounced',
     said: ['554 5.4.0 Error: too many hops'],
   },

@@ -14,8 +14,8 @@ const ALL_PHASES = [
   'auth',
   'mail',
   'rcpt',
+  'data_command',
   'data',
-  'dot',
 ] as const;
 
 function reply(text: string): SmtpReply {
@@ -77,7 +77,7 @@ test('a recipient whose own address sounds like a refusal is judged by the rest'
 
 test('a full mailbox is tried again and never suppressed', () => {
   assert.deepEqual(pick(verdict('452 4.2.2 mailbox full')), ['quota', false, false]);
-  assert.deepEqual(pick(verdict('552 5.2.2 mailbox full', 'dot')), ['quota', true, false]);
+  assert.deepEqual(pick(verdict('552 5.2.2 mailbox full', 'data')), ['quota', true, false]);
 });
 
 test('a limit or a block for a while is tried again, slowly, although the server says 5xx', () => {
@@ -88,7 +88,7 @@ test('a limit or a block for a while is tried again, slowly, although the server
     '550 5.2.1 The user you are trying to contact is receiving mail at a rate that is too high',
     '554 Greylisted for five minutes',
   ]) {
-    const { permanent, suppress, retrySlowly } = verdict(text, 'dot');
+    const { permanent, suppress, retrySlowly } = verdict(text, 'data');
     assert.deepEqual(
       { permanent, suppress, retrySlowly },
       { permanent: false, suppress: false, retrySlowly: true },
@@ -107,7 +107,7 @@ test('words about the message beat a code about the mailbox', () => {
     '550 5.1.1 DMARC says no',
     '550 5.1.1 Rejected as spam',
   ]) {
-    const { permanent, suppress } = verdict(text, 'dot');
+    const { permanent, suppress } = verdict(text, 'data');
     assert.deepEqual({ permanent, suppress }, { permanent: true, suppress: false }, text);
   }
 });
@@ -177,13 +177,22 @@ test('silence and lost connections are tried again and blame nobody wrongly', ()
   assert.equal(classifyFailure({ phase: 'connect', cause: 'timeout' }).category, 'network');
   assert.equal(classifyFailure({ phase: 'mail', cause: 'garbage' }).category, 'protocol');
   assert.equal(classifyFailure({ phase: 'tls', cause: 'tls' }).category, 'tls');
-  const doubt = classifyFailure({ phase: 'dot', cause: 'closed', inDoubt: true });
+  const doubt = classifyFailure({ phase: 'data', cause: 'closed', inDoubt: true });
   assert.match(doubt.advice, /may have arrived/);
   assert.equal(doubt.permanent || doubt.suppress, false);
 });
 
 test('no answer, however strange, suppresses unless it is a 5xx from RCPT on', () => {
-  const phases = ['connect', 'greeting', 'ehlo', 'auth', 'mail', 'rcpt', 'data', 'dot'] as const;
+  const phases = [
+    'connect',
+    'greeting',
+    'ehlo',
+    'auth',
+    'mail',
+    'rcpt',
+    'data_command',
+    'data',
+  ] as const;
   const words = fc.constantFrom('user unknown', 'blocked', 'mailbox full', 'x@y', '5.1.1', 'no');
   fc.assert(
     fc.property(
@@ -196,7 +205,7 @@ test('no answer, however strange, suppresses unless it is a 5xx from RCPT on', (
           phase,
           reply: { code, enhancedCode, message: message.join(' ') },
         });
-        const mayEnd = code >= 500 && ['rcpt', 'data', 'dot'].includes(phase);
+        const mayEnd = code >= 500 && ['rcpt', 'data_command', 'data'].includes(phase);
         assert.ok(mayEnd || !found.suppress);
         assert.ok(!found.suppress || (found.permanent && found.category === 'mailbox'));
       },

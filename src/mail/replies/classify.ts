@@ -33,8 +33,8 @@ export type Verdict = {
   retrySlowly?: true;
 };
 
-const MESSAGE_PHASES: ReadonlySet<SmtpPhase> = new Set(['mail', 'rcpt', 'data', 'dot']);
-const RECIPIENT_PHASES: ReadonlySet<SmtpPhase> = new Set(['rcpt', 'data', 'dot']);
+const MESSAGE_PHASES: ReadonlySet<SmtpPhase> = new Set(['mail', 'rcpt', 'data_command', 'data']);
+const RECIPIENT_PHASES: ReadonlySet<SmtpPhase> = new Set(['rcpt', 'data_command', 'data']);
 const RECIPIENT_CATEGORIES: ReadonlySet<Category> = new Set(['mailbox', 'quota']);
 
 /** Of an answer so much is compared with the rules: what ReplyParser lets through. */

@@ -12,7 +12,7 @@ export const CODES: readonly Rule[] = [
     enhanced: ['7.23'],
     text: 'ptr | hostname',
     example: '421 4.7.23 The sending IP address does not match the IP address of its PTR name',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'no_reverse_dns',
@@ -39,26 +39,26 @@ export const CODES: readonly Rule[] = [
     means: 'not_authenticated',
     enhanced: ['7.20', '7.21', '7.22', '7.23', '7.24', '7.26', '7.27'],
     example: '550 5.7.26 This mail has been blocked because the sender is unauthenticated.',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'not_authenticated',
     enhanced: ['7.30', '7.31', '7.32', '7.40'],
     example: '550 5.7.30 This mail has been blocked because DKIM does not pass.',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'rate_limited',
     enhanced: ['7.28'],
     text: 'rate + rate limit | unusual rate + temporarily',
     example: '421 4.7.28 An unusual rate of mail; mail is temporarily under a rate limit',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'low_reputation',
     enhanced: ['7.28'],
     example: '550 5.7.28 There is an unusual amount of mail from your address',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     // RFC 8617: of a message that was forwarded; Google uses the number for TLS.
@@ -66,7 +66,7 @@ export const CODES: readonly Rule[] = [
     enhanced: ['7.29'],
     text: 'arc validation | arc seal | arc chain',
     example: '550 5.7.29 ARC validation failure',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'tls_required',
@@ -89,7 +89,7 @@ export const CODES: readonly Rule[] = [
     means: 'not_authenticated',
     enhanced: ['7.509', '7.515'],
     example: '550 5.7.515 Access denied, sending domain does not meet the required level.',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'blocklisted',
@@ -127,7 +127,7 @@ export const CODES: readonly Rule[] = [
     means: 'bad_format',
     enhanced: ['7.512', '1.20'],
     example: '550 5.7.512 Access denied, message must be RFC 5322 section 3.6.2 compliant',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     // A wave of mail from everywhere (AS...): it passes.
@@ -147,7 +147,7 @@ export const CODES: readonly Rule[] = [
     means: 'no_tls',
     enhanced: ['7.321-325'],
     example: "450 4.7.322 certificate-expired: the destination's certificate has expired",
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'relay_denied',
@@ -203,12 +203,12 @@ export const CODES: readonly Rule[] = [
     means: 'loop',
     enhanced: ['4.6', '4.11', '4.14'],
     example: '554 5.4.14 Hop count exceeded - possible mail loop ATTR34',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'gave_up_elsewhere',
     enhanced: ['4.7', '4.300'],
     example: '554 5.4.7 Message expired: unable to deliver in 840 minutes',
-    phase: 'dot',
+    phase: 'data',
   },
 ];

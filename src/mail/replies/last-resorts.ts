@@ -27,7 +27,7 @@ export const LAST_RESORTS: readonly Rule[] = [
     means: 'refused_by_policy',
     enhanced: ['7.*'],
     example: '550 5.7.1 Message rejected due to local policy',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'mailbox_trouble',
@@ -43,13 +43,13 @@ export const LAST_RESORTS: readonly Rule[] = [
     means: 'routing_trouble',
     enhanced: ['4.*'],
     example: '451 4.4.2 Timeout - closing connection',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'bad_format',
     enhanced: ['6.*'],
     example: '554 5.6.0 Unreadable message',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'refused_by_policy',

@@ -20,19 +20,19 @@ const QUOTA: readonly Rule[] = [
     means: 'mailbox_full',
     text: 'over quota | overquota | over storage quota | quota exceeded | exceeded quota | quota full',
     example: '552 sorry, mailbox is over quota temporarily (#5.1.1)',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'mailbox_full',
     text: 'exceeded its quota | exceeds quota | exceed quota | quota limit | quota violation | quota has been',
     example: '550 Message would exceed quota of the mailbox',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'mailbox_full',
     text: 'exceeded storage | storage allocation | allowed storage | not enough storage | out of storage',
     example: '552 The recipient is out of storage space and inactive',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'mailbox_full',
@@ -44,7 +44,7 @@ const QUOTA: readonly Rule[] = [
     means: 'mailbox_full',
     text: 'ofr_417 | lpn007_417 | boite du destinataire pleine | speichervolumen',
     example: '552 Boite du destinataire pleine. OFR_417',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'mailbox_full',
@@ -74,14 +74,14 @@ const DOUBTFUL: readonly Rule[] = [
     enhanced: ['1.1', '2.1'],
     text: 'will not accept delivery | message rejected | message refused | access denied | policy | blocked | banned',
     example: '521 5.2.1 : AOL will not accept delivery of this message.',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     // KDDI, after the message, when the recipient's own filter does not want it.
     means: 'not_allowed_to_recipient',
     text: '^: user unknown',
     example: '550 : User unknown',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     // The code speaks of policy, so the words are not believed enough to suppress.
@@ -128,13 +128,13 @@ const CLOSED: readonly Rule[] = [
     means: 'mailbox_disabled',
     text: 'account is disabled | account has been disabled | account disabled | account is inactive',
     example: '554 delivery error: dd This account has been disabled or discontinued [#102].',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'mailbox_disabled',
     text: 'mailbox is disabled | mailbox disabled | mailbox has been disabled | mailbox is inactive',
     example: '554 30 Sorry, your message cannot be delivered. This mailbox is disabled (554.30).',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'mailbox_disabled',
@@ -243,13 +243,13 @@ const UNKNOWN: readonly Rule[] = [
     means: 'no_such_mailbox',
     text: "user doesn't have a | user does not have a | not have a mailbox | does not have an account",
     example: "554 delivery error: dd This user doesn't have a yahoo.test account (jo@yahoo.test)",
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'no_such_mailbox',
     text: "mailbox not found | mailbox does not exist | mailbox doesn't exist | mailbox unknown | mailbox not exist",
     example: '552 1 Requested mail action aborted, mailbox not found',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'no_such_mailbox',

@@ -15,7 +15,7 @@ export const RATE: readonly Rule[] = [
     means: 'greylisted',
     text: '[gl01]',
     example: '451 4.3.2 Message temporarily deferred - [GL01]',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     // Mimecast greylists in these words.
@@ -38,7 +38,7 @@ export const RATE: readonly Rule[] = [
     means: 'mailbox_too_busy',
     text: 'p=receivingrate | recipient thread limit | ratelimit exceeded for mailbox',
     example: '432 4.3.2 STOREDRV.Deliver; recipient thread limit exceeded',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'mailbox_too_busy',
@@ -74,7 +74,7 @@ export const RATE: readonly Rule[] = [
     means: 'blocked_for_now',
     text: 'unusual rate of unsolicited | p=unsolicitedratelimiterror',
     example: '421 4.7.0 Our system has detected an unusual rate of unsolicited mail from your IP',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'blocked_for_now',
@@ -130,7 +130,7 @@ export const RATE: readonly Rule[] = [
     means: 'rate_limited',
     text: 'too many messages | too many emails | too many mails | too much mail | excessive volume',
     example: '421 4.7.1 Messages to this server are deferred due to excessive volume',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'rate_limited',
@@ -142,7 +142,7 @@ export const RATE: readonly Rule[] = [
     means: 'rate_limited',
     text: 'sending limit | hourly limit | daily limit | sending quota | exceeded the max emails per hour',
     example: '550 5.4.5 Daily user sending limit exceeded',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'rate_limited',

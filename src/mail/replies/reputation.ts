@@ -19,7 +19,7 @@ export const REPUTATION: readonly Rule[] = [
     means: 'bad_link',
     text: 'uribl | surbl | blacklisted url | url in this email | dbl.spamhaus + url | ivmuri',
     example: '550 REJECTED - Blacklisted URL in message. See http://lookup.uribl.com',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'blocklisted',
@@ -119,13 +119,13 @@ export const REPUTATION: readonly Rule[] = [
     means: 'low_reputation',
     text: 'reputation',
     example: '550 5.7.1 Likely suspicious due to the very low reputation of the sending IP address',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     means: 'low_reputation',
     text: 'user complaints | complaint rate | complaints from users | spam rate | senderscore',
     example: '554 Message not accepted because of user complaints',
-    phase: 'dot',
+    phase: 'data',
   },
   {
     // AOL's old ones are still seen behind others' gateways.

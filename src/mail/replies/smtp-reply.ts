@@ -8,7 +8,7 @@
  * count. A bare LF ends a line: lenient here, because nothing is decided by where a line ends.
  */
 
-/** The steps of a session, in order. `dot` is the answer to the message itself. */
+/** The steps of a session, in order. `data_command` is the answer to DATA, `data` that to the message. */
 export type SmtpPhase =
   | 'connect'
   | 'greeting'
@@ -18,9 +18,9 @@ export type SmtpPhase =
   | 'auth'
   | 'mail'
   | 'rcpt'
-  | 'data'
+  | 'data_command'
   | 'body'
-  | 'dot'
+  | 'data'
   | 'rset'
   | 'quit';
 

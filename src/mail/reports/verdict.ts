@@ -65,7 +65,7 @@ function judgeText(text: string, status: string | null): Judged | null {
 
 /** To RCPT a 552 asks for another try; in a report whoever could try has given up. */
 function lastPhase(code: number, phase: SmtpPhase): SmtpPhase {
-  return code === 552 && phase === 'rcpt' ? 'dot' : phase;
+  return code === 552 && phase === 'rcpt' ? 'data' : phase;
 }
 
 /** A refusal of every recipient follows from others; it says nothing by itself. */
@@ -167,10 +167,10 @@ function withoutCode(message: string): string {
 
 const PHASES: readonly [SmtpPhase, RegExp][] = [
   [
-    'dot',
+    'data',
     /end of (?:data|message|mail)|end-of-data|after (?:i sent|sending) (?:the )?(?:data|message)/i,
   ],
-  ['dot', /(?:to|after|following|our) data\b|data command|after pipelined data|message body/i],
+  ['data', /(?:to|after|following|our) data\b|data command|after pipelined data|message body/i],
   [
     'mail',
     /(?:to|after|following|our|pipelined) mail\b|mail from command|like sender|sender was rejected/i,

@@ -7,9 +7,9 @@ import { connectTo, openTo, send, summary } from '../../../test/support/smtp.ts'
 
 test('a code that nobody knows counts by its first digit', async () => {
   const known = { greeting: '229 hi', ehlo: '259 fake.test', mail: '259 a', rcpt: '299 b' };
-  await using mx = await startFakeMx({ phases: { ...known, dot: '277 c' } });
+  await using mx = await startFakeMx({ phases: { ...known, data: '277 c' } });
   using connection = await openTo(mx);
-  assert.deepEqual(summary(await send(connection)), { phase: 'dot', code: 277 });
+  assert.deepEqual(summary(await send(connection)), { phase: 'data', code: 277 });
   assert.equal(mx.messages.length, 1);
   for (const code of [499, 599]) {
     mx.set({ phases: { ...known, rcpt: `${code} d` } });
@@ -43,7 +43,7 @@ test('without PIPELINING each command waits for the answer to the one before', a
   const result = await connectTo({ address: '127.0.0.1', port });
   assert.ok(result.kind === 'ready');
   const sent = await send(result.connection, { message: Buffer.from('A: b\r\n\r\nc\r\n') });
-  assert.deepEqual(summary(sent), { phase: 'dot', code: 250 });
+  assert.deepEqual(summary(sent), { phase: 'data', code: 250 });
   result.connection.destroy();
   server.close();
   assert.deepEqual(heard, [
@@ -72,7 +72,7 @@ test('a server that offers 8BITMIME is told of octets above 127, and only of tho
   const message = Buffer.from('Subject: hello\r\n\r\nGrüße\r\n');
   const told = async (transaction: object) => {
     using connection = await openTo(mx);
-    assert.deepEqual(summary(await send(connection, transaction)), { phase: 'dot', code: 250 });
+    assert.deepEqual(summary(await send(connection, transaction)), { phase: 'data', code: 250 });
     return mx.sessions.at(-1)?.lines.some((line) => line.endsWith('BODY=8BITMIME'));
   };
   assert.equal(await told({ message, is8Bit: true }), true);

@@ -64,7 +64,7 @@ test('a server that is of no use to us hears QUIT before we hang up', async () =
 test('a server that does not know EHLO is greeted with HELO and still takes mail', async () => {
   await using mx = await startFakeMx({ phases: { ehlo: '502 5.5.1 What?' } });
   using connection = await openTo(mx);
-  assert.deepEqual(summary(await send(connection)), { phase: 'dot', code: 250 });
+  assert.deepEqual(summary(await send(connection)), { phase: 'data', code: 250 });
   assert.ok(mx.sessions[0]?.lines.includes('C: HELO out.posthorn.test'));
 });
 
@@ -181,7 +181,7 @@ test('a relay is logged in to with PLAIN or LOGIN, and the secret stays out of t
     mx.set({ auth: { ...auth, mechanisms: [mechanism] } });
     using connection = await openTo(mx, { auth });
     const { transcript, ...result } = await send(connection);
-    assert.deepEqual(summary({ ...result, transcript }), { phase: 'dot', code: 250 });
+    assert.deepEqual(summary({ ...result, transcript }), { phase: 'data', code: 250 });
     const secrets = ['jo', auth.pass, `\0jo\0${auth.pass}`].map((s) =>
       Buffer.from(s).toString('base64'),
     );
@@ -238,7 +238,7 @@ test('one connection carries many messages', async () => {
   await using mx = await startFakeMx();
   using connection = await openTo(mx);
   for (let i = 0; i < 50; i++) {
-    assert.deepEqual(summary(await send(connection)), { phase: 'dot', code: 250 });
+    assert.deepEqual(summary(await send(connection)), { phase: 'data', code: 250 });
     assert.equal(connection.reusable, true);
   }
   assert.equal(connection.messagesSent, 50);
@@ -252,7 +252,7 @@ test('a connection carries one message at a time', async () => {
   const first = send(connection);
   assert.equal(connection.reusable, false);
   await assert.rejects(send(connection), /busy/);
-  assert.deepEqual(summary(await first), { phase: 'dot', code: 250 });
+  assert.deepEqual(summary(await first), { phase: 'data', code: 250 });
 });
 
 test('an idle connection that the server ends is not used again', async () => {

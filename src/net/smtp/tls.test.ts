@@ -24,7 +24,7 @@ test('several messages, also large ones, go over one encrypted session', async (
   using connection = await openTo(mx);
   const large = Buffer.alloc(2_000_000, `${'x'.repeat(76)}\r\n`);
   for (const message of [Buffer.from('A: b\r\n\r\n'), large, Buffer.from('A: c\r\n\r\n')]) {
-    assert.deepEqual(summary(await send(connection, { message })), { phase: 'dot', code: 250 });
+    assert.deepEqual(summary(await send(connection, { message })), { phase: 'data', code: 250 });
     assert.ok(mx.messages.at(-1)?.raw.subarray(0, message.length).equals(message));
   }
 });
@@ -42,7 +42,7 @@ test('the certificate is judged truly, though any will do when TLS is opportunis
     mx.set({ startTls: 'offered', certificate });
     using connection = await openTo(mx, { host });
     assert.equal(connection.tls?.verified, verified, `${certificate} for ${host}`);
-    assert.deepEqual(summary(await send(connection)), { phase: 'dot', code: 250 });
+    assert.deepEqual(summary(await send(connection)), { phase: 'data', code: 250 });
   }
 });
 
@@ -71,7 +71,7 @@ test('a server that refuses STARTTLS still takes mail in plain text', async () =
   await using mx = await startFakeMx({ startTls: 'refused' });
   using connection = await openTo(mx);
   assert.equal(connection.tls, null);
-  assert.deepEqual(summary(await send(connection)), { phase: 'dot', code: 250 });
+  assert.deepEqual(summary(await send(connection)), { phase: 'data', code: 250 });
 });
 
 test('421 to STARTTLS ends the session', async () => {
@@ -87,7 +87,7 @@ test('a handshake that fails is told as such, and plain text works on a second t
     assert.deepEqual(summary(await connectTo(mx)), { phase: 'tls', cause: 'tls' }, startTls);
     using connection = await openTo(mx, { tls: 'off' });
     assert.equal(connection.tls, null);
-    assert.deepEqual(summary(await send(connection)), { phase: 'dot', code: 250 });
+    assert.deepEqual(summary(await send(connection)), { phase: 'data', code: 250 });
   }
 });
 
@@ -119,7 +119,7 @@ test('TLS from the first byte works, and a plain server there is told as a faile
   await using mx = await startFakeMx({ implicitTls: true });
   using connection = await openTo(mx, { implicitTls: true, tls: 'enforced' });
   assert.equal(connection.tls?.verified, true);
-  assert.deepEqual(summary(await send(connection)), { phase: 'dot', code: 250 });
+  assert.deepEqual(summary(await send(connection)), { phase: 'data', code: 250 });
   mx.set({});
   const plain = await connectTo(mx, { implicitTls: true });
   assert.deepEqual(summary(plain), { phase: 'tls', cause: 'tls' });

@@ -5,7 +5,7 @@ import type { Follower, SmtpTimeouts, Transaction } from './types.ts';
 import { startFakeMx } from '../../../test/support/fake-mx.ts';
 import { connectTo, openTo, SILENCE_MS, summary } from '../../../test/support/smtp.ts';
 
-const DELIVERED = { phase: 'dot', code: 250 };
+const DELIVERED = { phase: 'data', code: 250 };
 
 function messageTo(recipient: string, overrides: Partial<Transaction> = {}): Transaction {
   return {
@@ -103,7 +103,7 @@ test('a refusal of one message is not the answer to the next', async () => {
   using connection = await openTo(mx);
   const [spam, gone] = [messageTo('spam@full.test'), messageTo('gone@full.test')];
   const first = connection.send(spam, followedBy(gone));
-  assert.deepEqual(summary(await first), { phase: 'dot', code: 554 });
+  assert.deepEqual(summary(await first), { phase: 'data', code: 554 });
   assert.deepEqual(summary(await connection.send(gone)), { phase: 'rcpt', code: 550 });
   assert.deepEqual(summary(await connection.send(SECOND)), DELIVERED);
 });
@@ -153,7 +153,7 @@ test('an announced message that may no longer be sent is dropped before its dot'
 
 test('a session that ends with one message leaves the announced one untouched', async () => {
   for (const ending of ['421 4.4.2 Enough', { drop: 'rst' }] as const) {
-    await using mx = await startFakeMx({ phases: { dot: ending } });
+    await using mx = await startFakeMx({ phases: { data: ending } });
     using connection = await openTo(mx);
     await connection.send(FIRST, followedBy(SECOND));
     const second = await connection.send(SECOND);
@@ -162,8 +162,8 @@ test('a session that ends with one message leaves the announced one untouched', 
 });
 
 test('an announced message does not wait for long behind a slow one', async () => {
-  await using mx = await startFakeMx({ phases: { dot: {} } });
-  const timeouts: Partial<SmtpTimeouts> = { mail: SILENCE_MS, dot: SILENCE_MS * 20 };
+  await using mx = await startFakeMx({ phases: { data: {} } });
+  const timeouts: Partial<SmtpTimeouts> = { mail: SILENCE_MS, data: SILENCE_MS * 20 };
   using connection = await openTo(mx, { timeouts });
   const announcedNow = Promise.withResolvers<void>();
   const first = connection.send(FIRST, () => {
@@ -172,7 +172,7 @@ test('an announced message does not wait for long behind a slow one', async () =
   });
   await announcedNow.promise;
   assert.deepEqual(summary(await connection.send(SECOND)), { phase: 'mail', cause: 'closed' });
-  assert.deepEqual(summary(await first), { phase: 'dot', cause: 'timeout' });
+  assert.deepEqual(summary(await first), { phase: 'data', cause: 'timeout' });
   assert.equal(connection.reusable, false);
 });
 

@@ -6,14 +6,14 @@ import { dotStuffed, finalDot } from './transaction.ts';
 import { startFakeMx } from '../../../test/support/fake-mx.ts';
 import { connectTo, openTo, send, SILENCE_MS, summary } from '../../../test/support/smtp.ts';
 
-const PHASES = ['mail', 'rcpt', 'data', 'dot'] as const;
+const PHASES = ['mail', 'rcpt', 'data_command', 'data'] as const;
 const LARGE = Buffer.alloc(16 * 1024 * 1024, `${'x'.repeat(76)}\r\n`);
 
 test('a message arrives as it was given, with its envelope', async () => {
   await using mx = await startFakeMx();
   using connection = await openTo(mx);
   const message = Buffer.from('Subject: hello\r\n\r\nHello\r\n');
-  assert.deepEqual(summary(await send(connection, { message })), { phase: 'dot', code: 250 });
+  assert.deepEqual(summary(await send(connection, { message })), { phase: 'data', code: 250 });
   const [received] = mx.messages;
   assert.deepEqual(
     [received?.envelopeFrom, received?.recipients, received?.raw.toString(), received?.tls],
@@ -69,7 +69,7 @@ test('a refusal in any phase is quoted with the phase, and the session goes on',
         assert.ok(result.transcript.includes(`S: ${answer}`));
         mx.set({ pipelining });
         assert.equal(connection.reusable, true);
-        assert.deepEqual(summary(await send(connection)), { phase: 'dot', code: 250 });
+        assert.deepEqual(summary(await send(connection)), { phase: 'data', code: 250 });
       }
     }
   }
@@ -101,12 +101,12 @@ test('a server that refuses RSET is left', async () => {
 
 test('DATA that is accepted for a refused recipient is answered by a lone dot', async () => {
   const recipients = { jo: ['550 5.1.1 No such user', '250 Ok'] };
-  await using mx = await startFakeMx({ recipients, phases: { data: '354 Go ahead' } });
+  await using mx = await startFakeMx({ recipients, phases: { data_command: '354 Go ahead' } });
   using connection = await openTo(mx);
   assert.deepEqual(summary(await send(connection)), { phase: 'rcpt', code: 550 });
   assert.equal(mx.messages.length, 0);
   assert.ok(mx.sessions[0]?.lines.includes('C: (0 bytes)'));
-  assert.deepEqual(summary(await send(connection)), { phase: 'dot', code: 250 });
+  assert.deepEqual(summary(await send(connection)), { phase: 'data', code: 250 });
   assert.equal(mx.messages.length, 1);
 });
 
@@ -128,7 +128,7 @@ test('silence is told with its phase; only after the dot the message is in doubt
       using connection = await openTo(mx, { timeouts: { [phase]: SILENCE_MS } });
       const result = await send(connection);
       assert.deepEqual(summary(result), { phase, cause: 'timeout' });
-      assert.equal(result.kind === 'failed' && result.inDoubt, phase === 'dot');
+      assert.equal(result.kind === 'failed' && result.inDoubt, phase === 'data');
       assert.equal(connection.reusable, false);
     }
   }
@@ -142,7 +142,7 @@ test('a hang-up is told with its phase; only after the dot the message is in dou
       using connection = await openTo(mx);
       const result = await send(connection);
       assert.deepEqual(summary(result), { phase, cause: 'closed' }, drop);
-      assert.equal(result.kind === 'failed' && result.inDoubt, phase === 'dot');
+      assert.equal(result.kind === 'failed' && result.inDoubt, phase === 'data');
     }
   }
 });
@@ -151,14 +151,14 @@ test('a server that takes the message and hangs up without a word leaves it in d
   await using mx = await startFakeMx({ verdicts: { jo: { drop: 'rst', keep: true } } });
   using connection = await openTo(mx);
   const result = await send(connection);
-  assert.ok(result.kind === 'failed' && result.phase === 'dot' && result.inDoubt);
+  assert.ok(result.kind === 'failed' && result.phase === 'data' && result.inDoubt);
   assert.equal(mx.messages.length, 1);
 });
 
 test('a server that hangs up after its 250 has taken the message', async () => {
-  await using mx = await startFakeMx({ phases: { dot: { reply: '250 Ok', drop: 'fin' } } });
+  await using mx = await startFakeMx({ phases: { data: { reply: '250 Ok', drop: 'fin' } } });
   using connection = await openTo(mx);
-  assert.deepEqual(summary(await send(connection)), { phase: 'dot', code: 250 });
+  assert.deepEqual(summary(await send(connection)), { phase: 'data', code: 250 });
 });
 
 test('nonsense in any phase ends the session; what came before it counts', async () => {
@@ -172,13 +172,13 @@ test('nonsense in any phase ends the session; what came before it counts', async
     { raw: '299 a\r\n199 b\r\n' },
   ];
   for (const phase of PHASES) {
-    for (const answer of nonsense.slice(0, phase === 'dot' ? -1 : undefined)) {
+    for (const answer of nonsense.slice(0, phase === 'data' ? -1 : undefined)) {
       mx.set({ phases: { [phase]: answer } });
       using connection = await openTo(mx);
       const result = await send(connection);
       assert.ok(result.kind === 'failed', `${phase} ${answer.raw}`);
       assert.equal(result.cause, 'garbage');
-      assert.equal(result.inDoubt, phase === 'dot');
+      assert.equal(result.inDoubt, phase === 'data');
       assert.equal(mx.messages.length, 0);
     }
   }
@@ -186,8 +186,8 @@ test('nonsense in any phase ends the session; what came before it counts', async
 
 test('a reply too many in the envelope stops before any message is written', async () => {
   await using mx = await startFakeMx();
-  for (const phase of ['mail', 'rcpt', 'data'] as const) {
-    const usual = phase === 'data' ? '354 Go' : '250 Ok';
+  for (const phase of ['mail', 'rcpt', 'data_command'] as const) {
+    const usual = phase === 'data_command' ? '354 Go' : '250 Ok';
     mx.set({ phases: { [phase]: `${usual}\n250 And more` } });
     using connection = await openTo(mx);
     const result = await send(connection);
@@ -198,16 +198,16 @@ test('a reply too many in the envelope stops before any message is written', asy
 });
 
 test('two replies to the dot: the first is the answer, the session is over', async () => {
-  await using mx = await startFakeMx({ phases: { dot: '250 Taken\n250 Taken twice' } });
+  await using mx = await startFakeMx({ phases: { data: '250 Taken\n250 Taken twice' } });
   using connection = await openTo(mx);
-  assert.deepEqual(summary(await send(connection)), { phase: 'dot', code: 250 });
+  assert.deepEqual(summary(await send(connection)), { phase: 'data', code: 250 });
   assert.equal(connection.reusable, false);
 });
 
 test('250 where 354 is due is no invitation to send', async () => {
-  await using mx = await startFakeMx({ phases: { data: '250 Ok' } });
+  await using mx = await startFakeMx({ phases: { data_command: '250 Ok' } });
   using connection = await openTo(mx);
-  assert.deepEqual(summary(await send(connection)), { phase: 'data', cause: 'garbage' });
+  assert.deepEqual(summary(await send(connection)), { phase: 'data_command', cause: 'garbage' });
   assert.equal(connection.reusable, false);
 });
 
@@ -220,7 +220,7 @@ test('a message that is too large for the server is refused without asking it', 
   assert.equal(result.reply.message, 'The message has 1,001 bytes, the server takes 1,000.');
   assert.equal(mx.sessions[0]?.lines.at(-1), 'S: 250 ENHANCEDSTATUSCODES');
   const fits = await send(connection, { message: Buffer.alloc(1000, 'x') });
-  assert.deepEqual(summary(fits), { phase: 'dot', code: 250 });
+  assert.deepEqual(summary(fits), { phase: 'data', code: 250 });
   assert.ok(mx.sessions[0]?.lines.includes('C: MAIL FROM:<b-token@send.acme.test> SIZE=1000'));
 });
 
@@ -228,7 +228,7 @@ test('an address outside of ASCII goes only to servers with SMTPUTF8', async () 
   await using mx = await startFakeMx();
   using able = await openTo(mx);
   const transaction = { recipient: 'jörg@full.test', smtpUtf8: true };
-  assert.deepEqual(summary(await send(able, transaction)), { phase: 'dot', code: 250 });
+  assert.deepEqual(summary(await send(able, transaction)), { phase: 'data', code: 250 });
   assert.deepEqual(mx.messages[0]?.recipients, ['jörg@full.test']);
   assert.equal(mx.messages[0]?.smtpUtf8, true);
 
@@ -237,7 +237,7 @@ test('an address outside of ASCII goes only to servers with SMTPUTF8', async () 
   const result = await send(unable, transaction);
   assert.ok(result.kind === 'replied' && result.local === true);
   assert.equal(result.reply.enhancedCode, '5.6.7');
-  assert.deepEqual(summary(await send(unable)), { phase: 'dot', code: 250 });
+  assert.deepEqual(summary(await send(unable)), { phase: 'data', code: 250 });
 });
 
 test('an address cannot become a command', async () => {
@@ -278,7 +278,7 @@ test('a worker that may not proceed sends neither DATA nor the dot', async () =>
       });
       assert.ok(result.kind === 'failed' && result.cause === 'withheld' && !result.inDoubt);
       assert.equal(asked, allowed + 1);
-      assert.equal(result.phase, allowed === 0 ? 'data' : 'body');
+      assert.equal(result.phase, allowed === 0 ? 'data_command' : 'body');
       assert.equal(connection.reusable, false);
       const lines = mx.sessions.at(-1)?.lines ?? [];
       if (allowed === 0) assert.ok(!lines.includes('C: DATA'));
@@ -293,9 +293,9 @@ test('a large message arrives whole', async () => {
     mx.set({ pipelining });
     using connection = await openTo(mx);
     const message = [Buffer.from('A: b\r\n\r\n'), LARGE.subarray(0, 3_000_000)];
-    assert.deepEqual(summary(await send(connection, { message })), { phase: 'dot', code: 250 });
+    assert.deepEqual(summary(await send(connection, { message })), { phase: 'data', code: 250 });
     assert.ok(mx.messages.at(-1)?.raw.subarray(0, 3_000_008).equals(Buffer.concat(message)));
-    assert.deepEqual(summary(await send(connection)), { phase: 'dot', code: 250 });
+    assert.deepEqual(summary(await send(connection)), { phase: 'data', code: 250 });
   }
 });
 
@@ -321,7 +321,7 @@ test('a verdict in the middle of the message counts, and the session is over', a
     mx.set({ phases: { body: answer } });
     using connection = await openTo(mx);
     const result = await send(connection, { message: LARGE });
-    assert.deepEqual(summary(result), { phase: 'dot', code: Number(answer.slice(0, 3)) });
+    assert.deepEqual(summary(result), { phase: 'data', code: Number(answer.slice(0, 3)) });
     assert.equal(connection.reusable, false);
   }
 });
@@ -349,7 +349,7 @@ test('any bytes arrive identical, however they are cut into pieces', async () =>
     fc.asyncProperty(fc.array(piece), async (pieces) => {
       const whole = Buffer.concat(pieces);
       const result = await send(connection, { message: pieces });
-      assert.deepEqual(summary(result), { phase: 'dot', code: 250 });
+      assert.deepEqual(summary(result), { phase: 'data', code: 250 });
       const received = mx.messages.at(-1)?.raw ?? Buffer.alloc(0);
       assert.ok(received.subarray(0, whole.length).equals(whole));
       // What is missing at the end of the last line is added, nothing else.
@@ -370,7 +370,7 @@ test('no bytes inside a message can end it, also for a server that takes a bare 
 
 test('the transcript tells the dialogue without the message, and stays small', async () => {
   await using mx = await startFakeMx({
-    phases: { dot: `250-${'yes '.repeat(400)}\n250 2.0.0 Taken` },
+    phases: { data: `250-${'yes '.repeat(400)}\n250 2.0.0 Taken` },
   });
   using connection = await openTo(mx);
   const message = Buffer.from('Subject: a secret\r\n\r\nsecret\r\n');
@@ -383,10 +383,10 @@ test('the transcript tells the dialogue without the message, and stays small', a
 
   mx.set({
     phases: {
-      dot: { raw: `${'550-no\r\n'.repeat(127)}550 no\r\n` },
+      data: { raw: `${'550-no\r\n'.repeat(127)}550 no\r\n` },
       mail: `250-${'x'.repeat(2000)}\n250 y`,
       rcpt: `250-${'x'.repeat(2000)}\n250 y`,
-      data: `354-${'x'.repeat(3000)}\n354 y`,
+      data_command: `354-${'x'.repeat(3000)}\n354 y`,
     },
   });
   const second = await send(connection);

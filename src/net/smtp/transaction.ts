@@ -28,10 +28,10 @@ type Outcome =
   | { kind: 'replied'; phase: AnsweredPhase; reply: SmtpReply }
   | (Omit<SmtpFailure, 'transcript'> & { inDoubt: boolean });
 
-type AnsweredPhase = 'mail' | 'rcpt' | 'data' | 'dot';
+type AnsweredPhase = 'mail' | 'rcpt' | 'data_command' | 'data';
 /** To MAIL, RCPT and DATA. */
 const ENVELOPE_REPLIES = 3;
-type Step = { phase: 'mail' | 'rcpt' | 'data'; line: string };
+type Step = { phase: 'mail' | 'rcpt' | 'data_command'; line: string };
 
 /**
  * Up to this size a message and its dot are one write. The send buffer is empty when 354 has
@@ -101,7 +101,7 @@ function envelopeSteps(extensions: SmtpExtensions, transaction: Transaction): St
   return [
     { phase: 'mail', line: mail },
     { phase: 'rcpt', line: pathCommand('RCPT TO', recipient, smtpUtf8) },
-    { phase: 'data', line: 'DATA' },
+    { phase: 'data_command', line: 'DATA' },
   ];
 }
 
@@ -115,7 +115,7 @@ async function pipelined(
   const isAnnounced = session.announced === transaction;
   session.announced = null;
   if (!isAnnounced) {
-    if (!(await transaction.mayProceed('data'))) return withheld(session, 'data');
+    if (!(await transaction.mayProceed('data_command'))) return withheld(session, 'data_command');
     const lines = steps.map((step) => step.line);
     if (session.needsReset) lines.unshift('RSET');
     wire.write([linesOf(lines)], lines.length);
@@ -133,7 +133,7 @@ async function pipelined(
     const isFirst = isAnnounced && phase === 'mail';
     const timeoutMs = isFirst ? Math.min(timeouts.mail, ANNOUNCED_TIMEOUT_MS) : timeouts[phase];
     const trouble = troubleIn(session, phase, await listen(session, phase, timeoutMs));
-    isDataTaken = phase === 'data' && trouble === null;
+    isDataTaken = phase === 'data_command' && trouble === null;
     stopped ??= trouble;
   }
   if (stopped !== null && isDataTaken) await sendNothing(session);
@@ -152,7 +152,7 @@ async function stepByStep(
   }
   session.needsReset = true;
   for (const { phase, line } of steps) {
-    if (phase === 'data' && !(await transaction.mayProceed('data'))) {
+    if (phase === 'data_command' && !(await transaction.mayProceed('data_command'))) {
       return withheld(session, phase);
     }
     const stopped = troubleIn(session, phase, await say(session, phase, { line }));
@@ -191,7 +191,7 @@ async function sendMessage(
     const stopped = await writeBlocks(session, pieces);
     if (stopped !== null) return stopped;
   }
-  if (!(await transaction.mayProceed('dot'))) return withheld(session, 'body');
+  if (!(await transaction.mayProceed('data'))) return withheld(session, 'body');
   if (session.wire.failure !== null) return lost(session, 'body');
 
   failpoint('smtp_before_dot');
@@ -200,7 +200,7 @@ async function sendMessage(
   if (isOneWrite) session.wire.write([...pieces, ...tail], 1 + replies);
   else session.wire.write(tail, replies);
   failpoint('smtp_after_dot');
-  const heard = await listen(session, 'dot');
+  const heard = await listen(session, 'data');
   failpoint('smtp_after_verdict');
   return outcomeOfDot(session, heard);
 }
@@ -210,7 +210,7 @@ function announcement(session: Session, follower: Follower | null): string[] {
   const { extensions } = session;
   if (follower === null || !extensions.pipelining) return [];
   session.announced = follower(
-    (next) => refusedLocally(extensions, next) === null && next.mayProceed('data') === true,
+    (next) => refusedLocally(extensions, next) === null && next.mayProceed('data_command') === true,
   );
   if (session.announced === null) return [];
   return [linesOf(envelopeSteps(extensions, session.announced).map((step) => step.line))];
@@ -228,7 +228,7 @@ async function writeBlocks(session: Session, pieces: readonly Buffer[]): Promise
     for (let from = 0; from < piece.length; from += BLOCK_BYTES) {
       await wire.writeBlock(piece.subarray(from, from + BLOCK_BYTES), timeouts.body);
       failpoint('smtp_mid_body');
-      if (wire.hasReply) return outcomeOfEarly(session, await listen(session, 'dot'));
+      if (wire.hasReply) return outcomeOfEarly(session, await listen(session, 'data'));
       if (wire.failure !== null) return lost(session, 'body');
     }
   }
@@ -237,28 +237,28 @@ async function writeBlocks(session: Session, pieces: readonly Buffer[]): Promise
 
 /** An answer in the middle of the message: its verdict counts, the connection is of no use. */
 function outcomeOfEarly(session: Session, heard: Heard): Outcome {
-  const trouble = troubleIn(session, 'dot', heard);
+  const trouble = troubleIn(session, 'data', heard);
   session.wire.fail('garbage', 'The server answered before the end of the message.');
   return trouble?.kind === 'replied' ? trouble : lost(session, 'body');
 }
 
 function outcomeOfDot(session: Session, heard: Heard): Outcome {
-  const trouble = troubleIn(session, 'dot', heard);
+  const trouble = troubleIn(session, 'data', heard);
   if (trouble?.kind === 'failed') return { ...trouble, inDoubt: true };
   session.needsReset = false;
-  return trouble ?? { kind: 'replied', phase: 'dot', reply: heard as SmtpReply };
+  return trouble ?? { kind: 'replied', phase: 'data', reply: heard as SmtpReply };
 }
 
 /** Null: the reply lets the dialogue go on. */
 function troubleIn(session: Session, phase: AnsweredPhase, heard: Heard): Outcome | null {
   if (isFailure(heard)) return lost(session, phase);
   if (heard.code >= 400) return { kind: 'replied', phase, reply: heard };
-  if (phase === 'data' ? heard.code === 354 : heard.code < 300) return null;
+  if (phase === 'data_command' ? heard.code === 354 : heard.code < 300) return null;
   session.wire.fail('garbage', `The server answered ${heard.code}, which cannot stand here.`);
   return lost(session, phase);
 }
 
-function withheld(session: Session, phase: 'data' | 'body'): Outcome {
+function withheld(session: Session, phase: 'data_command' | 'body'): Outcome {
   session.wire.fail('withheld', 'The message was withheld: this worker may no longer send it.');
   return lost(session, phase);
 }

@@ -26,9 +26,9 @@ export const SMTP_TIMEOUTS_MS: SmtpTimeouts = {
   auth: 120_000,
   mail: 300_000,
   rcpt: 300_000,
-  data: 120_000,
+  data_command: 120_000,
   body: 180_000,
-  dot: 600_000,
+  data: 600_000,
   rset: 20_000,
   quit: 5_000,
 };
@@ -116,11 +116,11 @@ export type Transaction = {
   /** The message has octets above 127: said to servers that want to know (RFC 6152). */
   is8Bit?: boolean | undefined;
   /**
-   * Asked before DATA and again right before the final dot. `false` drops the connection without
-   * the dot, so the server discards what it has. A promise: it is not known yet, and the dialogue
-   * stands still meanwhile; servers bear that for minutes (RFC 5321 §4.5.3.2.7).
+   * Asked before DATA and again before the final dot. `false` drops the connection without the dot, so
+   * the server discards what it has. While a promise is pending the dialogue waits; servers allow that
+   * for minutes (RFC 5321 §4.5.3.2.7).
    */
-  mayProceed: (step: 'data' | 'dot') => boolean | Promise<boolean>;
+  mayProceed: (step: 'data_command' | 'data') => boolean | Promise<boolean>;
 };
 
 /**
@@ -133,7 +133,7 @@ export type Follower = (mayFollow: (next: Transaction) => boolean) => Transactio
 export type TransactionResult =
   | {
       kind: 'replied';
-      phase: 'mail' | 'rcpt' | 'data' | 'dot';
+      phase: 'mail' | 'rcpt' | 'data_command' | 'data';
       reply: SmtpReply;
       transcript: SmtpTranscript;
       /** We answered for the server, which announced that it would refuse; nothing was sent. */
