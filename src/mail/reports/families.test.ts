@@ -4,11 +4,11 @@ import { test } from 'node:test';
 import { readReport } from './read-report.ts';
 
 /** Who, category, whether for good, whether never again. */
-type Told = [recipient: string, category: string, permanent: boolean, suppress: boolean];
+type Recipient = [recipient: string, category: string, permanent: boolean, suppress: boolean];
 
 const JO = 'jo@receiver.test';
-const GONE: Told = [JO, 'mailbox', true, true];
-const FULL: Told = [JO, 'quota', true, false];
+const GONE: Recipient = [JO, 'mailbox', true, true];
+const FULL: Recipient = [JO, 'quota', true, false];
 
 const ORIGINAL = [
   'Return-Path: <b-token@send.acme.test>',
@@ -26,7 +26,7 @@ function bounce(
   return Buffer.from([...header, ...(more === '' ? [] : [more]), '', text].join('\n'));
 }
 
-function toldIn(bytes: Buffer): Told[] {
+function recipientsIn(bytes: Buffer): Recipient[] {
   return readReport(bytes).recipients.map(({ recipient, verdict }) => [
     recipient ?? '',
     verdict?.category ?? '',
@@ -35,7 +35,10 @@ function toldIn(bytes: Buffer): Told[] {
   ]);
 }
 
-const FAMILIES: Record<string, { text: string; told: Told[]; more?: string; from?: string }> = {
+const FAMILIES: Record<
+  string,
+  { text: string; recipients: Recipient[]; more?: string; from?: string }
+> = {
   Exim: {
     text: `This message was created automatically by mail delivery software.
 
@@ -53,7 +56,7 @@ recipients. This is a permanent error. The following address(es) failed:
 ------ This is a copy of the message, including all the headers. ------
 `,
     more: `X-Failed-Recipients: ${JO}, ann@other.test`,
-    told: [GONE, ['ann@other.test', 'quota', true, false]],
+    recipients: [GONE, ['ann@other.test', 'quota', true, false]],
   },
   'Exim, after MAIL': {
     text: `The following address(es) failed:
@@ -64,7 +67,7 @@ recipients. This is a permanent error. The following address(es) failed:
 
 ------ This is a copy of the message, including all the headers. ------
 `,
-    told: [[JO, 'policy', true, false]],
+    recipients: [[JO, 'policy', true, false]],
   },
   qmail: {
     text: `Hi. This is the qmail-send program at mx.test.
@@ -82,7 +85,7 @@ Sorry, I couldn't find any host named nowhere.test. (#5.1.2)
 
 ${ORIGINAL.join('\n')}
 `,
-    told: [GONE, ['ann@nowhere.test', 'mailbox', true, true]],
+    recipients: [GONE, ['ann@nowhere.test', 'mailbox', true, true]],
   },
   'Sendmail 8, without MIME': {
     text: `   ----- The following addresses had permanent fatal errors -----
@@ -96,7 +99,7 @@ ${ORIGINAL.join('\n')}
 550 5.1.1 <${JO}>... User unknown
 <<< 503 5.0.0 Need RCPT (recipient)
 `,
-    told: [GONE],
+    recipients: [GONE],
   },
   'Sendmail 5': {
     text: `   ----- Transcript of session follows -----
@@ -108,7 +111,7 @@ While talking to mx.receiver.test:
    ----- Unsent message follows -----
 ${ORIGINAL.join('\n')}
 `,
-    told: [GONE],
+    recipients: [GONE],
   },
   'Exchange 2003': {
     from: 'System Administrator <postmaster@mx.test>',
@@ -125,7 +128,7 @@ ${JO} on Thu, 29 Oct 2026 08:31:00 +0000
 \tThe MTS-ID of the original message is: c=de;a= ;p=receiver;l=MX-1
     MSEXCH:IMS:Receiver:SITE:MX 0 (000C05A6) Unknown Recipient
 `,
-    told: [GONE],
+    recipients: [GONE],
   },
   'Exchange Online': {
     text: `Delivery has failed to these recipients or groups:
@@ -140,7 +143,7 @@ Generating server: mx.receiver.test
 ${JO}
 Remote Server returned '550 5.1.10 RESOLVER.ADR.RecipientNotFound; not found'
 `,
-    told: [GONE],
+    recipients: [GONE],
   },
   Domino: {
     text: `Your message
@@ -155,7 +158,7 @@ because:
 
   User jo (${JO}) not listed in Domino Directory
 `,
-    told: [GONE],
+    recipients: [GONE],
   },
   Notes: {
     text: `------- Failure Reasons  --------
@@ -166,7 +169,7 @@ ${JO}
 ------- Returned Message --------
 ${ORIGINAL.join('\n')}
 `,
-    told: [GONE],
+    recipients: [GONE],
   },
   'Gmail, before 2015': {
     text: `Delivery to the following recipient failed permanently:
@@ -182,7 +185,7 @@ The other server said:
 ${ORIGINAL.join('\n')}
 `,
     more: `X-Failed-Recipients: ${JO}`,
-    told: [GONE],
+    recipients: [GONE],
   },
   Yahoo: {
     text: `Sorry, we were unable to deliver your message to the following address.
@@ -192,7 +195,7 @@ ${ORIGINAL.join('\n')}
 
 --- Below this line is a copy of the message.
 `,
-    told: [FULL],
+    recipients: [FULL],
   },
   'GMX and 1&1': {
     text: `The following address failed:
@@ -206,14 +209,14 @@ host: mx.receiver.test
 
 ${ORIGINAL.join('\n')}
 `,
-    told: [GONE],
+    recipients: [GONE],
   },
   KDDI: {
     text: `Your mail sent on: Thu, 29 Oct 2026 08:30:00 +0900
      Could not be delivered to: <${JO}>
      As their mailbox is full.
 `,
-    told: [FULL],
+    recipients: [FULL],
   },
   ezweb: {
     text: `Each of the following recipients was rejected by a remote mail server.
@@ -222,7 +225,7 @@ ${ORIGINAL.join('\n')}
     >>> RCPT TO:<${JO}>
     <<< 550 <${JO}>: User unknown
 `,
-    told: [GONE],
+    recipients: [GONE],
   },
   Biglobe: {
     text: `   ----- The following addresses had delivery problems -----
@@ -231,7 +234,7 @@ ${JO}    (the mailbox has no room)
    ----- Non-delivered information -----
 The number of messages in recipient's mailbox exceeded the local limit.
 `,
-    told: [FULL],
+    recipients: [FULL],
   },
   OpenSMTPD: {
     text: `    An error has occurred while attempting to deliver a message for
@@ -243,7 +246,7 @@ ${JO}: 550 5.1.1 not a user here
 
 ${ORIGINAL.join('\n')}
 `,
-    told: [GONE],
+    recipients: [GONE],
   },
   DragonFly: {
     text: `There was an error delivering your mail to <${JO}>.
@@ -255,9 +258,9 @@ Message headers follow.
 
 ${ORIGINAL.join('\n')}
 `,
-    told: [GONE],
+    recipients: [GONE],
   },
-  IMail: { text: `Unknown user: ${JO}\n\nOriginal message follows.\n`, told: [GONE] },
+  IMail: { text: `Unknown user: ${JO}\n\nOriginal message follows.\n`, recipients: [GONE] },
   MailMarshal: {
     text: `Your message:
    From:    hello@acme.test
@@ -270,7 +273,7 @@ Could not be delivered because of
 The following recipients were affected:
     ${JO}
 `,
-    told: [GONE],
+    recipients: [GONE],
   },
   mFILTER: {
     text: `-------server message
@@ -279,7 +282,7 @@ The following recipients were affected:
 -------original message
 ${ORIGINAL.join('\n')}
 `,
-    told: [GONE],
+    recipients: [GONE],
   },
   'MX Logic': {
     text: `The following address failed:
@@ -289,14 +292,14 @@ ${ORIGINAL.join('\n')}
  Included is a copy of the message header:
 ${ORIGINAL.join('\n')}
 `,
-    told: [GONE],
+    recipients: [GONE],
   },
   McAfee: {
     text: `--- The following addresses had delivery problems ---
 
 <${JO}>   (User unknown ${JO})
 `,
-    told: [GONE],
+    recipients: [GONE],
   },
   James: {
     text: `Failed recipient(s):
@@ -310,7 +313,7 @@ Message details:
   MAIL FROM: b-token@send.acme.test
   RCPT TO: ${JO}
 `,
-    told: [GONE],
+    recipients: [GONE],
   },
   ActiveHunter: {
     text: `  ----- The following addresses had permanent fatal errors -----
@@ -318,7 +321,7 @@ Message details:
 >>> ${JO} <${JO}>
 550 sorry, no mailbox here by that name (#5.1.1)
 `,
-    told: [GONE],
+    recipients: [GONE],
   },
   InterScan: {
     text: `Unable to deliver message to <${JO}>.
@@ -326,43 +329,43 @@ Message details:
 Sent <<< RCPT TO:<${JO}>
 Received >>> 550 5.1.1 <${JO}>... user unknown
 `,
-    told: [GONE],
+    recipients: [GONE],
   },
   'a network that is away': {
     text: `I was unable to deliver your message.
 
 <${JO}>: connect to mx.receiver.test[192.0.2.1]:25: Connection refused
 `,
-    told: [[JO, 'network', false, false]],
+    recipients: [[JO, 'network', false, false]],
   },
   Zoho: {
     text: `This is a permanent error.
 
 ${JO} Invalid Address, ERROR_CODE :550, ERROR_CODE :5.1.1 unknown.
 `,
-    told: [GONE],
+    recipients: [GONE],
   },
   'a rate limit that says user unknown': {
     text: `<${JO}>:\n550 5.1.1 User unknown; too many connections from your host\n`,
-    told: [[JO, 'policy', false, false]],
+    recipients: [[JO, 'policy', false, false]],
   },
   'a block that says user unknown': {
     text: `<${JO}>:\n550 5.1.1 rejected: 192.0.2.1 is on our blacklist\n`,
-    told: [[JO, 'reputation', true, false]],
+    recipients: [[JO, 'reputation', true, false]],
   },
 };
 
-for (const [family, { text, told, ...header }] of Object.entries(FAMILIES)) {
+for (const [family, { text, recipients, ...header }] of Object.entries(FAMILIES)) {
   test(`a bounce in the words of ${family} is understood`, () => {
     const bytes = bounce(text, header);
     assert.equal(readReport(bytes).kind, 'bounce');
-    assert.deepEqual(toldIn(bytes), told);
+    assert.deepEqual(recipientsIn(bytes), recipients);
   });
 }
 
 test('a recipient whom nobody names is the one that the original was addressed to', () => {
   const text = `Your message could not be delivered: the mailbox is full.\n\nOriginal message follows.\n\n${ORIGINAL.join('\n')}\n`;
-  assert.deepEqual(toldIn(bounce(text)), [FULL]);
+  assert.deepEqual(recipientsIn(bounce(text)), [FULL]);
   const report = readReport(bounce(text));
   assert.equal(report.originalMessageId, '1@acme.test');
   assert.deepEqual(report.returnPaths, ['b-token@send.acme.test']);
@@ -370,10 +373,13 @@ test('a recipient whom nobody names is the one that the original was addressed t
 
 test('what one recipient did is not put down to another', () => {
   const text = `<${JO}>: 550 5.1.1 User unknown\n<ann@receiver.test>: not now\n`;
-  assert.deepEqual(toldIn(bounce(text)), [GONE, ['ann@receiver.test', 'policy', true, false]]);
+  assert.deepEqual(recipientsIn(bounce(text)), [
+    GONE,
+    ['ann@receiver.test', 'policy', true, false],
+  ]);
 });
 
-test('a delay is told as one, and nothing about it is final', () => {
+test('a delay is read as one, and nothing about it is final', () => {
   for (const text of [
     `THIS IS A WARNING MESSAGE ONLY.\nDelivery to the following recipient has been delayed:\n\n  ${JO}\n\n550 5.1.1 user unknown\n`,
     `A message is delayed for more than 10 minutes for the following\nrecipients:\n\n${JO}: Network error\n`,

@@ -1,19 +1,23 @@
 /**
- * What a report consists of, whatever its writer made of MIME: its own header, the words for
- * people, the fields for machines, and the header of the message that it is about.
+ * The parts of a report, whatever MIME structure it has: its own header, the text for people, the
+ * fields for machines, and the header of the original message. From these follows what sort of message it
+ * is: a bounce or delay in words, an automatic reply (RFC 3834), a complaint (RFC 5965). The quoted
+ * original never decides that.
  *
- * Only RFC 3462's layout has them apart. Others write all in one text, with a line of their own
- * invention before the original; some name a boundary that does not occur.
+ * Only RFC 3462's layout has the parts apart. Other systems write them all into one text, with a line of
+ * their own invention before the original; some name a boundary that does not occur.
  */
-import { MARKS_OF_ORIGINAL } from './words.ts';
 import {
+  decodedValue,
   type HeaderField,
   type MimePart,
   partsWithin,
   readHeader,
   readMessage,
   textOfPart,
+  valueOf,
 } from '../mime-reader.ts';
+import { MARKS_OF_ORIGINAL, WORDS_OF_BOUNCES, WORDS_OF_DELAYS, WORDS_OF_THE_END } from './words.ts';
 import { textFromHtml } from '../text-from-html.ts';
 
 export type ReportParts = {
@@ -141,4 +145,106 @@ function fieldsOf(rest: readonly string[]): readonly HeaderField[] {
 function originalHeader(original: MimePart): readonly HeaderField[] {
   const [message] = original.parts;
   return message === undefined ? readHeader(original.body).fields : message.fields;
+}
+
+export type Feedback = {
+  /** `abuse`, `fraud`, `auth-failure`, ... in lower case. */
+  type: string;
+  fields: readonly HeaderField[];
+};
+
+/** Feedback types that are not about a recipient who does not want the mail. */
+const NO_COMPLAINTS: ReadonlySet<string> = new Set(['auth-failure', 'not-spam', 'dmarc']);
+
+export function isComplaint({ type }: Feedback): boolean {
+  return !NO_COMPLAINTS.has(type);
+}
+
+/** Null when this is no feedback report. */
+export function feedbackOf({ fields, contentType, feedbackText }: ReportParts): Feedback | null {
+  if (feedbackText !== null) {
+    const reported = readHeader(Buffer.from(feedbackText.replace(/^[\r\n]+/, ''))).fields;
+    const type = /^[\w-]+/.exec(valueOf(reported, 'feedback-type') ?? '')?.[0] ?? 'abuse';
+    return { type: type.toLowerCase(), fields: reported };
+  }
+  // Apple Mail unsubscribes by an automatic reply.
+  if (valueOf(fields, 'x-apple-unsubscribe')?.toLowerCase() === 'true') {
+    return { type: 'opt-out', fields: [] };
+  }
+  const isFeedback = contentType.parameters.get('report-type')?.toLowerCase() === 'feedback-report';
+  return isFeedback || isFromMicrosoft(fields) ? { type: 'abuse', fields: [] } : null;
+}
+
+/** Outlook.com's feedback loop sends the message unchanged, under a subject of its own. */
+function isFromMicrosoft(fields: readonly HeaderField[]): boolean {
+  const subject = (decodedValue(fields, 'subject') ?? '').toLowerCase();
+  return (
+    subject.startsWith('complaint about message from ') &&
+    /staff@(?:hotmail|outlook|live)\.com/i.test(valueOf(fields, 'from') ?? '')
+  );
+}
+
+/** Whether the text, or a field that names a failed recipient, reports a failed delivery. */
+export function isBounceInWords(parts: ReportParts): boolean {
+  const { fields, words } = parts;
+  if (valueOf(fields, 'x-failed-recipients') !== undefined) return true;
+  const text = words.toLowerCase();
+  const subject = (decodedValue(fields, 'subject') ?? '').toLowerCase();
+  const saysSo = (said: string) => WORDS_OF_BOUNCES.some((phrase) => said.includes(phrase));
+  if (isFromMailSystem(fields)) return saysSo(subject) || saysSo(text) || isDelayInWords(parts);
+  // An automatic reply may quote a bounce in its subject: then subject and text both have to report one.
+  return saysSo(subject)
+    ? saysSo(text) || /\b[45]\d\d[ -]/.test(text)
+    : saysSo(text) && !isReply(subject);
+}
+
+function isReply(subject: string): boolean {
+  return /^(?:re|aw|sv|antw|auto|out of office|abwesen)\b/.test(subject);
+}
+
+function isFromMailSystem(fields: readonly HeaderField[]): boolean {
+  const from = `${valueOf(fields, 'from') ?? ''} ${valueOf(fields, 'sender') ?? ''}`.toLowerCase();
+  const returnPath = valueOf(fields, 'return-path');
+  return (
+    /mailer-?daemon|postmaster|mail ?delivery|mail ?administrator|system ?administrator|mail ?system|\bmdaemon\b|no-?reply/.test(
+      from,
+    ) || returnPath === '<>'
+  );
+}
+
+/** For a report without an `Action` field. */
+export function isDelayInWords({ fields, words }: ReportParts): boolean {
+  const text = `${decodedValue(fields, 'subject') ?? ''} ${words}`.toLowerCase();
+  const has = (phrases: readonly string[]) => phrases.some((phrase) => text.includes(phrase));
+  return has(WORDS_OF_DELAYS) && !has(WORDS_OF_THE_END);
+}
+
+const AUTO_REPLY_FIELDS = [
+  'x-autoreply',
+  'x-autorespond',
+  'x-autoresponder',
+  'x-auto-response',
+  'x-autogenerated',
+  'x-autoreply-from',
+  'x-vacation',
+  'x-mail-autoreply',
+];
+
+const AUTO_REPLY_SUBJECT = new RegExp(
+  [
+    '^(?:re: ?|aw: ?)?(?:auto(?:matic|matische|matisk)?[ -:]{0,2}(?:reply|response|antwort|svar|re:)',
+    '|auto: |autoreply|autoresponse|autosvar|autom\\.? antw|automatisch antwoord',
+    '|out of (?:the )?office|ooo\\b|away from|on vacation|on leave|vacation|i am (?:currently )?(?:away|out)',
+    '|abwesen|ich bin (?:nicht|derzeit)|r\u00e9ponse automatique|absen|respuesta autom|fuera de la oficina',
+    '|risposta automatica|resposta autom|\u81ea\u52d5\u5fdc\u7b54|\u4e0d\u5728|\u81ea\u52a8\u56de\u590d|\u0430\u0432\u0442\u043e\u043e\u0442\u0432\u0435\u0442|odpowied\u017a automatyczna)',
+  ].join(''),
+  'i',
+);
+
+export function isAutoReply(fields: readonly HeaderField[]): boolean {
+  const submitted = (valueOf(fields, 'auto-submitted') ?? 'no').toLowerCase();
+  if (/^auto-(?:replied|notified|generated)/.test(submitted)) return true;
+  if (AUTO_REPLY_FIELDS.some((name) => valueOf(fields, name) !== undefined)) return true;
+  if (/auto.?reply/i.test(valueOf(fields, 'precedence') ?? '')) return true;
+  return AUTO_REPLY_SUBJECT.test(decodedValue(fields, 'subject') ?? '');
 }

@@ -47,7 +47,7 @@ ${ORIGINAL}
 `);
 }
 
-function told(bytes: Buffer) {
+function recipientsOf(bytes: Buffer) {
   return readReport(bytes).recipients.map(({ recipient, status, code, verdict }) => ({
     recipient,
     status,
@@ -83,7 +83,7 @@ test('a notification tells of every recipient what became of it', () => {
   assert.deepEqual(report.returnPaths[0], 'b-token@send.acme.test');
   assert.equal(report.originalMessageId, '1@acme.test');
   assert.equal(report.recipients[0]?.diagnostic, '550 5.1.1 <jo@receiver.test>: no such user');
-  assert.deepEqual(told(bytes), [
+  assert.deepEqual(recipientsOf(bytes), [
     GONE,
     {
       recipient: 'ann@receiver.test',
@@ -105,16 +105,16 @@ test('a notification tells of every recipient what became of it', () => {
 });
 
 test('a code alone is enough, a vague one is looked up in the words for people', () => {
-  assert.deepEqual(told(notification([PER_MESSAGE, failed(JO, 'Status: 5.1.1')])), [
+  assert.deepEqual(recipientsOf(notification([PER_MESSAGE, failed(JO, 'Status: 5.1.1')])), [
     { ...GONE, code: null },
   ]);
   const vague = notification([PER_MESSAGE, failed(JO, 'Status: 5.0.0')], {
     words: `<${JO}>: host mx.receiver.test said: 550 5.1.1 User unknown (in reply to RCPT TO)`,
   });
-  assert.deepEqual(told(vague), [GONE]);
+  assert.deepEqual(recipientsOf(vague), [GONE]);
 });
 
-test('a delay, a delivery and a relay are told apart', () => {
+test('a delay, a delivery and a relay are distinguished', () => {
   const of = (action: string, status: string) =>
     readReport(
       notification([`Final-Recipient: rfc822; ${JO}\nAction: ${action}\nStatus: ${status}`]),
@@ -134,7 +134,7 @@ test('a delay, a delivery and a relay are told apart', () => {
 test('a delay that speaks of the mailbox suppresses nobody', () => {
   const block = `Final-Recipient: rfc822; ${JO}\nAction: delayed\nStatus: 4.1.1\nDiagnostic-Code: smtp; 550 5.1.1 User unknown`;
   assert.deepEqual(
-    told(notification([PER_MESSAGE, block])).map(({ suppress }) => suppress),
+    recipientsOf(notification([PER_MESSAGE, block])).map(({ suppress }) => suppress),
     [false],
   );
 });
@@ -146,18 +146,18 @@ test('notifications about addresses with letters of all scripts are read', () =>
     type: 'global-delivery-status',
     of: 'message/global-headers',
   });
-  assert.deepEqual(told(bytes), [{ ...GONE, recipient: 'jö@receiver.test' }]);
+  assert.deepEqual(recipientsOf(bytes), [{ ...GONE, recipient: 'jö@receiver.test' }]);
 });
 
 test('what is missing is found elsewhere: the boundary, the empty lines, the address', () => {
   const withoutBoundary = notification([PER_MESSAGE, failed(JO, 'Status: 5.1.1')])
     .toString()
     .replace('boundary="b 1"', 'boundary="gone"');
-  assert.deepEqual(told(Buffer.from(withoutBoundary)), [{ ...GONE, code: null }]);
+  assert.deepEqual(recipientsOf(Buffer.from(withoutBoundary)), [{ ...GONE, code: null }]);
   const inOneBlock = `${PER_MESSAGE}\nAction: failed\nFinal-Recipient: rfc822; ${JO}\nStatus: 5.1.1`;
-  assert.deepEqual(told(notification([inOneBlock])), [{ ...GONE, code: null }]);
+  assert.deepEqual(recipientsOf(notification([inOneBlock])), [{ ...GONE, code: null }]);
   const nobody = failed('@mx.receiver.test', 'Status: 5.1.1');
-  assert.deepEqual(told(notification([PER_MESSAGE, nobody])), [{ ...GONE, code: null }]);
+  assert.deepEqual(recipientsOf(notification([PER_MESSAGE, nobody])), [{ ...GONE, code: null }]);
 });
 
 test('what was said before the recipient was named is not about the mailbox', () => {
@@ -166,7 +166,7 @@ test('what was said before the recipient was named is not about the mailbox', ()
     '550 5.1.1 unknown user (in reply to MAIL FROM command)',
   ]) {
     const block = failed(JO, `Status: 5.0.0\nDiagnostic-Code: smtp; ${diagnostic}`);
-    assert.equal(told(notification([PER_MESSAGE, block]))[0]?.suppress, false, diagnostic);
+    assert.equal(recipientsOf(notification([PER_MESSAGE, block]))[0]?.suppress, false, diagnostic);
   }
 });
 

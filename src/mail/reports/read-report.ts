@@ -1,13 +1,15 @@
 /**
- * What came back, read: a bounce, a notice of delay, a complaint, a confirmation, an automatic
- * reply, or something else; for every recipient that it names what is said and what it means.
+ * Reads a message that came back: a bounce, a notice of delay, a complaint, a confirmation, an automatic
+ * reply, or something else, with what it says about each recipient that it names and what that means.
  *
- * A message of a stranger: nothing here is believed about whom it concerns. Who settles takes the
- * recipient from a signed return path (inbound/), and from here only what happened to it. Whatever it
- * contains, reading it takes milliseconds: its beginning is read, each part of that once, and at most
- * RECIPIENTS_MAX recipients are judged.
+ * Reports are untrusted. Which email and recipient a report concerns comes from the signed return path
+ * (inbound/), and only what happened to it comes from here. The cost is bounded whatever the message
+ * contains: the first REPORT_BYTES_MAX are read, each part of them once, and at most RECIPIENTS_MAX
+ * recipients are judged.
  */
-import { addressesIn, addressIn } from './address.ts';
+import { type HeaderField, readHeader, valueOf, valuesOf } from '../mime-reader.ts';
+import type { Verdict } from '../replies/classify.ts';
+import { addressesIn, addressIn, readTextClaims, RECIPIENTS_MAX, type TextClaim } from './text.ts';
 import {
   type Feedback,
   feedbackOf,
@@ -15,13 +17,10 @@ import {
   isBounceInWords,
   isComplaint,
   isDelayInWords,
-} from './kind.ts';
-import { partsOfReport, type ReportParts } from './parts.ts';
-import { readStatusClaims, type StatusClaim } from './status.ts';
-import { readTextClaims, RECIPIENTS_MAX, type TextClaim } from './text.ts';
+  partsOfReport,
+  type ReportParts,
+} from './parts.ts';
 import { judge } from './verdict.ts';
-import type { Verdict } from '../replies/classify.ts';
-import { type HeaderField, valueOf, valuesOf } from '../mime-reader.ts';
 
 export type ReportKind = 'bounce' | 'delay' | 'complaint' | 'delivered' | 'auto_reply' | 'other';
 
@@ -30,11 +29,11 @@ export type ReportedRecipient = {
   recipient: string | null;
   /** Enhanced code, or null. */
   status: string | null;
-  /** Of the reply that is told, or null. */
+  /** Of the reply that the report quotes, or null. */
   code: number | null;
   /** Null where nothing was refused. */
   verdict: Verdict | null;
-  /** At most 2 KB, in one line; null when nothing is said. */
+  /** At most 2 KB, in one line; null when the report gives none. */
   diagnostic: string | null;
 };
 
@@ -43,13 +42,13 @@ export type Report = {
   recipients: readonly ReportedRecipient[];
   /** RFC 5965's, for feedback reports. */
   feedbackType: string | null;
-  /** Envelope senders of the original, as far as it still tells them; the first is the best. */
+  /** Envelope senders of the original, as far as its header still has them; the first is the best. */
   returnPaths: readonly string[];
   /** Message-ID of the original, without its brackets. */
   originalMessageId: string | null;
 };
 
-/** Of a message so much is read: what a report says stands before the original that it quotes. */
+/** A report says what it has to say before the original that it quotes. */
 export const REPORT_BYTES_MAX = 256 * 1024;
 
 export function readReport(bytes: Buffer): Report {
@@ -99,7 +98,7 @@ function readFailures(parts: ReportParts): Found {
   const recipients = (textClaims.length > 0 ? textClaims : fromOriginal(parts)).map((claim) =>
     reported({
       recipient: claim.recipient,
-      // What is said of one of several need not be true of the others.
+      // The text as a whole is about one recipient only when there is one.
       texts: textClaims.length > 1 ? [claim.diagnostic] : [claim.diagnostic, whole],
       status: null,
       isDelay,
@@ -108,7 +107,7 @@ function readFailures(parts: ReportParts): Found {
   return { kind: isDelay ? 'delay' : 'bounce', recipients };
 }
 
-/** When nobody is named, whom the original was addressed to. */
+/** Without a recipient in the report, the only one in To of the original. */
 function fromOriginal({ originalFields }: ReportParts): TextClaim[] {
   const to = valuesOf(originalFields, 'to').flatMap((value) => addressesIn(value));
   const addresses = new Set(to.map(({ address }) => address));
@@ -134,20 +133,20 @@ function textClaimsOf({ fields, lines, originalFields }: ReportParts): TextClaim
   });
 }
 
-/** The last is what Postfix says when it was only asked whether it could deliver. */
+/** `deliverable`: Postfix's answer to an address verification probe. */
 const SUCCESSES: ReadonlySet<string> = new Set(['delivered', 'relayed', 'expanded', 'deliverable']);
 
 function readStatus(parts: ReportParts, claims: readonly StatusClaim[]): Found {
-  // The words for people are read only where those for machines leave something open, and once.
+  // The text for people is read at most once, and only where the fields for machines leave gaps.
   const isDelay = once(() => isDelayInWords(parts));
   const said = once(() => textClaimsOf(parts));
   const all = claims.map((claim) => ({ ...claim, action: actionOf(claim, isDelay) }));
   const failed = all.filter(({ action }) => !SUCCESSES.has(action));
-  const told = (failed.length > 0 ? failed : all).slice(0, RECIPIENTS_MAX);
-  const actions = new Set(told.map(({ action }) => action));
+  const named = (failed.length > 0 ? failed : all).slice(0, RECIPIENTS_MAX);
+  const actions = new Set(named.map(({ action }) => action));
   const kind = ACTIONS.find((action) => actions.has(action));
-  const recipients = told.map((claim) =>
-    recipientOf(claim, { parts, isOnly: told.length === 1, said }),
+  const recipients = named.map((claim) =>
+    recipientOf(claim, { parts, isOnly: named.length === 1, said }),
   );
   return { kind: kind === undefined ? 'other' : KIND_OF_ACTION[kind], recipients };
 }
@@ -168,7 +167,7 @@ const KIND_OF_ACTION = {
 function actionOf({ action, status }: StatusClaim, isDelayInTheWords: () => boolean): string {
   if (action === 'delayed' || SUCCESSES.has(action)) return action;
   if (status?.startsWith('2') === true) return 'delivered';
-  // What is no action of RFC 3464's: `failure`, `undeliverable`.
+  // An action that RFC 3464 does not have: `failure`, `undeliverable`.
   if (action !== '') return 'failed';
   return status?.startsWith('4') === true || isDelayInTheWords() ? 'delayed' : 'failed';
 }
@@ -192,13 +191,13 @@ function recipientOf(
   return reported({ recipient, texts, status, isDelay });
 }
 
-/** For a block that names nobody by an address (`@mx.acme.test`, `IMCEAEX-...`). */
+/** For a block whose recipient is not an address (`@mx.acme.test`, `IMCEAEX-...`). */
 function onlyRecipient(said: readonly TextClaim[], parts: ReportParts): string | null {
   const claims = said.length === 1 ? said : fromOriginal(parts);
   return claims[0]?.recipient ?? null;
 }
 
-/** Whether a look at the words for people could not add anything. */
+/** Whether the text for people could add nothing. */
 function isKnown({ verdict, status }: ReportedRecipient, diagnostic: string): boolean {
   const isVague = /^[245]\.0\.0$/.test(status ?? '5.0.0');
   return verdict?.suppress === true || (diagnostic.length > 20 && !isVague);
@@ -247,4 +246,84 @@ function returnPathsOf({ originalFields }: ReportParts, feedback: Feedback | nul
 
 function messageIdOf(originalFields: readonly HeaderField[]): string | null {
   return /<([^<>\s]{1,500})>/.exec(valueOf(originalFields, 'message-id') ?? '')?.[1] ?? null;
+}
+
+export type StatusClaim = {
+  recipient: string | null;
+  /** `failed`, `delayed`, `delivered`, `relayed`, `expanded`; '' when it is missing. */
+  action: string;
+  /** `5.1.1`, or null. */
+  status: string | null;
+  /** `smtp`, `x-postfix`, ...; '' when there is no diagnostic. */
+  diagnosticType: string;
+  diagnostic: string;
+};
+
+const BLOCKS_MAX = 500;
+
+export function readStatusClaims(text: string): StatusClaim[] {
+  return blocksOf(text)
+    .map(claimOf)
+    .filter((claim): claim is StatusClaim => claim !== null);
+}
+
+type Block = Map<string, string>;
+
+const RECIPIENT_FIELDS = ['final-recipient', 'original-recipient', 'x-actual-recipient'] as const;
+/**
+ * The fields of a recipient's block (RFC 3464, RFC 6533), some of which may stand before its recipient.
+ * Lenient: a block begins with its first recipient, also when the empty line in front of it or behind it
+ * is missing or doubled.
+ */
+const OF_RECIPIENT: ReadonlySet<string> = new Set([
+  ...RECIPIENT_FIELDS,
+  'action',
+  'status',
+  'diagnostic-code',
+  'remote-mta',
+  'will-retry-until',
+  'last-attempt-date',
+]);
+
+function blocksOf(text: string): Block[] {
+  const blocks: Block[] = [];
+  let block: Block | null = null;
+  for (const group of text.split(/\r?\n[ \t]*\r?\n/, BLOCKS_MAX)) {
+    let isNewGroup = true;
+    for (const field of fieldsIn(group)) {
+      const name = field.name.toLowerCase();
+      if (!OF_RECIPIENT.has(name)) continue;
+      if (block === null || beginsAnother(block, name, isNewGroup)) {
+        block = new Map();
+        blocks.push(block);
+      }
+      isNewGroup = false;
+      if (!block.has(name)) block.set(name, field.value);
+    }
+  }
+  return blocks;
+}
+
+function fieldsIn(group: string): readonly HeaderField[] {
+  return readHeader(Buffer.from(group.replace(/^[\r\n]+/, ''))).fields;
+}
+
+/** A second field of one kind, or a recipient after an empty line. */
+function beginsAnother(block: Block, name: string, isNewGroup: boolean): boolean {
+  if (name === 'final-recipient') return block.has(name);
+  return isNewGroup && block.has('final-recipient') && block.has(name);
+}
+
+function claimOf(block: Block): StatusClaim | null {
+  if (!RECIPIENT_FIELDS.some((name) => block.has(name))) return null;
+  const [, diagnosticType = '', diagnostic = ''] =
+    /^(?:([\w-]{1,30}) *; *)?([^]*)$/.exec(block.get('diagnostic-code') ?? '') ?? [];
+  const recipients = RECIPIENT_FIELDS.map((name) => addressIn(block.get(name) ?? ''));
+  return {
+    recipient: recipients.find((address) => address !== null) ?? null,
+    action: /^[a-z]+/.exec((block.get('action') ?? '').toLowerCase())?.[0] ?? '',
+    status: /\b[245]\.\d{1,3}\.\d{1,3}\b/.exec(block.get('status') ?? '')?.[0] ?? null,
+    diagnosticType: diagnosticType.toLowerCase(),
+    diagnostic: diagnostic.replace(/\s+/g, ' ').trim(),
+  };
 }

@@ -1,9 +1,9 @@
 /**
- * What a report's words mean for its recipient, by the rules for replies (classify.ts): a report is
- * a reply that comes late and by way of others.
+ * What a report says about a recipient, classified by the rules for replies (replies/classify.ts): a
+ * report is a reply that arrives later and through other servers.
  *
- * Careful as there: only a permanent refusal that is recognised as being about the mailbox itself
- * suppresses. What was said before the recipient was named (greeting, HELO, MAIL) is never about
+ * The same caution holds as there: only a permanent refusal that is recognised as being about the mailbox
+ * itself suppresses. What was said before the recipient was named (greeting, HELO, MAIL) is never about
  * the mailbox, and a delay is never permanent.
  */
 import { classifyReply, ruleAmong, type Verdict, verdictOn } from '../replies/classify.ts';
@@ -20,8 +20,8 @@ export type Judged = {
   code: number | null;
 };
 
-export type Said = {
-  /** From the most to the least certain to be about this recipient; '' where nothing was said. */
+type Said = {
+  /** The most certain to be about this recipient first; '' for none. */
   texts: readonly string[];
   /** What the report says by itself, or null. */
   status: string | null;
@@ -50,9 +50,9 @@ function asReported({ verdict, ...rest }: Judged, { isDelay }: Said): Judged {
 
 /** Null when no rule knows the words. */
 function judgeText(text: string, status: string | null): Judged | null {
-  const heard = repliesIn(text);
-  if (heard.length === 0) return judgeOwnWords(text, status);
-  for (const { reply, phase } of heard) {
+  const replies = repliesIn(text);
+  if (replies.length === 0) return judgeOwnWords(text, status);
+  for (const { reply, phase } of replies) {
     const enhancedCode = reply.enhancedCode ?? ofSameClass(status, reply.code);
     const judged = judgeReply({
       phase: lastPhase(reply.code, phase),
@@ -63,12 +63,12 @@ function judgeText(text: string, status: string | null): Judged | null {
   return null;
 }
 
-/** To RCPT a 552 asks for another try; in a report whoever could try has given up. */
+/** A 552 to RCPT is temporary (RFC 5321 §4.5.3.1.10), but the server that reports it has given up. */
 function lastPhase(code: number, phase: SmtpPhase): SmtpPhase {
   return code === 552 && phase === 'rcpt' ? 'data' : phase;
 }
 
-/** A refusal of every recipient follows from others; it says nothing by itself. */
+/** These replies follow from an earlier one, and mean nothing by themselves. */
 const FOLLOWS_FROM_ANOTHER: ReadonlySet<MeaningName> = new Set([
   'too_many_recipients',
   'not_understood',
@@ -90,26 +90,26 @@ function judgeOwnWords(text: string, status: string | null): Judged | null {
   return judged === null ? null : { ...judged, code: null };
 }
 
-/** Without a code the words decide whether it was for good: not where a network was in the way. */
+/** Without a code the words decide whether it is permanent: a network failure is not. */
 function judgeMeaning(name: MeaningName, status: string | null): Judged {
   const meaning = MEANINGS[name];
   const { category, blame, advice } = meaning;
-  const isForGood = status?.startsWith('4') !== true && !('passes' in meaning);
-  const permanent = isForGood && category !== 'network' && category !== 'expired';
+  const isPermanent = status?.startsWith('4') !== true && !('passes' in meaning);
+  const permanent = isPermanent && category !== 'network' && category !== 'expired';
   const suppress = permanent && 'suppress' in meaning;
   const days = suppress && 'suppressDays' in meaning ? { suppressDays: meaning.suppressDays } : {};
   return { verdict: { permanent, category, blame, advice, suppress, ...days }, status, code: null };
 }
 
-/** Nobody knows the words: the code, from wherever it comes. */
+/** No rule knows the words: the code decides, wherever it stands. */
 function judgeByCode(texts: readonly string[], status: string | null): Judged {
-  const [heard] = texts.flatMap(repliesIn);
+  const [first] = texts.flatMap(repliesIn);
   const enhancedCode =
-    heard?.reply.enhancedCode ?? status ?? texts.map(codeIn).find((code) => code !== null) ?? null;
-  const code = heard?.reply.code ?? codeOf(enhancedCode);
-  const reply = { code, enhancedCode, message: heard?.reply.message ?? '' };
-  const verdict = classifyReply({ phase: lastPhase(code, heard?.phase ?? 'rcpt'), reply });
-  return { verdict, status: enhancedCode, code: heard?.reply.code ?? null };
+    first?.reply.enhancedCode ?? status ?? texts.map(codeIn).find((code) => code !== null) ?? null;
+  const code = first?.reply.code ?? codeOf(enhancedCode);
+  const reply = { code, enhancedCode, message: first?.reply.message ?? '' };
+  const verdict = classifyReply({ phase: lastPhase(code, first?.phase ?? 'rcpt'), reply });
+  return { verdict, status: enhancedCode, code: first?.reply.code ?? null };
 }
 
 function codeOf(enhancedCode: string | null): number {
@@ -130,11 +130,11 @@ function codeIn(text: string): string | null {
 const REPLY =
   /(?:^|[\s:;([<>"'=#])([45]\d\d)(?=[\s:;,#<-]|$)(?!\s*(?:sec|min|hour|day|byte|octet|kb|mb|message|recipient))/gi;
 
-type Heard = { reply: SmtpReply; phase: SmtpPhase };
+type QuotedReply = { reply: SmtpReply; phase: SmtpPhase };
 
-/** What servers answered, in the order in which it is told. */
-function repliesIn(text: string): Heard[] {
-  const heard: Heard[] = [];
+/** The replies that the text quotes, in its order. */
+function repliesIn(text: string): QuotedReply[] {
+  const replies: QuotedReply[] = [];
   const phase = phaseIn(text);
   const starts = Array.from(text.matchAll(REPLY)).slice(0, REPLIES_MAX);
   for (const [index, match] of starts.entries()) {
@@ -146,12 +146,12 @@ function repliesIn(text: string): Heard[] {
     const end = starts[next]?.index ?? text.length;
     const message = text.slice(start, end).replace(new RegExp(`\\b${code}-`, 'g'), ' ');
     const enhancedCode = codeIn(message);
-    heard.push({
+    replies.push({
       reply: { code, enhancedCode, message: withoutCode(message) },
       phase,
     });
   }
-  return heard;
+  return replies;
 }
 
 function isContinued(text: string, match: RegExpExecArray): boolean {
@@ -178,7 +178,7 @@ const PHASES: readonly [SmtpPhase, RegExp][] = [
   ['mail', /initial connection|greeting|\b(?:helo|ehlo)\b|refused to talk to (?:me|us)/i],
 ];
 
-/** What the server answered to, as far as the report says. */
+/** The command that the server answered, as far as the report says. */
 function phaseIn(text: string): SmtpPhase {
   return PHASES.find(([, pattern]) => pattern.test(text))?.[0] ?? 'rcpt';
 }

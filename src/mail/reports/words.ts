@@ -1,6 +1,6 @@
 /**
- * How reports without a standard say things: Exim, qmail, Sendmail, Exchange, Domino, providers'
- * own. Data for bounce-parts.ts, bounce-text.ts and bounce-kind.ts; all in lower case.
+ * The words of reports that follow no standard: Exim, qmail, Sendmail, Exchange, Domino, and those of
+ * single providers. Data for parts.ts and text.ts, all in lower case.
  */
 
 /** A line with one of these announces the original message. */
@@ -43,10 +43,7 @@ export const MARKS_OF_ORIGINAL: readonly string[] = [
   'kopf der urspr',
 ];
 
-/**
- * Before a recipient on the same line. The longest way of saying it does not matter: what counts
- * is that the address behind it is the one that did not get the message.
- */
+/** Before a recipient on the same line: the address behind it did not get the message. */
 export const WORDS_BEFORE_RECIPIENT: readonly string[] = [
   'rcpt to:',
   'rcpt to',
@@ -101,7 +98,7 @@ export const WORDS_BEFORE_RECIPIENT: readonly string[] = [
   'for:',
 ];
 
-/** A line that begins with one of these tells about the message, not about who did not get it. */
+/** A line that begins with one of these is about the message, not about a failed recipient. */
 export const FIELDS_OF_THE_MESSAGE =
   /^\W{0,4}(?:from|sender|reply-to|return-path|errors-to|message[ -]id|date|sent|subject|cc|x-[\w-]+|reporting-mta|references|in-reply-to|received|mail from|generating server|postmaster)\b ?[:;=]/i;
 
@@ -179,7 +176,7 @@ export const WORDS_OF_BOUNCES: readonly string[] = [
   '\u9000\u4fe1\u901a\u77e5',
 ];
 
-/** Words of a notice that it is still being tried. */
+/** Words of a notice that delivery is still attempted. */
 export const WORDS_OF_DELAYS: readonly string[] = [
   'warning message only',
   'warning only',
@@ -207,7 +204,7 @@ export const WORDS_OF_DELAYS: readonly string[] = [
   'no action is required on your part',
 ];
 
-/** Where both are said, this decides: it is over. */
+/** These decide where both occur: no further attempt will be made. */
 export const WORDS_OF_THE_END: readonly string[] = [
   'giving up',
   'given up',

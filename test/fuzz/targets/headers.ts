@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readAddressList } from '../../../src/mail/address-list.ts';
 import { explainAddress, formatMailbox, parseMailbox } from '../../../src/mail/address.ts';
-import { addressesIn, addressIn } from '../../../src/mail/reports/address.ts';
+import { addressesIn, addressIn } from '../../../src/mail/reports/text.ts';
 import { readContentType } from '../../../src/mail/content-type.ts';
 import { parseDomain } from '../../../src/mail/domain-name.ts';
 import {
