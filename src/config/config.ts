@@ -59,7 +59,7 @@ export type Config = Readonly<
       mxPort: number;
       /** Where the hosts of MTA-STS policies listen. */
       mtaStsPort: number;
-      /** No mail server is waited for longer than this; null: as long as RFC 5321 asks for. */
+      /** The longest wait for a mail server; null: the timeouts of RFC 5321. */
       smtpTimeoutMs: number | null;
       allowPrivateNetworks: boolean;
       limits: Readonly<Record<LimitCategory, Limit>> & {
@@ -70,7 +70,7 @@ export type Config = Readonly<
       /** Per project and environment. */
       domainsMax: number;
       retention: Readonly<Retention>;
-      /** How often the reputation of senders is looked at. */
+      /** How often the reputation of senders is checked. */
       guardEveryMs: number;
       /** For tests of this service only (CONTRIBUTING.md). */
       failpoints: readonly ArmedFailpoint[];
@@ -97,7 +97,7 @@ const TIMEOUT_RULE = 'write seconds, from 1 to 600';
 const FAILPOINTS_RULE = 'it is for tests of Posthorn only; unset it';
 const COUNT_RULE = 'write a whole number from 1 to 1000000';
 
-/** Reads the configuration; on any problem only the list of all of them comes back. */
+/** Reads the configuration; on any problem it returns only the list of all of them. */
 export function readConfig(env: Env, system: System = thisSystem()): ConfigOutcome {
   const read = new EnvReader(env);
   const identity = readIdentity(read, system);

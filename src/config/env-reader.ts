@@ -70,7 +70,7 @@ export class EnvReader {
     this.problems.push(`${name}: ${what}`);
   }
 
-  /** Reports what begins like ours and was never asked for: a typo must not be ignored in silence. */
+  /** Reports unknown variables with this prefix, so that a typo is not ignored. */
   reportUnknown(prefix: string): void {
     const known = [...this.#known];
     const unprefixed = known.map((name) => (name.startsWith(prefix) ? name : prefix + name));

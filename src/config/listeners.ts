@@ -1,6 +1,6 @@
 /**
- * Where this machine is reached, by HTTP and by SMTP: addresses, ports, certificates, and what is
- * believed about who asks.
+ * Where this machine is reached, by HTTP and by SMTP: addresses, ports, certificates, and which
+ * proxies are trusted.
  */
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
@@ -19,15 +19,15 @@ export type HttpConfig = {
   host: string;
   /** 0: any free one. */
   port: number;
-  /** A port that was asked for and is taken ends the start; the default one moves on. */
+  /** A configured port that is taken ends the start; the default one moves to the next. */
   portAsked: boolean;
   trustedProxies: readonly string[];
   logLevel: string;
   /** Without a final slash; null: made from host and port. */
   publicUrl: string | null;
-  /** Where metrics are served to everybody who can connect; null: nowhere. */
+  /** Where metrics are served without a token; null: nowhere. */
   metrics: { host: string; port: number } | null;
-  /** What `/metrics` of the API asks for; null: it is not there. */
+  /** The token that `/metrics` of the API requires; null: the route is off. */
   metricsToken: string | null;
   /** Paths of PEM files; null: the API is served in clear text. */
   apiTlsFiles: { cert: string; key: string } | null;
@@ -95,7 +95,7 @@ export type SmtpConfig = {
   smtpHost: string | null;
   inboundPort: number | null;
   submissionPorts: readonly SubmissionPort[];
-  /** `Received` of what is handed in says from where. */
+  /** `Received` of submitted mail names the client. */
   submissionShowsClient: boolean;
   /** How long a client may take to log in, or for a command to the inbound port; null: as usual. */
   smtpClientTimeoutMs: number | null;

@@ -1,7 +1,7 @@
 /**
  * The certificates of this service: the operator's files for the API and for the ports of mail, or for
- * mail one of our own in the data directory. Files that change are read again at the next handshake after a while, so that a renewal
- * needs no restart; ones that are wrong then are told of in the log, and the last good ones stay.
+ * mail a self-signed one in the data directory. Files are read again at a handshake when they have
+ * changed, so that a renewal needs no restart; wrong ones are logged, and the last good ones stay.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { chmodSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';

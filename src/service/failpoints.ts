@@ -1,13 +1,13 @@
 /**
- * Arms the failpoints that POSTHORN_FAILPOINTS names, for tests only: the supervisor those of its
- * own, all at once; each worker that starts the next of the others, so that the one that takes the
- * place of a killed worker is not killed by the same.
+ * Arms the failpoints that POSTHORN_FAILPOINTS names, for tests only: the supervisor all of its own;
+ * each worker that starts the next of the others, so that the successor of a killed worker is not
+ * killed by the same one.
  */
 import { writeSync } from 'node:fs';
 import { type ArmedFailpoint, armFailpoints, isSupervisorFailpoint } from '../core/failpoint.ts';
 
 const DELAY_MS = 3_000;
-/** Four tries of an outcome; the fifth may write less of it (store/unsettled.ts) and comes later. */
+/** Covers four attempts to write an outcome; the fifth, later one may write less (store/unsettled.ts). */
 const SQL_FAILS_FOR_MS = 5_000;
 
 let forWorkers: ArmedFailpoint[] = [];
@@ -17,7 +17,7 @@ export function armSupervisor(armed: readonly ArmedFailpoint[]): void {
   armFailpoints(armed.filter(isSupervisorFailpoint), act);
 }
 
-/** What the worker that is being set up is to be armed with; null: nothing. */
+/** The failpoint for the worker that is being set up; null: none. */
 export function nextWorkerFailpoint(): ArmedFailpoint | null {
   return forWorkers.shift() ?? null;
 }
@@ -36,7 +36,7 @@ function act(armed: ArmedFailpoint): void {
     if (performance.now() < untilMs) failAsSql(action);
     return;
   }
-  // Past the log, whose stream a killed process would not write out any more.
+  // Not through the log: its stream is not flushed when the process is killed.
   writeSync(2, `${JSON.stringify({ failpoint: name, action, hit, pid: process.pid })}\n`);
   switch (action) {
     case 'kill':

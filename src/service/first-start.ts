@@ -1,7 +1,6 @@
 /**
- * The first start: whoever opens the service for the first time finds a project with a verified
- * test domain and a test key, made by the same functions as all others, so that the first email
- * can be sent at once.
+ * The first start: makes a project with a verified test domain and a test key, by the same functions
+ * as all others, so that the first email can be sent at once.
  */
 import type { Config } from '../config/config.ts';
 import { isRefusal } from '../core/refusals.ts';
@@ -15,13 +14,13 @@ import { createOrganization, createProject, listAllProjects } from '../store/pro
 import type { SecretBox } from '../store/secrets.ts';
 import { onFirstStart } from '../store/seed.ts';
 
-/** `.test` can never be anybody's (RFC 6761); in the test environment it is verified at once. */
+/** `.test` is reserved (RFC 6761); in the test environment it is verified at once. */
 export const FIRST_DOMAIN = 'acme.test';
 const FIRST_NAME = 'Acme';
 
 export type Seeded = {
   projectId: string;
-  /** The text of the key: to be shown once, kept nowhere. */
+  /** The text of the key: shown once, not stored. */
   testKey: string;
 };
 
@@ -31,7 +30,7 @@ type Parts = {
   config: Pick<Config, 'hostname' | 'sources' | 'domainsMax' | 'inboundPort'>;
 };
 
-/** Makes it all; null when this database has been used before. */
+/** Null when this database has been used before. */
 export function seedFirstStart(db: Database, parts: Parts): Promise<Seeded | null> {
   return onFirstStart(db, async (tx) => {
     const projectId = await firstProject(db);

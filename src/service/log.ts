@@ -1,7 +1,7 @@
 /**
- * The log: one line per request, attempt and webhook call, on stderr. JSON for machines; when a
- * person is looking (stderr is a terminal) the same as short text. Promises: no message content,
- * addresses or keys (whoever logs passes ids); a line is written as soon as the last write is done,
+ * The log: one line per request, attempt and webhook call, on stderr. JSON, or the same as
+ * short text when stderr is a terminal. Promises: no message content,
+ * addresses or keys (callers pass ids); a line is written as soon as the last write is done,
  * never held back for a fuller buffer.
  */
 import { writeSync } from 'node:fs';
@@ -81,7 +81,7 @@ export function errorText(error: Error): string {
   return `${type}: ${message}\n${stack}`;
 }
 
-/** A bug that nothing catches ends this process with a line of the log: Node would show all of it. */
+/** An uncaught error ends this process with a log line: Node would print its message, too. */
 export function logUncaught(): void {
   process.on('uncaughtException', (error) => {
     const time = new Date().toISOString();
@@ -105,7 +105,7 @@ export function textLine(json: string): string {
   return `${[start, msg, ...facts].filter((part) => part !== '').join(' ')}\n`;
 }
 
-/** Control characters out: a remote server's words must not steer the operator's terminal. */
+/** Replaces control characters: a remote server's text must not control the operator's terminal. */
 function factText(value: unknown): string {
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   const safe = stripVTControlCharacters(text).replace(/[\u0000-\u001f\u007f-\u009f]/g, ' ');

@@ -41,9 +41,9 @@ const SUBMISSION_LIMITS: Partial<SmtpServerLimits> = {
   messagesPerSession: Infinity,
 };
 
-/** Of the machine: connections go to its workers in turn. */
+/** Per machine: its workers accept connections in turn. */
 const ANONYMOUS_PER_CLIENT = 20;
-/** By turns is not always evenly, so that each worker grants a few to everybody. */
+/** The turns are not always even, so each worker grants at least this many. */
 const ANONYMOUS_PER_CLIENT_MIN = 4;
 const NEW_SUBMISSIONS_PER_MINUTE = 120;
 const NEW_INBOUND_PER_MINUTE = 1_200;

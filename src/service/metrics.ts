@@ -187,7 +187,7 @@ function addQueueGauges(
   read: (providersMax: number) => Promise<QueueDepth>,
 ): void {
   let reading: Promise<QueueDepth | null> | null = null;
-  // All gauges are collected at once: they share one look.
+  // All gauges are collected at once: they share one query.
   const readOnce = (): Promise<QueueDepth | null> => {
     reading ??= read(QUEUED_PROVIDERS_SHOWN)
       .catch(() => null)
@@ -294,7 +294,7 @@ export async function listenForMetrics(
     );
   });
   server.maxConnections = CONNECTIONS_MAX;
-  // Whatever stands still: a request, its answer, a client that reads nothing.
+  // Bounds requests, answers, and clients that do not read.
   server.setTimeout(TIMEOUT_MS, (socket) => socket.destroy());
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject).listen(where, () => resolve());

@@ -1,7 +1,7 @@
 /**
- * Started as root, workers run as the user that the embedded database has: one that no account
- * has and that owns nothing else. They load their code and build all that loads more of it first,
- * since it may lie where that user cannot read, and drop before they open or serve anything. The supervisor keeps root: it binds ports for
+ * Started as root, workers run as the user of the embedded database: one that no account has and that
+ * owns nothing else. They load all code first, since that user may not be able to read it, and drop
+ * privileges before they open or serve anything. The supervisor keeps root: it binds ports for
  * workers, those below 1024 among them, starts the database as another user, and reads certificates.
  */
 import { createHash } from 'node:crypto';
@@ -28,7 +28,7 @@ export type User = { uid: number; gid: number };
  * @throws with a sentence for the operator
  */
 export function dropTo({ uid, gid }: User): void {
-  // Otherwise written when the process ends, by a user who may not: each start would compile all anew.
+  // Otherwise it is written at exit, by a user without permission, and each start compiles everything again.
   flushCompileCache();
   try {
     process.setgroups?.([]);
@@ -43,8 +43,8 @@ export function dropTo({ uid, gid }: User): void {
 }
 
 /**
- * Makes one request to itself: undici loads its parser only then, and could not any more once this
- * process is a user who cannot read the code.
+ * Makes one request to itself: undici loads its parser only then, which fails once this process runs as a
+ * user that cannot read the code.
  */
 export async function loadLazyCode(): Promise<void> {
   const server = createServer((_request, response) => response.end('{}'));
@@ -60,10 +60,10 @@ export async function loadLazyCode(): Promise<void> {
 }
 
 /**
- * Whom root's workers become beside a database of somebody else's. On a socket the system's user may be
- * what logs in, and the folder may let in its owner alone.
+ * The user of root's workers beside an external database. On a socket the system user may be what
+ * authenticates, and the folder may admit its owner alone.
  * @param hasOwnLogin workers log in with a password of their own
- * @returns null when they have to stay what they are
+ * @returns null when they have to keep their user
  */
 export function userBeside(
   url: string,
@@ -80,7 +80,7 @@ export function userBeside(
 
 const LOOK_EVERY_MS = 1_000;
 
-/** In memory, where the system has such a place: keys need not be on the disk twice. */
+/** In memory where possible, so that keys are not on the disk twice. */
 const IN_MEMORY = '/run';
 const FOLDER_NAME = /^posthorn-tls-([0-9a-f]{16})-(\d+)$/;
 
@@ -95,7 +95,7 @@ export class SharedFiles implements Disposable {
   /** Made for the first file. */
   #folder: string | null = null;
 
-  /** Removes what processes that were killed have left. */
+  /** Removes what killed processes have left. */
   constructor(
     user: User,
     { dataDir, log, parent = IN_MEMORY }: { dataDir: string; log: Logger; parent?: string },

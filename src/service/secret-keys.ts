@@ -1,6 +1,6 @@
 /**
- * The secret keys of a running service: what `posthorn secrets rotate` writes into the data directory
- * is taken up by all workers within seconds, and the database is told when they all have it. A key
+ * The secret keys of a running service: all workers adopt what `posthorn secrets rotate` writes into the
+ * data directory within seconds; when all have it, that is recorded in the database. A key
  * that is configured (POSTHORN_SECRET_KEY) changes with a restart. A file that was deleted, or that has
  * lost the key which seals, changes nothing: what is stored could not be opened any more.
  */
@@ -48,7 +48,7 @@ export function keepSecretKeys(options: SecretKeepingOptions): Disposable {
       await look();
     } catch (error) {
       const message = String(error);
-      // Once for each reason: it is tried again every second.
+      // Logged once per reason: it is retried every second.
       if (message !== problem) log.warn({ err: error }, 'the secret keys could not be looked at');
       problem = message;
     }

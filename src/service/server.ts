@@ -1,9 +1,8 @@
 /**
  * One worker, constructed and wired: HTTP, accepting, delivery, webhooks, around one database.
  *
- * Here and in server-delivery.ts things are built and introduced to each other; features never
- * import one another. Read it top to bottom as the list of what a worker is made of. An email comes
- * in at http/routes/emails.ts.
+ * Here, in server-delivery.ts and in mail-ports.ts the parts are constructed and connected; features
+ * never import one another. An email comes in at http/routes/emails.ts.
  */
 import type { Registry } from 'prom-client';
 import { ReloadedCertificate } from './certificates.ts';
@@ -33,17 +32,16 @@ export type WorkerServer = {
   registry: Registry;
   /** Why emails are not accepted at present; null when they are. */
   refuseMail(reason: string | null): void;
-  /** Looks now for mail and webhooks that wait. */
+  /** Polls now for mail and webhooks that wait. */
   look(): void;
-  /** The database is another server than before: says which accepted emails it does not have. */
+  /** After a fail-over of the database: logs which accepted emails it lacks. */
   failedOver(): Promise<void>;
-  /** What the broker of this machine says about connections to mail servers. */
   /** Seals with the first of these from now on (store/secrets.ts). */
   useSecretKeys(secretKey: string): void;
   receiveFromBroker(messages: readonly BrokerMessage[]): void;
   /** A client has logged in by SMTP at another worker. */
   noteLogIn(client: string): void;
-  /** Stops taking, finishes what has begun, gives back the rest. */
+  /** Stops accepting, finishes what has begun, gives back the rest. */
   stop(): Promise<void>;
 };
 
@@ -53,7 +51,7 @@ export type SupervisorLink = {
   onBuilt: () => void;
   onHolder: (id: string) => void;
   sendToBroker: (messages: readonly WorkerMessage[]) => void;
-  /** Tells the other workers. */
+  /** Notifies the other workers. */
   onSmtpLogIn: (client: string) => void;
   metricsText: () => Promise<string>;
 };
@@ -154,7 +152,7 @@ function apiCertificate({ config, log }: WorkerContext): ReloadedCertificate | n
   return new ReloadedCertificate(config.apiTlsFiles, { of: 'the API', world: systemWorld, log });
 }
 
-/** Looks at the database once a second at most, however many ask. */
+/** Queries the database at most once a second. */
 function readiness(db: Database): () => Promise<string | null> {
   let looking: Promise<string | null> | null = null;
   return () => {
@@ -171,7 +169,7 @@ function readiness(db: Database): () => Promise<string | null> {
   };
 }
 
-/** The exact bytes of an email, made again from what was stored. */
+/** The exact bytes of an email, composed again from what was stored. */
 async function contentOf(
   db: Database,
   builder: MessageBuilder,

@@ -1,6 +1,6 @@
 /**
- * The database of a running service: the embedded engine or the one of DATABASE_URL, behind one
- * face. Takes the data directory's lock in both cases: one service per data directory.
+ * The database of a running service: the embedded engine or the one of DATABASE_URL,
+ * behind one interface. Takes the data directory's lock in both cases: one service per data directory.
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
@@ -43,7 +43,7 @@ export type ServiceDatabase = AsyncDisposable & {
   dataDir: string;
   /** For people, without a password. */
   description: string;
-  /** Free bytes on the database's disk; null when it is not on this machine, or does not tell. */
+  /** Free bytes on the database's disk; null when it is not on this machine, or unknown. */
   freeBytes(): Promise<number | null>;
   publish(info: { url: string }): void;
   /** Resolves with a sentence when the database is gone for good. */
@@ -201,7 +201,7 @@ async function buryOwn(db: Database, holder: string, log: Logger): Promise<void>
     const freed = await buryNode(db, { id: holder, beat: null });
     log.warn({ node: holder, freed }, 'a worker died; its work is free again');
   } catch (error) {
-    // The database is away. Its silence will be seen by every watch, ours too.
+    // The database cannot be reached; every node's watch will find the dead worker later.
     log.warn({ err: error, node: holder }, 'the work of a dead worker is not free yet');
   }
 }

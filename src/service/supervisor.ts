@@ -1,10 +1,10 @@
 /**
  * The service as one machine runs it: a supervisor and its workers.
  *
- * The supervisor opens the database, migrates, starts N workers that each do everything, and keeps
- * watch: it starts a dead worker again and frees its work at once, takes over the work of nodes
- * elsewhere that have gone silent, makes partitions, and stops everything in order. It holds no
- * mail itself, so nothing is lost whenever it dies: its workers end with it.
+ * The supervisor opens the database, migrates, starts N workers that each do everything, and
+ * watches them: it restarts a dead worker and frees its work at once, reclaims the work of nodes
+ * elsewhere that have expired, makes partitions, and stops everything in order. It holds no mail, so
+ * nothing is lost when it dies: its workers end with it.
  */
 import { availableParallelism } from 'node:os';
 import type { Logger } from 'pino';
@@ -66,7 +66,7 @@ type RunOptions = {
 /** Why the service cannot start, or had to end. Exit code 2: the operator has to change something. */
 type ServiceFailure = { failed: string; code: string; exitCode: 1 | 2 };
 
-/** A mistake of the operator's that ends the start: exit code 2, as for a wrong configuration. */
+/** A mistake in the configuration that ends the start with exit code 2. */
 class CannotStart extends Error {}
 
 /** Runs until it is asked to stop. @returns the exit code */
@@ -84,7 +84,7 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     await using metrics = await metricsListener(config, () => pool?.metricsText());
     const work = workOf(ports, options);
     const opening = openServiceDatabase(config, { log, world: systemWorld, work });
-    opening.catch(() => {}); // heard of below
+    opening.catch(() => {}); // awaited below
     // Workers load their code while the database opens.
     const count = work.workers;
     pool = new WorkerPool({ count, log, env: await tuneOpenssl() });
@@ -134,7 +134,7 @@ function workOf({ inboundPort, submissionPorts }: Config, options: RunOptions): 
   };
 }
 
-/** Receivers refuse a host name that is not fully qualified, and so would mail be refused. */
+/** Receivers refuse mail from a host name that is not fully qualified. */
 function requireUsableName(config: Config): void {
   if (config.allowPrivateNetworks || config.relay !== null || !config.hostnameAsked) return;
   if (config.hostname.includes('.')) return;
@@ -150,7 +150,7 @@ function requireUsableCertificate({ apiTlsFiles }: Config): void {
   if (problem !== null) throw new CannotStart(problem);
 }
 
-/** Keys that pass networks in clear text are soon somebody else's. */
+/** API keys must not pass networks in clear text. */
 function warnOfClearText({ host, apiTlsFiles, trustedProxies }: Config, log: Logger): void {
   const isLocal = host === 'localhost' || sharedAddresses([])(host);
   if (isLocal || apiTlsFiles !== null || trustedProxies.length > 0) return;
@@ -162,7 +162,7 @@ function warnOfClearText({ host, apiTlsFiles, trustedProxies }: Config, log: Log
   );
 }
 
-/** Asked before the database is touched. What has the port may be this service, started before. */
+/** Chosen before the database is opened. A taken port may be this service, started before. */
 async function portFor(config: Config): Promise<number> {
   const chosen = await choosePort(config, random);
   if ('port' in chosen) return chosen.port;
@@ -173,7 +173,7 @@ async function portFor(config: Config): Promise<number> {
 
 const random = (): number => systemWorld.random();
 
-/** The configuration with the ports that will be listened on, in place of those that were asked for. */
+/** The configuration with the ports that will be listened on in place of the configured ones. */
 async function portsFor(config: Config, options: RunOptions): Promise<Config> {
   const port = await portFor(config);
   const takesMail = (options.only ?? PARTS).includes('inbound');
@@ -274,13 +274,13 @@ function explain(error: unknown): ServiceFailure & { trace: string } {
   if (isOperators || isDatabases) {
     return { failed: message, code: 'usage_error', exitCode: 2, trace: '' };
   }
-  // A trace is for those who mend Posthorn; whose database is away has another place to look.
+  // A trace helps with bugs of Posthorn, not with a database that cannot be reached.
   if (error instanceof DatabaseUnavailable) {
     const failed = message + CHECK_DATABASE;
     return { failed, code: 'service_unavailable', exitCode: 1, trace: '' };
   }
-  const isTold = error instanceof WorkersCannotRun || !(error instanceof Error);
-  const trace = isTold ? '' : `${errorText(error)}\n`;
+  const isReported = error instanceof WorkersCannotRun || !(error instanceof Error);
+  const trace = isReported ? '' : `${errorText(error)}\n`;
   return { failed: message, code: 'internal_error', exitCode: 1, trace };
 }
 

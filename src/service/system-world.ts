@@ -1,4 +1,4 @@
-/** The real outside world; only what constructs the service hands it down. */
+/** The real clock and randomness; only service/, cli/ and main.ts pass it down. */
 import type { World } from '../core/world.ts';
 import { newId } from '../store/ids.ts';
 

@@ -1,17 +1,17 @@
 /**
- * What one process per machine does beside the mail: watches other nodes and the schema, keeps partitions ahead,
- * removes what is past its retention (retention.ts), warns of bad senders (reputation-watch.ts), forgets what has expired, re-checks domains,
- * and looks at the disk.
+ * What one process per machine does beside the mail: watches other nodes and the schema, creates
+ * partitions in advance, removes what is past its retention (mail-removal.ts), warns of bad senders
+ * (reputation-watch.ts), removes what has expired, re-checks domains, and watches the disk.
  *
- * Each task runs by itself at its own pace; one that fails is logged and tried again at its next
- * turn. Several machines may do the same at once: every task is safe to do twice.
+ * Each task has its own interval; one that fails is logged and tried again at the next interval.
+ * Several machines may run the same task at once: every task is idempotent.
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../../core/failpoint.ts';
 import type { Config } from '../../config/config.ts';
 import { recheckDomains } from '../../domains/service.ts';
 import { ReputationWatch } from './reputation-watch.ts';
-import { RetentionTask } from './retention.ts';
+import { MailRemoval } from './mail-removal.ts';
 import { renewHost } from '../own-host.ts';
 import type { ServiceDatabase } from '../service-database.ts';
 import { forgetExpired } from '../../store/expiry.ts';
@@ -35,9 +35,9 @@ export type MaintenanceOptions = {
 };
 
 const WATCH_EVERY_MS = 2_500;
-/** A node is dead when its beat stood still through this much of our own successful looking. */
+/** A node is dead when its beat stood still through this much time of successful polls of ours. */
 const SILENT_POLLS_MAX = 6;
-/** What a dead worker's last statement left is looked for this long, and now and then anyway. */
+/** How long after a death its last statement's rows are searched for at every poll. */
 const ORPHANS_FOR_MS = 30_000;
 const ORPHANS_EVERY_MS = 10 * 60_000;
 const OUTDATED = 'the database was migrated for a newer version';
@@ -76,7 +76,7 @@ export class Maintenance implements AsyncDisposable {
     const { database, config, log } = this.#options;
     this.#every(WATCH_EVERY_MS, 'watching nodes', () => this.#watchNodes());
     this.#every(WATCH_EVERY_MS, 'watching for a fail-over', () => this.#watchTimeline());
-    // Now as well: a fail-over may come before the first turn.
+    // Now as well: a fail-over may come before the first interval.
     this.#running.add(this.#watchTimeline().catch(() => {}));
     this.#every(WATCH_EVERY_MS, 'watching the schema', () => this.#watchSchema());
     this.#every(ORPHANS_EVERY_MS, 'freeing orphans', () => this.#releaseOrphans());
@@ -89,7 +89,7 @@ export class Maintenance implements AsyncDisposable {
       await makePartitions(database.address, nowMs);
       partitionsAtMs = nowMs;
     });
-    const retention = new RetentionTask(database, { ...config, log });
+    const retention = new MailRemoval(database, { ...config, log });
     this.#every(RETENTION_EVERY_MS, 'retention', () => retention.run(() => this.#isStopping));
     const reputation = new ReputationWatch(database.db, log);
     this.#every(config.guardEveryMs, 'watching reputations', () => reputation.run());
@@ -133,7 +133,7 @@ export class Maintenance implements AsyncDisposable {
     next();
   }
 
-  /** Only looks that succeed count: while the database is away nobody grows older. */
+  /** Only successful polls count: no node expires while the database cannot be reached. */
   async #watchNodes(): Promise<void> {
     const { db } = this.#options.database;
     const nodes = await listNodes(db);
@@ -160,7 +160,7 @@ export class Maintenance implements AsyncDisposable {
     if (freed > 0) this.#options.log.warn({ freed }, 'work that nobody held is free again');
   }
 
-  /** A promoted standby begins a new timeline. What it never received is gone, which must be said. */
+  /** A promoted standby begins a new timeline. What it never received is lost, which must be logged. */
   async #watchTimeline(): Promise<void> {
     const timeline = await databaseTimeline(this.#options.database.db);
     if (timeline === null) return;
@@ -184,7 +184,7 @@ export class Maintenance implements AsyncDisposable {
     this.#outdated.resolve(problem);
   }
 
-  /** Settling needs room on the disk: what would fill it is turned away in time. */
+  /** Settling needs room on the disk: what would fill it is refused in time. */
   async #watchDisk(): Promise<void> {
     const { database, config, log, pool } = this.#options;
     const freeDiskBytes = await database.freeBytes();

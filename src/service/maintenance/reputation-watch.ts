@@ -1,7 +1,7 @@
 /**
- * Looks every half a minute how senders stand whose mail has ended since the last look, and says so
- * when bounces or complaints are beyond the rule (core/guard.ts): an event `project.guard`, a warning in
- * lists, a metric. Several machines may look at once: the one that notes it first tells of it.
+ * Checks every 30 seconds the senders whose mail has ended since the last check, and reports when
+ * bounces or complaints are beyond the rule (core/guard.ts): an event `project.guard`, a warning in
+ * lists, a metric. Several machines may check at once: the first to record it reports it.
  */
 import type { Logger } from 'pino';
 import {

@@ -1,7 +1,7 @@
 /**
- * Removing what is past its retention: whole weeks for everybody, small batches for projects that
- * keep their mail for less time. At an easy pace and told in the log; what is cut off goes on the
- * next time.
+ * Removes what is past its retention: whole weeks for all projects, small batches for projects that
+ * keep their mail for less time. Rate-limited and logged; an interrupted removal resumes at the next
+ * run.
  */
 import type { Logger } from 'pino';
 import type { Retention } from '../../core/retention.ts';
@@ -17,12 +17,12 @@ export type RetentionOptions = {
   restMs?: number;
 };
 
-/** With batches of 500: at most 5,000 emails a second, and time for everybody else in between. */
+/** With batches of 500: at most 5,000 emails a second, with pauses for other statements. */
 const REST_MS = 100;
 /** Progress of a long removal: about once a minute. */
-const TELL_EVERY_BATCHES = 500;
+const LOG_EVERY_BATCHES = 500;
 
-export class RetentionTask {
+export class MailRemoval {
   readonly #database: { db: Database; address: DatabaseAddress };
   readonly #options: RetentionOptions;
 
@@ -31,7 +31,7 @@ export class RetentionTask {
     this.#options = options;
   }
 
-  /** @param isStopping asked after every batch: the rest is for the next time */
+  /** @param isStopping called after every batch: the rest is left for the next run */
   async run(isStopping: () => boolean): Promise<void> {
     const { retention } = this.#options;
     await this.#removeWeeks();
@@ -66,7 +66,7 @@ export class RetentionTask {
 
   async #trim(project: ProjectRetention, isStopping: () => boolean): Promise<void> {
     const removed: Record<string, number> = {};
-    const tell = (message: string): void => {
+    const logProgress = (message: string): void => {
       if (Object.values(removed).some((count) => count > 0)) {
         this.#options.log.info({ project: project.projectId, ...removed }, message);
       }
@@ -76,10 +76,10 @@ export class RetentionTask {
       removed[batch.what] = (removed[batch.what] ?? 0) + batch.removed;
       batches += 1;
       if (isStopping()) break;
-      if (batches % TELL_EVERY_BATCHES === 0) tell('removing what is past its retention');
+      if (batches % LOG_EVERY_BATCHES === 0) logProgress('removing what is past its retention');
       await this.#rest();
     }
-    tell('what was past its retention is removed');
+    logProgress('what was past its retention is removed');
   }
 
   #rest(): Promise<void> {

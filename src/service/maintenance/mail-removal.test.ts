@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { acceptAll, newEmail, newSender } from '../../../test/support/mail-store.ts';
 import { testDatabase } from '../../../test/support/postgres.ts';
-import { RetentionTask } from './retention.ts';
+import { MailRemoval } from './mail-removal.ts';
 import { AcceptStore } from '../../store/accept.ts';
 import { clientQueries, connectAsOwner } from '../../store/postgres/database.ts';
 import { ensurePartitions, WEEK_MS } from '../../store/partitions.ts';
@@ -14,7 +14,7 @@ const { db, address } = database;
 
 const log = { told: [] as object[], info: (facts: object) => log.told.push(facts), warn: () => {} };
 const retention = { contentH: 45 * 24, metadataH: 90 * 24 };
-const newTask = () => new RetentionTask(database, { retention, log: log as never, restMs: 0 });
+const newTask = () => new MailRemoval(database, { retention, log: log as never, restMs: 0 });
 
 /** The partitions of a table that are older than the last week. */
 async function oldWeeks(table: string): Promise<number> {
