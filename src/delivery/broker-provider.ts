@@ -1,6 +1,6 @@
 /**
- * What the broker knows of one provider: its pools (one per address of ours), whether it is in trouble,
- * and how fast messages may follow one another.
+ * What the broker knows of one provider: its pools, one per address of ours, each with a Window of
+ * connections; whether none of its servers answers (Outage); and its message rate (TokenBucket).
  */
 import type { World } from '../core/world.ts';
 import type { ProviderStatus, WorkerMessage } from './broker-messages.ts';
@@ -17,9 +17,9 @@ export type Holder = {
   held: number;
   wanted: number;
   urgent: number;
-  /** Since when it waits without holding any. */
+  /** Since when it waits without holding a connection. */
   waitingSinceMs: number;
-  /** How many it was asked to give back and has not yet. */
+  /** Connections that it was asked for and has not given back yet. */
   yielding: number;
   lastSent: { isWanted: boolean; share: number; window: number };
 };
@@ -68,10 +68,10 @@ export class BrokerProvider {
   readonly #settings: ShapingSettings;
   readonly #world: Pick<World, 'monotonicMs' | 'random'>;
   #pacing: Pacing | null;
-  /** What it said when it asked for less. */
+  /** The reply with which it asked for less. */
   #complaint: string | null = null;
   usedAtMs: number;
-  /** What the workers were told last. */
+  /** The suspension that the workers were last notified of. */
   notifiedSuspension: Suspension['kind'] | null = null;
 
   constructor(
@@ -109,7 +109,7 @@ export class BrokerProvider {
     return sum(this.pools, (pool) => pool.waiting);
   }
 
-  /** How many the pool may have now, whoever holds them. */
+  /** How many connections the pool may have now, over all workers. */
   windowOf(pool: BrokerPool): number {
     return this.outage.isOngoing || this.#isSlowed ? 1 : pool.window.size;
   }
@@ -136,7 +136,7 @@ export class BrokerProvider {
     return true;
   }
 
-  /** Ends what is over. @returns whether that changed anything */
+  /** Ends the slower time when it is over. @returns whether it ended */
   expire(): boolean {
     if (this.#pacing === null || this.#world.monotonicMs() < this.#pacing.untilMs) return false;
     this.#pacing = this.#usualPacing();
@@ -154,7 +154,7 @@ export class BrokerProvider {
     return this.out === 0 && isWhole && !this.dependsOnTime;
   }
 
-  /** As the workers are to see it. */
+  /** The state as workers receive it. */
   status(): ProviderStatus {
     const nowMs = this.#world.monotonicMs();
     const slowedForMs = Math.max(
@@ -196,7 +196,7 @@ export class BrokerProvider {
   }
 }
 
-/** Shorter waits are waited for in place. */
+/** Shorter waits do not suspend the provider: its deliveries wait in memory. */
 const PACE_SUSPENDS_FROM_MS = 1_500;
 
 function sum<Item>(items: ReadonlyMap<unknown, Item>, of: (item: Item) => number): number {
@@ -205,18 +205,18 @@ function sum<Item>(items: ReadonlyMap<unknown, Item>, of: (item: Item) => number
   return total;
 }
 
-/** Several connections hear the same complaint at about the same time: it counts once. */
+/** Several connections get the same complaint at about the same time: it counts once. */
 const SAME_COMPLAINT_MS = 2_000;
 const TRY_AGAIN_MAX_MS = 3600_000;
-/** A complaint that is this much later than the last has nothing to do with it. */
+/** A complaint this long after the last starts with the first waiting time again. */
 const REMEMBERED_MS = 6 * 3600_000;
 
 /**
- * How many connections a receiver is believed to bear: grows with what it takes, halves when it
- * says that we are too many, comes back slowly.
+ * How many connections a receiver accepts: grows with each message that it takes while all are busy,
+ * halves when it complains, and recovers slowly.
  *
- * The number that was too many is remembered and approached, but tried again only after a while,
- * which doubles each time it is too many again: else the window would swing for ever around it.
+ * The number that was too many is remembered. The window grows up to it and reaches it only after a
+ * wait, which doubles with each further complaint: otherwise the window would oscillate around it.
  */
 export class Window {
   size: number;
@@ -241,7 +241,7 @@ export class Window {
     return this.#tooMany === Infinity;
   }
 
-  /** How long until it may have as many as were too many last; 0 when nothing is known to be. */
+  /** How long until the number that was too many is tried again; 0: no number was too many. */
   slowedForMs(nowMs: number): number {
     return this.isWhole ? 0 : Math.max(1, this.#tryAgainAtMs - nowMs);
   }
@@ -260,9 +260,9 @@ export class Window {
   }
 
   /**
-   * It is too many, or too fast. A new connection that is refused says so of the present number,
-   * however soon; other complaints may be about the number before.
-   * @param openedForMs how long ago a connection was begun that is refused now; null: another answer
+   * The receiver complained. A refused new connection is about the present number, however soon after
+   * the last complaint; other complaints may be about the number before.
+   * @param openedForMs how long ago the connection was begun that is refused; null: another reply
    * @returns whether it shrank
    */
   shrink(nowMs: number, openedForMs: number | null = null): boolean {
@@ -279,7 +279,7 @@ export class Window {
     return true;
   }
 
-  /** After an outage: what it bore before says little about a server that has just come up. */
+  /** After an outage the server may accept less than before. */
   restart(): void {
     this.size = Math.min(this.size, START_CONNECTIONS);
   }
@@ -289,29 +289,29 @@ export class Window {
   }
 }
 
-/** A server that answered so recently speaks for the whole provider. */
+/** A provider with a server that answered this recently is not suspended. */
 const ANSWER_COUNTS_FOR_MS = 10 * 60_000;
 const ADDRESSES_MAX = 100;
 const JITTER = 0.15;
 
 /**
- * Whether a provider is in trouble as a whole: nobody there answers. Then it rests, for longer each
- * time, and after each rest one connection finds out whether that is over.
+ * Whether no server of a provider answers. Then the provider is suspended, for longer each time, and
+ * after each suspension one connection probes whether the outage is over.
  *
- * A provider may be many servers of many customers (a hosting company): it is only in trouble when no
- * server of it has answered for a while. One dead server among living ones is a matter of its
- * address (remembered.ts).
+ * A provider may be many servers of many customers (a hosting company), so it is an outage only when
+ * none of them has answered for a while. One dead server among others is skipped by its address
+ * (connections.ts).
  */
 class Outage {
   readonly #rules: SuspensionRules;
   readonly #world: Pick<World, 'monotonicMs' | 'random'>;
   #failures = 0;
   #suspensions = 0;
-  #restUntilMs = -Infinity;
-  /** Between the end of a rest and the first answer. */
+  #suspendedUntilMs = -Infinity;
+  /** From the first suspension to the first answer. */
   #isProbing = false;
   readonly #answeredAtMs = new Map<string, number>();
-  /** Those that did not answer since anybody did. */
+  /** Addresses that have not answered since the last answer of any server. */
   readonly #silent = new Set<string>();
   reason: string | null = null;
 
@@ -321,10 +321,10 @@ class Outage {
   }
 
   get suspendedForMs(): number {
-    return Math.max(0, this.#restUntilMs - this.#world.monotonicMs());
+    return Math.max(0, this.#suspendedUntilMs - this.#world.monotonicMs());
   }
 
-  /** Rests, or has rested and nobody has answered since: one connection at a time. */
+  /** Suspended now, or no server has answered since: one connection at a time. */
   get isOngoing(): boolean {
     return this.#isProbing;
   }
@@ -333,7 +333,7 @@ class Outage {
     return [...this.#silent];
   }
 
-  /** @returns whether a rest begins */
+  /** @returns whether a suspension begins */
   failed(addresses: readonly string[], reason: string): boolean {
     this.#failures += 1;
     for (const address of addresses) {
@@ -344,14 +344,14 @@ class Outage {
     if (!isOver || this.suspendedForMs > 0) return false;
     const lengthMs = Math.min(this.#rules.longestMs, this.#rules.firstMs * 2 ** this.#suspensions);
     const jitter = 1 + JITTER * (2 * this.#world.random() - 1);
-    this.#restUntilMs = this.#world.monotonicMs() + lengthMs * jitter;
+    this.#suspendedUntilMs = this.#world.monotonicMs() + lengthMs * jitter;
     this.#suspensions += 1;
     this.#isProbing = true;
     this.reason = reason;
     return true;
   }
 
-  /** @returns whether that ends the trouble */
+  /** @returns whether that ends the outage */
   answered(address: string): boolean {
     this.#answeredAtMs.delete(address);
     this.#answeredAtMs.set(address, this.#world.monotonicMs());
@@ -361,13 +361,13 @@ class Outage {
     const wasIn = this.#isProbing;
     this.#failures = 0;
     this.#suspensions = 0;
-    this.#restUntilMs = -Infinity;
+    this.#suspendedUntilMs = -Infinity;
     this.#isProbing = false;
     this.reason = null;
     return wasIn;
   }
 
-  /** Who was silent may be asked again; after `answered`. */
+  /** The addresses that may be connected to again, after `answered`. */
   forgetSilent(): readonly string[] {
     const silent = this.silentAddresses;
     this.#silent.clear();
@@ -380,7 +380,7 @@ class Outage {
   }
 }
 
-/** So many per minute, and never more at once than a second's worth (at least one). */
+/** A rate per minute with a burst of one second's worth, at least one. */
 class TokenBucket {
   readonly perMinute: number;
   #tokens: number;
@@ -392,13 +392,13 @@ class TokenBucket {
     this.#atMs = nowMs;
   }
 
-  /** How long until there is one; 0: there is. */
+  /** How long until a token is available; 0: one is. */
   waitMs(nowMs: number): number {
     this.#refill(nowMs);
     return this.#tokens >= 1 ? 0 : ((1 - this.#tokens) / this.perMinute) * 60_000;
   }
 
-  /** @returns how many were taken: up to `max`, none when there is none */
+  /** @returns how many tokens were taken: up to `max`, 0 when none is available */
   take(max: number, nowMs: number): number {
     this.#refill(nowMs);
     const taken = Math.min(max, Math.floor(this.#tokens));
@@ -410,7 +410,7 @@ class TokenBucket {
     this.#tokens = Math.min(this.#most, this.#tokens + count);
   }
 
-  /** As slow as `perMinute` from now on is not to begin with one at once. */
+  /** Without tokens: the first message waits, too. */
   empty(): void {
     this.#tokens = 0;
   }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import fc from 'fast-check';
-import { Broker, BROKER_TICK_MS, BrokerTicks } from './broker.ts';
+import { Broker, BROKER_TICK_MS, BrokerTimer } from './broker.ts';
 import type { BrokerMessage, WorkerMessage } from './broker-messages.ts';
 import { type ShapingSettings, USUAL_SHAPING } from './shaping-settings.ts';
 
@@ -323,7 +323,7 @@ function apply(scene: Scene, one: Step): void {
 /** A broker of which only the clock is seen. */
 function clockOf(tickWithinMs: number) {
   const broker = { tickWithinMs, ticks: 0, tick: () => void (broker.ticks += 1) };
-  return { broker, ticks: new BrokerTicks(broker) };
+  return { broker, ticks: new BrokerTimer(broker) };
 }
 
 /** Quarters of a second, one after the other: a timer may set the next. */
@@ -335,7 +335,7 @@ test('the broker is called while something is to happen with time, and then no m
   mock.timers.enable({ apis: ['setTimeout'] });
   try {
     const { broker, ticks } = clockOf(250);
-    ticks.wind();
+    ticks.schedule();
     pass(4);
     assert.equal(broker.ticks, 4);
     broker.tickWithinMs = Infinity;
@@ -350,9 +350,9 @@ test('what is to happen soon does not wait for what is to happen late', () => {
   mock.timers.enable({ apis: ['setTimeout'] });
   try {
     const { broker, ticks } = clockOf(10_000);
-    ticks.wind();
+    ticks.schedule();
     broker.tickWithinMs = 250;
-    ticks.wind();
+    ticks.schedule();
     pass(1);
     assert.equal(broker.ticks, 1);
   } finally {
@@ -364,13 +364,13 @@ test('a service without mail does not wake the broker at all, nor one that has e
   mock.timers.enable({ apis: ['setTimeout'] });
   try {
     const { broker, ticks } = clockOf(Infinity);
-    ticks.wind();
+    ticks.schedule();
     pass(240);
     assert.equal(broker.ticks, 0);
     broker.tickWithinMs = 250;
-    ticks.wind();
+    ticks.schedule();
     ticks.stop();
-    ticks.wind();
+    ticks.schedule();
     pass(240);
     assert.equal(broker.ticks, 0);
   } finally {

@@ -1,11 +1,11 @@
 /**
- * Grants connections to the workers of one machine: what a provider counts, it counts over all of
- * them. Pure bookkeeping with a clock; it runs in the supervisor, or in the only worker.
+ * Grants connections to the workers of one machine, because a provider counts the connections of all
+ * of them together. Bookkeeping with a clock, no I/O; it runs in the supervisor, or in the only worker.
  *
- * Promises: there are never more permits out than the limit of (our address, provider); a worker that
- * waits gets a turn whatever the others hold (idle connections are given up for it, busy ones are
- * shared out); a dead worker's permits come back. A worker that uses an open connection again says
- * nothing to anybody: only opening, closing and growth are told.
+ * Guarantees: no more permits are granted than the limit of (our address, provider); a waiting worker
+ * gets connections whatever the others hold (idle ones are closed for it, busy ones are shared out); the
+ * permits of a dead worker become free. Reusing an open connection sends no message: workers report
+ * only opening, closing and growth.
  */
 import type { World } from '../core/world.ts';
 import { type BrokerPool, BrokerProvider, type Holder } from './broker-provider.ts';
@@ -18,14 +18,14 @@ type BrokerOptions = {
   send: (worker: number, messages: readonly BrokerMessage[]) => void;
 };
 
-/** So often `tick` is to be called while something is to happen with time. */
+/** Interval of `tick` while anything depends on time. */
 export const BROKER_TICK_MS = 250;
 /** A worker without any connection waits this long before a busy one is taken from another. */
 const WAITING_FOR_MS = 1_000;
 const FORGET_EVERY_MS = 10_000;
-/** A provider that nothing is wanted of; how many connections it bore is remembered for so long. */
+/** A provider without mail is kept for so long, with the number of connections that it accepted. */
 const FORGET_AFTER_MS = 3600_000;
-/** Of more than this, those that are not in use are forgotten at once: to new ones we are polite. */
+/** Beyond this, providers without mail are forgotten at once: they start with few connections again. */
 const PROVIDERS_MAX = 20_000;
 
 type WantMessage = Extract<WorkerMessage, { kind: 'want' }>;
@@ -34,7 +34,7 @@ export class Broker {
   readonly #options: BrokerOptions;
   readonly #providers = new Map<string, BrokerProvider>();
   readonly #workers = new Set<number>();
-  /** Providers in which something is to happen with time. */
+  /** Providers whose state depends on time. */
   readonly #watched = new Set<BrokerProvider>();
   #outbox = new Map<number, BrokerMessage[]>();
   #forgetAtMs = 0;
@@ -43,12 +43,12 @@ export class Broker {
     this.#options = options;
   }
 
-  /** A worker that is there from now on; it hears of trouble even where it has no mail. */
+  /** Adds a worker. It receives outages of all providers, whether or not it has mail for them. */
   join(worker: number): void {
     this.#workers.add(worker);
   }
 
-  /** A worker is gone, and with its process all its connections. */
+  /** Removes a worker whose process, with all its connections, has ended. */
   leave(worker: number): void {
     this.#workers.delete(worker);
     for (const provider of this.#providers.values()) {
@@ -69,7 +69,7 @@ export class Broker {
     this.#flush();
   }
 
-  /** Does what only time brings: ends suspensions, grants connections to waiting workers, refills message rates. */
+  /** Ends suspensions, grants connections that have become allowed, and forgets unused providers. */
   tick(): void {
     for (const provider of this.#watched) {
       const hasChanged = provider.expire();
@@ -82,7 +82,7 @@ export class Broker {
     this.#flush();
   }
 
-  /** In how many milliseconds `tick` is to be called; Infinity: not before something was heard. */
+  /** In how many milliseconds `tick` is to be called; Infinity: not before the next message. */
   get tickWithinMs(): number {
     if (this.#watched.size > 0) return BROKER_TICK_MS;
     return this.#providers.size > 0 ? FORGET_EVERY_MS : Infinity;
@@ -165,14 +165,14 @@ export class Broker {
     this.#serve(provider);
   }
 
-  /** What is open now was granted for a better time. */
+  /** Asks for all open connections back: they were granted without a message rate. */
   #recall(provider: BrokerProvider): void {
     for (const pool of provider.pools.values()) {
       while (pool.out > pool.yielding) this.#askBack(provider, pool);
     }
   }
 
-  /** Grants what may be granted, then shares out what is left to wish for. */
+  /** Grants what may be granted, then asks for connections back where shares are unequal. */
   #serve(provider: BrokerProvider): void {
     for (const pool of provider.pools.values()) {
       while (this.#grantOne(provider, pool));
@@ -185,7 +185,7 @@ export class Broker {
     if (provider.dependsOnTime) this.#watched.add(provider);
   }
 
-  /** To the one with the fewest; among equals to the one that waits longest. */
+  /** Grants to the worker with the fewest connections; among equals to the one that waits longest. */
   #grantOne(provider: BrokerProvider, pool: BrokerPool): boolean {
     const isSuspended = provider.outage.suspendedForMs > 0;
     const [next] = [...pool.holders]
@@ -211,12 +211,12 @@ export class Broker {
       source: pool.source,
       messagesMax,
     });
-    // The next one may have to wait for long: those that wait are told.
+    // The next message may have to wait for long: the workers defer their mail.
     if (messagesMax !== null && provider.suspensionKind !== null) this.#notifyProvider(provider);
     return true;
   }
 
-  /** Asks for connections back: what is beyond the window, and what others have too few of. */
+  /** Asks for connections back: those beyond the window, and those that other workers need. */
   #redistribute(provider: BrokerProvider, pool: BrokerPool): void {
     let excess = pool.out - pool.yielding - provider.windowOf(pool);
     while (excess-- > 0) this.#askBack(provider, pool);
@@ -290,7 +290,7 @@ export class Broker {
     else this.#outbox.set(worker, [message]);
   }
 
-  /** Last, when everything is consistent: who hears it may answer at once. */
+  /** Called last, when the state is consistent: a worker in this process may answer at once. */
   #flush(): void {
     const outbox = this.#outbox;
     this.#outbox = new Map();
@@ -320,18 +320,15 @@ export class Broker {
   }
 }
 
-/** Who holds most beyond what it was asked to give back already. */
+/** The worker that holds most, less what it was asked to give back. */
 function richestOf(pool: BrokerPool): [number, Holder] | undefined {
   return [...pool.holders]
     .filter(([, { held, yielding }]) => held > yielding)
     .toSorted(([, one], [, other]) => other.held - other.yielding - (one.held - one.yielding))[0];
 }
 
-/**
- * The broker's clock: calls its `tick` as long as something is to happen with time, and not at all
- * while there is no mail.
- */
-export class BrokerTicks {
+/** Calls the broker's `tick` as long as anything depends on time, and not at all without mail. */
+export class BrokerTimer {
   readonly #broker: Pick<Broker, 'tick' | 'tickWithinMs'>;
   #timer: NodeJS.Timeout | undefined;
   #setForMs = Infinity;
@@ -340,8 +337,8 @@ export class BrokerTicks {
     this.#broker = broker;
   }
 
-  /** To be called whenever the broker has heard something. */
-  wind(): void {
+  /** To be called after every message to the broker. */
+  schedule(): void {
     const withinMs = this.#broker.tickWithinMs;
     if (withinMs >= this.#setForMs) return;
     clearTimeout(this.#timer);
@@ -349,7 +346,7 @@ export class BrokerTicks {
     this.#timer = setTimeout(() => {
       this.#setForMs = Infinity;
       this.#broker.tick();
-      this.wind();
+      this.schedule();
     }, withinMs).unref();
   }
 

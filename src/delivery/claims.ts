@@ -1,11 +1,11 @@
 /**
- * Takes due work out of the queue table for this worker: who gets how much, and where the search
- * goes on.
+ * Claims due work from the queue table for this worker: how much of each tenant queue, and where the
+ * next poll continues.
  *
- * While little is due, that is taken, oldest first. When more is due than one look shows, there is
- * a backlog, and projects take turns, within a project its providers, within a provider by age. Providers that
- * rest or have enough in memory are passed over: a probe each, however much waits in them. Every
- * worker walks from a place of its own.
+ * While less than CLAIM_MAX is due, it is claimed in order of due time. Otherwise there is a backlog, and
+ * a walk serves projects in turn, within a project its providers, and within a provider the oldest.
+ * Providers that are suspended or have enough in memory are skipped at the cost of one index probe each,
+ * however much waits for them. Every worker starts its walk at a random project.
  */
 import type { World } from '../core/world.ts';
 import type { Queryable } from '../store/postgres/database.ts';
@@ -19,17 +19,17 @@ import {
 } from '../store/queue-claims.ts';
 import type { FairQueue, Shaping } from './fair-queue.ts';
 
-/** One statement takes at most so many. When so many are due there is a backlog. */
+/** One statement claims at most so many. When so many are due there is a backlog. */
 const CLAIM_MAX = 128;
 /** One step of the walk: so many projects, and about so many providers together. */
 const WALK_PROJECTS_MAX = 32;
 const WALK_PROVIDERS_MAX = 192;
-/** Claims start at the last due time seen, less what a slow transaction may commit late. */
+/** Claims start at the last due time seen, less the time that a transaction may take to commit. */
 const LOW_WATER_MARGIN_MS = 60_000;
 const FULL_SCAN_EVERY_MS = 60_000;
 /**
- * A destination whose provider is not known may be one of thousands of one that is dead: of each
- * so many, and of so many at a time.
+ * A destination whose provider is not known may be one of thousands at an unreachable provider: so many
+ * deliveries of each, and so many destinations at a time.
  */
 const UNKNOWN_PROVIDER_MAX = 2;
 const UNKNOWN_PROVIDERS_MAX = 32;
@@ -39,7 +39,7 @@ const FIRST_PROJECT = '00000000-0000-0000-0000-000000000000';
 
 type Claimed = {
   claimed: ClaimedRecipient[];
-  /** `more`: look again at once. `walking`: the search is not round yet. `done`: nothing to do. */
+  /** `more`: poll again at once. `walking`: the walk is not complete. `done`: nothing to do. */
   outlook: 'more' | 'walking' | 'done';
 };
 
@@ -54,13 +54,13 @@ export class Claims {
   #lowWater = new Date(0);
   #fullScanAtMs = 0;
   #isBacklog = false;
-  /** The walk: projects behind this one, in each its providers behind that one. */
+  /** The walk continues behind this project, and in each project behind its cursor. */
   #project: string;
   readonly #cursors = new Map<string, string>();
   #steps = { withoutWork: 0, isRound: false };
-  /** Lines that had more than was taken of them: looked at again without waiting for the walk. */
+  /** Tenant queues that had more than was claimed: claimed from again without waiting for the walk. */
   readonly #withMore = new Map<string, Omit<TenantQueue, 'max'>>();
-  /** More is due than was taken: worth looking at again as soon as a queue has room. */
+  /** More is due than was claimed: worth a poll as soon as a queue has room. */
   hasMore = false;
 
   constructor(options: {
@@ -68,7 +68,7 @@ export class Claims {
     world: Pick<World, 'now' | 'monotonicMs' | 'random'>;
     providers: FairQueue;
     shaping: Pick<Shaping, 'providerOf' | 'suspendedForMs'>;
-    /** Whether the provider is a provider's, or of a destination whose provider is known. */
+    /** Whether this names a provider, or a destination whose provider is known. */
     knows: (provider: string) => boolean;
   }) {
     this.#db = options.db;
@@ -79,7 +79,7 @@ export class Claims {
     this.#project = somewhere(options.world);
   }
 
-  /** Takes what is due, as far as there is room. @throws DatabaseUnavailable */
+  /** Claims what is due, as far as there is room. @throws DatabaseUnavailable */
   async take(holder: string): Promise<Claimed> {
     if (this.#fairQueue.claimableInAll === 0) return { claimed: [], outlook: 'done' };
     if (!this.#isBacklog) {
@@ -91,7 +91,7 @@ export class Claims {
     return this.#takeFairly(holder);
   }
 
-  /** Null: more is due than can be looked at. */
+  /** Null: there is a backlog. */
   async #takeOldest(holder: string): Promise<ClaimedRecipient[] | null> {
     const queues = this.#fairQueue.fullQueues();
     const max = Math.min(CLAIM_MAX, this.#fairQueue.claimableInAll);
@@ -106,7 +106,7 @@ export class Claims {
     if (seen >= CLAIM_MAX) return null;
     this.hasMore = claimed.length < seen;
     const newest = claimed.at(-1);
-    // What was left behind may be older than the newest: then the mark stays where it is.
+    // What was not claimed may be older than the newest: then the mark stays where it is.
     if (newest && !this.hasMore) {
       this.#lowWater = new Date(newest.dueAt.getTime() - LOW_WATER_MARGIN_MS);
     }
@@ -138,7 +138,7 @@ export class Claims {
     return { claimed, outlook: this.#outlook(claimed.length > 0) };
   }
 
-  /** Who gets how much: projects in turn, of every queue that can be served its part. */
+  /** How much to claim of each queue that can be served: projects in turn, equal parts. */
   #shares(found: readonly FoundQueue[]): { queues: TenantQueue[]; leftOut: Set<string> } {
     const known = new Map<string, TenantQueue>();
     const unknown = new Map<string, TenantQueue>();
@@ -190,8 +190,8 @@ export class Claims {
   }
 
   /**
-   * Sets the cursors behind what was seen, but not behind what there was no room for; at the end of
-   * a list they go back to its beginning.
+   * Sets the cursors behind what was seen, but not behind what there was no room for. At the end of
+   * a list they return to its beginning.
    */
   #moveOn(found: readonly FoundQueue[], leftOut: ReadonlySet<string>): void {
     const walked = found.filter(({ isOldest }) => !isOldest);
@@ -216,7 +216,7 @@ export class Claims {
     const { isRound } = this.#steps;
     this.#steps.withoutWork = hasWork ? 0 : this.#steps.withoutWork + 1;
     if (hasWork) return 'more';
-    // Round twice: the first one may have begun in the middle.
+    // Two complete walks: the first one may have begun in the middle.
     if (!isRound || this.#steps.withoutWork < 2) return 'walking';
     this.#steps.withoutWork = 0;
     this.#isBacklog = false;
@@ -244,8 +244,8 @@ function inTurn<Item>(lists: readonly (readonly Item[])[]): Item[] {
 }
 
 /**
- * A project id to begin behind: workers that begin at different ones meet less often. Ids begin
- * with the time of their making.
+ * A random project id to begin behind, so that workers compete for the same rows less often. Ids begin
+ * with the time of their creation.
  */
 function somewhere(world: Pick<World, 'now' | 'random'>): string {
   const madeMs = Math.floor(world.now() - world.random() * SPREAD_MS);

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { type FakeMx, startFakeMx } from '../../test/support/fake-mx.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import { newId } from '../store/ids.ts';
-import { Broker, BrokerTicks } from './broker.ts';
+import { Broker, BrokerTimer } from './broker.ts';
 import { Connections, type SendRequest, type Target } from './connections.ts';
 import { type ShapingSettings, USUAL_SHAPING } from './shaping-settings.ts';
 import type { Source } from './sources.ts';
@@ -44,7 +44,7 @@ function sourcesAt(...numbers: number[]): Source[] {
 /** Workers of one machine. */
 class Machine implements Disposable {
   readonly workers: Connections[];
-  readonly #ticks: BrokerTicks;
+  readonly #ticks: BrokerTimer;
 
   constructor(
     count: number,
@@ -67,11 +67,11 @@ class Machine implements Disposable {
         send: (messages) =>
           setImmediate(() => {
             broker.receive(worker, messages);
-            this.#ticks.wind();
+            this.#ticks.schedule();
           }),
       });
     });
-    this.#ticks = new BrokerTicks(broker);
+    this.#ticks = new BrokerTimer(broker);
   }
 
   [Symbol.dispose](): void {

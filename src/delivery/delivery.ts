@@ -1,6 +1,4 @@
-/**
- * One recipient that this worker holds, on its way through delivery/.
- */
+/** One recipient that this worker holds, and how a stop ends the attempts that are under way. */
 import type { ClaimedRecipient } from '../store/queue-claims.ts';
 import type { StoredMessage } from '../store/emails.ts';
 
@@ -9,23 +7,23 @@ export type Delivery = Pick<
   'position' | 'claim' | 'attempts' | 'destination' | 'address'
 > & {
   message: StoredMessage;
-  /** Whose turn and trouble it shares; changes when the destination's provider becomes known. */
+  /** Its provider (fair-queue.ts); changes when the destination's mail servers become known. */
   provider: string;
-  /** The lease under which it is held; another one's outcome would be fenced off. */
+  /** The lease under which it is held; an outcome under another lease is fenced off. */
   holder: string;
   /** On the monotonic clock: when it came into memory, and when it must have been delivered. */
   heldSinceMs: number;
   expiresAtMs: number;
-  /** Its age in its provider, on the database's clock. */
+  /** Determines its place in its tenant queue, on the database's clock. */
   dueAtMs: number;
-  /** Its part of the memory that its message takes. */
+  /** Its part of the memory that its message uses; a whole number. */
   weightBytes: number;
   suppressed: boolean;
   domainDeleted: boolean;
   domainUnverified: boolean;
 };
 
-/** Memory that a message takes while it is here, roughly. */
+/** Approximate memory that a message uses. */
 export function sizeOf(message: StoredMessage): number {
   const attachments = message.attachments.reduce((sum, one) => sum + one.content.length, 0);
   const raw = message.written?.raw.length ?? 0;
@@ -35,20 +33,20 @@ export function sizeOf(message: StoredMessage): number {
 type CutOff = 'unsent' | 'in_doubt';
 
 /**
- * How a stop reaches the attempts that are under way. First those are given up that have not
- * written their final dot: the receiver does not have the message, the next start sends it. Those
- * that have are waited for, and the last of them end in doubt.
+ * How a stop ends the attempts under way. First it ends those that have not written the final dot: the
+ * receiver does not have the message, and the next start sends it. Then it waits for the replies to
+ * the others; those without a reply end in doubt.
  */
 export class Cutoff {
   readonly #listeners = new Set<(all: boolean) => void>();
   #stage: 'none' | 'unsent' | 'all' = 'none';
 
-  /** From here on no final dot is written. */
+  /** No final dot is written any more. */
   get isClosed(): boolean {
     return this.#stage !== 'none';
   }
 
-  /** Gives up what has not written its dot. */
+  /** Ends the attempts that have not written the final dot. */
   cutUnsent(): void {
     this.#stage = 'unsent';
     for (const listener of this.#listeners) listener(false);
@@ -59,7 +57,7 @@ export class Cutoff {
     for (const listener of this.#listeners) listener(true);
   }
 
-  /** What comes of the attempt, or that it was cut off. */
+  /** The result of the attempt, or how it was cut off. */
   async unlessCut<Result>(
     attempt: Promise<Result>,
     hasWrittenDot: () => boolean,

@@ -1,7 +1,7 @@
 /**
- * Gives work back to the queue table: what was not tried, and what may be stored in this worker's
- * name without its knowing. While the database is away it waits, until the worker stops: then it
- * is free when the lease ends.
+ * Gives work back to the queue table: deliveries that were not tried (GiveBacks), and recipients that
+ * this worker holds in the table without knowing of them (Strays). While the database is unavailable
+ * a release waits, until the worker stops: then the work is free when the lease ends.
  */
 import type { Logger } from 'pino';
 import { type Queryable, whenAvailable } from '../store/postgres/database.ts';
@@ -22,7 +22,7 @@ import type { Delivery } from './delivery.ts';
 export const AWAY_PAUSE_MS = 1_000;
 /** No network keeps a message for longer than TCP tries to deliver it, about 15 minutes. */
 const UNKNOWN_FATE_MAX_MS = 10 * 60_000;
-/** A rough size: 64 of them always fit a batch. */
+/** Approximate size: 64 of them always fit a batch. */
 const RELEASE_BYTES = 200;
 
 export class GiveBacks {
@@ -46,7 +46,7 @@ export class GiveBacks {
     });
   }
 
-  /** Many in one statement: they must not crowd out what is settled. Never rejects. */
+  /** In few statements, so that outcomes keep the connections. Never rejects. */
   async give(
     deliveries: readonly Delivery[],
     delayMsOf: (delivery: Delivery) => number,
@@ -60,7 +60,7 @@ export class GiveBacks {
     );
   }
 
-  /** What was claimed and is too large for the memory that is left. Never rejects. */
+  /** Gives back what was claimed and does not fit into memory. Never rejects. */
   giveUnloaded(claimed: readonly ClaimedRecipient[], holder: string): Promise<void> {
     return this.#release(claimed.map((one) => ({ ...one, holder, delayMs: 0 })));
   }
@@ -73,8 +73,8 @@ export class GiveBacks {
   }
 
   /**
-   * Gives emails back as soon as they appear under the name of `holder`. Looked for less and less
-   * often: a statement may sit in a dead network for minutes.
+   * Gives emails back as soon as they appear under `holder`. Checked at growing intervals, because a
+   * statement may be delayed in the network for minutes.
    */
   releaseLater(emailIds: readonly string[], holder: string): void {
     const lookAfter = (waitMs: number): void => {
@@ -93,30 +93,30 @@ type StraysOptions = {
   db: Queryable;
   world: Pick<World, 'monotonicMs'>;
   log: Logger;
-  /** Everything that this worker knows it holds. */
+  /** Everything that this worker has in memory. */
   known: () => Iterable<Pick<Stray, 'emailId' | 'position'>>;
-  /** After so long a statement without an answer has happened or never will. */
+  /** After so long a statement without an answer was committed or never will be. */
   fateKnownAfterMs: number;
 };
 
 const COMPARE_EVERY_MS = 5 * 60_000;
 
 /**
- * Recipients that the queue table says this worker holds and that it does not know of: nobody would
- * try them again, not even when they expire. They come from a commit whose answer was lost, from an
- * error on the way from the statement into memory, and from a fail-over to a standby that lacks
- * the last commits, where a settled recipient is back in the queue under its old holder.
+ * Strays are recipients that this worker holds according to the queue table and does not have in
+ * memory: they would never be tried again, and not even expire. They come from a commit whose answer
+ * was lost, from an error between the statement and memory, and from a fail-over to a standby that
+ * lacks the last commits, where a settled recipient is back in the queue under its old holder.
  *
- * Promise: every few minutes, after the database was away or is another server, and when an operator
- * asks for it, table and memory are compared, and what only the table has is given back. The caller claims nothing
- * meanwhile: then a claim that is committed and not in memory has lost its answer. A recipient that
- * was handed over by an accept (claim 1) may be committed and its answer still on the way: it is
- * looked at twice, farther apart than any answer takes.
+ * Guarantee: table and memory are compared every 5 minutes, after the database was unavailable or is
+ * another server, and when an operator asks for it, and what only the table has is given back. The caller
+ * claims nothing meanwhile, so a claim that is committed and not in memory has lost its answer. An accept
+ * (claim 1) may be committed and its answer still be on the way: such a recipient is given back only when
+ * it is found twice, farther apart than any answer takes.
  */
 export class Strays {
   readonly #options: StraysOptions;
   #compareAtMs: number;
-  /** Handed over by an accept, as far as the table says, and unknown when last looked at. */
+  /** Stored by an accept and not in memory at the last comparison. */
   #suspects: readonly Stray[] = [];
   #suspectsAtMs = Infinity;
 
@@ -125,7 +125,7 @@ export class Strays {
     this.#compareAtMs = options.world.monotonicMs() + COMPARE_EVERY_MS;
   }
 
-  /** A statement was not answered, or the database is another one than before. */
+  /** For a statement that was not answered: compares when its outcome is certain. */
   compareLater(): void {
     const { world, fateKnownAfterMs } = this.#options;
     this.#compareAtMs = world.monotonicMs() + fateKnownAfterMs;
@@ -140,7 +140,7 @@ export class Strays {
     const { world, fateKnownAfterMs } = this.#options;
     const nowMs = world.monotonicMs();
     if (nowMs >= this.#suspectsAtMs) {
-      // After a freeze an answer may lie unread in its socket: a round trip later it has been read.
+      // After a freeze an answer may be unread in its socket: a round trip later it has been read.
       await this.#options.db.query('select 1');
       await this.#giveBack(this.#takeSuspects(), holder);
     }
@@ -163,7 +163,7 @@ export class Strays {
     return suspects;
   }
 
-  /** Those that are still unknown, as they were found: a claim made since is left alone. */
+  /** Gives back those that are still not in memory; a claim made since is fenced by its number. */
   async #giveBack(strays: readonly Stray[], holder: string): Promise<void> {
     if (strays.length === 0) return;
     const known = new Set([...this.#options.known()].map(keyOf));

@@ -1,9 +1,9 @@
 /**
  * This worker's lease on everything it holds: one row in `nodes` with a beat counter.
  *
- * Promise: work is held only under a lease that others can see beating. `holder()` is the id that
- * claims and outcomes name. `isFresh()` is asked before DATA and again before the final dot: fencing
- * a write does not stop a frozen worker that wakes up from sending what others have taken over.
+ * Guarantee: work is held only under a lease whose counter others see change. `holder()` is the id that
+ * claims and outcomes name. `isFresh()` is checked before DATA and again before the final dot, because
+ * fencing its writes does not stop a worker that wakes from a freeze from sending reclaimed mail.
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
@@ -12,7 +12,7 @@ import type { Queryable } from '../store/postgres/database.ts';
 import { type Beat, beat, buryNode, registerNode } from '../store/nodes.ts';
 
 const BEAT_EVERY_MS = 2_000;
-/** Survivors wait 15 s (src/service/supervisor.ts): this worker stops sending well before that. */
+/** Its work is reclaimed after 15 s (src/service/supervisor.ts): this worker stops sending before that. */
 const FRESH_FOR_MS = 10_000;
 
 type LeaseOptions = {
@@ -23,7 +23,7 @@ type LeaseOptions = {
   instance: string;
   host: string;
   pid: number;
-  /** Told the id whenever there is a new one. */
+  /** Called with the id whenever there is a new one. */
   onHolder: (id: string) => void;
 };
 
@@ -43,18 +43,18 @@ export class Lease {
     this.#options = options;
   }
 
-  /** The id to hold work under; null while there is none. */
+  /** The id under which work is held; null while there is none. */
   holder = (): string | null => this.#holder;
 
   /**
-   * Counts up whenever the table should be compared with memory (strays.ts): an operator asks for it,
-   * the database was away, or its server is another one, which may lack the last commits.
+   * Counts up whenever the table should be compared with memory (give-backs.ts): an operator asks for
+   * it, the database was unavailable, or its server is another one, which may lack the last commits.
    */
   checksWanted = (): number => this.#checksWanted;
 
   /**
-   * Whether nobody can have taken this worker's work over. The larger of two clocks: the monotonic
-   * one stands still while a virtual machine is suspended, the wall clock may be set.
+   * Whether this worker's work cannot have been reclaimed. By the larger age of two clocks: the monotonic
+   * one stops while a virtual machine is suspended, and the wall clock may be set back.
    */
   isFresh = (): boolean => {
     const { world } = this.#options;
@@ -71,7 +71,7 @@ export class Lease {
     this.#schedule();
   }
 
-  /** Ends the lease; whatever is still held under it is free at once. */
+  /** Ends the lease; what is still held under it becomes free at once. */
   async stop(): Promise<void> {
     this.#stopped = true;
     clearTimeout(this.#timer);

@@ -1,9 +1,9 @@
 /**
  * What an attempt means for its recipient: pure decisions, no I/O.
  *
- * `bounced` is a receiver's permanent answer (or its domain's: none such, null MX); `failed` is us
- * giving up; everything else is put off until it expires. Only a permanent failure about the
- * mailbox itself suppresses the address: never policy, reputation, content or quota.
+ * `bounced`: a permanent answer of the receiver or of its DNS (no such domain, null MX). `failed`: the
+ * service gave up. Everything else is deferred until it expires. Only a permanent failure about the
+ * mailbox itself suppresses the address, never policy, reputation, content or quota.
  */
 import { mailRetryDelayMs, simulatedRetryDelayMs } from '../core/retry.ts';
 import type { StoredStatus } from '../core/statuses.ts';
@@ -16,7 +16,7 @@ import type { Settlement } from '../store/settle.ts';
 import type { AttemptResult, Via } from './attempt.ts';
 import type { Delivery } from './delivery.ts';
 
-/** Why it ended or waits, as the API shows it. */
+/** Why it ended or is deferred, as the API shows it. */
 type Reason = Pick<Verdict, 'category' | 'blame' | 'advice'>;
 
 type SmtpFacts = {
@@ -34,17 +34,17 @@ export type Outcome = {
   status: StoredStatus;
   reason: Reason | null;
   smtp: SmtpFacts | null;
-  /** null: not about the mailbox. `days`: how long to suppress, null for ever. */
+  /** null: not about the mailbox. `days`: how long to suppress; null: without end. */
   suppress: { reason: 'hard_bounce' | 'complaint'; days: number | null } | null;
   /** The provider asked us to slow down. */
   slowDown: boolean;
-  /** It was a 5xx that passes: deferred, and not tried again within minutes. */
+  /** A 5xx that is temporary in practice: deferred, and not tried again within minutes. */
   retrySlowly?: boolean;
   /** It ended because the mailbox was full (store/quota-failures.ts). */
   mailboxFull?: boolean;
 };
 
-/** A domain that does not exist may exist next week: its addresses are not lost for ever. */
+/** A domain that does not exist may be registered later: its addresses are not suppressed without end. */
 const NO_SUCH_DOMAIN_SUPPRESSED_DAYS = 7;
 
 /** @param accepted what a 250 to the message means: `delivered` by MX, `sent` through a relay */
@@ -102,7 +102,7 @@ type Unroutable = Extract<AttemptResult, { kind: 'unroutable' }>['route'];
 
 type RouteOutcome = Pick<Outcome, 'status' | 'suppress'> & { reason: Reason; enhancedCode: string };
 
-/** What the domain of the recipient says for itself, without any mail server being asked. */
+/** Outcomes by DNS alone, without a connection to a mail server. */
 const ROUTE_OUTCOMES: Readonly<Record<Unroutable['kind'], RouteOutcome>> = {
   null_mx: {
     status: 'bounced',
@@ -182,7 +182,7 @@ export const EXPIRED_MAILBOX_FULL: Outcome = {
   mailboxFull: true,
 };
 
-/** What a backlog holds is not asked for one by one where nobody answers: its life may end unasked. */
+/** A backlog for a provider in an outage is not tried one by one, so an email may expire untried. */
 export function expiredUntried(trouble: string | null): Outcome {
   const why =
     trouble === null
@@ -196,7 +196,7 @@ export function expiredUntried(trouble: string | null): Outcome {
   return { ...EXPIRED, reason };
 }
 
-/** A failed policy is not given up for: the receiver had until now to keep what it publishes. */
+/** Mail waits for a server that keeps the TLS policy until it expires. */
 export const EXPIRED_WITHOUT_TLS: Outcome = {
   ...EXPIRED,
   reason: {
@@ -232,7 +232,7 @@ export const DOMAIN_REMOVED: Outcome = {
   slowDown: false,
 };
 
-/** What is stored is not what was checked when it was accepted (mail/dkim.ts). */
+/** The stored message differs from what was checked when it was accepted (mail/dkim.ts). */
 export const UNSIGNABLE: Outcome = {
   status: 'failed',
   reason: {
@@ -247,7 +247,7 @@ export const UNSIGNABLE: Outcome = {
   slowDown: false,
 };
 
-/** Its signature would not hold: the mail waits for the records as long as it has time. */
+/** Its signature would not verify: the mail waits for the DNS records until it expires. */
 export const DOMAIN_UNVERIFIED: Outcome = {
   status: 'deferred',
   reason: {
@@ -273,7 +273,7 @@ export const EXPIRED_UNVERIFIED: Outcome = {
   },
 };
 
-/** RFC 5321 §2.3.5: EHLO wants a fully qualified name; many receivers refuse any other for good. */
+/** RFC 5321 §2.3.5: EHLO takes a fully qualified name; many receivers refuse others with a 5xx. */
 export const NO_HOST_NAME: Outcome = {
   status: 'deferred',
   reason: {
@@ -322,7 +322,7 @@ type SettlementOptions = {
   retryWaitsMs?: readonly number[];
 };
 
-/** Of a recipient, what its settlement names. */
+/** What a settlement needs of a delivery. */
 type Settled = Pick<
   Delivery,
   'message' | 'position' | 'claim' | 'attempts' | 'provider' | 'address'

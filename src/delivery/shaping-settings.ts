@@ -14,7 +14,7 @@ export type ProviderLimits = {
   /** Open at once, at most; the first are START_CONNECTIONS. */
   connections: number;
   messagesPerConnection: number;
-  /** A session without a message for so long is ended. */
+  /** A session without a message for so long is closed. */
   idleMs: number;
   /** null: as many as the other limits allow. */
   newConnectionsPerMinute: number | null;
@@ -22,12 +22,12 @@ export type ProviderLimits = {
   messagesPerMinute: number | null;
 };
 
-/** A receiver that is new to us is met by so many connections. */
+/** The first connections to a provider that nothing is known of. */
 export const START_CONNECTIONS = 2;
 
 /**
- * For everybody else. 20 is Postfix's limit too: with a server 20 ms away 500 messages/s need about
- * that many. Idle sessions cost the receiver memory; after 10 s they are given up.
+ * For all other providers. 20 is Postfix's limit, too: 500 messages/s to a server 20 ms away need about
+ * that many. Idle sessions cost the receiver memory, so they are closed after 10 s.
  */
 export const DEFAULT_LIMITS: ProviderLimits = {
   connections: 20,
@@ -44,7 +44,7 @@ const PROVIDER_LIMITS: Readonly<Record<string, Partial<ProviderLimits>>> = {
   office365: { connections: 5, messagesPerConnection: 50, newConnectionsPerMinute: 100 },
   microsoft: { connections: 5, messagesPerConnection: 50, newConnectionsPerMinute: 100 },
   yahoo: { connections: 10, messagesPerConnection: 20, newConnectionsPerMinute: 100 },
-  // Ends a session after a few messages by itself.
+  // Its servers close a session after a few messages.
   apple: { connections: 10, messagesPerConnection: 5, newConnectionsPerMinute: 100 },
   orange: { connections: 2, newConnectionsPerMinute: 100 },
   // Counts per site; a site is a customer's region.
@@ -52,11 +52,11 @@ const PROVIDER_LIMITS: Readonly<Record<string, Partial<ProviderLimits>>> = {
   comcast: { connections: 25, messagesPerConnection: 1000, newConnectionsPerMinute: 100 },
 };
 
-/** Words about our address as a whole: then one connection, and one message from time to time. */
+/** Replies about our address as a whole: then one connection and a message rate. */
 type Slowdown = {
-  /** In lower case; found anywhere in a temporary answer. */
+  /** In lower case; found anywhere in a temporary reply. */
   words: string;
-  /** null: whoever says so. */
+  /** null: of any provider. */
   provider: string | null;
   messagesPerMinute: number;
   forMs: number;
@@ -92,11 +92,11 @@ const SLOWDOWNS: readonly Slowdown[] = [
   },
 ];
 
-/** When a provider rests as a whole, and for how long. */
+/** When a provider is suspended, and for how long. */
 export type SuspensionRules = {
   /** Attempts in a row that reached no host. */
   afterFailures: number;
-  /** The first rest; each further one is twice as long. */
+  /** The first suspension; each further one is twice as long. */
   firstMs: number;
   longestMs: number;
 };
@@ -107,13 +107,13 @@ const SUSPENSION_RULES: SuspensionRules = {
   longestMs: 15 * 60_000,
 };
 
-/** How connections come back after a receiver wanted fewer. */
+/** How the number of connections recovers after a receiver asked for fewer. */
 export type RecoveryRules = {
   /** No growth for so long. */
   holdDownMs: number;
   /** Then one more connection each time this much has passed. */
   stepMs: number;
-  /** The number that was too many is tried again only after this; twice as long each time. */
+  /** The number that was too many is tried again after this; twice as long each time. */
   tryAgainAfterMs: number;
 };
 
@@ -264,7 +264,7 @@ function least(one: number | null, other: number | null): number | null {
   return one === null || other === null ? (one ?? other) : Math.min(one, other);
 }
 
-/** What a temporary answer asks of all that goes to the provider; null: nothing of that kind. */
+/** The rate that a temporary reply asks for, for all mail to the provider; null: none. */
 export function slowdownFor(provider: string, message: string): Slowdown | null {
   const words = message.toLowerCase();
   const keys = provider.split('+');

@@ -1,21 +1,21 @@
 /**
- * Answers in place of a mail server for test keys (docs/api.md). No connection is ever made.
+ * Answers in place of a mail server for test keys (docs/api.md). It never opens a connection.
  *
- * By local part, before any `+label`, at `simulator.test`; `resend.dev` for the names that its
- * users know. Any other address is delivered.
+ * The local part, without any `+label`, at `simulator.test` or, for the names that Resend documents,
+ * at `resend.dev` decides the answer. Any other address is delivered.
  */
 import { domainOf, localPartOf, type Address } from '../mail/address.ts';
 import type { SmtpReply } from '../mail/replies/smtp-reply.ts';
 
 type Simulated =
-  /** `thenComplains`: the recipient reports it as spam afterwards. */
+  /** `thenComplains`: a complaint follows the delivery. */
   | { kind: 'replied'; phase: 'rcpt' | 'data'; reply: SmtpReply; thenComplains: boolean }
   | { kind: 'suppressed' }
-  /** Not now: to be taken again after the delay. */
+  /** To be tried after the delay. */
   | { kind: 'wait'; delayMs: number };
 
 export const SIMULATOR_HOST = 'simulator.posthorn.invalid';
-/** Where test mail waits for its turn: no destination and no provider is called that. */
+/** The provider of test mail: a name without a dot, so that no destination or provider has it. */
 export const SIMULATOR_PROVIDER = 'simulator';
 
 const SLOW_DELAY_MS = 30_000;
@@ -35,7 +35,7 @@ const GREYLISTED: SmtpReply = {
   message: 'Greylisted, try again in a moment (simulated)',
 };
 
-/** Names that `resend.dev` knows; the others are ordinary addresses there. */
+/** Names with a meaning at `resend.dev`; all others are delivered there. */
 const RESEND_NAMES = new Set(['delivered', 'bounced', 'complained', 'suppressed']);
 
 /**

@@ -1,19 +1,18 @@
 /**
- * Which of our addresses a message leaves from. Receivers know senders by address and name: one that
- * greylists, or counts, must meet the same pair again. So a sending domain keeps its address towards a
- * receiver, at retries too, and different domains are spread over all addresses.
+ * Which of our addresses a message leaves from. Receivers identify senders by address and name, for
+ * greylisting and reputation. So a sending domain keeps one address per receiver, at retries too, and
+ * different domains are spread over all addresses.
  *
- * Rendezvous hashing: every address has a rank of its own for each pair of sending domain and
- * receiver, and the highest one carries the mail. Whether an address is added or removed, only those
- * pairs move for which it ranks, or ranked, first.
+ * Rendezvous hashing: every address has a rank for each pair of sending domain and receiver, and the
+ * highest one is used. When an address is added or removed, only the pairs that it ranks first for move.
  */
 import { hash } from 'node:crypto';
 
-/** An address of this machine, and the name said in EHLO from it: that of its PTR record. */
+/** An address of this machine and the name for EHLO from it, which is that of its PTR record. */
 export type Source = { ip: string; heloName: string };
 
 /**
- * All that may be used, the one to be used first. Of one address family, as only that leads there.
+ * The addresses in the order of use. All of the receiver's address family.
  * @param pair the sending domain and the receiver
  */
 export function inRankOrder(

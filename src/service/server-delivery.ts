@@ -3,7 +3,7 @@
  * everything between them.
  */
 import type { Config } from '../config/config.ts';
-import { Broker, BrokerTicks } from '../delivery/broker.ts';
+import { Broker, BrokerTimer } from '../delivery/broker.ts';
 import { Connections } from '../delivery/connections.ts';
 import { createDeliver } from '../delivery/deliver.ts';
 import { Dispatcher } from '../delivery/dispatcher.ts';
@@ -251,11 +251,11 @@ function ownBroker(
     world: systemWorld,
     send: (_, messages) => send(messages),
   });
-  const ticks = new BrokerTicks(broker);
+  const ticks = new BrokerTimer(broker);
   broker.join(ONLY_WORKER);
   return (messages) => {
     broker.receive(ONLY_WORKER, messages);
-    ticks.wind();
+    ticks.schedule();
   };
 }
 

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { AggregatorRegistry } from 'prom-client';
 import type { Logger } from 'pino';
 import type { OpensslTuning } from './openssl-tuning.ts';
-import { Broker, BrokerTicks } from '../delivery/broker.ts';
+import { Broker, BrokerTimer } from '../delivery/broker.ts';
 import { systemWorld } from './system-world.ts';
 import { nextWorkerFailpoint } from './failpoints.ts';
 import {
@@ -61,7 +61,7 @@ export class WorkerPool {
   #deaths: number[] = [];
   #isStopping = false;
   #broker: Broker | null = null;
-  #brokerTicks: BrokerTicks | null = null;
+  #brokerTimer: BrokerTimer | null = null;
   #refusal: string | null = null;
   #metrics: Promise<string> | null = null;
   /** Workers that have not yet confirmed the newest secret keys. */
@@ -91,7 +91,7 @@ export class WorkerPool {
         if (worker) send(worker, { type: 'broker', messages });
       },
     });
-    this.#brokerTicks = new BrokerTicks(this.#broker);
+    this.#brokerTimer = new BrokerTimer(this.#broker);
     for (const worker of this.#loaded.splice(0)) this.#setUp(worker, setup);
     return {
       ready: this.#ready.promise,
@@ -148,7 +148,7 @@ export class WorkerPool {
     const timer = setTimeout(() => this.cutShort(), STOP_WITHIN_MS);
     await Promise.all(gone);
     clearTimeout(timer);
-    this.#brokerTicks?.stop();
+    this.#brokerTimer?.stop();
     cluster.off('exit', this.#onExit);
   }
 
@@ -185,7 +185,7 @@ export class WorkerPool {
         break;
       case 'broker':
         this.#broker?.receive(worker.id, message.messages);
-        this.#brokerTicks?.wind();
+        this.#brokerTimer?.schedule();
         break;
       case 'secret_keys_used':
         this.#isUpToDate(worker);
@@ -207,7 +207,7 @@ export class WorkerPool {
     this.#holders.delete(worker.id);
     this.#broker?.leave(worker.id);
     this.#isUpToDate(worker);
-    this.#brokerTicks?.wind();
+    this.#brokerTimer?.schedule();
     if (this.#isStopping && code === 0) return;
     if (holder !== undefined) void this.#onDeath(holder).then(() => this.lookNow());
     if (this.#isStopping) return;
