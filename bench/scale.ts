@@ -17,8 +17,7 @@ import {
 } from '../src/store/postgres/database.ts';
 import { newId } from '../src/store/ids.ts';
 import { registerNode } from '../src/store/nodes.ts';
-import { removeOldPartitions } from '../src/store/partition-removal.ts';
-import { firstUuidOf, WEEK_MS } from '../src/store/partitions.ts';
+import { removeOldPartitions, firstUuidOf, WEEK_MS } from '../src/store/partitions.ts';
 import { createEndpoint } from '../src/store/webhook-endpoints.ts';
 import { median, show } from './numbers.ts';
 import { alignColumns } from './report.ts';

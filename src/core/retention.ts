@@ -1,7 +1,7 @@
 /**
  * How long mail is kept: content (html, text, attachments) and metadata (the email with its
  * recipients, timeline and webhook deliveries). Times count from the accept; mail that has not
- * ended is kept whatever its age. store/partition-removal.ts and store/retention.ts remove.
+ * ended is kept whatever its age. store/partitions.ts and store/retention.ts remove.
  */
 
 /** In hours; null: for ever. Content is never kept for longer than metadata. */

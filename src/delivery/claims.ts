@@ -16,7 +16,7 @@ import {
   findQueues,
   type FoundQueue,
   tenantQueueKey,
-} from '../store/queue-claims.ts';
+} from '../store/queue.ts';
 import type { FairQueue, Shaping } from './fair-queue.ts';
 
 /** One statement claims at most so many. When so many are due there is a backlog. */

@@ -1,5 +1,5 @@
 /** One recipient that this worker holds, and how a stop ends the attempts that are under way. */
-import type { ClaimedRecipient } from '../store/queue-claims.ts';
+import type { ClaimedRecipient } from '../store/queue.ts';
 import type { StoredMessage } from '../store/emails.ts';
 
 export type Delivery = Pick<

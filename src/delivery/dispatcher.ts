@@ -15,8 +15,7 @@ import { failpoint } from '../core/failpoint.ts';
 import type { World } from '../core/world.ts';
 import { DatabaseUnavailable, type Queryable, whenAvailable } from '../store/postgres/database.ts';
 import { loadMessages } from '../store/emails.ts';
-import { holdClaims } from '../store/queue.ts';
-import type { ClaimedRecipient } from '../store/queue-claims.ts';
+import { holdClaims, type ClaimedRecipient } from '../store/queue.ts';
 import { Claims } from './claims.ts';
 import { Cutoff, type Delivery, sizeOf } from './delivery.ts';
 import type { Deliver } from './deliver.ts';
@@ -284,7 +283,7 @@ export class Dispatcher {
     const { deliver, log, world } = this.#options;
     this.#lastWorkMs = world.monotonicMs();
     try {
-      // A lock timeout is thrown: the delivery is given back, or found again by strays.ts.
+      // A lock timeout is thrown: the delivery is given back, or found again by give-backs.ts.
       const result = await whenAvailable(() => deliver(delivery, this.#cutoff), {
         pauseMs: AWAY_PAUSE_MS,
         mayRetry: () => this.#isRunning,

@@ -7,6 +7,7 @@ import type { Logger } from 'pino';
 import { type Queryable, whenAvailable } from '../store/postgres/database.ts';
 import { GroupCommit } from '../store/postgres/group-commit.ts';
 import {
+  type ClaimedRecipient,
   findStrays,
   type Release,
   releaseClaims,
@@ -14,7 +15,6 @@ import {
   type Stray,
   STRAYS_MAX,
 } from '../store/queue.ts';
-import type { ClaimedRecipient } from '../store/queue-claims.ts';
 import type { World } from '../core/world.ts';
 import type { Delivery } from './delivery.ts';
 

@@ -18,7 +18,7 @@ import { hostedOf, UNSUBSCRIBE, UnsubscribeTokens } from '../mail/unsubscribe-li
 import type { Queryable } from '../store/postgres/database.ts';
 import { messageIdIn, type StoredMessage } from '../store/emails.ts';
 import type { SecretBox } from '../store/secrets.ts';
-import { loadSigningKeys } from '../store/signing-keys.ts';
+import { loadSigningKeys } from '../store/domains.ts';
 
 export type SignedMessage = {
   /** Header block and body, CRLF throughout, not dot-stuffed. */

@@ -10,9 +10,8 @@ import type { StoredStatus } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
 import { classifyFailure, classifyReply, type Verdict } from '../mail/replies/classify.ts';
 import { COMPLAINT } from '../mail/replies/meanings.ts';
-import { newSettlement } from '../store/event-data.ts';
 import { messageIdIn } from '../store/emails.ts';
-import type { Settlement } from '../store/settle.ts';
+import { newSettlement, type Settlement } from '../store/settle.ts';
 import type { AttemptResult, Via } from './attempt.ts';
 import type { Delivery } from './delivery.ts';
 
@@ -40,7 +39,7 @@ export type Outcome = {
   slowDown: boolean;
   /** A 5xx that is temporary in practice: deferred, and not tried again within minutes. */
   retrySlowly?: boolean;
-  /** It ended because the mailbox was full (store/quota-failures.ts). */
+  /** It ended because the mailbox was full (store/suppressions.ts). */
   mailboxFull?: boolean;
 };
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { TlsCount } from '../store/tls-results.ts';
+import type { TlsCount } from '../store/transport-security.ts';
 import { TlsCounters, TlsMemory } from './tls-rules.ts';
 
 const MINUTE_MS = 60_000;

@@ -19,7 +19,7 @@ import {
   tlsRuleFor,
 } from '../net/tls/policy.ts';
 import { Sums } from '../store/sums.ts';
-import type { TlsCount } from '../store/tls-results.ts';
+import type { TlsCount } from '../store/transport-security.ts';
 
 /** What an attempt (attempt.ts) needs to know about TLS. */
 export type TlsForAttempt = {

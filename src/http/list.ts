@@ -7,7 +7,7 @@ import type { emailQuery } from './schemas/emails.ts';
 import { addressKey, parseMailbox } from '../mail/address.ts';
 import { parseDomain } from '../mail/domain-name.ts';
 import { TAG_PATTERN } from '../sending/draft.ts';
-import type { EmailFilter } from '../store/email-list.ts';
+import type { EmailFilter } from '../store/emails.ts';
 import { isId } from '../store/ids.ts';
 import type { Page, PageOf } from '../store/page.ts';
 

@@ -5,7 +5,7 @@
  */
 import { readReturnPath, readUnsubscribeAddress } from '../mail/return-path.ts';
 import type { Queryable } from '../store/postgres/database.ts';
-import { findSentRecipient, hasDomain, type SentRecipient } from '../store/inbound-lookup.ts';
+import { findSentRecipient, hasDomain, type SentRecipient } from '../store/inbound.ts';
 
 export type Addressee =
   | { kind: 'recipient'; recipient: SentRecipient }

@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { statusReport } from '../../test/support/reports.ts';
 import type { StoredStatus } from '../core/statuses.ts';
 import { parseMailbox } from '../mail/address.ts';
-import type { InboundItem, InboundStore } from '../store/inbound-commit.ts';
-import type { UnmatchedStore } from '../store/unmatched-mail.ts';
+import type { InboundItem, InboundStore } from '../store/inbound.ts';
+import type { UnmatchedStore } from '../store/inbound-messages.ts';
 import { newId } from '../store/ids.ts';
 import { createReceive } from './receive.ts';
 

@@ -14,9 +14,13 @@ import type { World } from '../core/world.ts';
 import { readReport, type Report, REPORT_BYTES_MAX } from '../mail/reports/read-report.ts';
 import { UNSUBSCRIBE_SUBJECT } from '../mail/compose.ts';
 import { decodedValue, readHeader } from '../mail/mime-reader.ts';
-import type { InboundResult, InboundStore, NewInboundMessage } from '../store/inbound-commit.ts';
-import type { SentRecipient } from '../store/inbound-lookup.ts';
-import type { UnmatchedStore } from '../store/unmatched-mail.ts';
+import type {
+  InboundResult,
+  InboundStore,
+  NewInboundMessage,
+  SentRecipient,
+} from '../store/inbound.ts';
+import type { UnmatchedStore } from '../store/inbound-messages.ts';
 import { type Addressee, type AddressBook, addresseeOf } from './addresses.ts';
 import type { UnmatchedRate } from './unmatched-rate.ts';
 import { consequenceOf } from './verdict.ts';

@@ -2,7 +2,7 @@
  * How much unmatched mail is kept within a minute: messages to postmaster@, automatic replies, reports
  * that say nothing new. Anybody may send them to addresses that everybody knows, and each is written
  * to disk; reports that count are not limited by this. Beyond it a sender is told to come again, as
- * honest ones do. How much is kept in all: store/unmatched-mail.ts.
+ * honest ones do. How much is kept in all: store/inbound-messages.ts.
  */
 import type { World } from '../core/world.ts';
 

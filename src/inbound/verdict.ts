@@ -11,9 +11,8 @@ import type { World } from '../core/world.ts';
 import type { Report, ReportedRecipient } from '../mail/reports/read-report.ts';
 import { COMPLAINT } from '../mail/replies/meanings.ts';
 import type { Verdict } from '../mail/replies/classify.ts';
-import { newSettlement } from '../store/event-data.ts';
-import type { SentRecipient } from '../store/inbound-lookup.ts';
-import type { Settlement } from '../store/settle.ts';
+import type { SentRecipient } from '../store/inbound.ts';
+import { newSettlement, type Settlement } from '../store/settle.ts';
 
 /**
  * A forwarded email bounces in the name of another address: the forwarding is broken, the mailbox
@@ -31,7 +30,7 @@ type Change = {
 
 export type Consequence = {
   settlement: Settlement;
-  /** The mailbox was full, for good (store/quota-failures.ts). */
+  /** The mailbox was full, for good (store/suppressions.ts). */
   mailboxFull: boolean;
 };
 

@@ -9,10 +9,9 @@ import type { World } from '../core/world.ts';
 import { createDomain, verifyDomain } from '../domains/service.ts';
 import { createResolver } from '../net/dns/resolver.ts';
 import type { Database } from '../store/postgres/database.ts';
-import { createKey } from '../store/keys.ts';
+import { createKey, onFirstStart } from '../store/keys.ts';
 import { createOrganization, createProject, listAllProjects } from '../store/projects.ts';
 import type { SecretBox } from '../store/secrets.ts';
-import { onFirstStart } from '../store/seed.ts';
 
 /** `.test` is reserved (RFC 6761); in the test environment it is verified at once. */
 export const FIRST_DOMAIN = 'acme.test';

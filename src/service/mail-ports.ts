@@ -15,11 +15,10 @@ import { systemWorld } from './system-world.ts';
 import type { WorkerContext } from './worker-context.ts';
 import { createInboundHandlers, INBOUND_LIMITS } from '../smtp/inbound.ts';
 import { createLogIn, createSubmission, type SubmissionOptions } from '../smtp/submission.ts';
-import { InboundStore } from '../store/inbound-commit.ts';
+import { InboundStore } from '../store/inbound.ts';
 import type { DiskFullMemory } from '../store/postgres/capacity.ts';
-import { noteQuotaFailure } from '../store/quota-failures.ts';
-import { addSuppressionIn } from '../store/suppressions.ts';
-import { UnmatchedStore } from '../store/unmatched-mail.ts';
+import { noteQuotaFailure, addSuppressionIn } from '../store/suppressions.ts';
+import { UnmatchedStore } from '../store/inbound-messages.ts';
 
 export type SmtpPorts = {
   /** A client has logged in at another worker. */

@@ -7,9 +7,7 @@
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
 import type { ServiceDatabase } from './service-database.ts';
-import { readSecretKey } from '../store/local-secrets.ts';
-import { noteSecretKeys } from '../store/secret-keys.ts';
-import { type SecretBox, secretKeysOf } from '../store/secrets.ts';
+import { readSecretKey, noteSecretKeys, type SecretBox, secretKeysOf } from '../store/secrets.ts';
 import type { WorkerPool } from './worker-pool.ts';
 
 const LOOK_EVERY_MS = 1_000;

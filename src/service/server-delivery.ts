@@ -22,13 +22,12 @@ import { ProviderReport } from './provider-report.ts';
 import { systemWorld } from './system-world.ts';
 import type { WorkerContext } from './worker-context.ts';
 import { AcceptStore } from '../store/accept.ts';
-import { StsPolicies } from '../store/mta-sts.ts';
+import { StsPolicies, addTlsResults } from '../store/transport-security.ts';
 import { RecentlyAccepted } from '../store/postgres/failover.ts';
 import { queueDepth } from '../store/queue.ts';
-import { noteQuotaFailure } from '../store/quota-failures.ts';
+import { noteQuotaFailure } from '../store/suppressions.ts';
 import { listTrips } from '../store/reputation.ts';
 import { SettleStore } from '../store/settle.ts';
-import { addTlsResults } from '../store/tls-results.ts';
 
 type Delivery = {
   accept: AcceptEmail;

@@ -25,7 +25,7 @@ import { withoutPassword } from '../store/postgres/database-address.ts';
 import { openUnderLock } from '../store/postgres/embedded/engine.ts';
 import { prepareDataDir } from '../store/postgres/embedded/layout.ts';
 import { takeLock } from '../store/postgres/embedded/lock.ts';
-import { instanceOf, secretKeyOf } from '../store/local-secrets.ts';
+import { instanceOf, secretKeyOf } from '../store/secrets.ts';
 import { migrate, type MigrationResult } from '../store/postgres/migrate.ts';
 import { buryNode, listNodes } from '../store/nodes.ts';
 

@@ -12,7 +12,7 @@
  * One row per request comes back, in `ord`:
  * accepted | replayed | key_refused | domain_refused | suppressed | limited.
  */
-import { TELL } from './tell-sql.ts';
+import { TELL } from './events.ts';
 import { failpoint } from '../core/failpoint.ts';
 import type { Environment } from '../core/scope.ts';
 import type { Limit, LimitState } from '../core/limits.ts';

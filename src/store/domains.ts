@@ -1,6 +1,6 @@
 /**
- * Sending domains. A deleted one keeps its row: what it signed can still be shown byte for byte.
- * Status changes and their events commit together (callers pass a transaction).
+ * Sending domains and their sealed DKIM keys. A deleted domain keeps its row: what it signed can still
+ * be shown byte for byte. Status changes and their events commit together (callers pass a transaction).
  */
 import type { TripFacts } from '../core/guard.ts';
 import type { Environment, Reach, Scope } from '../core/scope.ts';
@@ -273,4 +273,26 @@ export async function databaseNow(db: Queryable): Promise<Date> {
   const [row] = await db.query<{ now: Date }>('select app_now() as now');
   if (!row) throw new Error('the database told no time');
   return row.now;
+}
+
+export type SealedKeys = {
+  domain: string;
+  rsaSelector: string;
+  rsaPrivateKey: Buffer;
+  ed25519Selector: string;
+  ed25519PrivateKey: Buffer;
+};
+
+const LOAD_KEYS = `
+select name as domain, rsa_selector as "rsaSelector", rsa_private_key as "rsaPrivateKey",
+       ed25519_selector as "ed25519Selector", ed25519_private_key as "ed25519PrivateKey"
+  from domains where project_id = $1 and id = $2`;
+
+export async function loadSigningKeys(
+  db: Queryable,
+  projectId: string,
+  domainId: string,
+): Promise<SealedKeys | null> {
+  const rows = await db.query<SealedKeys>(LOAD_KEYS, [projectId, domainId]);
+  return rows[0] ?? null;
 }

@@ -11,8 +11,7 @@ import { address } from '../../test/support/deliveries.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { AcceptStore } from './accept.ts';
 import type { NewEmail } from './accept-statement.ts';
-import { type EmailFilter, listEmails } from './email-list.ts';
-import { emailExists, findEmail, listTimeline } from './emails.ts';
+import { type EmailFilter, listEmails, emailExists, findEmail, listTimeline } from './emails.ts';
 import { newId } from './ids.ts';
 import { SettleStore } from './settle.ts';
 

@@ -7,7 +7,7 @@ import { AcceptStore } from './accept.ts';
 import type { NewEmail } from './accept-statement.ts';
 import { APP_ROLE, Database, DatabaseUnavailable } from './postgres/database.ts';
 import { newId } from './ids.ts';
-import { type InboundItem, InboundStore } from './inbound-commit.ts';
+import { type InboundItem, InboundStore } from './inbound.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());

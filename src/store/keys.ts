@@ -1,11 +1,12 @@
 /**
  * API keys: made, found by their hash, listed, changed, revoked. The text of a key exists only in
- * the answer that made it; the row has its SHA-256.
+ * the answer that made it; the row has its SHA-256. An installation without any key is at its first
+ * start (`onFirstStart`).
  */
 import { randomBytes } from 'node:crypto';
 import { API_KEY_RANDOM_BYTES, hashApiKey, hintOf, makeApiKey } from '../core/api-key.ts';
 import type { Caller, Environment, KeyLimits, Scope } from '../core/scope.ts';
-import type { Queryable } from './postgres/database.ts';
+import type { Queryable, Database } from './postgres/database.ts';
 import { newId } from './ids.ts';
 import { type Page, type PageOf, pageOf } from './page.ts';
 
@@ -174,4 +175,25 @@ export async function touchLastUsed(
   keys: readonly { projectId: string; keyId: string }[],
 ): Promise<void> {
   await db.query(TOUCH, [keys.map((key) => key.projectId), keys.map((key) => key.keyId)]);
+}
+
+/** Any number, the same everywhere, other than the one of migrations. */
+const LOCK_KEY = 0x73656564; // "seed"
+
+const HAS_KEYS = 'select exists (select from api_keys) as found';
+
+/**
+ * Does the work if no API key was ever made here; null if one was. The work has to make a key
+ * through `tx`: it is committed last and says that the work is complete. Work that was cut off is
+ * done again, and finds what it had made before.
+ */
+export async function onFirstStart<Result>(
+  db: Database,
+  work: (tx: Queryable) => Promise<Result>,
+): Promise<Result | null> {
+  return db.transaction(async (tx) => {
+    await tx.query('select pg_advisory_xact_lock($1)', [LOCK_KEY]);
+    const [row] = await tx.query<{ found: boolean }>(HAS_KEYS);
+    return row?.found === true ? null : work(tx);
+  });
 }

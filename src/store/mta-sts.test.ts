@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { testDatabase } from '../../test/support/postgres.ts';
-import { forgetStsPolicies, policiesToRenew, StsPolicies } from './mta-sts.ts';
-import { addTlsResults, forgetTlsResults, readTlsResults } from './tls-results.ts';
+import {
+  forgetStsPolicies,
+  policiesToRenew,
+  StsPolicies,
+  addTlsResults,
+  forgetTlsResults,
+  readTlsResults,
+} from './transport-security.ts';
 
 const { db, ...database } = await testDatabase();
 after(() => database[Symbol.asyncDispose]());

@@ -7,8 +7,7 @@ import { AcceptStore } from './accept.ts';
 import { clientQueries, connectAsOwner, type Queryable } from './postgres/database.ts';
 import { findEmail } from './emails.ts';
 import { newId } from './ids.ts';
-import { removeOldPartitions } from './partition-removal.ts';
-import { ensurePartitions, WEEK_MS } from './partitions.ts';
+import { removeOldPartitions, ensurePartitions, WEEK_MS } from './partitions.ts';
 
 const DAYS_45_AND_90 = { contentH: 45 * 24, metadataH: 90 * 24 };
 const TABLES = ['contents', 'emails', 'events', 'recipients', 'webhook_deliveries'];

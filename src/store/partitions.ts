@@ -1,14 +1,26 @@
 /**
- * The weekly partitions of the big tables, by the time inside the UUIDv7 key.
+ * The weekly partitions of the big tables, by the time inside the UUIDv7 key: made ahead, removed whole.
  *
  * Eight weeks ahead exist before the service is ready. A partition is made as a table of its own
  * (`like`) and then attached: `partition of` would lock the parent against all inserts while one
- * reader is open. Old ones leave again: partition-removal.ts.
+ * reader is open.
+ *
+ * A week is removed once its youngest email is as old as the retention, and never while one of its
+ * emails has not ended or one of its webhooks is pending. `drop` of an attached partition would lock the
+ * whole table behind one open reader, so a partition is marked, detached `concurrently` and then
+ * dropped, each step in a transaction of its own. Any machine finishes what was interrupted in between; a
+ * table without our mark is never dropped.
  */
-import type { Queryable } from './postgres/database.ts';
+import {
+  type Queryable,
+  clientQueries,
+  connectAsOwner,
+  type DatabaseAddress,
+} from './postgres/database.ts';
+import type { Retention } from '../core/retention.ts';
 
 /** Tables partitioned by week, with the column that carries the UUIDv7. */
-export const PARTITIONED = {
+const PARTITIONED = {
   emails: 'id',
   contents: 'email_id',
   recipients: 'email_id',
@@ -26,7 +38,7 @@ const FILLFACTOR: Partial<Record<keyof typeof PARTITIONED, number>> = {
 export const WEEK_MS = 7 * 24 * 3600 * 1000;
 const WEEKS_AHEAD = 8;
 /** A client or node whose clock is behind, and mail accepted just before midnight on Sunday. */
-export const WEEKS_BEHIND = 1;
+const WEEKS_BEHIND = 1;
 
 /** Makes the missing partitions around `nowMs`. Safe to run on many nodes at once (under a lock). */
 export async function ensurePartitions(db: Queryable, nowMs: number): Promise<void> {
@@ -65,7 +77,7 @@ function dayOf(week: number): string {
 }
 
 /** The week of the partition with this name; null when it is not one that was made here. */
-export function weekOf(table: string, name: string): number | null {
+function weekOf(table: string, name: string): number | null {
   const [, year, month, day] = /^(\d{4})(\d{2})(\d{2})$/.exec(name.slice(table.length + 1)) ?? [];
   const week = Date.parse(`${year}-${month}-${day}`) / WEEK_MS;
   return Number.isInteger(week) && name === `${table}_${dayOf(week)}` ? week : null;
@@ -75,4 +87,160 @@ export function weekOf(table: string, name: string): number | null {
 export function firstUuidOf(ms: number): string {
   const hex = ms.toString(16).padStart(12, '0');
   return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`;
+}
+
+type Table = keyof typeof PARTITIONED;
+type Partition = { table: Table; name: string; week: number };
+
+type Removal = {
+  /** Partitions that are gone. */
+  removed: string[];
+  /** Weeks that are due and stay for now, each with the reason as a sentence. */
+  kept: string[];
+};
+
+/** One machine at a time; the number only has to be another than that of migrations. */
+const LOCK_KEY = 0x72657465; // "rete"
+const MARK = 'posthorn: past its retention, to be removed';
+const LOCK_TIMEOUT_MS = 2_000;
+/** Whether a week has mail that has not ended is read from its emails once, before it goes. */
+const STATEMENT_TIMEOUT_MS = 10 * 60_000;
+const HOUR_MS = 3600_000;
+
+/** Emails go first: from then on nobody sees the week, whatever interrupts the rest. */
+const METADATA: readonly Table[] = ['emails', 'recipients', 'events', 'contents'];
+
+/**
+ * Removes the weeks that are past `retention` by the database's clock.
+ * @returns null when another machine is at it
+ * @throws when a reader is in the way for more than 2 s; what was begun is finished the next time
+ */
+export async function removeOldPartitions(
+  address: DatabaseAddress,
+  retention: Retention,
+): Promise<Removal | null> {
+  const client = await connectAsOwner(address, 'retention');
+  const db = clientQueries(client);
+  try {
+    await client.query(`set lock_timeout = ${LOCK_TIMEOUT_MS}`);
+    await client.query(`set statement_timeout = ${STATEMENT_TIMEOUT_MS}`);
+    const lock = await client.query<{ got: boolean }>('select pg_try_advisory_lock($1) as got', [
+      LOCK_KEY,
+    ]);
+    if (lock.rows[0]?.got !== true) return null;
+    const finished = await finishRemovals(db);
+    const { removed, kept } = await removeDue(db, retention);
+    return { removed: [...finished, ...removed], kept };
+  } finally {
+    await client.end();
+  }
+}
+
+const FIND_MARKED = `
+select c.relname as name, p.relname as parent, coalesce(i.inhdetachpending, false) as pending
+  from pg_class c
+  left join pg_inherits i on i.inhrelid = c.oid
+  left join pg_class p on p.oid = i.inhparent
+ where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r'
+   and obj_description(c.oid, 'pg_class') = $1
+   and (i.inhrelid is null or i.inhdetachpending)
+ order by c.relname`;
+
+/** What an earlier run detached, or began to, and did not drop. */
+async function finishRemovals(db: Queryable): Promise<string[]> {
+  type Row = { name: string; parent: string | null; pending: boolean };
+  const marked = await db.query<Row>(FIND_MARKED, [MARK]);
+  for (const { name, parent, pending } of marked) {
+    if (pending) await db.query(`alter table ${parent} detach partition ${name} finalize`);
+    await db.query(`drop table ${name}`);
+  }
+  return marked.map(({ name }) => name);
+}
+
+async function removeDue(db: Queryable, retention: Retention): Promise<Removal> {
+  const nowMs = await databaseNowMs(db);
+  const partitions = await listPartitions(db);
+  const removal: Removal = { removed: [], kept: [] };
+  for (const week of [...new Set(partitions.map((one) => one.week))].toSorted((a, b) => a - b)) {
+    const due = dueOf(partitions, week, { retention, nowMs });
+    if (due.length === 0) continue;
+    const why = await whyKept(db, week, due);
+    if (why !== null) {
+      removal.kept.push(`${due.map(({ name }) => name).join(', ')}: ${why}`);
+      continue;
+    }
+    for (const partition of due) {
+      await remove(db, partition);
+      removal.removed.push(partition.name);
+    }
+  }
+  return removal;
+}
+
+async function databaseNowMs(db: Queryable): Promise<number> {
+  const [row] = await db.query<{ ms: number }>(
+    'select extract(epoch from app_now())::float8 * 1000 as ms',
+  );
+  return row?.ms ?? 0;
+}
+
+const LIST_PARTITIONS = `
+select p.relname as table, c.relname as name
+  from pg_inherits i
+  join pg_class c on c.oid = i.inhrelid
+  join pg_class p on p.oid = i.inhparent
+ where c.relnamespace = current_schema()::regnamespace and p.relname = any($1) and c.relkind = 'r'`;
+
+async function listPartitions(db: Queryable): Promise<Partition[]> {
+  type Row = { table: Table; name: string };
+  const rows = await db.query<Row>(LIST_PARTITIONS, [Object.keys(PARTITIONED)]);
+  return rows.flatMap((row) => {
+    const week = weekOf(row.table, row.name);
+    return week === null ? [] : [{ ...row, week }];
+  });
+}
+
+/** The partitions of a week that are past their time, in the order in which they go. */
+function dueOf(
+  partitions: readonly Partition[],
+  week: number,
+  { retention, nowMs }: { retention: Retention; nowMs: number },
+): Partition[] {
+  // The last week may still be written to, and would be made again at once.
+  if (week >= Math.floor(nowMs / WEEK_MS) - WEEKS_BEHIND) return [];
+  const ageH = (nowMs - (week + 1) * WEEK_MS) / HOUR_MS;
+  const order: Table[] = [];
+  if (ageH >= (retention.metadataH ?? Infinity)) order.push(...METADATA, 'webhook_deliveries');
+  else if (ageH >= (retention.contentH ?? Infinity)) order.push('contents');
+  return order.flatMap((table) =>
+    partitions.filter((one) => one.week === week && one.table === table),
+  );
+}
+
+const HAS_QUEUED = `select from queue where email_id >= $1 and email_id < $2 limit 1`;
+const HAS_OPEN = `select from emails where id >= $1 and id < $2 and open_count > 0 limit 1`;
+/** Deliveries of this week, and later ones that tell of an email of this week. */
+const HAS_UNTOLD = `
+select from webhook_queue q
+  left join webhook_deliveries d on d.project_id = q.project_id and d.endpoint_id = q.endpoint_id
+                                and d.event_id = q.event_id
+ where (q.event_id >= $1 and q.event_id < $2) or (d.subject_id >= $1 and d.subject_id < $2)
+ limit 1`;
+
+async function whyKept(
+  db: Queryable,
+  week: number,
+  due: readonly Partition[],
+): Promise<string | null> {
+  const bounds = [firstUuidOf(week * WEEK_MS), firstUuidOf((week + 1) * WEEK_MS)];
+  const finds = async (sql: string): Promise<boolean> => (await db.query(sql, bounds)).length > 0;
+  if ((await finds(HAS_QUEUED)) || (await finds(HAS_OPEN))) return 'it has mail that has not ended';
+  const isMetadata = due.some(({ table }) => table !== 'contents');
+  return isMetadata && (await finds(HAS_UNTOLD)) ? 'webhooks have still to tell of it' : null;
+}
+
+async function remove(db: Queryable, { table, name }: Partition): Promise<void> {
+  await db.query(`comment on table ${name} is '${MARK}'`);
+  await db.query(`alter table ${table} detach partition ${name} concurrently`);
+  await db.query(`drop table ${name}`);
 }

@@ -1,11 +1,11 @@
 /**
- * What an operator does to waiting mail: try it now, hold it, let it go, take it out.
+ * The queue for operators: what waits by provider, and retry, hold, release and removal of waiting mail.
  *
- * A walk over the queue's key in steps, so that no statement is long however much waits. What a worker
- * holds is left alone: nobody can call back what is being said to a mail server. A retry asks such
- * workers to give back what they do not know of (delivery/give-backs.ts), and frees what is held by none. Held mail is not
- * claimed; its due time is the time at which it expires, so that forgotten mail ends, too. What was
- * released once is not held again because its sender is paused (store/reputation.ts).
+ * A change walks over the queue's key in steps, so that no statement is long however much waits. Rows
+ * that a worker holds are not changed: an SMTP transaction cannot be called back. A retry asks those
+ * workers to compare what they hold with what they know of (delivery/give-backs.ts), and frees rows whose
+ * holder does not exist. Held mail is not claimed; it becomes due when it expires, so that it ends even
+ * if it is forgotten. Mail that was released is not held again because its domain is paused.
  */
 import type { Environment } from '../core/scope.ts';
 import type { Address } from '../mail/address.ts';
@@ -118,7 +118,7 @@ export async function changeQueueStep(
 }
 
 /** A recipient that is held under the operator's own lease, to be taken out. */
-export type TakenOut = {
+type TakenOut = {
   projectId: string;
   environment: Environment;
   emailId: string;
@@ -171,4 +171,51 @@ function valuesOf({ emailId, domain, projectId }: QueueSelector, from: QueuePlac
 function stepOf({ found, busy, changed, seen, ...last }: Progress, rows = STEP_ROWS): QueueStep {
   const { emailId, position } = last;
   return { found, busy, changed, next: seen < rows ? null : { emailId, position } };
+}
+
+export type ProviderInQueue = {
+  provider: string;
+  projects: number;
+  /** Recipients that have not ended; of these `withWorkers` are held by a worker at present. */
+  depth: number;
+  withWorkers: number;
+  due: number;
+  held: number;
+  /** How long the oldest that is due has been waiting. */
+  oldestS: number | null;
+  nextDueAt: Date | null;
+};
+
+// The time is asked once: for each of a million rows it would take half a minute.
+const BY_PROVIDER = `
+with t as materialized (select app_now() as now),
+by_project as (
+  select q.provider, q.project_id, count(*) as depth, count(q.holder) as with_workers,
+         count(*) filter (where q.held) as held,
+         count(*) filter (where q.holder is null and q.due_at <= (select now from t)) as due,
+         min(q.due_at) filter (where q.holder is null and not q.held) as first_due
+    from queue q
+   where $1::uuid is null or q.project_id = $1
+   group by q.provider, q.project_id
+)
+select provider, count(*)::int as projects, sum(depth)::int as depth,
+       sum(with_workers)::int as "withWorkers", sum(due)::int as due, sum(held)::int as held,
+       extract(epoch from (select now from t)
+         - min(first_due) filter (where first_due <= (select now from t)))::float8 as "oldestS",
+       min(first_due) as "nextDueAt", count(*) over ()::int as providers
+  from by_project
+ group by provider
+ order by sum(depth) desc, provider
+ limit $2`;
+
+/** The deepest providers first, and how many there are in all. @param projectId null: of all projects */
+export async function providersInQueue(
+  db: Queryable,
+  options: { projectId: string | null; limit: number },
+): Promise<{ providers: ProviderInQueue[]; total: number }> {
+  const rows = await db.query<ProviderInQueue & { providers: number }>(BY_PROVIDER, [
+    options.projectId,
+    options.limit,
+  ]);
+  return { providers: rows, total: rows[0]?.providers ?? 0 };
 }

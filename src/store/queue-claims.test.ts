@@ -5,8 +5,7 @@ import { testDatabase } from '../../test/support/postgres.ts';
 import { AcceptStore } from './accept.ts';
 import { newId } from './ids.ts';
 import { buryNode, registerNode } from './nodes.ts';
-import { releaseClaims } from './queue.ts';
-import { claimQueues, claimOldest, findQueues, tenantQueueKey } from './queue-claims.ts';
+import { releaseClaims, claimQueues, claimOldest, findQueues, tenantQueueKey } from './queue.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());

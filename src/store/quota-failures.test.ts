@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { testDatabase } from '../../test/support/postgres.ts';
 import type { Scope } from '../core/scope.ts';
-import { forgetExpired } from './expiry.ts';
+import { forgetExpired } from './retention.ts';
 import { newId } from './ids.ts';
 import { createOrganization, createProject } from './projects.ts';
-import { noteQuotaFailure } from './quota-failures.ts';
-import { findSuppression } from './suppressions.ts';
+import { noteQuotaFailure, findSuppression } from './suppressions.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());

@@ -1,10 +1,15 @@
 /**
- * What became of recipients by sending domain and hour, the rules of projects about it, and what is
- * beyond them at present. The rules themselves are core/guard.ts; src/service/maintenance/reputation-watch.ts applies them.
+ * Outcomes of recipients counted by sending domain and hour, the reputation alerts of projects, and the
+ * alerts that are active. The rule is core/guard.ts; src/service/maintenance/reputation-watch.ts applies it.
+ *
+ * Counts are added up in memory and written every few seconds; a crash loses the last seconds, which a
+ * rate over a day tolerates.
  */
 import type { GuardCounts, GuardKind, OwnGuard } from '../core/guard.ts';
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from './postgres/database.ts';
+import type { Settlement } from './settle.ts';
+import { Sums } from './sums.ts';
 
 export type SenderDomain = Scope & { domain: string };
 export type ReputationCount = SenderDomain & GuardCounts;
@@ -198,4 +203,35 @@ returning name`;
 /** Ends all pauses of a project; what is held is released by itself (queue-changes.ts). */
 export async function resumeSenders(tx: Queryable, projectId: string): Promise<string[]> {
   return (await tx.query<{ name: string }>(RESUME, [projectId])).map(({ name }) => name);
+}
+
+const ENDINGS: ReadonlySet<string> = new Set(['delivered', 'sent', 'bounced', 'failed']);
+
+export class ReputationCounters {
+  readonly #sums: Sums<ReputationCount>;
+
+  constructor(write: (counts: readonly ReputationCount[]) => Promise<void>) {
+    this.#sums = new Sums({
+      write,
+      keyOf: ({ projectId, environment, domain }) => `${projectId} ${environment} ${domain}`,
+      merge: (sum, { ended, bounced, complained }) => {
+        sum.ended += ended;
+        sum.bounced += bounced;
+        sum.complained += complained;
+      },
+    });
+  }
+
+  /** News about mail that had ended already adds a bounce or a complaint, and no further ending. */
+  count({ projectId, environment, senderDomain: domain, status, late }: Settlement): void {
+    const ended = !late && ENDINGS.has(status) ? 1 : 0;
+    const bounced = status === 'bounced' ? 1 : 0;
+    const complained = status === 'complained' ? 1 : 0;
+    if (ended + bounced + complained === 0) return;
+    this.#sums.add({ projectId, environment, domain, ended, bounced, complained });
+  }
+
+  flush(): Promise<void> {
+    return this.#sums.flush();
+  }
 }

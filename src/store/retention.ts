@@ -1,14 +1,19 @@
 /**
- * Projects that keep their mail for less time than the installation: what is older is deleted in
- * small batches, oldest first. Whole weeks leave otherwise (partition-removal.ts).
+ * Deletes what has expired in small batches: emails of projects whose retention is shorter than the
+ * installation's, oldest first (whole weeks are removed by partitions.ts), and rows with an expiry of
+ * their own.
  *
- * Promise: nothing of an email goes before it has ended and its webhooks have been told. Every
- * batch is a transaction of its own and looks at what is there, so that it may be cut off at any
- * point, and several machines may do it at once.
+ * Guarantee: nothing of an email is deleted before it has ended and its webhooks have been sent or have
+ * failed. Every batch is a transaction of its own and reads the present state, so it may be interrupted
+ * at any point and run on several machines at once.
  */
 import type { Retention } from '../core/retention.ts';
 import type { Queryable } from './postgres/database.ts';
 import { firstUuidOf } from './partitions.ts';
+import { purgeAuthWindows } from './limits.ts';
+import { forgetQuotaFailures, forgetHistory } from './suppressions.ts';
+import { forgetReputation } from './reputation.ts';
+import { forgetTlsResults } from './transport-security.ts';
 
 export type ProjectRetention = Retention & { projectId: string };
 
@@ -42,7 +47,7 @@ select id as "projectId", least(retention_content_h, $1::int) as "contentH",
     or least($1, $2) < $3::int
  order by id`;
 
-/** Below this the weeks of partition-removal.ts are too coarse: then every project is trimmed. */
+/** Below this the weeks of partitions.ts are too coarse: then every project is trimmed. */
 const SHORT_H = 14 * 24;
 
 /** The projects whose mail leaves before the weeks do, each with what holds for it. */
@@ -211,4 +216,27 @@ async function nextEndpoint(
 ): Promise<string | null> {
   const [row] = await db.query<{ id: string }>(NEXT_ENDPOINT, [projectId, after]);
   return row?.id ?? null;
+}
+
+const EXPIRED_BATCH = 5_000;
+
+const FORGET_KEYS = `
+delete from idempotency where ctid = any(array(
+  select ctid from idempotency where expires_at <= app_now() limit $1)) returning 1`;
+
+/**
+ * Idempotency keys after their 24 hours, windows of failed authentications, old TLS results and counts of
+ * outcomes, full
+ * mailboxes after a week, the history of suppressions after 400 days.
+ */
+export async function forgetExpired(db: Queryable): Promise<void> {
+  let forgotten: number;
+  do {
+    forgotten = (await db.query(FORGET_KEYS, [EXPIRED_BATCH])).length;
+  } while (forgotten === EXPIRED_BATCH);
+  await purgeAuthWindows(db);
+  await forgetTlsResults(db, EXPIRED_BATCH);
+  await forgetReputation(db, EXPIRED_BATCH);
+  await forgetQuotaFailures(db, EXPIRED_BATCH);
+  while ((await forgetHistory(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
 }

@@ -5,8 +5,7 @@ import { newSender } from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import type { Queryable } from './postgres/database.ts';
 import { newId } from './ids.ts';
-import { sealAnew } from './secret-keys.ts';
-import { SecretBox } from './secrets.ts';
+import { sealAnew, SecretBox } from './secrets.ts';
 import { createEndpoint, findSecrets, rotateSecret } from './webhook-endpoints.ts';
 
 const database = await testDatabase();

@@ -9,7 +9,7 @@ import type { NewEmail } from './accept-statement.ts';
 import { APP_ROLE, Database } from './postgres/database.ts';
 import { newId } from './ids.ts';
 import { buryNode, registerNode, releaseOrphans } from './nodes.ts';
-import { claimOldest } from './queue-claims.ts';
+import { claimOldest } from './queue.ts';
 import { type Settlement, SettleStore } from './settle.ts';
 import { createEndpoint } from './webhook-endpoints.ts';
 

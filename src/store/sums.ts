@@ -1,7 +1,7 @@
 /**
  * Sums that are kept in memory and written every few seconds, so that what is counted never waits
  * for the database. What could not be written is added to the next time; a crash loses the last
- * seconds. Used for reputations (reputation-counters.ts) and TLS results (delivery/tls-rules.ts).
+ * seconds. Used for reputations (reputation.ts) and TLS results (delivery/tls-rules.ts).
  */
 
 const WRITE_EVERY_MS = 5_000;

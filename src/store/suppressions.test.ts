@@ -3,14 +3,16 @@ import { after, test } from 'node:test';
 import { testDatabase } from '../../test/support/postgres.ts';
 import type { Scope } from '../core/scope.ts';
 import { createOrganization, createProject } from './projects.ts';
-import { listHistory } from './suppression-history.ts';
-import { importSuppressions } from './suppression-import.ts';
 import {
+  listHistory,
+  importSuppressions,
   listSuppressions,
   type SuppressionFilter,
   type SuppressionPage,
-} from './suppression-list.ts';
-import { addSuppression, type NewSuppression, removeSuppression } from './suppressions.ts';
+  addSuppression,
+  type NewSuppression,
+  removeSuppression,
+} from './suppressions.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());

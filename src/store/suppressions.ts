@@ -1,13 +1,19 @@
 /**
- * Addresses that get no more mail, per project and environment. Entries that a receiver's answer
- * makes are written by settle.ts, whole files by suppression-import.ts; here single ones
- * are found, added and removed, each change with its event and its line in the history in one
- * statement. An entry that has expired does not exist.
+ * Addresses that get no more mail, per project and environment, and the history of these lists.
+ * Settling writes the entries that a receiver's answer makes (settle.ts); single ones and whole files
+ * are written here, each with its event and its line of history in one statement. An entry that has
+ * expired does not exist; its expiry leaves no line of history, because the time was in the first.
+ *
+ * Full mailboxes are counted here as well: an address to which five emails failed for good with
+ * `quota` within a week is suppressed as a hard bounce for two weeks. An email counts once, whether
+ * it bounced so or expired with it as its last answer.
  */
 import type { Scope } from '../core/scope.ts';
 import type { Database, Queryable } from './postgres/database.ts';
-import { recordEvent } from './events.ts';
-import { type ChangedBy, remember } from './suppression-history.ts';
+import { recordEvent, TELL } from './events.ts';
+import type { PageOf } from './page.ts';
+import { addressKey } from '../mail/address.ts';
+import { newId } from './ids.ts';
 
 export const SUPPRESSION_REASONS = ['hard_bounce', 'complaint', 'unsubscribe', 'manual'] as const;
 export type SuppressionReason = (typeof SUPPRESSION_REASONS)[number];
@@ -45,7 +51,35 @@ export const UNLESS_OUTLASTED = `
          expires_at = excluded.expires_at
    where s.expires_at <= app_now() or (s.expires_at is not null and excluded.expires_at is null)`;
 
-const FIND = `
+/**
+ * `delivery`: what a mail server answered or reported; `recipient`: the unsubscribe page; `api`,
+ * `import`, `command_line`: who works with the list.
+ */
+export type ChangedBy = 'delivery' | 'recipient' | 'api' | 'import' | 'command_line';
+
+export type HistoryEntry = {
+  action: 'added' | 'removed';
+  reason: SuppressionReason;
+  sourceEmailId: string | null;
+  at: Date;
+  by: ChangedBy;
+};
+
+/**
+ * A step that remembers rows of `suppressions`. Needs a step `t` with the time.
+ * @param change.from the step that returns the rows that were added or removed
+ * @param change.by SQL: a parameter or a literal
+ */
+export const remember = (change: { action: HistoryEntry['action']; from: string; by: string }) => `
+remembered as (
+  insert into suppression_history (project_id, environment, address_key, at, action, reason,
+                                   source_email_id, by)
+  select c.project_id, c.environment, c.address_key, t.now, '${change.action}', c.reason,
+         c.source_email_id, ${change.by}
+    from ${change.from} c, t
+)`;
+
+const FIND_ENTRY = `
 select ${SUPPRESSION_COLUMNS} from suppressions
  where project_id = $1 and environment = $2 and address_key = lower($3 collate "C")
    and (expires_at is null or expires_at > app_now())`;
@@ -56,7 +90,11 @@ export async function findSuppression(
   scope: Scope,
   address: string,
 ): Promise<Suppression | null> {
-  const [found] = await db.query<Suppression>(FIND, [scope.projectId, scope.environment, address]);
+  const [found] = await db.query<Suppression>(FIND_ENTRY, [
+    scope.projectId,
+    scope.environment,
+    address,
+  ]);
   return found ?? null;
 }
 
@@ -178,3 +216,236 @@ export const SUPPRESSION_JSON = `
                            'source_email_id', s.source_email_id,
                            'created_at', wire_time(s.created_at),
                            'expires_at', wire_time(s.expires_at))`;
+
+const LIST_HISTORY = `
+select action, reason, source_email_id as "sourceEmailId", at, by from suppression_history
+ where project_id = $1 and environment = $2 and address_key = lower($3 collate "C")
+ order by at desc
+ limit $4`;
+
+/** What happened to an address, newest first. */
+export function listHistory(
+  db: Queryable,
+  scope: Scope,
+  { address, limit }: { address: string; limit: number },
+): Promise<HistoryEntry[]> {
+  return db.query<HistoryEntry>(LIST_HISTORY, [scope.projectId, scope.environment, address, limit]);
+}
+
+/** As JSON, for the API and the command line. */
+export function presentHistory(entry: HistoryEntry) {
+  return {
+    action: entry.action,
+    reason: entry.reason,
+    source_email_id: entry.sourceEmailId,
+    at: entry.at.toISOString(),
+    by: entry.by,
+  };
+}
+
+const FORGET_HISTORY = `
+delete from suppression_history where ctid = any(array(
+  select ctid from suppression_history
+   where at <= app_now() - interval '400 days' order by at limit $1)) returning 1`;
+
+/** Forgets what is older than 400 days, a batch. @returns rows */
+export async function forgetHistory(db: Queryable, limit: number): Promise<number> {
+  return (await db.query(FORGET_HISTORY, [limit])).length;
+}
+
+export type SuppressionPage = {
+  /** Rows at most. */
+  limit: number;
+  /** Only what comes after this address. Not together with `before`. */
+  after: string | null;
+  /** Only what comes before this address: the page that ends just before it. */
+  before: string | null;
+};
+
+export type SuppressionFilter = {
+  /** How the address begins, in any case. */
+  prefix: string | null;
+  reason: SuppressionReason | null;
+};
+
+export const NO_SUPPRESSION_FILTER: SuppressionFilter = { prefix: null, reason: null };
+
+/** Comes after every other character. */
+const LAST_CHARACTER = `chr(1114111)`;
+
+const pageOn = (key: string) => `
+   and (expires_at is null or expires_at > app_now())
+   and ${key} > lower($3 collate "C") and ${key} < lower($4 collate "C")
+   and ${key} >= lower($5 collate "C") and ${key} < lower($5 collate "C") || ${LAST_CHARACTER}`;
+
+/** As the index suppressions_by_reason has it. */
+const KEY_OF_REASON = "(address_key || '')";
+
+const PAGE_OF_ALL = pageOn('address_key');
+const PAGE_OF_REASON = pageOn(KEY_OF_REASON);
+
+const OF_ALL = `
+select ${SUPPRESSION_COLUMNS} from suppressions
+ where project_id = $1 and environment = $2${PAGE_OF_ALL}`;
+
+const OF_REASON = `
+select ${SUPPRESSION_COLUMNS} from suppressions
+ where hashtextextended(project_id::text || environment || reason, 0)
+       = hashtextextended($1::uuid::text || $2 || $7, 0)
+   and project_id = $1 and environment = $2 and reason = $7${PAGE_OF_REASON}`;
+
+/** The end of all addresses. */
+const BEYOND = '\u{10ffff}';
+
+/** One page, in the order of the addresses. */
+export async function listSuppressions(
+  db: Queryable,
+  scope: Scope,
+  { page, filter }: { page: SuppressionPage; filter: SuppressionFilter },
+): Promise<PageOf<Suppression>> {
+  const { limit, after, before } = page;
+  const { prefix, reason } = filter;
+  const direction = before === null ? 'asc' : 'desc';
+  const statement =
+    reason === null
+      ? `${OF_ALL} order by address_key ${direction} limit $6`
+      : `${OF_REASON} order by ${KEY_OF_REASON} ${direction} limit $6`;
+  const found = await db.query<Suppression>(statement, [
+    scope.projectId,
+    scope.environment,
+    after ?? '',
+    before ?? BEYOND,
+    prefix ?? '',
+    limit + 1,
+    ...(reason === null ? [] : [reason]),
+  ]);
+  const rows = found.slice(0, limit);
+  return { rows: before === null ? rows : rows.toReversed(), hasMore: found.length > limit };
+}
+
+export type ImportedSuppression = Pick<Suppression, 'address' | 'reason' | 'expiresAt'> & {
+  /** null: now. What lies in the future is taken for now. */
+  createdAt: Date | null;
+};
+
+export type ImportedBatch = {
+  added: number;
+  /** Indexes of the rows that expire before they begin: they were left out. */
+  expired: readonly number[];
+};
+
+// In the order of the keys: two imports of the same file wait for each other and never for ever.
+const IMPORT = `
+with t as materialized (select app_now() as now),
+input as materialized (
+  select distinct on (i.address_key collate "C") i.*
+    from json_to_recordset($3::json) as i(
+      ord int, address_key text, address text, reason text, created_at timestamptz,
+      expires_at timestamptz, event_id uuid)
+   order by i.address_key collate "C", i.ord
+),
+added as (
+  insert into suppressions as s (project_id, environment, address_key, address, reason,
+                                 created_at, expires_at)
+  select $1::uuid, $2, i.address_key, i.address, i.reason,
+         least(coalesce(i.created_at, t.now), t.now), i.expires_at
+    from t, input i
+   where i.expires_at is null or i.expires_at > t.now
+   order by i.address_key collate "C"
+  ${UNLESS_OUTLASTED}
+  returning s.*
+),
+${remember({ action: 'added', from: 'added', by: `'import'` })},
+new_events as (
+  insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
+  select s.project_id, s.environment, i.event_id, 1, i.event_id, 'suppression.added', t.now,
+         ${SUPPRESSION_JSON}
+    from t, added s join input i on i.address_key collate "C" = s.address_key
+  returning project_id, environment, subject_id, seq, id, type
+),
+${TELL}
+select (select count(*) from added)::int as added, (select count(*) from told_queue)::int as told,
+       (select coalesce(array_agg(i.ord), '{}') from input i, t where i.expires_at <= t.now) as expired`;
+
+/** Adds those that are not there yet. An address that comes twice counts once. */
+export async function importSuppressions(
+  db: Queryable,
+  scope: Scope,
+  entries: readonly ImportedSuppression[],
+): Promise<ImportedBatch> {
+  const rows = entries.map((entry, index) => ({
+    ord: index,
+    address_key: addressKey(entry.address),
+    address: entry.address,
+    reason: entry.reason,
+    created_at: entry.createdAt,
+    expires_at: entry.expiresAt,
+    event_id: newId(),
+  }));
+  const [result] = await db.query<ImportedBatch>(IMPORT, [
+    scope.projectId,
+    scope.environment,
+    JSON.stringify(rows),
+  ]);
+  if (!result) throw new Error('an import says nothing of its batch');
+  return result;
+}
+
+/** Emails to one address that have to fail within QUOTA_DAYS. */
+export const QUOTA_FAILURES = 5;
+export const QUOTA_DAYS = 7;
+const SUPPRESSED_DAYS = 14;
+
+// Two that count at once would each miss the other's.
+const ONE_AT_A_TIME = `
+select pg_advisory_xact_lock(hashtextextended($1::uuid::text || $2 || $3, 0))`;
+
+const NOTE = `
+insert into quota_failures (project_id, environment, address_key, email_id, failed_at)
+values ($1, $2, $3, $4, app_now())
+on conflict do nothing
+returning app_now() + interval '${SUPPRESSED_DAYS} days' as until`;
+
+const COUNT = `
+select count(*)::int as failures from quota_failures
+ where project_id = $1 and environment = $2 and address_key = $3
+   and failed_at > app_now() - interval '${QUOTA_DAYS} days'`;
+
+/**
+ * Notes that an email failed for good because the mailbox was full; call it when that was settled.
+ * Saying it again of the same email changes nothing.
+ * @returns whether the address is suppressed because of it
+ */
+export function noteQuotaFailure(
+  db: Database,
+  failure: Scope & { emailId: string; address: string },
+): Promise<boolean> {
+  const { address, emailId } = failure;
+  const scope = { projectId: failure.projectId, environment: failure.environment };
+  const who = [scope.projectId, scope.environment, addressKey(address)];
+  return db.transaction(async (tx) => {
+    await tx.query(ONE_AT_A_TIME, who);
+    const [noted] = await tx.query<{ until: Date }>(NOTE, [...who, emailId]);
+    if (!noted) return false;
+    const [count] = await tx.query<{ failures: number }>(COUNT, who);
+    if (!count || count.failures < QUOTA_FAILURES) return false;
+    const { isNew } = await addSuppressionIn(tx, scope, {
+      address,
+      reason: 'hard_bounce',
+      sourceEmailId: emailId,
+      expiresAt: noted.until,
+      by: 'delivery',
+    });
+    return isNew;
+  });
+}
+
+const FORGET_QUOTA_FAILURES = `
+delete from quota_failures where ctid = any(array(
+  select ctid from quota_failures
+   where failed_at <= app_now() - interval '${QUOTA_DAYS} days' order by failed_at limit $1))`;
+
+/** Forgets failures that count no more, a batch. */
+export async function forgetQuotaFailures(db: Queryable, limit: number): Promise<void> {
+  await db.query(FORGET_QUOTA_FAILURES, [limit]);
+}

@@ -4,9 +4,8 @@ import { after, test } from 'node:test';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { connectAsOwner, Database } from './postgres/database.ts';
 import { newId } from './ids.ts';
-import type { NewInboundMessage } from './inbound-commit.ts';
-import { findInbound, forgetInbound, listInbound } from './inbound-messages.ts';
-import { UnmatchedStore } from './unmatched-mail.ts';
+import type { NewInboundMessage } from './inbound.ts';
+import { findInbound, forgetInbound, listInbound, UnmatchedStore } from './inbound-messages.ts';
 
 const MB = 1024 ** 2;
 const RING = { ringBytesMax: 32 * MB };

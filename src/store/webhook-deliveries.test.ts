@@ -7,7 +7,7 @@ import { testDatabase, type TestDatabase } from '../../test/support/postgres.ts'
 import { clientQueries, connectAsOwner } from './postgres/database.ts';
 import { newId } from './ids.ts';
 import type { Page } from './page.ts';
-import { type DeliveryStatus, findDeliveryIds, listDeliveries } from './webhook-deliveries.ts';
+import { type DeliveryStatus, findDeliveryIds, listDeliveries } from './webhook-endpoints.ts';
 
 const COUNT = 60_000;
 const FAILED = 3;

@@ -6,8 +6,8 @@
  * without names they are address, reason, created_at, expires_at.
  */
 import { explainAddress, parseAddress } from '../mail/address.ts';
-import type { ImportedSuppression } from '../store/suppression-import.ts';
 import {
+  type ImportedSuppression,
   type Suppression,
   SUPPRESSION_REASONS,
   type SuppressionReason,

@@ -5,7 +5,7 @@
  */
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../store/postgres/database.ts';
-import { listSuppressions, type SuppressionFilter } from '../store/suppression-list.ts';
+import { listSuppressions, type SuppressionFilter } from '../store/suppressions.ts';
 import { CSV_HEADER, csvRowOf } from './csv-rows.ts';
 
 const PAGE_ROWS = 5_000;

@@ -7,7 +7,7 @@
  */
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../store/postgres/database.ts';
-import { type ImportedSuppression, importSuppressions } from '../store/suppression-import.ts';
+import { type ImportedSuppression, importSuppressions } from '../store/suppressions.ts';
 import { type CsvRow, readCsv } from './csv-reader.ts';
 import { type Columns, COLUMNS_WITHOUT_NAMES, columnsOf, readRow } from './csv-rows.ts';
 

@@ -7,8 +7,7 @@ import type { AddressGuard } from '../net/addresses.ts';
 import type { Resolver } from '../net/dns/resolver.ts';
 import { type GuardedAnswer, guardedRequest, type HttpAgents } from '../net/http/guarded-client.ts';
 import type { SecretBox } from '../store/secrets.ts';
-import type { StoredEvent } from '../store/webhook-deliveries.ts';
-import type { SealedSecrets } from '../store/webhook-endpoints.ts';
+import type { StoredEvent, SealedSecrets } from '../store/webhook-endpoints.ts';
 import { signatureHeaders } from './sign.ts';
 
 export type Outbound = {

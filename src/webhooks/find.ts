@@ -3,7 +3,6 @@ import type { Refusal } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../store/postgres/database.ts';
 import { isId } from '../store/ids.ts';
-import * as deliveries from '../store/webhook-deliveries.ts';
 import * as endpoints from '../store/webhook-endpoints.ts';
 
 export const NO_ENDPOINT: Refusal = {
@@ -42,8 +41,8 @@ export async function findDelivery(
   db: Queryable,
   scope: Scope,
   which: DeliveryId,
-): Promise<deliveries.WebhookDeliveryDetail | Refusal> {
+): Promise<endpoints.WebhookDeliveryDetail | Refusal> {
   const endpoint = await findEndpoint(db, scope, which.endpointId);
   if ('refused' in endpoint) return endpoint;
-  return (isId(which.id) && (await deliveries.findDelivery(db, scope, which))) || NO_DELIVERY;
+  return (isId(which.id) && (await endpoints.findDelivery(db, scope, which))) || NO_DELIVERY;
 }

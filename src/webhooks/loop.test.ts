@@ -6,7 +6,7 @@ import { ok, webhookTest, type WebhookTest } from '../../test/support/webhooks.t
 import { createAddressGuard } from '../net/addresses.ts';
 import { DatabaseUnavailable, type Queryable, type Statement } from '../store/postgres/database.ts';
 import { buryNode } from '../store/nodes.ts';
-import type { WebhookDeliveryDetail } from '../store/webhook-deliveries.ts';
+import type { WebhookDeliveryDetail } from '../store/webhook-endpoints.ts';
 import { systemWorld } from '../service/system-world.ts';
 
 type Status = WebhookDeliveryDetail['status'];

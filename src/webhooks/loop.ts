@@ -4,7 +4,7 @@
  *
  * Promises: at least once, under one id through all retries; what is held is held under this
  * worker's lease, every outcome is fenced by it; a dead, slow or flooded endpoint delays no other
- * (endpoints.ts here, the rests in store/webhook-settle.ts); bounded in number and bytes.
+ * (endpoints.ts here, the rests in store/webhook-queue.ts); bounded in number and bytes.
  *
  * Read it as: look (looks.ts) → claim (endpoints.ts) → tell (teller.ts: attempt.ts, verdict.ts).
  * What comes back later about the same email begins in smtp/inbound.ts.
@@ -18,8 +18,8 @@ import {
   endClosedEndpoint,
   findDueEndpoints,
   releaseStrayWebhooks,
+  type SettledWebhook,
 } from '../store/webhook-queue.ts';
-import type { SettledWebhook } from '../store/webhook-settle.ts';
 import type { Outbound } from './attempt.ts';
 import { EndpointTurns } from './endpoint-turns.ts';
 import { Looks } from './looks.ts';

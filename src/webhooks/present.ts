@@ -1,6 +1,9 @@
 /** Webhooks as JSON: the wire names, the same for the HTTP API and the command line's `--json`. */
-import type { WebhookDelivery, WebhookDeliveryDetail } from '../store/webhook-deliveries.ts';
-import type { WebhookEndpoint } from '../store/webhook-endpoints.ts';
+import type {
+  WebhookDelivery,
+  WebhookDeliveryDetail,
+  WebhookEndpoint,
+} from '../store/webhook-endpoints.ts';
 import type { WithSecret } from './service.ts';
 
 export function presentWebhook(endpoint: WebhookEndpoint) {

@@ -5,7 +5,7 @@
 import { type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../store/postgres/database.ts';
-import * as deliveries from '../store/webhook-deliveries.ts';
+import * as deliveries from '../store/webhook-endpoints.ts';
 import { type DeliveryId, findDelivery, findEnabled } from './find.ts';
 
 export type ReplayRange = {

@@ -11,7 +11,6 @@ import type { Scope } from '../core/scope.ts';
 import { checkWebhookUrl } from '../net/http/guarded-client.ts';
 import { isId, newId } from '../store/ids.ts';
 import type { Page, PageOf } from '../store/page.ts';
-import * as deliveries from '../store/webhook-deliveries.ts';
 import * as endpoints from '../store/webhook-endpoints.ts';
 import { findDelivery, findEndpoint, NO_ENDPOINT } from './find.ts';
 import { replay, replayRange, type ReplayRange } from './replay.ts';
@@ -19,7 +18,7 @@ import { SECRET_BYTES, secretText } from './sign.ts';
 import { tryOut, type TryOutOptions } from './try-out.ts';
 
 type WebhookEndpoint = endpoints.WebhookEndpoint;
-type DeliveryStatus = deliveries.DeliveryStatus;
+type DeliveryStatus = endpoints.DeliveryStatus;
 
 export type WebhookServiceOptions = TryOutOptions;
 
@@ -64,17 +63,17 @@ export function createWebhookService(options: WebhookServiceOptions) {
       rotateSecret(options, scope, id),
 
     /** Sends a test event at once, one attempt, and says what came of it. */
-    test: (scope: Scope, id: string): Promise<deliveries.WebhookDeliveryDetail | Refusal> =>
+    test: (scope: Scope, id: string): Promise<endpoints.WebhookDeliveryDetail | Refusal> =>
       tryOut(options, scope, id),
 
     async deliveries(
       scope: Scope,
       id: string,
       { status, page }: { status: DeliveryStatus | null; page: Page },
-    ): Promise<deliveries.DeliveryPage | Refusal> {
+    ): Promise<endpoints.DeliveryPage | Refusal> {
       const endpoint = await find(scope, id);
       if ('refused' in endpoint) return endpoint;
-      return deliveries.listDeliveries(db, scope, { endpointId: id, status, page });
+      return endpoints.listDeliveries(db, scope, { endpointId: id, status, page });
     },
 
     /** One delivery with its payload and its attempts. */
@@ -82,7 +81,7 @@ export function createWebhookService(options: WebhookServiceOptions) {
       scope: Scope,
       id: string,
       deliveryId: string,
-    ): Promise<deliveries.WebhookDeliveryDetail | Refusal> =>
+    ): Promise<endpoints.WebhookDeliveryDetail | Refusal> =>
       findDelivery(db, scope, { endpointId: id, id: deliveryId }),
 
     /** Sends one delivery again, whatever became of it, under its old id. */
@@ -90,7 +89,7 @@ export function createWebhookService(options: WebhookServiceOptions) {
       scope: Scope,
       id: string,
       deliveryId: string,
-    ): Promise<deliveries.WebhookDeliveryDetail | Refusal> =>
+    ): Promise<endpoints.WebhookDeliveryDetail | Refusal> =>
       replay(db, scope, { endpointId: id, id: deliveryId }),
 
     /** Sends again what happened from `since` to `until`; only what ended in `status`, if given. */

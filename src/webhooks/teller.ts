@@ -6,8 +6,12 @@ import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
 import { createHttpAgents, type HttpAgents } from '../net/http/guarded-client.ts';
 import type { Queryable } from '../store/postgres/database.ts';
-import { type ClaimedWebhook, releaseWebhooks } from '../store/webhook-queue.ts';
-import { type SettledWebhook, WebhookSettleStore } from '../store/webhook-settle.ts';
+import {
+  type ClaimedWebhook,
+  releaseWebhooks,
+  type SettledWebhook,
+  WebhookSettleStore,
+} from '../store/webhook-queue.ts';
 import { type Outbound, payloadOf, post } from './attempt.ts';
 import type { Pace } from './endpoint-turns.ts';
 import { judge, NOTHING_TO_TELL, type Verdict } from './verdict.ts';

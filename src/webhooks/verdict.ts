@@ -4,7 +4,7 @@
  */
 import { webhookRetryDelayMs } from '../core/retry.ts';
 import type { GuardedAnswer } from '../net/http/guarded-client.ts';
-import type { WebhookOutcome } from '../store/webhook-settle.ts';
+import type { WebhookOutcome } from '../store/webhook-queue.ts';
 
 export type Verdict = Pick<WebhookOutcome, 'verdict' | 'retryMs' | 'restMs' | 'attempt'>;
 type Attempt = NonNullable<Verdict['attempt']>;

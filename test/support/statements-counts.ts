@@ -1,16 +1,15 @@
 /** The statements of what is counted and of what it leads to, for statements.ts. */
-import * as sts from '../../src/store/mta-sts.ts';
+import * as tls from '../../src/store/transport-security.ts';
 import * as reputation from '../../src/store/reputation.ts';
-import * as tls from '../../src/store/tls-results.ts';
 import type { Stage } from './statements.ts';
 
 export async function useTls({ db }: Stage): Promise<void> {
-  const policies = new sts.StsPolicies(db.settling);
+  const policies = new tls.StsPolicies(db.settling);
   await policies.save('a.test', '1', { mode: 'enforce', mx: ['mx.a.test'], maxAgeS: 86_400 });
   await policies.saveFailure('b.test');
   await policies.load('a.test');
-  await sts.policiesToRenew(db, 10);
-  await sts.forgetStsPolicies(db, 500);
+  await tls.policiesToRenew(db, 10);
+  await tls.forgetStsPolicies(db, 500);
   const count = { domain: 'a.test', policy: 'sts', result: 'success', sessions: 1 } as const;
   await tls.addTlsResults(db, [count]);
   await tls.readTlsResults(db, { days: 7, domain: null, limit: 100 });

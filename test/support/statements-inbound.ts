@@ -1,11 +1,19 @@
 /** The statements of what comes back, for store/plans.test.ts. */
-import { type InboundItem, InboundStore } from '../../src/store/inbound-commit.ts';
-import { findSentRecipient, hasDomain } from '../../src/store/inbound-lookup.ts';
-import { findInbound, forgetInbound, listInbound } from '../../src/store/inbound-messages.ts';
+import {
+  type InboundItem,
+  InboundStore,
+  findSentRecipient,
+  hasDomain,
+} from '../../src/store/inbound.ts';
+import {
+  findInbound,
+  forgetInbound,
+  listInbound,
+  UnmatchedStore,
+} from '../../src/store/inbound-messages.ts';
 import { newId } from '../../src/store/ids.ts';
 import { SettleStore } from '../../src/store/settle.ts';
 import { databaseBytes, localDataDirectory } from '../../src/store/postgres/capacity.ts';
-import { UnmatchedStore } from '../../src/store/unmatched-mail.ts';
 import { SETTLING, settlement } from './mail-store.ts';
 import { acceptBatch, type Exercise, type Stage } from './statements.ts';
 

@@ -1,8 +1,8 @@
 /** The statements of claiming, giving back and of an operator, for statements.ts. */
 import { newId } from '../../src/store/ids.ts';
+import * as claims from '../../src/store/queue.ts';
 import { holdClaims, releaseClaims } from '../../src/store/queue.ts';
 import { changeQueueStep, QUEUE_START, takeOutStep } from '../../src/store/queue-changes.ts';
-import * as claims from '../../src/store/queue-claims.ts';
 import type { Stage } from './statements.ts';
 
 const NOBODY = '00000000-0000-0000-0000-000000000000';

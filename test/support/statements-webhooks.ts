@@ -2,10 +2,9 @@
 import { recordEvent } from '../../src/store/events.ts';
 import { newId } from '../../src/store/ids.ts';
 import type { Page } from '../../src/store/page.ts';
-import * as deliveries from '../../src/store/webhook-deliveries.ts';
 import * as endpoints from '../../src/store/webhook-endpoints.ts';
 import * as webhooks from '../../src/store/webhook-queue.ts';
-import { type WebhookOutcome, WebhookSettleStore } from '../../src/store/webhook-settle.ts';
+import { type WebhookOutcome, WebhookSettleStore } from '../../src/store/webhook-queue.ts';
 import { SETTLING } from './mail-store.ts';
 import type { Stage } from './statements.ts';
 
@@ -56,28 +55,28 @@ export async function useEndpoints({ db, sender, endpointId: id }: Stage): Promi
 }
 
 export async function useDeliveries({ db, sender, endpointId }: Stage): Promise<void> {
-  const list = (status: deliveries.DeliveryStatus | null, page: Page) =>
-    deliveries.listDeliveries(db, sender, { endpointId, status, page });
+  const list = (status: endpoints.DeliveryStatus | null, page: Page) =>
+    endpoints.listDeliveries(db, sender, { endpointId, status, page });
   const { rows } = await list(null, PAGE);
   for (const page of [PAGE, { ...PAGE, before: rows.at(-1)?.id ?? newId() }]) {
     await list(null, page);
     await list('failed', page);
   }
   const id = rows[0]?.id ?? newId();
-  await deliveries.findDelivery(db, sender, { endpointId, id });
+  await endpoints.findDelivery(db, sender, { endpointId, id });
   const [since, until] = [new Date(Date.now() - 7 * 86_400_000), new Date()];
   for (const status of [null, 'failed'] as const) {
     const range = { endpointId, since, until, status, limit: 100 };
-    await deliveries.findDeliveryIds(db, sender, range);
+    await endpoints.findDeliveryIds(db, sender, range);
   }
-  await deliveries.replayDeliveries(db, sender, { endpointId, ids: rows.map((row) => row.id) });
+  await endpoints.replayDeliveries(db, sender, { endpointId, ids: rows.map((row) => row.id) });
   const event = { type: 'test', createdAt: new Date().toISOString(), data: '{}' };
   const attempt = { at: '', status: 200, latency_ms: 1, answer: null, error: null };
   const test = { endpointId, id: newId(), event, status: 'delivered', attempt } as const;
-  await deliveries.recordTest(db, sender, test);
+  await endpoints.recordTest(db, sender, test);
 }
 
 /** Of an endpoint that was told none of the newest. */
 export function listDelivered({ db, sender, deadEndpointId: endpointId }: Stage): Promise<unknown> {
-  return deliveries.listDeliveries(db, sender, { endpointId, status: 'delivered', page: PAGE });
+  return endpoints.listDeliveries(db, sender, { endpointId, status: 'delivered', page: PAGE });
 }

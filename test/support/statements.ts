@@ -5,12 +5,15 @@
 import type { Database } from '../../src/store/postgres/database.ts';
 import { AcceptStore, findStored } from '../../src/store/accept.ts';
 import * as domains from '../../src/store/domains.ts';
-import { type EmailFilter, listEmails } from '../../src/store/email-list.ts';
+import { loadSigningKeys } from '../../src/store/domains.ts';
 import * as emails from '../../src/store/emails.ts';
+import { type EmailFilter, listEmails } from '../../src/store/emails.ts';
 import { databaseTimeline, RecentlyAccepted } from '../../src/store/postgres/failover.ts';
-import { forgetExpired } from '../../src/store/expiry.ts';
+import * as retention from '../../src/store/retention.ts';
+import { forgetExpired } from '../../src/store/retention.ts';
 import { newId } from '../../src/store/ids.ts';
 import * as keys from '../../src/store/keys.ts';
+import { onFirstStart } from '../../src/store/keys.ts';
 import { readProviderStates, writeProviderStates } from '../../src/store/provider-states.ts';
 import * as limits from '../../src/store/limits.ts';
 import * as mailHosts from '../../src/store/mail-hosts.ts';
@@ -18,25 +21,26 @@ import { loadMessages } from '../../src/store/emails.ts';
 import * as nodes from '../../src/store/nodes.ts';
 import type { Page } from '../../src/store/page.ts';
 import * as projects from '../../src/store/projects.ts';
-import { providersInQueue } from '../../src/store/queue-view.ts';
+import { providersInQueue } from '../../src/store/queue-changes.ts';
 import * as queue from '../../src/store/queue.ts';
-import * as retention from '../../src/store/retention.ts';
 import {
   keysInUse,
   listKeyHolders,
   noteFirstKey,
   noteSecretKeys,
   sealAnew,
-} from '../../src/store/secret-keys.ts';
-import { SecretBox } from '../../src/store/secrets.ts';
-import { onFirstStart } from '../../src/store/seed.ts';
+  SecretBox,
+} from '../../src/store/secrets.ts';
 import { SettleStore } from '../../src/store/settle.ts';
-import { loadSigningKeys } from '../../src/store/signing-keys.ts';
-import { noteQuotaFailure, QUOTA_FAILURES } from '../../src/store/quota-failures.ts';
-import { forgetHistory, listHistory } from '../../src/store/suppression-history.ts';
-import { importSuppressions } from '../../src/store/suppression-import.ts';
-import { listSuppressions } from '../../src/store/suppression-list.ts';
 import * as suppressions from '../../src/store/suppressions.ts';
+import {
+  noteQuotaFailure,
+  QUOTA_FAILURES,
+  forgetHistory,
+  listHistory,
+  importSuppressions,
+  listSuppressions,
+} from '../../src/store/suppressions.ts';
 import { createEndpoint, deleteEndpoint } from '../../src/store/webhook-endpoints.ts';
 import { releaseStrayWebhooks } from '../../src/store/webhook-queue.ts';
 import { BUSY_ADDRESS } from './fill.ts';

@@ -4,8 +4,9 @@ import type { Scope } from '../../core/scope.ts';
 import { FINAL_STATUSES, OPEN_STATUSES } from '../../core/statuses.ts';
 import { addressKey, explainAddress, parseAddress } from '../../mail/address.ts';
 import { presentEmail, presentSummary } from '../../sending/present.ts';
-import { listEmails, type EmailFilter } from '../../store/email-list.ts';
 import {
+  listEmails,
+  type EmailFilter,
   findEmail,
   listTimeline,
   type EmailDetail,

@@ -29,6 +29,8 @@ import type { Database } from '../../store/postgres/database.ts';
 import { type ProviderState, readProviderStates } from '../../store/provider-states.ts';
 import {
   changeQueueStep,
+  type ProviderInQueue,
+  providersInQueue,
   QUEUE_START,
   type QueueChange,
   type QueuePlace,
@@ -36,7 +38,6 @@ import {
   type QueueStep,
   takeOutStep,
 } from '../../store/queue-changes.ts';
-import { type ProviderInQueue, providersInQueue } from '../../store/queue-view.ts';
 import { settleBatch } from '../../store/settle.ts';
 
 const PROVIDERS_SHOWN = 30;

@@ -10,9 +10,18 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { type Command, InvalidArgumentError } from 'commander';
 import { prepareDataDir } from '../../store/postgres/embedded/layout.ts';
 import { readRunning } from '../../store/postgres/embedded/lock.ts';
-import { instanceOf, replaceSecretKey, secretKeyOf } from '../../store/local-secrets.ts';
-import { keysInUse, listKeyHolders, noteFirstKey, sealAnew } from '../../store/secret-keys.ts';
-import { SecretBox, secretKeyId as idOf, secretKeysOf } from '../../store/secrets.ts';
+import {
+  instanceOf,
+  replaceSecretKey,
+  secretKeyOf,
+  keysInUse,
+  listKeyHolders,
+  noteFirstKey,
+  sealAnew,
+  SecretBox,
+  secretKeyId as idOf,
+  secretKeysOf,
+} from '../../store/secrets.ts';
 import {
   addCommand,
   type Cli,

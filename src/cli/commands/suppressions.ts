@@ -28,9 +28,12 @@ import {
 import type { Scope } from '../../core/scope.ts';
 import { type Address, explainAddress, parseAddress } from '../../mail/address.ts';
 import type { Queryable } from '../../store/postgres/database.ts';
-import { type HistoryEntry, listHistory, presentHistory } from '../../store/suppression-history.ts';
-import { listSuppressions, NO_SUPPRESSION_FILTER } from '../../store/suppression-list.ts';
 import {
+  type HistoryEntry,
+  listHistory,
+  presentHistory,
+  listSuppressions,
+  NO_SUPPRESSION_FILTER,
   addSuppression,
   findSuppression,
   presentSuppression,

@@ -1,7 +1,7 @@
 /** `posthorn tls-report`: what came of TLS with recipients' domains, in the words of RFC 8460. */
 import { InvalidArgumentError, type Command } from 'commander';
 import { parseDomain } from '../../mail/domain-name.ts';
-import { readTlsResults, type TlsCount } from '../../store/tls-results.ts';
+import { readTlsResults, type TlsCount } from '../../store/transport-security.ts';
 import { type Cli, type Outcome, runnable, table } from '../command.ts';
 import { withStore } from '../store.ts';
 

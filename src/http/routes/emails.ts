@@ -11,8 +11,8 @@ import { addressKey, parseAddress } from '../../mail/address.ts';
 import type { AcceptOutcome } from '../../sending/accept.ts';
 import { makeDraft } from '../../sending/draft.ts';
 import { presentEmail, presentEvent, presentSummary } from '../../sending/present.ts';
-import { listEmails } from '../../store/email-list.ts';
 import {
+  listEmails,
   type EmailDetail,
   type EmailRef,
   emailExists,

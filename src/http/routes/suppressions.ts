@@ -8,9 +8,11 @@ import { listAnswer, pageAnswer } from '../list.ts';
 import { failures, idSchema, limitField, listOf, time } from '../schemas/common.ts';
 import type { App, HttpServices } from '../services.ts';
 import { explainAddress, parseAddress } from '../../mail/address.ts';
-import { listHistory, presentHistory } from '../../store/suppression-history.ts';
-import { listSuppressions, type SuppressionPage } from '../../store/suppression-list.ts';
 import {
+  listHistory,
+  presentHistory,
+  listSuppressions,
+  type SuppressionPage,
   addSuppression,
   findSuppression,
   type NewSuppression,

@@ -7,7 +7,7 @@ import type { Logger } from 'pino';
 import type { Retention } from '../../core/retention.ts';
 import type { Database, DatabaseAddress } from '../../store/postgres/database.ts';
 import { forgetInbound } from '../../store/inbound-messages.ts';
-import { removeOldPartitions } from '../../store/partition-removal.ts';
+import { removeOldPartitions } from '../../store/partitions.ts';
 import { type ProjectRetention, projectsToTrim, trimProject } from '../../store/retention.ts';
 
 export type RetentionOptions = {

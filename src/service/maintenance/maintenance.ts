@@ -14,7 +14,7 @@ import { ReputationWatch } from './reputation-watch.ts';
 import { MailRemoval } from './mail-removal.ts';
 import { renewHost } from '../own-host.ts';
 import type { ServiceDatabase } from '../service-database.ts';
-import { forgetExpired } from '../../store/expiry.ts';
+import { forgetExpired } from '../../store/retention.ts';
 import { databaseTimeline } from '../../store/postgres/failover.ts';
 import { makePartitions } from '../../store/postgres/migrate.ts';
 import { databaseBytes } from '../../store/postgres/capacity.ts';

@@ -4,7 +4,7 @@ import { startFakeDns } from '../../../test/support/fake-dns.ts';
 import { startPolicyServer } from '../../../test/support/policy-server.ts';
 import { testDatabase } from '../../../test/support/postgres.ts';
 import type { Config } from '../../config/config.ts';
-import { StsPolicies } from '../../store/mta-sts.ts';
+import { StsPolicies } from '../../store/transport-security.ts';
 import { renewStsPolicies } from './sts-renewal.ts';
 
 const POLICY = { mode: 'enforce', mx: ['mx.a.test'], maxAgeS: 7 * 86_400 } as const;

@@ -7,7 +7,7 @@ import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
 import { StsCache } from '../../net/tls/mta-sts.ts';
 import type { Database } from '../../store/postgres/database.ts';
-import { forgetStsPolicies, policiesToRenew, StsPolicies } from '../../store/mta-sts.ts';
+import { forgetStsPolicies, policiesToRenew, StsPolicies } from '../../store/transport-security.ts';
 import { createNetwork } from '../network.ts';
 import { systemWorld } from '../system-world.ts';
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { consequenceOf } from '../../../src/inbound/verdict.ts';
 import { readReport, REPORT_BYTES_MAX } from '../../../src/mail/reports/read-report.ts';
-import type { SentRecipient } from '../../../src/store/inbound-lookup.ts';
+import type { SentRecipient } from '../../../src/store/inbound.ts';
 import { parseMailbox } from '../../../src/mail/address.ts';
 import type { Dice } from '../../chaos/dice.ts';
 import { filled, manyTimes, mutated, strung, times, unitOf } from '../brew.ts';

@@ -1,18 +1,25 @@
 /**
- * Group commit of what came back: the messages, and what they say of their recipients, in one
- * transaction for all that came meanwhile.
+ * Reports that came back by SMTP: whom a return path names, and group commit of the messages with the
+ * changes of their recipients, in one transaction for all that arrived meanwhile.
  *
- * Promise: what is answered `kept` is on disk, with its change, its event and its webhooks, once,
- * however often the report comes. Impatient: with the database away it throws, and the server that
- * reports keeps the message and comes again. A recipient that has not ended is left alone and its
- * report is not kept: the outcome may be on its way.
+ * Guarantee: a message answered `kept` is on disk, with its change, its event and its webhooks, once,
+ * however often the report comes. While the database is unavailable `keep` throws, and the server that
+ * reports keeps the message and retries. A recipient that has not ended is left alone and its
+ * report is not kept: its outcome may not be written yet.
  */
 import { failpoint } from '../core/failpoint.ts';
 import { isFinal, type StoredStatus, STATUS_RANK } from '../core/statuses.ts';
-import type { Database, Queryable } from './postgres/database.ts';
-import { DatabaseUnavailable, isLockTimeout } from './postgres/database.ts';
+import {
+  type Database,
+  type Queryable,
+  DatabaseUnavailable,
+  isLockTimeout,
+} from './postgres/database.ts';
 import { GroupCommit } from './postgres/group-commit.ts';
-import { SETTLE_BATCH, type Settlement, settlementInput } from './settle.ts';
+import { SETTLE_BATCH, type Settlement, settlementInput, type ToldEmail } from './settle.ts';
+import type { Environment } from '../core/scope.ts';
+import { domainOf, parseMailbox } from '../mail/address.ts';
+import { messageIdOf } from '../mail/compose.ts';
 
 export type NewInboundMessage = {
   id: string;
@@ -70,21 +77,21 @@ async function commitOrApart(
   options: InboundStoreOptions,
 ): Promise<(InboundResult | Promise<InboundResult>)[]> {
   try {
-    return await commit(db, batch, options);
+    return await commitBatch(db, batch, options);
   } catch (error) {
     if (batch.length === 1 || !isLockTimeout(error)) throw error;
   }
   const results: Promise<InboundResult>[] = [];
   for (const item of batch) {
     const apart = { ...options, lockTimeoutMs: APART_LOCK_TIMEOUT_MS };
-    const result = commit(db, [item], apart).then(([only]) => only!);
+    const result = commitBatch(db, [item], apart).then(([only]) => only!);
     await result.catch(() => {});
     results.push(result);
   }
   return results;
 }
 
-async function commit(
+async function commitBatch(
   db: Database['receiving'],
   batch: readonly InboundItem[],
   { onTold, onSettled, lockTimeoutMs }: InboundStoreOptions & { lockTimeoutMs?: number },
@@ -188,7 +195,7 @@ async function takeBackWorst(tx: Queryable, delivered: readonly Settlement[]): P
 }
 
 // In the order of their hashes: two transactions that insert the same ones wait, never in a circle.
-const INSERT = `
+const INSERT_MESSAGES = `
 insert into inbound_messages (id, received_at, report_hash, remote_address, sender, recipient, kind,
                               project_id, environment, email_id, position, change, size_bytes, content)
 select i.id, app_now(), b.report_hash, i.remote_address, i.sender, i.recipient, i.kind, i.project_id,
@@ -220,9 +227,96 @@ async function insertMessages(
     change: settlement !== null && changed.has(keyOf(settlement)) ? settlement.status : null,
     size_bytes: message.sizeBytes,
   }));
-  await tx.query({ name: 'insert_inbound', text: INSERT }, [
+  await tx.query({ name: 'insert_inbound', text: INSERT_MESSAGES }, [
     JSON.stringify(rows),
     items.map(({ message }) => message.reportHash),
     items.map(({ message }) => message.content),
   ]);
+}
+
+/** Reports come back within days; who mails a return path later than this found it somewhere. */
+export const RETURN_PATH_VALID_DAYS = 45;
+
+export type SentRecipient = {
+  projectId: string;
+  environment: Environment;
+  position: number;
+  address: string;
+  status: StoredStatus;
+  email: ToldEmail;
+  /** Its return path is valid no longer. */
+  isTooOld: boolean;
+};
+
+// Domains that were removed too: what they sent may still come back.
+const FIND_SENT = `
+select e.project_id as "projectId", e.environment, r.position, r.address, r.status, e.id,
+       e.from_address as "fromAddress", e.from_name as "fromName", e.to_list as "toList", e.subject,
+       e.tags, e.metadata, e.message_id as "messageId",
+       greatest(e.created_at, e.scheduled_at) + ${RETURN_PATH_VALID_DAYS} * interval '1 day'
+         < app_now() as "isTooOld"
+  from (select distinct project_id, environment from domains where name = $1) d
+ cross join lateral (
+    select * from emails e
+     where e.project_id = d.project_id and e.environment = d.environment and e.id = $2::uuid
+     offset 0) e
+ cross join lateral (
+    select * from recipients r
+     where r.project_id = d.project_id and r.email_id = $2::uuid and r.position = $3
+     offset 0) r
+ limit 1`;
+
+type SentRow = Omit<SentRecipient, 'email'> & {
+  id: string;
+  fromAddress: string;
+  fromName: string | null;
+  toList: string[];
+  subject: string;
+  tags: ToldEmail['tags'];
+  metadata: ToldEmail['metadata'];
+  messageId: string | null;
+};
+
+/** Null when it was never ours, or is gone by now. */
+export async function findSentRecipient(
+  db: Queryable,
+  { domain, emailId, position }: { domain: string; emailId: string; position: number },
+): Promise<SentRecipient | null> {
+  const statement = { name: 'find_sent_recipient', text: FIND_SENT };
+  const [row] = await db.query<SentRow>(statement, [domain, emailId, position]);
+  if (row === undefined) return null;
+  const { projectId, environment, address, status, isTooOld } = row;
+  const from = { name: row.fromName, address: mailbox(row.fromAddress).address };
+  return {
+    projectId,
+    environment,
+    position: row.position,
+    address,
+    status,
+    isTooOld,
+    email: {
+      id: row.id,
+      from,
+      to: row.toList.map(mailbox),
+      subject: row.subject,
+      tags: row.tags,
+      metadata: row.metadata,
+      messageId: row.messageId ?? messageIdOf(row.id, domainOf(from.address)),
+    },
+  };
+}
+
+/** Stored mailboxes were parsed when they were accepted; one that is not is a bug. */
+function mailbox(text: string) {
+  const parsed = parseMailbox(text);
+  if (!parsed) throw new Error('a stored mailbox cannot be parsed');
+  return parsed;
+}
+
+const HAS_DOMAIN = `select 1 from domains where name = $1 and deleted_at is null limit 1`;
+
+/** Whether some project has this sending domain at present. */
+export async function hasDomain(db: Queryable, name: string): Promise<boolean> {
+  const rows = await db.query({ name: 'has_domain', text: HAS_DOMAIN }, [name]);
+  return rows.length > 0;
 }
