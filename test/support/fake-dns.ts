@@ -3,8 +3,6 @@
  * test sets and changes, and every way in which a DNS server can fail. It answers for all names
  * there are: what is not in its zone does not exist.
  */
-import { createSocket, type Socket as UdpSocket } from 'node:dgram';
-import { createServer, type Server, type Socket } from 'node:net';
 import {
   AUTHENTIC_DATA,
   AUTHORITATIVE_ANSWER,
@@ -14,6 +12,7 @@ import {
   type Answer,
   type Packet,
 } from 'dns-packet';
+import { type DnsReplies, serveDns, txtStrings } from '../../src/cli/once/internet.ts';
 
 export type FakeRecordType = 'A' | 'AAAA' | 'CNAME' | 'MX' | 'NS' | 'PTR' | 'TLSA' | 'TXT';
 
@@ -69,8 +68,6 @@ export type FakeDns = AsyncDisposable & {
   setFailure(name: string, failure: FakeFailure | null): void;
 };
 
-type Outgoing = Buffer[] | 'cut';
-
 const RCODE = { servfail: 2, refused: 5, formerr: 1, nxdomain: 3 } as const;
 
 export async function startFakeDns(
@@ -90,7 +87,7 @@ export async function startFakeDns(
     for (const [type, records] of Object.entries(types)) set(name, type, records);
   }
 
-  const respond = (query: Buffer, transport: 'udp' | 'tcp'): Outgoing => {
+  const respond = (query: Buffer, transport: 'udp' | 'tcp'): DnsReplies => {
     const asked = decode(query);
     const question = asked.questions?.[0];
     if (question === undefined) return [];
@@ -104,7 +101,7 @@ export async function startFakeDns(
     return FAILURES[failure](reply, { transport, edns: (asked.additionals ?? []).length > 0 });
   };
 
-  const { udp, tcp, port, sockets } = await listen(respond);
+  const { port, close } = await serveDns(respond);
   return {
     server: `127.0.0.1:${port}`,
     queries,
@@ -115,11 +112,7 @@ export async function startFakeDns(
       if (failure === null) failures.delete(plain(name));
       else failures.set(plain(name), failure);
     },
-    async [Symbol.asyncDispose]() {
-      for (const socket of sockets) socket.destroy();
-      await new Promise<void>((resolve) => udp.close(resolve));
-      await new Promise<void>((resolve) => tcp.close(() => resolve()));
-    },
+    [Symbol.asyncDispose]: close,
   };
 }
 
@@ -153,7 +146,7 @@ function answerTo(ask: {
   return { flags: flags | (exists ? 0 : RCODE.nxdomain), answers };
 }
 
-type Failing = (reply: Packet, how: { transport: 'udp' | 'tcp'; edns: boolean }) => Outgoing;
+type Failing = (reply: Packet, how: { transport: 'udp' | 'tcp'; edns: boolean }) => DnsReplies;
 
 /** The packets that go out instead of `reply`. */
 const FAILURES: Record<FakeFailure, Failing> = {
@@ -230,75 +223,17 @@ function toAnswer(
       data: { ...numbers, matchingType: Number(matchingType), certificate },
     };
   }
-  if (type === 'TXT') return { name, type, ttl, data: strings(record) };
+  if (type === 'TXT')
+    return {
+      name,
+      type,
+      ttl,
+      data:
+        typeof record === 'string' ? txtStrings(record) : record.map((part) => Buffer.from(part)),
+    };
   return { name, type: type as 'A', ttl, data: String(record) };
-}
-
-/** One string of a TXT record holds 255 bytes. */
-function strings(record: string | readonly string[]): Buffer[] {
-  if (typeof record !== 'string') return record.map((part) => Buffer.from(part));
-  const bytes = Buffer.from(record);
-  const count = Math.max(1, Math.ceil(bytes.length / 255));
-  return Array.from({ length: count }, (_, at) => bytes.subarray(at * 255, (at + 1) * 255));
 }
 
 function plain(name: string): string {
   return name.toLowerCase().replace(/\.$/, '');
-}
-
-type Respond = (query: Buffer, transport: 'udp' | 'tcp') => Outgoing;
-
-/** TCP picks the port; should UDP not get the same one, another is tried. */
-async function listen(
-  respond: Respond,
-): Promise<{ udp: UdpSocket; tcp: Server; port: number; sockets: Set<Socket> }> {
-  const sockets = new Set<Socket>();
-  const tcp = createServer((socket) => {
-    sockets.add(socket);
-    socket.on('close', () => sockets.delete(socket)).on('error', () => {});
-    serveTcp(socket, respond);
-  });
-  await new Promise<void>((resolve) => tcp.listen(0, '127.0.0.1', resolve));
-  const address = tcp.address();
-  const port = address !== null && typeof address === 'object' ? address.port : 0;
-  const udp = createSocket('udp4');
-  udp.on('message', (query, from) => {
-    const replies = respond(query, 'udp');
-    if (replies === 'cut') return;
-    // A reply over the limit of EDNS is cut, as real servers do.
-    for (const reply of replies) {
-      udp.send(reply.length > 1232 ? cut(reply) : reply, from.port, from.address);
-    }
-  });
-  const bound = await new Promise<boolean>((resolve) => {
-    udp.once('error', () => resolve(false));
-    udp.bind(port, '127.0.0.1', () => resolve(true));
-  });
-  if (bound) return { udp, tcp, port, sockets };
-  await new Promise((resolve) => tcp.close(resolve));
-  return listen(respond);
-}
-
-function cut(reply: Buffer): Buffer {
-  const { id, questions, flags } = decode(reply);
-  const shortened = { id, questions, flags: (flags ?? 0) | TRUNCATED_RESPONSE };
-  return encode({ type: 'response', ...shortened });
-}
-
-function serveTcp(socket: Socket, respond: Respond): void {
-  let received = Buffer.alloc(0);
-  socket.on('data', (chunk) => {
-    received = Buffer.concat([received, chunk as Buffer]);
-    while (received.length >= 2 && received.length >= 2 + received.readUInt16BE(0)) {
-      const end = 2 + received.readUInt16BE(0);
-      const replies = respond(received.subarray(2, end), 'tcp');
-      received = received.subarray(end);
-      if (replies === 'cut') socket.destroy();
-      for (const reply of replies === 'cut' ? [] : replies) {
-        const length = Buffer.alloc(2);
-        length.writeUInt16BE(reply.length);
-        socket.write(Buffer.concat([length, reply]));
-      }
-    }
-  });
 }

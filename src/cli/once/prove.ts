@@ -2,9 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Cli, isFailure } from '../command.ts';
 import { checkDkim } from './check-dkim.ts';
-import type { Receiver } from './receiver.ts';
-import type { ReceivedMail, Sink } from './sink.ts';
-import type { Zone, ZoneRecord } from './zone.ts';
+import type { ReceivedMail, Receiver, Sink, Zone, ZoneRecord } from './internet.ts';
 import { chooseScope, withStore } from '../store.ts';
 import { createKey } from '../../store/keys.ts';
 

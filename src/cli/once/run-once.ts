@@ -14,10 +14,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Cli, ExitCode } from '../command.ts';
+import { openReceiver, openSink, openZone } from './internet.ts';
 import { type Internet, prove, RECIPIENT_MX, type StepRunner } from './prove.ts';
-import { openReceiver } from './receiver.ts';
-import { openSink } from './sink.ts';
-import { openZone } from './zone.ts';
 import type { Env } from '../../config/env-reader.ts';
 import { removeDataDir } from '../../store/postgres/embedded/layout.ts';
 
@@ -58,7 +56,7 @@ async function runIn(
   let lastWords = () => '';
   try {
     await using zone = await openZone();
-    await using sink = await openSink(RECIPIENT_MX);
+    await using sink = await openSink(RECIPIENT_MX, cli.world);
     await using receiver = await openReceiver();
     const internet = { zone, sink, receiver };
     const env = environment(cli.env, dataDir, internet);
