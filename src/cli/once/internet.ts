@@ -52,7 +52,7 @@ const UDP_BYTES_MAX = 1_232;
 /** Answers questions over UDP and TCP on one free port of loopback. */
 export async function serveDns(
   respond: Respond,
-): Promise<{ port: number; close(): Promise<void> }> {
+): Promise<{ port: number; close: () => Promise<void> }> {
   const sockets = new Set<Socket>();
   const tcp = createServer((socket) => {
     sockets.add(socket);
