@@ -5,9 +5,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
 const POLL_MS = 10;
+/** Between two looks, of the time that one takes. */
+const PAUSE_SHARE = 4;
+const POLL_MS_MAX = 100;
 
 /**
- * Polls until `condition` gives something truthy, and returns that.
+ * Polls until `condition` gives something truthy, and returns that. A look that takes
+ * long (a request, a query on a connection of its own) is made less often: at most a fifth of the
+ * time goes into looking, the rest is for what is waited for.
  * @param options.timeoutMs default 10 s: generous, because a loaded machine is slow, not wrong
  * @param options.what completes "waited in vain for ..."
  * @param options.everyMs for looks that cost the other side something: connections, say
@@ -16,14 +21,19 @@ export async function waitFor<T>(
   condition: () => T | Promise<T>,
   options: { timeoutMs?: number; what: string; everyMs?: number },
 ): Promise<NonNullable<Exclude<Awaited<T>, false>>> {
-  const { timeoutMs = 10_000, what, everyMs = POLL_MS } = options;
+  const { timeoutMs = 10_000, what, everyMs } = options;
   const deadlineMs = performance.now() + timeoutMs;
   for (;;) {
+    const startMs = performance.now();
     const value = await condition();
     if (value) return value as NonNullable<Exclude<Awaited<T>, false>>;
     if (performance.now() >= deadlineMs) {
       throw new Error(`waited in vain for ${what} (${timeoutMs} ms)`);
     }
-    await delay(everyMs);
+    await delay(everyMs ?? pauseMs(performance.now() - startMs));
   }
+}
+
+function pauseMs(lookMs: number): number {
+  return Math.min(POLL_MS_MAX, Math.max(POLL_MS, lookMs * PAUSE_SHARE));
 }
