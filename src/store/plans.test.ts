@@ -1,6 +1,6 @@
 /**
  * What each statement of the store reads, by the plans that the service gets: on empty tables, with
- * 10,000 emails (by the plans made for empty tables and by fresh ones) and with a million, none of
+ * 10,000 emails (by the plans made for empty tables and by fresh ones) and with 200,000, none of
  * them analysed, and in the end with statistics, which autovacuum makes sooner or later. `npm run bench -- scale` goes to ten million.
  */
 import assert from 'node:assert/strict';
@@ -27,7 +27,8 @@ import { registerNode } from './nodes.ts';
 import { createEndpoint } from './webhook-endpoints.ts';
 
 const SMALL = 10_000;
-const LARGE = 1_000_000;
+/** A partition then holds 30,000 rows: reading one as a whole is far beyond what is allowed. */
+const LARGE = 200_000;
 const WEEKS = 6;
 /** What is open: a bad hour's worth, an hour during which nothing could be delivered. */
 const OPEN_SHARE = 0.1;
@@ -141,12 +142,12 @@ test('with 10,000 emails', async () => {
   assert.deepEqual(await findTooMuch(), []);
 });
 
-test('with 1,000,000 emails', async () => {
+test('with 200,000 emails', async () => {
   await fill(LARGE, { anew: true });
   assert.deepEqual(await findTooMuch(), []);
 });
 
-test('with 1,000,000 emails and statistics of them', async () => {
+test('with 200,000 emails and statistics of them', async () => {
   await asOwner(async (owner) => void (await owner.query('analyze')));
   await explaining.forgetPlans();
   assert.deepEqual(await findTooMuch(), []);
