@@ -1,5 +1,5 @@
 /** Starting, stopping, and commands beside a running service: all with the embedded database. */
-import { test } from 'node:test';
+import { after, before, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -8,11 +8,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Dialogue } from '../../test/support/smtp-dialogue.ts';
 import { posthorn } from '../../test/support/posthorn.ts';
-import { startService } from '../../test/support/service.ts';
+import { type Service, startService } from '../../test/support/service.ts';
 import { makeSelfSigned } from '../net/tls/self-signed.ts';
 
 /** Enough here, and ready sooner. */
 const ONE = { args: ['--workers', '1'] };
+
+/** For tests of commands beside a running service, which each have rows of their own. */
+let shared: Service;
+before(async () => {
+  shared = await startService({ ...ONE, env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' } });
+});
+after(() => shared[Symbol.asyncDispose]());
 
 test('a first start prints one JSON line with a key that works, a later one has none', async () => {
   await using service = await startService({ database: 'own' });
@@ -135,7 +142,7 @@ test('a start that serves the API to others in clear text warns of it, unless a 
 });
 
 test('only the ports for mail, and none set, is a mistake', async () => {
-  await using service = await startService(ONE);
+  const service = shared;
   const { code, stderr } = await service.cli('start', '--only', 'inbound');
   assert.equal(code, 2);
   assert.match(stderr, /set POSTHORN_INBOUND_PORT or POSTHORN_SUBMISSION_PORTS/);
@@ -151,7 +158,7 @@ test('commands use the database of the running service, and start it when none r
 });
 
 test('a domain is added with its records, found not to be verified, and removed', async () => {
-  await using service = await startService(ONE);
+  const service = shared;
   const added = await service.cliJson('domains', 'add', 'Example.org');
   assert.equal(added.name, 'example.org');
   assert.equal(added.records.length, 4);
@@ -174,7 +181,7 @@ test('a domain is added with its records, found not to be verified, and removed'
 });
 
 test('an address is suppressed and freed by hand', async () => {
-  await using service = await startService(ONE);
+  const service = shared;
   const words = ['--mode', 'test'];
   const added = await service.cli('suppressions', 'add', 'Jo@Example.org', ...words);
   assert.equal(added.stdout, 'Jo@example.org gets no more mail.\n');
@@ -196,10 +203,7 @@ test('an address is suppressed and freed by hand', async () => {
 });
 
 test('a webhook is added, listed, and removed by its id alone', async () => {
-  await using service = await startService({
-    ...ONE,
-    env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' },
-  });
+  const service = shared;
   const url = 'http://127.0.0.1:9/hooks';
   const made = await service.cliJson(
     'webhooks',
@@ -221,7 +225,7 @@ test('a webhook is added, listed, and removed by its id alone', async () => {
 });
 
 test('send posts to the running service and tells the id, or why not', async () => {
-  await using service = await startService(ONE);
+  const service = shared;
   const email = ['--to', 'delivered@simulator.test', '--subject', 'Hi', '--text', 'Hello'];
   const key = ['--key', service.testKey];
   const from = ['--from', 'hello@acme.test'];
@@ -244,7 +248,7 @@ test('send posts to the running service and tells the id, or why not', async () 
 });
 
 test('the emails of both environments are listed, and one is shown with its timeline', async () => {
-  await using service = await startService(ONE);
+  const service = shared;
   const id = await service.send({ subject: 'Your receipt' });
   await service.waitForStatus(id, 'delivered');
   const list = await service.cli('emails', 'list');

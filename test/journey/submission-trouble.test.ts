@@ -1,6 +1,6 @@
 /** SMTP submission when something is in the way: limits, wrong keys, test keys, a stop, a kill. */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { startFakeDns } from '../support/fake-dns.ts';
 import { startFakeMx } from '../support/fake-mx.ts';
 import { arrivals, assertSettled, duplicates } from '../support/load.ts';
@@ -20,8 +20,12 @@ function portOf(service: Service): number {
   return service.readyLine.submission_ports?.[0] ?? 0;
 }
 
+/** For tests that change nothing about the service. */
+const shared = await startSubmission();
+after(() => shared[Symbol.asyncDispose]());
+
 test('with a test key the same way ends at the simulator', async () => {
-  await using service = await startSubmission();
+  const service = shared;
   await using client = await loggedIn({ port: portOf(service), key: service.testKey });
   for (const [local, status] of [
     ['delivered', 'delivered'],
@@ -82,7 +86,7 @@ test('wrong keys count as over HTTP; beyond the limit only a valid one is heard'
 });
 
 test('a key keeps its rights: its domain, and its end', async () => {
-  await using service = await startSubmission();
+  const service = shared;
   const made = await service.request('POST', '/v1/api-keys', {
     body: { name: 'narrow', permission: 'sending_access', domain: 'other.test' },
   });
@@ -103,7 +107,7 @@ test('a key keeps its rights: its domain, and its end', async () => {
 });
 
 test('with a live key, recipients that nobody owns are refused at RCPT', async () => {
-  await using service = await startSubmission();
+  const service = shared;
   await using client = await loggedIn({ port: portOf(service), key: await service.liveKey() });
   await client.ask('MAIL FROM:<>');
   assert.match((await client.ask('RCPT TO:<jo@acme.test>')) ?? '', /^553 5\.1\.3 acme\.test is a/);
@@ -112,7 +116,7 @@ test('with a live key, recipients that nobody owns are refused at RCPT', async (
 });
 
 test('the 51st recipient of a message is to be sent later', async () => {
-  await using service = await startSubmission();
+  const service = shared;
   await using client = await loggedIn({ port: portOf(service), key: service.testKey });
   await client.ask('MAIL FROM:<>');
   const replies = [];
