@@ -6,6 +6,7 @@
  *
  * All keys that are asked for while a look-up is under way join the next one.
  */
+import { LRUCache } from 'lru-cache';
 import { hashApiKey, parseApiKey } from '../core/api-key.ts';
 import type { Caller } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
@@ -25,7 +26,7 @@ type Answer = { caller: Caller | null } | { error: unknown };
 export class KeyCache {
   readonly #db: Queryable;
   readonly #world: Pick<World, 'monotonicMs'>;
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new LRUCache<string, Entry>({ max: ENTRIES_MAX });
   readonly #waiting = new Map<string, Waiting>();
   readonly #underWay = new Map<string, Waiting>();
   /** Raised by every forgetting: what a look-up saw before it is neither remembered nor shared. */
@@ -106,7 +107,7 @@ export class KeyCache {
       for (const hash of hashes) {
         const caller = callers.get(hash) ?? null;
         if (caller === null) this.#entries.delete(hash);
-        else if (generation === this.#generation) this.#remember(hash, { caller, asOfMs });
+        else if (generation === this.#generation) this.#entries.set(hash, { caller, asOfMs });
         this.#settle(hash, { caller });
       }
     } catch (error) {
@@ -118,14 +119,6 @@ export class KeyCache {
     const waiting = this.#underWay.get(hash);
     this.#underWay.delete(hash);
     waiting?.settle(answer);
-  }
-
-  #remember(hash: string, entry: Entry): void {
-    this.#entries.delete(hash);
-    this.#entries.set(hash, entry);
-    if (this.#entries.size <= ENTRIES_MAX) return;
-    const [oldest] = this.#entries.keys();
-    if (oldest !== undefined) this.#entries.delete(oldest);
   }
 }
 

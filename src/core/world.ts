@@ -12,3 +12,8 @@ export type World = {
   /** A new UUIDv7: unique, sortable by creation. */
   newId(): string;
 };
+
+/** Options with which an `lru-cache` measures ages by the clock of a World. It takes the time 0 for unset. */
+export function agesBy(world: Pick<World, 'monotonicMs'>) {
+  return { ttlResolution: 0, perf: { now: () => world.monotonicMs() + 1 } };
+}

@@ -8,6 +8,7 @@
  */
 import { isAscii } from 'node:buffer';
 import { createHash, createPrivateKey } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 import { type Address, domainOf, needsSmtpUtf8 } from '../mail/address.ts';
 import { partsAsWritten } from '../mail/as-written.ts';
 import { composeMessage, feedbackIdOf, type Message } from '../mail/compose.ts';
@@ -46,14 +47,13 @@ const KEYS_MAX = 5_000;
 export class MessageBuilder {
   readonly #db: Queryable;
   readonly #secrets: SecretBox;
-  readonly #keysMax: number;
-  readonly #keys = new Map<string, Promise<DomainKeys>>();
+  readonly #keys: LRUCache<string, Promise<DomainKeys>>;
   /** One build per email while several of its recipients are under way. */
   readonly #building = new Map<string, Promise<SignedMessage>>();
 
   /** @param options.keysMax fewer in tests */
   constructor(db: Queryable, secrets: SecretBox, options: { keysMax?: number } = {}) {
-    this.#keysMax = options.keysMax ?? KEYS_MAX;
+    this.#keys = new LRUCache({ max: options.keysMax ?? KEYS_MAX });
     this.#db = db;
     this.#secrets = secrets;
   }
@@ -119,13 +119,10 @@ export class MessageBuilder {
   #keysOf({ projectId, domainId }: StoredMessage): Promise<DomainKeys> {
     const id = `${projectId} ${domainId}`;
     const known = this.#keys.get(id);
-    const keys = known ?? this.#loadKeys(projectId, domainId);
-    // In the order of use: what nobody has signed with for longest makes room.
-    this.#keys.delete(id);
+    if (known !== undefined) return known;
+    const keys = this.#loadKeys(projectId, domainId);
     this.#keys.set(id, keys);
-    if (known === undefined) keys.catch(() => this.#keys.delete(id));
-    const [oldest] = this.#keys.keys();
-    if (this.#keys.size > this.#keysMax && oldest !== undefined) this.#keys.delete(oldest);
+    keys.catch(() => this.#keys.delete(id));
     return keys;
   }
 

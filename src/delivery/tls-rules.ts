@@ -6,6 +6,7 @@
  * lookup, and TLSA records are looked up only where DNSSEC authenticated the route (net/dns/mx.ts sets
  * `daneNames`). With a configured relay no policies of recipients' domains are applied.
  */
+import { LRUCache } from 'lru-cache';
 import type { World } from '../core/world.ts';
 import type { Resolver } from '../net/dns/resolver.ts';
 import type { TlsResult } from '../net/smtp/client.ts';
@@ -144,7 +145,7 @@ const NOTHING: Known = {
  */
 export class TlsMemory {
   readonly #world: Pick<World, 'monotonicMs'>;
-  readonly #hosts = new Map<string, Known>();
+  readonly #hosts = new LRUCache<string, Known>({ max: REMEMBERED_MAX });
 
   constructor(world: Pick<World, 'monotonicMs'>) {
     this.#world = world;
@@ -154,7 +155,7 @@ export class TlsMemory {
   worked(host: string, { reduced }: { reduced: boolean }): void {
     const nowMs = this.#world.monotonicMs();
     const { reducedUntilMs } = this.#known(host);
-    this.#keep(host, {
+    this.#hosts.set(host, {
       reducedUntilMs: reduced ? nowMs + REDUCED_FOR_MS : reducedUntilMs,
       brokenUntilMs: -Infinity,
       workedUntilMs: nowMs + WORKED_FOR_MS,
@@ -167,9 +168,9 @@ export class TlsMemory {
     const nowMs = this.#world.monotonicMs();
     const known = this.#known(host);
     if (!this.expectsTls(host)) {
-      return this.#keep(host, { ...known, brokenUntilMs: nowMs + BROKEN_FOR_MS });
+      return void this.#hosts.set(host, { ...known, brokenUntilMs: nowMs + BROKEN_FOR_MS });
     }
-    this.#keep(host, { ...known, failingSinceMs: known.failingSinceMs ?? nowMs });
+    this.#hosts.set(host, { ...known, failingSinceMs: known.failingSinceMs ?? nowMs });
   }
 
   /** The server fails with a ClientHello of the usual size. */
@@ -191,14 +192,6 @@ export class TlsMemory {
 
   #known(host: string): Known {
     return this.#hosts.get(host) ?? NOTHING;
-  }
-
-  #keep(host: string, known: Known): void {
-    this.#hosts.delete(host);
-    this.#hosts.set(host, known);
-    if (this.#hosts.size <= REMEMBERED_MAX) return;
-    const oldest = this.#hosts.keys().next();
-    if (!oldest.done) this.#hosts.delete(oldest.value);
   }
 }
 

@@ -10,6 +10,7 @@
  */
 import { getServers } from 'node:dns';
 import { isIPv6 } from 'node:net';
+import { LRUCache } from 'lru-cache';
 import type { World } from '../../core/world.ts';
 import { type DnsServer, exchange, type Exchanged, parseServer } from './exchange.ts';
 import {
@@ -274,9 +275,9 @@ const CACHE_DEFAULTS: CacheLimits = {
   maxBytes: 8 * 1024 * 1024,
 };
 
-type Entry<T> = { answer: DnsAnswer<T>; expiresMs: number; sizeBytes: number };
+type Entry<T> = { answer: DnsAnswer<T>; expiresMs: number };
 
-/** The Map entry, the key and the objects around the records. */
+/** The cache entry, the key and the objects around the records. */
 const ENTRY_OVERHEAD_BYTES = 200;
 
 /**
@@ -295,30 +296,19 @@ type DnsCache<T> = {
 
 /** @param nowMs a clock that never jumps, so that a corrected wall clock cannot keep answers */
 export function createDnsCache<T>(limits: CacheLimits, nowMs: () => number): DnsCache<T> {
-  const entries = new Map<string, Entry<T>>();
-  let sizeBytes = 0;
-
-  function remove(name: string): void {
-    sizeBytes -= entries.get(name)?.sizeBytes ?? 0;
-    entries.delete(name);
-  }
-
-  function touch(name: string): Entry<T> | null {
-    const entry = entries.get(name);
-    if (entry === undefined) return null;
-    entries.delete(name);
-    entries.set(name, entry);
-    return entry;
-  }
-
+  const entries = new LRUCache<string, Entry<T>>({
+    maxSize: limits.maxBytes,
+    sizeCalculation: ({ answer }, name) =>
+      ENTRY_OVERHEAD_BYTES + name.length + JSON.stringify(answer).length,
+  });
   return {
     fresh(name) {
-      const entry = touch(name);
-      return entry !== null && nowMs() < entry.expiresMs ? entry.answer : null;
+      const entry = entries.get(name);
+      return entry !== undefined && nowMs() < entry.expiresMs ? entry.answer : null;
     },
     stale(name) {
-      const entry = touch(name);
-      if (entry === null || entry.answer.kind !== 'records') return null;
+      const entry = entries.get(name);
+      if (entry === undefined || entry.answer.kind !== 'records') return null;
       return nowMs() < entry.expiresMs + limits.staleMs ? entry.answer : null;
     },
     store(name, answer, ttlS) {
@@ -327,17 +317,10 @@ export function createDnsCache<T>(limits: CacheLimits, nowMs: () => number): Dns
       const ttlMs = positive
         ? Math.min(Math.max(ttlS * 1000, limits.minTtlMs), limits.maxTtlMs)
         : limits.negativeTtlMs;
-      const entrySize = ENTRY_OVERHEAD_BYTES + name.length + JSON.stringify(answer).length;
-      remove(name);
-      entries.set(name, { answer, expiresMs: nowMs() + ttlMs, sizeBytes: entrySize });
-      sizeBytes += entrySize;
-      for (const oldest of entries.keys()) {
-        if (sizeBytes <= limits.maxBytes) break;
-        remove(oldest);
-      }
+      entries.set(name, { answer, expiresMs: nowMs() + ttlMs });
     },
     get sizeBytes() {
-      return sizeBytes;
+      return entries.calculatedSize;
     },
   };
 }

@@ -12,6 +12,7 @@
  */
 import { isIP } from 'node:net';
 import { buildConnector, type Dispatcher, errors, Pool } from 'undici';
+import { LRUCache } from 'lru-cache';
 import type { World } from '../../core/world.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import { type AddressGuard, isPublicAddress } from '../addresses.ts';
@@ -304,19 +305,19 @@ const POOL_OPTIONS = {
 const CONNECT_TIMEOUT_MS = 15_000;
 
 export function createHttpAgents(): HttpAgents {
-  const pools = new Map<string, Pool>();
+  const pools = new LRUCache<string, Pool>({
+    max: MAX_POOLS,
+    dispose: (pool, _key, reason) => {
+      if (reason === 'evict') void pool.close();
+    },
+  });
   return {
     pool(origin, address) {
       const key = `${origin} ${address}`;
       const known = pools.get(key);
-      const pool = known ?? new Pool(origin, { ...POOL_OPTIONS, connect: pinnedTo(address) });
-      pools.delete(key);
+      if (known !== undefined) return known;
+      const pool = new Pool(origin, { ...POOL_OPTIONS, connect: pinnedTo(address) });
       pools.set(key, pool);
-      const [oldest] = pools.keys();
-      if (pools.size > MAX_POOLS && oldest !== undefined) {
-        void pools.get(oldest)?.close();
-        pools.delete(oldest);
-      }
       return pool;
     },
     async close() {

@@ -2,6 +2,7 @@
  * What the sessions of one SMTP server share: which connections may be open (`Admission`), how much
  * content they may hold (`ContentBudget`), how often a client may do something (`MinuteCounts`).
  */
+import { LRUCache } from 'lru-cache';
 import type { World } from '../../core/world.ts';
 import { closing, type SmtpAnswer, type SmtpServerLimits } from './server-types.ts';
 
@@ -127,7 +128,7 @@ export class KnownClients {
   readonly #world: Pick<World, 'monotonicMs'>;
   readonly #announce: (client: string) => void;
   /** In the order of their last log-in. */
-  readonly #lastMs = new Map<string, number>();
+  readonly #lastMs = new LRUCache<string, number>({ max: KNOWN_MAX });
 
   /** @param announce tells the other workers of a log-in; they call `note` */
   constructor(world: Pick<World, 'monotonicMs'>, announce: (client: string) => void = () => {}) {
@@ -150,10 +151,7 @@ export class KnownClients {
   }
 
   note(client: string): void {
-    this.#lastMs.delete(client);
     this.#lastMs.set(client, this.#world.monotonicMs());
-    const [oldest] = this.#lastMs.keys();
-    if (this.#lastMs.size > KNOWN_MAX && oldest !== undefined) this.#lastMs.delete(oldest);
   }
 }
 

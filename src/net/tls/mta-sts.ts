@@ -5,6 +5,7 @@
  * HTTPS (`fetchStsPolicy`) and is cached (`StsCache`). Strict where the RFC is: what is not a policy by
  * its grammar counts as none, and never as a weaker one.
  */
+import { LRUCache } from 'lru-cache';
 import type { World } from '../../core/world.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import type { AddressGuard } from '../addresses.ts';
@@ -223,7 +224,7 @@ const ENTRIES_MAX = 50_000;
  */
 export class StsCache {
   readonly #options: StsCacheOptions;
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new LRUCache<string, Entry>({ max: ENTRIES_MAX });
   readonly #underWay = new Map<string, Promise<StsPolicy | null>>();
   readonly #background = new Set<Promise<unknown>>();
   readonly #recheckedMs = new Map<string, number>();
@@ -288,7 +289,7 @@ export class StsCache {
     const nowMs = world.monotonicMs();
     const lookAgainMs = nowMs + (answer.kind === 'error' ? LOOK_SOON_MS : LOOK_AGAIN_MS);
     const entry = { policy: known?.policy ?? null, expiresMs: nowMs + (known?.remainingMs ?? 0) };
-    this.#remember(domain, { ...entry, lookAgainMs });
+    this.#entries.set(domain, { ...entry, lookAgainMs });
     return holding({ ...entry, lookAgainMs }, nowMs);
   }
 
@@ -309,14 +310,6 @@ export class StsCache {
       .catch(() => null) // the database is away: the next look fetches
       .finally(() => this.#background.delete(fetching));
     this.#background.add(fetching);
-  }
-
-  #remember(domain: string, entry: Entry): void {
-    this.#entries.delete(domain);
-    this.#entries.set(domain, entry);
-    if (this.#entries.size <= ENTRIES_MAX) return;
-    const oldest = this.#entries.keys().next();
-    if (!oldest.done) this.#entries.delete(oldest.value);
   }
 }
 
