@@ -182,14 +182,14 @@ export const EXPIRED_MAILBOX_FULL: Outcome = {
 };
 
 /** A backlog for a provider in an outage is not tried one by one, so an email may expire untried. */
-export function expiredUntried(trouble: string | null): Outcome {
+export function expiredUntried(outageReason: string | null): Outcome {
   const why =
-    trouble === null
+    outageReason === null
       ? 'it waited behind other mail or on hold.'
-      : `no server of the receiver answered anybody meanwhile (${trouble}).`;
+      : `no server of the receiver answered meanwhile (${outageReason}).`;
   const reason: Reason = {
     category: 'expired',
-    blame: trouble === null ? 'us' : 'receiver',
+    blame: outageReason === null ? 'us' : 'receiver',
     advice: `The time to deliver it was up before it could be tried: ${why}`,
   };
   return { ...EXPIRED, reason };
