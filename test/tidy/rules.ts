@@ -2,7 +2,7 @@
  * What reviewers should not have to look for. Each rule takes files and gives one sentence per
  * offence; tidy.test.ts holds the tree to them and shows that each can fail.
  */
-import { codeOf, importsOf, isTest, layerOf, runtimeImportsOf } from './source.ts';
+import { codeOf, importsOf, isTest, layerOf } from './source.ts';
 import type { SourceFile } from './source.ts';
 
 export type Rule = (files: readonly SourceFile[]) => string[];
@@ -127,24 +127,9 @@ export const filesStayShort =
       return excused && lines <= LINES_MAX ? [`${file.path} needs no exception any more.`] : [];
     });
 
-/** Where cycles of type-only imports are still to be removed. */
-const TYPE_CYCLES_LEFT = [
-  'src/http/',
-  'src/mail/replies/',
-  'src/net/dns/',
-  'src/net/smtp/',
-  'src/sending/',
-  'src/service/',
-];
-
 /** A file in a cycle can be neither read nor tested first. Types count: they are read too. */
 export const importsHaveNoCycles: Rule = (files) => {
-  const imports = new Map(
-    files.map((file) => {
-      const excused = TYPE_CYCLES_LEFT.some((folder) => file.path.startsWith(folder));
-      return [file.path, excused ? runtimeImportsOf(file) : importsOf(file)];
-    }),
-  );
+  const imports = new Map(files.map((file) => [file.path, importsOf(file)]));
   const done = new Set<string>();
   const cycles: string[] = [];
   const visit = (path: string, way: string[]): void => {

@@ -39,12 +39,6 @@ export function importsOf(file: SourceFile): string[] {
     .map((specifier) => resolveFrom(file.path, specifier));
 }
 
-/** As importsOf, without the statements that only the compiler sees. */
-export function runtimeImportsOf(file: SourceFile): string[] {
-  const text = file.text.replaceAll(/^(import|export) type\s[^'"]*['"][^'"]*['"]/gm, '');
-  return importsOf({ path: file.path, text });
-}
-
 function resolveFrom(path: string, specifier: string): string {
   return specifier.startsWith('.') ? posix.join(posix.dirname(path), specifier) : specifier;
 }

@@ -12,8 +12,15 @@
  * - Only a permanent answer from RCPT on, recognised as being about the mailbox itself,
  *   suppresses. An unknown 5xx bounces and suppresses nothing; an unknown 4xx is tried again.
  */
-import { type Blame, type Category, MEANINGS, type Meaning, type MeaningName } from './meanings.ts';
-import { type Rule, RULES } from './rules.ts';
+import {
+  type Blame,
+  type Category,
+  MEANINGS,
+  type Meaning,
+  type MeaningName,
+  type Rule,
+} from './meanings.ts';
+import { RULES } from './rules.ts';
 import type { SmtpFailureCause, SmtpPhase, SmtpReply } from './smtp-reply.ts';
 
 export type Verdict = {

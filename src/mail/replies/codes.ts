@@ -3,7 +3,7 @@
  * and those that Google and Microsoft made up. None of them is about the mailbox. Where two of them
  * use one number for two things, words decide first.
  */
-import type { Rule } from './rules.ts';
+import type { Rule } from './meanings.ts';
 
 export const CODES: readonly Rule[] = [
   // Google.

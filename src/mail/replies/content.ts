@@ -1,5 +1,5 @@
 /** The message itself is not wanted (rules.ts): malware, spam, form, size. */
-import type { Rule } from './rules.ts';
+import type { Rule } from './meanings.ts';
 
 export const CONTENT: readonly Rule[] = [
   {

@@ -1,5 +1,5 @@
 /** What is left when no words were known (rules.ts): subjects of enhanced codes, then bare codes. */
-import type { Rule } from './rules.ts';
+import type { Rule } from './meanings.ts';
 
 export const LAST_RESORTS: readonly Rule[] = [
   {

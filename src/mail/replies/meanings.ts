@@ -1,10 +1,11 @@
 /**
- * What a refusal can mean, and what it asks of whom. The rules (reply-rules/) lead from a
+ * What a refusal can mean, and what it asks of whom. The rules (rules.ts) lead from a
  * server's words to one of these names.
  *
  * `suppress` is only for what is true of the mailbox itself: a wrong "never mail this address
  * again" costs more than another bounce.
  */
+import type { SmtpPhase } from './smtp-reply.ts';
 
 export type Category =
   | 'mailbox'
@@ -319,3 +320,22 @@ export const COMPLAINT = {
   blame: 'sender',
   advice: 'The recipient reported the email as spam; do not mail this address again.',
 } as const satisfies Meaning;
+
+/** A rule from an answer to its meaning (rules.ts). */
+export type Rule = {
+  means: MeaningName;
+  /**
+   * Enhanced codes without their class: `1.1` is 5.1.1 and 4.1.1, `7.606-649` a range, `7.*` a
+   * whole subject.
+   */
+  enhanced?: readonly string[];
+  codes?: readonly number[];
+  /**
+   * Phrases separated by ` | `, one of which is in the text; `a + b` is there when both are, `^a`
+   * when the text begins with it. Lower case, single spaces, without the words that hold an `@`. No
+   * patterns: the text is a stranger's, and this is linear.
+   */
+  text?: string;
+  example: string;
+  phase?: SmtpPhase;
+};

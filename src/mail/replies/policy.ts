@@ -1,5 +1,5 @@
 /** The receiver's own rules (rules.ts): who may write to whom, relaying, routing, order. */
-import type { Rule } from './rules.ts';
+import type { Rule } from './meanings.ts';
 
 export const POLICY: readonly Rule[] = [
   {

@@ -2,7 +2,7 @@
  * "Not now": greylists, and limits on connections, messages and recipients (rules.ts). Several
  * providers say so with a 5xx; it passes all the same.
  */
-import type { Rule } from './rules.ts';
+import type { Rule } from './meanings.ts';
 
 export const RATE: readonly Rule[] = [
   {

@@ -3,7 +3,7 @@
  * do not want the message (rules.ts). Compared before the other rules where there is no reply of a
  * server: in a reply `host not found` is mostly about the sender.
  */
-import type { Rule } from './rules.ts';
+import type { Rule } from './meanings.ts';
 
 /** `example` is what the report says. */
 export const REPORTED: readonly Rule[] = [

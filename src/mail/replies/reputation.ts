@@ -1,5 +1,5 @@
 /** This server or the domain is not trusted (rules.ts): blocklists, scores, kinds of address. */
-import type { Rule } from './rules.ts';
+import type { Rule } from './meanings.ts';
 
 export const REPUTATION: readonly Rule[] = [
   {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ruleFor } from './classify.ts';
-import { MEANINGS } from './meanings.ts';
+import { MEANINGS, type Rule } from './meanings.ts';
 import { ReplyParser } from './smtp-reply.ts';
-import { type Rule, RULES } from './rules.ts';
+import { RULES } from './rules.ts';
 
 test('every rule recognises its own example, and no rule before it does', () => {
   assert.ok(RULES.length >= 150, `${RULES.length} rules`);

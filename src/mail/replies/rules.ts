@@ -10,8 +10,7 @@
  * `example` is an answer to RCPT unless `phase` says otherwise; the test runs every one, and every
  * phrase by itself.
  */
-import type { MeaningName } from './meanings.ts';
-import type { SmtpPhase } from './smtp-reply.ts';
+import type { Rule } from './meanings.ts';
 import { AUTHENTICATION } from './authentication.ts';
 import { CODES } from './codes.ts';
 import { CONTENT } from './content.ts';
@@ -20,24 +19,6 @@ import { MAILBOX } from './mailbox.ts';
 import { POLICY } from './policy.ts';
 import { RATE } from './rate.ts';
 import { REPUTATION } from './reputation.ts';
-
-export type Rule = {
-  means: MeaningName;
-  /**
-   * Enhanced codes without their class: `1.1` is 5.1.1 and 4.1.1, `7.606-649` a range, `7.*` a
-   * whole subject.
-   */
-  enhanced?: readonly string[];
-  codes?: readonly number[];
-  /**
-   * Phrases separated by ` | `, one of which is in the text; `a + b` is there when both are, `^a`
-   * when the text begins with it. Lower case, single spaces, without the words that hold an `@`. No
-   * patterns: the text is a stranger's, and this is linear.
-   */
-  text?: string;
-  example: string;
-  phase?: SmtpPhase;
-};
 
 export const RULES: readonly Rule[] = [
   ...CODES,
