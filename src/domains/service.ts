@@ -24,7 +24,7 @@ import {
 } from './records.ts';
 import { checkDomain, checkTestDomain, type DomainCheck, nextDomainState } from './verify.ts';
 import { dkimRecordValue, generateDkimKeys } from '../mail/dkim.ts';
-import { parseDomain } from '../mail/domain-name.ts';
+import { parseDomain } from '../mail/address.ts';
 import type { Resolver } from '../net/dns/resolver.ts';
 import {
   databaseNow,

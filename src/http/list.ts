@@ -4,8 +4,7 @@
 import type { z } from 'zod';
 import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { emailQuery } from './schemas/emails.ts';
-import { addressKey, parseMailbox } from '../mail/address.ts';
-import { parseDomain } from '../mail/domain-name.ts';
+import { addressKey, parseDomain, parseMailbox } from '../mail/address.ts';
 import { TAG_PATTERN } from '../sending/draft.ts';
 import type { EmailFilter } from '../store/emails.ts';
 import { isId } from '../store/ids.ts';

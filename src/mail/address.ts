@@ -1,12 +1,17 @@
 /**
- * Email addresses: parsed once at the edge, trusted from then on (RFC 5321 §4.1.2, RFC 6531).
+ * Email addresses and domain names: parsed once at the edge, then trusted (RFC 5321 §4.1.2, RFC 6531).
  *
  * One strict parser, linear in its input: exactly one mailbox, `a@b.c` or `Name <a@b.c>`. Other
- * parsers see more: to some `a@b.com\r\nBcc: evil@x.com` is a group with another member. So there
- * are no groups, comments, source routes, lists or encoded words here, no control characters, and
+ * parsers accept more: to some `a@b.com\r\nBcc: evil@x.com` is a group with another member. So there
+ * are no groups, comments, source routes, lists or encoded words here and no control characters, and
  * what is sent is written from the parsed parts, never from the text that came in.
+ *
+ * Domains are A-labels in lower case, so that one domain has one spelling. Unicode is mapped by UTS #46
+ * (node:url, which also brings it to NFC). The result is checked here, label by label: that mapping lets
+ * `a..b` and broken punycode pass, reads `1.2.3` as an address, and accepts labels that mix scripts to look
+ * like another name.
  */
-import { parseDomain } from './domain-name.ts';
+import { domainToASCII, domainToUnicode } from 'node:url';
 
 declare const brand: unique symbol;
 
@@ -202,4 +207,108 @@ export function formatMailbox({ name, address }: Mailbox): string {
   if (name === null) return address;
   const shown = SPECIAL_IN_NAME.test(name) ? `"${name.replace(/["\\]/g, '\\$&')}"` : name;
   return `${shown} <${address}>`;
+}
+
+/** RFC 1035 §2.3.4, without the root. */
+const DOMAIN_OCTETS_MAX = 253;
+
+/** Letters, digits, inner hyphens, at most 63 (RFC 1123 §2.1). */
+const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+/** With a digit first in the last label, some software reads an IPv4 address: `1.2`, `0x7f`. */
+const TOP_LABEL = /^[a-z]/;
+
+/**
+ * The A-label form in lower case. Null for everything that is not a fully qualified name: one label
+ * alone, an IP address, a final dot, labels that are empty, too long or hold something else than
+ * letters, digits and inner hyphens, punycode that means nothing, scripts mixed in one label.
+ */
+export function parseDomain(text: string): string | null {
+  if (text.length > DOMAIN_OCTETS_MAX || hasForeignAscii(text)) return null;
+  const domain = isAscii(text) ? text.toLowerCase() : domainToASCII(text);
+  if (domain.length > DOMAIN_OCTETS_MAX) return null;
+  const labels = domain.split('.');
+  const isName = labels.length >= 2 && labels.every(isLabel) && TOP_LABEL.test(labels.at(-1)!);
+  return isName ? domain : null;
+}
+
+/** ASCII that no host name has. The mapping would take some of it for a port, a path, an escape. */
+function hasForeignAscii(text: string): boolean {
+  return /[^A-Za-z0-9.\-\u0080-\uffff]/.test(text);
+}
+
+function isAscii(text: string): boolean {
+  return !/[\u0080-\uffff]/.test(text);
+}
+
+function isLabel(label: string): boolean {
+  if (!LABEL.test(label)) return false;
+  return !label.startsWith('xn--') || isHonestIdn(label);
+}
+
+/** An A-label stands for the one U-label that is encoded as it, and that one mixes no scripts. */
+function isHonestIdn(label: string): boolean {
+  const unicode = domainToUnicode(label);
+  return unicode !== label && domainToASCII(unicode) === label && isSingleScript(unicode);
+}
+
+const RESERVED = /(?:^|\.)(?:test|example|invalid|localhost|example\.(?:com|net|org))$/;
+
+/**
+ * Whether the domain is reserved and can never be registered (RFC 2606, RFC 6761).
+ * @param domain as parseDomain gives it
+ */
+export function isReservedDomain(domain: string): boolean {
+  return RESERVED.test(domain);
+}
+
+/**
+ * Homographs: `аpple.com` with a Cyrillic а reads like another domain. A label may be written in one
+ * script, or in one of the mixtures that languages use (UTS #39 §5.2, "highly restrictive"). Digits,
+ * hyphens and combining marks belong to every script. A label wholly in another script that looks Latin
+ * passes: that is for the registry of its top-level domain.
+ *
+ * These are the scripts recommended for identifiers (UAX #31, table 5).
+ */
+const SCRIPTS = [
+  'Latin',
+  'Cyrillic',
+  'Greek',
+  'Arabic',
+  'Armenian',
+  'Bengali',
+  'Devanagari',
+  'Ethiopic',
+  'Georgian',
+  'Gujarati',
+  'Gurmukhi',
+  'Hebrew',
+  'Kannada',
+  'Khmer',
+  'Lao',
+  'Malayalam',
+  'Myanmar',
+  'Oriya',
+  'Sinhala',
+  'Tamil',
+  'Telugu',
+  'Thaana',
+  'Thai',
+  'Tibetan',
+];
+
+/** How Japanese, Chinese and Korean are written, with Latin between. */
+const MIXTURES = [
+  ['Latin', 'Han', 'Hiragana', 'Katakana'],
+  ['Latin', 'Han', 'Bopomofo'],
+  ['Latin', 'Han', 'Hangul'],
+];
+
+const ALLOWED = [...SCRIPTS.map((script) => [script]), ...MIXTURES].map((scripts) => {
+  const classes = [...scripts, 'Common', 'Inherited'].map((script) => `\\p{scx=${script}}`);
+  return new RegExp(`^[${classes.join('')}]*$`, 'u');
+});
+
+/** @param label one label of a domain name, in Unicode */
+function isSingleScript(label: string): boolean {
+  return ALLOWED.some((pattern) => pattern.test(label));
 }

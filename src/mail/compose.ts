@@ -8,8 +8,16 @@
  */
 import { domainOf } from './address.ts';
 import type { Attachment, MessageContent } from './email.ts';
-import { addressField, field, headerLine, type HeaderField, textField } from './header.ts';
-import { isContentId, isMediaType, withParameter } from './parameter.ts';
+import {
+  addressField,
+  field,
+  type HeaderField,
+  headerLine,
+  isContentId,
+  isMediaType,
+  textField,
+  withParameter,
+} from './header.ts';
 import { DERIVED_TEXT_LENGTH_MAX } from './text-from-html.ts';
 import { base64LineOctets, base64Lines, base64Octets, encodeText } from './transfer-encoding.ts';
 

@@ -1,19 +1,19 @@
 /**
  * DKIM signatures (RFC 6376, 8301, 8463): RSA-2048 and Ed25519, relaxed/relaxed.
  *
- * It fails closed: it signs or throws, and only with keys of the domain of the From that stands in
- * the octets it signs. Fields that say who wrote what to whom, or how it is to be read, are signed
- * once more than they occur ("oversigned"): another one, added on the way, breaks the signature. No `l=`: so does anything appended. The body
- * is hashed once, whatever the number of keys; the keys' arithmetic runs on the thread pool.
+ * It fails closed: it signs or throws, and only with keys of the domain of the From in the octets that
+ * it signs. Fields that say who wrote what to whom, or how it is to be read, are signed once more than
+ * they occur ("oversigned"): one that is added on the way breaks the signature. There is no `l=`, so
+ * appended text breaks it as well. The body is hashed once, whatever the number of keys; the private key
+ * operations run on the thread pool.
  */
-import { generateKeyPair, hash, type KeyObject, sign } from 'node:crypto';
+import { createHash, generateKeyPair, hash, type Hash, type KeyObject, sign } from 'node:crypto';
 import { promisify } from 'node:util';
+import { authorOf } from './address-fields.ts';
 import { domainOf } from './address.ts';
 import type { WrittenParts } from './as-written.ts';
-import { authorOf } from './author.ts';
 import type { ComposedMessage } from './compose.ts';
-import { field, headerLine, type HeaderField } from './header.ts';
-import { relaxedBodyHash, relaxedField } from './relaxed.ts';
+import { field, type HeaderField, headerLine } from './header.ts';
 
 /** The message must not leave with a signature: trying again makes no difference. */
 export class Unsignable extends Error {}
@@ -28,7 +28,7 @@ export type DkimKey = {
   privateKey: KeyObject;
 };
 
-/** What readers act on or show: none of it can be added or doubled by somebody on the way. */
+/** Fields that readers act on or show: none of them can be added or doubled on the way. */
 const OVERSIGNED = [
   'from',
   'sender',
@@ -65,7 +65,7 @@ const SIGNED = new Set([
 
 /**
  * `t=` and `x=`, seconds since 1970: of the email and not of the attempt, so that its bytes stay the
- * same. Nobody can send a copy with our signature long after the email had its time (replay).
+ * same. A copy that is replayed after `x=` does not verify.
  */
 export type SignatureTimes = { signedAtS: number; expiresAtS: number };
 
@@ -110,7 +110,7 @@ function signaturesOf(
   return Promise.all(keys.map((key) => signatureField(key, { bodyHash, times, signed })));
 }
 
-/** Of what is signed here, whatever was checked before. */
+/** Checked on the fields that are signed, whatever was checked before. */
 function refuseOtherAuthor(headers: readonly HeaderField[], fromDomain: string): void {
   const author = authorOf(headers);
   if (author === null) throw new Unsignable('From is not exactly one field with one address.');
@@ -122,7 +122,7 @@ function refuseOtherAuthor(headers: readonly HeaderField[], fromDomain: string):
 
 const KEY_TYPES = { 'rsa-sha256': 'rsa', 'ed25519-sha256': 'ed25519' } as const;
 
-/** Nobody could verify what it signs. */
+/** Its signature would not verify. */
 function refuseWrongKey({ domain, algorithm, privateKey }: DkimKey, fromDomain: string): void {
   if (domain !== fromDomain) {
     throw new Unsignable(`A key of ${domain} would sign for ${fromDomain}.`);
@@ -216,3 +216,51 @@ export async function generateDkimKeys(): Promise<{ rsa: DkimKeyPair; ed25519: D
 export function dkimRecordValue(publicKey: string, algorithm: DkimAlgorithm): string {
   return `v=DKIM1; k=${algorithm === 'rsa-sha256' ? 'rsa' : 'ed25519'}; p=${publicKey}`;
 }
+
+/**
+ * Canonical form (RFC 6376 §3.4.2): `name:value`, the name in lower case, folds undone, runs of white space
+ * as one space. No CRLF.
+ */
+export function relaxedField({ name, value }: HeaderField): string {
+  // Not trim(): that takes what verifiers leave, as a non-breaking space at the end.
+  const relaxed = value.replace(/[ \t\r\n]+/g, ' ').replace(/^ | $/g, '');
+  return `${name.toLowerCase()}:${relaxed}`;
+}
+
+/**
+ * SHA-256 in base64 of the canonical body (RFC 6376 §3.4.4): runs of white space as one space, none at the ends of
+ * lines, no empty lines at the end.
+ * @param body pieces of whole lines that end with CRLF (a ComposedMessage's)
+ */
+export function relaxedBodyHash(body: readonly Buffer[]): string {
+  const sha256 = createHash('sha256');
+  let emptyLines = 0;
+  for (const piece of body) emptyLines = hashPiece(sha256, relaxedPiece(piece), emptyLines);
+  return sha256.digest('base64');
+}
+
+/** Bodies in base64 and most in quoted-printable need no change, and are not copied. */
+function relaxedPiece(piece: Buffer): Buffer {
+  if (!piece.includes('  ') && !piece.includes('\t') && !piece.includes(' \r')) return piece;
+  const text = piece.toString('latin1').replace(/[ \t]{2,}|\t/g, ' ');
+  return Buffer.from(text.replaceAll(' \r\n', '\r\n'), 'latin1');
+}
+
+/**
+ * Empty lines count only once another line follows them.
+ * @param emptyLines those before this piece that nothing has followed yet
+ * @returns those at the end of this piece
+ */
+function hashPiece(sha256: Hash, piece: Buffer, emptyLines: number): number {
+  let end = piece.length;
+  while (end >= 2 && piece[end - 1] === LF && piece[end - 2] === CR) end -= 2;
+  const lineEnds = (piece.length - end) / 2;
+  if (end === 0) return emptyLines + lineEnds;
+  if (emptyLines > 0) sha256.update('\r\n'.repeat(emptyLines));
+  // Up to the end of the last line with something on it: one CRLF belongs to that.
+  sha256.update(piece.subarray(0, end + 2));
+  return lineEnds - 1;
+}
+
+const LF = 10;
+const CR = 13;

@@ -1,9 +1,17 @@
-import { test } from 'node:test';
 import assert from 'node:assert/strict';
+import { test } from 'node:test';
 import fc from 'fast-check';
-import PostalMime from 'postal-mime';
+import PostalMime, { decodeWords } from 'postal-mime';
 import { type Mailbox, parseMailbox } from './address.ts';
-import { addressField, checkCustomHeader, field, headerLine, textField } from './header.ts';
+import {
+  addressField,
+  checkCustomHeader,
+  ENCODED_WORD_OCTETS_MAX,
+  encodedWords,
+  field,
+  headerLine,
+  textField,
+} from './header.ts';
 
 const parse = (lines: string) => PostalMime.parse(`${lines}\r\n`);
 const mailbox = (text: string): Mailbox => parseMailbox(text)!;
@@ -214,5 +222,35 @@ test('every custom header that may be added can be written', () => {
       if (checkCustomHeader(name, value) !== null) return;
       assertWellFolded(headerLine(textField(name, value.trim())));
     }),
+  );
+});
+
+const words = fc.oneof(
+  fc.string({ unit: 'binary', minLength: 1 }),
+  fc.string({ unit: fc.constantFrom('é', '日', '🚀', ' ', '=', '?', '_', 'a'), minLength: 1 }),
+);
+
+test('encoded words are read as the text that they stand for', () => {
+  fc.assert(
+    fc.property(words, fc.integer({ min: -5, max: 75 }), (given, firstOctetsMax) => {
+      const words = encodedWords(given, firstOctetsMax);
+      assert.equal(decodeWords(words.join(' ')), given.toWellFormed());
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+test('each has 75 octets at most, whole characters, and at least one', () => {
+  fc.assert(
+    fc.property(words, fc.integer({ min: -5, max: 75 }), (given, firstOctetsMax) => {
+      for (const [index, word] of encodedWords(given, firstOctetsMax).entries()) {
+        assert.match(word, /^=\?utf-8\?[BQ]\?[!-<>@-~=]+\?=$/);
+        assert.doesNotMatch(given.includes('\ufffd') ? '' : decodeWords(word), /\ufffd/);
+        // A word of one character is written also where there is no room for it.
+        const octetsMax = index === 0 ? Math.max(firstOctetsMax, 24) : ENCODED_WORD_OCTETS_MAX;
+        assert.ok(word.length <= octetsMax, word);
+      }
+    }),
+    { numRuns: 2_000 },
   );
 });

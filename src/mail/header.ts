@@ -1,5 +1,6 @@
 /**
- * Header fields (RFC 5322 §2.2, RFC 2047): the only place where header lines are made.
+ * Header fields (RFC 5322 §2.2), encoded words (RFC 2047) and parameters (RFC 2045 §5.1, RFC 2231): the
+ * only place where header lines are made.
  *
  * Values come in parsed and without control characters. One that has some all the same is a bug
  * upstream and throws, so that no string can add a header. Lines are folded before 76 columns on
@@ -7,7 +8,6 @@
  * and break the signature with it. What cannot be folded stays on one line, of 998 octets at most.
  */
 import type { Mailbox } from './address.ts';
-import { ENCODED_WORD_OCTETS_MAX, encodedWords } from './encoded-word.ts';
 
 /** One field; `value` as on the wire, with its folds, without the CRLF that ends it. */
 export type HeaderField = { name: string; value: string };
@@ -165,4 +165,146 @@ export function checkCustomHeader(name: string, value: string): string | null {
     return `has more than ${WORD_MAX} characters without a space between, which mail cannot carry`;
   }
   return null;
+}
+
+export const ENCODED_WORD_OCTETS_MAX = 75;
+/** `=?utf-8?Q?` and `?=` */
+const FRAME_OCTETS = 12;
+
+/** The octets of a word that a character may fill, and how many octets it takes in them. */
+type Encoding = {
+  letter: 'B' | 'Q';
+  room(octets: number): number;
+  cost(codePoint: number): number;
+};
+
+const B: Encoding = {
+  letter: 'B',
+  room: (octets) => Math.floor(octets / 4) * 3,
+  cost: utf8Length,
+};
+
+const Q: Encoding = {
+  letter: 'Q',
+  room: (octets) => octets,
+  cost: (codePoint) => (isPlainInQ(codePoint) ? 1 : 3 * utf8Length(codePoint)),
+};
+
+/**
+ * The text as encoded words, to be written with white space between them: readers drop it.
+ * @param firstOctetsMax room for the first one, which follows the field's name
+ */
+export function encodedWords(text: string, firstOctetsMax: number): string[] {
+  const encoding = shorterEncoding(text);
+  let room = encoding.room(firstOctetsMax - FRAME_OCTETS);
+  const words: string[] = [];
+  let start = 0;
+  let used = 0;
+  for (let at = 0; at < text.length;) {
+    const codePoint = text.codePointAt(at)!;
+    const cost = encoding.cost(codePoint);
+    if (used + cost > room && at > start) {
+      words.push(encodedWord(text.slice(start, at), encoding));
+      room = encoding.room(ENCODED_WORD_OCTETS_MAX - FRAME_OCTETS);
+      start = at;
+      used = 0;
+    }
+    used += cost;
+    at += codePoint > 0xffff ? 2 : 1;
+  }
+  words.push(encodedWord(text.slice(start), encoding));
+  return words;
+}
+
+function shorterEncoding(text: string): Encoding {
+  let lengthInQ = 0;
+  for (const character of text) lengthInQ += Q.cost(character.codePointAt(0)!);
+  return lengthInQ <= Math.ceil(Buffer.byteLength(text) / 3) * 4 ? Q : B;
+}
+
+function encodedWord(text: string, { letter }: Encoding): string {
+  const bytes = Buffer.from(text);
+  const encoded = letter === 'B' ? bytes.toString('base64') : Array.from(bytes, inQ).join('');
+  return `=?utf-8?${letter}?${encoded}?=`;
+}
+
+function inQ(byte: number): string {
+  if (byte === SPACE) return '_';
+  if (isPlainInQ(byte)) return String.fromCharCode(byte);
+  return `=${byte.toString(16).toUpperCase().padStart(2, '0')}`;
+}
+
+const SPACE = 0x20;
+const PLAIN_IN_Q = /^[A-Za-z0-9!*+/ -]$/;
+
+/** What Q shows as it is (a space as `_`), also within a display name (RFC 2047 §5 (3)). */
+function isPlainInQ(codePoint: number): boolean {
+  return codePoint < 0x80 && PLAIN_IN_Q.test(String.fromCharCode(codePoint));
+}
+
+function utf8Length(codePoint: number): number {
+  if (codePoint < 0x80) return 1;
+  if (codePoint < 0x800) return 2;
+  return codePoint < 0x1_0000 ? 3 : 4;
+}
+
+/** A quoted value up to here; longer ones are continued on further lines. */
+const PARAMETER_MAX = 60;
+/** Of percent-encoded text, so that ` filename*0*=utf-8''` and it fit a line. */
+const PIECE_MAX = 54;
+
+/**
+ * The words of `value; name="text"`, or of `value; name*=utf-8''te%C3%A4t` where the text needs it,
+ * in pieces where it is long (header.ts folds between them).
+ */
+export function withParameter(value: string, name: string, text: string): string[] {
+  // Backslashes are left out: readers that do not undo escapes are common.
+  if (text.length <= PARAMETER_MAX && /^[ !#-[\]-~]*$/.test(text)) {
+    return [`${value};`, ` ${name}="${text}"`];
+  }
+  const pieces = percentEncoded(text);
+  if (pieces.length === 1) return [`${value};`, ` ${name}*=utf-8''${pieces[0]}`];
+  const words = pieces.map((piece, index) => {
+    const charset = index === 0 ? "utf-8''" : '';
+    const end = index < pieces.length - 1 ? ';' : '';
+    return ` ${name}*${index}*=${charset}${piece}${end}`;
+  });
+  return [`${value};`, ...words];
+}
+
+/** Pieces of at most PIECE_MAX octets, cut between characters. */
+function percentEncoded(text: string): string[] {
+  const pieces: string[] = [];
+  let piece = '';
+  for (const character of text) {
+    const encoded = /^[A-Za-z0-9._-]$/.test(character) ? character : percents(character);
+    if (piece.length + encoded.length > PIECE_MAX) {
+      pieces.push(piece);
+      piece = '';
+    }
+    piece += encoded;
+  }
+  return [...pieces, piece];
+}
+
+function percents(character: string): string {
+  const octets = Array.from(Buffer.from(character), (octet) => octet.toString(16).toUpperCase());
+  return octets.map((octet) => `%${octet.padStart(2, '0')}`).join('');
+}
+
+const MEDIA_TYPE_MAX = 200;
+/** `type/subtype` and parameters whose values are tokens or quoted without escapes. */
+const MEDIA_TYPE =
+  /^[\w!#$&^+.-]+\/[\w!#$&^+.-]+(?: ?; ?[\w!#$&^+.*-]+=(?:[\w!#$%&'*+.^`{|}~-]+|"[ !#-[\]-~]*"))*$/;
+
+/** Whether the text can stand in Content-Type: `application/pdf`, `text/plain; charset=utf-8`. */
+export function isMediaType(text: string): boolean {
+  return text.length <= MEDIA_TYPE_MAX && MEDIA_TYPE.test(text);
+}
+
+const CONTENT_ID = /^[^\0-\x20\x7f-\uffff<>()[\]\\",;:]{1,200}$/;
+
+/** Whether the text can stand between the `<` and `>` of Content-ID, for `cid:` links to it. */
+export function isContentId(text: string): boolean {
+  return CONTENT_ID.test(text);
 }

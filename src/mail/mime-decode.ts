@@ -1,7 +1,7 @@
 /**
- * From octets to text, for mail that others wrote: transfer encodings (RFC 2045 §6), charsets, and
- * encoded words (RFC 2047). Lenient, and linear in its input: nothing is refused, what makes no
- * sense stays as it is.
+ * From octets to text, for mail of other writers: transfer encodings (RFC 2045 §6), charsets, encoded
+ * words (RFC 2047), and Content-Type with its parameters (RFC 2045 §5.1, RFC 2231). Lenient, bounded and
+ * linear: nothing is refused, and what makes no sense stays as it is.
  */
 
 /** The body of a part without its transfer encoding; one that is not known is none. */
@@ -157,4 +157,58 @@ function wordBytes(letter: string, text: string): Buffer {
   if (letter.toUpperCase() === 'B') return Buffer.from(text, 'base64');
   // Before decoding: `=5F` is an underscore (RFC 2047 §4.2).
   return decodeQuotedPrintable(Buffer.from(text.replaceAll('_', ' '), 'latin1'));
+}
+
+const VALUE_CHARS_MAX = 4_096;
+const PARAMETERS_MAX = 40;
+
+export type ContentType = {
+  /** `text/plain`, in lower case. */
+  type: string;
+  /** Names in lower case. */
+  parameters: ReadonlyMap<string, string>;
+};
+
+const TYPE = /^\s*([\w!#$&^.+*-]+)\s*\/\s*([\w!#$&^.+*-]+)/;
+
+/** What makes no sense is text/plain (RFC 2045 §5.2). */
+export function readContentType(value: string): ContentType {
+  const text = value.slice(0, VALUE_CHARS_MAX);
+  const [, type, subtype] = TYPE.exec(text) ?? [];
+  if (type === undefined || subtype === undefined) {
+    return { type: 'text/plain', parameters: new Map() };
+  }
+  return { type: `${type}/${subtype}`.toLowerCase(), parameters: readParameters(text) };
+}
+
+const PARAMETER = /;\s*([^\s=;"]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"?|([^\s;]*))/g;
+
+type Pieces = { text: string; isExtended: boolean };
+
+function readParameters(text: string): Map<string, string> {
+  const found = new Map<string, Pieces>();
+  for (const [, name = '', quoted, token = ''] of text.matchAll(PARAMETER)) {
+    if (found.size >= PARAMETERS_MAX) break;
+    const value = quoted === undefined ? token : quoted.replace(/\\(.)/g, '$1');
+    const [plainName = '', section] = name.toLowerCase().split('*');
+    const isExtended = name.endsWith('*');
+    // One string for all pieces: what is written plainly must survive the decoding of others.
+    const piece = isExtended ? value : value.replaceAll('%', '%25');
+    const before = section === undefined ? undefined : found.get(plainName);
+    found.set(plainName, {
+      text: `${before?.text ?? ''}${piece}`,
+      isExtended: isExtended || before?.isExtended === true,
+    });
+  }
+  return new Map(Array.from(found, ([name, pieces]) => [name, decoded(pieces)]));
+}
+
+const EXTENDED = /^([\w.:-]{0,40})'[\w-]*'([^]*)$/;
+
+function decoded({ text, isExtended }: Pieces): string {
+  const [, charset = '', rest = text] = (isExtended ? EXTENDED.exec(text) : null) ?? [];
+  if (!rest.includes('%')) return rest;
+  // `%` is to this encoding what `=` is to quoted-printable.
+  const marked = rest.replaceAll('=', '%3D').replaceAll('%', '=');
+  return decodeText(decodeBody(Buffer.from(marked), 'quoted-printable'), charset);
 }

@@ -1,14 +1,20 @@
 /**
- * Reads messages that others wrote: header fields in their order, with their octets, and the parts
- * of MIME (RFC 5322, 2045, 2046, 2231). Lenient: bare LF ends a line, what is no field is kept as
+ * Reads messages of other writers: header fields in their order, with their octets, and the parts
+ * of MIME (RFC 5322, 2045, 2046, 2231). Lenient: bare LF ends a line, a line that is no field is kept as
  * a nameless one, a multipart without its last boundary ends with the message.
  *
  * Bounded: DEPTH_MAX levels, PARTS_MAX parts, FIELDS_MAX fields in all, VALUE_CHARS_MAX of a
  * value; time is linear in the size for each level. What lies beyond stays a leaf with its octets.
  * Nothing throws.
  */
-import { type ContentType, readContentType } from './content-type.ts';
-import { decodeBody, decodeText, decodeWords } from './mime-decode.ts';
+import type { HeaderField } from './header.ts';
+import {
+  type ContentType,
+  decodeBody,
+  decodeText,
+  decodeWords,
+  readContentType,
+} from './mime-decode.ts';
 
 const DEPTH_MAX = 12;
 /** A message within that has a transfer encoding is copied, so it counts for more than one level. */
@@ -18,19 +24,15 @@ const FIELDS_MAX = 2_000;
 export const VALUE_CHARS_MAX = 64 * 1024;
 const BOUNDARY_CHARS_MAX = 250;
 
-/** `start` to `end` are its octets, its last line end included. */
-export type HeaderField = {
-  /** As it was written; '' for a line that is no field. */
-  name: string;
-  /** Without folds and outer white space; encoded words are left (decodeWords reads them). */
-  value: string;
-  start: number;
-  end: number;
-};
+/**
+ * A field with its place: `start` to `end` are its octets, its last line end included. The name is '' for
+ * a line that is no field; the value has no folds and no outer white space, and still its encoded words.
+ */
+export type PlacedField = HeaderField & { start: number; end: number };
 
 export type Header = {
   /** One after the other, without gaps, unless isCut. */
-  fields: readonly HeaderField[];
+  fields: readonly PlacedField[];
   /** There were more fields than are read. */
   isCut: boolean;
   /** Where the body begins: after the empty line, or the end. */
@@ -38,7 +40,7 @@ export type Header = {
 };
 
 export type MimePart = {
-  fields: readonly HeaderField[];
+  fields: readonly PlacedField[];
   contentType: ContentType;
   /** Without the transfer encoding, for what is not a multipart. */
   body: Buffer;
@@ -51,7 +53,7 @@ export function readHeader(bytes: Buffer, fieldsMax = FIELDS_MAX): Header {
   const end = endOfHeader(bytes);
   const bodyStart = afterEmptyLine(bytes, end);
   const text = bytes.toString('latin1', 0, end);
-  const fields: HeaderField[] = [];
+  const fields: PlacedField[] = [];
   for (let at = 0; at < end;) {
     if (fields.length >= fieldsMax) return { fields, isCut: true, bodyStart };
     const fieldEnd = endOfField(text, at);
@@ -90,7 +92,7 @@ function endOfField(text: string, start: number): number {
 const NAME_CHARS_MAX = 200;
 const FIELD_NAME = /^[!-9;-~]+[ \t]*$/;
 
-function fieldOf(text: string, start: number, end: number): HeaderField {
+function fieldOf(text: string, start: number, end: number): PlacedField {
   const beginning = text.slice(start, Math.min(end, start + NAME_CHARS_MAX));
   const name = beginning.slice(0, Math.max(0, beginning.indexOf(':')));
   const isField = FIELD_NAME.test(name);

@@ -1,14 +1,13 @@
 /**
- * Return paths: `b-<token>@send.acme.com` (RFC 5321 §4.4). The token names a recipient of an email
- * and is signed, so that a bounce finds its recipient and nobody can make one up: 16 bytes of email
- * id, 1 of position, 13 of HMAC-SHA256 (104 bits), in base32 because some systems change the case
- * of local parts. 50 of the 64 octets that a local part may have.
+ * Return paths: `b-<token>@send.acme.com` (RFC 5321 §4.4). The token names a recipient of an email and is
+ * signed, so that a bounce finds its recipient and cannot be forged: 16 bytes of email id, 1 of position,
+ * 13 of HMAC-SHA256 (104 bits), in base32 because some systems change the case of local parts. It takes 50
+ * of the 64 octets that a local part may have.
  *
  * Unsubscribe addresses (RFC 2369, for `mailto:` in List-Unsubscribe) are made the same way: `u-<token>`,
- * with a signature that is good for nothing else.
+ * with a signature that is valid for nothing else.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { fromBase32, toBase32 } from './base32.ts';
 
 const RETURN_PATH = 'b-';
 const UNSUBSCRIBE = 'u-';
@@ -69,4 +68,41 @@ function macOf(prefix: string, named: Buffer, secret: Buffer): Buffer {
   const hmac = createHmac('sha256', secret).update(named);
   if (prefix !== RETURN_PATH) hmac.update(prefix);
   return hmac.digest().subarray(0, MAC_BYTES);
+}
+
+/**
+ * Base32 (RFC 4648 §6) in lower case and without padding. Whole groups only (5 bytes, 8 characters), so
+ * that every token has one spelling.
+ */
+const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567';
+const GROUP_BYTES = 5;
+const GROUP_CHARACTERS = 8;
+
+/** @param bytes a multiple of 5 */
+function toBase32(bytes: Buffer): string {
+  let text = '';
+  for (let at = 0; at < bytes.length; at += GROUP_BYTES) {
+    let group = bytes.readUIntBE(at, GROUP_BYTES);
+    let characters = '';
+    for (let count = 0; count < GROUP_CHARACTERS; count += 1) {
+      characters = ALPHABET[group % 32] + characters;
+      group = Math.floor(group / 32);
+    }
+    text += characters;
+  }
+  return text;
+}
+
+/** Upper case counts as lower case. Null for what toBase32 cannot have made. */
+function fromBase32(text: string): Buffer | null {
+  if (text.length % GROUP_CHARACTERS !== 0 || !/^[A-Za-z2-7]*$/.test(text)) return null;
+  const digits = Array.from(text.toLowerCase(), (character) => ALPHABET.indexOf(character));
+  const bytes = Buffer.alloc((text.length / GROUP_CHARACTERS) * GROUP_BYTES);
+  for (let at = 0, group = 0; at < bytes.length; at += GROUP_BYTES, group += GROUP_CHARACTERS) {
+    const number = digits
+      .slice(group, group + GROUP_CHARACTERS)
+      .reduce((sum, digit) => sum * 32 + digit, 0);
+    bytes.writeUIntBE(number, at, GROUP_BYTES);
+  }
+  return bytes;
 }

@@ -10,8 +10,7 @@
  * Linear in the length of the html, whatever is in it. Why not a library:
  * docs/decisions/0003-own-composer-and-signer.md.
  */
-import { decodeEntities } from './html-entities.ts';
-import { type HtmlReader, scanHtml } from './html-scanner.ts';
+import { decodeEntities, type HtmlReader, scanHtml } from './html.ts';
 
 /** Beyond this the text is cut: nobody reads it, and the html is there. */
 export const DERIVED_TEXT_LENGTH_MAX = 200_000;

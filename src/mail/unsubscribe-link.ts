@@ -8,8 +8,7 @@
  * the same link, and so the same bytes, at every attempt.
  */
 import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto';
-import { type Address, parseAddress } from './address.ts';
-import { parseDomain } from './domain-name.ts';
+import { type Address, parseAddress, parseDomain } from './address.ts';
 
 export type Unsubscriber = {
   /** UUIDs in lower case. */

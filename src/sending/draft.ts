@@ -11,15 +11,14 @@ import {
   type Address,
   domainOf,
   explainAddress,
+  isReservedDomain,
   type Mailbox,
   parseMailbox,
 } from '../mail/address.ts';
-import { isClear } from '../mail/author.ts';
+import { isClear } from '../mail/address-fields.ts';
 import { estimateSizeBytes } from '../mail/compose.ts';
-import { isReservedDomain } from '../mail/domain-name.ts';
 import type { Attachment, Email, Tag } from '../mail/email.ts';
-import { checkCustomHeader } from '../mail/header.ts';
-import { isContentId, isMediaType } from '../mail/parameter.ts';
+import { checkCustomHeader, isContentId, isMediaType } from '../mail/header.ts';
 import { hostedAt, PUBLIC_URL_MAX_LENGTH } from '../mail/unsubscribe-link.ts';
 
 export type EmailDraft = {

@@ -17,9 +17,8 @@ import {
   explainAddress,
   type Mailbox,
 } from '../mail/address.ts';
-import { readAddressList, readOne } from '../mail/address-list.ts';
+import { addressOf, authorOf, readAddressList, readOne } from '../mail/address-fields.ts';
 import { partsAsWritten, passedOn, type Trace } from '../mail/as-written.ts';
-import { addressOf, authorOf } from '../mail/author.ts';
 import { dateText, feedbackIdOf, messageIdOf } from '../mail/compose.ts';
 import { type Email, EMAIL_DEFAULTS, type Tag, type WrittenMessage } from '../mail/email.ts';
 import { field } from '../mail/header.ts';

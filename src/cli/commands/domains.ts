@@ -27,7 +27,7 @@ import { isRefusal } from '../../core/refusals.ts';
 import type { Scope } from '../../core/scope.ts';
 import { presentDomain } from '../../domains/service.ts';
 import type { CheckedRecord } from '../../domains/records.ts';
-import { parseDomain } from '../../mail/domain-name.ts';
+import { parseDomain } from '../../mail/address.ts';
 import { DOMAIN_TLS, type DomainTls, type StoredDomain } from '../../store/domains.ts';
 import { isId } from '../../store/ids.ts';
 import { readInstallation, setReturnPathHost } from '../../store/mail-hosts.ts';

@@ -1,7 +1,7 @@
 /** `posthorn keys`: make, list and revoke API keys. The key itself is shown once, when it is made. */
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { PERMISSIONS, type Permission } from '../../core/scope.ts';
-import { parseDomain } from '../../mail/domain-name.ts';
+import { parseDomain } from '../../mail/address.ts';
 import { hashApiKey, parseApiKey } from '../../core/api-key.ts';
 import type { Queryable } from '../../store/postgres/database.ts';
 import { createKey, findCallers, listKeys, revokeKey, type ApiKey } from '../../store/keys.ts';

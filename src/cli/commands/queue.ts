@@ -21,7 +21,7 @@ import {
 } from '../store.ts';
 import type { World } from '../../core/world.ts';
 import { DROPPED, settlementOf } from '../../delivery/outcome.ts';
-import { parseDomain } from '../../mail/domain-name.ts';
+import { parseDomain } from '../../mail/address.ts';
 import { loadMessages } from '../../store/emails.ts';
 import { isId } from '../../store/ids.ts';
 import { beat, buryNode, registerNode } from '../../store/nodes.ts';

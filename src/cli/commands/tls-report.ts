@@ -1,6 +1,6 @@
 /** `posthorn tls-report`: what came of TLS with recipients' domains, in the words of RFC 8460. */
 import { InvalidArgumentError, type Command } from 'commander';
-import { parseDomain } from '../../mail/domain-name.ts';
+import { parseDomain } from '../../mail/address.ts';
 import { readTlsResults, type TlsCount } from '../../store/transport-security.ts';
 import { type Cli, type Outcome, runnable, table } from '../command.ts';
 import { withStore } from '../store.ts';

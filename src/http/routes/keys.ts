@@ -21,7 +21,7 @@ import {
   time,
 } from '../schemas/common.ts';
 import type { App, HttpServices } from '../services.ts';
-import { parseDomain } from '../../mail/domain-name.ts';
+import { parseDomain } from '../../mail/address.ts';
 import { isId } from '../../store/ids.ts';
 import {
   type ApiKey,

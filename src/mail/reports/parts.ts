@@ -7,9 +7,9 @@
  * Only RFC 3462's layout has the parts apart. Other systems write them all into one text, with a line of
  * their own invention before the original; some name a boundary that does not occur.
  */
+import type { HeaderField } from '../header.ts';
 import {
   decodedValue,
-  type HeaderField,
   type MimePart,
   partsWithin,
   readHeader,

@@ -7,7 +7,8 @@
  * contains: the first REPORT_BYTES_MAX are read, each part of them once, and at most RECIPIENTS_MAX
  * recipients are judged.
  */
-import { type HeaderField, readHeader, valueOf, valuesOf } from '../mime-reader.ts';
+import type { HeaderField } from '../header.ts';
+import { readHeader, valueOf, valuesOf } from '../mime-reader.ts';
 import type { Verdict } from '../replies/classify.ts';
 import { addressesIn, addressIn, readTextClaims, RECIPIENTS_MAX, type TextClaim } from './text.ts';
 import {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { ReplyParser } from '../../../src/mail/replies/smtp-reply.ts';
 import { classifyReply } from '../../../src/mail/replies/classify.ts';
 import { partsWithin, readMessage, textOfPart } from '../../../src/mail/mime-reader.ts';
-import { relaxedBodyHash } from '../../../src/mail/relaxed.ts';
+import { relaxedBodyHash } from '../../../src/mail/dkim.ts';
 import { textFromHtml } from '../../../src/mail/text-from-html.ts';
 import { parseStsPolicy, policyNames } from '../../../src/net/tls/mta-sts.ts';
 import { readCsv } from '../../../src/suppressions/csv-reader.ts';

@@ -1,20 +1,25 @@
 /** Headers and addresses: what others wrote, what clients give, the paths of SMTP. */
 import assert from 'node:assert/strict';
-import { readAddressList } from '../../../src/mail/address-list.ts';
-import { explainAddress, formatMailbox, parseMailbox } from '../../../src/mail/address.ts';
+import { readAddressList } from '../../../src/mail/address-fields.ts';
+import {
+  explainAddress,
+  formatMailbox,
+  parseDomain,
+  parseMailbox,
+} from '../../../src/mail/address.ts';
 import { addressesIn, addressIn } from '../../../src/mail/reports/text.ts';
-import { readContentType } from '../../../src/mail/content-type.ts';
-import { parseDomain } from '../../../src/mail/domain-name.ts';
+import { decodeWords, readContentType } from '../../../src/mail/mime-decode.ts';
 import {
   addressField,
   checkCustomHeader,
   headerLine,
+  isContentId,
+  isMediaType,
   textField,
+  withParameter,
 } from '../../../src/mail/header.ts';
-import { decodeWords } from '../../../src/mail/mime-decode.ts';
 import { readHeader } from '../../../src/mail/mime-reader.ts';
-import { isContentId, isMediaType, withParameter } from '../../../src/mail/parameter.ts';
-import { relaxedField } from '../../../src/mail/relaxed.ts';
+import { relaxedField } from '../../../src/mail/dkim.ts';
 import { readCommand, readMail, readRcpt } from '../../../src/net/smtp/server-commands.ts';
 import type { Dice } from '../../chaos/dice.ts';
 import { filled, mutated, strung, unitOf } from '../brew.ts';

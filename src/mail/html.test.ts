@@ -1,7 +1,7 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { convert } from 'html-to-text';
-import { CHARACTERS, decodeEntities } from './html-entities.ts';
+import { CHARACTERS, decodeEntities } from './html.ts';
 
 /** Read by another library; letters around it keep spaces from being trimmed. */
 const asOthersRead = (reference: string) =>
