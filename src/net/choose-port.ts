@@ -1,15 +1,15 @@
 /**
- * Which port to listen on. The default one gives way when it is taken; one that was asked for does
- * not: whoever asked has told it to somebody else.
+ * Which port to listen on. When the default port is taken, the next free one is used; a port
+ * that is configured is not replaced, because other programs expect it.
  */
 import { createServer } from 'node:net';
 
 /** How far from the default port to look; beyond, something is wrong with the machine. */
 const TRIES = 100;
 /**
- * Where "any port" is looked for: below those that the system gives to outgoing connections and to
- * whoever asks for any (from 32,768 on with Linux, 49,152 elsewhere). Between choosing and listening
- * nobody gets it by chance.
+ * The range of "any port": below those that the system gives to outgoing connections and to listeners
+ * on port 0 (from 32,768 on with Linux, 49,152 elsewhere), so that no program gets the port by chance
+ * between choosing and listening.
  */
 const ANY_FIRST = 20_000;
 const ANY_COUNT = 12_000;
@@ -27,7 +27,7 @@ type ChosenPort = { port: number } | { problem: string };
 
 /**
  * Finds a port that can be listened on now: `port`, or the next free one when it was not asked for;
- * any when it is 0. It is free when this returns, nobody holds it.
+ * any when it is 0. It is free when this returns, and not reserved.
  * @param random from 0 (inclusive) to 1
  */
 export async function choosePort(options: PortWish, random: () => number): Promise<ChosenPort> {

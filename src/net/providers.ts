@@ -1,6 +1,6 @@
 /**
- * Who runs a mail server. Limits belong to the operator of the servers, not to the recipient's
- * domain: all the domains that Google hosts share Google's patience. A data file: add a line when a
+ * The operator of a mail server. Limits belong to the operator of the servers, not to the recipient's
+ * domain: all the domains that Google hosts share the limits of Google. A data file: add a line when a
  * provider counts connections over several names.
  */
 import { getDomain } from 'tldts';
@@ -10,7 +10,7 @@ export type ProviderSuffixes = readonly (readonly [suffix: string, key: string])
 
 /**
  * Host name suffix → roll-up key, for providers with more than one domain or with several groups of
- * servers under one. Everybody else is rolled up by registrable domain. The groups are those of
+ * servers under one. Other servers are rolled up by registrable domain. The groups are those of
  * KumoMTA's shaping rules (Apache-2.0), which large senders keep current.
  */
 const PROVIDER_SUFFIXES: ProviderSuffixes = [
@@ -27,7 +27,7 @@ const PROVIDER_SUFFIXES: ProviderSuffixes = [
   ['mimecast.co.za', 'mimecast'],
 ];
 
-/** Of these, who refuses or slows down mail that comes in the clear (the same rules say so). */
+/** Of these, those that refuse or slow down mail in the clear (same source). */
 const TLS_ONLY: ReadonlySet<string> = new Set(['google', 'orange', 'comcast']);
 
 /** Whether this mail server is to be sent nothing in the clear, whatever its handshake does. */
@@ -39,7 +39,7 @@ export function takesOnlyTls(hostName: string): boolean {
 /**
  * One key for a set of mail servers, the same in whatever order they come: the known providers, else
  * the registrable domains of the hosts, joined with `+`.
- * @param own what the operator knows better than the table
+ * @param own entries of the operator, which override the table
  */
 export function providerOf(hostNames: readonly string[], own: ProviderSuffixes = []): string {
   return [...new Set(hostNames.map((name) => rollUp(name, own)))].toSorted().join('+');

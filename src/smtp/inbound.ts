@@ -1,8 +1,8 @@
 /**
- * SMTP for what comes back: which address is taken at RCPT, and what a reporting server is told.
+ * SMTP for reports that come back: which address is accepted at RCPT, and the reply to a report.
  *
- * A 250 to the message means that it is settled and on disk. Whatever is in doubt is a 451: servers
- * that report keep the message and come again. It never relays and never answers by mail.
+ * A 250 to the message means that it is processed and on disk. Anything uncertain is a 451: reporting
+ * servers keep the message and try again. It never relays and never answers by mail.
  */
 import { Overloaded } from '../core/refusals.ts';
 import type { Addressee, AddressBook } from '../inbound/addresses.ts';
@@ -25,7 +25,7 @@ export const INBOUND_LIMITS: Partial<SmtpServerLimits> = {
 };
 
 const TAKEN = answerOf(250, '2.6.0', 'Noted, thank you');
-const LATER = answerOf(451, '4.3.0', 'The database is away; try again later');
+const LATER = answerOf(451, '4.3.0', 'The database is unavailable; try again later');
 const TOO_MANY = answerOf(451, '4.7.1', 'Many messages came that report nothing; try again later');
 const FULL = answerOf(452, '4.3.1', 'There is no room at present; try again later');
 const TOO_EARLY = answerOf(451, '4.2.1', 'That email is still on its way; try again later');
@@ -42,7 +42,7 @@ const ANSWERS = {
 const REFUSED = {
   forged: answerOf(550, '5.7.1', 'That return path was not made here'),
   expired: answerOf(550, '5.7.1', 'That return path is not valid any more'),
-  unknown: answerOf(550, '5.1.1', 'Nobody here has this address, and nothing is relayed'),
+  unknown: answerOf(550, '5.1.1', 'This address does not exist here, and nothing is relayed'),
 } as const;
 
 export function createInboundHandlers(options: {

@@ -1,9 +1,9 @@
 /**
- * SMTP submission (RFC 6409): applications that speak only SMTP hand in mail, and it takes the same way
- * as over HTTP. The password is an API key; From decides which domain sends; RCPT decides who gets it;
- * the sender of the envelope is not used, since bounces come back to us.
+ * SMTP submission (RFC 6409): applications that speak only SMTP hand in mail, and it is accepted
+ * as over HTTP. The password is an API key; From names the sending domain; RCPT names the recipients;
+ * the sender of the envelope is not used, since bounces come back to the service.
  *
- * Promise: 250 with the id of the email means what 202 means: it is on disk and will be attempted.
+ * 250 with the id of the email means what 202 means: it is on disk and will be attempted.
  */
 import type { Logger } from 'pino';
 import type { AuthLimiter } from '../auth/auth-limiter.ts';
@@ -46,7 +46,7 @@ const WRONG = answerOf(
 );
 const NOT_NOW = answerOf(454, '4.7.0', 'The database cannot be reached; try again in a moment.');
 
-/** Whoever has a key may pass; who tries wrong ones too often is hung up on. */
+/** Accepts any valid key; a client with too many wrong ones is disconnected. */
 export function createLogIn({ keys, limiter, use }: SubmissionOptions): SmtpLogIn<Caller> {
   const find = async (user: string, pass: string): Promise<Caller | null> => {
     const caller = await keys.find(pass);
@@ -158,7 +158,7 @@ function rulesFor(session: SmtpSession<Caller>, { config }: SubmissionOptions) {
 
 /** The server takes no mail before the log-in. */
 function callerOf({ user }: SmtpSession<Caller>): Caller {
-  if (user === null) throw new Error('a message came in from nobody');
+  if (user === null) throw new Error('a message was received before the log-in');
   return user;
 }
 
@@ -180,25 +180,27 @@ const REPLIES = {
 } as const satisfies Record<RefusalCode, readonly [code: number, enhanced: string]>;
 
 export function replyTo({ refused, message, details }: Refusal): SmtpAnswer {
-  // Who it is from is a question of what is allowed, whatever is wrong with it.
+  // Any problem with the sender is one of permission.
   if (/^(?:from|sender|resent-.*)$/i.test(details?.[0]?.field ?? ''))
     return answerOf(550, '5.7.1', message);
   const [code, enhanced] = REPLIES[refused];
   return answerOf(code, enhanced, message);
 }
 
-/** What was thrown on the way, where it is no bug: the sentence promises only what is known. */
+/** The reply to an error that is not a bug; it states only what is known. */
 export function replyToThrown(error: unknown): SmtpAnswer | null {
-  const away = (text: string) => answerOf(451, '4.3.0', text);
+  const unavailable = (text: string) => answerOf(451, '4.3.0', text);
   if (error instanceof Overloaded) {
-    return away(`Nothing was accepted: ${error.message}; try again in a moment.`);
+    return unavailable(`Nothing was accepted: ${error.message}; try again in a moment.`);
   }
   if (error instanceof AcceptedUnknown) {
-    return away(
+    return unavailable(
       'The database went away meanwhile: this may have been accepted. ' +
         'Sending it again with the same X-Posthorn-Idempotency-Key is safe.',
     );
   }
   if (!(error instanceof DatabaseUnavailable)) return null;
-  return away('The database cannot be reached; nothing was accepted, try again in a moment.');
+  return unavailable(
+    'The database cannot be reached; nothing was accepted, try again in a moment.',
+  );
 }

@@ -28,7 +28,7 @@ const SENT_BYTES_MAX = 32 * MEGABYTE.length;
 const NO_REPLY = /a line that is not an SMTP reply/;
 const TOO_LONG = /a line longer than 4 KiB/;
 const TOO_MANY = /a reply of more than 128 lines/;
-const UNASKED = /without being asked|a reply that nobody asked for/;
+const UNASKED = /without being asked|an unrequested reply/;
 
 const HOSTILE: Record<string, Hostile> = {
   'greets as a web server': {

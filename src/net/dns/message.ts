@@ -18,7 +18,7 @@ export type TlsaRecord = { usage: number; selector: number; matching: number; da
 export type ReadRecord<T> = (record: Answer) => T | null;
 
 export type Reading =
-  /** Another id, another question, not a response: somebody else's packet. Keep listening. */
+  /** Another id, another question, not a response: not our packet. Keep listening. */
   | { kind: 'not_ours' }
   /** The reply did not fit into the datagram: ask again over TCP. */
   | { kind: 'truncated' }
@@ -284,7 +284,7 @@ function decodeReply(bytes: Buffer): DecodedReply {
   };
 }
 
-/** As often as the message says, which may be more often than it has bytes: then reading throws. */
+/** The count of the message may exceed its bytes: then reading throws. */
 function repeated<Item>(times: number, read: () => Item): Item[] {
   const items: Item[] = [];
   for (let index = 0; index < times; index += 1) items.push(read());
@@ -313,7 +313,7 @@ class Reader {
     return { name, type };
   }
 
-  /** Null: of a type or a class that nobody asks for. */
+  /** Null: of another type or class. */
   record(): Answer | null {
     const head = this.#head();
     const answer = head.isInternet ? this.#answer(head) : null;
@@ -428,7 +428,7 @@ function typeOf(number: number): string {
   return TYPES[number] ?? `TYPE${number}`;
 }
 
-/** A dot within a label is none between two. */
+/** A dot within a label is escaped: it does not separate labels. */
 function labelOf(text: string): string {
   return text.replaceAll('.', '\\.');
 }

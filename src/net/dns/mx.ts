@@ -196,7 +196,7 @@ function routeOf(
   return { kind: 'no_mail_host', message: `no mail server of ${domain} has an address` };
 }
 
-/** The spare servers of a domain may be somebody else's; the limits are those of the main ones. */
+/** Secondary servers may belong to another operator; the limits are those of the main ones. */
 function bestNames(hosts: readonly MxHost[]): string[] {
   const best = Math.min(...hosts.map(({ preference }) => preference));
   return hosts.filter(({ preference }) => preference === best).map(({ name }) => name);

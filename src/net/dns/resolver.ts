@@ -1,10 +1,10 @@
 /**
  * The resolver behind every look-up of this service: MX routing, webhook hosts, domain checks. Not
- * node:dns, because that one reads /etc/hosts, shares the thread pool with the signatures, does not
- * tell a truncated answer from an empty one and cannot be given caps.
- * Promises: every look-up ends within its budget (20 s) and is a value, never an exception; "there
- * is no such record" is only said when a server said so; an outage of DNS is an error, or for
- * addresses and MX the last good answer, at most six hours past its time.
+ * node:dns, because that reads /etc/hosts, shares the thread pool with the signatures, does not
+ * distinguish a truncated answer from an empty one and has no limits.
+ * Every look-up ends within its budget (20 s) and is a value, never an exception. "No such record" is
+ * returned only when a server answered so. An outage of DNS is an error, or for addresses and MX the
+ * last good answer, at most six hours past its time.
  * Steps: cache, then a look-up already under way, then the servers in order (exchange.ts), then
  * CNAMEs (message.ts).
  */
@@ -38,7 +38,7 @@ export type DnsAnswer<T> =
   | { kind: 'nodata'; authenticated?: true }
   /** The name does not exist. */
   | { kind: 'nxdomain' }
-  /** Nobody answered properly: nothing is known. */
+  /** No usable answer came: nothing is known. */
   | { kind: 'error'; message: string };
 
 export type LookupOptions = {
@@ -84,7 +84,7 @@ const ROUNDS = 2;
 /**
  * @param options.servers `ip` or `ip:port`; asked in order, starting with the one that answered last
  * @param options.trustAuthenticatedData believe the AD flag: only for a validating resolver on a
- *   path that nobody else can write to
+ *   path that only it can write to
  */
 export function createResolver(options: {
   servers: readonly string[];
@@ -238,7 +238,7 @@ async function askServers(
   return { kind: 'error', message: failureText(question, failures) };
 }
 
-/** Without the servers' addresses: senders read this, and those are our affair. */
+/** Without the addresses of our name servers: senders read this. */
 function failureText({ name, type }: Question, failures: ReadonlySet<string>): string {
   const why = [...failures].join('; ') || 'no DNS server was asked';
   return `the ${type} look-up of ${name} failed (${why})`;

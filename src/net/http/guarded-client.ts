@@ -1,13 +1,13 @@
 /**
- * HTTP to addresses that strangers choose: webhooks now, policies and attachments later. Defences of
- * the SSRF threats, in the order of the steps below:
+ * HTTP to addresses that customers and recipients choose: webhooks and MTA-STS policies. The defences
+ * against SSRF, in the order of the steps below:
  *
- * - the URL: https, port 443, no credentials (`checkWebhookUrl` says the same at registration);
+ * - the URL: https, port 443, no credentials (`checkWebhookUrl` applies the same at registration);
  * - the addresses: all A and AAAA, refused if any of them is not public, a literal address likewise;
  * - the connection: to the checked address only (`HttpAgents`), no redirect is followed;
  * - the answer: never compressed on request, read up to a limit, one timeout over everything.
  *
- * Promises: ends within `timeoutMs`, never throws, holds at most `maxResponseBytes` in memory.
+ * A request ends within `timeoutMs`, never throws and holds at most `maxResponseBytes` in memory.
  * `/etc/hosts` is not read; `localhost` works where private networks are allowed.
  */
 import { isIP } from 'node:net';
@@ -140,7 +140,7 @@ function urlProblem(
   return null;
 }
 
-/** All addresses of the host, each of them checked. One that is refused spoils the rest. */
+/** All addresses of the host, each of them checked. If one is refused, the host is. */
 async function checkedAddresses(
   host: string,
   { guard, resolver }: GuardedRequest,
@@ -199,8 +199,8 @@ async function requestAt(at: {
 }
 
 /**
- * Reads up to the limit and lets go of the connection if there is more. The status has been told by
- * then, so a body that breaks off or trickles until the timeout does not undo the answer.
+ * Reads up to the limit and closes the connection if there is more. The status is known by then, so a
+ * body that breaks off or trickles until the timeout does not undo the answer.
  */
 async function startOf(
   body: Dispatcher.ResponseData['body'],
@@ -295,7 +295,7 @@ const POOL_OPTIONS = {
   pipelining: 1,
   allowH2: false,
   maxHeaderSize: 16_384,
-  // Shorter than the 5 s after which common servers close an idle connection under our feet.
+  // Shorter than the 5 s after which common servers close an idle connection.
   keepAliveTimeout: 4_000,
   keepAliveMaxTimeout: 4_000,
   // The caller's one timeout covers the whole request, also a body that trickles.

@@ -17,10 +17,10 @@ import { failpoint } from '../../core/failpoint.ts';
 import type { SmtpPhase, SmtpReply } from '../../mail/replies/smtp-reply.ts';
 import {
   extensionsOf,
-  listen,
+  readReply,
   NO_EXTENSIONS,
   plainCommand,
-  say,
+  sendCommand,
   type Session,
   Transcript,
 } from './session.ts';
@@ -36,7 +36,7 @@ import {
   type Transaction,
   type TransactionResult,
 } from './types.ts';
-import { type Heard, isFailure, SmtpWire, type WireFailure } from './wire.ts';
+import { type ReplyRead, isFailure, SmtpWire, type WireFailure } from './wire.ts';
 export type {
   Follower,
   SmtpFailureCause,
@@ -64,12 +64,12 @@ export async function connectSmtp(options: SmtpOptions): Promise<ConnectResult> 
   const handshake = await open(options);
   if ('kind' in handshake) return handshake;
   const stopped =
-    (await hearGreeting(handshake)) ??
-    (await sayHello(handshake)) ??
+    (await readGreeting(handshake)) ??
+    (await sendHello(handshake)) ??
     (await startTls(handshake)) ??
     (await authenticate(handshake));
   if (stopped !== null) {
-    await sayGoodbye(handshake);
+    await quit(handshake);
     return stopped;
   }
   failpoint('smtp_after_hello');
@@ -77,9 +77,9 @@ export async function connectSmtp(options: SmtpOptions): Promise<ConnectResult> 
   return { kind: 'ready', connection: new SmtpConnection(handshake, facts, handshake.tls) };
 }
 
-/** RFC 5321 §4.1.1.10: a client does not hang up on a server that still listens. */
-async function sayGoodbye(handshake: Handshake): Promise<void> {
-  if (handshake.wire.failure === null) await say(handshake, 'quit', { line: 'QUIT' });
+/** RFC 5321 §4.1.1.10: a client sends QUIT before it closes a session that still works. */
+async function quit(handshake: Handshake): Promise<void> {
+  if (handshake.wire.failure === null) await sendCommand(handshake, 'quit', { line: 'QUIT' });
   handshake.wire.fail('closed', 'The session was given up.');
 }
 
@@ -98,7 +98,7 @@ async function open(options: SmtpOptions): Promise<Handshake | SmtpFailure> {
     ({ socket, facts: tls } = secured);
     const unproven = proofMissing(options, tls);
     if (unproven !== null) {
-      // A late error of a dropped socket is no news.
+      // A dropped socket may still emit an error.
       socket.on('error', () => {}).destroy();
       return failed(transcript, 'tls', unproven);
     }
@@ -109,7 +109,7 @@ async function open(options: SmtpOptions): Promise<Handshake | SmtpFailure> {
   return { wire, transcript, timeouts, ...fresh, options, tls };
 }
 
-/** The system refused before anybody was asked: the address cannot be bound, or leads nowhere. */
+/** Errors of our own system: the address cannot be bound, or has no route. */
 const OUR_PROBLEMS = /^(?:EADDRNOTAVAIL|EADDRINUSE|ENETUNREACH|EAFNOSUPPORT|EINVAL|EACCES|EPERM)$/;
 
 function openSocket(options: SmtpOptions, timeoutMs: number): Promise<Socket | WireFailure> {
@@ -136,33 +136,33 @@ function openSocket(options: SmtpOptions, timeoutMs: number): Promise<Socket | W
   });
 }
 
-async function hearGreeting(handshake: Handshake): Promise<Stopped> {
-  const heard = await listen(handshake, 'greeting');
-  return stopUnless(220, { handshake, phase: 'greeting', heard });
+async function readGreeting(handshake: Handshake): Promise<Stopped> {
+  const read = await readReply(handshake, 'greeting');
+  return stopUnless(220, { handshake, phase: 'greeting', read });
 }
 
-/** EHLO, and HELO for a server that does not know it (RFC 5321 §3.2). */
-async function sayHello(handshake: Handshake): Promise<Stopped> {
+/** EHLO, and HELO for a server without EHLO (RFC 5321 §3.2). */
+async function sendHello(handshake: Handshake): Promise<Stopped> {
   const name = handshake.options.heloName;
-  let heard = await say(handshake, 'ehlo', { line: plainCommand('EHLO', name) });
-  handshake.extensions = isFailure(heard) ? NO_EXTENSIONS : extensionsOf(heard);
-  if (!isFailure(heard) && heard.code >= 500) {
-    heard = await say(handshake, 'ehlo', { line: plainCommand('HELO', name) });
+  let read = await sendCommand(handshake, 'ehlo', { line: plainCommand('EHLO', name) });
+  handshake.extensions = isFailure(read) ? NO_EXTENSIONS : extensionsOf(read);
+  if (!isFailure(read) && read.code >= 500) {
+    read = await sendCommand(handshake, 'ehlo', { line: plainCommand('HELO', name) });
     handshake.extensions = NO_EXTENSIONS;
   }
-  return stopUnless(250, { handshake, phase: 'ehlo', heard });
+  return stopUnless(250, { handshake, phase: 'ehlo', read });
 }
 
 async function startTls(handshake: Handshake): Promise<Stopped> {
   const { options, wire, transcript, timeouts } = handshake;
   if (handshake.tls !== null || options.tls === 'off') return null;
   if (!handshake.extensions.startTls) return withoutTls(handshake, 'does not offer STARTTLS');
-  const heard = await say(handshake, 'starttls', { line: 'STARTTLS' });
-  if (!isFailure(heard) && heard.code !== 220 && wire.failure === null) {
-    return withoutTls(handshake, `refuses STARTTLS with ${heard.code}`);
+  const read = await sendCommand(handshake, 'starttls', { line: 'STARTTLS' });
+  if (!isFailure(read) && read.code !== 220 && wire.failure === null) {
+    return withoutTls(handshake, `refuses STARTTLS with ${read.code}`);
   }
-  // Bytes behind the 220 were put there by someone who cannot speak inside of TLS: the wire
-  // has failed over them, and what follows must not be believed (CVE-2011-0411).
+  // Bytes behind the 220 were injected in plain text: the wire has failed over them, and what
+  // follows must not be trusted (CVE-2011-0411).
   if (wire.failure !== null) return failed(transcript, 'starttls', wire.failure);
 
   const secured = await secure(wire.release(), options, timeouts.tls);
@@ -177,7 +177,7 @@ async function startTls(handshake: Handshake): Promise<Stopped> {
   const how = options.dane === undefined ? '' : ' by DANE';
   const proof = verified ? `verified${how}` : `not verified: ${problem}`;
   transcript.note(`${version} ${cipher}, certificate ${proof}`);
-  return sayHello(handshake);
+  return sendHello(handshake);
 }
 
 function withoutTls({ options, transcript }: Handshake, why: string): Stopped {
@@ -194,27 +194,27 @@ async function authenticate(handshake: Handshake): Promise<Stopped> {
     const message = 'The relay offers no TLS, and a password is not sent in plain text.';
     return failed(transcript, 'auth', { cause: 'tls', message });
   }
-  const heard = await logIn(handshake, options.auth);
-  if (heard !== null) return stopUnless(235, { handshake, phase: 'auth', heard });
+  const read = await logIn(handshake, options.auth);
+  if (read !== null) return stopUnless(235, { handshake, phase: 'auth', read });
   const message = 'The relay offers neither AUTH PLAIN nor AUTH LOGIN.';
   return failed(transcript, 'auth', { cause: 'garbage', message });
 }
 
-/** Those of RFC 5321 and 4954 with a place of their own; any other 2yz is a yes (§4.2). */
+/** Those of RFC 5321 and 4954 with a place of their own; any other 2yz is success (§4.2). */
 const PLACED_CODES: ReadonlySet<number> = new Set([211, 214, 220, 221, 235, 250, 251, 252]);
 
 /** Null for the one code that lets the handshake go on. */
 function stopUnless(
   code: number,
-  { handshake, phase, heard }: { handshake: Handshake; phase: SmtpPhase; heard: Heard },
+  { handshake, phase, read }: { handshake: Handshake; phase: SmtpPhase; read: ReplyRead },
 ): Stopped {
   const { transcript } = handshake;
-  if (isFailure(heard)) return failed(transcript, phase, heard);
-  if (heard.code === code || (heard.code < 300 && !PLACED_CODES.has(heard.code))) return null;
-  if (heard.code >= 400) {
-    return { kind: 'replied', phase, reply: heard, transcript: transcript.take() };
+  if (isFailure(read)) return failed(transcript, phase, read);
+  if (read.code === code || (read.code < 300 && !PLACED_CODES.has(read.code))) return null;
+  if (read.code >= 400) {
+    return { kind: 'replied', phase, reply: read, transcript: transcript.take() };
   }
-  const message = `The server answered ${heard.code} where only ${code} can stand.`;
+  const message = `The server answered ${read.code} where only ${code} can stand.`;
   return failed(transcript, phase, { cause: 'garbage', message });
 }
 
@@ -238,25 +238,25 @@ type Credentials = { user: string; pass: string };
  * Logs in at a relay by PLAIN (RFC 4616) or LOGIN; the secret is kept out of the transcript.
  * @returns the final reply (235: success), or null when the relay offers neither mechanism
  */
-async function logIn(session: Session, credentials: Credentials): Promise<Heard | null> {
+async function logIn(session: Session, credentials: Credentials): Promise<ReplyRead | null> {
   const offered = session.extensions.authMechanisms;
   if (offered.includes('PLAIN')) return plain(session, credentials);
   if (offered.includes('LOGIN')) return login(session, credentials);
   return null;
 }
 
-function plain(session: Session, { user, pass }: Credentials): Promise<Heard> {
+function plain(session: Session, { user, pass }: Credentials): Promise<ReplyRead> {
   const line = `AUTH PLAIN ${base64(`\0${user}\0${pass}`)}`;
-  return say(session, 'auth', { line, shown: 'AUTH PLAIN ***' });
+  return sendCommand(session, 'auth', { line, shown: 'AUTH PLAIN ***' });
 }
 
-async function login(session: Session, { user, pass }: Credentials): Promise<Heard> {
-  let heard = await say(session, 'auth', { line: 'AUTH LOGIN' });
+async function login(session: Session, { user, pass }: Credentials): Promise<ReplyRead> {
+  let read = await sendCommand(session, 'auth', { line: 'AUTH LOGIN' });
   for (const secret of [user, pass]) {
-    if (isFailure(heard) || heard.code !== 334) return heard;
-    heard = await say(session, 'auth', { line: base64(secret), shown: '***' });
+    if (isFailure(read) || read.code !== 334) return read;
+    read = await sendCommand(session, 'auth', { line: base64(secret), shown: '***' });
   }
-  return heard;
+  return read;
 }
 
 function base64(text: string): string {
@@ -283,9 +283,9 @@ export class SmtpConnection {
 
   readonly #session: Session;
   #busy = false;
-  /** Told when the message before an announced one has its result. */
+  /** Called when the message before an announced one has its result. */
   #onTurn: (() => void) | null = null;
-  /** What was announced went another way: nothing more can be sent here. */
+  /** What was announced is sent on another connection: nothing more can be sent here. */
   #isSpent = false;
 
   constructor(
@@ -375,12 +375,12 @@ export class SmtpConnection {
     return { kind: 'failed', ...facts, inDoubt: false, transcript: [`(${message})`] };
   }
 
-  /** Says QUIT, waits a few seconds at most and closes. Never rejects. */
+  /** Sends QUIT, waits a few seconds at most and closes. Never rejects. */
   async close(): Promise<void> {
     this.onIdleClose = null;
     if (this.reusable) {
       this.#busy = true;
-      await say(this.#session, 'quit', { line: 'QUIT' });
+      await sendCommand(this.#session, 'quit', { line: 'QUIT' });
     }
     this.destroy();
   }

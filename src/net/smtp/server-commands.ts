@@ -45,7 +45,7 @@ export function readMail(argument: string): SmtpMail | { refused: SmtpAnswer } {
 
 type Parameter = (mail: SmtpMail, value: string | undefined) => boolean;
 
-/** Each takes its value, or says that it is not one. */
+/** Each takes its value, or returns false when it is not one. */
 const MAIL_PARAMETERS: Readonly<Record<string, Parameter | undefined>> = Object.assign(
   Object.create(null) as Record<string, Parameter>,
   {
@@ -63,7 +63,7 @@ const MAIL_PARAMETERS: Readonly<Record<string, Parameter | undefined>> = Object.
       mail.smtpUtf8 = true;
       return value === undefined;
     },
-    // RFC 4954 §5: who wrote it, as the client has heard; there is no use for it here.
+    // RFC 4954 §5: the original submitter; not used here.
     AUTH: (_mail: SmtpMail, value: string | undefined) => value !== undefined,
   },
 );
@@ -102,7 +102,7 @@ function isAscii(text: string): boolean {
   return /^[\0-\x7f]*$/.test(text);
 }
 
-/** A browser, or a proxy that was asked for this port: whoever made it say so is not the client. */
+/** A browser or a proxy that was directed to this port, perhaps by a third party. */
 export function isAnotherProtocol({ verb, argument }: Command): boolean {
   if (/^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE|CONNECT|PRI|PROXY)$/.test(verb)) return true;
   return /^[A-Z-]+:$/.test(verb) && argument !== '';

@@ -130,7 +130,7 @@ export class KnownClients {
   /** In the order of their last log-in. */
   readonly #lastMs = new LRUCache<string, number>({ max: KNOWN_MAX });
 
-  /** @param announce tells the other workers of a log-in; they call `note` */
+  /** @param announce sends a log-in to the other workers, which call `note` */
   constructor(world: Pick<World, 'monotonicMs'>, announce: (client: string) => void = () => {}) {
     this.#world = world;
     this.#announce = announce;

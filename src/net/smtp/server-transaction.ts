@@ -187,9 +187,9 @@ type Received =
   /** These end the session. */
   | { kind: 'bare' | 'endless' | 'over' | 'timeout' };
 
-/** How far content that is thrown away is followed, in times of the limit. */
+/** How far content that is dropped is read, in multiples of the limit. */
 const FOLLOWED_TIMES = 2;
-/** How far content is followed of which only the beginning is kept. */
+/** How far content is read of which only the beginning is kept. */
 const LET_BY_BYTES_MAX = 1024 ** 3;
 /** Smaller pieces are joined: a buffer for every octet would take a hundred times its size. */
 const PIECE_BYTES = 16 * 1024;
@@ -286,7 +286,7 @@ class Pieces implements UnfinishedMessage {
     this.#refuse('no_room');
   }
 
-  /** The graver reason stays: who is too large is so tomorrow as well. */
+  /** `too_large` stays, because it is permanent. */
   #refuse(problem: 'too_large' | 'no_room'): void {
     this.drop();
     if (this.problem !== 'too_large') this.problem = problem;

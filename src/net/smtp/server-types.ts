@@ -1,6 +1,6 @@
 /**
- * The words of the SMTP server: what it is told, what it asks its owner, and what the owner may
- * answer. It knows no addresses, keys or messages; those decide in the handlers.
+ * Types of the SMTP server: options, limits, and the handlers that decide about addresses, log-ins and
+ * messages.
  */
 import type { SecureContext } from 'node:tls';
 import type { World } from '../../core/world.ts';
@@ -64,13 +64,13 @@ export type SmtpMessage = {
 
 type Awaitable<Value> = Value | Promise<Value>;
 
-/** What throws is answered with 451 4.3.0, and told to `onBug`. */
+/** A handler that throws is answered with 451 4.3.0 and reported to `onBug`. */
 export type SmtpHandlers<User> = {
   /** Null takes the sender. */
   onMail?(session: SmtpSession<User>, mail: SmtpMail): Awaitable<SmtpAnswer | null>;
   /** Asked for each recipient; null takes it. */
   onRcpt(session: SmtpSession<User>, address: string): Awaitable<SmtpAnswer | null>;
-  /** A 2xx takes responsibility: what it says must be true, durably, when it resolves. */
+  /** A 2xx takes responsibility: the message must be durable when this resolves. */
   onMessage(
     session: SmtpSession<User>,
     envelope: SmtpEnvelope,
@@ -141,11 +141,11 @@ export type SmtpSessionOptions<User> = {
    * handshake, so that a renewed certificate counts; null: no TLS at present.
    */
   tls: { mode: 'starttls' | 'implicit'; context: () => SecureContext | null };
-  /** The largest message, told in SIZE (RFC 1870). */
+  /** The largest message, announced in SIZE (RFC 1870). */
   sizeBytesMax: number;
   /**
-   * So much of the beginning of a message is kept; the rest is read to its end and let by, and no
-   * message is refused for its size. Without it what is larger than sizeBytesMax is refused.
+   * How much of the beginning of a message is kept; the rest is read and dropped, and no message is
+   * refused for its size. Without it, messages larger than sizeBytesMax are refused.
    */
   keptBytesMax?: number;
   limits?: Partial<SmtpServerLimits>;
@@ -153,7 +153,7 @@ export type SmtpSessionOptions<User> = {
   /** With it, mail is taken only from who has logged in, over TLS. */
   logIn?: SmtpLogIn<User>;
   handlers: SmtpHandlers<User>;
-  /** Who talks before the greeting is refused: no mail program does. Default: true. */
+  /** Refuses clients that send before the greeting; no mail program does. Default: true. */
   refusesEarlyTalkers?: boolean;
   /** A handler threw: a bug, or something that the surface should have answered itself. */
   onBug?: (error: unknown) => void;

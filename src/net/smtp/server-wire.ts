@@ -20,7 +20,7 @@ type Wake = 'data' | 'over' | 'timeout' | 'stopping';
 /** RFC 4954 §4 needs more than RFC 5321's 512; a line beyond this is not a command. */
 const LINE_OCTETS_MAX = 4_096;
 const UNREAD_REPLIES_BYTES_MAX = 64 * 1024;
-/** How long a client may go on sending after we have closed: else a reset would eat our reply. */
+/** How long a client may go on sending after we have closed: a reset would discard our reply. */
 const LINGER_MS = 5_000;
 const SENDS_AT_LEAST_PER_S = 1_000;
 const CR = 13;
@@ -59,13 +59,13 @@ export class SmtpServerWire {
     };
   }
 
-  /** Whether the client has sent something that nobody has read yet. */
+  /** Whether the client has sent something that has not been read. */
   get hasMore(): boolean {
     return this.#rest.length > 0;
   }
 
   /** Whether something has come already: one turn to ask the system for it, one to be given it. */
-  async hearsSomething(): Promise<boolean> {
+  async hasEarlyInput(): Promise<boolean> {
     this.#socket.resume();
     await new Promise(setImmediate);
     await new Promise(setImmediate);
@@ -113,7 +113,7 @@ export class SmtpServerWire {
    * Gives what comes to `read` until that returns what it made of it; null asks for more.
    * @param spanMs in each such span something has to come, 1,000 octets a second at least
    * @param timeoutMs for all of it
-   * @returns `timeout` when the client was too slow, `over` when it went away
+   * @returns `timeout` when the client was too slow, `over` when it has closed
    */
   async content<Result>(
     read: (chunk: Buffer) => Result | null,
@@ -142,7 +142,7 @@ export class SmtpServerWire {
     }
   }
 
-  /** What was read too much of stands in front again. */
+  /** Returns bytes that were read too far. */
   giveBack(bytes: Buffer): void {
     this.#rest = this.#rest.length === 0 ? bytes : Buffer.concat([bytes, this.#rest]);
   }
@@ -200,7 +200,7 @@ export class SmtpServerWire {
     return true;
   }
 
-  /** Sends what there is and hangs up; what still comes is thrown away for a moment. */
+  /** Sends what is buffered and closes; for 5 s further input is dropped. */
   close(): void {
     this.flush();
     this.#isOver = true;
@@ -215,7 +215,7 @@ export class SmtpServerWire {
     if (socket.readableEnded) socket.destroySoon();
   }
 
-  /** Says a last word, if it can be said, and hangs up at once, wherever the session is. */
+  /** Sends a last reply if that is possible, and closes at once, in any state of the session. */
   shut(answer: SmtpAnswer): void {
     const socket = this.#socket;
     if (this.#securing !== null) this.#securing.destroy();

@@ -199,7 +199,7 @@ export class SmtpServerSession<User> {
     }
   }
 
-  /** Lets a message under way be finished, then says 421. */
+  /** Finishes a message under way, then replies 421. */
   stop(): void {
     this.#stop(STOPPING);
   }
@@ -219,7 +219,7 @@ export class SmtpServerSession<User> {
     const { options } = this.#parts;
     if (options.tls.mode === 'implicit' && !(await this.#secure())) return false;
     // Without a delay: what has come by now was sent before the greeting could be read.
-    if (options.refusesEarlyTalkers !== false && (await this.#wire.hearsSomething())) {
+    if (options.refusesEarlyTalkers !== false && (await this.#wire.hasEarlyInput())) {
       this.#answer(closing(554, '5.5.1', 'Wait for the greeting before you speak'));
       return false;
     }
@@ -343,7 +343,7 @@ export class SmtpServerSession<User> {
     if (options.tls.mode !== 'starttls' || facts.tls !== null) {
       return this.#answer(answerOf(503, '5.5.1', 'This connection has TLS already'));
     }
-    // What stands behind it in plain text may have been put there by somebody else (CVE-2011-0411).
+    // Plain text behind it may have been injected (CVE-2011-0411).
     if (argument !== '' || this.#wire.hasMore) {
       return this.#answer(closing(501, '5.5.4', 'Nothing may follow STARTTLS before its reply'));
     }

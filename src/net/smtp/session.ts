@@ -4,7 +4,7 @@
  */
 import type { SmtpPhase, SmtpReply } from '../../mail/replies/smtp-reply.ts';
 import type { SmtpTimeouts, SmtpTranscript, Transaction } from './types.ts';
-import { type Heard, isFailure, type SmtpWire } from './wire.ts';
+import { type ReplyRead, isFailure, type SmtpWire } from './wire.ts';
 
 export type Session = {
   wire: SmtpWire;
@@ -17,26 +17,26 @@ export type Session = {
   announced: Transaction | null;
 };
 
-/** One command and its answer; `shown` is what the transcript says in place of a secret. */
-export function say(
+/** One command and its answer; `shown` stands in the transcript in place of a secret. */
+export function sendCommand(
   session: Session,
   phase: SmtpPhase,
   { line, shown = line }: { line: string; shown?: string },
-): Promise<Heard> {
+): Promise<ReplyRead> {
   session.transcript.client(shown);
   session.wire.write([`${line}\r\n`], 1);
-  return listen(session, phase);
+  return readReply(session, phase);
 }
 
 /** The next reply, written into the transcript. */
-export async function listen(
+export async function readReply(
   session: Session,
   phase: SmtpPhase,
   timeoutMs = session.timeouts[phase],
-): Promise<Heard> {
-  const heard = await session.wire.nextReply(timeoutMs);
-  if (!isFailure(heard)) session.transcript.server(heard);
-  return heard;
+): Promise<ReplyRead> {
+  const read = await session.wire.nextReply(timeoutMs);
+  if (!isFailure(read)) session.transcript.server(read);
+  return read;
 }
 
 /** What a server offers in its answer to EHLO (RFC 5321 §4.1.1.1). */
@@ -51,7 +51,7 @@ export type SmtpExtensions = {
   authMechanisms: readonly string[];
 };
 
-/** A server that only knows HELO. */
+/** A server with HELO only. */
 export const NO_EXTENSIONS: SmtpExtensions = {
   pipelining: false,
   startTls: false,

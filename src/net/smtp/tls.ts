@@ -1,13 +1,12 @@
 /**
  * TLS for SMTP: STARTTLS (RFC 3207) and TLS from the first byte.
  *
- * Every handshake takes any certificate, and what it proves is judged right after it, before anything
- * but QUIT goes through: by the public authorities and the host's name, or by DANE (dane.ts). That
- * way a failed judgement is told apart from a failed handshake. Opportunistic and required TLS go
- * on whatever comes out, because for one plain text is the alternative and for the other no name to
- * check; the truth is recorded all the same. Sessions are never resumed, since a resumed session
- * skips the check. One secure context serves all connections: making one per connection costs half
- * of a handshake.
+ * Every handshake accepts any certificate; the certificate is verified right after it, before anything
+ * but QUIT is sent: by the public authorities and the host's name, or by DANE (dane.ts). This keeps a
+ * failed verification apart from a failed handshake. Opportunistic and required TLS continue whatever
+ * the result, because the alternative is plain text or there is no name to check; the result is recorded
+ * all the same. Sessions are never resumed, since a resumed session skips the check. One secure context
+ * serves all connections: making one per connection costs half of a handshake.
  */
 import type { X509Certificate } from 'node:crypto';
 import { isIP, type Socket } from 'node:net';
@@ -103,7 +102,7 @@ function shakeHands(
     const finish = (shaken: TLSSocket | WireFailure): void => {
       clearTimeout(timer);
       tlsSocket.off('secureConnect', succeed).off('close', close);
-      // After a failure the listener stays: a late error of a dropped socket is no news.
+      // After a failure the listener stays, because a dropped socket may still emit an error.
       if ('cause' in shaken) tlsSocket.destroy();
       else tlsSocket.off('error', fail);
       resolve(shaken);
@@ -144,7 +143,7 @@ function byDane(socket: TLSSocket, { dane }: TlsOptions): Judgement {
 
 function byAuthorities(socket: TLSSocket, { host }: TlsOptions): Judgement {
   if (!socket.authorized) return judgementOf(socket.authorizationError, host);
-  // RFC 8461 §4.2 wants the name where it belongs; Node also takes it from the common name.
+  // RFC 8461 §4.2 requires the name in subjectAltName; Node also accepts the common name.
   const leaf = socket.getPeerX509Certificate();
   if (isIP(host) !== 0 || leaf?.checkHost(host, { subject: 'never' }) !== undefined) return null;
   return judgementOf('ERR_TLS_CERT_ALTNAME_INVALID', host);

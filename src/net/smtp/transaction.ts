@@ -1,27 +1,27 @@
 /**
  * The dialogue for one message: MAIL, RCPT, DATA, the message, the dot.
  *
- * Two facts matter more than speed. "Lost before the dot" and "lost after the dot" are different:
- * only after it may the message have been delivered (`inDoubt`). And the dot is written only
- * while `mayProceed` holds, so that a worker that lost its lease sends nothing.
+ * A connection lost before the final dot and one lost after it are different results: only after it may
+ * the message have been delivered (`inDoubt`). The dot is written only while `mayProceed` holds, so
+ * that a worker that lost its lease sends nothing.
  *
  * With PIPELINING the three commands are one write (RFC 2920), so a message takes two round
  * trips. DATA may then be accepted although the recipient was refused: that is answered by a
- * lone dot, which sends nothing to nobody. When another message waits for the same server, its
+ * lone dot, which sends an empty message to no recipient. When another message waits for the same server, its
  * envelope goes out with the dot of this one: then a message takes one round trip.
  */
 import { failpoint } from '../../core/failpoint.ts';
 import type { SmtpReply } from '../../mail/replies/smtp-reply.ts';
 import {
   isWritablePath,
-  listen,
+  readReply,
   pathCommand,
-  say,
+  sendCommand,
   type Session,
   type SmtpExtensions,
 } from './session.ts';
 import type { Follower, SmtpFailure, Transaction, TransactionResult } from './types.ts';
-import { type Heard, isFailure } from './wire.ts';
+import { type ReplyRead, isFailure } from './wire.ts';
 
 /** A result before the transcript is added. */
 type Outcome =
@@ -121,7 +121,7 @@ async function pipelined(
     wire.write([linesOf(lines)], lines.length);
     if (session.needsReset) {
       transcript.client('RSET');
-      if (!isReset(session, await listen(session, 'rset'))) return lost(session, 'rset');
+      if (!isReset(session, await readReply(session, 'rset'))) return lost(session, 'rset');
     }
   }
 
@@ -132,9 +132,9 @@ async function pipelined(
     transcript.client(line);
     const isFirst = isAnnounced && phase === 'mail';
     const timeoutMs = isFirst ? Math.min(timeouts.mail, ANNOUNCED_TIMEOUT_MS) : timeouts[phase];
-    const trouble = troubleIn(session, phase, await listen(session, phase, timeoutMs));
-    isDataTaken = phase === 'data_command' && trouble === null;
-    stopped ??= trouble;
+    const problem = problemIn(session, phase, await readReply(session, phase, timeoutMs));
+    isDataTaken = phase === 'data_command' && problem === null;
+    stopped ??= problem;
   }
   if (stopped !== null && isDataTaken) await sendNothing(session);
   return stopped;
@@ -147,25 +147,25 @@ async function stepByStep(
   steps: readonly Step[],
 ): Promise<Outcome | null> {
   if (session.needsReset) {
-    const heard = await say(session, 'rset', { line: 'RSET' });
-    if (!isReset(session, heard)) return lost(session, 'rset');
+    const read = await sendCommand(session, 'rset', { line: 'RSET' });
+    if (!isReset(session, read)) return lost(session, 'rset');
   }
   session.needsReset = true;
   for (const { phase, line } of steps) {
     if (phase === 'data_command' && !(await transaction.mayProceed('data_command'))) {
       return withheld(session, phase);
     }
-    const stopped = troubleIn(session, phase, await say(session, phase, { line }));
+    const stopped = problemIn(session, phase, await sendCommand(session, phase, { line }));
     if (stopped !== null) return stopped;
     if (phase === 'rcpt') failpoint('smtp_after_rcpt');
   }
   return null;
 }
 
-function isReset(session: Session, heard: Heard): boolean {
-  if (isFailure(heard)) return false;
-  if (heard.code === 250) return true;
-  session.wire.fail('garbage', `The server answered ${heard.code} to RSET.`);
+function isReset(session: Session, read: ReplyRead): boolean {
+  if (isFailure(read)) return false;
+  if (read.code === 250) return true;
+  session.wire.fail('garbage', `The server answered ${read.code} to RSET.`);
   return false;
 }
 
@@ -174,7 +174,7 @@ async function sendNothing(session: Session): Promise<void> {
   session.transcript.client('.');
   session.wire.write(['.\r\n'], 1);
   // A few seconds are enough: the outcome is known, only the connection is at stake.
-  await listen(session, 'rset');
+  await readReply(session, 'rset');
 }
 
 async function sendMessage(
@@ -200,9 +200,9 @@ async function sendMessage(
   if (isOneWrite) session.wire.write([...pieces, ...tail], 1 + replies);
   else session.wire.write(tail, replies);
   failpoint('smtp_after_dot');
-  const heard = await listen(session, 'data');
+  const read = await readReply(session, 'data');
   failpoint('smtp_after_verdict');
-  return outcomeOfDot(session, heard);
+  return outcomeOfDot(session, read);
 }
 
 /** The envelope of the message that follows, to be written with the dot; empty without one. */
@@ -228,7 +228,7 @@ async function writeBlocks(session: Session, pieces: readonly Buffer[]): Promise
     for (let from = 0; from < piece.length; from += BLOCK_BYTES) {
       await wire.writeBlock(piece.subarray(from, from + BLOCK_BYTES), timeouts.body);
       failpoint('smtp_mid_body');
-      if (wire.hasReply) return outcomeOfEarly(session, await listen(session, 'data'));
+      if (wire.hasReply) return outcomeOfEarly(session, await readReply(session, 'data'));
       if (wire.failure !== null) return lost(session, 'body');
     }
   }
@@ -236,25 +236,25 @@ async function writeBlocks(session: Session, pieces: readonly Buffer[]): Promise
 }
 
 /** An answer in the middle of the message: its verdict counts, the connection is of no use. */
-function outcomeOfEarly(session: Session, heard: Heard): Outcome {
-  const trouble = troubleIn(session, 'data', heard);
+function outcomeOfEarly(session: Session, read: ReplyRead): Outcome {
+  const problem = problemIn(session, 'data', read);
   session.wire.fail('garbage', 'The server answered before the end of the message.');
-  return trouble?.kind === 'replied' ? trouble : lost(session, 'body');
+  return problem?.kind === 'replied' ? problem : lost(session, 'body');
 }
 
-function outcomeOfDot(session: Session, heard: Heard): Outcome {
-  const trouble = troubleIn(session, 'data', heard);
-  if (trouble?.kind === 'failed') return { ...trouble, inDoubt: true };
+function outcomeOfDot(session: Session, read: ReplyRead): Outcome {
+  const problem = problemIn(session, 'data', read);
+  if (problem?.kind === 'failed') return { ...problem, inDoubt: true };
   session.needsReset = false;
-  return trouble ?? { kind: 'replied', phase: 'data', reply: heard as SmtpReply };
+  return problem ?? { kind: 'replied', phase: 'data', reply: read as SmtpReply };
 }
 
 /** Null: the reply lets the dialogue go on. */
-function troubleIn(session: Session, phase: AnsweredPhase, heard: Heard): Outcome | null {
-  if (isFailure(heard)) return lost(session, phase);
-  if (heard.code >= 400) return { kind: 'replied', phase, reply: heard };
-  if (phase === 'data_command' ? heard.code === 354 : heard.code < 300) return null;
-  session.wire.fail('garbage', `The server answered ${heard.code}, which cannot stand here.`);
+function problemIn(session: Session, phase: AnsweredPhase, read: ReplyRead): Outcome | null {
+  if (isFailure(read)) return lost(session, phase);
+  if (read.code >= 400) return { kind: 'replied', phase, reply: read };
+  if (phase === 'data_command' ? read.code === 354 : read.code < 300) return null;
+  session.wire.fail('garbage', `The server answered ${read.code}, which cannot stand here.`);
   return lost(session, phase);
 }
 

@@ -113,7 +113,7 @@ export type Transaction = {
   message: Buffer | readonly Buffer[];
   /** The message or an address needs SMTPUTF8 (RFC 6531). */
   smtpUtf8: boolean;
-  /** The message has octets above 127: said to servers that want to know (RFC 6152). */
+  /** The message has octets above 127, announced where 8BITMIME is offered (RFC 6152). */
   is8Bit?: boolean | undefined;
   /**
    * Asked before DATA and again before the final dot. `false` drops the connection without the dot, so

@@ -16,10 +16,10 @@ export type WireFailure = {
   tlsResult?: TlsResult;
   ourProblem?: true;
 };
-export type Heard = SmtpReply | WireFailure;
+export type ReplyRead = SmtpReply | WireFailure;
 
-export function isFailure(heard: Heard): heard is WireFailure {
-  return 'cause' in heard;
+export function isFailure(read: ReplyRead): read is WireFailure {
+  return 'cause' in read;
 }
 
 export class SmtpWire {
@@ -33,11 +33,11 @@ export class SmtpWire {
   /** Replies to a pipelined batch that have not been asked for yet. */
   #early: SmtpReply[] = [];
   #owed = 0;
-  #waiter: ((heard: Heard) => void) | null = null;
+  #waiter: ((read: ReplyRead) => void) | null = null;
   #timer: NodeJS.Timeout | null = null;
   #interruptBlock: (() => void) | null = null;
 
-  readonly #onData = (chunk: Buffer): void => this.#hear(chunk);
+  readonly #onData = (chunk: Buffer): void => this.#read(chunk);
   readonly #onEnd = (): void => void this.fail('closed', 'The server closed the connection.');
   readonly #onClose = (): void => void this.fail('closed', 'The connection was lost.');
   readonly #onError = (error: NodeJS.ErrnoException): void =>
@@ -86,7 +86,7 @@ export class SmtpWire {
   }
 
   /** The next reply, or why there will be none. */
-  nextReply(timeoutMs: number): Promise<Heard> | Heard {
+  nextReply(timeoutMs: number): Promise<ReplyRead> | ReplyRead {
     const early = this.#early.shift();
     if (early !== undefined) return early;
     if (this.failure !== null) return this.failure;
@@ -131,7 +131,7 @@ export class SmtpWire {
       .on('error', this.#onError);
   }
 
-  #hear(chunk: Buffer): void {
+  #read(chunk: Buffer): void {
     const { replies, error } = this.#parser.push(chunk);
     for (const reply of replies) {
       if (this.failure === null) this.#deliver(reply);
@@ -150,16 +150,16 @@ export class SmtpWire {
       this.#interruptBlock?.();
     }
     if (reply.code === 421) this.fail('closed', `The server ended the session: ${reply.message}`);
-    else if (!wasAsked) this.fail('garbage', 'The server sent a reply that nobody asked for.');
+    else if (!wasAsked) this.fail('garbage', 'The server sent an unrequested reply.');
   }
 
-  #answer(heard: Heard): boolean {
+  #answer(read: ReplyRead): boolean {
     const waiter = this.#waiter;
     if (waiter === null) return false;
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
     this.#waiter = null;
-    waiter(heard);
+    waiter(read);
     return true;
   }
 }

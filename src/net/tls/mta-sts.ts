@@ -165,7 +165,7 @@ async function fetchStsPolicy(
     : failed('sts-policy-invalid', parsed.problem);
 }
 
-/** §3.2 wants text/plain, against hosts that let strangers upload pages; none at all is let pass. */
+/** §3.2 requires text/plain, against hosts with pages of users; a missing type is accepted. */
 function isText(contentType: string | null): boolean {
   return contentType === null || /^text\/plain\s*(?:;|$)/i.test(contentType.trim());
 }
@@ -307,7 +307,7 @@ export class StsCache {
 
   #fetchLater(domain: string, id: string): void {
     const fetching = this.#fetch(domain, id)
-      .catch(() => null) // the database is away: the next look fetches
+      .catch(() => null) // the database is unavailable: the next look-up fetches
       .finally(() => this.#background.delete(fetching));
     this.#background.add(fetching);
   }

@@ -1,13 +1,13 @@
 /**
  * How the way to one mail server has to be protected: what the sender demands, what the receiver
- * publishes and what its operator is known to want, made into one rule.
+ * publishes and what its operator is known to require, combined into one rule.
  *
  *     DANE, usable records   ─>  TLS, proven by them; MTA-STS does not count (RFC 8461 §2)
  *     DANE, DNS unsure       ─>  not this server, now (RFC 7672 §2.1.2)
  *     MTA-STS enforce        ─>  only servers of the policy, TLS with a valid certificate
  *     the sender's `enforced`─>  TLS with a valid certificate
  *     DANE, none usable      ─>  TLS, any certificate (RFC 7672 §2.2)
- *     operator wants TLS     ─>  TLS, any certificate
+ *     operator requires TLS  ─>  TLS, any certificate
  *     else                   ─>  TLS if it works out, else plain text
  */
 import { createHash } from 'node:crypto';
@@ -38,7 +38,7 @@ export type TlsRule = {
   problem: PolicyResult | null;
 } & (
   | { mode: Exclude<SmtpTlsMode, 'off' | 'dane'> }
-  /** `key` tells apart what different records would accept. */
+  /** `key` differs where the records accept different certificates. */
   | { mode: 'dane'; dane: DaneExpectation; key: string }
   /** Nothing may be sent to this server; `why` is a sentence. */
   | { mode: 'barred'; why: string }

@@ -1,6 +1,6 @@
 /**
- * A self-signed certificate for a host (RFC 5280), for servers that nobody has given one: Node can
- * make keys but not certificates. ECDSA on P-256, which every TLS client of the last ten years knows.
+ * A self-signed certificate for a host (RFC 5280), for servers without a configured one: Node makes
+ * keys but not certificates. ECDSA on P-256, which every TLS client of the last ten years supports.
  *
  * It proves nothing about who answers, and protects against those who only listen; mail servers
  * that deliver bounces ask for no more (RFC 7435). One fixed form, written as DER by hand.
