@@ -5,7 +5,8 @@
  * A tool passes when it exits 0; a test file when also at least one test ran, none was skipped, and
  * no process of it is left. A suite that silently runs less is worse than one that fails.
  */
-import { join } from 'node:path';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, isAbsolute, join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { SHARED_ENGINE, startEngine, type TestEngine } from '../support/engine.ts';
 import { runCommand } from './command.ts';
@@ -13,7 +14,7 @@ import { reachedFrom } from './imports.ts';
 import { ROOT, type Step, type TestStep, type ToolStep } from './steps.ts';
 
 const TEST_TIMEOUT_MS = 120_000;
-const FILE_TIMEOUT_MS = 300_000;
+const FILE_TIMEOUT_MS = 600_000;
 const TOOL_TIMEOUT_MS = 300_000;
 
 export type TestCounts = {
@@ -79,13 +80,16 @@ async function runTool(step: ToolStep): Promise<StepResult> {
 type WaitingFile = Pick<FileResult, 'path' | 'step'>;
 
 /**
- * Half of the jobs take files from the front, where the short ones are, half from the end, where
- * those are that mostly wait: so both cores are busy, and a slip in pure code shows early.
+ * Half of the jobs begin with the shortest files, so that a slip in pure code shows early, half with the
+ * longest, so that none of those is left for the end.
  */
 async function runFiles(steps: readonly TestStep[], options: RunOptions): Promise<FileResult[]> {
-  const waiting: WaitingFile[] = steps.flatMap((step) =>
-    step.files.map((path) => ({ path, step })),
-  );
+  const lasted = lastDurationsMs();
+  const expectedMs = ({ path, step }: WaitingFile) =>
+    lasted[path] ?? EXPECTED_MS[step.name] ?? EXPECTED_MS['unit'] ?? 0;
+  const waiting = steps
+    .flatMap((step): WaitingFile[] => step.files.map((path) => ({ path, step })))
+    .toSorted((one, other) => expectedMs(one) - expectedMs(other));
   const results: FileResult[] = [];
   const total = waiting.length;
   const engine = new LazyEngine();
@@ -102,7 +106,37 @@ async function runFiles(steps: readonly TestStep[], options: RunOptions): Promis
   } finally {
     await engine.stop();
   }
+  keepDurations(results);
   return results;
+}
+
+/** What files took when they last passed in this clone. */
+const DURATIONS = join(ROOT, 'node_modules/.cache/test-durations.json');
+/** Of a file that has not run here, by the name of its step. */
+const EXPECTED_MS: Readonly<Record<string, number>> = {
+  unit: 1_000,
+  launcher: 5_000,
+  api: 6_000,
+  journey: 15_000,
+};
+
+function lastDurationsMs(): Record<string, number> {
+  try {
+    return JSON.parse(readFileSync(DURATIONS, 'utf8')) as Record<string, number>;
+  } catch {
+    return {}; // the first run, or another run is writing it: the order is only a matter of speed
+  }
+}
+
+function keepDurations(results: readonly FileResult[]): void {
+  const passed = results.filter(({ path, failure }) => failure === null && !isAbsolute(path));
+  if (passed.length === 0) return;
+  const took = passed.map(({ path, startedAtMs, endedAtMs }) => [
+    path,
+    Math.round(endedAtMs - startedAtMs),
+  ]);
+  mkdirSync(dirname(DURATIONS), { recursive: true });
+  writeFileSync(DURATIONS, JSON.stringify({ ...lastDurationsMs(), ...Object.fromEntries(took) }));
 }
 
 async function runFile({ path, step }: WaitingFile, engine: LazyEngine): Promise<FileResult> {
