@@ -2,9 +2,9 @@
  * The bytes on the wire: composed and signed once per email, the same for every recipient and
  * every retry. Only with hosted unsubscribe links each recipient has a message of its own.
  *
- * Promise: a pure function of what was stored and the domain's keys (Date, `t=` and `x=` are stored
- * times, the boundary comes from the id), so `GET /v1/emails/:id/content` shows exactly what was
- * sent. Fails closed: without a signature there is no message.
+ * Guarantee: a pure function of what was stored and the domain's keys (Date, `t=` and `x=` are stored
+ * times, the boundary is derived from the id), so `GET /v1/emails/:id/content` returns exactly what was
+ * sent. Without a signature there is no message.
  */
 import { isAscii } from 'node:buffer';
 import { createHash, createPrivateKey } from 'node:crypto';
@@ -29,7 +29,7 @@ export type SignedMessage = {
   sha256: string;
   /** An address in its header needs SMTPUTF8 (RFC 6532). */
   smtpUtf8: boolean;
-  /** It has octets above 127: only what others wrote has. */
+  /** It has octets above 127, which only submitted messages have. */
   is8Bit?: boolean;
 };
 

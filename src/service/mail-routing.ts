@@ -1,6 +1,6 @@
 /**
- * Where mail for a destination goes (net/dns/mx.ts, or the relay that takes all), and what is known of
- * whose limits it shares.
+ * The route of each destination (net/dns/mx.ts, or the relay that takes all mail), and its provider once
+ * that is known.
  */
 import { lookup } from 'node:dns/promises';
 import { resolveRoute, type Route } from '../net/dns/mx.ts';
@@ -8,9 +8,9 @@ import { readInstallation } from '../store/mail-hosts.ts';
 import type { WorkerContext } from './worker-context.ts';
 import { systemWorld } from './system-world.ts';
 
-/** For the attempts behind a look-up that failed: each would wait for the same silence. */
+/** A failed lookup is the answer for so long, so that further attempts do not wait for it again. */
 const FAILURE_REMEMBERED_MS = 10_000;
-/** Destinations; beyond that all is forgotten and learned anew. */
+/** Destinations; beyond that all are forgotten and looked up again. */
 const REMEMBERED_MAX = 50_000;
 const OWN_NAMES_FOR_MS = 60_000;
 
@@ -28,23 +28,23 @@ export class MailRouting {
     this.#context = context;
   }
 
-  /** Whose limits a destination shares; the destination itself while that is not known. */
+  /** The provider of a destination; the destination itself while its mail servers are not known. */
   providerOf(destination: string): string {
     return this.#providers.get(destination) ?? destination;
   }
 
-  /** Whether this is a provider, or a destination whose provider is known. */
+  /** Whether this names a provider, or a destination whose provider is known. */
   knows(provider: string): boolean {
     return this.#providers.has(provider) || this.#names.has(provider);
   }
 
-  /** Finds out whose limits a destination shares; null when that is known. Never rejects. */
+  /** Looks up the provider of a destination; null when it is known. Never rejects. */
   learn(destination: string): Promise<void> | null {
     if (this.#providers.has(destination)) return null;
     return this.#ask(destination).then(() => undefined);
   }
 
-  /** The route; for a while after a failed `learn` the failure. */
+  /** The route, or for a while the failure of the last lookup. */
   async find(destination: string): Promise<Route> {
     const failure = this.#failures.get(destination);
     const isFresh = failure && systemWorld.monotonicMs() < failure.untilMs;
@@ -76,7 +76,7 @@ export class MailRouting {
     return route;
   }
 
-  /** Of all nodes: mail that is sent to one of them would only come back. */
+  /** Host names of all nodes: mail must not be sent to one of them, because it would come back. */
   async #namesOfOurs(): Promise<ReadonlySet<string>> {
     const nowMs = systemWorld.monotonicMs();
     if (this.#ownNames !== null && nowMs < this.#ownNames.untilMs) return this.#ownNames.names;

@@ -6,7 +6,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { ProviderFacts } from '../delivery/connection-pool.ts';
-import { mostTellingFirst } from './provider-report.ts';
+import { mostImportantFirst } from './provider-report.ts';
 import type { QueueDepth } from '../store/queue.ts';
 import type { Trip } from '../store/reputation.ts';
 
@@ -145,7 +145,7 @@ function addProviderGauges(registry: Registry, read: () => ProviderFacts[]): voi
       aggregator,
       collect() {
         this.reset();
-        for (const [index, provider] of mostTellingFirst(read()).entries()) {
+        for (const [index, provider] of mostImportantFirst(read()).entries()) {
           this.inc(
             { provider: index < PROVIDERS_SHOWN ? provider.provider : 'other' },
             of(provider),

@@ -1,6 +1,6 @@
 /**
- * Writes what this worker knows of the receivers it sends to where `posthorn queue` can read it
- * (store/provider-states.ts): every few seconds, and only what changed.
+ * Writes this worker's state of providers to the table that `posthorn queue` reads
+ * (store/provider-states.ts), every 2 s and only what changed.
  */
 import type { Logger } from 'pino';
 import type { Connections } from '../delivery/connections.ts';
@@ -17,7 +17,7 @@ export type ProviderReportOptions = {
 };
 
 const EVERY_MS = 2_000;
-/** More than people look at: those in trouble first, then the busiest. */
+/** The suspended and slowed ones first, then the busiest. */
 const PROVIDERS_MAX = 200;
 
 export class ProviderReport {
@@ -34,7 +34,7 @@ export class ProviderReport {
     this.#timer = setTimeout(() => {
       this.#write()
         .catch((error: unknown) => {
-          // What was written is not known: everything is written again.
+          // It is not known what was written: everything is written again.
           this.#node = null;
           this.#options.log.debug({ err: error }, 'the states of receivers could not be written');
         })
@@ -57,8 +57,8 @@ export class ProviderReport {
     this.#node = node;
     const facts = [...connections.providers]
       .map((provider) => provider.describe())
-      .filter(isWorthTelling);
-    const first = mostTellingFirst(facts);
+      .filter(isReported);
+    const first = mostImportantFirst(facts);
     const now = new Map(first.slice(0, PROVIDERS_MAX).map((one) => [one.provider, one]));
     const changed = [...now.values()].filter(
       (one) => this.#written.get(one.provider) !== printed(one),
@@ -70,12 +70,12 @@ export class ProviderReport {
   }
 }
 
-function isWorthTelling({ state, open }: ProviderFacts): boolean {
+function isReported({ state, open }: ProviderFacts): boolean {
   return state !== 'open' || open > 0;
 }
 
-/** Those in trouble, then the busiest. */
-export function mostTellingFirst(providers: readonly ProviderFacts[]): ProviderFacts[] {
+/** The suspended and slowed ones, then the busiest. */
+export function mostImportantFirst(providers: readonly ProviderFacts[]): ProviderFacts[] {
   return providers.toSorted((one, other) => weightOf(other) - weightOf(one));
 }
 

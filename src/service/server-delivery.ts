@@ -1,6 +1,5 @@
 /**
- * The delivery half of a worker, wired: from the accept statement to the settle statement, with
- * everything between them.
+ * Constructs the delivery half of a worker, from the accept statement to the settle statement.
  */
 import type { Config } from '../config/config.ts';
 import { Broker, BrokerTimer } from '../delivery/broker.ts';
@@ -44,7 +43,7 @@ type DeliveryListeners = {
   onTold: () => void;
   /** Outcomes of webhooks that the database refuses, for metrics. */
   unsettledWebhooks: () => number;
-  /** What the broker of the machine is to hear. */
+  /** Sends messages to the broker of the machine. */
   sendToBroker: (messages: readonly WorkerMessage[]) => void;
 };
 
@@ -129,7 +128,7 @@ function shapingOf(connections: Connections, mailRouting: MailRouting): Shaping 
 const LOST_IDS_PER_LINE = 100;
 const ASK_AGAIN_MS = 2_000;
 
-/** Their senders believe them accepted: only the log can tell. */
+/** Logs the emails that were accepted and lost, because their senders got a 202. */
 async function sayLost(
   recent: RecentlyAccepted,
   context: Pick<WorkerContext, 'db' | 'log'> & { metrics: ServiceMetrics },
@@ -208,7 +207,7 @@ function handOver(dispatcher: Dispatcher, accepted: HandOver): void {
   );
 }
 
-/** The only worker of a machine has nobody to ask. */
+/** The only worker of a machine has a broker of its own. */
 function connectionsOf(
   { config, setup }: WorkerContext,
   sendToBroker: DeliveryListeners['sendToBroker'],
@@ -233,14 +232,14 @@ function connectionsOf(
   return connections;
 }
 
-/** How long a stop tries to write what the database has refused; after a slow stop, at the least. */
+/** How long a stop tries to write refused outcomes; the second is the minimum after a slow stop. */
 const STOP_SETTLE_WITHIN_MS = 10_000;
 const STOP_SETTLE_MIN_MS = 1_000;
-/** A label each. */
+/** Each has a label. */
 const TRIPS_SHOWN = 100;
 const ONLY_WORKER = 0;
 
-/** @returns what it is to be told goes here */
+/** @returns sends messages to a broker in this process */
 function ownBroker(
   settings: ShapingSettings,
   send: (messages: readonly BrokerMessage[]) => void,
@@ -258,12 +257,12 @@ function ownBroker(
   };
 }
 
-/** A relay knows us by our password or address; on private networks names are what they are. */
+/** A relay identifies us by password or address, and private networks often have no full names. */
 function mayIntroduceItself({ hostname, relay, allowPrivateNetworks }: Config): boolean {
   return hostname.includes('.') || relay !== null || allowPrivateNetworks;
 }
 
-/** A password goes to a relay only when its certificate proves who it is, or within this machine. */
+/** A password is sent only to a relay with a verified certificate, or within this machine. */
 function tlsFor({ relay }: Config): 'opportunistic' | 'enforced' {
   const isHere = /^(?:localhost|127\.[\d.]+|::1)$/.test(relay?.host ?? '');
   return relay?.auth && !isHere ? 'enforced' : 'opportunistic';

@@ -1,7 +1,6 @@
 /**
- * What the workers know of the receivers they send to, kept where another process can read it
- * (`posthorn queue`). Written every few seconds when it changed (src/service/provider-report.ts); a worker's rows
- * go with its row in `nodes`. Nothing that sends reads it.
+ * The state of providers as each worker sees it, stored for another process (`posthorn queue`). Written every few seconds when it changed (src/service/provider-report.ts); a worker's rows
+ * are deleted with its row in `nodes`. Delivery does not read them.
  */
 import type { Queryable } from './postgres/database.ts';
 
@@ -54,7 +53,7 @@ export async function writeProviderStates(
   ]);
 }
 
-/** Of the machines that know a provider the one in the worst state speaks; what has run out is over. */
+/** The worst state of any machine; a suspension or slower time that has ended counts as `open`. */
 const READ = `
 with current as (
   select l.provider, n.instance, l.connections_max, l.connections_open,
@@ -80,7 +79,7 @@ select t.provider, w.state, w.reason, t."connectionsMax", t."connectionsOpen",
      limit 1) w
  order by t.provider`;
 
-/** All providers that some worker has something to say about, each once over all machines. */
+/** All providers that any worker reported, each once over all machines. */
 export function readProviderStates(db: Queryable): Promise<ProviderState[]> {
   return db.query<ProviderState>(READ);
 }

@@ -15,7 +15,7 @@ import type { Scope, Environment } from '../core/scope.ts';
 import { addressKey, type Address } from '../mail/address.ts';
 import type { Queryable } from './postgres/database.ts';
 
-/** What becomes free keeps its age, as far as claims look back: their low-water mark is 60 s behind. */
+/** What becomes free keeps its age within the 60 s that claims go back behind their low-water mark. */
 export const DUE_BY_AGE = `least(app_now(), greatest(q.due_at, app_now() - interval '50 seconds'))`;
 
 const RELEASE = `
@@ -86,7 +86,7 @@ update queue set holder = null, due_at = app_now()
  where email_id = any($1::uuid[]) and holder = $2::uuid and claim = 1`;
 
 /**
- * Gives back whole emails that nobody here knows of: their accept was answered by nobody. Those
+ * Gives back whole emails whose accept was not answered, so that no worker has them in memory. Those
  * that were claimed since are left alone.
  */
 export async function releaseEmails(
@@ -97,7 +97,7 @@ export async function releaseEmails(
   await db.query(RELEASE_EMAILS, [emailIds, holder]);
 }
 
-/** What the queue table says that somebody holds. */
+/** A recipient that has a holder according to the queue table. */
 export type Stray = Pick<Release, 'emailId' | 'position' | 'claim' | 'provider'>;
 
 export const STRAYS_MAX = 10_000;
@@ -215,7 +215,7 @@ export type ClaimedRecipient = {
   domainDeleted: boolean;
   /** Its records have been away for too long since the email was accepted. */
   domainUnverified: boolean;
-  /** Its sending domain is paused, and nobody has released it. */
+  /** Its sending domain is paused, and it was not released by an operator. */
   isPaused: boolean;
 };
 
@@ -292,9 +292,9 @@ select seen.count as seen, t.*
 /**
  * Takes up to `max` of the oldest due recipients for `holder`, unless there are `window` of them
  * or more: then nothing is taken, and it takes `findQueues` to be fair.
- * @param from due times before this are not looked at; `new Date(0)` looks at all
+ * @param from due times before this are not read; `new Date(0)` reads all
  * @param fullProjects,fullQueues who has enough in memory; queues as `tenantQueueKey` writes them
- * @returns oldest first, and how many are due as far as was looked
+ * @returns oldest first, and how many due recipients were read
  */
 export async function claimOldest(
   db: Queryable,
