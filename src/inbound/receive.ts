@@ -1,10 +1,14 @@
 /**
- * What came back, taken in: read, settled and kept before anybody is told that it was.
+ * Mail that comes in: read, settled and stored before the sending server gets its reply.
  *
- * Promise: `kept` means on disk, with everything that follows from it. A report touches the
- * recipient of the return path it came to and nobody else; at `abuse@` and `fbl@` a complaint touches
+ * Guarantee: `kept` means on disk, with everything that follows from it. A report changes the
+ * recipient of the return path it came to and no other; at `abuse@` and `fbl@` a complaint changes
  * the recipient whose signed return path stands in the original that it quotes; mail to an unsubscribe
  * address suppresses the recipient that it names. Nothing is ever sent because of it.
+ *
+ * Unmatched mail (to postmaster@, automatic replies, reports that change nothing) may be sent by anybody
+ * and is written to disk, so it is limited by rate per client and in all; above it the reply is
+ * temporary. How much is kept in all: store/inbound-messages.ts.
  */
 import { createHash } from 'node:crypto';
 import { Overloaded } from '../core/refusals.ts';
@@ -22,7 +26,6 @@ import type {
 } from '../store/inbound.ts';
 import type { UnmatchedStore } from '../store/inbound-messages.ts';
 import { type Addressee, type AddressBook, addresseeOf } from './addresses.ts';
-import type { UnmatchedRate } from './unmatched-rate.ts';
 import { consequenceOf } from './verdict.ts';
 
 /** Of a message so much is taken in, read and kept for people; the rest is let by. */
@@ -34,7 +37,7 @@ const HOPS_MAX = 100;
 /** Return paths in a complaint that are looked up. */
 const QUOTED_MAX = 3;
 
-export type Arrival = {
+type Arrival = {
   /** At least its first KEPT_BYTES_MAX. */
   content: Buffer;
   /** Of all that came. */
@@ -59,7 +62,7 @@ export type Received =
 
 export type Receive = (arrival: Arrival) => Promise<Received>;
 
-export type ReceiveOptions = {
+type ReceiveOptions = {
   book: AddressBook;
   store: InboundStore;
   unmatched: UnmatchedStore;
@@ -193,4 +196,54 @@ async function complainant(report: Report, book: AddressBook): Promise<SentRecip
     if (addressee.kind === 'recipient') return addressee.recipient;
   }
   return null;
+}
+
+const WINDOW_MS = 60_000;
+
+type Rate = { messages: number; bytes: number };
+
+/** Within a minute. A client is an IPv4 address or an IPv6 /64. */
+type UnmatchedLimits = { perClient: Rate; inAll: Rate };
+
+/** Of each worker. */
+export const UNMATCHED_LIMITS: UnmatchedLimits = {
+  perClient: { messages: 120, bytes: 1024 * 1024 },
+  inAll: { messages: 600, bytes: 8 * 1024 * 1024 },
+};
+
+export class UnmatchedRate {
+  readonly #limits: UnmatchedLimits;
+  readonly #world: Pick<World, 'monotonicMs'>;
+  #sinceMs = -Infinity;
+  #inAll: Rate = { messages: 0, bytes: 0 };
+  #perClient = new Map<string, Rate>();
+
+  constructor(world: Pick<World, 'monotonicMs'>, limits: UnmatchedLimits) {
+    this.#world = world;
+    this.#limits = limits;
+  }
+
+  /** Counts a message of this client, of which so much is kept; false: there was enough within a minute. */
+  mayKeep(client: string, bytes: number): boolean {
+    const nowMs = this.#world.monotonicMs();
+    if (nowMs - this.#sinceMs >= WINDOW_MS) {
+      this.#sinceMs = nowMs;
+      this.#inAll = { messages: 0, bytes: 0 };
+      this.#perClient = new Map();
+    }
+    const ofClient = this.#perClient.get(client) ?? { messages: 0, bytes: 0 };
+    const { perClient, inAll } = this.#limits;
+    if (!hasRoom(this.#inAll, inAll, bytes) || !hasRoom(ofClient, perClient, bytes)) return false;
+    this.#inAll = plus(this.#inAll, bytes);
+    this.#perClient.set(client, plus(ofClient, bytes));
+    return true;
+  }
+}
+
+function hasRoom(used: Rate, limit: Rate, bytes: number): boolean {
+  return used.messages < limit.messages && used.bytes + bytes <= limit.bytes;
+}
+
+function plus({ messages, bytes }: Rate, more: number): Rate {
+  return { messages: messages + 1, bytes: bytes + more };
 }

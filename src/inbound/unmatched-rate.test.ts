@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { UnmatchedRate } from './unmatched-rate.ts';
+import { UnmatchedRate } from './receive.ts';
 
 test('a client may send some unmatched messages a minute, and all together more, but not any number', () => {
   let nowMs = 1_000;

@@ -4,8 +4,12 @@
  */
 import { AuthLimiter } from '../auth/auth-limiter.ts';
 import { KeyCache, KeyUse } from '../auth/key-cache.ts';
-import { createReceive, KEPT_BYTES_MAX } from '../inbound/receive.ts';
-import { UNMATCHED_LIMITS, UnmatchedRate } from '../inbound/unmatched-rate.ts';
+import {
+  createReceive,
+  KEPT_BYTES_MAX,
+  UNMATCHED_LIMITS,
+  UnmatchedRate,
+} from '../inbound/receive.ts';
 import { KnownClients } from '../net/smtp/server-limits.ts';
 import { SmtpServer, type SmtpServerLimits, type SmtpServerOptions } from '../net/smtp/server.ts';
 import type { AcceptEmail } from '../sending/accept.ts';

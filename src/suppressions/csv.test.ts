@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { Suppression } from '../store/suppressions.ts';
-import { type CsvRow, readCsv } from './csv-reader.ts';
 import {
+  type CsvRow,
+  readCsv,
   COLUMNS_WITHOUT_NAMES,
   columnsOf,
   CSV_HEADER,
@@ -11,7 +12,7 @@ import {
   readCell,
   readRow,
   writeCell,
-} from './csv-rows.ts';
+} from './csv.ts';
 
 async function read(text: string | Uint8Array, pieceBytes = 1 << 20): Promise<CsvRow[]> {
   const bytes = Buffer.from(text);

@@ -1,14 +1,116 @@
 /**
- * One attempt: opens the secrets, signs, posts. The loop and the test of an endpoint come through
- * here, so that a test shows what will happen. No transaction is open meanwhile.
+ * One attempt: opens the secrets, signs, posts, and judges the answer. The loop and the test of an
+ * endpoint share it, so that a test shows what will happen. No transaction is open meanwhile.
+ *
+ * Signatures follow the Standard Webhooks specification (v1, symmetric), so that every verifier for it
+ * works: HMAC-SHA256 over `id.timestamp.body`, one signature per valid secret. The same three values
+ * are also sent under the `svix-` names, which older verifiers read.
  */
+import { createHmac } from 'node:crypto';
+import { webhookRetryDelayMs } from '../core/retry.ts';
+import { type GuardedAnswer, guardedRequest, type HttpAgents } from '../net/http/guarded-client.ts';
+import type { WebhookOutcome } from '../store/webhook-queue.ts';
 import type { World } from '../core/world.ts';
 import type { AddressGuard } from '../net/addresses.ts';
 import type { Resolver } from '../net/dns/resolver.ts';
-import { type GuardedAnswer, guardedRequest, type HttpAgents } from '../net/http/guarded-client.ts';
 import type { SecretBox } from '../store/secrets.ts';
 import type { StoredEvent, SealedSecrets } from '../store/webhook-endpoints.ts';
-import { signatureHeaders } from './sign.ts';
+
+const SECRET_PREFIX = 'whsec_';
+
+/** The specification asks for 24 to 64. */
+export const SECRET_BYTES = 32;
+
+/** `whsec_` and the base64 of the random bytes: what the owner of the endpoint gets to see. */
+export function secretText(random: Buffer): string {
+  return SECRET_PREFIX + random.toString('base64');
+}
+
+/**
+ * The headers of one attempt.
+ * @param message.id the event's: the same through all retries
+ * @param message.timestampS of this attempt, Unix seconds: verifiers refuse what is 5 minutes off
+ * @param secrets newest first; two while a rotation is under way
+ */
+export function signatureHeaders(
+  { id, timestampS, body }: { id: string; timestampS: number; body: string },
+  secrets: readonly string[],
+): Record<string, string> {
+  const signatures = secrets.map((secret) => {
+    const key = Buffer.from(secret.slice(SECRET_PREFIX.length), 'base64');
+    const mac = createHmac('sha256', key).update(`${id}.${timestampS}.${body}`).digest('base64');
+    return `v1,${mac}`;
+  });
+  const values = { id, timestamp: String(timestampS), signature: signatures.join(' ') };
+  return Object.fromEntries(
+    Object.entries(values).flatMap(([name, value]) => [
+      [`webhook-${name}`, value],
+      [`svix-${name}`, value],
+    ]),
+  );
+}
+
+export type Verdict = Pick<WebhookOutcome, 'verdict' | 'retryMs' | 'restMs' | 'attempt'>;
+type Attempt = NonNullable<Verdict['attempt']>;
+
+/** Answers with which a server says that it has too much to do. */
+const BUSY = [429, 502, 503, 504];
+/** A receiver may ask for patience, not for eternity. */
+const RETRY_AFTER_MAX_MS = 24 * 3600_000;
+const REST_MAX_MS = 3600_000;
+
+/** An event that is older than what is kept cannot be told any more. */
+export const NOTHING_TO_SEND: Verdict = {
+  verdict: 'failed',
+  retryMs: null,
+  restMs: 0,
+  attempt: null,
+};
+
+/**
+ * @param context.attempts failed attempts before this one
+ * @param context.dice a random number, 0 (inclusive) to 1
+ * @param context.nowMs wall time, for a Retry-After that names a date
+ */
+export function judge(
+  answer: GuardedAnswer,
+  { attempts, dice, nowMs }: { attempts: number; dice: number; nowMs: number },
+): Verdict & { attempt: Attempt } {
+  const attempt = logged(answer);
+  const status = answer.kind === 'answered' ? answer.status : 0;
+  if (status >= 200 && status < 300) {
+    return { verdict: 'delivered', retryMs: null, restMs: 0, attempt };
+  }
+  if (status === 410) return { verdict: 'gone', retryMs: null, restMs: 0, attempt };
+  const askedMs = retryAfterMs(answer, nowMs);
+  const waitMs = webhookRetryDelayMs(attempts + 1, dice);
+  return {
+    verdict: 'failed',
+    retryMs: waitMs === null ? null : Math.max(waitMs, askedMs),
+    restMs: BUSY.includes(status) ? Math.min(askedMs, REST_MAX_MS) : 0,
+    attempt,
+  };
+}
+
+/** RFC 9110 §10.2.3: seconds, or a date. */
+function retryAfterMs(answer: GuardedAnswer, nowMs: number): number {
+  const text = answer.kind === 'answered' ? answer.headers.retryAfter?.trim() : undefined;
+  if (text === undefined) return 0;
+  const ms = /^\d{1,10}$/.test(text) ? Number(text) * 1000 : Date.parse(text) - nowMs;
+  return Number.isFinite(ms) ? Math.min(Math.max(ms, 0), RETRY_AFTER_MAX_MS) : 0;
+}
+
+function logged(answer: GuardedAnswer): Attempt {
+  const latency_ms = answer.latencyMs;
+  if (answer.kind === 'failed') {
+    return { status: null, latency_ms, answer: null, error: answer.message };
+  }
+  const redirected = answer.status >= 300 && answer.status < 400;
+  const error = redirected
+    ? 'a redirect is never followed: register the address that it leads to'
+    : null;
+  return { status: answer.status, latency_ms, answer: answer.bodyStart, error };
+}
 
 export type Outbound = {
   world: World;
@@ -19,7 +121,7 @@ export type Outbound = {
   agents?: HttpAgents;
 };
 
-export type Message = SealedSecrets & {
+type Message = SealedSecrets & {
   endpointId: string;
   eventId: string;
   url: string;

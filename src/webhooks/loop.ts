@@ -1,13 +1,13 @@
 /**
- * Keeps webhooks moving: looks for endpoints with something due, claims for each in its turn, tells.
- * Woken as soon as this process has queued something, otherwise it looks once a second.
+ * The webhook loop: finds endpoints with something due, claims for each in rotation, sends. It polls as
+ * soon as this process has queued something, otherwise once a second.
  *
- * Promises: at least once, under one id through all retries; what is held is held under this
- * worker's lease, every outcome is fenced by it; a dead, slow or flooded endpoint delays no other
- * (endpoints.ts here, the rests in store/webhook-queue.ts); bounded in number and bytes.
+ * Guarantees: each event is sent at least once, under one id through all retries; what is held is held
+ * under this worker's lease, and every outcome is fenced by it; a dead, slow or flooded endpoint delays
+ * no other (fair-queue.ts here, suspensions in store/webhook-queue.ts); what is under way is bounded in
+ * number and bytes.
  *
- * Read it as: look (looks.ts) → claim (endpoints.ts) → tell (teller.ts: attempt.ts, verdict.ts).
- * What comes back later about the same email begins in smtp/inbound.ts.
+ * Each turn: poll (PollSchedule), claim (fair-queue.ts), send (sender.ts: attempt.ts).
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
@@ -21,9 +21,57 @@ import {
   type SettledWebhook,
 } from '../store/webhook-queue.ts';
 import type { Outbound } from './attempt.ts';
-import { EndpointTurns } from './endpoint-turns.ts';
-import { Looks } from './looks.ts';
-import { Teller } from './teller.ts';
+import { EndpointQueue } from './fair-queue.ts';
+import { Sender } from './sender.ts';
+
+/** What this process queues is looked for at once; this is for retries, and for other nodes. */
+const EVERY_MS = 1_000;
+/** While this process keeps queueing: 50 a second. */
+const PAUSE_MS = 20;
+const BACK_MS = 250;
+const DEEP_BACK_MS = 20_000;
+const DEEP_EVERY_MS = 2_000;
+const SWEEP_EVERY_MS = 60_000;
+
+export class PollSchedule {
+  /** Database time of the last look. */
+  #seenMs = 0;
+  // The others are of the clock that the caller tells.
+  #lastMs = -Infinity;
+  #nextMs = -Infinity;
+  #deepMs = -Infinity;
+  #sweepMs = -Infinity;
+
+  /** How long until the next look; 0 or less: now. */
+  waitMs(nowMs: number): number {
+    return this.#nextMs - nowMs;
+  }
+
+  /** Something was queued: the next look is due now, or as soon as the pause allows. */
+  soon(): void {
+    this.#nextMs = Math.min(this.#nextMs, this.#lastMs + PAUSE_MS);
+  }
+
+  /** What was found may be lost: the next look covers everything. */
+  startAnew(): void {
+    this.#sweepMs = -Infinity;
+  }
+
+  /** Database time from which on to look now; -Infinity: everything. */
+  sinceMs(nowMs: number): number {
+    if (nowMs >= this.#sweepMs) return -Infinity;
+    return this.#seenMs - (nowMs >= this.#deepMs ? DEEP_BACK_MS : BACK_MS);
+  }
+
+  /** A look that began at `nowMs` has seen everything up to `seenMs` of database time. */
+  done(nowMs: number, seenMs: number): void {
+    if (nowMs >= this.#sweepMs) this.#sweepMs = nowMs + SWEEP_EVERY_MS;
+    if (nowMs >= this.#deepMs) this.#deepMs = nowMs + DEEP_EVERY_MS;
+    this.#seenMs = seenMs;
+    this.#lastMs = nowMs;
+    this.#nextMs = nowMs + EVERY_MS;
+  }
+}
 
 export type WebhookLoopOptions = Omit<Outbound, 'agents'> & {
   db: Pick<Database, 'notifying'>;
@@ -37,7 +85,7 @@ export type WebhookLoopOptions = Omit<Outbound, 'agents'> & {
 };
 
 /** Outcomes since the start, and what is being told now. */
-export type WebhookLoopStats = Record<SettledWebhook, number> & { underWay: number };
+type WebhookLoopStats = Record<SettledWebhook, number> & { underWay: number };
 
 export type WebhookLoop = {
   start(): void;
@@ -67,10 +115,10 @@ export function createWebhookLoop(options: WebhookLoopOptions): WebhookLoop {
 
 class Loop implements WebhookLoop {
   readonly #options: WebhookLoopOptions;
-  readonly #teller: Teller;
-  readonly #looks = new Looks();
-  readonly #endpoints = new EndpointTurns();
-  /** EndpointTurns of endpoints that are disabled or deleted: what waits there ends. */
+  readonly #sender: Sender;
+  readonly #schedule = new PollSchedule();
+  readonly #endpoints = new EndpointQueue();
+  /** EndpointQueue of endpoints that are disabled or deleted: what waits there ends. */
   readonly #closed = new Map<string, DueEndpoint>();
   /** When to give back what we may hold without knowing: see delivery/give-backs.ts. */
   #straysAtMs: number;
@@ -82,7 +130,7 @@ class Loop implements WebhookLoop {
   constructor(options: WebhookLoopOptions) {
     this.#options = options;
     this.#straysAtMs = options.world.monotonicMs() + STRAYS_EVERY_MS;
-    this.#teller = new Teller({ ...options, db: options.db.notifying });
+    this.#sender = new Sender({ ...options, db: options.db.notifying });
   }
 
   start(): void {
@@ -91,7 +139,7 @@ class Loop implements WebhookLoop {
   }
 
   wake(): void {
-    this.#looks.soon();
+    this.#schedule.soon();
     this.#nextTurn?.();
   }
 
@@ -99,15 +147,15 @@ class Loop implements WebhookLoop {
     this.#isRunning = false;
     this.#nextTurn?.();
     await this.#running;
-    await this.#teller.stop();
+    await this.#sender.stop();
   }
 
   get stats(): WebhookLoopStats {
-    return { ...this.#teller.counts, underWay: this.#teller.underWay.size };
+    return { ...this.#sender.counts, underWay: this.#sender.underWay.size };
   }
 
   get unsettled(): number {
-    return this.#teller.unsettled;
+    return this.#sender.unsettled;
   }
 
   async #run(): Promise<void> {
@@ -115,7 +163,7 @@ class Loop implements WebhookLoop {
       const holder = this.#options.holder();
       const wentWell = holder !== null && (await this.#turn(holder));
       // Another lease, or what was found was not claimed: look at everything.
-      if (!wentWell) this.#looks.startAnew();
+      if (!wentWell) this.#schedule.startAnew();
       await pause(wentWell ? TURN_PAUSE_MS : IDLE_PAUSE_MS);
       await this.#untilNextTurn();
     }
@@ -125,7 +173,7 @@ class Loop implements WebhookLoop {
     try {
       const nowMs = this.#options.world.monotonicMs();
       await this.#releaseStrays(holder, nowMs);
-      if (this.#looks.waitMs(nowMs) <= 0) await this.#look(nowMs);
+      if (this.#schedule.waitMs(nowMs) <= 0) await this.#look(nowMs);
       await this.#endClosed();
       await this.#claim(holder);
       return true;
@@ -139,12 +187,12 @@ class Loop implements WebhookLoop {
     }
   }
 
-  /** No claim is under way: what the table has and the teller does not is known to nobody. */
+  /** No claim is under way: what the table has and the sender does not was lost. */
   async #releaseStrays(holder: string, nowMs: number): Promise<void> {
     const { db, log, checksWanted } = this.#options;
     const asked = checksWanted();
     if (nowMs < this.#straysAtMs && asked === this.#checksSeen) return;
-    const released = await releaseStrayWebhooks(db.notifying, holder, this.#teller.held);
+    const released = await releaseStrayWebhooks(db.notifying, holder, this.#sender.held);
     this.#checksSeen = asked;
     this.#straysAtMs = nowMs + STRAYS_EVERY_MS;
     if (released === 0) return;
@@ -152,12 +200,12 @@ class Loop implements WebhookLoop {
   }
 
   async #look(nowMs: number): Promise<void> {
-    const sinceMs = this.#looks.sinceMs(nowMs);
+    const sinceMs = this.#schedule.sinceMs(nowMs);
     const { endpoints, nowMs: seenMs } = await findDueEndpoints(
       this.#options.db.notifying,
       sinceMs,
     );
-    this.#looks.done(nowMs, seenMs);
+    this.#schedule.done(nowMs, seenMs);
     for (const endpoint of endpoints) {
       if (endpoint.isClosed) this.#closed.set(endpoint.endpointId, endpoint);
       else this.#endpoints.add(endpoint);
@@ -167,19 +215,19 @@ class Loop implements WebhookLoop {
   async #endClosed(): Promise<void> {
     for (const endpoint of this.#closed.values()) {
       const ended = await endClosedEndpoint(this.#options.db.notifying, endpoint, END_CLOSED_BATCH);
-      this.#teller.counts.failed += ended;
+      this.#sender.counts.failed += ended;
       if (ended < END_CLOSED_BATCH) this.#closed.delete(endpoint.endpointId);
     }
   }
 
   async #claim(holder: string): Promise<void> {
-    const asks = this.#endpoints.ask(Math.min(CLAIM_MAX, this.#teller.room));
+    const asks = this.#endpoints.ask(Math.min(CLAIM_MAX, this.#sender.room));
     if (asks.length === 0) return;
     const claimed = await claimWebhooks(this.#options.db.notifying, holder, asks);
     failpoint('webhook_after_claim');
     this.#endpoints.took(asks, claimed);
     for (const one of claimed) {
-      void this.#teller.tell(one, holder).then((pace) => {
+      void this.#sender.send(one, holder).then((pace) => {
         this.#endpoints.finished(one.endpointId, pace);
         this.#nextTurn?.();
       });
@@ -187,8 +235,8 @@ class Loop implements WebhookLoop {
   }
 
   async #untilNextTurn(): Promise<void> {
-    const hasWork = this.#closed.size > 0 || (this.#teller.room > 0 && this.#endpoints.hasRoom);
-    const waitMs = hasWork ? 0 : this.#looks.waitMs(this.#options.world.monotonicMs());
+    const hasWork = this.#closed.size > 0 || (this.#sender.room > 0 && this.#endpoints.hasRoom);
+    const waitMs = hasWork ? 0 : this.#schedule.waitMs(this.#options.world.monotonicMs());
     if (waitMs <= 0 || !this.#isRunning) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, waitMs);

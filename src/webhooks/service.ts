@@ -1,8 +1,9 @@
 /**
- * Webhook endpoints as their owners manage them, behind the HTTP API and the command line: the rules
- * of registering, the secrets; tests are in try-out.ts, replays in replay.ts. Delivering: loop.ts.
+ * Webhook endpoints as their owners manage them, behind the HTTP API and the command line: the rules of
+ * registering, secrets, replays, and the test of an endpoint. Sending: loop.ts.
  *
- * A secret is shown once, when it is made. At rest it is sealed with the endpoint's id.
+ * A secret is shown once, when it is made. At rest it is sealed with the endpoint's id. What belongs to
+ * another project does not exist. A replay sends under the old ids, with the schedule started anew.
  */
 import { randomBytes } from 'node:crypto';
 import type { EventType } from '../core/events.ts';
@@ -12,20 +13,19 @@ import { checkWebhookUrl } from '../net/http/guarded-client.ts';
 import { isId, newId } from '../store/ids.ts';
 import type { Page, PageOf } from '../store/page.ts';
 import * as endpoints from '../store/webhook-endpoints.ts';
-import { findDelivery, findEndpoint, NO_ENDPOINT } from './find.ts';
-import { replay, replayRange, type ReplayRange } from './replay.ts';
-import { SECRET_BYTES, secretText } from './sign.ts';
-import { tryOut, type TryOutOptions } from './try-out.ts';
+import { SECRET_BYTES, secretText, type Outbound, payloadOf, post, judge } from './attempt.ts';
+import type { Queryable } from '../store/postgres/database.ts';
+import type { Logger } from 'pino';
 
 type WebhookEndpoint = endpoints.WebhookEndpoint;
 type DeliveryStatus = endpoints.DeliveryStatus;
 
-export type WebhookServiceOptions = TryOutOptions;
+type WebhookServiceOptions = TryOutOptions;
 
 /** `signingSecret` is shown now and never again. */
 export type WithSecret = { endpoint: WebhookEndpoint; signingSecret: string };
 
-export type WebhookChange = {
+type WebhookChange = {
   url?: string | undefined;
   events?: readonly EventType[] | null | undefined;
   status?: endpoints.EndpointStatus | undefined;
@@ -156,4 +156,142 @@ async function rotateSecret(
   const secret = secrets.seal(signingSecret, id);
   const endpoint = await endpoints.rotateSecret(db, scope, { id, secret });
   return endpoint ? { endpoint, signingSecret } : NO_ENDPOINT;
+}
+
+export const NO_ENDPOINT: Refusal = {
+  refused: 'not_found',
+  message: 'There is no webhook with this id in this project and environment.',
+};
+
+const NO_DELIVERY: Refusal = {
+  refused: 'not_found',
+  message: 'There is no delivery with this id to this webhook.',
+};
+
+type DeliveryId = { endpointId: string; id: string };
+
+async function findEndpoint(
+  db: Queryable,
+  scope: Scope,
+  id: string,
+): Promise<endpoints.WebhookEndpoint | Refusal> {
+  return (isId(id) && (await endpoints.findEndpoint(db, scope, id))) || NO_ENDPOINT;
+}
+
+/** A disabled endpoint is sent nothing: what would be replayed would end as failed at once. */
+async function findEnabled(
+  db: Queryable,
+  scope: Scope,
+  id: string,
+): Promise<endpoints.WebhookEndpoint | Refusal> {
+  const endpoint = await findEndpoint(db, scope, id);
+  if ('refused' in endpoint || endpoint.status === 'enabled') return endpoint;
+  return { refused: 'conflict', message: 'The webhook is disabled; enable it first.' };
+}
+
+/** One delivery with its payload and its attempts. */
+async function findDelivery(
+  db: Queryable,
+  scope: Scope,
+  which: DeliveryId,
+): Promise<endpoints.WebhookDeliveryDetail | Refusal> {
+  const endpoint = await findEndpoint(db, scope, which.endpointId);
+  if ('refused' in endpoint) return endpoint;
+  return (isId(which.id) && (await endpoints.findDelivery(db, scope, which))) || NO_DELIVERY;
+}
+
+type ReplayRange = {
+  since: Date;
+  /** Exclusive. */
+  until: Date;
+  /** Only what ended like this; null: everything. */
+  status: endpoints.DeliveryStatus | null;
+};
+
+/** How much one call may send again: a longer time is replayed in several calls. */
+const REPLAY_MAX = 50_000;
+const BATCH = 1_000;
+
+async function replay(
+  db: Queryable,
+  scope: Scope,
+  which: DeliveryId,
+): Promise<endpoints.WebhookDeliveryDetail | Refusal> {
+  const { endpointId, id } = which;
+  const endpoint = await findEnabled(db, scope, endpointId);
+  if ('refused' in endpoint) return endpoint;
+  const delivery = await findDelivery(db, scope, which);
+  if ('refused' in delivery) return delivery;
+  if (delivery.event === null) {
+    return { refused: 'conflict', message: 'This event is older than what is kept.' };
+  }
+  await endpoints.replayDeliveries(db, scope, { endpointId, ids: [id] });
+  return findDelivery(db, scope, which);
+}
+
+/** @returns how many are sent again */
+async function replayRange(
+  db: Queryable,
+  scope: Scope,
+  { endpointId, range }: { endpointId: string; range: ReplayRange },
+): Promise<{ count: number } | Refusal> {
+  const endpoint = await findEnabled(db, scope, endpointId);
+  if ('refused' in endpoint) return endpoint;
+  if (range.until <= range.since) return refuseUntil('must be after since');
+  const wanted = { ...range, endpointId, limit: REPLAY_MAX + 1 };
+  const ids = await endpoints.findDeliveryIds(db, scope, wanted);
+  if (ids.length > REPLAY_MAX) {
+    return refuseUntil(`reaches over more than ${REPLAY_MAX} deliveries; replay in shorter pieces`);
+  }
+  for (let from = 0; from < ids.length; from += BATCH) {
+    const batch = ids.slice(from, from + BATCH);
+    await endpoints.replayDeliveries(db, scope, { endpointId, ids: batch });
+  }
+  return { count: ids.length };
+}
+
+function refuseUntil(message: string): Refusal {
+  return refuseFields([{ field: 'until', message }]);
+}
+
+type TryOutOptions = Omit<Outbound, 'agents'> & {
+  db: Queryable;
+  log: Pick<Logger, 'info'>;
+};
+
+/** Not among the kinds that can be chosen: it goes to the endpoint under test and nowhere else. */
+const TEST_EVENT = 'webhook.test';
+
+async function tryOut(
+  options: TryOutOptions,
+  scope: Scope,
+  endpointId: string,
+): Promise<endpoints.WebhookDeliveryDetail | Refusal> {
+  const { db, world, log } = options;
+  const endpoint = await findEndpoint(db, scope, endpointId);
+  if ('refused' in endpoint) return endpoint;
+  const sealed = await endpoints.findSecrets(db, scope, endpointId);
+  if (!sealed) return NO_ENDPOINT;
+  const id = newId();
+  const nowMs = world.now();
+  const event = testEvent(endpointId, nowMs);
+  const { url } = endpoint;
+  const message = { ...sealed, endpointId, eventId: id, url, body: payloadOf(event) };
+  const answer = await post(options, message);
+  const { verdict, attempt } = judge(answer, { attempts: 0, dice: 0, nowMs });
+  const status = verdict === 'delivered' ? 'delivered' : 'failed';
+  const logged = { at: event.createdAt, ...attempt };
+  await endpoints.recordTest(db, scope, { endpointId, id, event, status, attempt: logged });
+  const { type } = event;
+  const about = { endpoint_id: endpointId, event_id: id, type, outcome: status };
+  log.info({ ...about, status: attempt.status, latency_ms: attempt.latency_ms }, 'webhook');
+  return findDelivery(db, scope, { endpointId, id });
+}
+
+function testEvent(endpointId: string, nowMs: number) {
+  return {
+    type: TEST_EVENT,
+    createdAt: new Date(nowMs).toISOString(),
+    data: JSON.stringify({ webhook_id: endpointId, message: 'This is a test.' }),
+  };
 }

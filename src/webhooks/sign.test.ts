@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { Webhook } from 'standardwebhooks';
-import { SECRET_BYTES, secretText, signatureHeaders } from './sign.ts';
+import { SECRET_BYTES, secretText, signatureHeaders } from './attempt.ts';
 
 const secret = secretText(randomBytes(SECRET_BYTES));
 const nowS = () => Math.floor(Date.now() / 1000);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { GuardedAnswer } from '../net/http/guarded-client.ts';
-import { judge } from './verdict.ts';
+import { judge } from './attempt.ts';
 
 const NOW_MS = Date.parse('2026-11-21T08:30:00Z');
 const first = { attempts: 0, dice: 0.5, nowMs: NOW_MS };

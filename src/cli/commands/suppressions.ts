@@ -1,6 +1,6 @@
 /**
  * `posthorn suppressions`: the addresses that get no more mail, and the list as a CSV file, streamed
- * from and to disk or a pipe with progress on stderr (suppressions/import.ts, export.ts).
+ * from and to disk or a pipe with progress on stderr (suppressions/csv-files.ts, export.ts).
  */
 import { createReadStream, createWriteStream } from 'node:fs';
 import { Readable } from 'node:stream';
@@ -40,15 +40,15 @@ import {
   removeSuppression,
   type Suppression,
 } from '../../store/suppressions.ts';
-import { exportCsv } from '../../suppressions/export.ts';
 import {
+  exportCsv,
   IMPORT_ROWS_MAX,
   importCsv,
   type ImportResult,
   newImportResult,
   presentImport,
   TooManyRows,
-} from '../../suppressions/import.ts';
+} from '../../suppressions/csv-files.ts';
 
 const PAGE_SIZE = 1000;
 const HISTORY_MAX = 100;

@@ -1,5 +1,5 @@
 /**
- * The suppression list as a file: import and export as CSV, both streamed (suppressions/import.ts,
+ * The suppression list as a file: import and export as CSV, both streamed (suppressions/csv-files.ts,
  * export.ts). An import is the one request whose body is not JSON, may be larger than 45 MB and may
  * take as long as it moves.
  */
@@ -7,15 +7,15 @@ import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
 import { Overloaded } from '../../core/refusals.ts';
 import { DatabaseUnavailable } from '../../store/postgres/database.ts';
-import { exportCsv } from '../../suppressions/export.ts';
 import {
+  exportCsv,
   importCsv,
   type ImportResult,
   IMPORT_ROWS_MAX,
   newImportResult,
   presentImport,
   TooManyRows,
-} from '../../suppressions/import.ts';
+} from '../../suppressions/csv-files.ts';
 import { callerOf } from '../access.ts';
 import { type HttpProblem, sendProblem } from '../errors.ts';
 import { failures } from '../schemas/common.ts';

@@ -290,7 +290,7 @@ export type HttpAgents = {
 /** Endpoints that were used lately; one that is evicted only loses its open connections. */
 const MAX_POOLS = 256;
 const POOL_OPTIONS = {
-  // Callers bound what they send at once (webhooks/endpoint-turns.ts): waiting here would use up the timeout.
+  // Callers bound what they send at once (webhooks/fair-queue.ts): waiting here would use up the timeout.
   connections: 64,
   pipelining: 1,
   allowH2: false,

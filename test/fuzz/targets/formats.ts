@@ -6,8 +6,12 @@ import { partsWithin, readMessage, textOfPart } from '../../../src/mail/mime-rea
 import { relaxedBodyHash } from '../../../src/mail/dkim.ts';
 import { textFromHtml } from '../../../src/mail/text-from-html.ts';
 import { parseStsPolicy, policyNames } from '../../../src/net/tls/mta-sts.ts';
-import { readCsv } from '../../../src/suppressions/csv-reader.ts';
-import { COLUMNS_WITHOUT_NAMES, columnsOf, readRow } from '../../../src/suppressions/csv-rows.ts';
+import {
+  readCsv,
+  COLUMNS_WITHOUT_NAMES,
+  columnsOf,
+  readRow,
+} from '../../../src/suppressions/csv.ts';
 import type { Dice } from '../../chaos/dice.ts';
 import { filled, mutated, strung, unitOf } from '../brew.ts';
 import type { Input, Target } from '../target.ts';

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Looks } from './looks.ts';
+import { PollSchedule } from './loop.ts';
 
 /** The database's clock, as far from ours as it may be. */
 const seenAt = (nowMs: number) => nowMs + 1_000_000;
 
 test('the first look covers everything, the next ones what is new', () => {
-  const looks = new Looks();
+  const looks = new PollSchedule();
   assert.ok(looks.waitMs(0) <= 0);
   assert.equal(looks.sinceMs(0), -Infinity);
   looks.done(0, seenAt(0));
@@ -15,7 +15,7 @@ test('the first look covers everything, the next ones what is new', () => {
 });
 
 test('every 2 s a look goes back 20 s, every minute one covers everything', () => {
-  const looks = new Looks();
+  const looks = new PollSchedule();
   looks.done(0, seenAt(0));
   assert.equal(looks.sinceMs(2_000), seenAt(0) - 20_000);
   looks.done(2_000, seenAt(2_000));
@@ -24,7 +24,7 @@ test('every 2 s a look goes back 20 s, every minute one covers everything', () =
 });
 
 test('what is queued is looked for at once, at most every 20 ms', () => {
-  const looks = new Looks();
+  const looks = new PollSchedule();
   looks.done(0, seenAt(0));
   looks.soon();
   assert.equal(looks.waitMs(5), 15);
@@ -34,7 +34,7 @@ test('what is queued is looked for at once, at most every 20 ms', () => {
 });
 
 test('starting anew covers everything', () => {
-  const looks = new Looks();
+  const looks = new PollSchedule();
   looks.done(0, seenAt(0));
   looks.startAnew();
   assert.equal(looks.sinceMs(500), -Infinity);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type EndpointAsk, EndpointTurns } from './endpoint-turns.ts';
+import { type EndpointAsk, EndpointQueue } from './fair-queue.ts';
 
 const endpoint = (endpointId: string, lowWaterMs = 0) => ({
   projectId: 'p',
@@ -14,11 +14,11 @@ const full = (asks: readonly EndpointAsk[]) =>
     Array.from({ length: room }, () => ({ endpointId, dueAtMs: lowWaterMs + 1 })),
   );
 
-const roomOf = (endpoints: EndpointTurns, endpointId: string) =>
+const roomOf = (endpoints: EndpointQueue, endpointId: string) =>
   endpoints.ask(64).find((ask) => ask.endpointId === endpointId)?.room ?? 0;
 
 test('an endpoint that does not answer holds two attempts, whatever waits for it', () => {
-  const endpoints = new EndpointTurns();
+  const endpoints = new EndpointQueue();
   endpoints.add(endpoint('dead'));
   const asks = endpoints.ask(64);
   assert.deepEqual(asks, [{ ...endpoint('dead'), room: 2 }]);
@@ -29,7 +29,7 @@ test('an endpoint that does not answer holds two attempts, whatever waits for it
 });
 
 test('quick successes widen a endpoint, slow ones do not, failures halve it', () => {
-  const endpoints = new EndpointTurns();
+  const endpoints = new EndpointQueue();
   endpoints.add(endpoint('a'));
   for (let turn = 0; turn < 8; turn += 1) {
     const asks = endpoints.ask(64);
@@ -46,7 +46,7 @@ test('quick successes widen a endpoint, slow ones do not, failures halve it', ()
 });
 
 test('endpoints take turns when there is not room for all', () => {
-  const endpoints = new EndpointTurns();
+  const endpoints = new EndpointQueue();
   for (const name of ['a', 'b', 'c']) endpoints.add(endpoint(name));
   const turns = Array.from({ length: 3 }, () =>
     endpoints.ask(2).map(({ endpointId }) => endpointId),
@@ -60,7 +60,7 @@ test('endpoints take turns when there is not room for all', () => {
 });
 
 test('a endpoint that gave less than it was asked for is left alone until something is due', () => {
-  const endpoints = new EndpointTurns();
+  const endpoints = new EndpointQueue();
   endpoints.add(endpoint('a', 10));
   const asks = endpoints.ask(64);
   endpoints.took(asks, [{ endpointId: 'a', dueAtMs: 15 }]);
@@ -70,7 +70,7 @@ test('a endpoint that gave less than it was asked for is left alone until someth
 });
 
 test('a endpoint with more to give goes on where it was, unless something older appears', () => {
-  const endpoints = new EndpointTurns();
+  const endpoints = new EndpointQueue();
   endpoints.add(endpoint('a', 10));
   const asks = endpoints.ask(64);
   endpoints.took(

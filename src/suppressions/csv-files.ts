@@ -1,15 +1,31 @@
 /**
- * A CSV file into a suppression list: read as it comes, stored in batches that commit one by one.
+ * CSV files into and out of a suppression list, in bounded memory whatever their size.
  *
- * Promise: bounded memory whatever the file; a good row is added whatever its neighbours are; what
- * was committed stays when the rest never comes, and doing the same file again adds what is missing
- * and nothing else.
+ * Import: read as it comes, stored in batches that commit one by one. A valid row is added whatever its
+ * neighbours are; what was committed stays when the rest never comes, and importing the same file again
+ * adds what is missing and nothing else.
+ *
+ * Export: a page is read when the one before it was consumed, so that a slow reader costs neither memory
+ * nor an open transaction. Concurrent changes may or may not be included; no entry comes twice.
  */
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../store/postgres/database.ts';
-import { type ImportedSuppression, importSuppressions } from '../store/suppressions.ts';
-import { type CsvRow, readCsv } from './csv-reader.ts';
-import { type Columns, COLUMNS_WITHOUT_NAMES, columnsOf, readRow } from './csv-rows.ts';
+import {
+  type ImportedSuppression,
+  importSuppressions,
+  listSuppressions,
+  type SuppressionFilter,
+} from '../store/suppressions.ts';
+import {
+  type CsvRow,
+  readCsv,
+  type Columns,
+  COLUMNS_WITHOUT_NAMES,
+  columnsOf,
+  readRow,
+  CSV_HEADER,
+  csvRowOf,
+} from './csv.ts';
 
 export type ImportResult = {
   added: number;
@@ -20,7 +36,7 @@ export type ImportResult = {
   errors: { line: number; message: string }[];
 };
 
-export type ImportOptions = {
+type ImportOptions = {
   /** After each batch. */
   onProgress?: (soFar: ImportResult) => void;
 };
@@ -135,4 +151,29 @@ export function presentImport({ added, alreadyThere, rejected, errors }: ImportR
     rejected,
     errors,
   };
+}
+
+const PAGE_ROWS = 5_000;
+
+/**
+ * @param list.onProgress after each page: rows so far
+ */
+export async function* exportCsv(
+  db: Queryable,
+  scope: Scope,
+  list: { filter: SuppressionFilter; onProgress?: (rows: number) => void },
+): AsyncGenerator<string> {
+  let after: string | null = null;
+  let count = 0;
+  let piece = CSV_HEADER;
+  for (;;) {
+    const page = { limit: PAGE_ROWS, after, before: null };
+    const { rows, hasMore } = await listSuppressions(db, scope, { page, filter: list.filter });
+    yield piece + rows.map(csvRowOf).join('');
+    piece = '';
+    count += rows.length;
+    list.onProgress?.(count);
+    after = rows.at(-1)?.address ?? null;
+    if (!hasMore) return;
+  }
 }

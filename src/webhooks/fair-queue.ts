@@ -1,8 +1,8 @@
 /**
- * Whose turn it is: one endpoint per endpoint with work, in turn, each with a number of attempts that
- * may be under way at once. A endpoint starts narrow, widens with every quick success and halves with
- * every failure, so that a dead or slow endpoint (15 s per attempt) never holds the slots that the
- * others need. Pure: the loop does the claiming.
+ * Fair queueing of endpoints: each endpoint with work is served in rotation, with a limit of attempts
+ * under way. The limit starts at 2, grows with every quick success and halves with every failure, so
+ * that a dead or slow endpoint (15 s per attempt) never holds the slots that the others need. Pure:
+ * the loop does the claiming.
  */
 import type { Endpoint } from '../store/webhook-queue.ts';
 
@@ -23,7 +23,7 @@ type EndpointState = Endpoint & {
 const WIDTH_FIRST = 2;
 const WIDTH_MAX = 32;
 
-export class EndpointTurns {
+export class EndpointQueue {
   /** In turn: the map's order. */
   readonly #endpoints = new Map<string, EndpointState>();
 

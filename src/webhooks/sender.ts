@@ -1,6 +1,6 @@
 /**
- * Tells what was claimed: attempt, verdict, outcome. Counts what is under way, in number and bytes,
- * and at the end waits for it or gives it back.
+ * The webhook sender: sends what was claimed and settles the outcome. Limits what is under way, in number
+ * and bytes; at the end it waits for that, or gives it back.
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
@@ -12,11 +12,10 @@ import {
   type SettledWebhook,
   WebhookSettleStore,
 } from '../store/webhook-queue.ts';
-import { type Outbound, payloadOf, post } from './attempt.ts';
-import type { Pace } from './endpoint-turns.ts';
-import { judge, NOTHING_TO_TELL, type Verdict } from './verdict.ts';
+import { type Outbound, payloadOf, post, judge, NOTHING_TO_SEND, type Verdict } from './attempt.ts';
+import type { Pace } from './fair-queue.ts';
 
-export type TellerOptions = Omit<Outbound, 'agents'> & {
+type SenderOptions = Omit<Outbound, 'agents'> & {
   db: Queryable;
   log: Pick<Logger, 'info' | 'warn' | 'error'>;
   holder: () => string | null;
@@ -30,11 +29,11 @@ const STOP_WITHIN_MS = 10_000;
 /** To write what the database has refused. */
 const STOP_SETTLE_WITHIN_MS = 3_000;
 /** After a bug, or a secret that does not open. */
-const TROUBLE_DELAY_MS = 60_000;
+const ERROR_DELAY_MS = 60_000;
 /** Until the next beat has told whose it is. */
 const DOUBT_DELAY_MS = 2_000;
 
-export class Teller {
+export class Sender {
   readonly counts: Record<SettledWebhook, number> = {
     delivered: 0,
     retried: 0,
@@ -42,14 +41,14 @@ export class Teller {
     fenced: 0,
   };
   readonly underWay = new Set<ClaimedWebhook>();
-  readonly #options: TellerOptions;
+  readonly #options: SenderOptions;
   readonly #agents: HttpAgents = createHttpAgents();
   readonly #outcomes: WebhookSettleStore;
   #underWayBytes = 0;
   #hasStopped = false;
   #idle: (() => void) | undefined;
 
-  constructor(options: TellerOptions) {
+  constructor(options: SenderOptions) {
     this.#options = options;
     // What was given back at the end is not settled any more, and not waited for.
     const holder = (): string | null => (this.#hasStopped ? null : options.holder());
@@ -77,7 +76,7 @@ export class Teller {
   }
 
   /** Never rejects: whatever happens, the delivery is settled, or given back, or lost to others. */
-  async tell(claimed: ClaimedWebhook, holder: string): Promise<Pace> {
+  async send(claimed: ClaimedWebhook, holder: string): Promise<Pace> {
     const bytes = claimed.data?.length ?? 0;
     this.underWay.add(claimed);
     this.#underWayBytes += bytes;
@@ -122,7 +121,7 @@ export class Teller {
         { err: error, endpoint_id: endpointId, event_id: eventId },
         'a webhook attempt ended in an error',
       );
-      await this.#giveBack([claimed], holder, TROUBLE_DELAY_MS);
+      await this.#giveBack([claimed], holder, ERROR_DELAY_MS);
       return 'failed';
     }
   }
@@ -130,7 +129,7 @@ export class Teller {
   /** Null: nothing was told, because another worker may have taken it over. */
   async #verdict(claimed: ClaimedWebhook, holder: string): Promise<Verdict | null> {
     const { type, createdAt, data, attempts } = claimed;
-    if (type === null || createdAt === null || data === null) return NOTHING_TO_TELL;
+    if (type === null || createdAt === null || data === null) return NOTHING_TO_SEND;
     const body = payloadOf({ type, createdAt, data });
     failpoint('webhook_before_post');
     if (!this.#options.isFresh() || this.#options.holder() !== holder) return null;
