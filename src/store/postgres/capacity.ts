@@ -113,7 +113,8 @@ const DISK_FULL = '53100';
 const REFUSES_FOR_MS = 10_000;
 
 /**
- * What this worker heard of a full disk: new mail is refused for a moment, outcomes are still written.
+ * Whether PostgreSQL reported a full disk to this worker: new mail is refused for 10 s, outcomes are
+ * still written.
  * A statement that fails for it has stored nothing.
  */
 export class DiskFullMemory {

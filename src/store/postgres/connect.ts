@@ -1,11 +1,11 @@
 /**
- * How a connection comes about: which of several servers takes writes, what the session is set to,
- * and whether it really is.
+ * How a connection is made: which of several servers takes writes, what the session is set to, and the
+ * check that the settings hold.
  *
  * Settings are made by statements after connecting, because poolers refuse or ignore most of them in
  * the first message, and because they then win over what DATABASE_URL, the role or the database
  * set. They are read back by a statement of its own: behind a pooler that gives each transaction
- * another server connection, that one answers with the settings of somebody else.
+ * another server connection, that statement returns the settings of another session.
  */
 import pg from 'pg';
 import { urlsOf } from './database-address.ts';
@@ -80,7 +80,7 @@ export class Servers {
     return { ...this.#config, ...more };
   }
 
-  /** Leads a client that has not connected yet to the server in use. */
+  /** Directs a client that has not connected yet to the server in use. */
   lead(client: pg.Client): void {
     client.host = this.#present.host;
     client.port = this.#present.port;
@@ -104,7 +104,7 @@ export class Servers {
     const [connectionTimeoutMillis, query_timeout] = [PROBE_TIMEOUT_MS, PROBE_TIMEOUT_MS];
     const about = { application_name: 'posthorn probe', connectionTimeoutMillis, query_timeout };
     const client = new pg.Client(this.config(about));
-    client.on('error', () => {}); // the statement that runs fails too, and says so
+    client.on('error', () => {}); // the statement that runs fails too, with the reason
     client.host = place.host;
     client.port = place.port;
     try {
@@ -220,7 +220,7 @@ export async function openSession(address: DatabaseAddress, session: Session): P
   const about = { application_name: name, connectionTimeoutMillis: timeoutMs };
   const client = new pg.Client(servers.config(about));
   servers.lead(client);
-  client.on('error', () => {}); // the statement that runs fails too, and says so
+  client.on('error', () => {}); // the statement that runs fails too, with the reason
   try {
     await client.connect();
     await setSession(client, session);

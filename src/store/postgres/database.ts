@@ -100,9 +100,9 @@ export const HOT_SETTINGS: SessionSettings = {
   enable_seqscan: 'off',
   jit: 'off',
 };
-/** One row that somebody has locked is found within seconds, and the others go on without it. */
+/** A row that another transaction has locked fails within a second; the others go on without it. */
 const SETTLE_SETTINGS: SessionSettings = { ...HOT_SETTINGS, lock_timeout: '1s' };
-/** Whoever stands still in the middle of a transaction must not hold its locks for ever. */
+/** A worker that is frozen within a transaction must not hold its locks for ever. */
 export const COMMON_SETTINGS: SessionSettings = {
   synchronous_commit: 'on',
   TimeZone: 'UTC',
@@ -413,10 +413,10 @@ const UNKNOWN_FATE_SQLSTATE = /^(08|40003|57P|58)/;
 const READ_ONLY_SQLSTATE = '25006';
 const LOCK_TIMEOUT_SQLSTATE = '55P03';
 
-/** What the server said; null when it said nothing. */
+/** The SQLSTATE of an error; null when it did not come from the server. */
 export function sqlStateOf(error: unknown): string | null {
-  const said = error instanceof DatabaseUnavailable ? error.cause : error;
-  const { code } = (said ?? {}) as { code?: unknown };
+  const answer = error instanceof DatabaseUnavailable ? error.cause : error;
+  const { code } = (answer ?? {}) as { code?: unknown };
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : null;
 }
 

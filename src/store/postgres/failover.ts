@@ -2,7 +2,7 @@
  * Fail-over of the database to another server: how it is noticed, and what it lost.
  *
  * A promoted standby begins a new timeline. What the old primary acknowledged and an asynchronous
- * standby had not received yet does not exist any more: nobody can bring it back, but it can be said.
+ * standby had not received yet is lost; it cannot be restored, but it is logged and counted.
  */
 import { DatabaseUnavailable, type Queryable } from './database.ts';
 

@@ -144,3 +144,14 @@ test('what waits for its batch can be turned away, and counts no more', async ()
   assert.equal(await group.add('d'), 'd');
   assert.deepEqual(batches, [['a'], ['d']]);
 });
+
+test('a batch with too few results fails as a whole, and is not committed again', async () => {
+  const { batches, group } = newGroup((items) => echo(items.slice(1)));
+  const results = await Promise.allSettled(['a', 'b', 'c'].map((item) => group.add(item)));
+  for (const result of results) {
+    assert.ok(result.status === 'rejected');
+    assert.match(String(result.reason), /a batch of 3 items was committed with 2 results/);
+  }
+  assert.deepEqual(batches, [['a', 'b', 'c']]);
+  assert.deepEqual([group.pendingItems, group.pendingBytes], [0, 0]);
+});

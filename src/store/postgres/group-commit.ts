@@ -143,9 +143,10 @@ export class GroupCommit<Item, Result> {
   async #commitBatch(batch: Waiting<Item, Result>[]): Promise<void> {
     try {
       const results = await this.#options.commit(batch.map((waiting) => waiting.item));
+      if (results.length !== batch.length) return rejectMismatch(batch, results.length);
       batch.forEach((waiting, index) => waiting.resolve(results[index]!));
     } catch (error) {
-      // One poisoned row must not hurt its neighbours: each is tried by itself.
+      // One item that the database refuses must not fail the others: each is tried by itself.
       if (batch.length > 1 && this.#options.mayTryOneByOne(error)) {
         for (const waiting of batch) await this.#commitBatch([waiting]);
       } else {
@@ -153,4 +154,16 @@ export class GroupCommit<Item, Result> {
       }
     }
   }
+}
+
+/**
+ * Results could go to the wrong items, so none is given. The batch is committed: it is not repeated,
+ * and its rows are found as those of any item whose fate is unknown.
+ */
+function rejectMismatch(
+  batch: readonly { reject: (error: unknown) => void }[],
+  results: number,
+): void {
+  const error = new Error(`a batch of ${batch.length} items was committed with ${results} results`);
+  for (const waiting of batch) waiting.reject(error);
 }
