@@ -52,7 +52,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'inbound',
-    about: 'list and show what came back: bounces, complaints, letters',
+    about: 'list and show what came back: bounces, complaints, unmatched mail',
     load: async () => (await import('./commands/inbound.ts')).describeInbound,
   },
   {

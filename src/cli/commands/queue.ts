@@ -52,7 +52,7 @@ export function describeQueue(queue: Command, cli: Cli): void {
     const run = (io: Cli, options: Selection) => change(io, name as QueueChange, options);
     selectable(addCommand(queue, cli, { name, about, run }));
   }
-  const about = 'end it as canceled; its webhooks are told';
+  const about = 'end it as canceled, with its webhooks';
   selectable(addCommand(queue, cli, { name: 'drop', about, run: drop })).option(
     '--yes',
     'without asking',
@@ -202,13 +202,13 @@ async function report(
   { kind, done, selector }: { kind: string; done: string; selector: QueueSelector },
 ): Promise<Outcome> {
   const sum = { found: 0, busy: 0, changed: 0 };
-  let told = 0;
+  let reported = 0;
   for await (const { found, busy, changed } of steps) {
     sum.found += found;
     sum.busy += busy;
     sum.changed += changed;
-    if (sum.found < told + PROGRESS_EVERY) continue;
-    told = sum.found;
+    if (sum.found < reported + PROGRESS_EVERY) continue;
+    reported = sum.found;
     cli.err(`${sum.changed} of ${sum.found} ${done} so far\n`);
   }
   if (sum.found === 0 && selector.emailId !== null) {

@@ -84,7 +84,7 @@ async function begin(rotation: Rotation): Promise<Outcome> {
   await noteFirstKey(store.db, idOf(first));
   if (keys.length === 1) {
     const fresh = randomBytes(KEY_BYTES).toString('base64url');
-    if (!isOurs) return told('add', ADD_KEY(fresh), { new_key: fresh });
+    if (!isOurs) return step('add', ADD_KEY(fresh), { new_key: fresh });
     return begin(write(rotation, [first, fresh]));
   }
   const used = await keysInUse(store.db);
@@ -92,7 +92,7 @@ async function begin(rotation: Rotation): Promise<Outcome> {
   if (fresh === undefined) return seal(rotation);
   const unready = await whileAnyNode(rotation, ({ keys: known }) => !known.includes(idOf(fresh)));
   if (unready !== null) return unready;
-  if (!isOurs) return told('switch', SWITCH_KEY);
+  if (!isOurs) return step('switch', SWITCH_KEY);
   return seal(write(rotation, [fresh, ...keys.filter((key) => key !== fresh)]));
 }
 
@@ -108,7 +108,7 @@ async function seal(rotation: Rotation): Promise<Outcome> {
     `Everything is sealed with the new key (${sealed} secrets just now). Bounces and unsubscribe links of ` +
     `mail that was sent before still work, with the old one.\n` +
     `From ${day} on, when no such bounce can come any more:  ${rotation.cli.program} secrets rotate --finish`;
-  return told('sealed', text, { sealed, finish_from: finishAt.toISOString() });
+  return step('sealed', text, { sealed, finish_from: finishAt.toISOString() });
 }
 
 async function finish(
@@ -134,9 +134,9 @@ async function finish(
   }
   const done = await sealAll(rotation);
   if (isFailure(done)) return done;
-  if (!isOurs) return told('remove', REMOVE_KEY);
+  if (!isOurs) return step('remove', REMOVE_KEY);
   write(rotation, [first]);
-  return told('finished', 'The old key is forgotten: what was signed with it is no longer valid.');
+  return step('finished', 'The old key is removed: what was signed with it is no longer valid.');
 }
 
 /** `sealed`: how many secrets were sealed anew. */
@@ -207,8 +207,8 @@ const REMOVE_KEY =
   'Nothing is sealed with an old key any more. Leave only the first key in POSTHORN_SECRET_KEY on every node, ' +
   'and restart them one after the other.';
 
-function told(step: string, text: string, more: object = {}): Success {
-  return { data: { object: 'secret_rotation', step, ...more }, text };
+function step(name: string, text: string, more: object = {}): Success {
+  return { data: { object: 'secret_rotation', step: name, ...more }, text };
 }
 
 function parseSeconds(text: string): number {

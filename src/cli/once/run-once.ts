@@ -3,7 +3,7 @@
  *
  * A real service in a throwaway data directory, and around it on loopback what the internet would
  * be: a DNS zone, a receiving mail server, a customer's webhook receiver. One email goes API →
- * queue → MIME → DKIM → SMTP → webhook, sent with a live key; each step is told with its time. It
+ * queue → MIME → DKIM → SMTP → webhook, sent with a live key; each step is printed with its time. It
  * ends after the last step, at the first that fails, at the deadline or on Ctrl-C; whichever it is,
  * the service and every file are gone then.
  */

@@ -73,7 +73,7 @@ const project = z
           message: z.string(),
         }),
       )
-      .describe('Of the project and environment of the key; of others nothing is told.'),
+      .describe('Of the project and environment of the key.'),
   })
   .meta({ id: 'Project' });
 

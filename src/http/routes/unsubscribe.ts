@@ -64,7 +64,7 @@ export function registerUnsubscribeRoutes(app: App, services: HttpServices): voi
     });
     scope.setErrorHandler((error: Error & { code?: string }, _request, reply) => {
       const page = pageOfError(error);
-      // The others are bugs, and told as everywhere.
+      // All others are bugs, answered as everywhere.
       if (page === null) throw error;
       return sendPage(reply, page);
     });

@@ -160,12 +160,12 @@ const events = z
   .max(100)
   .nullable()
   .meta({
-    description: 'The kinds to be told of; null: all, also those that come later.',
+    description: 'The kinds of events to send; null: all, also those added later.',
     examples: [['email.delivered', 'email.bounced']],
   });
 const webhookStatus = z
   .enum(['enabled', 'disabled'])
-  .describe('A disabled webhook is told nothing; what waited for it has failed.');
+  .describe('A disabled webhook receives nothing; its pending deliveries have failed.');
 
 const webhookCreation = z
   .strictObject({ url, events: events.optional() })
