@@ -7,8 +7,8 @@
  *
  * With PIPELINING the three commands are one write (RFC 2920), so a message takes two round
  * trips. DATA may then be accepted although the recipient was refused: that is answered by a
- * lone dot, which sends an empty message to no recipient. When another message waits for the same server, its
- * envelope goes out with the dot of this one: then a message takes one round trip.
+ * lone dot, which sends an empty message to no recipient. When another message waits for the
+ * same server, its envelope goes out with the dot of this one: then a message takes one round trip.
  */
 import { failpoint } from '../../core/failpoint.ts';
 import type { SmtpReply } from '../../mail/replies/smtp-reply.ts';
@@ -291,8 +291,8 @@ const LINE_END_AND_END = Buffer.from('\r\n.\r\n');
 
 /**
  * The pieces with dots stuffed (RFC 5321 §4.5.2). The stored and signed bytes stay as they are; a
- * message that needs no stuffing, as nearly all, is not copied. A dot after a bare LF is stuffed too: composed messages have
- * none, and a lenient server must never find the end of the data inside a message.
+ * message that needs no stuffing, as nearly all, is not copied. A dot after a bare LF is stuffed too:
+ * composed messages have none, and a lenient server must not find the end of the data inside a message.
  */
 export function dotStuffed(message: Buffer | readonly Buffer[]): readonly Buffer[] {
   const pieces = Buffer.isBuffer(message) ? [message] : message;
