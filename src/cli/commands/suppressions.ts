@@ -1,6 +1,6 @@
 /**
  * `posthorn suppressions`: the addresses that get no more mail, and the list as a CSV file, streamed
- * from and to disk or a pipe with progress on stderr (suppressions/csv-files.ts, export.ts).
+ * from and to disk or a pipe with progress on stderr (suppressions/csv-files.ts).
  */
 import { createReadStream, createWriteStream } from 'node:fs';
 import { Readable } from 'node:stream';

@@ -1,6 +1,5 @@
 /**
- * The suppression list as a file: import and export as CSV, both streamed (suppressions/csv-files.ts,
- * export.ts). An import is the one request whose body is not JSON, may be larger than 45 MB and may
+ * The suppression list as a file: import and export as CSV, both streamed (suppressions/csv-files.ts). An import is the one request whose body is not JSON, may be larger than 45 MB and may
  * take as long as it moves.
  */
 import { Readable } from 'node:stream';

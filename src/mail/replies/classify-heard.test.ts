@@ -1,6 +1,6 @@
 /**
  * Answers as large providers and common servers give them, by what they mean for the email. What
- * each single rule recognises is in reply-rules/rules.test.ts.
+ * each single rule recognises is in rules.test.ts.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,7 +1,7 @@
 /**
  * What an answer, or the lack of one, means for the recipient: retry or give up, whose business it
- * is, what to do about it. Pure data behind it: reply-rules/rules.ts (words to meanings) and
- * classify-meanings.ts (meanings to advice).
+ * is, what to do about it. Pure data behind it: rules.ts (words to meanings) and
+ * meanings.ts (meanings to advice).
  *
  * Held whatever the rules say:
  * - Only a 5xx to MAIL, RCPT, DATA or the dot is permanent. Before that the server talks about us,
