@@ -156,7 +156,7 @@ test('what one worker keeps idle is given up when another one wants a connection
   await waitFor(() => openNow(mx) === 1, { what: 'the first session to end' });
 });
 
-test('a busy connection changes hands after its message, so that nobody waits for ever', async () => {
+test('a busy connection changes hands after its message, so that no worker waits without end', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(2, { port: mx.port, limits: { connections: 1 } });
   const [one, two] = machine.workers as [Connections, Connections];
@@ -245,7 +245,7 @@ test('a message that was granted its place goes out, although the next one has t
   one.release(first.connection);
 });
 
-test('a place that nobody takes after all goes to another worker', async () => {
+test('a granted connection that is not used goes to another worker', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(2, { port: mx.port, limits: { connections: 1 } });
   const [one, two] = machine.workers as [Connections, Connections];

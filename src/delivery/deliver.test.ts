@@ -71,7 +71,7 @@ function deliverTo(
       dropped: [],
     }),
     tls: new TlsRules({
-      resolver: { tlsa: () => assert.fail('nobody has TLSA records') },
+      resolver: { tlsa: () => assert.fail('no TLSA records exist') },
       policies: null,
       counters: new TlsCounters(async () => {}),
       port: mx.port,

@@ -200,7 +200,7 @@ test('a database that is away for a moment delays an attempt by that moment', as
   await waitFor(() => tries === 2, { what: 'the second try', timeoutMs: 5_000 });
 });
 
-test('an email whose accept nobody heard of is free within seconds of its commit', async () => {
+test('an email whose accept was not answered is free within seconds of its commit', async () => {
   await using scene = newScene();
   const email = newEmail(await newSender(db), { to: ['unheard@example.net'] });
   scene.dispatcher.releaseLater([email.id]);

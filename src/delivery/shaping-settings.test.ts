@@ -77,7 +77,7 @@ test('every problem of a wrong file is reported, with its place', () => {
   assert.match(problems('{"default":').join(), /not JSON/);
 });
 
-test('words about our address as a whole are told from those about one message', () => {
+test('words about our address as a whole are distinguished from those about one message', () => {
   const of = (provider: string, message: string) =>
     slowdownFor(provider, message)?.messagesPerMinute;
   const outlook =
