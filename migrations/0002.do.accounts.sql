@@ -9,8 +9,8 @@ create table organizations (
 );
 
 -- Null in what follows `created_at`: the configured value holds.
--- Retention: mail may be kept for less time than POSTHORN_RETENTION_* says; store/retention.ts
--- deletes what is older in small batches. Domains: each costs a key pair and a check a day.
+-- Retention: mail may be kept for less time than POSTHORN_RETENTION_* says; maintenance deletes what
+-- is older in small batches. Domains: each costs a key pair and a check a day.
 create table projects (
   id                   uuid primary key,
   organization_id      uuid not null references organizations,

@@ -1,5 +1,5 @@
--- The email and what belongs to it. Partitioned by week, by the time inside the UUIDv7 (partitions
--- are made by store/partitions.ts). No foreign keys between them: old weeks are detached as a whole.
+-- The email and what belongs to it. Partitioned by week, by the time inside the UUIDv7 (the code
+-- makes the partitions ahead). No foreign keys between them: old weeks are detached as a whole.
 
 -- What lists and status need. `open_count`, `worst` and `event_count` are counters that change
 -- under the row's lock; the status is never recomputed from the recipients in the same statement.
@@ -110,7 +110,7 @@ create table idempotency (
         autovacuum_vacuum_cost_delay = 0, vacuum_truncate = false);
 create index idempotency_by_expiry on idempotency (expires_at);
 
--- The allowed changes of a recipient's status; rows are written from core/statuses.ts.
+-- The allowed changes of a recipient's status; its rows are written by the code that migrates.
 create table status_transitions (
   from_status text not null,
   to_status   text not null,

@@ -20,7 +20,7 @@ create index suppressions_by_reason on suppressions
   (hashtextextended(project_id::text || environment || reason, 0), (address_key || ''));
 
 -- One row per addition and removal, written with the change itself. Rows older than 400 days are
--- deleted by store/retention.ts. `by`: who did it, see store/suppressions.ts.
+-- deleted. `by`: delivery, recipient, api, import or command_line.
 create table suppression_history (
   project_id      uuid not null references projects,
   environment     text not null,

@@ -1,7 +1,7 @@
 -- Bounce and complaint rates by sending domain, and the alerts that follow from them.
 
--- Recipients that ended, bounced or complained, a row per hour. Workers add to it every few seconds
--- (store/reputation.ts), never while they settle an email.
+-- Recipients that ended, bounced or complained, a row per hour. Workers add to it every few seconds,
+-- never while they settle an email.
 create table reputation_counts (
   project_id  uuid not null references projects,
   environment text not null,

