@@ -50,6 +50,9 @@ export type ExplainingDatabase = AsyncDisposable & {
   forgetPlans(): Promise<void>;
 };
 
+/** So that the compiler notices when a pool gets another name. */
+type Pool = keyof Pick<Database, 'accepting' | 'settling' | 'beating' | 'notifying' | 'receiving'>;
+
 const READER_SETTINGS = { plan_cache_mode: 'force_custom_plan' };
 
 export async function explainingDatabase(
@@ -60,12 +63,15 @@ export async function explainingDatabase(
   const open = (settings: SessionSettings) =>
     Explaining.open(address, { role, settings, readings });
   const [hot, reader] = [await open(HOT_SETTINGS), await open(READER_SETTINGS)];
-  const db = {
+  const pools: Record<Pool, Queryable> = {
     accepting: hot,
     settling: hot,
     beating: hot,
-    telling: hot,
+    notifying: hot,
     receiving: hot,
+  };
+  const db = {
+    ...pools,
     query: (...args: Parameters<Queryable['query']>) => reader.query(...args),
     transaction: <Result>(work: (tx: Queryable) => Promise<Result>) => reader.transaction(work),
   };
