@@ -9,6 +9,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import type { Env } from '../config/env-reader.ts';
 import type { Refusal } from '../core/refusals.ts';
 import type { World } from '../core/world.ts';
+import { parseDomain } from '../mail/address.ts';
 
 export type Cli = {
   env: Env;
@@ -144,4 +145,10 @@ function aligned(cells: readonly string[], widths: readonly number[]): string {
 /** Subjects and server replies are not trusted: control characters must not reach the terminal. */
 function printable(cell: string): string {
   return stripVTControlCharacters(cell).replace(/[\u0000-\u001f\u007f-\u009f]+/g, ' ');
+}
+
+export function parseRecipientDomain(text: string): string {
+  const domain = parseDomain(text);
+  if (domain !== null) return domain;
+  throw new InvalidArgumentError(`${JSON.stringify(text)} is not a domain name.`);
 }

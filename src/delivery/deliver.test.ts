@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import pino from 'pino';
@@ -13,6 +14,8 @@ import { Cutoff } from './delivery.ts';
 import { createDeliver, type Deliver, type DeliverOptions } from './deliver.ts';
 import { USUAL_SHAPING } from './shaping-settings.ts';
 import { TlsCounters, TlsRules } from './tls-rules.ts';
+
+const MESSAGE = 'Subject: hello\r\n\r\nHello\r\n';
 
 const world = {
   now: () => Date.now(),
@@ -57,9 +60,9 @@ function deliverTo(
     holds: () => true,
     builder: {
       build: async () => ({
-        parts: [Buffer.from('Subject: hello\r\n\r\nHello\r\n')],
-        sizeBytes: 25,
-        sha256: 'a'.repeat(64),
+        parts: [Buffer.from(MESSAGE)],
+        sizeBytes: MESSAGE.length,
+        sha256: hash('sha256', MESSAGE),
         smtpUtf8: false,
       }),
     },

@@ -20,7 +20,7 @@ import type { Settled, Settlement } from '../store/settle.ts';
 import { attemptDelivery, type AttemptResult, type Via } from './attempt.ts';
 import type { Connections, Postponed } from './connections.ts';
 import type { Cutoff, Delivery } from './delivery.ts';
-import type { MessageBuilder, SignedMessage } from './message.ts';
+import { assertAsSigned, type MessageBuilder, type SignedMessage } from './message.ts';
 import {
   COMPLAINED,
   DOMAIN_REMOVED,
@@ -185,14 +185,16 @@ async function attemptLive(
   ]);
   Object.assign(progress, { message, route });
   const demand = leastTls === 'enforced' ? 'enforced' : (delivery.message.tls ?? 'opportunistic');
-  const attemptUnder = async (wanted: TlsWanted) =>
-    attemptDelivery(route, connections, {
+  const attemptUnder = async (wanted: TlsWanted) => {
+    const tls = await options.tls.forAttempt(route, wanted);
+    assertAsSigned(message);
+    return attemptDelivery(route, connections, {
       envelopeFrom: returnPathOf(delivery, options),
       recipient: delivery.address,
       message: message.parts,
       smtpUtf8: message.smtpUtf8 || needsSmtpUtf8(delivery.address),
       is8Bit: message.is8Bit,
-      ...(await options.tls.forAttempt(route, wanted)),
+      ...tls,
       mayProceed: (step) => {
         const isOurs = (): boolean =>
           !cutoff.isClosed && lease.isFresh() && lease.holder() === delivery.holder;
@@ -210,6 +212,7 @@ async function attemptLive(
       onSession: (session) => (progress.session = session),
       postponableMs: delivery.expiresAtMs - startedMs,
     });
+  };
   const wanted = { destination, demand, sts } as const;
   const result = await attemptUnder(wanted);
   if (result.kind !== 'failed' || result.cause !== 'tls') return result;

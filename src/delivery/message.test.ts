@@ -5,7 +5,7 @@ import type { Address } from '../mail/address.ts';
 import { generateDkimKeys } from '../mail/dkim.ts';
 import { newId } from '../store/ids.ts';
 import { SecretBox } from '../store/secrets.ts';
-import { MessageBuilder } from './message.ts';
+import { assertAsSigned, MessageBuilder } from './message.ts';
 
 const secrets = new SecretBox('s'.repeat(32));
 const dkim = await generateDkimKeys();
@@ -29,7 +29,7 @@ function newBuilder(keysMax: number) {
   const builder = new MessageBuilder({ query }, secrets, { keysMax });
   const sign = async (domainId: string) => {
     const recipient = { address: 'jo@example.net' as Address, position: 0 };
-    await builder.build(newMessage({ projectId, domainId }), recipient);
+    return builder.build(newMessage({ projectId, domainId }), recipient);
   };
   return { loaded, sign };
 }
@@ -53,4 +53,20 @@ test('the keys of a busy domain stay, however many others come by', async () => 
     await sign(busy);
   }
   assert.equal(loaded.filter((domain) => domain === busy).length, 1);
+});
+
+test('a message whose bytes changed after it was signed is not sent', async () => {
+  const { sign } = newBuilder(10);
+  const signed = await sign(newId());
+  assertAsSigned(signed);
+  const [header = Buffer.alloc(0), ...body] = signed.parts;
+  const changed = Buffer.from(header);
+  changed[header.indexOf('Subject: ') + 9] = 0x21;
+  const broken = /changed after it was signed/;
+  assert.throws(() => assertAsSigned({ ...signed, parts: [changed, ...body] }), broken);
+  assert.throws(() => assertAsSigned({ ...signed, parts: [header] }), broken);
+  // Of a large message the size is compared.
+  const large = { ...signed, parts: [Buffer.alloc(1_000_000)], sizeBytes: 1_000_001 };
+  assert.throws(() => assertAsSigned(large), broken);
+  assertAsSigned({ ...large, sizeBytes: 1_000_000 });
 });

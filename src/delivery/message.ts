@@ -33,6 +33,30 @@ export type SignedMessage = {
   is8Bit?: boolean;
 };
 
+/** Of a larger message the size alone is compared: hashing it again would delay other work. */
+const HASHED_AGAIN_BYTES_MAX = 64 * 1024;
+
+/**
+ * The bytes that are sent are the bytes that were signed and whose hash is recorded.
+ * @throws otherwise: nothing of the message is sent, and the next attempt composes it again
+ */
+export function assertAsSigned({ parts, sizeBytes, sha256 }: SignedMessage): void {
+  const isSame =
+    sizeOf(parts) === sizeBytes &&
+    (sizeBytes > HASHED_AGAIN_BYTES_MAX || sha256Of(parts) === sha256);
+  if (!isSame) throw new Error('the bytes of a message changed after it was signed');
+}
+
+function sizeOf(parts: readonly Buffer[]): number {
+  return parts.reduce((sum, part) => sum + part.length, 0);
+}
+
+function sha256Of(parts: readonly Buffer[]): string {
+  const hash = createHash('sha256');
+  for (const part of parts) hash.update(part);
+  return hash.digest('hex');
+}
+
 /** Whose copy of the message it is; `position` within the email. */
 export type MessageRecipient = { address: Address; position: number };
 
@@ -105,15 +129,9 @@ export class MessageBuilder {
       written === null
         ? await signMessage(composeMessage(toCompose(message, unsubscribing)), signWith, times)
         : await signWritten(written, { fromDomain, keys: signWith, times });
-    const hash = createHash('sha256');
-    let sizeBytes = 0;
-    for (const part of parts) {
-      hash.update(part);
-      sizeBytes += part.length;
-    }
     const smtpUtf8 = written ? !isAscii(written.headerBytes) : hasUtf8Address(message);
     const is8Bit = written !== null && !isAscii(written.raw);
-    return { parts, sizeBytes, sha256: hash.digest('hex'), smtpUtf8, is8Bit };
+    return { parts, sizeBytes: sizeOf(parts), sha256: sha256Of(parts), smtpUtf8, is8Bit };
   }
 
   #keysOf({ projectId, domainId }: StoredMessage): Promise<DomainKeys> {

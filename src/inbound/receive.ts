@@ -17,6 +17,7 @@ import { isFinal, type StoredStatus, TRANSITIONS } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
 import { readReport, type Report, REPORT_BYTES_MAX } from '../mail/reports/read-report.ts';
 import { UNSUBSCRIBE_SUBJECT } from '../mail/compose.ts';
+import { HOPS_MAX } from '../mail/as-written.ts';
 import { decodedValue, readHeader } from '../mail/mime-reader.ts';
 import type {
   InboundResult,
@@ -32,8 +33,6 @@ import { consequenceOf } from './verdict.ts';
 export const KEPT_BYTES_MAX = REPORT_BYTES_MAX;
 /** Of one that changes nothing: anybody can send those. */
 const UNMATCHED_BYTES_MAX = 64 * 1024;
-/** RFC 5321 §6.3 */
-const HOPS_MAX = 100;
 /** Return paths in a complaint that are looked up. */
 const QUOTED_MAX = 3;
 

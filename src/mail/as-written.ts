@@ -1,7 +1,6 @@
 /**
- * A message that goes on as it was written (RFC 6409): its octets stay what they are, but for the
- * fields that are nobody's business (Bcc), the ones that are for us, and those in front that every
- * message needs. Pure.
+ * A message that is sent as an SMTP client wrote it (RFC 6409): its octets stay the same, except that Bcc
+ * and the fields that are for us are removed, and the fields that every message needs are put in front.
  */
 import { dateText } from './compose.ts';
 import { type HeaderField, headerLine } from './header.ts';
@@ -17,7 +16,10 @@ export type Trace = {
   at: Date;
 };
 
-/** Of mailing programs and of our own: they end here. */
+/** Received fields of a message that is not looping (RFC 5321 §6.3). */
+export const HOPS_MAX = 100;
+
+/** Fields of mailing programs and of our own, which are for us. */
 const TAKEN_OUT = /^(?:bcc|return-path|x-posthorn-.*|resend-idempotency-key)$/i;
 
 /** @param missing fields to be put in front, because the message lacks them */

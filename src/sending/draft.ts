@@ -92,7 +92,8 @@ const URL_MAX = 900;
 const ATTACHMENTS_MAX = 100;
 const FILENAME_MAX_BYTES = 255;
 
-const MESSAGE_MAX_BYTES = 30 * 1024 * 1024;
+/** The largest message that is accepted, on any surface. */
+export const MESSAGE_MAX_BYTES = 30 * 1024 * 1024;
 const TOO_LARGE = 'The message would be larger than 30 MB; send smaller attachments, or links.';
 
 export function makeDraft(input: DraftInput, rules: DraftRules): EmailDraft | Refusal {

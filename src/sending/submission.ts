@@ -18,7 +18,7 @@ import {
   type Mailbox,
 } from '../mail/address.ts';
 import { addressOf, authorOf, readAddressList, readOne } from '../mail/address-fields.ts';
-import { partsAsWritten, passedOn, type Trace } from '../mail/as-written.ts';
+import { HOPS_MAX, partsAsWritten, passedOn, type Trace } from '../mail/as-written.ts';
 import { dateText, feedbackIdOf, messageIdOf } from '../mail/compose.ts';
 import { type Email, EMAIL_DEFAULTS, type Tag, type WrittenMessage } from '../mail/email.ts';
 import { field } from '../mail/header.ts';
@@ -68,8 +68,6 @@ const HEADER_BYTES_MAX = 256 * 1024;
 const FIELDS_MAX = 1_000;
 /** With its folds. A line of it has 998 at most. */
 const FROM_OCTETS_MAX = 1_000;
-/** RFC 5321 §6.3 */
-const HOPS_MAX = 100;
 /** Signatures and one more trace. */
 const ADDED_BYTES = 5_000;
 

@@ -13,7 +13,7 @@ import {
 import { KnownClients } from '../net/smtp/server-limits.ts';
 import { SmtpServer, type SmtpServerLimits, type SmtpServerOptions } from '../net/smtp/server.ts';
 import type { AcceptEmail } from '../sending/accept.ts';
-import { RECIPIENTS_MAX } from '../sending/draft.ts';
+import { MESSAGE_MAX_BYTES, RECIPIENTS_MAX } from '../sending/draft.ts';
 import { ReloadedCertificate } from './certificates.ts';
 import { systemWorld } from './system-world.ts';
 import type { WorkerContext } from './worker-context.ts';
@@ -30,9 +30,6 @@ export type SmtpPorts = {
   /** Takes no new connections and lets messages under way be finished. */
   close(): Promise<void>;
 };
-
-/** The largest message that is accepted, on any surface. */
-const SIZE_BYTES_MAX = 30 * 1024 * 1024;
 
 /** As long as requests have when the service stops. */
 const CLOSE_WITHIN_MS = 10_000;
@@ -83,7 +80,7 @@ export async function listenForMail(
   });
   const usual = {
     hostname: config.hostname,
-    sizeBytesMax: SIZE_BYTES_MAX,
+    sizeBytesMax: MESSAGE_MAX_BYTES,
     world: systemWorld,
     onBug: (error: unknown) => log.error({ err: error }, 'a bug while mail came in'),
   };

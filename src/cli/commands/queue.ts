@@ -7,6 +7,7 @@ import {
   type Failure,
   isFailure,
   type Outcome,
+  parseRecipientDomain,
   runnable,
   shortTime,
   table,
@@ -21,7 +22,6 @@ import {
 } from '../store.ts';
 import type { World } from '../../core/world.ts';
 import { DROPPED, settlementOf } from '../../delivery/outcome.ts';
-import { parseDomain } from '../../mail/address.ts';
 import { loadMessages } from '../../store/emails.ts';
 import { isId } from '../../store/ids.ts';
 import { beat, buryNode, registerNode } from '../../store/nodes.ts';
@@ -233,12 +233,6 @@ function shortDuration(seconds: number): string {
 function parseId(text: string): string {
   if (isId(text)) return text;
   throw new InvalidArgumentError(`${JSON.stringify(text)} is not the id of an email.`);
-}
-
-function parseRecipientDomain(text: string): string {
-  const domain = parseDomain(text);
-  if (domain !== null) return domain;
-  throw new InvalidArgumentError(`${JSON.stringify(text)} is not a domain name.`);
 }
 
 function parseCount(text: string): number {

@@ -1,8 +1,7 @@
 /** `posthorn tls-report`: what came of TLS with recipients' domains, in the words of RFC 8460. */
 import { InvalidArgumentError, type Command } from 'commander';
-import { parseDomain } from '../../mail/address.ts';
 import { readTlsResults, type TlsCount } from '../../store/transport-security.ts';
-import { type Cli, type Outcome, runnable, table } from '../command.ts';
+import { type Cli, type Outcome, parseRecipientDomain, runnable, table } from '../command.ts';
 import { withStore } from '../store.ts';
 
 const ROWS_MAX = 10_000;
@@ -37,12 +36,6 @@ function run(cli: Cli, options: { domain?: string; days: number }): Promise<Outc
 
 function resultJson({ day, domain, policy, result, sessions }: TlsCount & { day: string }) {
   return { object: 'tls_result', day, domain, policy, result, sessions };
-}
-
-function parseRecipientDomain(text: string): string {
-  const domain = parseDomain(text);
-  if (domain !== null) return domain;
-  throw new InvalidArgumentError(`${JSON.stringify(text)} is not a domain name.`);
 }
 
 function parseDays(text: string): number {
