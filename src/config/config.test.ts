@@ -49,7 +49,7 @@ test('nothing has to be configured', () => {
     mxPort: 25,
     mtaStsPort: 443,
     smtpTimeoutMs: null,
-    guardEveryMs: 30_000,
+    reputationEveryMs: 30_000,
     allowPrivateNetworks: false,
     smtpHost: null,
     inboundPort: null,
@@ -70,6 +70,12 @@ test('nothing has to be configured', () => {
     acceptDatabaseDurability: false,
     retention: { contentH: 45 * 24, metadataH: 90 * 24 },
   });
+});
+
+test('the first name of the interval of reputation alerts still counts', () => {
+  const config = configOf({ PATH: '/bin', POSTHORN_GUARD_INTERVAL_S: '7' });
+  assert.ok('reputationEveryMs' in config);
+  assert.equal(config.reputationEveryMs, 7_000);
 });
 
 test('a variable that is set to nothing counts as not set', () => {
@@ -105,7 +111,7 @@ test('every variable is read', () => {
     POSTHORN_MX_PORT: '2525',
     POSTHORN_MTA_STS_PORT: '8443',
     POSTHORN_SMTP_TIMEOUT_S: '20',
-    POSTHORN_GUARD_INTERVAL_S: '5',
+    POSTHORN_REPUTATION_INTERVAL_S: '5',
     POSTHORN_SMTP_HOST: '192.0.2.7',
     POSTHORN_SMTP_CLIENT_TIMEOUT_S: '10',
     POSTHORN_UNMATCHED_MB: '64',
@@ -161,7 +167,7 @@ test('every variable is read', () => {
     mxPort: 2525,
     mtaStsPort: 8443,
     smtpTimeoutMs: 20_000,
-    guardEveryMs: 5_000,
+    reputationEveryMs: 5_000,
     allowPrivateNetworks: true,
     smtpHost: '192.0.2.7',
     inboundPort: 25,
@@ -261,6 +267,7 @@ const WRONG: Env[] = [
   { POSTHORN_SMTP_TIMEOUT_S: '0.5' },
   { POSTHORN_SMTP_TIMEOUT_S: '601' },
   { POSTHORN_GUARD_INTERVAL_S: '0' },
+  { POSTHORN_REPUTATION_INTERVAL_S: '0' },
   { POSTHORN_DOMAINS_MAX: '0' },
   { POSTHORN_DOMAINS_MAX: '1000001' },
   { POSTHORN_INBOUND_PORT: 'x' },

@@ -71,7 +71,7 @@ export type Config = Readonly<
       domainsMax: number;
       retention: Readonly<Retention>;
       /** How often the reputation of senders is checked. */
-      guardEveryMs: number;
+      reputationEveryMs: number;
       /** For tests of this service only (CONTRIBUTING.md). */
       failpoints: readonly ArmedFailpoint[];
     }
@@ -87,7 +87,7 @@ export type System = {
   localIps: readonly string[];
 };
 
-const GUARD_EVERY_MS = 30_000;
+const REPUTATION_EVERY_MS = 30_000;
 const DOMAINS_MAX = 1_000;
 const SECRET_KEY_CHARACTERS_MIN = 32;
 
@@ -118,8 +118,11 @@ export function readConfig(env: Env, system: System = thisSystem()): ConfigOutco
     }),
     domainsMax: read.parsed('POSTHORN_DOMAINS_MAX', parseCount, COUNT_RULE) ?? DOMAINS_MAX,
     retention: Object.freeze(readRetention(read)),
-    guardEveryMs:
-      read.parsed('POSTHORN_GUARD_INTERVAL_S', parseTimeoutMs, TIMEOUT_RULE) ?? GUARD_EVERY_MS,
+    reputationEveryMs:
+      read.parsed('POSTHORN_REPUTATION_INTERVAL_S', parseTimeoutMs, TIMEOUT_RULE) ??
+      // The name that it had first.
+      read.parsed('POSTHORN_GUARD_INTERVAL_S', parseTimeoutMs, TIMEOUT_RULE) ??
+      REPUTATION_EVERY_MS,
   });
   for (const name of CLIENT_VARIABLES) read.text(name);
   read.reportUnknown('POSTHORN_');

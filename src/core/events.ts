@@ -21,7 +21,7 @@ export const EVENT_TYPES = [
   'domain.deleted',
   'suppression.added',
   'suppression.removed',
-  'project.guard',
+  'project.reputation_alert',
 ] as const;
 
 export type EventType = (typeof EVENT_TYPES)[number];

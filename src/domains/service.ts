@@ -11,7 +11,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import { type Refusal, refuseFields } from '../core/refusals.ts';
-import { describeTrip } from '../core/guard.ts';
+import { describeAlert } from '../core/reputation-alert.ts';
 import type { Reach, Scope } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
 import { type Advice, adviseInbound, type Source } from './advice.ts';
@@ -286,7 +286,7 @@ export function presentDomain(domain: StoredDomain) {
     verified_at: domain.verifiedAt?.toISOString() ?? null,
     checked_at: domain.checkedAt?.toISOString() ?? null,
     records: (domain.records as CheckedRecord[]).map(presentRecord),
-    advice: [...(domain.advice as Advice[]), ...domain.trips.map(warning)],
+    advice: [...(domain.advice as Advice[]), ...domain.alerts.map(warning)],
   };
 }
 
@@ -297,8 +297,8 @@ function presentRecord(stored: CheckedRecord): CheckedRecord {
   return { record, type, name, value, ttl, ...onlyOfMx, required, status, found, problem };
 }
 
-function warning(trip: StoredDomain['trips'][number]) {
-  const message = describeTrip({ ...trip, since: new Date(trip.since) });
+function warning(alert: StoredDomain['alerts'][number]) {
+  const message = describeAlert({ ...alert, since: new Date(alert.since) });
   return { about: 'reputation' as const, message };
 }
 

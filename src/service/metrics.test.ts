@@ -28,7 +28,7 @@ test('who is in trouble is named in the metrics, however many are busy, and how 
       oldestS: 60,
       providers: [{ provider: 'away', depth: 5, oldestS: 60 }],
     }),
-    trips: async () => [],
+    alerts: async () => [],
   });
   const lines = (await registry.metrics()).split('\n');
   const values = (name: string): string[] =>

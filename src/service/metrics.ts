@@ -8,7 +8,7 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { ProviderFacts } from '../delivery/connection-pool.ts';
 import { mostImportantFirst } from './provider-report.ts';
 import type { QueueDepth } from '../store/queue.ts';
-import type { Trip } from '../store/reputation.ts';
+import type { Alert } from '../store/reputation.ts';
 
 const SECONDS = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
@@ -40,7 +40,7 @@ type MetricsState = {
   /** @param providersMax providers that are listed by name */
   queueDepth: (providersMax: number) => Promise<QueueDepth>;
   /** Senders with too many bounces or complaints. */
-  trips: () => Promise<readonly Trip[]>;
+  alerts: () => Promise<readonly Alert[]>;
 };
 
 export function createMetrics(state: MetricsState): ServiceMetrics {
@@ -64,7 +64,7 @@ export function createMetrics(state: MetricsState): ServiceMetrics {
   addUnsettledGauge(registry, state.unsettled);
   addProviderGauges(registry, state.providers);
   addQueueGauges(registry, state.queueDepth);
-  addReputationGauge(registry, state.trips);
+  addReputationGauge(registry, state.alerts);
   return {
     registry,
     accepted: new Counter({
@@ -245,7 +245,7 @@ function addQueueGauges(
 }
 
 /** The same for every worker: the highest, not the sum. */
-function addReputationGauge(registry: Registry, read: () => Promise<readonly Trip[]>): void {
+function addReputationGauge(registry: Registry, read: () => Promise<readonly Alert[]>): void {
   new Gauge({
     name: 'posthorn_reputation_rate',
     help: 'The share of bounces or complaints in 24 hours where it is beyond the rule.',
@@ -253,10 +253,10 @@ function addReputationGauge(registry: Registry, read: () => Promise<readonly Tri
     registers: [registry],
     aggregator: 'max',
     async collect() {
-      const trips = await read().catch(() => null);
-      if (trips === null) return;
+      const alerts = await read().catch(() => null);
+      if (alerts === null) return;
       this.reset();
-      for (const { projectId: project, environment, domain, kind, count, ended } of trips) {
+      for (const { projectId: project, environment, domain, kind, count, ended } of alerts) {
         this.set({ project, environment, domain, kind }, ended === 0 ? 0 : count / ended);
       }
     },

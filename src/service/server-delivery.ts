@@ -25,7 +25,7 @@ import { StsPolicies, addTlsResults } from '../store/transport-security.ts';
 import { RecentlyAccepted } from '../store/postgres/failover.ts';
 import { queueDepth } from '../store/queue.ts';
 import { noteQuotaFailure } from '../store/suppressions.ts';
-import { listTrips } from '../store/reputation.ts';
+import { listAlerts } from '../store/reputation.ts';
 import { SettleStore } from '../store/settle.ts';
 
 type Delivery = {
@@ -97,7 +97,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     unsettled: () => ({ delivery: settling.keptCount, webhook: listeners.unsettledWebhooks() }),
     providers: () => [...connections.providers].map((provider) => provider.describe()),
     queueDepth: (providersMax) => queueDepth(db, providersMax),
-    trips: () => listTrips(db, { projectId: null, limit: TRIPS_SHOWN }),
+    alerts: () => listAlerts(db, { projectId: null, limit: ALERTS_SHOWN }),
   });
   const report = new ProviderReport({ db, log, holder: lease.holder, connections });
   report.start();
@@ -236,7 +236,7 @@ function connectionsOf(
 const STOP_SETTLE_WITHIN_MS = 10_000;
 const STOP_SETTLE_MIN_MS = 1_000;
 /** Each has a label. */
-const TRIPS_SHOWN = 100;
+const ALERTS_SHOWN = 100;
 const ONLY_WORKER = 0;
 
 /** @returns sends messages to a broker in this process */

@@ -2,7 +2,7 @@
  * Sending domains and their sealed DKIM keys. A deleted domain keeps its row: what it signed can still
  * be shown byte for byte. Status changes and their events commit together (callers pass a transaction).
  */
-import type { TripFacts } from '../core/guard.ts';
+import type { AlertFacts } from '../core/reputation-alert.ts';
 import type { Environment, Reach, Scope } from '../core/scope.ts';
 import type { Queryable } from './postgres/database.ts';
 import { type Page, type PageOf, pageOf } from './page.ts';
@@ -37,7 +37,7 @@ export type StoredDomain = {
   records: unknown[];
   advice: unknown[];
   /** Bounces or complaints beyond the rule (store/reputation.ts); `since` is JSON's. */
-  trips: (Omit<TripFacts, 'since'> & { since: string })[];
+  alerts: (Omit<AlertFacts, 'since'> & { since: string })[];
 };
 
 export type NewDomain = Scope & {
@@ -66,7 +66,7 @@ const COLUMNS = `
             'thresholdPpm', g.threshold_ppm, 'since', g.since, 'isPaused', g.paused) order by g.kind), '[]')
      from reputation_alerts g
     where g.project_id = domains.project_id and g.environment = domains.environment
-      and g.domain = domains.name) as trips`;
+      and g.domain = domains.name) as alerts`;
 
 const ROOM = `
 select coalesce(p.domains_max, $3::int) as max,

@@ -4,7 +4,7 @@ import { newSender } from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { deleteDomain, insertDomain, listDomains } from './domains.ts';
 import { newId } from './ids.ts';
-import { pauseSender, resumeSenders, saveTrip } from './reputation.ts';
+import { pauseSender, resumeSenders, saveAlert } from './reputation.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
@@ -34,7 +34,7 @@ test('a paused sender is not let go by removing its domain and adding it again',
   };
   const numbers = { count: 50, ended: 500, thresholdPpm: 50_000, isPaused: true };
   const domain = 'acme.com';
-  await saveTrip(db, { ...scope, domain, kind: 'bounce', ...numbers }, 'not');
+  await saveAlert(db, { ...scope, domain, kind: 'bounce', ...numbers }, 'not');
   await pauseSender(db, { ...scope, domain });
 
   await removeAndAdd();

@@ -1,18 +1,18 @@
 /**
  * Outcomes of recipients counted by sending domain and hour, the reputation alerts of projects, and the
- * alerts that are active. The rule is core/guard.ts; src/service/maintenance/reputation-watch.ts applies it.
+ * alerts that are active. The rule is core/reputation-alert.ts; src/service/maintenance/reputation-watch.ts applies it.
  *
  * Counts are added up in memory and written every few seconds; a crash loses the last seconds, which a
  * rate over a day tolerates.
  */
-import type { GuardCounts, GuardKind, OwnGuard } from '../core/guard.ts';
+import type { OutcomeCounts, AlertKind, OwnAlertRule } from '../core/reputation-alert.ts';
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from './postgres/database.ts';
 import type { Settlement } from './settle.ts';
 import { Sums } from './sums.ts';
 
 export type SenderDomain = Scope & { domain: string };
-export type ReputationCount = SenderDomain & GuardCounts;
+export type ReputationCount = SenderDomain & OutcomeCounts;
 
 /** In one order, so that two workers never wait for one another crosswise. */
 const ADD = `
@@ -57,8 +57,8 @@ export async function forgetReputation(db: Queryable, limit: number): Promise<nu
 
 /** A domain whose counts changed, or that is beyond the rule: what the rule has to look at. */
 export type Standing = SenderDomain &
-  GuardCounts & {
-    trips: { kind: GuardKind; belowForMs: number | null; isPaused: boolean }[];
+  OutcomeCounts & {
+    alerts: { kind: AlertKind; belowForMs: number | null; isPaused: boolean }[];
     now: Date;
   };
 
@@ -69,7 +69,7 @@ with changed as (
   select project_id, environment, domain from reputation_alerts
 )
 select c.project_id as "projectId", c.environment, c.domain, s.ended, s.bounced, s.complained,
-       coalesce(t.trips, '[]') as trips, app_now() as now
+       coalesce(t.alerts, '[]') as alerts, app_now() as now
   from changed c
  cross join lateral (
     select coalesce(sum(r.ended), 0)::int as ended, coalesce(sum(r.bounced), 0)::int as bounced,
@@ -79,7 +79,7 @@ select c.project_id as "projectId", c.environment, c.domain, s.ended, s.bounced,
        and r.hour > app_now() - interval '24 hours') s
  cross join lateral (
     select json_agg(json_build_object('kind', g.kind, 'isPaused', g.paused,
-             'belowForMs', extract(epoch from app_now() - g.below_since) * 1000)) as trips
+             'belowForMs', extract(epoch from app_now() - g.below_since) * 1000)) as alerts
       from reputation_alerts g
      where g.project_id = c.project_id and g.environment = c.environment and g.domain = c.domain) t`;
 
@@ -89,8 +89,8 @@ export function readStandings(db: Queryable, since: Date): Promise<Standing[]> {
 }
 
 /** Beyond the rule, as it was when it was looked at last. */
-export type Trip = SenderDomain & {
-  kind: GuardKind;
+export type Alert = SenderDomain & {
+  kind: AlertKind;
   since: Date;
   count: number;
   ended: number;
@@ -114,20 +114,20 @@ returning ${COLUMNS}, xmax = 0 as "isNew"`;
 
 /**
  * Notes how it stands with what is beyond the rule, or that it is from now on.
- * @param trip.isPaused counts when it is new
+ * @param alert.isPaused counts when it is new
  * @param below whether it is clearly better: since now at the latest, not, or as it was noted
  * @returns `isNew` for the one caller that noted it first: who tells of it
  */
-export async function saveTrip(
+export async function saveAlert(
   tx: Queryable,
-  trip: Omit<Trip, 'since'>,
+  alert: Omit<Alert, 'since'>,
   below: 'better' | 'not' | 'keep',
-): Promise<Trip & { isNew: boolean }> {
-  const { projectId, environment, domain, kind, count, ended, thresholdPpm, isPaused } = trip;
+): Promise<Alert & { isNew: boolean }> {
+  const { projectId, environment, domain, kind, count, ended, thresholdPpm, isPaused } = alert;
   const numbers = [count, ended, thresholdPpm];
   const values = [projectId, environment, domain, kind, ...numbers, below, isPaused];
-  const [row] = await tx.query<Trip & { isNew: boolean }>(SAVE, values);
-  if (!row) throw new Error('a trip of the guard was not returned');
+  const [row] = await tx.query<Alert & { isNew: boolean }>(SAVE, values);
+  if (!row) throw new Error('a reputation alert was not returned');
   return row;
 }
 
@@ -136,11 +136,11 @@ delete from reputation_alerts where project_id = $1 and environment = $2 and dom
 returning ${COLUMNS}`;
 
 /** It is within the rule again; null: somebody else has noted that. */
-export async function endTrip(
+export async function endAlert(
   tx: Queryable,
-  { projectId, environment, domain, kind }: SenderDomain & { kind: GuardKind },
-): Promise<Trip | null> {
-  const [row] = await tx.query<Trip>(END, [projectId, environment, domain, kind]);
+  { projectId, environment, domain, kind }: SenderDomain & { kind: AlertKind },
+): Promise<Alert | null> {
+  const [row] = await tx.query<Alert>(END, [projectId, environment, domain, kind]);
   return row ?? null;
 }
 
@@ -150,22 +150,22 @@ select ${COLUMNS} from reputation_alerts
  order by since desc, domain, kind limit $2`;
 
 /** What is beyond the rule, of a project or of all; the newest first. */
-export function listTrips(
+export function listAlerts(
   db: Queryable,
   { projectId, limit }: { projectId: string | null; limit: number },
-): Promise<Trip[]> {
-  return db.query<Trip>(LIST, [projectId, limit]);
+): Promise<Alert[]> {
+  return db.query<Alert>(LIST, [projectId, limit]);
 }
 
-const GUARD_COLUMNS = `project_id as "projectId", is_on as "isOn", bounces_ppm as "bouncesPpm",
+const RULE_COLUMNS = `project_id as "projectId", is_on as "isOn", bounces_ppm as "bouncesPpm",
        complaints_ppm as "complaintsPpm", emails_min as "emailsMin", pauses`;
 
 /** Of the projects that have rules of their own. */
-export function listGuards(db: Queryable): Promise<(OwnGuard & { projectId: string })[]> {
-  return db.query(`select ${GUARD_COLUMNS} from reputation_rules`);
+export function listAlertRules(db: Queryable): Promise<(OwnAlertRule & { projectId: string })[]> {
+  return db.query(`select ${RULE_COLUMNS} from reputation_rules`);
 }
 
-const SET_GUARD = `
+const SET_RULE = `
 insert into reputation_rules (project_id, is_on, bounces_ppm, complaints_ppm, emails_min, pauses)
 values ($1, $2, $3, $4, $5, $6)
 on conflict (project_id) do update
@@ -173,12 +173,12 @@ on conflict (project_id) do update
        complaints_ppm = excluded.complaints_ppm, emails_min = excluded.emails_min,
        pauses = excluded.pauses`;
 
-export async function setGuard(
+export async function setAlertRule(
   db: Queryable,
   projectId: string,
-  { isOn, bouncesPpm, complaintsPpm, emailsMin, pauses }: OwnGuard,
+  { isOn, bouncesPpm, complaintsPpm, emailsMin, pauses }: OwnAlertRule,
 ): Promise<void> {
-  await db.query(SET_GUARD, [projectId, isOn, bouncesPpm, complaintsPpm, emailsMin, pauses]);
+  await db.query(SET_RULE, [projectId, isOn, bouncesPpm, complaintsPpm, emailsMin, pauses]);
 }
 
 const PAUSE = `
@@ -194,7 +194,7 @@ export async function pauseSender(
 }
 
 const RESUME = `
-with trips as (
+with alerts as (
   update reputation_alerts set paused = false where project_id = $1 and paused
 )
 update domains set paused_at = null where project_id = $1 and paused_at is not null

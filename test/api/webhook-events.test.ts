@@ -29,7 +29,7 @@ const heardAbout = (id: string, type: string) =>
 const KINDS = `email.queued email.scheduled email.sent email.delivered email.delivery_delayed
   email.bounced email.complained email.suppressed email.failed email.canceled domain.created
   domain.verified domain.failed domain.deleted suppression.added suppression.removed
-  project.guard`;
+  project.reputation_alert`;
 
 test('every kind of the contract can be chosen', async () => {
   const events = KINDS.split(/\s+/);

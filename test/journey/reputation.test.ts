@@ -6,7 +6,7 @@ import { runLoad } from '../support/load.ts';
 import { waitFor } from '../support/wait.ts';
 
 const journey = await startJourney(
-  { POSTHORN_GUARD_INTERVAL_S: '1', POSTHORN_LOG: 'warn' },
+  { POSTHORN_REPUTATION_INTERVAL_S: '1', POSTHORN_LOG: 'warn' },
   { environment: 'test' },
 );
 after(() => journey[Symbol.asyncDispose]());
@@ -53,22 +53,23 @@ async function adviceFor(domain: string): Promise<string[]> {
     .map(({ message }: { message: string }) => message);
 }
 
-const guardEvent = (domain: string, state: string) =>
+const alertEvent = (domain: string, state: string) =>
   journey.webhook(
-    ({ type, data }) => type === 'project.guard' && data.domain === domain && data.state === state,
+    ({ type, data }) =>
+      type === 'project.reputation_alert' && data.domain === domain && data.state === state,
   );
 
 test('bounces beyond the rule are told and shown, and so is that they are over', async () => {
-  assert.equal((await service.cli('projects', 'set-guard', '--min', '20')).code, 0);
+  assert.equal((await service.cli('projects', 'set-reputation-alert', '--min', '20')).code, 0);
   const from = await newSender('bouncing.test');
   await sendMany(from, { delivered: 18, bounced: 2 });
-  const event = await guardEvent('bouncing.test', 'tripped');
+  const event = await alertEvent('bouncing.test', 'raised');
   const { project_id, since, ...data } = event.data;
   assert.deepEqual(data, {
     environment: 'test',
     domain: 'bouncing.test',
     kind: 'bounce',
-    state: 'tripped',
+    state: 'raised',
     rate: '10%',
     threshold: '5%',
     count: 2,
@@ -97,10 +98,10 @@ test('bounces beyond the rule are told and shown, and so is that they are over',
   await waitFor(
     async () =>
       (await service.sql('select from reputation_alerts where below_since > $1', [since])).length,
-    { what: 'the guard to see that it is better' },
+    { what: 'the reputation watch to see that it is better' },
   );
   await journey.pass({ hours: 1 });
-  const cleared = await guardEvent('bouncing.test', 'cleared');
+  const cleared = await alertEvent('bouncing.test', 'cleared');
   assert.deepEqual([cleared.data.kind, cleared.data.since], ['bounce', since]);
   assert.deepEqual(await adviceFor('bouncing.test'), []);
 });
@@ -108,7 +109,7 @@ test('bounces beyond the rule are told and shown, and so is that they are over',
 test('complaints are counted for themselves, against what ended', async () => {
   const from = await newSender('complained.test');
   await sendMany(from, { delivered: 19, complained: 1 });
-  const { data } = await guardEvent('complained.test', 'tripped');
+  const { data } = await alertEvent('complained.test', 'raised');
   assert.deepEqual([data.kind, data.rate, data.threshold], ['complaint', '5%', '0.3%']);
   assert.deepEqual(await counted('complained.test'), { ended: 20, bounced: 0, complained: 1 });
 });
@@ -120,24 +121,24 @@ test('nothing follows below the least number of emails, nor from what is no boun
   await sendMany(few, { delivered: 4, bounced: 15 });
   await sendMany(blocked, { delivered: 20, suppressed: 20 });
   await sendMany(last, { bounced: 20 });
-  await guardEvent('last.test', 'tripped');
+  await alertEvent('last.test', 'raised');
   assert.deepEqual(await counted('few.test'), { ended: 19, bounced: 15, complained: 0 });
   assert.deepEqual(await counted('suppressed.test'), { ended: 20, bounced: 0, complained: 0 });
-  const tripped = await service.sql('select domain from reputation_alerts order by domain');
+  const active = await service.sql('select domain from reputation_alerts order by domain');
   assert.deepEqual(
-    tripped.map(({ domain }) => domain),
+    active.map(({ domain }) => domain),
     ['complained.test', 'last.test'],
   );
 });
 
 test('with a pause, new mail of the domain waits until it is let go, and other mail does not', async () => {
-  await service.cliJson('projects', 'set-guard', '--pause');
+  await service.cliJson('projects', 'set-reputation-alert', '--pause');
   const from = await newSender('paused.test');
   const other = await newSender('beside.test');
   const waiting = await journey.send({ from, to: 'full@simulator.test' });
   await journey.attempted(waiting);
   await sendMany(from, { delivered: 18, bounced: 2 });
-  assert.equal((await guardEvent('paused.test', 'tripped')).data.paused, true);
+  assert.equal((await alertEvent('paused.test', 'raised')).data.paused, true);
   const [advice] = await adviceFor('paused.test');
   assert.match(advice!, /New mail from this domain is accepted and waits/);
 
@@ -158,7 +159,12 @@ test('with a pause, new mail of the domain waits until it is let go, and other m
   assert.equal((await journey.ended(single)).status, 'delivered');
   assert.ok(await isHeld(held), 'the others still wait');
 
-  const { resumed } = await service.cliJson('projects', 'set-guard', '--resume', '--no-pause');
+  const { resumed } = await service.cliJson(
+    'projects',
+    'set-reputation-alert',
+    '--resume',
+    '--no-pause',
+  );
   assert.deepEqual(resumed, { domains: ['paused.test'], released: 2 });
   assert.equal((await journey.ended(held)).status, 'delivered');
   await sendMany(from, { delivered: 1 });
@@ -167,8 +173,12 @@ test('with a pause, new mail of the domain waits until it is let go, and other m
 
 test('a project can have other rules, or none', async () => {
   const set = async (...words: string[]) => {
-    const { guard } = await service.cliJson('projects', 'set-guard', ...words);
-    return guard;
+    const { reputation_alert: alert } = await service.cliJson(
+      'projects',
+      'set-reputation-alert',
+      ...words,
+    );
+    return alert;
   };
   const strict = { on: true, bounces: '2.5%', complaints: '0.1%', min: 20, pause: false };
   assert.deepEqual(await set('--bounces', '2.5%', '--complaints', '0.1%'), strict);

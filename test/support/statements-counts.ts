@@ -21,7 +21,7 @@ export async function useReputation({ db, sender }: Stage): Promise<void> {
   const standing = { projectId, environment, domain: 'acme.com', ended: 600 };
   await reputation.addReputation(db, [{ ...standing, bounced: 60, complained: 0 }]);
   await reputation.readStandings(db, new Date(0));
-  const trip = {
+  const alert = {
     ...standing,
     kind: 'bounce',
     count: 60,
@@ -29,14 +29,14 @@ export async function useReputation({ db, sender }: Stage): Promise<void> {
     isPaused: true,
   } as const;
   for (const below of ['not', 'better', 'keep'] as const) {
-    await reputation.saveTrip(db, trip, below);
+    await reputation.saveAlert(db, alert, below);
   }
-  await reputation.listTrips(db, { projectId, limit: 100 });
-  await reputation.pauseSender(db, trip);
+  await reputation.listAlerts(db, { projectId, limit: 100 });
+  await reputation.pauseSender(db, alert);
   await reputation.resumeSenders(db, projectId);
-  await reputation.endTrip(db, trip);
+  await reputation.endAlert(db, alert);
   const own = { isOn: true, bouncesPpm: null, complaintsPpm: null, emailsMin: null, pauses: false };
-  await reputation.setGuard(db, projectId, own);
-  await reputation.listGuards(db);
+  await reputation.setAlertRule(db, projectId, own);
+  await reputation.listAlertRules(db);
   await reputation.forgetReputation(db, 500);
 }

@@ -10,7 +10,12 @@ import {
   table,
   usageFailure,
 } from '../command.ts';
-import { describeGuard, guardJson, guardsOf, showRule } from './projects-guard.ts';
+import {
+  describeReputationAlert,
+  reputationJson,
+  withAlerts,
+  showRule,
+} from './projects-reputation-alert.ts';
 import {
   chooseProject,
   chooseScopes,
@@ -21,7 +26,7 @@ import {
   withStore,
 } from '../store.ts';
 import { parseCount } from '../../config/env-reader.ts';
-import { describeTrip } from '../../core/guard.ts';
+import { describeAlert } from '../../core/reputation-alert.ts';
 import { type Limit, parseLimit } from '../../core/limits.ts';
 import {
   outlivesMetadata,
@@ -65,23 +70,27 @@ export function describeProjects(projects: Command, cli: Cli): void {
     .argument('<count>', 'as 5000, or default', parseCountOrDefault)
     .addOption(projectOption());
   describeRetention(projects, cli);
-  describeGuard(projects, cli);
+  describeReputationAlert(projects, cli);
 }
 
 function list(cli: Cli): Promise<Outcome> {
   return withStore(cli, async ({ db }) => {
     const projects = await listAllProjects(db);
-    const guarded = await guardsOf(db, projects);
-    const rows = guarded.map(({ id, name, createdAt, rule }) => {
+    const withRules = await withAlerts(db, projects);
+    const rows = withRules.map(({ id, name, createdAt, rule }) => {
       return [id, name, shortTime(createdAt), showRule(rule)];
     });
-    const lines = table(['ID', 'NAME', 'CREATED', 'GUARD'], rows, 'There is no project yet.');
-    const warnings = guarded.flatMap(({ name, trips }) => {
-      return trips.map(
-        (trip) => `! ${name}, ${trip.domain} (${trip.environment}): ${describeTrip(trip)}`,
+    const lines = table(
+      ['ID', 'NAME', 'CREATED', 'REPUTATION ALERT'],
+      rows,
+      'There is no project yet.',
+    );
+    const warnings = withRules.flatMap(({ name, alerts }) => {
+      return alerts.map(
+        (alert) => `! ${name}, ${alert.domain} (${alert.environment}): ${describeAlert(alert)}`,
       );
     });
-    const data = guarded.map((one) => ({ ...projectJson(one), ...guardJson(one) }));
+    const data = withRules.map((one) => ({ ...projectJson(one), ...reputationJson(one) }));
     return {
       data: { object: 'list', data, has_more: false },
       text: [lines, ...warnings].join('\n'),

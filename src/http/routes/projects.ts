@@ -1,6 +1,6 @@
 /** The projects of the caller's organization. Made and changed on the command line. */
 import { z } from 'zod';
-import { describeTrip } from '../../core/guard.ts';
+import { describeAlert } from '../../core/reputation-alert.ts';
 import { callerOf } from '../access.ts';
 import {
   environment as environmentSchema,
@@ -11,7 +11,7 @@ import {
 } from '../schemas/common.ts';
 import type { App, HttpServices } from '../services.ts';
 import { listProjects, type Project } from '../../store/projects.ts';
-import { listTrips, type Trip } from '../../store/reputation.ts';
+import { listAlerts, type Alert } from '../../store/reputation.ts';
 
 const WARNINGS_MAX = 100;
 
@@ -27,12 +27,12 @@ export function registerProjectRoutes(app: App, { db }: HttpServices): void {
     },
     handler: async (request) => {
       const caller = callerOf(request);
-      const [projects, trips] = await Promise.all([
+      const [projects, alerts] = await Promise.all([
         listProjects(db, caller.organizationId),
-        listTrips(db, { projectId: caller.projectId, limit: WARNINGS_MAX }),
+        listAlerts(db, { projectId: caller.projectId, limit: WARNINGS_MAX }),
       ]);
       const isAbout = (domain: string) => caller.domain === null || domain === caller.domain;
-      const own = trips.filter(
+      const own = alerts.filter(
         ({ environment, domain }) => environment === caller.environment && isAbout(domain),
       );
       const data = projects
@@ -43,19 +43,19 @@ export function registerProjectRoutes(app: App, { db }: HttpServices): void {
   });
 }
 
-function toWire(project: Project, trips: readonly Trip[]) {
+function toWire(project: Project, alerts: readonly Alert[]) {
   return {
     object: 'project' as const,
     id: project.id,
     name: project.name,
     created_at: project.createdAt.toISOString(),
-    warnings: trips.filter(({ projectId }) => projectId === project.id).map(warning),
+    warnings: alerts.filter(({ projectId }) => projectId === project.id).map(warning),
   };
 }
 
-function warning(trip: Trip) {
-  const { environment, domain } = trip;
-  return { about: 'reputation' as const, environment, domain, message: describeTrip(trip) };
+function warning(alert: Alert) {
+  const { environment, domain } = alert;
+  return { about: 'reputation' as const, environment, domain, message: describeAlert(alert) };
 }
 
 const project = z

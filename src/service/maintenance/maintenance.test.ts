@@ -23,7 +23,7 @@ async function refusalsWith(
       },
       freeBytes: () => Promise.resolve(looks.shift() ?? null),
     },
-    config: { guardEveryMs: 3_600_000, databaseBytesMax: size?.databaseBytesMax ?? null },
+    config: { reputationEveryMs: 3_600_000, databaseBytesMax: size?.databaseBytesMax ?? null },
     pool: { refuseMail: (reason: string | null) => told.push(reason) },
     log: pino({ level: 'silent' }),
   };
@@ -77,7 +77,7 @@ test('the workers are told to look as soon as the work of a silent node is free'
   };
   const options = {
     database: { db: { query }, freeBytes: () => Promise.resolve(null) },
-    config: { guardEveryMs: 3_600_000, databaseBytesMax: null },
+    config: { reputationEveryMs: 3_600_000, databaseBytesMax: null },
     pool: { lookNow: () => told.push('look') },
     log: pino({ level: 'silent' }),
   };

@@ -92,7 +92,7 @@ export class Maintenance implements AsyncDisposable {
     const retention = new MailRemoval(database, { ...config, log });
     this.#every(RETENTION_EVERY_MS, 'retention', () => retention.run(() => this.#isStopping));
     const reputation = new ReputationWatch(database.db, log);
-    this.#every(config.guardEveryMs, 'watching reputations', () => reputation.run());
+    this.#every(config.reputationEveryMs, 'watching reputations', () => reputation.run());
     this.#every(POLICIES_EVERY_MS, 'MTA-STS policies', () =>
       renewStsPolicies(database.db, { config, log }),
     );

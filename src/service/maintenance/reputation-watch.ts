@@ -1,30 +1,30 @@
 /**
  * Checks every 30 seconds the senders whose mail has ended since the last check, and reports when
- * bounces or complaints are beyond the rule (core/guard.ts): an event `project.guard`, a warning in
+ * bounces or complaints are beyond the rule (core/reputation-alert.ts): an event `project.reputation_alert`, a warning in
  * lists, a metric. Several machines may check at once: the first to record it reports it.
  */
 import type { Logger } from 'pino';
 import {
   countOf,
-  GUARD_KINDS,
-  guardRule,
-  type GuardKind,
-  type GuardRule,
+  ALERT_KINDS,
+  alertRule,
+  type AlertKind,
+  type AlertRule,
   judgeReputation,
   showPercent,
   ratePpm,
   thresholdOf,
-} from '../../core/guard.ts';
+} from '../../core/reputation-alert.ts';
 import type { Database } from '../../store/postgres/database.ts';
 import { recordEvent } from '../../store/events.ts';
 import {
-  endTrip,
-  listGuards,
+  endAlert,
+  listAlertRules,
   pauseSender,
   readStandings,
-  saveTrip,
+  saveAlert,
   type Standing,
-  type Trip,
+  type Alert,
 } from '../../store/reputation.ts';
 
 /** A worker's counts may be committed later than counts that were seen already. */
@@ -44,19 +44,19 @@ export class ReputationWatch {
     const standings = await readStandings(this.#db, this.#since);
     const [first] = standings;
     if (first === undefined) return;
-    const own = new Map((await listGuards(this.#db)).map((guard) => [guard.projectId, guard]));
+    const own = new Map((await listAlertRules(this.#db)).map((rule) => [rule.projectId, rule]));
     for (const standing of standings) {
-      const rule = guardRule(own.get(standing.projectId));
-      for (const kind of GUARD_KINDS) await this.#look(standing, kind, rule);
+      const rule = alertRule(own.get(standing.projectId));
+      for (const kind of ALERT_KINDS) await this.#look(standing, kind, rule);
     }
     this.#since = new Date(first.now.getTime() - LOOK_BACK_MS);
   }
 
-  async #look(standing: Standing, kind: GuardKind, rule: GuardRule): Promise<void> {
-    const trip = standing.trips.find((one) => one.kind === kind);
-    const tripped = trip ? { isPaused: trip.isPaused, belowForMs: trip.belowForMs } : null;
-    const judgement = judgeReputation(kind, standing, { rule, tripped });
-    if (tripped === null && judgement !== 'trips') return;
+  async #look(standing: Standing, kind: AlertKind, rule: AlertRule): Promise<void> {
+    const alert = standing.alerts.find((one) => one.kind === kind);
+    const active = alert ? { isPaused: alert.isPaused, belowForMs: alert.belowForMs } : null;
+    const judgement = judgeReputation(kind, standing, { rule, active });
+    if (active === null && judgement !== 'raises') return;
     const now = {
       ...standing,
       kind,
@@ -67,32 +67,32 @@ export class ReputationWatch {
     if (judgement === 'recovers') return this.#recovered(now);
     const below = BELOW[judgement];
     await this.#db.transaction(async (tx) => {
-      const saved = await saveTrip(tx, now, below);
+      const saved = await saveAlert(tx, now, below);
       if (!saved.isNew) return;
       if (saved.isPaused) await pauseSender(tx, saved);
-      const data = eventData(saved, 'tripped');
-      await recordEvent(tx, { scope: standing, type: 'project.guard', data });
+      const data = eventData(saved, 'raised');
+      await recordEvent(tx, { scope: standing, type: 'project.reputation_alert', data });
       this.#log.warn(data, 'a sender has too many bounces or complaints');
     });
   }
 
-  async #recovered(now: Omit<Trip, 'since'>): Promise<void> {
+  async #recovered(now: Omit<Alert, 'since'>): Promise<void> {
     await this.#db.transaction(async (tx) => {
-      const ended = await endTrip(tx, now);
+      const ended = await endAlert(tx, now);
       if (ended === null) return;
       const data = eventData({ ...now, since: ended.since, isPaused: false }, 'cleared');
-      await recordEvent(tx, { scope: now, type: 'project.guard', data });
+      await recordEvent(tx, { scope: now, type: 'project.reputation_alert', data });
       this.#log.info(data, 'a sender has few bounces and complaints again');
     });
   }
 }
 
-const BELOW = { trips: 'not', stays: 'keep', gets_better: 'better', gets_worse: 'not' } as const;
+const BELOW = { raises: 'not', stays: 'keep', gets_better: 'better', gets_worse: 'not' } as const;
 
 /** `data` of the event, as webhooks get it. */
-function eventData(trip: Trip, state: 'tripped' | 'cleared'): object {
+function eventData(alert: Alert, state: 'raised' | 'cleared'): object {
   const { projectId, environment, domain, kind, count, ended, thresholdPpm, since, isPaused } =
-    trip;
+    alert;
   return {
     project_id: projectId,
     environment,

@@ -2,75 +2,75 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import {
-  GUARD_KINDS,
-  type GuardKind,
-  type GuardRule,
+  ALERT_KINDS,
+  type AlertKind,
+  type AlertRule,
   judgeReputation,
   parsePercent,
   ratePpm,
   showPercent,
-  type Tripped,
-  USUAL_GUARD as rule,
-} from './guard.ts';
+  type ActiveAlert,
+  DEFAULT_ALERT_RULE as rule,
+} from './reputation-alert.ts';
 
 const MINUTE_MS = 60_000;
 
-type Situation = { kind?: GuardKind; tripped?: Tripped | null; own?: Partial<GuardRule> };
+type Situation = { kind?: AlertKind; active?: ActiveAlert | null; own?: Partial<AlertRule> };
 
 function judge(
   counts: { ended: number; bounced?: number; complained?: number },
-  { kind = 'bounce', tripped = null, own = {} }: Situation = {},
+  { kind = 'bounce', active = null, own = {} }: Situation = {},
 ) {
   const all = { bounced: 0, complained: 0, ...counts };
-  return judgeReputation(kind, all, { rule: { ...rule, ...own }, tripped });
+  return judgeReputation(kind, all, { rule: { ...rule, ...own }, active });
 }
 
 test('more than 5 % bounces or 0.3 % complaints among 500 emails are too many', () => {
   assert.equal(judge({ ended: 500, bounced: 25 }), 'stays');
-  assert.equal(judge({ ended: 500, bounced: 26 }), 'trips');
+  assert.equal(judge({ ended: 500, bounced: 26 }), 'raises');
   assert.equal(judge({ ended: 1000, complained: 3 }, { kind: 'complaint' }), 'stays');
-  assert.equal(judge({ ended: 1000, complained: 4 }, { kind: 'complaint' }), 'trips');
+  assert.equal(judge({ ended: 1000, complained: 4 }, { kind: 'complaint' }), 'raises');
   assert.equal(judge({ ended: 1000, complained: 4 }), 'stays', 'complaints are no bounces');
 });
 
 test('of fewer than 500 emails nothing follows, whatever becomes of them', () => {
   assert.equal(judge({ ended: 499, bounced: 499 }), 'stays');
-  assert.equal(judge({ ended: 100, bounced: 6 }, { own: { emailsMin: 100 } }), 'trips');
+  assert.equal(judge({ ended: 100, bounced: 6 }, { own: { emailsMin: 100 } }), 'raises');
 });
 
 test('it is over when it has been clearly better for an hour, and not before', () => {
   const at = (bounced: number, belowForMs: number | null) =>
-    judge({ ended: 1000, bounced }, { tripped: { isPaused: false, belowForMs } });
+    judge({ ended: 1000, bounced }, { active: { isPaused: false, belowForMs } });
   assert.equal(at(60, null), 'stays');
   assert.equal(at(45, null), 'stays', 'below the threshold, but not clearly');
   assert.equal(at(40, null), 'gets_better');
   assert.equal(at(40, 59 * MINUTE_MS), 'stays');
   assert.equal(at(45, 59 * MINUTE_MS), 'gets_worse');
   assert.equal(at(40, 60 * MINUTE_MS), 'recovers');
-  const quiet = { tripped: { isPaused: false, belowForMs: 60 * MINUTE_MS } };
+  const quiet = { active: { isPaused: false, belowForMs: 60 * MINUTE_MS } };
   assert.equal(judge({ ended: 3, bounced: 3 }, quiet), 'recovers');
 });
 
 test('what is paused stays so until somebody ends it, and nothing is watched that is off', () => {
   const paused = { isPaused: true, belowForMs: 90 * MINUTE_MS };
-  assert.equal(judge({ ended: 0 }, { tripped: paused }), 'stays');
+  assert.equal(judge({ ended: 0 }, { active: paused }), 'stays');
   assert.equal(judge({ ended: 1000, bounced: 900 }, { own: { isOn: false } }), 'stays');
-  const tripped = { isPaused: false, belowForMs: null };
-  assert.equal(judge({ ended: 1000, bounced: 900 }, { tripped, own: { isOn: false } }), 'recovers');
+  const active = { isPaused: false, belowForMs: null };
+  assert.equal(judge({ ended: 1000, bounced: 900 }, { active, own: { isOn: false } }), 'recovers');
 });
 
-test('whatever the counts, only what is not yet tripped trips, and only what is recovers', () => {
+test('whatever the counts, only what is not yet active is raised, and only what is active recovers', () => {
   const count = fc.nat(100_000);
   fc.assert(
     fc.property(
-      fc.constantFrom(...GUARD_KINDS),
+      fc.constantFrom(...ALERT_KINDS),
       fc.record({ ended: count, bounced: count, complained: count }),
       fc.option(fc.record({ isPaused: fc.boolean(), belowForMs: fc.option(fc.nat(7_200_000)) })),
-      (kind, counts, tripped) => {
-        const judgement = judgeReputation(kind, counts, { rule, tripped });
-        if (tripped === null) assert.match(judgement, /^(trips|stays)$/);
-        else assert.notEqual(judgement, 'trips');
-        if (judgement === 'trips') assert.ok(counts.ended >= rule.emailsMin);
+      (kind, counts, active) => {
+        const judgement = judgeReputation(kind, counts, { rule, active });
+        if (active === null) assert.match(judgement, /^(raises|stays)$/);
+        else assert.notEqual(judgement, 'raises');
+        if (judgement === 'raises') assert.ok(counts.ended >= rule.emailsMin);
       },
     ),
   );

@@ -4,11 +4,11 @@
  * slowly. Pure rules; store/reputation.ts has the counts, src/service/maintenance/reputation-watch.ts acts.
  */
 
-export const GUARD_KINDS = ['bounce', 'complaint'] as const;
-export type GuardKind = (typeof GUARD_KINDS)[number];
+export const ALERT_KINDS = ['bounce', 'complaint'] as const;
+export type AlertKind = (typeof ALERT_KINDS)[number];
 
 /** Rates in millionths. */
-export type GuardRule = {
+export type AlertRule = {
   isOn: boolean;
   bouncesPpm: number;
   complaintsPpm: number;
@@ -18,7 +18,7 @@ export type GuardRule = {
   pauses: boolean;
 };
 
-export const USUAL_GUARD: GuardRule = {
+export const DEFAULT_ALERT_RULE: AlertRule = {
   isOn: true,
   bouncesPpm: 50_000,
   complaintsPpm: 3_000,
@@ -27,7 +27,7 @@ export const USUAL_GUARD: GuardRule = {
 };
 
 /** Where a project differs from the usual; null: as usual. */
-export type OwnGuard = {
+export type OwnAlertRule = {
   isOn: boolean;
   bouncesPpm: number | null;
   complaintsPpm: number | null;
@@ -35,24 +35,24 @@ export type OwnGuard = {
   pauses: boolean;
 };
 
-export function guardRule(own: OwnGuard | undefined): GuardRule {
-  if (own === undefined) return USUAL_GUARD;
+export function alertRule(own: OwnAlertRule | undefined): AlertRule {
+  if (own === undefined) return DEFAULT_ALERT_RULE;
   return {
     isOn: own.isOn,
-    bouncesPpm: own.bouncesPpm ?? USUAL_GUARD.bouncesPpm,
-    complaintsPpm: own.complaintsPpm ?? USUAL_GUARD.complaintsPpm,
-    emailsMin: own.emailsMin ?? USUAL_GUARD.emailsMin,
+    bouncesPpm: own.bouncesPpm ?? DEFAULT_ALERT_RULE.bouncesPpm,
+    complaintsPpm: own.complaintsPpm ?? DEFAULT_ALERT_RULE.complaintsPpm,
+    emailsMin: own.emailsMin ?? DEFAULT_ALERT_RULE.emailsMin,
     pauses: own.pauses,
   };
 }
 
 /** Recipients of the last 24 hours. `ended`: delivered, sent, bounced or failed. */
-export type GuardCounts = { ended: number; bounced: number; complained: number };
+export type OutcomeCounts = { ended: number; bounced: number; complained: number };
 
 /** That it is beyond the rule already. `belowForMs`: for so long clearly better; null: not so. */
-export type Tripped = { isPaused: boolean; belowForMs: number | null };
+export type ActiveAlert = { isPaused: boolean; belowForMs: number | null };
 
-export type Judgement = 'trips' | 'recovers' | 'gets_better' | 'gets_worse' | 'stays';
+export type Judgement = 'raises' | 'recovers' | 'gets_better' | 'gets_worse' | 'stays';
 
 /** Better means below four fifths of the threshold, or hardly any mail at all; */
 const BETTER_SHARE = 0.8;
@@ -60,28 +60,28 @@ const BETTER_SHARE = 0.8;
 const BETTER_FOR_MS = 3600_000;
 
 export function judgeReputation(
-  kind: GuardKind,
-  counts: GuardCounts,
-  { rule, tripped }: { rule: GuardRule; tripped: Tripped | null },
+  kind: AlertKind,
+  counts: OutcomeCounts,
+  { rule, active }: { rule: AlertRule; active: ActiveAlert | null },
 ): Judgement {
   const thresholdPpm = thresholdOf(kind, rule);
   const isEnough = counts.ended >= rule.emailsMin;
   const ppm = ratePpm(countOf(kind, counts), counts.ended);
-  if (tripped === null) return rule.isOn && isEnough && ppm > thresholdPpm ? 'trips' : 'stays';
+  if (active === null) return rule.isOn && isEnough && ppm > thresholdPpm ? 'raises' : 'stays';
   // While nothing is sent the share says nothing: a pause ends by a person's hand.
-  if (tripped.isPaused) return 'stays';
+  if (active.isPaused) return 'stays';
   if (!rule.isOn) return 'recovers';
   const isBetter = !isEnough || ppm <= BETTER_SHARE * thresholdPpm;
-  if (!isBetter) return tripped.belowForMs === null ? 'stays' : 'gets_worse';
-  if (tripped.belowForMs === null) return 'gets_better';
-  return tripped.belowForMs >= BETTER_FOR_MS ? 'recovers' : 'stays';
+  if (!isBetter) return active.belowForMs === null ? 'stays' : 'gets_worse';
+  if (active.belowForMs === null) return 'gets_better';
+  return active.belowForMs >= BETTER_FOR_MS ? 'recovers' : 'stays';
 }
 
-export function thresholdOf(kind: GuardKind, rule: GuardRule): number {
+export function thresholdOf(kind: AlertKind, rule: AlertRule): number {
   return kind === 'bounce' ? rule.bouncesPpm : rule.complaintsPpm;
 }
 
-export function countOf(kind: GuardKind, { bounced, complained }: GuardCounts): number {
+export function countOf(kind: AlertKind, { bounced, complained }: OutcomeCounts): number {
   return kind === 'bounce' ? bounced : complained;
 }
 
@@ -92,10 +92,10 @@ export function ratePpm(count: number, ended: number): number {
 
 const PAUSED =
   ' New mail from this domain is accepted and waits until the operator lets it go ' +
-  '(posthorn projects set-guard --resume).';
+  '(posthorn projects set-reputation-alert --resume).';
 
-export type TripFacts = {
-  kind: GuardKind;
+export type AlertFacts = {
+  kind: AlertKind;
   count: number;
   ended: number;
   thresholdPpm: number;
@@ -105,14 +105,14 @@ export type TripFacts = {
 };
 
 /** The warning, for people. */
-export function describeTrip({
+export function describeAlert({
   kind,
   count,
   ended,
   thresholdPpm,
   since,
   isPaused,
-}: TripFacts): string {
+}: AlertFacts): string {
   const share = showPercent(ratePpm(count, ended));
   const what = kind === 'bounce' ? 'bounced' : 'were reported as spam';
   const remedy =

@@ -1,14 +1,14 @@
-/** `posthorn projects set-guard`: when a project is warned of its bounces and complaints. */
+/** `posthorn projects set-reputation-alert`: when a project is warned of its bounces and complaints. */
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import {
-  describeTrip,
-  type GuardRule,
-  guardRule,
-  type OwnGuard,
+  describeAlert,
+  type AlertRule,
+  alertRule,
+  type OwnAlertRule,
   parsePercent,
   ratePpm,
   showPercent,
-} from '../../core/guard.ts';
+} from '../../core/reputation-alert.ts';
 import type { Queryable } from '../../store/postgres/database.ts';
 import type { Project } from '../../store/projects.ts';
 import {
@@ -18,14 +18,14 @@ import {
   type QueueStep,
 } from '../../store/queue-changes.ts';
 import {
-  listGuards,
-  listTrips,
+  listAlertRules,
+  listAlerts,
   resumeSenders,
-  setGuard,
-  type Trip,
+  setAlertRule,
+  type Alert,
 } from '../../store/reputation.ts';
 import { chooseProject, projectOption, type ProjectOptions, withStore } from '../store.ts';
-import { addCommand, type Cli, isFailure, type Outcome } from '../command.ts';
+import { type Cli, isFailure, type Outcome, runnable } from '../command.ts';
 
 type Asked = number | 'default';
 type Options = ProjectOptions & {
@@ -38,26 +38,36 @@ type Options = ProjectOptions & {
 };
 
 const EMAILS_MAX = 1_000_000;
-const TRIPS_MAX = 1_000;
+const ALERTS_MAX = 1_000;
 
-export function describeGuard(projects: Command, cli: Cli): void {
-  addCommand(projects, cli, {
-    name: 'set-guard',
-    about: 'set when bounces and complaints are too many',
-    run: guard,
-  })
+export function describeReputationAlert(projects: Command, cli: Cli): void {
+  addAlertCommand(projects, cli, 'set-reputation-alert');
+  // Its first name, for scripts that use it.
+  addAlertCommand(projects, cli, 'set-guard', { hidden: true });
+}
+
+function addAlertCommand(
+  projects: Command,
+  cli: Cli,
+  name: string,
+  commandOptions: { hidden?: boolean } = {},
+): void {
+  const command = projects
+    .command(name, commandOptions)
+    .description('set when bounces and complaints are too many');
+  runnable(command, cli, setReputationAlert)
     .argument('[project]', 'name or id (default: the only one)')
     .addOption(percentOption('--bounces <share>', 'of what ends in 24 hours, as 5%'))
     .addOption(percentOption('--complaints <share>', 'the same, as 0.3%'))
     .addOption(
-      new Option('--min <emails>', 'of fewer nothing follows: as 500, or default').argParser(
+      new Option('--min <emails>', 'no alert below this number: as 500, or default').argParser(
         parseMin,
       ),
     )
-    .addOption(new Option('--pause', 'then new mail of the domain waits until it is let go'))
-    .addOption(new Option('--no-pause', 'it only warns'))
-    .addOption(new Option('--resume', 'end the pauses of now, and release what waits on hold'))
-    .addOption(new Option('--off', 'no warnings for this project'))
+    .addOption(new Option('--pause', 'hold new mail of the domain until it is released'))
+    .addOption(new Option('--no-pause', 'only warn'))
+    .addOption(new Option('--resume', 'end current pauses and release held mail'))
+    .addOption(new Option('--off', 'no alerts for this project'))
     .addOption(projectOption());
 }
 
@@ -76,26 +86,30 @@ function parseMin(text: string): Asked {
   throw new InvalidArgumentError('Write a number of emails, as 500, or default.');
 }
 
-function guard(cli: Cli, options: Options, [wanted]: [string | undefined]): Promise<Outcome> {
+function setReputationAlert(
+  cli: Cli,
+  options: Options,
+  [wanted]: [string | undefined],
+): Promise<Outcome> {
   return withStore(cli, async ({ db }) => {
     const project = await chooseProject(db, wanted ?? options.project);
     if (isFailure(project)) return project;
-    const before = (await listGuards(db)).find(({ projectId }) => projectId === project.id);
-    const own: OwnGuard = {
+    const before = (await listAlertRules(db)).find(({ projectId }) => projectId === project.id);
+    const own: OwnAlertRule = {
       isOn: options.off !== true,
       bouncesPpm: changed(before?.bouncesPpm, options.bounces),
       complaintsPpm: changed(before?.complaintsPpm, options.complaints),
       emailsMin: changed(before?.emailsMin, options.min),
       pauses: options.pause ?? before?.pauses ?? false,
     };
-    await setGuard(db, project.id, own);
-    const rule = guardRule(own);
+    await setAlertRule(db, project.id, own);
+    const rule = alertRule(own);
     const resumed = options.resume === true ? await resume(db, project.id) : null;
     const released =
       resumed &&
       ` ${resumed.domains.length} domains go on, ${resumed.released} waiting recipients released.`;
     return {
-      data: { project_id: project.id, guard: ruleJson(rule), resumed },
+      data: { project_id: project.id, reputation_alert: ruleJson(rule), resumed },
       text: `${project.name} is watched for ${showRule(rule)}.${released ?? ''}`,
     };
   });
@@ -120,25 +134,28 @@ function changed(before: number | null | undefined, asked: Asked | undefined): n
   return asked === 'default' ? null : asked;
 }
 
-export type Guarded = Project & { rule: GuardRule; trips: Trip[] };
+export type ProjectWithAlerts = Project & { rule: AlertRule; alerts: Alert[] };
 
 /** Projects with their rules and what is beyond them. */
-export async function guardsOf(db: Queryable, projects: readonly Project[]): Promise<Guarded[]> {
-  const own = new Map((await listGuards(db)).map((one) => [one.projectId, one]));
-  const trips = await listTrips(db, { projectId: null, limit: TRIPS_MAX });
+export async function withAlerts(
+  db: Queryable,
+  projects: readonly Project[],
+): Promise<ProjectWithAlerts[]> {
+  const own = new Map((await listAlertRules(db)).map((one) => [one.projectId, one]));
+  const alerts = await listAlerts(db, { projectId: null, limit: ALERTS_MAX });
   return projects.map((project) => ({
     ...project,
-    rule: guardRule(own.get(project.id)),
-    trips: trips.filter(({ projectId }) => projectId === project.id),
+    rule: alertRule(own.get(project.id)),
+    alerts: alerts.filter(({ projectId }) => projectId === project.id),
   }));
 }
 
-export function guardJson({ rule, trips }: Guarded) {
-  return { guard: ruleJson(rule), warnings: trips.map(tripJson) };
+export function reputationJson({ rule, alerts }: ProjectWithAlerts) {
+  return { reputation_alert: ruleJson(rule), warnings: alerts.map(alertJson) };
 }
 
-function tripJson(trip: Trip) {
-  const { environment, domain, kind, count, ended, thresholdPpm, since, isPaused } = trip;
+function alertJson(alert: Alert) {
+  const { environment, domain, kind, count, ended, thresholdPpm, since, isPaused } = alert;
   return {
     about: 'reputation',
     environment,
@@ -150,11 +167,11 @@ function tripJson(trip: Trip) {
     ended,
     since,
     paused: isPaused,
-    message: describeTrip(trip),
+    message: describeAlert(alert),
   };
 }
 
-function ruleJson({ isOn, bouncesPpm, complaintsPpm, emailsMin, pauses }: GuardRule) {
+function ruleJson({ isOn, bouncesPpm, complaintsPpm, emailsMin, pauses }: AlertRule) {
   return {
     on: isOn,
     bounces: showPercent(bouncesPpm),
@@ -165,7 +182,7 @@ function ruleJson({ isOn, bouncesPpm, complaintsPpm, emailsMin, pauses }: GuardR
 }
 
 /** `5% bounces, 0.3% complaints of 500 or more`. */
-export function showRule(rule: GuardRule): string {
+export function showRule(rule: AlertRule): string {
   const { isOn, bouncesPpm, complaintsPpm, emailsMin, pauses } = rule;
   if (!isOn) return 'nothing';
   const shares = `${showPercent(bouncesPpm)} bounces, ${showPercent(complaintsPpm)} complaints`;
