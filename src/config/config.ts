@@ -48,7 +48,10 @@ export type Config = Readonly<
       /** null: generated in the data directory. */
       secretKey: string | null;
       relay: Relay | null;
-      /** Addresses of this machine to send from, each with its name in EHLO; none: the system's choice. */
+      /**
+       * Addresses of this machine to send from, each with its name in EHLO; none: the system's
+       * choice.
+       */
       sources: readonly Source[];
       shaping: ShapingSettings;
       /** After the first, second, ... failed attempt; the last repeats. */

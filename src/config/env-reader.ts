@@ -134,7 +134,10 @@ export function parseHost(text: string): string | null {
   return isIP(text) !== 0 || HOST_NAME.test(text) ? text : null;
 }
 
-/** The name of the machine in EHLO (RFC 5321 §4.1.1.1); whether it is full is decided when it matters. */
+/**
+ * The name of the machine in EHLO (RFC 5321 §4.1.1.1); whether it is full is decided when it
+ * matters.
+ */
 export function parseHostName(text: string): string | null {
   return isIP(text) === 0 && HOST_NAME.test(text) ? text.toLowerCase() : null;
 }

@@ -13,7 +13,10 @@ export type World = {
   newId(): string;
 };
 
-/** Options with which an `lru-cache` measures ages by the clock of a World. It takes the time 0 for unset. */
+/**
+ * Options with which an `lru-cache` measures ages by the clock of a World. It takes the time 0 for
+ * unset.
+ */
 export function agesBy(world: Pick<World, 'monotonicMs'>) {
   return { ttlResolution: 0, perf: { now: () => world.monotonicMs() + 1 } };
 }

@@ -99,7 +99,7 @@ async function reverseFinding({ ip, heloName }: Source, lookups: Lookups): Promi
   const reverse = await lookups.ptr(ip);
   if (reverse.kind === 'error') return null;
   if (reverse.kind !== 'records') {
-    return `${ip}, from which mail leaves, has no reverse DNS, and large receivers refuse such mail: have whoever gave you the address set its PTR to ${heloName}`;
+    return `${ip}, from which mail leaves, has no reverse DNS, and large receivers refuse such mail: have the provider of the address set its PTR to ${heloName}`;
   }
   const [name = ''] = reverse.records;
   const forward = await (isIPv6(ip) ? lookups.aaaa(name) : lookups.a(name));

@@ -4,7 +4,8 @@
  * - DKIM, RSA and Ed25519: receivers check our signatures with them. Ed25519 is optional: some
  *   receivers cannot read it, and DNS panels that refuse it exist.
  * - The return path `send.<domain>`: its MX brings bounces to the host of the installation for them,
- *   its SPF says that the machines of the installation may send with it. A name of its own keeps the domain's own MX and SPF untouched.
+ *   its SPF says that the machines of the installation may send with it. A name of its own keeps
+ *   the domain's own MX and SPF untouched.
  */
 import { isIPv6 } from 'node:net';
 import { isPublicAddress } from '../net/addresses.ts';

@@ -98,7 +98,7 @@ export function createDomainService(options: DomainServiceOptions) {
       if (!isId(id)) return NO_DOMAIN;
       const deleted = await db.transaction(async (tx) => {
         const domain = await deleteDomain(tx, reach, id);
-        if (domain) await tell(tx, 'domain.deleted', domain);
+        if (domain) await notify(tx, 'domain.deleted', domain);
         return domain;
       });
       return deleted ?? NO_DOMAIN;
@@ -137,7 +137,7 @@ export async function createDomain(
     if (late) return late;
     const stored = await insertDomain(tx, domain);
     if (!stored) throw new Error('a domain was added past the lock');
-    await tell(tx, 'domain.created', stored);
+    await notify(tx, 'domain.created', stored);
     return stored;
   });
 }
@@ -250,7 +250,7 @@ export async function verifyDomain(
     if (!locked) return null;
     const { event, ...state } = nextDomainState(locked, check.required, await databaseNow(tx));
     const saved = await saveCheck(tx, locked, { ...state, ...check });
-    if (event !== null) await tell(tx, event, saved);
+    if (event !== null) await notify(tx, event, saved);
     return saved;
   });
 }
@@ -270,7 +270,7 @@ async function lookAt(
 
 type DomainEvent = 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted';
 
-function tell(tx: Queryable, type: DomainEvent, domain: StoredDomain): Promise<void> {
+function notify(tx: Queryable, type: DomainEvent, domain: StoredDomain): Promise<void> {
   return recordEvent(tx, { scope: domain, type, data: presentDomain(domain) });
 }
 
@@ -310,7 +310,10 @@ type RecheckOptions = {
 };
 
 const ROUND = { max: 64, perProjectMax: 8 };
-/** Each domain needs about 25 queries at once; with more domains the receive buffer of a name server overflows. */
+/**
+ * Each domain needs about 25 queries at once; with more domains the receive buffer of a name server
+ * overflows.
+ */
 const AT_ONCE = 8;
 
 /**

@@ -139,7 +139,10 @@ async function judged<T>(
   return { ...expected, found: [], status: 'missing', problem: await rules.absent() };
 }
 
-/** Texts from foreign zones are stored and printed: PostgreSQL refuses NUL, and a terminal obeys ESC. */
+/**
+ * Texts from foreign zones are stored and printed: PostgreSQL refuses NUL, and a terminal obeys
+ * ESC.
+ */
 function printable(text: string): string {
   return text.replaceAll(/\p{Cc}/gu, '\uFFFD');
 }

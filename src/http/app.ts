@@ -212,7 +212,10 @@ function closeInTime(app: App, graceMs: number): void {
   });
 }
 
-/** One line per request, with ids only: no addresses, paths (they can contain an address), bodies, keys. */
+/**
+ * One line per request, with ids only: no addresses, paths (they can contain an address), bodies,
+ * keys.
+ */
 function logRequests(app: App, log: HttpServices['log']): void {
   app.addHook('onResponse', (request, reply, done) => {
     logRequest(log, request, reply);

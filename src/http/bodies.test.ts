@@ -1,4 +1,7 @@
-/** How much of bodies may be in memory at once; test/api/http-attacks.test.ts shows it against strangers. */
+/**
+ * How much of bodies may be in memory at once; test/api/http-attacks.test.ts shows it against
+ * strangers.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -27,7 +30,10 @@ function begin(
   return socket;
 }
 
-/** All but one byte of a body of 40 MB: 8 MB are left for the project, half of the budget for others. */
+/**
+ * All but one byte of a body of 40 MB: 8 MB are left for the project, half of the budget for
+ * others.
+ */
 async function fill(http: StubHttp, key: string): Promise<Socket> {
   const body = ' '.repeat(40 * MB);
   const holding = begin(http, { head: `Content-Length: ${40 * MB + 1}`, key, body });

@@ -23,7 +23,10 @@ import { clientOf } from '../net/addresses.ts';
 
 const MB = 1024 * 1024;
 
-/** Two of the largest bodies, one of them by one project; memory holds a body up to four times while it is parsed. */
+/**
+ * Two of the largest bodies, one of them by one project; memory holds a body up to four times while
+ * it is parsed.
+ */
 const KEYED = { totalBytes: 96 * MB, ownerBytes: 48 * MB };
 /** Of at most 16 KB each. */
 const PUBLIC = { totalBytes: 2 * MB, ownerBytes: MB / 4 };

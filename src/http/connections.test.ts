@@ -126,7 +126,7 @@ test('beyond a bound for unread answers those who do not read are cut off, and m
 });
 
 test('an answer to a client that has gone away takes no room from others', async (t) => {
-  const limits = { ...CONNECTION_LIMITS, unreadBytes: { strangers: MB, known: MB } };
+  const limits = { ...CONNECTION_LIMITS, unreadBytes: { anonymous: MB, known: MB } };
   const log = pino({ level: 'silent' });
   const options = { limits, log, world: systemWorld, isShared: () => true, onLate: () => {} };
   const connections = new Connections(options);

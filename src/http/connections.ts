@@ -2,10 +2,11 @@
  * The connections of one worker, within bounds: how many, how many of one client, how long each may
  * take for anything, and how many bytes of answers may wait for clients that do not read.
  *
- * A connection on which a valid key was shown is known; all others are strangers. When a bound is
- * reached the oldest stranger is closed for the newest, so that a flood never keeps a key out: it
- * would have to replace every stranger in the milliseconds between connecting and showing a key.
- * Addresses that stand for many clients (trusted proxies, this machine) count to the total alone.
+ * A connection on which a valid key was shown is known; all others are anonymous. When a bound is
+ * reached the oldest anonymous one is closed for the newest, so that a flood never keeps a key out: it
+ * would have to replace every anonymous connection in the milliseconds between connecting and
+ * showing a key. Addresses that stand for many clients (trusted proxies, this machine) count to the
+ * total alone.
  *
  * Node itself bounds headers, bodies, handshakes and idle connections (app.ts); here are the rest: the
  * time for an answer, and for reading it.
@@ -25,13 +26,19 @@ export type ConnectionLimits = {
   connectionsOfClient: number;
   /** Answers under way on one connection: a client may send requests ahead. */
   pipelined: number;
-  /** Of answers that were written and not read yet: to strangers together, and to all others. */
-  unreadBytes: { strangers: number; known: number };
+  /**
+   * Of answers that were written and not read yet: to anonymous connections together, and to all
+   * others.
+   */
+  unreadBytes: { anonymous: number; known: number };
   /** Requests without a key of one client that have not been answered and read. */
   requestsOfClient: number;
   /** From the whole head of a request to its answer. */
   answerMs: number;
-  /** An answer is read in this time, plus what the next allows for its size; reading never pauses for so long. */
+  /**
+   * An answer is read in this time, plus what the next allows for its size; reading never pauses
+   * for so long.
+   */
   readMs: number;
   /** The least pace of reading. */
   readBytesPerS: number;
@@ -43,7 +50,7 @@ export const CONNECTION_LIMITS: ConnectionLimits = {
   connections: 8_192,
   connectionsOfClient: 512,
   pipelined: 100,
-  unreadBytes: { strangers: 16 * 1024 * 1024, known: 128 * 1024 * 1024 },
+  unreadBytes: { anonymous: 16 * 1024 * 1024, known: 128 * 1024 * 1024 },
   requestsOfClient: 64,
   answerMs: 120_000,
   readMs: 20_000,
@@ -59,7 +66,7 @@ type Connection = {
   socket: Socket;
   /** null: of an address that stands for many. */
   client: string | null;
-  /** The project whose key was shown; null: a stranger. */
+  /** The project whose key was shown; null: anonymous. */
   project: string | null;
   underWay: number;
   unreadBytes: number;
@@ -88,13 +95,13 @@ export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #limits: ConnectionLimits;
   readonly #open = new Set<Connection>();
-  /** Oldest first, as the sets in `#strangersOf` are. */
-  readonly #strangers = new Set<Connection>();
-  readonly #strangersOf = new Map<string, Set<Connection>>();
+  /** Oldest first, as the sets in `#anonymousOf` are. */
+  readonly #anonymous = new Set<Connection>();
+  readonly #anonymousOf = new Map<string, Set<Connection>>();
   readonly #knownOf = new Map<string, number>();
   readonly #bySocket = new WeakMap<Socket, Connection>();
   readonly #requestsOf = new Map<string, number>();
-  readonly #pools: { strangers: Pool; known: Pool };
+  readonly #pools: { anonymous: Pool; known: Pool };
   readonly #timer: NodeJS.Timeout;
   /** As of the last look: a clock that costs nothing. */
   #nowMs: number;
@@ -105,16 +112,16 @@ export class Connections {
     this.#options = options;
     this.#limits = options.limits;
     this.#nowMs = options.world.monotonicMs();
-    const { strangers, known } = options.limits.unreadBytes;
+    const { anonymous, known } = options.limits.unreadBytes;
     this.#pools = {
-      strangers: { usedBytes: 0, maxBytes: strangers },
+      anonymous: { usedBytes: 0, maxBytes: anonymous },
       known: { usedBytes: 0, maxBytes: known },
     };
     this.#timer = setInterval(() => this.#look(), options.limits.lookEveryMs).unref();
   }
 
   watch(server: Server): void {
-    // First, so that a connection that is turned away costs no handshake.
+    // First, so that a refused connection costs no handshake.
     server.prependListener('connection', (socket: Socket) => this.#enter(socket));
     server.on('secureConnection', (socket: TLSSocket) => this.#secured(socket));
     server.on('request', this.#begin);
@@ -125,7 +132,7 @@ export class Connections {
     const connection = this.#bySocket.get(socket);
     if (connection === undefined || connection.project !== null) return;
     const known = this.#knownOf.get(project) ?? 0;
-    if (known >= this.#limits.connections / 2 || !this.#strangers.has(connection)) return;
+    if (known >= this.#limits.connections / 2 || !this.#anonymous.has(connection)) return;
     this.#forgetStranger(connection);
     connection.project = project;
     connection.pool.usedBytes -= connection.unreadBytes;
@@ -152,7 +159,7 @@ export class Connections {
   /**
    * Counts an answer until it was read.
    * @param bytes null: a stream, which waits for its reader and holds little
-   * @throws Overloaded when too much is unread, and nobody can be cut off for it
+   * @throws Overloaded when too much is unread and no other connection can be closed for it
    */
   answer(response: ServerResponse, bytes: number | null): void {
     const connection = this.#bySocket.get(response.req.socket);
@@ -188,7 +195,7 @@ export class Connections {
       project: null,
       underWay: 0,
       unreadBytes: 0,
-      pool: this.#pools.strangers,
+      pool: this.#pools.anonymous,
       untilMs: Infinity,
       queuedBytes: 0,
       queuedSinceMs: 0,
@@ -196,11 +203,11 @@ export class Connections {
     if (!this.#makeWay(client)) return void socket.destroy();
     this.#bySocket.set(socket, connection);
     this.#open.add(connection);
-    this.#strangers.add(connection);
+    this.#anonymous.add(connection);
     if (client !== null) {
-      const own = this.#strangersOf.get(client);
+      const own = this.#anonymousOf.get(client);
       if (own) own.add(connection);
-      else this.#strangersOf.set(client, new Set([connection]));
+      else this.#anonymousOf.set(client, new Set([connection]));
     }
     socket.once('close', () => this.#leave(connection));
   }
@@ -215,12 +222,12 @@ export class Connections {
     socket.once('close', () => this.#leave(connection));
   }
 
-  /** Closes the oldest stranger where one is too many. @returns whether there is room */
+  /** Closes the oldest anonymous one where one is too many. @returns whether there is room */
   #makeWay(client: string | null): boolean {
-    const own = client === null ? undefined : this.#strangersOf.get(client);
+    const own = client === null ? undefined : this.#anonymousOf.get(client);
     const isCrowded = own !== undefined && own.size >= this.#limits.connectionsOfClient;
     if (!isCrowded && this.#open.size < this.#limits.connections) return true;
-    const [oldest] = isCrowded ? own : this.#strangers;
+    const [oldest] = isCrowded ? own : this.#anonymous;
     if (oldest === undefined) return false;
     this.#close(oldest);
     return true;
@@ -238,10 +245,10 @@ export class Connections {
   }
 
   #forgetStranger(connection: Connection): void {
-    this.#strangers.delete(connection);
+    this.#anonymous.delete(connection);
     const { client } = connection;
-    const own = client === null ? undefined : this.#strangersOf.get(client);
-    if (own?.delete(connection) && own.size === 0) this.#strangersOf.delete(client!);
+    const own = client === null ? undefined : this.#anonymousOf.get(client);
+    if (own?.delete(connection) && own.size === 0) this.#anonymousOf.delete(client!);
   }
 
   #close(connection: Connection): void {

@@ -1,6 +1,6 @@
 /**
  * The page behind an unsubscribe link: one question, one button. Whole in itself: no script, nothing
- * loaded from anywhere, no cookies, nothing that tells the outside which link it was.
+ * loaded from anywhere, no cookies, nothing that discloses the link.
  */
 import { createHash } from 'node:crypto';
 import type { Environment } from '../core/scope.ts';
@@ -108,7 +108,7 @@ function sender({ fromDomain }: Unsubscriber): string {
   return `<strong>${escape(fromDomain)}</strong>`;
 }
 
-/** `j•••@example.com`: enough for its owner, not for whoever got the link passed on. */
+/** `j•••@example.com`: enough for its owner, not for others who have the link. */
 function recipient({ address }: Unsubscriber): string {
   const [first = ''] = localPartOf(address);
   return `<strong><bdi>${escape(first)}•••@${escape(domainOf(address))}</bdi></strong>`;

@@ -12,7 +12,7 @@ type RawIssue = core.$ZodRawIssue;
 
 /** Fastify's validator: the parsed value, or the problems as an error that becomes a 422. */
 export const validatorCompiler: FastifySchemaCompiler<ZodType> = ({ schema, httpPart }) => {
-  // Headers are described for the document; whoever reads one checks it, and answers 400.
+  // Headers are described for the document; the code that reads one checks it and answers 400.
   if (httpPart === 'headers') return () => true;
   return (data: unknown) => {
     const result = schema.safeParse(data, { error: sentenceOf });

@@ -7,7 +7,10 @@ import { writeSync } from 'node:fs';
 import { type ArmedFailpoint, armFailpoints, isSupervisorFailpoint } from '../core/failpoint.ts';
 
 const DELAY_MS = 3_000;
-/** Covers four attempts to write an outcome; the fifth, later one may write less (store/unsettled.ts). */
+/**
+ * Covers four attempts to write an outcome; the fifth, later one may write less
+ * (store/unsettled.ts).
+ */
 const SQL_FAILS_FOR_MS = 5_000;
 
 let forWorkers: ArmedFailpoint[] = [];

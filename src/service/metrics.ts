@@ -130,7 +130,10 @@ function addUnsettledGauge(
 const PROVIDERS_SHOWN = 30;
 const QUEUED_PROVIDERS_SHOWN = 20;
 
-/** Open and idle are this worker's; window and suspension are the machine's, the same for every worker. */
+/**
+ * Open and idle are this worker's; window and suspension are the machine's, the same for every
+ * worker.
+ */
 function addProviderGauges(registry: Registry, read: () => ProviderFacts[]): void {
   const gauge = (
     name: string,

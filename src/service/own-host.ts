@@ -37,7 +37,10 @@ function isQualified(name: string): boolean {
   return name.includes('.');
 }
 
-/** Where the API is reached when POSTHORN_PUBLIC_URL is not set. A wildcard address is replaced by one of this machine. */
+/**
+ * Where the API is reached when POSTHORN_PUBLIC_URL is not set. A wildcard address is replaced by
+ * one of this machine.
+ */
 export function ownUrl({
   host,
   port,

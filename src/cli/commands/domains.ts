@@ -84,7 +84,7 @@ function add(
 /** Two of the records name this host, and receivers refuse a name that does not resolve. */
 function nameNote({ environment }: Scope, { hostname }: Config): string {
   if (environment === 'test' || hostname.includes('.')) return '';
-  return `\n\nThis host calls itself ${hostname}, which nobody else can look up: set POSTHORN_HOSTNAME to its full name, here and for the service; verifying shows the records with it.`;
+  return `\n\nThis host calls itself ${hostname}, which other machines cannot look up: set POSTHORN_HOSTNAME to its full name, here and for the service; verifying shows the records with it.`;
 }
 
 function verify(cli: Cli, options: ScopeOptions, [wanted]: [string]): Promise<Outcome> {

@@ -47,7 +47,7 @@ export function describeSecrets(secrets: Command, cli: Cli): void {
     run: rotate,
   })
     .option('--finish', 'forget the old key, when nothing needs it any more')
-    .option('--force', 'with --finish: now, because the old key is known to somebody')
+    .option('--force', 'with --finish: now, because the old key has leaked')
     .option('--wait <seconds>', 'for nodes to know the keys', parseSeconds, 60);
 }
 
@@ -129,7 +129,7 @@ async function finish(
   if (!force && finishAt.getTime() > rotation.cli.world.now()) {
     return failed(
       `Bounces of mail sent with the old key may come until ${finishAt.toISOString().slice(0, 10)}: finish then, ` +
-        'or add --force, which also ends its unsubscribe links, when the old key is known to somebody.',
+        'or add --force, which also ends its unsubscribe links, when the old key has leaked.',
     );
   }
   const done = await sealAll(rotation);

@@ -26,7 +26,7 @@ export function describeWebhooks(webhooks: Command, cli: Cli): void {
   addCommand(webhooks, cli, { name: 'list', about: 'all webhooks', run: list })
     .addOption(projectOption())
     .addOption(modeOption());
-  addCommand(webhooks, cli, { name: 'add', about: 'tell events to a URL', run: add })
+  addCommand(webhooks, cli, { name: 'add', about: 'send events to a URL', run: add })
     .argument('<url>')
     .option('--events <types>', 'only these, separated by commas (default: all)', parseEvents)
     .addOption(projectOption())

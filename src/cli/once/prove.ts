@@ -14,7 +14,7 @@ const POLL_MS = 10;
 
 export type Internet = { zone: Zone; sink: Sink; receiver: Receiver };
 
-/** Runs one step and tells what it found; the time is measured around it. */
+/** Runs one step and reports what it found; the time is measured around it. */
 export type StepRunner = <Result>(
   name: string,
   work: () => Promise<{ detail: string; result: Result }>,

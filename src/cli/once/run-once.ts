@@ -30,11 +30,11 @@ export async function runOnce(cli: Cli, options: { json?: true }): Promise<ExitC
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
   for (const name of signals) process.on(name, interrupt);
   const steps: Step[] = [];
-  const tell = (step: Step): void => {
+  const report = (step: Step): void => {
     steps.push(step);
     if (!options.json) cli.out(stepLine(step));
   };
-  const problem = await runIn(cli, interruption.signal, tell);
+  const problem = await runIn(cli, interruption.signal, report);
   for (const name of signals) process.off(name, interrupt);
   const ok = problem === null;
   cli.out(options.json ? `${JSON.stringify({ ok, steps })}\n` : conclusion(ok, steps));
@@ -49,7 +49,7 @@ export async function runOnce(cli: Cli, options: { json?: true }): Promise<ExitC
 async function runIn(
   cli: Cli,
   interrupted: AbortSignal,
-  tell: (step: Step) => void,
+  report: (step: Step) => void,
 ): Promise<string | null> {
   const dataDir = await mkdtemp(join(tmpdir(), 'posthorn-once-'));
   const signal = AbortSignal.any([interrupted, AbortSignal.timeout(DEADLINE_MS)]);
@@ -62,7 +62,7 @@ async function runIn(
     const env = environment(cli.env, dataDir, internet);
     await using service = startServiceChild(env);
     lastWords = service.lastWords;
-    const step = stepRunner(cli, signal, tell);
+    const step = stepRunner(cli, signal, report);
     const own = { ...cli, env };
     await prove({ step, internet, cli: own, serviceUrl: service.url, signal });
     return null;
@@ -91,7 +91,7 @@ function environment(env: Env, dataDir: string, { zone, sink }: Internet): Env {
   };
 }
 
-function stepRunner(cli: Cli, signal: AbortSignal, tell: (step: Step) => void): StepRunner {
+function stepRunner(cli: Cli, signal: AbortSignal, report: (step: Step) => void): StepRunner {
   const aborted = new Promise<never>((_, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
   });
@@ -102,10 +102,10 @@ function stepRunner(cli: Cli, signal: AbortSignal, tell: (step: Step) => void): 
     try {
       signal.throwIfAborted();
       const { detail, result } = await Promise.race([work(), aborted]);
-      tell({ step: name, detail, ms: ms(), ok: true });
+      report({ step: name, detail, ms: ms(), ok: true });
       return result;
     } catch (error) {
-      tell({ step: name, detail: 'failed', ms: ms(), ok: false });
+      report({ step: name, detail: 'failed', ms: ms(), ok: false });
       throw error;
     }
   };
@@ -142,7 +142,7 @@ function startServiceChild(env: Env): ServiceChild {
     ready.then(([line]) => (JSON.parse(line) as { url: string }).url),
     ended.then(() => Promise.reject(new Error('the service did not start'))),
   ]);
-  url.catch(() => {}); // whoever waits for it hears of it; nobody may be there yet
+  url.catch(() => {}); // awaited later
   return {
     url,
     lastWords: () => log,

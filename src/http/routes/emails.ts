@@ -201,7 +201,7 @@ function registerContent(app: App, { db, contentOf }: HttpServices): void {
       if (recipient === null) return refuse(reply, NO_SUCH_RECIPIENT);
       const bytes = await contentOf({ ...ref, recipient });
       if (bytes === null) return refuse(reply, CONTENT_GONE);
-      // Never shown by a browser that happens to ask: it is somebody's html.
+      // Foreign HTML: a browser must not render it.
       return (reply as FastifyReply)
         .headers({
           'content-type': 'message/rfc822',

@@ -54,7 +54,7 @@ export function registerServiceRoutes(app: App, services: HttpServices): void {
   registerMetrics(app, services);
 }
 
-/** For whoever has the token; without one there is no such path. */
+/** Requires the token; without a configured token the path does not exist. */
 function registerMetrics(app: App, { config, metricsText }: HttpServices): void {
   if (config.metricsToken === null) return;
   const expected = digest(config.metricsToken);
@@ -63,7 +63,7 @@ function registerMetrics(app: App, { config, metricsText }: HttpServices): void 
     schema: { hide: true },
     handler: async (request, reply) => {
       const token = bearerToken(request.headers.authorization);
-      // Digests have one length, and comparing them tells nothing about the token.
+      // Digests have one length, and the comparison discloses nothing about the token.
       const isIt = token !== null && timingSafeEqual(digest(token), expected);
       if (!isIt) return sendProblem(reply, NO_TOKEN);
       return reply.header('content-type', PROMETHEUS_TEXT).send(await metricsText());

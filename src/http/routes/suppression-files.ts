@@ -1,6 +1,7 @@
 /**
- * The suppression list as a file: import and export as CSV, both streamed (suppressions/csv-files.ts). An import is the one request whose body is not JSON, may be larger than 45 MB and may
- * take as long as it moves.
+ * The suppression list as a file: import and export as CSV, both streamed
+ * (suppressions/csv-files.ts). An import is the one request whose body is not JSON, may be larger
+ * than 45 MB and may take as long as it moves.
  */
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
@@ -24,7 +25,10 @@ import { dropRest, piecesOf, UploadStalled } from '../bodies.ts';
 
 const TAGS = ['Suppressions'];
 
-/** Nobody's slow files keep others waiting. Each needs a connection to the database now and then, of which everybody else has the others. */
+/**
+ * At most 3 imports run at a time in a worker, and 2 of one project, so that other requests keep a
+ * database connection.
+ */
 const IMPORTS_MAX = 3;
 const IMPORTS_OF_PROJECT_MAX = 2;
 

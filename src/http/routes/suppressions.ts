@@ -25,7 +25,7 @@ import {
 const TAGS = ['Suppressions'];
 const HISTORY_MAX = 100;
 
-/** The same for what is no address, what is not suppressed, and what is on somebody else's list. */
+/** The same for what is no address, what is not suppressed, and what is on another project's list. */
 const NOT_SUPPRESSED: Refusal = {
   refused: 'not_found',
   message: 'This address is not suppressed in this project and environment.',

@@ -3,9 +3,9 @@
  * for the mail programs that press the button for them.
  *
  * Promise: GET and HEAD change nothing and ask no database, however many scanners follow links. POST
- * suppresses the address that the token names and nobody else, as often as it comes; taken back it
+ * suppresses only the address that the token names, as often as it comes; taken back it
  * is a few times a day. A token that
- * was not made here is turned away before anything else happens.
+ * was not made here is refused before anything else happens.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Overloaded } from '../../core/refusals.ts';
@@ -31,7 +31,10 @@ import {
 /** `List-Unsubscribe=One-Click`, in whatever wrapping. */
 const BODY_MAX_BYTES = 16 * 1024;
 const RETRY_AFTER_S = 30;
-/** Of an address: each is an entry of the history, an event and webhooks. Unsubscribing is never refused. */
+/**
+ * Of an address: each is an entry of the history, an event and webhooks. Unsubscribing is never
+ * refused.
+ */
 const UNDONE_PER_DAY_MAX = 5;
 
 type LinkParams = { token: string };

@@ -1,5 +1,7 @@
-/** Webhooks on the wire: their management, and their deliveries with every attempt and replays. A secret is
- * in the answer that made it and nowhere else. */
+/**
+ * Webhooks on the wire: their management, and their deliveries with every attempt and replays. A
+ * secret is in the answer that made it and nowhere else.
+ */
 import { z } from 'zod';
 import { EVENT_TYPES } from '../../core/events.ts';
 import { isRefusal } from '../../core/refusals.ts';

@@ -157,7 +157,7 @@ export class Maintenance implements AsyncDisposable {
   async #releaseOrphans(): Promise<void> {
     failpoint('orphans_before_release');
     const freed = await releaseOrphans(this.#options.database.db);
-    if (freed > 0) this.#options.log.warn({ freed }, 'work that nobody held is free again');
+    if (freed > 0) this.#options.log.warn({ freed }, 'work without a holder is free again');
   }
 
   /** A promoted standby begins a new timeline. What it never received is lost, which must be logged. */
