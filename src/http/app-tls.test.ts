@@ -61,7 +61,7 @@ test('over TLS, who has shown a valid key keeps its connection when strangers fl
 });
 
 test('over TLS, answers that nobody reads are dropped with their connection', async () => {
-  const unreadBytes = { strangers: 1_000_000_000, known: 1_000_000 };
+  const unreadBytes = { anonymous: 1_000_000_000, known: 1_000_000 };
   const connections = { readMs: 300, lookEveryMs: 50, unreadBytes };
   await using http = await stubHttps({ timeouts: SLOW, connections });
   const deaf = (await open(http)).pause();

@@ -87,7 +87,7 @@ const destroyAll = (clients: readonly Client[]) =>
   clients.forEach(({ socket }) => socket.destroy());
 
 test('answers that nobody reads are dropped with their connection, others are served', async () => {
-  const unreadBytes = { strangers: 1_000 * MB, known: MB };
+  const unreadBytes = { anonymous: 1_000 * MB, known: MB };
   const connections = { readMs: 300, lookEveryMs: 50, unreadBytes };
   await using http = await stubHttp({ timeouts: SLOW, connections });
   const deaf = await deafClients(http, 20);
@@ -98,7 +98,7 @@ test('answers that nobody reads are dropped with their connection, others are se
 });
 
 test('answers that are read too slowly are dropped, too', async () => {
-  const unreadBytes = { strangers: 1_000 * MB, known: MB };
+  const unreadBytes = { anonymous: 1_000 * MB, known: MB };
   const connections = { readMs: 2_000, readBytesPerS: 100 * MB, lookEveryMs: 50, unreadBytes };
   await using http = await stubHttp({ timeouts: SLOW, connections });
   const [slow] = await deafClients(http, 1);
@@ -111,7 +111,7 @@ test('answers that are read too slowly are dropped, too', async () => {
 });
 
 test('beyond a bound for unread answers those who do not read are cut off, and memory stays', async () => {
-  const unreadBytes = { strangers: 4 * MB, known: 4 * MB };
+  const unreadBytes = { anonymous: 4 * MB, known: 4 * MB };
   const connections = { readMs: 60_000, lookEveryMs: 50, unreadBytes };
   await using http = await stubHttp({ timeouts: SLOW, connections });
   const deaf = [];
