@@ -1,9 +1,9 @@
 /**
  * `npm test -- --changed [REF]`: the checks, and the tests that a change can reach.
  *
- * Unit tests run when they need a changed file (imports.ts). So do api and journey tests, but what
- * their service runs is all of src: of those, a change in src runs the few that MATTERS names for its
- * folder. A changed package, compiler setting or migration concerns everything that needs it.
+ * Unit tests run when they need a changed file (imports.ts), api and journey tests when that is one
+ * outside of src. What their service runs is all of src, so a change there runs the few that MATTERS
+ * names for its folder. A changed lockfile or compiler setting runs everything.
  */
 import { execFileSync } from 'node:child_process';
 import { reachedFrom } from './imports.ts';
@@ -64,7 +64,9 @@ export function chooseFor(all: readonly Step[], changed: readonly string[], base
   const isReached = (file: string): boolean => {
     if (isAll || matters.has(file)) return true;
     const reached = reachedFrom(file);
-    return wanted.some((path) => reached.has(path));
+    return wanted.some(
+      (path) => reached.has(path) && !(isService(file) && path.startsWith('src/')),
+    );
   };
   const steps = all.flatMap((step) =>
     step.kind === 'tool' || step.name === 'tidy' ? [step] : keepFiles(step, isReached),
@@ -85,6 +87,10 @@ function lineOf(step: TestStep, chosen: readonly Step[]): string {
     : 'need a changed file';
   const reason = step.name === 'tidy' ? 'always' : why;
   return `  ${step.name.padEnd(9)} ${count} of ${step.files.length} test files (${reason})\n`;
+}
+
+function isService(file: string): boolean {
+  return /^test\/(?:api|journey)\//.test(file);
 }
 
 function mattersFor(path: string): readonly string[] {

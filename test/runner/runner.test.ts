@@ -101,6 +101,8 @@ test('a change of src runs the few tests of a whole service that its folder name
   const services = (path: string) =>
     filesFor(path).filter((file) => /^test\/(?:api|journey)\//.test(file));
   assert.deepEqual(services('src/webhooks/endpoints.ts'), MATTERS['src/webhooks']);
+  // Their support files import this one, too.
+  assert.deepEqual(services('src/store/postgres/database.ts'), MATTERS['src/store']?.toSorted());
   assert.deepEqual(services('src/new-folder/file.ts'), MATTERS['src']);
   assert.deepEqual(services('src/webhooks/endpoints.test.ts'), []);
   const all = filesOf(everything());
