@@ -10,15 +10,305 @@
  * `example` is an answer to RCPT unless `phase` says otherwise; the test runs every one, and every
  * phrase by itself.
  */
-import type { Rule } from './meanings.ts';
 import { AUTHENTICATION } from './authentication.ts';
-import { CODES } from './codes.ts';
-import { CONTENT } from './content.ts';
-import { LAST_RESORTS } from './last-resorts.ts';
+import { CONTENT, POLICY } from './policy.ts';
 import { MAILBOX } from './mailbox.ts';
-import { POLICY } from './policy.ts';
-import { RATE } from './rate.ts';
-import { REPUTATION } from './reputation.ts';
+import type { Rule } from './meanings.ts';
+import { RATE, REPUTATION } from './reputation.ts';
+
+/**
+ * Enhanced codes with one meaning only: from RFC 3463, 5248, 7372, 7505 and 8689, and those of Google and
+ * Microsoft. None of them is about the mailbox. Where two meanings share a code, words decide first.
+ */
+const CODES: readonly Rule[] = [
+  // Google.
+  {
+    means: 'no_reverse_dns',
+    enhanced: ['7.23'],
+    text: 'ptr | hostname',
+    example: '421 4.7.23 The sending IP address does not match the IP address of its PTR name',
+    phase: 'data',
+  },
+  {
+    means: 'no_reverse_dns',
+    enhanced: ['7.25'],
+    example: '550 5.7.25 The sending IP does not match the name that it resolves to',
+  },
+  {
+    // RFC 8689.
+    means: 'tls_required',
+    enhanced: ['7.30'],
+    text: 'requiretls',
+    example: '550 5.7.30 REQUIRETLS support required',
+    phase: 'mail',
+  },
+  {
+    // RFC 7505: our own domain says that it takes no mail.
+    means: 'sender_domain_unknown',
+    enhanced: ['7.27'],
+    text: 'null mx | no mail | nullmx',
+    example: '550 5.7.27 Sender address has null MX',
+    phase: 'mail',
+  },
+  {
+    means: 'not_authenticated',
+    enhanced: ['7.20', '7.21', '7.22', '7.23', '7.24', '7.26', '7.27'],
+    example: '550 5.7.26 This mail has been blocked because the sender is unauthenticated.',
+    phase: 'data',
+  },
+  {
+    means: 'not_authenticated',
+    enhanced: ['7.30', '7.31', '7.32', '7.40'],
+    example: '550 5.7.30 This mail has been blocked because DKIM does not pass.',
+    phase: 'data',
+  },
+  {
+    means: 'rate_limited',
+    enhanced: ['7.28'],
+    text: 'rate + rate limit | unusual rate + temporarily',
+    example: '421 4.7.28 An unusual rate of mail; mail is temporarily under a rate limit',
+    phase: 'data',
+  },
+  {
+    means: 'low_reputation',
+    enhanced: ['7.28'],
+    example: '550 5.7.28 There is an unusual amount of mail from your address',
+    phase: 'data',
+  },
+  {
+    // RFC 8617: of a message that was forwarded; Google uses the number for TLS.
+    means: 'not_authenticated',
+    enhanced: ['7.29'],
+    text: 'arc validation | arc seal | arc chain',
+    example: '550 5.7.29 ARC validation failure',
+    phase: 'data',
+  },
+  {
+    means: 'tls_required',
+    enhanced: ['7.10', '7.29'],
+    example: '421 4.7.29 The connection was not encrypted',
+    phase: 'mail',
+  },
+
+  // RFC 4954; two of these numbers mean something else at Microsoft, with other codes.
+  {
+    means: 'login_refused',
+    enhanced: ['7.8', '7.9', '7.11', '7.12'],
+    codes: [432, 454, 500, 530, 534, 535, 538],
+    example: '535 5.7.8 Username and Password not accepted',
+    phase: 'auth',
+  },
+
+  // Microsoft.
+  {
+    means: 'not_authenticated',
+    enhanced: ['7.509', '7.515'],
+    example: '550 5.7.515 Access denied, sending domain does not meet the required level.',
+    phase: 'data',
+  },
+  {
+    means: 'blocklisted',
+    enhanced: ['7.511', '7.606-649'],
+    example: '550 5.7.606 Access denied, banned sending IP [192.0.2.1]',
+  },
+  {
+    means: 'low_reputation',
+    enhanced: ['7.501', '7.502', '7.503', '7.705', '7.708', '7.750'],
+    example: '550 5.7.708 Service unavailable. Access denied, traffic not accepted from this IP',
+  },
+  {
+    means: 'not_allowed_to_recipient',
+    enhanced: ['7.504', '7.505', '7.507', '7.513', '7.703', '7.12', '7.124', '7.129', '7.133-136'],
+    example: '550 5.7.133 RESOLVER.RST.SenderNotAuthenticatedForGroup; not a member',
+  },
+  {
+    means: 'bad_helo',
+    enhanced: ['7.506'],
+    example: '550 5.7.506 Access Denied, Bad HELO',
+    phase: 'mail',
+  },
+  {
+    means: 'rate_limited',
+    enhanced: ['7.508', '7.650-652', '7.232', '7.233', '7.90', '1.90'],
+    example: '451 4.7.650 The mail server [192.0.2.1] has been slowed down (S775)',
+    phase: 'mail',
+  },
+  {
+    means: 'no_ipv6',
+    enhanced: ['7.510'],
+    example: '550 5.7.510 Access denied, acme.test does not accept email over IPv6',
+  },
+  {
+    means: 'bad_format',
+    enhanced: ['7.512', '1.20'],
+    example: '550 5.7.512 Access denied, message must be RFC 5322 section 3.6.2 compliant',
+    phase: 'data',
+  },
+  {
+    // A wave of mail from everywhere (AS...): it passes.
+    means: 'rate_limited',
+    enhanced: ['7.500', '7.514', '7.516-599', '7.653-699', '7.850-859'],
+    text: 'busy | try again | temporarily | limited',
+    example: '451 4.7.500 Server busy. Please try again later from [192.0.2.1]. (AS77713180)',
+    phase: 'mail',
+  },
+  {
+    means: 'mailbox_too_busy',
+    enhanced: ['2.121', '2.122'],
+    example:
+      '550 5.2.122 The recipient has exceeded their limit for the number of messages an hour',
+  },
+  {
+    means: 'no_tls',
+    enhanced: ['7.321-325'],
+    example: "450 4.7.322 certificate-expired: the destination's certificate has expired",
+    phase: 'data',
+  },
+  {
+    means: 'relay_denied',
+    enhanced: ['7.64', '7.367'],
+    example: '550 5.7.64 TenantAttribution; Relay Access Denied [ValidationStatus of Unknown]',
+  },
+  {
+    means: 'login_refused',
+    enhanced: ['7.57'],
+    example: '530 5.7.57 Client not authenticated to send mail.',
+    phase: 'mail',
+  },
+
+  // The standards'.
+  {
+    // Microsoft and Zoho, to an account of theirs that they closed.
+    means: 'sender_refused',
+    enhanced: ['1.8'],
+    text: 'outbound | outgoing',
+    example: '550 5.1.8 Access denied, bad outbound sender',
+    phase: 'mail',
+  },
+  {
+    means: 'sender_domain_unknown',
+    enhanced: ['1.8'],
+    example: '553 5.1.8 <b@acme.test>... Domain of the sender does not exist',
+    phase: 'mail',
+  },
+  {
+    means: 'sender_refused',
+    enhanced: ['1.7'],
+    example: '553 5.1.7 The sender address has bad syntax',
+    phase: 'mail',
+  },
+  {
+    means: 'too_big',
+    enhanced: ['2.3', '3.4'],
+    example: '552 5.3.4 Message size exceeds fixed limit',
+    phase: 'mail',
+  },
+  {
+    means: 'too_many_recipients',
+    enhanced: ['5.3'],
+    example: '452 4.5.3 Your message has more recipients than we take',
+  },
+  {
+    means: 'no_smtputf8',
+    enhanced: ['6.7', '6.9', '6.10'],
+    example: '553 5.6.7 The server takes no addresses outside of ASCII (SMTPUTF8).',
+    phase: 'mail',
+  },
+  {
+    means: 'loop',
+    enhanced: ['4.6', '4.11', '4.14'],
+    example: '554 5.4.14 Hop count exceeded - possible mail loop ATTR34',
+    phase: 'data',
+  },
+  {
+    means: 'gave_up_elsewhere',
+    enhanced: ['4.7', '4.300'],
+    example: '554 5.4.7 Message expired: unable to deliver in 840 minutes',
+    phase: 'data',
+  },
+];
+
+/** When no words are recognised: subjects of enhanced codes, then bare codes. */
+const LAST_RESORTS: readonly Rule[] = [
+  {
+    means: 'login_refused',
+    codes: [530],
+    example: '530 5.7.0 Log in first',
+    phase: 'mail',
+  },
+  {
+    means: 'login_refused',
+    codes: [432, 454, 500, 534, 535, 538],
+    enhanced: ['7.0', '7.3', '7.14'],
+    example: '534 5.7.14 Please log in with your web browser',
+    phase: 'auth',
+  },
+  {
+    means: 'greylisted',
+    codes: [450, 451],
+    enhanced: ['7.*'],
+    text: 'try again | try later | retry | come back | temporarily | deferred',
+    example: '451 4.7.1 Please try again later',
+  },
+  {
+    // T-Online and others who say 5.7.x for whatever they do not want.
+    means: 'refused_by_policy',
+    enhanced: ['7.*'],
+    example: '550 5.7.1 Message rejected due to local policy',
+    phase: 'data',
+  },
+  {
+    means: 'mailbox_trouble',
+    enhanced: ['1.*', '2.*'],
+    example: '450 4.2.0 Mailbox not ready',
+  },
+  {
+    means: 'server_trouble',
+    enhanced: ['3.*'],
+    example: '451 4.3.0 Mail server temporarily rejected message',
+  },
+  {
+    means: 'routing_trouble',
+    enhanced: ['4.*'],
+    example: '451 4.4.2 Timeout - closing connection',
+    phase: 'data',
+  },
+  {
+    means: 'bad_format',
+    enhanced: ['6.*'],
+    example: '554 5.6.0 Unreadable message',
+    phase: 'data',
+  },
+  {
+    means: 'refused_by_policy',
+    text: 'policy | policies | not allowed | access denied | not accepted | blocked | banned | prohibited',
+    example: '550 Access denied...7d39d5299584f4be',
+    phase: 'mail',
+  },
+  {
+    means: 'refused_by_policy',
+    text: 'administrative prohibition | not permitted | not authorized | restricted | no permission',
+    example: '550 Administrative hindrance: you are not permitted',
+    phase: 'mail',
+  },
+  {
+    means: 'server_trouble',
+    text: 'not available | unavailable | overloaded | local error | timed out | local problem | temporary failure',
+    example: '451 Temporary local error, please try again',
+  },
+  {
+    means: 'not_understood',
+    enhanced: ['5.1', '5.2', '5.4', '5.5', '5.6'],
+    example: '501 5.5.4 Unsupported option: SIZE',
+    phase: 'mail',
+  },
+  {
+    means: 'not_understood',
+    codes: [500, 501, 502, 503, 504, 555],
+    example: '555 MAIL parameters not recognized',
+    phase: 'mail',
+  },
+];
 
 export const RULES: readonly Rule[] = [
   ...CODES,
