@@ -25,7 +25,7 @@ create table emails (
   message_id   text,             -- null: made from the id
   tags         jsonb not null,
   metadata     jsonb not null,
-  open_count   smallint not null,
+  open_count   smallint not null check (open_count >= 0),
   worst        smallint not null,
   event_count  integer not null,
   last_event   text not null,

@@ -72,6 +72,20 @@ test('the same outcome handed in twice counts once', async () => {
   assert.equal((await emailRow(email.id))?.event_count, 2);
 });
 
+test('a counter of an email never goes below zero: the outcome is kept until it can be counted', async () => {
+  const worker = newWorker();
+  const email = await accepted(worker);
+  const setOpen = (count: number) =>
+    db.query('update emails set open_count = $2 where id = $1', [email.id, count]);
+  await setOpen(0);
+  assert.equal(await worker.settle.settle(settlement(email)), 'kept');
+  assert.equal((await emailRow(email.id))?.open_count, 0);
+  await setOpen(1);
+  await waitFor(async () => worker.settle.keptCount === 0, { what: 'the outcome to be written' });
+  assert.deepEqual(await emailRow(email.id), { open_count: 0, worst: 1, event_count: 2 });
+  await worker.settle.stop(0);
+});
+
 test('an outcome of somebody who lost the recipient does nothing', async () => {
   const [first, second] = [newWorker(), newWorker()];
   const email = await accepted(first);
