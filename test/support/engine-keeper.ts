@@ -21,6 +21,8 @@ await using engine = await openEngine({
   dataDir,
   log: (line) => process.stderr.write(`test engine: ${line}\n`),
   world: { monotonicMs: () => performance.now() },
+  // Several services of several workers at a time, each with some 20 connections.
+  load: { most: 400, workers: 2 },
 });
 const address = engine.connection('postgres');
 const kept: KeptEngine = { address, template: await makeTemplate(address) };
