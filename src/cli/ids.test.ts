@@ -71,7 +71,7 @@ test('a webhook is enabled and removed by its id alone', async () => {
 test('an email is shown by its id alone', async () => {
   const email = newEmail(await newSender(database.db));
   const limit = { max: 100, windowS: 60 };
-  const nobody = { holder: () => null, onTold: () => {}, onUnknown: () => {} };
+  const nobody = { holder: () => null, onNotified: () => {}, onUnknown: () => {} };
   await acceptAll(new AcceptStore(database.db, { limit, ...nobody }), [email]);
   assert.equal((await json('emails', 'show', email.id)).id, email.id);
   assert.equal((await run('emails', 'show', newId())).code, 1);

@@ -72,7 +72,7 @@ async function queued(to: string): Promise<NewEmail> {
   const store = new AcceptStore(db.accepting, {
     limit: { max: 100, windowS: 60 },
     holder: () => null,
-    onTold: () => {},
+    onNotified: () => {},
     onUnknown: () => {},
   });
   assert.equal((await store.accept(email)).outcome, 'accepted');
@@ -207,7 +207,7 @@ test('an email whose accept was not answered is free within seconds of its commi
   const store = new AcceptStore(db.accepting, {
     limit: { max: 100, windowS: 60 },
     holder: () => scene.holder,
-    onTold: () => {},
+    onNotified: () => {},
     onUnknown: () => {},
   });
   await store.accept(email);

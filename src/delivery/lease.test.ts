@@ -7,7 +7,7 @@ import type { World } from '../core/world.ts';
 import { Database, type Queryable } from '../store/postgres/database.ts';
 import { newId } from '../store/ids.ts';
 import { migrate } from '../store/postgres/migrate.ts';
-import { buryNode, listNodes } from '../store/nodes.ts';
+import { expireWorker, listNodes } from '../store/nodes.ts';
 import { systemWorld } from '../service/system-world.ts';
 import { Lease } from './lease.ts';
 
@@ -76,18 +76,18 @@ test('a worker that was taken for dead goes on under a new name', async () => {
   const holders: string[] = [];
   const lease = newLease(settableWorld(), holders);
   await lease.start();
-  await buryNode(db, { id: holders[0]!, beat: null });
+  await expireWorker(db, { id: holders[0]!, beat: null });
   await waitFor(() => holders.length === 2, { what: 'a new lease' });
   assert.notEqual(holders[0], holders[1]);
   assert.equal(lease.holder(), holders[1]);
   await lease.stop();
 });
 
-test('a node that beat since it was looked at is not buried', async () => {
+test('a node that beat since it was looked at is not expired', async () => {
   const lease = newLease(settableWorld());
   await lease.start();
   const holder = lease.holder()!;
-  await buryNode(db, { id: holder, beat: 12345 });
+  await expireWorker(db, { id: holder, beat: 12345 });
   assert.ok((await listNodes(db)).some(({ id }) => id === holder));
   await lease.stop();
 });

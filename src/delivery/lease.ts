@@ -9,7 +9,7 @@ import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
 import type { World } from '../core/world.ts';
 import type { Queryable } from '../store/postgres/database.ts';
-import { type Beat, beat, buryNode, registerNode } from '../store/nodes.ts';
+import { type Beat, beat, expireWorker, registerNode } from '../store/nodes.ts';
 
 const BEAT_EVERY_MS = 2_000;
 /** Its work is reclaimed after 15 s (src/service/supervisor.ts): this worker stops sending before that. */
@@ -80,7 +80,7 @@ export class Lease {
     this.#holder = null;
     if (holder === null) return;
     failpoint('lease_before_end');
-    await buryNode(this.#options.db, { id: holder, beat: null }).catch(() => {});
+    await expireWorker(this.#options.db, { id: holder, beat: null }).catch(() => {});
   }
 
   #schedule(): void {

@@ -65,7 +65,7 @@ export async function listenForMail(
     ...listeners
   }: {
     accept: AcceptEmail;
-    onTold: () => void;
+    onNotified: () => void;
     refusal: () => string | null;
     diskFull: DiskFullMemory;
     onLogIn: (client: string) => void;
@@ -144,20 +144,20 @@ function submissionOptions(
 }
 
 /**
- * @param listeners.onTold webhook deliveries were queued
+ * @param listeners.onNotified webhook deliveries were queued
  * @param listeners.refusal why nothing is accepted at present; null when it is
  */
 function inboundOptions(
   { config, db, secrets, log, reputation }: WorkerContext,
   {
-    onTold,
+    onNotified,
     refusal,
     diskFull,
-  }: { onTold: () => void; refusal: () => string | null; diskFull: DiskFullMemory },
+  }: { onNotified: () => void; refusal: () => string | null; diskFull: DiskFullMemory },
 ): Pick<SmtpServerOptions<null>, 'handlers' | 'limits' | 'keptBytesMax'> {
   const book = { db: db.receiving, secrets: () => secrets.deriveAll('return path') };
   const store = new InboundStore(db.receiving, {
-    onTold,
+    onNotified,
     onSettled: (settlement) => reputation.count(settlement),
   });
   const receive = createReceive({
@@ -178,7 +178,7 @@ function inboundOptions(
       const { isNew } = await db.receiving.transaction((tx) =>
         addSuppressionIn(tx, { projectId, environment }, entry),
       );
-      if (isNew) onTold();
+      if (isNew) onNotified();
       return isNew;
     },
     onMailboxFull: (failure) => {

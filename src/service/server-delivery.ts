@@ -40,7 +40,7 @@ type Delivery = {
 
 type DeliveryListeners = {
   /** Webhook deliveries were queued by an accepted email or a settled outcome. */
-  onTold: () => void;
+  onNotified: () => void;
   /** Outcomes of webhooks that the database refuses, for metrics. */
   unsettledWebhooks: () => number;
   /** Sends messages to the broker of the machine. */
@@ -48,12 +48,12 @@ type DeliveryListeners = {
 };
 
 export function createDelivery(context: WorkerContext, listeners: DeliveryListeners): Delivery {
-  const { onTold } = listeners;
+  const { onNotified } = listeners;
   const { config, db, lease, log, reputation } = context;
   const world = systemWorld;
   const settling = new SettleStore(db.settling, {
     holder: lease.holder,
-    onTold,
+    onNotified,
     onSettled: (settlement) => reputation.count(settlement),
     onFailure: (sqlState) => metrics.settleFailures.inc({ sqlstate: sqlState }),
     log,
@@ -111,7 +111,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     await stopTls();
   };
   const recent = new RecentlyAccepted();
-  const accept = acceptInto(dispatcher, context, { metrics, onTold, recent });
+  const accept = acceptInto(dispatcher, context, { metrics, onNotified, recent });
   const sayWhatIsLost = () => sayLost(recent, { db, log, metrics });
   return { accept, dispatcher, connections, metrics, sayWhatIsLost, stop };
 }
@@ -156,16 +156,16 @@ function acceptInto(
   context: WorkerContext,
   {
     metrics,
-    onTold,
+    onNotified,
     recent,
-  }: { metrics: ServiceMetrics; onTold: () => void; recent: RecentlyAccepted },
+  }: { metrics: ServiceMetrics; onNotified: () => void; recent: RecentlyAccepted },
 ): AcceptEmail {
   const { db, config, lease } = context;
   const store = new AcceptStore(db.accepting, {
     limit: config.limits.sending,
     recipientLimit: config.limits.recipients,
     holder: lease.holder,
-    onTold,
+    onNotified,
     onUnknown: (emailIds) => dispatcher.releaseLater(emailIds),
   });
   const accept = createAccept({

@@ -67,7 +67,7 @@ export async function createServer(
   const webhooks = createWebhookLoop({ ...context, world: systemWorld, ...leased });
   const { sendToBroker } = supervisor;
   const delivery = createDelivery(context, {
-    onTold: () => webhooks.wake(),
+    onNotified: () => webhooks.wake(),
     unsettledWebhooks: () => webhooks.unsettled,
     sendToBroker,
   });
@@ -91,7 +91,7 @@ export async function createServer(
   if (isServing) await app.listen({ host: config.host, port: config.port, backlog: 4096 });
   const smtp = await listenForMail(context, {
     accept,
-    onTold: () => webhooks.wake(),
+    onNotified: () => webhooks.wake(),
     refusal,
     diskFull,
     onLogIn: supervisor.onSmtpLogIn,

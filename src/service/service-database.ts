@@ -27,7 +27,7 @@ import { prepareDataDir } from '../store/postgres/embedded/layout.ts';
 import { takeLock } from '../store/postgres/embedded/lock.ts';
 import { instanceOf, secretKeyOf } from '../store/secrets.ts';
 import { migrate, type MigrationResult } from '../store/postgres/migrate.ts';
-import { buryNode, listNodes } from '../store/nodes.ts';
+import { expireWorker, listNodes } from '../store/nodes.ts';
 
 export type ServiceDatabase = AsyncDisposable & {
   /** Of the supervisor; the workers open their own. */
@@ -49,7 +49,7 @@ export type ServiceDatabase = AsyncDisposable & {
   /** Resolves with a sentence when the database is gone for good. */
   failed: Promise<string>;
   /** Frees at once what a dead worker of ours held. */
-  bury: (holder: string) => Promise<void>;
+  expire: (holder: string) => Promise<void>;
 };
 
 type Opened = {
@@ -93,7 +93,7 @@ export async function openServiceDatabase(
     const workerUser = opened.workerUser(login.role === null);
     if (workerUser === null && process.geteuid?.() === 0) log.warn(STAY_ROOT);
     const instance = instanceOf(dataDir);
-    await buryPredecessor(db, instance, log);
+    await expirePredecessor(db, instance, log);
     return {
       ...opened,
       db,
@@ -101,7 +101,7 @@ export async function openServiceDatabase(
       workerUser,
       instance,
       secretKey,
-      bury: (holder) => buryOwn(db, holder, log),
+      expire: (holder) => expireOwn(db, holder, log),
       [Symbol.asyncDispose]: async () => {
         await db.close();
         await opened.close();
@@ -187,18 +187,18 @@ function serverDisk(address: DatabaseAddress): () => Promise<number | null> {
 }
 
 /** We hold the data directory's lock: workers of this installation that have a row are dead. */
-async function buryPredecessor(db: Database, instance: string, log: Logger): Promise<void> {
+async function expirePredecessor(db: Database, instance: string, log: Logger): Promise<void> {
   for (const node of await listNodes(db)) {
     if (node.instance !== instance) continue;
-    const freed = await buryNode(db, { id: node.id, beat: null });
+    const freed = await expireWorker(db, { id: node.id, beat: null });
     log.info({ node: node.id, freed }, 'work of a worker that was killed is free again');
   }
 }
 
-async function buryOwn(db: Database, holder: string, log: Logger): Promise<void> {
+async function expireOwn(db: Database, holder: string, log: Logger): Promise<void> {
   try {
     failpoint('burial_before_commit');
-    const freed = await buryNode(db, { id: holder, beat: null });
+    const freed = await expireWorker(db, { id: holder, beat: null });
     log.warn({ node: holder, freed }, 'a worker died; its work is free again');
   } catch (error) {
     // The database cannot be reached; every node's watch will find the dead worker later.

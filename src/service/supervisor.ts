@@ -98,7 +98,7 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     const readable = { ...ports, apiTlsFiles: share(ports.apiTlsFiles) };
     const certificate = share(certificateFor(ports, { dataDir: database.dataDir, log }));
     const setup = setupFor({ config: readable, options, database, certificate, work });
-    await using workers = pool.run(setup, database.bury);
+    await using workers = pool.run(setup, database.expire);
     if ((await Promise.race([workers.ready, signals.stop])) === 'stop') return 0;
     await using maintenance = new Maintenance({ database, pool, config, secrets, log });
     maintenance.start();

@@ -19,7 +19,7 @@ test('accepting with a plan that was made for few projects stays as quick with t
   const store = new AcceptStore(explaining.db.accepting, {
     limit: { max: 1_000, windowS: 60 },
     holder: () => null,
-    onTold: () => {},
+    onNotified: () => {},
     onUnknown: () => {},
   });
   const pagesOfOne = async () => {

@@ -12,7 +12,7 @@
  * One row per request comes back, in `ord`:
  * accepted | replayed | key_refused | domain_refused | suppressed | limited.
  */
-import { TELL } from './events.ts';
+import { FAN_OUT } from './events.ts';
 import { failpoint } from '../core/failpoint.ts';
 import type { Environment } from '../core/scope.ts';
 import type { Limit, LimitState } from '../core/limits.ts';
@@ -246,7 +246,7 @@ new_events as (
        where r.suppressed) e
   returning project_id, environment, subject_id, seq, id, type
 ),
-${TELL},
+${FAN_OUT},
 spent as materialized (
   select project_id, environment, count(*)::int as count, sum(open)::int as recipients
     from accepted group by 1, 2
@@ -280,7 +280,7 @@ select c.ord, x.of_recipients,
        encode(coalesce(m.fingerprint, c.replay_fingerprint), 'hex') as fingerprint,
        case when x.is_accepted then c.domain_id end as domain_id,
        c.dual_signed, c.effective_tls as tls, c.is_paused, t.now as created_at,
-       (select count(*) from told_queue)::int as told,
+       (select count(*) from notification_queue)::int as notified,
        case when x.is_accepted and c.suppressed > 0 then
          (select array_agg(r.position) from recipient r where r.ord = c.ord and r.suppressed)
        end as suppressed_positions
@@ -310,7 +310,7 @@ type Row = Omit<
   reset_s: number;
   window_s: number;
   of_recipients: boolean;
-  told: number;
+  notified: number;
 };
 
 export type BatchOptions = {
@@ -321,7 +321,7 @@ export type BatchOptions = {
   /** The lease under which accepted recipients are held; null: they wait in the queue table. */
   holder: string | null;
   /** Webhook deliveries were queued. */
-  onTold: () => void;
+  onNotified: () => void;
 };
 
 /** Stores one batch, or nothing of it. @returns one row per email, in the order of `emails` */
@@ -330,7 +330,7 @@ export async function runBatch(
   emails: readonly NewEmail[],
   options: BatchOptions,
 ): Promise<AcceptRow[]> {
-  const { limit, recipientLimit = null, holder, onTold } = options;
+  const { limit, recipientLimit = null, holder, onNotified } = options;
   failpoint('accept_before_commit');
   const rows = await db.query<Row>({ name: 'accept', text: ACCEPT_BATCH }, [
     JSON.stringify(emails.map((email, index) => toInput(email, index, holder !== null))),
@@ -360,7 +360,7 @@ export async function runBatch(
   ]);
   failpoint('accept_after_commit');
   if (rows.length !== emails.length) throw new Error('the accept statement lost a request');
-  if ((rows[0]?.told ?? 0) > 0) onTold();
+  if ((rows[0]?.notified ?? 0) > 0) onNotified();
   return rows.map((row, index) => ({
     ...fromRow(row),
     holder: isHandedOver(row, emails[index]!) ? holder : null,

@@ -22,7 +22,7 @@ function newStore(
   return new AcceptStore(own.accepting, {
     limit: { max: 100, windowS: 60 },
     holder,
-    onTold: () => {},
+    onNotified: () => {},
     onUnknown: () => {},
   });
 }
@@ -275,7 +275,7 @@ test('when the connection dies after the commit, the truth is found out', async 
     {
       limit: { max: 100, windowS: 60 },
       holder: newId,
-      onTold: () => {},
+      onNotified: () => {},
       onUnknown: () => assert.fail('known'),
     },
   );

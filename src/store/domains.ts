@@ -271,7 +271,7 @@ export async function domainsToRecheck(
 /** The database's time, which decides how long records have been away. */
 export async function databaseNow(db: Queryable): Promise<Date> {
   const [row] = await db.query<{ now: Date }>('select app_now() as now');
-  if (!row) throw new Error('the database told no time');
+  if (!row) throw new Error('the database returned no time');
   return row.now;
 }
 

@@ -17,8 +17,8 @@ import { newId } from './ids.ts';
  * Needs a step `t` with the time and a step `new_events` that returns the events' columns. The
  * look-up is lateral with `offset 0`: one probe per event, whatever the planner believes.
  */
-export const TELL = `
-told as (
+export const FAN_OUT = `
+notification as (
   insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
                                   type, created_at)
   select e.project_id, e.environment, w.id, e.id, e.subject_id, e.seq, e.type, t.now
@@ -29,9 +29,9 @@ told as (
          and w.status = 'enabled' and (w.events is null or e.type = any(w.events)) offset 0) w
   returning project_id, endpoint_id, event_id
 ),
-told_queue as (
+notification_queue as (
   insert into webhook_queue (project_id, endpoint_id, event_id, due_at)
-  select project_id, endpoint_id, event_id, t.now from told, t
+  select project_id, endpoint_id, event_id, t.now from notification, t
   returning 1
 )`;
 
@@ -43,8 +43,8 @@ new_events as (
   select $1, $2, $3, 1, $3, $4, t.now, $5::json from t
   returning project_id, environment, subject_id, seq, id, type
 ),
-${TELL}
-select count(*)::int as told from told_queue`;
+${FAN_OUT}
+select count(*)::int as notified from notification_queue`;
 
 /**
  * Records that something happened, and queues it for every endpoint that wants to know.

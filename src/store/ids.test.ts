@@ -48,7 +48,7 @@ test('after a clock that was months ahead is right again, emails are accepted ag
   const { db } = database;
   const sender = await newSender(db);
   const limit = { max: 1_000, windowS: 60 };
-  const nobody = { holder: () => null, onTold: () => {}, onUnknown: () => {} };
+  const nobody = { holder: () => null, onNotified: () => {}, onUnknown: () => {} };
   const store = new AcceptStore(db.accepting, { limit, ...nobody });
   const { clock, id } = clockedIds();
   const accept = async () => {

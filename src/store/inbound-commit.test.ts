@@ -36,7 +36,7 @@ function bounceOf(email: NewEmail): InboundItem {
 test('a report about an email that somebody has locked does not keep the others from being settled', async () => {
   const sender = await newSender(db);
   const emails = Array.from({ length: 12 }, () => newEmail(sender));
-  const nobody = { holder: () => null, onTold: () => {}, onUnknown: () => {} };
+  const nobody = { holder: () => null, onNotified: () => {}, onUnknown: () => {} };
   await acceptAll(
     new AcceptStore(db.accepting, { limit: { max: 100, windowS: 60 }, ...nobody }),
     emails,
@@ -47,7 +47,7 @@ test('a report about an email that somebody has locked does not keep the others 
 
   const own = new Database(database.address, { role: APP_ROLE, name: 'inbound' });
   await own.receiving.query(`set lock_timeout = '300ms'`);
-  const store = new InboundStore(own.receiving, { onTold: () => {} });
+  const store = new InboundStore(own.receiving, { onNotified: () => {} });
   const [locked, ...others] = emails;
   await db.transaction(async (tx) => {
     await tx.query('select from emails where project_id = $1 and id = $2 for update', [

@@ -16,7 +16,7 @@ import {
   isLockTimeout,
 } from './postgres/database.ts';
 import { GroupCommit } from './postgres/group-commit.ts';
-import { SETTLE_BATCH, type Settlement, settlementInput, type ToldEmail } from './settle.ts';
+import { SETTLE_BATCH, type Settlement, settlementInput, type EventEmail } from './settle.ts';
 import type { Environment } from '../core/scope.ts';
 import { domainOf, parseMailbox } from '../mail/address.ts';
 import { messageIdOf } from '../mail/compose.ts';
@@ -42,7 +42,7 @@ export type InboundResult = { kind: 'kept'; change: StoredStatus | null } | { ki
 
 export type InboundStoreOptions = {
   /** Webhook deliveries were queued. */
-  onTold: () => void;
+  onNotified: () => void;
   /** Told of each change, once it is written. */
   onSettled?: (settlement: Settlement) => void;
 };
@@ -94,10 +94,10 @@ async function commitOrApart(
 async function commitBatch(
   db: Database['receiving'],
   batch: readonly InboundItem[],
-  { onTold, onSettled, lockTimeoutMs }: InboundStoreOptions & { lockTimeoutMs?: number },
+  { onNotified, onSettled, lockTimeoutMs }: InboundStoreOptions & { lockTimeoutMs?: number },
 ): Promise<InboundResult[]> {
   failpoint('inbound_before_commit');
-  const { results, told } = await db.transaction(async (tx) => {
+  const { results, notified } = await db.transaction(async (tx) => {
     if (lockTimeoutMs !== undefined) await tx.query(`set local lock_timeout = ${lockTimeoutMs}`);
     const settled = await settleLate(tx, batch);
     const kept = batch.filter((_, index) => settled.results[index]?.kind === 'kept');
@@ -105,7 +105,7 @@ async function commitBatch(
     return settled;
   });
   failpoint('inbound_after_commit');
-  if (told > 0) onTold();
+  if (notified > 0) onNotified();
   for (const [index, result] of results.entries()) {
     const settlement = batch[index]?.settlement;
     if (settlement && result.kind === 'kept' && result.change !== null) onSettled?.(settlement);
@@ -113,7 +113,7 @@ async function commitBatch(
   return results;
 }
 
-type Settled = { results: InboundResult[]; changed: ReadonlySet<string>; told: number };
+type Settled = { results: InboundResult[]; changed: ReadonlySet<string>; notified: number };
 
 async function settleLate(tx: Queryable, batch: readonly InboundItem[]): Promise<Settled> {
   const settlements = batch.flatMap(({ settlement }) => settlement ?? []);
@@ -121,10 +121,10 @@ async function settleLate(tx: Queryable, batch: readonly InboundItem[]): Promise
     return {
       results: batch.map(() => ({ kind: 'kept', change: null })),
       changed: new Set(),
-      told: 0,
+      notified: 0,
     };
   }
-  const rows = await tx.query<{ emailId: string; position: number; told: number }>(
+  const rows = await tx.query<{ emailId: string; position: number; notified: number }>(
     { name: 'settle', text: SETTLE_BATCH },
     [JSON.stringify(settlements.map(settlementInput)), settlements.map((one) => one.emailId), null],
   );
@@ -142,7 +142,7 @@ async function settleLate(tx: Queryable, batch: readonly InboundItem[]): Promise
       return { kind: 'kept', change: changed.has(keyOf(settlement)) ? settlement.status : null };
     }),
     changed,
-    told: rows[0]?.told ?? 0,
+    notified: rows[0]?.notified ?? 0,
   };
 }
 
@@ -243,7 +243,7 @@ export type SentRecipient = {
   position: number;
   address: string;
   status: StoredStatus;
-  email: ToldEmail;
+  email: EventEmail;
   /** Its return path is valid no longer. */
   isTooOld: boolean;
 };
@@ -272,8 +272,8 @@ type SentRow = Omit<SentRecipient, 'email'> & {
   fromName: string | null;
   toList: string[];
   subject: string;
-  tags: ToldEmail['tags'];
-  metadata: ToldEmail['metadata'];
+  tags: EventEmail['tags'];
+  metadata: EventEmail['metadata'];
   messageId: string | null;
 };
 

@@ -14,7 +14,7 @@ export type Taken = { allowed: boolean; limit: LimitState };
 
 type Window = { max: number; used: number; reset_s: number; window_s: number };
 
-// `used` stops one above `max`: that is how a refusal is told from the last permit.
+// `used` stops one above `max`: that distinguishes a refusal from the last permit.
 const TAKE = `
 insert into limit_windows as w (project_id, environment, category, started_at, used)
 values ($1, $2, $3, app_now(), 1)

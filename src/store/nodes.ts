@@ -49,7 +49,7 @@ export function listNodes(
  * one that beat after it was looked at.
  * @returns how many recipients were taken over
  */
-export async function buryNode(
+export async function expireWorker(
   db: Queryable,
   node: { id: string; beat: number | null },
 ): Promise<number> {
@@ -83,7 +83,7 @@ select (select count(*) from mail)::int + (select count(*) from hooks)::int as f
 
 /**
  * Frees what is held by nobody. A worker's last accept or claim may be committed by the server after
- * the worker died and was buried; a statement runs for 20 s at most. Reads the whole queue: for the
+ * the worker died and was expired; a statement runs for 20 s at most. Reads the whole queue: for the
  * time after a death, not for every day.
  */
 export async function releaseOrphans(db: Queryable): Promise<number> {

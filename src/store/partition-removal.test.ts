@@ -189,7 +189,7 @@ test('emails are accepted all the while, and several machines may remove at once
   const store = new AcceptStore(db.accepting, {
     limit: { max: 1_000_000, windowS: 60 },
     holder: () => null,
-    onTold: () => {},
+    onNotified: () => {},
     onUnknown: () => {},
   });
   const removed = { all: false };

@@ -3,7 +3,7 @@ import { after, beforeEach, test } from 'node:test';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { newId } from './ids.ts';
 import { type ProviderState, readProviderStates, writeProviderStates } from './provider-states.ts';
-import { buryNode, registerNode } from './nodes.ts';
+import { expireWorker, registerNode } from './nodes.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
@@ -54,7 +54,7 @@ test('what is written again replaces, what is gone is gone, and a dead worker sa
   await write(node, [RESTING, FULL]);
   await write(node, [{ ...FULL, state: 'open', reason: null }], ['dead.test']);
   assert.deepEqual(await readProviderStates(db), [{ ...FULL, state: 'open', reason: null }]);
-  await buryNode(db, { id: node, beat: null });
+  await expireWorker(db, { id: node, beat: null });
   assert.deepEqual(await readProviderStates(db), []);
   await write(node, [FULL]);
   assert.deepEqual(await readProviderStates(db), []);

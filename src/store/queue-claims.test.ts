@@ -4,7 +4,7 @@ import { newEmail, newSender, type Sender } from '../../test/support/mail-store.
 import { testDatabase } from '../../test/support/postgres.ts';
 import { AcceptStore } from './accept.ts';
 import { newId } from './ids.ts';
-import { buryNode, registerNode } from './nodes.ts';
+import { expireWorker, registerNode } from './nodes.ts';
 import { releaseClaims, claimQueues, claimOldest, findQueues, tenantQueueKey } from './queue.ts';
 
 const database = await testDatabase();
@@ -17,7 +17,7 @@ const NOWHERE = '00000000-0000-0000-0000-000000000000';
 const accepting = new AcceptStore(db.accepting, {
   limit: { max: 1_000_000, windowS: 60 },
   holder: () => null,
-  onTold: () => {},
+  onNotified: () => {},
   onUnknown: () => {},
 });
 
@@ -156,7 +156,7 @@ test('what a dead worker held comes before the younger mail of its queue', async
   await oldest({ holder: id });
   await enqueue(sender, ['young@one.example']);
   await db.query(`update queue set due_at = due_at - interval '10 seconds' where holder is null`);
-  assert.equal(await buryNode(db, { id, beat: null }), 1);
+  assert.equal(await expireWorker(db, { id, beat: null }), 1);
   const { claimed } = await oldest();
   assert.deepEqual(
     claimed.map(({ address }) => address),

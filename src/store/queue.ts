@@ -180,7 +180,7 @@ export type QueueDepth = {
 /**
  * How much is open, in all and by provider. For metrics: exact up to about 100,000 recipients, and from
  * a sample of as many pages beyond, at no higher cost.
- * @param providersMax providers that are told by name
+ * @param providersMax providers that are named
  */
 export async function queueDepth(db: Queryable, providersMax: number): Promise<QueueDepth> {
   const rows = await db.query<{

@@ -27,7 +27,7 @@ async function newMail({ db }: TestDatabase, count: number) {
   const accepting = new AcceptStore(db.accepting, {
     limit: { max: 1_000_000, windowS: 60 },
     holder: () => holder,
-    onTold: () => {},
+    onNotified: () => {},
     onUnknown: () => {},
   });
   const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });

@@ -8,7 +8,7 @@ import { AcceptStore } from './accept.ts';
 import type { NewEmail } from './accept-statement.ts';
 import { APP_ROLE, Database } from './postgres/database.ts';
 import { newId } from './ids.ts';
-import { buryNode, registerNode, releaseOrphans } from './nodes.ts';
+import { expireWorker, registerNode, releaseOrphans } from './nodes.ts';
 import { claimOldest } from './queue.ts';
 import { type Settlement, SettleStore } from './settle.ts';
 import { createEndpoint } from './webhook-endpoints.ts';
@@ -26,7 +26,7 @@ function newWorker(own: Pick<Database, 'accepting' | 'settling'> = db): Worker {
     accept: new AcceptStore(own.accepting, {
       limit: { max: 1_000_000, windowS: 60 },
       holder: () => holder,
-      onTold: () => {},
+      onNotified: () => {},
       onUnknown: () => {},
     }),
     settle: new SettleStore(own.settling, { ...SETTLING, holder: () => holder }),
@@ -90,7 +90,7 @@ test('an outcome of somebody who lost the recipient does nothing', async () => {
   const [first, second] = [newWorker(), newWorker()];
   const email = await accepted(first);
   await registerNode(db, { id: first.holder, instance: newId(), host: 'a', pid: 1 });
-  assert.equal(await buryNode(db, { id: first.holder, beat: null }), 1);
+  assert.equal(await expireWorker(db, { id: first.holder, beat: null }), 1);
   assert.equal(await first.settle.settle(settlement(email)), false);
   const { claimed } = await claimOldest(db, {
     holder: second.holder,
@@ -109,7 +109,7 @@ test('an outcome of somebody who lost the recipient does nothing', async () => {
 test('what a worker accepted with its last statement is freed after its death', async () => {
   const [dead, alive] = [newWorker(), newWorker()];
   await registerNode(db, { id: alive.holder, instance: newId(), host: 'a', pid: 1 });
-  // Buried, and only then does the server commit what it sent.
+  // Expired, and only then does the server commit what it sent.
   const orphan = await accepted(dead);
   const kept = await accepted(alive);
   await releaseOrphans(db);

@@ -15,7 +15,7 @@
  * settling one email at once left 96 % of emails open for ever.
  */
 import { remember, SUPPRESSION_JSON, UNLESS_OUTLASTED } from './suppressions.ts';
-import { TELL } from './events.ts';
+import { FAN_OUT } from './events.ts';
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
 import { EVENT_OF_STATUS, type EventType } from '../core/events.ts';
@@ -132,13 +132,13 @@ new_events as (
   returning project_id, environment, subject_id, seq, id, type
 )`;
 
-export const SETTLE_BATCH = `${STEPS},${TELL}
-select n.email_id as "emailId", n.position, (select count(*) from told_queue)::int as told
+export const SETTLE_BATCH = `${STEPS},${FAN_OUT}
+select n.email_id as "emailId", n.position, (select count(*) from notification_queue)::int as notified
   from numbered n`;
 
 /** Without webhooks: for an outcome that could not be written otherwise (unsettled.ts). */
 const SETTLE_BATCH_BARE = `${STEPS}
-select n.email_id as "emailId", n.position, 0 as told from numbered n`;
+select n.email_id as "emailId", n.position, 0 as notified from numbered n`;
 
 /** A commit that takes longer than this is stuck; a slow disk takes less. */
 const STUCK_AFTER_MS = 2_000;
@@ -232,7 +232,7 @@ export type Settled = boolean | 'kept';
 type SettleStoreOptions = {
   holder: () => string | null;
   /** Webhook deliveries were queued. */
-  onTold: () => void;
+  onNotified: () => void;
   /** Called for each outcome that counted, once it is written. */
   onSettled?: (settlement: Settlement) => void;
   /** The database refused one, with this SQLSTATE. */
@@ -326,7 +326,7 @@ function shorter(one: Settlement, extent: Exclude<Extent, 'all'>): Settlement {
   };
 }
 
-type Committing = Pick<SettleStoreOptions, 'holder' | 'onTold'> & {
+type Committing = Pick<SettleStoreOptions, 'holder' | 'onNotified'> & {
   extent: Extent;
   health: SettleHealth;
 };
@@ -334,13 +334,13 @@ type Committing = Pick<SettleStoreOptions, 'holder' | 'onTold'> & {
 function commitWhenAvailable(
   db: Queryable,
   batch: readonly Settlement[],
-  { holder: currentHolder, onTold, extent, health }: Committing,
+  { holder: currentHolder, onNotified, extent, health }: Committing,
 ): Promise<boolean[]> {
   const commit = async (): Promise<boolean[]> => {
     const holder = currentHolder();
     // The lease was lost: everything it held belongs to others now.
     if (holder === null) return batch.map(() => false);
-    return settleBatch(db, batch, { holder, onTold, extent });
+    return settleBatch(db, batch, { holder, onNotified, extent });
   };
   return whenAvailable(commit, { pauseMs: UNAVAILABLE_PAUSE_MS, onFailure: () => health.stuck() });
 }
@@ -349,20 +349,20 @@ function commitWhenAvailable(
 export async function settleBatch(
   db: Queryable,
   batch: readonly Settlement[],
-  { holder, onTold, extent }: { holder: string; onTold: () => void; extent: Extent },
+  { holder, onNotified, extent }: { holder: string; onNotified: () => void; extent: Extent },
 ): Promise<boolean[]> {
   failpoint('settle_before_commit');
   const statement =
     extent === 'bare'
       ? { name: 'settle_bare', text: SETTLE_BATCH_BARE }
       : { name: 'settle', text: SETTLE_BATCH };
-  const rows = await db.query<{ emailId: string; position: number; told: number }>(statement, [
+  const rows = await db.query<{ emailId: string; position: number; notified: number }>(statement, [
     JSON.stringify(batch.map(settlementInput)),
     batch.map((one) => one.emailId),
     holder,
   ]);
   failpoint('settle_after_commit');
-  if ((rows[0]?.told ?? 0) > 0) onTold();
+  if ((rows[0]?.notified ?? 0) > 0) onNotified();
   const counted = new Set(rows.map((row) => `${row.emailId} ${row.position}`));
   return batch.map((one) => counted.has(`${one.emailId} ${one.position}`));
 }
@@ -395,7 +395,7 @@ export function settlementInput(one: Settlement): object {
   };
 }
 
-export type ToldEmail = {
+export type EventEmail = {
   id: string;
   from: Mailbox;
   to: readonly Mailbox[];
@@ -408,7 +408,7 @@ export type ToldEmail = {
 
 /** `data` of an event about one recipient, as webhooks and the timeline have it. */
 function recipientEventData(
-  email: ToldEmail,
+  email: EventEmail,
   address: string,
   { status, reason, smtp }: { status: string; reason: object | null; smtp: object | null },
 ): object {
@@ -434,7 +434,7 @@ type Change = Pick<Settlement, 'status' | 'smtp' | 'reason'> & {
 
 type SettledRecipient = Pick<Settlement, 'projectId' | 'environment' | 'position'> & {
   address: string;
-  email: ToldEmail;
+  email: EventEmail;
 };
 
 /** The change as the store settles it. */

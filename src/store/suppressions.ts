@@ -10,7 +10,7 @@
  */
 import type { Scope } from '../core/scope.ts';
 import type { Database, Queryable } from './postgres/database.ts';
-import { recordEvent, TELL } from './events.ts';
+import { recordEvent, FAN_OUT } from './events.ts';
 import type { PageOf } from './page.ts';
 import { addressKey } from '../mail/address.ts';
 import { newId } from './ids.ts';
@@ -363,8 +363,8 @@ new_events as (
     from t, added s join input i on i.address_key collate "C" = s.address_key
   returning project_id, environment, subject_id, seq, id, type
 ),
-${TELL}
-select (select count(*) from added)::int as added, (select count(*) from told_queue)::int as told,
+${FAN_OUT}
+select (select count(*) from added)::int as added, (select count(*) from notification_queue)::int as notified,
        (select coalesce(array_agg(i.ord), '{}') from input i, t where i.expires_at <= t.now) as expired`;
 
 /** Adds those that are not there yet. An address that comes twice counts once. */

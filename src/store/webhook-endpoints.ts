@@ -27,7 +27,7 @@ export type WebhookEndpoint = {
 /** Sealed with the endpoint's id. `previousSecret` only while it is still valid. */
 export type SealedSecrets = { secret: Buffer; previousSecret: Buffer | null };
 
-/** Each event is told to every endpoint: the fan-out of one accept has to have an end. */
+/** Every endpoint is notified of each event: bounds the fan-out of one accept. */
 export const ENDPOINTS_MAX = 50;
 
 const COLUMNS = `id, url, events, status, disabled_reason as "disabledReason",

@@ -153,7 +153,7 @@ update webhook_queue q
  where q.endpoint_id = i.endpoint_id and q.event_id = i.event_id and q.claim = i.claim
    and q.holder = $1::uuid`;
 
-/** Gives back what was claimed and not told; it is due again after `delayMs`. */
+/** Gives back what was claimed and not sent; it is due again after `delayMs`. */
 export async function releaseWebhooks(
   db: Queryable,
   claims: readonly Pick<ClaimedWebhook, 'endpointId' | 'eventId' | 'claim'>[],
@@ -247,7 +247,7 @@ export type SettledWebhook = 'delivered' | 'failed' | 'retried' | 'fenced';
 /**
  * Rests of an endpoint in trouble: 5 s after the fifth failure in a row, doubling to 5 minutes; a
  * success ends them. `blocked_until = now` rather than null tells the loops of all nodes.
- * A first attempt never disables: an endpoint that is told something once a month must not be
+ * A first attempt never disables: an endpoint that is notified once a month must not be
  * switched off by one hiccup after an old failure.
  * Endpoints are locked in one order, and only when their health changes: a healthy one is read.
  * The ids are named wherever rows are changed: however a join is planned, it starts from them.
@@ -312,7 +312,7 @@ ended as materialized (
                    else 'pending' end as status
     from held h left join health e on e.project_id = h.project_id and e.id = h.endpoint_id
 ),
-told as (
+logged as (
   update webhook_deliveries d
      set status = h.status, attempts = d.attempts + (h.attempt is not null)::int,
          completed_at = case when h.status <> 'pending' then t.now end,

@@ -5,7 +5,7 @@ import { waitFor } from '../../test/support/wait.ts';
 import { ok, webhookTest, type WebhookTest } from '../../test/support/webhooks.ts';
 import { createAddressGuard } from '../net/addresses.ts';
 import { DatabaseUnavailable, type Queryable, type Statement } from '../store/postgres/database.ts';
-import { buryNode } from '../store/nodes.ts';
+import { expireWorker } from '../store/nodes.ts';
 import type { WebhookDeliveryDetail } from '../store/webhook-endpoints.ts';
 import { systemWorld } from '../service/system-world.ts';
 
@@ -285,7 +285,7 @@ test('taken over after the POST: told again under the same id, the late outcome 
   const eventId = await t.emit();
   await receiver.waitForCount(1);
   const survivor = await t.startLoop();
-  await buryNode(t.db, { id: frozen.holder, beat: null });
+  await expireWorker(t.db, { id: frozen.holder, beat: null });
   survivor.wake();
   await waitForDelivery(t, [id, eventId], hasStatus('delivered'));
   assert.deepEqual(receiver.ids(), [eventId, eventId]);

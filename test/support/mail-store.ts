@@ -16,7 +16,11 @@ import { address } from './deliveries.ts';
 export type Sender = { projectId: string; environment: 'live'; keyId: string; domainId: string };
 
 /** What every SettleStore of a test needs. */
-export const SETTLING = { log: pino({ level: 'silent' }), world: systemWorld, onTold: () => {} };
+export const SETTLING = {
+  log: pino({ level: 'silent' }),
+  world: systemWorld,
+  onNotified: () => {},
+};
 
 /** A project with a key and the verified domain acme.com. */
 export async function newSender(db: Database, limit = 1_000_000): Promise<Sender> {

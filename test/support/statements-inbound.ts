@@ -43,7 +43,7 @@ function itemAbout(
 /** Of emails that are open, delivered and sent: nothing, a bounce, a delivery. */
 async function settleReports(stage: Stage): Promise<void> {
   const { db } = stage;
-  const store = new InboundStore(db.receiving, { onTold: () => {} });
+  const store = new InboundStore(db.receiving, { onNotified: () => {} });
   const batch = await acceptBatch(stage);
   const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => stage.holder });
   const ended = batch.filter((_, index) => index % 3 > 0);

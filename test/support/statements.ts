@@ -92,7 +92,7 @@ function acceptStore({ db, holder }: Stage, limit = LIMIT): AcceptStore {
   return new AcceptStore(db.accepting, {
     limit,
     holder: () => holder,
-    onTold: () => {},
+    onNotified: () => {},
     onUnknown: () => {},
   });
 }
@@ -385,7 +385,7 @@ export const AFTER_A_DEATH: readonly Exercise[] = [
   {
     what: 'a dead node',
     asks: Infinity,
-    run: ({ db }) => nodes.buryNode(db, { id: newId(), beat: 1 }),
+    run: ({ db }) => nodes.expireWorker(db, { id: newId(), beat: 1 }),
   },
   { what: 'orphans', asks: Infinity, run: ({ db }) => nodes.releaseOrphans(db) },
 ];

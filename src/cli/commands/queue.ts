@@ -24,7 +24,7 @@ import type { World } from '../../core/world.ts';
 import { DROPPED, settlementOf } from '../../delivery/outcome.ts';
 import { loadMessages } from '../../store/emails.ts';
 import { isId } from '../../store/ids.ts';
-import { beat, buryNode, registerNode } from '../../store/nodes.ts';
+import { beat, expireWorker, registerNode } from '../../store/nodes.ts';
 import type { Database } from '../../store/postgres/database.ts';
 import { type ProviderState, readProviderStates } from '../../store/provider-states.ts';
 import {
@@ -275,13 +275,13 @@ async function* dropFromQueue(
       });
       const settled = await settleBatch(db.settling, settlements, {
         holder,
-        onTold: () => {},
+        onNotified: () => {},
         extent: 'all',
       });
       yield { ...step, changed: settled.filter(Boolean).length };
       from = step.next;
     }
   } finally {
-    await buryNode(db, { id: holder, beat: null });
+    await expireWorker(db, { id: holder, beat: null });
   }
 }

@@ -39,7 +39,7 @@ test('one turn removes the weeks that are past the times of all, and the mail th
   const accepting = new AcceptStore(db.accepting, {
     limit: { max: 1_000, windowS: 60 },
     holder: () => null,
-    onTold: () => {},
+    onNotified: () => {},
     onUnknown: () => {},
   });
   const sender = await newSender(db);

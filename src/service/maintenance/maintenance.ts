@@ -19,7 +19,7 @@ import { databaseTimeline } from '../../store/postgres/failover.ts';
 import { makePartitions } from '../../store/postgres/migrate.ts';
 import { databaseBytes } from '../../store/postgres/capacity.ts';
 import { outdatedProblem, schemaRequired } from '../../store/postgres/schema-version.ts';
-import { buryNode, listNodes, releaseOrphans } from '../../store/nodes.ts';
+import { expireWorker, listNodes, releaseOrphans } from '../../store/nodes.ts';
 import type { SecretBox } from '../../store/secrets.ts';
 import { renewStsPolicies } from './sts-renewal.ts';
 import { createNetwork } from '../network.ts';
@@ -144,7 +144,7 @@ export class Maintenance implements AsyncDisposable {
       seen.set(id, { beat, polls });
       if (polls < SILENT_POLLS_MAX) continue;
       failpoint('takeover_before_commit');
-      const freed = await buryNode(db, { id, beat });
+      const freed = await expireWorker(db, { id, beat });
       this.#options.log.warn({ node: id, freed }, 'a node went silent; its work is free again');
       this.#options.pool.lookNow();
     }

@@ -19,7 +19,7 @@ import {
 import { makePartitions, migrate } from './migrate.ts';
 import { ensurePartitions, firstUuidOf } from '../partitions.ts';
 import { newId } from '../ids.ts';
-import { buryNode, registerNode } from '../nodes.ts';
+import { expireWorker, registerNode } from '../nodes.ts';
 import { MIGRATIONS, MigrationRefused, schemaRequired } from './schema-version.ts';
 
 const NOW_MS = Date.parse('2026-11-21T12:00:00Z');
@@ -171,7 +171,7 @@ test('before something is taken away, workers that need it get the time to end',
   assert.equal(await schemaRequired(db), 9001);
   const [present] = await db.query(`select from pg_tables where tablename = 'clock_of_old'`);
   assert.ok(present, 'nothing is taken away yet');
-  await buryNode(db, { id, beat: null });
+  await expireWorker(db, { id, beat: null });
   assert.equal((await migrating).version, 9002);
 });
 
