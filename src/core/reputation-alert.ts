@@ -14,7 +14,7 @@ export type AlertRule = {
   complaintsPpm: number;
   /** Of fewer emails a share says nothing. */
   emailsMin: number;
-  /** Whether mail waits from then on, until somebody lets it go. */
+  /** Whether mail waits from then on, until it is released. */
   pauses: boolean;
 };
 
@@ -100,7 +100,7 @@ export type AlertFacts = {
   ended: number;
   thresholdPpm: number;
   since: Date;
-  /** Mail of the domain waits until somebody lets it go. */
+  /** Mail of the domain waits until it is released. */
   isPaused: boolean;
 };
 

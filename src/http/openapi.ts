@@ -11,7 +11,7 @@ import { buildApp } from './app.ts';
 import { FAILURES } from './schemas/common.ts';
 import type { App, HttpServices } from './services.ts';
 
-const DESCRIPTION = `Posthorn sends transactional email and tells what happened to each recipient.
+const DESCRIPTION = `Posthorn sends transactional email and reports what happened to each recipient.
 
 Every request carries \`Authorization: Bearer <API key>\`. A key belongs to one project and one
 environment; with a test key everything works the same and nothing is delivered. Every failure has

@@ -54,7 +54,7 @@ export type Received =
   | 'kept'
   /** It goes in circles. */
   | 'looping'
-  /** Somebody it is about has not ended yet: it is to come again. */
+  /** A recipient it is about has not ended yet: the sender is asked to send it again. */
   | 'too_early'
   /** It changes nothing, and there were many such: it is to come again. */
   | 'too_many';
@@ -71,7 +71,7 @@ type ReceiveOptions = {
   world: Pick<World, 'newId'>;
   /** Puts the recipient on the suppression list; false: already there. On disk when it resolves. */
   unsubscribe: (recipient: SentRecipient) => Promise<boolean>;
-  /** Told after the fact; it is nothing that a report waits for. */
+  /** Called after the commit; a report does not wait for it. */
   onMailboxFull: (failure: Scope & { emailId: string; address: string }) => void;
 };
 

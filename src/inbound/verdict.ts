@@ -81,25 +81,25 @@ function bounced({ recipients }: Report, { address }: SentRecipient): Change {
   const isOurs = ({ recipient }: ReportedRecipient) =>
     recipient === null || recipient.toLowerCase() === address.toLowerCase();
   // Of several none of which is ours, the one that does least.
-  const told =
+  const reported =
     recipients.find(isOurs) ??
     recipients.find(({ verdict }) => verdict?.suppress !== true) ??
     recipients[0];
-  const verdict = told?.verdict ?? null;
+  const verdict = reported?.verdict ?? null;
   return {
     status: 'bounced',
     reason: reasonOf(verdict),
     smtp: {
-      code: told?.code ?? null,
-      enhanced_code: told?.status ?? null,
-      message: told?.diagnostic ?? '',
+      code: reported?.code ?? null,
+      enhanced_code: reported?.status ?? null,
+      message: reported?.diagnostic ?? '',
       mx: null,
       ip: null,
       tls: null,
       tls_policy: null,
     },
-    suppress: told === undefined ? null : suppressionBy(verdict, isOurs(told)),
-    mailboxFull: verdict?.permanent === true && verdict.category === 'quota' && isOurs(told!),
+    suppress: reported === undefined ? null : suppressionBy(verdict, isOurs(reported)),
+    mailboxFull: verdict?.permanent === true && verdict.category === 'quota' && isOurs(reported!),
   };
 }
 

@@ -41,7 +41,7 @@ const ATOM = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~\u0080-\uffff-]+$/;
  * worth the risk.
  */
 const QUOTED = /^"(?:[ !#-;=?-[\]-~\u0080-\uffff]|\\[ -;=?-~])*"$/;
-/** Outside of ASCII: spaces and characters that nobody sees, the usual leftovers of copying. */
+/** Outside of ASCII: spaces and invisible characters, the usual leftovers of copying. */
 const INVISIBLE = /\p{Cf}|(?! )\p{Z}/u;
 /** What has a meaning in RFC 5322 and therefore makes an unquoted name something else. */
 const SPECIAL_IN_NAME = /[()<>:;@\\,"]/;

@@ -1,6 +1,6 @@
 /**
  * A message from its parts (RFC 5322, 2045-2047, 2387, 2392): a pure function, so that one email
- * has the same bytes at every attempt, for every recipient, and whenever somebody asks for them.
+ * has the same bytes at every attempt, for every recipient, and whenever the API returns them.
  *
  * multipart/alternative holds text and html, /related the html with its inline attachments, /mixed
  * those with the other attachments. Boundaries come from the email's id and have `=_` in them,
@@ -40,7 +40,7 @@ export type ComposedMessage = {
   headers: readonly HeaderField[];
   /**
    * Everything after the empty line, CRLF throughout, ending with one. Each piece begins and ends
-   * with whole lines; a large attachment is a piece of its own, which nobody has to copy.
+   * with whole lines; a large attachment is a piece of its own, which is never copied.
    */
   body: readonly Buffer[];
 };

@@ -12,7 +12,7 @@
  */
 import { decodeEntities, type HtmlReader, scanHtml } from './html.ts';
 
-/** Beyond this the text is cut: nobody reads it, and the html is there. */
+/** Beyond this the text is cut; the html is complete. */
 export const DERIVED_TEXT_LENGTH_MAX = 200_000;
 /**
  * By how much a text may be longer than its html. Marks of list items and rules can do that to a

@@ -1,8 +1,8 @@
 /**
  * Links of hosted unsubscribe pages (RFC 8058): `https://mail.acme.com/u/<token>`, one for each
  * recipient. The token says by itself who unsubscribes from whom, so that it works for as long as
- * somebody keeps the message, whatever became of the email here. It is sealed: nobody can make one up,
- * and nobody reads an address in a log of links.
+ * a copy of the message exists, whatever became of the email here. It is sealed: it cannot be forged,
+ * and a log of links shows no address.
  *
  * AES-256-GCM whose nonce is a keyed hash of what it seals: the same recipient of the same email has
  * the same link, and so the same bytes, at every attempt.

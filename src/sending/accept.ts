@@ -43,7 +43,7 @@ export type HandOver = {
 export type AcceptOptions = {
   store: AcceptStore;
   world: Pick<World, 'newId'>;
-  /** Whose turn and trouble mail for a destination shares, as far as is known. */
+  /** The provider of a destination, as far as it is known: mail for it shares its turns and its outages. */
   providerOf: (environment: Environment, destination: string) => string;
   hasRoomFor: (email: {
     projectId: string;
@@ -52,7 +52,7 @@ export type AcceptOptions = {
     lifetimeMs: number;
   }) => boolean;
   handOver: (accepted: HandOver) => void;
-  /** Told of each email once it is committed. */
+  /** Called for each email once it is committed. */
   onAccepted: (email: Pick<NewEmail, 'projectId' | 'id'>) => void;
 };
 

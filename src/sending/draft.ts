@@ -181,7 +181,7 @@ function readRecipients(input: DraftInput, rules: DraftRules, addProblem: AddPro
   };
 }
 
-/** RFC 2606, 6761: these domains belong to nobody, and mail for them is returned. */
+/** RFC 2606, 6761: these domains have no owner, and mail for them is returned. */
 export function refuseReserved(field: string, { address }: Mailbox, addProblem: AddProblem): void {
   const domain = domainOf(address);
   if (!isReservedDomain(domain)) return;

@@ -210,7 +210,7 @@ function readFrom({ fields }: Header, addProblem: AddProblem): Mailbox | null {
 
 /**
  * Some readers show the Sender beside From, and some take the Resent fields for the author: From decides
- * what the key may do, so they name nobody else.
+ * what the key may do, so they name no other address.
  */
 function refuseOtherSenders({ fields }: Header, domain: string, addProblem: AddProblem): void {
   for (const { name, value } of fields) {

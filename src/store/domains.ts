@@ -91,7 +91,7 @@ export async function roomForDomain(
   return row;
 }
 
-/** Until the transaction ends nobody else who asks for this adds a domain to the project. */
+/** Until the transaction ends no other transaction that takes this lock adds a domain to the project. */
 export async function lockForDomains(tx: Queryable, projectId: string): Promise<void> {
   await tx.query('select from projects where id = $1 for no key update', [projectId]);
 }

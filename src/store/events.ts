@@ -10,7 +10,7 @@ import type { Queryable } from './postgres/database.ts';
 import { newId } from './ids.ts';
 
 /**
- * Telling, as part of the statements that change something (accept-statement.ts,
+ * The fan-out to webhooks, as part of the statements that change something (accept-statement.ts,
  * settle.ts): a delivery and a queue row for every enabled endpoint that wants the event.
  * One change, one event, one set of deliveries: they commit together or not at all.
  *

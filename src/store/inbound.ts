@@ -43,7 +43,7 @@ export type InboundResult = { kind: 'kept'; change: StoredStatus | null } | { ki
 export type InboundStoreOptions = {
   /** Webhook deliveries were queued. */
   onNotified: () => void;
-  /** Told of each change, once it is written. */
+  /** Called for each change, once it is written. */
   onSettled?: (settlement: Settlement) => void;
 };
 
@@ -70,7 +70,7 @@ export class InboundStore {
   }
 }
 
-/** An email whose row somebody has locked fails by itself: its report comes again. */
+/** An email whose row is locked fails by itself: its report is sent again. */
 async function commitOrApart(
   db: Database['receiving'],
   batch: readonly InboundItem[],

@@ -43,7 +43,7 @@ export async function noteMailHost(
   await db.query(NOTE, [instance, name, sourceIps]);
 }
 
-// A name that nobody has published yet may still be corrected, by the only node there is.
+// A name that no domain has published yet may still be corrected, by the only node there is.
 const ADOPT = `
 update installation set return_path_host = $1
  where return_path_host is distinct from $1 and not is_chosen

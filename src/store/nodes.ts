@@ -3,7 +3,7 @@
  *
  * A worker counts up every few seconds (delivery/lease.ts). A survivor that has seen a counter
  * unchanged through 15 s of its own successful polls declares that worker dead (src/service/supervisor.ts):
- * no clock is compared, and a database outage kills nobody.
+ * no clock is compared, and a database outage expires no worker.
  */
 import type { Queryable } from './postgres/database.ts';
 import { DUE_BY_AGE } from './queue.ts';
@@ -82,7 +82,7 @@ with mail as (
 select (select count(*) from mail)::int + (select count(*) from hooks)::int as freed`;
 
 /**
- * Frees what is held by nobody. A worker's last accept or claim may be committed by the server after
+ * Frees what is held under no lease. A worker's last accept or claim may be committed by the server after
  * the worker died and was expired; a statement runs for 20 s at most. Reads the whole queue: for the
  * time after a death, not for every day.
  */

@@ -107,7 +107,7 @@ const LOCK_TIMEOUT_MS = 2_000;
 const STATEMENT_TIMEOUT_MS = 10 * 60_000;
 const HOUR_MS = 3600_000;
 
-/** Emails go first: from then on nobody sees the week, whatever interrupts the rest. */
+/** Emails go first: from then on the week is invisible, whatever interrupts the rest. */
 const METADATA: readonly Table[] = ['emails', 'recipients', 'events', 'contents'];
 
 /**

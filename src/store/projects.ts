@@ -66,7 +66,7 @@ select p.id as "projectId", t.environment
      where project_id = p.id and environment = environment.environment and id = $1 limit 1) t
  limit 1`;
 
-/** Whose this id is: for the operator's command line only. Null: nobody's. */
+/** Whose this id is: for the operator's command line only. Null: there is no such id. */
 export async function ownerOf(db: Queryable, table: Owned, id: string): Promise<Scope | null> {
   const [row] = await db.query<Scope>(findOwner(table), [id, ENVIRONMENTS]);
   return row ?? null;

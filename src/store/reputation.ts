@@ -95,7 +95,7 @@ export type Alert = SenderDomain & {
   count: number;
   ended: number;
   thresholdPpm: number;
-  /** Mail of the domain waits until somebody lets it go. */
+  /** Mail of the domain waits until it is released. */
   isPaused: boolean;
 };
 
@@ -116,7 +116,7 @@ returning ${COLUMNS}, xmax = 0 as "isNew"`;
  * Notes how it stands with what is beyond the rule, or that it is from now on.
  * @param alert.isPaused counts when it is new
  * @param below whether it is clearly better: since now at the latest, not, or as it was noted
- * @returns `isNew` for the one caller that noted it first: who tells of it
+ * @returns `isNew` for the one caller that noted it first: who sends the notification
  */
 export async function saveAlert(
   tx: Queryable,
@@ -135,7 +135,7 @@ const END = `
 delete from reputation_alerts where project_id = $1 and environment = $2 and domain = $3 and kind = $4
 returning ${COLUMNS}`;
 
-/** It is within the rule again; null: somebody else has noted that. */
+/** It is within the rule again; null: another process has noted that. */
 export async function endAlert(
   tx: Queryable,
   { projectId, environment, domain, kind }: SenderDomain & { kind: AlertKind },
@@ -222,7 +222,7 @@ export class ReputationCounters {
     });
   }
 
-  /** News about mail that had ended already adds a bounce or a complaint, and no further ending. */
+  /** A report about mail that had ended already adds a bounce or a complaint, and no further ending. */
   count({ projectId, environment, senderDomain: domain, status, late }: Settlement): void {
     const ended = !late && ENDINGS.has(status) ? 1 : 0;
     const bounced = status === 'bounced' ? 1 : 0;

@@ -112,7 +112,7 @@ async function run(db: Queryable, sql: string, values: readonly unknown[]): Prom
   return row ?? { looked: 0, removed: 0, last: null };
 }
 
-// Parameters of all: $1 the project, $2 and $3 between which ids. Rows that somebody else works on
+// Parameters of all: $1 the project, $2 and $3 between which ids. Rows that another transaction works on
 // are left for the next time. Look-ups are scalar with a limit: one index probe per id, where a join
 // would read the project's emails.
 const RESULT = `

@@ -40,7 +40,7 @@ export function secretKeysOf(text: string): string[] {
     .filter((key) => key !== '');
 }
 
-/** Names a key without telling it: 8 hex digits. */
+/** Names a key without revealing it: 8 hex digits. */
 export function secretKeyId(secretKey: string): string {
   return derivedFrom(secretKey, 'key id').toString('hex', 0, ID_BYTES);
 }

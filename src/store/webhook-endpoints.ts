@@ -17,7 +17,7 @@ export type WebhookEndpoint = {
   /** null: every event, also of kinds that come later. */
   events: readonly EventType[] | null;
   status: EndpointStatus;
-  /** Why the service itself disabled it, as a sentence; null when somebody asked for it. */
+  /** Why the service itself disabled it, as a sentence; null when a request asked for it. */
   disabledReason: string | null;
   /** Since when every attempt has failed; null while it works. */
   failingSince: Date | null;

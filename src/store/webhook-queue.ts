@@ -241,12 +241,12 @@ export type WebhookOutcome = Pick<
   attempt: Omit<LoggedAttempt, 'at'> | null;
 };
 
-/** What became of it; `fenced`: nothing was written, somebody else holds it now. */
+/** What became of it; `fenced`: nothing was written, another worker holds it now. */
 export type SettledWebhook = 'delivered' | 'failed' | 'retried' | 'fenced';
 
 /**
- * Rests of an endpoint in trouble: 5 s after the fifth failure in a row, doubling to 5 minutes; a
- * success ends them. `blocked_until = now` rather than null tells the loops of all nodes.
+ * Suspensions of an endpoint that fails: 5 s after the fifth failure in a row, doubling to 5 minutes; a
+ * success ends them. `blocked_until = now` rather than null notifies the loops of all nodes.
  * A first attempt never disables: an endpoint that is notified once a month must not be
  * switched off by one hiccup after an old failure.
  * Endpoints are locked in one order, and only when their health changes: a healthy one is read.

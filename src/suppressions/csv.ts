@@ -289,7 +289,7 @@ function notATime(field: Field, text: string): string {
   return `${field}: ${shown(text)} is not a time in ISO 8601, like 2026-11-21T08:30:00Z`;
 }
 
-/** From a file of somebody's: short, and without control characters. */
+/** From a file: short, and without control characters. */
 function shown(text: string): string {
   return JSON.stringify(text.length <= 40 ? text : `${text.slice(0, 40)}…`);
 }

@@ -55,11 +55,11 @@ type Attempt = NonNullable<Verdict['attempt']>;
 
 /** Answers with which a server says that it has too much to do. */
 const BUSY = [429, 502, 503, 504];
-/** A receiver may ask for patience, not for eternity. */
+/** Bounds the wait that a receiver may ask for. */
 const RETRY_AFTER_MAX_MS = 24 * 3600_000;
 const REST_MAX_MS = 3600_000;
 
-/** An event that is older than what is kept cannot be told any more. */
+/** An event that is past its retention cannot be sent any more. */
 export const NOTHING_TO_SEND: Verdict = {
   verdict: 'failed',
   retryMs: null,

@@ -36,7 +36,7 @@ const SWEEP_EVERY_MS = 60_000;
 export class PollSchedule {
   /** Database time of the last look. */
   #seenMs = 0;
-  // The others are of the clock that the caller tells.
+  // The others are of the caller's clock.
   #lastMs = -Infinity;
   #nextMs = -Infinity;
   #deepMs = -Infinity;
@@ -78,13 +78,13 @@ export type WebhookLoopOptions = Omit<Outbound, 'agents'> & {
   log: Pick<Logger, 'info' | 'warn' | 'error'>;
   /** The lease that this worker claims under; null while it has none. */
   holder: () => string | null;
-  /** Asked before each POST: whether nobody can have taken this worker's work over. */
+  /** Asked before each POST: whether no other worker can have reclaimed this worker's work. */
   isFresh: () => boolean;
   /** Counts up whenever the table should be compared with memory (delivery/lease.ts). */
   checksWanted: () => number;
 };
 
-/** Outcomes since the start, and what is being told now. */
+/** Outcomes since the start, and what is being sent now. */
 type WebhookLoopStats = Record<SettledWebhook, number> & { underWay: number };
 
 export type WebhookLoop = {

@@ -30,7 +30,7 @@ const STOP_WITHIN_MS = 10_000;
 const STOP_SETTLE_WITHIN_MS = 3_000;
 /** After a bug, or a secret that does not open. */
 const ERROR_DELAY_MS = 60_000;
-/** Until the next beat has told whose it is. */
+/** Until the next beat shows whose it is. */
 const DOUBT_DELAY_MS = 2_000;
 
 export class Sender {
@@ -59,13 +59,13 @@ export class Sender {
     });
   }
 
-  /** How many more may be told at once. */
+  /** How many more may be sent at once. */
   get room(): number {
     if (this.#underWayBytes >= UNDER_WAY_BYTES_MAX || this.#outcomes.isBlocked) return 0;
     return UNDER_WAY_MAX - this.underWay.size;
   }
 
-  /** Everything that this worker knows it holds: also what is told, and cannot be written down yet. */
+  /** Everything that this worker knows it holds: also what is sent and cannot be written yet. */
   get held(): Pick<ClaimedWebhook, 'endpointId' | 'eventId'>[] {
     return [...this.underWay, ...this.#outcomes.kept()];
   }
@@ -126,7 +126,7 @@ export class Sender {
     }
   }
 
-  /** Null: nothing was told, because another worker may have taken it over. */
+  /** Null: nothing was sent, because another worker may have reclaimed it. */
   async #verdict(claimed: ClaimedWebhook, holder: string): Promise<Verdict | null> {
     const { type, createdAt, data, attempts } = claimed;
     if (type === null || createdAt === null || data === null) return NOTHING_TO_SEND;

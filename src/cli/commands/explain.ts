@@ -122,7 +122,7 @@ const KINDS: Readonly<Record<ReportKind, string>> = {
   delay: 'delay: it has not arrived yet and is still tried',
   complaint: 'complaint: the recipient does not want it',
   delivered: 'delivered: it arrived',
-  auto_reply: 'auto_reply: nobody wrote this; it means nothing',
+  auto_reply: 'auto_reply: sent by a program; it changes nothing',
   other: 'other: nothing that tells what became of an email',
 };
 

@@ -34,7 +34,7 @@ export function describeWebhooks(webhooks: Command, cli: Cli): void {
   addCommand(webhooks, cli, { name: 'enable', about: 'enable one that was disabled', run: enable })
     .argument('<id>')
     .addOption(projectOption());
-  addCommand(webhooks, cli, { name: 'remove', about: 'stop telling a URL', run: remove })
+  addCommand(webhooks, cli, { name: 'remove', about: 'stop notifying a URL', run: remove })
     .argument('<id>')
     .addOption(projectOption());
 }

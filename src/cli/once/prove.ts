@@ -89,7 +89,7 @@ async function emailIsAccepted(client: Client) {
     from: `Posthorn <hello@${SENDER}>`,
     to: `you@${RECIPIENT}`,
     subject: 'It works',
-    html: '<p>Accepted, signed, delivered, told.</p>',
+    html: '<p>Accepted, signed, delivered, notified.</p>',
   };
   const { id } = await expectStatus(202, client('POST', '/v1/emails', email));
   return { detail: `202, email ${String(id)}`, result: String(id) };

@@ -323,7 +323,7 @@ const timelineEvent = z
     type: z.enum(EVENT_TYPES),
     created_at: time('When it happened.'),
     recipient: z.string().nullable().describe('null: about the email as a whole.'),
-    data: z.looseObject({}).describe('What webhooks are told.'),
+    data: z.looseObject({}).describe('As in the webhook of this event.'),
     attempt: z
       .looseObject({})
       .nullable()

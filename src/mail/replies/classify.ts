@@ -140,7 +140,7 @@ export function ruleAmong(rules: readonly Rule[], { phase, reply }: Answer): Rul
 }
 
 /**
- * What was recognised lately: a provider in trouble says one thing thousands of times, and comparing
+ * What was recognised lately: a provider with an outage sends one reply thousands of times, and comparing
  * it with every phrase is most of what reading a bounce costs. Null: no rule.
  */
 const REMEMBERED = new WeakMap<readonly Rule[], Map<string, Rule | null>>();
@@ -199,7 +199,7 @@ function unknown({ phase, reply }: Answer): MeaningName {
   return reply.code >= 500 ? 'unknown_permanent' : 'unknown_temporary';
 }
 
-/** A greylist asks for patience, not for fewer connections. */
+/** Greylisting asks for a later attempt, not for fewer connections. */
 function asksForLess(reply: SmtpReply, meaning: Meaning): boolean {
   if (meaning.slowDown === true || reply.code === 421) return true;
   return (

@@ -278,7 +278,7 @@ export const MEANINGS = {
     advice: 'The server could not take the message just now; it is tried again.',
   },
 
-  // Nobody said anything usable: the connection is what is known.
+  // No usable reply came: only the connection is known.
   unreachable: {
     category: 'network',
     blame: 'receiver',
@@ -314,7 +314,7 @@ export const MEANINGS = {
 
 export type MeaningName = keyof typeof MEANINGS;
 
-/** Nobody's answer: the recipient says so, by way of the provider. */
+/** Not a server's reply: the recipient's complaint, sent by the provider. */
 export const COMPLAINT = {
   category: 'reputation',
   blame: 'sender',

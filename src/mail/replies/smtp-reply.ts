@@ -25,7 +25,7 @@ export type SmtpPhase =
   | 'quit';
 
 /**
- * Why nobody said anything usable. `unreachable`: no TCP connection. `withheld`: `mayProceed`
+ * Why no usable reply came. `unreachable`: no TCP connection. `withheld`: `mayProceed`
  * said no, and the message was not sent.
  */
 export type SmtpFailureCause =

@@ -420,7 +420,7 @@ export function sqlStateOf(error: unknown): string | null {
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : null;
 }
 
-/** Somebody has held a row for longer than is waited for: about that row, not about the database. */
+/** A row was locked for longer than the wait allows: about that row, not about the database. */
 export function isLockTimeout(error: unknown): boolean {
   return sqlStateOf(error) === LOCK_TIMEOUT_SQLSTATE;
 }
