@@ -91,7 +91,7 @@ export type ClaimedWebhook = SealedSecrets & {
 };
 
 /** An endpoint with this many failures in a row gets one attempt at a time, between rests. */
-export const TROUBLE_FAILURES = 5;
+export const SUSPENSION_FAILURES = 5;
 
 // The look-ups are lateral with a limit: one index probe each, whatever the planner believes.
 const CLAIM = `
@@ -100,7 +100,7 @@ endpoint as materialized (
   select e.id, e.url, e.secret, to_timestamp(l.low_water_ms / 1000) as low_water,
          case when e.previous_secret_expires_at > t.now then e.previous_secret end
            as previous_secret,
-         case when e.failures >= ${TROUBLE_FAILURES} then least(l.room, 1) else l.room end as room
+         case when e.failures >= ${SUSPENSION_FAILURES} then least(l.room, 1) else l.room end as room
     from t, unnest($2::uuid[], $3::uuid[], $4::float8[], $5::int[])
               as l(project_id, endpoint_id, low_water_ms, room)
     join webhook_endpoints e on e.project_id = l.project_id and e.id = l.endpoint_id
@@ -299,8 +299,8 @@ judged as (
          blocked_until = case
            when h.disabled_reason is not null then t.now
            when h.works then case when h.blocked_until is not null then t.now end
-           when h.failures >= ${TROUBLE_FAILURES} then t.now + greatest(h.rest,
-             least(interval '5 s' * 2 ^ least(h.failures - ${TROUBLE_FAILURES}, 10), '5 minutes'))
+           when h.failures >= ${SUSPENSION_FAILURES} then t.now + greatest(h.rest,
+             least(interval '5 s' * 2 ^ least(h.failures - ${SUSPENSION_FAILURES}, 10), '5 minutes'))
            when h.rest > '0' then t.now + h.rest
            else h.blocked_until end
     from t, health h where e.project_id = h.project_id and e.id = h.id

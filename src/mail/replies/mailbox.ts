@@ -85,7 +85,7 @@ const DOUBTFUL: readonly Rule[] = [
   },
   {
     // The code speaks of policy, so the words are not believed enough to suppress.
-    means: 'mailbox_trouble',
+    means: 'mailbox_problem',
     enhanced: ['7.*'],
     text: 'user unknown | unknown user | no such user | recipient unknown | does not exist | not found',
     example: '550 5.7.1 <jo@acme.test>: Recipient address rejected: User unknown',
@@ -101,12 +101,12 @@ const DOUBTFUL: readonly Rule[] = [
     example: '550 5.2.1 The mailbox is locked',
   },
   {
-    means: 'mailbox_trouble',
+    means: 'mailbox_problem',
     text: 'unverified address | address verification | verification problem | verify the recipient | callout | recipient verify',
     example: '450 4.1.1 <jo@acme.test>: Recipient address rejected: unverified address',
   },
   {
-    means: 'mailbox_trouble',
+    means: 'mailbox_problem',
     text: 'user lookup | recipient temporarily | directory lookup | ldap | database temporary error',
     example: '451 4.1.1 Temporary user lookup failure',
   },
@@ -117,7 +117,7 @@ const DOUBTFUL: readonly Rule[] = [
   },
   {
     // cPanel's sentence, which names three causes.
-    means: 'mailbox_trouble',
+    means: 'mailbox_problem',
     text: 'account or domain may not exist',
     example: '550 5.1.1 The account or domain may not exist, they may be refused, or lack an entry',
   },
@@ -336,13 +336,13 @@ const UNKNOWN: readonly Rule[] = [
   },
   {
     // The sentence of RFC 5321 for any 550, often said to a sender that is not wanted.
-    means: 'mailbox_trouble',
+    means: 'mailbox_problem',
     text: 'mailbox unavailable | mailbox not available | mailbox is unavailable | mailbox busy | mailbox in use',
     example: '550 Requested action not taken: mailbox unavailable',
   },
   {
     // Cisco, for whatever its list of recipients does not have.
-    means: 'mailbox_trouble',
+    means: 'mailbox_problem',
     text: '#5.1.0 address rejected | address rejected by',
     example: '550 #5.1.0 Address rejected.',
   },

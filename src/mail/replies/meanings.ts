@@ -80,7 +80,7 @@ export const MEANINGS = {
     blame: 'recipient',
     advice: 'The domain says that it takes no mail: use another address.',
   },
-  mailbox_trouble: {
+  mailbox_problem: {
     category: 'mailbox',
     blame: 'receiver',
     advice: "The recipient's server could not use the mailbox: ask the recipient if it works.",
@@ -225,12 +225,12 @@ export const MEANINGS = {
     blame: 'us',
     advice: 'The relay refuses the login: check user and password in POSTHORN_RELAY_URL.',
   },
-  server_trouble: {
+  server_problem: {
     category: 'network',
     blame: 'receiver',
     advice: "The recipient's server is overloaded or out of order; nothing has to be done here.",
   },
-  routing_trouble: {
+  routing_problem: {
     category: 'network',
     blame: 'receiver',
     advice: "The recipient's servers could not pass the message on among themselves.",

@@ -58,12 +58,12 @@ export const REPORTED: readonly Rule[] = [
     example: 'The message is infected',
   },
   {
-    means: 'routing_trouble',
+    means: 'routing_problem',
     text: 'host not found, try again | temporary name | temporary dns | dns timeout | name server timeout | dns lookup fail',
     example: 'Host or domain name not found. Name service error: Host not found, try again',
   },
   {
-    means: 'routing_trouble',
+    means: 'routing_problem',
     text: 'temporarily unable to look up | temporary lookup | servfail | cname lookup failed | host lookup did not complete',
     example: 'host lookup did not complete',
   },
@@ -128,13 +128,13 @@ export const REPORTED: readonly Rule[] = [
     example: 'The connection with mx.acme.test failed',
   },
   {
-    means: 'server_trouble',
+    means: 'server_problem',
     text: 'ldap | configuration error | system error | out of memory | internal error | i/o error | temporary failure',
     example: 'Unable to contact LDAP server.',
   },
   {
     // A filter or script of the recipient's.
-    means: 'server_trouble',
+    means: 'server_problem',
     text: 'child process | command died | exit status | command failed | pipe to | returned status | unknown mailer error | procmail',
     example: 'Command died with status 255: "/usr/local/bin/filter"',
   },

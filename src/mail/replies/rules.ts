@@ -258,17 +258,17 @@ const LAST_RESORTS: readonly Rule[] = [
     phase: 'data',
   },
   {
-    means: 'mailbox_trouble',
+    means: 'mailbox_problem',
     enhanced: ['1.*', '2.*'],
     example: '450 4.2.0 Mailbox not ready',
   },
   {
-    means: 'server_trouble',
+    means: 'server_problem',
     enhanced: ['3.*'],
     example: '451 4.3.0 Mail server temporarily rejected message',
   },
   {
-    means: 'routing_trouble',
+    means: 'routing_problem',
     enhanced: ['4.*'],
     example: '451 4.4.2 Timeout - closing connection',
     phase: 'data',
@@ -292,7 +292,7 @@ const LAST_RESORTS: readonly Rule[] = [
     phase: 'mail',
   },
   {
-    means: 'server_trouble',
+    means: 'server_problem',
     text: 'not available | unavailable | overloaded | local error | timed out | local problem | temporary failure',
     example: '451 Temporary local error, please try again',
   },
