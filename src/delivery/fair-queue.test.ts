@@ -93,7 +93,7 @@ test('a project leaves as much of what is under way as it takes', () => {
   assert.equal(providers.next()?.address, 'b@x.net');
 });
 
-test('mail of an unknown route waits and goes into the provider of its provider', () => {
+test('mail of an unknown route waits and moves to its provider once that is known', () => {
   const providers = newFairQueue(2);
   addAll(providers, deliveriesOf('a', ['a@one.net', 'b@two.net', 'c@three.net']));
   for (const name of ['one.net', 'two.net', 'three.net']) providers.close(name);

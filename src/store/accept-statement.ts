@@ -251,6 +251,7 @@ spent as materialized (
   select project_id, environment, count(*)::int as count, sum(open)::int as recipients
     from accepted group by 1, 2
 ),
+-- offset 0: not flattened, so that a plan made for few projects probes the index for many, too
 spending as (
   update limit_windows l
      set used = w.used + w.count, started_at = w.started_at,

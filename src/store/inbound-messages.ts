@@ -9,7 +9,7 @@
 import { isId } from './ids.ts';
 import { type Queryable, type Database, DatabaseUnavailable } from './postgres/database.ts';
 import { firstUuidOf } from './partitions.ts';
-import type { NewInboundMessage } from './inbound.ts';
+import { messageRow, type NewInboundMessage } from './inbound.ts';
 import { GroupCommit } from './postgres/group-commit.ts';
 
 export type InboundMessage = {
@@ -210,21 +210,8 @@ async function insert(
   messages: readonly NewInboundMessage[],
   slot: number,
 ): Promise<void> {
-  const rows = messages.map((message, index) => ({
-    n: index + 1,
-    id: message.id,
-    remote_address: message.remoteAddress,
-    sender: message.sender,
-    recipient: message.recipient,
-    kind: message.kind,
-    project_id: message.about?.projectId ?? null,
-    environment: message.about?.environment ?? null,
-    email_id: message.about?.emailId ?? null,
-    position: message.about?.position ?? null,
-    size_bytes: message.sizeBytes,
-  }));
   await tx.query({ name: 'insert_unmatched', text: INSERT }, [
-    JSON.stringify(rows),
+    JSON.stringify(messages.map(messageRow)),
     messages.map(({ reportHash }) => reportHash),
     messages.map(({ content }) => content),
     slot,

@@ -214,24 +214,32 @@ async function insertMessages(
   changed: ReadonlySet<string>,
 ): Promise<void> {
   const rows = items.map(({ message, settlement }, index) => ({
-    n: index + 1,
-    id: message.id,
-    remote_address: message.remoteAddress,
-    sender: message.sender,
-    recipient: message.recipient,
-    kind: message.kind,
-    project_id: message.about?.projectId ?? null,
-    environment: message.about?.environment ?? null,
-    email_id: message.about?.emailId ?? null,
-    position: message.about?.position ?? null,
+    ...messageRow(message, index),
     change: settlement !== null && changed.has(keyOf(settlement)) ? settlement.status : null,
-    size_bytes: message.sizeBytes,
   }));
   await tx.query({ name: 'insert_inbound', text: INSERT_MESSAGES }, [
     JSON.stringify(rows),
     items.map(({ message }) => message.reportHash),
     items.map(({ message }) => message.content),
   ]);
+}
+
+/** What both tables of received mail hold of a message, as their inserts read it; `n` counts from 1. */
+export function messageRow(message: NewInboundMessage, index: number): object {
+  const { id, remoteAddress, sender, recipient, kind, about, sizeBytes } = message;
+  return {
+    n: index + 1,
+    id,
+    remote_address: remoteAddress,
+    sender,
+    recipient,
+    kind,
+    project_id: about?.projectId ?? null,
+    environment: about?.environment ?? null,
+    email_id: about?.emailId ?? null,
+    position: about?.position ?? null,
+    size_bytes: sizeBytes,
+  };
 }
 
 /** Reports come back within days; who mails a return path later than this found it somewhere. */

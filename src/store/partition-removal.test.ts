@@ -1,28 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newEmail, newSender, type Sender } from '../../test/support/mail-store.ts';
-import { type TestDatabase, testDatabase } from '../../test/support/postgres.ts';
+import { asOwner, type TestDatabase, testDatabase } from '../../test/support/postgres.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import { AcceptStore } from './accept.ts';
-import { clientQueries, connectAsOwner, type Queryable } from './postgres/database.ts';
+import { connectAsOwner } from './postgres/database.ts';
 import { findEmail } from './emails.ts';
 import { newId } from './ids.ts';
 import { removeOldPartitions, ensurePartitions, WEEK_MS } from './partitions.ts';
 
 const DAYS_45_AND_90 = { contentH: 45 * 24, metadataH: 90 * 24 };
 const TABLES = ['contents', 'emails', 'events', 'recipients', 'webhook_deliveries'];
-
-async function asOwner<Result>(
-  { address }: Pick<TestDatabase, 'address'>,
-  work: (db: Queryable) => Promise<Result>,
-): Promise<Result> {
-  const client = await connectAsOwner(address, 'test');
-  try {
-    return await work(clientQueries(client));
-  } finally {
-    await client.end();
-  }
-}
 
 /** Tables of the week `weeks` ago that exist, attached or not. */
 async function tablesOf(database: TestDatabase, weeks: number): Promise<string[]> {
@@ -36,7 +24,7 @@ async function tablesOf(database: TestDatabase, weeks: number): Promise<string[]
 }
 
 const makeWeek = (database: TestDatabase, weeks: number) =>
-  asOwner(database, (db) => ensurePartitions(db, Date.now() - weeks * WEEK_MS));
+  asOwner(database.address, (db) => ensurePartitions(db, Date.now() - weeks * WEEK_MS));
 
 /** An email accepted this many weeks ago: stored as such, with an id of that time. */
 async function storeOld(database: TestDatabase, sender: Sender, weeks: number): Promise<string> {
@@ -136,7 +124,7 @@ test('a week stays while a webhook has still to tell of one of its emails', asyn
 test('what was cut off between two steps is finished by whoever comes next', async () => {
   await using database = await testDatabase();
   await makeWeek(database, 30);
-  const [name] = await asOwner(database, async (db) => {
+  const [name] = await asOwner(database.address, async (db) => {
     const rows = await db.query<{ name: string }>(
       `select inhrelid::regclass::text as name from pg_inherits
         where inhparent = 'emails'::regclass order by 1 limit 1`,
@@ -169,7 +157,7 @@ test('a detaching that an old reader held up is finished when the reader is gone
 test("a partition that somebody else detached to keep it is nobody's to drop", async () => {
   await using database = await testDatabase();
   await makeWeek(database, 30);
-  await asOwner(database, async (db) => {
+  await asOwner(database.address, async (db) => {
     const [row] = await db.query<{ name: string }>(
       `select inhrelid::regclass::text as name from pg_inherits
         where inhparent = 'events'::regclass order by 1 limit 1`,

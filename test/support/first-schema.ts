@@ -7,11 +7,11 @@
 import { createHash } from 'node:crypto';
 import { cpSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { clientQueries, connectAsOwner } from '../../src/store/postgres/database.ts';
-import type { DatabaseAddress, Queryable } from '../../src/store/postgres/database.ts';
+import type { DatabaseAddress } from '../../src/store/postgres/database.ts';
 import { migrate } from '../../src/store/postgres/migrate.ts';
 import { MIGRATIONS } from '../../src/store/postgres/schema-version.ts';
 import { temporaryFolder } from './embedded.ts';
+import { asOwner } from './postgres.ts';
 
 const FOLDER = new URL('first-schema/', import.meta.url);
 
@@ -98,16 +98,4 @@ export async function rowsOf(address: DatabaseAddress): Promise<Map<string, obje
     }
     return rows;
   });
-}
-
-async function asOwner<Result>(
-  address: DatabaseAddress,
-  work: (db: Queryable) => Promise<Result>,
-): Promise<Result> {
-  const client = await connectAsOwner(address, 'test');
-  try {
-    return await work(clientQueries(client));
-  } finally {
-    await client.end();
-  }
 }

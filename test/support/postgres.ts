@@ -10,7 +10,14 @@
  */
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
-import { APP_ROLE, Database, type DatabaseAddress } from '../../src/store/postgres/database.ts';
+import {
+  APP_ROLE,
+  clientQueries,
+  connectAsOwner,
+  Database,
+  type DatabaseAddress,
+  type Queryable,
+} from '../../src/store/postgres/database.ts';
 import { migrate } from '../../src/store/postgres/migrate.ts';
 import { testEngine } from './engine.ts';
 import { type TcpProxy, startTcpProxy } from './tcp-proxy.ts';
@@ -48,6 +55,19 @@ export async function migratedDatabase(): Promise<Omit<TestDatabase, 'db'>> {
   const database = await newDatabase(server);
   await migrateForTests(database.address);
   return database;
+}
+
+/** Runs statements on a connection of the owner. */
+export async function asOwner<Result>(
+  address: DatabaseAddress,
+  work: (db: Queryable) => Promise<Result>,
+): Promise<Result> {
+  const client = await connectAsOwner(address, 'test');
+  try {
+    return await work(clientQueries(client));
+  } finally {
+    await client.end();
+  }
 }
 
 /** A database without any schema, for tests of what migrates. */

@@ -6,16 +6,9 @@ import { basename, join } from 'node:path';
 import { test } from 'node:test';
 import { temporaryFolder } from '../../../test/support/embedded.ts';
 import { startForgetfulEngine } from '../../../test/support/forgetful-engine.ts';
-import { emptyDatabase, testDatabase } from '../../../test/support/postgres.ts';
+import { asOwner, emptyDatabase, testDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait.ts';
-import {
-  APP_ROLE,
-  clientQueries,
-  connectAsOwner,
-  type DatabaseAddress,
-  DatabaseUnavailable,
-  type Queryable,
-} from './database.ts';
+import { APP_ROLE, type DatabaseAddress, DatabaseUnavailable, type Queryable } from './database.ts';
 import { makePartitions, migrate } from './migrate.ts';
 import { ensurePartitions, firstUuidOf } from '../partitions.ts';
 import { newId } from '../ids.ts';
@@ -25,18 +18,6 @@ import { MIGRATIONS, MigrationRefused, schemaRequired } from './schema-version.t
 const NOW_MS = Date.parse('2026-11-21T12:00:00Z');
 const WEEK_MS = 7 * 24 * 3600_000;
 const OPTIONS = { nowMs: NOW_MS, acceptAnyDurability: true };
-
-async function asOwner<Result>(
-  address: DatabaseAddress,
-  work: (db: Queryable) => Promise<Result>,
-): Promise<Result> {
-  const client = await connectAsOwner(address, 'test');
-  try {
-    return await work(clientQueries(client));
-  } finally {
-    await client.end();
-  }
-}
 
 test('an empty database is migrated once, however many nodes start at once', async () => {
   await using database = await emptyDatabase();
