@@ -52,6 +52,7 @@ export class WorkerPool {
   readonly #ready = Promise.withResolvers<'ready'>();
   readonly #failed = Promise.withResolvers<string>();
   readonly #holders = new Map<number, string>();
+  readonly #connections = new ConnectionsOnTheirWay();
   readonly #questions = new Questions();
   #setup: WorkerSetup | null = null;
   #onDeath: OnDeath = () => Promise.resolve();
@@ -162,6 +163,7 @@ export class WorkerPool {
     // The owner's log-in is not for workers: roles.ts.
     const worker = cluster.fork({ ...this.#options.env, DATABASE_URL: undefined });
     worker.on('message', (message: FromWorker) => this.#receive(worker, message));
+    this.#connections.watch(worker);
     // A dying worker no longer reads: sending to it fails.
     worker.on('error', () => {});
   }
@@ -205,6 +207,7 @@ export class WorkerPool {
   readonly #onExit = (worker: Worker, code: number, signal: string | null): void => {
     const holder = this.#holders.get(worker.id);
     this.#holders.delete(worker.id);
+    this.#connections.close(worker);
     this.#broker?.leave(worker.id);
     this.#isUpToDate(worker);
     this.#brokerTimer?.schedule();
@@ -252,6 +255,43 @@ export class WorkerPool {
   #sendAll(message: ToWorker): void {
     for (const worker of workers()) send(worker, message);
   }
+}
+
+/**
+ * The connection that each worker was handed last. The cluster module keeps it open until the worker
+ * confirms it. A worker that dies before never does, and the client would wait until its own time
+ * limit; closed, the client sees at once that it has to connect again.
+ */
+class ConnectionsOnTheirWay {
+  readonly #last = new Map<Worker, Handle>();
+
+  /** Notes what the worker is handed: one at a time, as the next one waits for the confirmation. */
+  watch(worker: Worker): void {
+    const { process: child } = worker;
+    const handOver = child.send.bind(child) as (...args: unknown[]) => boolean;
+    child.send = (message: unknown, handle?: unknown, ...rest: unknown[]) => {
+      if (isHandle(handle)) this.#note(worker, handle);
+      return handOver(message, handle, ...rest);
+    };
+  }
+
+  /** A worker that stops refuses a connection, and another one is handed it. */
+  #note(worker: Worker, handle: Handle): void {
+    for (const [other, last] of this.#last) if (last === handle) this.#last.delete(other);
+    this.#last.set(worker, handle);
+  }
+
+  /** Has no effect on a connection that was confirmed: this process has closed its copy. */
+  close(worker: Worker): void {
+    this.#last.get(worker)?.close();
+    this.#last.delete(worker);
+  }
+}
+
+type Handle = { close(): void };
+
+function isHandle(value: unknown): value is Handle {
+  return typeof value === 'object' && value !== null && 'close' in value;
 }
 
 /** The metrics of all workers as one. */

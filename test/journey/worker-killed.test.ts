@@ -4,6 +4,7 @@
  * for 15 s) is certain, because here a takeover always fails.
  */
 import assert from 'node:assert/strict';
+import { connect, type Socket } from 'node:net';
 import { test } from 'node:test';
 import { arrivals, assertSettled, duplicates, runLoad } from '../support/load.ts';
 import { everythingArrives, FROM, newScene, queueIsEmpty, to } from '../support/scene.ts';
@@ -49,4 +50,22 @@ test("a killed worker's messages are sent at once by the worker that lives", asy
   assert.equal(duplicates(arrivals(mx)), 0, 'no dot had been written');
   assert.match(service.logs, /a worker died/);
   assert.doesNotMatch(service.logs, /went silent|failpoint|nobody held/);
+});
+
+test('a connection that a worker is handed as it dies is closed, so that its client tries again', async () => {
+  await using scene = await newScene({ args: ['--workers', '2'] });
+  const { service } = scene;
+  const [victim] = await service.sql('select pid from nodes order by id limit 1');
+  process.kill(victim.pid, 'SIGSTOP');
+  const { port } = new URL(service.url);
+  const clients = Array.from({ length: 4 }, () => connect(Number(port), '127.0.0.1'));
+  const closed = new Set<Socket>();
+  for (const client of clients) {
+    client.on('error', () => {}).on('close', () => closed.add(client));
+    client.write('GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n');
+    client.resume();
+  }
+  await waitFor(() => closed.size === 3, { what: 'the living worker to answer all but one' });
+  process.kill(victim.pid, 'SIGKILL');
+  await waitFor(() => closed.size === 4, { what: 'the last connection to be closed' });
 });

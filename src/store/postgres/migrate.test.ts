@@ -8,7 +8,7 @@ import { temporaryFolder } from '../../../test/support/embedded.ts';
 import { startForgetfulEngine } from '../../../test/support/forgetful-engine.ts';
 import { asOwner, emptyDatabase, testDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait.ts';
-import { APP_ROLE, type DatabaseAddress, DatabaseUnavailable, type Queryable } from './database.ts';
+import { APP_ROLE, DatabaseUnavailable, type Queryable } from './database.ts';
 import { makePartitions, migrate } from './migrate.ts';
 import { ensurePartitions, firstUuidOf } from '../partitions.ts';
 import { newId } from '../ids.ts';
