@@ -12,11 +12,11 @@ import type { Refusal } from '../core/refusals.ts';
 import { MAIL_LIFETIME_S } from '../core/retry.ts';
 import type { Caller, Environment } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
-import { type Address, addressKey, domainOf, formatMailbox } from '../mail/address.ts';
-import { messageIdOf } from '../mail/compose.ts';
+import { type Address, addressKey, domainOf } from '../mail/address.ts';
 import type { AcceptStore } from '../store/accept.ts';
 import type { AcceptRow, NewEmail, NewRecipient } from '../store/accept-statement.ts';
-import type { StoredMessage } from '../store/emails.ts';
+import { messageIdIn, type StoredMessage } from '../store/emails.ts';
+import { emailEventData } from '../store/events.ts';
 import type { EmailDraft } from './draft.ts';
 
 export type AcceptOutcome =
@@ -82,6 +82,7 @@ function newEmail(
   const id = draft.emailId ?? world.newId();
   const recipients = uniqueRecipients(caller, draft, context.options);
   const lifetimeS = draft.expiresInS ?? MAIL_LIFETIME_S;
+  const messageId = messageIdIn({ ...email, id });
   return {
     ...email,
     bcc,
@@ -92,16 +93,7 @@ function newEmail(
     eventId: world.newId(),
     lifetimeS,
     recipients,
-    eventData: {
-      email_id: id,
-      from: formatMailbox(email.from),
-      to: email.to.map(formatMailbox),
-      subject: email.subject,
-      tags: email.tags,
-      metadata: email.metadata,
-      message_id: email.written?.messageId ?? messageIdOf(id, domainOf(email.from.address)),
-      status: 'queued',
-    },
+    eventData: emailEventData({ ...email, id, messageId }, { status: 'queued' }),
     response: JSON.stringify({ object: 'email', id, status: 'queued', created_at: '@created_at' }),
     handOver: hasRoomFor({
       projectId: caller.projectId,

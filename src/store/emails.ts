@@ -284,7 +284,11 @@ function messageOf(row: MessageRow): StoredMessage {
 }
 
 /** With its angle brackets. */
-export function messageIdIn({ written, id, from }: StoredMessage): string {
+export function messageIdIn({
+  written,
+  id,
+  from,
+}: Pick<StoredMessage, 'written' | 'id' | 'from'>): string {
   return written?.messageId ?? messageIdOf(id, domainOf(from.address));
 }
 

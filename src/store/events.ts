@@ -6,8 +6,49 @@
  */
 import type { EventType } from '../core/events.ts';
 import type { Scope } from '../core/scope.ts';
+import type { StoredStatus } from '../core/statuses.ts';
+import { formatMailbox, type Mailbox } from '../mail/address.ts';
 import type { Queryable } from './postgres/database.ts';
 import { newId } from './ids.ts';
+
+export type EventEmail = {
+  id: string;
+  from: Mailbox;
+  to: readonly Mailbox[];
+  subject: string;
+  tags: readonly { name: string; value: string }[];
+  metadata: Readonly<Record<string, string>>;
+  /** With its angle brackets. */
+  messageId: string;
+};
+
+/** What happened, and to whom: without `recipient` it is about the whole email. */
+type EmailChange = {
+  recipient?: string;
+  status: StoredStatus;
+  reason?: object | null;
+  smtp?: object | null;
+};
+
+/** `data` of an event about an email, as webhooks and the timeline have it. */
+export function emailEventData(
+  email: EventEmail,
+  { recipient, status, reason, smtp }: EmailChange,
+): object {
+  return {
+    email_id: email.id,
+    ...(recipient !== undefined && { recipient }),
+    from: formatMailbox(email.from),
+    to: email.to.map(formatMailbox),
+    subject: email.subject,
+    tags: email.tags,
+    metadata: email.metadata,
+    message_id: email.messageId,
+    status,
+    ...(reason && { reason }),
+    ...(smtp && { smtp }),
+  };
+}
 
 /**
  * The fan-out to webhooks, as part of the statements that change something (accept-statement.ts,

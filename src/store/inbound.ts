@@ -16,7 +16,8 @@ import {
   isLockTimeout,
 } from './postgres/database.ts';
 import { GroupCommit } from './postgres/group-commit.ts';
-import { SETTLE_BATCH, type Settlement, settlementInput, type EventEmail } from './settle.ts';
+import type { EventEmail } from './events.ts';
+import { SETTLE_BATCH, type Settlement, settlementInput } from './settle.ts';
 import type { Environment } from '../core/scope.ts';
 import { domainOf, parseMailbox } from '../mail/address.ts';
 import { messageIdOf } from '../mail/compose.ts';

@@ -15,14 +15,14 @@
  * settling one email at once left 96 % of emails open for ever.
  */
 import { remember, SUPPRESSION_JSON, UNLESS_OUTLASTED } from './suppressions.ts';
-import { FAN_OUT } from './events.ts';
+import { emailEventData, type EventEmail, FAN_OUT } from './events.ts';
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
 import { EVENT_OF_STATUS, type EventType } from '../core/events.ts';
 import { type StoredStatus, STATUS_RANK, isFinal } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
 import type { Environment } from '../core/scope.ts';
-import { addressKey, domainOf, formatMailbox, type Mailbox } from '../mail/address.ts';
+import { addressKey, domainOf } from '../mail/address.ts';
 import { type Queryable, whenAvailable } from './postgres/database.ts';
 import { GroupCommit } from './postgres/group-commit.ts';
 import { type Extent, Unsettled } from './unsettled.ts';
@@ -395,38 +395,6 @@ export function settlementInput(one: Settlement): object {
   };
 }
 
-export type EventEmail = {
-  id: string;
-  from: Mailbox;
-  to: readonly Mailbox[];
-  subject: string;
-  tags: readonly { name: string; value: string }[];
-  metadata: Readonly<Record<string, string>>;
-  /** With its angle brackets. */
-  messageId: string;
-};
-
-/** `data` of an event about one recipient, as webhooks and the timeline have it. */
-function recipientEventData(
-  email: EventEmail,
-  address: string,
-  { status, reason, smtp }: { status: string; reason: object | null; smtp: object | null },
-): object {
-  return {
-    email_id: email.id,
-    recipient: address,
-    from: formatMailbox(email.from),
-    to: email.to.map(formatMailbox),
-    subject: email.subject,
-    tags: email.tags,
-    metadata: email.metadata,
-    message_id: email.messageId,
-    status,
-    ...(reason && { reason }),
-    ...(smtp && { smtp }),
-  };
-}
-
 /** What became of a recipient, by an attempt or by a report that came back later. */
 type Change = Pick<Settlement, 'status' | 'smtp' | 'reason'> & {
   suppress: { reason: 'hard_bounce' | 'complaint'; days: number | null } | null;
@@ -453,7 +421,7 @@ export function newSettlement(
     status,
     eventId: world.newId(),
     eventType: EVENT_OF_STATUS[status],
-    data: recipientEventData(email, address, { status, reason, smtp }),
+    data: emailEventData(email, { recipient: address, status, reason, smtp }),
     smtp,
     reason,
     suppress: suppress && { address, ...suppress, eventId: world.newId() },
