@@ -1,7 +1,7 @@
 /**
- * What is not required of a sending domain but decides whether its mail is liked: DMARC (RFC 9989),
+ * Advice about a sending domain: settings that are not required but affect delivery. DMARC (RFC 9989),
  * reverse DNS of the addresses that mail leaves from, whether replies can arrive, a broken MTA-STS.
- * Each finding is one sentence; no finding about what DNS did not answer.
+ * Each finding is one sentence; a DNS query without an answer yields no finding.
  */
 import { isIPv6 } from 'node:net';
 import { isPublicAddress } from '../net/addresses.ts';
@@ -13,7 +13,7 @@ export type Advice = {
   message: string;
 };
 
-/** An address that mail leaves from, and the name said in EHLO from it. */
+/** An address that mail leaves from, and the name used in EHLO from it. */
 export type Source = { ip: string; heloName: string };
 
 type Asked = {
@@ -108,7 +108,7 @@ async function reverseFinding({ ip, heloName }: Source, lookups: Lookups): Promi
   return `the reverse DNS of ${ip} says ${name}, but ${name} does not lead back to ${ip}: add that address record, or have the PTR set to ${heloName}`;
 }
 
-/** The public addresses of a host; null when DNS did not say. */
+/** The public addresses of a host; null when DNS did not answer. */
 async function sourcesAt(heloName: string, lookups: Lookups): Promise<Source[] | null> {
   const answers = await Promise.all([lookups.a(heloName), lookups.aaaa(heloName)]);
   if (answers.some(({ kind }) => kind === 'error')) return null;
@@ -118,7 +118,7 @@ async function sourcesAt(heloName: string, lookups: Lookups): Promise<Source[] |
   return ips.map((ip) => ({ ip, heloName }));
 }
 
-/** RFC 7505 §4.2: receivers may refuse mail from a domain that takes none. */
+/** RFC 7505 §4.2: receivers may refuse mail from a domain that accepts none. */
 async function adviseReplies({ name, lookups }: Asked): Promise<Advice[]> {
   const [mx, a, aaaa] = await Promise.all([lookups.mx(name), lookups.a(name), lookups.aaaa(name)]);
   if (mx.kind === 'records' && mx.records.every(({ exchange }) => exchange === '.')) {
@@ -131,8 +131,8 @@ async function adviseReplies({ name, lookups }: Asked): Promise<Advice[]> {
 }
 
 /**
- * The MX record leads here, and the port is closed. Only the node that it names can know.
- * @param inboundPort where this node takes in what comes back; null: nowhere
+ * The MX record names this node, and its inbound port is closed. Other nodes cannot check this.
+ * @param inboundPort where this node receives bounces; null: it does not
  */
 export function adviseInbound(
   returnPathHost: string,

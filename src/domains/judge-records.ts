@@ -1,7 +1,7 @@
 /**
- * Compares the records of a sending domain with what DNS has: the DKIM key (RFC 6376 §3.6.1), MX and SPF
- * of the return path (RFC 7208), and the usual places to look when there is nothing at a name. By
- * meaning, not by text, with one sentence per typical mistake.
+ * Compares the records of a sending domain with the contents of DNS: the DKIM key (RFC 6376 §3.6.1), MX
+ * and SPF of the return path (RFC 7208), and, if a record is missing, the names where it is often found
+ * by mistake. Records are compared by meaning, not by text, with one sentence per typical mistake.
  */
 import { BlockList, isIP } from 'node:net';
 import { getDomain } from 'tldts';
@@ -29,7 +29,7 @@ export function judgeDkim(expected: string, texts: readonly string[]): Judgement
   return spoiltText(found) ?? wrongTags(parseTags(expected), parseTags(found));
 }
 
-/** A TXT record that is meant as a DKIM key, however badly it was entered. */
+/** A TXT record that appears to be meant as a DKIM key. */
 function looksLikeDkimKey(text: string): boolean {
   return /(^|[;\s"'“])p\s*=/i.test(text) && !/DMARC1/i.test(text);
 }
@@ -45,7 +45,7 @@ function notAKey(expected: string, texts: readonly string[]): Judgement {
   );
 }
 
-/** Characters that belong to a zone file and not into the field of a DNS panel. */
+/** Characters of zone file syntax, which do not belong in the field of a DNS panel. */
 function spoiltText(text: string): Judgement | null {
   if (/["'“”„‘’]/.test(text)) {
     return mismatch(
@@ -146,7 +146,7 @@ const MAX_SPF_LOOKUPS = 10;
 const COSTS_LOOKUP = /^[+?~-]?(include:|exists:|redirect=|(a|mx|ptr)([:/]|$))/;
 
 /**
- * @param names those that lead to this installation; the first is the value that is asked for
+ * @param names those that lead to this installation; the first is the value to publish
  * @param records at least one, by preference
  * @param zones the domain and its parents, any of which a panel may append
  */
@@ -182,7 +182,7 @@ export function judgeMx(
 
 /**
  * @param texts the TXT records at the name, at least one, the strings of each joined
- * @param sufficient sets of mechanisms; with any of them the rest of the expected is a wish
+ * @param sufficient sets of mechanisms; if one is present, the rest of the expected is optional
  */
 export function judgeSpf(
   expected: string,
@@ -318,7 +318,7 @@ function nothingThere({ type, name }: ExpectedRecord): string {
   return `there is no ${type} record at ${name}: add it with the value shown; a new record can take an hour to be seen`;
 }
 
-/** The record under a name that a DNS panel makes of the right one. */
+/** The record at a name that a DNS panel produces from the right one. */
 async function findMisplaced(
   expected: ExpectedRecord,
   domainName: string,
@@ -342,7 +342,7 @@ async function findMisplaced(
   return `the ${type} record exists at ${place.wrong}: ${place.advice}`;
 }
 
-/** A wildcard answers for every name, so what is there must look like what was asked for. */
+/** A wildcard answers for every name, so the record found must resemble the expected one. */
 async function isThere(expected: ExpectedRecord, name: string, lookups: Lookups): Promise<boolean> {
   if (expected.type === 'MX') {
     return has(await lookups.mx(name), ({ exchange }) =>
@@ -379,7 +379,7 @@ function wrongType({ name, type }: ExpectedRecord, found: string): string {
   return `there is ${found} record at ${name}, but no ${type} record: choose the type ${type} and enter the value shown`;
 }
 
-/** The part of a name before its zone, as DNS panels want it. */
+/** The part of a name before its zone, as DNS panels expect it. */
 function within(name: string, zone: string): string {
   return name.endsWith(`.${zone}`) ? name.slice(0, -zone.length - 1) : name;
 }

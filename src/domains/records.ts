@@ -1,11 +1,11 @@
 /**
- * The DNS records that make a sending domain ours to send for. Pure.
+ * The DNS records that authorise this service to send for a domain. Pure.
  *
- * - DKIM, RSA and Ed25519: receivers check our signatures with them. Ed25519 is optional: some
- *   receivers cannot read it, and DNS panels that refuse it exist.
- * - The return path `send.<domain>`: its MX brings bounces to the host of the installation for them,
- *   its SPF says that the machines of the installation may send with it. A name of its own keeps
- *   the domain's own MX and SPF untouched.
+ * - DKIM, RSA and Ed25519: receivers check our signatures with them. Ed25519 is optional, because some
+ *   receivers do not support it and some DNS panels refuse it.
+ * - The return path `send.<domain>`: its MX names the host of the installation that receives bounces,
+ *   its SPF authorises the machines of the installation. A separate name leaves the domain's own MX
+ *   and SPF unchanged.
  */
 import { isIPv6 } from 'node:net';
 import { isPublicAddress } from '../net/addresses.ts';
@@ -17,7 +17,7 @@ export type ExpectedRecord = {
   type: 'TXT' | 'MX';
   name: string;
   value: string;
-  /** Seconds; a proposal, any other is fine. */
+  /** Seconds; a proposal. */
   ttl: number;
   /** Of an MX only. */
   priority?: number;
@@ -29,9 +29,9 @@ export type RecordStatus = 'not_started' | 'verified' | 'missing' | 'mismatch' |
 
 export type CheckedRecord = ExpectedRecord & {
   status: RecordStatus;
-  /** What DNS holds at the name, MX as `10 host`. */
+  /** The records in DNS at the name, MX as `10 host`. */
   found: string[];
-  /** One sentence: what is wrong and what to do. Beside `verified`: what would be better. */
+  /** One sentence: what is wrong and what to do. Of a `verified` record: what can be improved. */
   problem: string | null;
 };
 
@@ -45,11 +45,11 @@ export type DomainSetup = {
   places: Places;
 };
 
-/** Of the installation, whichever node asks. */
+/** Of the installation, the same on every node. */
 export type Places = {
-  /** Where bounces come back to. */
+  /** The hosts that receive bounces. */
   returnPathHost: string;
-  /** Where mail leaves from, at least one. */
+  /** The hosts and addresses that mail leaves from, at least one. */
   hosts: readonly MailHost[];
 };
 
@@ -103,12 +103,12 @@ export function uncheckedRecords(expected: readonly ExpectedRecord[]): CheckedRe
   }));
 }
 
-/** Half of the ten look-ups that a receiver makes (RFC 7208 §4.6.4): the owner may need others. */
+/** Half of the ten look-ups that a receiver makes (RFC 7208 §4.6.4), because the owner may need others. */
 const SPF_NAMES_MAX = 5;
 
 /**
- * `~all` and not `-all`: with `-all` some receivers refuse forwarded mail before they look at its DKIM
- * signature. With many hosts their common name has to do, which then has the addresses of them all.
+ * `~all` and not `-all`: with `-all` some receivers refuse forwarded mail before they check its DKIM
+ * signature. With many hosts their common name is used, which must have the addresses of all of them.
  */
 function spfValue(places: Places): string {
   const mechanisms = [...new Set(places.hosts.flatMap(spfMechanismsOf))];
@@ -119,16 +119,16 @@ function spfValue(places: Places): string {
 }
 
 /**
- * Any of these shows that the domain's owner means this service, although a machine that was added
- * later, or has a new name, may not be in it yet.
+ * Any of these shows that the domain's owner authorised this service, although a machine that was added
+ * later, or has a new name, may not be included yet.
  */
 export function sufficientSpf({ returnPathHost, hosts }: Places): string[][] {
   return [[`a:${returnPathHost}`], ...hosts.map(spfMechanismsOf)];
 }
 
 /**
- * Addresses where they are known, because `a:` costs the receiver one of its ten look-ups; a private
- * one is rewritten by a NAT and never seen by a receiver.
+ * Addresses if they are known, because `a:` costs the receiver one of its ten look-ups; a private
+ * address is rewritten by a NAT and never visible to a receiver.
  */
 function spfMechanismsOf({ name, sourceIps }: MailHost): string[] {
   const addresses = sourceIps

@@ -1,12 +1,12 @@
 /**
- * Sending domains as their owners manage them, behind the HTTP API and the command line: add, list,
+ * Management of sending domains for the HTTP API and the command line: add, list,
  * read, verify, remove. A domain has DKIM keys of its own with selectors that no other project has:
  * only an owner who can publish them can send from it.
  *
- * Within a reach of one domain the others do not exist, and none can be added.
+ * For a key limited to one domain the others do not exist, and none can be added.
  *
- * No transaction is open during DNS: a check looks first, then locks the row, decides, and writes
- * state and event together.
+ * No transaction is open during DNS queries: a check queries DNS first, then locks the row, decides, and
+ * writes state and event together.
  */
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
@@ -82,18 +82,18 @@ export function createDomainService(options: DomainServiceOptions) {
     get: async (reach: Reach, id: string): Promise<StoredDomain | Refusal> =>
       (isId(id) ? await findDomain(db, reach, id) : null) ?? NO_DOMAIN,
 
-    /** For emails that are accepted from now on and do not say it themselves. */
+    /** For emails that are accepted from now on and do not set it themselves. */
     setTls: async (reach: Reach, id: string, tls: DomainTls): Promise<StoredDomain | Refusal> =>
       (isId(id) ? await setDomainTls(db, reach, { id, tls }) : null) ?? NO_DOMAIN,
 
-    /** Looks the records up now and says what is found; a missing one is not an error. */
+    /** Looks up the records now and returns the result; a missing one is not an error. */
     async verify(reach: Reach, id: string): Promise<StoredDomain | Refusal> {
       const domain = isId(id) ? await findDomain(db, reach, id) : null;
       if (!domain) return NO_DOMAIN;
       return (await verifyDomain(options, domain)) ?? NO_DOMAIN;
     },
 
-    /** Takes it out of use at once; mail that is still waiting ends as failed. */
+    /** Removes the domain at once; mail that is still queued ends as failed. */
     async delete(reach: Reach, id: string): Promise<StoredDomain | Refusal> {
       if (!isId(id)) return NO_DOMAIN;
       const deleted = await db.transaction(async (tx) => {
@@ -142,7 +142,7 @@ export async function createDomain(
   });
 }
 
-/** Null: there is room. */
+/** Null: another domain is permitted. */
 function noRoom(
   { environment }: Scope,
   name: string,
@@ -157,7 +157,7 @@ function noRoom(
   return { refused: 'conflict', message };
 }
 
-/** Wait while another domain's keys are made, in this process. */
+/** Domains that wait while another domain's keys are generated, in this process. */
 const KEYS_WAITING_MAX = 32;
 const TOO_MANY_AT_ONCE: Refusal = {
   refused: 'service_unavailable',
@@ -167,8 +167,8 @@ let keysWaiting = 0;
 let lastKeys: Promise<unknown> = Promise.resolve();
 
 /**
- * One domain after the other: an RSA key keeps one of the process's four helper threads busy for a
- * while, and files and names are looked up by the same. Null: too many wait already.
+ * One domain after the other, because generating an RSA key occupies one of the process's four helper
+ * threads, which also serve file access and name look-ups. Null: too many wait already.
  */
 async function makeKeys(): Promise<NewDomainParts['keys'] | null> {
   if (keysWaiting >= KEYS_WAITING_MAX) return null;
@@ -188,7 +188,7 @@ function newDomain(
   { name, tls, world, secrets, places, keys }: NewDomainParts,
 ): NewDomain {
   const id = world.newId();
-  // Of its own: who publishes another project's selector does not verify this one.
+  // A selector of its own, so that records published for another project do not verify this domain.
   const suffix = randomBytes(4).toString('hex');
   const domain = {
     projectId,
@@ -226,7 +226,7 @@ function setupOf(
   };
 }
 
-/** Of the installation; of this node alone as long as none is known by a proper name. */
+/** Of the installation; of this node alone until a node with a full host name is known. */
 async function placesOf(
   db: Queryable,
   { hostname, sources }: DomainServiceOptions['config'],
@@ -290,7 +290,7 @@ export function presentDomain(domain: StoredDomain) {
   };
 }
 
-/** In a fixed order for readers of JSON; the database has an order of its own. */
+/** In a fixed order for readers of JSON, because jsonb does not keep the order. */
 function presentRecord(stored: CheckedRecord): CheckedRecord {
   const { record, type, name, value, ttl, priority, required, status, found, problem } = stored;
   const onlyOfMx = priority === undefined ? {} : { priority };

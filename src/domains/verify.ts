@@ -1,9 +1,9 @@
 /**
- * Checks the records of a sending domain against DNS as it is now, past every cache of ours.
- * Promises: ends within half a minute, never throws; a record counts as wrong only if DNS said so; what
- * is not verified has a `problem` that says what to do. Nothing is looked up for the test
- * environment. Steps per record: look up, judge, and where there is
- * nothing, ask why (judge-records.ts). Then advice.ts; the outcome gives the next state of the domain:
+ * Checks the records of a sending domain against DNS, without using any cache of this service.
+ * Guarantees: ends within half a minute, never throws; a record counts as wrong only if DNS answered so;
+ * a record that is not verified has a `problem` that says what to do. No queries are made for the test
+ * environment. Steps per record: look up, judge, and if there is none, find the reason
+ * (judge-records.ts). Then advice.ts; the outcome determines the next state of the domain:
  *
  *     not_started ── checked ──> pending ── records found ──> verified ── away 72 h ──> failed
  *                                   ^ stays until they are       ^ found again ───────────┘
@@ -22,7 +22,7 @@ import { type CheckedRecord, type ExpectedRecord, type Places, sufficientSpf } f
 import type { DnsAnswer, LookupOptions, MxRecord } from '../net/dns/resolver.ts';
 
 export type DomainCheck = {
-  /** In the order in which they were given. */
+  /** In the given order. */
   records: CheckedRecord[];
   advice: Advice[];
   /** For nextDomainState. */
@@ -35,13 +35,13 @@ type CheckContext = {
   /** The sending domain. */
   name: string;
   places: Places;
-  /** Of this node: what it says in EHLO, and from where. */
+  /** Of this node: its EHLO names and source addresses. */
   hostname: string;
   sources?: readonly Source[];
   resolver: Lookups;
 };
 
-/** Each of the at most three look-ups in a row. */
+/** For each of the at most three consecutive look-ups. */
 const FRESH: LookupOptions = { fresh: true, budgetMs: 10_000 };
 /** TXT records of other services may be many and long. */
 const MAX_FOUND = 10;
@@ -61,8 +61,8 @@ export async function checkDomain(
 }
 
 /**
- * What the test environment says without asking DNS: all is well, except under `.invalid`, where
- * nothing is there, so that failing can be tried too.
+ * The result for the test environment, without DNS queries: every record is verified, except under
+ * `.invalid`, where every record is missing, so that failures can be tested.
  */
 export function checkTestDomain(expected: readonly ExpectedRecord[], name: string): DomainCheck {
   const missing = name === 'invalid' || name.endsWith('.invalid');
@@ -140,8 +140,7 @@ async function judged<T>(
 }
 
 /**
- * Texts from foreign zones are stored and printed: PostgreSQL refuses NUL, and a terminal obeys
- * ESC.
+ * Texts from DNS are stored and printed: PostgreSQL refuses NUL, and ESC would control a terminal.
  */
 function printable(text: string): string {
   return text.replaceAll(/\p{Cc}/gu, '\uFFFD');
@@ -162,13 +161,13 @@ type DomainStatus = 'not_started' | 'pending' | 'verified' | 'failed';
 
 export type DomainState = {
   status: DomainStatus;
-  /** When it last became verified; null: never was. */
+  /** When it last became verified; null: never. */
   verifiedAt: Date | null;
-  /** Since when a required record of a verified domain is away; null: none is. */
+  /** Since when a required record of a verified domain is missing; null: none is. */
   failingSince: Date | null;
 };
 
-/** `unknown`: DNS did not answer, so neither is shown. */
+/** `unknown`: DNS did not answer. */
 type RequiredRecords = 'verified' | 'unverified' | 'unknown';
 
 type DomainChange = DomainState & { event: 'domain.verified' | 'domain.failed' | null };
@@ -185,7 +184,7 @@ export function nextDomainState(
     return { status: 'verified', verifiedAt: now, failingSince: null, event: 'domain.verified' };
   }
   if (previous.status === 'not_started') return { ...previous, status: 'pending', event: null };
-  // No answer from DNS proves nothing: the 72 hours neither start nor end.
+  // Without an answer from DNS the 72 hours neither start nor end.
   if (previous.status !== 'verified' || required === 'unknown') return { ...previous, event: null };
   const failingSince = previous.failingSince ?? now;
   if (now.getTime() - failingSince.getTime() < FAILED_AFTER_MS) {

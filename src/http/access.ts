@@ -29,7 +29,7 @@ import { clientOf } from '../net/addresses.ts';
 const NO_KEY = 'There is no API key; send the header Authorization: Bearer <API key>.';
 const NO_SUCH_FORM =
   'This is not an API key: keys begin with ph_live_ or ph_test_; perhaps it was not copied whole.';
-/** One message for unknown, revoked and expired keys: which it is must not be disclosed. */
+/** One message for unknown, revoked and expired keys, because the difference must not be disclosed. */
 export const KEY_REFUSED = 'The API key is not valid; check it, or make a new one.';
 const SENDING_ONLY =
   'This key may only send, and read what it sent; use a key with full access for this.';
@@ -47,7 +47,7 @@ type Authentication = {
   connections: Connections;
 };
 
-/** The hook that lets only holders of a valid key pass. */
+/** The hook that requires a valid key. */
 function requireKey({ find, limiter, use, connections }: Authentication): onRequestHookHandler {
   const pass = (request: FastifyRequest, caller: Caller): void => {
     request.caller = caller;

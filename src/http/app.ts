@@ -57,17 +57,17 @@ type HttpTimeouts = {
   requestMs: number;
   /** Between two pieces of an upload (bodies.ts). */
   silenceMs: number;
-  /** What has begun when the service stops may take this long to end. */
+  /** How long requests under way may take to end when the service stops. */
   closeMs: number;
 };
 
 export type AppOptions = {
   timeouts?: HttpTimeouts;
-  /** Called before the routes are registered, for plugins that want to see them. */
+  /** Called before the routes are registered, for plugins that hook into registration. */
   beforeRoutes?: (app: App) => void;
   /** In place of some of CONNECTION_LIMITS. */
   connections?: Partial<ConnectionLimits>;
-  /** Which addresses stand for many clients; else trusted proxies and this machine. */
+  /** Which addresses stand for many clients; default: trusted proxies and this machine. */
   isShared?: (address: string) => boolean;
 };
 

@@ -2,12 +2,12 @@
  * How request bodies are read. Two mechanisms:
  *
  * - Whole, within a budget of memory. A body counts from the arrival of its bytes until the answer has
- *   left; what is announced and not sent takes nothing. Beyond the budget a request is refused, so that
- *   a slow database costs answers and not the process. Requests with a valid key share one budget,
- *   routes without a key a small one, and no project or client gets all of either. The body of a GET or
- *   HEAD is dropped unread.
+ *   been sent; announced bytes that have not arrived do not count. Beyond the budget a request is
+ *   refused, so that a slow database does not exhaust memory. Requests with a valid key share one
+ *   budget, routes without a key a smaller one; a single project or client gets a part of each. The
+ *   body of a GET or HEAD is dropped unread.
  * - As an upload, in pieces, of any length: a file with a million rows over a slow line. Node bounds
- *   the time of a request as a whole; for uploads only the silence between pieces is bounded.
+ *   the time of a request as a whole; for uploads only the time between pieces is bounded.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
@@ -56,7 +56,7 @@ class BodyBudget {
   }
 }
 
-/** What one request's body holds of a budget, until the answer has left or the client has gone. */
+/** The share of a budget that one request's body holds until the answer is sent or the client disconnects. */
 export class BodyAccount {
   readonly #budget: BodyBudget;
   readonly #owner: string;
@@ -91,7 +91,7 @@ export function accountForBodies(): onRequestHookHandler {
     if (announcedBytes === 0 && headers['transfer-encoding'] === undefined) return done();
     const budget = caller === null ? open : keyed;
     const owner = caller === null ? clientOf(request.ip) : caller.projectId;
-    // Not read at all when it exceeds the budget anyway.
+    // A body whose announced length exceeds the budget is not read.
     if (announcedBytes > budget.room(owner)) return done(tooMuch());
     request.bodyAccount = new BodyAccount(budget, owner, reply);
     done();
@@ -112,7 +112,7 @@ export function wholeBody(
     let readBytes = 0;
     const stop = (error: Error): void => {
       payload.off('data', onData).off('end', onEnd).off('error', stop);
-      // The rest is read and dropped, so that the client gets to read its answer.
+      // The rest is read and dropped: closing the connection now could discard the answer.
       payload.on('error', () => {}).resume();
       done(error);
     };
@@ -147,7 +147,7 @@ export function isUpload(request: IncomingMessage): boolean {
 /** On average over the time spent waiting for the sender, beyond the first silence. */
 const BYTES_PER_S_MIN = 1_000;
 
-/** The sender fell silent in the middle of the body, or sends next to nothing. */
+/** The sender stopped in the middle of the body, or sends more slowly than permitted. */
 export class UploadStalled extends Error {
   override readonly name = 'UploadStalled';
 }
@@ -155,8 +155,8 @@ export class UploadStalled extends Error {
 type UploadOptions = { body: Readable; silenceMs: number; world: Pick<World, 'monotonicMs'> };
 
 /**
- * The pieces of a body as they come. Only waiting for the sender is bounded: as long as a piece is being
- * worked on, the sender is held back.
+ * The pieces of a body as they arrive. Only the time spent waiting for the sender is bounded; while a
+ * piece is processed, reading is paused.
  * @throws UploadStalled; ECONNRESET when the sender is gone
  */
 export async function* piecesOf(
@@ -193,8 +193,8 @@ async function inTime<Value>(wanted: Promise<Value>, silenceMs: number): Promise
 }
 
 /**
- * Reads and drops the rest of a body whose request is answered already: closing over it would cost
- * the sender the answer. The connection is closed when the rest takes longer than `lingerMs`.
+ * Reads and drops the rest of a body whose request is already answered: closing a connection with unread
+ * bytes sends a reset, which can discard the answer. It is closed when the rest takes longer than `lingerMs`.
  */
 export function dropRest(body: Readable, lingerMs: number): void {
   const cut = setTimeout(() => body.destroy(), lingerMs).unref();

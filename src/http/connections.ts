@@ -1,12 +1,12 @@
 /**
- * The connections of one worker, within bounds: how many, how many of one client, how long each may
- * take for anything, and how many bytes of answers may wait for clients that do not read.
+ * Limits the connections of one worker: their number, their number per client, the time for each
+ * request, and the bytes of answers that wait for clients that do not read.
  *
- * A connection on which a valid key was shown is known; all others are anonymous. When a bound is
- * reached the oldest anonymous one is closed for the newest, so that a flood never keeps a key out: it
- * would have to replace every anonymous connection in the milliseconds between connecting and
- * showing a key. Addresses that stand for many clients (trusted proxies, this machine) count to the
- * total alone.
+ * A connection on which a valid key was sent is known; all others are anonymous. When a bound is
+ * reached, the oldest anonymous one is closed for the newest, so that a flood cannot exclude clients
+ * with a key: it would have to replace every anonymous connection in the milliseconds between
+ * connecting and sending a key. Addresses that stand for many clients (trusted proxies, this machine)
+ * count only towards the total.
  *
  * Node itself bounds headers, bodies, handshakes and idle connections (app.ts); here are the rest: the
  * time for an answer, and for reading it.
@@ -22,12 +22,12 @@ import { isUpload } from './bodies.ts';
 
 export type ConnectionLimits = {
   connections: number;
-  /** Strangers of one client; known connections of one project may be half of all. */
+  /** Anonymous connections of one client; known connections of one project may be half of all. */
   connectionsOfClient: number;
   /** Answers under way on one connection: a client may send requests ahead. */
   pipelined: number;
   /**
-   * Of answers that were written and not read yet: to anonymous connections together, and to all
+   * Bytes of answers that were written and not read yet: to anonymous connections together, and to all
    * others.
    */
   unreadBytes: { anonymous: number; known: number };
@@ -36,13 +36,13 @@ export type ConnectionLimits = {
   /** From the whole head of a request to its answer. */
   answerMs: number;
   /**
-   * An answer is read in this time, plus what the next allows for its size; reading never pauses
-   * for so long.
+   * An answer must be read in this time plus its size at the pace below; a pause in reading must be
+   * shorter than this.
    */
   readMs: number;
-  /** The least pace of reading. */
+  /** The minimum pace of reading. */
   readBytesPerS: number;
-  /** How often all connections are looked at; times are as exact as this. */
+  /** How often all connections are checked; time limits have this precision. */
   lookEveryMs: number;
 };
 
@@ -58,7 +58,7 @@ export const CONNECTION_LIMITS: ConnectionLimits = {
   lookEveryMs: 1_000,
 };
 
-/** An answer up to this size is sent even when too much is unread, such as the one that says so. */
+/** An answer up to this size is sent even beyond the bound for unread bytes, such as the refusal itself. */
 const SMALL_ANSWER_BYTES = 4 * 1024;
 const WARN_EVERY_MS = 60_000;
 
@@ -66,14 +66,14 @@ type Connection = {
   socket: Socket;
   /** null: of an address that stands for many. */
   client: string | null;
-  /** The project whose key was shown; null: anonymous. */
+  /** The project whose key was sent; null: anonymous. */
   project: string | null;
   underWay: number;
   unreadBytes: number;
   /** Where its unread bytes count. */
   pool: Pool;
   untilMs: number;
-  /** Bytes that were queued at the last look, and since when they have not moved. */
+  /** Bytes that were queued at the last check, and since when that number has not changed. */
   queuedBytes: number;
   queuedSinceMs: number;
 };
@@ -87,7 +87,7 @@ type ConnectionsOptions = {
   isShared: (address: string) => boolean;
   world: Pick<World, 'monotonicMs'>;
   log: Logger;
-  /** Answers a request whose time is up in place of its handler. */
+  /** Answers a request whose handler has exceeded its time. */
   onLate: (socket: Socket) => void;
 };
 
@@ -103,7 +103,7 @@ export class Connections {
   readonly #requestsOf = new Map<string, number>();
   readonly #pools: { anonymous: Pool; known: Pool };
   readonly #timer: NodeJS.Timeout;
-  /** As of the last look: a clock that costs nothing. */
+  /** Time of the last check, which saves reading the clock. */
   #nowMs: number;
   #closed = 0;
   #warnedAtMs = -Infinity;
@@ -127,7 +127,7 @@ export class Connections {
     server.on('request', this.#begin);
   }
 
-  /** A valid key of this project was shown. */
+  /** A valid key of this project was sent. */
   know(socket: Socket, project: string): void {
     const connection = this.#bySocket.get(socket);
     if (connection === undefined || connection.project !== null) return;
@@ -212,7 +212,7 @@ export class Connections {
     socket.once('close', () => this.#leave(connection));
   }
 
-  /** From here on all goes over the TLS connection. */
+  /** From here on the TLS connection is counted instead. */
   #secured(socket: TLSSocket): void {
     const raw = rawSocketOf(socket);
     const connection = raw === null ? undefined : this.#bySocket.get(raw);
@@ -222,7 +222,7 @@ export class Connections {
     socket.once('close', () => this.#leave(connection));
   }
 
-  /** Closes the oldest anonymous one where one is too many. @returns whether there is room */
+  /** Closes the oldest anonymous one if there is one too many. @returns whether there is room */
   #makeWay(client: string | null): boolean {
     const own = client === null ? undefined : this.#anonymousOf.get(client);
     const isCrowded = own !== undefined && own.size >= this.#limits.connectionsOfClient;
@@ -268,7 +268,7 @@ export class Connections {
 
   #end(connection: Connection, { unreadBytes = 0 }: Counted): void {
     connection.underWay -= 1;
-    // What has left took its bytes along.
+    // Bytes of a closed connection are no longer counted.
     if (!this.#open.has(connection)) return;
     connection.unreadBytes -= unreadBytes;
     connection.pool.usedBytes -= unreadBytes;
@@ -278,7 +278,7 @@ export class Connections {
     }
   }
 
-  /** Cuts off those of a pool who have read nothing since the last look, the greatest first. */
+  /** Closes connections of a pool that have read nothing since the last check, those with most unread bytes first. */
   #makeRoom(pool: Pool, bytes: number): boolean {
     const idle = [...this.#open].filter((connection) => {
       const { socket, queuedBytes } = connection;
@@ -321,13 +321,13 @@ export class Connections {
   }
 }
 
-/** Bytes that wait to be sent. The second is what Node's own time limits look at, too. */
+/** Bytes that wait to be sent. Node's own time limits use the second number, too. */
 function queuedOf(socket: Socket): number {
   const { _handle: handle } = socket as { _handle?: { writeQueueSize?: number } | null };
   return socket.writableLength + (handle?.writeQueueSize ?? 0);
 }
 
-/** The response that has its turn on a connection; null between two requests. */
+/** The response that is being sent on a connection; null between two requests. */
 export function pendingOn(socket: object): ServerResponse | null {
   return (socket as { _httpMessage?: ServerResponse | null })._httpMessage ?? null;
 }

@@ -52,7 +52,7 @@ const UNAVAILABLE_RETRY_S = 5;
 
 export const JSON_TYPE = 'application/json; charset=utf-8';
 
-/** A problem with the request, thrown where Fastify takes no other answer (parser, validator). */
+/** A problem with the request, thrown where Fastify expects an exception (parser, validator). */
 export class BadRequest extends Error {
   override readonly name = 'BadRequest';
   readonly problem: HttpProblem;
@@ -98,7 +98,7 @@ export function refuse(
   });
 }
 
-/** The same answer for what does not exist and for what another project owns. */
+/** The same answer for an object that does not exist and for one of another project. */
 export function notFound(reply: FastifyReply, what: string): FastifyReply {
   return refuse(reply, {
     refused: 'not_found',
@@ -108,7 +108,7 @@ export function notFound(reply: FastifyReply, what: string): FastifyReply {
 
 /**
  * Both families of names: RateLimit-* (draft-ietf-httpapi-ratelimit-06) and the plain ones. Times are
- * whole seconds from now. The policy names what is counted where it is not requests.
+ * whole seconds from now. The policy names the unit where it is not requests.
  */
 export function setLimitHeaders(reply: FastifyReply, state: LimitState): void {
   const counted = state.counts === undefined ? '' : `;comment="${state.counts}"`;
@@ -124,8 +124,8 @@ export function setLimitHeaders(reply: FastifyReply, state: LimitState): void {
 }
 
 /**
- * The hook of a limited route: an answer that failed before it was counted has the headers, too.
- * Left out when the database cannot be read.
+ * The hook of a limited route: a request that failed before it was counted has the headers, too.
+ * They are omitted when the database cannot be read.
  */
 export function limitHeadersAlways({ db, config }: HttpServices): onSendHookHandler {
   return (request, reply, _payload, done) => {
@@ -217,7 +217,7 @@ export function createErrorHandler({
 }: Pick<HttpServices, 'log' | 'isStopping'>): ErrorHandler {
   return (error, request, reply) => {
     // Fastify asks to close the connection when the parser fails. The rest of the body is read and
-    // dropped instead: a reset would cost the client our answer.
+    // dropped instead: a reset could discard the answer.
     if (reply.hasHeader('connection') && !isStopping()) reply.removeHeader('connection');
     return sendProblem(reply, problemOf(error, request) ?? bug(error, request, log));
   };
@@ -230,7 +230,7 @@ function problemOf(error: FastifyError, request: FastifyRequest): HttpProblem | 
   return OF_FASTIFY[error.code];
 }
 
-/** The message must not promise more than is known: a repeated POST may send twice. */
+/** The message states only what is certain: a repeated POST may send twice. */
 function unavailability(error: Error, request: FastifyRequest): string | null {
   if (error instanceof Overloaded) {
     return `Nothing was accepted: ${error.message}; try again in a moment.`;

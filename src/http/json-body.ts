@@ -23,9 +23,9 @@ const TOO_DEEP = `The JSON is more than ${DEPTH_MAX} levels deep; make it flatte
 const TOO_MANY = `The JSON has more than ${MEMBERS_MAX} members; send fewer at once.`;
 
 /**
- * Only an escape can hide a NUL or half of a surrogate pair (which no UTF-8 can say, and PostgreSQL
- * refuses), and only `__proto__`, spelled out or escaped, is a name that JavaScript takes for
- * something else. Looking closely is for bodies that have one of these.
+ * Only an escape can encode a NUL or half of a surrogate pair (which UTF-8 cannot express, and
+ * PostgreSQL refuses), and only `__proto__`, spelled out or escaped, is a name that JavaScript
+ * interprets. The expensive check runs only for bodies that contain one of these.
  */
 const MAY_HIDE_A_TRAP = /\\u(?:00|d)|__proto__/i;
 
@@ -47,7 +47,7 @@ export function jsonBodyParser(
 }
 
 /**
- * The value that the bytes stand for; an empty body is `{}`.
+ * The value that the bytes represent; an empty body is `{}`.
  * @throws BadRequest
  */
 export function parseJsonBody(bytes: Uint8Array): unknown {
@@ -61,8 +61,8 @@ export function parseJsonBody(bytes: Uint8Array): unknown {
 }
 
 /**
- * Counts brackets and commas outside of strings. Well-formed or not is the parser's question. Hot:
- * each byte and the length are read once.
+ * Counts brackets and commas outside of strings; the parser decides whether the text is well-formed.
+ * Hot: each byte and the length are read once.
  */
 function refuseShape(bytes: Uint8Array): void {
   const { length } = bytes;

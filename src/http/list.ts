@@ -20,7 +20,7 @@ export function listAnswer<Row>(rows: readonly Row[], limit: number): ListAnswer
   return { object: 'list', data: rows.slice(0, limit), has_more: rows.length > limit };
 }
 
-/** A page of the store, each row turned into what it looks like on the wire. */
+/** A page of the store, each row converted to its wire format. */
 export function pageAnswer<Row, Wire>(
   { rows, hasMore }: PageOf<Row>,
   toWire: (row: Row) => Wire,
@@ -28,7 +28,7 @@ export function pageAnswer<Row, Wire>(
   return { object: 'list', data: rows.map(toWire), has_more: hasMore };
 }
 
-/** The page that `limit`, `after` and `before` ask for, or what is wrong with them. */
+/** The page that `limit`, `after` and `before` request, or what is wrong with them. */
 export function pageFrom(query: {
   limit: number;
   after?: string | undefined;
@@ -45,7 +45,7 @@ export function pageFrom(query: {
   return { limit, after, before };
 }
 
-/** @param own what the caller may see: sent by this key, from this domain; null: any */
+/** @param own restricts the list to emails sent by this key, from this domain; null: any */
 export function filterFrom(
   query: z.output<typeof emailQuery>,
   own: Pick<EmailFilter, 'keyId' | 'domain'>,

@@ -69,7 +69,7 @@ const LIMIT_HEADERS = {
   'Retry-After': { description: 'Seconds to wait.', schema: seconds },
 };
 
-/** What every operation of its kind has, so that no route has to say it. */
+/** Responses and parameters that all operations of a kind share. */
 function describe(path: string, operation: Operation): void {
   if (!path.startsWith('/v1/')) operation.security = [];
   for (const [status, response] of Object.entries(operation.responses)) {
@@ -90,7 +90,7 @@ type Json = null | boolean | number | string | Json[] | JsonObject;
 type JsonObject = { [name: string]: Json };
 
 const REF = '#/components/schemas/';
-/** The generator makes `X` for what comes out and `XInput` for what goes in. */
+/** The generator names a schema `X` in responses and `XInput` in requests. */
 const INPUT = /Input$/;
 
 type OpenApi = JsonObject & { paths: JsonObject; components: { schemas: JsonObject } };
@@ -110,7 +110,7 @@ function tidyOpenApi(document: OpenApi): object {
   return JSON.parse(withShortNames(JSON.stringify(tidied), used)) as object;
 }
 
-/** Every component that the paths lead to, in the order of the alphabet. */
+/** Every component that the paths refer to, in alphabetical order. */
 function usedNames(paths: JsonObject, schemas: JsonObject): string[] {
   const used = new Set<string>();
   const follow = (from: Json): void => {
@@ -124,7 +124,7 @@ function usedNames(paths: JsonObject, schemas: JsonObject): string[] {
   return [...used].toSorted();
 }
 
-/** `NewEmailInput` is simply `NewEmail` when nothing of that name comes out. */
+/** `NewEmailInput` is renamed to `NewEmail` if no response schema has that name. */
 function shortName(name: string, used: readonly string[]): string {
   const short = name.replace(INPUT, '');
   return used.includes(short) ? name : short;
@@ -162,7 +162,7 @@ function isNotYet(value: Json): boolean {
   return isObject(value) && value['x-not-yet'] === true;
 }
 
-/** Accepted for the sake of clients that cannot leave a field out; nothing to advertise. */
+/** Accepted for clients that cannot omit a field; not documented. */
 function withoutNull(schema: JsonObject): JsonObject {
   const { type, anyOf, ...rest } = schema;
   if (Array.isArray(type)) return { type: type.find((one) => one !== 'null') ?? null, ...rest };

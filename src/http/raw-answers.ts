@@ -1,6 +1,6 @@
 /**
- * Answers to what never becomes a request, in the same shape as every other failure: malformed
- * HTTP, headers that are too large or too slow, a body that does not come, CONNECT, an unknown
+ * Answers to input that never becomes a request, in the same shape as every other failure: malformed
+ * HTTP, headers that are too large or too slow, a body that does not arrive, CONNECT, an unknown
  * Expect. Node would answer these with plain text, or not at all.
  */
 import {
@@ -29,7 +29,7 @@ type ParserError = Error & { code: string; rawPacket?: unknown };
 /** How long an answered client may take to read its answer. */
 const LINGER_MS = 2_000;
 
-/** Handles what Fastify does not see. */
+/** Handles input that does not reach Fastify. */
 export function answerRawRequests(server: Server, context: Context): void {
   server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
     socket.on('error', () => socket.destroy());
@@ -48,7 +48,7 @@ export function answerRawRequests(server: Server, context: Context): void {
   });
 }
 
-/** Fastify's clientErrorHandler: the parser gave up, or waited too long. */
+/** Fastify's clientErrorHandler: the parser failed, or a time limit was exceeded. */
 export function answerClientError(error: ParserError, socket: Duplex, context: Context): void {
   // Node has removed its listener; an error without one would end the process.
   socket.on('error', () => socket.destroy());
@@ -57,9 +57,9 @@ export function answerClientError(error: ParserError, socket: Duplex, context: C
   const pending = pendingOn(socket);
   if (pending === null) return answer();
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isUpload(pending.req)) return;
-  // What is wrong came after a whole request, whose answer must not be overtaken.
+  // The malformed input follows a complete request, whose answer must be sent first.
   if (pending.req.complete) return void pending.once('finish', answer);
-  // A response that has begun cannot be taken back: the client sees it cut short.
+  // A response that has begun cannot be revoked: the client receives it truncated.
   if (pending.headersSent) socket.destroy();
   else answer();
 }
@@ -124,7 +124,7 @@ const MALFORMED = malformed(
   'This is not well-formed HTTP/1.1; check what the client or a proxy in between sends.',
 );
 
-const CLEAR_TEXT = malformed('This port speaks HTTPS; write https:// in place of http://.');
+const CLEAR_TEXT = malformed('This port serves HTTPS; write https:// in place of http://.');
 
 const TOO_SLOW: HttpProblem = {
   status: 408,

@@ -40,16 +40,16 @@ export type HttpServices = {
   >;
   domains: DomainService;
   webhooks: WebhookService;
-  /** Of this machine's HTTP, for as long as there is no public URL. */
+  /** Of this machine's HTTP listener, used if there is no public URL. */
   localUrl: string;
-  /** The exact bytes that were or will be sent to a recipient; null when they are gone. */
+  /** The exact bytes that were or will be sent to a recipient; null when their content was removed. */
   contentOf: (
     wanted: Scope & { id: string; recipient: MessageRecipient },
   ) => Promise<Buffer | null>;
-  /** null when requests can be served; else why not (database, migrations). */
+  /** null when requests can be served; else the reason (database, migrations). */
   isReady: () => Promise<string | null>;
   isStopping: () => boolean;
-  /** With which HTTPS is spoken; null: HTTP in clear text. */
+  /** For HTTPS; null: HTTP in clear text. */
   certificate: Certificate | null;
   /** Prometheus text. */
   metricsText: () => Promise<string>;
@@ -59,7 +59,7 @@ export type HttpServices = {
 type Pems = { cert: Buffer; key: Buffer };
 
 export type Certificate = {
-  /** Another object after the files have changed; null: there is none that works. */
+  /** A new object after the files have changed; null: no valid one exists. */
   pems(): Pems | null;
 };
 
@@ -72,29 +72,29 @@ export type App = FastifyInstance<
 >;
 
 /**
- * Who may call a route. `full_access` where a route says nothing; `any_key`: sending-only keys
- * too; `public`: no key at all.
+ * Who may call a route. `full_access` is the default; `any_key`: also sending-only keys;
+ * `public`: no key is needed.
  */
 export type Access = 'public' | 'any_key' | 'full_access';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
     access?: Access;
-    /** The route heeds the caller's domain. To all others a key for one domain has no access. */
+    /** The route applies the caller's domain. A key for one domain has no access to other routes. */
     withinDomain?: true;
-    /** The limit this route counts to: its responses carry the RateLimit headers. */
+    /** The limit that this route counts towards: its responses carry the RateLimit headers. */
     limit?: ScopeCategory;
-    /** Takes its body as it comes, of any size, and holds none of it: what refuses other types. */
+    /** Reads its body as a stream of any size; the function refuses other types. */
     streams?: onRequestHookHandler;
   }
   interface FastifyRequest {
     /** Set once the key has been checked; read it with callerOf. */
     caller: Caller | null;
-    /** What its body takes of the memory for bodies; null without a body. */
+    /** The share of the memory for bodies that its body holds; null without a body. */
     bodyAccount: BodyAccount | null;
   }
   interface FastifyInstance {
-    /** Makes this process forget a key at once, after it was revoked or changed. */
+    /** Removes a key from this process's cache at once, after it was revoked or changed. */
     forgetKey(keyId: string): void;
   }
 }

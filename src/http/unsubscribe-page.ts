@@ -1,6 +1,6 @@
 /**
- * The page behind an unsubscribe link: one question, one button. Whole in itself: no script, nothing
- * loaded from anywhere, no cookies, nothing that discloses the link.
+ * The page of an unsubscribe link: one question, one button. Self-contained: no script, no external
+ * resources, no cookies, no referrer that discloses the link.
  */
 import { createHash } from 'node:crypto';
 import type { Environment } from '../core/scope.ts';
@@ -8,7 +8,7 @@ import { domainOf, localPartOf } from '../mail/address.ts';
 import { PUBLIC_URL_MAX_LENGTH, type Unsubscriber } from '../mail/unsubscribe-link.ts';
 import type { HttpServices } from './services.ts';
 
-/** Where recipients reach these pages; null: nowhere that a live email could name. */
+/** The URL at which recipients reach these pages; null: live email cannot use them. */
 export function pagesAt(
   { config, localUrl }: Pick<HttpServices, 'config' | 'localUrl'>,
   { environment }: { environment: Environment },
@@ -70,7 +70,7 @@ export function keptPage(who: Unsubscriber): Page {
   };
 }
 
-/** Taken back too often: what is safe stays. */
+/** Undone too often: the address stays unsubscribed. */
 export function stillDonePage(who: Unsubscriber): Page {
   return {
     status: 429,
@@ -108,7 +108,7 @@ function sender({ fromDomain }: Unsubscriber): string {
   return `<strong>${escape(fromDomain)}</strong>`;
 }
 
-/** `j•••@example.com`: enough for its owner, not for others who have the link. */
+/** `j•••@example.com`: recognisable for its owner, not for others who have the link. */
 function recipient({ address }: Unsubscriber): string {
   const [first = ''] = localPartOf(address);
   return `<strong><bdi>${escape(first)}•••@${escape(domainOf(address))}</bdi></strong>`;
@@ -143,7 +143,7 @@ button.quiet{background:none;border-color:var(--line);color:var(--text)}
 
 const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64');
 
-/** With every page. The link must not leak through Referer, nor be found, framed or kept. */
+/** Sent with every page. The link must not leak through Referer, and must not be indexed, framed or cached. */
 export const PAGE_HEADERS = {
   'content-type': 'text/html; charset=utf-8',
   'content-security-policy':
@@ -176,7 +176,7 @@ ${form}</main>
 `;
 }
 
-/** Without an action: it goes to where the page came from, whatever proxy is in between. */
+/** Without an action, so that the form posts to the URL of the page, whatever proxy is in between. */
 function renderForm({ label, name, value, isQuiet }: NonNullable<Page['button']>): string {
   const look = isQuiet === true ? ' class="quiet"' : '';
   return `<form method="post"><button${look} name="${name}" value="${value}">${label}</button></form>

@@ -1,5 +1,5 @@
 /**
- * Checks params, query and body against the zod schemas of a route, and says what is wrong in
+ * Checks params, query and body against the zod schemas of a route, and reports problems in
  * sentences that name the field as the client wrote it: `to[2]: must be a string, not a number`.
  */
 import type { FastifySchemaCompiler } from 'fastify';
@@ -37,8 +37,8 @@ function problemsOf(issue: Issue, httpPart = 'body'): FieldProblem[] {
 }
 
 /**
- * A string or an array of strings got an array with a number in it: what matters is the number. The
- * alternative that matched furthest is the one that was meant.
+ * For a union, the problems of the alternative that matched furthest: if a string or an array of
+ * strings is expected and an array contains a number, the problem is the number.
  */
 function bestOfUnion(issue: core.$ZodIssueInvalidUnion): FieldProblem {
   const deepest = issue.errors
@@ -65,13 +65,13 @@ function fieldName(path: readonly PropertyKey[]): string {
   }, '');
 }
 
-/** Names come from the client and go into logs and terminals: short, and printable. */
+/** Names come from the client and are printed in logs and terminals: shortened, and printable. */
 function clipped(name: string): string {
   const printable = name.replace(/[\u0000-\u001f\u007f]/g, '?');
   return printable.length <= 64 ? printable : `${printable.slice(0, 64)}…`;
 }
 
-/** What follows the name of the field. A schema's own message comes before this one. */
+/** The text after the name of the field. A schema's own message takes precedence. */
 function sentenceOf(issue: RawIssue): string {
   switch (issue.code) {
     case 'invalid_type':

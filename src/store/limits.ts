@@ -1,9 +1,9 @@
 /**
  * Rate limits, counted in the database so that they are exact over all workers and nodes. A window
  * starts at its first request. Sending is counted by the accept statement itself
- * (store/accept-statement.ts); here are the other categories and the settings. A window that begins
- * in the future is another worker's, whose statement was quicker; more than a minute ahead it is from
- * before the clock was set back, and a new one begins.
+ * (store/accept-statement.ts); this file has the other categories and the settings. A window may begin
+ * up to a minute in the future, because another worker's statement can commit first; one further ahead
+ * was started before the clock was set back, and is replaced.
  */
 import type { Limit, LimitState } from '../core/limits.ts';
 import type { Scope } from '../core/scope.ts';
@@ -30,7 +30,7 @@ returning coalesce(max, $4)::int as max, used, coalesce(window_s, $5)::int as wi
 
 /**
  * Counts one verification, or one added domain, if the limit still allows it.
- * @param byDefault holds where the project has no limit of its own
+ * @param byDefault applies if the project has no limit of its own
  */
 export async function takeOne(
   db: Queryable,
@@ -54,7 +54,7 @@ select coalesce(max, $4)::int as max, coalesce(window_s, $5)::int as window_s,
                        as is_open) o
  where project_id = $1 and environment = $2 and category = $3`;
 
-/** Where a project and environment stands, without counting anything. */
+/** The state of a limit of a project and environment, without counting. */
 export async function peekLimit(
   db: Queryable,
   scope: Scope & { category: ScopeCategory },
@@ -91,7 +91,7 @@ export async function countAuthFailure(
 
 const PURGE = `delete from auth_windows where started_at < app_now() - interval '1 day'`;
 
-/** Forgets addresses whose window has long ended; a longer window than a day does not exist. */
+/** Deletes addresses whose window has ended; no window is longer than a day. */
 export async function purgeAuthWindows(db: Queryable): Promise<void> {
   await db.query(PURGE);
 }
@@ -107,7 +107,7 @@ const SET_RECIPIENTS = `
 update limit_windows set recipients_max = $3, recipients_window_s = $4
  where project_id = $1 and environment = $2 and category = 'sending'`;
 
-/** Gives a project and environment a limit of its own; null goes back to the default. */
+/** Sets the limit of a project and environment; null restores the default. */
 export async function setLimit(
   db: Queryable,
   { projectId, environment, category }: Scope & { category: ScopeCategory | 'recipients' },

@@ -1,15 +1,16 @@
 /**
- * The weekly partitions of the big tables, by the time inside the UUIDv7 key: made ahead, removed whole.
+ * The weekly partitions of the large tables, by the time in the UUIDv7 key: created in advance, removed
+ * as a whole.
  *
- * Eight weeks ahead exist before the service is ready. A partition is made as a table of its own
- * (`like`) and then attached: `partition of` would lock the parent against all inserts while one
- * reader is open.
+ * Partitions for the next eight weeks exist before the service is ready. A partition is created as a
+ * separate table (`like`) and then attached: `partition of` would lock the parent against all inserts
+ * while a reader has it open.
  *
- * A week is removed once its youngest email is as old as the retention, and never while one of its
- * emails has not ended or one of its webhooks is pending. `drop` of an attached partition would lock the
- * whole table behind one open reader, so a partition is marked, detached `concurrently` and then
- * dropped, each step in a transaction of its own. Any machine finishes what was interrupted in between; a
- * table without our mark is never dropped.
+ * A week is removed once its newest email is as old as the retention, and never while one of its
+ * emails has not ended or one of its webhooks is pending. `drop` of an attached partition would wait for
+ * open readers and block the whole table, so a partition is marked, detached `concurrently` and then
+ * dropped, each step in a transaction of its own. Any machine completes an interrupted removal; a
+ * table without the mark is never dropped.
  */
 import {
   type Queryable,
@@ -28,7 +29,7 @@ const PARTITIONED = {
   webhook_deliveries: 'event_id',
 } as const;
 
-/** Storage settings do not come with `like`; without them every update would leave its page. */
+/** `like` does not copy storage settings; without them no update would stay in its page (HOT). */
 const FILLFACTOR: Partial<Record<keyof typeof PARTITIONED, number>> = {
   emails: 80,
   recipients: 70,
@@ -37,7 +38,7 @@ const FILLFACTOR: Partial<Record<keyof typeof PARTITIONED, number>> = {
 
 export const WEEK_MS = 7 * 24 * 3600 * 1000;
 const WEEKS_AHEAD = 8;
-/** A client or node whose clock is behind, and mail accepted just before midnight on Sunday. */
+/** For a client or node whose clock is behind, and mail accepted just before midnight on Sunday. */
 const WEEKS_BEHIND = 1;
 
 /** Makes the missing partitions around `nowMs`. Safe to run on many nodes at once (under a lock). */
@@ -61,7 +62,7 @@ function makePartition(table: string, column: string, week: number): string {
   const from = firstUuidOf(week * WEEK_MS);
   const to = firstUuidOf((week + 1) * WEEK_MS);
   const fillfactor = FILLFACTOR[table as keyof typeof PARTITIONED] ?? 100;
-  // toast_tuple_target: up to a page stays in the row, a second table is only for more than that.
+  // toast_tuple_target: values up to a page stay in the row; larger ones go to the TOAST table.
   return `
     create table if not exists ${name} (
       like ${table} including all,
@@ -76,7 +77,7 @@ function dayOf(week: number): string {
   return new Date(week * WEEK_MS).toISOString().slice(0, 10).replaceAll('-', '');
 }
 
-/** The week of the partition with this name; null when it is not one that was made here. */
+/** The week of the partition with this name; null for any other table. */
 function weekOf(table: string, name: string): number | null {
   const [, year, month, day] = /^(\d{4})(\d{2})(\d{2})$/.exec(name.slice(table.length + 1)) ?? [];
   const week = Date.parse(`${year}-${month}-${day}`) / WEEK_MS;
@@ -93,27 +94,27 @@ type Table = keyof typeof PARTITIONED;
 type Partition = { table: Table; name: string; week: number };
 
 type Removal = {
-  /** Partitions that are gone. */
+  /** Partitions that were removed. */
   removed: string[];
-  /** Weeks that are due and stay for now, each with the reason as a sentence. */
+  /** Weeks that are due but were kept, each with the reason as a sentence. */
   kept: string[];
 };
 
-/** One machine at a time; the number only has to be another than that of migrations. */
+/** One machine at a time; the number only has to differ from that of migrations. */
 const LOCK_KEY = 0x72657465; // "rete"
 const MARK = 'posthorn: past its retention, to be removed';
 const LOCK_TIMEOUT_MS = 2_000;
-/** Whether a week has mail that has not ended is read from its emails once, before it goes. */
+/** Before a week is removed, all its emails are read once to find one that has not ended. */
 const STATEMENT_TIMEOUT_MS = 10 * 60_000;
 const HOUR_MS = 3600_000;
 
-/** Emails go first: from then on the week is invisible, whatever interrupts the rest. */
+/** Emails are removed first: from then on the week is invisible, even if the rest is interrupted. */
 const METADATA: readonly Table[] = ['emails', 'recipients', 'events', 'contents'];
 
 /**
  * Removes the weeks that are past `retention` by the database's clock.
- * @returns null when another machine is at it
- * @throws when a reader is in the way for more than 2 s; what was begun is finished the next time
+ * @returns null when another machine is removing
+ * @throws when a reader holds a lock for more than 2 s; the next call completes the removal
  */
 export async function removeOldPartitions(
   address: DatabaseAddress,
@@ -146,7 +147,7 @@ select c.relname as name, p.relname as parent, coalesce(i.inhdetachpending, fals
    and (i.inhrelid is null or i.inhdetachpending)
  order by c.relname`;
 
-/** What an earlier run detached, or began to, and did not drop. */
+/** Partitions that an earlier run detached, or began to detach, and did not drop. */
 async function finishRemovals(db: Queryable): Promise<string[]> {
   type Row = { name: string; parent: string | null; pending: boolean };
   const marked = await db.query<Row>(FIND_MARKED, [MARK]);
@@ -200,13 +201,13 @@ async function listPartitions(db: Queryable): Promise<Partition[]> {
   });
 }
 
-/** The partitions of a week that are past their time, in the order in which they go. */
+/** The partitions of a week that are past their retention, in the order of removal. */
 function dueOf(
   partitions: readonly Partition[],
   week: number,
   { retention, nowMs }: { retention: Retention; nowMs: number },
 ): Partition[] {
-  // The last week may still be written to, and would be made again at once.
+  // The previous week may still be written to, and would be created again at once.
   if (week >= Math.floor(nowMs / WEEK_MS) - WEEKS_BEHIND) return [];
   const ageH = (nowMs - (week + 1) * WEEK_MS) / HOUR_MS;
   const order: Table[] = [];
@@ -219,7 +220,7 @@ function dueOf(
 
 const HAS_QUEUED = `select from queue where email_id >= $1 and email_id < $2 limit 1`;
 const HAS_OPEN = `select from emails where id >= $1 and id < $2 and open_count > 0 limit 1`;
-/** Deliveries of this week, and later ones that tell of an email of this week. */
+/** Webhook deliveries of this week, and later ones about an email of this week. */
 const HAS_UNTOLD = `
 select from webhook_queue q
   left join webhook_deliveries d on d.project_id = q.project_id and d.endpoint_id = q.endpoint_id

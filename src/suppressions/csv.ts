@@ -1,14 +1,14 @@
 /**
  * Suppressions as rows of CSV (RFC 4180), in both directions: what the export writes, the import reads.
  *
- * Reads bytes as they come: quoted cells, LF or CRLF, a byte order mark, commas, or semicolons or tabs as
- * spreadsheets in much of Europe write. It holds one row, however long the file is. A broken row costs
- * itself and no other: a quote that is never closed ends after 16 KB, and reading continues in the next
+ * Reads a stream of bytes: quoted cells, LF or CRLF, a byte order mark, commas, or semicolons or tabs as
+ * spreadsheets in much of Europe write. It holds one row, however long the file is. A malformed row does
+ * not affect others: a quote that is never closed ends after 16 KB, and reading continues in the next
  * line.
  *
- * A cell that a spreadsheet would take for a formula gets a `'` in front, which reading removes. Columns
- * are found by their names in the first row, in any order and beside others; without names they are
- * address, reason, created_at, expires_at.
+ * A cell that a spreadsheet would evaluate as a formula is prefixed with `'`, which reading removes.
+ * Columns are found by their names in the first row, in any order; other columns are ignored. Without
+ * names they are address, reason, created_at, expires_at.
  */
 import { explainAddress, parseAddress } from '../mail/address.ts';
 import {
@@ -29,7 +29,7 @@ const UNCLOSED = 'A quote is opened and never closed';
 const TOO_LONG = `The row is longer than ${ROW_MAX_LENGTH / 1024} KB`;
 const AFTER_QUOTE = 'Something follows a closing quote; a quote inside of quotes is written twice';
 
-/** A row that is not whole yet is read anew with what follows it: not for every octet that comes. */
+/** An incomplete row is read again together with the next data, once at least this much has arrived. */
 const READ_AT_ONCE_LENGTH = 16 * 1024;
 
 /** The rows of the file in groups. Empty lines are no rows. */
@@ -66,7 +66,7 @@ class Reader {
     return rows;
   }
 
-  /** Takes the row that begins at `at`. @returns where the next begins; null: not here yet */
+  /** Takes the row that begins at `at`. @returns where the next begins; null: not complete yet */
   #row(at: number, isEnd: boolean, rows: CsvRow[]): number | null {
     const text = this.#text;
     const lineEnd = endOfLine(text, at, isEnd);
@@ -108,7 +108,7 @@ class Reader {
   }
 }
 
-/** Where the line that begins at `at` has its LF, or the text its end; null: not here yet. */
+/** Where the line that begins at `at` has its LF, or the text its end; null: not complete yet. */
 function endOfLine(text: string, at: number, isEnd: boolean): number | null {
   const found = text.indexOf('\n', at);
   if (found !== -1) return found;
@@ -139,7 +139,7 @@ function readQuoted(
     const isQuoted = text[at] === '"';
     const end = isQuoted ? closingQuote(text, at, from) : endOfPlain(text, at, separator);
     if (end === -1) {
-      // What a quote holds may go on in the next piece, up to a bound.
+      // A quoted cell may continue in the next piece, up to a bound.
       if (isEnd || text.length - from > ROW_MAX_LENGTH) return { problem: UNCLOSED };
       return 'more';
     }
@@ -188,7 +188,7 @@ export function csvRowOf(entry: Suppression): string {
   return `${cells.map(writeCell).join(',')}\r\n`;
 }
 
-/** What a spreadsheet would calculate, behind the quotes that an earlier escape has put there. */
+/** Text that a spreadsheet would evaluate, after any `'` that an earlier export added. */
 const FORMULA = /^'*[=+\-@\t\r]/;
 const ESCAPED = /^'+[=+\-@\t\r]/;
 
@@ -206,7 +206,7 @@ export function readCell(cell: string | undefined): string {
 
 type Field = 'address' | 'reason' | 'created_at' | 'expires_at';
 
-/** Where each field stands; undefined: the file has none. */
+/** The column of each field; undefined: the file has none. */
 export type Columns = Readonly<Partial<Record<Field, number>>>;
 
 export const COLUMNS_WITHOUT_NAMES: Columns = {
@@ -225,7 +225,7 @@ const NAMES: Readonly<Record<string, Field>> = {
   expires_at: 'expires_at',
 };
 
-/** The columns that the first row of a file names; null: it names none and is a row like others. */
+/** The columns that the first row of a file names; null: it names none and is a data row. */
 export function columnsOf(cells: readonly string[]): Columns | null {
   const columns: Partial<Record<Field, number>> = {};
   for (const [index, cell] of cells.entries()) {
@@ -236,7 +236,7 @@ export function columnsOf(cells: readonly string[]): Columns | null {
   return columns.address === undefined ? null : columns;
 }
 
-/** What a row says, or what is wrong with it as a sentence without its full stop. */
+/** The suppression of a row, or what is wrong with it as a sentence without its full stop. */
 export function readRow(
   cells: readonly string[],
   columns: Columns,
@@ -266,14 +266,14 @@ function reasonOf(text: string): SuppressionReason | null {
   return SUPPRESSION_REASONS.find((reason) => reason === wanted) ?? null;
 }
 
-/** ISO 8601: a date, or a date and a time with or without its distance from UTC. */
+/** ISO 8601: a date, or a date and a time with or without an offset from UTC. */
 const TIME =
   /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?) ?(Z|[+-]\d\d:?\d\d)?)?$/i;
 
 const FIRST_TIME = new Date('0001-01-01T00:00:00Z');
 const LAST_TIME = new Date('9999-12-31T23:59:59.999Z');
 
-/** null: none. Without a distance from UTC it is UTC. */
+/** null: none. Without an offset it is UTC. */
 function timeOf(text: string): Date | 'wrong' | null {
   if (text === '') return null;
   const [, day, clock = '00:00', zone = 'Z'] = TIME.exec(text) ?? [];

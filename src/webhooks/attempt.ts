@@ -1,6 +1,6 @@
 /**
- * One attempt: opens the secrets, signs, posts, and judges the answer. The loop and the test of an
- * endpoint share it, so that a test shows what will happen. No transaction is open meanwhile.
+ * One attempt: decrypts the secrets, signs, posts, and judges the response. The loop and the test of an
+ * endpoint share it, so that a test behaves like a delivery. No transaction is open meanwhile.
  *
  * Signatures follow the Standard Webhooks specification (v1, symmetric), so that every verifier for it
  * works: HMAC-SHA256 over `id.timestamp.body`, one signature per valid secret. The same three values
@@ -18,10 +18,10 @@ import type { StoredEvent, SealedSecrets } from '../store/webhook-endpoints.ts';
 
 const SECRET_PREFIX = 'whsec_';
 
-/** The specification asks for 24 to 64. */
+/** The specification requires 24 to 64. */
 export const SECRET_BYTES = 32;
 
-/** `whsec_` and the base64 of the random bytes: what the owner of the endpoint gets to see. */
+/** `whsec_` and the base64 of the random bytes, as shown to the owner of the endpoint. */
 export function secretText(random: Buffer): string {
   return SECRET_PREFIX + random.toString('base64');
 }
@@ -53,13 +53,13 @@ export function signatureHeaders(
 export type Verdict = Pick<WebhookOutcome, 'verdict' | 'retryMs' | 'restMs' | 'attempt'>;
 type Attempt = NonNullable<Verdict['attempt']>;
 
-/** Answers with which a server says that it has too much to do. */
+/** Statuses of an overloaded server. */
 const BUSY = [429, 502, 503, 504];
-/** Bounds the wait that a receiver may ask for. */
+/** The maximum that Retry-After can set. */
 const RETRY_AFTER_MAX_MS = 24 * 3600_000;
 const REST_MAX_MS = 3600_000;
 
-/** An event that is past its retention cannot be sent any more. */
+/** An event whose data was removed by retention cannot be sent. */
 export const NOTHING_TO_SEND: Verdict = {
   verdict: 'failed',
   retryMs: null,
@@ -117,7 +117,7 @@ export type Outbound = {
   secrets: SecretBox;
   resolver: Pick<Resolver, 'a' | 'aaaa'>;
   guard: AddressGuard;
-  /** Connections to be used again; without them each attempt makes its own. */
+  /** Connections to be reused; without them each attempt opens its own. */
   agents?: HttpAgents;
 };
 
@@ -125,7 +125,7 @@ type Message = SealedSecrets & {
   endpointId: string;
   eventId: string;
   url: string;
-  /** What payloadOf made. */
+  /** From payloadOf. */
   body: string;
 };
 
@@ -137,7 +137,7 @@ export function payloadOf({ type, createdAt, data }: StoredEvent): string {
   return `{"type":${JSON.stringify(type)},"created_at":"${createdAt}","data":${data}}`;
 }
 
-/** @throws when the secret does not open: POSTHORN_SECRET_KEY is another one than it was */
+/** @throws when the secret cannot be decrypted, because POSTHORN_SECRET_KEY has changed */
 export function post(outbound: Outbound, message: Message): Promise<GuardedAnswer> {
   const { world, guard, resolver, agents } = outbound;
   const { eventId, url, body } = message;

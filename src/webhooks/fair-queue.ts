@@ -1,8 +1,8 @@
 /**
- * Fair queueing of endpoints: each endpoint with work is served in rotation, with a limit of attempts
- * under way. The limit starts at 2, grows with every quick success and halves with every failure, so
- * that a dead or slow endpoint (15 s per attempt) never holds the slots that the others need. Pure:
- * the loop does the claiming.
+ * Fair queueing of endpoints: endpoints with due deliveries are served in rotation, each with a limit of
+ * attempts under way. The limit starts at 2, grows with every quick success and halves with every
+ * failure, so that an unreachable or slow endpoint (15 s per attempt) does not occupy the slots of
+ * others. Pure: the loop does the claiming.
  */
 import type { Endpoint } from '../store/webhook-queue.ts';
 
@@ -24,10 +24,10 @@ const WIDTH_FIRST = 2;
 const WIDTH_MAX = 32;
 
 export class EndpointQueue {
-  /** In turn: the map's order. */
+  /** In the order of rotation. */
   readonly #endpoints = new Map<string, EndpointState>();
 
-  /** Something is due for this endpoint. */
+  /** A delivery is due for this endpoint. */
   add(endpoint: Endpoint): void {
     const known = this.#endpoints.get(endpoint.endpointId);
     if (!known) {
@@ -42,7 +42,7 @@ export class EndpointQueue {
     known.hasMore = true;
   }
 
-  /** What to claim now, at most `max` in all; shared out among the endpoints, those asked go last. */
+  /** What to claim now, at most `max` in all, divided among the endpoints; those chosen move to the end. */
   ask(max: number): EndpointAsk[] {
     const ready = [...this.#endpoints.values()].filter(
       (endpoint) => endpoint.hasMore && endpoint.underWay < endpoint.width,
@@ -61,7 +61,7 @@ export class EndpointQueue {
     });
   }
 
-  /** What came of an ask: a endpoint that gave less than it was asked for has no more. */
+  /** The result of a claim: an endpoint that yielded less than requested has no more. */
   took(
     asks: readonly EndpointAsk[],
     claimed: readonly { endpointId: string; dueAtMs: number }[],

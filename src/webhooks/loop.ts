@@ -1,13 +1,13 @@
 /**
- * The webhook loop: finds endpoints with something due, claims for each in rotation, sends. It polls as
- * soon as this process has queued something, otherwise once a second.
+ * The webhook loop: finds endpoints with due deliveries, claims for each in rotation, sends. It polls as
+ * soon as this process has queued a delivery, otherwise once a second.
  *
- * Guarantees: each event is sent at least once, under one id through all retries; what is held is held
- * under this worker's lease, and every outcome is fenced by it; a dead, slow or flooded endpoint delays
- * no other (fair-queue.ts here, suspensions in store/webhook-queue.ts); what is under way is bounded in
- * number and bytes.
+ * Guarantees: each event is sent at least once, under one id through all retries; deliveries are held
+ * under this worker's lease, and every outcome is fenced by it; an unreachable, slow or flooded endpoint
+ * does not delay others (fair-queue.ts here, suspensions in store/webhook-queue.ts); deliveries under way
+ * are limited in number and bytes.
  *
- * Each turn: poll (PollSchedule), claim (fair-queue.ts), send (sender.ts: attempt.ts).
+ * Each iteration: poll (PollSchedule), claim (fair-queue.ts), send (sender.ts: attempt.ts).
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
@@ -24,9 +24,9 @@ import type { Outbound } from './attempt.ts';
 import { EndpointQueue } from './fair-queue.ts';
 import { Sender } from './sender.ts';
 
-/** What this process queues is looked for at once; this is for retries, and for other nodes. */
+/** For retries and deliveries queued by other nodes; those of this process are polled for at once. */
 const EVERY_MS = 1_000;
-/** While this process keeps queueing: 50 a second. */
+/** While this process keeps queueing: 50 polls a second. */
 const PAUSE_MS = 20;
 const BACK_MS = 250;
 const DEEP_BACK_MS = 20_000;
@@ -34,7 +34,7 @@ const DEEP_EVERY_MS = 2_000;
 const SWEEP_EVERY_MS = 60_000;
 
 export class PollSchedule {
-  /** Database time of the last look. */
+  /** Database time of the last poll. */
   #seenMs = 0;
   // The others are of the caller's clock.
   #lastMs = -Infinity;
@@ -42,28 +42,28 @@ export class PollSchedule {
   #deepMs = -Infinity;
   #sweepMs = -Infinity;
 
-  /** How long until the next look; 0 or less: now. */
+  /** How long until the next poll; 0 or less: now. */
   waitMs(nowMs: number): number {
     return this.#nextMs - nowMs;
   }
 
-  /** Something was queued: the next look is due now, or as soon as the pause allows. */
+  /** A delivery was queued: the next poll is due now, or as soon as the pause allows. */
   soon(): void {
     this.#nextMs = Math.min(this.#nextMs, this.#lastMs + PAUSE_MS);
   }
 
-  /** What was found may be lost: the next look covers everything. */
+  /** The result of a poll may be lost: the next poll covers everything. */
   startAnew(): void {
     this.#sweepMs = -Infinity;
   }
 
-  /** Database time from which on to look now; -Infinity: everything. */
+  /** The database time from which the next poll searches; -Infinity: everything. */
   sinceMs(nowMs: number): number {
     if (nowMs >= this.#sweepMs) return -Infinity;
     return this.#seenMs - (nowMs >= this.#deepMs ? DEEP_BACK_MS : BACK_MS);
   }
 
-  /** A look that began at `nowMs` has seen everything up to `seenMs` of database time. */
+  /** A poll that began at `nowMs` has covered everything up to `seenMs` of database time. */
   done(nowMs: number, seenMs: number): void {
     if (nowMs >= this.#sweepMs) this.#sweepMs = nowMs + SWEEP_EVERY_MS;
     if (nowMs >= this.#deepMs) this.#deepMs = nowMs + DEEP_EVERY_MS;
@@ -78,20 +78,20 @@ export type WebhookLoopOptions = Omit<Outbound, 'agents'> & {
   log: Pick<Logger, 'info' | 'warn' | 'error'>;
   /** The lease that this worker claims under; null while it has none. */
   holder: () => string | null;
-  /** Asked before each POST: whether no other worker can have reclaimed this worker's work. */
+  /** Called before each POST: whether no other worker can have reclaimed this worker's deliveries. */
   isFresh: () => boolean;
-  /** Counts up whenever the table should be compared with memory (delivery/lease.ts). */
+  /** Incremented whenever the table should be compared with memory (delivery/lease.ts). */
   checksWanted: () => number;
 };
 
-/** Outcomes since the start, and what is being sent now. */
+/** Outcomes since the start, and the deliveries under way. */
 type WebhookLoopStats = Record<SettledWebhook, number> & { underWay: number };
 
 export type WebhookLoop = {
   start(): void;
-  /** Something was queued in this process: look now. Cheap to call often. */
+  /** A delivery was queued in this process: poll now. Cheap to call often. */
   wake(): void;
-  /** Stops taking; waits 10 s for what is under way, then gives it back. */
+  /** Stops claiming; waits 10 s for deliveries under way, then gives them back. */
   stop(): Promise<void>;
   readonly stats: Readonly<WebhookLoopStats>;
   /** Outcomes that the database refuses and that are kept. */
@@ -99,14 +99,14 @@ export type WebhookLoop = {
 };
 
 const CLAIM_MAX = 64;
-/** What finishes meanwhile shares the next claim. */
+/** Slots that become free meanwhile share the next claim. */
 const TURN_PAUSE_MS = 5;
 /** Without a lease, or without a database. */
 const IDLE_PAUSE_MS = 500;
 const END_CLOSED_BATCH = 500;
-/** A statement ends after 20 s at the latest: then a claim without an answer was made, or was not. */
+/** A statement ends after 20 s at the latest: then a claim without an answer was committed, or was not. */
 const FATE_UNKNOWN_MS = 30_000;
-/** What the table has in our name is compared with memory so often when nothing went wrong. */
+/** How often the rows claimed by this worker are compared with memory if no error occurred. */
 const STRAYS_EVERY_MS = 5 * 60_000;
 
 export function createWebhookLoop(options: WebhookLoopOptions): WebhookLoop {
@@ -118,9 +118,9 @@ class Loop implements WebhookLoop {
   readonly #sender: Sender;
   readonly #schedule = new PollSchedule();
   readonly #endpoints = new EndpointQueue();
-  /** EndpointQueue of endpoints that are disabled or deleted: what waits there ends. */
+  /** Queues of endpoints that are disabled or deleted, whose pending deliveries end. */
   readonly #closed = new Map<string, DueEndpoint>();
-  /** When to give back what we may hold without knowing: see delivery/give-backs.ts. */
+  /** When to give back rows that are claimed by this worker but not in its memory: see delivery/give-backs.ts. */
   #straysAtMs: number;
   #checksSeen = 0;
   #isRunning = false;
@@ -162,7 +162,7 @@ class Loop implements WebhookLoop {
     while (this.#isRunning) {
       const holder = this.#options.holder();
       const wentWell = holder !== null && (await this.#turn(holder));
-      // Another lease, or what was found was not claimed: look at everything.
+      // Another lease, or the deliveries found were not claimed: poll everything.
       if (!wentWell) this.#schedule.startAnew();
       await pause(wentWell ? TURN_PAUSE_MS : IDLE_PAUSE_MS);
       await this.#untilNextTurn();
@@ -178,7 +178,7 @@ class Loop implements WebhookLoop {
       await this.#claim(holder);
       return true;
     } catch (error) {
-      // A claim may be committed and its answer lost; or the database is another one than before.
+      // A claim may be committed and its answer lost; or the database failed over.
       this.#straysAtMs = this.#options.world.monotonicMs() + FATE_UNKNOWN_MS;
       if (!(error instanceof DatabaseUnavailable)) {
         this.#options.log.error({ err: error }, 'looking for webhooks failed');
@@ -187,7 +187,7 @@ class Loop implements WebhookLoop {
     }
   }
 
-  /** No claim is under way: what the table has and the sender does not was lost. */
+  /** No claim is under way, so rows in the table that the sender does not have were lost. */
   async #releaseStrays(holder: string, nowMs: number): Promise<void> {
     const { db, log, checksWanted } = this.#options;
     const asked = checksWanted();

@@ -1,6 +1,6 @@
 /**
- * The webhook sender: sends what was claimed and settles the outcome. Limits what is under way, in number
- * and bytes; at the end it waits for that, or gives it back.
+ * The webhook sender: sends claimed deliveries and settles their outcomes. Limits the number and bytes of
+ * deliveries under way; when it stops it waits for them, or gives them back.
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
@@ -26,11 +26,11 @@ const UNDER_WAY_MAX = 256;
 const UNDER_WAY_BYTES_MAX = 16 * 1024 * 1024;
 const QUICK_MS = 1_000;
 const STOP_WITHIN_MS = 10_000;
-/** To write what the database has refused. */
+/** Before outcomes that the database refused are written again. */
 const STOP_SETTLE_WITHIN_MS = 3_000;
-/** After a bug, or a secret that does not open. */
+/** After a bug, or a secret that cannot be decrypted. */
 const ERROR_DELAY_MS = 60_000;
-/** Until the next beat shows whose it is. */
+/** Until the next heartbeat shows who holds it. */
 const DOUBT_DELAY_MS = 2_000;
 
 export class Sender {
@@ -50,7 +50,7 @@ export class Sender {
 
   constructor(options: SenderOptions) {
     this.#options = options;
-    // What was given back at the end is not settled any more, and not waited for.
+    // Deliveries that were given back at the end are neither settled nor awaited.
     const holder = (): string | null => (this.#hasStopped ? null : options.holder());
     this.#outcomes = new WebhookSettleStore(options.db, {
       ...options,
@@ -65,7 +65,7 @@ export class Sender {
     return UNDER_WAY_MAX - this.underWay.size;
   }
 
-  /** Everything that this worker knows it holds: also what is sent and cannot be written yet. */
+  /** All deliveries in this worker's memory, including those whose outcome cannot be written yet. */
   get held(): Pick<ClaimedWebhook, 'endpointId' | 'eventId'>[] {
     return [...this.underWay, ...this.#outcomes.kept()];
   }
@@ -75,7 +75,7 @@ export class Sender {
     return this.#outcomes.keptCount;
   }
 
-  /** Never rejects: whatever happens, the delivery is settled, or given back, or lost to others. */
+  /** Never rejects: the delivery is settled, given back, or reclaimed by another worker. */
   async send(claimed: ClaimedWebhook, holder: string): Promise<Pace> {
     const bytes = claimed.data?.length ?? 0;
     this.underWay.add(claimed);
@@ -87,7 +87,7 @@ export class Sender {
     return pace;
   }
 
-  /** Waits 10 s for what is under way, then gives it back. */
+  /** Waits 10 s for deliveries under way, then gives them back. */
   async stop(): Promise<void> {
     if (this.underWay.size > 0) {
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -154,7 +154,7 @@ export class Sender {
     );
   }
 
-  /** If the database is away, the lease ends with this worker and others take over. */
+  /** If the database is unavailable, the lease expires and other workers reclaim the deliveries. */
   async #giveBack(claims: readonly ClaimedWebhook[], holder: string, delayMs: number) {
     if (claims.length === 0) return;
     await releaseWebhooks(this.#options.db, claims, { holder, delayMs }).catch(() => {});

@@ -1,9 +1,9 @@
 /**
- * Webhook endpoints as their owners manage them, behind the HTTP API and the command line: the rules of
- * registering, secrets, replays, and the test of an endpoint. Sending: loop.ts.
+ * Management of webhook endpoints for the HTTP API and the command line: registration,
+ * secrets, replays, and the test of an endpoint. Sending: loop.ts.
  *
- * A secret is shown once, when it is made. At rest it is sealed with the endpoint's id. What belongs to
- * another project does not exist. A replay sends under the old ids, with the schedule started anew.
+ * A secret is shown once, when it is created. At rest it is encrypted and bound to the endpoint's id.
+ * Objects of another project are not found. A replay keeps the ids and restarts the schedule.
  */
 import { randomBytes } from 'node:crypto';
 import type { EventType } from '../core/events.ts';
@@ -22,7 +22,7 @@ type DeliveryStatus = endpoints.DeliveryStatus;
 
 type WebhookServiceOptions = TryOutOptions;
 
-/** `signingSecret` is shown now and never again. */
+/** `signingSecret` is shown once. */
 export type WithSecret = { endpoint: WebhookEndpoint; signingSecret: string };
 
 type WebhookChange = {
@@ -48,21 +48,21 @@ export function createWebhookService(options: WebhookServiceOptions) {
 
     get: find,
 
-    /** Fields that are left out stay. Another URL or enabling forgets what failed before. */
+    /** Omitted fields stay unchanged. Another URL or enabling resets earlier failures. */
     update: (scope: Scope, id: string, change: WebhookChange): Promise<WebhookEndpoint | Refusal> =>
       update(options, scope, { id, change }),
 
-    /** What still waits for it ends as failed. */
+    /** Pending deliveries end as failed. */
     async delete(scope: Scope, id: string): Promise<{ id: string } | Refusal> {
       const deleted = isId(id) && (await endpoints.deleteEndpoint(db, scope, id));
       return deleted ? { id } : NO_ENDPOINT;
     },
 
-    /** A new secret; the one until now stays valid for 24 hours beside it. */
+    /** Creates a new secret; the previous one stays valid for 24 hours. */
     rotateSecret: (scope: Scope, id: string): Promise<WithSecret | Refusal> =>
       rotateSecret(options, scope, id),
 
-    /** Sends a test event at once, one attempt, and says what came of it. */
+    /** Sends a test event at once, in one attempt, and returns the result. */
     test: (scope: Scope, id: string): Promise<endpoints.WebhookDeliveryDetail | Refusal> =>
       tryOut(options, scope, id),
 
@@ -84,7 +84,7 @@ export function createWebhookService(options: WebhookServiceOptions) {
     ): Promise<endpoints.WebhookDeliveryDetail | Refusal> =>
       findDelivery(db, scope, { endpointId: id, id: deliveryId }),
 
-    /** Sends one delivery again, whatever became of it, under its old id. */
+    /** Sends one delivery again, whatever its status, under its old id. */
     replay: (
       scope: Scope,
       id: string,
@@ -92,7 +92,7 @@ export function createWebhookService(options: WebhookServiceOptions) {
     ): Promise<endpoints.WebhookDeliveryDetail | Refusal> =>
       replay(db, scope, { endpointId: id, id: deliveryId }),
 
-    /** Sends again what happened from `since` to `until`; only what ended in `status`, if given. */
+    /** Sends the events from `since` to `until` again; only those that ended in `status`, if given. */
     replayRange: (
       scope: Scope,
       id: string,
@@ -178,7 +178,7 @@ async function findEndpoint(
   return (isId(id) && (await endpoints.findEndpoint(db, scope, id))) || NO_ENDPOINT;
 }
 
-/** A disabled endpoint is sent nothing: what would be replayed would end as failed at once. */
+/** Nothing is sent to a disabled endpoint, so a replay would end as failed at once. */
 async function findEnabled(
   db: Queryable,
   scope: Scope,
@@ -204,11 +204,11 @@ type ReplayRange = {
   since: Date;
   /** Exclusive. */
   until: Date;
-  /** Only what ended like this; null: everything. */
+  /** Only deliveries with this status; null: all. */
   status: endpoints.DeliveryStatus | null;
 };
 
-/** How much one call may send again: a longer time is replayed in several calls. */
+/** How many one call may send again: a longer period is replayed in several calls. */
 const REPLAY_MAX = 50_000;
 const BATCH = 1_000;
 
@@ -259,7 +259,7 @@ type TryOutOptions = Omit<Outbound, 'agents'> & {
   log: Pick<Logger, 'info'>;
 };
 
-/** Not among the kinds that can be chosen: it goes to the endpoint under test and nowhere else. */
+/** Cannot be subscribed to: it is sent only to the endpoint under test. */
 const TEST_EVENT = 'webhook.test';
 
 async function tryOut(

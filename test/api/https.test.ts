@@ -70,7 +70,7 @@ test('clear text on the port for TLS is answered and closed', async () => {
   socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
   const answer = await text(socket);
   assert.match(answer, /^HTTP\/1\.1 400 /);
-  assert.match(answer, /This port speaks HTTPS/);
+  assert.match(answer, /This port serves HTTPS/);
 });
 
 test('old versions of TLS are refused', async () => {

@@ -1,4 +1,4 @@
-/** Sending domains: add, list, look at, verify, remove (domains/service.ts does it). */
+/** Routes of sending domains: add, list, read, verify, remove. The logic is in domains/service.ts. */
 import { z } from 'zod';
 import type { LimitState } from '../../core/limits.ts';
 import { isRefusal } from '../../core/refusals.ts';

@@ -1,7 +1,7 @@
 /**
- * API keys: who the caller is, and making, changing and revoking keys of the caller's project and
- * environment. A key never makes a key for the other environment, nor one that is broader than
- * itself; a broader one does not exist for it.
+ * API keys: the caller's own key, and creating, changing and revoking keys of the caller's project and
+ * environment. A key cannot create a key for the other environment or one broader than itself; a
+ * broader one is 404 for it.
  */
 import { z } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
@@ -59,7 +59,7 @@ function registerCurrent(app: App, { db }: HttpServices): void {
         findKey(db, caller, caller.keyId),
         findProject(db, caller.projectId),
       ]);
-      // Revoked in this moment.
+      // Revoked since the check.
       if (!key || !project) return notFound(reply, WHAT);
       return {
         ...toWire(key),
@@ -171,7 +171,7 @@ function registerChangeAndRevoke(app: App, { db }: HttpServices): void {
   });
 }
 
-/** The parts of a request that need more than its shape. */
+/** Checks beyond the schema. */
 function checked(caller: Caller, wanted: Wanted): NewKey | Refusal {
   const { name, permission } = wanted;
   const domain = wanted.domain === null ? null : parseDomain(wanted.domain);
@@ -183,7 +183,7 @@ function checked(caller: Caller, wanted: Wanted): NewKey | Refusal {
   return isBroader(key, caller) ? tooBroad(caller) : key;
 }
 
-/** Who gets here has full access: what limits it is a domain, an end, or both. */
+/** The caller has full access here, so it can be limited only by a domain, an expiry, or both. */
 function tooBroad({ domain, expiresAt }: Caller): Refusal {
   const limits = [
     domain === null ? '' : ` for ${domain}`,

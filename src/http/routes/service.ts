@@ -1,4 +1,4 @@
-/** What operators and machines ask about the service itself. No API key is needed. */
+/** Routes about the service itself: health, readiness, metrics. No API key is needed. */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
@@ -40,7 +40,7 @@ export function registerServiceRoutes(app: App, services: HttpServices): void {
     },
   });
 
-  // A buffer: all answers that are not read yet share its memory.
+  // A buffer, whose memory all unread answers share.
   let openApi: Buffer | null = null;
   app.get('/openapi.json', {
     config: { access: 'public' },

@@ -1,7 +1,7 @@
 /**
  * The suppression list as a file: import and export as CSV, both streamed
- * (suppressions/csv-files.ts). An import is the one request whose body is not JSON, may be larger
- * than 45 MB and may take as long as it moves.
+ * (suppressions/csv-files.ts). An import is the only request whose body is not JSON, may be larger
+ * than 45 MB and has no time limit as long as data arrives.
  */
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
@@ -33,7 +33,7 @@ const IMPORTS_MAX = 3;
 const IMPORTS_OF_PROJECT_MAX = 2;
 
 type FileOptions = {
-  /** How long a sender may be silent, or go on after its answer. */
+  /** How long a sender may pause, or continue to send after its answer. */
   silenceMs: number;
 };
 
@@ -53,7 +53,7 @@ export function registerSuppressionFileRoutes(
 
 function registerExport(app: App, { db }: HttpServices): void {
   app.get('/v1/suppressions/export', {
-    // It would read the whole list to say nothing of it.
+    // A HEAD would read the whole list without returning it.
     exposeHeadRoute: false,
     schema: {
       summary: 'Export suppressed addresses',
@@ -69,7 +69,7 @@ function registerExport(app: App, { db }: HttpServices): void {
       const caller = callerOf(request);
       const { reason = null, address: prefix = null } = request.query;
       const pieces = exportCsv(db, caller, { filter: { reason, prefix } });
-      // Here a database that is away can still be said.
+      // Before the first byte, an unavailable database can still be reported.
       const first = await pieces.next();
       const name = `suppressions-${caller.environment}.csv`;
       return (reply as FastifyReply)
@@ -93,7 +93,7 @@ function registerImport(app: App, { db, world }: HttpServices, { silenceMs }: Fi
   let underWay: string[] = [];
   app.post('/v1/suppressions/import', {
     config: { streams: onlyCsv },
-    // The body is a stream here: importCsv looks at each row.
+    // The body is a stream here: importCsv checks each row.
     validatorCompiler: () => () => true,
     schema: {
       summary: 'Import suppressed addresses',
@@ -147,7 +147,7 @@ const onlyCsv: onRequestHookHandler = (request: FastifyRequest, reply, done) => 
   sendProblem(reply, NOT_CSV);
 };
 
-/** What ended an import on its way, with what had been done by then; null: something else. */
+/** The error that ended an import, with the rows processed until then; null: another error. */
 function problemOf(error: unknown, { added }: ImportResult): HttpProblem | null {
   const done = `${added} addresses were added before; the same file again adds only what is missing`;
   if (error instanceof TooManyRows) {

@@ -1,4 +1,4 @@
-/** Suppressions: list, add, look at and remove. Whole files: routes/suppression-files.ts. */
+/** Suppressions: list, add, read and remove. Whole files: routes/suppression-files.ts. */
 import { z } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import type { World } from '../../core/world.ts';
@@ -25,7 +25,7 @@ import {
 const TAGS = ['Suppressions'];
 const HISTORY_MAX = 100;
 
-/** The same for what is no address, what is not suppressed, and what is on another project's list. */
+/** The same answer for an invalid address, one that is not suppressed, and one on another project's list. */
 const NOT_SUPPRESSED: Refusal = {
   refused: 'not_found',
   message: 'This address is not suppressed in this project and environment.',

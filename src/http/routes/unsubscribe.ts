@@ -1,11 +1,10 @@
 /**
- * Hosted unsubscribe links (RFC 8058): `/u/<token>`, outside of /v1 and without a key, for people and
- * for the mail programs that press the button for them.
+ * Hosted unsubscribe links (RFC 8058): `/u/<token>`, outside of /v1 and without a key, for recipients
+ * and for mail programs that send the one-click request.
  *
- * Promise: GET and HEAD change nothing and ask no database, however many scanners follow links. POST
- * suppresses only the address that the token names, as often as it comes; taken back it
- * is a few times a day. A token that
- * was not made here is refused before anything else happens.
+ * Guarantees: GET and HEAD change nothing and do not use the database, however many scanners follow
+ * links. POST suppresses only the address that the token names and may be repeated without limit; it
+ * can be undone a few times a day. A forged token is refused before anything else happens.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Overloaded } from '../../core/refusals.ts';
@@ -32,8 +31,8 @@ import {
 const BODY_MAX_BYTES = 16 * 1024;
 const RETRY_AFTER_S = 30;
 /**
- * Of an address: each is an entry of the history, an event and webhooks. Unsubscribing is never
- * refused.
+ * Undone per address: each causes an entry of the history, an event and webhooks. Unsubscribing is
+ * never refused.
  */
 const UNDONE_PER_DAY_MAX = 5;
 
@@ -41,7 +40,7 @@ type LinkParams = { token: string };
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Who the link of this request names. */
+    /** The recipient that the link of this request names. */
     unsubscriber: Unsubscriber | null;
   }
 }
@@ -58,7 +57,7 @@ export function registerUnsubscribeRoutes(app: App, services: HttpServices): voi
       '*',
       wholeBody((_request, bytes, done) => done(null, bytes)),
     );
-    // Before the body is read: who made up a link has nothing to say.
+    // Before the body is read, so that a forged link costs no memory.
     scope.decorateRequest('unsubscriber', null);
     scope.addHook('onRequest', (request, reply, done) => {
       request.unsubscriber = tokens().read((request.params as LinkParams).token);
@@ -67,7 +66,7 @@ export function registerUnsubscribeRoutes(app: App, services: HttpServices): voi
     });
     scope.setErrorHandler((error: Error & { code?: string }, _request, reply) => {
       const page = pageOfError(error);
-      // All others are bugs, answered as everywhere.
+      // All other errors are bugs, answered as on every route.
       if (page === null) throw error;
       return sendPage(reply, page);
     });
@@ -107,7 +106,7 @@ async function note({ db }: HttpServices, who: Unsubscriber): Promise<Page> {
   return donePage(who, { canUndo: suppression.reason === 'unsubscribe' });
 }
 
-/** Takes back what such a link did. What a server or the sender said is not the recipient's to undo. */
+/** Removes a suppression that such a link added. One with another reason cannot be undone by the recipient. */
 async function undo({ db }: HttpServices, who: Unsubscriber): Promise<Page> {
   const { address } = who;
   await removeSuppression(db, who, {
@@ -121,7 +120,7 @@ async function undo({ db }: HttpServices, who: Unsubscriber): Promise<Page> {
   return left.reason === 'unsubscribe' ? stillDonePage(who) : keptPage(who);
 }
 
-/** Only our own form says so; everything else that is posted here unsubscribes. */
+/** Only the form of the page sends this; every other POST unsubscribes. */
 function wantsUndo({ body, headers }: FastifyRequest): boolean {
   const isForm = /^application\/x-www-form-urlencoded\b/i.test(headers['content-type'] ?? '');
   if (!isForm || !Buffer.isBuffer(body)) return false;

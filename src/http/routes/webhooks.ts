@@ -1,6 +1,6 @@
 /**
- * Webhooks on the wire: their management, and their deliveries with every attempt and replays. A
- * secret is in the answer that made it and nowhere else.
+ * Routes of webhooks: management, deliveries with their attempts, and replays. A
+ * secret is only in the answer to the request that created it.
  */
 import { z } from 'zod';
 import { EVENT_TYPES } from '../../core/events.ts';

@@ -1,14 +1,14 @@
-/** The pieces that several routes share: times, ids, pages, failures. */
+/** Schemas that several routes share: times, ids, pages, failures. */
 import { z } from 'zod';
 
 const EXAMPLE_ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
 const EXAMPLE_TIME = '2026-11-21T08:30:00.123Z';
 
-/** An id as it comes out. */
+/** An id in a response. */
 export const idSchema = (description: string) =>
   z.string().meta({ description, format: 'uuid', examples: [EXAMPLE_ID] });
 
-/** A time as it comes out: ISO 8601, UTC, milliseconds. */
+/** A time in a response: ISO 8601, UTC, milliseconds. */
 export const time = (description: string) =>
   z.string().meta({ description, format: 'date-time', examples: [EXAMPLE_TIME] });
 
@@ -24,7 +24,7 @@ export const environment = z
   .enum(['live', 'test'])
   .describe('Live delivers. Test simulates everything and delivers nothing.');
 
-/** Path parameters of `/…/:id`. What is no id at all is simply not found. */
+/** Path parameters of `/…/:id`. A malformed id is answered with 404. */
 export const idParams = (what: string) => z.object({ id: idSchema(`The id of the ${what}.`) });
 
 export const limitField = z.coerce
@@ -48,7 +48,7 @@ const pageFields = {
     .meta({ description: 'Only what is newer than this id: the previous page.', format: 'uuid' }),
 };
 
-/** The query of a list; `filters` come on top of the page. */
+/** The query of a list: page parameters and `filters`. */
 export const listQuery = <Filters extends z.ZodRawShape>(filters: Filters) =>
   z.strictObject({ ...pageFields, ...filters });
 

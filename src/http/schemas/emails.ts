@@ -1,6 +1,6 @@
 /**
- * Emails as requests bring them and as answers show them. Here is the shape; the rules about contents
- * are in sending/draft.ts, and appear here only as words.
+ * Schemas of emails in requests and responses. They define the structure; the rules about contents
+ * are in sending/draft.ts and appear here only in descriptions.
  */
 import { z } from 'zod';
 import { EVENT_TYPES } from '../../core/events.ts';
@@ -18,7 +18,7 @@ import { environment, idSchema, listOf, listQuery, time } from './common.ts';
 /** Refused by the draft with a sentence of its own; not in the OpenAPI document. */
 const notYet = z.unknown().optional().meta({ 'x-not-yet': true });
 
-/** null is as good as absent: some clients cannot leave a field out. */
+/** null is the same as absent: some clients cannot omit a field. */
 const optional = <Schema extends z.ZodType>(schema: Schema) =>
   schema.nullish().meta({ ...schema.meta(), 'x-null-is-absent': true });
 
@@ -126,7 +126,7 @@ const handling = {
   scheduled_at: notYet,
 };
 
-/** Comes instead of subject and content: named before these are missed. */
+/** Replaces subject and content, so it is reported before their absence. */
 const instead = {
   template: notYet.refine(
     (template) => template == null,
