@@ -1,22 +1,26 @@
 /**
- * What an attempt means for its recipient: pure decisions, no I/O.
+ * What becomes of a recipient after an attempt, or without one: pure decisions, no I/O. What an answer
+ * means, and whether it suppresses the address, is decided in mail/replies/ (meanings.ts).
  *
  * `bounced`: a permanent answer of the receiver or of its DNS (no such domain, null MX). `failed`: the
- * service gave up. Everything else is deferred until it expires. Only a permanent failure about the
- * mailbox itself suppresses the address, never policy, reputation, content or quota.
+ * service gave up. Everything else is deferred until it expires.
  */
 import { mailRetryDelayMs, simulatedRetryDelayMs } from '../core/retry.ts';
 import type { StoredStatus } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
-import { classifyFailure, classifyReply, type Verdict } from '../mail/replies/classify.ts';
-import { COMPLAINT } from '../mail/replies/meanings.ts';
+import { classifyFailure, classifyReply } from '../mail/replies/classify.ts';
+import {
+  COMPLAINT,
+  type MeaningName,
+  type Reason,
+  reasonOf,
+  type Verdict,
+  verdictOf,
+} from '../mail/replies/meanings.ts';
 import { messageIdIn } from '../store/emails.ts';
 import { newSettlement, type Settlement } from '../store/settle.ts';
 import type { AttemptResult, Via } from './attempt.ts';
 import type { Delivery } from './delivery.ts';
-
-/** Why it ended or is deferred, as the API shows it. */
-type Reason = Pick<Verdict, 'category' | 'blame' | 'advice'>;
 
 type SmtpFacts = {
   code: number | null;
@@ -42,9 +46,6 @@ export type Outcome = {
   /** It ended because the mailbox was full (store/suppressions.ts). */
   mailboxFull?: boolean;
 };
-
-/** A domain that does not exist may be registered later: its addresses are not suppressed without end. */
-const NO_SUCH_DOMAIN_SUPPRESSED_DAYS = 7;
 
 /** @param accepted what a 250 to the message means: `delivered` by MX, `sent` through a relay */
 export function outcomeOf(result: AttemptResult, accepted: 'delivered' | 'sent'): Outcome {
@@ -72,7 +73,36 @@ function outcomeOfReply(
   if (phase === 'data' && reply.code >= 200 && reply.code < 300) {
     return { status: accepted, reason: null, smtp, suppress: null, slowDown: false };
   }
-  const verdict = classifyReply({ phase, reply });
+  return outcomeBy(classifyReply({ phase, reply }), smtp);
+}
+
+function outcomeOfFailure(result: Extract<AttemptResult, { kind: 'failed' }>): Outcome {
+  const smtp = { code: null, enhanced_code: null, message: result.message, ...result.via };
+  return outcomeBy(classifyFailure(result), smtp);
+}
+
+type Unroutable = Extract<AttemptResult, { kind: 'unroutable' }>['route'];
+
+type RouteOutcome = { means: MeaningName; enhancedCode: string; status: StoredStatus };
+
+/** What DNS says without a connection to a mail server. */
+const ROUTES: Readonly<Record<Unroutable['kind'], RouteOutcome>> = {
+  null_mx: { means: 'domain_takes_no_mail', enhancedCode: '5.1.10', status: 'bounced' },
+  no_such_domain: { means: 'no_such_domain', enhancedCode: '5.1.2', status: 'bounced' },
+  no_mail_host: { means: 'no_mail_host', enhancedCode: '5.4.4', status: 'bounced' },
+  refused: { means: 'no_public_host', enhancedCode: '5.4.6', status: 'failed' },
+  temporary: { means: 'dns_unavailable', enhancedCode: '4.4.3', status: 'deferred' },
+};
+
+function outcomeOfRoute({ kind, message }: Unroutable): Outcome {
+  const { means, enhancedCode, status } = ROUTES[kind];
+  const nowhere = { mx: null, ip: null, tls: null, tls_policy: null };
+  const smtp = { code: null, enhanced_code: enhancedCode, message, ...nowhere };
+  const verdict = verdictOf(means, { saidPermanent: status !== 'deferred' });
+  return { ...outcomeBy(verdict, smtp), status };
+}
+
+function outcomeBy(verdict: Verdict, smtp: SmtpFacts): Outcome {
   return {
     status: verdict.permanent ? 'bounced' : 'deferred',
     reason: reasonOf(verdict),
@@ -82,81 +112,8 @@ function outcomeOfReply(
       : null,
     slowDown: verdict.slowDown ?? false,
     ...(verdict.retrySlowly && { retrySlowly: true }),
-    ...(verdict.permanent && verdict.category === 'quota' && { mailboxFull: true }),
+    ...(verdict.mailboxFull && { mailboxFull: true }),
   };
-}
-
-function outcomeOfFailure(result: Extract<AttemptResult, { kind: 'failed' }>): Outcome {
-  const verdict = classifyFailure(result);
-  return {
-    status: 'deferred',
-    reason: reasonOf(verdict),
-    smtp: { code: null, enhanced_code: null, message: result.message, ...result.via },
-    suppress: null,
-    slowDown: verdict.slowDown ?? false,
-  };
-}
-
-type Unroutable = Extract<AttemptResult, { kind: 'unroutable' }>['route'];
-
-type RouteOutcome = Pick<Outcome, 'status' | 'suppress'> & { reason: Reason; enhancedCode: string };
-
-/** Outcomes by DNS alone, without a connection to a mail server. */
-const ROUTE_OUTCOMES: Readonly<Record<Unroutable['kind'], RouteOutcome>> = {
-  null_mx: {
-    status: 'bounced',
-    enhancedCode: '5.1.10',
-    reason: atRecipient('The domain says that it takes no mail (null MX): use another address.'),
-    suppress: null,
-  },
-  no_such_domain: {
-    status: 'bounced',
-    enhancedCode: '5.1.2',
-    reason: atRecipient('The domain does not exist: look for a typing mistake in the address.'),
-    suppress: { reason: 'hard_bounce', days: NO_SUCH_DOMAIN_SUPPRESSED_DAYS },
-  },
-  no_mail_host: {
-    status: 'bounced',
-    enhancedCode: '5.4.4',
-    reason: atRecipient('The domain exists but has no mail server: use another address.'),
-    suppress: null,
-  },
-  refused: {
-    status: 'failed',
-    enhancedCode: '5.4.6',
-    reason: {
-      category: 'policy',
-      blame: 'receiver',
-      advice:
-        'The domain names only mail servers at addresses that are not public; ' +
-        'its owner has to publish a public one.',
-    },
-    suppress: null,
-  },
-  temporary: {
-    status: 'deferred',
-    enhancedCode: '4.4.3',
-    reason: {
-      category: 'network',
-      blame: 'receiver',
-      advice: 'Name servers did not answer usefully; it will be tried again.',
-    },
-    suppress: null,
-  },
-};
-
-function atRecipient(advice: string): Reason {
-  return { category: 'mailbox', blame: 'recipient', advice };
-}
-
-function outcomeOfRoute({ kind, message }: Unroutable): Outcome {
-  const { enhancedCode, ...outcome } = ROUTE_OUTCOMES[kind];
-  return { ...outcome, smtp: dnsFacts(enhancedCode, message), slowDown: false };
-}
-
-function dnsFacts(enhancedCode: string, message: string): SmtpFacts {
-  const nowhere = { mx: null, ip: null, tls: null, tls_policy: null };
-  return { code: null, enhanced_code: enhancedCode, message, ...nowhere };
 }
 
 export const EXPIRED: Outcome = {
@@ -307,10 +264,6 @@ export const COMPLAINED: Outcome = {
   suppress: { reason: 'complaint', days: null },
   slowDown: false,
 };
-
-function reasonOf({ category, blame, advice }: Verdict): Reason {
-  return { category, blame, advice };
-}
 
 type SettlementOptions = {
   /** null: nothing was attempted. */

@@ -27,7 +27,7 @@ import type {
 } from '../store/inbound.ts';
 import type { UnmatchedStore } from '../store/inbound-messages.ts';
 import { type Addressee, type AddressBook, addresseeOf } from './addresses.ts';
-import { consequenceOf } from './verdict.ts';
+import { consequenceOf } from './consequence.ts';
 
 /** Of a message so much is taken in, read and kept for people; the rest is let by. */
 export const KEPT_BYTES_MAX = REPORT_BYTES_MAX;

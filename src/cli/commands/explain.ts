@@ -12,8 +12,8 @@ import {
   type Outcome,
   usageFailure,
 } from '../command.ts';
-import { classifyReply, meaningOf, ruleFor, type Verdict } from '../../mail/replies/classify.ts';
-import type { Blame } from '../../mail/replies/meanings.ts';
+import { classifyReply, meaningOf, ruleFor } from '../../mail/replies/classify.ts';
+import type { Blame, Verdict } from '../../mail/replies/meanings.ts';
 import { ReplyParser, type SmtpReply } from '../../mail/replies/smtp-reply.ts';
 import {
   readReport,

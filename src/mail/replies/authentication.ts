@@ -1,5 +1,5 @@
 /** Who we say we are is not believed (rules.ts): reverse DNS, HELO, SPF, DKIM, DMARC, TLS, login. */
-import type { Rule } from './meanings.ts';
+import type { Rule } from './match.ts';
 
 export const AUTHENTICATION: readonly Rule[] = [
   {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { classifyFailure, classifyReply, type Verdict } from './classify.ts';
-import { MEANINGS } from './meanings.ts';
+import { classifyFailure, classifyReply } from './classify.ts';
+import { MEANINGS, type Verdict } from './meanings.ts';
 import { ReplyParser, type SmtpPhase, type SmtpReply } from './smtp-reply.ts';
 
 const CATEGORIES = new Set(Object.values(MEANINGS).map(({ category }): string => category));

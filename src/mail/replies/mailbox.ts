@@ -3,7 +3,7 @@
  * words. Only what is found here can suppress an address, so a phrase has to leave no other
  * reading: `is disabled` alone may be about TLS.
  */
-import type { Rule } from './meanings.ts';
+import type { Rule } from './match.ts';
 
 const QUOTA: readonly Rule[] = [
   {

@@ -1,11 +1,13 @@
 /**
- * What a refusal can mean, and what it asks of whom. The rules (rules.ts) lead from a
- * server's words to one of these names.
+ * What a refusal can mean, and what follows from each meaning. One table for everything that refuses:
  *
- * `suppress` is only for what is true of the mailbox itself: a wrong "never mail this address
- * again" costs more than another bounce.
+ *     a server's reply       rules.ts, the first rule that recognises it ──────────┐
+ *     no usable reply        classify.ts ──────────────────────────────────────────┤
+ *     a bounce report        the same rules, and reports/report-rules.ts ──────────┼── MEANINGS ── verdictOf
+ *     no route in DNS        delivery/outcome.ts ──────────────────────────────────┘
+ *
+ * What is done with a Verdict: delivery/outcome.ts for an attempt, inbound/consequence.ts for a report.
  */
-import type { SmtpPhase } from './smtp-reply.ts';
 
 export type Category =
   | 'mailbox'
@@ -23,18 +25,25 @@ export type Category =
 /** Who can do something about it: `us` is who runs this service, `sender` who uses it. */
 export type Blame = 'recipient' | 'receiver' | 'sender' | 'us';
 
-export type Meaning = {
+/** Why an email ended or is deferred, as the API shows it. */
+export type Reason = {
   category: Category;
   blame: Blame;
   /** One sentence for the person who sent the email. */
   advice: string;
-  /** A permanent answer puts the address on the suppression list, */
+};
+
+export type Meaning = Reason & {
+  /**
+   * Said to be permanent, it puts the address on the suppression list. Only for what is true of the mailbox
+   * itself: a wrong "never mail this address again" costs more than another bounce.
+   */
   suppress?: true;
-  /** for so many days only. */
+  /** Suppressed for so many days only. */
   suppressDays?: number;
   /** The provider asks for fewer connections. */
   slowDown?: true;
-  /** It passes, although some say it with a 5xx: tried again, slowly. */
+  /** It passes, although some say it with a 5xx: tried again, slowly, and never a bounce. */
   passes?: true;
 };
 
@@ -71,7 +80,7 @@ export const MEANINGS = {
   no_such_domain: {
     category: 'mailbox',
     blame: 'recipient',
-    advice: 'The domain of the address does not exist: check it for a typing mistake.',
+    advice: 'The domain does not exist: look for a typing mistake in the address.',
     suppress: true,
     suppressDays: 7,
   },
@@ -310,32 +319,80 @@ export const MEANINGS = {
     blame: 'us',
     advice: 'Another worker took over before the message left; nothing has to be done.',
   },
+
+  // DNS leads to no mail server; beside these, no_such_domain and domain_takes_no_mail.
+  no_mail_host: {
+    category: 'mailbox',
+    blame: 'recipient',
+    advice: 'The domain exists but has no mail server: use another address.',
+  },
+  no_public_host: {
+    category: 'policy',
+    blame: 'receiver',
+    advice:
+      'The domain names only mail servers at addresses that are not public; its owner has to publish a public one.',
+  },
+  dns_unavailable: {
+    category: 'network',
+    blame: 'receiver',
+    advice: 'Name servers did not answer usefully; it will be tried again.',
+  },
+
+  // A report that says nothing of why.
+  returned_without_reason: {
+    category: 'policy',
+    blame: 'receiver',
+    advice: 'A server on the way sent the email back without a reason that is understood.',
+  },
 } as const satisfies Record<string, Meaning>;
 
 export type MeaningName = keyof typeof MEANINGS;
 
-/** Not a server's reply: the recipient's complaint, sent by the provider. */
+/** Not a refusal: the recipient's complaint, sent by the provider. */
 export const COMPLAINT = {
   category: 'reputation',
   blame: 'sender',
   advice: 'The recipient reported the email as spam; do not mail this address again.',
-} as const satisfies Meaning;
+} as const satisfies Reason;
 
-/** A rule from an answer to its meaning (rules.ts). */
-export type Rule = {
-  means: MeaningName;
-  /**
-   * Enhanced codes without their class: `1.1` is 5.1.1 and 4.1.1, `7.606-649` a range, `7.*` a
-   * whole subject.
-   */
-  enhanced?: readonly string[];
-  codes?: readonly number[];
-  /**
-   * Phrases separated by ` | `, one of which is in the text; `a + b` is there when both are, `^a`
-   * when the text begins with it. Lower case, single spaces, without the words that hold an `@`. No
-   * patterns: the text is a stranger's, and this is linear.
-   */
-  text?: string;
-  example: string;
-  phase?: SmtpPhase;
+export type Verdict = Reason & {
+  /** Trying again is pointless: the email bounces. Else it is deferred. */
+  permanent: boolean;
+  /** The address is put on the suppression list, */
+  suppress: boolean;
+  /** for so many days; for ever when absent. */
+  suppressDays?: number;
+  /** Counts towards suppressing a full mailbox (store/suppressions.ts). */
+  mailboxFull?: true;
+  /** The provider wants fewer connections from us. */
+  slowDown?: true;
+  /** To be tried again, but not within minutes: the server said 5xx (core/retry.ts). */
+  retrySlowly?: true;
 };
+
+/**
+ * What follows when this is what it means.
+ * @param saidPermanent as a 5xx says it; some meanings pass nevertheless
+ */
+export function verdictOf(
+  name: MeaningName,
+  { saidPermanent }: { saidPermanent: boolean },
+): Verdict {
+  const meaning: Meaning = MEANINGS[name];
+  const permanent = saidPermanent && meaning.passes !== true;
+  const suppress = permanent && meaning.suppress === true;
+  const { suppressDays } = meaning;
+  return {
+    ...reasonOf(meaning),
+    permanent,
+    suppress,
+    ...(suppress && suppressDays !== undefined && { suppressDays }),
+    ...(permanent && meaning.category === 'quota' && { mailboxFull: true }),
+    ...(meaning.slowDown === true && { slowDown: true }),
+    ...(saidPermanent && !permanent && { retrySlowly: true }),
+  };
+}
+
+export function reasonOf({ category, blame, advice }: Reason): Reason {
+  return { category, blame, advice };
+}

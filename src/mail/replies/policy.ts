@@ -2,7 +2,7 @@
  * Answers about the message and about what the receiver allows (rules.ts): malware, spam, form and size of
  * the message; then who may write to whom, relaying, routing, order.
  */
-import type { Rule } from './meanings.ts';
+import type { Rule } from './match.ts';
 
 export const CONTENT: readonly Rule[] = [
   {

@@ -3,7 +3,7 @@
  * messages and recipients, which several providers send with a 5xx although they pass. Then mistrust of
  * this server or the domain: blocklists, scores, kinds of address.
  */
-import type { Rule } from './meanings.ts';
+import type { Rule } from './match.ts';
 
 export const RATE: readonly Rule[] = [
   {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ruleFor } from './classify.ts';
-import { MEANINGS, type Rule } from './meanings.ts';
+import { MEANINGS } from './meanings.ts';
+import type { Rule } from './match.ts';
 import { ReplyParser } from './smtp-reply.ts';
 import { RULES } from './rules.ts';
 
@@ -51,7 +52,7 @@ test('every category has somebody to blame and one sentence of advice', () => {
   }
 });
 
-test('every meaning that rules can lead to is used by one', () => {
+test('every meaning that rules for replies can lead to is used by one', () => {
   const used = new Set<string>(RULES.map((rule) => rule.means));
   const withoutRule = Object.keys(MEANINGS).filter((name) => !used.has(name));
   assert.deepEqual(withoutRule, [
@@ -63,6 +64,10 @@ test('every meaning that rules can lead to is used by one', () => {
     'lost_in_doubt',
     'spoke_nonsense',
     'taken_over',
+    'no_mail_host',
+    'no_public_host',
+    'dns_unavailable',
+    'returned_without_reason',
   ]);
 });
 

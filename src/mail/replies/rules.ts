@@ -1,19 +1,28 @@
 /**
- * How mail servers say it: rules from an answer to its meaning, first match wins.
+ * How mail servers say it: rules (match.ts) from an answer to its meaning (meanings.ts), first match wins.
  *
- * The order is the safety. Enhanced codes that have one meaning only come first. Then reputation,
- * rate, authentication and content are recognised by their words, because servers hide them behind
- * codes that speak of the mailbox ("550 5.1.1 blocked using ..."), and a good address must not end
- * on the suppression list for that. Then the enhanced codes about the mailbox, then words where
- * the code says little, then whole subjects of enhanced codes, then the bare code.
+ *     CODES           here               enhanced codes that have one meaning only
+ *     RATE            reputation.ts      greylists, limits, blocks for a while
+ *     REPUTATION      reputation.ts      blocklists, mistrust of this server or the domain
+ *     AUTHENTICATION  authentication.ts  PTR, HELO, SPF, DKIM, DMARC, the sender, TLS, login
+ *     CONTENT         policy.ts          malware, spam, form and size of the message
+ *     MAILBOX         mailbox.ts         full, closed, moved, unknown: by enhanced code, then by words
+ *     POLICY          policy.ts          who may write to whom, relaying, order, overload, routing
+ *     LAST_RESORTS    here               subjects of enhanced codes, vague words, bare codes
  *
- * `example` is an answer to RCPT unless `phase` says otherwise; the test runs every one, and every
- * phrase by itself.
+ * The order is the safety: servers hide reputation, rate, authentication and content behind codes that
+ * speak of the mailbox ("550 5.1.1 blocked using ..."), and a good address must not end on the suppression
+ * list for that. So their words come before everything about the mailbox.
+ *
+ * To change what an answer means, ask `posthorn explain reply "554 5.7.1 ..."`: it shows the example of the
+ * rule that recognises it, or that none does. Then add a phrase to a rule of the wanted meaning, or a rule with
+ * the answer as its example. rules.test.ts runs every example and every phrase, and names the rule that is in
+ * front of it.
  */
 import { AUTHENTICATION } from './authentication.ts';
 import { CONTENT, POLICY } from './policy.ts';
 import { MAILBOX } from './mailbox.ts';
-import type { Rule } from './meanings.ts';
+import type { Rule } from './match.ts';
 import { RATE, REPUTATION } from './reputation.ts';
 
 /**

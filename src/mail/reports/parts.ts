@@ -17,7 +17,7 @@ import {
   textOfPart,
   valueOf,
 } from '../mime-reader.ts';
-import { MARKS_OF_ORIGINAL, WORDS_OF_BOUNCES, WORDS_OF_DELAYS, WORDS_OF_THE_END } from './words.ts';
+import { ORIGINAL_PHRASES, BOUNCE_PHRASES, DELAY_PHRASES, GIVEN_UP_PHRASES } from './phrases.ts';
 import { textFromHtml } from '../text-from-html.ts';
 
 export type ReportParts = {
@@ -129,7 +129,7 @@ function splitAtOriginal(all: readonly string[]): { lines: string[]; rest: strin
 
 function isAnnounced(line: string): boolean {
   const words = line.toLowerCase();
-  return MARKS_OF_ORIGINAL.some((mark) => words.includes(mark));
+  return ORIGINAL_PHRASES.some((mark) => words.includes(mark));
 }
 
 /** The first lines that look like fields, up to an empty line after them. */
@@ -190,7 +190,7 @@ export function isBounceInWords(parts: ReportParts): boolean {
   if (valueOf(fields, 'x-failed-recipients') !== undefined) return true;
   const text = words.toLowerCase();
   const subject = (decodedValue(fields, 'subject') ?? '').toLowerCase();
-  const saysSo = (said: string) => WORDS_OF_BOUNCES.some((phrase) => said.includes(phrase));
+  const saysSo = (said: string) => BOUNCE_PHRASES.some((phrase) => said.includes(phrase));
   if (isFromMailSystem(fields)) return saysSo(subject) || saysSo(text) || isDelayInWords(parts);
   // An automatic reply may quote a bounce in its subject: then subject and text both have to report one.
   return saysSo(subject)
@@ -216,7 +216,7 @@ function isFromMailSystem(fields: readonly HeaderField[]): boolean {
 export function isDelayInWords({ fields, words }: ReportParts): boolean {
   const text = `${decodedValue(fields, 'subject') ?? ''} ${words}`.toLowerCase();
   const has = (phrases: readonly string[]) => phrases.some((phrase) => text.includes(phrase));
-  return has(WORDS_OF_DELAYS) && !has(WORDS_OF_THE_END);
+  return has(DELAY_PHRASES) && !has(GIVEN_UP_PHRASES);
 }
 
 const AUTO_REPLY_FIELDS = [

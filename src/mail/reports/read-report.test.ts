@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { readReport } from './read-report.ts';
-import { ruleAmong } from '../replies/classify.ts';
-import { REPORTED } from '../replies/reported.ts';
+import { ruleAmong } from '../replies/match.ts';
+import { REPORT_RULES } from './report-rules.ts';
 
 const JO = 'jo@receiver.test';
 
@@ -235,10 +235,10 @@ test('a reply that nobody typed, and a letter, are no bounces', () => {
 });
 
 test('every rule for the words of reports recognises its own example and each of its phrases', () => {
-  for (const rule of REPORTED) {
+  for (const rule of REPORT_RULES) {
     for (const message of [rule.example, ...(rule.text?.split(' | ') ?? [])]) {
       const reply = { code: 550, enhancedCode: null, message: message.replaceAll(' + ', ' ... ') };
-      const found = ruleAmong(REPORTED, { phase: 'rcpt', reply });
+      const found = ruleAmong(REPORT_RULES, { phase: 'rcpt', reply });
       assert.equal(found, rule, `${message} is recognised as ${found?.means}: ${found?.example}`);
     }
   }

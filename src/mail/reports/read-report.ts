@@ -5,11 +5,11 @@
  * Reports are untrusted. Which email and recipient a report concerns comes from the signed return path
  * (inbound/), and only what happened to it comes from here. The cost is bounded whatever the message
  * contains: the first REPORT_BYTES_MAX are read, each part of them once, and at most RECIPIENTS_MAX
- * recipients are judged.
+ * recipients are classified.
  */
 import type { HeaderField } from '../header.ts';
 import { readHeader, valueOf, valuesOf } from '../mime-reader.ts';
-import type { Verdict } from '../replies/classify.ts';
+import type { Verdict } from '../replies/meanings.ts';
 import { addressesIn, addressIn, readTextClaims, RECIPIENTS_MAX, type TextClaim } from './text.ts';
 import {
   type Feedback,
@@ -21,7 +21,7 @@ import {
   partsOfReport,
   type ReportParts,
 } from './parts.ts';
-import { judge } from './verdict.ts';
+import { classifyReported } from './classify-report.ts';
 
 export type ReportKind = 'bounce' | 'delay' | 'complaint' | 'delivered' | 'auto_reply' | 'other';
 
@@ -212,7 +212,7 @@ function reported(claim: {
   status: string | null;
   isDelay: boolean;
 }): ReportedRecipient {
-  const { verdict, status, code } = judge(claim);
+  const { verdict, status, code } = classifyReported(claim);
   const first = claim.texts.find((text) => text !== '') ?? '';
   return { recipient: claim.recipient, status, code, verdict, diagnostic: shown(first) };
 }

@@ -9,7 +9,7 @@
  * Linear in any text: of each address only what stands next to it is read, from one `@` to the next and a
  * bounded way to the left and to the right, and the numbers of addresses and recipients are limited.
  */
-import { FIELDS_OF_THE_MESSAGE, WORDS_BEFORE_RECIPIENT } from './words.ts';
+import { MESSAGE_FIELD, RECIPIENT_PHRASES } from './phrases.ts';
 
 /** `diagnostic`: the text behind an address, up to the next one. */
 export type TextClaim = { recipient: string; diagnostic: string };
@@ -88,7 +88,7 @@ function candidatesIn(lines: readonly string[]): Candidate[] {
 
 function candidatesOn(line: string, index: number): Candidate[] {
   const found = addressesIn(line);
-  if (found.length === 0 || FIELDS_OF_THE_MESSAGE.test(line)) return [];
+  if (found.length === 0 || MESSAGE_FIELD.test(line)) return [];
   return found.map((one, place) => {
     const frameEnd = endOfFrame(line, one.end);
     const kind = kindOf(line, { found: one, before: found[place - 1], frameEnd });
@@ -99,7 +99,7 @@ function candidatesOn(line: string, index: number): Candidate[] {
 /** Characters around an address that carry no meaning. */
 const OF_FRAME_BEFORE = /[\s<>("'*\u2022[|-]/;
 const FRAME_BEHIND = /[\s>)"'\]]*(?:<mailto:[^>]*>)?[\s>)"'\]]*/y;
-/** More than the longest of WORDS_BEFORE_RECIPIENT. */
+/** More than the longest of RECIPIENT_PHRASES. */
 const WORDS_CHARS_MAX = 60;
 
 /** @param before the address in front of it on the same line */
@@ -115,7 +115,7 @@ function kindOf(
   // Behind another address and nothing else.
   if (end === from) return 'mentioned';
   const words = line.slice(Math.max(from, end - WORDS_CHARS_MAX), end).toLowerCase();
-  if (WORDS_BEFORE_RECIPIENT.some((one) => words.endsWith(one))) return 'named';
+  if (RECIPIENT_PHRASES.some((one) => words.endsWith(one))) return 'named';
   // `550 <jo@acme.test>... User unknown`, also behind an arrow.
   const isReply =
     from === 0 && /^[\s<>]*[45]\d\d[\s-]+(?:[45]\.\d+\.\d+\s*)?$/.test(line.slice(0, end));

@@ -1,6 +1,6 @@
 /** The reader of what comes back by mail, up to what follows from it for a recipient. */
 import assert from 'node:assert/strict';
-import { consequenceOf } from '../../../src/inbound/verdict.ts';
+import { consequenceOf } from '../../../src/inbound/consequence.ts';
 import { readReport, REPORT_BYTES_MAX } from '../../../src/mail/reports/read-report.ts';
 import type { SentRecipient } from '../../../src/store/inbound.ts';
 import { parseMailbox } from '../../../src/mail/address.ts';

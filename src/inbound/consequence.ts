@@ -1,5 +1,6 @@
 /**
- * What a report does to the recipient whose return path it came to: pure decisions, no I/O.
+ * What a report does to the recipient whose return path it came to: pure decisions, no I/O. What a bounce
+ * means is decided in mail/reports/ (classify-report.ts).
  *
  * The token says whom it is about; the report only says what happened. A bounce and a complaint
  * count, and a confirmation where a relay took the email; a delay, an automatic reply and anything
@@ -9,8 +10,7 @@
 import type { StoredStatus } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
 import type { Report, ReportedRecipient } from '../mail/reports/read-report.ts';
-import { COMPLAINT } from '../mail/replies/meanings.ts';
-import type { Verdict } from '../mail/replies/classify.ts';
+import { COMPLAINT, reasonOf, type Verdict, verdictOf } from '../mail/replies/meanings.ts';
 import type { SentRecipient } from '../store/inbound.ts';
 import { newSettlement, type Settlement } from '../store/settle.ts';
 
@@ -85,7 +85,8 @@ function bounced({ recipients }: Report, { address }: SentRecipient): Change {
     recipients.find(isOurs) ??
     recipients.find(({ verdict }) => verdict?.suppress !== true) ??
     recipients[0];
-  const verdict = reported?.verdict ?? null;
+  const verdict = reported?.verdict ?? WITHOUT_REASON;
+  const aboutOurs = reported === undefined || isOurs(reported);
   return {
     status: 'bounced',
     reason: reasonOf(verdict),
@@ -98,25 +99,15 @@ function bounced({ recipients }: Report, { address }: SentRecipient): Change {
       tls: null,
       tls_policy: null,
     },
-    suppress: reported === undefined ? null : suppressionBy(verdict, isOurs(reported)),
-    mailboxFull: verdict?.permanent === true && verdict.category === 'quota' && isOurs(reported!),
+    suppress: suppressionBy(verdict, aboutOurs),
+    mailboxFull: verdict.mailboxFull === true && aboutOurs,
   };
 }
 
-const NOTHING_SAID = {
-  category: 'policy',
-  blame: 'receiver',
-  advice: 'A server on the way sent the email back without a reason that is understood.',
-} as const;
+const WITHOUT_REASON = verdictOf('returned_without_reason', { saidPermanent: true });
 
-function reasonOf(verdict: Verdict | null): object {
-  if (verdict === null) return { ...NOTHING_SAID };
-  const { category, blame, advice } = verdict;
-  return { category, blame, advice };
-}
-
-function suppressionBy(verdict: Verdict | null, isOurs: boolean): Change['suppress'] {
-  if (verdict?.suppress !== true) return null;
+function suppressionBy(verdict: Verdict, isOurs: boolean): Change['suppress'] {
+  if (!verdict.suppress) return null;
   const days = verdict.suppressDays ?? null;
   if (isOurs) return { reason: 'hard_bounce', days };
   return { reason: 'hard_bounce', days: Math.min(days ?? Infinity, OTHER_ADDRESS_SUPPRESSED_DAYS) };

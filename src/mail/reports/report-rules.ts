@@ -1,12 +1,12 @@
 /**
- * What mail systems say in a report when no server answered them, or when it is they themselves who
- * do not want the message (rules.ts). Compared before the other rules where there is no reply of a
- * server: in a reply `host not found` is mostly about the sender.
+ * Rules for what mail systems say in a report by themselves: when no server answered them, or when it is
+ * they who do not want the message. Form and order as in replies/rules.ts; first match wins. Compared before
+ * those where the report quotes no reply: in a reply `host not found` is mostly about the sender.
  */
-import type { Rule } from './meanings.ts';
+import type { Rule } from '../replies/match.ts';
 
-/** `example` is what the report says. */
-export const REPORTED: readonly Rule[] = [
+/** `example` is what the report says; read-report.test.ts runs every one. */
+export const REPORT_RULES: readonly Rule[] = [
   {
     means: 'loop',
     text: 'too many hops | mail loop | loop detected | looping | hop count | loops back to myself | maximum number of hops',

@@ -1,10 +1,12 @@
 /**
- * The words of reports that follow no standard: Exim, qmail, Sendmail, Exchange, Domino, and those of
- * single providers. Data for parts.ts and text.ts, all in lower case.
+ * The phrases by which reports that follow no standard are recognised and taken apart: those of Exim, qmail,
+ * Sendmail, Exchange, Domino and of single providers. Data for parts.ts (what sort of report it is, where the
+ * original begins) and text.ts (which address is a recipient), all in lower case. What a report says about
+ * a recipient is recognised in report-rules.ts.
  */
 
 /** A line with one of these announces the original message. */
-export const MARKS_OF_ORIGINAL: readonly string[] = [
+export const ORIGINAL_PHRASES: readonly string[] = [
   'below this line is a copy', // qmail, Yahoo
   'this is a copy of the message', // Exim
   'this is a copy of your message',
@@ -44,7 +46,7 @@ export const MARKS_OF_ORIGINAL: readonly string[] = [
 ];
 
 /** Before a recipient on the same line: the address behind it did not get the message. */
-export const WORDS_BEFORE_RECIPIENT: readonly string[] = [
+export const RECIPIENT_PHRASES: readonly string[] = [
   'rcpt to:',
   'rcpt to',
   'rejected recipient',
@@ -99,11 +101,11 @@ export const WORDS_BEFORE_RECIPIENT: readonly string[] = [
 ];
 
 /** A line that begins with one of these is about the message, not about a failed recipient. */
-export const FIELDS_OF_THE_MESSAGE =
+export const MESSAGE_FIELD =
   /^\W{0,4}(?:from|sender|reply-to|return-path|errors-to|message[ -]id|date|sent|subject|cc|x-[\w-]+|reporting-mta|references|in-reply-to|received|mail from|generating server|postmaster)\b ?[:;=]/i;
 
 /** Words by which mail systems say that a message did not arrive, or may not. */
-export const WORDS_OF_BOUNCES: readonly string[] = [
+export const BOUNCE_PHRASES: readonly string[] = [
   'could not be delivered',
   'could not deliver',
   "couldn't be delivered",
@@ -177,7 +179,7 @@ export const WORDS_OF_BOUNCES: readonly string[] = [
 ];
 
 /** Words of a notice that delivery is still attempted. */
-export const WORDS_OF_DELAYS: readonly string[] = [
+export const DELAY_PHRASES: readonly string[] = [
   'warning message only',
   'warning only',
   'do not need to resend',
@@ -205,7 +207,7 @@ export const WORDS_OF_DELAYS: readonly string[] = [
 ];
 
 /** These decide where both occur: no further attempt will be made. */
-export const WORDS_OF_THE_END: readonly string[] = [
+export const GIVEN_UP_PHRASES: readonly string[] = [
   'giving up',
   'given up',
   "i've given up",
