@@ -6,7 +6,8 @@ import { stubHttp } from '../../test/support/http.ts';
 const http = await stubHttp();
 after(() => http[Symbol.asyncDispose]());
 
-const RUNS = 5_000;
+/** Drawn anew each time; `npm run fuzz` sends 10,000 bodies through the same app. */
+const RUNS = 1_000;
 
 /** Strings that have hurt somebody somewhere, and ordinary ones. */
 const text = fc.oneof(
@@ -62,7 +63,7 @@ async function checkAnswer(response: Response): Promise<void> {
   if (response.status >= 400) assert.ok(body.error?.code && body.error.message);
 }
 
-test('thousands of generated bodies never cause a 5xx', async () => {
+test('a thousand generated bodies never cause a 5xx', async () => {
   await fc.assert(
     fc.asyncProperty(fc.oneof({ weight: 3, arbitrary: email }, anything), async (body) => {
       await checkAnswer(await http.post('/v1/emails', JSON.stringify(body) ?? ''));
@@ -94,7 +95,7 @@ const PIECES = [
   'é',
 ];
 
-test('thousands of broken JSON texts never cause a 5xx', async () => {
+test('a thousand broken JSON texts never cause a 5xx', async () => {
   const piece = fc.constantFrom(...PIECES);
   await fc.assert(
     fc.asyncProperty(fc.array(piece, { maxLength: 40 }), async (pieces) => {
@@ -120,7 +121,7 @@ test('generated headers never cause a 5xx', async () => {
       const named = Object.fromEntries(headers.map((one) => [one.name, one.value]));
       await checkAnswer(await http.post('/v1/emails', '{}', named));
     }),
-    { numRuns: 2_000 },
+    { numRuns: RUNS },
   );
 });
 
@@ -154,6 +155,6 @@ test('generated paths and queries never cause a 5xx', async () => {
         assert.match(answer, /^HTTP\/1\.1 [234]/);
       },
     ),
-    { numRuns: 1_000, examples: PATH_EXAMPLES },
+    { numRuns: RUNS, examples: PATH_EXAMPLES },
   );
 });
