@@ -1,6 +1,6 @@
 /**
  * What each statement of the store reads, by the plans that the service gets: on empty tables, with
- * 10,000 emails (by the plans made for empty tables and by fresh ones) and with 200,000, none of
+ * 10,000 emails (by the plans made for empty tables and by fresh ones) and with 100,000, none of
  * them analysed, and in the end with statistics, which autovacuum makes sooner or later. `npm run bench -- scale` goes to ten million.
  */
 import assert from 'node:assert/strict';
@@ -28,8 +28,10 @@ import { createEndpoint } from './webhook-endpoints.ts';
 
 const SMALL = 10_000;
 /** A partition then holds 30,000 rows: reading one as a whole is far beyond what is allowed. */
-const LARGE = 200_000;
+const LARGE = 100_000;
+/** Partitions, the newest of which hold the mail. */
 const WEEKS = 6;
+const WEEKS_OF_MAIL = 3;
 /** What is open: a bad hour's worth, an hour during which nothing could be delivered. */
 const OPEN_SHARE = 0.1;
 
@@ -88,7 +90,7 @@ async function fill(count: number, { anew }: { anew: boolean }): Promise<void> {
     sender,
     count,
     open: count * OPEN_SHARE,
-    weeks: WEEKS,
+    weeks: WEEKS_OF_MAIL,
     endpointId,
     deadEndpointId,
     htmlBytes: 100,
@@ -142,12 +144,12 @@ test('with 10,000 emails', async () => {
   assert.deepEqual(await findTooMuch(), []);
 });
 
-test('with 200,000 emails', async () => {
+test('with 100,000 emails', async () => {
   await fill(LARGE, { anew: true });
   assert.deepEqual(await findTooMuch(), []);
 });
 
-test('with 200,000 emails and statistics of them', async () => {
+test('with 100,000 emails and statistics of them', async () => {
   await asOwner(async (owner) => void (await owner.query('analyze')));
   await explaining.forgetPlans();
   assert.deepEqual(await findTooMuch(), []);
@@ -157,7 +159,8 @@ test('a statement without an index is found out', async () => {
   const query = `select id from emails where project_id = $1 and subject = 'Your order 7'`;
   const run = ({ db, sender }: Stage) => db.query(query, [sender.projectId]);
   const found = await findTooMuch([{ what: 'an order', asks: 1, run }]);
-  assert.match(found.join(), /^an order: \d{6,} rows/);
+  const [, rows] = /^an order: (\d+) rows/.exec(found.join()) ?? [];
+  assert.ok(Number(rows) > 0.9 * LARGE, found.join());
 });
 
 test('every statement of the store was looked at: a new one gets a line in statements.ts', async () => {
