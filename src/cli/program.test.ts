@@ -2,7 +2,7 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { testDatabase } from '../../test/support/postgres.ts';
-import { LAUNCHER, posthorn } from '../../test/support/posthorn.ts';
+import { type CommandEnd, LAUNCHER, posthorn } from '../../test/support/posthorn.ts';
 import { systemWorld } from '../service/system-world.ts';
 import { runCommandLine } from './program.ts';
 
@@ -61,6 +61,21 @@ test('bench is the benchmark of the clone, with all its options', async () => {
   assert.equal(typo.code, 2);
   assert.match(typo.stderr, /there is no "starts"; there are start, accept/);
 });
+
+/** The same as `posthorn`, without a process for each; for what is refused before anything is opened. */
+async function inThisProcess(words: readonly string[]): Promise<CommandEnd> {
+  let [stdout, stderr] = ['', ''];
+  await runCommandLine(words, {
+    env: {},
+    world: systemWorld,
+    program: 'posthorn',
+    out: (text) => (stdout += text),
+    err: (text) => (stderr += text),
+  });
+  const code = Number(process.exitCode ?? 0);
+  process.exitCode = 0;
+  return { code, stdout, stderr };
+}
 
 const MISUSES: [words: string[], says: RegExp][] = [
   [[], /Usage: posthorn/],
@@ -129,7 +144,7 @@ test('send says which address of a service it cannot use', async () => {
 
 for (const [words, says] of MISUSES) {
   test(`posthorn ${words.join(' ')}: says what is wrong and exits with 2`, async () => {
-    const { code, stdout, stderr } = await posthorn(words, {});
+    const { code, stdout, stderr } = await inThisProcess(words);
     assert.equal(code, 2);
     assert.equal(stdout, '');
     assert.match(stderr, says);
