@@ -48,8 +48,8 @@ test('Ctrl-C reaches everybody twice, from the terminal and from npm, and still 
 });
 
 test('a second start on one data directory names the first and exits with 2', async () => {
-  await using service = await startService({ database: 'own' });
-  const { code, stdout, stderr } = await service.cli('start');
+  await using service = await startService({ ...ONE, database: 'own' });
+  const { code, stdout, stderr } = await service.cli('start', ...ONE.args);
   assert.equal(code, 2);
   assert.equal(stdout, '');
   assert.ok(stderr.includes(service.url), stderr);
@@ -61,7 +61,7 @@ test('a port that was asked for and is taken exits with 2', async () => {
   await once(taken, 'listening');
   const { port } = taken.address() as AddressInfo;
   const env = { PORT: String(port) };
-  await assert.rejects(startService({ env }), (error: Error) => {
+  await assert.rejects(startService({ ...ONE, env }), (error: Error) => {
     assert.match(error.message, /ended with 2/);
     assert.match(error.message, new RegExp(`PORT: port ${port} is taken`));
     return true;
@@ -87,7 +87,7 @@ test('a mail port that is taken, or a certificate that is not there, exits with 
   await once(taken, 'listening');
   const { port } = taken.address() as AddressInfo;
   const startsWith = (env: Record<string, string>, sentence: RegExp) =>
-    assert.rejects(startService({ env }), (error: Error) => {
+    assert.rejects(startService({ ...ONE, env }), (error: Error) => {
       assert.match(error.message, /ended with 2/);
       assert.match(error.message, sentence);
       return true;
@@ -121,7 +121,7 @@ test('a certificate of the API that cannot work exits with 2, before anything is
       /POSTHORN_API_TLS_KEY: the path of its private key is missing/,
     ],
   ] as const) {
-    await assert.rejects(startService({ env }), (error: Error) => {
+    await assert.rejects(startService({ ...ONE, env }), (error: Error) => {
       assert.match(error.message, /ended with 2/);
       assert.match(error.message, sentence);
       return true;
@@ -149,7 +149,7 @@ test('only the ports for mail, and none set, is a mistake', async () => {
 });
 
 test('commands use the database of the running service, and start it when none runs', async () => {
-  await using service = await startService({ database: 'own' });
+  await using service = await startService({ ...ONE, database: 'own' });
   const { key } = await service.cliJson('keys', 'create', '--mode', 'live');
   assert.equal((await service.request('GET', '/v1/projects', { key })).status, 200);
   await service.stop();
