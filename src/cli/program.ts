@@ -22,7 +22,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'keys',
-    about: 'make, list and revoke API keys',
+    about: 'create, list and revoke API keys',
     load: async () => (await import('./commands/keys.ts')).describeKeys,
   },
   {
@@ -37,7 +37,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'emails',
-    about: 'list emails, and show what became of one',
+    about: 'list emails, and show one with its outcome',
     load: async () => (await import('./commands/emails.ts')).describeEmails,
   },
   {
@@ -52,22 +52,22 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'inbound',
-    about: 'list and show what came back: bounces, complaints, unmatched mail',
+    about: 'list and show received bounces, complaints and unmatched mail',
     load: async () => (await import('./commands/inbound.ts')).describeInbound,
   },
   {
     name: 'queue',
-    about: 'what waits and why; retry, hold, release or drop it',
+    about: 'show the queue; retry, hold, release or drop mail in it',
     load: async () => (await import('./commands/queue.ts')).describeQueue,
   },
   {
     name: 'explain',
-    about: "say what a mail server's answer means, or a bounce that came back",
+    about: "explain a mail server's reply, or a bounce",
     load: async () => (await import('./commands/explain.ts')).describeExplain,
   },
   {
     name: 'tls-report',
-    about: "show what came of TLS with recipients' domains",
+    about: "count TLS sessions with recipients' domains",
     load: async () => (await import('./commands/tls-report.ts')).describeTlsReport,
   },
   {
@@ -82,7 +82,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'migrate',
-    about: 'bring the database to this version',
+    about: "migrate the database to this version's schema",
     load: async () => (await import('./commands/migrate.ts')).describeMigrate,
   },
 ];
@@ -102,7 +102,7 @@ export async function runCommandLine(argv: readonly string[], cli: Cli): Promise
       outputError: (message, write) =>
         json ? complain(cli, misuse(message), json) : write(message),
     })
-    .showHelpAfterError(json ? false : '(--help says how)')
+    .showHelpAfterError(json ? false : '(see --help)')
     // Options belong to the command they stand behind: `queue` and `queue hold` share some.
     .enablePositionalOptions()
     .exitOverride();

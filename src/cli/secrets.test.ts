@@ -22,7 +22,7 @@ test('a key of POSTHORN_SECRET_KEY is replaced in three changes of it, each of w
   assert.match(fresh, /^[\w-]{43}$/);
   assert.equal((await step(`${OLD},${fresh}`)).step, 'switch');
   const early = await run(`${OLD},${fresh}`, '--finish');
-  assert.match(early.stderr, /has not come that far/);
+  assert.match(early.stderr, /is not complete/);
   assert.equal((await step(`${fresh},${OLD}`)).step, 'sealed');
   assert.equal((await step(`${fresh},${OLD}`, '--finish', '--force')).step, 'remove');
   assert.match((await run(fresh, '--finish')).stderr, /nothing has to be finished/);

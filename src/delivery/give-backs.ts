@@ -174,7 +174,10 @@ export class Strays {
       free.map((stray) => ({ ...stray, holder, delayMs: 0 })),
     );
     if (released === 0) return;
-    this.#options.log.warn({ released }, 'recipients that this worker did not know of are free');
+    this.#options.log.warn(
+      { released },
+      'recipients claimed by this worker but not in its memory were released',
+    );
   }
 }
 

@@ -99,7 +99,7 @@ export class Lease {
       if (alive) this.#begun = begun;
     } catch (error) {
       this.#hasMissed = true;
-      log.warn({ error: (error as Error).message }, 'no beat: the database did not answer');
+      log.warn({ error: (error as Error).message }, 'no heartbeat: the database did not answer');
     }
   }
 

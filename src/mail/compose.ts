@@ -133,7 +133,7 @@ function unsubscribeField(url: string, mailto: string | null): HeaderField {
 
 function writableUrl(url: string): string {
   if (/^https?:[!-~]+$/i.test(url) && !/[<>"]/.test(url)) return url;
-  throw new Error('An unsubscribe link would not be one in a header.');
+  throw new Error('The unsubscribe link cannot be written in a header.');
 }
 
 /** A part of the message: the fields that say what it is, and its body, ending with CRLF. */

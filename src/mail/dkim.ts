@@ -102,7 +102,7 @@ function signaturesOf(
   keys: readonly DkimKey[],
   times: SignatureTimes,
 ): Promise<HeaderField[]> {
-  if (keys.length === 0) throw new Error('A message would be sent unsigned.');
+  if (keys.length === 0) throw new Error('There is no key to sign the message with.');
   refuseOtherAuthor(headers, fromDomain);
   for (const key of keys) refuseWrongKey(key, fromDomain);
   const bodyHash = relaxedBodyHash(body);

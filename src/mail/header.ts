@@ -56,7 +56,7 @@ export function field(name: string, words: readonly string[]): HeaderField {
     refuseControls(name, word);
     if (name.length + 2 + word.length > LINE_MAX) throw new Error(`${name} has no room for a word`);
   }
-  if (!FIELD_NAME.test(name)) throw new Error(`${JSON.stringify(name)} is no name for a header`);
+  if (!FIELD_NAME.test(name)) throw new Error(`${JSON.stringify(name)} is not a header name`);
   return { name, value: fold(words, name.length + 2) };
 }
 

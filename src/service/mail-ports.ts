@@ -82,7 +82,7 @@ export async function listenForMail(
     hostname: config.hostname,
     sizeBytesMax: MESSAGE_MAX_BYTES,
     world: systemWorld,
-    onBug: (error: unknown) => log.error({ err: error }, 'a bug while mail came in'),
+    onBug: (error: unknown) => log.error({ err: error }, 'a bug while mail was received'),
   };
   const tlsContext = () => certificate.context();
   const servers: { close(graceMs: number): Promise<void> }[] = [];

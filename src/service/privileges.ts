@@ -153,7 +153,10 @@ export class SharedFiles implements Disposable {
         if (this.#seen.get(file) !== seen) this.#copy(file);
         this.#seen.set(file, seen);
       } catch (error) {
-        this.#log.error({ err: error, file }, 'a certificate cannot be read; the last one stays');
+        this.#log.error(
+          { err: error, file },
+          'a certificate cannot be read; the previous one stays in use',
+        );
       }
     }
   }

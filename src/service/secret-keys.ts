@@ -47,7 +47,7 @@ export function keepSecretKeys(options: SecretKeepingOptions): Disposable {
     } catch (error) {
       const message = String(error);
       // Logged once per reason: it is retried every second.
-      if (message !== problem) log.warn({ err: error }, 'the secret keys could not be looked at');
+      if (message !== problem) log.warn({ err: error }, 'the secret keys could not be read');
       problem = message;
     }
     if (timer !== undefined) timer = setTimeout(() => void turn(), LOOK_EVERY_MS);
@@ -70,7 +70,9 @@ function presentKey({ dataDir }: ServiceDatabase, { secretKey }: Config): string
 function requireSealingKey(present: string, used: string): void {
   const [sealing = ''] = secretKeysOf(used);
   if (secretKeysOf(present).includes(sealing)) return;
-  throw new Error('the file secrets/secret-key has lost the key that everything is sealed with');
+  throw new Error(
+    'the file secrets/secret-key does not contain the key that the secrets are encrypted with',
+  );
 }
 
 async function takeUp(

@@ -135,7 +135,10 @@ async function sayLost(
 ): Promise<void> {
   const { db, log, metrics } = context;
   const lost = await recent.lost(db).catch((error: unknown) => {
-    log.warn({ err: error }, 'what the fail-over lost cannot be read yet; it is tried again');
+    log.warn(
+      { err: error },
+      'the emails lost by the fail-over cannot be read yet; this is retried',
+    );
     return null;
   });
   if (lost === null) {
@@ -290,7 +293,7 @@ function createTls(context: WorkerContext): { tls: TlsRules; stopTls: () => Prom
     store: new StsPolicies(db),
     onFailure: (domain, result, message) => {
       counters.add({ domain, policy: 'sts', result });
-      log.info({ domain, result, problem: message }, 'an MTA-STS policy could not be had');
+      log.info({ domain, result, problem: message }, 'an MTA-STS policy could not be fetched');
     },
   });
   const tls = new TlsRules({

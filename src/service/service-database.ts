@@ -191,7 +191,7 @@ async function expirePredecessor(db: Database, instance: string, log: Logger): P
   for (const node of await listNodes(db)) {
     if (node.instance !== instance) continue;
     const freed = await expireWorker(db, { id: node.id, beat: null });
-    log.info({ node: node.id, freed }, 'work of a worker that was killed is free again');
+    log.info({ node: node.id, freed }, 'work of a worker that was killed was released');
   }
 }
 
@@ -199,9 +199,9 @@ async function expireOwn(db: Database, holder: string, log: Logger): Promise<voi
   try {
     failpoint('burial_before_commit');
     const freed = await expireWorker(db, { id: holder, beat: null });
-    log.warn({ node: holder, freed }, 'a worker died; its work is free again');
+    log.warn({ node: holder, freed }, 'a worker died; its work was released');
   } catch (error) {
     // The database cannot be reached; every node's watch will find the dead worker later.
-    log.warn({ err: error, node: holder }, 'the work of a dead worker is not free yet');
+    log.warn({ err: error, node: holder }, 'the work of a dead worker could not be released yet');
   }
 }

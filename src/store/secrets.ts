@@ -97,7 +97,7 @@ export class SecretBox {
       const text = openWith(key, sealed, rowId);
       if (text !== null) return text;
     }
-    throw new Error('no secret key opens what is stored: POSTHORN_SECRET_KEY is another one');
+    throw new Error('no secret key decrypts the stored secrets: POSTHORN_SECRET_KEY has changed');
   }
 }
 

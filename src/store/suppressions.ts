@@ -144,7 +144,7 @@ export async function addSuppressionIn(
     return { suppression: added, isNew: true };
   }
   const present = await findSuppression(tx, scope, address);
-  if (!present) throw new Error('a suppression was neither added nor there');
+  if (!present) throw new Error('a suppression was neither added nor found');
   return { suppression: present, isNew: false };
 }
 
@@ -387,7 +387,7 @@ export async function importSuppressions(
     scope.environment,
     JSON.stringify(rows),
   ]);
-  if (!result) throw new Error('an import says nothing of its batch');
+  if (!result) throw new Error('an import returned no result for its batch');
   return result;
 }
 

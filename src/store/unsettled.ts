@@ -233,7 +233,10 @@ export class Unsettled<Item, Result> {
         const [result] = await write([kept.item], extent);
         this.#kept.delete(kept.item);
         this.#wroteSome();
-        log.warn({ ...this.#facts(kept), extent }, 'an outcome that had been kept is written');
+        log.warn(
+          { ...this.#facts(kept), extent },
+          'an outcome that the database had refused is written',
+        );
         onSettled(kept.item, result!);
         onChange?.();
         return;

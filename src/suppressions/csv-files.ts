@@ -136,7 +136,7 @@ class Batch {
     result.added += added;
     result.alreadyThere += this.size - added - expired.length;
     for (const index of expired) {
-      reject(result, this.#lines[index] ?? 0, 'expires_at: is over already.');
+      reject(result, this.#lines[index] ?? 0, 'expires_at: is in the past.');
     }
     [this.#entries, this.#lines] = [[], []];
   }

@@ -25,9 +25,9 @@ export type CsvRow = {
 
 const ROW_MAX_LENGTH = 16 * 1024;
 
-const UNCLOSED = 'A quote is opened and never closed';
+const UNCLOSED = 'A quote is not closed';
 const TOO_LONG = `The row is longer than ${ROW_MAX_LENGTH / 1024} KB`;
-const AFTER_QUOTE = 'Something follows a closing quote; a quote inside of quotes is written twice';
+const AFTER_QUOTE = 'Text follows a closing quote; a quote inside of quotes must be doubled';
 
 /** An incomplete row is read again together with the next data, once at least this much has arrived. */
 const READ_AT_ONCE_LENGTH = 16 * 1024;

@@ -92,7 +92,7 @@ export class EndpointQueue {
 
   #state(endpointId: string): EndpointState {
     const endpoint = this.#endpoints.get(endpointId);
-    if (!endpoint) throw new Error(`endpoint ${endpointId} has no endpoint`);
+    if (!endpoint) throw new Error(`endpoint ${endpointId} is unknown`);
     return endpoint;
   }
 

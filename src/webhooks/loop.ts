@@ -181,7 +181,7 @@ class Loop implements WebhookLoop {
       // A claim may be committed and its answer lost; or the database failed over.
       this.#straysAtMs = this.#options.world.monotonicMs() + FATE_UNKNOWN_MS;
       if (!(error instanceof DatabaseUnavailable)) {
-        this.#options.log.error({ err: error }, 'looking for webhooks failed');
+        this.#options.log.error({ err: error }, 'polling for webhooks failed');
       }
       return false;
     }
@@ -196,7 +196,7 @@ class Loop implements WebhookLoop {
     this.#checksSeen = asked;
     this.#straysAtMs = nowMs + STRAYS_EVERY_MS;
     if (released === 0) return;
-    log.warn({ released }, 'webhooks that this worker did not know of are free again');
+    log.warn({ released }, 'webhooks claimed by this worker but not in its memory were released');
   }
 
   async #look(nowMs: number): Promise<void> {

@@ -241,7 +241,7 @@ async function replayRange(
   const wanted = { ...range, endpointId, limit: REPLAY_MAX + 1 };
   const ids = await endpoints.findDeliveryIds(db, scope, wanted);
   if (ids.length > REPLAY_MAX) {
-    return refuseUntil(`reaches over more than ${REPLAY_MAX} deliveries; replay in shorter pieces`);
+    return refuseUntil(`covers more than ${REPLAY_MAX} deliveries; replay shorter periods`);
   }
   for (let from = 0; from < ids.length; from += BATCH) {
     const batch = ids.slice(from, from + BATCH);

@@ -91,9 +91,9 @@ test('bad rows are told with their lines, and the good ones around them are kept
   });
   const lines = errors.map(({ line, message }: Body) => `${line} ${message}`).toSorted();
   assert.match(lines[0], /^3 "ann@" is not an email address: nothing follows the @\.$/);
-  assert.match(lines[1], /^4 Something follows a closing quote/);
+  assert.match(lines[1], /^4 Text follows a closing quote/);
   assert.match(lines[2], /^5 "boring" is not one of/);
-  assert.match(lines[3], /^7 expires_at: is over already/);
+  assert.match(lines[3], /^7 expires_at: is in the past/);
   const entries = (await service.request('GET', PATH, { key })).body.data;
   assert.deepEqual(
     entries.map(({ address, reason, expires_at }: Body) => [address, reason, expires_at]),

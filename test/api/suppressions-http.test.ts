@@ -104,7 +104,7 @@ test('what is wrong is said by name', async () => {
     [{}, /^address: is required/],
     [{ address: 'bob@' }, /^address: "bob@" is not an email address/],
     [{ address: 'a@b.test', reason: 'dislike' }, /^reason: must be one of/],
-    [{ address: 'a@b.test', expires_at: '2020-01-01T00:00:00Z' }, /^expires_at: is over already/],
+    [{ address: 'a@b.test', expires_at: '2020-01-01T00:00:00Z' }, /^expires_at: is in the past/],
     [{ address: 'a@b.test', expires_at: 'tomorrow' }, /^expires_at: must be a time/],
     [{ address: 'a@b.test', note: '' }, /^note: is not a field/],
   ];

@@ -228,7 +228,8 @@ type Fields = {
 
 /** An outcome that the database had refused is written. Only failpoints have these SQLSTATEs. */
 export function settledLate({ msg, sqlstate, emailId }: Fields): PointLine | null {
-  if (sqlstate === undefined || msg !== 'an outcome that had been kept is written') return null;
+  if (sqlstate === undefined || msg !== 'an outcome that the database had refused is written')
+    return null;
   const failpoint = emailId === undefined ? 'webhook_before_commit' : 'settle_before_commit';
   return { failpoint, action: `sql_${sqlstate.toLowerCase()}` };
 }

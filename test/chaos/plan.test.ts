@@ -79,7 +79,7 @@ test('a refusal counts as met only once the outcome that was refused has been wr
   assert.equal(settledLate({ ...kept, msg: 'an outcome could not be written' }), null);
   const { failpoint, action } = settledLate({
     ...kept,
-    msg: 'an outcome that had been kept is written',
+    msg: 'an outcome that the database had refused is written',
   })!;
   assert.equal(arsenal.hit(failpoint, action), true);
   assert.equal(arsenal.hit(failpoint, action), false);

@@ -40,7 +40,7 @@ async function stage() {
   });
 
   await database.proxy.refuse();
-  const missed = (): number => service.logs.split('no beat').length - 1;
+  const missed = (): number => service.logs.split('no heartbeat').length - 1;
   /** The database was asked in vain meanwhile, for settling as well. */
   const oneMoreMissedBeat = async (): Promise<void> => {
     const before = missed();

@@ -90,7 +90,7 @@ test('after the database was away a worker gives back what it does not know of',
   // The settlement of a delivery is lost with the old server: handed over, claim 1.
   await service.sql('update queue set claim = 0');
   await holdInItsName(service, 'queue');
-  await waitFor(() => service.logs.includes('no beat'), { what: 'a missed beat' });
+  await waitFor(() => service.logs.includes('no heartbeat'), { what: 'a missed beat' });
   await database.proxy.heal();
   await service.waitForStatus(id, 'delivered', { key, timeoutMs: 90_000 });
   await queueIsEmpty(service);

@@ -35,16 +35,20 @@ import { readInstallation, setReturnPathHost } from '../../store/mail-hosts.ts';
 const PAGE = { limit: 100, before: null };
 
 export function describeDomains(domains: Command, cli: Cli): void {
-  addCommand(domains, cli, { name: 'add', about: 'add a domain to send from', run: add })
+  addCommand(domains, cli, { name: 'add', about: 'add a sending domain', run: add })
     .argument('<name>', 'as acme.com')
-    .addOption(new Option('--tls <how>', 'for its emails').choices(DOMAIN_TLS))
+    .addOption(new Option('--tls <how>', 'TLS mode of its emails').choices(DOMAIN_TLS))
     .addOption(projectOption())
     .addOption(modeOption().default('live'));
-  addCommand(domains, cli, { name: 'verify', about: 'look its DNS records up now', run: verify })
+  addCommand(domains, cli, { name: 'verify', about: 'look up its DNS records now', run: verify })
     .argument('<domain>', 'name or id')
     .addOption(projectOption())
     .addOption(modeOption().default('live'));
-  addCommand(domains, cli, { name: 'set-tls', about: 'how its emails are protected', run: setTls })
+  addCommand(domains, cli, {
+    name: 'set-tls',
+    about: 'set the TLS mode of its emails',
+    run: setTls,
+  })
     .argument('<domain>', 'name or id')
     .addArgument(new Argument('<how>', 'opportunistic or enforced').choices(DOMAIN_TLS))
     .addOption(projectOption())
@@ -220,7 +224,7 @@ function recordsText(records: readonly CheckedRecord[]): string {
 function describeReturnPathHost(domains: Command, cli: Cli): void {
   addCommand(domains, cli, {
     name: 'return-path-host',
-    about: 'show or set the host that bounces come back to',
+    about: 'show or set the host that receives bounces',
     run: changeReturnPathHost,
   }).argument('[name]', 'as mail.example.com; of one of the nodes, or leading to them all');
 }
@@ -241,7 +245,7 @@ function show(cli: Cli): Promise<Outcome> {
     const where =
       host === null
         ? 'Nothing is set: it will be the POSTHORN_HOSTNAME of the node that starts next.'
-        : `The bounces of all domains come back to ${host}: it is the MX that their records ask for.`;
+        : `${host} receives the bounces of all domains: their MX records name it.`;
     return {
       data: { object: 'return_path_host', name: host, node_names: names },
       text: `${where}\nA domain also verifies with the name of a node as its MX: ${nodes}.`,
@@ -255,7 +259,7 @@ function set(cli: Cli, name: string): Promise<Outcome> {
     const { hosts } = await readInstallation(db);
     const data = { object: 'return_path_host', name, before, verified_domains: verified };
     if (before === name || verified === 0) {
-      return { data, text: `The bounces of all domains come back to ${name}.` };
+      return { data, text: `${name} receives the bounces of all domains.` };
     }
     const count = verified === 1 ? '1 verified domain has' : `${verified} verified domains have`;
     const isOfNode = hosts.some((host) => host.name === before);
@@ -263,7 +267,7 @@ function set(cli: Cli, name: string): Promise<Outcome> {
       ? `As long as a node is called ${before}, the record of today counts too; once none is, it has to be replaced within 72 hours`
       : 'It has to be replaced within 72 hours';
     const text = [
-      `The bounces of all domains come back to ${name} from now on; ${count} to publish it:`,
+      `${name} receives the bounces of all domains from now on; ${count} to publish it:`,
       `MX   send.<domain>   10 ${name}   in place of ${before ?? 'the present one'}.`,
       `${until}, or the domain fails and stops sending. ${name} needs an address record that leads to a node with POSTHORN_INBOUND_PORT.`,
     ].join('\n');

@@ -45,12 +45,12 @@ const WHO: Readonly<Record<Blame, string>> = {
 export function describeExplain(explain: Command, cli: Cli): void {
   addCommand(explain, cli, {
     name: 'reply',
-    about: "what a mail server's answer means: retry or not, whose business, what to do",
+    about: "explain a mail server's reply: whether it is retried, who is responsible, what to do",
     run: explainReply,
   })
-    .argument('<reply...>', 'as the server said it: "550 5.7.1 Message refused"')
+    .argument('<reply...>', 'as the server sent it: "550 5.7.1 Message refused"')
     .addOption(
-      new Option('--phase <phase>', 'what it answered; data: the message')
+      new Option('--phase <phase>', 'the step that it answered; data: the message')
         .choices(PHASES)
         .default('rcpt'),
     );
@@ -103,7 +103,7 @@ function textOf(verdict: Verdict, rule: { meaning: string; like: string | null }
     ['suppress', suppression(verdict)],
     ['advice', verdict.advice],
     ['meaning', rule.meaning],
-    ['said like', rule.like ?? 'no rule knows these words: the code decided'],
+    ['said like', rule.like ?? 'no rule matches this text; the code decided'],
   ]);
 }
 
@@ -118,20 +118,20 @@ function suppression({ suppress, suppressDays }: Verdict): string {
 }
 
 const KINDS: Readonly<Record<ReportKind, string>> = {
-  bounce: 'bounce: it did not arrive and is not tried any more',
-  delay: 'delay: it has not arrived yet and is still tried',
-  complaint: 'complaint: the recipient does not want it',
+  bounce: 'bounce: it was not delivered and is not retried',
+  delay: 'delay: it is not delivered yet and is still retried',
+  complaint: 'complaint: the recipient reported it as spam',
   delivered: 'delivered: it arrived',
   auto_reply: 'auto_reply: sent by a program; it changes nothing',
-  other: 'other: nothing that tells what became of an email',
+  other: 'other: not a report about an email',
 };
 
 function describeExplainBounce(explain: Command, cli: Cli): void {
   addCommand(explain, cli, {
     name: 'bounce',
-    about: 'what a bounce, complaint or other report that came back says',
+    about: 'explain a bounce, complaint or other report',
     run: explainBounces,
-  }).argument('<file...>', 'messages as they arrived; - is the standard input');
+  }).argument('<file...>', 'messages as received; - is the standard input');
 }
 
 async function explainBounces(

@@ -16,13 +16,13 @@ const KINDS = [
 const LIMIT_MAX = 1_000;
 
 export function describeInbound(inbound: Command, cli: Cli): void {
-  addCommand(inbound, cli, { name: 'list', about: 'what came back, newest first', run: list })
-    .addOption(new Option('--kind <kind>', 'only these').choices(KINDS))
-    .option('--before <id>', 'only what came before this one')
+  addCommand(inbound, cli, { name: 'list', about: 'received messages, newest first', run: list })
+    .addOption(new Option('--kind <kind>', 'only messages of this kind').choices(KINDS))
+    .option('--before <id>', 'only messages received before this one')
     .option('--limit <n>', `how many, up to ${LIMIT_MAX}`, parseLimit, 30);
   addCommand(inbound, cli, {
     name: 'show',
-    about: 'one message, as it came (its first 256 KB)',
+    about: 'one message, as received (its first 256 KB)',
     run: show,
   }).argument('<id>');
 }
@@ -49,7 +49,7 @@ function list(cli: Cli, { kind, before, limit }: ListOptions): Promise<Outcome> 
           change ?? '-',
           id,
         ]),
-        'Nothing has come back.',
+        'No message has been received.',
       ),
     };
   });

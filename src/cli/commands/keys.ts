@@ -30,7 +30,7 @@ const KEYS_SHOWN_MAX = 1000;
 const UNIT_MS = { h: 3_600_000, d: 86_400_000 };
 
 export function describeKeys(keys: Command, cli: Cli): void {
-  addCommand(keys, cli, { name: 'create', about: 'make a key and show it once', run: create })
+  addCommand(keys, cli, { name: 'create', about: 'create a key and show it once', run: create })
     .addOption(projectOption())
     .addOption(modeOption().makeOptionMandatory())
     .option('--name <name>', 'what it is for', parseName, 'Made on the command line')
@@ -46,7 +46,7 @@ export function describeKeys(keys: Command, cli: Cli): void {
   addCommand(keys, cli, { name: 'list', about: 'the keys that are not revoked', run: list })
     .addOption(projectOption())
     .addOption(modeOption());
-  addCommand(keys, cli, { name: 'revoke', about: 'end a key for good', run: revoke })
+  addCommand(keys, cli, { name: 'revoke', about: 'revoke a key permanently', run: revoke })
     .argument('<id>', 'its id, or the key itself')
     .addOption(projectOption());
 }
@@ -71,7 +71,7 @@ function create(cli: Cli, options: CreateOptions): Promise<Outcome> {
     const { id, projectId, environment } = key;
     return {
       data: { id, key: text, project_id: projectId, environment },
-      text: `${text}\n\nThis ${environment} key is shown only now (id ${id}).`,
+      text: `${text}\n\nThis ${environment} key is shown only once (id ${id}).`,
     };
   });
 }

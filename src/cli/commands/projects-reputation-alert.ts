@@ -54,7 +54,7 @@ function addAlertCommand(
 ): void {
   const command = projects
     .command(name, commandOptions)
-    .description('set when bounces and complaints are too many');
+    .description('set the thresholds for bounces and complaints');
   runnable(command, cli, setReputationAlert)
     .argument('[project]', 'name or id (default: the only one)')
     .addOption(percentOption('--bounces <share>', 'of what ends in 24 hours, as 5%'))
@@ -110,7 +110,7 @@ function setReputationAlert(
       ` ${resumed.domains.length} domains go on, ${resumed.released} waiting recipients released.`;
     return {
       data: { project_id: project.id, reputation_alert: ruleJson(rule), resumed },
-      text: `${project.name} is watched for ${showRule(rule)}.${released ?? ''}`,
+      text: `${project.name} has alerts for ${showRule(rule)}.${released ?? ''}`,
     };
   });
 }

@@ -48,14 +48,14 @@ const CATEGORIES = ['sending', 'recipients', 'verification', 'domains'] as const
 
 export function describeProjects(projects: Command, cli: Cli): void {
   addCommand(projects, cli, { name: 'list', about: 'all projects', run: list });
-  addCommand(projects, cli, { name: 'create', about: 'make a project', run: create }).argument(
+  addCommand(projects, cli, { name: 'create', about: 'create a project', run: create }).argument(
     '<name>',
     'for people',
     parseName,
   );
   addCommand(projects, cli, {
     name: 'set-limit',
-    about: 'set how much a project may do',
+    about: 'set a rate limit of a project',
     run: limit,
   })
     .argument('<limit>', 'how many per seconds, as 5000/60, or default', parseLimitOrDefault)
@@ -108,7 +108,7 @@ function create(cli: Cli, _: object, [name]: [string]): Promise<Outcome> {
     });
     return {
       data: projectJson(project),
-      text: `Project ${project.name} is made (${project.id}).`,
+      text: `Project ${project.name} is created (${project.id}).`,
     };
   });
 }

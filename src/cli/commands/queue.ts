@@ -64,7 +64,7 @@ function selectable(command: Command): Command {
     .option('--email <id>', 'the recipients of this email', parseId)
     .option('--domain <domain>', 'recipients at this domain', parseRecipientDomain)
     .addOption(projectOption())
-    .option('--all', 'everything that waits');
+    .option('--all', 'everything in the queue');
 }
 
 function show(cli: Cli, options: ProjectOptions & { limit: number }): Promise<Outcome> {
@@ -102,7 +102,7 @@ function providerTable(providers: readonly ShownProvider[]): string {
       stateOf(provider),
       provider.state?.reason ?? '-',
     ]),
-    'Nothing waits.',
+    'The queue is empty.',
   );
 }
 
@@ -134,9 +134,9 @@ function providerJson(provider: ShownProvider) {
 type Selection = ProjectOptions & { email?: string; domain?: string; all?: true };
 
 const CHANGES: Readonly<Record<QueueChange, { about: string; done: string }>> = {
-  retry: { about: 'try it now', done: 'due now' },
-  hold: { about: 'start nothing of it until it is released', done: 'held' },
-  release: { about: 'let held mail go', done: 'released' },
+  retry: { about: 'make it due now', done: 'due now' },
+  hold: { about: 'do not attempt it until it is released', done: 'held' },
+  release: { about: 'attempt held mail again', done: 'released' },
 };
 
 function change(cli: Cli, kind: QueueChange, options: Selection): Promise<Outcome> {
@@ -184,7 +184,7 @@ async function selectorOf(
   const isNarrow = email !== undefined || domain !== undefined || project !== undefined;
   if (!isNarrow && all !== true) {
     return usageFailure(
-      'Say what: --email, --domain, --project (all that is given has to match) or --all.',
+      'Select recipients with --email, --domain, --project (all that are given must match) or --all.',
     );
   }
   if (isNarrow && all === true) return usageFailure('--all goes alone.');
@@ -262,7 +262,7 @@ async function* dropFromQueue(
   try {
     let from: QueuePlace | null = QUEUE_START;
     while (from !== null) {
-      if ((await beat(db, holder)) === null) throw new Error('this command was taken for dead');
+      if ((await beat(db, holder)) === null) throw new Error('the lease of this command expired');
       const { step, taken } = await takeOutStep(db, holder, { selector, from });
       const messages = await loadMessages(
         db,

@@ -46,9 +46,9 @@ export function describeSecrets(secrets: Command, cli: Cli): void {
     about: 'replace the secret key, while the service runs',
     run: rotate,
   })
-    .option('--finish', 'forget the old key, when nothing needs it any more')
-    .option('--force', 'with --finish: now, because the old key has leaked')
-    .option('--wait <seconds>', 'for nodes to know the keys', parseSeconds, 60);
+    .option('--finish', 'remove the old key, when it is no longer needed')
+    .option('--force', 'with --finish: now, if the old key was disclosed')
+    .option('--wait <seconds>', 'how long to wait for nodes to read the keys', parseSeconds, 60);
 }
 
 type Options = { finish?: true; force?: true; wait: number };
@@ -121,9 +121,7 @@ async function finish(
   const used = await keysInUse(store.db);
   const since = used.get(idOf(first));
   if (since === undefined || keys.some((key) => !used.has(idOf(key)))) {
-    return failed(
-      `The rotation has not come that far; call ${rotation.cli.program} secrets rotate.`,
-    );
+    return failed(`The rotation is not complete; call ${rotation.cli.program} secrets rotate.`);
   }
   const finishAt = new Date(since.getTime() + RETURN_PATHS_DAYS * DAY_MS);
   if (!force && finishAt.getTime() > rotation.cli.world.now()) {
@@ -201,7 +199,7 @@ const ADD_KEY = (fresh: string) =>
   '2. Restart the nodes one after the other.\n' +
   '3. Call this again; it says what comes next.';
 const SWITCH_KEY =
-  'Every node knows the new key. Put it in front of the old one in POSTHORN_SECRET_KEY (new,old) on every ' +
+  'Every node has the new key. Put it in front of the old one in POSTHORN_SECRET_KEY (new,old) on every ' +
   'node, restart them one after the other, and call this again.';
 const REMOVE_KEY =
   'Nothing is sealed with an old key any more. Leave only the first key in POSTHORN_SECRET_KEY on every node, ' +

@@ -31,8 +31,11 @@ export function describeSend(send: Command, cli: Cli): void {
     .option('--text-file <file>', 'the same from a file; - is standard input')
     .option('--cc <address...>', 'copies')
     .option('--bcc <address...>', 'blind copies')
-    .option('--reply-to <address...>', 'where answers go')
-    .option('--idempotency-key <key>', 'sending again with the same key sends nothing twice')
+    .option('--reply-to <address...>', 'where replies go')
+    .option(
+      '--idempotency-key <key>',
+      'repeating the command with the same key sends no second email',
+    )
     .option('--key <key>', 'API key (default: POSTHORN_API_KEY)')
     .option('--url <url>', 'of the service (default: POSTHORN_URL, or the one running here)');
   runnable(send, cli, run);

@@ -26,7 +26,10 @@ const WORKERS_MAX = 256;
 
 export function describeStart(command: Command, cli: Cli): void {
   command
-    .option('--once', 'send one email through everything on this machine, show each step, and end')
+    .option(
+      '--once',
+      'send one email through the whole service on this machine, print each step, and exit',
+    )
     .option('--workers <n>', 'worker processes (default: one per core)', parseWorkers)
     .option(
       '--only <parts>',

@@ -60,8 +60,8 @@ export function describeSuppressions(suppressions: Command, cli: Cli): void {
   const ofAddress = { show, add, remove };
   const about = {
     show: 'whether it is suppressed, and what happened before',
-    add: 'send no more mail to it',
-    remove: 'let it have mail again',
+    add: 'add it, so that it gets no mail',
+    remove: 'remove it, so that it gets mail again',
   };
   for (const name of ['show', 'add', 'remove'] as const) {
     addCommand(suppressions, cli, { name, about: about[name], run: ofAddress[name] })
@@ -69,11 +69,19 @@ export function describeSuppressions(suppressions: Command, cli: Cli): void {
       .addOption(projectOption())
       .addOption(modeOption().default('live'));
   }
-  addCommand(suppressions, cli, { name: 'import', about: 'add those of a file', run: importFile })
+  addCommand(suppressions, cli, {
+    name: 'import',
+    about: 'add the addresses of a file',
+    run: importFile,
+  })
     .argument('<file>', 'CSV: address, reason, created_at, expires_at; - is standard input')
     .addOption(projectOption())
     .addOption(modeOption().default('live'));
-  addCommand(suppressions, cli, { name: 'export', about: 'write them to a file', run: exportFile })
+  addCommand(suppressions, cli, {
+    name: 'export',
+    about: 'write the addresses to a file',
+    run: exportFile,
+  })
     .argument('[file]', 'CSV; default: standard output')
     .addOption(projectOption())
     .addOption(modeOption().default('live'));
@@ -131,7 +139,7 @@ function historyTable(history: readonly HistoryEntry[]): string {
   return table(
     ['AT', 'WHAT', 'REASON', 'BY'],
     history.map(({ at, action, reason, by }) => [shortTime(at), action, reason, by]),
-    'Nothing happened to it in the last 400 days.',
+    'It has no history in the last 400 days.',
   );
 }
 
@@ -160,7 +168,7 @@ function remove(cli: Cli, options: ScopeOptions, [address]: [Address]): Promise<
     const removed = await removeSuppression(db, scope, { address, by: 'command_line' });
     if (removed !== null) {
       const data = { object: 'suppression', address: removed.address, deleted: true };
-      return { data, text: `${address} can have mail again.` };
+      return { data, text: `${address} gets mail again.` };
     }
     const message = `${address} is not suppressed in the ${options.mode} environment.`;
     return { failed: message, code: 'not_found', exitCode: 1 };

@@ -73,7 +73,7 @@ function add(cli: Cli, options: AddOptions, [url]: [string]): Promise<Outcome> {
     if (isFailure(scope)) return scope;
     const made = await webhooks.create(scope, { url, events: options.events ?? null });
     if (isRefusal(made)) return failure(made);
-    const text = `${made.signingSecret}\n\nThis signing secret of the webhook is shown only now (id ${made.endpoint.id}).`;
+    const text = `${made.signingSecret}\n\nThis signing secret of the webhook is shown only once (id ${made.endpoint.id}).`;
     return { data: presentWithSecret(made), text };
   });
 }

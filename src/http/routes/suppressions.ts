@@ -146,7 +146,7 @@ function entryFrom(
   }
   const expiresAt = body.expires_at ? new Date(body.expires_at) : null;
   if (expiresAt !== null && expiresAt.getTime() <= world.now()) {
-    return refuseFields([{ field: 'expires_at', message: 'is over already; give a later time' }]);
+    return refuseFields([{ field: 'expires_at', message: 'is in the past; give a later time' }]);
   }
   return { address, reason: body.reason ?? 'manual', sourceEmailId: null, expiresAt, by: 'api' };
 }

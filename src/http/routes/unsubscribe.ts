@@ -91,7 +91,7 @@ export function registerUnsubscribeRoutes(app: App, services: HttpServices): voi
 }
 
 function namedBy({ unsubscriber }: FastifyRequest): Unsubscriber {
-  if (unsubscriber === null) throw new Error('a link without a valid token came through');
+  if (unsubscriber === null) throw new Error('the token of the link was not checked');
   return unsubscriber;
 }
 

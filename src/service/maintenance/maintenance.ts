@@ -145,7 +145,10 @@ export class Maintenance implements AsyncDisposable {
       if (polls < SILENT_POLLS_MAX) continue;
       failpoint('takeover_before_commit');
       const freed = await expireWorker(db, { id, beat });
-      this.#options.log.warn({ node: id, freed }, 'a node went silent; its work is free again');
+      this.#options.log.warn(
+        { node: id, freed },
+        'a node stopped its heartbeat; its work was released',
+      );
       this.#options.pool.lookNow();
     }
     const hasLostOne = [...this.#seen.keys()].some((id) => !seen.has(id));
@@ -157,7 +160,7 @@ export class Maintenance implements AsyncDisposable {
   async #releaseOrphans(): Promise<void> {
     failpoint('orphans_before_release');
     const freed = await releaseOrphans(this.#options.database.db);
-    if (freed > 0) this.#options.log.warn({ freed }, 'work without a holder is free again');
+    if (freed > 0) this.#options.log.warn({ freed }, 'work without a holder was released');
   }
 
   /** A promoted standby begins a new timeline. What it never received is lost, which must be logged. */
@@ -193,7 +196,10 @@ export class Maintenance implements AsyncDisposable {
     const isLow = freeDiskBytes !== null && freeDiskBytes < DISK_FREE_MIN_BYTES;
     const isLarge = bytesMax !== null && bytes !== null && bytes >= bytesMax;
     if (isLow || isLarge) {
-      log.error({ freeDiskBytes, databaseBytes: bytes }, 'there is no room; emails are refused');
+      log.error(
+        { freeDiskBytes, databaseBytes: bytes },
+        'the disk or the database is nearly full; emails are refused',
+      );
     }
     if (this.#isOutdated) return;
     if (isLow) pool.refuseMail('the disk is nearly full');

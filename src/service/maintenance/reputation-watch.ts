@@ -82,7 +82,7 @@ export class ReputationWatch {
       if (ended === null) return;
       const data = eventData({ ...now, since: ended.since, isPaused: false }, 'cleared');
       await recordEvent(tx, { scope: now, type: 'project.reputation_alert', data });
-      this.#log.info(data, 'a sender has few bounces and complaints again');
+      this.#log.info(data, 'the bounces and complaints of a sender are below the threshold again');
     });
   }
 }

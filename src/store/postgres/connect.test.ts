@@ -140,7 +140,7 @@ test('of several servers the one that takes writes is used, after a fail-over as
   const about = { name: 'test', settings: {}, timeoutMs: 5_000 };
   await assert.rejects(
     openSession({ connectionString: url }, about),
-    /^Error: none of the servers takes writes: 127\.0\.0\.1:\d+ .*ECONNREFUSED.*; 127\.0\.0\.1:\d+ /,
+    /^Error: none of the servers accepts writes: 127\.0\.0\.1:\d+ .*ECONNREFUSED.*; 127\.0\.0\.1:\d+ /,
   );
 });
 

@@ -96,7 +96,7 @@ export class Servers {
       if (problem === null) return place;
       problems.push(`${place.host}:${place.port} ${problem}`);
     }
-    throw new Error(`none of the servers takes writes: ${problems.join('; ')}`);
+    throw new Error(`none of the servers accepts writes: ${problems.join('; ')}`);
   }
 
   /** Null when it takes writes. */
