@@ -263,7 +263,8 @@ test('503: without its database the service says so, and works again when it is 
   assert.equal((await other.request('GET', '/healthz', { key: null })).status, 200);
   await other.setDatabaseReachable(true);
   await waitFor(async () => (await send()).status === 202, { what: 'the service to recover' });
-  assert.equal((await other.request('GET', '/readyz', { key: null })).status, 200);
+  const isReady = async () => (await other.request('GET', '/readyz', { key: null })).status === 200;
+  await waitFor(isReady, { what: 'the service to say that it is ready' });
   assert.equal(await countEmails(other), before + 1);
 });
 

@@ -10,7 +10,7 @@ const service = await startService({
 });
 after(() => service[Symbol.asyncDispose]());
 
-const BODIES = 10_000;
+const BODIES = 2_500;
 const IN_FLIGHT = 40;
 
 /** Strings that have hurt somebody somewhere, and ordinary ones. */
@@ -116,7 +116,7 @@ const rows = async () => {
   return (await service.sql(`select ${counts.join(', ')}`))[0];
 };
 
-test('ten thousand generated bodies never cause a 5xx or a row', async () => {
+test('thousands of generated bodies never cause a 5xx or a row', async () => {
   const before = await rows();
   const { seed, values } = samplesOf(body, BODIES);
   const codes = new Map<string, number>();
@@ -160,7 +160,7 @@ test('generated requests to all other endpoints never cause a 5xx', async () => 
       anything,
     ),
   });
-  const { seed, values } = samplesOf(requests, 3_000);
+  const { seed, values } = samplesOf(requests, 1_000);
   await forAll(values, async ({ operation: { method, path }, id, query, body: sent }) => {
     const encoded = (one: string) => encodeURIComponent(one.toWellFormed()).replaceAll('.', '%2E');
     const filled = path.replaceAll(/\{\w+\}/g, encoded(id) || 'x');

@@ -5,7 +5,10 @@ import { randomUUID } from 'node:crypto';
 import { assertFailure, EMAIL } from '../support/api.ts';
 import { type Answer, startService } from '../support/service.ts';
 
-const service = await startService({ env: { POSTHORN_LIMIT_SENDING: '1000/60' } });
+const service = await startService({
+  env: { POSTHORN_LIMIT_SENDING: '1000/60' },
+  args: ['--workers', '2'],
+});
 after(() => service[Symbol.asyncDispose]());
 
 const PARALLEL = 50;
@@ -120,7 +123,10 @@ test('of fifty at once with one key and different bodies, one is sent', async ()
 });
 
 test('fifty at once with one key, and one slot of the limit left, give one email and no 429', async () => {
-  await using small = await startService({ env: { POSTHORN_LIMIT_SENDING: '3/60' } });
+  await using small = await startService({
+    env: { POSTHORN_LIMIT_SENDING: '3/60' },
+    args: ['--workers', '2'],
+  });
   await small.send();
   await small.send();
   const headers = { 'idempotency-key': 'last slot' };

@@ -7,7 +7,7 @@ import { assertFailure, EMAIL, rawAnswer, TIME, UNKNOWN_ID, UUID_V7 } from '../s
 import { type Answer, startService } from '../support/service.ts';
 
 const env = { POSTHORN_LIMIT_SENDING: '1000/60', POSTHORN_LIMIT_AUTH: '10000/60' };
-const service = await startService({ env });
+const service = await startService({ env, args: ['--workers', '2'] });
 after(() => service[Symbol.asyncDispose]());
 
 type Body = Answer['body'];

@@ -13,7 +13,7 @@ const env = {
   POSTHORN_TRUSTED_PROXIES: '127.0.0.1',
   POSTHORN_SECRET_KEY: SECRET,
 };
-const service = await startService({ env });
+const service = await startService({ env, args: ['--workers', '2'] });
 after(() => service[Symbol.asyncDispose]());
 
 const { id: domainId } = (await service.request('GET', '/v1/domains')).body.data[0];

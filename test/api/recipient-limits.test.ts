@@ -5,7 +5,7 @@ import { assertFailure, EMAIL } from '../support/api.ts';
 import { type Answer, startService } from '../support/service.ts';
 
 const env = { POSTHORN_LIMIT_SENDING: '30/60', POSTHORN_LIMIT_RECIPIENTS: '40/60' };
-const service = await startService({ env });
+const service = await startService({ env, args: ['--workers', '2'] });
 after(() => service[Symbol.asyncDispose]());
 
 const addresses = (count: number) =>

@@ -4,7 +4,10 @@ import assert from 'node:assert/strict';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
-const service = await startService({ env: { POSTHORN_METRICS_PORT: '0' } });
+const service = await startService({
+  env: { POSTHORN_METRICS_PORT: '0' },
+  args: ['--workers', '2'],
+});
 after(() => service[Symbol.asyncDispose]());
 
 const get = (path: string) => service.request('GET', path, { key: null });

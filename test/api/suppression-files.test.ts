@@ -34,7 +34,7 @@ const exportFile = async (key: string, query = ''): Promise<string> =>
 
 const rowsOf = (file: string) => file.trimEnd().split('\r\n').slice(1);
 
-const ROWS = 20_000;
+const ROWS = 8_000;
 
 function manyRows(): string {
   const reasons = ['hard_bounce', 'complaint', 'unsubscribe', 'manual'];
@@ -45,7 +45,7 @@ function manyRows(): string {
   return `address,reason,created_at\n${rows.join('\n')}\n`;
 }
 
-test('20,000 addresses come in, each with its event, go out, and come in elsewhere', async () => {
+test('8,000 addresses come in, each with its event, go out, and come in elsewhere', async () => {
   const { key, project } = await newProject('Large');
   const result = await importFile(key, manyRows());
   const done = { object: 'suppression_import', already_there: 0, rejected: 0, errors: [] };

@@ -6,7 +6,7 @@ import { waitFor } from '../support/wait.ts';
 import { type Receiver, startReceiver, verified } from '../support/webhook-receiver.ts';
 
 const env = { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' };
-const service = await startService({ env });
+const service = await startService({ env, args: ['--workers', '2'] });
 after(() => service[Symbol.asyncDispose]());
 
 const UNKNOWN_ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { startJourney } from '../support/journey.ts';
 import { waitFor } from '../support/wait.ts';
 
-const journey = await startJourney();
+const journey = await startJourney({}, { args: ['--workers', '2'] });
 after(() => journey[Symbol.asyncDispose]());
 
 const MINUTE_MS = 60_000;
@@ -260,7 +260,8 @@ test('a sending domain that is removed takes along what stands in line in memory
   await waitFor(async () => (await service.sql(since, [domainId]))[0], { what: 'three seconds' });
   release.resolve();
 
-  const emails = await Promise.all(ids.map((id) => journey.ended(id)));
+  const emails = [];
+  for (const id of ids) emails.push(await journey.ended(id));
   const failed = emails.filter(({ status }) => status === 'failed');
   // What had begun to look for a connection goes out.
   assert.ok(failed.length >= 40, `${failed.length} failed`);

@@ -8,7 +8,7 @@ import PostalMime, { type Email } from 'postal-mime';
 import type { ReceivedMessage } from '../support/fake-mx.ts';
 import { OWN_NAME, startJourney } from '../support/journey.ts';
 
-const journey = await startJourney();
+const journey = await startJourney({}, { args: ['--workers', '2'] });
 after(() => journey[Symbol.asyncDispose]());
 
 /** As a mail program shows it, by a parser that is not ours. */

@@ -7,7 +7,7 @@ import { waitFor } from '../support/wait.ts';
 
 const journey = await startJourney(
   { POSTHORN_REPUTATION_INTERVAL_S: '1', POSTHORN_LOG: 'warn' },
-  { environment: 'test' },
+  { environment: 'test', args: ['--workers', '2'] },
 );
 after(() => journey[Symbol.asyncDispose]());
 const { service } = journey;

@@ -12,11 +12,14 @@ import { waitFor } from '../support/wait.ts';
 
 const PUBLIC_URL = 'https://mail.acme.example';
 
-const journey = await startJourney({
-  POSTHORN_INBOUND_PORT: '0',
-  POSTHORN_SMTP_HOST: '127.0.0.1',
-  POSTHORN_PUBLIC_URL: PUBLIC_URL,
-});
+const journey = await startJourney(
+  {
+    POSTHORN_INBOUND_PORT: '0',
+    POSTHORN_SMTP_HOST: '127.0.0.1',
+    POSTHORN_PUBLIC_URL: PUBLIC_URL,
+  },
+  { args: ['--workers', '2'] },
+);
 after(() => journey[Symbol.asyncDispose]());
 const { service } = journey;
 const keyFile = join(service.dataDir, 'secrets', 'secret-key');

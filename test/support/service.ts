@@ -16,18 +16,20 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import type { DatabaseAddress } from '../../src/store/postgres/database.ts';
+import { createKey } from '../../src/store/keys.ts';
+import { listAllProjects } from '../../src/store/projects.ts';
 import { killLeftover } from './embedded.ts';
 import type { FakeDns, FakeRecordType } from './fake-dns.ts';
-import { migratedDatabase, type TestDatabase } from './postgres.ts';
+import { asOwner, migratedDatabase, type TestDatabase } from './postgres.ts';
 import { workersOf } from './processes.ts';
-import { cleanEnv, posthorn, type CommandEnd, type Env } from './posthorn.ts';
+import { cleanEnv, posthornHere, type CommandEnd, type Env } from './posthorn.ts';
 import { ServiceProcess, type ReadyLine } from './service-process.ts';
 import { waitFor } from './wait.ts';
 
 export type ServiceOptions = {
   /** Besides what the harness sets; `undefined` unsets. */
   env?: Env;
-  /** After `start --json`. */
+  /** After `start --json`; one worker unless `--workers` is among them. */
   args?: readonly string[];
   /** To start on what an earlier service has left; it is then not removed. */
   dataDir?: string;
@@ -142,7 +144,9 @@ export class Service implements AsyncDisposable {
   /** Starts it (again), on the same data; the port may be another. */
   async restart(): Promise<void> {
     if (this.#process?.isRunning) await this.stop();
-    this.#process = new ServiceProcess(this.#options.args ?? [], this.env);
+    const { args = [] } = this.#options;
+    const workers = args.includes('--workers') ? [] : ['--workers', '1'];
+    this.#process = new ServiceProcess([...workers, ...args], this.env);
     this.readyLine = await this.#process.ready();
     this.url = this.readyLine.url;
     this.testKey = this.readyLine.test_key ?? this.testKey;
@@ -172,9 +176,9 @@ export class Service implements AsyncDisposable {
     await this.#process?.killGroup9();
   }
 
-  /** A command of bin/posthorn on the same data. */
+  /** A command of bin/posthorn on the same data; in this process where that makes no difference. */
   cli(...args: string[]): Promise<CommandEnd> {
-    return posthorn(args, this.env);
+    return posthornHere(args, this.env);
   }
 
   /** The parsed output of a command with --json that has to succeed. */
@@ -187,7 +191,13 @@ export class Service implements AsyncDisposable {
 
   /** A key with full access to the live environment; the same at every call. */
   liveKey(): Promise<string> {
-    this.#liveKey ??= this.cliJson('keys', 'create', '--mode', 'live').then(({ key }) => key);
+    this.#liveKey ??= asOwner(this.address(), async (db) => {
+      const [project] = await listAllProjects(db);
+      assert.ok(project, 'the first start made a project');
+      const rights = { permission: 'full_access', domain: null, expiresAt: null } as const;
+      const scope = { projectId: project.id, environment: 'live' } as const;
+      return (await createKey(db, scope, { name: 'Live', ...rights })).text;
+    });
     return this.#liveKey;
   }
 

@@ -7,12 +7,15 @@ import { setTimeout as delay } from 'node:timers/promises';
 const POLL_MS = 10;
 /** Between two looks, of the time that one takes. */
 const PAUSE_SHARE = 4;
-const POLL_MS_MAX = 100;
+/** And of the time that was waited so far: what takes seconds is not looked at a hundred times. */
+const WAITED_SHARE = 0.1;
+const POLL_MS_MAX = 250;
 
 /**
  * Polls until `condition` gives something truthy, and returns that. A look that takes
  * long (a request, a query on a connection of its own) is made less often: at most a fifth of the
- * time goes into looking, the rest is for what is waited for.
+ * time goes into looking, the rest is for what is waited for. The longer it waits the less often it
+ * looks: four times a second in the end.
  * @param options.timeoutMs default 10 s: generous, because a loaded machine is slow, not wrong
  * @param options.what completes "waited in vain for ..."
  * @param options.everyMs for looks that cost the other side something: connections, say
@@ -22,18 +25,20 @@ export async function waitFor<T>(
   options: { timeoutMs?: number; what: string; everyMs?: number },
 ): Promise<NonNullable<Exclude<Awaited<T>, false>>> {
   const { timeoutMs = 10_000, what, everyMs } = options;
-  const deadlineMs = performance.now() + timeoutMs;
+  const begunMs = performance.now();
   for (;;) {
     const startMs = performance.now();
     const value = await condition();
     if (value) return value as NonNullable<Exclude<Awaited<T>, false>>;
-    if (performance.now() >= deadlineMs) {
+    const nowMs = performance.now();
+    if (nowMs - begunMs >= timeoutMs) {
       throw new Error(`waited in vain for ${what} (${timeoutMs} ms)`);
     }
-    await delay(everyMs ?? pauseMs(performance.now() - startMs));
+    await delay(everyMs ?? pauseMs(nowMs - startMs, nowMs - begunMs));
   }
 }
 
-function pauseMs(lookMs: number): number {
-  return Math.min(POLL_MS_MAX, Math.max(POLL_MS, lookMs * PAUSE_SHARE));
+function pauseMs(lookMs: number, waitedMs: number): number {
+  const pause = Math.max(POLL_MS, lookMs * PAUSE_SHARE, waitedMs * WAITED_SHARE);
+  return Math.min(POLL_MS_MAX, pause);
 }
