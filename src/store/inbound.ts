@@ -17,7 +17,7 @@ import {
 } from './postgres/database.ts';
 import { GroupCommit } from './postgres/group-commit.ts';
 import type { EventEmail } from './events.ts';
-import { SETTLE_BATCH, type Settlement, settlementInput } from './settle.ts';
+import { runSettle, type Settlement } from './settle.ts';
 import type { Environment } from '../core/scope.ts';
 import { domainOf, parseMailbox } from '../mail/address.ts';
 import { messageIdOf } from '../mail/compose.ts';
@@ -125,11 +125,8 @@ async function settleLate(tx: Queryable, batch: readonly InboundItem[]): Promise
       notified: 0,
     };
   }
-  const rows = await tx.query<{ emailId: string; position: number; notified: number }>(
-    { name: 'settle', text: SETTLE_BATCH },
-    [JSON.stringify(settlements.map(settlementInput)), settlements.map((one) => one.emailId), null],
-  );
-  const changed = new Set(rows.map(keyOf));
+  const { counted, notified } = await runSettle(tx, settlements, { holder: null, extent: 'all' });
+  const changed = new Set(settlements.filter((_, index) => counted[index]).map(keyOf));
   await takeBackWorst(
     tx,
     settlements.filter((one) => one.status === 'delivered' && changed.has(keyOf(one))),
@@ -143,7 +140,7 @@ async function settleLate(tx: Queryable, batch: readonly InboundItem[]): Promise
       return { kind: 'kept', change: changed.has(keyOf(settlement)) ? settlement.status : null };
     }),
     changed,
-    notified: rows[0]?.notified ?? 0,
+    notified,
   };
 }
 

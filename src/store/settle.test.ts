@@ -86,6 +86,40 @@ test('a counter of an email never goes below zero: the outcome is kept until it 
   await worker.settle.stop(0);
 });
 
+test('an outcome that cannot be written although the recipient is held is kept, not taken for fenced off', async () => {
+  const worker = newWorker();
+  const emails = await Promise.all([0, 1, 2, 3].map(() => accepted(worker)));
+  const broken = emails[1]!;
+  const setStatus = (status: string) =>
+    db.query('update recipients set status = $2 where email_id = $1', [broken.id, status]);
+  // No outcome leads out of it.
+  await setStatus('failed');
+  const results = await Promise.all(emails.map((email) => worker.settle.settle(settlement(email))));
+  assert.deepEqual(results, [true, 'kept', true, true]);
+  assert.deepEqual(await emailRow(broken.id), { open_count: 1, worst: 0, event_count: 1 });
+  const [row] = await db.query('select holder from queue where email_id = $1', [broken.id]);
+  assert.deepEqual(row, { holder: worker.holder }, 'no other worker sends it again');
+  await setStatus('queued');
+  await waitFor(() => worker.settle.keptCount === 0, { what: 'the outcome to be written' });
+  assert.deepEqual(await emailRow(broken.id), { open_count: 0, worst: 1, event_count: 2 });
+});
+
+test('an outcome is kept while the event count of its email would not be that of its last event', async () => {
+  const worker = newWorker();
+  const email = await accepted(worker);
+  await change(
+    `create function skip_one() returns trigger language plpgsql as $$
+     begin new.event_count := new.event_count + 1; return new; end $$`,
+    `create trigger skip_one before update on emails for each row when (old.id = '${email.id}')
+     execute function skip_one()`,
+  );
+  assert.equal(await worker.settle.settle(settlement(email)), 'kept');
+  assert.deepEqual(await emailRow(email.id), { open_count: 1, worst: 0, event_count: 1 });
+  await change('drop trigger skip_one on emails', 'drop function skip_one()');
+  await waitFor(() => worker.settle.keptCount === 0, { what: 'the outcome to be written' });
+  assert.deepEqual(await emailRow(email.id), { open_count: 0, worst: 1, event_count: 2 });
+});
+
 test('an outcome of somebody who lost the recipient does nothing', async () => {
   const [first, second] = [newWorker(), newWorker()];
   const email = await accepted(first);

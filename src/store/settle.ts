@@ -31,7 +31,7 @@ const STEPS = `
 with t as materialized (select app_now() as now),
 input as materialized (
   select i.* from json_to_recordset($1::json) as i(
-    project_id uuid, environment text, email_id uuid, position smallint, claim int, status text,
+    ord int, project_id uuid, environment text, email_id uuid, position smallint, claim int, status text,
     rank smallint, event_id uuid, type text, data json, attempt json, smtp json, reason json,
     retry_ms int, provider text, counts_attempt boolean, late boolean, suppress_key text, suppress_address text,
     suppress_reason text, suppress_days int, suppress_event_id uuid)
@@ -46,16 +46,16 @@ email as materialized (
      for update
 ),
 held as materialized (
-  select q.email_id, q.position
+  select q.email_id, q.position, false as late
     from input i
    cross join lateral (
       select q.email_id, q.position from queue q
        where q.email_id = i.email_id and q.position = i.position
          and q.holder = $3::uuid and q.claim = i.claim
          for update) q
-   where exists (select from email e where e.id = i.email_id)
+   where not i.late and exists (select from email e where e.id = i.email_id)
   union all
-  select i.email_id, i.position from input i join email e on e.id = i.email_id where i.late
+  select i.email_id, i.position, true from input i join email e on e.id = i.email_id where i.late
 ),
 moved as (
   update recipients r
@@ -68,7 +68,7 @@ moved as (
      and r.email_id = any($2::uuid[])
      and s.from_status = r.status and s.to_status = i.status
      and i.late = (r.completed_at is not null)
-  returning i.project_id, i.environment, r.email_id, r.position, i.status, i.rank, i.event_id,
+  returning i.ord, i.project_id, i.environment, r.email_id, r.position, i.status, i.rank, i.event_id,
             i.type, i.data, i.attempt, i.counts_attempt, i.provider, i.late, r.next_attempt_at, i.suppress_key,
             i.suppress_address, i.suppress_reason, i.suppress_days, i.suppress_event_id
 ),
@@ -79,7 +79,7 @@ numbered as materialized (
 change as materialized (
   select project_id, environment, email_id, count(*)::int as events, count(rank) filter (where not late)::smallint as ended,
          coalesce(max(rank), 0) as worst, bool_or(status in ('delivered', 'sent')) as sent,
-         (array_agg(type order by seq desc))[1] as last_event
+         (array_agg(type order by seq desc))[1] as last_event, max(seq) as last_seq
     from numbered group by 1, 2, 3
 ),
 counted as (
@@ -91,6 +91,7 @@ counted as (
     from t, change c
    where e.project_id = c.project_id and e.environment = c.environment and e.id = c.email_id
      and e.id = any($2::uuid[])
+  returning e.event_count = c.last_seq as agrees
 ),
 finished as (
   delete from queue q using numbered n
@@ -132,13 +133,26 @@ new_events as (
   returning project_id, environment, subject_id, seq, id, type
 )`;
 
-export const SETTLE_BATCH = `${STEPS},${FAN_OUT}
-select n.email_id as "emailId", n.position, (select count(*) from notification_queue)::int as notified
-  from numbered n`;
+/**
+ * Before the commit: each outcome whose queue row this worker holds is written (it would otherwise be
+ * taken for fenced off, and its mail sent again), and the event count of each email is the number of
+ * its last event. Only a bug or a changed row breaks this; the batch is then rolled back and kept.
+ */
+const ASSERTIONS = `
+ where (select assert_equal((select count(*) from numbered where not late),
+                            (select count(*) from held where not late),
+                            'outcomes written of recipients that are held'))
+   and (select assert_equal((select count(*) from counted where agrees),
+                            (select count(*) from change),
+                            'emails whose event count is that of their last event'))`;
+
+const SETTLE_BATCH = `${STEPS},${FAN_OUT}
+select n.ord, (select count(*) from notification_queue)::int as notified
+  from numbered n${ASSERTIONS}`;
 
 /** Without webhooks: for an outcome that could not be written otherwise (unsettled.ts). */
 const SETTLE_BATCH_BARE = `${STEPS}
-select n.email_id as "emailId", n.position, 0 as notified from numbered n`;
+select n.ord, 0 as notified from numbered n${ASSERTIONS}`;
 
 /** A commit that takes longer than this is stuck; a slow disk takes less. */
 const STUCK_AFTER_MS = 2_000;
@@ -352,24 +366,39 @@ export async function settleBatch(
   { holder, onNotified, extent }: { holder: string; onNotified: () => void; extent: Extent },
 ): Promise<boolean[]> {
   failpoint('settle_before_commit');
+  const { counted, notified } = await runSettle(db, batch, { holder, extent });
+  failpoint('settle_after_commit');
+  if (notified > 0) onNotified();
+  return counted;
+}
+
+/**
+ * Runs the statement.
+ * @param holder null: all are late
+ * @returns which outcomes counted, and how many webhook deliveries were queued
+ */
+export async function runSettle(
+  db: Queryable,
+  batch: readonly Settlement[],
+  { holder, extent }: { holder: string | null; extent: Extent },
+): Promise<{ counted: boolean[]; notified: number }> {
   const statement =
     extent === 'bare'
       ? { name: 'settle_bare', text: SETTLE_BATCH_BARE }
       : { name: 'settle', text: SETTLE_BATCH };
-  const rows = await db.query<{ emailId: string; position: number; notified: number }>(statement, [
+  const rows = await db.query<{ ord: number; notified: number }>(statement, [
     JSON.stringify(batch.map(settlementInput)),
     batch.map((one) => one.emailId),
     holder,
   ]);
-  failpoint('settle_after_commit');
-  if ((rows[0]?.notified ?? 0) > 0) onNotified();
-  const counted = new Set(rows.map((row) => `${row.emailId} ${row.position}`));
-  return batch.map((one) => counted.has(`${one.emailId} ${one.position}`));
+  const counted = new Set(rows.map(({ ord }) => ord));
+  return { counted: batch.map((_, ord) => counted.has(ord)), notified: rows[0]?.notified ?? 0 };
 }
 
 /** As the settle statement takes it. */
-export function settlementInput(one: Settlement): object {
+function settlementInput(one: Settlement, ord: number): object {
   return {
+    ord,
     project_id: one.projectId,
     environment: one.environment,
     email_id: one.emailId,

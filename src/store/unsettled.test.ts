@@ -71,6 +71,26 @@ test('when nothing can be written the store is blocked, and asks by one outcome 
   await store.unsettled.stop(0);
 });
 
+test('outcomes of one email that are refused for what is in its rows block nothing', async () => {
+  const store = newStore();
+  store.refuses = (items) => (items.some((item) => item % 10 === 1) ? 'P0004' : null);
+  assert.deepEqual(await store.unsettled.settle([1]), ['kept']);
+  assert.deepEqual(await store.unsettled.settle([11, 21]), ['kept', 'kept']);
+  assert.equal(store.unsettled.isBlocked, false);
+  assert.deepEqual(await store.unsettled.settle([2]), ['written 2']);
+  await store.unsettled.stop(0);
+});
+
+test('refusals for what is in the rows of two emails in succession block the store', async () => {
+  const store = newStore();
+  store.refuses = () => '23514';
+  assert.deepEqual(await store.unsettled.settle([1]), ['kept']);
+  assert.equal(store.unsettled.isBlocked, false);
+  assert.deepEqual(await store.unsettled.settle([2]), ['kept']);
+  assert.equal(store.unsettled.isBlocked, true);
+  await store.unsettled.stop(0);
+});
+
 test('what waits for the lock that another one waits for is kept without being tried', async () => {
   const store = newStore();
   store.refuses = (items) => (items.some((item) => item % 10 === 1) ? '55P03' : null);

@@ -9,8 +9,9 @@
  *
  * A batch that fails is cut in halves until the outcomes at fault are left; the others are written.
  * Those are kept in memory and retried one at a time, after waits that grow from 0.5 s to 30 s.
- * When nothing at all can be written, or too much is kept, the store is blocked: the caller starts
- * no work whose outcome would have to be written, and one outcome is retried as a probe.
+ * When nothing at all can be written, for a reason that is not in the rows of a single email, or too
+ * much is kept, the store is blocked: the caller starts no work whose outcome would have to be written,
+ * and one outcome is retried as a probe.
  *
  * A row fails mostly because of what a remote server answered. An outcome that fails repeatedly while
  * others are written, or because of its data, is therefore written without details, then bare: status
@@ -60,8 +61,8 @@ const KEPT_MAX = 1_000;
 const FAILED_STATEMENTS_MAX = 10;
 const SHORTER_AFTER_FAILURES = 4;
 const BARE_AFTER_FAILURES = 6;
-/** Data exceptions, integrity constraints, program limits: most likely the row, not the schema. */
-const OWN_FAULT = /^(22|23|54)/;
+/** Data exceptions, integrity constraints, program limits, assertions: likely the row, not the schema. */
+const OWN_FAULT = /^(22|23|54|P0004)/;
 const NAMED_AT_STOP_MAX = 50;
 const STOP_PAUSE_MS = 250;
 
@@ -100,7 +101,7 @@ export class Unsettled<Item, Result> {
     if (tried.length > 0) {
       await this.#writeApart(tried, { results, failures: 0 });
       if (results.size > 0) this.#wroteSome();
-      else this.#nothingGetsThrough = true;
+      else this.#nothingGetsThrough = !this.#oneLockIsAtFault();
       this.#options.onChange?.();
     }
     return batch.map((item) => results.get(item) ?? 'kept');
@@ -120,6 +121,18 @@ export class Unsettled<Item, Result> {
       { unsettled: this.#kept.size, outcomes: named.map((one) => this.#facts(one)) },
       'stopped with outcomes that could not be written: their deliveries will be repeated',
     );
+  }
+
+  /**
+   * What has failed since something was written failed for what is in the rows of one email: the next
+   * email is tried, else one that stays broken would stop a worker that has nothing else to write.
+   */
+  #oneLockIsAtFault(): boolean {
+    const failing = [...this.#kept.values()].filter(
+      ({ writtenBefore }) => writtenBefore === this.#writtenCount,
+    );
+    const locks = new Set(failing.map(({ item }) => this.#options.lockOf(item)));
+    return locks.size === 1 && failing.every(({ sqlState }) => OWN_FAULT.test(sqlState));
   }
 
   /** Another kept outcome waits for the same lock. */

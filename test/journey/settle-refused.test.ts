@@ -111,6 +111,25 @@ describe('the database refuses outcomes', { concurrency: 2 }, () => {
     assert.equal(duplicates(arrivals(mx)), 0);
   });
 
+  test('an outcome that its recipient cannot have is kept, its mail not sent again, and other mail goes on', async () => {
+    await using scene = await stage();
+    const { mx, service, key, send, verdict } = scene;
+    const broken = await send(to(0));
+    await waitFor(() => mx.messages.length === 1, { what: 'the message up to its dot' });
+    const setStatus = (status: string) =>
+      service.sql(`update recipients set status = '${status}' where email_id = '${broken}'`);
+    await setStatus('failed');
+    verdict.resolve();
+    await waitFor(() => refusals(service).length > 0, { what: 'the refusal' });
+    const other = await send(to(1));
+    await service.waitForStatus(other, 'delivered', { key });
+    assert.ok(refusals(service).every((one) => one.sqlstate === 'P0004' && one.emailId === broken));
+    await setStatus('queued');
+    await service.waitForStatus(broken, 'delivered', { key, timeoutMs: 60_000 });
+    await assertSettled(service, [broken, other]);
+    assert.equal(duplicates(arrivals(mx)), 0);
+  });
+
   test('a service that is stopped meanwhile says which outcomes it could not write', async () => {
     await using scene = await stage();
     const { mx, service, send, verdict } = scene;
