@@ -10,6 +10,7 @@
  * One session is in fake-mx-session.ts.
  */
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import type { ReplyPhase } from '../../src/mail/replies/smtp-reply.ts';
 import { runFakeSession } from './fake-mx-session.ts';
 
 /**
@@ -38,19 +39,7 @@ export type FakeAnswer =
 /** One answer always, or one per attempt with the last one repeated. */
 export type FakeAnswers = FakeAnswer | readonly FakeAnswer[];
 
-export type FakePhase =
-  | 'greeting'
-  | 'ehlo'
-  | 'helo'
-  | 'starttls'
-  | 'auth'
-  | 'mail'
-  | 'rcpt'
-  | 'data_command'
-  | 'body'
-  | 'data'
-  | 'rset'
-  | 'quit';
+export type FakePhase = ReplyPhase | 'helo' | 'body';
 
 export type MxBehaviour = {
   /** By phase. `body` happens at the first bytes of a message, after which nothing is read. */

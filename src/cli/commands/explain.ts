@@ -14,7 +14,7 @@ import {
 } from '../command.ts';
 import { classifyReply, meaningOf, ruleFor } from '../../mail/replies/classify.ts';
 import type { Blame, Verdict } from '../../mail/replies/meanings.ts';
-import { ReplyParser, type SmtpReply } from '../../mail/replies/smtp-reply.ts';
+import { REPLY_PHASES, ReplyParser, type SmtpReply } from '../../mail/replies/smtp-reply.ts';
 import {
   readReport,
   type Report,
@@ -22,17 +22,8 @@ import {
   type ReportKind,
 } from '../../mail/reports/read-report.ts';
 
-/** What a reply can answer, as --phase takes it; `data` is the message itself. */
-const PHASES = [
-  'greeting',
-  'ehlo',
-  'starttls',
-  'auth',
-  'mail',
-  'rcpt',
-  'data_command',
-  'data',
-] as const;
+/** The answers to RSET and QUIT change nothing of an email. */
+const PHASES = REPLY_PHASES.filter((phase) => phase !== 'rset' && phase !== 'quit');
 type Phase = (typeof PHASES)[number];
 
 const WHO: Readonly<Record<Blame, string>> = {

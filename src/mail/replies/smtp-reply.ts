@@ -8,21 +8,26 @@
  * count. A bare LF ends a line: lenient here, because nothing is decided by where a line ends.
  */
 
-/** The steps of a session, in order. `data_command` is the answer to DATA, `data` that to the message. */
-export type SmtpPhase =
-  | 'connect'
-  | 'greeting'
-  | 'ehlo'
-  | 'starttls'
-  | 'tls'
-  | 'auth'
-  | 'mail'
-  | 'rcpt'
-  | 'data_command'
-  | 'body'
-  | 'data'
-  | 'rset'
-  | 'quit';
+/**
+ * The steps of a session that a server answers, in order. `data_command` is the answer to DATA, `data`
+ * that to the message.
+ */
+export const REPLY_PHASES = [
+  'greeting',
+  'ehlo',
+  'starttls',
+  'auth',
+  'mail',
+  'rcpt',
+  'data_command',
+  'data',
+  'rset',
+  'quit',
+] as const;
+export type ReplyPhase = (typeof REPLY_PHASES)[number];
+
+/** With the steps in which a session can fail without a reply. */
+export type SmtpPhase = ReplyPhase | 'connect' | 'tls' | 'body';
 
 /**
  * Why no usable reply came. `unreachable`: no TCP connection. `withheld`: `mayProceed`
