@@ -186,6 +186,9 @@ test('a project can have other rules, or none', async () => {
   const defaults = ['--bounces', 'default', '--complaints', 'default', '--min', 'default'];
   assert.deepEqual(await set(...defaults), usual);
   assert.deepEqual(await set('--off'), { ...usual, on: false });
+  const { reputation_alert: byFirstName } = await service.cliJson('projects', 'set-guard');
+  assert.deepEqual(byFirstName, usual, 'the first name of the command still works');
+  assert.deepEqual(await set('--off'), { ...usual, on: false });
   const all = () => service.sql('select from reputation_alerts');
   await waitFor(async () => (await all()).length === 0, { what: 'the warnings to go' });
 });
