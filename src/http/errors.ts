@@ -1,6 +1,7 @@
 /**
  * Every failure in the one shape: `{"error": {"code", "message", "request_id"}}`, with the status
- * that belongs to the code. Only this file knows the statuses. It answers refusals, unknown routes and
+ * that belongs to the code. Only this file knows the statuses of the API; the pages behind unsubscribe
+ * links, which people read, have their own (unsubscribe-page.ts). It answers refusals, unknown routes and
  * what is thrown (Fastify's errors, a database that is away, bugs), and sets the rate-limit headers.
  * What never becomes a request (malformed HTTP) is answered in raw-answers.ts.
  */
