@@ -9,7 +9,7 @@
  *
  * A batch that fails is cut in halves until the outcomes at fault are left; the others are written.
  * Those are kept in memory and retried one at a time, after waits that grow from 0.5 s to 30 s.
- * When nothing at all can be written, for a reason that is not in the rows of a single email, or too
+ * When nothing at all can be written, for a reason that is not in the rows of a few emails, or too
  * much is kept, the store is blocked: the caller starts no work whose outcome would have to be written,
  * and one outcome is retried as a probe.
  *
@@ -63,6 +63,8 @@ const SHORTER_AFTER_FAILURES = 4;
 const BARE_AFTER_FAILURES = 6;
 /** Data exceptions, integrity constraints, program limits, assertions: likely the row, not the schema. */
 const OWN_FAULT = /^(22|23|54|P0004)/;
+/** So many emails may have rows at fault, one after the other, before the schema is taken to be. */
+const AT_FAULT_MAX = 8;
 const NAMED_AT_STOP_MAX = 50;
 const STOP_PAUSE_MS = 250;
 
@@ -101,7 +103,7 @@ export class Unsettled<Item, Result> {
     if (tried.length > 0) {
       await this.#writeApart(tried, { results, failures: 0 });
       if (results.size > 0) this.#wroteSome();
-      else this.#nothingGetsThrough = !this.#oneLockIsAtFault();
+      else this.#nothingGetsThrough = !this.#areRowsAtFault();
       this.#options.onChange?.();
     }
     return batch.map((item) => results.get(item) ?? 'kept');
@@ -124,15 +126,15 @@ export class Unsettled<Item, Result> {
   }
 
   /**
-   * What has failed since something was written failed for what is in the rows of one email: the next
-   * email is tried, else one that stays broken would stop a worker that has nothing else to write.
+   * What has failed since something was written failed for what is in the rows of a few emails: the
+   * next email is tried, because otherwise those would stop a worker that has nothing else to write.
    */
-  #oneLockIsAtFault(): boolean {
+  #areRowsAtFault(): boolean {
     const failing = [...this.#kept.values()].filter(
       ({ writtenBefore }) => writtenBefore === this.#writtenCount,
     );
     const locks = new Set(failing.map(({ item }) => this.#options.lockOf(item)));
-    return locks.size === 1 && failing.every(({ sqlState }) => OWN_FAULT.test(sqlState));
+    return locks.size <= AT_FAULT_MAX && failing.every(({ sqlState }) => OWN_FAULT.test(sqlState));
   }
 
   /** Another kept outcome waits for the same lock. */
