@@ -117,6 +117,7 @@ export function readConfig(env: Env, system: System = thisSystem()): ConfigOutco
       recipients: read.parsed('POSTHORN_LIMIT_RECIPIENTS', parseLimit, LIMIT_RULE),
       verification: limit(read, 'VERIFICATION'),
       domains: limit(read, 'DOMAINS'),
+      webhooks: limit(read, 'WEBHOOKS'),
       auth: limit(read, 'AUTH'),
     }),
     domainsMax: read.parsed('POSTHORN_DOMAINS_MAX', parseCount, COUNT_RULE) ?? DOMAINS_MAX,

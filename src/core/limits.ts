@@ -15,13 +15,14 @@ export type LimitState = {
   counts?: 'recipients';
 };
 
-export const LIMIT_CATEGORIES = ['sending', 'verification', 'domains', 'auth'] as const;
+export const LIMIT_CATEGORIES = ['sending', 'verification', 'domains', 'webhooks', 'auth'] as const;
 export type LimitCategory = (typeof LIMIT_CATEGORIES)[number];
 
 export const DEFAULT_LIMITS: Readonly<Record<LimitCategory, Limit>> = {
   sending: { max: 100, windowS: 60 },
   verification: { max: 10, windowS: 60 },
   domains: { max: 60, windowS: 60 },
+  webhooks: { max: 60, windowS: 60 },
   auth: { max: 20, windowS: 60 },
 };
 

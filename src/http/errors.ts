@@ -16,7 +16,7 @@ import type { LimitState } from '../core/limits.ts';
 import { type FieldProblem, Overloaded, type Refusal, type RefusalCode } from '../core/refusals.ts';
 import type { HttpServices } from './services.ts';
 import { AcceptedUnknown } from '../store/accept.ts';
-import { peekLimit } from '../store/limits.ts';
+import { peekLimit, type ScopeCategory, takeOne } from '../store/limits.ts';
 import { DatabaseUnavailable } from '../store/postgres/database.ts';
 
 /** A refusal without a status does not compile. */
@@ -141,6 +141,30 @@ export function limitHeadersAlways({ db, config }: HttpServices): onSendHookHand
         () => done(),
       );
   };
+}
+
+/**
+ * Counts a request to its limit, and sets the headers.
+ * @param what is counted, as a word of the message
+ * @returns false when it has been answered with 429
+ */
+export async function countToLimit(
+  { db, config }: HttpServices,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { category, what }: { category: Exclude<ScopeCategory, 'sending'>; what: string },
+): Promise<boolean> {
+  const { caller } = request;
+  if (caller === null) throw new Error('a route with a limit has a caller');
+  const { allowed, limit } = await takeOne(db, { ...caller, category }, config.limits[category]);
+  if (allowed) {
+    setLimitHeaders(reply, limit);
+    return true;
+  }
+  const { limit: max, windowS, resetS } = limit;
+  const message = `The limit of ${max} ${what} per ${windowS} s is used up; try again in ${resetS} s.`;
+  refuse(reply, { refused: 'rate_limit_error', message, limit });
+  return false;
 }
 
 export const BODY_MAX_BYTES = 45 * 1024 * 1024;

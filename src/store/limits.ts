@@ -9,7 +9,7 @@ import type { Limit, LimitState } from '../core/limits.ts';
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from './postgres/database.ts';
 
-export type ScopeCategory = 'sending' | 'verification' | 'domains';
+export type ScopeCategory = 'sending' | 'verification' | 'domains' | 'webhooks';
 export type Taken = { allowed: boolean; limit: LimitState };
 
 type Window = { max: number; used: number; reset_s: number; window_s: number };
@@ -29,7 +29,7 @@ returning coalesce(max, $4)::int as max, used, coalesce(window_s, $5)::int as wi
                                   - app_now()))::int as reset_s`;
 
 /**
- * Counts one verification, or one added domain, if the limit still allows it.
+ * Counts one verification, one added domain, or one test or replay of a webhook, if the limit allows it.
  * @param byDefault applies if the project has no limit of its own
  */
 export async function takeOne(

@@ -14,6 +14,7 @@ import { purgeAuthWindows } from './limits.ts';
 import { forgetQuotaFailures, forgetHistory } from './suppressions.ts';
 import { forgetReputation } from './reputation.ts';
 import { forgetTlsResults } from './transport-security.ts';
+import { forgetReplays } from './webhook-replays.ts';
 
 export type ProjectRetention = Retention & { projectId: string };
 
@@ -227,7 +228,7 @@ delete from idempotency where ctid = any(array(
 /**
  * Idempotency keys after their 24 hours, windows of failed authentications, old TLS results and counts of
  * outcomes, full
- * mailboxes after a week, the history of suppressions after 400 days.
+ * mailboxes after a week, the history of suppressions after 400 days, ended replays of webhooks after 30.
  */
 export async function forgetExpired(db: Queryable): Promise<void> {
   let forgotten: number;
@@ -239,4 +240,5 @@ export async function forgetExpired(db: Queryable): Promise<void> {
   await forgetReputation(db, EXPIRED_BATCH);
   await forgetQuotaFailures(db, EXPIRED_BATCH);
   while ((await forgetHistory(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
+  while ((await forgetReplays(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
 }

@@ -256,6 +256,7 @@ const SEALED = [
   ['domains', 'ed25519_private_key'],
   ['webhook_endpoints', 'secret'],
   ['webhook_endpoints', 'previous_secret'],
+  ['webhook_endpoints', 'earlier_secret'],
 ] as const;
 type Sealed = (typeof SEALED)[number];
 

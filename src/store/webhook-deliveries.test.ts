@@ -7,7 +7,7 @@ import { testDatabase, type TestDatabase } from '../../test/support/postgres.ts'
 import { clientQueries, connectAsOwner } from './postgres/database.ts';
 import { newId } from './ids.ts';
 import type { Page } from './page.ts';
-import { type DeliveryStatus, findDeliveryIds, listDeliveries } from './webhook-endpoints.ts';
+import { type DeliveryFilter, findDeliveryIds, listDeliveries } from './webhook-deliveries.ts';
 
 const COUNT = 60_000;
 const FAILED = 3;
@@ -38,8 +38,8 @@ before(async () => {
 
 after(() => database[Symbol.asyncDispose]());
 
-function list(status: DeliveryStatus | null, page: Partial<Page> = {}) {
-  const where = { endpointId, status, page: { ...PAGE, ...page } };
+function list(status: DeliveryFilter['status'], page: Partial<Page> = {}) {
+  const where = { endpointId, status, type: null, page: { ...PAGE, ...page } };
   return listDeliveries(database.db, sender, where);
 }
 
@@ -64,8 +64,28 @@ test('a status that none of the newest 50,000 has: the list says where it stoppe
   assert.deepEqual(second, { rows: [], hasMore: false, scannedUntil: null });
 });
 
+test('a kind of event that none of the newest 50,000 has: the list says where it stopped', async () => {
+  const [type] = await database.db.query<{ type: string }>(
+    'select type from webhook_deliveries where endpoint_id = $1 limit 1',
+    [endpointId],
+  );
+  const of = (wanted: string, page: Partial<Page> = {}) =>
+    listDeliveries(database.db, sender, {
+      endpointId,
+      status: null,
+      type: wanted,
+      page: { ...PAGE, ...page },
+    });
+  const some = await of(type!.type);
+  assert.deepEqual([some.rows.length, some.hasMore, some.scannedUntil], [2, true, null]);
+  const none = await of('domain.failed');
+  assert.deepEqual([none.rows, none.hasMore], [[], true]);
+  const rest = await of('domain.failed', { after: none.scannedUntil });
+  assert.deepEqual(rest, { rows: [], hasMore: false, scannedUntil: null });
+});
+
 test('failed deliveries of a time are found for sending them again', async () => {
   const [since, until] = [new Date(Date.now() - 8 * 86_400_000), new Date()];
-  const range = { endpointId, since, until, status: 'failed' as const, limit: 100 };
+  const range = { endpointId, since, until, status: 'failed' as const, after: null, limit: 100 };
   assert.deepEqual(await findDeliveryIds(database.db, sender, range), failed);
 });

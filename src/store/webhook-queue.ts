@@ -14,7 +14,8 @@
  * because of it.
  */
 import { type Queryable, whenAvailable } from './postgres/database.ts';
-import type { SealedSecrets, LoggedAttempt } from './webhook-endpoints.ts';
+import type { LoggedAttempt } from './webhook-deliveries.ts';
+import type { SealedSecrets } from './webhook-endpoints.ts';
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
 import type { World } from '../core/world.ts';
@@ -45,7 +46,8 @@ due as materialized (
 select d.project_id as "projectId", d.endpoint_id as "endpointId",
        floor(extract(epoch from d.low_water) * 1000)::float8 as "lowWaterMs",
        e.status is distinct from 'enabled' as "isClosed",
-       floor(extract(epoch from t.now) * 1000)::float8 as "nowMs"
+       floor(extract(epoch from t.now) * 1000)::float8 as "nowMs",
+       exists (select from webhook_replays where status = 'running') as "hasReplays"
   from t left join due d on true
   left join webhook_endpoints e on e.project_id = d.project_id and e.id = d.endpoint_id`;
 
@@ -56,20 +58,21 @@ export type DueEndpoint = Endpoint & {
 
 /**
  * Endpoints for which something became due, or whose rest ended, after `sinceMs`.
- * @returns `nowMs`: the database's time of this look
+ * @returns `nowMs`: the database's time of this look; `hasReplays`: see webhook-replays.ts
  */
 export async function findDueEndpoints(
   db: Queryable,
   sinceMs: number,
-): Promise<{ endpoints: DueEndpoint[]; nowMs: number }> {
-  type Row = DueEndpoint & { nowMs: number };
-  const rows = await db.query<Row | { projectId: null; nowMs: number }>(
+): Promise<{ endpoints: DueEndpoint[]; nowMs: number; hasReplays: boolean }> {
+  type Row = DueEndpoint & { nowMs: number; hasReplays: boolean };
+  const rows = await db.query<Row | { projectId: null; nowMs: number; hasReplays: boolean }>(
     { name: 'webhooks_due', text: FIND_DUE },
     [sinceMs],
   );
   return {
     endpoints: rows.filter((row): row is Row => row.projectId !== null),
     nowMs: rows[0]?.nowMs ?? sinceMs,
+    hasReplays: rows[0]?.hasReplays ?? false,
   };
 }
 
@@ -100,6 +103,7 @@ endpoint as materialized (
   select e.id, e.url, e.secret, to_timestamp(l.low_water_ms / 1000) as low_water,
          case when e.previous_secret_expires_at > t.now then e.previous_secret end
            as previous_secret,
+         case when e.earlier_secret_expires_at > t.now then e.earlier_secret end as earlier_secret,
          case when e.failures >= ${SUSPENSION_FAILURES} then least(l.room, 1) else l.room end as room
     from t, unnest($2::uuid[], $3::uuid[], $4::float8[], $5::int[])
               as l(project_id, endpoint_id, low_water_ms, room)
@@ -120,7 +124,7 @@ claimed as (
 )
 select c.project_id as "projectId", c.endpoint_id as "endpointId", c.event_id as "eventId", c.claim,
        c.attempts, floor(extract(epoch from c.due_at) * 1000)::float8 as "dueAtMs", l.url, l.secret,
-       l.previous_secret as "previousSecret", d.type, wire_time(e.created_at) as "createdAt",
+       l.previous_secret as "previousSecret", l.earlier_secret as "earlierSecret", d.type, wire_time(e.created_at) as "createdAt",
        e.data::text as data
   from claimed c join endpoint l on l.id = c.endpoint_id
   left join lateral (select d.type, d.subject_id, d.seq from webhook_deliveries d

@@ -14,7 +14,8 @@ import type { World } from '../core/world.ts';
 import type { AddressGuard } from '../net/addresses.ts';
 import type { Resolver } from '../net/dns/resolver.ts';
 import type { SecretBox } from '../store/secrets.ts';
-import type { StoredEvent, SealedSecrets } from '../store/webhook-endpoints.ts';
+import type { StoredEvent } from '../store/webhook-deliveries.ts';
+import type { SealedSecrets } from '../store/webhook-endpoints.ts';
 
 const SECRET_PREFIX = 'whsec_';
 
@@ -30,7 +31,7 @@ export function secretText(random: Buffer): string {
  * The headers of one attempt.
  * @param message.id the event's: the same through all retries
  * @param message.timestampS of this attempt, Unix seconds: verifiers refuse what is 5 minutes off
- * @param secrets newest first; two while a rotation is under way
+ * @param secrets newest first; two or three within 24 hours of a rotation
  */
 export function signatureHeaders(
   { id, timestampS, body }: { id: string; timestampS: number; body: string },
@@ -55,6 +56,8 @@ type Attempt = NonNullable<Verdict['attempt']>;
 
 /** Statuses of an overloaded server. */
 const BUSY = [429, 502, 503, 504];
+/** A certificate may name any number of hosts. */
+const ERROR_KEPT_CHARACTERS = 500;
 /** The maximum that Retry-After can set. */
 const RETRY_AFTER_MAX_MS = 24 * 3600_000;
 const REST_MAX_MS = 3600_000;
@@ -103,7 +106,8 @@ function retryAfterMs(answer: GuardedAnswer, nowMs: number): number {
 function logged(answer: GuardedAnswer): Attempt {
   const latency_ms = answer.latencyMs;
   if (answer.kind === 'failed') {
-    return { status: null, latency_ms, answer: null, error: answer.message };
+    const error = answer.message.replaceAll('\0', '\uFFFD').slice(0, ERROR_KEPT_CHARACTERS);
+    return { status: null, latency_ms, answer: null, error };
   }
   const redirected = answer.status >= 300 && answer.status < 400;
   const error = redirected
@@ -162,7 +166,7 @@ export function post(outbound: Outbound, message: Message): Promise<GuardedAnswe
 }
 
 function openSecrets({ secrets }: Outbound, message: Message): string[] {
-  const { endpointId, secret, previousSecret } = message;
-  const sealed = previousSecret === null ? [secret] : [secret, previousSecret];
+  const { endpointId, secret, previousSecret, earlierSecret } = message;
+  const sealed = [secret, previousSecret, earlierSecret].filter((one) => one !== null);
   return sealed.map((one) => secrets.open(one, endpointId));
 }

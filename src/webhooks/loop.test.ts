@@ -6,7 +6,7 @@ import { ok, webhookTest, type WebhookTest } from '../../test/support/webhooks.t
 import { createAddressGuard } from '../net/addresses.ts';
 import { DatabaseUnavailable, type Queryable, type Statement } from '../store/postgres/database.ts';
 import { expireWorker } from '../store/nodes.ts';
-import type { WebhookDeliveryDetail } from '../store/webhook-endpoints.ts';
+import type { WebhookDeliveryDetail } from '../store/webhook-deliveries.ts';
 import { systemWorld } from '../service/system-world.ts';
 
 type Status = WebhookDeliveryDetail['status'];
@@ -19,7 +19,7 @@ function waitForDelivery(
 ): Promise<WebhookDeliveryDetail> {
   return waitFor(
     async () => {
-      const delivery = ok(await service.delivery(scope, endpointId, eventId));
+      const delivery = ok(await service.delivery(scope, { endpointId, id: eventId }));
       return check(delivery) && delivery;
     },
     { what: 'the delivery' },
@@ -240,6 +240,44 @@ test('after a rotation both secrets verify for 24 hours, then only the new one',
   assert.throws(() => verified(old, after!));
 });
 
+test('a rotation that is repeated within 24 hours ends no secret early; a third is refused', async () => {
+  await using receiver = await startReceiver();
+  await using t = await webhookTest();
+  const { id, signingSecret: first } = await t.register(receiver.url);
+  const rotate = () => t.service.rotateSecret(t.scope, id);
+  const { signingSecret: lost } = ok(await rotate());
+  await t.advance('1 hour');
+  const { signingSecret: present } = ok(await rotate());
+  const refused = await rotate();
+  assert.equal('refused' in refused && refused.refused, 'conflict');
+  await t.startLoop();
+  await t.emit();
+  const [during] = await receiver.waitForCount(1);
+  for (const secret of [first, lost, present]) verified(secret, during!);
+  await t.advance('23 hours 1 second');
+  await t.emit();
+  const [, after] = await receiver.waitForCount(2);
+  for (const secret of [lost, present]) verified(secret, after!);
+  assert.throws(() => verified(first, after!));
+  ok(await rotate());
+});
+
+test('two changes at once both hold', async () => {
+  await using t = await webhookTest();
+  const { id } = await t.register('http://127.0.0.1:9/old', ['domain.created']);
+  const url = 'http://127.0.0.1:9/new';
+  await Promise.all([
+    t.service.update(t.scope, id, { url }),
+    t.service.update(t.scope, id, { events: ['domain.failed'] }),
+    t.service.update(t.scope, id, { status: 'disabled' }),
+  ]);
+  const endpoint = ok(await t.service.get(t.scope, id));
+  assert.deepEqual(
+    [endpoint.url, endpoint.events, endpoint.status],
+    [url, ['domain.failed'], 'disabled'],
+  );
+});
+
 test('an endpoint that hangs, with 2 000 events waiting, does not delay another', async () => {
   await using dead = await startReceiver('hang');
   await using alive = await startReceiver();
@@ -291,7 +329,7 @@ test('taken over after the POST: told again under the same id, the late outcome 
   assert.deepEqual(receiver.ids(), [eventId, eventId]);
   late.resolve(410);
   await waitFor(() => frozen.stats.fenced === 1, { what: 'the late outcome' });
-  const delivery = ok(await t.service.delivery(t.scope, id, eventId));
+  const delivery = ok(await t.service.delivery(t.scope, { endpointId: id, id: eventId }));
   assert.equal(delivery.status, 'delivered');
   assert.equal(delivery.attempts, 1);
   assert.equal(ok(await t.service.get(t.scope, id)).status, 'enabled');

@@ -7,7 +7,8 @@
  * does not delay others (fair-queue.ts here, suspensions in store/webhook-queue.ts); deliveries under way
  * are limited in number and bytes.
  *
- * Each iteration: poll (PollSchedule), claim (fair-queue.ts), send (sender.ts: attempt.ts).
+ * Each iteration: poll (PollSchedule), one step of the running replays (store/webhook-replays.ts), claim
+ * (fair-queue.ts), send (sender.ts: attempt.ts).
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
@@ -20,6 +21,7 @@ import {
   releaseStrayWebhooks,
   type SettledWebhook,
 } from '../store/webhook-queue.ts';
+import { feedReplays } from '../store/webhook-replays.ts';
 import type { Outbound } from './attempt.ts';
 import { EndpointQueue } from './fair-queue.ts';
 import { Sender } from './sender.ts';
@@ -201,11 +203,10 @@ class Loop implements WebhookLoop {
 
   async #look(nowMs: number): Promise<void> {
     const sinceMs = this.#schedule.sinceMs(nowMs);
-    const { endpoints, nowMs: seenMs } = await findDueEndpoints(
-      this.#options.db.notifying,
-      sinceMs,
-    );
+    const { notifying } = this.#options.db;
+    const { endpoints, nowMs: seenMs, hasReplays } = await findDueEndpoints(notifying, sinceMs);
     this.#schedule.done(nowMs, seenMs);
+    if (hasReplays && (await feedReplays(notifying))) this.#schedule.soon();
     for (const endpoint of endpoints) {
       if (endpoint.isClosed) this.#closed.set(endpoint.endpointId, endpoint);
       else this.#endpoints.add(endpoint);

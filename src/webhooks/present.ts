@@ -1,9 +1,7 @@
 /** Webhooks as JSON: the wire names, the same for the HTTP API and the command line's `--json`. */
-import type {
-  WebhookDelivery,
-  WebhookDeliveryDetail,
-  WebhookEndpoint,
-} from '../store/webhook-endpoints.ts';
+import type { WebhookDelivery, WebhookDeliveryDetail } from '../store/webhook-deliveries.ts';
+import type { WebhookEndpoint } from '../store/webhook-endpoints.ts';
+import type { WebhookReplay } from '../store/webhook-replays.ts';
 import type { WithSecret } from './service.ts';
 
 export function presentWebhook(endpoint: WebhookEndpoint) {
@@ -46,6 +44,22 @@ export function presentDeliveryDetail(delivery: WebhookDeliveryDetail) {
       created_at: event.createdAt,
       data: JSON.parse(event.data) as unknown,
     },
+  };
+}
+
+export function presentReplay(replay: WebhookReplay) {
+  return {
+    object: 'webhook_replay' as const,
+    id: replay.id,
+    webhook_id: replay.endpointId,
+    status: replay.status,
+    since: replay.since.toISOString(),
+    until: replay.until.toISOString(),
+    delivery_status: replay.deliveryStatus,
+    total: replay.total,
+    queued: replay.queued,
+    created_at: replay.createdAt.toISOString(),
+    completed_at: wireTime(replay.completedAt),
   };
 }
 

@@ -30,11 +30,13 @@ async function makeResources(): Promise<Record<string, Record<string, string>>> 
     async () => (await service.request('GET', path)).body.data[0]?.id as string | undefined,
     { what: 'a delivery' },
   );
+  const range = BODIES['POST /v1/webhooks/{id}/replay']!;
+  const { body } = await service.request('POST', `/v1/webhooks/${webhook}/replay`, { body: range });
   return {
     emails: { id: email },
     domains: { id: domain },
     'api-keys': { id: key },
-    webhooks: { id: webhook, delivery_id: delivery },
+    webhooks: { id: webhook, delivery_id: delivery, replay_id: body.id },
   };
 }
 

@@ -144,6 +144,7 @@ test('every endpoint of the interface is in it', () => {
     POST /v1/webhooks/{id}/test
     POST /v1/webhooks/{id}/rotate-secret
     POST /v1/webhooks/{id}/replay
+    GET /v1/webhooks/{id}/replays/{replay_id}
     GET /v1/webhooks/{id}/deliveries
     GET /v1/webhooks/{id}/deliveries/{delivery_id}
     POST /v1/webhooks/{id}/deliveries/{delivery_id}/replay
@@ -258,7 +259,8 @@ test('answers about webhooks are as documented', async () => {
   await ask('getWebhookDelivery', one);
   await ask('replayWebhookDelivery', one);
   const window = { since: '2026-01-01T00:00:00Z', until: '2036-01-01T00:00:00Z' };
-  await ask('replayWebhook', one, { body: window });
+  const { body: replay } = await ask('replayWebhook', one, { body: window });
+  await ask('getWebhookReplay', { id: webhook.id, replay_id: replay.id });
   for (const id of ['testWebhook', 'rotateWebhookSecret', 'getWebhook', 'listWebhooks']) {
     await ask(id, webhook);
   }

@@ -200,6 +200,24 @@ test('deliveries are listed with what was answered, and sent again under their o
   assert.deepEqual(receiver.ids(), [pending.id, pending.id]);
 });
 
+test('deliveries are listed by kind of event', async () => {
+  await using receiver = await startReceiver();
+  await using webhook = await registered(receiver.url);
+  await service.send();
+  await receiver.waitForCount(2);
+  const path = `/v1/webhooks/${webhook.id}/deliveries`;
+  const kinds = async (query: string): Promise<string[]> =>
+    (await get(`${path}?${query}`)).data.map(({ type }: { type: string }) => type);
+  assert.deepEqual(await kinds('type=email.delivered'), ['email.delivered']);
+  assert.deepEqual(await kinds('type=email.bounced'), []);
+  await waitFor(async () => (await kinds('status=delivered')).length === 2, { what: 'outcomes' });
+  assert.deepEqual(await kinds('type=email.queued&status=delivered'), ['email.queued']);
+  assert.deepEqual(await kinds('type=email.queued&status=failed'), []);
+  const wrong = await service.request('GET', `${path}?type=email.sneezed`);
+  assert.equal(wrong.status, 422);
+  assert.match(wrong.body.error.message, /^type: /);
+});
+
 test('the deliveries of a time are sent again, or only those that failed', async () => {
   await using receiver = await startReceiver();
   await using webhook = await registered(receiver.url, { events: ['email.delivered'] });
@@ -208,16 +226,66 @@ test('the deliveries of a time are sent again, or only those that failed', async
   await receiver.waitForCount(3);
   const first = receiver.ids();
   for (const id of first) await waitForDelivery(webhook.id, id, 'delivered');
-  const replay = async (body: object) =>
-    service.request('POST', `/v1/webhooks/${webhook.id}/replay`, { body });
+  const path = `/v1/webhooks/${webhook.id}`;
+  const replay = (body: object) => service.request('POST', `${path}/replay`, { body });
+  const endOf = (id: string) =>
+    waitFor(
+      async () => {
+        const found = await get(`${path}/replays/${id}`);
+        return found.status === 'completed' && found;
+      },
+      { what: 'the end of the replay' },
+    );
   const until = new Date(Date.now() + 60_000).toISOString();
-  assert.equal((await replay({ since, until, status: 'failed' })).body.count, 0);
+  const { body: none } = await replay({ since, until, status: 'failed' });
+  assert.deepEqual([none.total, none.delivery_status], [0, 'failed']);
+  await endOf(none.id);
   const { status, body } = await replay({ since, until });
-  assert.deepEqual([status, body], [202, { object: 'webhook_replay', count: 3 }]);
+  assert.equal(status, 202);
+  assert.deepEqual(body, {
+    object: 'webhook_replay',
+    id: body.id,
+    webhook_id: webhook.id,
+    status: 'running',
+    since,
+    until: body.created_at,
+    delivery_status: null,
+    total: 3,
+    queued: 0,
+    created_at: body.created_at,
+    completed_at: null,
+  });
   await receiver.waitForCount(6);
   assert.deepEqual(receiver.ids().slice(3).toSorted(), first.toSorted());
+  const end = await endOf(body.id);
+  assert.deepEqual([end.queued, end.total], [3, 3]);
+  assert.ok(end.completed_at >= body.created_at);
   assert.equal((await replay({ since: until, until: since })).status, 422);
   assert.equal((await replay({ since })).status, 422);
+});
+
+test('tests and replays are limited, with the headers that say how far', async () => {
+  await using limited = await startService({
+    env: { ...env, POSTHORN_LIMIT_WEBHOOKS: '2/60' },
+  });
+  await using receiver = await startReceiver();
+  const body = { url: receiver.url };
+  const { body: webhook } = await limited.request('POST', '/v1/webhooks', { body });
+  const path = `/v1/webhooks/${webhook.id}`;
+  const tested = await limited.request('POST', `${path}/test`);
+  assert.deepEqual([tested.status, tested.headers.get('ratelimit-remaining')], [200, '1']);
+  const range = { since: '2026-01-01T00:00:00Z', until: '2100-01-01T00:00:00Z' };
+  const replayed = await limited.request('POST', `${path}/replay`, { body: range });
+  assert.deepEqual([replayed.status, replayed.headers.get('remaining')], [202, '0']);
+  const single = `${path}/deliveries/${tested.body.id}/replay`;
+  for (const refused of [`${path}/test`, single]) {
+    const answer = await limited.request('POST', refused);
+    assert.equal(answer.status, 429);
+    assert.equal(answer.body.error.code, 'rate_limit_error');
+    assert.ok(Number(answer.headers.get('retry-after')) > 0);
+  }
+  const unknown = await limited.request('POST', `/v1/webhooks/${UNKNOWN_ID}/test`);
+  assert.equal(unknown.status, 404);
 });
 
 test('a disabled webhook refuses a replay', async () => {
@@ -243,6 +311,10 @@ test('a rotated secret signs beside the old one', async () => {
   const [received] = receiver.received;
   verified(webhook.signing_secret, received!);
   verified(rotated.signing_secret, received!);
+  assert.equal(received!.headers['webhook-signature']!.split(' ').length, 2);
+  assert.equal((await service.request('POST', `${path}/rotate-secret`)).status, 200);
+  const third = await service.request('POST', `${path}/rotate-secret`);
+  assert.deepEqual([third.status, third.body.error.code], [409, 'conflict']);
 });
 
 test('410 disables a webhook, and its list entry says why', async () => {
@@ -273,6 +345,7 @@ test('the other environment, and whoever guesses, sees nothing', async () => {
     ['POST', `/v1/webhooks/${id}/rotate-secret`],
     ['GET', `/v1/webhooks/${id}/deliveries`],
     ['GET', `/v1/webhooks/${id}/deliveries/${UNKNOWN_ID}`],
+    ['GET', `/v1/webhooks/${id}/replays/${UNKNOWN_ID}`],
     ['POST', `/v1/webhooks/${id}/deliveries/${UNKNOWN_ID}/replay`],
     [
       'POST',

@@ -2,9 +2,11 @@
 import { recordEvent } from '../../src/store/events.ts';
 import { newId } from '../../src/store/ids.ts';
 import type { Page } from '../../src/store/page.ts';
+import * as deliveries from '../../src/store/webhook-deliveries.ts';
 import * as endpoints from '../../src/store/webhook-endpoints.ts';
 import * as webhooks from '../../src/store/webhook-queue.ts';
 import { type WebhookOutcome, WebhookSettleStore } from '../../src/store/webhook-queue.ts';
+import * as replays from '../../src/store/webhook-replays.ts';
 import { SETTLING } from './mail-store.ts';
 import type { Stage } from './statements.ts';
 
@@ -49,34 +51,58 @@ export async function useEndpoints({ db, sender, endpointId: id }: Stage): Promi
   await endpoints.listEndpoints(db, sender, PAGE);
   const found = await endpoints.findEndpoint(db, sender, other.id);
   await endpoints.findSecrets(db, sender, id);
-  await endpoints.updateEndpoint(db, sender, { ...found!, status: 'disabled' });
+  await endpoints.updateEndpoint(db, sender, { id: found!.id, status: 'disabled' });
+  await endpoints.enableAgain(db, sender, found!.id);
   await endpoints.rotateSecret(db, sender, { id: other.id, secret: Buffer.from('y') });
   await endpoints.deleteEndpoint(db, sender, other.id);
 }
 
 export async function useDeliveries({ db, sender, endpointId }: Stage): Promise<void> {
-  const list = (status: endpoints.DeliveryStatus | null, page: Page) =>
-    endpoints.listDeliveries(db, sender, { endpointId, status, page });
+  const list = (status: deliveries.DeliveryFilter['status'], page: Page) =>
+    deliveries.listDeliveries(db, sender, { endpointId, status, type: null, page });
   const { rows } = await list(null, PAGE);
   for (const page of [PAGE, { ...PAGE, before: rows.at(-1)?.id ?? newId() }]) {
     await list(null, page);
     await list('failed', page);
   }
   const id = rows[0]?.id ?? newId();
-  await endpoints.findDelivery(db, sender, { endpointId, id });
-  const [since, until] = [new Date(Date.now() - 7 * 86_400_000), new Date()];
+  await deliveries.findDelivery(db, sender, { endpointId, id });
   for (const status of [null, 'failed'] as const) {
-    const range = { endpointId, since, until, status, limit: 100 };
-    await endpoints.findDeliveryIds(db, sender, range);
+    const range = { endpointId, ...lastWeek(), status, limit: 100 };
+    await deliveries.findDeliveryIds(db, sender, { ...range, after: id });
+    await deliveries.countDeliveries(db, sender, range);
   }
-  await endpoints.replayDeliveries(db, sender, { endpointId, ids: rows.map((row) => row.id) });
+  await replays.replayDelivery(db, sender, { endpointId, id });
   const event = { type: 'test', createdAt: new Date().toISOString(), data: '{}' };
   const attempt = { at: '', status: 200, latency_ms: 1, answer: null, error: null };
   const test = { endpointId, id: newId(), event, status: 'delivered', attempt } as const;
-  await endpoints.recordTest(db, sender, test);
+  await deliveries.recordTest(db, sender, test);
+}
+
+function lastWeek(): { since: Date; until: Date } {
+  return { since: new Date(Date.now() - 7 * 86_400_000), until: new Date() };
+}
+
+/** Of a range: begun, fed once, and ended because its endpoint was disabled, or because it was all. */
+export async function useReplays({ db, sender, endpointId, deadEndpointId }: Stage): Promise<void> {
+  for (const id of [endpointId, deadEndpointId]) {
+    const range = { endpointId: id, ...lastWeek(), status: null, total: 100 };
+    const replay = await replays.createReplay(db, sender, range);
+    await replays.findRunningReplay(db, sender, id);
+    await replays.findReplay(db, sender, { endpointId: id, id: replay?.id ?? newId() });
+  }
+  await replays.feedReplays(db.notifying);
+  await db.query(`update webhook_endpoints set status = 'disabled' where project_id = $1`, [
+    sender.projectId,
+  ]);
+  await replays.feedReplays(db.notifying);
+  await db.query(`update webhook_endpoints set status = 'enabled' where project_id = $1`, [
+    sender.projectId,
+  ]);
 }
 
 /** Of an endpoint that was told none of the newest. */
 export function listDelivered({ db, sender, deadEndpointId: endpointId }: Stage): Promise<unknown> {
-  return endpoints.listDeliveries(db, sender, { endpointId, status: 'delivered', page: PAGE });
+  const filter = { status: 'delivered', type: null } as const;
+  return deliveries.listDeliveries(db, sender, { ...filter, endpointId, page: PAGE });
 }

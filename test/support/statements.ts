@@ -52,6 +52,7 @@ import {
   useDeliveries,
   listDelivered,
   useEndpoints,
+  useReplays,
 } from './statements-webhooks.ts';
 import { SETTLING, acceptAll, newEmail, type Sender, settlement } from './mail-store.ts';
 
@@ -362,6 +363,8 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'webhooks: end a closed provider', asks: 10, run: closedEndpoint },
   { what: 'webhooks: endpoints', asks: 10, run: useEndpoints },
   { what: 'webhooks: deliveries', asks: 100, run: useDeliveries },
+  // 500 are queued in a step.
+  { what: 'webhooks: replays', asks: 500, run: useReplays },
   {
     what: 'webhooks: deliveries by status, none',
     asks: SCANNED,

@@ -44,7 +44,7 @@ import {
 } from '../../store/projects.ts';
 import { findRetention, setRetention } from '../../store/retention.ts';
 
-const CATEGORIES = ['sending', 'recipients', 'verification', 'domains'] as const;
+const CATEGORIES = ['sending', 'recipients', 'verification', 'domains', 'webhooks'] as const;
 
 export function describeProjects(projects: Command, cli: Cli): void {
   addCommand(projects, cli, { name: 'list', about: 'all projects', run: list });

@@ -4,7 +4,7 @@ import { EVENT_TYPES, type EventType } from '../../core/events.ts';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
 import type { Scope } from '../../core/scope.ts';
 import { mostSimilar } from '../../core/similar.ts';
-import { NO_ENDPOINT } from '../../webhooks/service.ts';
+import { NO_ENDPOINT } from '../../webhooks/replays.ts';
 import { presentWebhook, presentWithSecret } from '../../webhooks/present.ts';
 import {
   chooseScope,

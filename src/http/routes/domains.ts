@@ -1,10 +1,9 @@
 /** Routes of sending domains: add, list, read, verify, remove. The logic is in domains/service.ts. */
 import { z } from 'zod';
-import type { LimitState } from '../../core/limits.ts';
 import { isRefusal } from '../../core/refusals.ts';
 import { presentDomain } from '../../domains/service.ts';
 import { callerOf } from '../access.ts';
-import { refuse, setLimitHeaders } from '../errors.ts';
+import { countToLimit, refuse } from '../errors.ts';
 import { pageAnswer, pageFrom } from '../list.ts';
 import {
   deleted,
@@ -18,10 +17,11 @@ import {
 } from '../schemas/common.ts';
 import type { App, HttpServices } from '../services.ts';
 import { DOMAIN_STATUSES, DOMAIN_TLS } from '../../store/domains.ts';
-import { takeOne } from '../../store/limits.ts';
 
 const TAGS = ['Domains'];
 const params = idParams('domain');
+const ADDED = { category: 'domains', what: 'domains' } as const;
+const VERIFIED = { category: 'verification', what: 'verifications' } as const;
 
 export function registerDomainRoutes(app: App, services: HttpServices): void {
   registerCreateAndList(app, services);
@@ -29,7 +29,8 @@ export function registerDomainRoutes(app: App, services: HttpServices): void {
   registerVerify(app, services);
 }
 
-function registerCreateAndList(app: App, { db, domains, config }: HttpServices): void {
+function registerCreateAndList(app: App, services: HttpServices): void {
+  const { domains } = services;
   app.post('/v1/domains', {
     config: { limit: 'domains', withinDomain: true },
     schema: {
@@ -41,13 +42,9 @@ function registerCreateAndList(app: App, { db, domains, config }: HttpServices):
       response: { 201: domain, ...failures(400, 409, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const caller = callerOf(request);
       const { name, tls } = request.body;
-      const counted = { ...caller, category: 'domains' as const };
-      const { allowed, limit } = await takeOne(db, counted, config.limits.domains);
-      if (!allowed) return refuse(reply, { ...tooMany('domains', limit), limit });
-      setLimitHeaders(reply, limit);
-      const added = await domains.create(caller, name, tls);
+      if (!(await countToLimit(services, request, reply, ADDED))) return reply;
+      const added = await domains.create(callerOf(request), name, tls);
       if (isRefusal(added)) return refuse(reply, added);
       return reply.code(201).send(presentDomain(added));
     },
@@ -123,7 +120,8 @@ function registerOne(app: App, { domains }: HttpServices): void {
   });
 }
 
-function registerVerify(app: App, { db, domains, config }: HttpServices): void {
+function registerVerify(app: App, services: HttpServices): void {
+  const { domains } = services;
   app.post('/v1/domains/:id/verify', {
     config: { limit: 'verification', withinDomain: true },
     schema: {
@@ -140,21 +138,11 @@ function registerVerify(app: App, { db, domains, config }: HttpServices): void {
       const caller = callerOf(request);
       const found = await domains.get(caller, request.params.id);
       if (isRefusal(found)) return refuse(reply, found);
-      const counted = { ...caller, category: 'verification' as const };
-      const { allowed, limit } = await takeOne(db, counted, config.limits.verification);
-      if (!allowed) return refuse(reply, { ...tooMany('verifications', limit), limit });
-      setLimitHeaders(reply, limit);
+      if (!(await countToLimit(services, request, reply, VERIFIED))) return reply;
       const verified = await domains.verify(caller, request.params.id);
       return isRefusal(verified) ? refuse(reply, verified) : presentDomain(verified);
     },
   });
-}
-
-function tooMany(what: string, { limit, windowS, resetS }: LimitState) {
-  return {
-    refused: 'rate_limit_error' as const,
-    message: `The limit of ${limit} ${what} per ${windowS} s is used up; try again in ${resetS} s.`,
-  };
 }
 
 const tls = z

@@ -1,0 +1,1 @@
+alter table limit_windows validate constraint limit_windows_category;

@@ -1,0 +1,155 @@
+/** Webhooks on the wire: the shapes of requests and answers, of endpoints, deliveries and replays. */
+import { z } from 'zod';
+import { EVENT_TYPES } from '../../core/events.ts';
+import { deleted, idSchema, listOf, listQuery, time } from './common.ts';
+
+const url = z.string().meta({
+  description: 'HTTPS, on a public address. Redirects are not followed.',
+  examples: ['https://acme.com/hooks/mail'],
+});
+const events = z
+  .array(z.enum(EVENT_TYPES))
+  .min(1)
+  .max(100)
+  .nullable()
+  .meta({
+    description: 'The kinds of events to send; null: all, also those added later.',
+    examples: [['email.delivered', 'email.bounced']],
+  });
+const webhookStatus = z
+  .enum(['enabled', 'disabled'])
+  .describe('A disabled webhook receives nothing; its pending deliveries have failed.');
+
+export const webhookCreation = z
+  .strictObject({ url, events: events.optional() })
+  .meta({ id: 'NewWebhook' });
+
+export const webhookChange = z
+  .strictObject({
+    url: url.optional(),
+    events: events.optional(),
+    status: webhookStatus.optional(),
+  })
+  .meta({ id: 'WebhookChange' });
+
+const fields = {
+  object: z.literal('webhook'),
+  id: idSchema('The webhook.'),
+  url,
+  events,
+  status: webhookStatus,
+  disabled_reason: z
+    .string()
+    .nullable()
+    .describe('Why the service disabled it; null when it did not.'),
+  failing_since: time('Since when every attempt has failed; null: it works.').nullable(),
+  created_at: time('When it was registered.'),
+};
+
+export const webhook = z.object(fields).meta({ id: 'Webhook' });
+
+export const webhookWithSecret = z
+  .object({
+    ...fields,
+    signing_secret: z.string().meta({
+      description: 'Verifies signatures (Standard Webhooks). It is shown here and never again.',
+      examples: ['whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oDm2OZ7aI+mEc='],
+    }),
+  })
+  .meta({ id: 'WebhookWithSecret' });
+
+export const webhookList = listOf(webhook);
+export const webhookDeleted = deleted('webhook');
+
+const deliveryStatus = z
+  .enum(['pending', 'delivered', 'failed'])
+  .describe('`pending` until it was answered with 2xx, or given up.');
+
+const deliveryFields = {
+  object: z.literal('webhook_delivery'),
+  id: idSchema('The delivery and its event: the `webhook-id` header of every attempt.'),
+  type: z.string().meta({ description: 'The kind of event.', examples: ['email.delivered'] }),
+  status: deliveryStatus,
+  attempts: z.int().describe('How often it was sent.'),
+  created_at: time('When the event happened.'),
+  completed_at: time('When it was answered with 2xx, or given up.').nullable(),
+  next_attempt_at: time('When it is sent next.').nullable(),
+};
+
+export const webhookDelivery = z.object(deliveryFields).meta({ id: 'WebhookDelivery' });
+
+const loggedAttempt = z.object({
+  at: time('When it was sent.'),
+  status: z.int().nullable().describe('The HTTP status of the answer; null: there was none.'),
+  latency_ms: z.int(),
+  answer: z.string().nullable().describe('The first 4 KB of the answer.'),
+  error: z.string().nullable().describe('Why there was no answer, or what is wrong with it.'),
+});
+
+export const webhookDeliveryDetail = z
+  .object({
+    ...deliveryFields,
+    log: z.array(loggedAttempt).describe('The attempts, oldest first; the newest 20.'),
+    payload: z
+      .object({
+        type: z.string(),
+        created_at: time('When the event happened.'),
+        data: z.unknown(),
+      })
+      .nullable()
+      .describe('What is sent; null: the event is older than what is kept.'),
+  })
+  .meta({ id: 'WebhookDeliveryDetail' });
+
+export const webhookDeliveryList = listOf(webhookDelivery).extend({
+  scanned_until: idSchema(
+    'With `type`, or `status` `pending` or `delivered`, at most 50,000 deliveries are looked ' +
+      'through per call. When that ended before the list did, this is where: go on with `after` ' +
+      'this id.',
+  ).nullable(),
+});
+export const webhookDeliveryQuery = listQuery({
+  status: deliveryStatus.optional(),
+  type: z
+    .enum([...EVENT_TYPES, 'webhook.test'])
+    .optional()
+    .describe('Only events of this kind.'),
+});
+
+export const deliveryParams = z.object({
+  id: idSchema('The id of the webhook.'),
+  delivery_id: idSchema('The id of the delivery.'),
+});
+
+const instant = (description: string) => z.iso.datetime({ offset: true }).describe(description);
+
+export const webhookReplayRequest = z
+  .strictObject({
+    since: instant('Events from this time on …'),
+    until: instant('… and before this time; never later than now.'),
+    status: deliveryStatus.optional().describe('Only deliveries with this status.'),
+  })
+  .meta({ id: 'NewWebhookReplay' });
+
+export const replayParams = z.object({
+  id: idSchema('The id of the webhook.'),
+  replay_id: idSchema('The id of the replay.'),
+});
+
+export const webhookReplay = z
+  .object({
+    object: z.literal('webhook_replay'),
+    id: idSchema('The replay.'),
+    webhook_id: idSchema('Its webhook.'),
+    status: z
+      .enum(['running', 'completed', 'canceled'])
+      .describe('`completed`: all are queued. `canceled`: the webhook was disabled or deleted.'),
+    since: time('Events from this time on …'),
+    until: time('… and before this time.'),
+    delivery_status: deliveryStatus.nullable().describe('Only deliveries with this status.'),
+    total: z.int().describe('How many deliveries were in its range when it began.'),
+    queued: z.int().describe('How many of them are queued so far.'),
+    created_at: time('When it began.'),
+    completed_at: time('When it ended.').nullable(),
+  })
+  .meta({ id: 'WebhookReplay', description: 'Deliveries of a time that are sent again.' });

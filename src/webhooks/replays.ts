@@ -1,0 +1,135 @@
+/**
+ * Replays: what was sent to an endpoint, sent again under the old ids. One delivery is queued at once; a
+ * time range is recorded, and the loops of all workers queue it in steps (store/webhook-replays.ts).
+ *
+ * A replay enables an endpoint that the service itself disabled (410, five days of failures): who asks
+ * for it has mended the receiver. An endpoint that its owner disabled stays so and refuses.
+ */
+import { type Refusal, refuseFields } from '../core/refusals.ts';
+import type { Scope } from '../core/scope.ts';
+import { isId } from '../store/ids.ts';
+import type { Queryable } from '../store/postgres/database.ts';
+import {
+  countDeliveries,
+  type DeliveryRange,
+  type WebhookDeliveryDetail,
+} from '../store/webhook-deliveries.ts';
+import * as endpoints from '../store/webhook-endpoints.ts';
+import {
+  createReplay,
+  findReplay,
+  findRunningReplay,
+  replayDelivery,
+  type WebhookReplay,
+} from '../store/webhook-replays.ts';
+
+export const NO_ENDPOINT: Refusal = {
+  refused: 'not_found',
+  message: 'There is no webhook with this id in this project and environment.',
+};
+
+const NO_REPLAY: Refusal = {
+  refused: 'not_found',
+  message: 'There is no replay with this id of this webhook.',
+};
+
+export async function findEndpoint(
+  db: Queryable,
+  scope: Scope,
+  id: string,
+): Promise<endpoints.WebhookEndpoint | Refusal> {
+  return (isId(id) && (await endpoints.findEndpoint(db, scope, id))) || NO_ENDPOINT;
+}
+
+/** Of a delivery or a replay: they exist within their endpoint. */
+export type DeliveryId = { endpointId: string; id: string };
+
+/** @returns why it is not sent again; null: it will be */
+export async function replayOne(
+  db: Queryable,
+  scope: Scope,
+  { endpointId, id, delivery }: DeliveryId & { delivery: WebhookDeliveryDetail },
+): Promise<Refusal | null> {
+  if (delivery.event === null) {
+    return { refused: 'conflict', message: 'This event is older than what is kept.' };
+  }
+  const endpoint = await findReplayable(db, scope, endpointId);
+  if ('refused' in endpoint) return endpoint;
+  await enable(db, scope, endpoint);
+  await replayDelivery(db, scope, { endpointId, id });
+  return null;
+}
+
+export type ReplayRange = Omit<DeliveryRange, 'endpointId'>;
+
+/** How many one replay may send again: a longer period is replayed in several. */
+const REPLAY_MAX = 50_000;
+
+/** The same request while its replay runs answers that replay: a client may repeat it. */
+export async function startReplay(
+  db: Queryable,
+  scope: Scope,
+  range: DeliveryRange,
+): Promise<WebhookReplay | Refusal> {
+  const { endpointId } = range;
+  const endpoint = await findReplayable(db, scope, endpointId);
+  if ('refused' in endpoint) return endpoint;
+  if (range.until <= range.since) return refuseUntil('must be after since');
+  const total = await countDeliveries(db, scope, { ...range, limit: REPLAY_MAX + 1 });
+  if (total > REPLAY_MAX) {
+    return refuseUntil(`covers more than ${REPLAY_MAX} deliveries; replay shorter periods`);
+  }
+  await enable(db, scope, endpoint);
+  const created = await createReplay(db, scope, { ...range, total });
+  if (created !== null) return created;
+  const running = await findRunningReplay(db, scope, endpointId);
+  return running !== null && isSame(running, range) ? running : IS_RUNNING;
+}
+
+const IS_RUNNING: Refusal = {
+  refused: 'conflict',
+  message: 'Another replay of this webhook is running; wait until it has ended.',
+};
+
+/** A replay ends at the time of its request at the latest, so that its `until` may be an earlier one. */
+function isSame(running: WebhookReplay, { since, until, status }: ReplayRange): boolean {
+  return (
+    running.since.getTime() === since.getTime() &&
+    running.until <= until &&
+    running.deliveryStatus === status
+  );
+}
+
+function refuseUntil(message: string): Refusal {
+  return refuseFields([{ field: 'until', message }]);
+}
+
+export async function findReplayOf(
+  db: Queryable,
+  scope: Scope,
+  which: DeliveryId,
+): Promise<WebhookReplay | Refusal> {
+  const endpoint = await findEndpoint(db, scope, which.endpointId);
+  if ('refused' in endpoint) return endpoint;
+  return (isId(which.id) && (await findReplay(db, scope, which))) || NO_REPLAY;
+}
+
+/** Nothing is sent to an endpoint that its owner disabled. */
+async function findReplayable(
+  db: Queryable,
+  scope: Scope,
+  id: string,
+): Promise<endpoints.WebhookEndpoint | Refusal> {
+  const endpoint = await findEndpoint(db, scope, id);
+  if ('refused' in endpoint) return endpoint;
+  if (endpoint.status === 'enabled' || endpoint.disabledReason !== null) return endpoint;
+  return { refused: 'conflict', message: 'The webhook is disabled; enable it first.' };
+}
+
+async function enable(
+  db: Queryable,
+  scope: Scope,
+  { id, status }: endpoints.WebhookEndpoint,
+): Promise<void> {
+  if (status === 'disabled') await endpoints.enableAgain(db, scope, id);
+}
