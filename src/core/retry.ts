@@ -27,8 +27,11 @@ const SLOW_RETRY_MS = 30 * MINUTE_MS;
 /** Test keys deliver to a simulator: its retries come after seconds (doubling), to be seen. */
 const SIMULATED_FIRST_WAIT_MS = 2_000;
 
-/** Mail that is undelivered for this long has failed, unless `expires_in` is shorter. */
+/** Mail that is undelivered for this long, from its scheduled time on, has failed, unless `expires_in` is shorter. */
 export const MAIL_LIFETIME_S = 72 * 3600;
+
+/** How far ahead an email may be scheduled. */
+export const SCHEDULE_DAYS_MAX = 30;
 
 /** Standard Webhooks' example schedule: the wait before the 2nd, 3rd, ... 10th attempt. */
 const WEBHOOK_WAITS_MS = [

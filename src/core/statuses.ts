@@ -23,16 +23,15 @@ export type StoredStatus = OpenStatus | FinalStatus;
 export type Status = StoredStatus | 'sending';
 
 /**
- * Every allowed move of a recipient. `deferred → deferred` is another deferred attempt.
+ * Every allowed move of a recipient. `deferred → deferred` is another deferred attempt. A scheduled
+ * one is `queued` from its time on without being written: its first attempt moves it on.
  * The moves out of a final status come from inbound mail only (a late bounce, a complaint).
  */
 export const TRANSITIONS: readonly (readonly [StoredStatus, StoredStatus])[] = [
   ['scheduled', 'queued'],
-  ['scheduled', 'canceled'],
-  ['queued', 'canceled'],
-  ['deferred', 'canceled'],
-  ...(['queued', 'deferred'] as const).flatMap((from) =>
-    (['deferred', 'delivered', 'sent', 'bounced', 'failed', 'suppressed'] as const).map(
+  ['queued', 'scheduled'],
+  ...OPEN_STATUSES.flatMap((from) =>
+    (['deferred', 'delivered', 'sent', 'bounced', 'failed', 'suppressed', 'canceled'] as const).map(
       (to) => [from, to] as const,
     ),
   ),

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { newMessage } from '../../test/support/deliveries.ts';
 import type { Address } from '../mail/address.ts';
 import { generateDkimKeys } from '../mail/dkim.ts';
+import type { StoredMessage } from '../store/emails.ts';
 import { newId } from '../store/ids.ts';
 import { SecretBox } from '../store/secrets.ts';
 import { assertAsSigned, MessageBuilder } from './message.ts';
@@ -27,11 +28,13 @@ function newBuilder(keysMax: number) {
     return [row as unknown as Row];
   };
   const builder = new MessageBuilder({ query }, secrets, { keysMax });
-  const sign = async (domainId: string) => {
+  const fixed = { id: newId(), domainId: newId() };
+  const build = (changes: Partial<StoredMessage>) => {
     const recipient = { address: 'jo@example.net' as Address, position: 0 };
-    return builder.build(newMessage({ projectId, domainId }), recipient);
+    return builder.build(newMessage({ projectId, ...fixed, ...changes }), recipient);
   };
-  return { loaded, sign };
+  const sign = (domainId: string) => build({ id: newId(), domainId });
+  return { loaded, build, sign };
 }
 
 test('one domain more than are remembered costs the keys of one domain, not of all', async () => {
@@ -53,6 +56,18 @@ test('the keys of a busy domain stay, however many others come by', async () => 
     await sign(busy);
   }
   assert.equal(loaded.filter((domain) => domain === busy).length, 1);
+});
+
+test('a scheduled message is dated and signed as of its time', async () => {
+  const { build } = newBuilder(10);
+  const [createdAt, later] = [new Date('2026-11-21T08:30:00Z'), new Date('2026-11-23T09:00:00Z')];
+  const headOf = async (scheduledAt: Date | null) =>
+    String((await build({ createdAt, scheduledAt })).parts[0]);
+  const scheduled = await headOf(later);
+  assert.match(scheduled, /^Date: Mon, 23 Nov 2026 09:00:00 \+0000\r$/m);
+  assert.match(scheduled, new RegExp(`\\bt=${later.getTime() / 1000};`));
+  assert.match(await headOf(null), /^Date: Sat, 21 Nov 2026 08:30:00 \+0000\r$/m);
+  assert.equal(await headOf(later), scheduled, 'every retry has the same bytes');
 });
 
 test('a message whose bytes changed after it was signed is not sent', async () => {

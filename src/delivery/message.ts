@@ -171,12 +171,17 @@ export class MessageBuilder {
  */
 const HOLDS_BEYOND_EXPIRY_S = 5 * 86_400;
 
-function timesOf({ createdAt, expiresAt }: StoredMessage): SignatureTimes {
+function timesOf(message: StoredMessage): SignatureTimes {
   const secondsOf = (date: Date) => Math.floor(date.getTime() / 1000);
   return {
-    signedAtS: secondsOf(createdAt),
-    expiresAtS: secondsOf(expiresAt) + HOLDS_BEYOND_EXPIRY_S,
+    signedAtS: secondsOf(dateOf(message)),
+    expiresAtS: secondsOf(message.expiresAt) + HOLDS_BEYOND_EXPIRY_S,
   };
+}
+
+/** When its sender wanted it to go: receivers see no message that is days old when it arrives. */
+function dateOf({ createdAt, scheduledAt }: StoredMessage): Date {
+  return scheduledAt === null || scheduledAt < createdAt ? createdAt : scheduledAt;
 }
 
 /** What we compose is ASCII but for its addresses. */
@@ -189,7 +194,7 @@ function toCompose(message: StoredMessage, { url, mailto }: Unsubscribing): Mess
     ...message,
     text: textOf(message),
     emailId: message.id,
-    date: message.createdAt,
+    date: dateOf(message),
     messageId: messageIdIn(message),
     unsubscribeUrl: url,
     unsubscribeMailto: mailto,

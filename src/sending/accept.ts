@@ -8,7 +8,7 @@
  */
 import { failpoint } from '../core/failpoint.ts';
 import type { LimitState } from '../core/limits.ts';
-import type { Refusal } from '../core/refusals.ts';
+import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
 import { MAIL_LIFETIME_S } from '../core/retry.ts';
 import type { Caller, Environment } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
@@ -17,7 +17,7 @@ import type { AcceptStore } from '../store/accept.ts';
 import type { AcceptRow, NewEmail, NewRecipient } from '../store/accept-statement.ts';
 import { messageIdIn, type StoredMessage } from '../store/emails.ts';
 import { emailEventData } from '../store/events.ts';
-import type { EmailDraft } from './draft.ts';
+import { type EmailDraft, TOO_FAR_AHEAD } from './draft.ts';
 
 export type AcceptOutcome =
   /** `body`: the exact JSON text of the answer. */
@@ -78,7 +78,7 @@ function newEmail(
   context: { idempotency: NewEmail['idempotency']; options: AcceptOptions },
 ): NewEmail {
   const { hasRoomFor, world } = context.options;
-  const { email, bcc, sizeBytes } = draft;
+  const { email, bcc, scheduledAt, sizeBytes } = draft;
   const id = draft.emailId ?? world.newId();
   const recipients = uniqueRecipients(caller, draft, context.options);
   const lifetimeS = draft.expiresInS ?? MAIL_LIFETIME_S;
@@ -91,16 +91,19 @@ function newEmail(
     keyId: caller.keyId,
     id,
     eventId: world.newId(),
+    scheduledAt,
     lifetimeS,
     recipients,
     eventData: emailEventData({ ...email, id, messageId }, { status: 'queued' }),
-    response: JSON.stringify({ object: 'email', id, status: 'queued', created_at: '@created_at' }),
-    handOver: hasRoomFor({
-      projectId: caller.projectId,
-      providers: recipients.map((recipient) => recipient.provider),
-      sizeBytes,
-      lifetimeMs: lifetimeS * 1000,
-    }),
+    response: JSON.stringify({ object: 'email', id, status: '@status', created_at: '@created_at' }),
+    handOver:
+      scheduledAt === null &&
+      hasRoomFor({
+        projectId: caller.projectId,
+        providers: recipients.map((recipient) => recipient.provider),
+        sizeBytes,
+        lifetimeMs: lifetimeS * 1000,
+      }),
     idempotency: context.idempotency,
     sizeBytes,
   };
@@ -142,6 +145,7 @@ function handOver(
       environment: email.environment,
       id: email.id,
       createdAt: row.createdAt,
+      scheduledAt: null,
       expiresAt: new Date(row.createdAt.getTime() + email.lifetimeS * 1000),
       domainId: row.domainId,
       dualSigned: row.dualSigned,
@@ -171,6 +175,8 @@ function answer(row: AcceptRow, email: NewEmail): AcceptOutcome {
       return { kind: 'replayed', body: row.response ?? '', limit };
     case 'key_refused':
       return refuse('authentication_error', 'The API key is not valid.', limit);
+    case 'schedule_refused':
+      return { kind: 'refused', ...refuseFields([tooFarAhead(email)]), limit };
     case 'domain_refused':
       return refuse(
         'domain_not_verified',
@@ -192,6 +198,12 @@ function answer(row: AcceptRow, email: NewEmail): AcceptOutcome {
         'The database went away while this was being decided; nothing was accepted. Try again.',
       );
   }
+}
+
+/** The field as its sender wrote it: in JSON, or in the header of a submitted message. */
+function tooFarAhead({ written }: NewEmail): FieldProblem {
+  const field = written === null ? 'scheduled_at' : 'X-Posthorn-Scheduled-At';
+  return { field, message: TOO_FAR_AHEAD };
 }
 
 function limitText({ counts, limit, windowS, resetS, remaining }: LimitState, needed: number) {

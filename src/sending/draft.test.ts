@@ -49,6 +49,7 @@ test('the smallest email needs from, to, subject and a content', () => {
     bcc: [],
     recipients: [{ kind: 'to', address: 'jo@mail.org' }],
     emailId: null,
+    scheduledAt: null,
     expiresInS: null,
   });
 });
@@ -145,8 +146,58 @@ test('null is as good as leaving a field out', () => {
   );
 });
 
+test('a scheduled time has an offset, and is the same moment in every zone', () => {
+  const at = (text: string) => draftOf({ scheduled_at: text }).scheduledAt?.toISOString();
+  for (const text of [
+    '2027-03-01T09:00:00Z',
+    '2027-03-01T09:00Z',
+    '2027-03-01T10:00:00.000+01:00',
+    '2027-02-28T23:30:00-09:30',
+  ]) {
+    assert.equal(at(text), '2027-03-01T09:00:00.000Z', text);
+  }
+  assert.equal(at('2027-03-01T09:00:00.123456789Z'), '2027-03-01T09:00:00.123Z');
+  assert.equal(at('2028-02-29T09:00:00Z'), '2028-02-29T09:00:00.000Z');
+  assert.equal(draftOf({}).scheduledAt, null);
+});
+
+test('a time that the database could not read is one that it refuses, or now', () => {
+  const at = (text: string) => draftOf({ scheduled_at: text }).scheduledAt?.toISOString();
+  assert.equal(at('0000-01-01T00:00:00+23:59'), '1970-01-01T00:00:00.000Z');
+  assert.equal(at('9999-12-31T23:59:59-23:59'), '9999-12-31T00:00:00.000Z');
+});
+
+test('what is no time with an offset is refused, never guessed', () => {
+  for (const text of [
+    '',
+    'tomorrow',
+    '2027-03-01',
+    '2027-03-01T09:00:00',
+    '2027-03-01 09:00:00Z',
+    '2027-03-01T09:00:00 Z',
+    '2027-03-01T09:00:00+0100',
+    '2027-03-01T09:00:00+24:00',
+    '2027-03-01T09:00:00+01:60',
+    '2027-02-29T09:00:00Z',
+    '2027-04-31T09:00:00Z',
+    '2027-13-01T09:00:00Z',
+    '2027-00-10T09:00:00Z',
+    '2027-03-01T25:00:00Z',
+    '2027-03-01T09:60:00Z',
+    '2027-03-01T09:00:60Z',
+    '1795249800',
+    '+012027-03-01T09:00:00Z',
+    `2027-03-01T09:00:00.${'1'.repeat(1_000)}Z`,
+  ]) {
+    assert.match(
+      problemOf({ scheduled_at: text }),
+      /^scheduled_at: must be a time in ISO 8601/,
+      text,
+    );
+  }
+});
+
 test('what is not there yet is refused by name, never ignored', () => {
-  assert.match(problemOf({ scheduled_at: '2027-01-01T00:00:00Z' }), /^scheduled_at: /);
   assert.match(problemOf({ tracking: { clicks: true } }), /^tracking.clicks: /);
   assert.match(
     problemOf({ attachments: [{ filename: 'a.pdf', path: 'https://x.com/a.pdf' }] }),

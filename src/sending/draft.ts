@@ -5,6 +5,7 @@
  * All problems of a request are reported at once, each with the name of its field as the client
  * wrote it. A field of the contract that does not work yet is refused by name, never ignored.
  */
+import { SCHEDULE_DAYS_MAX } from '../core/retry.ts';
 import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Environment } from '../core/scope.ts';
 import {
@@ -28,7 +29,9 @@ export type EmailDraft = {
   recipients: readonly DraftRecipient[];
   /** Of a message that came by SMTP, whose trace names it; null: accepting makes one. */
   emailId: string | null;
-  /** Seconds after which undelivered recipients end `failed`; null: the default of 72 h. */
+  /** When it is to be sent; null: at once. */
+  scheduledAt: Date | null;
+  /** Seconds, from the scheduled time on, after which undelivered recipients end `failed`; null: the default of 72 h. */
   expiresInS: number | null;
   /** Size of the message once composed, at most; for back-pressure and the 30 MB rule. */
   sizeBytes: number;
@@ -56,7 +59,7 @@ export type DraftInput = {
   unsubscribe?: Optional<string | boolean>;
   tls?: Optional<'opportunistic' | 'enforced'>;
   tracking?: Optional<{ opens?: boolean | undefined; clicks?: boolean | undefined }>;
-  scheduled_at?: unknown;
+  scheduled_at?: Optional<string>;
 };
 
 type AttachmentInput = {
@@ -121,6 +124,7 @@ export function makeDraft(input: DraftInput, rules: DraftRules): EmailDraft | Re
     tls: input.tls ?? null,
     written: null,
   };
+  const scheduledAt = readScheduledAt('scheduled_at', input.scheduled_at, addProblem);
   const expiresInS = readExpiry(input.expires_in, addProblem);
   if (!fields.html && !fields.text) addProblem('html', 'is required, unless there is text');
   refuseNotAvailable(input, addProblem);
@@ -130,7 +134,7 @@ export function makeDraft(input: DraftInput, rules: DraftRules): EmailDraft | Re
   const sizeBytes = estimateSizeBytes(email);
   if (sizeBytes > MESSAGE_MAX_BYTES) return refuseFields([{ field: '', message: TOO_LARGE }]);
   const recipients = recipientsOf({ ...lists, bcc });
-  return { email, bcc, recipients, emailId: null, expiresInS, sizeBytes };
+  return { email, bcc, recipients, emailId: null, scheduledAt, expiresInS, sizeBytes };
 }
 
 function recipientsOf(lists: Pick<Recipients, 'to' | 'cc' | 'bcc'>): DraftRecipient[] {
@@ -140,9 +144,6 @@ function recipientsOf(lists: Pick<Recipients, 'to' | 'cc' | 'bcc'>): DraftRecipi
 }
 
 function refuseNotAvailable(input: DraftInput, addProblem: AddProblem): void {
-  if (input.scheduled_at != null) {
-    addProblem('scheduled_at', 'is not available yet; leave it out to send at once');
-  }
   for (const name of ['opens', 'clicks'] as const) {
     if (input.tracking?.[name])
       addProblem(`tracking.${name}`, 'is not available yet; leave it out');
@@ -270,6 +271,35 @@ export function readExpiry(
   const { min, max } = EXPIRES_IN_S;
   if (Number.isInteger(seconds) && seconds >= min && seconds <= max) return seconds;
   addProblem('expires_in', `must be whole seconds, ${min} to ${max} (5 days)`);
+  return null;
+}
+
+/** ISO 8601 as in RFC 3339; a time without an offset would be another in each time zone. */
+const TIME = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)$/;
+/** The years that PostgreSQL reads in the form that JSON has. */
+const TIME_MAX_MS = Date.UTC(9999, 11, 31);
+
+export const TOO_FAR_AHEAD = `is more than ${SCHEDULE_DAYS_MAX} days ahead; choose an earlier time`;
+
+/**
+ * The time as it is written. Whether it has come, and whether it is too far ahead, is decided by the
+ * clock of the database (store/accept-statement.ts).
+ */
+export function readScheduledAt(
+  field: string,
+  text: DraftInput['scheduled_at'],
+  addProblem: AddProblem,
+): Date | null {
+  if (text === null || text === undefined) return null;
+  const [, year, month, day] = TIME.exec(text) ?? [];
+  const timeMs = year === undefined ? Number.NaN : Date.parse(text);
+  // Date.parse takes 30 February for 2 March.
+  const isDay =
+    new Date(Date.UTC(Number(year), Number(month) - 1, Number(day))).getUTCDate() === Number(day);
+  if (!Number.isNaN(timeMs) && isDay) {
+    return new Date(Math.min(Math.max(timeMs, 0), TIME_MAX_MS));
+  }
+  addProblem(field, 'must be a time in ISO 8601 with its offset, like 2027-01-31T09:00:00+01:00');
   return null;
 }
 

@@ -51,6 +51,22 @@ test('what is missing is put in front, what is for us is taken out, the rest sta
   );
 });
 
+test('the time of sending is read from the header, and is not part of what is sent', () => {
+  const at = 'X-Posthorn-Scheduled-At: 2027-01-31T09:00:00+01:00\r\n';
+  const submission = read(`From: a@acme.test\r\n${at}\r\n`);
+  assert.ok(!isRefusal(submission));
+  const { scheduledAt, email } = submission.draft;
+  assert.equal(scheduledAt?.toISOString(), '2027-01-31T08:00:00.000Z');
+  const raw = email.written?.raw.toString() ?? '';
+  assert.doesNotMatch(raw, /scheduled/i);
+  assert.match(raw, /^Date: Sun, 31 Jan 2027 08:00:00 \+0000\r$/m);
+  for (const wrong of ['X-Posthorn-Scheduled-At: tomorrow\r\n', at + at]) {
+    const refused = read(`From: a@acme.test\r\n${wrong}\r\n`);
+    assert.ok(isRefusal(refused));
+    assert.match(refused.message, /^X-Posthorn-Scheduled-At: /);
+  }
+});
+
 test('a name that a client gives itself cannot add a header', () => {
   const client = { helo: 'x)\r\nX-Evil: 1', address: '2001:db8::1%eth0' };
   const evil = { ...TRACE, client };

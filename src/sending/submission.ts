@@ -39,6 +39,7 @@ import {
   type EmailDraft,
   readExpiry,
   readMailbox,
+  readScheduledAt,
   readTags,
   RECIPIENTS_MAX,
   refuseReserved,
@@ -99,8 +100,8 @@ export function readSubmission(message: SubmittedMessage): Submission | Refusal 
   if (problems.length > 0 || from === null) return refuseFields(problems);
 
   const { bcc, ...shown } = shownFields(message, header);
-  const { tags, expiresInS, key } = options;
-  const written = writtenOf(message, { header, from, tags });
+  const { tags, scheduledAt, expiresInS, key } = options;
+  const written = writtenOf(message, { header, from, tags, scheduledAt });
   if (authorOf(partsAsWritten(written.raw).headers) !== from.address) {
     return refuseFields([{ field: 'From', message: NOT_ONE_AUTHOR }]);
   }
@@ -109,6 +110,7 @@ export function readSubmission(message: SubmittedMessage): Submission | Refusal 
     bcc,
     recipients: recipientsOf(message, shown),
     emailId: message.trace.emailId,
+    scheduledAt,
     expiresInS,
     sizeBytes: written.raw.length + ADDED_BYTES,
   };
@@ -176,7 +178,7 @@ function refuseAmbiguousFields(
 
 /** RFC 5322 §3.6; receivers refuse a second one, or show another than is signed. */
 const ONCE = new Set(
-  'from sender reply-to to cc message-id in-reply-to references subject date mime-version content-type content-transfer-encoding'.split(
+  'from sender reply-to to cc message-id in-reply-to references subject date mime-version content-type content-transfer-encoding x-posthorn-scheduled-at'.split(
     ' ',
   ),
 );
@@ -225,9 +227,14 @@ function refuseOtherSenders({ fields }: Header, domain: string, addProblem: AddP
   }
 }
 
-type Options = { tags: readonly Tag[]; expiresInS: number | null; key: string | null };
+type Options = {
+  tags: readonly Tag[];
+  scheduledAt: Date | null;
+  expiresInS: number | null;
+  key: string | null;
+};
 
-const OPTIONS = new Set(['idempotency-key', 'tags', 'expires-in']);
+const OPTIONS = new Set(['idempotency-key', 'tags', 'scheduled-at', 'expires-in']);
 const PREFIX = 'x-posthorn-';
 
 /** What HTTP takes as fields of the request stands here in the header. */
@@ -247,6 +254,11 @@ function readOptions({ fields }: Header, addProblem: AddProblem): Options {
   }
   return {
     tags: readTagList(valuesOf(fields, 'x-posthorn-tags').join(','), addProblem),
+    scheduledAt: readScheduledAt(
+      'X-Posthorn-Scheduled-At',
+      valueOf(fields, 'x-posthorn-scheduled-at'),
+      addProblem,
+    ),
     expiresInS: readSeconds(valueOf(fields, 'x-posthorn-expires-in'), addProblem),
     key: key ?? null,
   };
@@ -306,14 +318,20 @@ function shownOf(list: readonly Mailbox[], mailed: ReadonlySet<string>): readonl
 
 function writtenOf(
   { projectId, content, trace }: SubmittedMessage,
-  { header, from, tags }: { header: Header; from: Mailbox; tags: readonly Tag[] },
+  {
+    header,
+    from,
+    tags,
+    scheduledAt,
+  }: Pick<Options, 'tags' | 'scheduledAt'> & { header: Header; from: Mailbox },
 ): WrittenMessage {
   const fromDomain = domainOf(from.address);
   const own = MESSAGE_ID.exec(valueOf(header.fields, 'message-id') ?? '')?.[0];
   const messageId = own ?? messageIdOf(trace.emailId, fromDomain);
   const has = (name: string) => valueOf(header.fields, name) !== undefined;
+  const at = scheduledAt !== null && scheduledAt > trace.at ? scheduledAt : trace.at;
   const missing = [
-    ...(has('date') ? [] : [field('Date', [dateText(trace.at)])]),
+    ...(has('date') ? [] : [field('Date', [dateText(at)])]),
     ...(has('message-id') ? [] : [field('Message-ID', [messageId])]),
     ...(has('feedback-id')
       ? []

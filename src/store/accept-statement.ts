@@ -10,10 +10,11 @@
  * the row of a batch that committed a moment ago, and lost replays when it was tried.
  *
  * One row per request comes back, in `ord`:
- * accepted | replayed | key_refused | domain_refused | suppressed | limited.
+ * accepted | replayed | key_refused | schedule_refused | domain_refused | suppressed | limited.
  */
 import { FAN_OUT } from './events.ts';
 import { failpoint } from '../core/failpoint.ts';
+import { SCHEDULE_DAYS_MAX } from '../core/retry.ts';
 import type { Environment } from '../core/scope.ts';
 import type { Limit, LimitState } from '../core/limits.ts';
 import { type Address, domainOf, formatMailbox, type Mailbox } from '../mail/address.ts';
@@ -29,11 +30,13 @@ export type NewEmail = Email & {
   keyId: string;
   id: string;
   eventId: string;
+  /** When it is to be sent; null, or in the past of the database's clock: at once. */
+  scheduledAt: Date | null;
   lifetimeS: number;
   recipients: readonly NewRecipient[];
-  /** `data` of the email.queued event. */
+  /** `data` of the email.queued event; a scheduled email changes it to email.scheduled. */
   eventData: object;
-  /** The answer's body; `@created_at` stands for the time the database gives. */
+  /** The answer's body; `@created_at` and `@status` stand for what the database decides. */
   response: string;
   /** Whether this worker takes the recipients at once, without the queue being polled. */
   handOver: boolean;
@@ -57,6 +60,8 @@ export type AcceptRow = {
     | 'accepted'
     | 'replayed'
     | 'key_refused'
+    /** More than SCHEDULE_DAYS_MAX ahead. */
+    | 'schedule_refused'
     | 'domain_refused'
     | 'suppressed'
     | 'limited'
@@ -79,6 +84,11 @@ export type AcceptRow = {
   limit: LimitState;
 };
 
+/** The body of an answer with what the database decided; `row` is one of `checked` or `numbered`. */
+const answerOf = (row: string): string => `
+         replace(replace(${row}.response, '@created_at', wire_time(t.now)), '@status',
+                 case when ${row}.is_scheduled then 'scheduled' else 'queued' end)`;
+
 const ACCEPT_BATCH = `
 with t as materialized (select app_now() as now),
 input as materialized (
@@ -86,7 +96,7 @@ input as materialized (
       ord int, project_id uuid, environment text, key_id uuid, id uuid, event_id uuid, domain text,
       from_address text, from_name text, to_list text[], cc_list text[], bcc_list text[],
       reply_to text[], subject text, tags jsonb, metadata jsonb, headers json, unsubscribe_url text,
-      tls text, lifetime_s int, recipients json, event_data json, response text, hand_over boolean,
+      tls text, scheduled_at timestamptz, lifetime_s int, recipients json, event_data json, response text, hand_over boolean,
       idempotency_key text, fingerprint text, message_id text)
 ),
 windows as materialized (
@@ -135,11 +145,13 @@ tally as materialized (
     from recipient group by ord
 ),
 checked as materialized (
-  select i.*, d.id as domain_id, d.ed25519_verified as dual_signed,
+  select i.*, coalesce(i.scheduled_at > t.now, false) as is_scheduled,
+         greatest(t.now, i.scheduled_at) as starts_at, d.id as domain_id, d.ed25519_verified as dual_signed,
          coalesce(i.tls, d.tls) as effective_tls, d.is_paused, c.open, c.suppressed, replay.email_id as replay_id,
          replay.fingerprint as replay_fingerprint, replay.response as replay_response,
          case when k.id is null then 'key_refused'
               when replay.email_id is not null then 'replayed'
+              when i.scheduled_at > t.now + interval '${SCHEDULE_DAYS_MAX} days' then 'schedule_refused'
               when d.id is null then 'domain_refused'
               when c.open = 0 then 'suppressed'
               else 'candidate' end as verdict
@@ -173,7 +185,7 @@ remembered as (
   insert into idempotency as m (project_id, environment, key, fingerprint, email_id, response,
                                 expires_at)
   select n.project_id, n.environment, n.idempotency_key, decode(n.fingerprint, 'hex'), n.id,
-         replace(n.response, '@created_at', wire_time(t.now)), t.now + interval '24 hours'
+         ${answerOf('n')}, t.now + interval '24 hours'
     from numbered n, t
    where n.idempotency_key is not null and n.fits_emails and n.fits_recipients
    order by n.project_id, n.environment, n.idempotency_key
@@ -195,14 +207,15 @@ accepted as materialized (
      and (n.idempotency_key is null or m.email_id = n.id)
 ),
 new_emails as (
-  insert into emails (project_id, environment, id, created_at, expires_at, domain_id,
+  insert into emails (project_id, environment, id, created_at, scheduled_at, expires_at, domain_id,
                       dual_signed, key_id,
                       from_address, from_name, to_list, cc_list, bcc_list, reply_to, subject, tags,
                       metadata, message_id, open_count, worst, event_count, last_event)
-  select a.project_id, a.environment, a.id, t.now, t.now + a.lifetime_s * interval '1 second',
-         a.domain_id, a.dual_signed, a.key_id, a.from_address, a.from_name, a.to_list, a.cc_list, a.bcc_list,
+  select a.project_id, a.environment, a.id, t.now, case when a.is_scheduled then a.scheduled_at end,
+         a.starts_at + a.lifetime_s * interval '1 second', a.domain_id, a.dual_signed, a.key_id, a.from_address, a.from_name, a.to_list, a.cc_list, a.bcc_list,
          a.reply_to, a.subject, a.tags, a.metadata, a.message_id, a.open,
-         case when a.suppressed > 0 then 4 else 0 end, 1 + a.suppressed, 'email.queued'
+         case when a.suppressed > 0 then 4 else 0 end, 1 + a.suppressed,
+         case when a.is_scheduled then 'email.scheduled' else 'email.queued' end
     from accepted a, t
 ),
 new_contents as (
@@ -216,17 +229,20 @@ new_recipients as (
   insert into recipients (project_id, email_id, position, address, kind, status, next_attempt_at,
                           completed_at)
   select r.project_id, r.email_id, r.position, r.address, r.kind,
-         case when r.suppressed then 'suppressed' else 'queued' end,
-         case when not r.suppressed then t.now end, case when r.suppressed then t.now end
+         case when r.suppressed then 'suppressed'
+              when a.is_scheduled then 'scheduled' else 'queued' end,
+         case when not r.suppressed then a.starts_at end, case when r.suppressed then t.now end
     from t, recipient r join accepted a on a.ord = r.ord
 ),
 new_queue as (
   insert into queue (project_id, email_id, position, environment, destination, provider, due_at,
                      held, holder, claim)
   select r.project_id, r.email_id, r.position, r.environment, r.destination, r.provider,
-         case when a.is_paused then t.now + a.lifetime_s * interval '1 second' else t.now end,
-         a.is_paused, case when a.hand_over and not a.is_paused then $7::uuid end, 1
+         case when x.held then t.now + a.lifetime_s * interval '1 second' else a.starts_at end,
+         x.held, case when a.hand_over and not a.is_paused then $7::uuid end, 1
     from t, recipient r join accepted a on a.ord = r.ord
+    -- A scheduled email of a paused domain is held when its time has come.
+   cross join lateral (select a.is_paused and not a.is_scheduled as held) x
    where not r.suppressed
 ),
 new_events as (
@@ -234,7 +250,12 @@ new_events as (
   select e.project_id, e.environment, e.subject_id, e.seq, e.id, e.type, e.position, t.now, e.data
     from t, (
       select a.project_id, a.environment, a.id as subject_id, 1 as seq, a.event_id as id,
-             'email.queued' as type, null::smallint as position, a.event_data as data
+             case when a.is_scheduled then 'email.scheduled' else 'email.queued' end as type,
+             null::smallint as position,
+             case when a.is_scheduled
+                  then (a.event_data::jsonb || jsonb_build_object('status', 'scheduled',
+                          'scheduled_at', wire_time(a.scheduled_at)))::json
+                  else a.event_data end as data
         from accepted a
       union all
       select a.project_id, a.environment, a.id,
@@ -276,7 +297,7 @@ select c.ord, x.of_recipients,
             when c.verdict <> 'candidate' then c.verdict
             when m.email_id is not null then 'replayed'
             else 'limited' end as outcome,
-       case when x.is_accepted then replace(c.response, '@created_at', wire_time(t.now))
+       case when x.is_accepted then ${answerOf('c')}
             else coalesce(m.response, c.replay_response) end as response,
        encode(coalesce(m.fingerprint, c.replay_fingerprint), 'hex') as fingerprint,
        case when x.is_accepted then c.domain_id end as domain_id,
@@ -394,6 +415,7 @@ function toInput(email: NewEmail, index: number, mayHandOver: boolean): object {
     headers: email.headers.length > 0 ? email.headers : undefined,
     unsubscribe_url: email.unsubscribeUrl,
     tls: email.tls,
+    scheduled_at: email.scheduledAt ?? undefined,
     lifetime_s: email.lifetimeS,
     recipients: email.recipients.map((recipient) => ({
       position: recipient.position,

@@ -225,7 +225,8 @@ const TRUTH_WITHIN_MS = 4_000;
 const TRUTH_PAUSE_MS = 400;
 
 const FIND_EMAILS = `
-select e.id, wire_time(e.created_at) as created_at, e.created_at as at, e.domain_id, e.dual_signed,
+select e.id, wire_time(e.created_at) as created_at, e.created_at as at,
+       e.scheduled_at is not null as is_scheduled, e.domain_id, e.dual_signed,
        (select c.tls from contents c where c.project_id = e.project_id and c.email_id = e.id) as tls,
        (select array_agg(r.position) from recipients r
          where r.project_id = e.project_id and r.email_id = e.id and r.status = 'suppressed')
@@ -240,6 +241,7 @@ type FoundEmail = {
   id: string;
   created_at: string;
   at: Date;
+  is_scheduled: boolean;
   domain_id: string;
   dual_signed: boolean;
   tls: AcceptRow['tls'];
@@ -293,7 +295,9 @@ function truthOf(email: NewEmail, row: FoundEmail | undefined, holder: string | 
   }
   return {
     outcome: 'accepted',
-    response: email.response.replace('@created_at', row.created_at),
+    response: email.response
+      .replace('@created_at', row.created_at)
+      .replace('@status', row.is_scheduled ? 'scheduled' : 'queued'),
     fingerprint: null,
     domainId: row.domain_id,
     dualSigned: row.dual_signed,

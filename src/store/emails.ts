@@ -94,11 +94,19 @@ export const SUMMARY_COLUMNS = `e.id, e.environment, e.created_at as "createdAt"
        e.message_id as "messageId", e.tags,
        e.metadata, e.last_event as "lastEvent", e.worst, open.statuses as open`;
 
-/** The statuses of the open recipients of `e`; one that a worker holds is `sending`. */
+/**
+ * Of the recipient `r` of `e`: `sending` while a worker holds it, and `queued` once its scheduled time
+ * has come, which no statement writes.
+ */
+const PRESENT_STATUS = `case when q.holder is not null then 'sending'
+                       when r.status <> 'scheduled' then r.status
+                       when e.scheduled_at <= app_now() then 'queued'
+                       else r.status end`;
+
+/** The statuses of the open recipients of `e`. */
 export const OPEN_STATUSES = `
   left join lateral (
-    select array_agg(distinct case when q.holder is null then r.status else 'sending' end)
-             as statuses
+    select array_agg(distinct ${PRESENT_STATUS}) as statuses
       from recipients r
       left join queue q on q.email_id = r.email_id and q.position = r.position
      where e.open_count > 0 and r.project_id = e.project_id and r.email_id = e.id
@@ -126,7 +134,7 @@ select ${SUMMARY_COLUMNS}, c.html, c.body_text as text,
        substring(c.raw from 1 for ${RAW_BYTES_READ}) as raw,
        (select json_agg(json_build_object(
                  'address', r.address, 'kind', r.kind,
-                 'status', case when q.holder is null then r.status else 'sending' end,
+                 'status', ${PRESENT_STATUS},
                  'attempts', r.attempts, 'next_attempt_at', wire_time(${NEXT_ATTEMPT_AT}),
                  'completed_at', wire_time(r.completed_at), 'reason', r.reason, 'smtp', r.smtp)
                  order by r.position)
@@ -199,7 +207,9 @@ export type StoredMessage = Email & {
   environment: Environment;
   id: string;
   createdAt: Date;
-  /** Until when it is tried to be delivered; never changed. */
+  /** null: it was to be sent at once. */
+  scheduledAt: Date | null;
+  /** Until when it is tried to be delivered; like `scheduledAt` never changed once it may have left. */
   expiresAt: Date;
   domainId: string;
   /** Whether it carries an Ed25519 signature beside the RSA one. */
@@ -207,7 +217,7 @@ export type StoredMessage = Email & {
 };
 
 const LOAD_MESSAGES = `
-select e.project_id, e.environment, e.id, e.created_at, e.expires_at, e.domain_id, e.dual_signed, e.from_address,
+select e.project_id, e.environment, e.id, e.created_at, e.scheduled_at, e.expires_at, e.domain_id, e.dual_signed, e.from_address,
        e.from_name, e.to_list, e.cc_list, e.reply_to, e.subject, e.tags, e.metadata, c.html,
        c.body_text, c.headers, c.attachments, c.unsubscribe_url, c.tls, c.raw, e.message_id
   from emails e
@@ -220,6 +230,7 @@ type MessageRow = {
   environment: Environment;
   id: string;
   created_at: Date;
+  scheduled_at: Date | null;
   expires_at: Date;
   domain_id: string;
   dual_signed: boolean;
@@ -260,6 +271,7 @@ function messageOf(row: MessageRow): StoredMessage {
     environment: row.environment,
     id: row.id,
     createdAt: row.created_at,
+    scheduledAt: row.scheduled_at,
     expiresAt: row.expires_at,
     domainId: row.domain_id,
     dualSigned: row.dual_signed,

@@ -5,7 +5,8 @@
  * that a worker holds are not changed: an SMTP transaction cannot be called back. A retry asks those
  * workers to compare what they hold with what they know of (delivery/give-backs.ts), and frees rows whose
  * holder does not exist. Held mail is not claimed; it becomes due when it expires, so that it ends even
- * if it is forgotten. Mail that was released is not held again because its domain is paused.
+ * if it is forgotten. Mail that was released is not held again because its domain is paused. Nothing
+ * makes scheduled mail due before its time.
  */
 import type { Environment } from '../core/scope.ts';
 import type { Address } from '../mail/address.ts';
@@ -67,11 +68,12 @@ const CHANGES: Readonly<Record<QueueChange, Change>> = {
   retry: {
     set: 'holder = null, due_at = app_now()',
     where: `(q.holder is null and not q.held and q.due_at > app_now()
+               and coalesce(e.scheduled_at <= app_now(), true)
              or q.holder is not null and not exists (select from nodes n where n.id = q.holder))`,
   },
   hold: { set: 'held = true, due_at = e.expires_at', where: 'q.holder is null and not q.held' },
   release: {
-    set: 'held = false, passes_pause = true, due_at = app_now()',
+    set: 'held = false, passes_pause = true, due_at = greatest(app_now(), e.scheduled_at)',
     where: 'q.holder is null and q.held',
   },
 };
@@ -91,7 +93,7 @@ changed as (
   update queue q set ${set}
     from found f
    cross join lateral (
-      select e.expires_at from emails e
+      select e.scheduled_at, e.expires_at from emails e
        where e.project_id = f.project_id and e.environment = f.environment and e.id = f.email_id
        limit 1) e
    where q.email_id = f.email_id and q.position = f.position and ${where}

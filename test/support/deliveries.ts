@@ -17,6 +17,7 @@ export function newMessage(changes: Partial<StoredMessage> = {}): StoredMessage 
     environment: 'live',
     id: newId(),
     createdAt: new Date('2026-11-21T08:30:00.123Z'),
+    scheduledAt: null,
     expiresAt: new Date('2026-11-24T08:30:00.123Z'),
     domainId: newId(),
     dualSigned: false,

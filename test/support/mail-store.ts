@@ -73,6 +73,7 @@ export function newEmail(
     bcc: [],
     subject: 'Hello',
     html: '<p>Hello</p>',
+    scheduledAt: null,
     lifetimeS: 3600,
     recipients: to.map((one, position) => ({
       position,
@@ -84,7 +85,7 @@ export function newEmail(
       eventId: newId(),
     })),
     eventData: { email_id: id, status: 'queued' },
-    response: JSON.stringify({ id, created_at: '@created_at' }),
+    response: JSON.stringify({ id, status: '@status', created_at: '@created_at' }),
     handOver: true,
     idempotency: null,
     sizeBytes: 3_000,

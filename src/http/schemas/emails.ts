@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { EVENT_TYPES } from '../../core/events.ts';
+import { SCHEDULE_DAYS_MAX } from '../../core/retry.ts';
 import { FINAL_STATUSES, OPEN_STATUSES } from '../../core/statuses.ts';
 import {
   EXPIRES_IN_S,
@@ -95,11 +96,19 @@ const labels = {
   ),
 };
 
+const scheduledAt = z.string().meta({
+  description:
+    `When to send it: ISO 8601 with an offset, up to ${SCHEDULE_DAYS_MAX} days ahead. A time in the ` +
+    'past sends it at once.',
+  format: 'date-time',
+  examples: ['2027-01-31T09:00:00+01:00'],
+});
+
 const handling = {
   expires_in: optional(
     z.int().meta({
       description:
-        'Seconds. When they are over, recipients that have not got it end `failed` with the ' +
+        'Seconds, from `scheduled_at` on where it is given. When they are over, recipients that have not got it end `failed` with the ' +
         'reason `expired`.',
       minimum: EXPIRES_IN_S.min,
       maximum: EXPIRES_IN_S.max,
@@ -123,7 +132,7 @@ const handling = {
       .strictObject({ opens: z.boolean().optional(), clicks: z.boolean().optional() })
       .describe('Not available yet: both must be false.'),
   ),
-  scheduled_at: notYet,
+  scheduled_at: optional(scheduledAt),
 };
 
 /** Replaces subject and content, so it is reported before their absence. */
