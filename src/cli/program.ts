@@ -37,7 +37,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'emails',
-    about: 'list emails, and show one with its outcome',
+    about: 'list emails, show one with its outcome, cancel or reschedule it',
     load: async () => (await import('./commands/emails.ts')).describeEmails,
   },
   {

@@ -171,7 +171,7 @@ export class Strays {
     if (free.length === 0) return;
     const released = await releaseClaims(
       this.#options.db,
-      free.map((stray) => ({ ...stray, holder, delayMs: 0 })),
+      free.map((stray) => ({ ...stray, holder, delayMs: 0, inDoubt: true })),
     );
     if (released === 0) return;
     this.#options.log.warn(

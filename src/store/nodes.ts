@@ -57,7 +57,7 @@ export async function expireWorker(
     `with dead as (
        delete from nodes where id = $1::uuid and ($2::bigint is null or beat = $2) returning id
      ), mail as (
-       update queue q set holder = null, due_at = ${DUE_BY_AGE} from dead
+       update queue q set holder = null, in_doubt = true, due_at = ${DUE_BY_AGE} from dead
         where q.holder = dead.id returning 1
      ), hooks as (
        update webhook_queue q set holder = null, due_at = app_now() from dead
@@ -71,7 +71,7 @@ export async function expireWorker(
 
 const RELEASE_ORPHANS = `
 with mail as (
-  update queue q set holder = null, due_at = ${DUE_BY_AGE}
+  update queue q set holder = null, in_doubt = true, due_at = ${DUE_BY_AGE}
    where q.holder is not null and not exists (select from nodes n where n.id = q.holder)
   returning 1
 ), hooks as (

@@ -66,7 +66,7 @@ select (select count(*) from found)::int as found,
 
 const CHANGES: Readonly<Record<QueueChange, Change>> = {
   retry: {
-    set: 'holder = null, due_at = app_now()',
+    set: 'holder = null, in_doubt = q.in_doubt or q.holder is not null, due_at = app_now()',
     where: `(q.holder is null and not q.held and q.due_at > app_now()
                and coalesce(e.scheduled_at <= app_now(), true)
              or q.holder is not null and not exists (select from nodes n where n.id = q.holder))`,

@@ -20,17 +20,19 @@ export const DUE_BY_AGE = `least(app_now(), greatest(q.due_at, app_now() - inter
 
 const RELEASE = `
 update queue q
-   set holder = null, provider = i.provider,
+   set holder = null, provider = i.provider, in_doubt = q.in_doubt or i.in_doubt,
        due_at = case when i.delay_ms > 0 then app_now() + i.delay_ms * interval '1 millisecond'
                      else ${DUE_BY_AGE} end
-  from unnest($1::uuid[], $2::smallint[], $3::int[], $4::text[], $5::int[], $6::uuid[])
-       as i(email_id, position, claim, provider, delay_ms, holder)
+  from unnest($1::uuid[], $2::smallint[], $3::int[], $4::text[], $5::int[], $6::uuid[],
+              $7::boolean[])
+       as i(email_id, position, claim, provider, delay_ms, holder, in_doubt)
  where q.email_id = i.email_id and q.position = i.position and q.claim = i.claim
    and q.email_id = any($1::uuid[]) and q.holder = i.holder
 returning 1`;
 
 /**
  * @property delayMs how long it must not be taken again; 0: it keeps its age
+ * @property inDoubt it may have been delivered to; absent: it was not
  */
 export type Release = {
   emailId: string;
@@ -39,6 +41,7 @@ export type Release = {
   provider: string;
   holder: string;
   delayMs: number;
+  inDoubt?: boolean;
 };
 
 /**
@@ -54,6 +57,7 @@ export async function releaseClaims(db: Queryable, claims: readonly Release[]): 
     claims.map((claim) => claim.provider),
     claims.map((claim) => Math.ceil(claim.delayMs)),
     claims.map((claim) => claim.holder),
+    claims.map((claim) => claim.inDoubt ?? false),
   ]);
   return released.length;
 }

@@ -42,6 +42,7 @@ async function makeResources(): Promise<Record<string, Record<string, string>>> 
 
 /** What a request needs to come as far as its id. */
 const BODIES: Record<string, object> = {
+  'PATCH /v1/emails/{id}': { scheduled_at: '2026-01-01T00:00:00Z' },
   'PATCH /v1/webhooks/{id}': { status: 'disabled' },
   'PATCH /v1/domains/{id}': { tls: 'enforced' },
   'PATCH /v1/api-keys/{id}': { permission: 'sending_access' },

@@ -2,6 +2,7 @@
  * Every statement of src/store, used as the service uses it: store/plans.test.ts looks at what each
  * of them reads. A new statement gets a line here.
  */
+import assert from 'node:assert/strict';
 import type { Database } from '../../src/store/postgres/database.ts';
 import { AcceptStore, findStored } from '../../src/store/accept.ts';
 import * as domains from '../../src/store/domains.ts';
@@ -31,6 +32,7 @@ import {
   sealAnew,
   SecretBox,
 } from '../../src/store/secrets.ts';
+import { cancelEmail, rescheduleEmail } from '../../src/store/schedule.ts';
 import { SettleStore } from '../../src/store/settle.ts';
 import * as suppressions from '../../src/store/suppressions.ts';
 import {
@@ -286,6 +288,17 @@ async function useRetention({ db, sender }: Stage): Promise<void> {
   }
 }
 
+/** Of emails that no worker has. */
+async function changeScheduled(stage: Stage): Promise<void> {
+  const { db, holder, sender } = stage;
+  const [email] = await acceptBatch(stage, 1);
+  await queue.releaseEmails(db.settling, [email!.id], holder);
+  const ref = { ...sender, id: email!.id, keyId: sender.keyId, domain: 'acme.com' };
+  const at = new Date(Date.now() + 86_400_000);
+  assert.equal((await rescheduleEmail(db, ref, at))?.kind, 'moved');
+  assert.equal((await cancelEmail(db, ref))?.canceled, 1);
+}
+
 export const EXERCISES: readonly Exercise[] = [
   { what: 'accept a batch', asks: BATCH, run: acceptBatch },
   { what: 'accept beyond the limit', asks: 1, run: goBeyondTheLimit },
@@ -311,6 +324,7 @@ export const EXERCISES: readonly Exercise[] = [
     asks: 1,
     run: ({ db, holder, someEmailId }) => queue.releaseEmails(db.settling, [someEmailId], holder),
   },
+  { what: 'reschedule and cancel an email', asks: 1, run: changeScheduled },
   { what: 'change what waits, a step', asks: 2_000, run: operate },
   {
     what: 'the queue by provider, for people',

@@ -1,19 +1,23 @@
-/** `posthorn emails`: what was sent, and what became of it. */
+/** `posthorn emails`: what was sent, and what became of it; canceling and rescheduling. */
 import { InvalidArgumentError, Option, type Command } from 'commander';
+import type { Refusal } from '../../core/refusals.ts';
 import type { Scope } from '../../core/scope.ts';
 import { FINAL_STATUSES, OPEN_STATUSES } from '../../core/statuses.ts';
 import { addressKey, explainAddress, parseAddress } from '../../mail/address.ts';
 import { presentEmail, presentSummary } from '../../sending/present.ts';
+import { cancel, reschedule } from '../../sending/schedule.ts';
 import {
   listEmails,
   type EmailFilter,
   findEmail,
   listTimeline,
   type EmailDetail,
+  type EmailRef,
   type EmailSummary,
   type RecipientView,
   type TimelineEvent,
 } from '../../store/emails.ts';
+import type { Database } from '../../store/postgres/database.ts';
 import {
   chooseScopes,
   modeOption,
@@ -28,6 +32,7 @@ import {
   addCommand,
   type Cli,
   facts,
+  failure,
   type Failure,
   isFailure,
   type Outcome,
@@ -60,6 +65,14 @@ export function describeEmails(emails: Command, cli: Cli): void {
     .option('--limit <n>', 'how many', parseCount, 20);
   addCommand(emails, cli, { name: 'show', about: 'one email and its timeline', run: show })
     .argument('<id>')
+    .addOption(projectOption());
+  addCommand(emails, cli, { name: 'cancel', about: 'cancel what has not left', run: cancelOne })
+    .argument('<id>')
+    .addOption(projectOption());
+  const about = 'change when an email that has not left is sent';
+  addCommand(emails, cli, { name: 'reschedule', about, run: rescheduleOne })
+    .argument('<id>')
+    .requiredOption('--at <time>', 'ISO 8601 with an offset, like 2027-01-31T09:00:00+01:00')
     .addOption(projectOption());
 }
 
@@ -119,6 +132,43 @@ async function findWithTimeline(
   if (email === null) return null;
   const events = await listTimeline(db, ref, { after: 0, limit: EVENTS_SHOWN_MAX });
   return { email, events };
+}
+
+function cancelOne(cli: Cli, options: ProjectOptions, [id]: [string]): Promise<Outcome> {
+  return changeOne(cli, { options, id }, (db, ref) => cancel(db, ref));
+}
+
+function rescheduleOne(
+  cli: Cli,
+  options: ProjectOptions & { at: string },
+  [id]: [string],
+): Promise<Outcome> {
+  return changeOne(cli, { options, id }, (db, ref) => reschedule(db, ref, options.at));
+}
+
+function changeOne(
+  cli: Cli,
+  { options, id }: { options: ProjectOptions; id: string },
+  change: (db: Database, ref: EmailRef) => Promise<EmailDetail | Refusal>,
+): Promise<Outcome> {
+  return withStore(cli, async ({ db }) => {
+    const scopes = await scopesOfId(db, options, { table: 'emails', id });
+    if (isFailure(scopes)) return scopes;
+    for (const scope of scopes) {
+      const changed = await change(db, { ...scope, id, keyId: null, domain: null });
+      if ('refused' in changed && changed.refused === 'not_found') continue;
+      if ('refused' in changed) return failure(changed);
+      return { data: presentEmail(changed), text: changedText(changed) };
+    }
+    return noEmail(id);
+  });
+}
+
+function changedText({ id, status, scheduledAt, recipients }: EmailDetail): string {
+  if (status === 'scheduled') return `Email ${id} is scheduled for ${shortTime(scheduledAt)}.`;
+  const canceled = recipients.filter((recipient) => recipient.status === 'canceled').length;
+  const counts = `${canceled} of ${recipients.length} recipients canceled`;
+  return `Email ${id} is ${status}${canceled === 0 ? '' : ` (${counts})`}.`;
 }
 
 function noEmail(id: string): Failure {

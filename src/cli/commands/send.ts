@@ -32,6 +32,7 @@ export function describeSend(send: Command, cli: Cli): void {
     .option('--cc <address...>', 'copies')
     .option('--bcc <address...>', 'blind copies')
     .option('--reply-to <address...>', 'where replies go')
+    .option('--at <time>', 'send it later: ISO 8601 with an offset, at most 30 days ahead')
     .option(
       '--idempotency-key <key>',
       'repeating the command with the same key sends no second email',
@@ -52,6 +53,7 @@ type SendOptions = {
   cc?: string[];
   bcc?: string[];
   replyTo?: string[];
+  at?: string;
   idempotencyKey?: string;
   key?: string;
   url?: string;
@@ -122,6 +124,7 @@ async function emailOf(options: SendOptions): Promise<object | string> {
       cc: options.cc,
       bcc: options.bcc,
       reply_to: options.replyTo,
+      scheduled_at: options.at,
       subject: options.subject,
       html: options.html ?? (await contentOf(options.htmlFile)),
       text: options.text ?? (await contentOf(options.textFile)),

@@ -10,6 +10,7 @@ import type { MessageRecipient } from '../../delivery/message.ts';
 import { addressKey, parseAddress } from '../../mail/address.ts';
 import type { AcceptOutcome } from '../../sending/accept.ts';
 import { makeDraft } from '../../sending/draft.ts';
+import { cancel, reschedule } from '../../sending/schedule.ts';
 import { presentEmail, presentEvent, presentSummary } from '../../sending/present.ts';
 import {
   listEmails,
@@ -28,6 +29,7 @@ import {
   acceptedEmail,
   contentQuery,
   email,
+  emailChange,
   emailCreation,
   emailList,
   emailQuery,
@@ -46,6 +48,7 @@ export function registerEmailRoutes(app: App, services: HttpServices): void {
   registerSend(app, services);
   registerList(app, services);
   registerOne(app, services);
+  registerChanges(app, services);
   registerTimeline(app, services);
   registerContent(app, services);
 }
@@ -153,6 +156,52 @@ function registerOne(app: App, { db }: HttpServices): void {
       const ref = refOf(request);
       const found = ref && (await findEmail(db, ref));
       return found ? presentEmail(found) : notFound(reply, 'email');
+    },
+  });
+}
+
+function registerChanges(app: App, { db }: HttpServices): void {
+  // Not for keys that may only send: these POST, and read what they sent.
+  app.patch('/v1/emails/:id', {
+    config: { withinDomain: true },
+    schema: {
+      summary: 'Change when an email is sent',
+      description:
+        'While it has not left: no attempt at any recipient has been made. Afterwards 409. What ' +
+        '`expires_in` gave it counts from the new time.',
+      operationId: 'rescheduleEmail',
+      tags: TAGS,
+      params,
+      body: emailChange,
+      response: { 200: email, ...failures(400, 404, 409, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const ref = refOf(request);
+      if (ref === null) return notFound(reply, 'email');
+      const found = await reschedule(db, ref, request.body.scheduled_at);
+      return 'refused' in found ? refuse(reply, found) : presentEmail(found);
+    },
+  });
+
+  app.post('/v1/emails/:id/cancel', {
+    config: { access: 'any_key', withinDomain: true },
+    schema: {
+      summary: 'Cancel an email',
+      description:
+        'Recipients that are scheduled, queued or deferred end `canceled`, with one event ' +
+        '`email.canceled`; those that have ended stay as they are, and so do those that a worker is ' +
+        'sending to at this moment. 409: there was nothing left to cancel. A key that may only send ' +
+        'cancels what it sent itself.',
+      operationId: 'cancelEmail',
+      tags: TAGS,
+      params,
+      response: { 200: email, ...failures(404, 409) },
+    },
+    handler: async (request, reply) => {
+      const ref = refOf(request);
+      if (ref === null) return notFound(reply, 'email');
+      const found = await cancel(db, ref);
+      return 'refused' in found ? refuse(reply, found) : presentEmail(found);
     },
   });
 }

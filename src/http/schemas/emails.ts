@@ -157,6 +157,11 @@ export const emailCreation = z
     ],
   });
 
+export const emailChange = z.strictObject({ scheduled_at: scheduledAt }).meta({
+  id: 'EmailChange',
+  examples: [{ scheduled_at: '2027-01-31T09:00:00+01:00' }],
+});
+
 export const idempotencyHeaders = z.object({
   'idempotency-key': z
     .string()
@@ -238,7 +243,7 @@ const summaryFields = {
   status,
   last_event: z.enum(EVENT_TYPES),
   created_at: time('When it was accepted.'),
-  scheduled_at: time('When it is to be sent; null: at once.').nullable(),
+  scheduled_at: time('When it is, or was, to be sent; null: at once.').nullable(),
   sent_at: time('When the first recipient got it.').nullable(),
   completed_at: time('When the last recipient reached its final status.').nullable(),
   tags: z.array(z.object({ name: z.string(), value: z.string() })),

@@ -1,0 +1,74 @@
+/**
+ * Canceling an accepted email and moving its time, behind the HTTP API and the command line: what is
+ * refused, and in which words. The changes themselves: store/schedule.ts.
+ */
+import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
+import { isFinal } from '../core/statuses.ts';
+import { type EmailDetail, type EmailRef, findEmail } from '../store/emails.ts';
+import type { Database } from '../store/postgres/database.ts';
+import { cancelEmail, rescheduleEmail, type Unfree } from '../store/schedule.ts';
+import { readScheduledAt, TOO_FAR_AHEAD } from './draft.ts';
+
+const NO_EMAIL: Refusal = {
+  refused: 'not_found',
+  message: 'There is no email with this id in this project and environment.',
+};
+
+/**
+ * Cancels what has not left of an email.
+ * @returns the email as it is then
+ */
+export async function cancel(db: Database, ref: EmailRef): Promise<EmailDetail | Refusal> {
+  const cancellation = await cancelEmail(db, ref);
+  const email = cancellation && (await findEmail(db, ref));
+  if (!cancellation || !email) return NO_EMAIL;
+  if (cancellation.canceled > 0) return email;
+  return conflict('There is nothing left to cancel', email, cancellation);
+}
+
+/**
+ * Moves the time of an email that has not left.
+ * @returns the email as it is then
+ */
+export async function reschedule(
+  db: Database,
+  ref: EmailRef,
+  text: string,
+): Promise<EmailDetail | Refusal> {
+  const scheduledAt = readTime(text);
+  if (!(scheduledAt instanceof Date)) return scheduledAt;
+  const rescheduling = await rescheduleEmail(db, ref, scheduledAt);
+  const email = rescheduling && (await findEmail(db, ref));
+  if (!rescheduling || !email) return NO_EMAIL;
+  switch (rescheduling.kind) {
+    case 'moved':
+    case 'same':
+      return email;
+    case 'too_far':
+      return refuseFields([{ field: 'scheduled_at', message: TOO_FAR_AHEAD }]);
+    case 'left':
+      return conflict('The time cannot be changed any more', email, rescheduling);
+  }
+}
+
+function readTime(text: string): Date | Refusal {
+  const problems: FieldProblem[] = [];
+  const time = readScheduledAt('scheduled_at', text, (field, message) => {
+    problems.push({ field, message });
+  });
+  return time ?? refuseFields(problems);
+}
+
+/** The reason that passes comes first. */
+function conflict(what: string, { status }: EmailDetail, { sending, inDoubt }: Unfree): Refusal {
+  const refusal = (why: string): Refusal => ({ refused: 'conflict', message: `${what}: ${why}.` });
+  if (sending > 0) return refusal('a worker is sending the email; look at it again in a moment');
+  if (inDoubt > 0) {
+    return refusal(
+      'the worker that was sending the email died, and whether it was delivered is not known; ' +
+        'it is tried again',
+    );
+  }
+  if (isFinal(status)) return refusal(`the email is ${status}`);
+  return refusal('an attempt to deliver the email was made');
+}
