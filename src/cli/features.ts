@@ -2,14 +2,17 @@
  * The domain and webhook services for one command, constructed as service/server.ts does for a worker.
  * Apart from store.ts so that only the commands that need them load them.
  */
+import { isRefusal, type Refusal } from '../core/refusals.ts';
+import type { Scope } from '../core/scope.ts';
 import { createDomainService, type DomainService } from '../domains/service.ts';
 import { createLog } from '../service/log.ts';
 import { createNetwork } from '../service/network.ts';
 import { prepareDataDir } from '../store/postgres/embedded/layout.ts';
 import { secretKeyOf, SecretBox } from '../store/secrets.ts';
+import { NO_ENDPOINT } from '../webhooks/replays.ts';
 import { createWebhookService, type WebhookService } from '../webhooks/service.ts';
-import type { Cli, Outcome } from './command.ts';
-import { type Store, withStore } from './store.ts';
+import { type Cli, failure, isFailure, type Outcome } from './command.ts';
+import { type ProjectOptions, scopesOfId, type Store, withStore } from './store.ts';
 
 export type Features = Store & { domains: DomainService; webhooks: WebhookService };
 
@@ -31,5 +34,25 @@ export function withFeatures(
     } finally {
       resolver.close();
     }
+  });
+}
+
+/** Works on one webhook. Its id says which project and environment it is in. */
+export function onWebhook(
+  cli: Cli,
+  { options, id }: { options: ProjectOptions; id: string },
+  work: (features: Features, scope: Scope) => Promise<Outcome | Refusal>,
+): Promise<Outcome> {
+  return withFeatures(cli, async (features) => {
+    const scopes = await scopesOfId(features.db, options, { table: 'webhook_endpoints', id });
+    if (isFailure(scopes)) return scopes;
+    let refusal = NO_ENDPOINT;
+    for (const scope of scopes) {
+      const outcome = await work(features, scope);
+      if (!isRefusal(outcome)) return outcome;
+      refusal = outcome;
+      if (outcome.refused !== 'not_found') break;
+    }
+    return failure(refusal);
   });
 }

@@ -41,6 +41,24 @@ test('a key that leaked is revoked by its text', async () => {
   assert.deepEqual(await json('keys', 'revoke', key), { id, revoked: true });
 });
 
+test('a key is rotated by its id or its text, and keeps its environment and its limits', async () => {
+  const { id, key } = await json('keys', 'create', ...IN_SECOND, '--domain', 'shop.test');
+  const next = await json('keys', 'rotate', id);
+  assert.deepEqual([next.environment, next.replaces.id], ['test', id]);
+  assert.match(next.key, /^ph_test_/);
+  const again = await json('keys', 'rotate', key, '--overlap', '0');
+  assert.ok(again.replaces.expires_at < next.replaces.expires_at);
+  const ended = await run('keys', 'rotate', id);
+  assert.equal(ended.code, 1);
+  const { data } = await json('keys', 'list', ...IN_SECOND);
+  const made = data.filter((one: { id: string }) => [next.id, again.id].includes(one.id));
+  assert.deepEqual(
+    made.map(({ domain }: { domain: string }) => domain),
+    ['shop.test', 'shop.test'],
+  );
+  assert.equal((await run('keys', 'rotate', id, '--overlap', '31d')).code, 2);
+});
+
 test('a project that is named has to be the right one', async () => {
   const { id } = await json('keys', 'create', ...IN_SECOND);
   assert.equal((await run('keys', 'revoke', id, '--project', 'First')).code, 1);

@@ -22,7 +22,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'keys',
-    about: 'create, list and revoke API keys',
+    about: 'create, list, rotate and revoke API keys',
     load: async () => (await import('./commands/keys.ts')).describeKeys,
   },
   {
@@ -42,7 +42,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'webhooks',
-    about: 'list, add, enable and remove webhooks',
+    about: 'add, change, test and remove webhooks; see and replay deliveries',
     load: async () => (await import('./commands/webhooks.ts')).describeWebhooks,
   },
   {

@@ -140,6 +140,54 @@ export async function updateKey(
   return row ?? null;
 }
 
+// The new key has the limits of the old one as they were: a rotation makes nothing last longer.
+const ROTATE = `
+with found as materialized (
+  select * from api_keys
+   where project_id = $1 and environment = $2 and id = $3 and revoked_at is null
+     and (expires_at is null or expires_at > app_now())${NOT_BROADER}
+     for update
+),
+ending as (
+  update api_keys k set expires_at = least(k.expires_at, app_now() + $10 * interval '1 second')
+    from found f where k.project_id = $1 and k.project_id = f.project_id and k.id = f.id
+  returning k.expires_at
+),
+made as (
+  insert into api_keys (project_id, id, environment, name, sha256, hint, permission, domain,
+                        created_at, expires_at)
+  select project_id, $7, environment, name, decode($8, 'hex'), $9, permission, domain, app_now(),
+         expires_at
+    from found
+  returning *
+)
+select made.id, made.project_id as "projectId", made.environment, made.name, made.hint,
+       made.permission, made.domain, made.created_at as "createdAt",
+       made.expires_at as "expiresAt", made.last_used_at as "lastUsedAt",
+       ending.expires_at as "previousExpiresAt"
+  from made, ending`;
+
+export type RotatedKey = { key: ApiKey; text: string; previousExpiresAt: Date };
+
+/**
+ * Makes a key with the name and limits of another one, which ends after `overlapS` or when it would
+ * have ended anyway. Null when there is none with this id, or it has ended.
+ */
+export async function rotateKey(
+  db: Queryable,
+  scope: Scope,
+  { id, overlapS }: { id: string; overlapS: number },
+  within = UNLIMITED,
+): Promise<RotatedKey | null> {
+  const text = makeApiKey(scope.environment, randomBytes(API_KEY_RANDOM_BYTES));
+  const found = [scope.projectId, scope.environment, id, ...limitsOf(within)];
+  const values = [...found, newId(), hashApiKey(text), hintOf(text), overlapS];
+  const [row] = await db.query<ApiKey & { previousExpiresAt: Date }>(ROTATE, values);
+  if (!row) return null;
+  const { previousExpiresAt, ...key } = row;
+  return { key, text, previousExpiresAt };
+}
+
 const REVOKE = `
 update api_keys set revoked_at = app_now()
  where project_id = $1 and environment = $2 and id = $3 and revoked_at is null${NOT_BROADER}

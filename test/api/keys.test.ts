@@ -190,6 +190,58 @@ test('a key stops working when it expires, by the clock of the database', async 
   assertFailure(await send(key), 401, 'authentication_error');
 });
 
+test('a rotated key has a successor with its limits, and stays valid for the overlap', async () => {
+  const rights = { name: 'shop', permission: 'sending_access' };
+  const { key: old, id, ...before } = await makeKey(rights);
+  const rotate = (body?: object) =>
+    service.request('POST', `/v1/api-keys/${id}/rotate`, body ? { body } : {});
+  const { status, body } = await rotate({ expires_in: 3_600 });
+  assert.equal(status, 201);
+  const { key: next, id: nextId, replaces, hint, created_at: made, ...limits } = body;
+  assert.ok(next !== old && nextId !== id && next.startsWith(hint.replace('…', '')));
+  assert.match(made, TIME);
+  const { hint: _, created_at: __, ...unchanged } = before;
+  assert.deepEqual(limits, unchanged);
+  assert.equal(replaces.id, id);
+  const [{ ends }] = await service.sql(
+    `select expires_at > app_now() + interval '59 min' as ends from api_keys where id = $1`,
+    [id],
+  );
+  assert.equal(ends, true);
+  assert.deepEqual([(await send(old)).status, (await send(next)).status], [202, 202]);
+  const again = await rotate();
+  assert.equal(again.body.replaces.expires_at, replaces.expires_at, 'never later than before');
+  await service.clock.advance({ minutes: 61 });
+  assertFailure(await send(old), 401, 'authentication_error');
+  assert.equal((await send(next)).status, 202);
+  assertFailure(await rotate(), 409, 'conflict', /make a new one/);
+});
+
+test('a key rotates itself; with expires_in 0 it ends at once, on every worker', async () => {
+  const { key: old, id } = await makeKey();
+  const path = `/v1/api-keys/${id}/rotate`;
+  const body = { expires_in: 0 };
+  const { body: rotated } = await service.request('POST', path, { key: old, body });
+  assert.equal((await get('/v1/emails', rotated.key)).status, 200);
+  for (const answer of await askOften(old)) assertFailure(answer, 401, 'authentication_error');
+  for (const expires_in of [-1, 0.5, 30 * 86_400 + 1, 'soon']) {
+    const wrong = await service.request('POST', path, { body: { expires_in } });
+    assertFailure(wrong, 422, 'validation_error', /^expires_in: /);
+  }
+});
+
+test('two rotations at once make two keys, and end the old one once', async () => {
+  const { id } = await makeKey({ name: 'twice' });
+  const path = `/v1/api-keys/${id}/rotate`;
+  const answers = await Promise.all([1, 2, 3].map(() => service.request('POST', path)));
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [201, 201, 201],
+  );
+  assert.equal(new Set(answers.map(({ body }) => body.key)).size, 3);
+  assert.equal(new Set(answers.map(({ body }) => body.replaces.id)).size, 1);
+});
+
 /** Connections of their own, so that every worker of the service is asked. */
 function askOften(key: string): Promise<Answer[]> {
   const head =

@@ -97,6 +97,7 @@ test('a broader key does not exist for a limited one', async () => {
     const narrow = { domain: 'own.test', expires_at: SOON };
     assertFailure(await ask(limited.key, 'PATCH', path, narrow), 404, 'not_found');
     assertFailure(await ask(limited.key, 'DELETE', path), 404, 'not_found');
+    assertFailure(await ask(limited.key, 'POST', `${path}/rotate`), 404, 'not_found');
     assert.ok(await stateOf(id));
   }
   const { data } = (await ask(limited.key, 'GET', '/v1/api-keys?limit=100')).body;
@@ -106,6 +107,8 @@ test('a broader key does not exist for a limited one', async () => {
     broader.filter(({ id }) => listed.includes(id)),
     [],
   );
+  const rotated = await ask(limited.key, 'POST', `/v1/api-keys/${equal.id}/rotate`);
+  assert.deepEqual([rotated.body.domain, rotated.body.expires_at], ['own.test', SOON]);
   assert.equal((await ask(limited.key, 'DELETE', `/v1/api-keys/${equal.id}`)).status, 200);
 });
 

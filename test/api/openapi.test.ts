@@ -159,6 +159,7 @@ test('every endpoint of the interface is in it', () => {
     POST /v1/api-keys
     GET /v1/api-keys/current
     PATCH /v1/api-keys/{id}
+    POST /v1/api-keys/{id}/rotate
     DELETE /v1/api-keys/{id}
     GET /healthz
     GET /readyz`;
@@ -237,7 +238,7 @@ test('answers about emails, keys, domains and projects are as documented', async
   const { body: key } = await ask('createApiKey', {}, { body: { name: 'documented', expires_at } });
   await ask('getCurrentApiKey', {}, { key: key.key });
   await ask('updateApiKey', key, { body: { name: 'Documented' } });
-  for (const id of ['listApiKeys', 'revokeApiKey']) await ask(id, key);
+  for (const id of ['listApiKeys', 'rotateApiKey', 'revokeApiKey']) await ask(id, key);
   for (const id of ['listProjects', 'getHealth', 'getReadiness']) await ask(id);
 });
 

@@ -197,6 +197,7 @@ async function useKeys({ db, sender }: Stage): Promise<void> {
   await keys.listKeys(db, sender, PAGE);
   await keys.findKey(db, sender, key.id);
   await keys.updateKey(db, sender, { ...rights, id: key.id });
+  await keys.rotateKey(db, sender, { id: key.id, overlapS: 60 });
   await keys.touchLastUsed(db, [{ projectId: sender.projectId, keyId: key.id }]);
   await keys.revokeKey(db, sender, key.id);
 }

@@ -1,10 +1,17 @@
-/** `posthorn keys`: make, list and revoke API keys. The key itself is shown once, when it is made. */
+/** `posthorn keys`: make, list, rotate and revoke API keys. The key itself is shown once, when it is made. */
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { PERMISSIONS, type Permission } from '../../core/scope.ts';
 import { parseDomain } from '../../mail/address.ts';
 import { hashApiKey, parseApiKey } from '../../core/api-key.ts';
 import type { Queryable } from '../../store/postgres/database.ts';
-import { createKey, findCallers, listKeys, revokeKey, type ApiKey } from '../../store/keys.ts';
+import {
+  type ApiKey,
+  createKey,
+  findCallers,
+  listKeys,
+  revokeKey,
+  rotateKey,
+} from '../../store/keys.ts';
 import {
   chooseScope,
   chooseScopes,
@@ -19,6 +26,7 @@ import {
 import {
   addCommand,
   type Cli,
+  type Failure,
   isFailure,
   type Outcome,
   parseName,
@@ -27,6 +35,8 @@ import {
 } from '../command.ts';
 
 const KEYS_SHOWN_MAX = 1000;
+const DAY_S = 86_400;
+const OVERLAP_MAX_S = 30 * DAY_S;
 const UNIT_MS = { h: 3_600_000, d: 86_400_000 };
 
 export function describeKeys(keys: Command, cli: Cli): void {
@@ -46,6 +56,23 @@ export function describeKeys(keys: Command, cli: Cli): void {
   addCommand(keys, cli, { name: 'list', about: 'the keys that are not revoked', run: list })
     .addOption(projectOption())
     .addOption(modeOption());
+  addCommand(keys, cli, {
+    name: 'rotate',
+    about: 'make a key like another one, which ends after an overlap',
+    run: rotate,
+  })
+    .argument('<id>', 'its id, or the key itself')
+    .option(
+      '--overlap <time>',
+      'how long the old key stays valid: 24h, 7d or 0',
+      parseOverlapS,
+      DAY_S,
+    )
+    .addOption(projectOption())
+    .addHelpText(
+      'after',
+      '\nExample: posthorn keys rotate 0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa --overlap 7d',
+    );
   addCommand(keys, cli, { name: 'revoke', about: 'revoke a key permanently', run: revoke })
     .argument('<id>', 'its id, or the key itself')
     .addOption(projectOption());
@@ -98,6 +125,33 @@ function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
   });
 }
 
+type RotateOptions = ProjectOptions & { overlap: number };
+
+function rotate(cli: Cli, options: RotateOptions, [wanted]: [string]): Promise<Outcome> {
+  return withStore(cli, async ({ db }) => {
+    const id = await idOf(db, wanted);
+    const scopes = await scopesOfId(db, options, { table: 'api_keys', id });
+    if (isFailure(scopes)) return scopes;
+    for (const scope of scopes) {
+      const rotated = await rotateKey(db, scope, { id, overlapS: options.overlap });
+      if (rotated === null) continue;
+      const { key, text, previousExpiresAt } = rotated;
+      const replaces = { id, expires_at: previousExpiresAt };
+      return {
+        data: {
+          id: key.id,
+          key: text,
+          project_id: key.projectId,
+          environment: key.environment,
+          replaces,
+        },
+        text: `${text}\n\nThis ${key.environment} key is shown only now (id ${key.id}). The old one ends at ${shortTime(previousExpiresAt)}.`,
+      };
+    }
+    return noKey(id);
+  });
+}
+
 function revoke(cli: Cli, options: ProjectOptions, [wanted]: [string]): Promise<Outcome> {
   return withStore(cli, async ({ db }) => {
     const id = await idOf(db, wanted);
@@ -107,9 +161,13 @@ function revoke(cli: Cli, options: ProjectOptions, [wanted]: [string]): Promise<
       if (!(await revokeKey(db, scope, id))) continue;
       return { data: { id, revoked: true }, text: `Key ${id} is revoked.` };
     }
-    const message = `There is no key with the id ${JSON.stringify(id)}; see posthorn keys list.`;
-    return { failed: message, code: 'not_found', exitCode: 1 };
+    return noKey(id);
   });
+}
+
+function noKey(id: string): Failure {
+  const message = `There is no key with the id ${JSON.stringify(id)}; see posthorn keys list.`;
+  return { failed: message, code: 'not_found', exitCode: 1 };
 }
 
 /** Of a key that leaked the text may be all that there is. What is no key's text is taken for an id. */
@@ -153,4 +211,11 @@ function parseExpiry(text: string, nowMs: number): Date {
     : Date.parse(text);
   if (atMs > nowMs) return new Date(atMs);
   throw new InvalidArgumentError('Write 12h, 30d, or a time to come, as 2027-01-31.');
+}
+
+function parseOverlapS(text: string): number {
+  const span = /^(\d{1,5})([hd])$/.exec(text);
+  const overlapMs = span ? Number(span[1]) * UNIT_MS[span[2] as keyof typeof UNIT_MS] : 0;
+  if ((span || text === '0') && overlapMs <= OVERLAP_MAX_S * 1000) return overlapMs / 1000;
+  throw new InvalidArgumentError('Write 24h, 7d, at most 30d, or 0.');
 }

@@ -1,10 +1,8 @@
-/** `posthorn webhooks`: register, list, enable again and remove webhook endpoints. */
-import { InvalidArgumentError, type Command } from 'commander';
+/** `posthorn webhooks`: register, list, change and remove webhook endpoints. */
+import { InvalidArgumentError, Option, type Command } from 'commander';
 import { EVENT_TYPES, type EventType } from '../../core/events.ts';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
-import type { Scope } from '../../core/scope.ts';
 import { mostSimilar } from '../../core/similar.ts';
-import { NO_ENDPOINT } from '../../webhooks/replays.ts';
 import { presentWebhook, presentWithSecret } from '../../webhooks/present.ts';
 import {
   chooseScope,
@@ -13,30 +11,75 @@ import {
   projectOption,
   type ProjectOptions,
   type ScopeOptions,
-  scopesOfId,
   type ScopesOptions,
 } from '../store.ts';
-import { addCommand, type Cli, failure, isFailure, type Outcome, table } from '../command.ts';
-import { withFeatures, type Features } from '../features.ts';
+import {
+  addCommand,
+  type Cli,
+  facts,
+  failure,
+  isFailure,
+  type Outcome,
+  shortTime,
+  table,
+  usageFailure,
+} from '../command.ts';
+import { onWebhook, withFeatures } from '../features.ts';
+import { describeWebhookDeliveries } from './webhook-deliveries.ts';
 
 /** More than a project can have. */
 const PAGE = { limit: 1000, after: null, before: null };
 
+const ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
+const ADD_EXAMPLES = `
+Examples:
+  posthorn webhooks add https://acme.com/hooks/mail
+  posthorn webhooks add https://acme.com/hooks/mail --events email.delivered,email.bounced`;
+const UPDATE_EXAMPLES = `
+Examples:
+  posthorn webhooks update ${ID} --url https://acme.com/hooks/new
+  posthorn webhooks update ${ID} --events email.bounced --enable`;
+
 export function describeWebhooks(webhooks: Command, cli: Cli): void {
   addCommand(webhooks, cli, { name: 'list', about: 'all webhooks', run: list })
     .addOption(projectOption())
-    .addOption(modeOption());
+    .addOption(modeOption())
+    .addHelpText('after', '\nExample: posthorn webhooks list --mode live');
+  addCommand(webhooks, cli, { name: 'show', about: 'one webhook', run: show })
+    .argument('<id>')
+    .addOption(projectOption())
+    .addHelpText('after', `\nExample: posthorn webhooks show ${ID}`);
   addCommand(webhooks, cli, { name: 'add', about: 'send events to a URL', run: add })
     .argument('<url>')
     .option('--events <types>', 'only these, separated by commas (default: all)', parseEvents)
     .addOption(projectOption())
-    .addOption(modeOption().default('live'));
+    .addOption(modeOption().default('live'))
+    .addHelpText('after', ADD_EXAMPLES);
+  addCommand(webhooks, cli, { name: 'update', about: 'change URL, events or state', run: update })
+    .argument('<id>')
+    .option('--url <url>', 'another URL')
+    .option('--events <types>', 'only these, separated by commas, or all', parseEventsOrAll)
+    .option('--enable', 'send events to it')
+    .addOption(new Option('--disable', 'send it nothing').conflicts('enable'))
+    .addOption(projectOption())
+    .addHelpText('after', UPDATE_EXAMPLES);
   addCommand(webhooks, cli, { name: 'enable', about: 'enable one that was disabled', run: enable })
     .argument('<id>')
-    .addOption(projectOption());
+    .addOption(projectOption())
+    .addHelpText('after', `\nExample: posthorn webhooks enable ${ID}`);
+  describeWebhookDeliveries(webhooks, cli);
+  addCommand(webhooks, cli, {
+    name: 'rotate-secret',
+    about: 'make a new signing secret and show it once',
+    run: rotateSecret,
+  })
+    .argument('<id>')
+    .addOption(projectOption())
+    .addHelpText('after', `\nExample: posthorn webhooks rotate-secret ${ID}`);
   addCommand(webhooks, cli, { name: 'remove', about: 'stop notifying a URL', run: remove })
     .argument('<id>')
-    .addOption(projectOption());
+    .addOption(projectOption())
+    .addHelpText('after', `\nExample: posthorn webhooks remove ${ID}`);
 }
 
 function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
@@ -72,14 +115,78 @@ function add(cli: Cli, options: AddOptions, [url]: [string]): Promise<Outcome> {
     const scope = await chooseScope(db, options);
     if (isFailure(scope)) return scope;
     const made = await webhooks.create(scope, { url, events: options.events ?? null });
-    if (isRefusal(made)) return failure(made);
+    if (isRefusal(made)) return failure(withHint(made, url));
     const text = `${made.signingSecret}\n\nThis signing secret of the webhook is shown only once (id ${made.endpoint.id}).`;
     return { data: presentWithSecret(made), text };
   });
 }
 
+/** A receiver in development: by what it is permitted. */
+function withHint(refusal: Refusal, url: string): Refusal {
+  if (!isLocal(url) || refusal.refused !== 'validation_error') return refusal;
+  const hint =
+    'for development, POSTHORN_ALLOW_PRIVATE_NETWORKS=1 permits http:// and private addresses: ' +
+    'set it for the service and for this command';
+  return { ...refusal, message: `${refusal.message}; ${hint}.` };
+}
+
+function isLocal(text: string): boolean {
+  const url = URL.parse(text);
+  return url !== null && (url.protocol === 'http:' || !/\.[a-z-]+\.?$/i.test(url.hostname));
+}
+
+function show(cli: Cli, options: ProjectOptions, [id]: [string]): Promise<Outcome> {
+  return onWebhook(cli, { options, id }, async ({ webhooks }, scope) => {
+    const endpoint = await webhooks.get(scope, id);
+    if (isRefusal(endpoint)) return endpoint;
+    const { url, status, disabledReason, failingSince, events, createdAt } = endpoint;
+    const text = facts([
+      ['id', id],
+      ['url', url],
+      ['mode', scope.environment],
+      ['status', disabledReason === null ? status : `${status}: ${disabledReason}`],
+      ['failing since', failingSince && shortTime(failingSince)],
+      ['events', events?.join(', ') ?? 'all'],
+      ['created', shortTime(createdAt)],
+    ]);
+    return { data: presentWebhook(endpoint), text };
+  });
+}
+
+type UpdateOptions = ProjectOptions & {
+  url?: string;
+  events?: EventType[] | 'all';
+  enable?: true;
+  disable?: true;
+};
+
+async function update(cli: Cli, options: UpdateOptions, [id]: [string]): Promise<Outcome> {
+  const { url, events } = options;
+  const status = options.enable ? 'enabled' : options.disable ? 'disabled' : undefined;
+  if (url === undefined && events === undefined && status === undefined) {
+    return usageFailure('Say what to change: --url, --events, --enable or --disable.');
+  }
+  const change = { url, events: events === 'all' ? null : events, status } as const;
+  return onWebhook(cli, { options, id }, async ({ webhooks }, scope) => {
+    const endpoint = await webhooks.update(scope, id, change);
+    if (isRefusal(endpoint)) return url === undefined ? endpoint : withHint(endpoint, url);
+    const kinds = endpoint.events?.join(', ') ?? 'all events';
+    const text = `The webhook to ${endpoint.url} is ${endpoint.status} and receives ${kinds}.`;
+    return { data: presentWebhook(endpoint), text };
+  });
+}
+
+function rotateSecret(cli: Cli, options: ProjectOptions, [id]: [string]): Promise<Outcome> {
+  return onWebhook(cli, { options, id }, async ({ webhooks }, scope) => {
+    const rotated = await webhooks.rotateSecret(scope, id);
+    if (isRefusal(rotated)) return rotated;
+    const text = `${rotated.signingSecret}\n\nThis signing secret is shown only once. For 24 hours events are signed with the old one as well.`;
+    return { data: presentWithSecret(rotated), text };
+  });
+}
+
 function enable(cli: Cli, options: ProjectOptions, [id]: [string]): Promise<Outcome> {
-  return onOne(cli, { options, id }, async ({ webhooks }, scope) => {
+  return onWebhook(cli, { options, id }, async ({ webhooks }, scope) => {
     const endpoint = await webhooks.update(scope, id, { status: 'enabled' });
     if (isRefusal(endpoint)) return endpoint;
     return { data: presentWebhook(endpoint), text: `The webhook to ${endpoint.url} is enabled.` };
@@ -87,28 +194,10 @@ function enable(cli: Cli, options: ProjectOptions, [id]: [string]): Promise<Outc
 }
 
 function remove(cli: Cli, options: ProjectOptions, [id]: [string]): Promise<Outcome> {
-  return onOne(cli, { options, id }, async ({ webhooks }, scope) => {
+  return onWebhook(cli, { options, id }, async ({ webhooks }, scope) => {
     const deleted = await webhooks.delete(scope, id);
     if (isRefusal(deleted)) return deleted;
     return { data: { object: 'webhook', id, deleted: true }, text: `Webhook ${id} is removed.` };
-  });
-}
-
-/** An id says by itself which project and environment it is in: those where it is found. */
-function onOne(
-  cli: Cli,
-  { options, id }: { options: ProjectOptions; id: string },
-  work: (features: Features, scope: Scope) => Promise<Outcome | Refusal>,
-): Promise<Outcome> {
-  return withFeatures(cli, async (features) => {
-    const scopes = await scopesOfId(features.db, options, { table: 'webhook_endpoints', id });
-    if (isFailure(scopes)) return scopes;
-    for (const scope of scopes) {
-      const outcome = await work(features, scope);
-      if (!isRefusal(outcome)) return outcome;
-      if (outcome.refused !== 'not_found') return failure(outcome);
-    }
-    return failure(NO_ENDPOINT);
   });
 }
 
@@ -120,4 +209,8 @@ function parseEvents(text: string): EventType[] {
     const hint = near === null ? `There are ${EVENT_TYPES.join(', ')}.` : `Did you mean ${near}?`;
     throw new InvalidArgumentError(`There is no event ${JSON.stringify(word)}. ${hint}`);
   });
+}
+
+function parseEventsOrAll(text: string): EventType[] | 'all' {
+  return text.trim() === 'all' ? 'all' : parseEvents(text);
 }

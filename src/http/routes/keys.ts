@@ -30,6 +30,7 @@ import {
   listKeys,
   type NewKey,
   revokeKey,
+  rotateKey,
   updateKey,
 } from '../../store/keys.ts';
 import { findProject } from '../../store/projects.ts';
@@ -41,6 +42,7 @@ export function registerKeyRoutes(app: App, services: HttpServices): void {
   registerCurrent(app, services);
   registerCreateAndList(app, services);
   registerChangeAndRevoke(app, services);
+  registerRotate(app, services);
 }
 
 function registerCurrent(app: App, { db }: HttpServices): void {
@@ -171,6 +173,40 @@ function registerChangeAndRevoke(app: App, { db }: HttpServices): void {
   });
 }
 
+function registerRotate(app: App, { db }: HttpServices): void {
+  app.post('/v1/api-keys/:id/rotate', {
+    config: { withinDomain: true },
+    schema: {
+      summary: 'Rotate an API key',
+      description:
+        'Makes a key with the same name and limits, shown once; the old one stays valid for ' +
+        '`expires_in` seconds beside it, or until it would have ended anyway. A request that is ' +
+        'repeated makes one more key: revoke the one that was not received.',
+      operationId: 'rotateApiKey',
+      tags: TAGS,
+      params: idParams(WHAT),
+      body: keyRotation,
+      response: { 201: rotatedApiKey, ...failures(400, 404, 409, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const { id } = request.params;
+      const caller = callerOf(request);
+      const present = isId(id) ? await findKey(db, caller, id, caller) : null;
+      if (!present) return notFound(reply, WHAT);
+      const wanted = { id, overlapS: request.body.expires_in };
+      const rotated = await rotateKey(db, caller, wanted, caller);
+      if (!rotated) {
+        const message = 'This key has ended; make a new one.';
+        return refuse(reply, { refused: 'conflict', message });
+      }
+      app.forgetKey(id);
+      const { key, text, previousExpiresAt } = rotated;
+      const replaces = { id, expires_at: previousExpiresAt.toISOString() };
+      return reply.code(201).send({ ...toWire(key), key: text, replaces });
+    },
+  });
+}
+
 /** Checks beyond the schema. */
 function checked(caller: Caller, wanted: Wanted): NewKey | Refusal {
   const { name, permission } = wanted;
@@ -269,6 +305,29 @@ const newApiKey = z
     key: z.string().describe('The key itself. It is shown here and never again.'),
   })
   .meta({ id: 'ApiKeyWithSecret' });
+
+const DAY_S = 86_400;
+
+const keyRotation = z
+  .strictObject({
+    expires_in: z
+      .int()
+      .min(0)
+      .max(30 * DAY_S)
+      .default(DAY_S)
+      .describe('For how many seconds the old key stays valid; 0: it ends at once.'),
+  })
+  .meta({ id: 'ApiKeyRotation' });
+
+const rotatedApiKey = z
+  .object({
+    ...newApiKey.shape,
+    replaces: z.object({
+      id: idSchema('The old key.'),
+      expires_at: time('When the old key ends.'),
+    }),
+  })
+  .meta({ id: 'RotatedApiKey' });
 
 const currentApiKey = z
   .object({

@@ -1,0 +1,216 @@
+/** `posthorn webhooks test|deliveries|replay`: what was sent to a webhook, and sending it again. */
+import { InvalidArgumentError, Option, type Command } from 'commander';
+import { EVENT_TYPES } from '../../core/events.ts';
+import { isRefusal } from '../../core/refusals.ts';
+import { presentDelivery, presentDeliveryDetail, presentReplay } from '../../webhooks/present.ts';
+import type {
+  DeliveryFilter,
+  DeliveryStatus,
+  LoggedAttempt,
+  WebhookDelivery,
+  WebhookDeliveryDetail,
+} from '../../store/webhook-deliveries.ts';
+import type { WebhookReplay } from '../../store/webhook-replays.ts';
+import {
+  addCommand,
+  type Cli,
+  facts,
+  type Outcome,
+  shortTime,
+  type Success,
+  table,
+  usageFailure,
+} from '../command.ts';
+import { onWebhook } from '../features.ts';
+import { projectOption, type ProjectOptions } from '../store.ts';
+
+const STATUSES = ['pending', 'delivered', 'failed'] as const;
+const TYPES = [...EVENT_TYPES, 'webhook.test'] as const;
+const LIMIT_MAX = 1000;
+const ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
+const UNIT_MS = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+export function describeWebhookDeliveries(webhooks: Command, cli: Cli): void {
+  addCommand(webhooks, cli, { name: 'test', about: 'send a test event now', run: test })
+    .argument('<id>')
+    .addOption(projectOption())
+    .addHelpText('after', `\nExample: posthorn webhooks test ${ID}`);
+  addCommand(webhooks, cli, {
+    name: 'deliveries',
+    about: 'the newest deliveries, or one with its attempts',
+    run: deliveries,
+  })
+    .argument('<id>', 'the webhook')
+    .argument('[delivery]', 'the id of one delivery')
+    .addOption(statusOption())
+    .addOption(new Option('--type <type>', 'only events of this kind').choices(TYPES))
+    .option('--after <delivery>', 'continue after this delivery')
+    .option('--limit <n>', 'how many', parseCount, 20)
+    .addOption(projectOption())
+    .addHelpText('after', `\nExample: posthorn webhooks deliveries ${ID} --status failed`);
+  addCommand(webhooks, cli, {
+    name: 'replay',
+    about: 'send a delivery again, or all of a time',
+    run: replay,
+  })
+    .argument('<id>', 'the webhook')
+    .argument('[delivery]', 'the id of one delivery')
+    .option(
+      '--since <time>',
+      'from then on: 30m, 6h, 2d ago, or a time as 2026-11-21T08:30Z',
+      (text) => parseTime(text, cli.world.now()),
+    )
+    .option('--until <time>', 'before then (default: now)', (text) =>
+      parseTime(text, cli.world.now()),
+    )
+    .addOption(statusOption())
+    .option('--progress <replay>', 'how far a replay of a time is')
+    .addOption(projectOption())
+    .addHelpText('after', REPLAY_EXAMPLES);
+}
+
+const REPLAY_EXAMPLES = `
+The running service sends them, at most 500 ahead of new events. Examples:
+  posthorn webhooks replay ${ID} --since 6h --status failed
+  posthorn webhooks replay ${ID} --progress 0193f2a5-0c1e-7b3a-9d52-6f0e8c4b21aa`;
+
+function statusOption(): Option {
+  return new Option('--status <status>', 'only with this status').choices(STATUSES);
+}
+
+/** Exit code 1 when the receiver did not take it. */
+function test(cli: Cli, options: ProjectOptions, [id]: [string]): Promise<Outcome> {
+  return onWebhook(cli, { options, id }, async ({ webhooks }, scope) => {
+    const tested = await webhooks.test(scope, id);
+    if (isRefusal(tested)) return tested;
+    const [attempt] = tested.log;
+    const text = `The test event ${tested.id} is ${tested.status}: ${attempt ? saying(attempt) : ''}`;
+    const data = presentDeliveryDetail(tested);
+    return tested.status === 'delivered' ? { data, text } : { data, text, exitCode: 1 };
+  });
+}
+
+type ListOptions = ProjectOptions & {
+  status?: DeliveryStatus;
+  type?: NonNullable<DeliveryFilter['type']>;
+  after?: string;
+  limit: number;
+};
+
+function deliveries(
+  cli: Cli,
+  options: ListOptions,
+  [id, deliveryId]: [string, string | undefined],
+): Promise<Outcome> {
+  const { status = null, type = null, after = null, limit } = options;
+  return onWebhook(cli, { options, id }, async ({ webhooks }, scope) => {
+    if (deliveryId !== undefined) {
+      const found = await webhooks.delivery(scope, { endpointId: id, id: deliveryId });
+      return isRefusal(found) ? found : shown(found);
+    }
+    const page = { limit, after, before: null };
+    const found = await webhooks.deliveries(scope, id, { status, type, page });
+    if (isRefusal(found)) return found;
+    const { rows, hasMore, scannedUntil } = found;
+    const lines = table(
+      ['ID', 'CREATED', 'EVENT', 'STATUS', 'ATTEMPTS', 'NEXT'],
+      rows.map(cells),
+      'There is no such delivery.',
+    );
+    const from = scannedUntil ?? rows.at(-1)?.id;
+    return {
+      data: {
+        object: 'list',
+        data: rows.map(presentDelivery),
+        has_more: hasMore,
+        scanned_until: scannedUntil,
+      },
+      text: hasMore ? `${lines}\nThere are more: --after ${from}` : lines,
+    };
+  });
+}
+
+function cells(delivery: WebhookDelivery): string[] {
+  const { id, createdAt, type, status, attempts, nextAttemptAt } = delivery;
+  return [id, shortTime(createdAt), type, status, String(attempts), shortTime(nextAttemptAt)];
+}
+
+function shown(delivery: WebhookDeliveryDetail): Success {
+  const { id, type, status, createdAt, completedAt, nextAttemptAt, event, log } = delivery;
+  const about = facts([
+    ['id', id],
+    ['event', type],
+    ['status', status],
+    ['created', shortTime(createdAt)],
+    ['completed', completedAt && shortTime(completedAt)],
+    ['next attempt', nextAttemptAt && shortTime(nextAttemptAt)],
+    ['data', event === null ? 'no longer kept' : event.data],
+  ]);
+  const attempts = table(
+    ['ATTEMPT', 'STATUS', 'LATENCY', 'RESPONSE'],
+    log.map((one) => [
+      shortTime(one.at),
+      String(one.status ?? '-'),
+      `${one.latency_ms} ms`,
+      one.error ?? one.answer ?? '',
+    ]),
+    'There was no attempt yet.',
+  );
+  return { data: presentDeliveryDetail(delivery), text: `${about}\n\n${attempts}` };
+}
+
+function saying({ status, latency_ms: latencyMs, error }: LoggedAttempt): string {
+  const answer = status === null ? '' : `status ${status} after ${latencyMs} ms`;
+  return [answer, error].filter(Boolean).join(', ');
+}
+
+type ReplayOptions = ProjectOptions & {
+  since?: Date;
+  until?: Date;
+  status?: DeliveryStatus;
+  progress?: string;
+};
+
+async function replay(
+  cli: Cli,
+  options: ReplayOptions,
+  [id, deliveryId]: [string, string | undefined],
+): Promise<Outcome> {
+  const { since, until = new Date(cli.world.now()), status = null, progress } = options;
+  const wanted = [deliveryId, since, progress].filter((one) => one !== undefined);
+  if (wanted.length !== 1) {
+    return usageFailure('Give the id of a delivery, or --since, or --progress; one of them.');
+  }
+  return onWebhook(cli, { options, id }, async ({ webhooks }, scope) => {
+    if (deliveryId !== undefined) {
+      const replayed = await webhooks.replay(scope, { endpointId: id, id: deliveryId });
+      if (isRefusal(replayed)) return replayed;
+      const text = `Delivery ${deliveryId} is sent again now.`;
+      return { data: presentDeliveryDetail(replayed), text };
+    }
+    const found =
+      since === undefined
+        ? await webhooks.findReplay(scope, { endpointId: id, id: progress ?? '' })
+        : await webhooks.replayRange(scope, id, { since, until, status });
+    return isRefusal(found) ? found : { data: presentReplay(found), text: progressOf(found) };
+  });
+}
+
+function progressOf({ id, status, queued, total }: WebhookReplay): string {
+  return `Replay ${id} is ${status}: ${queued} of ${total} deliveries are queued.`;
+}
+
+function parseTime(text: string, nowMs: number): Date {
+  const span = /^(\d{1,5})([mhd])$/.exec(text);
+  const atMs = span
+    ? nowMs - Number(span[1]) * UNIT_MS[span[2] as keyof typeof UNIT_MS]
+    : Date.parse(text);
+  if (Number.isFinite(atMs)) return new Date(atMs);
+  throw new InvalidArgumentError('Write 30m, 6h or 2d, or a time, as 2026-11-21T08:30Z.');
+}
+
+function parseCount(text: string): number {
+  const count = /^\d{1,4}$/.test(text) ? Number(text) : 0;
+  if (count >= 1 && count <= LIMIT_MAX) return count;
+  throw new InvalidArgumentError(`Write a number from 1 to ${LIMIT_MAX}.`);
+}
