@@ -1,6 +1,7 @@
 /**
  * The kinds of events, and which status change causes which. One change, one event: an event is
- * written in the same transaction as the change it reports (store/accept.ts, store/settle.ts).
+ * written in the same transaction as the change it reports (store/accept-statement.ts,
+ * store/settle.ts, store/events.ts).
  */
 import type { StoredStatus } from './statuses.ts';
 

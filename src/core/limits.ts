@@ -1,7 +1,19 @@
 /**
  * Rate limits: fixed windows that start at their first request, counted in the database so that
- * they are exact over all workers and nodes (store/accept-statement.ts, store/limits.ts).
+ * they are exact over all workers and nodes. Per project and environment, except `auth`:
+ *
+ *     category      counts                          counted by
+ *     sending       emails, and their recipients    the accept statement (store/accept-statement.ts)
+ *     verification  verifications of a domain       http/routes/domains.ts (countToLimit, store/limits.ts)
+ *     domains       domains that are added          the same
+ *     webhooks      tests and replays               http/routes/webhooks.ts (the same)
+ *     auth          requests and log-ins without    http/access.ts and smtp/submission.ts
+ *                   a valid key, per client         (auth/auth-limiter.ts)
+ *
+ * The refusal of each is `limitRefusal`. Its status 429 and the headers are in http/errors.ts (`refuse`); SMTP
+ * replies 451, and 421 to a log-in (smtp/submission.ts).
  */
+import type { Refusal } from './refusals.ts';
 
 export type Limit = { max: number; windowS: number };
 
@@ -25,6 +37,40 @@ export const DEFAULT_LIMITS: Readonly<Record<LimitCategory, Limit>> = {
   webhooks: { max: 60, windowS: 60 },
   auth: { max: 20, windowS: 60 },
 };
+
+/**
+ * The refusal of what a used-up limit does not allow.
+ * @param recipients of the email, for `sending`
+ */
+export function limitRefusal(
+  category: LimitCategory,
+  limit: LimitState,
+  recipients = 1,
+): Refusal & { limit: LimitState } {
+  const message = limitMessage(category, limit, recipients);
+  return { refused: 'rate_limit_error', message, limit };
+}
+
+function limitMessage(category: LimitCategory, state: LimitState, recipients: number): string {
+  const { counts, limit, remaining, resetS, windowS } = state;
+  if (category === 'auth') {
+    return `Too many requests without a valid API key came from your address; try again in ${resetS} s.`;
+  }
+  if (counts !== 'recipients') {
+    return `The limit of ${limit} ${COUNTED[category]} per ${windowS} s is used up; try again in ${resetS} s.`;
+  }
+  if (recipients > limit) {
+    return `This email has ${recipients} recipients, more than the limit of ${limit} recipients per ${windowS} s; send it to fewer at once.`;
+  }
+  return `Of the limit of ${limit} recipients per ${windowS} s ${remaining} are left, and this email has ${recipients}; try again in ${resetS} s.`;
+}
+
+const COUNTED = {
+  sending: 'emails',
+  verification: 'verifications',
+  domains: 'domains',
+  webhooks: 'tests and replays',
+} as const;
 
 /** Reads `100/60` (requests per seconds); null when it is not of that form or out of range. */
 export function parseLimit(text: string): Limit | null {

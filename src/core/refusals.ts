@@ -1,7 +1,8 @@
 /**
  * Why a request is refused: a closed catalogue. Everything below the surfaces answers with one
- * of these codes and a sentence; only http/ knows which HTTP status that is, only cli/ which exit
- * code. Retired codes are never used again for something else.
+ * of these codes and a sentence, which is written where the refusal is decided (of an email:
+ * sending/accept.ts; of a used-up limit: limits.ts); only http/ knows which HTTP status that is, only cli/ which
+ * exit code. Retired codes are never used again for something else.
  */
 
 export const REFUSAL_CODES = [

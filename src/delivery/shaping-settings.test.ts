@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import {
   DEFAULT_LIMITS,
   limitsOf,
   parseShaping,
+  PROVIDER_LIMITS,
+  type ProviderLimits,
   type ShapingSettings,
   slowdownFor,
   USUAL_SHAPING,
@@ -23,6 +26,22 @@ function problems(text: string): string[] {
 test('an empty file changes nothing', () => {
   assert.deepEqual(settings({}), USUAL_SHAPING);
   assert.deepEqual(limitsOf(USUAL_SHAPING, 'small.example'), DEFAULT_LIMITS);
+});
+
+test('docs/shaping.md lists the limits of every provider that has its own', () => {
+  const guide = readFileSync(new URL('../../docs/shaping.md', import.meta.url), 'utf8');
+  const rows = guide.matchAll(/^\| (all others|`.*`) +\| (\d+) +\| (\d+) +\| (\d*) +\|$/gm);
+  const listed = [...rows].flatMap(([, names = '', ...limits]) =>
+    names.split(', ').map((name) => [name.replaceAll('`', ''), ...limits]),
+  );
+  const shown = (limits: ProviderLimits) =>
+    [limits.connections, limits.messagesPerConnection, limits.newConnectionsPerMinute ?? ''].map(
+      String,
+    );
+  assert.deepEqual(listed, [
+    ['all others', ...shown(DEFAULT_LIMITS)],
+    ...Object.keys(PROVIDER_LIMITS).map((name) => [name, ...shown(limitsOf(USUAL_SHAPING, name))]),
+  ]);
 });
 
 test('the file replaces single values, for one provider or for all that are not listed', () => {

@@ -37,7 +37,7 @@ export const DEFAULT_LIMITS: ProviderLimits = {
   messagesPerMinute: null,
 };
 
-const PROVIDER_LIMITS: Readonly<Record<string, Partial<ProviderLimits>>> = {
+export const PROVIDER_LIMITS: Readonly<Record<string, Partial<ProviderLimits>>> = {
   google: { connections: 5, messagesPerConnection: 50, newConnectionsPerMinute: 100 },
   // Microsoft's three: consumers, tenants, tenants on the newer names. Each counts by itself.
   outlook: { connections: 5, messagesPerConnection: 50, newConnectionsPerMinute: 100 },

@@ -12,6 +12,7 @@ import type {
 import { AuthLimiter } from '../auth/auth-limiter.ts';
 import { KeyCache, KeyUse } from '../auth/key-cache.ts';
 import { parseApiKey } from '../core/api-key.ts';
+import { limitRefusal } from '../core/limits.ts';
 import type { Caller } from '../core/scope.ts';
 import { accountForBodies } from './bodies.ts';
 import type { Connections } from './connections.ts';
@@ -57,7 +58,7 @@ function requireKey({ find, limiter, use, connections }: Authentication): onRequ
   const fail = async (request: FastifyRequest, reply: FastifyReply, message: string) => {
     const { allowed, limit } = await limiter.count(clientOf(request.ip));
     if (allowed) refuse(reply, { refused: 'authentication_error', message, limit });
-    else refuse(reply, { refused: 'rate_limit_error', message: tooMany(limit.resetS), limit });
+    else refuse(reply, limitRefusal('auth', limit));
   };
   return (request, reply, done) => {
     const text = bearerToken(request.headers.authorization);
@@ -98,10 +99,6 @@ function whyRefused(text: string): string {
 /** RFC 6750 §2.1; the name of the scheme in any case. */
 export function bearerToken(header: string | undefined): string | null {
   return /^Bearer +([^ ]+)$/i.exec(header ?? '')?.[1] ?? null;
-}
-
-function tooMany(resetS: number): string {
-  return `Too many requests without a valid API key came from your address; try again in ${resetS} s.`;
 }
 
 export function checkRoutes(app: App, services: HttpServices, connections: Connections): void {

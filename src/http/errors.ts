@@ -2,7 +2,9 @@
  * Every failure in the one shape: `{"error": {"code", "message", "request_id"}}`, with the status
  * that belongs to the code. Only this file knows the statuses of the API; the pages behind unsubscribe
  * links, which people read, have their own (unsubscribe-page.ts). It answers refusals, unknown routes and
- * what is thrown (Fastify's errors, a database that is away, bugs), and sets the rate-limit headers.
+ * what is thrown (Fastify's errors, a database that is away, bugs), and sets the rate-limit headers: on every
+ * answer below 500 of a limited route, with Retry-After on a 429. When a limit is used up: core/limits.ts. One
+ * 429 has none of these headers: the page of an unsubscribe link that was changed too often.
  * What never becomes a request (malformed HTTP) is answered in raw-answers.ts.
  */
 import type {
@@ -12,7 +14,7 @@ import type {
   FastifyRequest,
   onSendHookHandler,
 } from 'fastify';
-import type { LimitState } from '../core/limits.ts';
+import { limitRefusal, type LimitState } from '../core/limits.ts';
 import { type FieldProblem, Overloaded, type Refusal, type RefusalCode } from '../core/refusals.ts';
 import type { HttpServices } from './services.ts';
 import { AcceptedUnknown } from '../store/accept.ts';
@@ -145,14 +147,13 @@ export function limitHeadersAlways({ db, config }: HttpServices): onSendHookHand
 
 /**
  * Counts a request to its limit, and sets the headers.
- * @param what is counted, as a word of the message
  * @returns false when it has been answered with 429
  */
 export async function countToLimit(
   { db, config }: HttpServices,
   request: FastifyRequest,
   reply: FastifyReply,
-  { category, what }: { category: Exclude<ScopeCategory, 'sending'>; what: string },
+  category: Exclude<ScopeCategory, 'sending'>,
 ): Promise<boolean> {
   const { caller } = request;
   if (caller === null) throw new Error('a route with a limit has a caller');
@@ -161,9 +162,7 @@ export async function countToLimit(
     setLimitHeaders(reply, limit);
     return true;
   }
-  const { limit: max, windowS, resetS } = limit;
-  const message = `The limit of ${max} ${what} per ${windowS} s is used up; try again in ${resetS} s.`;
-  refuse(reply, { refused: 'rate_limit_error', message, limit });
+  refuse(reply, limitRefusal(category, limit));
   return false;
 }
 

@@ -4,7 +4,8 @@
  *
  * The token says whom it is about; the report only says what happened. A bounce and a complaint
  * count, and a confirmation where a relay took the email; a delay, an automatic reply and anything
- * else change nothing. What is suppressed is the address that we mailed, never one that a report
+ * else change nothing. A bounce makes the recipient `bounced` whatever the verdict says of trying again: the
+ * server that took the email has given up, and the verdict only decides reason and suppression. What is suppressed is the address that we mailed, never one that a report
  * names.
  */
 import type { StoredStatus } from '../core/statuses.ts';

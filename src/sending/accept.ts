@@ -7,7 +7,7 @@
  * idempotency in one transaction (store/accept-statement.ts); here is what those verdicts mean.
  */
 import { failpoint } from '../core/failpoint.ts';
-import type { LimitState } from '../core/limits.ts';
+import { limitRefusal, type LimitState } from '../core/limits.ts';
 import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
 import { MAIL_LIFETIME_S } from '../core/retry.ts';
 import type { Caller, Environment } from '../core/scope.ts';
@@ -191,7 +191,7 @@ function answer(row: AcceptRow, email: NewEmail): AcceptOutcome {
         limit,
       );
     case 'limited':
-      return refuse('rate_limit_error', limitText(limit, email.recipients.length), limit);
+      return { kind: 'refused', ...limitRefusal('sending', limit, email.recipients.length) };
     case 'unknown':
       return refuse(
         'service_unavailable',
@@ -204,16 +204,6 @@ function answer(row: AcceptRow, email: NewEmail): AcceptOutcome {
 function tooFarAhead({ written }: NewEmail): FieldProblem {
   const field = written === null ? 'scheduled_at' : 'X-Posthorn-Scheduled-At';
   return { field, message: TOO_FAR_AHEAD };
-}
-
-function limitText({ counts, limit, windowS, resetS, remaining }: LimitState, needed: number) {
-  if (counts !== 'recipients') {
-    return `The limit of ${limit} emails per ${windowS} s is used up; try again in ${resetS} s.`;
-  }
-  if (needed > limit) {
-    return `This email has ${needed} recipients, more than the limit of ${limit} recipients per ${windowS} s; send it to fewer at once.`;
-  }
-  return `Of the limit of ${limit} recipients per ${windowS} s ${remaining} are left, and this email has ${needed}; try again in ${resetS} s.`;
 }
 
 function refuse(refused: Refusal['refused'], message: string, limit?: LimitState): AcceptOutcome {

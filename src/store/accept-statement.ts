@@ -9,6 +9,8 @@
  * Idempotency is `on conflict do update … returning`, in key order: `do nothing` would not return
  * the row of a batch that committed a moment ago, and lost replays when it was tried.
  *
+ * What is stored here is read back by FIND_EMAILS in accept.ts after a lost connection, and must match it.
+ *
  * One row per request comes back, in `ord`:
  * accepted | replayed | key_refused | schedule_refused | domain_refused | suppressed | limited.
  */
@@ -22,7 +24,10 @@ import type { Email } from '../mail/email.ts';
 import { binaryArray } from './postgres/binary-array.ts';
 import type { Queryable } from './postgres/database.ts';
 
-/** One request, ready to be stored. Its ids are made before the statement: see `findStored`. */
+/**
+ * One request, ready to be stored. Its ids are made before the statement, so that `findStored` in accept.ts can
+ * ask for them after the connection was lost.
+ */
 export type NewEmail = Email & {
   bcc: readonly Mailbox[];
   projectId: string;

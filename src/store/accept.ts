@@ -224,6 +224,7 @@ async function lookAgainAtRefusedKeys(
 const TRUTH_WITHIN_MS = 4_000;
 const TRUTH_PAUSE_MS = 400;
 
+/** The columns of an AcceptRow as the accept statement (accept-statement.ts) stored them: change both together. */
 const FIND_EMAILS = `
 select e.id, wire_time(e.created_at) as created_at, e.created_at as at,
        e.scheduled_at is not null as is_scheduled, e.domain_id, e.dual_signed,

@@ -1,6 +1,6 @@
 /**
  * Events, as webhooks get them. Every statement that changes something inserts its event and the
- * webhook deliveries of it (`NOTIFY`), so that they commit together. Events of emails are written by
+ * webhook deliveries of it (`FAN_OUT`), so that they commit together. Events of emails are written by
  * accept-statement.ts and settle.ts; those about a domain or a suppression here, in the transaction
  * that the caller passes.
  */

@@ -20,8 +20,6 @@ import { DOMAIN_STATUSES, DOMAIN_TLS } from '../../store/domains.ts';
 
 const TAGS = ['Domains'];
 const params = idParams('domain');
-const ADDED = { category: 'domains', what: 'domains' } as const;
-const VERIFIED = { category: 'verification', what: 'verifications' } as const;
 
 export function registerDomainRoutes(app: App, services: HttpServices): void {
   registerCreateAndList(app, services);
@@ -43,7 +41,7 @@ function registerCreateAndList(app: App, services: HttpServices): void {
     },
     handler: async (request, reply) => {
       const { name, tls } = request.body;
-      if (!(await countToLimit(services, request, reply, ADDED))) return reply;
+      if (!(await countToLimit(services, request, reply, 'domains'))) return reply;
       const added = await domains.create(callerOf(request), name, tls);
       if (isRefusal(added)) return refuse(reply, added);
       return reply.code(201).send(presentDomain(added));
@@ -138,7 +136,7 @@ function registerVerify(app: App, services: HttpServices): void {
       const caller = callerOf(request);
       const found = await domains.get(caller, request.params.id);
       if (isRefusal(found)) return refuse(reply, found);
-      if (!(await countToLimit(services, request, reply, VERIFIED))) return reply;
+      if (!(await countToLimit(services, request, reply, 'verification'))) return reply;
       const verified = await domains.verify(caller, request.params.id);
       return isRefusal(verified) ? refuse(reply, verified) : presentDomain(verified);
     },

@@ -35,7 +35,6 @@ import type { DeliveryId } from '../../webhooks/replays.ts';
 const TAGS = ['Webhooks'];
 const params = idParams('webhook');
 /** What is counted to the limit: each of these has a request sent to an address of the caller's choice. */
-const TRIED = { category: 'webhooks', what: 'tests and replays' } as const;
 const ENABLES =
   'It enables a webhook that the service disabled; one that was disabled by a request refuses it.';
 
@@ -163,7 +162,7 @@ function registerSecretAndTest(app: App, services: HttpServices): void {
       const { id } = request.params;
       const found = await webhooks.get(callerOf(request), id);
       if (isRefusal(found)) return refuse(reply, found);
-      if (!(await countToLimit(services, request, reply, TRIED))) return reply;
+      if (!(await countToLimit(services, request, reply, 'webhooks'))) return reply;
       const tested = await webhooks.test(callerOf(request), id);
       return isRefusal(tested) ? refuse(reply, tested) : presentDeliveryDetail(tested);
     },
@@ -229,7 +228,7 @@ function registerReplay(app: App, services: HttpServices): void {
       const which = deliveryOf(request.params);
       const found = await webhooks.delivery(callerOf(request), which);
       if (isRefusal(found)) return refuse(reply, found);
-      if (!(await countToLimit(services, request, reply, TRIED))) return reply;
+      if (!(await countToLimit(services, request, reply, 'webhooks'))) return reply;
       const replayed = await webhooks.replay(callerOf(request), which);
       if (isRefusal(replayed)) return refuse(reply, replayed);
       return reply.code(202).send(presentDeliveryDetail(replayed));
@@ -256,7 +255,7 @@ function registerReplay(app: App, services: HttpServices): void {
       const { id } = request.params;
       const found = await webhooks.get(callerOf(request), id);
       if (isRefusal(found)) return refuse(reply, found);
-      if (!(await countToLimit(services, request, reply, TRIED))) return reply;
+      if (!(await countToLimit(services, request, reply, 'webhooks'))) return reply;
       const range = { since: new Date(since), until: new Date(until), status };
       const replay = await webhooks.replayRange(callerOf(request), id, range);
       if (isRefusal(replay)) return refuse(reply, replay);

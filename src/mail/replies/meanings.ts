@@ -6,7 +6,9 @@
  *     a bounce report        the same rules, and reports/report-rules.ts ──────────┼── MEANINGS ── verdictOf
  *     no route in DNS        delivery/outcome.ts ──────────────────────────────────┘
  *
- * What is done with a Verdict: delivery/outcome.ts for an attempt, inbound/consequence.ts for a report.
+ * What is done with a Verdict: delivery/outcome.ts for an attempt (bounced or deferred), inbound/consequence.ts
+ * for a report. Nothing is tried again after a bounce report: the recipient is `bounced`, whatever is said here
+ * of deferring. Which event follows from the status: EVENT_OF_STATUS in core/events.ts.
  */
 
 export type Category =
@@ -43,7 +45,7 @@ export type Meaning = Reason & {
   suppressDays?: number;
   /** The provider asks for fewer connections. */
   slowDown?: true;
-  /** It passes, although some say it with a 5xx: tried again, slowly, and never a bounce. */
+  /** It passes, although some say it with a 5xx: as a reply it is tried again, slowly, and is no bounce. */
   passes?: true;
 };
 
@@ -356,7 +358,7 @@ export const COMPLAINT = {
 } as const satisfies Reason;
 
 export type Verdict = Reason & {
-  /** Trying again is pointless: the email bounces. Else it is deferred. */
+  /** Trying again is pointless. After an attempt the recipient is bounced, else deferred. */
   permanent: boolean;
   /** The address is put on the suppression list, */
   suppress: boolean;

@@ -165,6 +165,7 @@ const KIND_OF_ACTION = {
   deliverable: 'delivered',
 } as const;
 
+/** Whether it is a bounce, by the fields; the words decide only where Action and Status are silent. */
 function actionOf({ action, status }: StatusClaim, isDelayInTheWords: () => boolean): string {
   if (action === 'delayed' || SUCCESSES.has(action)) return action;
   if (status?.startsWith('2') === true) return 'delivered';

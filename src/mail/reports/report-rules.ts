@@ -1,6 +1,7 @@
 /**
  * Rules for what mail systems say in a report by themselves: when no server answered them, or when it is
- * they who do not want the message. Form and order as in replies/rules.ts; first match wins. Compared before
+ * they who do not want the message. All are by text; what a status such as 5.1.1 means is in replies/rules.ts
+ * (CODES) and, about the mailbox, in replies/mailbox.ts (BY_CODE). Form and order as in replies/rules.ts; first match wins. Compared before
  * those where the report quotes no reply: in a reply `host not found` is mostly about the sender.
  */
 import type { Rule } from '../replies/match.ts';
