@@ -143,7 +143,7 @@ function aligned(cells: readonly string[], widths: readonly number[]): string {
 }
 
 /** Subjects and server replies are not trusted: control characters must not reach the terminal. */
-function printable(cell: string): string {
+export function printable(cell: string): string {
   return stripVTControlCharacters(cell).replace(/[\u0000-\u001f\u007f-\u009f]+/g, ' ');
 }
 

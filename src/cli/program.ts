@@ -41,8 +41,13 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     load: async () => (await import('./commands/emails.ts')).describeEmails,
   },
   {
+    name: 'events',
+    about: 'what happened, and what happens: the stream of events',
+    load: async () => (await import('./commands/events.ts')).describeEvents,
+  },
+  {
     name: 'webhooks',
-    about: 'add, change, test and remove webhooks; see and replay deliveries',
+    about: 'add, change, test and remove webhooks; see and replay deliveries; listen here',
     load: async () => (await import('./commands/webhooks.ts')).describeWebhooks,
   },
   {

@@ -114,6 +114,7 @@ export function checkRoutes(app: App, services: HttpServices, connections: Conne
   const setsLimitHeaders = limitHeadersAlways(services);
   app.decorateRequest('caller', null);
   app.decorateRequest('bodyAccount', null);
+  app.decorate('findKey', (text: string) => keys.findNow(text));
   app.decorate('forgetKey', (keyId: string) => keys.forget(keyId));
   app.addHook('onClose', () => use.close());
   app.addHook('onRoute', (route) => {

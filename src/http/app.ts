@@ -41,6 +41,7 @@ import {
 } from './raw-answers.ts';
 import { registerDomainRoutes } from './routes/domains.ts';
 import { registerEmailRoutes } from './routes/emails.ts';
+import { registerEventRoutes } from './routes/events.ts';
 import { registerKeyRoutes } from './routes/keys.ts';
 import { registerProjectRoutes } from './routes/projects.ts';
 import { registerServiceRoutes } from './routes/service.ts';
@@ -92,6 +93,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
   // Plugins load first: they only see routes that are registered after them.
   app.after(() => {
     registerEmailRoutes(app, services);
+    registerEventRoutes(app, services);
     registerDomainRoutes(app, services);
     registerWebhookRoutes(app, services);
     registerSuppressionRoutes(app, services);

@@ -7,6 +7,7 @@ import { STATUS_CODES } from 'node:http';
 import swagger from '@fastify/swagger';
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import { DEFAULT_LIMITS } from '../core/limits.ts';
+import { DEFAULT_RETENTION } from '../core/retention.ts';
 import { buildApp } from './app.ts';
 import { FAILURES } from './schemas/common.ts';
 import type { App, HttpServices } from './services.ts';
@@ -36,7 +37,12 @@ export async function generateOpenApi(): Promise<object> {
 
 /** Routes are only registered here, never called. */
 const NO_SERVICES = {
-  config: { metricsToken: null, trustedProxies: [], limits: DEFAULT_LIMITS },
+  config: {
+    metricsToken: null,
+    trustedProxies: [],
+    limits: DEFAULT_LIMITS,
+    retention: DEFAULT_RETENTION,
+  },
   log: { info: () => {} },
   world: { monotonicMs: () => 0 },
   certificate: null,
@@ -59,7 +65,16 @@ function registerSwagger(app: App): void {
   });
 }
 
-const TAGS = ['Emails', 'Domains', 'Webhooks', 'Suppressions', 'API keys', 'Projects', 'Service'];
+const TAGS = [
+  'Emails',
+  'Events',
+  'Domains',
+  'Webhooks',
+  'Suppressions',
+  'API keys',
+  'Projects',
+  'Service',
+];
 
 const seconds = { type: 'integer' } as const;
 const LIMIT_HEADERS = {

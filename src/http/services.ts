@@ -37,6 +37,7 @@ export type HttpServices = {
     | 'hostname'
     | 'sources'
     | 'inboundPort'
+    | 'retention'
   >;
   domains: DomainService;
   webhooks: WebhookService;
@@ -94,6 +95,8 @@ declare module 'fastify' {
     bodyAccount: BodyAccount | null;
   }
   interface FastifyInstance {
+    /** The holder of the key as of now; null for unknown, revoked and expired ones. */
+    findKey(text: string): Promise<Caller | null> | null;
     /** Removes a key from this process's cache at once, after it was revoked or changed. */
     forgetKey(keyId: string): void;
   }

@@ -83,7 +83,7 @@ export async function* trimProject(
   }
 }
 
-const NO_ID = '00000000-0000-0000-0000-000000000000';
+export const NO_ID = '00000000-0000-0000-0000-000000000000';
 
 /** The id that an email of this age would have at least. */
 async function idBefore(db: Queryable, ageH: number): Promise<string> {

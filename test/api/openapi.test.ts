@@ -129,6 +129,7 @@ test('every endpoint of the interface is in it', () => {
     GET /v1/emails/{id}
     GET /v1/emails/{id}/events
     GET /v1/emails/{id}/content
+    GET /v1/events
     GET /v1/domains
     POST /v1/domains
     GET /v1/domains/{id}
@@ -239,7 +240,7 @@ test('answers about emails, keys, domains and projects are as documented', async
   await ask('getCurrentApiKey', {}, { key: key.key });
   await ask('updateApiKey', key, { body: { name: 'Documented' } });
   for (const id of ['listApiKeys', 'rotateApiKey', 'revokeApiKey']) await ask(id, key);
-  for (const id of ['listProjects', 'getHealth', 'getReadiness']) await ask(id);
+  for (const id of ['listEvents', 'listProjects', 'getHealth', 'getReadiness']) await ask(id);
 });
 
 test('answers about webhooks are as documented', async () => {

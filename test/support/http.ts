@@ -122,6 +122,7 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
       newId: () => randomUUIDv7(),
     },
     config: {
+      retention: { contentH: null, metadataH: null },
       metricsToken: null,
       trustedProxies: [],
       allowPrivateNetworks: false,

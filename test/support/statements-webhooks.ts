@@ -1,4 +1,5 @@
-/** The statements of webhooks, for statements.ts. */
+/** The statements of webhooks and of the event stream, for statements.ts. */
+import * as stream from '../../src/store/event-stream.ts';
 import { recordEvent } from '../../src/store/events.ts';
 import { newId } from '../../src/store/ids.ts';
 import type { Page } from '../../src/store/page.ts';
@@ -11,6 +12,27 @@ import { SETTLING } from './mail-store.ts';
 import type { Stage } from './statements.ts';
 
 const PAGE: Page = { limit: 20, after: null, before: null };
+
+/** From the middle of all, at the end, and with filters that leave out all that is looked at. */
+export async function readStreams({ db, sender, someEmailId }: Stage): Promise<void> {
+  const all = { types: null, emailId: null, domain: null };
+  const read = (after: stream.StreamPoint, filter: stream.StreamFilter) =>
+    stream.readStream(db, sender, { after, filter, limit: 100, retentionH: 2160 });
+  const latest = await stream.latestPoint(db, sender);
+  for (const after of [stream.BEGINNING, { ...latest, subjectId: someEmailId }, latest]) {
+    await read(after, all);
+    await read(after, { ...all, emailId: someEmailId });
+  }
+  await stream.findNewer(db, [{ ...sender, at: latest }]);
+}
+
+export async function filterStreams({ db, sender }: Stage): Promise<void> {
+  const after = stream.BEGINNING;
+  const none = { types: ['email.complained' as const], emailId: null, domain: null };
+  for (const filter of [none, { ...none, types: null, domain: 'nowhere.test' }]) {
+    await stream.readStream(db, sender, { after, filter, limit: 100, retentionH: 2160 });
+  }
+}
 
 export async function tellBatch(stage: Stage): Promise<void> {
   const { db, holder, sender, deadEndpointId } = stage;

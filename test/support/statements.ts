@@ -53,6 +53,8 @@ import {
   tellBatch,
   useDeliveries,
   listDelivered,
+  filterStreams,
+  readStreams,
   useEndpoints,
   useReplays,
 } from './statements-webhooks.ts';
@@ -385,6 +387,9 @@ export const EXERCISES: readonly Exercise[] = [
     asks: SCANNED,
     run: listDelivered,
   },
+  { what: 'event stream', asks: 100, run: readStreams },
+  // As many are looked through in one page.
+  { what: 'event stream, filtered', asks: 2_000, run: filterStreams },
   // 500 emails, with rows in four tables.
   { what: 'retention', asks: 1_000, run: useRetention },
   { what: 'forget what has expired', asks: 1, run: ({ db }) => forgetExpired(db) },

@@ -2,21 +2,19 @@
  * `posthorn send`: one email through the API of a running service, as any client sends it, so that
  * the key's rules and limits hold and the answer is the API's own.
  */
-import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { text as readAll } from 'node:stream/consumers';
 import type { Command } from 'commander';
-import { Agent, fetch, type RequestInit } from 'undici';
-import { readConfig } from '../../config/config.ts';
-import { readRunning } from '../../store/postgres/embedded/lock.ts';
+import type { RequestInit } from 'undici';
+import { type Cli, isFailure, type Outcome, runnable, usageFailure } from '../command.ts';
 import {
-  type Cli,
-  failure,
-  type Failure,
-  type Outcome,
-  runnable,
-  usageFailure,
-} from '../command.ts';
+  apiOf,
+  apiOptions,
+  type ErrorAnswer,
+  noAnswer,
+  refusedBy,
+  type ServiceApi,
+} from '../service-api.ts';
 
 const TIMEOUT_MS = 30_000;
 
@@ -36,10 +34,8 @@ export function describeSend(send: Command, cli: Cli): void {
     .option(
       '--idempotency-key <key>',
       'repeating the command with the same key sends no second email',
-    )
-    .option('--key <key>', 'API key (default: POSTHORN_API_KEY)')
-    .option('--url <url>', 'of the service (default: POSTHORN_URL, or the one running here)');
-  runnable(send, cli, run);
+    );
+  runnable(apiOptions(send), cli, run);
 }
 
 type SendOptions = {
@@ -60,59 +56,16 @@ type SendOptions = {
 };
 
 async function run(cli: Cli, options: SendOptions): Promise<Outcome> {
-  const key = options.key ?? cli.env['POSTHORN_API_KEY'];
-  if (!key) {
-    return usageFailure('An API key is needed: give --key or set POSTHORN_API_KEY.');
-  }
-  const asked = options.url ?? cli.env['POSTHORN_URL'];
-  const here = asked === undefined ? runningHere(cli) : null;
-  const url = asked ?? here?.url;
-  if (url === undefined) {
-    return usageFailure('No service is running here: start it, or give --url or POSTHORN_URL.');
-  }
-  if (!/^https?:$/.test(URL.parse(url)?.protocol ?? '')) {
-    return usageFailure(
-      `${JSON.stringify(url)} is not the address of a service; write it like http://127.0.0.1:3000.`,
-    );
-  }
+  const api = apiOf(cli, options);
+  if (isFailure(api)) return api;
   const email = await emailOf(options);
   if (typeof email === 'string') return usageFailure(email);
   const { idempotencyKey } = options;
   const headers = {
-    authorization: `Bearer ${key}`,
     'content-type': 'application/json',
     ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }),
   };
-  const request = { method: 'POST', headers, body: JSON.stringify(email) };
-  return post(new URL('/v1/emails', url), { ...request, ...trusting(here?.certificate ?? null) });
-}
-
-type Here = { url: string; certificate: string | null };
-
-/** The service on the data directory of this environment, as far as this user may know of it. */
-function runningHere(cli: Cli): Here | null {
-  const read = readConfig(cli.env);
-  if (!read.ok) return null;
-  const { dataDir, apiTlsFiles } = read.config;
-  try {
-    const url = readRunning(dataDir)?.url ?? null;
-    return url === null ? null : { url, certificate: apiTlsFiles?.cert ?? null };
-  } catch {
-    return null;
-  }
-}
-
-/**
- * The service on this machine is reached by an address, which its certificate does not name: the
- * certificate itself is known here, and no other is trusted.
- */
-function trusting(certificate: string | null): { dispatcher?: Agent } {
-  if (certificate === null) return {};
-  const ca = readFileSync(certificate);
-  const checkServerIdentity = () => undefined;
-  return {
-    dispatcher: new Agent({ connect: { ca, allowPartialTrustChain: true, checkServerIdentity } }),
-  };
+  return post(api, { method: 'POST', headers, body: JSON.stringify(email) });
 }
 
 /** @returns the request's body, or a sentence when a file cannot be read */
@@ -139,33 +92,23 @@ function contentOf(file: string | undefined): Promise<string | undefined> {
   return file === '-' ? readAll(process.stdin) : readFile(file, 'utf8');
 }
 
-async function post(url: URL, request: RequestInit): Promise<Outcome> {
+async function post(api: ServiceApi, request: RequestInit): Promise<Outcome> {
   try {
-    const response = await fetch(url, { ...request, signal: AbortSignal.timeout(TIMEOUT_MS) });
-    const answer = JSON.parse(await response.text()) as Answer;
-    return response.ok ? accepted(answer, response.status) : refused(answer);
+    const signal = AbortSignal.timeout(TIMEOUT_MS);
+    const response = await api.request('/v1/emails', { ...request, signal });
+    const answer = JSON.parse(await response.text()) as Accepted & ErrorAnswer;
+    return response.ok ? accepted(answer, response.status) : refusedBy(answer);
   } catch (error) {
-    const { message, cause } = error as Error & { cause?: Error };
-    const why = cause?.message || message;
-    return {
-      failed: `No answer from the service at ${url.origin} (${why}); check that it runs there.`,
-      code: 'service_unavailable',
-      exitCode: 1,
-    };
+    return noAnswer(api.origin, error);
   }
 }
 
-type Answer = { id?: string; error?: { code: string; message: string } };
+type Accepted = { id?: string };
 
-function accepted(answer: Answer, status: number): Outcome {
+function accepted(answer: Accepted, status: number): Outcome {
   const what = status === 200 ? 'was accepted before with this idempotency key' : 'is accepted';
   return {
     data: answer,
     text: `Email ${answer.id} ${what}; see posthorn emails show ${answer.id}`,
   };
-}
-
-function refused({ error }: Answer): Failure {
-  const { code = 'internal_error', message = 'the answer has no error in it' } = error ?? {};
-  return failure({ refused: code, message });
 }

@@ -1,8 +1,7 @@
 /** `posthorn webhooks`: register, list, change and remove webhook endpoints. */
-import { InvalidArgumentError, Option, type Command } from 'commander';
-import { EVENT_TYPES, type EventType } from '../../core/events.ts';
+import { Option, type Command } from 'commander';
+import type { EventType } from '../../core/events.ts';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
-import { mostSimilar } from '../../core/similar.ts';
 import { presentWebhook, presentWithSecret } from '../../webhooks/present.ts';
 import {
   chooseScope,
@@ -26,6 +25,8 @@ import {
 } from '../command.ts';
 import { onWebhook, withFeatures } from '../features.ts';
 import { describeWebhookDeliveries } from './webhook-deliveries.ts';
+import { parseEvents } from './events.ts';
+import { describeListen } from './webhooks-listen.ts';
 
 /** More than a project can have. */
 const PAGE = { limit: 1000, after: null, before: null };
@@ -80,6 +81,7 @@ export function describeWebhooks(webhooks: Command, cli: Cli): void {
     .argument('<id>')
     .addOption(projectOption())
     .addHelpText('after', `\nExample: posthorn webhooks remove ${ID}`);
+  describeListen(webhooks, cli);
 }
 
 function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
@@ -198,16 +200,6 @@ function remove(cli: Cli, options: ProjectOptions, [id]: [string]): Promise<Outc
     const deleted = await webhooks.delete(scope, id);
     if (isRefusal(deleted)) return deleted;
     return { data: { object: 'webhook', id, deleted: true }, text: `Webhook ${id} is removed.` };
-  });
-}
-
-function parseEvents(text: string): EventType[] {
-  return text.split(',').map((word) => {
-    const type = EVENT_TYPES.find((known) => known === word.trim());
-    if (type !== undefined) return type;
-    const near = mostSimilar(word, EVENT_TYPES);
-    const hint = near === null ? `There are ${EVENT_TYPES.join(', ')}.` : `Did you mean ${near}?`;
-    throw new InvalidArgumentError(`There is no event ${JSON.stringify(word)}. ${hint}`);
   });
 }
 

@@ -1,7 +1,8 @@
 /**
  * What one process per machine does beside the mail: watches other nodes and the schema, creates
  * partitions in advance, removes what is past its retention (mail-removal.ts), warns of bad senders
- * (reputation-watch.ts), removes what has expired, re-checks domains, and watches the disk.
+ * (reputation-watch.ts), removes what has expired, builds indexes after an upgrade,
+ * re-checks domains, and watches the disk.
  *
  * Each task has its own interval; one that fails is logged and tried again at the next interval.
  * Several machines may run the same task at once: every task is idempotent.
@@ -14,6 +15,7 @@ import { ReputationWatch } from './reputation-watch.ts';
 import { MailRemoval } from './mail-removal.ts';
 import { renewHost } from '../own-host.ts';
 import type { ServiceDatabase } from '../service-database.ts';
+import { buildStreamIndexes, isStreamIndexed, streamWaitsFor } from '../../store/event-order.ts';
 import { forgetExpired } from '../../store/retention.ts';
 import { databaseTimeline } from '../../store/postgres/failover.ts';
 import { makePartitions } from '../../store/postgres/migrate.ts';
@@ -47,6 +49,9 @@ const FORGET_EVERY_MS = 60_000;
 /** Of wall time: after a jump of the clock ids need the partitions of other weeks. */
 const PARTITIONS_EVERY_MS = 6 * 3600_000;
 const CLOCK_EVERY_MS = 60_000;
+const INDEXES_EVERY_MS = 10_000;
+/** A transaction that writes for as long as this is none of ours. */
+const STREAM_EVERY_MS = 60_000;
 const DOMAINS_EVERY_MS = 10 * 60_000;
 const HOST_EVERY_MS = 3600_000;
 const POLICIES_EVERY_MS = 10 * 60_000;
@@ -60,6 +65,7 @@ export class Maintenance implements AsyncDisposable {
   readonly #running = new Set<Promise<void>>();
   #seen = new Map<string, Seen>();
   #timeline: string | null = null;
+  #streamWaitsFor: string | null = null;
   #isStopping = false;
   #isOutdated = false;
   readonly #outdated = Promise.withResolvers<string>();
@@ -89,6 +95,13 @@ export class Maintenance implements AsyncDisposable {
       await makePartitions(database.address, nowMs);
       partitionsAtMs = nowMs;
     });
+    let isIndexed = false;
+    this.#every(INDEXES_EVERY_MS, 'building indexes', async () => {
+      if (isIndexed) return;
+      if (await isStreamIndexed(database.db)) isIndexed = true;
+      else await this.#buildIndexes();
+    });
+    this.#every(STREAM_EVERY_MS, 'watching the event stream', () => this.#watchStream());
     const retention = new MailRemoval(database, { ...config, log });
     this.#every(RETENTION_EVERY_MS, 'retention', () => retention.run(() => this.#isStopping));
     const reputation = new ReputationWatch(database.db, log);
@@ -185,6 +198,23 @@ export class Maintenance implements AsyncDisposable {
     this.#isOutdated = true;
     this.#options.pool.refuseMail(OUTDATED);
     this.#outdated.resolve(problem);
+  }
+
+  /** Those that a migration left to be built while the service works. */
+  async #buildIndexes(): Promise<void> {
+    const built = await buildStreamIndexes(this.#options.database.address);
+    this.#options.log.info({ built }, 'indexes of the event stream were built');
+  }
+
+  /** Nothing is read from the stream that a transaction at work may still add something to. */
+  async #watchStream(): Promise<void> {
+    const before = this.#streamWaitsFor;
+    this.#streamWaitsFor = await streamWaitsFor(this.#options.database.db);
+    if (before === null || this.#streamWaitsFor !== before) return;
+    this.#options.log.warn(
+      { transaction: before },
+      'a transaction that stays open holds up the event stream; end it (docs/events.md)',
+    );
   }
 
   /** Settling needs room on the disk: what would fill it is refused in time. */

@@ -14,6 +14,7 @@ import { TRANSITIONS } from '../../core/statuses.ts';
 import { clientQueries, connectAsOwner, type DatabaseAddress, type Queryable } from './database.ts';
 import { requireSessions } from './connect.ts';
 import { type LoginOutcome, makeAppRole, makeLogin } from './roles.ts';
+import { noteDatabaseSystem } from '../event-order.ts';
 import { ensurePartitions } from '../partitions.ts';
 import {
   countOlderNodes,
@@ -120,6 +121,7 @@ async function applyMigrations(
   if (present > 0) await refuseOutdatedCode(db, newest);
   const finish = async (): Promise<void> => {
     if (present <= newest) await seedTransitions(db);
+    await noteDatabaseSystem(db);
     await ensurePartitions(db, nowMs);
   };
   const pending = (await postgrator.getMigrations()).filter(({ version }) => version > present);

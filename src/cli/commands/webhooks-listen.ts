@@ -1,0 +1,142 @@
+/**
+ * `posthorn webhooks listen`: real events of a service, signed and posted to a developer's machine as
+ * webhooks are. It reads the event stream over the API, so it needs nothing but a key, and the address
+ * it posts to may be private.
+ *
+ * One event at a time, in order, each under its id. An address that does not answer is waited for; one
+ * that answers with a failure gets the event three times more, then the next. Without a death of this
+ * process each event arrives once; `--after` with the last cursor goes on behind it.
+ */
+import { randomBytes } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import { InvalidArgumentError, type Command } from 'commander';
+import { fetch } from 'undici';
+import type { EventType } from '../../core/events.ts';
+import { payloadOf, SECRET_BYTES, secretText, signatureHeaders } from '../../webhooks/attempt.ts';
+import { addCommand, type Cli, type ExitCode, isFailure, type Outcome } from '../command.ts';
+import { EventSource, SILENCE_MS, type SourceEvent } from '../event-source.ts';
+import { apiOf, type ApiOptions, apiOptions } from '../service-api.ts';
+import { line, parseEvents } from './events.ts';
+
+const TIMEOUT_MS = 15_000;
+/** Before an event is posted once more to an address that answered with a failure. */
+const RETRY_WAITS_MS = [1_000, 5_000, 15_000];
+const NO_ANSWER_WAIT_MAX_MS = 10_000;
+
+export function describeListen(webhooks: Command, cli: Cli): void {
+  const command = addCommand(webhooks, cli, {
+    name: 'listen',
+    about: 'post the events of a service to this machine, for development',
+    run: listen,
+  });
+  apiOptions(command)
+    .requiredOption('--forward-to <url>', 'where to post them', parseTarget)
+    .option('--types <types>', 'only these, separated by commas (default: all)', parseEvents)
+    .option('--secret <secret>', 'to sign with: whsec_… (default: a new one)', parseSecret)
+    .option('--after <cursor>', 'from this place on (default: from now on)')
+    .addHelpText(
+      'after',
+      '\nExample:\n  posthorn webhooks listen --forward-to http://localhost:4000/hooks',
+    );
+}
+
+type Options = ApiOptions & {
+  json?: true;
+  forwardTo: string;
+  types?: EventType[];
+  secret?: string;
+  after?: string;
+};
+
+type Forwarding = { cli: Cli; target: string; secret: string; json: boolean; signal: AbortSignal };
+
+async function listen(cli: Cli, options: Options): Promise<Outcome | ExitCode> {
+  const api = apiOf(cli, options, { silenceMs: SILENCE_MS });
+  if (isFailure(api)) return api;
+  const { forwardTo: target, json = false, types, after = 'latest' } = options;
+  const secret = options.secret ?? secretText(randomBytes(SECRET_BYTES));
+  if (json) cli.out(`${JSON.stringify({ signing_secret: secret })}\n`);
+  else cli.out(`${secret}\n\nEvents are signed with this secret and posted to ${target}.\n`);
+  const stop = new AbortController();
+  const onSignal = (): void => stop.abort();
+  for (const name of SIGNALS) process.once(name, onSignal);
+  const query = new URLSearchParams(types === undefined ? {} : { types: types.join() });
+  const { signal } = stop;
+  const source = new EventSource(api, {
+    query,
+    after,
+    signal,
+    onLost: (sentence) => cli.err(`${sentence}\n`),
+  });
+  for await (const event of source.events()) {
+    await forward(event, { cli, target, secret, json, signal });
+    if (signal.aborted) break;
+  }
+  for (const name of SIGNALS) process.off(name, onSignal);
+  if (source.failure !== null) return source.failure;
+  if (source.cursor !== 'latest') cli.err(`Go on here with --after ${source.cursor}\n`);
+  return 0;
+}
+
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/** Returns when the event was taken, was refused for the last time, or the command is to end. */
+async function forward(event: SourceEvent, forwarding: Forwarding): Promise<void> {
+  const { cli, json, signal } = forwarding;
+  let refusals = 0;
+  for (let tries = 1; !signal.aborted; tries += 1) {
+    const startMs = cli.world.monotonicMs();
+    const status = await post(event, forwarding);
+    if (signal.aborted) return;
+    const latency_ms = Math.round(cli.world.monotonicMs() - startMs);
+    const { id, type } = event;
+    const said = typeof status === 'number' ? String(status) : `no answer (${status})`;
+    if (json) cli.out(`${JSON.stringify({ id, type, status, latency_ms })}\n`);
+    else cli.out(`${line(event)}  ->  ${said}, ${latency_ms} ms\n`);
+    if (typeof status === 'number' && status >= 200 && status < 300) return;
+    const waitMs =
+      typeof status === 'number'
+        ? RETRY_WAITS_MS[refusals++]
+        : Math.min(1_000 * tries, NO_ANSWER_WAIT_MAX_MS);
+    if (waitMs === undefined) return;
+    await pause(waitMs, undefined, { signal }).catch(() => {});
+  }
+}
+
+/** @returns the status of the answer; a text: why there was none */
+async function post(
+  { id, type, created_at: createdAt, data }: SourceEvent,
+  { cli, target, secret, signal }: Forwarding,
+): Promise<number | string> {
+  const body = payloadOf({ type, createdAt, data: JSON.stringify(data) });
+  const timestampS = Math.floor(cli.world.now() / 1_000);
+  try {
+    const response = await fetch(target, {
+      method: 'POST',
+      redirect: 'manual',
+      signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
+      headers: {
+        'content-type': 'application/json',
+        'user-agent': 'Posthorn-Webhooks',
+        ...signatureHeaders({ id, timestampS, body }, [secret]),
+      },
+      body,
+    });
+    await response.body?.cancel();
+    return response.status;
+  } catch (error) {
+    const { message, cause } = error as Error & { cause?: Error };
+    return cause?.message || message;
+  }
+}
+
+function parseTarget(text: string): string {
+  if (/^https?:$/.test(URL.parse(text)?.protocol ?? '')) return text;
+  throw new InvalidArgumentError('Write it like http://localhost:4000/hooks.');
+}
+
+function parseSecret(text: string): string {
+  const bytes = Buffer.from(text.replace(/^whsec_/, ''), 'base64');
+  if (text.startsWith('whsec_') && bytes.length >= 24 && bytes.length <= 64) return text;
+  throw new InvalidArgumentError('Write whsec_ and the base64 of 24 to 64 bytes.');
+}

@@ -1,0 +1,155 @@
+/** Event streams and clients that do not read, a database that goes away, and heartbeats. */
+import assert from 'node:assert/strict';
+import { connect } from 'node:net';
+import { after, test } from 'node:test';
+import { pino } from 'pino';
+import { openEventStream } from '../../test/support/event-stream.ts';
+import { stubHttp } from '../../test/support/http.ts';
+import { newSender, type Sender } from '../../test/support/mail-store.ts';
+import { testDatabase } from '../../test/support/postgres.ts';
+import { waitFor } from '../../test/support/wait.ts';
+import { hashApiKey } from '../core/api-key.ts';
+import { BEGINNING } from '../store/event-stream.ts';
+import { recordEvent } from '../store/events.ts';
+import { createKey, findCallers } from '../store/keys.ts';
+import { type Database, DatabaseUnavailable } from '../store/postgres/database.ts';
+import { EventStreams, type StreamRequest } from './event-streams.ts';
+
+const database = await testDatabase();
+const { db } = database;
+after(() => database[Symbol.asyncDispose]());
+
+const keyOf = async (scope: Sender): Promise<string> => {
+  const rights = { permission: 'full_access', domain: null, expiresAt: null } as const;
+  return (await createKey(db, scope, { name: 'stream', ...rights })).text;
+};
+
+const FILL = `
+insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
+select $1, 'live', $2, n, gen_random_uuid(), 'domain.created', now(),
+       json_build_object('name', repeat('x', 50000))
+  from generate_series(1, 1000) n`;
+
+/** The database, with what a test wants to happen at each page that is read. */
+function watched(onPage: () => void): Database {
+  const query: Database['query'] = (statement, values) => {
+    if (typeof statement !== 'string' && statement.name === 'stream') onPage();
+    return db.query(statement, values);
+  };
+  return new Proxy(db, {
+    get: (target, name) => (name === 'query' ? query : Reflect.get(target, name)),
+  });
+}
+
+test('a client that does not read is ended, and its events are not read meanwhile', async () => {
+  const scope = await newSender(db);
+  // 50 MB: more than a socket takes by itself, in 10 pages.
+  await db.query(FILL, [scope.projectId, scope.domainId]);
+  let pages = 0;
+  await using http = await stubHttp({
+    services: { db: watched(() => (pages += 1)) },
+    connections: { readMs: 300, lookEveryMs: 50 },
+  });
+  const key = await keyOf(scope);
+  let isClosed = false;
+  const deaf = connect({ port: http.port, host: '127.0.0.1' });
+  deaf.on('error', () => {}).once('close', () => (isClosed = true));
+  deaf.pause();
+  deaf.write(
+    'GET /v1/events HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n' +
+      `Authorization: Bearer ${key}\r\n\r\n`,
+  );
+  await waitFor(() => http.log.some(({ msg }) => String(msg).includes('too slow to read')), {
+    what: 'the connection to be closed',
+    timeoutMs: 70_000,
+  });
+  assert.ok(pages >= 1 && pages < 9, `${pages} of 10 pages were read`);
+  deaf.destroy();
+  await waitFor(() => isClosed, { what: 'the socket to close' });
+
+  await using patient = await stubHttp({ services: { db } });
+  await using reader = await openEventStream(patient.url, { key });
+  await reader.waitForCount(200);
+});
+
+async function requestOf(scope: Sender): Promise<StreamRequest> {
+  const keyText = await keyOf(scope);
+  const hash = hashApiKey(keyText);
+  const caller = (await findCallers(db, [hash])).get(hash)!;
+  return {
+    caller,
+    keyText,
+    filter: { types: null, emailId: null, domain: null },
+    after: BEGINNING,
+  };
+}
+
+const LOG = pino({ level: 'silent' });
+const QUICK = { lookEveryMs: 10, checkKeysEveryMs: 10, heartbeatMs: 50 };
+
+async function textUntil(text: AsyncGenerator<string>, isEnd: (all: string) => boolean) {
+  let all = '';
+  while (!isEnd(all)) {
+    const { value, done } = await text.next();
+    if (done) break;
+    all += value;
+  }
+  return all;
+}
+
+test('an idle stream has heartbeats, which move its cursor past what its filter left out', async () => {
+  const scope = await newSender(db);
+  const request = await requestOf(scope);
+  const streams = new EventStreams({
+    db,
+    log: LOG,
+    findKey: () => Promise.resolve(request.caller),
+    retentionH: null,
+    limits: QUICK,
+  });
+  const filter = { ...request.filter, types: ['domain.failed'] as const };
+  const opened = await streams.open({ ...request, filter });
+  assert.ok(typeof opened !== 'string');
+  const idsIn = (all: string) =>
+    [...all.matchAll(/^: heartbeat\nid: (\S+)\n\n/gm)].map(([, id]) => id);
+  const first = await textUntil(opened.text, (all) => idsIn(all).length === 1);
+  assert.match(first, /^retry: \d+\n\n/);
+  await recordEvent(db, { scope, type: 'domain.created', data: { name: 'a.test' } });
+  const before = idsIn(first)[0];
+  // The cursor holds the time, too: its place is what the next page begins at.
+  const placeOf = (id = '') => Buffer.from(id, 'base64url').subarray(15, 45).toString('hex');
+  await textUntil(opened.text, (all) => idsIn(all).some((id) => placeOf(id) !== placeOf(before)));
+  streams.close();
+  assert.match(await textUntil(opened.text, () => false), /: the service is stopping\n\n$/);
+});
+
+test('a stream outlives an outage of the database and misses nothing of it', async () => {
+  const scope = await newSender(db);
+  const request = await requestOf(scope);
+  let isAway = false;
+  let failures = 0;
+  const away = watched(() => {
+    if (!isAway) return;
+    failures += 1;
+    throw new DatabaseUnavailable('away');
+  });
+  const streams = new EventStreams({
+    db: away,
+    log: LOG,
+    findKey: () => Promise.resolve(request.caller),
+    retentionH: null,
+    limits: QUICK,
+  });
+  const opened = await streams.open(request);
+  assert.ok(typeof opened !== 'string');
+  const reading = textUntil(opened.text, (all) => all.includes('b.test'));
+  await recordEvent(db, { scope, type: 'domain.created', data: { name: 'a.test' } });
+  isAway = true;
+  await recordEvent(db, { scope, type: 'domain.created', data: { name: 'b.test' } });
+  await waitFor(() => failures > 0, { what: 'a page that cannot be read' });
+  isAway = false;
+  const all = await reading;
+  assert.equal(all.split('a.test').length, 2);
+  streams.close();
+  await textUntil(opened.text, () => false);
+});

@@ -1,0 +1,295 @@
+/**
+ * The open event streams of one worker (`Accept: text/event-stream`): each reads its pages and writes
+ * them as fast as its client reads.
+ *
+ * Guarantees: a stream passes on every event behind its cursor once, in order, and each with the cursor
+ * to go on from; what the client has not read is not read from the database either. A stream ends when
+ * its key is revoked or changed (within about a second), when the service stops, when the database
+ * lacks what it has passed on (store/event-stream.ts), and by connections.ts when its client does not
+ * read. While the database is unavailable it stays open and silent but for heartbeats.
+ *
+ * Streams that have read everything wait together: four times a second one statement finds those with
+ * something new. At most two pages are read at a time, so that other requests keep a connection.
+ */
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import type { KeyCache } from '../auth/key-cache.ts';
+import { Overloaded } from '../core/refusals.ts';
+import type { Caller } from '../core/scope.ts';
+import {
+  findNewer,
+  readStream,
+  type StreamEvent,
+  type StreamFilter,
+  type StreamPage,
+  type StreamPoint,
+} from '../store/event-stream.ts';
+import { type Database, DatabaseUnavailable } from '../store/postgres/database.ts';
+import { cursorText } from './event-cursor.ts';
+
+export type StreamLimits = {
+  streams: number;
+  streamsOfKey: number;
+  /** How often what is new is looked for. */
+  lookEveryMs: number;
+  checkKeysEveryMs: number;
+  heartbeatMs: number;
+};
+
+const STREAM_LIMITS: StreamLimits = {
+  streams: 250,
+  streamsOfKey: 10,
+  lookEveryMs: 250,
+  checkKeysEveryMs: 1_000,
+  heartbeatMs: 15_000,
+};
+
+const PAGE_EVENTS = 100;
+const PAGES_AT_ONCE = 2;
+/** What an EventSource waits before it connects again. */
+const RETRY_MS = 2_000;
+
+export type StreamRequest = {
+  caller: Caller;
+  keyText: string;
+  filter: StreamFilter;
+  after: StreamPoint;
+};
+
+type EventStreamsOptions = {
+  db: Database;
+  log: Pick<Logger, 'error'>;
+  findKey: KeyCache['findNow'];
+  /** How long events are kept; null: for ever. */
+  retentionH: number | null;
+  limits?: Partial<StreamLimits>;
+};
+
+class OpenStream {
+  readonly request: StreamRequest;
+  at: StreamPoint;
+  /** Why it ends, which its last line says; null: it is open. */
+  end: string | null = null;
+  isWaiting = false;
+  #wake: () => void = () => {};
+
+  constructor(request: StreamRequest, at: StreamPoint) {
+    this.request = request;
+    this.at = at;
+  }
+
+  /** @returns true when something is new or the stream has ended, false when the time is up */
+  async wait(ms: number): Promise<boolean> {
+    if (this.end !== null) return true;
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const timer = setTimeout(resolve, ms, false);
+    this.#wake = () => resolve(true);
+    this.isWaiting = true;
+    const isWoken = await promise;
+    this.isWaiting = false;
+    clearTimeout(timer);
+    return isWoken;
+  }
+
+  wake(): void {
+    this.#wake();
+  }
+
+  close(why: string): void {
+    this.end ??= why;
+    this.wake();
+  }
+}
+
+export class EventStreams {
+  readonly #options: EventStreamsOptions;
+  readonly #limits: StreamLimits;
+  readonly #open = new Set<OpenStream>();
+  readonly #pages = new Turns(PAGES_AT_ONCE);
+  #isRunning = false;
+  #isStopping = false;
+
+  constructor(options: EventStreamsOptions) {
+    this.#options = options;
+    this.#limits = { ...STREAM_LIMITS, ...options.limits };
+  }
+
+  /** One page for a reader that comes again by itself. A text: why its cursor does not hold. */
+  page(request: StreamRequest, limit: number): Promise<StreamPage | string> {
+    const { caller, filter, after } = request;
+    const { db, retentionH } = this.#options;
+    return this.#pages.take(() => readStream(db, caller, { after, filter, limit, retentionH }));
+  }
+
+  /**
+   * Opens a stream, with its first page read.
+   * @returns what goes to the client; a text: why the cursor does not hold
+   * @throws Overloaded when the key or the worker has as many as it may
+   */
+  async open(
+    request: StreamRequest,
+  ): Promise<{ text: AsyncGenerator<string>; leave: () => void } | string> {
+    this.#refuseTooMany(request.caller);
+    const stream = new OpenStream(request, request.after);
+    this.#open.add(stream);
+    try {
+      const first = await this.page(request, PAGE_EVENTS);
+      if (typeof first === 'string') {
+        this.#open.delete(stream);
+        return first;
+      }
+      this.#start();
+      if (this.#isStopping) stream.close('the service is stopping');
+      return { text: this.#run(stream, first), leave: () => this.#leave(stream) };
+    } catch (error) {
+      this.#open.delete(stream);
+      throw error;
+    }
+  }
+
+  /** Ends all streams, in order: their clients have been sent whole events. */
+  close(): void {
+    this.#isStopping = true;
+    for (const stream of this.#open) stream.close('the service is stopping');
+  }
+
+  #refuseTooMany({ keyId }: Caller): void {
+    const { streams, streamsOfKey } = this.#limits;
+    const own = [...this.#open].filter(({ request }) => request.caller.keyId === keyId);
+    if (own.length >= streamsOfKey) {
+      throw new Overloaded(`${streamsOfKey} event streams of this key are open`);
+    }
+    if (this.#open.size >= streams) throw new Overloaded(`${streams} event streams are open`);
+  }
+
+  /** The client is gone: also when its stream was never begun to be read. */
+  #leave(stream: OpenStream): void {
+    stream.close('the client left');
+    this.#open.delete(stream);
+  }
+
+  async *#run(stream: OpenStream, first: StreamPage): AsyncGenerator<string> {
+    const { caller } = stream.request;
+    yield `retry: ${RETRY_MS}\n\n`;
+    try {
+      for (let page: StreamPage | null = first; stream.end === null;) {
+        const text = page?.events.map((event) => eventText(event, caller)).join('') ?? '';
+        if (text !== '') yield text;
+        stream.at = page?.next ?? stream.at;
+        if (page?.hasMore !== true && !(await stream.wait(this.#limits.heartbeatMs))) {
+          yield checkpoint(stream);
+        }
+        if (stream.end !== null) break;
+        page = await this.#nextPage(stream);
+      }
+      yield `: ${stream.end}\n\n`;
+    } finally {
+      this.#open.delete(stream);
+    }
+  }
+
+  /** null: the database is unavailable. */
+  async #nextPage(stream: OpenStream): Promise<StreamPage | null> {
+    try {
+      const page = await this.page({ ...stream.request, after: stream.at }, PAGE_EVENTS);
+      if (typeof page !== 'string') return page;
+      stream.close(`this stream cannot go on: ${page}`);
+    } catch (error) {
+      if (error instanceof DatabaseUnavailable) return null;
+      this.#options.log.error({ err: error }, 'an event stream failed');
+      stream.close('the stream failed');
+    }
+    return null;
+  }
+
+  /** From the first stream on. Without streams neither asks the database for anything. */
+  #start(): void {
+    if (this.#isRunning) return;
+    this.#isRunning = true;
+    const { lookEveryMs, checkKeysEveryMs } = this.#limits;
+    void this.#repeat(lookEveryMs, () => this.#look());
+    void this.#repeat(checkKeysEveryMs, () => this.#checkKeys());
+  }
+
+  async #repeat(everyMs: number, work: () => Promise<void>): Promise<void> {
+    while (!this.#isStopping) {
+      await pause(everyMs, undefined, { ref: false });
+      await work().catch((error: unknown) => {
+        if (error instanceof DatabaseUnavailable) return;
+        this.#options.log.error({ err: error }, 'looking after event streams failed');
+      });
+    }
+  }
+
+  async #look(): Promise<void> {
+    const waiting = [...this.#open].filter(({ isWaiting }) => isWaiting);
+    if (waiting.length === 0) return;
+    const readers = waiting.map((stream) => {
+      const { projectId, environment } = stream.request.caller;
+      return { projectId, environment, at: stream.at, stream };
+    });
+    for (const { stream } of await findNewer(this.#options.db, readers)) stream.wake();
+  }
+
+  /** Those of all streams in one look-up. */
+  async #checkKeys(): Promise<void> {
+    await Promise.all(
+      [...this.#open].map(async (stream) => {
+        const { caller, keyText } = stream.request;
+        const now = await this.#options.findKey(keyText);
+        if (now === null || !maySame(now, caller)) stream.close('the key was revoked or changed');
+      }),
+    );
+  }
+}
+
+function maySame(now: Caller, before: Caller): boolean {
+  return now.permission === before.permission && now.domain === before.domain;
+}
+
+/** As the list has it. */
+export function presentStreamEvent(event: StreamEvent, caller: Caller) {
+  const { id, type, createdAt, number, data, point } = event;
+  return {
+    object: 'event' as const,
+    id,
+    type,
+    created_at: createdAt.toISOString(),
+    number,
+    cursor: cursorText(point, caller),
+    data,
+  };
+}
+
+/** JSON has no line breaks of its own here, so one `data` line holds it. */
+function eventText(event: StreamEvent, caller: Caller): string {
+  const shown = presentStreamEvent(event, caller);
+  return `id: ${shown.cursor}\nevent: ${shown.type}\ndata: ${JSON.stringify(shown)}\n\n`;
+}
+
+/** A heartbeat. An id without data moves a client's Last-Event-ID past what the filter left out. */
+function checkpoint({ at, request }: OpenStream): string {
+  return `: heartbeat\nid: ${cursorText(at, request.caller)}\n\n`;
+}
+
+/** Lets `count` run at a time, the others in the order in which they came. */
+class Turns {
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(count: number) {
+    this.#free = count;
+  }
+
+  async take<Result>(work: () => Promise<Result>): Promise<Result> {
+    if (this.#free > 0) this.#free -= 1;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#free += 1;
+      else next();
+    }
+  }
+}

@@ -1,0 +1,241 @@
+/** The event stream: order, completeness with writers at work, and what becomes of a cursor. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { newSender, type Sender } from '../../test/support/mail-store.ts';
+import { asOwner, testDatabase } from '../../test/support/postgres.ts';
+import { waitFor } from '../../test/support/wait.ts';
+import type { EventType } from '../core/events.ts';
+import { noteDatabaseSystem, streamWaitsFor } from './event-order.ts';
+import {
+  BEGINNING,
+  findNewer,
+  latestPoint,
+  readStream,
+  type StreamFilter,
+  type StreamPage,
+  type StreamPoint,
+} from './event-stream.ts';
+import { recordEvent } from './events.ts';
+import { newId } from './ids.ts';
+import { NO_ID } from './retention.ts';
+import { clientQueries, connectAsOwner, type Queryable } from './postgres/database.ts';
+
+const database = await testDatabase();
+const { db } = database;
+after(() => database[Symbol.asyncDispose]());
+
+const ALL: StreamFilter = { types: null, emailId: null, domain: null };
+
+async function read(
+  scope: Sender,
+  options: { after?: StreamPoint; limit?: number; filter?: Partial<StreamFilter> } = {},
+): Promise<StreamPage> {
+  const { after: point = BEGINNING, limit = 100, filter = {} } = options;
+  const request = { after: point, limit, filter: { ...ALL, ...filter }, retentionH: null };
+  const page = await readStream(db, scope, request);
+  if (typeof page === 'string') assert.fail(page);
+  return page;
+}
+
+/** The names of the events in the stream, in order. */
+const namesIn = ({ events }: StreamPage): string[] =>
+  events.map(({ data }) => data['name'] as string);
+
+const record = (tx: Queryable, scope: Sender, name: string, type: EventType = 'domain.created') =>
+  recordEvent(tx, { scope, type, data: { name } });
+
+/** A transaction that stays open until it is told to commit. */
+async function openTransaction(scope: Sender, name: string) {
+  const client = await connectAsOwner(database.address, 'late');
+  const tx = clientQueries(client);
+  await tx.query('begin');
+  await record(tx, scope, name);
+  return {
+    tx,
+    commit: async () => {
+      await tx.query('commit');
+      await client.end();
+    },
+  };
+}
+
+test('an event whose transaction commits late is not skipped, and a reader by id skips it', async () => {
+  const scope = await newSender(db);
+  assert.equal(await streamWaitsFor(db), null);
+  const late = await openTransaction(scope, 'late');
+  await record(db, scope, 'early');
+  const [own] = await late.tx.query<{ id: string }>('select pg_current_xact_id()::text as id');
+  assert.equal(await streamWaitsFor(db), own!.id);
+  const before = await read(scope);
+  assert.deepEqual(namesIn(before), [], 'what is not complete is not read');
+  assert.equal(before.hasMore, false);
+
+  const byId = `select id, data ->> 'name' as name from events
+                 where project_id = $1 and id > $2 order by id`;
+  const [newest] = await db.query<{ id: string }>(byId, [scope.projectId, NO_ID]);
+  await late.commit();
+  const naive = await db.query(byId, [scope.projectId, newest!.id]);
+  assert.deepEqual(naive, [], 'after the newest id there is nothing: the late event would be lost');
+
+  const page = await read(scope, { after: before.next });
+  assert.deepEqual(namesIn(page), ['late', 'early']);
+  assert.deepEqual(namesIn(await read(scope, { after: page.next })), []);
+});
+
+test('a transaction that is rolled back holds nobody up for longer than it runs', async () => {
+  const scope = await newSender(db);
+  const late = await openTransaction(scope, 'never');
+  await record(db, scope, 'early');
+  await late.tx.query('rollback');
+  await late.commit();
+  assert.deepEqual(namesIn(await read(scope)), ['early']);
+});
+
+test('a long transaction in another database of the server does not hold up the stream', async () => {
+  await using other = await testDatabase();
+  const scope = await newSender(db);
+  const client = await connectAsOwner(other.address, 'long');
+  await client.query('begin');
+  await client.query('select pg_current_xact_id()');
+  await record(db, scope, 'here');
+  assert.deepEqual(namesIn(await read(scope)), ['here']);
+  await client.end();
+});
+
+test('with many writers at once a reader gets every event exactly once', async () => {
+  const scope = await newSender(db);
+  const writers = 6;
+  const each = 60;
+  const write = async (writer: number): Promise<void> => {
+    const client = await connectAsOwner(database.address, 'writer');
+    const tx = clientQueries(client);
+    for (let n = 0; n < each; n += 1) {
+      await tx.query('begin');
+      await record(tx, scope, `${writer}.${n}`);
+      // Some commit at once, some after others that began later, some not at all.
+      if (n % 3 === writer % 3) await record(db, scope, `${writer}.${n} beside`);
+      await tx.query(n % 10 === 9 ? 'rollback' : 'commit');
+    }
+    await client.end();
+  };
+  const writing = Promise.all(Array.from({ length: writers }, (_, writer) => write(writer)));
+  const seen: string[] = [];
+  let point = BEGINNING;
+  const follow = async (): Promise<void> => {
+    const page = await read(scope, { after: point, limit: 7 });
+    seen.push(...namesIn(page));
+    point = page.next;
+  };
+  let isDone = false;
+  void writing.then(() => (isDone = true));
+  await waitFor(async () => follow().then(() => isDone), {
+    what: 'the writers',
+    timeoutMs: 60_000,
+  });
+  const rows = await db.query<{ name: string }>(
+    `select data ->> 'name' as name from events where project_id = $1`,
+    [scope.projectId],
+  );
+  await waitFor(async () => follow().then(() => seen.length >= rows.length), { what: 'the rest' });
+  assert.deepEqual(seen.toSorted(), rows.map(({ name }) => name).toSorted());
+  assert.equal(new Set(seen).size, seen.length);
+});
+
+test('pages of any size give the same stream, and a filter passes what it leaves out', async () => {
+  const scope = await newSender(db);
+  for (let n = 0; n < 10; n += 1) {
+    await record(db, scope, `${n}`, n % 4 === 0 ? 'domain.verified' : 'domain.created');
+  }
+  const whole = namesIn(await read(scope));
+  assert.equal(whole.length, 10);
+  for (const limit of [1, 3, 9, 10, 11]) {
+    const found: string[] = [];
+    let page = await read(scope, { limit });
+    for (; page.hasMore; page = await read(scope, { limit, after: page.next })) {
+      found.push(...namesIn(page));
+    }
+    assert.deepEqual([...found, ...namesIn(page)], whole, `pages of ${limit}`);
+  }
+  const filter = { types: ['domain.verified'] as const };
+  const first = await read(scope, { filter, limit: 2 });
+  assert.deepEqual([namesIn(first), first.hasMore], [['0', '4'], true]);
+  const rest = await read(scope, { filter, limit: 2, after: first.next });
+  assert.deepEqual([namesIn(rest), rest.hasMore], [['8'], false]);
+  await record(db, scope, '10');
+  assert.deepEqual(namesIn(await read(scope, { after: rest.next })), ['10']);
+});
+
+test('each scope has a stream of its own, and the newest point is behind everything', async () => {
+  const [one, other] = [await newSender(db), await newSender(db)];
+  await record(db, one, 'one');
+  await record(db, other, 'other');
+  assert.deepEqual(namesIn(await read(one)), ['one']);
+  const readers = [one, other].map((scope) => ({ ...scope, at: BEGINNING }));
+  assert.equal((await findNewer(db, readers)).length, 2);
+  for (const reader of readers) reader.at = await latestPoint(db, reader);
+  assert.deepEqual(await findNewer(db, readers), []);
+  await record(db, other, 'another');
+  assert.deepEqual(await findNewer(db, readers), [readers[1]]);
+  assert.deepEqual(namesIn(await read(other, { after: readers[1]!.at })), ['another']);
+  const elsewhere = readers.map((reader) => ({ ...reader, at: { ...reader.at, history: '42' } }));
+  assert.equal((await findNewer(db, elsewhere)).length, 2, 'all of them after a fail-over');
+});
+
+/** Why the stream cannot go on from there; null: it can. */
+async function problemAt(
+  scope: Sender,
+  point: StreamPoint,
+  retentionH: number | null = null,
+): Promise<string | null> {
+  const page = await readStream(db, scope, { after: point, limit: 1, filter: ALL, retentionH });
+  return typeof page === 'string' ? page : null;
+}
+
+test('a cursor whose event was lost with the last commits is refused, whatever came in its place', async () => {
+  const scope = await newSender(db);
+  await record(db, scope, 'kept');
+  await record(db, scope, 'lost');
+  const { next } = await read(scope);
+  await asOwner(database.address, (owner) =>
+    owner.query(`delete from events where project_id = $1 and data ->> 'name' = 'lost'`, [
+      scope.projectId,
+    ]),
+  );
+  assert.match((await problemAt(scope, next)) ?? '', /does not have its event/);
+});
+
+test('a cursor outlives its event when that is past its retention, as long as the reader is not', async () => {
+  const scope = await newSender(db);
+  const { next } = await read(scope);
+  const old = newId().replace(/^.{13}/, '01900000-0000');
+  const removed = { ...next, eventId: old, subjectId: old, seq: 1, xactId: 3n };
+  assert.equal(await problemAt(scope, removed, 240), null);
+  const idle = { ...removed, asOfMs: removed.asOfMs - 11 * 24 * 3600_000 };
+  assert.match((await problemAt(scope, idle, 240)) ?? '', /too long ago/);
+  const elsewhere = { ...removed, history: '42' };
+  assert.match((await problemAt(scope, elsewhere, 240)) ?? '', /restored or failed over/);
+});
+
+test('after a restore into another system later events come after earlier ones, and cursors go on', async () => {
+  await using restored = await testDatabase();
+  const scope = await newSender(restored.db);
+  const page = (point: StreamPoint) =>
+    readStream(restored.db, scope, { after: point, limit: 100, filter: ALL, retentionH: null });
+  const names = (answer: StreamPage | string) => namesIn(answer as StreamPage);
+  await record(restored.db, scope, 'before');
+  // As in a dump of a system that is further on: numbers that this one has not come to.
+  await asOwner(restored.address, async (owner) => {
+    await owner.query(`update events set xact_id = '9000000000000'`);
+    await owner.query(`update installation set system_id = 'another'`);
+    assert.deepEqual(names(await page(BEGINNING)), [], 'it is not below any transaction here');
+    await owner.query('begin');
+    await noteDatabaseSystem(owner);
+    await owner.query('commit');
+    await noteDatabaseSystem(owner);
+  });
+  await record(restored.db, scope, 'after');
+  const whole = await page(BEGINNING);
+  assert.deepEqual(names(whole), ['before', 'after']);
+  const [first] = (whole as StreamPage).events;
+  assert.deepEqual(names(await page({ ...first!.point, history: '42' })), ['after']);
+});

@@ -1,0 +1,84 @@
+/** A client of the event stream that a test reads: what has come so far, and whether it has ended. */
+import { waitFor } from './wait.ts';
+
+export type StreamedEvent = {
+  /** The cursor; of an event without data it moves on alone. */
+  id: string;
+  type: string;
+  // oxlint-disable-next-line typescript/no-explicit-any
+  data: any;
+};
+
+export type StreamReader = AsyncDisposable & {
+  status: number;
+  headers: Headers;
+  /** Those with data. */
+  events: StreamedEvent[];
+  /** The last that came, with or without data: where to go on. */
+  readonly lastId: string;
+  /** Comments, and the whole text where it is no stream. */
+  readonly text: string;
+  /** The response has come to its end, or the connection was lost. */
+  readonly hasEnded: boolean;
+  waitForCount(count: number): Promise<StreamedEvent[]>;
+  waitForEnd(): Promise<void>;
+};
+
+export async function openEventStream(
+  url: string,
+  { key, lastEventId, path = '/v1/events' }: { key: string; lastEventId?: string; path?: string },
+): Promise<StreamReader> {
+  const abort = new AbortController();
+  const response = await fetch(url + path, {
+    signal: abort.signal,
+    headers: {
+      accept: 'text/event-stream',
+      authorization: `Bearer ${key}`,
+      ...(lastEventId !== undefined && { 'last-event-id': lastEventId }),
+    },
+  });
+  let [text, rest, lastId, hasEnded] = ['', '', lastEventId ?? '', false];
+  const events: StreamedEvent[] = [];
+  const take = (block: string): void => {
+    const fields = block.split('\n').map((line) => line.split(/: ?(.*)/s));
+    const valueOf = (name: string) => fields.find(([field]) => field === name)?.[1];
+    lastId = valueOf('id') ?? lastId;
+    const data = valueOf('data');
+    if (data === undefined) return;
+    events.push({ id: lastId, type: valueOf('event') ?? '', data: JSON.parse(data) });
+  };
+  const reading = (async () => {
+    for await (const piece of response.body!.pipeThrough(new TextDecoderStream())) {
+      text += piece;
+      const blocks = (rest + piece).split('\n\n');
+      rest = blocks.pop()!;
+      blocks.forEach(take);
+    }
+  })()
+    .catch(() => {})
+    .then(() => (hasEnded = true));
+  return {
+    status: response.status,
+    headers: response.headers,
+    events,
+    get lastId() {
+      return lastId;
+    },
+    get text() {
+      return text;
+    },
+    get hasEnded() {
+      return hasEnded;
+    },
+    waitForCount: (count) =>
+      waitFor(() => events.length >= count && events, {
+        what: `${count} events in the stream (${events.length} came)`,
+        timeoutMs: 20_000,
+      }),
+    waitForEnd: async () => void (await waitFor(() => hasEnded, { what: 'the end of the stream' })),
+    async [Symbol.asyncDispose]() {
+      abort.abort();
+      await reading;
+    },
+  };
+}
