@@ -40,7 +40,7 @@ import {
 import { simulate, SIMULATOR_HOST } from './simulator.ts';
 import type { TlsRules, TlsWanted } from './tls-rules.ts';
 
-export type Delivered = { kind: 'settled' } | { kind: 'give_back'; delayMs: number };
+export type Delivered = { kind: 'settled' } | { kind: 'release'; delayMs: number };
 export type Deliver = (delivery: Delivery, cutoff: Cutoff) => Promise<Delivered>;
 
 export type DeliverOptions = {
@@ -243,12 +243,12 @@ async function deliverLive(
     });
   const { message, route } = progress;
   // The worker stops, and nothing was sent.
-  if (ended === 'unsent' || !message || !route) return { kind: 'give_back', delayMs: 0 };
+  if (ended === 'unsent' || !message || !route) return { kind: 'release', delayMs: 0 };
   const result = typeof ended === 'string' ? inDoubt(progress, ended) : ended;
-  if (result.kind === 'postponed') return { kind: 'give_back', delayMs: Math.ceil(result.delayMs) };
+  if (result.kind === 'postponed') return { kind: 'release', delayMs: Math.ceil(result.delayMs) };
   // The lease was not fresh and nothing was sent: the current holder of the recipient tries again.
   if (result.kind === 'failed' && result.cause === 'withheld') {
-    return { kind: 'give_back', delayMs: 0 };
+    return { kind: 'release', delayMs: 0 };
   }
   const outcome = outcomeOf(result, options.viaRelay ? 'sent' : 'delivered');
   if (route.kind === 'hosts' && result.kind !== 'unroutable') {
@@ -290,7 +290,7 @@ async function deliverSimulated(delivery: Delivery, options: DeliverOptions): Pr
   // The message is built and signed as for a live key, so that the same errors occur.
   const message = await builder.build(delivery.message, delivery);
   const simulated = simulate(delivery.address, delivery.attempts, delivery.claim);
-  if (simulated.kind === 'wait') return { kind: 'give_back', delayMs: simulated.delayMs };
+  if (simulated.kind === 'wait') return { kind: 'release', delayMs: simulated.delayMs };
   if (simulated.kind === 'suppressed')
     return settle(delivery, SUPPRESSED, { options, attempt: null });
   const { phase, reply } = simulated;

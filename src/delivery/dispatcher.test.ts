@@ -100,14 +100,14 @@ test('what is due in the table is taken and delivered', async () => {
   await waitFor(() => scene.taken.includes('due@example.net'), { what: 'the delivery' });
 });
 
-test('what could not be tried is given back and due again', async () => {
+test('what could not be tried is released and due again', async () => {
   await using scene = newScene({
-    deliver: () => Promise.resolve({ kind: 'give_back', delayMs: 3_600_000 }),
+    deliver: () => Promise.resolve({ kind: 'release', delayMs: 3_600_000 }),
   });
   const email = await queued('later@example.net');
   scene.dispatcher.start();
   await waitFor(async () => scene.taken.length > 0 && (await holderOf(email)) === null, {
-    what: 'the recipient to be given back',
+    what: 'the recipient to be released',
   });
 });
 
@@ -116,11 +116,11 @@ test('an error in an attempt keeps the mail', async () => {
   const email = await queued('bug@example.net');
   scene.dispatcher.start();
   await waitFor(async () => scene.taken.length > 0 && (await holderOf(email)) === null, {
-    what: 'the recipient to be given back',
+    what: 'the recipient to be released',
   });
 });
 
-test('stopping gives back what waits for its turn and waits for what is under way', async () => {
+test('stopping releases what waits for its turn and waits for what is under way', async () => {
   const finish = Promise.withResolvers<Delivered>();
   const scene = newScene({ deliver: () => finish.promise, window: 1 });
   const emails = [await queued('first@turn.example.net'), await queued('next@turn.example.net')];
@@ -137,7 +137,7 @@ test('stopping gives back what waits for its turn and waits for what is under wa
   assert.deepEqual(scene.taken, ['first@turn.example.net']);
 });
 
-test('a claim whose answer was lost is given back and delivered', async () => {
+test('a claim whose answer was lost is released and delivered', async () => {
   let lost = 0;
   const queries: Queryable = {
     async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
@@ -150,9 +150,11 @@ test('a claim whose answer was lost is given back and delivered', async () => {
     },
   };
   await using scene = newScene({ queries, unknownFateMs: 300 });
-  await queued('stray@example.net');
+  await queued('unknown@example.net');
   scene.dispatcher.start();
-  await waitFor(() => scene.taken.includes('stray@example.net'), { what: 'the stray delivery' });
+  await waitFor(() => scene.taken.includes('unknown@example.net'), {
+    what: 'the unknown claim to be delivered',
+  });
   assert.equal(lost, 1);
 });
 
@@ -177,11 +179,13 @@ test('what a worker knows that it holds is not freed, however often it is asked'
     what: 'both in memory',
   });
   const claims = await Promise.all(emails.map(claimOf));
-  const stray = await queued('stray@known.test');
+  const unknown = await queued('unknown@known.test');
   const hold = 'update queue set holder = $1, claim = 2 where email_id = $2';
-  await db.query(hold, [scene.holder, stray.id]);
+  await db.query(hold, [scene.holder, unknown.id]);
   scene.checks.asked += 1;
-  await waitFor(async () => (await claimOf(stray)) === 3, { what: 'the stray to be taken again' });
+  await waitFor(async () => (await claimOf(unknown)) === 3, {
+    what: 'the unknown claim to be taken again',
+  });
   finish.resolve({ kind: 'settled' });
   for (const email of emails) assert.equal(await holderOf(email), scene.holder);
   assert.deepEqual(await Promise.all(emails.map(claimOf)), claims);

@@ -1,5 +1,5 @@
 /**
- * Takes recipients in, starts their deliveries in fair order, and gives back what cannot start soon.
+ * Takes recipients in, starts their deliveries in fair order, and releases what cannot start soon.
  *
  * Work comes in two ways: handed over in memory by the accept path, so that the first attempt starts
  * within milliseconds, and claimed from the queue table when it is due. Both are limited in number and
@@ -8,7 +8,7 @@
  *
  * The route of a destination is looked up before its mail starts, so that thousands of domains at one
  * unreachable provider are one provider before any of them is tried. What cannot start soon (its
- * provider is suspended, its tenant queue or the memory is full) is given back to the table.
+ * provider is suspended, its tenant queue or the memory is full) is released to the table.
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
@@ -19,7 +19,7 @@ import { holdClaims, type ClaimedRecipient } from '../store/queue.ts';
 import { Claims } from './claims.ts';
 import { Cutoff, type Delivery, sizeOf } from './delivery.ts';
 import type { Deliver } from './deliver.ts';
-import { AWAY_PAUSE_MS, GiveBacks, Strays } from './give-backs.ts';
+import { AWAY_PAUSE_MS, Releases, UnknownClaims } from './releases.ts';
 import { FairQueue, type Shaping, WEIGHT_BYTES_MIN } from './fair-queue.ts';
 import { SIMULATOR_PROVIDER } from './simulator.ts';
 
@@ -75,13 +75,13 @@ export class Dispatcher {
   readonly #fairQueue: FairQueue;
   readonly #claims: Claims;
   readonly #cutoff = new Cutoff();
-  readonly #givingBack: GiveBacks;
+  readonly #releases: Releases;
   readonly #polls = new PollTimer(() => this.#poll());
   #isRunning = false;
   #idle: (() => void) | undefined;
-  /** Everything in memory that has not ended. What else the table has under our lease is a stray. */
+  /** Everything in memory that has not ended. What else the table has under our lease is unknown (releases.ts). */
   readonly #held = new Set<Delivery>();
-  readonly #strays: Strays;
+  readonly #unknownClaims: UnknownClaims;
   #checksSeen = 0;
   #lastWorkMs = -Infinity;
 
@@ -94,8 +94,8 @@ export class Dispatcher {
       suspendedForMs: (provider) => shaping.suspendedForMs(provider),
     });
     this.#claims = new Claims({ ...options, providers: this.#fairQueue });
-    this.#givingBack = new GiveBacks({ ...options, isRunning: () => this.#isRunning });
-    this.#strays = new Strays({
+    this.#releases = new Releases({ ...options, isRunning: () => this.#isRunning });
+    this.#unknownClaims = new UnknownClaims({
       ...options,
       known: () => this.#known(),
       fateKnownAfterMs: options.unknownFateMs ?? UNKNOWN_FATE_MS,
@@ -141,7 +141,7 @@ export class Dispatcher {
     );
   }
 
-  /** Whether this worker holds the delivery: neither ended nor given back. */
+  /** Whether this worker holds the delivery: neither ended nor released. */
   holds(delivery: Delivery): boolean {
     return this.#held.has(delivery);
   }
@@ -149,9 +149,9 @@ export class Dispatcher {
   /** Takes recipients that the accept path stored under this worker's lease. */
   handOver(incoming: readonly Incoming[]): void {
     const deliveries = this.#deliveriesOf(incoming);
-    if (!this.#isRunning) return void this.#giveBack(deliveries, () => 0);
+    if (!this.#isRunning) return void this.#release(deliveries, () => 0);
     for (const delivery of deliveries) this.#add(delivery);
-    void this.#giveBack(this.#fairQueue.takeFromGreediest(), () => 0);
+    void this.#release(this.#fairQueue.takeFromLargest(), () => 0);
     this.#pump();
   }
 
@@ -160,10 +160,10 @@ export class Dispatcher {
     this.#polls.soon();
   }
 
-  /** Emails whose accept was not answered: given back if they turn out to be stored. */
+  /** Emails whose accept was not answered: released if they turn out to be stored. */
   releaseLater(emailIds: readonly string[]): void {
     const holder = this.#options.lease.holder();
-    if (holder !== null) this.#givingBack.releaseLater(emailIds, holder);
+    if (holder !== null) this.#releases.releaseLater(emailIds, holder);
   }
 
   get waiting(): number {
@@ -175,13 +175,13 @@ export class Dispatcher {
   }
 
   /**
-   * Takes nothing more, gives back what has not started and, after 2 s, what has not written its final
+   * Takes nothing more, releases what has not started and, after 2 s, what has not written its final
    * dot; waits at most 25 s for replies to the others, which then end in doubt.
    */
   async stop(): Promise<void> {
     this.#isRunning = false;
     await this.#polls.stop();
-    await this.#giveBack(this.#fairQueue.drain(), () => 0);
+    await this.#release(this.#fairQueue.drain(), () => 0);
     await this.#untilIdle(STOP_UNSENT_WITHIN_MS);
     this.#cutoff.cutUnsent();
     await this.#untilIdle(STOP_WITHIN_MS - STOP_UNSENT_WITHIN_MS);
@@ -229,7 +229,7 @@ export class Dispatcher {
     const moved = this.#fairQueue.reopen(provider, now);
     const projects = new Set(moved.map((delivery) => delivery.message.projectId));
     const excess = [...projects].flatMap((projectId) => this.#fairQueue.takeExcess(projectId, now));
-    void this.#giveBack(excess, () => 0);
+    void this.#release(excess, () => 0);
     this.#pump();
   }
 
@@ -266,33 +266,33 @@ export class Dispatcher {
       this.#fairQueue.startOutOfTurn(delivery);
       void this.#run(delivery);
     }
-    void this.#giveBack(later, ({ expiresAtMs }) =>
+    void this.#release(later, ({ expiresAtMs }) =>
       expiresAtMs - nowMs < restMs ? URGENT_AGAIN_MS : restMs + world.random() * RESUME_SPREAD_MS,
     );
   }
 
-  #giveBack(
+  #release(
     deliveries: readonly Delivery[],
     delayMsOf: (delivery: Delivery) => number,
   ): Promise<void> {
     for (const delivery of deliveries) this.#held.delete(delivery);
-    return this.#givingBack.give(deliveries, delayMsOf);
+    return this.#releases.release(deliveries, delayMsOf);
   }
 
   async #run(delivery: Delivery): Promise<void> {
     const { deliver, log, world } = this.#options;
     this.#lastWorkMs = world.monotonicMs();
     try {
-      // A lock timeout is thrown: the delivery is given back, or found again by give-backs.ts.
+      // A lock timeout is thrown: the delivery is released, or found again by releases.ts.
       const result = await whenAvailable(() => deliver(delivery, this.#cutoff), {
         pauseMs: AWAY_PAUSE_MS,
         mayRetry: () => this.#isRunning,
       });
-      if (result?.kind !== 'settled') await this.#giveBack([delivery], () => result?.delayMs ?? 0);
+      if (result?.kind !== 'settled') await this.#release([delivery], () => result?.delayMs ?? 0);
     } catch (error) {
       // A bug, or keys that cannot be decrypted: the mail is kept and tried again in a minute.
       log.error({ err: error, emailId: delivery.message.id }, 'an attempt ended in an error');
-      await this.#giveBack([delivery], () => 60_000);
+      await this.#release([delivery], () => 60_000);
     } finally {
       this.#held.delete(delivery);
       this.#countDone(delivery);
@@ -316,19 +316,19 @@ export class Dispatcher {
     const holder = this.#options.lease.holder();
     if (holder === null) return POLL_MS;
     try {
-      await this.#releaseStrays(holder);
+      await this.#releaseUnknownClaims(holder);
       if (this.#options.unsettled.isBlocked) return POLL_MS;
       this.#pump();
       const { claimed: all, outlook } = await this.#claims.take(holder);
       const claimed = await this.#holdPaused(all, holder);
       const fitting = this.#fairQueue.fitting(claimed.map(({ sizeBytes }) => sizeBytes));
-      void this.#givingBack.giveUnloaded(claimed.slice(fitting), holder);
+      void this.#releases.releaseUnloaded(claimed.slice(fitting), holder);
       await this.#takeIn(claimed.slice(0, fitting), holder);
       if (fitting < claimed.length) return this.#pollDelayMs;
       return { more: 0, walking: WALK_EVERY_MS, done: this.#pollDelayMs }[outlook];
     } catch (error) {
       // The claim may be committed all the same: then this worker holds rows that it does not know.
-      this.#strays.compareLater();
+      this.#unknownClaims.compareLater();
       if (!(error instanceof DatabaseUnavailable)) {
         this.#options.log.error({ err: error }, 'claiming due work failed');
       }
@@ -341,11 +341,11 @@ export class Dispatcher {
     return idleMs < IDLE_AFTER_MS ? POLL_MS : IDLE_POLL_MS;
   }
 
-  async #releaseStrays(holder: string): Promise<void> {
+  async #releaseUnknownClaims(holder: string): Promise<void> {
     const asked = this.#options.lease.checksWanted();
-    if (asked !== this.#checksSeen) this.#strays.compareNow();
+    if (asked !== this.#checksSeen) this.#unknownClaims.compareNow();
     this.#checksSeen = asked;
-    await this.#strays.release(holder);
+    await this.#unknownClaims.release(holder);
   }
 
   *#known(): Iterable<{ emailId: string; position: number }> {
@@ -380,7 +380,7 @@ export class Dispatcher {
       return { ...one, message, holder, heldSinceMs, expiresAtMs, dueAtMs: one.dueAt.getTime() };
     });
     for (const delivery of this.#deliveriesOf(incoming)) this.#add(delivery);
-    void this.#giveBack(this.#fairQueue.takeFromGreediest(), () => 0);
+    void this.#release(this.#fairQueue.takeFromLargest(), () => 0);
     this.#pump();
   }
 }

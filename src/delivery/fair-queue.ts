@@ -44,7 +44,7 @@ const MEMORY_BYTES_MAX = 48 * 1024 * 1024;
 export const WEIGHT_BYTES_MIN = 24 * 1024;
 /** Claims fill the memory up to here; the remainder is for mail that is handed over. */
 const CLAIMED_BYTES_MAX = 0.7 * MEMORY_BYTES_MAX;
-/** Above the first, the projects that hold most give back, down to the second. */
+/** Above the first, the projects that hold most release deliveries, down to the second. */
 const CROWDED_BYTES = 0.9 * MEMORY_BYTES_MAX;
 const UNCROWDED_BYTES = 0.8 * MEMORY_BYTES_MAX;
 /** So few deliveries of a queue are always taken. */
@@ -252,12 +252,12 @@ export class FairQueue {
   }
 
   /** Above CROWDED_BYTES: takes out the newest deliveries of the projects that hold most. */
-  takeFromGreediest(): Delivery[] {
+  takeFromLargest(): Delivery[] {
     const taken: Delivery[] = [];
     if (this.weightBytes <= CROWDED_BYTES) return taken;
     while (this.weightBytes > UNCROWDED_BYTES) {
-      const project = greediest(this.#projects.values(), ({ queues }) => waitingIn(queues));
-      const queue = project && greediest(project.queues, ({ deliveries }) => deliveries.length);
+      const project = largest(this.#projects.values(), ({ queues }) => waitingIn(queues));
+      const queue = project && largest(project.queues, ({ deliveries }) => deliveries.length);
       if (!queue || queue.deliveries.length === 0) break;
       taken.push(...this.#cut(queue, Math.floor(queue.deliveries.length * 0.75)));
     }
@@ -389,7 +389,7 @@ function insertByAge(deliveries: Delivery[], delivery: Delivery): void {
   deliveries.splice(index, 0, delivery);
 }
 
-/** Memory of the queues that have deliveries to give back. */
+/** Memory of the queues that have deliveries to release. */
 function waitingIn(queues: Iterable<TenantQueue>): number {
   let waiting = 0;
   for (const queue of queues) waiting += queue.weightBytes * Math.sign(queue.deliveries.length);
@@ -397,7 +397,7 @@ function waitingIn(queues: Iterable<TenantQueue>): number {
 }
 
 /** The item with the largest measure; null when none is above 0. */
-function greediest<Item>(items: Iterable<Item>, measure: (item: Item) => number): Item | null {
+function largest<Item>(items: Iterable<Item>, measure: (item: Item) => number): Item | null {
   let best: Item | null = null;
   let most = 0;
   for (const item of items) {

@@ -41,7 +41,7 @@ export type WorkerServer = {
   receiveFromBroker(messages: readonly BrokerMessage[]): void;
   /** A client has logged in by SMTP at another worker. */
   noteLogIn(client: string): void;
-  /** Stops accepting, finishes what has begun, gives back the rest. */
+  /** Stops accepting, finishes what has begun, releases the rest. */
   stop(): Promise<void>;
 };
 
@@ -185,7 +185,7 @@ async function stopTaking(parts: {
   delivery: ReturnType<typeof createDelivery>;
   webhooks: WebhookLoop;
 }): Promise<void> {
-  // What was accepted while requests ended is given back by the dispatcher, so it stops last.
+  // What was accepted while requests ended is released by the dispatcher, so it stops last.
   await Promise.all([parts.app.close(), parts.smtp.close()]);
   await Promise.all([parts.delivery.stop(), parts.webhooks.stop()]);
 }

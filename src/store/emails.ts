@@ -119,7 +119,7 @@ export function withStatus<Row extends SummaryRow>({ worst, open, ...row }: Row)
 }
 
 /**
- * Of an open recipient the queue knows better than its row: what was given back without an attempt
+ * Of an open recipient the queue knows better than its row: what was released without an attempt
  * changed only there. What is on hold until it is released has none.
  */
 const NEXT_ATTEMPT_AT = `case when q.held then null

@@ -3,7 +3,7 @@
  *
  * A change walks over the queue's key in steps, so that no statement is long however much waits. Rows
  * that a worker holds are not changed: an SMTP transaction cannot be called back. A retry asks those
- * workers to compare what they hold with what they know of (delivery/give-backs.ts), and frees rows whose
+ * workers to compare what they hold with what they know of (delivery/releases.ts), and frees rows whose
  * holder does not exist. Held mail is not claimed; it becomes due when it expires, so that it ends even
  * if it is forgotten. Mail that was released is not held again because its domain is paused. Nothing
  * makes scheduled mail due before its time.

@@ -164,7 +164,7 @@ test('what a dead worker held comes before the younger mail of its queue', async
   );
 });
 
-test('what is given back is due again when it was said, in the provider that has become known', async () => {
+test('what is released is due again when it was said, in the provider that has become known', async () => {
   const sender = await newSender(db);
   await enqueue(sender, ['a@one.example', 'b@two.example']);
   const holder = newId();

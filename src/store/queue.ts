@@ -1,5 +1,5 @@
 /**
- * The queue of open recipients: claiming what is due, giving back what was not tried, how much waits.
+ * The queue of open recipients: claiming what is due, releasing what was not tried, how much waits.
  *
  * A claim names its holder and counts up: an outcome of an earlier holder, or of an earlier claim,
  * does nothing (settle.ts). Claims skip locked rows and never wait for one another.
@@ -45,7 +45,7 @@ export type Release = {
 };
 
 /**
- * Gives back what was claimed and not tried, with the provider that has become known.
+ * Releases what was claimed and not tried, with the provider that has become known.
  * @returns how many were still held so
  */
 export async function releaseClaims(db: Queryable, claims: readonly Release[]): Promise<number> {
@@ -90,7 +90,7 @@ update queue set holder = null, due_at = app_now()
  where email_id = any($1::uuid[]) and holder = $2::uuid and claim = 1`;
 
 /**
- * Gives back whole emails whose accept was not answered, so that no worker has them in memory. Those
+ * Releases whole emails whose accept was not answered, so that no worker has them in memory. Those
  * that were claimed since are left alone.
  */
 export async function releaseEmails(
@@ -102,30 +102,30 @@ export async function releaseEmails(
 }
 
 /** A recipient that has a holder according to the queue table. */
-export type Stray = Pick<Release, 'emailId' | 'position' | 'claim' | 'provider'>;
+export type UnknownClaim = Pick<Release, 'emailId' | 'position' | 'claim' | 'provider'>;
 
-export const STRAYS_MAX = 10_000;
+export const UNKNOWN_CLAIMS_MAX = 10_000;
 
-const FIND_STRAYS = `
+const FIND_UNKNOWN_CLAIMS = `
 select q.email_id as "emailId", q.position, q.claim, q.provider
   from queue q
  where q.holder = $1::uuid
    and not exists (select from unnest($2::uuid[], $3::smallint[]) as k(email_id, position)
                     where k.email_id = q.email_id and k.position = q.position)
- limit ${STRAYS_MAX}`;
+ limit ${UNKNOWN_CLAIMS_MAX}`;
 
 /**
  * What is held by a holder who does not know of it. Reads the whole queue: every few minutes.
  * @param known what the holder knows of
  */
-export function findStrays(
+export function findUnknownClaims(
   db: Queryable,
   holder: string,
   known: readonly { emailId: string; position: number }[],
-): Promise<Stray[]> {
+): Promise<UnknownClaim[]> {
   const emailIds = known.map((one) => one.emailId);
   const positions = known.map((one) => one.position);
-  return db.query<Stray>(FIND_STRAYS, [holder, emailIds, positions]);
+  return db.query<UnknownClaim>(FIND_UNKNOWN_CLAIMS, [holder, emailIds, positions]);
 }
 
 const STOPPED_NOW = `

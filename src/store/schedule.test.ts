@@ -193,7 +193,7 @@ test('what a dead worker may have delivered is not canceled', async () => {
   assert.equal(claimed.length, 3, 'it is tried again');
 });
 
-test('what a worker gave back without an attempt can be canceled', async () => {
+test('what a worker released without an attempt can be canceled', async () => {
   const holder = await newHolder();
   const email = await accepted({ holder });
   const release = { emailId: email.id, position: 0, claim: 1, provider: 'x', holder, delayMs: 0 };

@@ -1,5 +1,5 @@
 /**
- * The queue of webhooks: finding endpoints with something due, claiming, giving back, and group commit
+ * The queue of webhooks: finding endpoints with something due, claiming, releasing, and group commit
  * of outcomes.
  *
  * Claims are made per endpoint, so that 50,000 events waiting for a dead one delay no other. To find the
@@ -157,7 +157,7 @@ update webhook_queue q
  where q.endpoint_id = i.endpoint_id and q.event_id = i.event_id and q.claim = i.claim
    and q.holder = $1::uuid`;
 
-/** Gives back what was claimed and not sent; it is due again after `delayMs`. */
+/** Releases what was claimed and not sent; it is due again after `delayMs`. */
 export async function releaseWebhooks(
   db: Queryable,
   claims: readonly Pick<ClaimedWebhook, 'endpointId' | 'eventId' | 'claim'>[],
@@ -172,7 +172,7 @@ export async function releaseWebhooks(
   ]);
 }
 
-const RELEASE_STRAYS = `
+const RELEASE_UNKNOWN = `
 update webhook_queue q set holder = null, due_at = app_now()
  where q.holder = $1::uuid
    and not exists (select from unnest($2::uuid[], $3::uuid[]) as k(endpoint_id, event_id)
@@ -180,17 +180,17 @@ update webhook_queue q set holder = null, due_at = app_now()
 returning 1`;
 
 /**
- * Gives back everything that `holder` has and does not know of: the answer to a claim was lost.
+ * Releases everything that `holder` has and does not know of: the answer to a claim was lost.
  * @returns how many
  */
-export async function releaseStrayWebhooks(
+export async function releaseUnknownWebhooks(
   db: Queryable,
   holder: string,
   known: readonly Pick<ClaimedWebhook, 'endpointId' | 'eventId'>[],
 ): Promise<number> {
   const endpointIds = known.map((claim) => claim.endpointId);
   const eventIds = known.map((claim) => claim.eventId);
-  return (await db.query(RELEASE_STRAYS, [holder, endpointIds, eventIds])).length;
+  return (await db.query(RELEASE_UNKNOWN, [holder, endpointIds, eventIds])).length;
 }
 
 // The order, and the ids as an array: with statistics of one busy endpoint the whole queue was read.

@@ -28,10 +28,10 @@ test('an endpoint that does not answer holds two attempts, whatever waits for it
   assert.equal(endpoints.hasRoom, false);
 });
 
-test('quick successes widen a endpoint, slow ones do not, failures halve it', () => {
+test('quick successes widen an endpoint, slow ones do not, failures halve it', () => {
   const endpoints = new EndpointQueue();
   endpoints.add(endpoint('a'));
-  for (let turn = 0; turn < 8; turn += 1) {
+  for (let round = 0; round < 8; round += 1) {
     const asks = endpoints.ask(64);
     endpoints.took(asks, full(asks));
     for (const { endpointId } of full(asks)) endpoints.finished(endpointId, 'quick');
@@ -45,13 +45,13 @@ test('quick successes widen a endpoint, slow ones do not, failures halve it', ()
   assert.equal(roomOf(endpoints, 'a'), 1);
 });
 
-test('endpoints take turns when there is not room for all', () => {
+test('endpoints are served in rotation when there is not room for all', () => {
   const endpoints = new EndpointQueue();
   for (const name of ['a', 'b', 'c']) endpoints.add(endpoint(name));
-  const turns = Array.from({ length: 3 }, () =>
+  const claims = Array.from({ length: 3 }, () =>
     endpoints.ask(2).map(({ endpointId }) => endpointId),
   );
-  assert.deepEqual(turns, [
+  assert.deepEqual(claims, [
     ['a', 'b'],
     ['c', 'a'],
     ['b', 'c'],
@@ -59,7 +59,7 @@ test('endpoints take turns when there is not room for all', () => {
   assert.deepEqual(endpoints.ask(0), []);
 });
 
-test('a endpoint that gave less than it was asked for is left alone until something is due', () => {
+test('an endpoint that gave less than it was asked for is left alone until something is due', () => {
   const endpoints = new EndpointQueue();
   endpoints.add(endpoint('a', 10));
   const asks = endpoints.ask(64);
@@ -69,7 +69,7 @@ test('a endpoint that gave less than it was asked for is left alone until someth
   assert.deepEqual(endpoints.ask(64), [{ ...endpoint('a', 5), room: 1 }]);
 });
 
-test('a endpoint with more to give goes on where it was, unless something older appears', () => {
+test('an endpoint with more to give goes on where it was, unless something older appears', () => {
   const endpoints = new EndpointQueue();
   endpoints.add(endpoint('a', 10));
   const asks = endpoints.ask(64);

@@ -343,10 +343,10 @@ test('a worker that wakes from a freeze tells nothing that another may have told
   const eventId = await t.emit();
   const givenBack = `select from webhook_queue where claim > 0 and holder is null and event_id = $1`;
   await waitFor(async () => (await t.db.query(givenBack, [eventId])).length === 1, {
-    what: 'what it held to be given back',
+    what: 'what it held to be released',
   });
   assert.deepEqual(receiver.ids(), []);
-  // It would go on to claim and to give back, each time for two seconds.
+  // It would go on to claim and to release, each time for two seconds.
   await frozen.stop();
   await t.startLoop();
   await t.advance('3 seconds');
@@ -354,7 +354,7 @@ test('a worker that wakes from a freeze tells nothing that another may have told
   assert.deepEqual(receiver.ids(), [eventId]);
 });
 
-test('a claim whose answer was lost with the connection is given back and made again', async () => {
+test('a claim whose answer was lost with the connection is released and made again', async () => {
   await using receiver = await startReceiver();
   await using t = await webhookTest();
   const { id } = await t.register(receiver.url);
@@ -406,7 +406,7 @@ test('an answer that floods is cut at 4 KB, one that breaks off is a failure', a
   assert.match(delivery.log[0]?.error ?? '', /broke the connection/);
 });
 
-test('a stopped loop gives back nothing half done: every event is told', async () => {
+test('a stopped loop releases nothing half done: every event is told', async () => {
   await using receiver = await startReceiver();
   await using t = await webhookTest();
   const { id } = await t.register(receiver.url);

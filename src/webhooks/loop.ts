@@ -18,7 +18,7 @@ import {
   type DueEndpoint,
   endClosedEndpoint,
   findDueEndpoints,
-  releaseStrayWebhooks,
+  releaseUnknownWebhooks,
   type SettledWebhook,
 } from '../store/webhook-queue.ts';
 import { feedReplays } from '../store/webhook-replays.ts';
@@ -93,7 +93,7 @@ export type WebhookLoop = {
   start(): void;
   /** A delivery was queued in this process: poll now. Cheap to call often. */
   wake(): void;
-  /** Stops claiming; waits 10 s for deliveries under way, then gives them back. */
+  /** Stops claiming; waits 10 s for deliveries under way, then releases them. */
   stop(): Promise<void>;
   readonly stats: Readonly<WebhookLoopStats>;
   /** Outcomes that the database refuses and that are kept. */
@@ -102,14 +102,14 @@ export type WebhookLoop = {
 
 const CLAIM_MAX = 64;
 /** Slots that become free meanwhile share the next claim. */
-const TURN_PAUSE_MS = 5;
+const ITERATION_PAUSE_MS = 5;
 /** Without a lease, or without a database. */
 const IDLE_PAUSE_MS = 500;
 const END_CLOSED_BATCH = 500;
 /** A statement ends after 20 s at the latest: then a claim without an answer was committed, or was not. */
 const FATE_UNKNOWN_MS = 30_000;
 /** How often the rows claimed by this worker are compared with memory if no error occurred. */
-const STRAYS_EVERY_MS = 5 * 60_000;
+const COMPARE_EVERY_MS = 5 * 60_000;
 
 export function createWebhookLoop(options: WebhookLoopOptions): WebhookLoop {
   return new Loop(options);
@@ -122,16 +122,16 @@ class Loop implements WebhookLoop {
   readonly #endpoints = new EndpointQueue();
   /** Queues of endpoints that are disabled or deleted, whose pending deliveries end. */
   readonly #closed = new Map<string, DueEndpoint>();
-  /** When to give back rows that are claimed by this worker but not in its memory: see delivery/give-backs.ts. */
-  #straysAtMs: number;
+  /** When to release rows that are claimed by this worker but not in its memory: see delivery/releases.ts. */
+  #compareAtMs: number;
   #checksSeen = 0;
   #isRunning = false;
   #running: Promise<void> = Promise.resolve();
-  #nextTurn: (() => void) | undefined;
+  #wakeUp: (() => void) | undefined;
 
   constructor(options: WebhookLoopOptions) {
     this.#options = options;
-    this.#straysAtMs = options.world.monotonicMs() + STRAYS_EVERY_MS;
+    this.#compareAtMs = options.world.monotonicMs() + COMPARE_EVERY_MS;
     this.#sender = new Sender({ ...options, db: options.db.notifying });
   }
 
@@ -142,12 +142,12 @@ class Loop implements WebhookLoop {
 
   wake(): void {
     this.#schedule.soon();
-    this.#nextTurn?.();
+    this.#wakeUp?.();
   }
 
   async stop(): Promise<void> {
     this.#isRunning = false;
-    this.#nextTurn?.();
+    this.#wakeUp?.();
     await this.#running;
     await this.#sender.stop();
   }
@@ -163,25 +163,25 @@ class Loop implements WebhookLoop {
   async #run(): Promise<void> {
     while (this.#isRunning) {
       const holder = this.#options.holder();
-      const wentWell = holder !== null && (await this.#turn(holder));
+      const wentWell = holder !== null && (await this.#iterate(holder));
       // Another lease, or the deliveries found were not claimed: poll everything.
       if (!wentWell) this.#schedule.startAnew();
-      await pause(wentWell ? TURN_PAUSE_MS : IDLE_PAUSE_MS);
-      await this.#untilNextTurn();
+      await pause(wentWell ? ITERATION_PAUSE_MS : IDLE_PAUSE_MS);
+      await this.#untilNextIteration();
     }
   }
 
-  async #turn(holder: string): Promise<boolean> {
+  async #iterate(holder: string): Promise<boolean> {
     try {
       const nowMs = this.#options.world.monotonicMs();
-      await this.#releaseStrays(holder, nowMs);
+      await this.#releaseUnknownClaims(holder, nowMs);
       if (this.#schedule.waitMs(nowMs) <= 0) await this.#look(nowMs);
       await this.#endClosed();
       await this.#claim(holder);
       return true;
     } catch (error) {
       // A claim may be committed and its answer lost; or the database failed over.
-      this.#straysAtMs = this.#options.world.monotonicMs() + FATE_UNKNOWN_MS;
+      this.#compareAtMs = this.#options.world.monotonicMs() + FATE_UNKNOWN_MS;
       if (!(error instanceof DatabaseUnavailable)) {
         this.#options.log.error({ err: error }, 'polling for webhooks failed');
       }
@@ -190,13 +190,13 @@ class Loop implements WebhookLoop {
   }
 
   /** No claim is under way, so rows in the table that the sender does not have were lost. */
-  async #releaseStrays(holder: string, nowMs: number): Promise<void> {
+  async #releaseUnknownClaims(holder: string, nowMs: number): Promise<void> {
     const { db, log, checksWanted } = this.#options;
     const asked = checksWanted();
-    if (nowMs < this.#straysAtMs && asked === this.#checksSeen) return;
-    const released = await releaseStrayWebhooks(db.notifying, holder, this.#sender.held);
+    if (nowMs < this.#compareAtMs && asked === this.#checksSeen) return;
+    const released = await releaseUnknownWebhooks(db.notifying, holder, this.#sender.held);
     this.#checksSeen = asked;
-    this.#straysAtMs = nowMs + STRAYS_EVERY_MS;
+    this.#compareAtMs = nowMs + COMPARE_EVERY_MS;
     if (released === 0) return;
     log.warn({ released }, 'webhooks claimed by this worker but not in its memory were released');
   }
@@ -230,18 +230,18 @@ class Loop implements WebhookLoop {
     for (const one of claimed) {
       void this.#sender.send(one, holder).then((pace) => {
         this.#endpoints.finished(one.endpointId, pace);
-        this.#nextTurn?.();
+        this.#wakeUp?.();
       });
     }
   }
 
-  async #untilNextTurn(): Promise<void> {
+  async #untilNextIteration(): Promise<void> {
     const hasWork = this.#closed.size > 0 || (this.#sender.room > 0 && this.#endpoints.hasRoom);
     const waitMs = hasWork ? 0 : this.#schedule.waitMs(this.#options.world.monotonicMs());
     if (waitMs <= 0 || !this.#isRunning) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, waitMs);
-    this.#nextTurn = resolve;
+    this.#wakeUp = resolve;
     await promise;
     clearTimeout(timer);
   }

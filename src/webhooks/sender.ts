@@ -1,6 +1,6 @@
 /**
  * The webhook sender: sends claimed deliveries and settles their outcomes. Limits the number and bytes of
- * deliveries under way; when it stops it waits for them, or gives them back.
+ * deliveries under way; when it stops it waits for them, or releases them.
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
@@ -50,7 +50,7 @@ export class Sender {
 
   constructor(options: SenderOptions) {
     this.#options = options;
-    // Deliveries that were given back at the end are neither settled nor awaited.
+    // Deliveries that were released at the end are neither settled nor awaited.
     const holder = (): string | null => (this.#hasStopped ? null : options.holder());
     this.#outcomes = new WebhookSettleStore(options.db, {
       ...options,
@@ -75,7 +75,7 @@ export class Sender {
     return this.#outcomes.keptCount;
   }
 
-  /** Never rejects: the delivery is settled, given back, or reclaimed by another worker. */
+  /** Never rejects: the delivery is settled, released, or reclaimed by another worker. */
   async send(claimed: ClaimedWebhook, holder: string): Promise<Pace> {
     const bytes = claimed.data?.length ?? 0;
     this.underWay.add(claimed);
@@ -87,7 +87,7 @@ export class Sender {
     return pace;
   }
 
-  /** Waits 10 s for deliveries under way, then gives them back. */
+  /** Waits 10 s for deliveries under way, then releases them. */
   async stop(): Promise<void> {
     if (this.underWay.size > 0) {
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -97,7 +97,7 @@ export class Sender {
       clearTimeout(timer);
     }
     const holder = this.#options.holder();
-    if (holder !== null) await this.#giveBack([...this.underWay], holder, 0);
+    if (holder !== null) await this.#release([...this.underWay], holder, 0);
     await this.#outcomes.stop(STOP_SETTLE_WITHIN_MS);
     this.#hasStopped = true;
     await this.#agents.close();
@@ -107,7 +107,7 @@ export class Sender {
     try {
       const verdict = await this.#verdict(claimed, holder);
       if (verdict === null) {
-        await this.#giveBack([claimed], holder, DOUBT_DELAY_MS);
+        await this.#release([claimed], holder, DOUBT_DELAY_MS);
         return 'slow';
       }
       const settled = await this.#outcomes.settle({ ...claimed, ...verdict, holder });
@@ -121,7 +121,7 @@ export class Sender {
         { err: error, endpoint_id: endpointId, event_id: eventId },
         'a webhook attempt ended in an error',
       );
-      await this.#giveBack([claimed], holder, ERROR_DELAY_MS);
+      await this.#release([claimed], holder, ERROR_DELAY_MS);
       return 'failed';
     }
   }
@@ -155,7 +155,7 @@ export class Sender {
   }
 
   /** If the database is unavailable, the lease expires and other workers reclaim the deliveries. */
-  async #giveBack(claims: readonly ClaimedWebhook[], holder: string, delayMs: number) {
+  async #release(claims: readonly ClaimedWebhook[], holder: string, delayMs: number) {
     if (claims.length === 0) return;
     await releaseWebhooks(this.#options.db, claims, { holder, delayMs }).catch(() => {});
   }

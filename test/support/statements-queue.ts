@@ -1,4 +1,4 @@
-/** The statements of claiming, giving back and of an operator, for statements.ts. */
+/** The statements of claiming, releasing and of an operator, for statements.ts. */
 import { newId } from '../../src/store/ids.ts';
 import * as claims from '../../src/store/queue.ts';
 import { holdClaims, releaseClaims } from '../../src/store/queue.ts';

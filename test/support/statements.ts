@@ -44,7 +44,7 @@ import {
   listSuppressions,
 } from '../../src/store/suppressions.ts';
 import { createEndpoint, deleteEndpoint } from '../../src/store/webhook-endpoints.ts';
-import { releaseStrayWebhooks } from '../../src/store/webhook-queue.ts';
+import { releaseUnknownWebhooks } from '../../src/store/webhook-queue.ts';
 import { BUSY_ADDRESS } from './fill.ts';
 import { useReputation, useTls } from './statements-counts.ts';
 import { claimAndRelease, operate } from './statements-queue.ts';
@@ -321,9 +321,9 @@ export const EXERCISES: readonly Exercise[] = [
     },
   },
   { what: 'settle a batch', asks: BATCH, run: settleBatch },
-  { what: 'claim and give back', asks: 128, run: claimAndRelease },
+  { what: 'claim and release', asks: 128, run: claimAndRelease },
   {
-    what: 'give back whole emails',
+    what: 'release whole emails',
     asks: 1,
     run: ({ db, holder, someEmailId }) => queue.releaseEmails(db.settling, [someEmailId], holder),
   },
@@ -398,11 +398,11 @@ export const EXERCISES: readonly Exercise[] = [
 /** Now and then, or after a death or a lost answer: these read the whole queue, which has open work alone. */
 export const AFTER_A_DEATH: readonly Exercise[] = [
   {
-    what: 'strays',
+    what: 'claims that memory does not know of',
     asks: Infinity,
     run: async ({ db, holder }) => {
-      await queue.findStrays(db.settling, holder, []);
-      await releaseStrayWebhooks(db.notifying, holder, []);
+      await queue.findUnknownClaims(db.settling, holder, []);
+      await releaseUnknownWebhooks(db.notifying, holder, []);
     },
   },
   {

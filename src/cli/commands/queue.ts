@@ -216,7 +216,7 @@ async function report(
     return { failed: message, code: 'not_found', exitCode: 1 };
   }
   const checked =
-    kind === 'retry' ? ', which gives back within a minute what it does not know of' : '';
+    kind === 'retry' ? ', which releases within a minute what it does not know of' : '';
   const busy = sum.busy === 0 ? '' : `; ${sum.busy} were with a worker and left alone${checked}`;
   return {
     data: { object: 'queue_change', change: kind, ...sum },

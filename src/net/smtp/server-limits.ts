@@ -102,10 +102,10 @@ export class ContentBudget {
     }
     const share = this.#bytesMax / held.size;
     if ((held.get(client) ?? 0) + bytes > share) return null;
-    const [greediest, most] = [...held].reduce((a, b) => (b[1] > a[1] ? b : a));
+    const [largest, most] = [...held].reduce((a, b) => (b[1] > a[1] ? b : a));
     if (most <= share) return null;
     for (const one of this.#unfinished) {
-      if (one.client === greediest && one.heldBytes > 0) return one;
+      if (one.client === largest && one.heldBytes > 0) return one;
     }
     return null;
   }

@@ -1,6 +1,6 @@
 /**
- * Gives work back to the queue table: deliveries that were not tried (GiveBacks), and recipients that
- * this worker holds in the table without knowing of them (Strays). While the database is unavailable
+ * Releases claims in the queue table: deliveries that were not tried (Releases), and recipients that
+ * this worker holds in the table without knowing of them (UnknownClaims). While the database is unavailable
  * a release waits, until the worker stops: then the work is free when the lease ends.
  */
 import type { Logger } from 'pino';
@@ -8,12 +8,12 @@ import { type Queryable, whenAvailable } from '../store/postgres/database.ts';
 import { GroupCommit } from '../store/postgres/group-commit.ts';
 import {
   type ClaimedRecipient,
-  findStrays,
+  findUnknownClaims,
   type Release,
   releaseClaims,
   releaseEmails,
-  type Stray,
-  STRAYS_MAX,
+  type UnknownClaim,
+  UNKNOWN_CLAIMS_MAX,
 } from '../store/queue.ts';
 import type { World } from '../core/world.ts';
 import type { Delivery } from './delivery.ts';
@@ -25,7 +25,7 @@ const UNKNOWN_FATE_MAX_MS = 10 * 60_000;
 /** Approximate size: 64 of them always fit a batch. */
 const RELEASE_BYTES = 200;
 
-export class GiveBacks {
+export class Releases {
   readonly #db: Queryable;
   readonly #log: Logger;
   readonly #commits: GroupCommit<Release, undefined>;
@@ -47,7 +47,7 @@ export class GiveBacks {
   }
 
   /** In few statements, so that outcomes keep the connections. Never rejects. */
-  async give(
+  async release(
     deliveries: readonly Delivery[],
     delayMsOf: (delivery: Delivery) => number,
   ): Promise<void> {
@@ -60,20 +60,20 @@ export class GiveBacks {
     );
   }
 
-  /** Gives back what was claimed and does not fit into memory. Never rejects. */
-  giveUnloaded(claimed: readonly ClaimedRecipient[], holder: string): Promise<void> {
+  /** Releases what was claimed and does not fit into memory. Never rejects. */
+  releaseUnloaded(claimed: readonly ClaimedRecipient[], holder: string): Promise<void> {
     return this.#release(claimed.map((one) => ({ ...one, holder, delayMs: 0 })));
   }
 
   async #release(releases: readonly Release[]): Promise<void> {
     const given = releases.map((release) => this.#commits.add(release));
     await Promise.all(given).catch((error: unknown) => {
-      this.#log.error({ err: error }, 'work could not be given back');
+      this.#log.error({ err: error }, 'claims could not be released');
     });
   }
 
   /**
-   * Gives emails back as soon as they appear under `holder`. Checked at growing intervals, because a
+   * Releases emails as soon as they appear under `holder`. Checked at growing intervals, because a
    * statement may be delayed in the network for minutes.
    */
   releaseLater(emailIds: readonly string[], holder: string): void {
@@ -89,12 +89,12 @@ export class GiveBacks {
     lookAfter(AWAY_PAUSE_MS);
   }
 }
-type StraysOptions = {
+type UnknownClaimsOptions = {
   db: Queryable;
   world: Pick<World, 'monotonicMs'>;
   log: Logger;
   /** Everything that this worker has in memory. */
-  known: () => Iterable<Pick<Stray, 'emailId' | 'position'>>;
+  known: () => Iterable<Pick<UnknownClaim, 'emailId' | 'position'>>;
   /** After so long a statement without an answer was committed or never will be. */
   fateKnownAfterMs: number;
 };
@@ -102,25 +102,25 @@ type StraysOptions = {
 const COMPARE_EVERY_MS = 5 * 60_000;
 
 /**
- * Strays are recipients that this worker holds according to the queue table and does not have in
+ * Unknown claims are recipients that this worker holds according to the queue table and does not have in
  * memory: they would never be tried again, and not even expire. They come from a commit whose answer
  * was lost, from an error between the statement and memory, and from a fail-over to a standby that
  * lacks the last commits, where a settled recipient is back in the queue under its old holder.
  *
  * Guarantee: table and memory are compared every 5 minutes, after the database was unavailable or is
- * another server, and when an operator asks for it, and what only the table has is given back. The caller
+ * another server, and when an operator asks for it, and what only the table has is released. The caller
  * claims nothing meanwhile, so a claim that is committed and not in memory has lost its answer. An accept
- * (claim 1) may be committed and its answer still be on the way: such a recipient is given back only when
+ * (claim 1) may be committed and its answer still be on the way: such a recipient is released only when
  * it is found twice, farther apart than any answer takes.
  */
-export class Strays {
-  readonly #options: StraysOptions;
+export class UnknownClaims {
+  readonly #options: UnknownClaimsOptions;
   #compareAtMs: number;
   /** Stored by an accept and not in memory at the last comparison. */
-  #suspects: readonly Stray[] = [];
+  #suspects: readonly UnknownClaim[] = [];
   #suspectsAtMs = Infinity;
 
-  constructor(options: StraysOptions) {
+  constructor(options: UnknownClaimsOptions) {
     this.#options = options;
     this.#compareAtMs = options.world.monotonicMs() + COMPARE_EVERY_MS;
   }
@@ -142,36 +142,37 @@ export class Strays {
     if (nowMs >= this.#suspectsAtMs) {
       // After a freeze an answer may be unread in its socket: a round trip later it has been read.
       await this.#options.db.query('select 1');
-      await this.#giveBack(this.#takeSuspects(), holder);
+      await this.#release(this.#takeSuspects(), holder);
     }
     if (nowMs < this.#compareAtMs) return;
-    const found = await findStrays(this.#options.db, holder, [...this.#options.known()]);
+    const found = await findUnknownClaims(this.#options.db, holder, [...this.#options.known()]);
     const [claimed, accepted] = [
       found.filter(({ claim }) => claim > 1),
       found.filter(({ claim }) => claim <= 1),
     ];
-    await this.#giveBack(claimed, holder);
+    await this.#release(claimed, holder);
     this.#suspects = accepted;
     this.#suspectsAtMs = accepted.length === 0 ? Infinity : nowMs + fateKnownAfterMs;
-    this.#compareAtMs = found.length < STRAYS_MAX ? nowMs + COMPARE_EVERY_MS : this.#suspectsAtMs;
+    this.#compareAtMs =
+      found.length < UNKNOWN_CLAIMS_MAX ? nowMs + COMPARE_EVERY_MS : this.#suspectsAtMs;
   }
 
-  #takeSuspects(): readonly Stray[] {
+  #takeSuspects(): readonly UnknownClaim[] {
     const suspects = this.#suspects;
     this.#suspects = [];
     this.#suspectsAtMs = Infinity;
     return suspects;
   }
 
-  /** Gives back those that are still not in memory; a claim made since is fenced by its number. */
-  async #giveBack(strays: readonly Stray[], holder: string): Promise<void> {
-    if (strays.length === 0) return;
+  /** Releases those that are still not in memory; a claim made since is fenced by its number. */
+  async #release(claims: readonly UnknownClaim[], holder: string): Promise<void> {
+    if (claims.length === 0) return;
     const known = new Set([...this.#options.known()].map(keyOf));
-    const free = strays.filter((stray) => !known.has(keyOf(stray)));
+    const free = claims.filter((claim) => !known.has(keyOf(claim)));
     if (free.length === 0) return;
     const released = await releaseClaims(
       this.#options.db,
-      free.map((stray) => ({ ...stray, holder, delayMs: 0, inDoubt: true })),
+      free.map((claim) => ({ ...claim, holder, delayMs: 0, inDoubt: true })),
     );
     if (released === 0) return;
     this.#options.log.warn(
@@ -181,6 +182,6 @@ export class Strays {
   }
 }
 
-function keyOf({ emailId, position }: Pick<Stray, 'emailId' | 'position'>): string {
+function keyOf({ emailId, position }: Pick<UnknownClaim, 'emailId' | 'position'>): string {
   return `${emailId} ${position}`;
 }

@@ -46,10 +46,7 @@ test('retry frees mail that a worker holds without knowing of it', async () => {
   await holdInItsName(service, 'queue');
   mx.set({});
   const { stdout } = await service.cli('queue', 'retry', '--email', id);
-  assert.match(
-    stdout,
-    /1 were with a worker .* gives back within a minute what it does not know of/,
-  );
+  assert.match(stdout, /1 were with a worker .* releases within a minute what it does not know of/);
   await service.waitForStatus(id, 'delivered', { key, timeoutMs: 20_000 });
   assert.equal(arrivals(mx).get(id), 1);
 });
@@ -81,7 +78,7 @@ test('mail that a worker holds without knowing of it ends at its expiry', async 
   assert.equal(recipients[0].reason.category, 'expired');
 });
 
-test('after the database was away a worker gives back what it does not know of', async () => {
+test('after the database was away a worker releases what it does not know of', async () => {
   await using scene = await stage();
   const { mx, database, service, key } = scene;
   const id = await deferred(service, key);
