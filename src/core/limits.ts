@@ -10,7 +10,7 @@
  *     auth          requests and log-ins without    http/access.ts and smtp/submission.ts
  *                   a valid key, per client         (auth/auth-limiter.ts)
  *
- * The refusal of each is `limitRefusal`. Its status 429 and the headers are in http/errors.ts (`refuse`); SMTP
+ * The refusal of each is `limitRefusal`, of a batch of emails `batchLimitRefusal`. Its status 429 and the headers are in http/errors.ts (`refuse`); SMTP
  * replies 451, and 421 to a log-in (smtp/submission.ts).
  */
 import type { Refusal } from './refusals.ts';
@@ -49,6 +49,20 @@ export function limitRefusal(
 ): Refusal & { limit: LimitState } {
   const message = limitMessage(category, limit, recipients);
   return { refused: 'rate_limit_error', message, limit };
+}
+
+/** The same for a batch of emails that is accepted as a whole or not at all. */
+export function batchLimitRefusal(
+  state: LimitState,
+  batch: { emails: number; recipients: number },
+): Refusal & { limit: LimitState } {
+  const { counts = 'emails', limit, remaining, resetS, windowS } = state;
+  const needed = batch[counts];
+  const message =
+    needed > limit
+      ? `This batch has ${needed} ${counts}, more than the limit of ${limit} ${counts} per ${windowS} s; send fewer at once.`
+      : `Of the limit of ${limit} ${counts} per ${windowS} s ${remaining} are left, and this batch has ${needed}; try again in ${resetS} s.`;
+  return { refused: 'rate_limit_error', message, limit: state };
 }
 
 function limitMessage(category: LimitCategory, state: LimitState, recipients: number): string {

@@ -60,7 +60,7 @@ test('an email that is accepted answers 202 with its id and where the limit stan
 
 test('an unknown path is 404 before anybody is asked for a key', async () => {
   assert.equal((await failureOf(await fetch(`${http.url}/v1/nothing`), 404)).code, 'not_found');
-  await failureOf(await http.post('/v1/emails/batch', '{"not json'), 405);
+  await failureOf(await http.post('/v1/emails/x/events', '{"not json'), 405);
   await failureOf(await http.post('/nothing', '{"not json'), 404);
 });
 

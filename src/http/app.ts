@@ -40,6 +40,7 @@ import {
   answerRawRequests,
 } from './raw-answers.ts';
 import { registerDomainRoutes } from './routes/domains.ts';
+import { registerEmailBatchRoute } from './routes/email-batches.ts';
 import { registerEmailRoutes } from './routes/emails.ts';
 import { registerEventRoutes } from './routes/events.ts';
 import { registerKeyRoutes } from './routes/keys.ts';
@@ -94,6 +95,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
   app.after(() => {
     registerEmailRoutes(app, services);
     registerEventRoutes(app, services);
+    registerEmailBatchRoute(app, services);
     registerDomainRoutes(app, services);
     registerWebhookRoutes(app, services);
     registerSuppressionRoutes(app, services);

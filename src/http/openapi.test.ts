@@ -55,7 +55,7 @@ test('what does not work yet is not offered, and answers may grow', () => {
   assert.ok(!('path' in Attachment.properties));
   assert.ok(!('additionalProperties' in Email));
   assert.ok('additionalProperties' in NewEmail);
-  assert.ok(!JSON.stringify(document).includes('"x-'));
+  assert.doesNotMatch(JSON.stringify(document), /"x-[^"]*":/);
 });
 
 test('only what operators ask about the service needs no key', () => {

@@ -15,6 +15,7 @@ import type { World } from '../core/world.ts';
 import type { MessageRecipient } from '../delivery/message.ts';
 import type { DomainService } from '../domains/service.ts';
 import type { AcceptEmail } from '../sending/accept.ts';
+import type { AcceptBatch } from '../sending/email-batch.ts';
 import type { Database } from '../store/postgres/database.ts';
 import type { SecretBox } from '../store/secrets.ts';
 import type { ScopeCategory } from '../store/limits.ts';
@@ -26,6 +27,7 @@ export type HttpServices = {
   world: World;
   log: Logger;
   accept: AcceptEmail;
+  acceptBatch: AcceptBatch;
   secrets: SecretBox;
   config: Pick<
     Config,

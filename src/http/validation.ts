@@ -23,6 +23,16 @@ export const validatorCompiler: FastifySchemaCompiler<ZodType> = ({ schema, http
   };
 };
 
+/** The parsed value of one item of a body, or its problems, with fields as named within the item. */
+export function checkItem<Value>(
+  schema: ZodType<Value>,
+  item: unknown,
+): { value: Value } | { problems: FieldProblem[] } {
+  const result = schema.safeParse(item, { error: sentenceOf });
+  if (result.success) return { value: result.data };
+  return { problems: result.error.issues.flatMap((issue) => problemsOf(issue, 'item')) };
+}
+
 function problemsOf(issue: Issue, httpPart = 'body'): FieldProblem[] {
   if (issue.code === 'unrecognized_keys') {
     const what = httpPart === 'querystring' ? 'query parameter' : 'field';

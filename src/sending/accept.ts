@@ -20,8 +20,8 @@ import { emailEventData } from '../store/events.ts';
 import { type EmailDraft, TOO_FAR_AHEAD } from './draft.ts';
 
 export type AcceptOutcome =
-  /** `body`: the exact JSON text of the answer. */
-  | { kind: 'accepted' | 'replayed'; body: string; limit: LimitState }
+  /** `body`: the exact JSON text of the answer; `limit` is null when nothing was stored. */
+  | { kind: 'accepted' | 'replayed'; body: string; limit: LimitState | null }
   | (Refusal & { kind: 'refused'; limit?: LimitState });
 
 /** @param idempotency the client's key and a fingerprint (hex) of endpoint and parsed body */
@@ -53,29 +53,37 @@ export type AcceptOptions = {
   }) => boolean;
   handOver: (accepted: HandOver) => void;
   /** Called for each email once it is committed. */
-  onAccepted: (email: Pick<NewEmail, 'projectId' | 'id'>) => void;
+  onAccepted: (email: Pick<NewEmail, 'projectId' | 'environment' | 'id'>) => void;
 };
 
 export function createAccept(options: AcceptOptions): AcceptEmail {
   return async (caller, draft, idempotency) => {
     const domain = domainOf(draft.email.from.address);
     if (caller.domain !== null && caller.domain !== domain) {
-      return refuse('authorization_error', `This key may only send from ${caller.domain}.`);
+      return refuse('authorization_error', otherDomain(caller.domain));
     }
     const email = newEmail(caller, draft, { idempotency, options });
     const row = await options.store.accept(email);
     failpoint('accept_before_hand_over');
-    if (row.holder !== null) handOver(email, draft, { row, holder: row.holder, options });
-    if (row.outcome === 'accepted') options.onAccepted(email);
+    takeAccepted(email, draft, { row, options });
     failpoint('accept_before_answer');
     return answer(row, email);
   };
 }
 
-function newEmail(
+export function otherDomain(domain: string): string {
+  return `This key may only send from ${domain}.`;
+}
+
+/** @param context.aheadBytes sizes of the emails of the same request that are handed over before */
+export function newEmail(
   caller: Caller,
   draft: EmailDraft,
-  context: { idempotency: NewEmail['idempotency']; options: AcceptOptions },
+  context: {
+    idempotency: NewEmail['idempotency'];
+    options: AcceptOptions;
+    aheadBytes?: number;
+  },
 ): NewEmail {
   const { hasRoomFor, world } = context.options;
   const { email, bcc, scheduledAt, sizeBytes } = draft;
@@ -101,7 +109,7 @@ function newEmail(
       hasRoomFor({
         projectId: caller.projectId,
         providers: recipients.map((recipient) => recipient.provider),
-        sizeBytes,
+        sizeBytes: sizeBytes + (context.aheadBytes ?? 0),
         lifetimeMs: lifetimeS * 1000,
       }),
     idempotency: context.idempotency,
@@ -132,6 +140,16 @@ function uniqueRecipients(
   return [...recipients.values()];
 }
 
+/** What follows when the email is committed; nothing when it was not. */
+export function takeAccepted(
+  email: NewEmail,
+  draft: EmailDraft,
+  { row, options }: { row: AcceptRow; options: AcceptOptions },
+): void {
+  if (row.holder !== null) handOver(email, draft, { row, holder: row.holder, options });
+  if (row.outcome === 'accepted') options.onAccepted(email);
+}
+
 function handOver(
   email: NewEmail,
   draft: EmailDraft,
@@ -160,43 +178,70 @@ function handOver(
 }
 
 function answer(row: AcceptRow, email: NewEmail): AcceptOutcome {
-  const { limit } = row;
-  switch (row.outcome) {
-    case 'accepted':
-      return { kind: 'accepted', body: row.response ?? '', limit };
-    case 'replayed':
-      if (row.fingerprint !== email.idempotency?.fingerprint) {
-        return refuse(
-          'idempotency_conflict',
-          'This Idempotency-Key was used within 24 hours with another body; use a new key.',
-          limit,
-        );
-      }
-      return { kind: 'replayed', body: row.response ?? '', limit };
+  const { limit, outcome } = row;
+  if (outcome === 'accepted') return { kind: 'accepted', body: row.response ?? '', limit };
+  if (outcome === 'replayed') return answerAgain(row, email.idempotency);
+  if (outcome === 'limited') {
+    return { kind: 'refused', ...limitRefusal('sending', limit, email.recipients.length) };
+  }
+  const refusal =
+    outcome === 'schedule_refused'
+      ? refuseFields([tooFarAhead(email)])
+      : refusalOf(outcome, domainOf(email.from.address));
+  return { kind: 'refused', ...refusal, ...(outcome !== 'unknown' && { limit }) };
+}
+
+/** The first response, unless it was to another request. */
+export function answerAgain(
+  { limit, fingerprint, response }: AcceptRow,
+  idempotency: NewEmail['idempotency'],
+): AcceptOutcome {
+  if (fingerprint === idempotency?.fingerprint) {
+    return { kind: 'replayed', body: response ?? '', limit };
+  }
+  return refuse(
+    'idempotency_conflict',
+    'This Idempotency-Key was used within 24 hours with another body; use a new key.',
+    limit,
+  );
+}
+
+/** Why an email was not stored. */
+export function refusalOf(
+  outcome: Exclude<AcceptRow['outcome'], 'accepted' | 'replayed'>,
+  domain: string,
+): Refusal {
+  switch (outcome) {
     case 'key_refused':
-      return refuse('authentication_error', 'The API key is not valid.', limit);
+      return { refused: 'authentication_error', message: 'The API key is not valid.' };
     case 'schedule_refused':
-      return { kind: 'refused', ...refuseFields([tooFarAhead(email)]), limit };
+      return refuseFields([{ field: 'scheduled_at', message: TOO_FAR_AHEAD }]);
     case 'domain_refused':
-      return refuse(
-        'domain_not_verified',
-        `${domainOf(email.from.address)} is not a verified domain of this project and environment; ` +
+      return {
+        refused: 'domain_not_verified',
+        message:
+          `${domain} is not a verified domain of this project and environment; ` +
           'add it, publish its records and verify it.',
-        limit,
-      );
+      };
     case 'suppressed':
-      return refuse(
-        'suppressed',
-        'Every recipient is on the suppression list; remove the address there to mail it again.',
-        limit,
-      );
+      return {
+        refused: 'suppressed',
+        message:
+          'Every recipient is on the suppression list; remove the address there to mail it again.',
+      };
     case 'limited':
-      return { kind: 'refused', ...limitRefusal('sending', limit, email.recipients.length) };
+    case 'withheld':
+      return {
+        refused: 'rate_limit_error',
+        message:
+          'The limit of sending has no room left for this email; try again after RateLimit-Reset seconds.',
+      };
     case 'unknown':
-      return refuse(
-        'service_unavailable',
-        'The database went away while this was being decided; nothing was accepted. Try again.',
-      );
+      return {
+        refused: 'service_unavailable',
+        message:
+          'The database went away while this was being decided; nothing was accepted. Try again.',
+      };
   }
 }
 

@@ -14,7 +14,14 @@ import { TlsCounters } from '../delivery/tls-rules.ts';
 import { TlsRules } from '../delivery/tls-rules.ts';
 import { timeoutsWithin } from '../net/smtp/types.ts';
 import { StsCache } from '../net/tls/mta-sts.ts';
-import { type AcceptEmail, createAccept, type HandOver } from '../sending/accept.ts';
+import {
+  type AcceptEmail,
+  type AcceptOptions,
+  type AcceptOutcome,
+  createAccept,
+  type HandOver,
+} from '../sending/accept.ts';
+import { type AcceptBatch, createAcceptBatch } from '../sending/email-batch.ts';
 import { MailRouting } from './mail-routing.ts';
 import { createMetrics, type ServiceMetrics } from './metrics.ts';
 import { ProviderReport } from './provider-report.ts';
@@ -28,8 +35,9 @@ import { noteQuotaFailure } from '../store/suppressions.ts';
 import { listAlerts } from '../store/reputation.ts';
 import { SettleStore } from '../store/settle.ts';
 
-type Delivery = {
-  accept: AcceptEmail;
+type Accepting = { accept: AcceptEmail; acceptBatch: AcceptBatch };
+
+type Delivery = Accepting & {
   dispatcher: Dispatcher;
   connections: Connections;
   metrics: ServiceMetrics;
@@ -111,9 +119,9 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     await stopTls();
   };
   const recent = new RecentlyAccepted();
-  const accept = acceptInto(dispatcher, context, { metrics, onNotified, recent });
+  const accepting = acceptInto(dispatcher, context, { metrics, onNotified, recent });
   const sayWhatIsLost = () => sayLost(recent, { db, log, metrics });
-  return { accept, dispatcher, connections, metrics, sayWhatIsLost, stop };
+  return { ...accepting, dispatcher, connections, metrics, sayWhatIsLost, stop };
 }
 
 function shapingOf(connections: Connections, mailRouting: MailRouting): Shaping {
@@ -162,7 +170,7 @@ function acceptInto(
     onNotified,
     recent,
   }: { metrics: ServiceMetrics; onNotified: () => void; recent: RecentlyAccepted },
-): AcceptEmail {
+): Accepting {
   const { db, config, lease } = context;
   const store = new AcceptStore(db.accepting, {
     limit: config.limits.sending,
@@ -171,22 +179,30 @@ function acceptInto(
     onNotified,
     onUnknown: (emailIds) => dispatcher.releaseLater(emailIds),
   });
-  const accept = createAccept({
+  const options: AcceptOptions = {
     store,
     world: systemWorld,
     providerOf: (environment, destination) => dispatcher.providerOf(environment, destination),
     hasRoomFor: (email) => dispatcher.hasRoomFor(email),
     handOver: (accepted) => handOver(dispatcher, accepted),
-    onAccepted: ({ projectId, id }) => recent.note(projectId, id),
-  });
-  return async (caller, draft, idempotency) => {
+    onAccepted: ({ projectId, environment, id }) => {
+      recent.note(projectId, id);
+      metrics.accepted.inc({ environment });
+    },
+  };
+  const timed = async (work: () => Promise<AcceptOutcome>): Promise<AcceptOutcome> => {
     const startedMs = systemWorld.monotonicMs();
-    const outcome = await accept(caller, draft, idempotency);
+    const outcome = await work();
     if (outcome.kind === 'accepted') {
-      metrics.accepted.inc({ environment: caller.environment });
       metrics.acceptSeconds.observe((systemWorld.monotonicMs() - startedMs) / 1000);
     }
     return outcome;
+  };
+  const accept = createAccept(options);
+  const acceptBatch = createAcceptBatch(options);
+  return {
+    accept: (...request) => timed(() => accept(...request)),
+    acceptBatch: (...request) => timed(() => acceptBatch(...request)),
   };
 }
 

@@ -15,6 +15,7 @@ import { buildApp } from '../http/app.ts';
 import type { App } from '../http/services.ts';
 import { ownUrl } from './own-host.ts';
 import type { AcceptEmail } from '../sending/accept.ts';
+import type { AcceptBatch } from '../sending/email-batch.ts';
 import { createDelivery } from './server-delivery.ts';
 import { listenForMail, type SmtpPorts } from './mail-ports.ts';
 import type { Database } from '../store/postgres/database.ts';
@@ -74,12 +75,15 @@ export async function createServer(
   const state: State = { refusal: null, isStopping: false };
   const diskFull = new DiskFullMemory(systemWorld);
   const refusal = (): string | null => state.refusal ?? diskFull.refusal();
-  const accept: AcceptEmail = async (...request) => {
+  const whileRoom = async <Result>(work: () => Promise<Result>): Promise<Result> => {
     const reason = refusal();
     if (reason !== null) throw new Overloaded(reason);
-    return diskFull.guard(() => delivery.accept(...request));
+    return diskFull.guard(work);
   };
-  const app = createApp(context, { state, accept, supervisor });
+  const accept: AcceptEmail = (...request) => whileRoom(() => delivery.accept(...request));
+  const acceptBatch: AcceptBatch = (...request) =>
+    whileRoom(() => delivery.acceptBatch(...request));
+  const app = createApp(context, { state, accept, acceptBatch, supervisor });
 
   await app.ready();
   supervisor.onBuilt();
@@ -127,15 +131,21 @@ type State = { refusal: string | null; isStopping: boolean };
 
 function createApp(
   context: WorkerContext,
-  parts: { state: State; accept: AcceptEmail; supervisor: SupervisorLink },
+  parts: {
+    state: State;
+    accept: AcceptEmail;
+    acceptBatch: AcceptBatch;
+    supervisor: SupervisorLink;
+  },
 ): App {
   const { db, builder } = context;
-  const { state, accept, supervisor } = parts;
+  const { state, accept, acceptBatch, supervisor } = parts;
   const world = systemWorld;
   return buildApp({
     ...context,
     world,
     accept,
+    acceptBatch,
     domains: createDomainService({ ...context, world }),
     webhooks: createWebhookService({ ...context, world }),
     localUrl: ownUrl(context.config),

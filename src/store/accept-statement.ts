@@ -22,7 +22,7 @@ import type { Limit, LimitState } from '../core/limits.ts';
 import { type Address, domainOf, formatMailbox, type Mailbox } from '../mail/address.ts';
 import type { Email } from '../mail/email.ts';
 import { binaryArray } from './postgres/binary-array.ts';
-import type { Queryable } from './postgres/database.ts';
+import type { Queryable, Statement } from './postgres/database.ts';
 
 /**
  * One request, ready to be stored. Its ids are made before the statement, so that `findStored` in accept.ts can
@@ -70,6 +70,8 @@ export type AcceptRow = {
     | 'domain_refused'
     | 'suppressed'
     | 'limited'
+    /** Of a batch that is refused as a whole: nothing is wrong with this email. */
+    | 'withheld'
     /** Not stored, and the reason was lost with the connection: the client should repeat. */
     | 'unknown';
   /** The answer's body, when accepted or replayed. */
@@ -94,7 +96,8 @@ const answerOf = (row: string): string => `
          replace(replace(${row}.response, '@created_at', wire_time(t.now)), '@status',
                  case when ${row}.is_scheduled then 'scheduled' else 'queued' end)`;
 
-const ACCEPT_BATCH = `
+/** To `numbered`: which requests may be stored, and whether they fit into the limits. */
+export const CANDIDATES = `
 with t as materialized (select app_now() as now),
 input as materialized (
   select i.* from json_to_recordset($1::json) as i(
@@ -185,7 +188,20 @@ numbered as materialized (
    where c.verdict = 'candidate'
   window place as (partition by c.project_id, c.environment order by c.open, c.ord
                    rows unbounded preceding)
-),
+)`;
+
+/** What an idempotency key that is taken answers: the earlier row, unless its day is over. */
+export const KEEP_EARLIER = `
+  on conflict (project_id, environment, key) do update
+     set (fingerprint, email_id, response, expires_at) =
+         (select e.fingerprint, e.email_id, e.response, e.expires_at
+            from (values (m.fingerprint, m.email_id, m.response, m.expires_at, true),
+                         (excluded.fingerprint, excluded.email_id, excluded.response,
+                          excluded.expires_at, false))
+                 as e(fingerprint, email_id, response, expires_at, earlier), t
+           where e.earlier = (m.expires_at > t.now))`;
+
+const ACCEPTED = `
 remembered as (
   insert into idempotency as m (project_id, environment, key, fingerprint, email_id, response,
                                 expires_at)
@@ -194,14 +210,7 @@ remembered as (
     from numbered n, t
    where n.idempotency_key is not null and n.fits_emails and n.fits_recipients
    order by n.project_id, n.environment, n.idempotency_key
-  on conflict (project_id, environment, key) do update
-     set (fingerprint, email_id, response, expires_at) =
-         (select e.fingerprint, e.email_id, e.response, e.expires_at
-            from (values (m.fingerprint, m.email_id, m.response, m.expires_at, true),
-                         (excluded.fingerprint, excluded.email_id, excluded.response,
-                          excluded.expires_at, false))
-                 as e(fingerprint, email_id, response, expires_at, earlier), t
-           where e.earlier = (m.expires_at > t.now))
+  ${KEEP_EARLIER}
   returning m.project_id, m.environment, m.key, m.fingerprint, m.email_id, m.response
 ),
 accepted as materialized (
@@ -210,7 +219,10 @@ accepted as materialized (
                           and m.key = n.idempotency_key
    where n.fits_emails and n.fits_recipients
      and (n.idempotency_key is null or m.email_id = n.id)
-),
+)`;
+
+/** Writes the rows of `accepted`. */
+export const STORING = `
 new_emails as (
   insert into emails (project_id, environment, id, created_at, scheduled_at, expires_at, domain_id,
                       dual_signed, key_id,
@@ -287,8 +299,11 @@ spending as (
             from spent s join current_windows w
               on w.project_id = s.project_id and w.environment = s.environment offset 0) w
    where l.project_id = w.project_id and l.environment = w.environment and l.category = 'sending'
-)
-select c.ord, x.of_recipients,
+)`;
+
+/** Of the limit that refuses, else of the one of emails. */
+export const LIMIT_STATE = `
+       x.of_recipients,
        case when x.of_recipients then w.recipients_max else w.max end as "limit",
        greatest(0, case when x.of_recipients
                         then w.recipients_max - w.recipients_used - coalesce(s.recipients, 0)
@@ -297,7 +312,13 @@ select c.ord, x.of_recipients,
               case when x.of_recipients then w.recipients_started_at + w.recipients_length
                    else w.started_at + w.length end - t.now))::int as reset_s,
        extract(epoch from
-              case when x.of_recipients then w.recipients_length else w.length end)::int as window_s,
+              case when x.of_recipients then w.recipients_length else w.length end)::int as window_s`;
+
+const ACCEPT_BATCH = `
+${CANDIDATES},
+${ACCEPTED},
+${STORING}
+select c.ord, ${LIMIT_STATE},
        case when x.is_accepted then 'accepted'
             when c.verdict <> 'candidate' then c.verdict
             when m.email_id is not null then 'replayed'
@@ -357,9 +378,18 @@ export async function runBatch(
   emails: readonly NewEmail[],
   options: BatchOptions,
 ): Promise<AcceptRow[]> {
-  const { limit, recipientLimit = null, holder, onNotified } = options;
+  return runStatement(db, { name: 'accept', text: ACCEPT_BATCH }, { ...options, emails });
+}
+
+/** @param wanted.last the parameter after those that every accept statement has */
+export async function runStatement(
+  db: Queryable,
+  statement: Statement,
+  wanted: BatchOptions & { emails: readonly NewEmail[]; last?: string },
+): Promise<AcceptRow[]> {
+  const { emails, limit, recipientLimit = null, holder, onNotified, last } = wanted;
   failpoint('accept_before_commit');
-  const rows = await db.query<Row>({ name: 'accept', text: ACCEPT_BATCH }, [
+  const rows = await db.query<Row>(statement, [
     JSON.stringify(emails.map((email, index) => toInput(email, index, holder !== null))),
     binaryArray(
       'text',
@@ -384,6 +414,7 @@ export async function runBatch(
     ),
     recipientLimit?.max ?? null,
     recipientLimit?.windowS ?? null,
+    ...(last === undefined ? [] : [last]),
   ]);
   failpoint('accept_after_commit');
   if (rows.length !== emails.length) throw new Error('the accept statement lost a request');

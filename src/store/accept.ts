@@ -6,11 +6,14 @@
  * in flight joins the next one. When the connection dies around the commit, the database is asked
  * which of the emails it has (`findStored`): their ids were made before the statement.
  *
+ * The emails of one request (email-batch.ts) are a commit by themselves.
+ *
  * Emails of a project whose limit row is locked by another transaction are committed apart from the
  * others, with a short lock timeout, so that they delay no other project.
  */
 import { Overloaded } from '../core/refusals.ts';
 import { type AcceptRow, type BatchOptions, type NewEmail, runBatch } from './accept-statement.ts';
+import { type EmailBatch, runEmailBatch } from './email-batch.ts';
 import {
   type Database,
   DatabaseUnavailable,
@@ -30,6 +33,12 @@ const PENDING_BYTES_MAX = 96 * 1024 * 1024;
 /** 10,000 requests at once are stored, not refused, even when all of them come to one worker. */
 const PENDING_ITEMS_MAX = 20_000;
 
+/** One request: an email, or several to be stored in one commit. */
+type AcceptRequest = NewEmail | EmailBatch;
+
+/** A row for each email of a request; or they have to be found out first. */
+type Answer = readonly AcceptRow[] | Promise<readonly AcceptRow[]>;
+
 /** What accepting needs of its connection. */
 export type AcceptConnection = Queryable & Pick<Database, 'transaction'>;
 
@@ -48,31 +57,33 @@ const BUSY_PACE_MS = 1_000;
 const ACCEPT_PACE_MS = 4;
 
 export class AcceptStore {
-  readonly #commits: GroupCommit<NewEmail, AcceptRow>;
+  readonly #commits: GroupCommit<AcceptRequest, readonly AcceptRow[]>;
   /** Of projects whose limit was locked for too long, until an email of theirs gets through. */
-  readonly #busyCommits: GroupCommit<NewEmail, AcceptRow>;
+  readonly #busyCommits: GroupCommit<AcceptRequest, readonly AcceptRow[]>;
   readonly #busy = new Set<string>();
   /** Equal requests in this process share one commit (sharedBy). */
-  readonly #byKey = new Map<string, Promise<AcceptRow>>();
+  readonly #byKey = new Map<string, Promise<readonly AcceptRow[]>>();
 
   constructor(db: AcceptConnection, options: AcceptStoreOptions) {
     const busyDb = impatient(db, BUSY_LOCK_TIMEOUT_MS);
-    const apart = (emails: readonly NewEmail[]) => this.#commitApart(busyDb, emails, options);
+    const apart = (requests: readonly AcceptRequest[]) =>
+      this.#commitApart(busyDb, requests, options);
     const common = {
-      sizeBytes: (email: NewEmail) => email.sizeBytes,
+      sizeBytes: (request: AcceptRequest) => request.sizeBytes,
       mayTryOneByOne: (error: unknown) => !(error instanceof DatabaseUnavailable),
-      exclusiveKey: (email: NewEmail) => keyOf(email),
+      exclusiveKey: (request: AcceptRequest) => keyOf(request),
+      isAlone: (request: AcceptRequest) => isBatch(request),
     };
     this.#busyCommits = new GroupCommit({ ...common, commit: apart, paceMs: BUSY_PACE_MS });
     this.#commits = new GroupCommit({
       ...common,
-      commit: async (emails) => {
+      commit: async (requests) => {
         try {
           // Those that waited for this batch when the one before found their row locked.
-          if (emails.some((email) => this.#busy.has(limitOf(email)))) return await apart(emails);
-          return await commitOrFind(db, emails, options);
+          const isBusy = requests.some((request) => this.#busy.has(limitOf(request)));
+          return isBusy ? await apart(requests) : await commitOrFind(db, requests, options);
         } catch (error) {
-          if (isLockTimeout(error)) return apart(emails);
+          if (isLockTimeout(error)) return apart(requests);
           // Others would wait as long as these did, for the same answer.
           if (error instanceof DatabaseUnavailable) this.#commits.rejectWaiting(error);
           throw error;
@@ -85,22 +96,22 @@ export class AcceptStore {
   /** Project by project: the one whose row is locked fails by itself, and at once. */
   async #commitApart(
     db: Queryable,
-    emails: readonly NewEmail[],
+    requests: readonly AcceptRequest[],
     options: AcceptStoreOptions,
-  ): Promise<(AcceptRow | Promise<AcceptRow>)[]> {
-    const results = new Map<NewEmail, AcceptRow | Promise<AcceptRow>>();
-    for (const [limit, own] of Map.groupBy(emails, limitOf)) {
+  ): Promise<Answer[]> {
+    const results = new Map<AcceptRequest, Answer>();
+    for (const [limit, own] of Map.groupBy(requests, limitOf)) {
       try {
-        const rows = await commitOrFind(db, own, options);
-        own.forEach((email, index) => results.set(email, rows[index]!));
+        const answers = await commitOrFind(db, own, options);
+        own.forEach((request, index) => results.set(request, answers[index]!));
         this.#busy.delete(limit);
       } catch (error) {
         if (!(error instanceof DatabaseUnavailable)) throw error;
         if (isLockTimeout(error)) this.#busy.add(limit);
-        for (const email of own) results.set(email, refusing(error));
+        for (const request of own) results.set(request, refusing(error));
       }
     }
-    return emails.map((email) => results.get(email)!);
+    return requests.map((request) => results.get(request)!);
   }
 
   /**
@@ -111,12 +122,22 @@ export class AcceptStore {
    * @throws AcceptedUnknown when it may have been stored
    */
   async accept(email: NewEmail): Promise<AcceptRow> {
-    const shared = sharedBy(email);
+    const [row] = await this.#add(email);
+    return row!;
+  }
+
+  /** The same for the emails of one request, in one commit. @returns one row per email */
+  acceptBatch(batch: EmailBatch): Promise<readonly AcceptRow[]> {
+    return this.#add(batch);
+  }
+
+  async #add(request: AcceptRequest): Promise<readonly AcceptRow[]> {
+    const shared = sharedBy(request);
     const twin = shared === null ? undefined : this.#byKey.get(shared);
-    if (twin) return asReplay(await twin, email);
-    this.#refuseOverload(email.sizeBytes);
-    const commits = this.#busy.has(limitOf(email)) ? this.#busyCommits : this.#commits;
-    const commit = commits.add(email);
+    if (twin) return asReplay(await twin, request);
+    this.#refuseOverload(request.sizeBytes);
+    const commits = this.#busy.has(limitOf(request)) ? this.#busyCommits : this.#commits;
+    const commit = commits.add(request);
     return shared === null ? commit : this.#shared(shared, commit);
   }
 
@@ -127,7 +148,7 @@ export class AcceptStore {
     throw new Overloaded('too many messages are waiting to be stored');
   }
 
-  #shared(key: string, commit: Promise<AcceptRow>): Promise<AcceptRow> {
+  #shared(key: string, commit: Promise<readonly AcceptRow[]>): Promise<readonly AcceptRow[]> {
     this.#byKey.set(key, commit);
     const forget = (): void => void this.#byKey.delete(key);
     commit.then(forget, forget);
@@ -136,8 +157,16 @@ export class AcceptStore {
 }
 
 /** Emails with the same lock the same row. */
-function limitOf({ projectId, environment }: NewEmail): string {
+function limitOf({ projectId, environment }: AcceptRequest): string {
   return `${projectId} ${environment}`;
+}
+
+function isBatch(request: AcceptRequest): request is EmailBatch {
+  return 'emails' in request;
+}
+
+function isEmail(request: AcceptRequest): request is NewEmail {
+  return !isBatch(request);
 }
 
 /** Of one among others: theirs are answered. */
@@ -147,45 +176,75 @@ function refusing(reason: unknown): Promise<never> {
   return refused;
 }
 
-function keyOf(email: NewEmail): string | null {
-  if (email.idempotency === null) return null;
-  return `${email.projectId} ${email.environment} ${email.idempotency.key} `;
+function keyOf(request: AcceptRequest): string | null {
+  if (request.idempotency === null) return null;
+  return `${request.projectId} ${request.environment} ${request.idempotency.key} `;
 }
 
 /** The API key as well: what is refused because one was revoked is not refused to another. */
-function sharedBy(email: NewEmail): string | null {
-  const key = keyOf(email);
-  return key === null ? null : `${key}${email.keyId} ${email.idempotency?.fingerprint}`;
+function sharedBy(request: AcceptRequest): string | null {
+  const key = keyOf(request);
+  return key === null ? null : `${key}${request.keyId} ${request.idempotency?.fingerprint}`;
 }
 
 /** What a second request with the same key gets from the first one's result. */
-function asReplay(row: AcceptRow, email: NewEmail): AcceptRow {
-  if (row.outcome !== 'accepted') return row;
-  const fingerprint = email.idempotency?.fingerprint ?? null;
-  return { ...row, outcome: 'replayed', fingerprint, holder: null };
+function asReplay(rows: readonly AcceptRow[], { idempotency }: AcceptRequest): AcceptRow[] {
+  const isAccepted = rows.some(({ outcome }) => outcome === 'accepted');
+  const fingerprint = idempotency?.fingerprint ?? null;
+  return rows.map((row) =>
+    isAccepted ? { ...row, outcome: 'replayed', fingerprint, holder: null } : row,
+  );
 }
 
 /** @throws DatabaseUnavailable when certainly nothing was stored */
 async function commitOrFind(
   db: Queryable,
-  emails: readonly NewEmail[],
+  requests: readonly AcceptRequest[],
   options: AcceptStoreOptions,
-): Promise<(AcceptRow | Promise<AcceptRow>)[]> {
+): Promise<Answer[]> {
   const holder = options.holder();
+  const settings = { ...options, holder };
   try {
-    const rows = await runBatch(db, emails, { ...options, holder });
+    const [first] = requests;
+    if (first && isBatch(first)) {
+      const rows = await runEmailBatch(db, first, settings);
+      return [await lookAgainAtRefusedBatch(db, first, rows).catch(() => rows)];
+    }
+    const emails = requests.filter(isEmail);
+    const rows = await runBatch(db, emails, settings);
     // Committed: whatever happens from here on, that does not change any more.
-    return await lookAgainAtRefusedKeys(db, emails, rows).catch(() => rows);
+    const known = await lookAgainAtRefusedKeys(db, emails, rows).catch(() => rows);
+    return known.map((row) => [row]);
   } catch (error) {
     if (!(error instanceof DatabaseUnavailable) || error.isUndone) throw error;
-    const truth = findStored(db, emails, holder).then((rows) => {
-      if (rows !== null) return rows;
-      options.onUnknown(emails.map((email) => email.id));
-      const message = 'the database went away while the email was being stored';
-      throw new AcceptedUnknown(message, { cause: error });
-    });
-    return emails.map((_, index) => truth.then((rows) => rows[index]!));
+    const truth = findTruth(db, requests, { holder, options, cause: error });
+    return requests.map((_, index) => truth.then((answers) => answers[index]!));
   }
+}
+
+/** @throws AcceptedUnknown */
+async function findTruth(
+  db: Queryable,
+  requests: readonly AcceptRequest[],
+  {
+    holder,
+    options,
+    cause,
+  }: { holder: string | null; options: AcceptStoreOptions; cause: DatabaseUnavailable },
+): Promise<readonly (readonly AcceptRow[])[]> {
+  const [first] = requests;
+  const batch = first && isBatch(first) ? first : null;
+  const emails = batch?.emails ?? requests.filter(isEmail);
+  // The response of a permissive batch is known to nobody but the database.
+  const rows = batch?.rest.kind === 'permissive' ? null : await findStored(db, emails, holder);
+  if (rows !== null && batch?.rest.kind === 'strict') {
+    const { response } = batch.rest;
+    return [rows.map((row) => ({ ...row, response }))];
+  }
+  if (rows !== null) return rows.map((row) => [row]);
+  options.onUnknown(emails.map((email) => email.id));
+  const message = 'the database went away while the email was being stored';
+  throw new AcceptedUnknown(message, { cause });
 }
 
 const FIND_KEYS = `
@@ -208,16 +267,38 @@ async function lookAgainAtRefusedKeys(
     (email, index) => email.idempotency && rows[index]?.outcome === 'limited',
   );
   if (refused.length === 0) return rows;
-  const found = await db.query<{ id: string; response: string; fingerprint: string }>(FIND_KEYS, [
-    refused.map((email) => email.projectId),
-    refused.map((email) => email.environment),
-    refused.map((email) => email.idempotency?.key),
-  ]);
-  const byKey = new Map(found.map((row) => [row.id, row]));
+  const byKey = await findKeys(db, refused);
   return rows.map((row, index) => {
     const earlier = row.outcome === 'limited' && byKey.get(keyOf(emails[index]!) ?? '');
     return earlier ? { ...row, ...earlier, outcome: 'replayed' } : row;
   });
+}
+
+async function lookAgainAtRefusedBatch(
+  db: Queryable,
+  batch: EmailBatch,
+  rows: AcceptRow[],
+): Promise<AcceptRow[]> {
+  const isLimited = rows.some(({ outcome }) => outcome === 'limited');
+  const isStored = rows.some(({ outcome }) => outcome === 'accepted');
+  if (batch.idempotency === null || !isLimited || isStored) return rows;
+  const earlier = (await findKeys(db, [batch])).get(keyOf(batch) ?? '');
+  return earlier ? rows.map((row) => ({ ...row, ...earlier, outcome: 'replayed' })) : rows;
+}
+
+type Remembered = { id: string; response: string; fingerprint: string };
+
+/** @returns what is remembered, by keyOf */
+async function findKeys(
+  db: Queryable,
+  requests: readonly AcceptRequest[],
+): Promise<Map<string, Remembered>> {
+  const found = await db.query<Remembered>(FIND_KEYS, [
+    requests.map(({ projectId }) => projectId),
+    requests.map(({ environment }) => environment),
+    requests.map(({ idempotency }) => idempotency?.key),
+  ]);
+  return new Map(found.map((row) => [row.id, row]));
 }
 
 /** How long, and how far apart, the truth is asked for. */

@@ -125,6 +125,7 @@ test('every endpoint of the interface is in it', () => {
   const described = operations.map(({ method, path }) => `${method} ${path}`);
   const endpoints = `
     POST /v1/emails
+    POST /v1/emails/batch
     GET /v1/emails
     GET /v1/emails/{id}
     GET /v1/emails/{id}/events
@@ -225,6 +226,10 @@ test('answers about emails, keys, domains and projects are as documented', async
   const body = { ...EMAIL, to, tags: [{ name: 'a', value: 'b' }], metadata: { c: 'd' } };
   const { body: sent } = await ask('sendEmail', {}, { body, headers });
   await ask('sendEmail', {}, { body, headers });
+  const permissive = { 'idempotency-key': 'batch', 'x-batch-validation': 'permissive' };
+  const batch = { body: [body, { ...body, to: 'nobody' }], headers: permissive };
+  await ask('sendEmailBatch', {}, batch);
+  await ask('sendEmailBatch', {}, batch);
   await ask('getEmail', sent);
   await service.waitForStatus(sent.id, 'bounced');
   for (const id of ['getEmail', 'listEmailEvents', 'getEmailContent', 'listEmails']) {

@@ -5,6 +5,7 @@ import { EMAIL_DEFAULTS } from '../../src/mail/email.ts';
 import { newId } from '../../src/store/ids.ts';
 import type { AcceptStore } from '../../src/store/accept.ts';
 import type { AcceptRow, NewEmail } from '../../src/store/accept-statement.ts';
+import type { EmailBatch } from '../../src/store/email-batch.ts';
 import type { Database } from '../../src/store/postgres/database.ts';
 import { insertDomain } from '../../src/store/domains.ts';
 import { createKey } from '../../src/store/keys.ts';
@@ -90,6 +91,43 @@ export function newEmail(
     idempotency: null,
     sizeBytes: 3_000,
     ...changes,
+  };
+}
+
+/** The emails of one request; strict unless `permissive`, with an error text for each outcome. */
+export function emailBatch(
+  emails: readonly NewEmail[],
+  changes: { idempotency?: EmailBatch['idempotency']; permissive?: boolean } = {},
+): EmailBatch {
+  const [first] = emails;
+  if (!first) throw new Error('a batch has at least one email');
+  const { projectId, environment, keyId } = first;
+  const { idempotency = null, permissive = false } = changes;
+  const text = (code: string) => `"code":"${code}","message":"@domain"`;
+  return {
+    projectId,
+    environment,
+    keyId,
+    idempotency,
+    sizeBytes: emails.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
+    emails,
+    rest: permissive
+      ? {
+          kind: 'permissive',
+          items: emails.map((_, index) => index),
+          refused: [],
+          errors: {
+            key_refused: text('key'),
+            schedule_refused: text('schedule'),
+            domain_refused: text('domain'),
+            suppressed: text('suppressed'),
+            limited: text('limited'),
+          },
+        }
+      : {
+          kind: 'strict',
+          response: JSON.stringify({ data: emails.map(({ id }) => ({ id })), errors: [] }),
+        },
   };
 }
 

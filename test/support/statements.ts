@@ -58,7 +58,14 @@ import {
   useEndpoints,
   useReplays,
 } from './statements-webhooks.ts';
-import { SETTLING, acceptAll, newEmail, type Sender, settlement } from './mail-store.ts';
+import {
+  SETTLING,
+  acceptAll,
+  emailBatch,
+  newEmail,
+  type Sender,
+  settlement,
+} from './mail-store.ts';
 
 export type Stage = {
   db: Database;
@@ -111,6 +118,18 @@ export async function acceptBatch(stage: Stage, count = BATCH) {
   );
   await acceptAll(acceptStore(stage), batch);
   return batch;
+}
+
+/** The emails of one request, permissive. */
+async function acceptTogether(stage: Stage): Promise<void> {
+  const together = Array.from({ length: BATCH }, (_, index) =>
+    newEmail(stage.sender, { to: [`jo${index}@customers${index % 10}.test`] }),
+  );
+  const permissive = emailBatch(together, {
+    idempotency: { key: newId(), fingerprint: '00' },
+    permissive: true,
+  });
+  await acceptStore(stage).acceptBatch(permissive);
 }
 
 async function settleBatch(stage: Stage): Promise<void> {
@@ -304,6 +323,7 @@ async function changeScheduled(stage: Stage): Promise<void> {
 
 export const EXERCISES: readonly Exercise[] = [
   { what: 'accept a batch', asks: BATCH, run: acceptBatch },
+  { what: 'accept the emails of one request', asks: BATCH, run: acceptTogether },
   { what: 'accept beyond the limit', asks: 1, run: goBeyondTheLimit },
   {
     what: 'what became of a batch',

@@ -74,7 +74,7 @@ function registerSend(app: App, services: HttpServices): void {
     },
     handler: async (request, reply) => {
       const caller = callerOf(request);
-      const idempotency = idempotencyOf(request);
+      const idempotency = idempotencyOf(request, 'POST /v1/emails');
       const draft = makeDraft(request.body, {
         environment: caller.environment,
         allowPrivateNetworks: config.allowPrivateNetworks,
@@ -82,13 +82,16 @@ function registerSend(app: App, services: HttpServices): void {
         takesMail: config.inboundPort !== null,
       });
       if (isRefusal(draft)) return refuse(reply, draft);
-      return answer(reply, await accept(caller, draft, idempotency));
+      return answerSending(reply, await accept(caller, draft, idempotency));
     },
   });
 }
 
 /** @throws BadRequest for a malformed header */
-function idempotencyOf(request: FastifyRequest): { key: string; fingerprint: string } | null {
+export function idempotencyOf(
+  request: FastifyRequest,
+  endpoint: string,
+): { key: string; fingerprint: string } | null {
   const key = request.headers['idempotency-key'];
   if (key === undefined) return null;
   const isOne = request.raw.headersDistinct['idempotency-key']?.length === 1;
@@ -99,16 +102,16 @@ function idempotencyOf(request: FastifyRequest): { key: string; fingerprint: str
       ),
     );
   }
-  return { key, fingerprint: fingerprintOf('POST /v1/emails', request.body) };
+  return { key, fingerprint: fingerprintOf(endpoint, request.body) };
 }
 
-function answer(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
+export function answerSending(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
   if (outcome.kind === 'refused') {
     const { refused } = outcome;
     const message = refused === 'authentication_error' ? KEY_REFUSED : outcome.message;
     return refuse(reply, { ...outcome, message });
   }
-  setLimitHeaders(reply, outcome.limit);
+  if (outcome.limit !== null) setLimitHeaders(reply, outcome.limit);
   if (outcome.kind === 'replayed') reply.header('idempotent-replayed', 'true');
   return reply
     .code(outcome.kind === 'accepted' ? 202 : 200)

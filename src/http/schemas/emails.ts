@@ -14,6 +14,7 @@ import {
   TAG_PATTERN,
   TAGS_MAX,
 } from '../../sending/draft.ts';
+import { BATCH_MAX, BATCH_VALIDATIONS } from '../../sending/email-batch.ts';
 import { environment, idSchema, listOf, listQuery, time } from './common.ts';
 
 /** Refused by the draft with a sentence of its own; not in the OpenAPI document. */
@@ -174,6 +175,19 @@ export const idempotencyHeaders = z.object({
     }),
 });
 
+/** The route checks each item by itself (routes/email-batches.ts). */
+export const emailBatchCreation = z.array(emailCreation).min(1).max(BATCH_MAX);
+
+export const batchHeaders = idempotencyHeaders.extend({
+  'x-batch-validation': z
+    .enum(BATCH_VALIDATIONS)
+    .default('strict')
+    .describe(
+      '`strict`: all emails are accepted or none. `permissive`: those that can be are accepted, and ' +
+        'the others are in `errors`.',
+    ),
+});
+
 export const status = z
   .enum(['sending', ...OPEN_STATUSES, ...FINAL_STATUSES])
   .meta({ id: 'EmailStatus' });
@@ -229,6 +243,23 @@ export const acceptedEmail = z
     created_at: time('When it was accepted.'),
   })
   .meta({ id: 'AcceptedEmail' });
+
+export const acceptedBatch = z
+  .object({
+    data: z
+      .array(z.object({ id: idSchema('The email.') }))
+      .describe('What was accepted, in the order of the request.'),
+    errors: z
+      .array(
+        z.object({
+          index: z.number().int().describe('The place in the request, from 0.'),
+          code: z.string().meta({ description: 'For programs.', examples: ['suppressed'] }),
+          message: z.string().describe('One sentence: what is wrong and what to do.'),
+        }),
+      )
+      .describe('What was not accepted, in the order of the request; empty when strict.'),
+  })
+  .meta({ id: 'AcceptedBatch' });
 
 const summaryFields = {
   object: z.literal('email'),

@@ -9,6 +9,8 @@
 /** More than this only adds latency (measured). */
 const BATCH_ITEMS_MAX = 64;
 const BATCH_BYTES_MAX = 8 * 1024 * 1024;
+/** Leaves no room for another item. */
+const BATCH_FULL = BATCH_BYTES_MAX + 1;
 
 export type GroupCommitOptions<Item, Result> = {
   /**
@@ -24,6 +26,8 @@ export type GroupCommitOptions<Item, Result> = {
   mayTryOneByOne: (error: unknown) => boolean;
   /** Items with equal keys never share a batch; null: no restriction. */
   exclusiveKey?: (item: Item) => string | null;
+  /** Whether an item is a batch by itself; default: none is. */
+  isAlone?: (item: Item) => boolean;
   /** Batches under way at once. */
   concurrency?: number;
   /**
@@ -36,6 +40,7 @@ export type GroupCommitOptions<Item, Result> = {
 type Waiting<Item, Result> = {
   item: Item;
   bytes: number;
+  isAlone: boolean;
   resolve: (result: Result | Promise<Result>) => void;
   reject: (error: unknown) => void;
 };
@@ -59,10 +64,11 @@ export class GroupCommit<Item, Result> {
   /** Resolves once the item's batch is committed; rejects with what `commit` threw for it. */
   add(item: Item): Promise<Result> {
     const bytes = this.#options.sizeBytes(item);
+    const isAlone = this.#options.isAlone?.(item) ?? false;
     this.pendingItems += 1;
     this.pendingBytes += bytes;
     return new Promise<Result>((resolve, reject) => {
-      this.#waiting.push({ item, bytes, resolve, reject });
+      this.#waiting.push({ item, bytes, isAlone, resolve, reject });
       this.#schedule();
     });
   }
@@ -82,7 +88,8 @@ export class GroupCommit<Item, Result> {
   #schedule(): void {
     if (this.#isDue || this.#waiting.length === 0) return;
     if (this.#underWay >= (this.#options.concurrency ?? 1)) return;
-    if (this.#pacing !== undefined && this.#waiting.length < BATCH_ITEMS_MAX) return;
+    const isFull = this.#waiting.length >= BATCH_ITEMS_MAX || this.#waiting[0]!.isAlone;
+    if (this.#pacing !== undefined && !isFull) return;
     this.#isDue = true;
     setImmediate(() => {
       this.#isDue = false;
@@ -109,14 +116,15 @@ export class GroupCommit<Item, Result> {
     let index = 0;
     for (; index < this.#waiting.length && batch.length < BATCH_ITEMS_MAX; index += 1) {
       const waiting = this.#waiting[index]!;
-      if (batch.length > 0 && bytes + waiting.bytes > BATCH_BYTES_MAX) break;
+      const takesBytes = waiting.isAlone ? BATCH_FULL : waiting.bytes;
+      if (batch.length > 0 && bytes + takesBytes > BATCH_BYTES_MAX) break;
       const key = this.#options.exclusiveKey?.(waiting.item) ?? null;
       if (key !== null && keys.has(key)) {
         later.push(waiting);
         continue;
       }
       if (key !== null) keys.add(key);
-      bytes += waiting.bytes;
+      bytes += takesBytes;
       batch.push(waiting);
     }
     this.#waiting = [...later, ...this.#waiting.slice(index)];

@@ -1,0 +1,86 @@
+/**
+ * Sending several emails with one request. The items are checked one by one, so that a permissive
+ * batch can send the others; sending/email-batch.ts has the rest in one commit.
+ */
+import type { FastifyRequest, FastifySchemaCompiler } from 'fastify';
+import { z, type ZodType } from 'zod';
+import { type Refusal, refuseFields } from '../../core/refusals.ts';
+import { type EmailDraft, type DraftRules, makeDraft } from '../../sending/draft.ts';
+import { BATCH_MAX, BATCH_VALIDATIONS, type BatchValidation } from '../../sending/email-batch.ts';
+import { callerOf } from '../access.ts';
+import { BadRequest, malformed } from '../errors.ts';
+import { failures } from '../schemas/common.ts';
+import {
+  acceptedBatch,
+  batchHeaders,
+  emailBatchCreation,
+  emailCreation,
+} from '../schemas/emails.ts';
+import type { App, HttpServices } from '../services.ts';
+import { pagesAt } from '../unsubscribe-page.ts';
+import { checkItem, validatorCompiler } from '../validation.ts';
+import { answerSending, idempotencyOf } from './emails.ts';
+
+export function registerEmailBatchRoute(app: App, services: HttpServices): void {
+  const { acceptBatch, config } = services;
+  app.post('/v1/emails/batch', {
+    config: { access: 'any_key', limit: 'sending', withinDomain: true },
+    validatorCompiler: checkArray,
+    schema: {
+      summary: 'Send up to 100 emails',
+      description:
+        '202: what is in `data` is on disk and will be attempted. With `X-Batch-Validation: strict`, the ' +
+        'default, that is every email of the request; otherwise the request is refused as a whole and the ' +
+        'message names the email by its index, as in `[3].to`. With `permissive` the others are accepted, ' +
+        'and `errors` has what was not; only then can `data` be empty. Every accepted email counts towards the ' +
+        'limits. 200: the Idempotency-Key, which belongs to the batch as a whole, was used within 24 hours; ' +
+        'this is the first answer again, and nothing is sent a second time.',
+      operationId: 'sendEmailBatch',
+      tags: ['Emails'],
+      headers: batchHeaders,
+      body: emailBatchCreation,
+      response: {
+        202: acceptedBatch,
+        200: acceptedBatch,
+        ...failures(400, 409, 413, 415, 422),
+      },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const validation = validationOf(request);
+      const idempotency = idempotencyOf(request, 'POST /v1/emails/batch');
+      const rules = {
+        environment: caller.environment,
+        allowPrivateNetworks: config.allowPrivateNetworks,
+        pagesAt: pagesAt(services, caller),
+        takesMail: config.inboundPort !== null,
+      };
+      const items = request.body.map((item) => draftOf(item, rules));
+      return answerSending(reply, await acceptBatch(caller, items, { validation, idempotency }));
+    },
+  });
+}
+
+const arrayOfItems = z.array(z.unknown()).min(1).max(BATCH_MAX);
+
+/** Of the body only what concerns it as a whole. */
+const checkArray: FastifySchemaCompiler<unknown> = (part) =>
+  validatorCompiler({
+    ...part,
+    schema: part.httpPart === 'body' ? arrayOfItems : (part.schema as ZodType),
+  });
+
+/** @throws BadRequest for an unknown value */
+function validationOf({ headers }: FastifyRequest): BatchValidation {
+  const value = headers['x-batch-validation'] ?? 'strict';
+  const validation = BATCH_VALIDATIONS.find((one) => one === value);
+  if (validation !== undefined) return validation;
+  throw new BadRequest(
+    malformed('The X-Batch-Validation header must be strict (the default) or permissive.'),
+  );
+}
+
+function draftOf(item: unknown, rules: DraftRules): EmailDraft | Refusal {
+  const checked = checkItem(emailCreation, item);
+  return 'problems' in checked ? refuseFields(checked.problems) : makeDraft(checked.value, rules);
+}

@@ -1,0 +1,299 @@
+/** POST /v1/emails/batch: up to 100 emails with one request, all or nothing unless asked otherwise. */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { assertFailure, EMAIL, UUID_V7 } from '../support/api.ts';
+import { type Answer, startService } from '../support/service.ts';
+
+const service = await startService({
+  env: { POSTHORN_LIMIT_SENDING: '1000/60' },
+  args: ['--workers', '2'],
+});
+after(() => service[Symbol.asyncDispose]());
+
+type Options = { key?: string; headers?: Record<string, string> };
+
+const post = (body: unknown, options: Options = {}, on = service) =>
+  on.request('POST', '/v1/emails/batch', { key: on.testKey, body, ...options });
+
+const PERMISSIVE = { headers: { 'x-batch-validation': 'permissive' } };
+
+/** Emails with subjects that tell them apart. */
+const emails = (count: number) =>
+  Array.from({ length: count }, (_, n) => ({ ...EMAIL, subject: `Hello ${n}` }));
+
+const count = async (on = service) =>
+  (await on.sql('select count(*)::int as n from emails'))[0].n as number;
+
+const subjectsOf = (answer: Answer): Promise<string[]> =>
+  Promise.all(
+    answer.body.data.map(async ({ id }: { id: string }) => (await service.email(id)).subject),
+  );
+
+test('a batch is accepted with 202, one id for each email in its order, and all are delivered', async () => {
+  await service.clock.advance({ minutes: 2 });
+  const answer = await post(emails(3));
+  assert.equal(answer.status, 202, answer.text);
+  assert.deepEqual(Object.keys(answer.body), ['data', 'errors']);
+  assert.deepEqual(answer.body.errors, []);
+  for (const item of answer.body.data) {
+    assert.deepEqual(Object.keys(item), ['id']);
+    assert.match(item.id, UUID_V7);
+    await service.waitForStatus(item.id, 'delivered');
+  }
+  assert.deepEqual(await subjectsOf(answer), ['Hello 0', 'Hello 1', 'Hello 2']);
+  assert.equal(answer.headers.get('ratelimit-remaining'), '997');
+});
+
+test('one to a hundred emails are a batch', async () => {
+  assert.equal((await post(emails(1))).body.data.length, 1);
+  const full = await post(emails(100));
+  assert.equal(full.status, 202, full.text);
+  assert.equal(new Set(full.body.data.map(({ id }: { id: string }) => id)).size, 100);
+  const before = await count();
+  for (const headers of [{}, PERMISSIVE.headers]) {
+    assertFailure(await post([], { headers }), 422, 'validation_error', /at least 1 item/);
+    assertFailure(await post(emails(101), { headers }), 422, 'validation_error', /at most 100/);
+    assertFailure(await post(EMAIL, { headers }), 422, 'validation_error', /must be an array/);
+  }
+  assert.equal(await count(), before);
+});
+
+test('the validation of a batch is strict or permissive', async () => {
+  const headers = { 'x-batch-validation': 'lenient' };
+  assertFailure(await post(emails(1), { headers }), 400, 'validation_error', /X-Batch-Validation/);
+  const strict = { headers: { 'x-batch-validation': 'strict' } };
+  assertFailure(await post([...emails(1), {}], strict), 422, 'validation_error', /^\[1\]/);
+});
+
+test('a strict batch names every problem by the index of its email, and sends nothing', async () => {
+  const before = await count();
+  const [good] = emails(1);
+  const answer = await post([
+    good,
+    { ...EMAIL, to: ['jo@acme.test', 'bob@'] },
+    { ...EMAIL, subjet: 'Hello' },
+    'email',
+    { ...EMAIL, html: undefined },
+  ]);
+  assertFailure(answer, 422, 'validation_error', /^\[1\]\.to\[1\]: "bob@".*3 more problems/);
+  assert.deepEqual(
+    answer.body.error.details.map(({ field }: { field: string }) => field),
+    ['[1].to[1]', '[2].subjet', '[3]', '[4].html'],
+  );
+  const foreign = { ...EMAIL, from: 'a@unverified.test' };
+  assertFailure(
+    await post([good, good, foreign]),
+    403,
+    'domain_not_verified',
+    /^\[2\]: unverified\.test is not a verified domain/,
+  );
+  assert.equal(await count(), before);
+});
+
+test('a permissive batch sends the others, and has a code and a sentence for each that it did not', async () => {
+  const [first, second] = emails(2);
+  const answer = await post(
+    [{ ...EMAIL, to: 'bob@' }, first, { ...EMAIL, from: 'a@unverified.test' }, second, null],
+    PERMISSIVE,
+  );
+  assert.equal(answer.status, 202, answer.text);
+  assert.deepEqual(await subjectsOf(answer), ['Hello 0', 'Hello 1']);
+  const { errors } = answer.body;
+  for (const error of errors) assert.deepEqual(Object.keys(error), ['index', 'code', 'message']);
+  assert.deepEqual(
+    errors.map(({ index, code }: { index: number; code: string }) => [index, code]),
+    [
+      [0, 'validation_error'],
+      [2, 'domain_not_verified'],
+      [4, 'validation_error'],
+    ],
+  );
+  assert.match(errors[0].message, /^to: "bob@" is not an email address/);
+  assert.match(errors[1].message, /^unverified\.test is not/);
+  assert.match(errors[2].message, /^The item must be an object, not null\.$/);
+});
+
+test('a permissive batch of which nothing can be sent has no data', async () => {
+  const before = await count();
+  const answer = await post([{ ...EMAIL, to: 'bob@' }, {}], PERMISSIVE);
+  assert.deepEqual(
+    [answer.status, answer.body.data.length, answer.body.errors.length],
+    [202, 0, 2],
+  );
+  assert.ok(answer.headers.has('ratelimit-remaining'));
+  assert.equal(await count(), before);
+});
+
+test('of a hundred emails one to a suppressed address refuses the strict batch, not the permissive one', async () => {
+  const address = 'gone+batch@simulator.test';
+  const added = await service.request('POST', '/v1/suppressions', { body: { address } });
+  assert.equal(added.status, 201, added.text);
+  const batch = emails(100).map((email, n) => (n === 41 ? { ...email, to: address } : email));
+  const before = await count();
+  assertFailure(await post(batch), 422, 'suppressed', /^\[41\]: Every recipient is/);
+  assert.equal(await count(), before);
+  const answer = await post(batch, PERMISSIVE);
+  assert.equal(answer.body.data.length, 99);
+  const [{ index, code }] = answer.body.errors;
+  assert.deepEqual([index, code, answer.body.errors.length], [41, 'suppressed', 1]);
+  assert.equal(await count(), before + 99);
+});
+
+test('attachments, copies and tags of each email are its own', async () => {
+  const content = (n: number) => Buffer.from(`attachment ${n}`).toString('base64');
+  const batch = emails(3).map((email, n) => ({
+    ...email,
+    cc: `copy${n}@simulator.test`,
+    tags: [{ name: 'n', value: String(n) }],
+    attachments: [{ filename: `${n}.txt`, content: content(n) }],
+  }));
+  const answer = await post(batch);
+  assert.equal(answer.status, 202, answer.text);
+  for (const [n, { id }] of answer.body.data.entries()) {
+    const email = await service.email(id);
+    assert.deepEqual([email.cc, email.tags], [[batch[n]?.cc], batch[n]?.tags]);
+    const bytes = await service.request('GET', `/v1/emails/${id}/content`);
+    assert.ok(bytes.text.includes(content(n)) && bytes.text.includes(`${n}.txt`));
+  }
+});
+
+test('emails of one batch are sent at once or later, each at its own time', async () => {
+  const days = async (n: number) => {
+    const [{ at }] = await service.sql(
+      `select wire_time(app_now() + $1 * interval '1 day') as at`,
+      [n],
+    );
+    return at as string;
+  };
+  const later = { ...EMAIL, scheduled_at: await days(2) };
+  const answer = await post([EMAIL, later]);
+  assert.equal(answer.status, 202, answer.text);
+  const [now, then] = answer.body.data;
+  await service.waitForStatus(now.id, 'delivered');
+  assert.equal((await service.email(then.id)).status, 'scheduled');
+  const tooLate = { ...EMAIL, scheduled_at: await days(32) };
+  assertFailure(await post([later, tooLate]), 422, 'validation_error', /^\[1\]\.scheduled_at: /);
+  const permissive = await post([tooLate, EMAIL], PERMISSIVE);
+  assert.equal(permissive.body.data.length, 1);
+  const [{ index, code, message }] = permissive.body.errors;
+  assert.deepEqual([index, code], [0, 'validation_error']);
+  assert.match(message, /^scheduled_at: /);
+});
+
+test('an Idempotency-Key belongs to the batch as a whole: a repeat is the first answer, byte for byte', async () => {
+  const before = await count();
+  for (const more of [{}, PERMISSIVE.headers]) {
+    const headers = { 'idempotency-key': randomUUID(), ...more };
+    const batch = [
+      ...emails(5),
+      ...('x-batch-validation' in more ? [{ ...EMAIL, to: 'bob@' }] : []),
+    ];
+    const first = await post(batch, { headers });
+    assert.equal(first.status, 202, first.text);
+    for (const name of ['first', 'second']) {
+      const again = await post(batch, { headers });
+      assert.deepEqual([again.status, again.text], [200, first.text], name);
+      assert.equal(again.headers.get('idempotent-replayed'), 'true');
+    }
+    const other = await post(batch.slice(1), { headers });
+    assertFailure(other, 409, 'idempotency_conflict', /another body/);
+    const { 'idempotency-key': key } = headers;
+    const single = { key: service.testKey, body: EMAIL, headers: { 'idempotency-key': key } };
+    assertFailure(
+      await service.request('POST', '/v1/emails', single),
+      409,
+      'idempotency_conflict',
+      /Idempotency-Key/,
+    );
+  }
+  assert.equal(await count(), before + 10);
+});
+
+test('thirty at once with one key are one batch', async () => {
+  const before = await count();
+  const headers = { 'idempotency-key': randomUUID() };
+  const answers = await Promise.all(
+    Array.from({ length: 30 }, () => post(emails(20), { headers })),
+  );
+  assert.equal(answers.filter(({ status }) => status === 202).length, 1);
+  assert.equal(answers.filter(({ status }) => status === 200).length, 29);
+  assert.equal(new Set(answers.map(({ text }) => text)).size, 1);
+  assert.equal(await count(), before + 20);
+});
+
+test('a batch that was refused has not used its key up', async () => {
+  const headers = { 'idempotency-key': randomUUID() };
+  const bad = { ...EMAIL, from: 'a@unverified.test' };
+  assertFailure(await post([...emails(2), bad], { headers }), 403, 'domain_not_verified');
+  const nothing = await post([bad], { headers: { ...headers, ...PERMISSIVE.headers } });
+  assert.deepEqual([nothing.status, nothing.body.data], [202, []]);
+  assert.equal((await post(emails(2), { headers })).status, 202);
+  const malformed = { 'idempotency-key': 'ü' };
+  assertFailure(await post(emails(1), { headers: malformed }), 400, 'validation_error');
+});
+
+test('a key for one domain sends a batch only from there', async () => {
+  const { body: domain } = await service.request('POST', '/v1/domains', {
+    body: { name: 'own.test' },
+  });
+  await service.request('POST', `/v1/domains/${domain.id}/verify`);
+  const made = await service.request('POST', '/v1/api-keys', {
+    body: { name: 'own', permission: 'sending_access', domain: 'own.test' },
+  });
+  const { key } = made.body;
+  const own = { ...EMAIL, from: 'hello@own.test' };
+  const [other] = emails(1);
+  assert.equal((await post([own, own], { key })).status, 202);
+  assertFailure(
+    await post([own, other], { key }),
+    403,
+    'authorization_error',
+    /^\[1\]: .*own\.test/,
+  );
+  const permissive = await post([other, own], { key, ...PERMISSIVE });
+  assert.equal(permissive.body.data.length, 1);
+  const [{ index, code }] = permissive.body.errors;
+  assert.deepEqual([index, code], [0, 'authorization_error']);
+});
+
+test('every email of a batch counts to the limit, and one that does not fit is refused as a whole', async () => {
+  await using small = await startService({
+    env: { POSTHORN_LIMIT_SENDING: '10/60', POSTHORN_LIMIT_RECIPIENTS: '30/60' },
+  });
+  const first = await post(emails(7), {}, small);
+  assert.deepEqual([first.status, first.headers.get('ratelimit-remaining')], [202, '3']);
+  const refused = await post(emails(4), {}, small);
+  assertFailure(refused, 429, 'rate_limit_error', /10 emails per 60 s 3 are left.* has 4/);
+  assert.ok(Number(refused.headers.get('retry-after')) > 0);
+  assert.equal(refused.headers.get('ratelimit-remaining'), '3');
+  assertFailure(await post(emails(11), {}, small), 429, 'rate_limit_error', /send fewer at once/);
+  const permissive = await post(emails(4), PERMISSIVE, small);
+  assert.equal(permissive.body.data.length, 3);
+  const [{ index, code }] = permissive.body.errors;
+  assert.deepEqual([index, code], [3, 'rate_limit_error']);
+  assert.equal(await count(small), 10);
+
+  await small.clock.advance({ seconds: 61 });
+  const to = (size: number) => Array.from({ length: size }, (_, n) => `jo${n}@simulator.test`);
+  const large = await post(
+    [10, 10, 11].map((size) => ({ ...EMAIL, to: to(size) })),
+    {},
+    small,
+  );
+  assertFailure(large, 429, 'rate_limit_error', /31 recipients, more than the limit of 30/);
+  assert.match(large.headers.get('ratelimit-policy') ?? '', /comment="recipients"/);
+  assert.equal(await count(small), 10);
+});
+
+test('a revoked key, and an attachment that is too large, refuse a batch', async () => {
+  const made = await service.request('POST', '/v1/api-keys', { body: { name: 'short' } });
+  await service.request('DELETE', `/v1/api-keys/${made.body.id}`);
+  for (const options of [{}, PERMISSIVE]) {
+    const answer = await post(emails(2), { key: made.body.key, ...options });
+    assertFailure(answer, 401, 'authentication_error');
+  }
+  const content = 'A'.repeat(31 * 1024 * 1024);
+  const heavy = { ...EMAIL, attachments: [{ filename: 'a.bin', content }] };
+  assertFailure(await post([...emails(1), heavy]), 422, 'validation_error', /^\[1\]: .*30 MB/);
+});
