@@ -17,6 +17,7 @@ import { Rig } from './parts/rig.ts';
 import { startTwice } from './startup.ts';
 import { measureBoth, sharesOf } from './submission.ts';
 import { measureVariants } from './variants.ts';
+import { measureWebhooks } from './webhooks.ts';
 
 type Say = (line: string) => void;
 type Measured = { lines: Line[]; cpu?: CpuLine[] };
@@ -31,6 +32,7 @@ type Counts = {
   postfixSmall: number;
   postfixLarge: number;
   variant: number;
+  webhooks: number;
   latencyKnown: number;
   latencyNew: number;
   queued: number;
@@ -47,6 +49,7 @@ const FULL: Counts = {
   postfixSmall: 3_000,
   postfixLarge: 2_000,
   variant: 10_000,
+  webhooks: 20_000,
   latencyKnown: 200,
   latencyNew: 200,
   queued: 50_000,
@@ -63,6 +66,7 @@ const QUICK: Counts = {
   postfixSmall: 200,
   postfixLarge: 100,
   variant: 400,
+  webhooks: 400,
   latencyKnown: 20,
   latencyNew: 20,
   queued: 2_000,
@@ -77,6 +81,7 @@ const STEPS: Record<Row, (context: Context) => Promise<Measured>> = {
   submission: measureSubmission,
   'end-to-end': measureEndToEnd,
   variants: measureWithMore,
+  webhooks: measureHooks,
   latency: measureLatency,
   burst: measureBursts,
   memory: measureMemory,
@@ -196,6 +201,20 @@ async function measureWithMore({ options, counts, say }: Context): Promise<Measu
     })),
     cpu: found.flatMap(({ what, rates }) => cpuLine(`2 KB, ${what}`, rates)),
   };
+}
+
+async function measureHooks({ options, counts, say }: Context): Promise<Measured> {
+  const { alone, besideDead } = await measureWebhooks({ ...options, count: counts.webhooks }, say);
+  const lines: Line[] = [
+    { what: 'webhooks to one receiver', unit: '/s', wanted: '≥ 2,000', values: perSecond(alone) },
+    {
+      what: 'webhooks beside a dead endpoint',
+      unit: '/s',
+      wanted: '',
+      values: perSecond(besideDead),
+    },
+  ];
+  return { lines, cpu: cpuLine('webhooks to one receiver', alone) };
 }
 
 async function measureLatency({ options, counts }: Context): Promise<Measured> {

@@ -20,6 +20,7 @@ export const ROWS = [
   'submission',
   'end-to-end',
   'variants',
+  'webhooks',
   'latency',
   'burst',
   'memory',

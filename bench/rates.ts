@@ -150,14 +150,14 @@ async function requireDelivered(rig: Rig, surplus: number): Promise<void> {
   if (surplus !== 0) throw new Error(`${surplus} messages more than accepted came to the sink`);
 }
 
-function perSecond(count: number, durationMs: number): number {
+export function perSecond(count: number, durationMs: number): number {
   return (count / durationMs) * 1000;
 }
 
 type EndOfCpu = (load: { cpuMs: number }, count: number) => Cpu | null;
 
 /** @returns what gives the CPU since now, the load's as it tells it itself */
-function startCpu(roots: Roots): EndOfCpu {
+export function startCpu(roots: Roots): EndOfCpu {
   const before = { parts: cpuOf(roots), machine: machineCpuMs(), atMs: machineMs() };
   return (load, count) => {
     const [after, machine, tookMs] = [cpuOf(roots), machineCpuMs(), machineMs() - before.atMs];

@@ -63,10 +63,11 @@ export class Rig implements AsyncDisposable {
   }
 
   /** Subscribes a receiver on this machine to every delivery. */
-  async addWebhook(port: number): Promise<void> {
+  async addWebhook(port: number): Promise<string> {
     const body = { url: `http://127.0.0.1:${port}/hooks`, events: ['email.delivered'] };
     const added = await this.service.request('POST', '/v1/webhooks', { key: this.#key, body });
     if (added.status !== 201) throw new Error(`no webhook: ${added.text}`);
+    return added.body.id;
   }
 
   /** The same by SMTP, over sessions that last. */
