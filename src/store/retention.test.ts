@@ -13,7 +13,8 @@ import { AcceptStore } from './accept.ts';
 import { recordEvent } from './events.ts';
 import { newId } from './ids.ts';
 import { registerNode } from './nodes.ts';
-import { projectsToTrim, setRetention, trimProject } from './retention.ts';
+import { projectsToTrim, setRetention, trimLogs, trimProject } from './retention.ts';
+import { createEndpoint } from './webhook-endpoints.ts';
 import { SettleStore } from './settle.ts';
 
 const INSTALLATION = { contentH: 45 * 24, metadataH: 90 * 24 };
@@ -160,4 +161,39 @@ test('a short time for everybody is kept to by the batches, as weeks are too coa
   assert.deepEqual(await trimmed(48, null), [
     { projectId: sender.projectId, contentH: 48, metadataH: null },
   ]);
+});
+
+test('the log of a webhook keeps its newest deliveries, and all that have not ended', async () => {
+  await using database = await testDatabase();
+  const { db } = database;
+  const sender = await newSender(db);
+  const logs = Array.from({ length: 12 }, newId);
+  for (const id of logs) {
+    const secret = Buffer.from('x');
+    await createEndpoint(db, sender, { id, url: 'https://x.test', events: null, secret });
+  }
+  for (let event = 0; event < 5; event += 1) {
+    await recordEvent(db, { scope: sender, type: 'domain.created', data: {} });
+  }
+  const [oldest, ...newer] = (
+    await db.query<{ id: string }>('select id from events where type = $1 order by id', [
+      'domain.created',
+    ])
+  ).map(({ id }) => id);
+  await db.query('delete from webhook_queue where event_id <> $1 or endpoint_id <> $2', [
+    oldest,
+    logs[11],
+  ]);
+  let removed = 0;
+  for await (const batch of trimLogs(db, 2)) removed += batch.removed;
+  assert.equal(removed, 12 * 3 - 1);
+  const kept = async (endpointId: string | undefined) =>
+    (
+      await db.query<{ id: string }>(
+        'select event_id as id from webhook_deliveries where endpoint_id = $1 order by event_id',
+        [endpointId],
+      )
+    ).map(({ id }) => id);
+  assert.deepEqual(await kept(logs[0]), newer.slice(-2));
+  assert.deepEqual(await kept(logs[11]), [oldest, ...newer.slice(-2)]);
 });

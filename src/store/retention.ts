@@ -3,6 +3,8 @@
  * installation's, oldest first (whole weeks are removed by partitions.ts), and rows with an expiry of
  * their own.
  *
+ * The log of each webhook endpoint is shortened in the same way.
+ *
  * Guarantee: nothing of an email is deleted before it has ended and its webhooks have been sent or have
  * failed. Every batch is a transaction of its own and reads the present state, so it may be interrupted
  * at any point and run on several machines at once.
@@ -217,6 +219,48 @@ async function nextEndpoint(
 ): Promise<string | null> {
   const [row] = await db.query<{ id: string }>(NEXT_ENDPOINT, [projectId, after]);
   return row?.id ?? null;
+}
+
+/** Of each endpoint: older deliveries that have ended leave its log, however long metadata is kept. */
+const LOG_DELIVERIES_MAX = 1_000_000;
+/** A long log is counted in about half a second. */
+const LOGS_BATCH = 10;
+
+// Null for a log that is not too long.
+const FIND_LOGS = `
+select w.project_id as "projectId", w.id as "endpointId",
+       (select d.event_id from webhook_deliveries d
+         where d.project_id = w.project_id and d.endpoint_id = w.id
+         order by d.event_id desc offset $3 - 1 limit 1) as "oldestKept"
+  from (select project_id, id from webhook_endpoints
+         where (project_id, id) > ($1, $2) order by project_id, id limit ${LOGS_BATCH}) w
+ order by 1, 2`;
+
+type Log = { projectId: string; endpointId: string; oldestKept: string | null };
+
+/** Shortens the logs of webhook endpoints to their newest deliveries. As trimProject, in batches. */
+export async function* trimLogs(
+  db: Queryable,
+  deliveriesMax = LOG_DELIVERIES_MAX,
+): AsyncGenerator<Trimmed> {
+  let last: Pick<Log, 'projectId' | 'endpointId'> | undefined = {
+    projectId: NO_ID,
+    endpointId: NO_ID,
+  };
+  while (last !== undefined) {
+    const logs: Log[] = await db.query<Log>(FIND_LOGS, [
+      last.projectId,
+      last.endpointId,
+      deliveriesMax,
+    ]);
+    for (const { projectId, endpointId, oldestKept } of logs) {
+      if (oldestKept === null) continue;
+      yield* trim('deliveries', (after) =>
+        run(db, TRIM_DELIVERIES, [projectId, after, oldestKept, endpointId]),
+      );
+    }
+    last = logs.length < LOGS_BATCH ? undefined : logs.at(-1);
+  }
 }
 
 const EXPIRED_BATCH = 5_000;

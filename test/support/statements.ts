@@ -308,6 +308,9 @@ async function useRetention({ db, sender }: Stage): Promise<void> {
     await steps.next(); // one batch, and the end of what is a year old
     await steps.return(undefined);
   }
+  const logs = retention.trimLogs(db, 100);
+  await logs.next();
+  await logs.return(undefined);
 }
 
 /** Of emails that no worker has. */

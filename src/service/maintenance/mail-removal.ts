@@ -8,7 +8,13 @@ import type { Retention } from '../../core/retention.ts';
 import type { Database, DatabaseAddress } from '../../store/postgres/database.ts';
 import { forgetInbound } from '../../store/inbound-messages.ts';
 import { removeOldPartitions } from '../../store/partitions.ts';
-import { type ProjectRetention, projectsToTrim, trimProject } from '../../store/retention.ts';
+import {
+  type ProjectRetention,
+  projectsToTrim,
+  trimLogs,
+  trimProject,
+  type Trimmed,
+} from '../../store/retention.ts';
 
 export type RetentionOptions = {
   retention: Retention;
@@ -37,10 +43,12 @@ export class MailRemoval {
     await this.#removeWeeks();
     await this.#forgetInbound({ projectId: null, contentH: retention.contentH }, isStopping);
     for (const project of await projectsToTrim(this.#database.db, retention)) {
-      await this.#trim(project, isStopping);
+      const batches = trimProject(this.#database.db, project);
+      await this.#trim(batches, { project: project.projectId }, isStopping);
       await this.#forgetInbound(project, isStopping);
       if (isStopping()) return;
     }
+    await this.#trim(trimLogs(this.#database.db), {}, isStopping);
   }
 
   async #removeWeeks(): Promise<void> {
@@ -64,15 +72,19 @@ export class MailRemoval {
     }
   }
 
-  async #trim(project: ProjectRetention, isStopping: () => boolean): Promise<void> {
+  async #trim(
+    steps: AsyncGenerator<Trimmed>,
+    about: { project?: ProjectRetention['projectId'] },
+    isStopping: () => boolean,
+  ): Promise<void> {
     const removed: Record<string, number> = {};
     const logProgress = (message: string): void => {
       if (Object.values(removed).some((count) => count > 0)) {
-        this.#options.log.info({ project: project.projectId, ...removed }, message);
+        this.#options.log.info({ ...about, ...removed }, message);
       }
     };
     let batches = 0;
-    for await (const batch of trimProject(this.#database.db, project)) {
+    for await (const batch of steps) {
       removed[batch.what] = (removed[batch.what] ?? 0) + batch.removed;
       batches += 1;
       if (isStopping()) break;
