@@ -340,7 +340,8 @@ test('X-Forwarded-For counts only when a trusted proxy says it', async () => {
   const headers = { 'x-forwarded-for': '2001:db8::7' };
   for (const trustedProxies of [[], ['127.0.0.1']]) {
     const limits = { auth: { max: 20, windowS: 60 } };
-    const config = { metricsToken: null, trustedProxies, limits };
+    const retention = { contentH: null, metadataH: null };
+    const config = { retention, metricsToken: null, trustedProxies, limits };
     await withServices(
       { db, config: config as unknown as HttpServices['config'] },
       async ({ url }) => {

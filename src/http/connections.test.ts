@@ -203,6 +203,7 @@ test('behind a proxy each client has its own share of requests, and the proxy no
   const { promise, resolve } = Promise.withResolvers<null>();
   const trustedProxies = ['127.0.0.1'];
   const config = {
+    retention: { contentH: null, metadataH: null },
     metricsToken: null,
     trustedProxies,
     limits: {},
