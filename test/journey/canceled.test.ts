@@ -1,0 +1,169 @@
+/**
+ * Emails that are sent later, moved and canceled, while workers deliver, are killed, and restart: what
+ * was canceled never arrives, and all else does.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startJourney } from '../support/journey.ts';
+import { arrivals } from '../support/load.ts';
+import { migratedDatabase } from '../support/postgres.ts';
+import { FROM, liveEnv, newPeers, newScene, type Scene, to } from '../support/scene.ts';
+import { startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+
+const DAY_MS = 86_400_000;
+const fromNow = (ms: number): string => new Date(Date.now() + ms).toISOString();
+
+test('a scheduled email arrives at its time, and each change of it is a webhook', async () => {
+  await using journey = await startJourney();
+  const mx = await journey.mailServer('later.test');
+  const send = () => journey.send({ to: 'kim@later.test', scheduled_at: fromNow(DAY_MS) });
+  const [sent, canceled] = [await send(), await send()];
+  const at = fromNow(DAY_MS + 60_000);
+  const moved = await journey.request('PATCH', `/v1/emails/${sent}`, { scheduled_at: at });
+  assert.equal(moved.status, 200, moved.text);
+  const { status } = await journey.request('POST', `/v1/emails/${canceled}/cancel`);
+  assert.equal(status, 200);
+  assert.deepEqual(await journey.story(canceled), ['scheduled', 'canceled']);
+  await journey.pass({ hours: 24, minutes: 2 });
+  assert.equal((await journey.ended(sent)).status, 'delivered');
+  assert.deepEqual(await journey.story(sent), ['scheduled', 'scheduled', 'delivered']);
+  assert.equal(mx.messages.length, 1);
+  const date = /^Date: (.*)\r$/m.exec(mx.messages[0]?.raw.toString() ?? '')?.[1] ?? '';
+  assert.equal(Date.parse(date), Math.floor(Date.parse(at) / 1000) * 1000);
+});
+
+type Cancels = { canceled: Set<string>; refusals: Map<string, string[]> };
+
+/** Asks again and again until each email has ended. */
+async function cancelUntilEnded(
+  { service, key }: Pick<Scene, 'service' | 'key'>,
+  ids: readonly string[],
+): Promise<Cancels> {
+  const cancels: Cancels = { canceled: new Set(), refusals: new Map() };
+  const cancelOne = async (id: string): Promise<boolean> => {
+    const answer = await service
+      .request('POST', `/v1/emails/${id}/cancel`, { key })
+      .catch(() => null);
+    // The worker that had the connection died, or is not there yet.
+    if (answer === null || answer.status === 503) return false;
+    assert.ok([200, 409].includes(answer.status), answer.text);
+    if (answer.status === 200) {
+      cancels.canceled.add(id);
+      return true;
+    }
+    const { message } = answer.body.error;
+    cancels.refusals.set(id, [...(cancels.refusals.get(id) ?? []), message]);
+    // By a cancel whose response was lost.
+    if (/the email is canceled/.test(message)) cancels.canceled.add(id);
+    return /the email is/.test(message);
+  };
+  await Promise.all(
+    ids.map((id) =>
+      waitFor(() => cancelOne(id), { what: `email ${id} to end`, timeoutMs: 60_000 }),
+    ),
+  );
+  return cancels;
+}
+
+/** Nothing that was canceled has arrived, and nothing else is missing. */
+async function assertExact(
+  { service, mx, key }: Scene,
+  ids: readonly string[],
+  { canceled }: Cancels,
+) {
+  const arrived = arrivals(mx);
+  for (const id of ids) {
+    const { status } = await service.email(id, key);
+    assert.equal(status, canceled.has(id) ? 'canceled' : 'delivered', id);
+    assert.equal(arrived.has(id), !canceled.has(id), id);
+  }
+}
+
+async function sendMany({ service, key }: Scene, count: number, draft: object): Promise<string[]> {
+  const numbers = Array.from({ length: count }, (_, index) => index);
+  return Promise.all(
+    numbers.map((index) => service.send({ from: FROM, to: to(index), ...draft }, { key })),
+  );
+}
+
+test('cancels race with two workers: each email is canceled or arrives, never both', async () => {
+  await using scene = await newScene({ args: ['--workers', '2'] });
+  const early = await sendMany(scene, 5, { scheduled_at: fromNow(DAY_MS) });
+  const dueMs = Date.now() + 1_500;
+  const due = await sendMany(scene, 60, { scheduled_at: new Date(dueMs).toISOString() });
+  const untouched = await sendMany(scene, 5, {});
+  await waitFor(() => Date.now() >= dueMs, { what: 'the emails to be due', timeoutMs: 10_000 });
+  const cancels = await cancelUntilEnded(scene, [...early, ...due]);
+  await waitFor(() => untouched.every((id) => arrivals(scene.mx).has(id)), { what: 'the others' });
+  for (const id of early) assert.ok(cancels.canceled.has(id));
+  await assertExact(scene, [...early, ...due, ...untouched], cancels);
+});
+
+test('a worker is killed behind the final dot: no email that arrived is canceled', async () => {
+  await using scene = await newScene({
+    args: ['--workers', '2'],
+    env: { POSTHORN_FAILPOINTS: 'smtp_after_dot=kill@3,smtp_after_dot=kill@3' },
+  });
+  const ids = await sendMany(scene, 30, {});
+  const cancels = await cancelUntilEnded(scene, ids);
+  assert.match(scene.service.logs, /failpoint/);
+  const refusals = [...cancels.refusals.values()].flat();
+  assert.ok(refusals.some((message) => /worker is sending|is not known/.test(message)));
+  await assertExact(scene, ids, cancels);
+});
+
+test('an email whose worker died behind the final dot is not canceled: it may have arrived', async () => {
+  const unanswered = { keep: true, after: new Promise(() => {}) } as const;
+  await using peers = await newPeers({ phases: { data: unanswered } });
+  await using database = await migratedDatabase();
+  const common = { dns: peers.dns, database, env: liveEnv(peers) };
+  await using service = await startService(common);
+  await service.addLiveDomain('acme.example.org');
+  const key = await service.liveKey();
+  const id = await service.send({ from: FROM, to: to(1) }, { key });
+  await waitFor(() => peers.mx.messages.length === 1, { what: 'the message to arrive' });
+  await service.killGroup9();
+  {
+    const args = ['--only', 'api'];
+    await using idle = await startService({ ...common, dataDir: service.dataDir, args });
+    await idle.waitForStatus(id, 'queued', { key });
+    const answer = await idle.request('POST', `/v1/emails/${id}/cancel`, { key });
+    assert.equal(answer.status, 409, answer.text);
+    assert.match(answer.body.error.message, /whether it was delivered is not known/);
+  }
+  peers.mx.set({});
+  await service.restart();
+  await service.waitForStatus(id, 'delivered', { key });
+});
+
+test('the service is killed while emails are canceled: each is canceled once, or not yet', async () => {
+  await using scene = await newScene();
+  const { service, key } = scene;
+  const ids = await sendMany(scene, 30, { scheduled_at: fromNow(DAY_MS) });
+  const cancel = (id: string) => service.request('POST', `/v1/emails/${id}/cancel`, { key });
+  let killed: Promise<void> | undefined;
+  const answered = await Promise.all(
+    ids.map(async (id) => {
+      const answer = await cancel(id).catch(() => null);
+      killed ??= service.killGroup9();
+      return answer?.status === 200 ? id : null;
+    }),
+  );
+  await killed;
+  await service.restart();
+  for (const id of ids) {
+    const { status } = await service.email(id, key);
+    if (answered.includes(id)) assert.equal(status, 'canceled');
+    if (status === 'scheduled') assert.equal((await cancel(id)).status, 200);
+    else assert.equal((await cancel(id)).status, 409);
+    const events = await service.sql('select type from events where subject_id = $1 order by seq', [
+      id,
+    ]);
+    assert.deepEqual(
+      events.map(({ type }) => type),
+      ['email.scheduled', 'email.canceled'],
+    );
+  }
+  assert.deepEqual(await service.sql('select from queue'), []);
+});
