@@ -72,3 +72,32 @@ test('a receiver that never answers delays nobody else', async () => {
   await prompt.waitForCount(EMAILS, { timeoutMs: 5_000 });
   assert.ok(hanging.received.length < 2 * EMAILS);
 });
+
+test('killed while a replay runs: it continues, and every delivery comes again', async () => {
+  await using service = await startService({ env });
+  await using receiver = await startReceiver();
+  const body = { url: receiver.url, events: ['email.delivered'] };
+  const { body: webhook } = await service.request('POST', '/v1/webhooks', { body });
+  await sendEmails(service);
+  const first = (await receiver.waitForCount(EMAILS)).map(({ id }) => id).toSorted();
+  const isLogged = async () =>
+    (await service.sql(`select from webhook_deliveries where status <> 'delivered'`)).length === 0;
+  await waitFor(isLogged, { what: 'every outcome' });
+  receiver.answer = 'hang';
+  const range = { since: '2026-01-01T00:00:00Z', until: '2100-01-01T00:00:00Z' };
+  const path = `/v1/webhooks/${webhook.id}`;
+  const { body: replay } = await service.request('POST', `${path}/replay`, { body: range });
+  assert.equal(replay.total, EMAILS);
+  await receiver.waitForCount(EMAILS + 1);
+  await service.killGroup9();
+  receiver.answer = 200;
+  const before = receiver.received.length;
+  await service.restart();
+  const again = () => new Set(receiver.ids().slice(before));
+  await waitFor(() => again().size === EMAILS, { what: 'every delivery', timeoutMs: 30_000 });
+  assert.deepEqual([...again()].toSorted(), first);
+  const isCompleted = async () =>
+    (await service.request('GET', `${path}/replays/${replay.id}`)).body.status === 'completed';
+  await waitFor(isCompleted, { what: 'the end of the replay' });
+  await waitFor(isLogged, { what: 'every outcome of the replay' });
+});
