@@ -149,10 +149,14 @@ holds(
 );
 
 const MAP = [...CODE, ...readFiles(['ARCHITECTURE.md'])];
-const GUIDES = [...MAP, ...readFiles(['CONTRIBUTING.md'])];
+const GUIDES = [
+  ...MAP,
+  ...readFiles(['CONTRIBUTING.md', '{README,SECURITY,bench/README}.md', 'docs/**/*.md']),
+];
 holds('the files that the guides name are there', GUIDES, mappedFilesExist, [
   ['ARCHITECTURE.md', '`mail/a.ts`, `test/b.ts`', 'names test/b.ts, which is not there.'],
   ['CONTRIBUTING.md', '`src/core/b.ts`', 'names src/core/b.ts, which is not there.'],
+  ['docs/decisions/a.md', '`mail/c.ts`', 'names src/mail/c.ts, which is not there.'],
   ['src/mail/a.ts', ''],
 ]);
 holds("the table of ARCHITECTURE.md names the files of one email's path", MAP, theMapIsShort, [

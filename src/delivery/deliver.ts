@@ -2,6 +2,10 @@
  * Delivers to one recipient: checks that the email may still be sent, builds the bytes, makes the
  * attempt, and settles the outcome.
  *
+ * In this order: endWithoutAttempt; deliverLive (attemptLive builds the bytes and attempts, outcome.ts says what the
+ * result means: `outcomeOf`); settle (`settlementOf` of outcome.ts adds the next attempt, `newSettlement` of
+ * store/settle.ts the event).
+ *
  * Test mail takes the same steps; only its attempt is answered by the simulator, which cannot reach a
  * network.
  */

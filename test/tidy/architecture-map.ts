@@ -1,4 +1,4 @@
-/** The rules for the files that ARCHITECTURE.md and CONTRIBUTING.md name. */
+/** The rules for the files that ARCHITECTURE.md and the other documents name. */
 import type { Rule } from './rules.ts';
 import type { SourceFile } from './source.ts';
 
