@@ -128,6 +128,8 @@ test('every endpoint of the interface is in it', () => {
     POST /v1/emails/batch
     GET /v1/emails
     GET /v1/emails/{id}
+    PATCH /v1/emails/{id}
+    POST /v1/emails/{id}/cancel
     GET /v1/emails/{id}/events
     GET /v1/emails/{id}/content
     GET /v1/events
@@ -235,6 +237,10 @@ test('answers about emails, keys, domains and projects are as documented', async
   for (const id of ['getEmail', 'listEmailEvents', 'getEmailContent', 'listEmails']) {
     await ask(id, sent);
   }
+  const scheduled_at = new Date(Date.now() + 3600_000).toISOString();
+  const { body: later } = await ask('sendEmail', {}, { body: { ...EMAIL, scheduled_at } });
+  await ask('rescheduleEmail', later, { body: { scheduled_at } });
+  await ask('cancelEmail', later);
   const { body: domain } = await ask('createDomain', {}, { body: { name: 'documented.test' } });
   await ask('updateDomain', domain, { body: { tls: 'enforced' } });
   for (const id of ['listDomains', 'getDomain', 'verifyDomain', 'deleteDomain']) {
