@@ -64,9 +64,7 @@ export function createAccept(options: AcceptOptions): AcceptEmail {
     }
     const email = newEmail(caller, draft, { idempotency, options });
     const row = await options.store.accept(email);
-    failpoint('accept_before_hand_over');
     takeAccepted(email, draft, { row, options });
-    failpoint('accept_before_answer');
     return answer(row, email);
   };
 }
@@ -146,8 +144,10 @@ export function takeAccepted(
   draft: EmailDraft,
   { row, options }: { row: AcceptRow; options: AcceptOptions },
 ): void {
+  failpoint('accept_before_hand_over');
   if (row.holder !== null) handOver(email, draft, { row, holder: row.holder, options });
   if (row.outcome === 'accepted') options.onAccepted(email);
+  failpoint('accept_before_answer');
 }
 
 function handOver(

@@ -7,7 +7,6 @@
  * the limits have no room for is refused like anything else: emails with few recipients come first,
  * then those at the front.
  */
-import { failpoint } from '../core/failpoint.ts';
 import { batchLimitRefusal } from '../core/limits.ts';
 import { type FieldProblem, isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
@@ -62,11 +61,9 @@ export function createAcceptBatch(options: AcceptOptions): AcceptBatch {
           ? { kind: 'strict', response: bodyOf(items, []) }
           : permissive(items, refused),
     });
-    failpoint('accept_before_hand_over');
     for (const [at, { email, draft }] of items.entries()) {
       takeAccepted(email, draft, { row: rows[at]!, options });
     }
-    failpoint('accept_before_answer');
     return answer(rows, items, { validation, idempotency });
   };
 }
