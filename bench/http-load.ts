@@ -18,6 +18,8 @@ export type HttpLoad = {
   url: string;
   key: string;
   count: number;
+  /** Emails in one request, of which `count` is a multiple; default: one by itself. */
+  batch?: number;
   /** Numbers of the messages start here, so that no two runs send the same. */
   firstNumber: number;
   connections: number;
@@ -43,20 +45,37 @@ export type HttpLoadResult = {
 };
 
 const load = JSON.parse(process.argv[2] ?? '{}') as HttpLoad;
-const templates = load.domains.map((domain) => new Template(requestTo(domain)));
+const templates = load.domains.map((domain) =>
+  load.batch === undefined
+    ? new Template(requestOf('', emailTo(domain)))
+    : new Template(emailTo(domain)),
+);
 const latenciesMs: number[] = [];
 const answeredMs: number[] = [];
 let next = 0;
 
-function requestTo(domain: string): string {
-  const body = JSON.stringify({
+function emailTo(domain: string): string {
+  return JSON.stringify({
     from: `The Shop <orders@${SENDER_DOMAIN}>`,
     to: `zoe-${TOKEN}@${domain}`,
     subject: SUBJECT,
     html: htmlOf(load.htmlBytes),
   });
+}
+
+/** The request for the emails from this number on. */
+function requestFrom(number: number): Buffer | string {
+  const emailOf = (one: number): Buffer => templates[one % templates.length]!.fill(one);
+  if (load.batch === undefined) return emailOf(number);
+  const emails = Array.from({ length: load.batch }, (_, index) =>
+    emailOf(number + index).toString(),
+  );
+  return requestOf('/batch', `[${emails.join(',')}]`);
+}
+
+function requestOf(path: string, body: string): string {
   return [
-    'POST /v1/emails HTTP/1.1',
+    `POST /v1/emails${path} HTTP/1.1`,
     `Host: ${new URL(load.url).host}`,
     `Authorization: Bearer ${load.key}`,
     'Content-Type: application/json',
@@ -74,10 +93,8 @@ function work(socket: Socket): Promise<void> {
     const send = (): void => {
       if (next >= load.count) return resolve();
       const number = load.firstNumber + next;
-      next += 1;
-      const write = (): void => {
-        socket.write(templates[number % templates.length]!.fill(number));
-      };
+      next += load.batch ?? 1;
+      const write = (): void => void socket.write(requestFrom(number));
       sentMs = dueMs(number - load.firstNumber);
       const waitMs = sentMs - machineMs();
       if (waitMs > 0) void delay(waitMs).then(write);

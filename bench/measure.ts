@@ -78,6 +78,7 @@ const QUICK: Counts = {
 const STEPS: Record<Row, (context: Context) => Promise<Measured>> = {
   start: measureStart,
   accept: measureAccept,
+  batch: measureBatch,
   submission: measureSubmission,
   'end-to-end': measureEndToEnd,
   variants: measureWithMore,
@@ -132,6 +133,24 @@ async function measureAccept({ options, counts, say }: Context): Promise<Measure
   return {
     lines: [{ what: 'accept only, 2 KB', unit: '/s', wanted: '≥ 5,000', values: perSecond(rates) }],
     cpu: cpuLine('accept only, 2 KB', rates),
+  };
+}
+
+const BATCH = 100;
+
+async function measureBatch({ options, counts, say }: Context): Promise<Measured> {
+  const what = 'accept in batches of 100, 2 KB';
+  const load = { count: counts.accept, htmlBytes: 2_048, batch: BATCH };
+  await using rig = await Rig.start({ workers: options.workers, mxPort: 9, only: 'api' });
+  await acceptRound(rig, { ...load, count: BATCH * Math.ceil(counts.accept / BATCH / 4) });
+  const rates: Rate[] = [];
+  for (let round = 0; round < options.rounds; round += 1) {
+    rates.push(await acceptRound(rig, load));
+    say(`  ${what}: ${said(rates.at(-1)!)}`);
+  }
+  return {
+    lines: [{ what, unit: '/s', wanted: '≥ 8,000', values: perSecond(rates) }],
+    cpu: cpuLine(what, rates),
   };
 }
 

@@ -17,6 +17,7 @@ export type BenchOptions = {
 export const ROWS = [
   'start',
   'accept',
+  'batch',
   'submission',
   'end-to-end',
   'variants',

@@ -96,6 +96,11 @@ const MISUSES: [words: string[], says: RegExp][] = [
   [['explain', 'reply', '550 No', '--phase', 'lunch'], /Allowed choices are greeting, ehlo/],
   [['explain', 'reply'], /missing required argument 'reply'/],
   [['send', '--from', 'a@acme.test', '--to', 'b@acme.test', '--subject', 'x'], /API key is needed/],
+  [['send', '--from', 'a@acme.test', '--key', 'k', '--url', 'http://x.test'], /needs --from, --to/],
+  [
+    ['send', '--batch', '/nowhere', '--key', 'k', '--url', 'http://x.test'],
+    /batch cannot be read: .*one email as JSON on each line/,
+  ],
   [['projects', 'create', ' '], /Write a name of 1 to 100 characters/],
   [['keys', 'create', '--mode', 'live', '--name', 'a\nb'], /Write a name of 1 to 100 characters/],
 ];

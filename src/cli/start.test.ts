@@ -247,6 +247,26 @@ test('send posts to the running service and tells the id, or why not', async () 
   assert.match(nowhere.stderr, /No answer from the service at http:\/\/127\.0\.0\.1:9/);
 });
 
+test('send --batch sends the emails of a file, one for each line', async () => {
+  const service = shared;
+  const file = join(service.dataDir, 'emails.jsonl');
+  const lines = ['delivered@simulator.test', 'bob@'].map((to) =>
+    JSON.stringify({ from: 'hello@acme.test', to, subject: 'Hi', text: 'Hello' }),
+  );
+  const send = ['send', '--batch', file, '--key', service.testKey];
+  writeFileSync(file, `${lines.join('\n')}\n`);
+  const refused = await service.cli(...send);
+  assert.match(refused.stderr, /\[1\]\.to: "bob@" is not an email address/);
+  const { stdout } = await service.cli(...send, '--permissive');
+  assert.match(
+    stdout,
+    /^1 of 2 emails are accepted.*\nEmail 2: to: "bob@" is not an email address/,
+  );
+  writeFileSync(file, lines[0]!);
+  const { data, errors } = await service.cliJson(...send);
+  assert.deepEqual([data.length, errors], [1, []]);
+});
+
 test('the emails of both environments are listed, and one is shown with its timeline', async () => {
   const service = shared;
   const id = await service.send({ subject: 'Your receipt' });

@@ -1,6 +1,6 @@
 /**
- * `posthorn send`: one email through the API of a running service, as any client sends it, so that
- * the key's rules and limits hold and the answer is the API's own.
+ * `posthorn send`: one email, or a file of up to 100, through the API of a running service, as any client
+ * sends them, so that the key's rules and limits hold and the answer is the API's own.
  */
 import { readFile } from 'node:fs/promises';
 import { text as readAll } from 'node:stream/consumers';
@@ -20,9 +20,9 @@ const TIMEOUT_MS = 30_000;
 
 export function describeSend(send: Command, cli: Cli): void {
   send
-    .requiredOption('--from <address>', "sender, as 'Acme <hello@acme.com>'")
-    .requiredOption('--to <address...>', 'recipients')
-    .requiredOption('--subject <text>', 'subject')
+    .option('--from <address>', "sender, as 'Acme <hello@acme.com>'")
+    .option('--to <address...>', 'recipients')
+    .option('--subject <text>', 'subject')
     .option('--html <html>', 'content as HTML')
     .option('--html-file <file>', 'the same from a file; - is standard input')
     .option('--text <text>', 'content as plain text')
@@ -31,6 +31,8 @@ export function describeSend(send: Command, cli: Cli): void {
     .option('--bcc <address...>', 'blind copies')
     .option('--reply-to <address...>', 'where replies go')
     .option('--at <time>', 'send it later: ISO 8601 with an offset, at most 30 days ahead')
+    .option('--batch <file>', '1-100 emails instead, a line of JSON each; - is standard input')
+    .option('--permissive', 'with --batch: send those that can be sent, not all or none')
     .option(
       '--idempotency-key <key>',
       'repeating the command with the same key sends no second email',
@@ -39,9 +41,9 @@ export function describeSend(send: Command, cli: Cli): void {
 }
 
 type SendOptions = {
-  from: string;
-  to: string[];
-  subject: string;
+  from?: string;
+  to?: string[];
+  subject?: string;
   html?: string;
   htmlFile?: string;
   text?: string;
@@ -50,6 +52,8 @@ type SendOptions = {
   bcc?: string[];
   replyTo?: string[];
   at?: string;
+  batch?: string;
+  permissive?: true;
   idempotencyKey?: string;
   key?: string;
   url?: string;
@@ -58,18 +62,32 @@ type SendOptions = {
 async function run(cli: Cli, options: SendOptions): Promise<Outcome> {
   const api = apiOf(cli, options);
   if (isFailure(api)) return api;
-  const email = await emailOf(options);
-  if (typeof email === 'string') return usageFailure(email);
-  const { idempotencyKey } = options;
+  const { batch, permissive, idempotencyKey } = options;
+  const body = await (batch === undefined ? emailOf(options) : emailsIn(batch));
+  if (typeof body === 'string') return usageFailure(body);
   const headers = {
     'content-type': 'application/json',
     ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }),
+    ...(batch !== undefined && permissive && { 'x-batch-validation': 'permissive' }),
   };
-  return post(api, { method: 'POST', headers, body: JSON.stringify(email) });
+  const path = batch === undefined ? '/v1/emails' : '/v1/emails/batch';
+  return post(api, path, { method: 'POST', headers, body: JSON.stringify(body) });
+}
+
+/** @returns the request's body, or a sentence when the file cannot be read */
+async function emailsIn(file: string): Promise<object | string> {
+  try {
+    const lines = ((await contentOf(file)) ?? '').split('\n');
+    return lines.filter((line) => line.trim() !== '').map((line) => JSON.parse(line) as unknown);
+  } catch (error) {
+    return `The batch cannot be read: ${(error as Error).message}; write one email as JSON on each line.`;
+  }
 }
 
 /** @returns the request's body, or a sentence when a file cannot be read */
 async function emailOf(options: SendOptions): Promise<object | string> {
+  const isWhole = options.from && options.to && options.subject;
+  if (!isWhole) return 'An email needs --from, --to and --subject; several are sent with --batch.';
   try {
     return {
       from: options.from,
@@ -92,10 +110,10 @@ function contentOf(file: string | undefined): Promise<string | undefined> {
   return file === '-' ? readAll(process.stdin) : readFile(file, 'utf8');
 }
 
-async function post(api: ServiceApi, request: RequestInit): Promise<Outcome> {
+async function post(api: ServiceApi, path: string, request: RequestInit): Promise<Outcome> {
   try {
     const signal = AbortSignal.timeout(TIMEOUT_MS);
-    const response = await api.request('/v1/emails', { ...request, signal });
+    const response = await api.request(path, { ...request, signal });
     const answer = JSON.parse(await response.text()) as Accepted & ErrorAnswer;
     return response.ok ? accepted(answer, response.status) : refusedBy(answer);
   } catch (error) {
@@ -103,12 +121,27 @@ async function post(api: ServiceApi, request: RequestInit): Promise<Outcome> {
   }
 }
 
-type Accepted = { id?: string };
+type Accepted = {
+  id?: string;
+  data?: { id: string }[];
+  errors?: { index: number; message: string }[];
+};
 
 function accepted(answer: Accepted, status: number): Outcome {
+  if (answer.data) return acceptedBatch(answer.data, answer.errors ?? [], answer);
   const what = status === 200 ? 'was accepted before with this idempotency key' : 'is accepted';
   return {
     data: answer,
     text: `Email ${answer.id} ${what}; see posthorn emails show ${answer.id}`,
   };
+}
+
+function acceptedBatch(
+  { length }: { id: string }[],
+  errors: NonNullable<Accepted['errors']>,
+  answer: Accepted,
+): Outcome {
+  const refused = errors.map(({ index, message }) => `\nEmail ${index + 1}: ${message}`);
+  const text = `${length} of ${length + errors.length} emails are accepted; see posthorn emails list`;
+  return { data: answer, text: text + refused.join('') };
 }
