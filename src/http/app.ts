@@ -25,6 +25,7 @@ import {
 } from './connections.ts';
 import {
   answerUnknownRoute,
+  FixedPaths,
   BODY_MAX_BYTES,
   createErrorHandler,
   malformed,
@@ -173,6 +174,8 @@ function firstChecks(
   services: HttpServices,
   connections: Connections,
 ): onRequestHookHandler {
+  const fixedPaths = new FixedPaths();
+  app.addHook('onRoute', (route) => fixedPaths.add(route));
   return (request, reply, done) => {
     const { raw } = request;
     reply.header('x-request-id', request.id);
@@ -181,7 +184,9 @@ function firstChecks(
       return void sendProblem(reply, malformed('The Host header is missing; HTTP/1.1 needs it.'));
     }
     if (request.url.length > PATH_MAX_LENGTH) return void sendProblem(reply, PATH_TOO_LONG);
-    if (request.is404) return void answerUnknownRoute(app, request, reply);
+    if (request.is404 || fixedPaths.refuses(request)) {
+      return void answerUnknownRoute({ app, fixedPaths }, request, reply);
+    }
     const isPublic = request.routeOptions.config.access === 'public';
     if (isPublic && !connections.admit(request.ip, reply.raw)) return done(crowded());
     if (services.isStopping() && !isPublic) {

@@ -198,14 +198,44 @@ export function malformed(message: string): HttpProblem {
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE'] as const;
 
+/**
+ * Paths without a parameter, and their methods. `DELETE /v1/suppressions/export` would otherwise be taken
+ * for `DELETE /v1/suppressions/{address}`.
+ */
+export class FixedPaths {
+  readonly #methods = new Map<string, Set<string>>();
+
+  add({ url, method }: { url: string; method: string | string[] }): void {
+    if (url.includes(':')) return;
+    const methods = this.#methods.get(url) ?? new Set();
+    for (const one of [method].flat()) methods.add(one);
+    this.#methods.set(url, methods);
+  }
+
+  /** The methods of the request's path; null: it has a parameter, or is unknown. */
+  methodsOf({ url }: FastifyRequest): ReadonlySet<string> | null {
+    const path = url.split('?', 1)[0]!.replaceAll(/\/+/g, '/');
+    return this.#methods.get(path) ?? null;
+  }
+
+  /** Whether the path is a fixed one that does not take the method of the request. */
+  refuses(request: FastifyRequest): boolean {
+    if (request.routeOptions.url?.includes(':') !== true) return false;
+    return this.methodsOf(request)?.has(request.method) === false;
+  }
+}
+
 /** Answers 405 with the methods of the path, else 404; before the body is read. */
 export function answerUnknownRoute(
-  app: Pick<FastifyInstance, 'findRoute'>,
+  { app, fixedPaths }: { app: Pick<FastifyInstance, 'findRoute'>; fixedPaths: FixedPaths },
   request: FastifyRequest,
   reply: FastifyReply,
 ): FastifyReply {
   const { method, url } = request;
-  const allowed = METHODS.filter((candidate) => app.findRoute({ method: candidate, url }) !== null);
+  const fixed = fixedPaths.methodsOf(request);
+  const allowed = METHODS.filter((candidate) =>
+    fixed === null ? app.findRoute({ method: candidate, url }) !== null : fixed.has(candidate),
+  );
   if (allowed.length === 0) {
     return sendProblem(reply, {
       status: 404,

@@ -64,7 +64,7 @@ const BARE_AFTER_FAILURES = 6;
 /** Data exceptions, integrity constraints, program limits, assertions: likely the row, not the schema. */
 const OWN_FAULT = /^(22|23|54|P0004)/;
 /** So many emails may have rows at fault, one after the other, before the schema is taken to be. */
-const AT_FAULT_MAX = 8;
+const AT_FAULT_MAX = 3;
 const NAMED_AT_STOP_MAX = 50;
 const STOP_PAUSE_MS = 250;
 

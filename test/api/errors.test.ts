@@ -112,15 +112,17 @@ test('405 with Allow: every path with every method that it does not take', async
   const { body } = await service.request('GET', '/openapi.json');
   const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
   for (const [template, operations] of Object.entries(body.paths as Record<string, object>)) {
-    // Also an id, or an address, as far as the other methods are concerned.
-    if (/\/(current|import|export)$/.test(template)) continue;
     const path = template.replaceAll(/\{\w+\}/g, UNKNOWN_ID);
     const taken = Object.keys(operations).map((method) => method.toUpperCase());
     for (const method of methods.filter((one) => !taken.includes(one))) {
       const answer = await service.request(method, path);
       assertFailure(answer, 405, 'method_not_allowed');
       const allow = answer.headers.get('allow')?.split(', ') ?? [];
-      assert.ok(taken.every((one) => allow.includes(one)) && !allow.includes(method), allow.join());
+      assert.deepEqual(
+        new Set(allow.filter((one) => one !== 'HEAD')),
+        new Set(taken),
+        `${method} ${path}`,
+      );
     }
   }
 });

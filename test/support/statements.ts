@@ -383,7 +383,7 @@ export const EXERCISES: readonly Exercise[] = [
   list('of a recipient who gets many, newer', 20, { to: BUSY_ADDRESS }, { before: true }),
   list('between two times', 20, { createdBefore: new Date(Date.now() - 7 * 86_400_000) }),
   list('by status', SCANNED, { status: 'bounced' }),
-  list('by status, open', 200, { status: 'queued' }),
+  list('by status, open', 300, { status: 'queued' }),
   list('by status, none', SCANNED, { status: 'complained' }),
   list('by tag', 200, { tag: { name: 'kind', value: 'order3' } }),
   list('by sender', 200, { from: 'orders@acme.com' }),
