@@ -115,7 +115,9 @@ const line = fc.oneof(
 );
 const content = fc
   .array(fc.tuple(line, fc.constantFrom('\n', '\r\n', '\r')), { maxLength: 8 })
-  .map((pairs) => pairs.flat().join('').replaceAll('\0', '').toWellFormed());
+  .map((pairs) => pairs.flat().join('').replaceAll('\0', '').toWellFormed())
+  // The reader of the test takes U+FEFF at the beginning for a byte order mark, and drops it.
+  .map((text) => text.replace(/^\uFEFF+/, ''));
 const filename = fc
   .string({ unit: 'binary', minLength: 1, maxLength: 80 })
   .map((name) => name.replace(/[\0-\x1f\x7f-\x9f]/g, '').toWellFormed())
