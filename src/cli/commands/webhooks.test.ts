@@ -96,7 +96,11 @@ test('a URL of this machine is refused with the variable that permits it', async
   for (const url of ['http://localhost:4000', 'https://127.0.0.1/', 'https://localhost/hooks']) {
     const { code, stderr } = await strict.cli('webhooks', 'add', url);
     assert.equal(code, 2);
-    assert.match(stderr, /^posthorn: url: .*POSTHORN_ALLOW_PRIVATE_NETWORKS=1 permits/, url);
+    assert.match(
+      stderr,
+      /^posthorn: url: .*"webhooks listen .*POSTHORN_ALLOW_PRIVATE_NETWORKS=1 permits/,
+      url,
+    );
   }
   const other = await strict.cli('webhooks', 'add', 'https://user:word@acme.test/');
   assert.doesNotMatch(other.stderr, /POSTHORN_ALLOW/);

@@ -127,8 +127,8 @@ function add(cli: Cli, options: AddOptions, [url]: [string]): Promise<Outcome> {
 function withHint(refusal: Refusal, url: string): Refusal {
   if (!isLocal(url) || refusal.refused !== 'validation_error') return refusal;
   const hint =
-    'for development, POSTHORN_ALLOW_PRIVATE_NETWORKS=1 permits http:// and private addresses: ' +
-    'set it for the service and for this command';
+    `for development, "webhooks listen --forward-to ${url}" posts events there; ` +
+    'POSTHORN_ALLOW_PRIVATE_NETWORKS=1 permits such URLs: set it for the service and for this command';
   return { ...refusal, message: `${refusal.message}; ${hint}.` };
 }
 
