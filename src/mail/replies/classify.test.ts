@@ -3,20 +3,13 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { classifyFailure, classifyReply } from './classify.ts';
 import { MEANINGS, type Verdict } from './meanings.ts';
-import { ReplyParser, type SmtpPhase, type SmtpReply } from './smtp-reply.ts';
+import { REPLY_PHASES, ReplyParser, type SmtpPhase, type SmtpReply } from './smtp-reply.ts';
 
 const CATEGORIES = new Set(Object.values(MEANINGS).map(({ category }): string => category));
-const ALL_PHASES = [
-  'connect',
-  'greeting',
-  'ehlo',
-  'starttls',
-  'auth',
-  'mail',
-  'rcpt',
-  'data_command',
-  'data',
-] as const;
+/** Those in which a reply decides about a message. */
+const ALL_PHASES = (['connect', ...REPLY_PHASES] as const).filter(
+  (phase) => phase !== 'rset' && phase !== 'quit',
+);
 
 function reply(text: string): SmtpReply {
   const [parsed] = new ReplyParser().push(
