@@ -3,7 +3,7 @@
  * off, no connection left. None of it may make a duplicate: nothing is written down as a disturbance.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Dice } from './dice.ts';
+import type { Dice } from './random.ts';
 import type { Stage } from './stage.ts';
 
 type Around = { stage: Stage; dice: Dice; say: (line: string) => void };

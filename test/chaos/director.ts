@@ -4,8 +4,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { waitFor } from '../support/wait.ts';
-import type { Arsenal } from './arsenal.ts';
-import { diceFor } from './dice.ts';
+import type { Arsenal } from './armed-failpoints.ts';
+import { diceFor } from './random.ts';
 import { DO, type FaultContext } from './faults.ts';
 import { Load } from './load.ts';
 import type { ChaosNode } from './node.ts';

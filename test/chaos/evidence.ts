@@ -8,7 +8,7 @@ import type {
   StoredRecipient,
   WebhookSet,
 } from './ledger-types.ts';
-import { mayEndAs, needsProof, SUPPRESSED_BEFORE } from './letters.ts';
+import { mayEndAs, needsProof, SUPPRESSED_BEFORE } from './emails.ts';
 import type { Stage } from './stage.ts';
 
 const EMAILS = `

@@ -9,7 +9,7 @@ import {
   startReceiver,
   verified,
 } from '../support/webhook-receiver.ts';
-import type { Dice } from './dice.ts';
+import type { Dice } from './random.ts';
 import type { WebhookSet } from './ledger-types.ts';
 
 export type Endpoint = {

@@ -4,10 +4,10 @@
  * once. What every client was told is the first column of the ledger.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Dice } from './dice.ts';
+import type { Dice } from './random.ts';
 import type { Request } from './ledger-types.ts';
-import type { FirstTold } from './rewound.ts';
-import { isSuppressible, type Letter, letter } from './letters.ts';
+import type { FirstTold } from './excused.ts';
+import { isSuppressible, type Letter, letter } from './emails.ts';
 
 export type LoadNode = { isUp: boolean; service: { url: string } };
 export type LiveKey = { id: string; key: string };

@@ -1,10 +1,10 @@
 /**
  * `npm run chaos`: breaks a running service in every way that is known, heals it, and compares what it
  * promised with what it did. Read it as: stage.ts (what plays) → director.ts (what happens: faults.ts,
- * points.ts, moods.ts, load.ts) → drain.ts → rewind.ts → evidence.ts → rewound.ts → ledger.ts.
+ * failpoints.ts, behaviours.ts, load.ts) → drain.ts → lossy-failover.ts → evidence.ts → excused.ts → ledger.ts.
  */
-import { Arsenal } from './arsenal.ts';
-import { diceFor } from './dice.ts';
+import { Arsenal } from './armed-failpoints.ts';
+import { diceFor } from './random.ts';
 import { Director } from './director.ts';
 import { drain } from './drain.ts';
 import { countDuplicates } from './duplicates.ts';
@@ -13,10 +13,10 @@ import { groupBy } from './group.ts';
 import { compare } from './ledger.ts';
 import type { Evidence, Finding } from './ledger-types.ts';
 import { type ChaosOptions, HELP, readOptions } from './options.ts';
-import { titleOf } from './points.ts';
+import { titleOf } from './failpoints.ts';
 import type { PointLine, PointsFor } from './node.ts';
-import { rewindDatabase } from './rewind.ts';
-import { excuse, type Rewind } from './rewound.ts';
+import { rewindDatabase } from './lossy-failover.ts';
+import { excuse, type Rewind } from './excused.ts';
 import { NODES, openStage, type Stage } from './stage.ts';
 
 /** Of each kind. */

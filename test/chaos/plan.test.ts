@@ -1,13 +1,13 @@
 /** What a seed fixes: every fault, every failpoint, and the choices of the load. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Arsenal } from './arsenal.ts';
-import { diceFor } from './dice.ts';
-import { letter, needsProof } from './letters.ts';
+import { Arsenal } from './armed-failpoints.ts';
+import { diceFor } from './random.ts';
+import { letter, needsProof } from './emails.ts';
 import { settledLate } from './node.ts';
 import { readOptions } from './options.ts';
-import { endsOf, SPARED, TROUBLED } from './places.ts';
-import { anyPoints, AT_STOP, refusals, shareOut, workerPoints } from './points.ts';
+import { endsOf, SPARED, TROUBLED } from './domains.ts';
+import { anyPoints, AT_STOP, refusals, shareOut, workerPoints } from './failpoints.ts';
 import { FAULTS, round } from './schedule.ts';
 import {
   SQL_FAILURES,

@@ -1,11 +1,11 @@
 /**
- * The receiving side: the places of places.ts with their mail servers and their DNS. Each is in its
+ * The receiving side: the places of domains.ts with their mail servers and their DNS. Each is in its
  * trouble until mail has met it, then comes and goes. `settle` makes all of them well.
  */
 import { type FakeDns, startFakeDns } from '../support/fake-dns.ts';
 import { type FakeMx, type MxBehaviour, startFakeMx } from '../support/fake-mx.ts';
 import { startBlackHole } from '../support/black-hole.ts';
-import type { Dice } from './dice.ts';
+import type { Dice } from './random.ts';
 import type { Copy } from './ledger-types.ts';
 import {
   type Place,
@@ -15,7 +15,7 @@ import {
   TROUBLED,
   WELL,
   type Zone,
-} from './places.ts';
+} from './domains.ts';
 
 /** How nodes are told apart in EHLO. */
 export const helloName = (node: string): string => `${node}.chaos.example`;

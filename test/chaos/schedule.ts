@@ -2,7 +2,7 @@
  * Which faults come in which order: fixed by the seed. When exactly one strikes depends on the
  * machine. A round has every fault once.
  */
-import type { Dice } from './dice.ts';
+import type { Dice } from './random.ts';
 
 export const FAULTS = [
   'kill_worker',

@@ -12,7 +12,7 @@ import { CA_FILE } from '../support/journey.ts';
 import { waitFor } from '../support/wait.ts';
 import { type Clocks, makeClocks } from './clocks.ts';
 import { ENDPOINTS, type Hooks, startHooks } from './hooks.ts';
-import { LEAVING_DOMAINS, LIVE_DOMAIN, SUPPRESSED_BEFORE } from './letters.ts';
+import { LEAVING_DOMAINS, LIVE_DOMAIN, SUPPRESSED_BEFORE } from './emails.ts';
 import type { LiveKey } from './load.ts';
 import { ChaosNode, type NodeReport, type PointsFor } from './node.ts';
 import { helloName, type Receivers, startReceivers } from './receivers.ts';

@@ -2,7 +2,7 @@
  * Gives a target its inputs and finds what may not be: an exception, more CPU than any input may
  * take, time that grows faster than the input. An input is known by the seed and its number.
  */
-import { type Dice, diceFor } from '../chaos/dice.ts';
+import { type Dice, diceFor } from '../chaos/random.ts';
 import type { Input, Reader, Target } from './target.ts';
 
 export type Finding = { number: number; what: string; input: Input };

@@ -1,5 +1,5 @@
 /** What is fuzzed: a generator of inputs, and the real reader that they are given to. */
-import type { Dice } from '../chaos/dice.ts';
+import type { Dice } from '../chaos/random.ts';
 
 export type Input = {
   /** Which of the target's readers it is for. */

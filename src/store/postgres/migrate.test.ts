@@ -5,7 +5,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { basename, join } from 'node:path';
 import { test } from 'node:test';
 import { temporaryFolder } from '../../../test/support/embedded.ts';
-import { startForgetfulEngine } from '../../../test/support/forgetful-engine.ts';
+import { startForgetfulEngine } from '../../../test/support/unsynced-engine.ts';
 import { asOwner, emptyDatabase, testDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 import { APP_ROLE, DatabaseUnavailable, type Queryable } from './database.ts';

@@ -13,8 +13,8 @@ import {
   readTxt,
 } from '../../../src/net/dns/message.ts';
 import { readStsRecord } from '../../../src/net/tls/mta-sts.ts';
-import type { Dice } from '../../chaos/dice.ts';
-import { times } from '../brew.ts';
+import type { Dice } from '../../chaos/random.ts';
+import { times } from '../generators.ts';
 import type { Input, Target } from '../target.ts';
 
 const TYPES = ['A', 'AAAA', 'CNAME', 'MX', 'PTR', 'TLSA', 'TXT'] as const;

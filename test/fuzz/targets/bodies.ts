@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { pino } from 'pino';
 import { SENT, stubHttp } from '../../support/http.ts';
-import type { Dice } from '../../chaos/dice.ts';
-import { filled, manyTimes, mutated, strung, times, unitOf } from '../brew.ts';
+import type { Dice } from '../../chaos/random.ts';
+import { filled, manyTimes, mutated, strung, times, unitOf } from '../generators.ts';
 import type { Input, Reader, Target } from '../target.ts';
 
 const ID = SENT.id;

@@ -9,8 +9,8 @@ import { ContentBudget, MinuteCounts } from '../../../src/net/smtp/server-limits
 import { type SmtpServerOptions, SmtpServerSession } from '../../../src/net/smtp/server.ts';
 import { answerOf, SMTP_SERVER_LIMITS } from '../../../src/net/smtp/server-types.ts';
 import { SmtpServerWire } from '../../../src/net/smtp/server-wire.ts';
-import type { Dice } from '../../chaos/dice.ts';
-import { filled, manyTimes, mutated, strung, unitOf } from '../brew.ts';
+import type { Dice } from '../../chaos/random.ts';
+import { filled, manyTimes, mutated, strung, unitOf } from '../generators.ts';
 import { MemorySocket } from '../memory-socket.ts';
 import type { Input, Target } from '../target.ts';
 

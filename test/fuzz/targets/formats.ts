@@ -12,8 +12,8 @@ import {
   columnsOf,
   readRow,
 } from '../../../src/suppressions/csv.ts';
-import type { Dice } from '../../chaos/dice.ts';
-import { filled, mutated, strung, unitOf } from '../brew.ts';
+import type { Dice } from '../../chaos/random.ts';
+import { filled, mutated, strung, unitOf } from '../generators.ts';
 import type { Input, Target } from '../target.ts';
 import { reportSamples } from './report-samples.ts';
 

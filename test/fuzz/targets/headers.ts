@@ -21,8 +21,8 @@ import {
 import { readHeader } from '../../../src/mail/mime-reader.ts';
 import { relaxedField } from '../../../src/mail/dkim.ts';
 import { readCommand, readMail, readRcpt } from '../../../src/net/smtp/server-commands.ts';
-import type { Dice } from '../../chaos/dice.ts';
-import { filled, mutated, strung, unitOf } from '../brew.ts';
+import type { Dice } from '../../chaos/random.ts';
+import { filled, mutated, strung, unitOf } from '../generators.ts';
 import type { Input, Target } from '../target.ts';
 
 const SAMPLES = [

@@ -4,8 +4,8 @@ import { consequenceOf } from '../../../src/inbound/consequence.ts';
 import { readReport, REPORT_BYTES_MAX } from '../../../src/mail/reports/read-report.ts';
 import type { SentRecipient } from '../../../src/store/inbound.ts';
 import { parseMailbox } from '../../../src/mail/address.ts';
-import type { Dice } from '../../chaos/dice.ts';
-import { filled, manyTimes, mutated, strung, times, unitOf } from '../brew.ts';
+import type { Dice } from '../../chaos/random.ts';
+import { filled, manyTimes, mutated, strung, times, unitOf } from '../generators.ts';
 import type { Input, Target } from '../target.ts';
 import { reportSamples } from './report-samples.ts';
 

@@ -3,7 +3,7 @@
  * list, later whatever is left, in a long run others besides.
  */
 import { type Failpoint, SUPERVISOR_FAILPOINTS } from '../../src/core/failpoint.ts';
-import type { Dice } from './dice.ts';
+import type { Dice } from './random.ts';
 import {
   anyPoints,
   AT_STOP,
@@ -12,7 +12,7 @@ import {
   shareOut,
   titleOf,
   workerPoints,
-} from './points.ts';
+} from './failpoints.ts';
 
 /** From then on every node is armed with whatever was not hit yet. */
 const SWEEP_AFTER_MS = 30_000;

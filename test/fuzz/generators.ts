@@ -1,5 +1,5 @@
 /** From fragments and samples to inputs: what all generators share. */
-import type { Dice } from '../chaos/dice.ts';
+import type { Dice } from '../chaos/random.ts';
 
 export function times<Item>(count: number, make: (index: number) => Item): Item[] {
   return Array.from({ length: count }, (_, index) => make(index));

@@ -5,7 +5,7 @@
  */
 import type { FakeDns, FakeFailure } from '../support/fake-dns.ts';
 import type { MxBehaviour } from '../support/fake-mx.ts';
-import { DOUBTS, type Mood, MOODS, UNPROVEN } from './moods.ts';
+import { DOUBTS, type Mood, MOODS, UNPROVEN } from './behaviours.ts';
 
 export type Place =
   /** Its server has a mood. */

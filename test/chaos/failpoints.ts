@@ -11,7 +11,7 @@ import {
   WORKER_FAILPOINTS,
   type WorkerFailpoint,
 } from '../../src/core/failpoint.ts';
-import type { Dice } from './dice.ts';
+import type { Dice } from './random.ts';
 
 export type PlannedPoint = { name: Failpoint; action: FailpointAction; hit: number };
 

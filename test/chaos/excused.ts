@@ -1,5 +1,5 @@
 /**
- * What a database that lost the commits of some seconds (rewind.ts) excuses. Pure: takes from the
+ * What a database that lost the commits of some seconds (lossy-failover.ts) excuses. Pure: takes from the
  * evidence what may be missing or repeated because of it, and leaves the rest to the strict rules.
  *
  * An email may be gone if its first 202 was asked for or told within these seconds, and with it its

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compare } from './ledger.ts';
 import type { Evidence } from './ledger-types.ts';
-import { excuse, type Rewind } from './rewound.ts';
+import { excuse, type Rewind } from './excused.ts';
 
 const FROM_MS = 100_000;
 const TO_MS = 110_000;

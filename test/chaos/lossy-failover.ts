@@ -3,7 +3,7 @@
  * under load and its cluster copied while it is down; it comes back and takes more; it is killed
  * again and the copy put in its place. What was committed in between is gone, for a client who was
  * told of it and for a worker that holds it in memory. Nobody is restarted by it, and all has to drain.
- * What may be missing and repeated then, and nothing else: rewound.ts.
+ * What may be missing and repeated then, and nothing else: excused.ts.
  */
 import { cp, rename, rm, stat } from 'node:fs/promises';
 import { isAlive, isZombie } from '../../src/store/postgres/embedded/process.ts';
@@ -12,7 +12,7 @@ import { childrenOf } from '../support/processes.ts';
 import { waitFor } from '../support/wait.ts';
 import { ENDPOINTS } from './hooks.ts';
 import type { Load } from './load.ts';
-import type { Rewind } from './rewound.ts';
+import type { Rewind } from './excused.ts';
 import type { Stage } from './stage.ts';
 
 /** Accepted before the copy, between copy and swap, and after it; at the least. */

@@ -1,6 +1,6 @@
 /** What the load sends: the nth email, drawn by the seed. */
-import type { Dice } from './dice.ts';
-import { endsOf, NOBODY, SPARED, TEST_ONLY, TROUBLED, WELL } from './places.ts';
+import type { Dice } from './random.ts';
+import { endsOf, NOBODY, SPARED, TEST_ONLY, TROUBLED, WELL } from './domains.ts';
 
 export type Letter = {
   index: number;
