@@ -53,6 +53,7 @@ const email = fc.record({
 const PATH_EXAMPLES: [string[], never[]][] = [
   [['v1', 'domains'], []],
   [['v1', 'emails'], []],
+  [['v1', 'events'], []],
   [['v1', 'webhooks'], []],
 ];
 

@@ -1,11 +1,17 @@
-/** The index of the event stream on a database that was filled before there was one. */
+/** The index of the event stream, on a new database and on one that was filled before there was one. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { makeFirstSchema } from '../../test/support/first-schema.ts';
-import { asOwner, emptyDatabase } from '../../test/support/postgres.ts';
+import { asOwner, emptyDatabase, migratedDatabase } from '../../test/support/postgres.ts';
 import { buildStreamIndexes, isStreamIndexed } from './event-order.ts';
 import { connectAsOwner } from './postgres/database.ts';
 import { migrate } from './postgres/migrate.ts';
+
+test('a new database has the index at once, in every partition', async () => {
+  await using database = await migratedDatabase();
+  assert.equal(await asOwner(database.address, isStreamIndexed), true);
+  assert.equal(await buildStreamIndexes(database.address), 0);
+});
 
 test('after an upgrade the index is built partition by partition, beside writers, and only once', async () => {
   await using database = await emptyDatabase();

@@ -15,6 +15,9 @@ import { SecretBox } from '../../src/store/secrets.ts';
 
 export const SENT = { object: 'email', id: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa' };
 
+/** What reading the stream of events finds when there are none. */
+const EMPTY_STREAM = { id: null, history: '1', nowMs: 0, isKnown: false, retentionH: null };
+
 const LIMIT = { limit: 100, remaining: 99, resetS: 60, windowS: 60 };
 
 export type StubHttp = AsyncDisposable & {
@@ -111,7 +114,9 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
       const hashes = values[0] as string[];
       return hashes.flatMap((hash) => (callers.has(hash) ? [{ hash, ...callers.get(hash) }] : []));
     }
-    return [];
+    const text = typeof statement === 'string' ? statement : (statement.text ?? '');
+    if (text.includes('indisvalid')) return [{ valid: true }];
+    return text.includes('database_history()') ? [EMPTY_STREAM] : [];
   };
   return {
     db: { query, transaction: nothingBehind } as unknown as HttpServices['db'],
