@@ -95,7 +95,25 @@ const MISUSES: [words: string[], says: RegExp][] = [
   [['explain', 'reply', '250 2.0.0 OK'], /250 refuses nothing/],
   [['explain', 'reply', '550 No', '--phase', 'lunch'], /Allowed choices are greeting, ehlo/],
   [['explain', 'reply'], /missing required argument 'reply'/],
-  [['send', '--from', 'a@acme.test', '--to', 'b@acme.test', '--subject', 'x'], /API key is needed/],
+  [
+    ['send', '--from', 'a@acme.test', '--to', 'b@acme.test', '--subject', 'x'],
+    /No service is running here/,
+  ],
+  [
+    [
+      'send',
+      '--from',
+      'a@acme.test',
+      '--to',
+      'b@x.test',
+      '--subject',
+      'x',
+      '--url',
+      'http://x.test',
+    ],
+    /API key is needed/,
+  ],
+  [['send', '--key', 'k', '--mode', 'live'], /'--mode <mode>' cannot be used with option '--key/],
   [['send', '--from', 'a@acme.test', '--key', 'k', '--url', 'http://x.test'], /needs --from, --to/],
   [
     ['send', '--batch', '/nowhere', '--key', 'k', '--url', 'http://x.test'],

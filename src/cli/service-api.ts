@@ -7,15 +7,72 @@ import type { Command } from 'commander';
 import { Agent, fetch, type RequestInit, type Response } from 'undici';
 import { readConfig } from '../config/config.ts';
 import { readRunning } from '../store/postgres/embedded/lock.ts';
-import { type Cli, failure, type Failure, usageFailure } from './command.ts';
+import { type Environment } from '../core/scope.ts';
+import { createKey, revokeKey } from '../store/keys.ts';
+import {
+  type Cli,
+  failure,
+  type Failure,
+  isFailure,
+  type Outcome,
+  usageFailure,
+} from './command.ts';
+import { chooseScope, modeOption, projectOption, type ProjectOptions, withStore } from './store.ts';
 
 export type ApiOptions = { key?: string; url?: string };
+export type OwnKeyOptions = ApiOptions & ProjectOptions & { mode?: Environment };
 
 /** Which service, and as whom. */
 export function apiOptions(command: Command): Command {
   return command
     .option('--key <key>', 'API key (default: POSTHORN_API_KEY)')
     .option('--url <url>', 'of the service (default: POSTHORN_URL, or the one running here)');
+}
+
+/** The same for a command that makes its own key on the machine of the service: see withApi. */
+export function ownKeyOptions(command: Command): Command {
+  return apiOptions(command)
+    .addOption(modeOption().conflicts('key'))
+    .addOption(projectOption().conflicts('key'));
+}
+
+/** Longer than any request of a command takes. */
+const OWN_KEY_LASTS_MS = 5 * 60_000;
+
+/**
+ * Does the work with the given key. Without one, who can open the database of the service that runs here
+ * needs none: a key that may send is made for this work and revoked after it, and expires soon where the
+ * command dies before. Its environment is --mode, by default test, so that nothing real is sent by mistake.
+ */
+export async function withApi(
+  cli: Cli,
+  options: OwnKeyOptions,
+  work: (api: ServiceApi) => Promise<Outcome>,
+): Promise<Outcome> {
+  const isOwn =
+    (options.key ?? cli.env['POSTHORN_API_KEY'] ?? '') === '' &&
+    (options.url ?? cli.env['POSTHORN_URL']) === undefined &&
+    runningHere(cli) !== null;
+  if (!isOwn) {
+    const api = apiOf(cli, options);
+    return isFailure(api) ? api : work(api);
+  }
+  return withStore(cli, async ({ db }) => {
+    const scope = await chooseScope(db, { ...options, mode: options.mode ?? 'test' });
+    if (isFailure(scope)) return scope;
+    const { key, text } = await createKey(db, scope, {
+      name: 'posthorn send',
+      permission: 'sending_access',
+      domain: null,
+      expiresAt: new Date(cli.world.now() + OWN_KEY_LASTS_MS),
+    });
+    try {
+      const api = apiOf(cli, { key: text });
+      return isFailure(api) ? api : await work(api);
+    } finally {
+      await revokeKey(db, scope, key.id);
+    }
+  });
 }
 
 export type ServiceApi = {
@@ -35,13 +92,13 @@ export function apiOf(
   { silenceMs }: { silenceMs?: number } = {},
 ): ServiceApi | Failure {
   const key = options.key ?? cli.env['POSTHORN_API_KEY'];
-  if (!key) return usageFailure('An API key is needed: give --key or set POSTHORN_API_KEY.');
   const asked = options.url ?? cli.env['POSTHORN_URL'];
   const here = asked === undefined ? runningHere(cli) : null;
   const url = asked ?? here?.url;
   if (url === undefined) {
     return usageFailure('No service is running here: start it, or give --url or POSTHORN_URL.');
   }
+  if (!key) return usageFailure('An API key is needed: give --key or set POSTHORN_API_KEY.');
   const parsed = URL.parse(url);
   if (parsed === null || !/^https?:$/.test(parsed.protocol)) {
     return usageFailure(

@@ -247,6 +247,20 @@ test('send posts to the running service and tells the id, or why not', async () 
   assert.match(nowhere.stderr, /No answer from the service at http:\/\/127\.0\.0\.1:9/);
 });
 
+test('on the machine of the service, send needs no key and leaves none', async () => {
+  const service = shared;
+  const keys = await service.cliJson('keys', 'list');
+  const email = ['--from', 'hello@acme.test', '--to', 'delivered@simulator.test'];
+  const send = ['send', ...email, '--subject', 'No key', '--text', 'Hello'];
+  const sent = await service.cliJson(...send);
+  const { environment } = await service.cliJson('emails', 'show', sent.id);
+  assert.equal(environment, 'test');
+  const live = await service.cli(...send, '--mode', 'live');
+  assert.match(live.stderr, /acme\.test/);
+  assert.equal(live.code, 1);
+  assert.deepEqual(await service.cliJson('keys', 'list'), keys);
+});
+
 test('send --batch sends the emails of a file, one for each line', async () => {
   const service = shared;
   const file = join(service.dataDir, 'emails.jsonl');

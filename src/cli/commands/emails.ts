@@ -56,6 +56,9 @@ const EVERYTHING: EmailFilter = {
   keyId: null,
 };
 
+const NONE_SENT = `No email was sent yet. To send a test email:
+  posthorn send --from hello@acme.test --to delivered@simulator.test --subject Hello --text 'Hi!'`;
+
 export function describeEmails(emails: Command, cli: Cli): void {
   addCommand(emails, cli, { name: 'list', about: 'the newest emails', run: list })
     .addOption(projectOption())
@@ -102,7 +105,7 @@ function list(cli: Cli, options: ListOptions): Promise<Outcome> {
       text: table(
         ['ID', 'CREATED', 'MODE', 'STATUS', 'TO', 'SUBJECT'],
         emails.map(summaryCells),
-        'There is no such email.',
+        status === null && to === undefined ? NONE_SENT : 'No email matches.',
       ),
     };
   });

@@ -6,17 +6,25 @@ import { readFile } from 'node:fs/promises';
 import { text as readAll } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import type { RequestInit } from 'undici';
-import { type Cli, isFailure, type Outcome, runnable, usageFailure } from '../command.ts';
+import { type Cli, type Outcome, runnable, usageFailure } from '../command.ts';
 import {
-  apiOf,
-  apiOptions,
   type ErrorAnswer,
   noAnswer,
+  type OwnKeyOptions,
+  ownKeyOptions,
   refusedBy,
   type ServiceApi,
+  withApi,
 } from '../service-api.ts';
 
 const TIMEOUT_MS = 30_000;
+
+const EXAMPLES = `
+On the machine of the service no key is needed; the email is a test email unless --mode live is given.
+
+Examples:
+  posthorn send --from hello@acme.test --to delivered@simulator.test --subject Hello --text 'Hi!'
+  posthorn send --mode live --from 'Acme <hello@acme.com>' --to jo@example.org --subject Hello --html-file mail.html`;
 
 export function describeSend(send: Command, cli: Cli): void {
   send
@@ -36,11 +44,12 @@ export function describeSend(send: Command, cli: Cli): void {
     .option(
       '--idempotency-key <key>',
       'repeating the command with the same key sends no second email',
-    );
-  runnable(apiOptions(send), cli, run);
+    )
+    .addHelpText('after', EXAMPLES);
+  runnable(ownKeyOptions(send), cli, run);
 }
 
-type SendOptions = {
+type SendOptions = OwnKeyOptions & {
   from?: string;
   to?: string[];
   subject?: string;
@@ -55,13 +64,9 @@ type SendOptions = {
   batch?: string;
   permissive?: true;
   idempotencyKey?: string;
-  key?: string;
-  url?: string;
 };
 
 async function run(cli: Cli, options: SendOptions): Promise<Outcome> {
-  const api = apiOf(cli, options);
-  if (isFailure(api)) return api;
   const { batch, permissive, idempotencyKey } = options;
   const body = await (batch === undefined ? emailOf(options) : emailsIn(batch));
   if (typeof body === 'string') return usageFailure(body);
@@ -71,7 +76,8 @@ async function run(cli: Cli, options: SendOptions): Promise<Outcome> {
     ...(batch !== undefined && permissive && { 'x-batch-validation': 'permissive' }),
   };
   const path = batch === undefined ? '/v1/emails' : '/v1/emails/batch';
-  return post(api, path, { method: 'POST', headers, body: JSON.stringify(body) });
+  const request = { method: 'POST', headers, body: JSON.stringify(body) };
+  return withApi(cli, options, (api) => post(api, path, request));
 }
 
 /** @returns the request's body, or a sentence when the file cannot be read */
