@@ -14,7 +14,7 @@ import { waitFor } from '../support/wait.ts';
 const DAY_MS = 86_400_000;
 const fromNow = (ms: number): string => new Date(Date.now() + ms).toISOString();
 
-test('a scheduled email arrives at its time, and each change of it is a webhook', async () => {
+test('a scheduled email arrives at its time, and each change of it is sent as a webhook', async () => {
   await using journey = await startJourney();
   const mx = await journey.mailServer('later.test');
   const send = () => journey.send({ to: 'kim@later.test', scheduled_at: fromNow(DAY_MS) });
@@ -100,7 +100,7 @@ test('cancels race with two workers: each email is canceled or arrives, never bo
   await assertExact(scene, [...early, ...due, ...untouched], cancels);
 });
 
-test('a worker is killed behind the final dot: no email that arrived is canceled', async () => {
+test('when a worker is killed after the final dot, no email that arrived is canceled', async () => {
   await using scene = await newScene({
     args: ['--workers', '2'],
     env: { POSTHORN_FAILPOINTS: 'smtp_after_dot=kill@3,smtp_after_dot=kill@3' },
@@ -113,7 +113,7 @@ test('a worker is killed behind the final dot: no email that arrived is canceled
   await assertExact(scene, ids, cancels);
 });
 
-test('an email whose worker died behind the final dot is not canceled: it may have arrived', async () => {
+test('an email whose worker died after the final dot cannot be canceled, because it may have arrived', async () => {
   const unanswered = { keep: true, after: new Promise(() => {}) } as const;
   await using peers = await newPeers({ phases: { data: unanswered } });
   await using database = await migratedDatabase();
@@ -137,7 +137,7 @@ test('an email whose worker died behind the final dot is not canceled: it may ha
   await service.waitForStatus(id, 'delivered', { key });
 });
 
-test('the service is killed while emails are canceled: each is canceled once, or not yet', async () => {
+test('when the service is killed during cancellations, each email is canceled once or not at all', async () => {
   await using scene = await newScene();
   const { service, key } = scene;
   const ids = await sendMany(scene, 30, { scheduled_at: fromNow(DAY_MS) });

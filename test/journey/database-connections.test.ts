@@ -27,7 +27,7 @@ async function takeAll(service: Service): Promise<pg.Client[]> {
   }
 }
 
-test('with no connection left at the database, emails are accepted, sent and shown as ever', async () => {
+test('when the database has no free connection, emails are still accepted, sent and shown', async () => {
   await using scene = await newScene({ database: 'own', args: ['--workers', '1'] });
   const { service, mx, key } = scene;
   // Nothing was accepted or settled so far: what that takes must be there all the same.
@@ -46,7 +46,7 @@ test('with no connection left at the database, emails are accepted, sent and sho
   assert.equal(mx.messages.length, EMAILS);
 });
 
-test('a start with nine workers leaves connections to others, and accepts and sends', async () => {
+test('a service with nine workers accepts and sends, and leaves database connections free', async () => {
   await using scene = await newScene({ database: 'own', args: ['--workers', '9'] });
   const { service, mx, key } = scene;
   // With 100 connections for 9 workers of 12 there would be none left for anybody else.

@@ -33,7 +33,7 @@ function post(service: Service): Promise<Answer> {
   return service.request('POST', '/v1/emails', { body });
 }
 
-test('a nearly full disk: 503 with the reason, reading and settling as ever, until there is room', async () => {
+test('with a nearly full disk, sends get 503 with the reason, while reading and settling continue', async () => {
   const env = preload('main.ts', FULL_DISK);
   await using service = await startService({ database: 'own', args: ['--workers', '1'], env });
   const id = await service.send({ to: 'deferred@simulator.test' });
@@ -74,7 +74,7 @@ async function isAccepted(service: Service): Promise<void> {
   await waitFor(accepts, { what: 'mail again', timeoutMs: 30_000, everyMs: 200 });
 }
 
-test('the disk of a database that DATABASE_URL names on this machine is watched too', async () => {
+test('the disk is also checked for a local database that DATABASE_URL names', async () => {
   const env = { ...preload('main.ts', FULL_DISK), ...NO_LIMIT };
   await using service = await startService({ args: ['--workers', '1'], env });
   await isAccepted(service);
@@ -84,7 +84,7 @@ test('the disk of a database that DATABASE_URL names on this machine is watched 
   await isAccepted(service);
 });
 
-test('a database as large as it may be takes no more mail, and settles what it has', async () => {
+test('a database at its size limit accepts no more mail and settles what is under way', async () => {
   await using service = await startService({
     args: ['--workers', '1'],
     env: { ...NO_LIMIT, POSTHORN_DATABASE_MAX_MB: '64' },
@@ -102,7 +102,7 @@ test('a database as large as it may be takes no more mail, and settles what it h
   await isAccepted(service);
 });
 
-test('when PostgreSQL says that its disk is full, mail is refused and settling goes on', async () => {
+test('when PostgreSQL reports a full disk, mail is refused and settling continues', async () => {
   await using service = await startService({ args: ['--workers', '1'], env: NO_LIMIT });
   const id = await service.send({ to: 'deferred@simulator.test' });
   await service.waitForStatus(id, 'deferred');

@@ -9,7 +9,7 @@ import { waitFor } from '../support/wait.ts';
 
 const EMAILS = 400;
 
-test('a killed database comes back by itself; what got a 202 arrives once', async (t) => {
+test('a killed database is restarted, and every email that got a 202 arrives once', async (t) => {
   await using scene = await newScene({ database: 'own', args: ['--workers', '2'] });
   const { service, mx, key } = scene;
   const postmaster = (): number =>

@@ -41,7 +41,7 @@ function assertUnavailable(answer: Answer, sentence: RegExp): void {
   assert.ok(Number(answer.headers.get('retry-after')) > 0, 'Retry-After');
 }
 
-test('an unreachable database: 503 and why, health as it is, and mail again within 5 s', async (t) => {
+test('while the database is unreachable, sends get 503 with the reason; mail resumes within 5 s', async (t) => {
   let refusing: Promise<void> | undefined;
   const load = await runLoad(service, {
     key,
@@ -81,7 +81,7 @@ test('an unreachable database: 503 and why, health as it is, and mail again with
   assert.equal(duplicates(arrivals(mx)), 0);
 });
 
-test('a database that stands still for a moment delays answers and costs nothing', async () => {
+test('a short database stall delays responses and loses nothing', async () => {
   proxy.stall();
   let answered = false;
   const onAccepted = (): void => void (answered = true);
@@ -94,7 +94,7 @@ test('a database that stands still for a moment delays answers and costs nothing
   await everythingArrives(mx, accepted);
 });
 
-test('a connection lost while an email is stored: the truth is looked up and answered', async () => {
+test('when the connection is lost while an email is stored, the response says whether it was stored', async () => {
   for (const cutWhen of ['sent', 'answered'] as const) {
     const sprung = proxy.trap({ text: ACCEPT, cutWhen });
     const answer = await post(501);
@@ -105,7 +105,7 @@ test('a connection lost while an email is stored: the truth is looked up and ans
   assert.equal(copies(501), 2);
 });
 
-test('an email of unknown fate is repeated with its key and sent once', async (t) => {
+test('an email with an unknown outcome is repeated under its Idempotency-Key and sent once', async (t) => {
   const cut = proxy.trap({ text: ACCEPT, cutWhen: 'answered' }).then(() => proxy.refuse());
   assertUnavailable(await post(502, 'order-1'), /may have been accepted.*Idempotency-Key is safe/);
   await cut;
@@ -122,7 +122,7 @@ test('an email of unknown fate is repeated with its key and sent once', async (t
   assert.equal(copies(502), 1);
 });
 
-test('a worker that dies while the database is away is replaced, and the service goes on', async () => {
+test('a worker that dies during a database outage is replaced', async () => {
   const [killed] = await service.workerPids();
   await proxy.refuse();
   process.kill(killed!, 'SIGKILL');

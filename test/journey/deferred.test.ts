@@ -10,7 +10,7 @@ after(() => journey[Symbol.asyncDispose]());
 const MINUTE_MS = 60_000;
 const GREYLISTED = '451 4.7.1 Greylisted, try again later';
 
-test('greylisted, then delivered: the same message again', async () => {
+test('greylisted mail is sent again as the same message and delivered', async () => {
   const mx = await journey.mailServer('greylisting.test', {
     verdicts: { kim: [GREYLISTED, '250 2.0.0 Taken'] },
   });
@@ -48,7 +48,7 @@ test('the next attempts come after 1, 4, 10, 15, 30 minutes, 1, 2, 4 and again 4
   await journey.ended(id);
 });
 
-test('the operator can choose other waits', async () => {
+test('the operator can configure the retry schedule', async () => {
   await using own = await startJourney({ POSTHORN_RETRY_WAITS: '2h,6h' });
   await own.mailServer('chosen.test', { greylist: 3 });
   const id = await own.send({ to: 'kim@chosen.test' });
@@ -65,7 +65,7 @@ test('the operator can choose other waits', async () => {
   assert.equal((await own.ended(id)).status, 'delivered');
 });
 
-test('no attempt is made before its time', async () => {
+test('no attempt is made before it is due', async () => {
   const mx = await journey.mailServer('early.test', { greylist: 1 });
   const first = await journey.send({ to: 'kim@early.test' });
   await journey.attempted(first);
@@ -102,7 +102,7 @@ test('an email that expires ends as failed, and is not tried again', async () =>
   assert.deepEqual(story.slice(3), ['failed', 'failed']);
 });
 
-test('without a time of its own an email is given up after three days', async () => {
+test('an email without expires_in expires after three days', async () => {
   await journey.mailServer('gone.test', { greylist: 100 });
   const id = await journey.send({ to: 'kim@gone.test' });
   await journey.attempted(id);
@@ -115,7 +115,7 @@ test('without a time of its own an email is given up after three days', async ()
   assert.deepEqual([ended.status, ended.recipients[0].reason.category], ['failed', 'expired']);
 });
 
-test('all mail servers down, then back: the email arrives, although the service was restarted', async () => {
+test('when all mail servers are down and recover, the email arrives, even after a restart of the service', async () => {
   const servers = [
     await journey.mailServer('down.test', {}, { preference: 10 }),
     await journey.mailServer('down.test', {}, { preference: 20 }),
@@ -133,7 +133,7 @@ test('all mail servers down, then back: the email arrives, although the service 
   assert.deepEqual(await journey.story(id), ['queued', 'delivery_delayed', 'delivered']);
 });
 
-test('a server that did not answer a moment ago is left alone, and that is no attempt', async () => {
+test('a server that has just failed to answer is not contacted, and that does not count as an attempt', async () => {
   const mx = await journey.mailServer('resting.test');
   await mx.stop();
   const ids: string[] = [];
@@ -160,7 +160,7 @@ test('a server that did not answer a moment ago is left alone, and that is no at
   }
 });
 
-test('lost after the dot: nobody else is asked, and the same message comes again later', async () => {
+test('when the connection is lost after the final dot, no other server is tried and the same message is sent again later', async () => {
   const first = await journey.mailServer('doubt.test', {
     phases: { data: { keep: true, drop: 'rst' } },
   });
@@ -178,7 +178,7 @@ test('lost after the dot: nobody else is asked, and the same message comes again
   assert.equal(second.connections, 0);
 });
 
-test('a server that greets with a refusal is asked again later', async () => {
+test('a server that refuses in its greeting is tried again later', async () => {
   const mx = await journey.mailServer('closed.test', {
     phases: { greeting: '554 5.7.1 No mail from you' },
   });
@@ -190,7 +190,7 @@ test('a server that greets with a refusal is asked again later', async () => {
   assert.equal((await journey.retry(id)).status, 'delivered');
 });
 
-test('a DNS that fails is no verdict on the recipient', async () => {
+test('a DNS failure defers the email and does not bounce the recipient', async () => {
   await journey.mailServer('dark.test');
   journey.dns.setFailure('dark.test', 'servfail');
   const id = await journey.send({ to: 'kim@dark.test' });
@@ -201,7 +201,7 @@ test('a DNS that fails is no verdict on the recipient', async () => {
   assert.equal((await journey.retry(id)).status, 'delivered');
 });
 
-test('a sending domain that is removed takes its waiting mail along', async () => {
+test('removing a sending domain ends its deferred mail', async () => {
   const mx = await journey.mailServer('waiting.test', { greylist: 1 });
   await journey.service.addLiveDomain('removed.example');
   const { body: domains } = await journey.request('GET', '/v1/domains');
@@ -220,7 +220,7 @@ test('a sending domain that is removed takes its waiting mail along', async () =
   assert.deepEqual(await journey.story(id), ['queued', 'delivery_delayed', 'failed']);
 });
 
-test('mail of a sending domain that is not verified any more waits until it is again', async () => {
+test('mail of a sending domain that lost its verification waits until it is verified again', async () => {
   const mx = await journey.mailServer('patient.test', { greylist: 1 });
   await journey.service.addLiveDomain('lapsed.example');
   const id = await journey.send({ from: 'us@lapsed.example', to: 'kim@patient.test' });
@@ -241,7 +241,7 @@ test('mail of a sending domain that is not verified any more waits until it is a
   assert.equal(mx.messages.length, 1);
 });
 
-test('a sending domain that is removed takes along what stands in line in memory', async () => {
+test('removing a sending domain ends its mail that is queued in memory', async () => {
   const { service } = journey;
   const release = Promise.withResolvers<void>();
   const greeting = { after: release.promise, reply: '220 slow.test ESMTP' };
@@ -269,7 +269,7 @@ test('a sending domain that is removed takes along what stands in line in memory
   assert.equal(failed[0].recipients[0].reason.blame, 'sender');
 });
 
-test('an address that is suppressed while its email waits gets nothing any more', async () => {
+test('an address that is suppressed while its email waits gets no further attempt', async () => {
   const mx = await journey.mailServer('stopped.test', { greylist: 1 });
   const id = await journey.send({ to: ['kim@stopped.test', 'lee@stopped.test'] });
   await journey.allAttempted(id);

@@ -52,7 +52,7 @@ test('a delivered email arrives as it was written', async () => {
   assert.equal(Date.parse(email.date ?? ''), Math.floor(Date.parse(createdAt) / 1000) * 1000);
 });
 
-test('a delivered email tells what the server said, and shows the bytes that arrived', async () => {
+test('a delivered email shows the reply of the server and the bytes that arrived', async () => {
   const mx = await journey.mailServer('told.test', {
     phases: { data: '250-2.0.0 Taken\n250 2.0.0 queued as 4711' },
   });
@@ -143,7 +143,7 @@ async function judge(message: ReceivedMessage, clientIp: string) {
   };
 }
 
-test('a receiver finds SPF, DKIM and DMARC in order', async () => {
+test('SPF, DKIM and DMARC pass at the receiver', async () => {
   const mx = await journey.mailServer('strict.test');
   journey.dns.set('_dmarc.acme.example', 'TXT', ['v=DMARC1; p=reject; adkim=s']);
   await journey.ended(
@@ -176,7 +176,7 @@ test('each copy has a return path of its own, at a host of the sending domain', 
   for (const path of paths) assert.match(path, /^b-[a-z2-7]{30,62}@send\.acme\.example$/);
 });
 
-test('three domains with three mail servers each get their copy, and each answer is told', async () => {
+test('recipients in three domains each get their copy, and each reply is reported', async () => {
   const domains = ['one.test', 'two.test', 'three.test'];
   const servers = await Promise.all(
     domains.map((domain) =>
@@ -214,7 +214,7 @@ test('a domain whose Ed25519 record is missing signs with RSA alone', async () =
   );
 });
 
-test('a blind copy arrives, and nobody else can see it', async () => {
+test('a blind copy arrives, and no other recipient sees its address', async () => {
   const mx = await journey.mailServer('blind.test');
   const to = ['kim@blind.test', 'lee@blind.test'];
   const id = await journey.send({ to: to[0], cc: to[1], bcc: 'Secret <max@blind.test>' });
@@ -232,7 +232,7 @@ test('a blind copy arrives, and nobody else can see it', async () => {
   }
 });
 
-test('an address that is named twice gets one copy', async () => {
+test('an address that is given twice gets one copy', async () => {
   const mx = await journey.mailServer('twice.test');
   const id = await journey.send({
     to: ['kim@twice.test', 'Kim <kim@TWICE.test>'],
@@ -245,7 +245,7 @@ test('an address that is named twice gets one copy', async () => {
   assert.deepEqual(reached.toSorted(), ['kim@twice.test', 'lee@twice.test']);
 });
 
-test('attachments, inline images and headers of the sender arrive as they were given', async () => {
+test('attachments, inline images and custom headers arrive unchanged', async () => {
   const mx = await journey.mailServer('parts.test');
   const image = Buffer.from('89504e470d0a1a0a', 'hex');
   const invoice = Buffer.from(Array.from({ length: 200_000 }, (_, at) => (at * 31) % 256));
@@ -280,21 +280,21 @@ test('attachments, inline images and headers of the sender arrive as they were g
   assert.ok(dkim.length === 2 && dkim.every(({ status }) => status.result === 'pass'));
 });
 
-test('a text is made for an email that has only html', async () => {
+test('an email with only html gets a text part', async () => {
   const mx = await journey.mailServer('derived.test');
   const html = '<h1>Hello</h1><p>Your code is <b>4711</b>.</p>';
   await journey.ended(await journey.send({ to: 'kim@derived.test', html }));
   assert.match((await read(mx.messages[0])).text ?? '', /Hello[^]*Your code is 4711\./);
 });
 
-test('an address outside of ASCII is reached at a server that takes such', async () => {
+test('a non-ASCII address gets its mail at a server with SMTPUTF8', async () => {
   const mx = await journey.mailServer('utf8.test');
   await journey.ended(await journey.send({ to: 'jürgen@utf8.test' }));
   assert.deepEqual(mx.messages[0]?.recipients, ['jürgen@utf8.test']);
   assert.equal(mx.messages[0].smtpUtf8, true);
 });
 
-test('several emails to one server share a connection', async () => {
+test('several emails to one server use one connection', async () => {
   const mx = await journey.mailServer('shared.test');
   for (const name of ['kim', 'lee', 'max', 'eve', 'pat', 'sam']) {
     await journey.ended(await journey.send({ to: `${name}@shared.test` }));

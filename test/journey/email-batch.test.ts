@@ -48,7 +48,7 @@ const workerIsBack = () =>
   );
 const idsOf = ({ body }: Answer): string[] => body.data.map(({ id }: { id: string }) => id);
 
-test('killed before or after the commit of a batch, its repeat makes one batch, which arrives once', async () => {
+test('when the service is killed around the commit of a batch, repeating it makes one batch, which arrives once', async () => {
   await assert.rejects(post('killed'));
   assert.equal(await stored(), 0);
   await workerIsBack();
@@ -65,7 +65,7 @@ test('killed before or after the commit of a batch, its repeat makes one batch, 
 });
 
 for (const validation of ['strict', 'permissive']) {
-  test(`a ${validation} batch while the database is away is refused, and its repeat accepted once`, async () => {
+  test(`a ${validation} batch is refused during a database outage, and its repetition accepted once`, async () => {
     const before = await stored();
     await database.proxy.refuse();
     const refused = await post(`away ${validation}`, validation);

@@ -11,7 +11,7 @@ import { startReplicatedPair } from '../support/replicated-postgres.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
-test('after a fail-over a cursor holds if its event was replicated, and is refused if it was lost', async () => {
+test('after a fail-over a cursor is valid if its event was replicated, and refused if it was lost', async () => {
   await using pair = await startReplicatedPair({ synchronous: false });
   const address = pair.primary.address('posthorn');
   await using service = await startService({

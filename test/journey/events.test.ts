@@ -45,7 +45,7 @@ async function loadWithKills(scene: Scene): Promise<void> {
   await queueIsEmpty(service);
 }
 
-test('workers are killed under a stream, and a reader that resumes gets every event once', async () => {
+test('when workers are killed during a stream, a client that resumes gets every event once', async () => {
   await using scene = await newScene({ args: ['--workers', '2'] });
   const { service, key } = scene;
   const seen: string[] = [];
@@ -111,7 +111,7 @@ function listen(scene: Scene, ...args: string[]) {
   };
 }
 
-test('webhooks listen brings every event, signed, to a machine that was away for a while', async () => {
+test('webhooks listen delivers every event, signed, also after an interruption', async () => {
   await using scene = await newScene({ args: ['--workers', '2'] });
   await using receiver = await startReceiver(503);
   const { service, key } = scene;

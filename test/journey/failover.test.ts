@@ -87,7 +87,7 @@ async function acceptsAgain({ service, key }: Stage): Promise<string> {
   return id;
 }
 
-test('what was acknowledged outlives the fail-over to a synchronous standby', LONG, async (t) => {
+test('accepted mail survives the fail-over to a synchronous standby', LONG, async (t) => {
   const stage = await newStage({ synchronous: true });
   const load = await loadWith(stage, { [EMAILS / 2]: () => stage.failOver() });
   const accepted = [...load.accepted, await acceptsAgain(stage)];
@@ -101,7 +101,7 @@ test('what was acknowledged outlives the fail-over to a synchronous standby', LO
 });
 
 test(
-  'what an asynchronous standby never had is lost and said, and nothing is stuck',
+  'commits that an asynchronous standby lacks are lost and logged, and the rest of the mail is sent',
   LONG,
   async (t) => {
     const stage = await newStage({ synchronous: false });

@@ -38,7 +38,7 @@ function problemsOf(domain: Body): string[] {
   return domain.records.flatMap(({ problem }: Body) => problem ?? []);
 }
 
-test('a domain that one node has verified stays verified by the check of a node with another name', async () => {
+test('a domain stays verified when it is checked by a node with another host name', async () => {
   await using database = await migratedDatabase();
   const options = { dns, database, args: ['--workers', '1'] };
   await using one = await startService({ ...options, env: env('mail1.posthorn.example') });
@@ -79,7 +79,7 @@ test('a domain that one node has verified stays verified by the check of a node 
   }
 });
 
-test('the host that bounces come back to changes by command, for all nodes and with what to publish', async () => {
+test('a command changes the return-path host for all nodes and prints the records to publish', async () => {
   await using service = await startService({ dns, env: env('mail.posthorn.example') });
   await service.addLiveDomain('news.example');
   const shown = await service.cli('domains', 'return-path-host');
@@ -141,7 +141,7 @@ test('the records follow the first proper name, and nobody who is verified when 
   );
 });
 
-test('a host for bounces that was set by command stays through starts under any name', async () => {
+test('a return-path host that was set by command is kept at starts under any host name', async () => {
   await using service = await startService({ dns, env: env('mail.posthorn.example') });
   const { code } = await service.cli('domains', 'return-path-host', 'Bounces.posthorn.example');
   assert.equal(code, 0);

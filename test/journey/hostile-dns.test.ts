@@ -15,7 +15,7 @@ function questionsBelow(suffix: string): number {
   return journey.dns.queries.filter(({ name }) => name.endsWith(suffix)).length;
 }
 
-test('of fifteen hundred mail servers the best is asked, and few others looked up', async () => {
+test('of 1,500 MX records the best is used, and few others are looked up', async () => {
   const mx = await journey.mailServer('crowd.test');
   const others = Array.from({ length: 1_499 }, (_, at) => `${at + 20} m${at}.others.test`);
   journey.dns.set('crowd.test', 'MX', [...others, `10 ${mx.name}`]);
@@ -27,7 +27,7 @@ test('of fifteen hundred mail servers the best is asked, and few others looked u
   );
 });
 
-test('a domain that names a thousand mail servers that are not there bounces after few questions', async () => {
+test('a domain with 1,000 MX hosts that do not exist bounces after few queries', async () => {
   const names = Array.from({ length: 1_000 }, (_, at) => `10 m${at}.nowhere.test`);
   journey.dns.set('empty-crowd.test', 'MX', names);
   const id = await journey.send({ to: 'kim@empty-crowd.test' });
@@ -39,7 +39,7 @@ test('a domain that names a thousand mail servers that are not there bounces aft
   );
 });
 
-test('a packet with four thousand records of one mail server is one mail server', async () => {
+test('a packet with 4,000 records of one mail server counts as one mail server', async () => {
   const mx = await journey.mailServer('unused.test');
   journey.dns.set('packed.test', 'A', [mx.address]);
   journey.dns.setFailure('packed.test', 'crowded');
@@ -60,14 +60,14 @@ const LOOPS: Record<string, Record<string, string>> = {
 };
 
 for (const [index, [what, aliases]] of Object.entries(LOOPS).entries()) {
-  test(`an email to a domain that ${what} waits, and says why`, async () => {
+  test(`an email to a domain that ${what} is deferred with the reason`, async () => {
     for (const [name, target] of Object.entries(aliases)) journey.dns.set(name, 'CNAME', [target]);
     const id = await journey.send({ to: `kim@loop${index}.test` });
     await waits(id, /leads through a loop or more than 8 CNAME records/);
   });
 }
 
-test('an email to a domain whose mail server is an alias of itself waits, and says why', async () => {
+test('an email to a domain whose mail server is a CNAME to itself is deferred with the reason', async () => {
   journey.dns.set('mx-loop.test', 'MX', ['10 mx.mx-loop.test']);
   journey.dns.set('mx.mx-loop.test', 'CNAME', ['mx.mx-loop.test']);
   await waits(await journey.send({ to: 'kim@mx-loop.test' }), /leads through a loop/);
@@ -84,7 +84,7 @@ const BROKEN: Record<string, { failure: FakeFailure; says: RegExp }> = {
   'that is a refusal': { failure: 'refused', says: /REFUSED/ },
 };
 
-test('broken answers are no verdict: the email waits until the DNS is well, others do not', async (t) => {
+test('malformed DNS answers defer the email until the DNS recovers, and delay no other mail', async (t) => {
   const good = await journey.mailServer('well.test', {}, { provider: 'well.test' });
   const sent: { what: string; domain: string; id: string; says: RegExp }[] = [];
   for (const [index, [what, { failure, says }]] of Object.entries(BROKEN).entries()) {
@@ -102,7 +102,7 @@ test('broken answers are no verdict: the email waits until the DNS is well, othe
   for (const { id } of sent) assert.equal((await journey.ended(id)).status, 'delivered');
 });
 
-test('an answer that is too long for one packet is asked for again over TCP', async () => {
+test('a truncated DNS answer is requested again over TCP', async () => {
   const mx = await journey.mailServer('long.test');
   journey.dns.setFailure('long.test', 'truncated');
   await journey.ended(await journey.send({ to: 'kim@long.test' }));

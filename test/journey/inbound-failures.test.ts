@@ -30,7 +30,7 @@ function state({ service }: Journey) {
   );
 }
 
-test('with the database away a report is to come again, and is then settled once', async () => {
+test('a report that arrives during a database outage is deferred, and settled once when it is repeated', async () => {
   await using journey = await startJourney(ENV, ONE);
   const { service } = journey;
   const { id, returnPath } = await delivered(journey, 'outage.test');
@@ -60,7 +60,7 @@ for (const [step, point] of [
   ['before the commit', 'inbound_before_commit'],
   ['between the commit and its answer', 'inbound_after_commit'],
 ] as const) {
-  test(`a worker that is killed ${step} loses no report and settles none twice`, async () => {
+  test(`when a worker is killed ${step}, no report is lost or settled twice`, async () => {
     await using journey = await startJourney(ENV, ONE);
     const { service } = journey;
     const { id, returnPath } = await delivered(journey, 'killed.test');
@@ -87,7 +87,7 @@ for (const [step, point] of [
   });
 }
 
-test('a relay took it, and a confirmation says that it was delivered', async () => {
+test('a delivery confirmation changes an email from sent to delivered', async () => {
   await using relay = await startFakeMx();
   await using journey = await startJourney({
     ...ENV,
@@ -125,7 +125,7 @@ const attacks = fc.record({
   noise: fc.string({ unit: fc.constantFrom('0', '9', '-', ';', ' ', '\r\n', '='), maxLength: 60 }),
 });
 
-test('1,200 forged and mangled reports change nothing, and the service goes on', async () => {
+test('1,200 forged and mangled reports change nothing', async () => {
   await using journey = await startJourney(ENV, ONE);
   const { id, returnPath } = await delivered(journey, 'attacked.test');
   await journey.story(id);

@@ -34,7 +34,7 @@ async function flood(port: number, from: string): Promise<number> {
   }
 }
 
-test('a flood of unmatched mail takes a fixed part of the disk, and bounces are still taken', async () => {
+test('a flood of unmatched mail uses a fixed amount of disk, and bounces are still accepted', async () => {
   await using journey = await startJourney(ENV, { args: ['--workers', '1'] });
   const { service } = journey;
   const mx = await journey.mailServer('flooded.test');

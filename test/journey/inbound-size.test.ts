@@ -42,7 +42,7 @@ const fields = [
 /** Generous: a worker that reads as it should is busy for milliseconds. */
 const ANSWERED_WITHIN_MS = 2_000;
 
-test('reports made to stop a worker do not keep it from answering others', async () => {
+test('reports made to block a worker do not delay its other requests', async () => {
   const attacks = [spaces, fields, spaces, fields].map((message) =>
     handIn(port, { to: POSTMASTER, message }),
   );
@@ -60,7 +60,7 @@ test('reports made to stop a worker do not keep it from answering others', async
   assert.ok(slowestMs < ANSWERED_WITHIN_MS, `one answer took ${Math.round(slowestMs)} ms`);
 });
 
-test('a bounce that quotes an original of 40 MB is taken, and settles what it is about', async () => {
+test('a bounce that quotes an original of 40 MB is accepted and settled', async () => {
   const mx = await journey.mailServer('large.test');
   const id = await journey.send({ to: 'jo@large.test' });
   await journey.ended(id);

@@ -33,7 +33,7 @@ async function statusOf(id: string): Promise<string> {
 const isSuppressed = async (address: string): Promise<boolean> =>
   (await service.sql('select 1 from suppressions where address_key = $1', [address])).length > 0;
 
-test('a late bounce is told with its reason, and the address gets no more mail', async () => {
+test('a late bounce is an event with its reason, and suppresses the address', async () => {
   const { id, returnPath, jo } = await delivered('late.test');
   const message = statusReport({ recipient: jo });
   assert.match(await handIn(port, { to: returnPath, message }), TAKEN);
@@ -63,7 +63,7 @@ test('a late bounce is told with its reason, and the address gets no more mail',
   assert.equal(again.body.error.code, 'suppressed');
 });
 
-test('a complaint to the return path is told, and the address gets no more mail', async () => {
+test('a complaint to the return path is an event, and suppresses the address', async () => {
   const { id, returnPath, jo } = await delivered('complains.test');
   const message = feedbackReport('gone@elsewhere.test');
   assert.match(await handIn(port, { to: returnPath, message }), TAKEN);
@@ -72,7 +72,7 @@ test('a complaint to the return path is told, and the address gets no more mail'
   assert.equal(row.reason, 'complaint');
 });
 
-test('what comes back counts against the sending domain, and as no further ending', async () => {
+test('a late bounce counts for the sending domain, and not as a second final status', async () => {
   const counted = async () => {
     const [row] = await service.sql(
       `select sum(ended)::int as ended, sum(bounced)::int as bounced,
@@ -123,7 +123,7 @@ test('a complaint to fbl@ finds its recipient by the return path in the original
   assert.equal(await statusOf(otherId), 'delivered');
 });
 
-test('what is no failure changes nothing: a delay, an automatic reply, any other message, failed DMARC', async () => {
+test('delay reports, automatic replies, DMARC failure reports and other messages change nothing', async () => {
   const { id, returnPath, jo } = await delivered('nothing.test');
   const away = 'Subject: Out of office\r\nAuto-Submitted: auto-replied\r\n\r\nI am away.\r\n';
   for (const [message, kind] of [
@@ -140,7 +140,7 @@ test('what is no failure changes nothing: a delay, an automatic reply, any other
   assert.equal(await isSuppressed(jo), false);
 });
 
-test('a bounce that is not about the mailbox suppresses nobody', async () => {
+test('a bounce that is not about the mailbox suppresses no address', async () => {
   const { id, returnPath, jo } = await delivered('policy.test');
   const diagnostic = '554 5.7.1 Rejected: listed on a blocklist';
   const message = statusReport({ recipient: jo, status: '5.7.1', diagnostic });
@@ -149,7 +149,7 @@ test('a bounce that is not about the mailbox suppresses nobody', async () => {
   assert.equal(await isSuppressed(jo), false);
 });
 
-test('a bounce in the name of a forwarding address suppresses ours for a week only', async () => {
+test('a bounce about a forwarding target suppresses the address that we sent to, for a week', async () => {
   const { id, returnPath, jo } = await delivered('forwards.test');
   const message = statusReport({ recipient: 'elsewhere@forwarded.test' });
   assert.match(await handIn(port, { to: returnPath, message }), TAKEN);
@@ -163,7 +163,7 @@ test('a bounce in the name of a forwarding address suppresses ours for a week on
   assert.ok(row.days > 6.9 && row.days <= 7, String(row.days));
 });
 
-test('the same report twice changes and counts once', async () => {
+test('a repeated report is counted once', async () => {
   const { id, returnPath, jo } = await delivered('twice.test');
   const message = statusReport({ recipient: jo });
   const replies = await Promise.all([
@@ -185,7 +185,7 @@ test('the same report twice changes and counts once', async () => {
   );
 });
 
-test('a report touches the recipient of its return path, whomever it names', async () => {
+test('a report changes only the recipient of its return path, whichever address it names', async () => {
   const { id, returnPath } = await delivered('named.test');
   const { id: otherId, jo: other } = await delivered('other.test');
   const message = statusReport({ recipient: other });
@@ -194,7 +194,7 @@ test('a report touches the recipient of its return path, whomever it names', asy
   assert.equal(await isSuppressed(other), false);
 });
 
-test('several recipients of one email are told apart by their return paths', async () => {
+test('the recipients of one email are distinguished by their return paths', async () => {
   const mx = await journey.mailServer('several.test');
   const id = await journey.send({ to: ['ann@several.test', 'bob@several.test'] });
   await journey.ended(id);
@@ -212,7 +212,7 @@ test('several recipients of one email are told apart by their return paths', asy
   );
 });
 
-test('a report about an email that is still on its way is to come again', async () => {
+test('a report about an email that is being sent is deferred', async () => {
   const mx = await journey.mailServer('open.test', { greylist: 1 });
   const id = await journey.send({ to: 'jo@open.test' });
   await journey.attempted(id);
@@ -231,7 +231,7 @@ test('a report about an email that is still on its way is to come again', async 
   assert.equal(await statusOf(id), 'bounced');
 });
 
-test('mail to the addresses that every mail domain has is kept for people', async () => {
+test('mail to postmaster and other role addresses is kept as unmatched mail', async () => {
   for (const name of ['postmaster', 'Abuse', 'dmarc', 'tlsrpt', 'fbl']) {
     const to = `${name}@send.acme.example`;
     const message = `From: ann@else.test\r\nSubject: Hello ${name}\r\n\r\nA question\x1b[31m.\r\n`;
@@ -243,7 +243,7 @@ test('mail to the addresses that every mail domain has is kept for people', asyn
   }
 });
 
-test('everything else is refused at RCPT: forged and foreign return paths, other names, relaying', async () => {
+test('forged and foreign return paths, unknown addresses and relaying are refused at RCPT', async () => {
   const { returnPath } = await delivered('refuses.test');
   const [token] = returnPath.split('@');
   for (const [to, code] of [
@@ -269,7 +269,7 @@ test('everything else is refused at RCPT: forged and foreign return paths, other
   assert.match(own, /^550 5\.4\.6 /);
 });
 
-test('a message that has passed too many servers is refused', async () => {
+test('a message with too many Received fields is refused', async () => {
   const { id, returnPath, jo } = await delivered('circles.test');
   const hops = 'Received: from a by b\r\n'.repeat(101);
   const message = `${hops}${statusReport({ recipient: jo })}`;
@@ -278,7 +278,7 @@ test('a message that has passed too many servers is refused', async () => {
 });
 
 // Moves the clock: the last of this file.
-test('a return path is valid for 45 days from when the email was due', async () => {
+test('a return path is valid for 45 days after the email was due', async () => {
   const { id, returnPath, jo } = await delivered('old.test');
   const kept = async () => (await service.sql('select 1 from inbound_unmatched')).length;
   const before = await kept();

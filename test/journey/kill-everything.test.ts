@@ -57,7 +57,7 @@ async function everythingArrives(mx: FakeMx, accepted: readonly string[]): Promi
   });
 }
 
-test('killed as a whole under load, the service delivers after its restart all that it accepted', async () => {
+test('when all processes are killed under load, everything accepted is delivered after the restart', async () => {
   await using scene = await newScene({ database: 'own', args: ['--workers', '2'] });
   const { service, mx, key } = scene;
   let kill: Promise<void> | undefined;
@@ -83,7 +83,7 @@ test('killed as a whole under load, the service delivers after its restart all t
   assert.ok(duplicates(arrivals(mx)) <= 20 + MANY_EMAILS / 10, 'few duplicates');
 });
 
-test('a killed worker is replaced, and what it held goes on at once', async () => {
+test('a killed worker is replaced, and its mail is sent at once', async () => {
   await using scene = await newScene({ args: ['--workers', '2'] });
   const { service, mx, key } = scene;
   const [victim] = await service.sql('select pid from nodes order by id limit 1');
@@ -113,7 +113,7 @@ test('a killed worker is replaced, and what it held goes on at once', async () =
   await waitFor(isReplaced, { what: 'another worker in its place' });
 });
 
-test('asked to stop under load, it loses nothing, repeats nothing and ends well', async () => {
+test('a stop under load loses and repeats no email', async () => {
   await using scene = await newScene({ database: 'own', args: ['--workers', '2'] });
   const { service, mx, key } = scene;
   let stopping: Promise<number | NodeJS.Signals> | undefined;

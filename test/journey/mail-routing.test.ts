@@ -9,7 +9,7 @@ import { startService } from '../support/service.ts';
 const journey = await startJourney();
 after(() => journey[Symbol.asyncDispose]());
 
-test('the server with the best preference is asked, the others are left alone', async () => {
+test('only the server with the best preference is contacted', async () => {
   const spare = await journey.mailServer('ordered.test', {}, { preference: 30 });
   const best = await journey.mailServer('ordered.test', {}, { preference: 5 });
   const middle = await journey.mailServer('ordered.test', {}, { preference: 10 });
@@ -28,7 +28,7 @@ const TAKEN_OVER: Record<string, FakeAnswer> = {
   'sends nonsense without end': { raw: 'x'.repeat(10_000), times: 1_000 },
 };
 
-test('the second server takes over when the first refuses connections', async () => {
+test('the second server is used when the first refuses connections', async () => {
   const first = await journey.mailServer('refusing.test');
   const second = await journey.mailServer('refusing.test', {}, { preference: 20 });
   await first.stop();
@@ -37,7 +37,7 @@ test('the second server takes over when the first refuses connections', async ()
 });
 
 for (const [index, [what, greeting]] of Object.entries(TAKEN_OVER).entries()) {
-  test(`the second server takes over when the first ${what}`, async () => {
+  test(`the second server is used when the first ${what}`, async () => {
     const domain = `second${index}.test`;
     const first = await journey.mailServer(domain, { phases: { greeting } });
     const second = await journey.mailServer(domain, {}, { preference: 20 });
@@ -47,7 +47,7 @@ for (const [index, [what, greeting]] of Object.entries(TAKEN_OVER).entries()) {
   });
 }
 
-test('the second server takes over when the first is lost before the final dot', async () => {
+test('the second server is used when the connection to the first is lost before the final dot', async () => {
   const first = await journey.mailServer('before.test', {
     phases: { data_command: { drop: 'rst' } },
   });
@@ -57,14 +57,14 @@ test('the second server takes over when the first is lost before the final dot',
   assert.deepEqual([first.messages.length, second.messages.length], [0, 1]);
 });
 
-test('a refusal of the recipient is final: the second server is not asked for another opinion', async () => {
+test('when the first server refuses the recipient, the second is not tried', async () => {
   await journey.mailServer('final.test', { recipients: { kim: '550 5.1.1 Unknown' } });
   const second = await journey.mailServer('final.test', {}, { preference: 20 });
   const { status } = await journey.ended(await journey.send({ to: 'kim@final.test' }));
   assert.deepEqual([status, second.connections], ['bounced', 0]);
 });
 
-test('a domain without MX takes its mail itself', async () => {
+test('mail to a domain without MX goes to the address of the domain', async () => {
   const mx = await journey.mailServer('other.test');
   journey.dns.set('implicit.test', 'A', [mx.address]);
   const { recipients } = await journey.ended(await journey.send({ to: 'kim@implicit.test' }));
@@ -72,14 +72,14 @@ test('a domain without MX takes its mail itself', async () => {
   assert.deepEqual([status, smtp.mx, smtp.ip], ['delivered', 'implicit.test', mx.address]);
 });
 
-test('a domain that is an alias gets its mail where the other does, under its own name', async () => {
+test('mail to a domain with a CNAME goes to the servers of its target, with the recipient unchanged', async () => {
   const mx = await journey.mailServer('real.test');
   journey.dns.set('alias.test', 'CNAME', ['real.test']);
   await journey.ended(await journey.send({ to: 'kim@alias.test' }));
   assert.deepEqual(mx.messages[0]?.recipients, ['kim@alias.test']);
 });
 
-test('a mail server whose name is an alias is found', async () => {
+test('an MX host with a CNAME is found', async () => {
   const mx = await journey.mailServer('unused.test');
   journey.dns.set('aliased.test', 'MX', ['10 mail.aliased.test']);
   journey.dns.set('mail.aliased.test', 'CNAME', [mx.name]);
@@ -87,7 +87,7 @@ test('a mail server whose name is an alias is found', async () => {
   assert.equal(mx.messages.length, 1);
 });
 
-test('a domain that takes no mail (null MX) bounces', async () => {
+test('mail to a domain with a null MX bounces', async () => {
   journey.dns.set('null.test', 'MX', ['0 .']);
   journey.dns.set('null.test', 'A', ['127.0.1.1']);
   const id = await journey.send({ to: 'kim@null.test' });
@@ -98,7 +98,7 @@ test('a domain that takes no mail (null MX) bounces', async () => {
   assert.deepEqual(await journey.story(id), ['queued', 'bounced']);
 });
 
-test('a domain that does not exist bounces, and its addresses rest for a week', async () => {
+test('mail to a domain that does not exist bounces, and the address is suppressed for a week', async () => {
   const draft = { from: 'hello@acme.example', to: 'kim@misspelt.test', subject: 'Hi', text: 'Hi' };
   const again = async () => (await journey.request('POST', '/v1/emails', draft)).status;
   const { status, recipients } = await journey.ended(await journey.send(draft));
@@ -110,13 +110,13 @@ test('a domain that does not exist bounces, and its addresses rest for a week', 
   assert.equal(await again(), 202);
 });
 
-test('a domain whose mail servers have no address bounces', async () => {
+test('mail to a domain whose mail servers have no address bounces', async () => {
   journey.dns.set('empty.test', 'MX', ['10 nowhere.test']);
   const { status, recipients } = await journey.ended(await journey.send({ to: 'kim@empty.test' }));
   assert.deepEqual([status, recipients[0].smtp.enhanced_code], ['bounced', '5.4.4']);
 });
 
-test('a domain whose best mail server is this service does not send it round in circles', async () => {
+test('mail to a domain whose best mail server is this service does not loop', async () => {
   const spare = await journey.mailServer('loop.test', {}, { preference: 20 });
   journey.dns.set('loop.test', 'MX', [`10 ${OWN_NAME}`, `20 ${spare.name}`]);
   const { status } = await journey.ended(await journey.send({ to: 'kim@loop.test' }));
@@ -124,7 +124,7 @@ test('a domain whose best mail server is this service does not send it round in 
   assert.equal(spare.connections, 0);
 });
 
-test('a mail server at a private address is never connected to, unless that is allowed', async () => {
+test('a mail server at a private address is not connected to unless that is allowed', async () => {
   await using dns = await startFakeDns({
     'public.net': { MX: ['10 private.public.net', '20 metadata.public.net'] },
     'private.public.net': { A: ['127.0.0.1'] },

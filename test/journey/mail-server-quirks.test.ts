@@ -33,7 +33,7 @@ for (const [index, [what, behaviour]] of Object.entries(TAKING).entries()) {
   });
 }
 
-test('a kept connection that the server has closed meanwhile costs no attempt', async () => {
+test('an idle connection that the server has closed costs no attempt', async () => {
   const idle = '421 4.4.2 Idle for too long';
   // Half of the time it says so at the next message only, as many do.
   const mail = NAMES.flatMap(() => ['250 2.1.0 Ok', idle]);
@@ -98,7 +98,7 @@ for (const [index, [what, { behaviour, category, code }]] of Object.entries(PUT_
   });
 }
 
-test('what a server says is shown without what could harm a terminal or a page', async () => {
+test('replies of servers are shown without control characters', async () => {
   const rude = '550 5.7.1 \u001b[2J\u0007 <script>alert(1)</script> \u202egnirts end\r\n';
   await journey.mailServer('rude.test', { verdicts: { kim: { raw: rude } } });
   const { recipients } = await journey.ended(await journey.send({ to: 'kim@rude.test' }));
@@ -108,7 +108,7 @@ test('what a server says is shown without what could harm a terminal or a page',
   assert.doesNotMatch(smtp.message, /[\0-\x1f\x7f\u202e]/);
 });
 
-test('an email that is on its way says so, and when that fails, that it waits', async () => {
+test('an email is shown as sending, and as deferred when the attempt fails', async () => {
   const mx = await journey.mailServer('slow.test', { phases: { rcpt: {} } });
   const id = await journey.send({ to: 'kim@slow.test' });
   await waitFor(
@@ -128,7 +128,7 @@ test('an email that is on its way says so, and when that fails, that it waits', 
   assert.equal((await journey.retry(id)).status, 'delivered');
 });
 
-test('fifty recipients at ten domains each have their copy and their event', async () => {
+test('fifty recipients in ten domains each get a copy and an event', async () => {
   const domains = Array.from({ length: 10 }, (_, index) => `many${index}.test`);
   const servers = await Promise.all(domains.map((domain) => journey.mailServer(domain)));
   const to = domains.flatMap((domain) => NAMES.slice(0, 5).map((name) => `${name}@${domain}`));

@@ -50,7 +50,7 @@ const alone = await journey.mailServer('alone.test', silentAt('rcpt'));
 const withoutSpare = await journey.send({ to: 'kim@alone.test' });
 
 for (const [phase, { id, first, second }] of underway) {
-  test(`a server that hangs at the ${phase} is given up, and the next one asked`, async () => {
+  test(`after a timeout at the ${phase} the next server is tried`, async () => {
     const { status, recipients } = await journey.ended(id);
     assert.equal(status, 'delivered');
     assert.deepEqual([recipients[0].attempts, recipients[0].smtp.mx], [1, second.name]);
@@ -58,7 +58,7 @@ for (const [phase, { id, first, second }] of underway) {
   });
 }
 
-test('a server that hangs after the final dot may have the message: nobody else is asked', async () => {
+test('after a timeout behind the final dot no other server is tried', async () => {
   const { id, first, second } = atTheDot;
   const { status, recipients } = await journey.attempted(id);
   assert.equal(status, 'deferred');
@@ -72,18 +72,18 @@ test('a server that hangs after the final dot may have the message: nobody else 
   assert.equal(second.connections, 0);
 });
 
-test('a server that hangs in the TLS handshake gets the email in the clear', async () => {
+test('after a timeout in the TLS handshake the email is sent in the clear', async () => {
   const { recipients } = await journey.ended(inTheHandshake.id);
   assert.deepEqual([recipients[0].attempts, recipients[0].status], [1, 'delivered']);
 });
 
-test('a server that hangs at the goodbye has the email all the same', async () => {
+test('a timeout at QUIT does not change the delivery', async () => {
   const { status } = await journey.ended(atTheEnd.id);
   assert.equal(status, 'delivered');
   assert.equal(atTheEnd.first.messages.length, 1);
 });
 
-test('with no other server the email waits, and says what it waits for', async () => {
+test('when the only server times out, the email is deferred with the reason', async () => {
   const { status, recipients } = await journey.attempted(withoutSpare);
   // Time has passed for other emails, so this one may be on its way again.
   assert.ok(['deferred', 'sending'].includes(status));

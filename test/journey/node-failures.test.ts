@@ -18,7 +18,7 @@ const BODIES = ['<p>Hello</p>', `<p>${'Hello '.repeat(40_000)}</p>`];
 const BEATS = 9;
 
 describe('two nodes on one database', { concurrency: true }, () => {
-  test('one of two nodes is killed; the other finishes its work within 25 s and nothing is lost', async (t) => {
+  test('when one of two nodes is killed, the other sends its mail within 25 s and nothing is lost', async (t) => {
     await using scene = await newNodes();
     const { nodes, mx, key } = scene;
     const [victim, survivor] = nodes;
@@ -62,7 +62,7 @@ describe('two nodes on one database', { concurrency: true }, () => {
     assert.equal(rows.length, 1, 'the dead one is forgotten');
   });
 
-  test('a frozen node is taken over; when it wakes before the final dot it sends and writes nothing', async (t) => {
+  test('the mail of a frozen node is reclaimed, and on resuming before the final dot it sends and writes nothing', async (t) => {
     const release = Promise.withResolvers<void>();
     const phases = { data_command: { after: release.promise, reply: '354 Send the message' } };
     await using scene = await newNodes({ phases });
@@ -111,7 +111,7 @@ describe('two nodes on one database', { concurrency: true }, () => {
     await frozen.waitForStatus(next, 'delivered', { key });
   });
 
-  test('an outage of 18 s kills no node; what was delivered meanwhile is settled and not sent again', async (t) => {
+  test('a database outage of 18 s ends no node, and mail delivered meanwhile is settled and not sent again', async (t) => {
     const release = Promise.withResolvers<void>();
     await using scene = await newNodes({
       phases: { data: { after: release.promise, reply: '250 2.0.0 Taken' } },
@@ -162,7 +162,7 @@ describe('two nodes on one database', { concurrency: true }, () => {
 
   for (const hours of [1, -1]) {
     const jump = hours > 0 ? 'forward' : 'back';
-    test(`a clock that jumps ${jump} by an hour makes nobody take anybody's work; nothing is lost or sent twice`, async () => {
+    test(`when a clock jumps ${jump} by an hour, no mail is reclaimed, lost or sent twice`, async () => {
       const release = Promise.withResolvers<void>();
       await using scene = await newNodes({
         phases: { data: { after: release.promise, reply: '250 2.0.0 Taken' } },

@@ -6,7 +6,7 @@ import { FROM, liveEnv, newPeers, to } from '../support/scene.ts';
 import { startService } from '../support/service.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
 
-test('accepted on one node, delivered by another, told by a third', async () => {
+test('an email is accepted by one node, delivered by a second, and its webhooks sent by a third', async () => {
   await using peers = await newPeers();
   await using database = await migratedDatabase();
   await using receiver = await startReceiver();

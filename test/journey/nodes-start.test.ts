@@ -25,7 +25,7 @@ async function temporary(): Promise<AsyncDisposable & { folder: string; dataDir:
   };
 }
 
-test('a port that was asked for and is taken ends the start before anything is made', async () => {
+test('a configured port that is in use ends the start before anything is created', async () => {
   await using place = await temporary();
   await using taken = createServer().listen(0, '127.0.0.1');
   await once(taken, 'listening');
@@ -38,7 +38,7 @@ test('a port that was asked for and is taken ends the start before anything is m
   assert.equal(existsSync(place.dataDir), false);
 });
 
-test('a name that no receiver would take in EHLO ends the start before anything is made', async () => {
+test('a host name that is invalid in EHLO ends the start before anything is created', async () => {
   await using place = await temporary();
   const env = { POSTHORN_DATA_DIR: place.dataDir, POSTHORN_HOSTNAME: 'mail' };
   const { code, stderr } = await posthorn(['start'], env);
@@ -47,7 +47,7 @@ test('a name that no receiver would take in EHLO ends the start before anything 
   assert.equal(existsSync(place.dataDir), false);
 });
 
-test('a second start with the port of the first names the first', async () => {
+test('a second start on the same port names the running service', async () => {
   await using service = await startService({ database: 'own', args: ['--workers', '1'] });
   const env = { ...service.env, PORT: new URL(service.url).port };
   const { code, stderr } = await posthorn(['start'], env);
@@ -55,7 +55,7 @@ test('a second start with the port of the first names the first', async () => {
   assert.ok(stderr.includes(service.url) && stderr.includes(String(service.pid)), stderr);
 });
 
-test('workers that die while they start end the start', async () => {
+test('the start fails when workers die while starting', async () => {
   await using place = await temporary();
   const env = {
     POSTHORN_DATA_DIR: place.dataDir,
@@ -70,7 +70,7 @@ test('workers that die while they start end the start', async () => {
   assert.equal(existsSync(join(place.dataDir, 'pg', 'postmaster.pid')), false);
 });
 
-test('a worker that cannot do its work says why, and the start ends', async () => {
+test('the start fails with the reason when a worker cannot work', async () => {
   await using place = await temporary();
   const broken = `import('node:net').then(({ Server }) => {
     Server.prototype.listen = () => { throw new Error('listening is not to be'); };

@@ -61,7 +61,7 @@ async function stage() {
 
 const isGoAhead = (line: string): boolean => line.startsWith('S: 354');
 
-test('a message that stands before its dot when the database goes away is sent once it is back', async () => {
+test('a message that has not had its final dot when the database fails is sent after the database recovers', async () => {
   await using scene = await stage();
   const { mx, service, database, ids } = scene;
   await database.proxy.heal();
@@ -71,7 +71,7 @@ test('a message that stands before its dot when the database goes away is sent o
   assert.equal(duplicates(arrivals(mx)), 0);
 });
 
-test('a kill while the database is away repeats only what was taken before', async () => {
+test('a kill during a database outage repeats only messages that were accepted by receivers before it', async () => {
   await using scene = await stage();
   const { mx, service, database, ids } = scene;
   await service.killGroup9();

@@ -5,7 +5,7 @@ import { startFakeDns } from '../support/fake-dns.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
-test('a policy host at a private address is never connected to', async () => {
+test('a policy host at a private address is not connected to', async () => {
   await using dns = await startFakeDns({
     'inside.net': { MX: ['10 mx.inside.net'] },
     'mx.inside.net': { A: ['127.0.0.1'] },

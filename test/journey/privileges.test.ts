@@ -33,7 +33,7 @@ function identityOf(pid: number): { users: number[]; groups: number[] } {
   return { users: numbers('Uid'), groups: [...numbers('Gid'), ...others] };
 }
 
-test('workers of a service that root started are not root, and can do all they have to', async (t) => {
+test('workers of a service started as root do not run as root and work normally', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'posthorn-tls-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];

@@ -13,7 +13,7 @@ async function again(to: string): Promise<string> {
   return status === 202 ? 'accepted' : `${status} ${body.error.code}`;
 }
 
-test('an unknown mailbox bounces at once, and is not written to again', async () => {
+test('an unknown mailbox bounces at once and is suppressed', async () => {
   const mx = await journey.mailServer('unknown.test', {
     recipients: { kim: '550 5.1.1 No such user here' },
   });
@@ -35,7 +35,7 @@ test('an unknown mailbox bounces at once, and is not written to again', async ()
   assert.equal(await again('lee@unknown.test'), 'accepted');
 });
 
-test('one of three recipients bounces: the email says so, the others have it', async () => {
+test('when one of three recipients bounces, the email is bounced and the others get their copy', async () => {
   const mx = await journey.mailServer('mixed.test', {
     recipients: { lee: '550 5.1.1 No such user here' },
   });
@@ -58,7 +58,7 @@ test('one of three recipients bounces: the email says so, the others have it', a
   ]);
 });
 
-test('recipients of one email are judged each for itself: taken, put off, refused', async () => {
+test('each recipient of one email has its own outcome: delivered, deferred or bounced', async () => {
   const mx = await journey.mailServer('each.test', {
     recipients: { lee: ['452 4.2.2 Mailbox full', '250 2.1.5 Ok'], max: '550 5.1.1 Unknown' },
     verdicts: { eve: '554 5.7.1 Looks like spam' },
@@ -82,7 +82,7 @@ test('recipients of one email are judged each for itself: taken, put off, refuse
   assert.equal(await again('eve@each.test'), 'accepted');
 });
 
-test('a message that is refused for its sender does not cost the recipient its place', async () => {
+test('a message that is refused because of its sender does not suppress the recipient', async () => {
   await journey.mailServer('policy.test', {
     recipients: { kim: '550 5.7.1 Rejected by policy' },
     verdicts: { lee: '550 5.7.26 This mail is unauthenticated' },
@@ -98,7 +98,7 @@ test('a message that is refused for its sender does not cost the recipient its p
   }
 });
 
-test('a message that is too large for the server is not sent to it', async () => {
+test("a message larger than the server's SIZE limit is not sent", async () => {
   const mx = await journey.mailServer('small.test', { sizeBytesMax: 20_000 });
   const id = await journey.send({ to: 'kim@small.test', html: `<p>${'long '.repeat(5_000)}</p>` });
   const email = await journey.ended(id);
@@ -109,7 +109,7 @@ test('a message that is too large for the server is not sent to it', async () =>
   assert.equal(await again('kim@small.test'), 'accepted');
 });
 
-test('an address outside of ASCII bounces at a server that takes none', async () => {
+test('a non-ASCII address bounces at a server without SMTPUTF8', async () => {
   const mx = await journey.mailServer('ascii.test', { smtpUtf8: false });
   const email = await journey.ended(await journey.send({ to: 'jürgen@ascii.test' }));
   assert.equal(email.status, 'bounced');
@@ -117,7 +117,7 @@ test('an address outside of ASCII bounces at a server that takes none', async ()
   assert.ok(!mx.sessions.some(({ lines }) => lines.some((line) => line.startsWith('C: MAIL'))));
 });
 
-test('if only some recipients are suppressed, the others get the email', async () => {
+test('when only some recipients are suppressed, the others get the email', async () => {
   const mx = await journey.mailServer('some.test', { recipients: { lee: '550 5.1.1 Unknown' } });
   await journey.ended(await journey.send({ to: 'lee@some.test' }));
   const id = await journey.send({ to: ['kim@some.test', 'lee@some.test'] });
@@ -137,7 +137,7 @@ test('if only some recipients are suppressed, the others get the email', async (
   assert.deepEqual((await journey.story(id)).toSorted(), ['delivered', 'queued', 'suppressed']);
 });
 
-test('a suppression tells webhooks which email it came from', async () => {
+test('the webhook of a suppression names the email that caused it', async () => {
   await journey.mailServer('list.test', { recipients: { kim: '550 5.1.1 Unknown' } });
   const id = await journey.send({ to: 'kim@list.test' });
   await journey.ended(id);

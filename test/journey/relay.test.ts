@@ -14,7 +14,7 @@ function assertNotAsked({ dns }: Journey, domain: string): void {
   assert.ok(!dns.queries.some(({ name }) => name.endsWith(domain)));
 }
 
-test('a relay takes all mail after a login, and the emails are sent, not delivered', async () => {
+test('all mail goes to a relay after authentication, and its status is sent, not delivered', async () => {
   await using relay = await startFakeMx({ auth, recipients: { max: '550 5.1.1 Unknown' } });
   await using journey = await startJourney({
     POSTHORN_RELAY_URL: `smtp://${LOGIN}@127.0.0.1:${relay.port}`,
@@ -59,7 +59,7 @@ test('a relay takes all mail after a login, and the emails are sent, not deliver
   assert.equal((await journey.retry(waiting)).status, 'sent');
 });
 
-test('a relay over TLS from the first byte is logged in at when its certificate is good', async () => {
+test('a relay with implicit TLS is used when its certificate is valid', async () => {
   await using relay = await startFakeMx({ auth, implicitTls: true });
   await using journey = await startJourney({
     POSTHORN_RELAY_URL: `smtps://${LOGIN}@localhost:${relay.port}`,
@@ -71,7 +71,7 @@ test('a relay over TLS from the first byte is logged in at when its certificate 
   assert.equal(relay.messages[0]?.tls, 'TLSv1.3');
 });
 
-test('a relay elsewhere that cannot prove who it is gets neither mail nor password', async () => {
+test('a remote relay without a valid certificate gets neither mail nor password', async () => {
   await using relay = await startFakeMx({ auth, startTls: 'offered', certificate: 'self-signed' });
   await using journey = await startJourney({
     // Another way to say "this machine", which does not show that it is.

@@ -59,7 +59,7 @@ const alertEvent = (domain: string, state: string) =>
       type === 'project.reputation_alert' && data.domain === domain && data.state === state,
   );
 
-test('bounces beyond the rule are told and shown, and so is that they are over', async () => {
+test('a bounce rate above the limit raises an alert, and its recovery ends it', async () => {
   assert.equal((await service.cli('projects', 'set-reputation-alert', '--min', '20')).code, 0);
   const from = await newSender('bouncing.test');
   await sendMany(from, { delivered: 18, bounced: 2 });
@@ -106,7 +106,7 @@ test('bounces beyond the rule are told and shown, and so is that they are over',
   assert.deepEqual(await adviceFor('bouncing.test'), []);
 });
 
-test('complaints are counted for themselves, against what ended', async () => {
+test('the complaint rate is measured separately, over emails that have ended', async () => {
   const from = await newSender('complained.test');
   await sendMany(from, { delivered: 19, complained: 1 });
   const { data } = await alertEvent('complained.test', 'raised');
@@ -114,7 +114,7 @@ test('complaints are counted for themselves, against what ended', async () => {
   assert.deepEqual(await counted('complained.test'), { ended: 20, bounced: 0, complained: 1 });
 });
 
-test('nothing follows below the least number of emails, nor from what is no bounce', async () => {
+test('no alert is raised below the minimum number of emails or by anything but bounces', async () => {
   const few = await newSender('few.test');
   const blocked = await newSender('suppressed.test');
   const last = await newSender('last.test');
@@ -131,7 +131,7 @@ test('nothing follows below the least number of emails, nor from what is no boun
   );
 });
 
-test('with a pause, new mail of the domain waits until it is let go, and other mail does not', async () => {
+test("a paused domain's new mail waits until it is resumed, and other mail does not", async () => {
   await service.cliJson('projects', 'set-reputation-alert', '--pause');
   const from = await newSender('paused.test');
   const other = await newSender('beside.test');
@@ -171,7 +171,7 @@ test('with a pause, new mail of the domain waits until it is let go, and other m
   assert.equal((await service.cli('queue', 'drop', '--email', waiting, '--yes')).code, 0);
 });
 
-test('a project can have other rules, or none', async () => {
+test('a project can have its own limits, or none', async () => {
   const set = async (...words: string[]) => {
     const { reputation_alert: alert } = await service.cliJson(
       'projects',

@@ -49,7 +49,7 @@ async function beginRequest(): Promise<{ end(): Promise<{ status: number; messag
   };
 }
 
-test('a database that has grown for the next version is worked with as before, and after a restart', async () => {
+test('a database with additive migrations of the next version still works, also after a restart', async () => {
   await applyNext(
     9001,
     `alter table emails add column grown text;
@@ -66,7 +66,7 @@ test('a database that has grown for the next version is worked with as before, a
   assert.equal(mx.messages.length, 2);
 });
 
-test('when the database asks for the next version, the older one settles its work, ends, and says why', async () => {
+test('when the schema requires the next version, the older version settles its work and ends with the reason', async () => {
   const slow = { phases: { data: { reply: '250 2.0.0 Taken', dripMs: 400 } } };
   const mx = await journey.mailServer('shrinking.test', slow);
   const id = await journey.send({ to: 'kim@shrinking.test' });

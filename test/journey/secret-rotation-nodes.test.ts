@@ -7,7 +7,7 @@ import { startService } from '../support/service.ts';
 
 const [OLD, NEW] = ['o'.repeat(40), 'n'.repeat(40)];
 
-test('a rotation goes on only when every node knows the keys of its next step', async () => {
+test('a rotation of the secret key continues only when every node has the keys of its next step', async () => {
   await using first = await startService({
     args: ['--workers', '1'],
     env: { POSTHORN_SECRET_KEY: OLD },

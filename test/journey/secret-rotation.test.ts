@@ -77,7 +77,7 @@ const sealedValues = async (): Promise<{ id: string; sealed: Buffer }[]> =>
 
 const rotate = (...options: string[]) => service.cli('secrets', 'rotate', ...options, '--json');
 
-test('the secret key is replaced under a running service, and what was signed before stays valid', async () => {
+test('the secret key is replaced while the service runs, and earlier signatures stay valid', async () => {
   const [old] = keysNow();
   const before = await send('before.test');
   const linked = await send('linked.test');
@@ -113,7 +113,7 @@ test('the secret key is replaced under a running service, and what was signed be
   assert.equal(await isSigned(await send('afterwards.test')), true);
 });
 
-test('a rotation that was killed behind its first step goes on with the same new key', async () => {
+test('a rotation that was killed after its first step continues with the same new key', async () => {
   const [old] = keysNow();
   const fresh = 'made-by-a-rotation-that-was-killed-since';
   writeFileSync(keyFile, `${old},${fresh}\n`);
@@ -123,7 +123,7 @@ test('a rotation that was killed behind its first step goes on with the same new
   assert.equal(await isSigned(await send('resumed.test')), true);
 });
 
-test('a key file without the key in use changes nothing for the running service', async () => {
+test('a key file without the current key does not affect the running service', async () => {
   const before = readFileSync(keyFile, 'utf8');
   writeFileSync(keyFile, 'another-key-that-has-sealed-nothing-at-all\n');
   await waitFor(() => service.logs.includes('does not contain the key'), { what: 'the warning' });
@@ -134,7 +134,7 @@ test('a key file without the key in use changes nothing for the running service'
   for (const { id, sealed } of await sealedValues()) new SecretBox(fresh!).open(sealed, id);
 });
 
-test('a service that starts after a rotation works with the new key', async () => {
+test('a service that starts after a rotation uses the new key', async () => {
   await service.stop();
   await service.restart();
   assert.equal(await isSigned(await send('restarted.test')), true);

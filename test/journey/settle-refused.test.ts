@@ -61,7 +61,7 @@ const WAYS = [
 
 describe('the database refuses outcomes', { concurrency: 2 }, () => {
   for (const { what, sqlstate, harm, mend } of WAYS) {
-    test(`while ${what}, what was delivered is not sent again, and is settled afterwards`, async () => {
+    test(`while ${what}, delivered mail is not sent again, and is settled afterwards`, async () => {
       await using scene = await stage();
       const { mx, service, send, verdict } = scene;
       const ids = await Promise.all([0, 1, 2, 3, 4, 5].map((index) => send(to(index))));
@@ -89,7 +89,7 @@ describe('the database refuses outcomes', { concurrency: 2 }, () => {
     });
   }
 
-  test('one outcome that is refused stops neither its neighbours nor the mail behind it', async () => {
+  test('one refused outcome blocks neither the others of its batch nor other mail', async () => {
     await using scene = await stage();
     const { mx, service, key, send, verdict } = scene;
     await service.sql(`${CHECK} (address not like 'poison@%' or status <> 'delivered')`);
@@ -111,7 +111,7 @@ describe('the database refuses outcomes', { concurrency: 2 }, () => {
     assert.equal(duplicates(arrivals(mx)), 0);
   });
 
-  test('an outcome that its recipient cannot have is kept, its mail not sent again, and other mail goes on', async () => {
+  test('an outcome that is not legal for its recipient is kept, its mail not sent again, and other mail continues', async () => {
     await using scene = await stage();
     const { mx, service, key, send, verdict } = scene;
     const broken = await send(to(0));
@@ -130,7 +130,7 @@ describe('the database refuses outcomes', { concurrency: 2 }, () => {
     assert.equal(duplicates(arrivals(mx)), 0);
   });
 
-  test('a service that is stopped meanwhile says which outcomes it could not write', async () => {
+  test('a service that stops meanwhile logs the outcomes that it could not write', async () => {
     await using scene = await stage();
     const { mx, service, send, verdict } = scene;
     const id = await send(to(0));

@@ -75,7 +75,7 @@ function mostAtOnce(...servers: Pick<FakeMx, 'sessions'>[]): number {
   return Math.max(...sessions.map(({ fromMs }) => openAt(fromMs)));
 }
 
-test('two workers and several domains never have more connections to their provider than allowed, nor more messages on one', async () => {
+test('the limits of a provider on connections and messages per connection hold over all workers and domains', async () => {
   const provider = { provider: 'capped.test' };
   const one = await journey.mailServer('one.example', SLOW, provider);
   const two = await journey.mailServer('two.example', SLOW, provider);
@@ -90,7 +90,7 @@ test('two workers and several domains never have more connections to their provi
   assert.match(text, /^posthorn_provider_window\{provider="capped"\} 3$/m);
 });
 
-test('a receiver that takes few connections refuses few, and hardly an email waits for it', async () => {
+test('at a receiver with few connections few are refused, and few emails are deferred', async () => {
   const mx = await journey.mailServer(
     'few.example',
     { ...SLOW, connectionsMax: 3 },
@@ -127,7 +127,7 @@ async function deferredOf(ids: readonly string[]): Promise<number> {
   return row.count;
 }
 
-test('a worker that dies gives its connections back', async () => {
+test('the connections of a worker that dies are granted to others', async () => {
   const release = Promise.withResolvers<void>();
   const dot = { after: release.promise, reply: '250 2.0.0 Taken' };
   const mx = await journey.mailServer(
@@ -158,7 +158,7 @@ test('a worker that dies gives its connections back', async () => {
   }
 });
 
-test('a provider that does not answer is suspended as a whole, other mail goes on, and what waited costs no attempt', async () => {
+test('a provider that does not answer is suspended without cost of attempts, and other mail continues', async () => {
   const hangUp = { phases: { greeting: { drop: 'fin' as const } } };
   const down = { provider: 'down.test' };
   const mx = await journey.mailServer('down.example', hangUp, down);
@@ -210,7 +210,7 @@ async function allAttempted(ids: readonly string[]): Promise<void> {
   });
 }
 
-test('a wrong file with limits ends the start, with every mistake in one go', async () => {
+test('an invalid limits file ends the start with all of its errors', async () => {
   const path = shapingFile('wrong.json', {
     default: { connections: 0 },
     providers: { google: { conections: 3 } },

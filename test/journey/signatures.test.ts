@@ -30,7 +30,7 @@ const DAY_S = 86_400;
 const hashesOf = async (id: string): Promise<string[]> =>
   (await journey.timeline(id)).flatMap(({ attempt }) => attempt?.message_sha256 ?? []);
 
-test('a signature ends five days after the email does, and is the same at each attempt', async () => {
+test('a signature expires five days after the email and is the same at each attempt', async () => {
   const mx = await journey.mailServer('expiring.test', { greylist: 1 });
   const id = await journey.send({ to: 'kim@expiring.test', expires_in: 2 * DAY_S });
   await journey.attempted(id);
@@ -48,7 +48,7 @@ test('a signature ends five days after the email does, and is the same at each a
   assert.ok(first !== undefined && first === second);
 });
 
-test('complaints are counted by tag, project and domain, unless the email says otherwise', async () => {
+test('Feedback-ID has tag, project and domain, unless the email sets its own', async () => {
   const mx = await journey.mailServer('feedback-id.test');
   const to = 'kim@feedback-id.test';
   const { body } = await journey.request('GET', '/v1/api-keys/current');
@@ -77,7 +77,7 @@ test('complaints are counted by tag, project and domain, unless the email says o
   }
 });
 
-test('a message handed in by SMTP keeps its own Feedback-ID, or gets one', async () => {
+test('a message submitted by SMTP keeps its Feedback-ID or gets one', async () => {
   const mx = await journey.mailServer('feedback-smtp.test');
   const [port = 0] = journey.service.readyLine.submission_ports ?? [];
   const key = await journey.key();

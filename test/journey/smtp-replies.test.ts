@@ -56,7 +56,7 @@ for (const { at, says, status, category, mx, id } of sent) {
   });
 }
 
-test('what was refused for now arrives later; only an unknown mailbox is not written to again', async () => {
+test('mail refused temporarily arrives later, and only an unknown mailbox is suppressed', async () => {
   for (const { mx } of sent) mx.set({});
   await journey.pass({ hours: 5 });
   for (const { status, id, to, category } of sent) {

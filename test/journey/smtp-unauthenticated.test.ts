@@ -27,7 +27,7 @@ async function idle(port: number, options: { addresses: number; each: number }) 
 
 const last = (replies: readonly string[]): string => replies.at(-1) ?? '';
 
-test('1,120 idle strangers keep nobody from handing in mail and reports, and are shut in time', async () => {
+test('1,120 idle clients do not block submission or reports, and are disconnected in time', async () => {
   const args = ['--workers', '1'];
   await using journey = await startJourney(
     { ...ENV, POSTHORN_SMTP_CLIENT_TIMEOUT_S: '8' },
@@ -62,7 +62,7 @@ test('1,120 idle strangers keep nobody from handing in mail and reports, and are
   assert.equal(await app.ask('NOOP'), '250 2.0.0 Ok');
 });
 
-test('a client address may hold 20 connections that are not logged in, and is told why no more', async () => {
+test('a client may hold 20 unauthenticated connections; further ones are refused with the reason', async () => {
   await using journey = await startJourney(ENV, { args: ['--workers', '1'] });
   for (const port of [portsOf(journey).starttls, portsOf(journey).inbound]) {
     const dialogues: Dialogue[] = [];
@@ -78,7 +78,7 @@ test('a client address may hold 20 connections that are not logged in, and is to
   }
 });
 
-test('log-ins at one worker make a client known to all of them', async () => {
+test('a log-in at one worker makes the client known to all workers', async () => {
   await using journey = await startJourney(ENV, { args: ['--workers', '2'] });
   const port = portsOf(journey).starttls;
   const key = await journey.key();
@@ -97,7 +97,7 @@ test('log-ins at one worker make a client known to all of them', async () => {
 
 const LARGE = `${'x'.repeat(998)}\r\n`.repeat(21_000);
 
-test('three messages of 21 MB that are never finished do not keep out a bounce', async () => {
+test('three unfinished messages of 21 MB do not block a bounce', async () => {
   await using journey = await startJourney(ENV, { args: ['--workers', '1'] });
   const { inbound } = portsOf(journey);
   const mx = await journey.mailServer('bouncing.test');

@@ -43,7 +43,7 @@ function sessionsOf(sender: string, sessions: readonly FakeSession[]): FakeSessi
   return sessions.filter(({ lines }) => lines.some((line) => path.test(line)));
 }
 
-test('greylisted mail comes again from the address it came from, so that the second attempt is taken', async () => {
+test('greylisted mail is sent again from the same source address, so that the second attempt is accepted', async () => {
   const mx = await journey.mailServer('grey.test', { greylist: 1, greylistsByClient: true });
   const sent = SENDERS.flatMap((sender) =>
     [1, 2, 3].map((number) =>
@@ -60,7 +60,7 @@ test('greylisted mail comes again from the address it came from, so that the sec
   }
 });
 
-test('a sending domain has one address towards a receiver, says the name of it, and all addresses are used', async () => {
+test('a sending domain uses one source address and its name towards a receiver, and all addresses are used', async () => {
   const mx = await journey.mailServer('plain.test');
   const used = new Set<string>();
   for (const sender of SENDERS) {

@@ -38,7 +38,7 @@ const STOPS = {
 };
 
 for (const [index, [what, stop]] of Object.entries(STOPS).entries()) {
-  test(`stopped under load by ${what}, it loses nothing and repeats nothing`, async () => {
+  test(`a stop under load by ${what} loses and repeats no email`, async () => {
     const domains = ['one', 'two', 'three'].map((name) => `${name}${index}.test`);
     const slow = { phases: { data: { reply: '250 2.0.0 Taken', dripMs: 150 } } };
     const servers = await Promise.all(domains.map((domain) => journey.mailServer(domain, slow)));
@@ -60,7 +60,7 @@ for (const [index, [what, stop]] of Object.entries(STOPS).entries()) {
   });
 }
 
-test('stopped after it took over the database of a killed one, it ends in order', async () => {
+test('a service that took over the database of a killed one stops in order', async () => {
   await using own = await startService({ database: 'own', args: ['--workers', '1'] });
   await own.killGroup9();
   await own.restart();
@@ -68,7 +68,7 @@ test('stopped after it took over the database of a killed one, it ends in order'
   assert.equal(await own.stop(), 0, own.logs);
 });
 
-test('a stop does not wait for a server that hangs before the final dot; the next start sends it', async () => {
+test('a stop does not wait for a server that hangs before the final dot, and the next start sends the email', async () => {
   const mx = await journey.mailServer('hanging.test', { phases: { rcpt: {} } });
   const id = await journey.send({ to: 'kim@hanging.test' });
   const isAsked = () => mx.sessions.some(({ lines }) => lines.some((line) => /RCPT/.test(line)));

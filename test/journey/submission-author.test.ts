@@ -45,7 +45,7 @@ async function signersOf(raw: Buffer): Promise<string[]> {
 
 const ofSpaces = (lines: number) => Array.from({ length: lines }, () => ' '.repeat(990));
 
-test('an author whom the key may not send as is refused, however the field is written', async () => {
+test('a From that the key may not use is refused in every syntax', async () => {
   const to = 'kim@author.test';
   const mx = await journey.mailServer('author.test');
   const ways = [
@@ -99,7 +99,7 @@ test('an author whom the key may not send as is refused, however the field is wr
   assert.equal(mx.messages.length, 1);
 });
 
-test('a bare CR or LF in front of another author ends the session', async () => {
+test('a bare CR or LF before a second From ends the session', async () => {
   for (const lineEnd of ['\r', '\n', '\r\r\n', '\n\r\n']) {
     const [reply] = await repliesTo('kim@bare-ends.test', [
       [`${OWN}${lineEnd}From: ceo@bank.example`],
@@ -108,7 +108,7 @@ test('a bare CR or LF in front of another author ends the session', async () => 
   }
 });
 
-test('Sender and Resent fields name nobody whom the key may not send as', async () => {
+test('Sender and Resent fields are refused for an address that the key may not use', async () => {
   const to = 'kim@sender.test';
   const mx = await journey.mailServer('sender.test');
   const refused = [
@@ -140,7 +140,7 @@ test('Sender and Resent fields name nobody whom the key may not send as', async 
   }
 });
 
-test('every usual way to write one author is taken, and its domain signs what arrives', async () => {
+test('every usual syntax of From is accepted and signed by its domain', async () => {
   const mx = await journey.mailServer('usual.test');
   const ways = [
     'From: hello@acme.example',
@@ -165,7 +165,7 @@ test('every usual way to write one author is taken, and its domain signs what ar
   }
 });
 
-test('stored mail that has another author when it is to be signed fails, and never leaves', async () => {
+test('stored mail whose From is not of the signing domain fails and is not sent', async () => {
   const mx = await journey.mailServer('later.test', { greylist: 1 });
   const handedIn = idIn((await repliesTo('kim@later.test', [[OWN]]))[0]!);
   const posted = await journey.send({ to: 'lee@later.test' });

@@ -10,7 +10,7 @@ import { makeSelfSigned } from '../../src/net/tls/self-signed.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
-test('a renewed certificate is shown to the next client, without a restart', async (t) => {
+test('a renewed certificate is used for the next connection without a restart', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'posthorn-tls-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];

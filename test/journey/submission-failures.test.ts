@@ -24,7 +24,7 @@ function portOf(service: Service): number {
 const shared = await startSubmission();
 after(() => shared[Symbol.asyncDispose]());
 
-test('with a test key the same way ends at the simulator', async () => {
+test('mail submitted with a test key goes to the simulator', async () => {
   const service = shared;
   await using client = await loggedIn({ port: portOf(service), key: service.testKey });
   for (const [local, status] of [
@@ -38,7 +38,7 @@ test('with a test key the same way ends at the simulator', async () => {
   }
 });
 
-test('a message says where it was handed in from only when that is asked for', async () => {
+test('the address of the submitting client is in the message only when that is configured', async () => {
   for (const [env, received] of [
     [{}, /^Received: by \S+ with ESMTPSA id [0-9a-f-]{36};\r\n\t/m],
     [
@@ -67,7 +67,7 @@ test('the sending limit counts for SMTP and HTTP together', async () => {
   idIn(await submit(client, { to: TO, lines }));
 });
 
-test('wrong keys count as over HTTP; beyond the limit only a valid one is heard', async () => {
+test('invalid keys count to the same limit as over HTTP; beyond it only a valid key is accepted', async () => {
   await using service = await startSubmission({ POSTHORN_LIMIT_AUTH: '3/60' });
   const port = portOf(service);
   const attempt = async (user: string, pass: string): Promise<string> => {
@@ -85,7 +85,7 @@ test('wrong keys count as over HTTP; beyond the limit only a valid one is heard'
   assert.match(await attempt('posthorn', service.testKey), /^235 2\.7\.0 /);
 });
 
-test('a key keeps its rights: its domain, and its end', async () => {
+test('the domain and the expiry of a key hold for SMTP', async () => {
   const service = shared;
   const made = await service.request('POST', '/v1/api-keys', {
     body: { name: 'narrow', permission: 'sending_access', domain: 'other.test' },
@@ -106,7 +106,7 @@ test('a key keeps its rights: its domain, and its end', async () => {
   assert.match(refused ?? '', /^550 5\.7\.8 The API key is not valid/);
 });
 
-test('with a live key, recipients that nobody owns are refused at RCPT', async () => {
+test('with a live key, recipients in reserved domains are refused at RCPT', async () => {
   const service = shared;
   await using client = await loggedIn({ port: portOf(service), key: await service.liveKey() });
   await client.ask('MAIL FROM:<>');
@@ -115,7 +115,7 @@ test('with a live key, recipients that nobody owns are refused at RCPT', async (
   assert.match((await client.ask('RCPT TO:<jo@acme.com>')) ?? '', /^250 /);
 });
 
-test('the 51st recipient of a message is to be sent later', async () => {
+test('the 51st recipient of a message gets a temporary refusal', async () => {
   const service = shared;
   await using client = await loggedIn({ port: portOf(service), key: service.testKey });
   await client.ask('MAIL FROM:<>');
@@ -130,7 +130,7 @@ test('the 51st recipient of a message is to be sent later', async () => {
   assert.equal((await service.waitForStatus(id, 'delivered')).recipients.length, 50);
 });
 
-test('without the database nothing is accepted, and the reply says so', async () => {
+test('without the database no message is accepted, and the reply gives the reason', async () => {
   await using service = await startSubmission();
   const port = portOf(service);
   await using client = await loggedIn({ port, key: service.testKey });
@@ -211,7 +211,7 @@ async function newScene() {
   };
 }
 
-test('asked to stop under load, it loses nothing that got a 250, and repeats nothing', async () => {
+test('a stop under load loses no message that got a 250 and repeats none', async () => {
   await using scene = await newScene();
   const { service, mx, key } = scene;
   let stopping: Promise<number | NodeJS.Signals> | undefined;
@@ -224,7 +224,7 @@ test('asked to stop under load, it loses nothing that got a 250, and repeats not
   assert.equal(duplicates(arrivals(mx)), 0);
 });
 
-test('killed under load, it delivers after its restart all that got a 250', async () => {
+test('after a kill under load every message that got a 250 is delivered', async () => {
   await using scene = await newScene();
   const { service, key } = scene;
   let killed: Promise<void> | undefined;

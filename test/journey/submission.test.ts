@@ -35,7 +35,7 @@ async function dkimOf(raw: Buffer): Promise<string[]> {
   return dkim.results.map(({ status }) => status.result);
 }
 
-test('nodemailer hands in mail with STARTTLS and with TLS; it arrives octet for octet, signed', async () => {
+test('mail submitted by nodemailer with STARTTLS or TLS arrives unchanged and signed', async () => {
   const mx = await journey.mailServer('byhand.test');
   const attachment = randomBytes(300_000);
   for (const [where, tls] of [
@@ -93,7 +93,7 @@ test('nodemailer hands in mail with STARTTLS and with TLS; it arrives octet for 
   }
 });
 
-test('an attached text file is not taken for the text of the email', async () => {
+test('an attached text file is not treated as the text of the email', async () => {
   await journey.mailServer('attached.test');
   const transport = transportTo({ port: tlsPort, key, tls: true });
   const sent = await transport.sendMail({
@@ -108,7 +108,7 @@ test('an attached text file is not taken for the text of the email', async () =>
   assert.deepEqual([html.trim(), text], ['<p>See attachment</p>', null]);
 });
 
-test('what a dialogue writes goes on unchanged, but for what is nobody’s business', async () => {
+test('a submitted message arrives unchanged except for Bcc, Return-Path and X-Posthorn fields', async () => {
   const mx = await journey.mailServer('raw.test');
   await using client = await loggedIn({ port, key });
   const kept = [
@@ -179,7 +179,7 @@ test('a message without Date and Message-ID gets them', async () => {
   assert.deepEqual(await dkimOf(mx.messages[0]!.raw), ['pass', 'pass']);
 });
 
-test('the user may be posthorn, resend or the project; a message is one commit with its key', async () => {
+test('the user name may be posthorn, resend or the project; a message is committed with its key', async () => {
   const mx = await journey.mailServer('users.test');
   const { body } = await journey.request('GET', '/v1/api-keys/current');
   const lines = [FROM, 'To: kim@users.test', 'X-Posthorn-Idempotency-Key: order-42', '', 'Hi'];
@@ -199,7 +199,7 @@ test('the user may be posthorn, resend or the project; a message is one commit w
   assert.equal(mx.messages.length, 1);
 });
 
-test('what cannot be sent is refused with the sentence that HTTP gives', async () => {
+test('a message that cannot be sent is refused with the error message of the HTTP API', async () => {
   await using client = await loggedIn({ port, key });
   const to = ['kim@refused.test'];
   const refused = async (lines: string[]) => (await submit(client, { to, lines })) ?? '';
@@ -232,7 +232,7 @@ test('what cannot be sent is refused with the sentence that HTTP gives', async (
   idIn(await submit(client, { to: ['kim@refused.test'], lines: [FROM, '', 'x'.repeat(998)] }));
 });
 
-test('suppressed recipients are not mailed, and a message that has only those is refused', async () => {
+test('suppressed recipients get no mail, and a message with no other recipient is refused', async () => {
   const mx = await journey.mailServer('halfgone.test');
   const words = ['--mode', 'live'];
   await journey.service.cliJson('suppressions', 'add', 'gone@halfgone.test', ...words);

@@ -18,7 +18,7 @@ async function openConnections(service: Service): Promise<Socket[]> {
   return sockets;
 }
 
-test('workers whose supervisor is killed under their hands end at once and quietly', async () => {
+test('when the supervisor is killed, its workers end at once without an error', async () => {
   await using service = await startService({ args: ['--workers', '3'] });
   const workers = await service.workerPids();
   assert.equal(workers.length, 3);
@@ -31,7 +31,7 @@ test('workers whose supervisor is killed under their hands end at once and quiet
   assert.doesNotMatch(service.logs, /^(?:node:|Warning|\w*Error)/m);
 });
 
-test('a start while the database is away says so in one sentence and hinders no later one', async () => {
+test('a start without a reachable database fails with one sentence and does not block a later start', async () => {
   await using database = await migratedDatabase();
   await using service = await startService({ database });
   assert.equal(await service.stop(), 0);

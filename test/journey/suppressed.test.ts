@@ -34,7 +34,7 @@ const entryOf = async (address: string): Promise<Body> => {
   return status === 200 ? body : null;
 };
 
-test('suppressed when it is sent: refused, and removing the entry lets mail through', async () => {
+test('an email to a suppressed address is refused until the entry is removed', async () => {
   const mx = await journey.mailServer('closed.test');
   await suppress('kim@closed.test');
   assertFailure(await ask('Kim@closed.test'), 422, 'suppressed');
@@ -50,7 +50,7 @@ test('suppressed when it is sent: refused, and removing the entry lets mail thro
   assert.equal(mx.messages.length, 2);
 });
 
-test('suppressed while it waits: there is no further attempt, and the reason is told', async () => {
+test('an address that is suppressed while its email waits gets no further attempt, with the reason', async () => {
   const mx = await journey.mailServer('waiting.test', { greylist: 1 });
   const id = await journey.send({ to: 'kim@waiting.test' });
   await journey.attempted(id);
@@ -62,7 +62,7 @@ test('suppressed while it waits: there is no further attempt, and the reason is 
   assert.deepEqual(await journey.story(id), ['queued', 'delivery_delayed', 'suppressed']);
 });
 
-test('an entry that has expired lets mail through', async () => {
+test('an expired suppression does not stop mail', async () => {
   await journey.mailServer('later.test');
   const expires_at = new Date(Date.now() + 400 * 86_400_000).toISOString();
   await suppress('kim@later.test', { expires_at });
@@ -90,7 +90,7 @@ const failuresOf = async (address: string): Promise<number> => {
   return (await journey.service.sql(sql, [address]))[0].n;
 };
 
-test('a mailbox that was full for five emails within a week gets no mail for two weeks', async () => {
+test('a mailbox that was full for five emails within a week is suppressed for two weeks', async () => {
   const address = 'kim@full.test';
   const mx = await journey.mailServer('full.test', { recipients: { kim: FULL } });
   await failAtFullMailbox(address, 4);
@@ -124,7 +124,7 @@ test('four in a week and one in the next do not suppress', async () => {
   assert.equal(await entryOf(address), null);
 });
 
-test('an email that expires at a full mailbox counts once, however often it was tried', async () => {
+test('an email that expires at a full mailbox counts once, regardless of its attempts', async () => {
   const address = 'max@expires.test';
   await journey.mailServer('expires.test', { recipients: { max: FULL_FOR_NOW } });
   const id = await journey.send({ to: address });

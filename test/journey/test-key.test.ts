@@ -65,7 +65,7 @@ for (const [to, ending] of Object.entries(ENDINGS)) {
   });
 }
 
-test('complained@simulator.test is delivered, complains, and gets nothing any more', async () => {
+test('complained@simulator.test is delivered, complains and is suppressed', async () => {
   for (const to of ['complained@simulator.test', 'complained@resend.dev']) {
     const id = await journey.send({ to });
     await journey.service.waitForStatus(id, 'complained');
@@ -78,7 +78,7 @@ test('complained@simulator.test is delivered, complains, and gets nothing any mo
   }
 });
 
-test('deferred@simulator.test is put off twice for seconds, then delivered', async () => {
+test('deferred@simulator.test is deferred twice for seconds, then delivered', async () => {
   const id = await journey.send({ to: 'deferred@simulator.test' });
   for (const attempts of [1, 2]) {
     const { status, recipients } = await journey.attempted(id, attempts);
@@ -92,7 +92,7 @@ test('deferred@simulator.test is put off twice for seconds, then delivered', asy
   assert.deepEqual(story, ['queued', 'delivery_delayed', 'delivery_delayed', 'delivered']);
 });
 
-test('full@simulator.test is put off until the email expires', async () => {
+test('full@simulator.test is deferred until the email expires', async () => {
   const id = await journey.send({ to: 'full@simulator.test', expires_in: 60 });
   const { recipients: open } = await journey.attempted(id);
   assert.deepEqual([open[0].smtp.code, open[0].smtp.enhanced_code], [452, '4.2.2']);
@@ -113,7 +113,7 @@ test('slow@simulator.test is delivered after half a minute', async () => {
   assert.deepEqual(await journey.story(id), ['queued', 'delivered']);
 });
 
-test('each recipient of one email has the fate of its address', async () => {
+test('each recipient of one email has the outcome of its address', async () => {
   const to = ['delivered@simulator.test', 'blocked@simulator.test', 'kim@acme.example'];
   const { status, recipients } = await journey.ended(await journey.send({ to }));
   assert.equal(status, 'bounced');
@@ -123,7 +123,7 @@ test('each recipient of one email has the fate of its address', async () => {
   );
 });
 
-test('neither a mail server nor the DNS has heard of any of it', async () => {
+test('mail with a test key causes no DNS query and no connection to a mail server', async () => {
   const mx = await journey.mailServer('real.test');
   await journey.ended(await journey.send({ to: 'kim@real.test' }));
   assert.equal(mx.connections, 0);

@@ -57,7 +57,7 @@ const MATCHING: Record<string, [MxBehaviour, string[]]> = {
 };
 
 for (const [index, [what, [behaviour, records]]] of Object.entries(MATCHING).entries()) {
-  test(`a server is proven by a record that names ${what}`, async () => {
+  test(`a server is authenticated by a record that names ${what}`, async () => {
     const domain = `match${index}.test`;
     const mx = await signedServer(domain, behaviour, { records });
     const id = await journey.send({ to: `kim@${domain}`, tls: 'enforced' });
@@ -92,7 +92,7 @@ const FAILING: Record<string, [MxBehaviour, string[], MxBehaviour]> = {
 };
 
 for (const [index, [what, [behaviour, records, mended]]] of Object.entries(FAILING).entries()) {
-  test(`nothing is sent to a server that ${what}, until that is mended`, async () => {
+  test(`nothing is sent to a server that ${what} until it is corrected`, async () => {
     const domain = `fail${index}.test`;
     const mx = await signedServer(domain, behaviour, { records });
     const id = await journey.send({ to: `kim@${domain}` });
@@ -107,7 +107,7 @@ for (const [index, [what, [behaviour, records, mended]]] of Object.entries(FAILI
   });
 }
 
-test('a server that proves itself takes over from one that does not', async () => {
+test('an authenticated server is used after one that is not authenticated', async () => {
   const records = [tlsaRecord('trusted', '3 1 1')];
   const first = await signedServer('walk.test', secure('other-name'), { records });
   const second = await signedServer('walk.test', secure('trusted'), { records, preference: 20 });
@@ -116,7 +116,7 @@ test('a server that proves itself takes over from one that does not', async () =
   assert.ok(!saidMail(first));
 });
 
-test('records that nobody vouches for do not count', async () => {
+test('TLSA records without DNSSEC do not count', async () => {
   const records = [tlsaRecord('other-name', '3 1 1')];
   const unsigned = await journey.mailServer('unsigned.test', secure('trusted'));
   publish(unsigned, records);
@@ -133,7 +133,7 @@ test('records that nobody vouches for do not count', async () => {
   assert.ok(![unsigned, halfSigned].some((mx) => asked.some((name) => name.endsWith(mx.name))));
 });
 
-test('an answer about records that is lost or forged puts the email off', async () => {
+test('a lost or forged answer about TLSA records defers the email', async () => {
   const records = [tlsaRecord('trusted', '3 1 1')];
   const mx = await signedServer('bogus.test', secure('trusted'), { records });
   const name = `_${journey.port}._tcp.${mx.name}`;
@@ -146,7 +146,7 @@ test('an answer about records that is lost or forged puts the email off', async 
   assert.equal((await journey.retry(id)).status, 'delivered');
 });
 
-test('records that cannot be checked demand TLS and prove nothing', async () => {
+test('unusable TLSA records require TLS but authenticate no server', async () => {
   const records = ['1 1 1 00', '3 1 1 abcd', '9 9 9 ff', '3 0 0 ffff'];
   const mx = await signedServer('odd.test', secure('self-signed'), { records });
   const { recipients } = await journey.ended(await journey.send({ to: 'kim@odd.test' }));
@@ -163,7 +163,7 @@ test('records that cannot be checked demand TLS and prove nothing', async () => 
   assert.equal((await journey.retry(id)).status, 'delivered');
 });
 
-test('a domain without records is sent to as any other', async () => {
+test('mail to a domain without TLSA records is sent as usual', async () => {
   const mx = await journey.mailServer('norecords.test', {});
   journey.dns.sign('norecords.test');
   journey.dns.sign(mx.name);
@@ -172,7 +172,7 @@ test('a domain without records is sent to as any other', async () => {
   assert.deepEqual([tls, tls_policy], [null, 'none']);
 });
 
-test('a session that was opened without proof carries nothing that needs it', async () => {
+test('an unauthenticated session is not used for mail that requires authentication', async () => {
   const mx = await signedServer('later.test', secure('self-signed'), { records: [] });
   await journey.ended(await journey.send({ to: 'kim@later.test' }));
   const id = await journey.send({ to: 'kim@later.test', tls: 'enforced', expires_in: 60 });

@@ -18,7 +18,7 @@ after(async () => {
 
 const { dns } = journey;
 
-test('a policy that is announced by way of an alias counts', async () => {
+test('an MTA-STS policy that is announced through a CNAME counts', async () => {
   dns.set('_mta-sts.sts1.test', 'CNAME', ['_sts.hoster.test']);
   dns.set('_sts.hoster.test', 'TXT', [['v=STSv1; ', 'id=1;']]);
   dns.set('mta-sts.sts1.test', 'A', ['127.0.0.1']);
@@ -28,7 +28,7 @@ test('a policy that is announced by way of an alias counts', async () => {
   assert.equal(recipients[0].smtp.tls_policy, 'mta-sts');
 });
 
-test('the policy of a domain is not that of the domains below it', async () => {
+test('an MTA-STS policy does not hold for subdomains', async () => {
   dns.set('_mta-sts.sts2.test', 'TXT', ['v=STSv1; id=1;']);
   dns.set('mta-sts.sts2.test', 'A', ['127.0.0.1']);
   policies.set('sts2.test', { body: policyText('enforce', ['elsewhere.test']) });
@@ -39,7 +39,7 @@ test('the policy of a domain is not that of the domains below it', async () => {
   assert.ok(!policies.requests.some((request) => request.startsWith('sts2.test/')));
 });
 
-test('a better preference beats a server with TLSA records, and addresses are asked for first', async () => {
+test('MX preference comes before TLSA records, and addresses are looked up first', async () => {
   const proven = await journey.mailServer(
     'order.test',
     { startTls: 'offered', certificate: 'self-signed' },
@@ -58,7 +58,7 @@ test('a better preference beats a server with TLSA records, and addresses are as
   assert.ok(address >= 0 && address < asked.indexOf(`TLSA ${records}`));
 });
 
-test('one server whose TLSA records cannot be had is passed over for the next', async () => {
+test('a server whose TLSA look-up fails is skipped for the next one', async () => {
   const unsure = await journey.mailServer('pass.test', { startTls: 'offered' }, { preference: 10 });
   const next = await journey.mailServer('pass.test', { startTls: 'offered' }, { preference: 20 });
   for (const name of ['pass.test', unsure.name, next.name]) dns.sign(name);

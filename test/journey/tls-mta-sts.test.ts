@@ -66,7 +66,7 @@ async function counted(domain: string): Promise<string[]> {
 const requestsOf = (domain: string): string[] =>
   policies.requests.filter((request) => request.startsWith(`${domain}/`));
 
-test('a server of the policy that proves who it is gets the email', async () => {
+test('a server that the policy lists and that has a valid certificate gets the email', async () => {
   const domain = announce();
   const mx = await journey.mailServer(domain, TRUSTED);
   const smtp = await sendTo(domain);
@@ -86,7 +86,7 @@ const FAILING: Record<string, MxBehaviour> = {
 };
 
 for (const [what, behaviour] of Object.entries(FAILING)) {
-  test(`nothing is sent to a server that ${what}, until that is mended`, async () => {
+  test(`nothing is sent to a server that ${what} until it is corrected`, async () => {
     const domain = announce();
     const mx = await journey.mailServer(domain, behaviour);
     const id = await putOff(domain);
@@ -96,7 +96,7 @@ for (const [what, behaviour] of Object.entries(FAILING)) {
   });
 }
 
-test('a server that the policy does not name is not asked, the one that it names is', async () => {
+test('only servers that the policy lists are contacted', async () => {
   const domain = announce({ body: policyText('enforce', ['host0.mx.test']) });
   const stranger = await journey.mailServer(domain, TRUSTED, { preference: 5 });
   const id = await putOff(domain);
@@ -120,7 +120,7 @@ const GONE: Record<string, (domain: string) => void> = {
 };
 
 for (const [what, vanish] of Object.entries(GONE)) {
-  test(`a policy that was seen once holds when ${what}, after a restart as well`, async () => {
+  test(`a cached policy holds when ${what}, also after a restart`, async () => {
     const domain = announce();
     const mx = await journey.mailServer(domain, TRUSTED);
     await sendTo(domain);
@@ -141,7 +141,7 @@ for (const [what, vanish] of Object.entries(GONE)) {
   });
 }
 
-test('a policy that has expired does not hold any more', async () => {
+test('an expired policy does not apply', async () => {
   const domain = announce({ body: policyText('enforce', ['*.mx.test'], 3600) });
   const mx = await journey.mailServer(domain, TRUSTED);
   await sendTo(domain);
@@ -153,7 +153,7 @@ test('a policy that has expired does not hold any more', async () => {
   assert.deepEqual([smtp.tls.verified, smtp.tls_policy], [false, 'none']);
 });
 
-test('a newer policy is looked for before mail fails, and counts at the same attempt', async () => {
+test('a newer policy is fetched before mail is deferred, and applies to the same attempt', async () => {
   const domain = announce();
   const mx = await journey.mailServer(domain, TRUSTED);
   await sendTo(domain);
@@ -167,7 +167,7 @@ test('a newer policy is looked for before mail fails, and counts at the same att
   assert.equal(smtp.tls.verified, false);
 });
 
-test('a policy in testing stops nothing, and what it would have stopped is counted', async () => {
+test('a policy in testing mode stops no mail, and its failures are counted', async () => {
   const domain = announce({ body: policyText('testing', ['elsewhere.test']) });
   await journey.mailServer(domain, UNPROVEN);
   const smtp = await sendTo(domain);
@@ -175,7 +175,7 @@ test('a policy in testing stops nothing, and what it would have stopped is count
   assert.deepEqual(await counted(domain), ['sts validation-failure 1']);
 });
 
-test('what came of TLS with a domain is counted by policy and result', async () => {
+test('TLS results of a domain are counted by policy and result', async () => {
   const domain = announce();
   const mx = await journey.mailServer(domain, UNPROVEN);
   const waiting = [await putOff(domain)];
@@ -221,7 +221,7 @@ const USELESS: Record<string, PolicyAnswer> = {
 };
 
 for (const [what, answer] of Object.entries(USELESS)) {
-  test(`a policy that ${what} is none, and is not asked for again at once`, async () => {
+  test(`a policy that ${what} does not apply and is not fetched again at once`, async () => {
     const domain = announce(answer);
     await journey.mailServer(domain, UNPROVEN);
     const asked = policies.requests.length;
@@ -233,7 +233,7 @@ for (const [what, answer] of Object.entries(USELESS)) {
   });
 }
 
-test('two records, a wrong one, or a DNS that does not answer: there is no policy', async () => {
+test('two records, an invalid record or a DNS failure mean that there is no policy', async () => {
   const two = announce();
   journey.dns.set(`_mta-sts.${two}`, 'TXT', ['v=STSv1; id=1', 'v=STSv1; id=2']);
   const wrong = announce(undefined, { txt: 'v=STSv2; id=1;' });
@@ -246,7 +246,7 @@ test('two records, a wrong one, or a DNS that does not answer: there is no polic
   }
 });
 
-test('a policy is fetched once for all the emails that wait for it', async () => {
+test('a policy is fetched once for all emails that wait for it', async () => {
   const domain = announce();
   const mx = await journey.mailServer(domain, TRUSTED);
   const to = Array.from({ length: 10 }, (_, index) => `kim${index}@${domain}`);

@@ -8,7 +8,7 @@ import { CA_FILE, startJourney } from '../support/journey.ts';
 const journey = await startJourney({ NODE_EXTRA_CA_CERTS: CA_FILE }, { args: ['--workers', '1'] });
 after(() => journey[Symbol.asyncDispose]());
 
-test('where STARTTLS is offered the email goes encrypted, and says how', async () => {
+test('where STARTTLS is offered the email is sent encrypted, and shows the TLS version', async () => {
   const mx = await journey.mailServer('offered.test', { startTls: 'offered' });
   const id = await journey.send({ to: 'kim@offered.test' });
   const { recipients } = await journey.ended(id);
@@ -23,7 +23,7 @@ test('where STARTTLS is offered the email goes encrypted, and says how', async (
 });
 
 for (const certificate of ['self-signed', 'other-name', 'expired'] as const) {
-  test(`a certificate that is ${certificate} is better than none, and is not called verified`, async () => {
+  test(`with a certificate that is ${certificate} the email is sent encrypted and reported as unverified`, async () => {
     const domain = `${certificate}.test`;
     const mx = await journey.mailServer(domain, { startTls: 'offered', certificate });
     const { recipients } = await journey.ended(await journey.send({ to: `kim@${domain}` }));
@@ -32,7 +32,7 @@ for (const certificate of ['self-signed', 'other-name', 'expired'] as const) {
   });
 }
 
-test('where STARTTLS is absent the email goes in the clear', async () => {
+test('where STARTTLS is absent the email is sent in the clear', async () => {
   const mx = await journey.mailServer('absent.test');
   const id = await journey.send({ to: 'kim@absent.test' });
   const { recipients } = await journey.ended(id);
@@ -43,7 +43,7 @@ test('where STARTTLS is absent the email goes in the clear', async () => {
 });
 
 for (const startTls of ['broken', 'refused', 'outdated'] as const) {
-  test(`where STARTTLS is ${startTls} the email goes in the clear at the same attempt`, async () => {
+  test(`where STARTTLS is ${startTls} the email is sent in the clear in the same attempt`, async () => {
     const domain = `${startTls}.test`;
     const mx = await journey.mailServer(domain, { startTls });
     const { recipients } = await journey.ended(await journey.send({ to: `kim@${domain}` }));
@@ -53,7 +53,7 @@ for (const startTls of ['broken', 'refused', 'outdated'] as const) {
   });
 }
 
-test('a server that stumbles over a large handshake is tried with a small one, and that is kept', async () => {
+test('a server that fails with a large handshake is tried with a small one, which is then remembered', async () => {
   const mx = await journey.mailServer('narrow.test', { startTls: 'narrow' });
   for (const sessions of [2, 3]) {
     const id = await journey.send({ to: 'kim@narrow.test' });
@@ -66,7 +66,7 @@ test('a server that stumbles over a large handshake is tried with a small one, a
 });
 
 for (const startTls of ['broken', 'absent'] as const) {
-  test(`where TLS has worked nothing goes in the clear when STARTTLS is ${startTls}, and all goes encrypted afterwards`, async () => {
+  test(`where TLS has worked nothing is sent in the clear when STARTTLS is ${startTls}, and all mail is sent encrypted afterwards`, async () => {
     const domain = `worked-${startTls}.test`;
     // So that every message needs a session of its own.
     const phases = { data: { reply: '250 2.0.0 Taken', keep: true, drop: 'fin' } } as const;
@@ -96,7 +96,7 @@ for (const startTls of ['broken', 'absent'] as const) {
   });
 }
 
-test('a provider that refuses mail in the clear is sent none, whatever its handshake does', async () => {
+test('a provider that refuses mail in the clear is sent none, also after a failed handshake', async () => {
   const mx = await journey.mailServer('hosted.test', { startTls: 'broken' });
   journey.dns.set('aspmx.l.google.com', 'A', [mx.address]);
   journey.dns.set('hosted.test', 'MX', ['10 aspmx.l.google.com']);
@@ -109,7 +109,7 @@ test('a provider that refuses mail in the clear is sent none, whatever its hands
   assert.deepEqual([retried.status, mx.messages[0]?.tls], ['delivered', 'TLSv1.3']);
 });
 
-test('words that were slipped in before the handshake are not believed', async () => {
+test('replies injected before the handshake are ignored', async () => {
   const first = await journey.mailServer('injected.test', { startTls: 'injected' });
   const second = await journey.mailServer('injected.test', {}, { preference: 20 });
   await journey.ended(await journey.send({ to: 'kim@injected.test' }));
@@ -118,7 +118,7 @@ test('words that were slipped in before the handshake are not believed', async (
 
 const enforced = { tls: 'enforced' };
 
-test('with TLS enforced the email goes to a server that proves who it is', async () => {
+test('with TLS enforced the email is sent to a server with a valid certificate', async () => {
   const mx = await journey.mailServer('proven.test', { startTls: 'offered' });
   const { recipients } = await journey.ended(
     await journey.send({ to: 'kim@proven.test', ...enforced }),
@@ -137,7 +137,7 @@ const UNPROVEN: Record<string, MxBehaviour> = {
 };
 
 for (const [index, [what, behaviour]] of Object.entries(UNPROVEN).entries()) {
-  test(`with TLS enforced nothing goes to a server that ${what}, until that is mended`, async () => {
+  test(`with TLS enforced nothing is sent to a server that ${what} until it is corrected`, async () => {
     const domain = `unproven${index}.test`;
     const mx = await journey.mailServer(domain, behaviour);
     const id = await journey.send({ to: `kim@${domain}`, ...enforced });
@@ -152,7 +152,7 @@ for (const [index, [what, behaviour]] of Object.entries(UNPROVEN).entries()) {
   });
 }
 
-test('a domain can want TLS enforced for all its emails, and an email can say otherwise', async () => {
+test('TLS can be enforced for a domain, and an email can override it', async () => {
   const [{ id: domainId }] = (await journey.request('GET', '/v1/domains')).body.data;
   const setTls = (tls: string) => journey.request('PATCH', `/v1/domains/${domainId}`, { tls });
   const mx = await journey.mailServer('bydomain.test');
@@ -171,7 +171,7 @@ test('a domain can want TLS enforced for all its emails, and an email can say ot
   assert.equal((await journey.retry(held)).status, 'delivered');
 });
 
-test('with TLS enforced a server that proves who it is takes over from one that does not', async () => {
+test('with TLS enforced a server with a valid certificate is used after one without', async () => {
   const first = await journey.mailServer('takeover.test');
   const second = await journey.mailServer(
     'takeover.test',
@@ -185,7 +185,7 @@ test('with TLS enforced a server that proves who it is takes over from one that 
   assert.equal(first.messages.length, 0);
 });
 
-test('what went in the clear to a server before does not open the way for what must not', async () => {
+test('mail sent in the clear to a server does not allow it for mail that requires TLS', async () => {
   const mx = await journey.mailServer('before.test', { startTls: 'broken' });
   await journey.ended(await journey.send({ to: 'kim@before.test' }));
   const id = await journey.send({ to: 'kim@before.test', expires_in: 60, ...enforced });

@@ -38,7 +38,7 @@ async function deferred(service: Service, key: string, expires_in = 3600): Promi
 const holdInItsName = (service: Service, table: 'queue' | 'webhook_queue'): Promise<unknown> =>
   service.sql(`update ${table} set holder = (select id from nodes), claim = claim + 1`);
 
-test('retry frees mail that a worker holds without knowing of it', async () => {
+test('queue retry releases a claim that its worker does not know of', async () => {
   await using scene = await stage();
   const { mx, service, key } = scene;
   const id = await deferred(service, key);
@@ -51,7 +51,7 @@ test('retry frees mail that a worker holds without knowing of it', async () => {
   assert.equal(arrivals(mx).get(id), 1);
 });
 
-test('mail whose holder has no lease at all is free again', async () => {
+test('mail claimed by a worker without a lease is reclaimed', async () => {
   await using scene = await stage();
   const { mx, service, key } = scene;
   const id = await deferred(service, key);
@@ -67,7 +67,7 @@ test('mail whose holder has no lease at all is free again', async () => {
   await waitFor(isDelivered, { what: 'it to be delivered', timeoutMs: 30_000 });
 });
 
-test('mail that a worker holds without knowing of it ends at its expiry', async () => {
+test('mail under a claim that its worker does not know of ends at its expiry', async () => {
   await using scene = await stage();
   const { service, key } = scene;
   const id = await deferred(service, key, 600);
@@ -78,7 +78,7 @@ test('mail that a worker holds without knowing of it ends at its expiry', async 
   assert.equal(recipients[0].reason.category, 'expired');
 });
 
-test('after the database was away a worker releases what it does not know of', async () => {
+test('after a database outage a worker releases the claims that it does not know of', async () => {
   await using scene = await stage();
   const { mx, database, service, key } = scene;
   const id = await deferred(service, key);
@@ -94,7 +94,7 @@ test('after the database was away a worker releases what it does not know of', a
   await assertSettled(service, [id]);
 });
 
-test('a replay frees a webhook that a worker holds without knowing of it', async () => {
+test('a replay releases a webhook claim that its worker does not know of', async () => {
   await using receiver = await startReceiver(500);
   await using service = await startService({
     args: ['--workers', '1'],

@@ -42,7 +42,7 @@ async function mailtosOf(to: readonly string[]): Promise<{ id: string; mailtos: 
   return { id, mailtos };
 }
 
-test('mail to the address in List-Unsubscribe unsubscribes that recipient and nobody else', async () => {
+test('mail to the address in List-Unsubscribe unsubscribes that recipient only', async () => {
   const [ann, ben] = ['ann@bymail.test', 'ben@bymail.test'] as const;
   const { id, mailtos } = await mailtosOf([ann, ben]);
   const [to = ''] = mailtos;
@@ -64,7 +64,7 @@ test('mail to the address in List-Unsubscribe unsubscribes that recipient and no
   assert.deepEqual(await journey.story(id), ['queued', 'delivered', 'delivered']);
 });
 
-test('whoever writes there means it: the null sender, Apple Mail, a complaint, a later month', async () => {
+test('unsubscribing by mail works with a null sender, from Apple Mail, by complaint and a month later', async () => {
   const names = ['null', 'apple', 'spam', 'agent', 'late'];
   const to = names.map((name) => `${name}@meant.test`);
   const { mailtos } = await mailtosOf(to);
@@ -83,7 +83,7 @@ test('whoever writes there means it: the null sender, Apple Mail, a complaint, a
   assert.equal((await entryOf(to[4]!))?.reason, 'unsubscribe');
 });
 
-test('automatic replies, bounces and forged addresses unsubscribe nobody', async () => {
+test('automatic replies, bounces and forged addresses unsubscribe no recipient', async () => {
   const kim = 'kim@notmeant.test';
   const { mailtos } = await mailtosOf([kim]);
   const [to = ''] = mailtos;

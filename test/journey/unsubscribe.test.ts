@@ -94,7 +94,7 @@ test('the link of a message unsubscribes its recipient, and undo takes it back',
   assert.equal((await journey.request('POST', '/v1/emails', next)).status, 202);
 });
 
-test('a link that is toggled without end leaves few events, and the address unsubscribed', async () => {
+test('repeated use of a link leaves few events and the address unsubscribed', async () => {
   const { path, address } = await linkFor('toggled.test');
   for (let round = 0; round < 50; round += 1) {
     await Promise.all([click(path), click(path, 'action=undo'), click(path, 'action=undo')]);
@@ -127,7 +127,7 @@ test('an email that waits while its recipient unsubscribes is not sent', async (
   assert.equal(mx.messages.length, 1);
 });
 
-test('a scanner that follows links changes nothing', async () => {
+test('a GET of an unsubscribe link changes nothing', async () => {
   const { path, address } = await linkFor('scanned.test');
   for (const method of ['GET', 'HEAD', 'GET']) assert.equal((await open(path, method)).status, 200);
   for (const method of ['PUT', 'DELETE', 'PATCH']) {
@@ -136,7 +136,7 @@ test('a scanner that follows links changes nothing', async () => {
   assert.equal(await entryOf(address), null);
 });
 
-test('a forged or mangled link is a page that says so, and changes nothing', async () => {
+test('a forged or mangled link shows an error page and changes nothing', async () => {
   const { path, address } = await linkFor('forged.test');
   const other = await linkFor('forger.test');
   const middle = Math.floor(path.length / 2);
@@ -156,7 +156,7 @@ test('a forged or mangled link is a page that says so, and changes nothing', asy
   assert.equal(await entryOf(address), null);
 });
 
-test('what mail programs post unsubscribes, whatever it is wrapped in', async () => {
+test('a POST to an unsubscribe link unsubscribes, whatever its type and body', async () => {
   const { path, address } = await linkFor('wrapped.test');
   const multipart =
     '--x\r\nContent-Disposition: form-data; name="List-Unsubscribe"\r\n\r\nOne-Click\r\n--x--';
@@ -176,7 +176,7 @@ test('what mail programs post unsubscribes, whatever it is wrapped in', async ()
   assert.equal(await entryOf(address), null);
 });
 
-test('undo takes back only what a link did', async () => {
+test('undo removes only suppressions that a link made', async () => {
   const { path, address } = await linkFor('kept.test');
   await journey.request('POST', '/v1/suppressions', { address, reason: 'complaint' });
   const done = await click(path);
@@ -229,7 +229,7 @@ test('each recipient has a link and a signature of its own, and both headers are
   );
 });
 
-test('while the database is away the page says when to try again, and the question is still asked', async () => {
+test('during a database outage the form is still shown, and submitting it says when to try again', async () => {
   const { path, address } = await linkFor('away.test');
   await service.setDatabaseReachable(false);
   assertPage(await open(path), 200, /Unsubscribe\?/);
@@ -241,7 +241,7 @@ test('while the database is away the page says when to try again, and the questi
   assert.equal((await entryOf(address)).reason, 'unsubscribe');
 });
 
-test('no address and no link is in the log', () => {
+test('the log has no address and no link', () => {
   assert.match(service.logs, /"route":"\/u\/:token"/);
   assert.doesNotMatch(service.logs, /kim@|\/u\/[\w-]{20}/);
 });

@@ -23,7 +23,7 @@ const NEXT = `
   create table grown (email_id uuid primary key, note text);
   create index grown_by_note on grown (note);`;
 
-test('the files of the first schema are what they were when it was released', () => {
+test('the files of the first schema are unchanged since its release', () => {
   assert.deepEqual(firstMigrations(), [
     '0001.do.time.sql: 59905a2d5b592af9',
     '0002.do.accounts.sql: a17ff9969cf77baf',
@@ -39,7 +39,7 @@ test('the files of the first schema are what they were when it was released', ()
   ]);
 });
 
-test('a database of the first schema is upgraded with every row intact, and its mail goes on', async () => {
+test('a database of the first schema is upgraded with all rows, and its mail is sent', async () => {
   await using database = await emptyDatabase();
   const recorded = await makeFirstSchema(database.address);
   const before = await rowsOf(database.address);

@@ -23,7 +23,7 @@ async function eventIds(service: Service): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-test('killed while webhooks are under way: each event arrives, a repeat under its old id', async () => {
+test('after a kill while webhooks are sent, each event arrives, repetitions under the same id', async () => {
   await using service = await startService({ env });
   await using receiver = await startReceiver();
   const secret = await register(service, receiver.url);
@@ -46,7 +46,7 @@ test('killed while webhooks are under way: each event arrives, a repeat under it
   for (const received of receiver.received) verified(secret, received);
 });
 
-test('stopped while webhooks are under way: none is repeated', async () => {
+test('after a stop while webhooks are sent, none is repeated', async () => {
   await using service = await startService({ env });
   await using receiver = await startReceiver();
   await register(service, receiver.url);
@@ -62,7 +62,7 @@ test('stopped while webhooks are under way: none is repeated', async () => {
   assert.deepEqual(receiver.ids().toSorted(), await eventIds(service));
 });
 
-test('a receiver that never answers delays nobody else', async () => {
+test('a webhook endpoint that never answers does not delay others', async () => {
   await using service = await startService({ env });
   await using hanging = await startReceiver('hang');
   await using prompt = await startReceiver();
@@ -73,7 +73,7 @@ test('a receiver that never answers delays nobody else', async () => {
   assert.ok(hanging.received.length < 2 * EMAILS);
 });
 
-test('killed while a replay runs: it continues, and every delivery comes again', async () => {
+test('a replay continues after a kill and sends every delivery', async () => {
   await using service = await startService({ env });
   await using receiver = await startReceiver();
   const body = { url: receiver.url, events: ['email.delivered'] };

@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.ts';
 /** Every supervisor stumbles over its first takeover, and over no other work. */
 const NO_TAKEOVER = 'takeover_before_commit=throw';
 
-test("a killed worker's messages are sent at once by the worker that lives", async () => {
+test('the mail of a killed worker is sent at once by the remaining worker', async () => {
   await using scene = await newScene({
     args: ['--workers', '2'],
     env: { POSTHORN_FAILPOINTS: NO_TAKEOVER },
@@ -52,7 +52,7 @@ test("a killed worker's messages are sent at once by the worker that lives", asy
   assert.doesNotMatch(service.logs, /stopped its heartbeat|failpoint|without a holder/);
 });
 
-test('a connection that a worker is handed as it dies is closed, so that its client tries again', async () => {
+test('a connection handed to a dying worker is closed, so that its client retries', async () => {
   await using scene = await newScene({ args: ['--workers', '2'] });
   const { service } = scene;
   const [victim] = await service.sql('select pid from nodes order by id limit 1');
