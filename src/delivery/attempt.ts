@@ -1,287 +1,250 @@
 /**
- * One attempt to deliver one message to one recipient: route, session, transaction.
+ * One attempt to deliver to one recipient of live mail: the signed bytes, the route and its TLS rules, the
+ * hosts in turn, and what the result means.
  *
- * It tries the receiver's hosts in order and reports what happened; outcome.ts decides what that
- * means. A host that cannot be reached, refuses in its greeting, or does not keep its TLS rule
- * (net/tls/policy.ts) is skipped for the next one. An answer about the message is the receiver's
- * answer. After the dot was written no further host is tried, because the message may have been
- * delivered (RFC 5321 §4.2.5). Hosts that failed to answer within the last minutes are skipped; when
- * that is all of them, the delivery is postponed and no attempt is counted.
+ * In this order: message.ts (bytes), service/mail-routing.ts (route), tls-rules.ts (rules), hosts.ts (session and
+ * transaction), outcome.ts (meaning). Nothing is written to the database here.
+ *
+ * Guarantee: the final dot is written only while this worker holds the delivery under a fresh lease, outcomes
+ * are being written, and no stop has begun (`mayProceed`). An attempt whose dot was written ends with an outcome,
+ * whatever happens; one whose dot was not written may be released.
  */
-import type { SmtpPhase, SmtpReply } from '../mail/replies/smtp-reply.ts';
-import type { MxHost, Route } from '../net/dns/mx.ts';
-import type { ConnectResult, SmtpFailureCause, SmtpTlsFacts } from '../net/smtp/client.ts';
-import type { TlsResult, TransactionResult } from '../net/smtp/client.ts';
-import type { TlsPolicyName, TlsRule } from '../net/tls/policy.ts';
-import { type Connections, isSilence, type Postponed, type Target } from './connections.ts';
-import type { TlsForAttempt } from './tls-rules.ts';
+import type { Logger } from 'pino';
+import type { World } from '../core/world.ts';
+import { domainOf, needsSmtpUtf8 } from '../mail/address.ts';
+import { makeReturnPath } from '../mail/return-path.ts';
+import type { Route } from '../net/dns/mx.ts';
+import type { Transaction } from '../net/smtp/client.ts';
+import type { SettleHealth } from '../store/settle.ts';
+import type { Connections, Postponed } from './connections.ts';
+import type { Delivery } from './fair-queue.ts';
+import { tryHosts, type RouteAttempt } from './hosts.ts';
+import { assertAsSigned, type MessageBuilder, type SignedMessage } from './message.ts';
+import {
+  type Attempted,
+  attemptRecord,
+  type AttemptResult,
+  type Outcome,
+  outcomeOf,
+} from './outcome.ts';
+import type { TlsRules, TlsWanted } from './tls-rules.ts';
 
-/** The server that the attempt ended at; null where it did not get that far. */
-export type Via = {
-  mx: string | null;
-  ip: string | null;
-  tls: Omit<SmtpTlsFacts, 'result'> | null;
-  tls_policy: TlsPolicyName;
+export type AttemptOptions = {
+  world: World;
+  log: Logger;
+  lease: { holder(): string | null; isFresh(): boolean };
+  builder: Pick<MessageBuilder, 'build'>;
+  route: (destination: string) => Promise<Route>;
+  tls: TlsRules;
+  connections: Connections;
+  settling: { health: Pick<SettleHealth, 'isStuck' | 'recovers'> };
+  /** With a relay a 250 means `sent`, not `delivered`. */
+  viaRelay: boolean;
+  /** The minimum, whatever the email asks for: a relay's password needs a verified server. */
+  leastTls: 'opportunistic' | 'enforced';
+  /** Signs return paths: 32 bytes. */
+  returnPathSecret: () => Buffer;
 };
 
-export type AttemptResult =
-  | {
-      kind: 'replied';
-      phase: SmtpPhase;
-      reply: SmtpReply;
-      via: Via;
-      /** Our address, `''` for the system's choice: whose connections the answer is about. */
-      source: string;
-      transcript: readonly string[];
-    }
-  | {
-      kind: 'failed';
-      phase: SmtpPhase;
-      cause: SmtpFailureCause;
-      message: string;
-      /** The dot was written: the message may have been delivered. */
-      inDoubt: boolean;
-      via: Via;
-      source: string;
-      transcript: readonly string[];
-    }
-  | { kind: 'unroutable'; route: Exclude<Route, { kind: 'hosts' }> };
-
-export type AttemptOptions = TlsForAttempt & {
-  envelopeFrom: string;
-  recipient: string;
-  message: readonly Buffer[];
-  smtpUtf8: boolean;
-  is8Bit?: boolean | undefined;
-  /** Asked before DATA and before the final dot; false: the connection is dropped (lease.ts). */
-  mayProceed: (step: 'data_command' | 'data') => boolean | Promise<boolean>;
-  /** Called with the server before the message is sent: an attempt may be cut off without a result. */
-  onSession: (session: { via: Via; source: string }) => void;
-  /** How long it may be postponed for hosts that did not answer a moment ago. */
-  postponableMs: number;
+/** The state of an attempt in progress. */
+type Progress = RouteAttempt['progress'] & {
+  message?: SignedMessage;
+  route?: Route;
+  hasWrittenDot: boolean;
 };
 
-type SessionFailure = Exclude<ConnectResult, { kind: 'ready' }>;
-/** The result of one host. */
-type HostResult = Exclude<AttemptResult, { kind: 'unroutable' }>;
+const NO_SESSION: Progress['session'] = {
+  via: { mx: null, ip: null, tls: null, tls_policy: 'none' },
+  source: '',
+};
 
-/** RFC 5321 §5.1 asks for at least two addresses; Postfix stops at five, and two sessions. */
-const ADDRESSES_MAX = 5;
-const SESSIONS_MAX = 2;
-/** A window of 20 connections is halved down to one in this many steps. */
-const CROWDED_MAX = 4;
-
-export async function attemptDelivery(
-  route: Route,
-  connections: Connections,
+export async function attemptLive(
+  delivery: Delivery,
+  cutoff: Cutoff,
   options: AttemptOptions,
+): Promise<Attempted> {
+  const { world, connections, log } = options;
+  const startedMs = world.monotonicMs();
+  const startedAt = new Date(world.now());
+  const progress: Progress = { session: NO_SESSION, hasWrittenDot: false };
+  const sending = buildAndSend(delivery, options, { progress, cutoff });
+  const ended = await cutoff
+    .unlessCut(sending, () => progress.hasWrittenDot)
+    .catch((error: unknown) => {
+      if (!progress.hasWrittenDot) throw error;
+      // A bug. It counts as an attempt, so that it is repeated by the retry schedule and ends.
+      log.error(
+        { err: error, emailId: delivery.message.id },
+        'an attempt ended in an error in doubt',
+      );
+      return 'broken' as const;
+    });
+  const { message, route } = progress;
+  // The worker stops, and nothing was sent.
+  if (ended === 'unsent' || !message || !route) return { kind: 'release', delayMs: 0 };
+  const result = typeof ended === 'string' ? inDoubt(progress, ended) : ended;
+  if (result.kind === 'postponed') return { kind: 'release', delayMs: Math.ceil(result.delayMs) };
+  // The lease was not fresh and nothing was sent: the current holder of the recipient tries again.
+  if (result.kind === 'failed' && result.cause === 'withheld') {
+    return { kind: 'release', delayMs: 0 };
+  }
+  const outcome = outcomeOf(result, options.viaRelay ? 'sent' : 'delivered');
+  if (route.kind === 'hosts' && result.kind !== 'unroutable') {
+    adjustWindow(connections, route.provider, { source: result.source, outcome });
+  }
+  const durationMs = world.monotonicMs() - startedMs;
+  const attempt = attemptRecord(delivery, result, { message, startedAt, durationMs });
+  return { kind: 'ended', outcome, attempt, startedMs };
+}
+
+async function buildAndSend(
+  delivery: Delivery,
+  options: AttemptOptions,
+  { progress, cutoff }: { progress: Progress; cutoff: Cutoff },
 ): Promise<AttemptResult | Postponed> {
-  if (route.kind !== 'hosts') return { kind: 'unroutable', route };
-  let last: HostResult | null = null;
-  let sessions = 0;
-  let delayMs = Infinity;
-  const silent: string[] = [];
-  for (const { host, address, rule } of candidatesOf(route, connections, options)) {
-    if (rule.mode === 'barred') {
-      options.onTls(rule, rule.problem);
-      last ??= barred(host, rule);
-      continue;
-    }
-    const first = firstTarget({ provider: route.provider, host, address }, rule, options);
-    const result = await tryTarget(first, { connections, rule, options, isAlone: false });
-    if (result.kind === 'postponed') {
-      delayMs = Math.min(delayMs, result.delayMs);
-      continue;
-    }
-    last = result;
-    if (isSilence(result)) silent.push(address);
-    if (result.phase !== 'connect') sessions += 1;
-    if (isAnswer(result) || sessions >= SESSIONS_MAX) break;
-  }
-  if (last === null) return delayMs < Infinity ? { kind: 'postponed', delayMs } : noAddress();
-  if (isSilence(last)) connections.unreached(route.provider, silent, summaryOf(last));
-  return last;
+  const { world, builder, connections, leastTls } = options;
+  const startedMs = world.monotonicMs();
+  const { destination } = delivery;
+  const [message, route, sts] = await Promise.all([
+    builder.build(delivery.message, delivery),
+    options.route(destination),
+    options.tls.policyOf(destination),
+  ]);
+  Object.assign(progress, { message, route });
+  const postponableMs = delivery.expiresAtMs - startedMs;
+  const sendUnder = async (wanted: TlsWanted) => {
+    const tls = await options.tls.forAttempt(route, wanted);
+    assertAsSigned(message);
+    const transaction = transactionOf(delivery, message, options, { progress, cutoff });
+    return tryHosts(route, connections, { ...tls, transaction, postponableMs, progress });
+  };
+  const demand = leastTls === 'enforced' ? 'enforced' : (delivery.message.tls ?? 'opportunistic');
+  const wanted = { destination, demand, sts } as const;
+  const result = await sendUnder(wanted);
+  if (result.kind !== 'failed' || result.cause !== 'tls') return result;
+  const newer = await options.tls.newerPolicy(wanted);
+  return newer === null ? result : sendUnder({ ...wanted, ...newer });
 }
 
-function summaryOf(result: HostResult): string {
-  const { mx, ip } = result.via;
-  return `${mx} [${ip}]: ${result.kind === 'failed' ? result.message : result.reply.message}`;
-}
+/**
+ * While outcomes are not written, no final dot is written, because a crash would repeat the message.
+ * An attempt waits this long for the database; after that its lease has expired anyway.
+ */
+const OUTCOMES_MOVE_WITHIN_MS = 10_000;
 
-type Candidate = { host: string; address: string; rule: TlsRule };
-
-function candidatesOf(
-  route: Extract<Route, { kind: 'hosts' }>,
-  connections: Connections,
+function transactionOf(
+  delivery: Delivery,
+  message: SignedMessage,
   options: AttemptOptions,
-): Candidate[] {
-  const candidates: Candidate[] = [];
-  let addresses = 0;
-  for (const host of openFirst(route, connections, options)) {
-    const rule = options.ruleFor(host);
-    // A barred host does not count towards ADDRESSES_MAX.
-    const ofHost =
-      rule.mode === 'barred' ? [''] : host.addresses.slice(0, ADDRESSES_MAX - addresses);
-    candidates.push(...ofHost.map((address) => ({ host: host.name, address, rule })));
-    if (rule.mode !== 'barred') addresses += ofHost.length;
-  }
-  return candidates;
-}
-
-/** Among hosts of equal preference those with an idle session first: a new session costs more. */
-function openFirst(
-  { hosts, provider }: Extract<Route, { kind: 'hosts' }>,
-  connections: Connections,
-  options: AttemptOptions,
-): readonly MxHost[] {
-  if (hosts.length === 1) return hosts;
-  const open = connections.idleHosts(provider, options);
-  if (open.size === 0) return hosts;
-  const rank = ({ name }: MxHost): number => (open.has(name) ? 0 : 1);
-  return hosts.toSorted(
-    (one, other) => one.preference - other.preference || rank(one) - rank(other),
-  );
-}
-
-function barred(host: string, { why, policy }: Extract<TlsRule, { mode: 'barred' }>): HostResult {
+  { progress, cutoff }: { progress: Progress; cutoff: Cutoff },
+): Transaction {
+  const { lease, settling } = options;
+  const isOurs = (): boolean =>
+    !cutoff.isClosed && lease.isFresh() && lease.holder() === delivery.holder;
   return {
-    kind: 'failed',
-    phase: 'tls',
-    cause: 'tls',
-    message: why,
-    inDoubt: false,
-    via: { mx: host, ip: null, tls: null, tls_policy: policy },
-    source: '',
-    transcript: [`(${host}: ${why})`],
+    envelopeFrom: returnPathOf(delivery, options),
+    recipient: delivery.address,
+    message: message.parts,
+    smtpUtf8: message.smtpUtf8 || needsSmtpUtf8(delivery.address),
+    is8Bit: message.is8Bit,
+    mayProceed: (step) => {
+      const decide = (): boolean => {
+        const may = isOurs();
+        progress.hasWrittenDot = may && step === 'data';
+        return may;
+      };
+      // A worker that wakes from a freeze gives up at once: its lease is checked before waiting.
+      if (!settling.health.isStuck || !isOurs()) return decide();
+      return settling.health
+        .recovers(OUTCOMES_MOVE_WITHIN_MS)
+        .then((recovered) => recovered && decide());
+    },
   };
 }
 
-type OpenRule = Exclude<TlsRule, { mode: 'barred' }>;
-type HostTry = {
-  connections: Connections;
-  rule: OpenRule;
-  options: AttemptOptions;
-  /** How often a connection was refused because this machine already had others open. */
-  crowded?: number;
-  /** The message was announced behind another one without success and now goes alone. */
-  isAlone: boolean;
-};
-
-function firstTarget(
-  where: Pick<Target, 'provider' | 'host' | 'address'>,
-  rule: OpenRule,
-  { tlsMemory }: AttemptOptions,
-): Target {
-  const { host } = where;
-  const reduced = tlsMemory.needsReduced(host) ? { reducedHello: true } : {};
-  if (rule.mode === 'opportunistic') {
-    if (tlsMemory.isBroken(host)) return { ...where, tls: 'off' };
-    return { ...where, tls: rule.mode, expectsTls: tlsMemory.expectsTls(host), ...reduced };
-  }
-  if (rule.mode !== 'dane') return { ...where, tls: rule.mode, ...reduced };
-  return { ...where, tls: 'dane', dane: rule.dane, daneKey: rule.key, ...reduced };
+/** RFC 5321 §4.4: bounces come to this address; its signed token names the recipient. */
+function returnPathOf(delivery: Delivery, { returnPathSecret }: AttemptOptions): string {
+  return makeReturnPath({
+    emailId: delivery.message.id,
+    position: delivery.position,
+    domain: `send.${domainOf(delivery.message.from.address)}`,
+    secret: returnPathSecret(),
+  });
 }
+
+const IN_DOUBT = {
+  in_doubt: 'The service was stopped before the server had answered the final dot.',
+  broken: 'An error of the service hid what the server answered to the final dot.',
+} as const;
+
+/** The final dot was written and the reply is not known. */
+function inDoubt({ session }: Progress, why: keyof typeof IN_DOUBT): AttemptResult {
+  const message = IN_DOUBT[why];
+  return {
+    kind: 'failed',
+    phase: 'data',
+    cause: 'closed',
+    message,
+    inDoubt: true,
+    ...session,
+    transcript: [`(${message})`],
+  };
+}
+
+function adjustWindow(
+  connections: Connections,
+  provider: string,
+  { source, outcome }: { source: string; outcome: Outcome },
+): void {
+  if (outcome.slowDown) connections.shrink(provider, source, outcome.smtp?.message ?? '');
+  else if (outcome.status === 'delivered' || outcome.status === 'sent') {
+    connections.grow(provider, source);
+  }
+}
+
+type CutOff = 'unsent' | 'in_doubt';
 
 /**
- * A host that did not answer a moment ago is skipped, except when the message would expire before it
- * may be tried again: then it is tried once more.
+ * How a stop ends the attempts under way. First it ends those that have not written the final dot: the
+ * receiver does not have the message, and the next start sends it. Then it waits for the replies to
+ * the others; those without a reply end in doubt.
  */
-async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult | Postponed> {
-  const { connections, rule, options, isAlone } = hostTry;
-  const request = { transaction: options, postponableMs: options.postponableMs, isAlone };
-  const opened = await connections.acquire(target, request);
-  if (opened.kind === 'postponed') return opened;
-  const { source } = opened;
-  if (opened.isCrowded === true && (hostTry.crowded ?? 0) < CROWDED_MAX) {
-    return tryTarget(target, { ...hostTry, crowded: (hostTry.crowded ?? 0) + 1 });
+export class Cutoff {
+  readonly #listeners = new Set<(all: boolean) => void>();
+  #stage: 'none' | 'unsent' | 'all' = 'none';
+
+  /** No final dot is written any more. */
+  get isClosed(): boolean {
+    return this.#stage !== 'none';
   }
-  const where = { mx: target.host, ip: target.address, tls_policy: rule.policy };
-  if (opened.kind !== 'ready') {
-    const easier = easierTarget(target, opened);
-    const isHeld = lacksExpectedTls(target, opened);
-    if (easier?.tls === 'off' || isHeld) options.tlsMemory.failed(target.host);
-    if (easier !== null) return tryTarget(easier, hostTry);
-    if (opened.kind === 'failed' && (opened.phase === 'tls' || opened.cause === 'tls')) {
-      options.onTls(rule, opened.tlsResult ?? 'validation-failure');
+
+  /** Ends the attempts that have not written the final dot. */
+  cutUnsent(): void {
+    this.#stage = 'unsent';
+    for (const listener of this.#listeners) listener(false);
+  }
+
+  cutAll(): void {
+    this.#stage = 'all';
+    for (const listener of this.#listeners) listener(true);
+  }
+
+  /** The result of the attempt, or how it was cut off. */
+  async unlessCut<Result>(
+    attempt: Promise<Result>,
+    hasWrittenDot: () => boolean,
+  ): Promise<Result | CutOff> {
+    const cut = Promise.withResolvers<CutOff>();
+    const listener = (all: boolean): void => {
+      if (!hasWrittenDot()) cut.resolve('unsent');
+      else if (all) cut.resolve('in_doubt');
+    };
+    this.#listeners.add(listener);
+    if (this.isClosed) listener(this.#stage === 'all');
+    try {
+      return await Promise.race([attempt, cut.promise]);
+    } finally {
+      this.#listeners.delete(listener);
     }
-    if (opened.kind === 'failed' && isDead(opened)) {
-      connections.markDead(target.address, { timedOut: opened.cause === 'timeout' });
-    }
-    const via = { ...where, tls: null };
-    if (opened.kind === 'replied') return { ...opened, via };
-    const message = isHeld ? `${opened.message} ${TLS_HAS_WORKED}` : opened.message;
-    return { ...opened, message, inDoubt: false, via };
   }
-  const { connection, reused, announced } = opened;
-  if (reused !== true) {
-    const { host, reducedHello: reduced = false } = target;
-    if (connection.tls !== null) options.tlsMemory.worked(host, { reduced });
-    options.onTls(rule, rule.problem ?? resultOf(target, rule, connection.tls));
-  }
-  const via = { ...where, tls: shown(connection.tls) };
-  options.onSession({ via, source });
-  const sent = await connection.send(options, connections.followerOn(connection));
-  connections.release(connection);
-  if (announced === true && sent.phase === 'mail') {
-    // The failure is not about this message: it is sent again, alone on its session.
-    if (sent.kind === 'replied' || sent.cause !== 'closed') connections.markAlone(target.host);
-    return tryTarget(target, { ...hostTry, isAlone: true });
-  }
-  // The server had closed the kept session meanwhile: that is no answer about the message.
-  if (reused === true && diedBeforeTheMessage(sent)) return tryTarget(target, hostTry);
-  return { ...sent, via, source };
-}
-
-const TLS_HAS_WORKED =
-  'TLS has worked with it lately: plain text is not used before that has failed for an hour.';
-
-/** No connection, or no greeting. */
-function isDead({ phase, cause }: { phase: SmtpPhase; cause: SmtpFailureCause }): boolean {
-  return phase === 'connect' || (phase === 'greeting' && cause === 'timeout');
-}
-
-/**
- * After a failed handshake: the same with a small ClientHello; then, where TLS is opportunistic,
- * plain text. A certificate that cannot be verified is not a failed handshake.
- */
-function easierTarget(target: Target, failure: SessionFailure): Target | null {
-  if (failure.kind !== 'failed' || failure.phase !== 'tls') return null;
-  if (failure.tlsResult !== undefined) return null;
-  if (target.reducedHello !== true) return { ...target, reducedHello: true };
-  const mayBePlain = target.tls === 'opportunistic' && target.expectsTls !== true;
-  return mayBePlain ? { ...target, tls: 'off' } : null;
-}
-
-/** TLS that used to work failed: TlsMemory decides for how long the mail waits. */
-function lacksExpectedTls({ expectsTls, reducedHello }: Target, failure: SessionFailure): boolean {
-  if (expectsTls !== true || failure.kind !== 'failed') return false;
-  return failure.phase === 'starttls' || (failure.phase === 'tls' && reducedHello === true);
-}
-
-/** An unverified certificate is reported only where a policy asks for verification. */
-function resultOf(target: Target, { policy }: TlsRule, tls: SmtpTlsFacts | null): TlsResult {
-  if (tls !== null) return policy === 'none' || policy === 'provider' ? null : tls.result;
-  return target.tls === 'off' ? 'validation-failure' : 'starttls-not-supported';
-}
-
-function shown(tls: SmtpTlsFacts | null): Via['tls'] {
-  if (tls === null) return null;
-  const { version, cipher, verified, problem } = tls;
-  return { version, cipher, verified, problem };
-}
-
-function diedBeforeTheMessage(sent: TransactionResult): boolean {
-  if (sent.phase !== 'mail' && sent.phase !== 'rset') return false;
-  return sent.kind === 'failed' ? sent.cause === 'closed' : sent.reply.code === 421;
-}
-
-/** Ends the list of hosts: an answer about the message, or doubt whether it was delivered. */
-function isAnswer(result: HostResult): boolean {
-  if (result.kind === 'failed') return result.inDoubt || result.cause === 'withheld';
-  return result.phase !== 'greeting' && result.phase !== 'ehlo';
-}
-
-function noAddress(): AttemptResult {
-  const message = 'No host of the recipient has an address.';
-  return { kind: 'unroutable', route: { kind: 'temporary', message } };
 }

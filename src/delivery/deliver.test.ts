@@ -10,7 +10,7 @@ import type { Settlement } from '../store/settle.ts';
 import type { BrokerMessage, WorkerMessage } from './broker-messages.ts';
 import { Broker } from './broker.ts';
 import { Connections } from './connections.ts';
-import { Cutoff } from './delivery.ts';
+import { Cutoff } from './attempt.ts';
 import { createDeliver, type Deliver, type DeliverOptions } from './deliver.ts';
 import { USUAL_SHAPING } from './shaping-settings.ts';
 import { TlsCounters, TlsRules } from './tls-rules.ts';
@@ -50,10 +50,17 @@ function deliverTo(
   mx: FakeMx,
   delivery: { holder: string },
   settled: Settlement[],
-  { connections = connectionsTo(mx), ...changes }: Partial<DeliverOptions> = {},
+  {
+    connections = connectionsTo(mx),
+    health,
+    ...changes
+  }: Partial<DeliverOptions & { health: DeliverOptions['settling']['health'] }> = {},
 ): Deliver {
   return createDeliver({
-    db: { query: async <Row>() => [{ suppressed: false, domainDeleted: false }] as Row[] },
+    db: {
+      query: async <Row>() => [{ suppressed: false, domainDeleted: false }] as Row[],
+      transaction: () => assert.fail('no mailbox is full'),
+    },
     world,
     log: pino({ level: 'silent' }),
     lease: { holder: () => delivery.holder, isFresh: () => true },
@@ -85,12 +92,13 @@ function deliverTo(
     leastTls: 'opportunistic',
     returnPathSecret: () => Buffer.alloc(32),
     retryWaitsMs: [60_000],
-    settle: async (settlement) => {
-      settled.push(settlement);
-      return true;
+    settling: {
+      settle: async (settlement) => {
+        settled.push(settlement);
+        return true;
+      },
+      health: { isStuck: false, recovers: async () => true, ...health },
     },
-    onMailboxFull: async () => {},
-    settling: { isStuck: false, recovers: async () => true },
     onAttempt: () => {},
     ...changes,
   });
@@ -127,7 +135,7 @@ test('a worker that wakes from a freeze before the dot does not wait for its lea
   let hasSlept = false;
   const deliver = deliverTo(mx, delivery, settled, {
     lease: { holder: () => delivery.holder, isFresh: () => !hasSlept },
-    settling: {
+    health: {
       get isStuck() {
         return hasSlept;
       },

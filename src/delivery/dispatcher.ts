@@ -14,13 +14,13 @@ import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
 import type { World } from '../core/world.ts';
 import { DatabaseUnavailable, type Queryable, whenAvailable } from '../store/postgres/database.ts';
-import { loadMessages } from '../store/emails.ts';
+import { loadMessages, type StoredMessage } from '../store/emails.ts';
 import { holdClaims, type ClaimedRecipient } from '../store/queue.ts';
 import { Claims } from './claims.ts';
-import { Cutoff, type Delivery, sizeOf } from './delivery.ts';
+import { Cutoff } from './attempt.ts';
 import type { Deliver } from './deliver.ts';
 import { AWAY_PAUSE_MS, Releases, UnknownClaims } from './releases.ts';
-import { FairQueue, type Shaping, WEIGHT_BYTES_MIN } from './fair-queue.ts';
+import { type Delivery, FairQueue, type Shaping, WEIGHT_BYTES_MIN } from './fair-queue.ts';
 import { SIMULATOR_PROVIDER } from './simulator.ts';
 
 type DispatcherOptions = {
@@ -383,6 +383,13 @@ export class Dispatcher {
     void this.#release(this.#fairQueue.takeFromLargest(), () => 0);
     this.#pump();
   }
+}
+
+/** Approximate memory that a message uses. */
+function sizeOf(message: StoredMessage): number {
+  const attachments = message.attachments.reduce((sum, one) => sum + one.content.length, 0);
+  const raw = message.written?.raw.length ?? 0;
+  return 1_000 + (message.html?.length ?? 0) + (message.text?.length ?? 0) + attachments + raw;
 }
 
 /** One poll answers all events of the last few milliseconds. */

@@ -11,7 +11,30 @@
  * may a tenant queue within its project. One project alone gets half, and the next one always finds
  * room. Deliveries under way count as memory, too. No count falls below 0 (`reduced`).
  */
-import type { Delivery } from './delivery.ts';
+import type { StoredMessage } from '../store/emails.ts';
+import type { ClaimedRecipient } from '../store/queue.ts';
+
+/** One recipient that this worker holds. */
+export type Delivery = Pick<
+  ClaimedRecipient,
+  'position' | 'claim' | 'attempts' | 'destination' | 'address'
+> & {
+  message: StoredMessage;
+  /** Its provider (Shaping); changes when the destination's mail servers become known. */
+  provider: string;
+  /** The lease under which it is held; an outcome under another lease is fenced off. */
+  holder: string;
+  /** On the monotonic clock: when it came into memory, and when it must have been delivered. */
+  heldSinceMs: number;
+  expiresAtMs: number;
+  /** Determines its place in its tenant queue, on the database's clock. */
+  dueAtMs: number;
+  /** Its part of the memory that its message uses; a whole number. */
+  weightBytes: number;
+  suppressed: boolean;
+  domainDeleted: boolean;
+  domainUnverified: boolean;
+};
 
 type ProviderRules = {
   /** Deliveries of the provider that may be under way at once on this worker; 1 or more. */

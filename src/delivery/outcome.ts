@@ -17,10 +17,45 @@ import {
   type Verdict,
   verdictOf,
 } from '../mail/replies/meanings.ts';
+import type { SmtpFailureCause, SmtpPhase, SmtpReply } from '../mail/replies/smtp-reply.ts';
+import type { Route } from '../net/dns/mx.ts';
+import type { SmtpTlsFacts } from '../net/smtp/client.ts';
+import type { TlsPolicyName } from '../net/tls/policy.ts';
 import { messageIdIn } from '../store/emails.ts';
 import { newSettlement, type Settlement } from '../store/settle.ts';
-import type { AttemptResult, Via } from './attempt.ts';
-import type { Delivery } from './delivery.ts';
+import type { Delivery } from './fair-queue.ts';
+import type { SignedMessage } from './message.ts';
+
+/** The server that the attempt ended at; null where it did not get that far. */
+export type Via = {
+  mx: string | null;
+  ip: string | null;
+  tls: Omit<SmtpTlsFacts, 'result'> | null;
+  tls_policy: TlsPolicyName;
+};
+
+export type AttemptResult =
+  | {
+      kind: 'replied';
+      phase: SmtpPhase;
+      reply: SmtpReply;
+      via: Via;
+      /** Our address, `''` for the system's choice: whose connections the answer is about. */
+      source: string;
+      transcript: readonly string[];
+    }
+  | {
+      kind: 'failed';
+      phase: SmtpPhase;
+      cause: SmtpFailureCause;
+      message: string;
+      /** The dot was written: the message may have been delivered. */
+      inDoubt: boolean;
+      via: Via;
+      source: string;
+      transcript: readonly string[];
+    }
+  | { kind: 'unroutable'; route: Exclude<Route, { kind: 'hosts' }> };
 
 type SmtpFacts = {
   code: number | null;
@@ -46,6 +81,20 @@ export type Outcome = {
   /** It ended because the mailbox was full (store/suppressions.ts). */
   mailboxFull?: boolean;
 };
+
+/** What is left to do after an attempt: settle its outcome, or release a delivery that was not sent. */
+export type Attempted =
+  | {
+      kind: 'ended';
+      outcome: Outcome;
+      /** As the timeline stores it; null: nothing was attempted. */
+      attempt: object | null;
+      /** On the monotonic clock; null: nothing was attempted. */
+      startedMs: number | null;
+      /** A complaint follows (simulator.ts). */
+      thenComplains?: boolean;
+    }
+  | { kind: 'release'; delayMs: number };
 
 /** @param accepted what a 250 to the message means: `delivered` by MX, `sent` through a relay */
 export function outcomeOf(result: AttemptResult, accepted: 'delivered' | 'sent'): Outcome {
@@ -115,6 +164,71 @@ function outcomeBy(verdict: Verdict, smtp: SmtpFacts): Outcome {
     ...(verdict.mailboxFull && { mailboxFull: true }),
   };
 }
+
+/** The attempt as the timeline stores it. */
+export function attemptRecord(
+  delivery: Delivery,
+  result: AttemptResult,
+  facts: { message: SignedMessage; startedAt: Date; durationMs: number },
+): object {
+  const common = {
+    number: delivery.attempts + 1,
+    started_at: facts.startedAt.toISOString(),
+    duration_ms: Math.round(facts.durationMs),
+    message_bytes: facts.message.sizeBytes,
+    message_sha256: facts.message.sha256,
+  };
+  if (result.kind === 'unroutable') return { ...common, phase: 'dns', transcript: [] };
+  return {
+    ...common,
+    phase: result.phase,
+    in_doubt: result.kind === 'failed' && result.inDoubt,
+    ...result.via,
+    transcript: result.transcript,
+  };
+}
+
+type SettlementOptions = {
+  /** null: nothing was attempted. */
+  attempt: object | null;
+  world: Pick<World, 'newId' | 'random'>;
+  late?: boolean;
+  /** core/retry.ts has the usual ones. */
+  retryWaitsMs?: readonly number[];
+};
+
+/** What a settlement needs of a delivery. */
+type Settled = Pick<
+  Delivery,
+  'message' | 'position' | 'claim' | 'attempts' | 'provider' | 'address'
+>;
+
+/** The outcome as the store settles it. */
+export function settlementOf(
+  delivery: Settled,
+  outcome: Outcome,
+  options: SettlementOptions,
+): Settlement {
+  const { message, claim, provider } = delivery;
+  const { attempt, world, late = false } = options;
+  const email = { ...message, messageId: messageIdIn(message) };
+  const recipient = { ...message, ...delivery, email };
+  const isDeferred = outcome.status === 'deferred';
+  const retryMs = isDeferred ? retryDelayMs(delivery, outcome, options) : null;
+  return newSettlement(recipient, outcome, world, { claim, provider, attempt, retryMs, late });
+}
+
+function retryDelayMs(delivery: Settled, outcome: Outcome, options: SettlementOptions): number {
+  const { world, retryWaitsMs } = options;
+  const attempts = delivery.attempts + 1;
+  if (delivery.message.environment === 'test')
+    return simulatedRetryDelayMs(attempts, world.random());
+  return mailRetryDelayMs(attempts, world.random(), {
+    ...(retryWaitsMs && { waitsMs: retryWaitsMs }),
+    slowly: outcome.retrySlowly ?? false,
+  });
+}
+// Outcomes without an answer of the receiver.
 
 export const EXPIRED: Outcome = {
   status: 'failed',
@@ -264,44 +378,3 @@ export const COMPLAINED: Outcome = {
   suppress: { reason: 'complaint', days: null },
   slowDown: false,
 };
-
-type SettlementOptions = {
-  /** null: nothing was attempted. */
-  attempt: object | null;
-  world: Pick<World, 'newId' | 'random'>;
-  late?: boolean;
-  /** core/retry.ts has the usual ones. */
-  retryWaitsMs?: readonly number[];
-};
-
-/** What a settlement needs of a delivery. */
-type Settled = Pick<
-  Delivery,
-  'message' | 'position' | 'claim' | 'attempts' | 'provider' | 'address'
->;
-
-/** The outcome as the store settles it. */
-export function settlementOf(
-  delivery: Settled,
-  outcome: Outcome,
-  options: SettlementOptions,
-): Settlement {
-  const { message, claim, provider } = delivery;
-  const { attempt, world, late = false } = options;
-  const email = { ...message, messageId: messageIdIn(message) };
-  const recipient = { ...message, ...delivery, email };
-  const isDeferred = outcome.status === 'deferred';
-  const retryMs = isDeferred ? retryDelayMs(delivery, outcome, options) : null;
-  return newSettlement(recipient, outcome, world, { claim, provider, attempt, retryMs, late });
-}
-
-function retryDelayMs(delivery: Settled, outcome: Outcome, options: SettlementOptions): number {
-  const { world, retryWaitsMs } = options;
-  const attempts = delivery.attempts + 1;
-  if (delivery.message.environment === 'test')
-    return simulatedRetryDelayMs(attempts, world.random());
-  return mailRetryDelayMs(attempts, world.random(), {
-    ...(retryWaitsMs && { waitsMs: retryWaitsMs }),
-    slowly: outcome.retrySlowly ?? false,
-  });
-}

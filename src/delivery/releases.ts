@@ -16,7 +16,7 @@ import {
   UNKNOWN_CLAIMS_MAX,
 } from '../store/queue.ts';
 import type { World } from '../core/world.ts';
-import type { Delivery } from './delivery.ts';
+import type { Delivery } from './fair-queue.ts';
 
 /** Between two tries while the database is away. */
 export const AWAY_PAUSE_MS = 1_000;

@@ -4,8 +4,18 @@
  * The local part, without any `+label`, at `simulator.test` or, for the names that Resend documents,
  * at `resend.dev` decides the answer. Any other address is delivered.
  */
+import type { World } from '../core/world.ts';
 import { domainOf, localPartOf, type Address } from '../mail/address.ts';
 import type { SmtpReply } from '../mail/replies/smtp-reply.ts';
+import type { Delivery } from './fair-queue.ts';
+import type { MessageBuilder } from './message.ts';
+import {
+  type Attempted,
+  attemptRecord,
+  type AttemptResult,
+  outcomeOf,
+  SUPPRESSED,
+} from './outcome.ts';
 
 type Simulated =
   /** `thenComplains`: a complaint follows the delivery. */
@@ -14,9 +24,38 @@ type Simulated =
   /** To be tried after the delay. */
   | { kind: 'wait'; delayMs: number };
 
-export const SIMULATOR_HOST = 'simulator.posthorn.invalid';
+const SIMULATOR_HOST = 'simulator.posthorn.invalid';
 /** The provider of test mail: a name without a dot, so that no destination or provider has it. */
 export const SIMULATOR_PROVIDER = 'simulator';
+
+/** In place of attempt.ts. */
+export async function attemptSimulated(
+  delivery: Delivery,
+  { world, builder }: { world: World; builder: Pick<MessageBuilder, 'build'> },
+): Promise<Attempted> {
+  const startedMs = world.monotonicMs();
+  const startedAt = new Date(world.now());
+  // The message is built and signed as for a live key, so that the same errors occur.
+  const message = await builder.build(delivery.message, delivery);
+  const simulated = simulate(delivery.address, delivery.attempts, delivery.claim);
+  if (simulated.kind === 'wait') return { kind: 'release', delayMs: simulated.delayMs };
+  if (simulated.kind === 'suppressed') {
+    return { kind: 'ended', outcome: SUPPRESSED, attempt: null, startedMs: null };
+  }
+  const { phase, reply, thenComplains } = simulated;
+  const result: AttemptResult = {
+    kind: 'replied',
+    phase,
+    reply,
+    via: { mx: SIMULATOR_HOST, ip: null, tls: null, tls_policy: 'none' },
+    source: '',
+    transcript: [`S: ${reply.code} ${reply.enhancedCode ?? ''} ${reply.message}`],
+  };
+  const outcome = outcomeOf(result, 'delivered');
+  const durationMs = world.monotonicMs() - startedMs;
+  const attempt = attemptRecord(delivery, result, { message, startedAt, durationMs });
+  return { kind: 'ended', outcome, attempt, startedMs, thenComplains };
+}
 
 const SLOW_DELAY_MS = 30_000;
 const DEFERRALS = 2;

@@ -31,7 +31,6 @@ import { AcceptStore } from '../store/accept.ts';
 import { StsPolicies, addTlsResults } from '../store/transport-security.ts';
 import { RecentlyAccepted } from '../store/postgres/failover.ts';
 import { queueDepth } from '../store/queue.ts';
-import { noteQuotaFailure } from '../store/suppressions.ts';
 import { listAlerts } from '../store/reputation.ts';
 import { SettleStore } from '../store/settle.ts';
 
@@ -81,9 +80,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     leastTls: tlsFor(config),
     retryWaitsMs: config.retryWaitsMs,
     tls,
-    settle: (settlement) => settling.settle(settlement),
-    onMailboxFull: (failure) => noteQuotaFailure(db, failure),
-    settling: settling.health,
+    settling,
     returnPathSecret: () => context.secrets.derive('return path'),
     onAttempt: (attempt) => countAttempt(metrics, attempt),
   });

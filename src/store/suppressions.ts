@@ -417,7 +417,7 @@ select count(*)::int as failures from quota_failures
  * @returns whether the address is suppressed because of it
  */
 export function noteQuotaFailure(
-  db: Database,
+  db: Pick<Database, 'transaction'>,
   failure: Scope & { emailId: string; address: string },
 ): Promise<boolean> {
   const { address, emailId } = failure;

@@ -1,6 +1,6 @@
 /** Recipients as delivery/ holds them, for tests that need no database. */
 import { type Address, parseAddress } from '../../src/mail/address.ts';
-import type { Delivery } from '../../src/delivery/delivery.ts';
+import type { Delivery } from '../../src/delivery/fair-queue.ts';
 import { EMAIL_DEFAULTS } from '../../src/mail/email.ts';
 import { newId } from '../../src/store/ids.ts';
 import type { StoredMessage } from '../../src/store/emails.ts';

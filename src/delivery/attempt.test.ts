@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Cutoff } from './delivery.ts';
+import { Cutoff } from './attempt.ts';
 
 const never = new Promise<string>(() => {});
 

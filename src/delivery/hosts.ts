@@ -1,0 +1,254 @@
+/**
+ * Tries the hosts of a route in their order: session, then transaction, until one has answered.
+ *
+ * A host that cannot be reached, refuses in its greeting, or does not keep its TLS rule
+ * (net/tls/policy.ts) is skipped for the next one. An answer about the message is the receiver's
+ * answer. After the dot was written no further host is tried, because the message may have been
+ * delivered (RFC 5321 §4.2.5). Hosts that failed to answer within the last minutes are skipped; when
+ * that is all of them, the delivery is postponed and no attempt is counted.
+ *
+ * Next: connections.ts (the session), net/smtp/transaction.ts (the message), outcome.ts (what the result means).
+ */
+import type { SmtpPhase } from '../mail/replies/smtp-reply.ts';
+import type { MxHost, Route } from '../net/dns/mx.ts';
+import type { ConnectResult, SmtpFailureCause, SmtpTlsFacts } from '../net/smtp/client.ts';
+import type { TlsResult, Transaction, TransactionResult } from '../net/smtp/client.ts';
+import type { TlsRule } from '../net/tls/policy.ts';
+import { type Connections, isSilence, type Postponed, type Target } from './connections.ts';
+import type { AttemptResult, Via } from './outcome.ts';
+import type { TlsForAttempt } from './tls-rules.ts';
+
+/** The same for all hosts of the route. */
+export type RouteAttempt = TlsForAttempt & {
+  transaction: Transaction;
+  /** How long it may be postponed for hosts that did not answer a moment ago. */
+  postponableMs: number;
+  /** Names the server before the message is sent: an attempt may be cut off without a result. */
+  progress: { session: { via: Via; source: string } };
+};
+
+type SessionFailure = Exclude<ConnectResult, { kind: 'ready' }>;
+/** The result of one host. */
+type HostResult = Exclude<AttemptResult, { kind: 'unroutable' }>;
+
+/** RFC 5321 §5.1 asks for at least two addresses; Postfix stops at five, and two sessions. */
+const ADDRESSES_MAX = 5;
+const SESSIONS_MAX = 2;
+/** A window of 20 connections is halved down to one in this many steps. */
+const CROWDED_MAX = 4;
+
+export async function tryHosts(
+  route: Route,
+  connections: Connections,
+  options: RouteAttempt,
+): Promise<AttemptResult | Postponed> {
+  if (route.kind !== 'hosts') return { kind: 'unroutable', route };
+  let last: HostResult | null = null;
+  let sessions = 0;
+  let delayMs = Infinity;
+  const silent: string[] = [];
+  for (const { host, address, rule } of candidatesOf(route, connections, options)) {
+    if (rule.mode === 'barred') {
+      options.onTls(rule, rule.problem);
+      last ??= barred(host, rule);
+      continue;
+    }
+    const first = firstTarget({ provider: route.provider, host, address }, rule, options);
+    const result = await tryTarget(first, { connections, rule, options, isAlone: false });
+    if (result.kind === 'postponed') {
+      delayMs = Math.min(delayMs, result.delayMs);
+      continue;
+    }
+    last = result;
+    if (isSilence(result)) silent.push(address);
+    if (result.phase !== 'connect') sessions += 1;
+    if (isAnswer(result) || sessions >= SESSIONS_MAX) break;
+  }
+  if (last === null) return delayMs < Infinity ? { kind: 'postponed', delayMs } : noAddress();
+  if (isSilence(last)) connections.unreached(route.provider, silent, summaryOf(last));
+  return last;
+}
+
+function summaryOf(result: HostResult): string {
+  const { mx, ip } = result.via;
+  return `${mx} [${ip}]: ${result.kind === 'failed' ? result.message : result.reply.message}`;
+}
+
+type Candidate = { host: string; address: string; rule: TlsRule };
+
+function candidatesOf(
+  route: Extract<Route, { kind: 'hosts' }>,
+  connections: Connections,
+  options: RouteAttempt,
+): Candidate[] {
+  const candidates: Candidate[] = [];
+  let addresses = 0;
+  for (const host of openFirst(route, connections, options)) {
+    const rule = options.ruleFor(host);
+    // A barred host does not count towards ADDRESSES_MAX.
+    const ofHost =
+      rule.mode === 'barred' ? [''] : host.addresses.slice(0, ADDRESSES_MAX - addresses);
+    candidates.push(...ofHost.map((address) => ({ host: host.name, address, rule })));
+    if (rule.mode !== 'barred') addresses += ofHost.length;
+  }
+  return candidates;
+}
+
+/** Among hosts of equal preference those with an idle session first: a new session costs more. */
+function openFirst(
+  { hosts, provider }: Extract<Route, { kind: 'hosts' }>,
+  connections: Connections,
+  options: RouteAttempt,
+): readonly MxHost[] {
+  if (hosts.length === 1) return hosts;
+  const open = connections.idleHosts(provider, options.transaction);
+  if (open.size === 0) return hosts;
+  const rank = ({ name }: MxHost): number => (open.has(name) ? 0 : 1);
+  return hosts.toSorted(
+    (one, other) => one.preference - other.preference || rank(one) - rank(other),
+  );
+}
+
+function barred(host: string, { why, policy }: Extract<TlsRule, { mode: 'barred' }>): HostResult {
+  return {
+    kind: 'failed',
+    phase: 'tls',
+    cause: 'tls',
+    message: why,
+    inDoubt: false,
+    via: { mx: host, ip: null, tls: null, tls_policy: policy },
+    source: '',
+    transcript: [`(${host}: ${why})`],
+  };
+}
+
+type OpenRule = Exclude<TlsRule, { mode: 'barred' }>;
+type HostTry = {
+  connections: Connections;
+  rule: OpenRule;
+  options: RouteAttempt;
+  /** How often a connection was refused because this machine already had others open. */
+  crowded?: number;
+  /** The message was announced behind another one without success and now goes alone. */
+  isAlone: boolean;
+};
+
+function firstTarget(
+  where: Pick<Target, 'provider' | 'host' | 'address'>,
+  rule: OpenRule,
+  { tlsMemory }: RouteAttempt,
+): Target {
+  const { host } = where;
+  const reduced = tlsMemory.needsReduced(host) ? { reducedHello: true } : {};
+  if (rule.mode === 'opportunistic') {
+    if (tlsMemory.isBroken(host)) return { ...where, tls: 'off' };
+    return { ...where, tls: rule.mode, expectsTls: tlsMemory.expectsTls(host), ...reduced };
+  }
+  if (rule.mode !== 'dane') return { ...where, tls: rule.mode, ...reduced };
+  return { ...where, tls: 'dane', dane: rule.dane, daneKey: rule.key, ...reduced };
+}
+
+/**
+ * A host that did not answer a moment ago is skipped, except when the message would expire before it
+ * may be tried again: then it is tried once more.
+ */
+async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult | Postponed> {
+  const { connections, rule, options, isAlone } = hostTry;
+  const { transaction, postponableMs } = options;
+  const request = { transaction, postponableMs, isAlone };
+  const opened = await connections.acquire(target, request);
+  if (opened.kind === 'postponed') return opened;
+  const { source } = opened;
+  if (opened.isCrowded === true && (hostTry.crowded ?? 0) < CROWDED_MAX) {
+    return tryTarget(target, { ...hostTry, crowded: (hostTry.crowded ?? 0) + 1 });
+  }
+  const where = { mx: target.host, ip: target.address, tls_policy: rule.policy };
+  if (opened.kind !== 'ready') {
+    const easier = easierTarget(target, opened);
+    const isHeld = lacksExpectedTls(target, opened);
+    if (easier?.tls === 'off' || isHeld) options.tlsMemory.failed(target.host);
+    if (easier !== null) return tryTarget(easier, hostTry);
+    if (opened.kind === 'failed' && (opened.phase === 'tls' || opened.cause === 'tls')) {
+      options.onTls(rule, opened.tlsResult ?? 'validation-failure');
+    }
+    if (opened.kind === 'failed' && isDead(opened)) {
+      connections.markDead(target.address, { timedOut: opened.cause === 'timeout' });
+    }
+    const via = { ...where, tls: null };
+    if (opened.kind === 'replied') return { ...opened, via };
+    const message = isHeld ? `${opened.message} ${TLS_HAS_WORKED}` : opened.message;
+    return { ...opened, message, inDoubt: false, via };
+  }
+  const { connection, reused, announced } = opened;
+  if (reused !== true) {
+    const { host, reducedHello: reduced = false } = target;
+    if (connection.tls !== null) options.tlsMemory.worked(host, { reduced });
+    options.onTls(rule, rule.problem ?? resultOf(target, rule, connection.tls));
+  }
+  const via = { ...where, tls: shown(connection.tls) };
+  options.progress.session = { via, source };
+  const sent = await connection.send(transaction, connections.followerOn(connection));
+  connections.release(connection);
+  if (announced === true && sent.phase === 'mail') {
+    // The failure is not about this message: it is sent again, alone on its session.
+    if (sent.kind === 'replied' || sent.cause !== 'closed') connections.markAlone(target.host);
+    return tryTarget(target, { ...hostTry, isAlone: true });
+  }
+  // The server had closed the kept session meanwhile: that is no answer about the message.
+  if (reused === true && diedBeforeTheMessage(sent)) return tryTarget(target, hostTry);
+  return { ...sent, via, source };
+}
+
+const TLS_HAS_WORKED =
+  'TLS has worked with it lately: plain text is not used before that has failed for an hour.';
+
+/** No connection, or no greeting. */
+function isDead({ phase, cause }: { phase: SmtpPhase; cause: SmtpFailureCause }): boolean {
+  return phase === 'connect' || (phase === 'greeting' && cause === 'timeout');
+}
+
+/**
+ * After a failed handshake: the same with a small ClientHello; then, where TLS is opportunistic,
+ * plain text. A certificate that cannot be verified is not a failed handshake.
+ */
+function easierTarget(target: Target, failure: SessionFailure): Target | null {
+  if (failure.kind !== 'failed' || failure.phase !== 'tls') return null;
+  if (failure.tlsResult !== undefined) return null;
+  if (target.reducedHello !== true) return { ...target, reducedHello: true };
+  const mayBePlain = target.tls === 'opportunistic' && target.expectsTls !== true;
+  return mayBePlain ? { ...target, tls: 'off' } : null;
+}
+
+/** TLS that used to work failed: TlsMemory decides for how long the mail waits. */
+function lacksExpectedTls({ expectsTls, reducedHello }: Target, failure: SessionFailure): boolean {
+  if (expectsTls !== true || failure.kind !== 'failed') return false;
+  return failure.phase === 'starttls' || (failure.phase === 'tls' && reducedHello === true);
+}
+
+/** An unverified certificate is reported only where a policy asks for verification. */
+function resultOf(target: Target, { policy }: TlsRule, tls: SmtpTlsFacts | null): TlsResult {
+  if (tls !== null) return policy === 'none' || policy === 'provider' ? null : tls.result;
+  return target.tls === 'off' ? 'validation-failure' : 'starttls-not-supported';
+}
+
+function shown(tls: SmtpTlsFacts | null): Via['tls'] {
+  if (tls === null) return null;
+  const { version, cipher, verified, problem } = tls;
+  return { version, cipher, verified, problem };
+}
+
+function diedBeforeTheMessage(sent: TransactionResult): boolean {
+  if (sent.phase !== 'mail' && sent.phase !== 'rset') return false;
+  return sent.kind === 'failed' ? sent.cause === 'closed' : sent.reply.code === 421;
+}
+
+/** Ends the list of hosts: an answer about the message, or doubt whether it was delivered. */
+function isAnswer(result: HostResult): boolean {
+  if (result.kind === 'failed') return result.inDoubt || result.cause === 'withheld';
+  return result.phase !== 'greeting' && result.phase !== 'ehlo';
+}
+
+function noAddress(): AttemptResult {
+  const message = 'No host of the recipient has an address.';
+  return { kind: 'unroutable', route: { kind: 'temporary', message } };
+}
