@@ -90,6 +90,11 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     about: "migrate the database to this version's schema",
     load: async () => (await import('./commands/migrate.ts')).describeMigrate,
   },
+  {
+    name: 'completion',
+    about: 'print a script that completes commands in bash, zsh or fish',
+    load: async () => (await import('./completion.ts')).describeCompletion,
+  },
 ];
 
 /**
@@ -111,11 +116,14 @@ export async function runCommandLine(argv: readonly string[], cli: Cli): Promise
     // Options belong to the command they stand behind: `queue` and `queue hold` share some.
     .enablePositionalOptions()
     .exitOverride();
-  const asked = argv.find((word) => !word.startsWith('-') && word !== 'help');
+  const completes = argv[0] === 'complete' && argv[1] === '--';
+  const words = completes ? argv.slice(2) : argv;
+  const asked = words.find((word) => !word.startsWith('-') && word !== 'help');
   for (const { name, about, load } of COMMANDS) {
     const command = program.command(name).description(about).copyInheritedSettings(program);
     if (name === asked) (await load())(command, cli);
   }
+  if (completes) return cli.out((await import('./completion.ts')).complete(program, words));
   try {
     await program.parseAsync(argv, { from: 'user' });
   } catch (error) {

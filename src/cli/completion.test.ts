@@ -1,0 +1,45 @@
+/** What the Tab key offers, asked as the scripts of the shells ask. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { dirname } from 'node:path';
+import { test } from 'node:test';
+import { promisify } from 'node:util';
+import { cleanEnv, LAUNCHER, posthornHere } from '../../test/support/posthorn.ts';
+
+/** @returns the words offered behind these, the last of which is not complete */
+async function offered(...words: string[]): Promise<string[]> {
+  const { code, stdout, stderr } = await posthornHere(['complete', '--', ...words], {});
+  assert.deepEqual([code, stderr], [0, '']);
+  return stdout.split('\n').flatMap((line) => (line === '' ? [] : [line.split('\t')[0]!]));
+}
+
+test('commands and their parts are completed', async () => {
+  assert.deepEqual(await offered('em'), ['emails']);
+  assert.deepEqual(await offered('emails', 's'), ['show']);
+  assert.ok((await offered('')).includes('send'));
+  assert.deepEqual(await offered('nonsense', 'x'), []);
+});
+
+test('options are completed, and the values of those that permit only some', async () => {
+  assert.deepEqual(await offered('emails', 'list', '--st'), ['--status']);
+  assert.deepEqual(await offered('emails', 'list', '--status', 'boun'), ['bounced']);
+  assert.deepEqual(await offered('keys', 'create', '--mode', ''), ['live', 'test']);
+  assert.deepEqual(await offered('keys', 'create', '--name', 'li'), [], 'any name is permitted');
+  assert.deepEqual(await offered('keys', 'create', '--mode', 'live', '--perm'), ['--permission']);
+  assert.deepEqual(await offered('completion', 'z'), ['zsh']);
+});
+
+test('the Tab key completes in bash, however the program is called', async () => {
+  const script = `source <("$0" completion bash)
+    COMP_WORDS=("$0" emails list --status de); COMP_CWORD=4; _posthorn
+    printf '%s\\n' "\${COMPREPLY[@]}"`;
+  const env = cleanEnv({ PATH: `${dirname(process.execPath)}:${process.env['PATH']}` });
+  const { stdout } = await promisify(execFile)('bash', ['-c', script, LAUNCHER], { env });
+  assert.deepEqual(stdout.split('\n').toSorted(), ['', 'deferred', 'delivered']);
+});
+
+test('a shell that is not known is refused with those that are', async () => {
+  const { code, stderr } = await posthornHere(['completion', 'tcsh'], {});
+  assert.equal(code, 2);
+  assert.match(stderr, /Allowed choices are bash, zsh, fish/);
+});

@@ -1,0 +1,107 @@
+/**
+ * Shell completion. `posthorn completion bash` prints a short script for the shell; the script asks
+ * `posthorn complete -- WORD...` at each press of Tab, so that what is offered is always what this version
+ * understands: commands, options, and the values of options that permit only some.
+ */
+import { Argument, type Command, type Option } from 'commander';
+import { type Cli, type Outcome, runnable } from './command.ts';
+
+/** What can stand at the cursor. */
+type Candidate = { word: string; about: string };
+
+// Each asks the program by the name it was called by: `./bin/posthorn` works as `posthorn` does. No
+// candidate means a file name, as for --html-file.
+const SCRIPTS = {
+  bash: `_posthorn() {
+  local IFS=$'\\n'
+  COMPREPLY=($("\${COMP_WORDS[0]}" complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null | cut -f 1))
+}
+complete -o default -F _posthorn posthorn`,
+  zsh: `#compdef posthorn
+_posthorn() {
+  local -a found
+  found=("\${(@f)$("\${words[1]}" complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  if [[ -n "\${found[*]}" ]]; then compadd -- "\${(@)found%%$'\\t'*}"; else _files; fi
+}
+compdef _posthorn posthorn`,
+  fish: `function __posthorn_complete
+  set -l words (commandline -opc)
+  set -l found ($words[1] complete -- $words[2..-1] (commandline -ct) 2>/dev/null)
+  if set -q found[1]; printf '%s\\n' $found; else; __fish_complete_path (commandline -ct); end
+end
+complete -c posthorn -f -a '(__posthorn_complete)'`,
+} as const;
+
+const HOW = `
+Examples:
+  echo 'source <(posthorn completion bash)' >> ~/.bashrc
+  echo 'source <(posthorn completion zsh)' >> ~/.zshrc
+  posthorn completion fish > ~/.config/fish/completions/posthorn.fish`;
+
+export function describeCompletion(completion: Command, cli: Cli): void {
+  const shell = new Argument('<shell>', 'the shell').choices(Object.keys(SCRIPTS));
+  runnable(completion.addArgument(shell).addHelpText('after', HOW), cli, script);
+}
+
+function script(_cli: Cli, _options: object, [shell]: [keyof typeof SCRIPTS]): Promise<Outcome> {
+  return Promise.resolve({ data: { shell, script: SCRIPTS[shell] }, text: SCRIPTS[shell] });
+}
+
+/**
+ * @param words behind the program's name, up to the cursor; the last one, perhaps empty, is not
+ *   complete yet
+ * @returns a line for each candidate: the word, a tab, what it is
+ */
+export function complete(program: Command, words: readonly string[]): string {
+  const beginning = words.at(-1) ?? '';
+  const { command, option, argumentsBefore } = read(program, words.slice(0, -1));
+  return candidates(command, { option, argumentsBefore, beginning })
+    .filter(({ word }) => word.startsWith(beginning))
+    .map(({ word, about }) => `${word}\t${about}\n`)
+    .join('');
+}
+
+/** The command that the words lead to, and the option that waits for its value, if one does. */
+function read(
+  program: Command,
+  words: readonly string[],
+): { command: Command; option: Option | null; argumentsBefore: number } {
+  let command = program;
+  let option: Option | null = null;
+  let argumentsBefore = 0;
+  for (const word of words) {
+    const found = command.options.find(({ short, long }) => word === short || word === long);
+    const part = command.commands.find((one) => one.name() === word);
+    if (option !== null && found === undefined) {
+      if (!option.variadic) option = null;
+    } else if (found !== undefined) {
+      option = found.required || found.optional ? found : null;
+    } else if (part !== undefined) {
+      command = part;
+      argumentsBefore = 0;
+    } else {
+      argumentsBefore += 1;
+    }
+  }
+  return { command, option, argumentsBefore };
+}
+
+function candidates(
+  command: Command,
+  at: { option: Option | null; argumentsBefore: number; beginning: string },
+): Candidate[] {
+  if (at.option !== null && !at.beginning.startsWith('-')) return choices(at.option.argChoices);
+  if (at.beginning.startsWith('-')) {
+    return command
+      .createHelp()
+      .visibleOptions(command)
+      .map(({ long, short, description }) => ({ word: long ?? short ?? '', about: description }));
+  }
+  const argument = command.registeredArguments[at.argumentsBefore];
+  const parts = command.commands.map((one) => ({ word: one.name(), about: one.description() }));
+  return [...parts, ...choices(argument?.argChoices)];
+}
+
+function choices(values: readonly string[] | undefined): Candidate[] {
+  return (values ?? []).map((word) => ({ word, about: '' }));
+}
