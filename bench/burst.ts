@@ -1,6 +1,6 @@
 /**
- * How accepting feels to a client: at half of what the machine can do end to end, and when ten
- * thousand requests come at the same moment, each on a connection of its own.
+ * Response times of accepting: at half of the end-to-end rate of the machine, and for ten thousand
+ * requests at the same time, each on a connection of its own.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Sink } from './parts/children.ts';

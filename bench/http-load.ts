@@ -26,9 +26,9 @@ export type HttpLoad = {
   htmlBytes: number;
   /** Recipients' domains, in turn. */
   domains: readonly string[];
-  /** Rest after each answer; 0: none. */
+  /** Pause after each response; 0: none. */
   pauseMs: number;
-  /** Requests are due at this pace, however slowly they are answered; default: as fast as they are. */
+  /** Requests are due at this rate, regardless of response times; default: as fast as they are answered. */
   perSecond?: number;
 };
 

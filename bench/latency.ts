@@ -1,4 +1,4 @@
-/** How soon after its 202 an email is on its way, on a service that has nothing else to do. */
+/** The time from a 202 to the first SMTP command, on an otherwise idle service. */
 import type { Sink } from './parts/children.ts';
 import { DOMAINS, NEW_DOMAINS, type Rig } from './parts/rig.ts';
 
@@ -8,16 +8,16 @@ const HTML_BYTES = 2_048;
 
 /**
  * From the moment the client has read the 202 until the sink has read the first SMTP command, per
- * email, in milliseconds. Negative when the command was faster than the answer.
- * `known`: to a receiver mailed a moment ago; `new`: its records have to be looked up and a
- * connection has to be made.
+ * email, in milliseconds. Negative when the command came before the 202.
+ * `known`: to a receiver that was mailed before; `new`: its records are looked up and a connection
+ * is opened.
  */
 export async function firstCommandLatencies(
   { rig, sink }: { rig: Rig; sink: Sink },
   { count, to }: { count: number; to: 'known' | 'new' },
 ): Promise<number[]> {
   const domains = to === 'known' ? DOMAINS.slice(0, 1) : NEW_DOMAINS;
-  if (to === 'new' && count > domains.length) throw new Error('not that many domains are new');
+  if (to === 'new' && count > domains.length) throw new Error('there are fewer new domains');
   const before = await sink.totals();
   const load = { htmlBytes: HTML_BYTES, connections: 1, domains, pauseMs: PAUSE_MS };
   if (to === 'known') await rig.post({ ...load, count: 10 });

@@ -1,4 +1,4 @@
-/** What the figures were measured on: without it they mean nothing. */
+/** The machine that the figures were measured on. */
 import { availableParallelism, cpus, loadavg, release, totalmem, type } from 'node:os';
 import { DEFAULT_SEARCH, findEngine } from '../src/store/postgres/embedded/binaries.ts';
 
@@ -8,7 +8,7 @@ export type Machine = {
   kernel: string;
   node: string;
   postgres: string;
-  /** Of the last minute, before the first measurement: others at work make figures worse. */
+  /** Of the last minute before the first measurement; other load makes figures worse. */
   load: number;
 };
 

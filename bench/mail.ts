@@ -1,8 +1,8 @@
 /**
- * What a message costs before it meets the network: text from html, MIME, signature. On one core,
- * in CPU time, which a busy machine blurs less than wall time; the libraries that could do the same
- * are measured in turn, so that they see the same machine. RSA is measured by itself: at 2 KB it
- * costs more than everything else together.
+ * The CPU cost of a message before it is sent: text from html, MIME, signature. On one core, in CPU
+ * time, which depends less on other load than wall time; comparable libraries are measured
+ * alternately, under the same load. RSA is measured separately: at 2 KB it costs more than everything
+ * else together.
  *
  *     node bench/mail.ts [--quick]
  *

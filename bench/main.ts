@@ -1,6 +1,6 @@
 /**
- * `npm run bench`: what Posthorn does on this machine, with everything on it: load generator,
- * service, database, receiving server; with --postfix beside Postfix and OpenDKIM in turn.
+ * `npm run bench`: the performance of Posthorn on this machine, with load generator, service,
+ * database and receiving server on it; with --postfix alternating with Postfix and OpenDKIM.
  *
  * It fails when something does not work (an email that is not accepted, not delivered, delivered
  * twice), never because of a time. Method and figures: bench/README.md.

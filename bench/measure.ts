@@ -1,6 +1,6 @@
 /**
- * The measurements in their order. Each brings up what it needs and takes it down again; rates are
- * taken in rounds, Posthorn and Postfix in turn.
+ * The measurements in their order. Each starts what it needs and stops it again; rates are measured
+ * in rounds that alternate between Posthorn and Postfix.
  */
 import { measureBurst } from './burst.ts';
 import { Sink } from './parts/children.ts';

@@ -1,6 +1,6 @@
 /**
- * What a worker takes: with nothing to do, and with a queue that does not get shorter, accepted by
- * it or found in the table.
+ * Memory of a worker: idle, and with a queue that does not get shorter, accepted by it or in the
+ * queue table.
  */
 import { fillMail } from '../test/support/fill.ts';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
@@ -15,10 +15,10 @@ export type Memory = {
   peakMb: number;
 };
 
-/** For a worker to calm down before it is looked at. */
+/** For a worker to become idle before it is measured. */
 const CALM_MS = 3_000;
 
-/** Every mail server accepts connections and says nothing: all that is accepted stays queued. */
+/** Every mail server accepts connections and never replies: all accepted emails stay queued. */
 export async function memoryWithQueued(
   count: number,
   { workers }: { workers: number },
@@ -42,11 +42,11 @@ export type Waiting = {
   peakMb: number;
 };
 
-/** For claims, and for what they leave behind to be cleared away. */
+/** For claims, and for the removal of their dead rows. */
 const MILLION_CALM_MS = 30_000;
 const NO_ID = '00000000-0000-0000-0000-000000000000';
 
-/** As many recipients as asked for lie in the table, all due, and no mail server says anything. */
+/** The table has this many recipients, all due, and no mail server replies. */
 export async function memoryWithWaiting(
   count: number,
   { workers }: { workers: number },
@@ -71,7 +71,7 @@ export async function memoryWithWaiting(
 }
 
 /**
- * The share of a core that a service takes that has nothing to do, in percent: all its processes,
+ * The share of a core that an idle service takes, in percent: all its processes,
  * the database among them. null where it cannot be read.
  */
 export async function idleCpu(

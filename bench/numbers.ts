@@ -13,7 +13,7 @@ export function median(values: readonly number[]): number {
   return ((sorted[middle - 1] ?? Number.NaN) + (sorted[middle] ?? Number.NaN)) / 2;
 }
 
-/** For people: 1234.5 → `1,235`, 3.456 → `3.5`, 0.0456 → `0.05`. */
+/** Rounded for display: 1234.5 → `1,235`, 3.456 → `3.5`, 0.0456 → `0.05`. */
 export function show(value: number): string {
   const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 1 ? 1 : 2;
   return value.toLocaleString('en-US', {

@@ -49,7 +49,7 @@ takes about 20 minutes and 25 GB below /tmp while it runs), without and with an 
 Method and figures: bench/README.md.
 `;
 
-/** @returns the options, `help`, or a sentence that says what is wrong */
+/** @returns the options, `help`, or an error message */
 export function readOptions(args: readonly string[]): BenchOptions | 'help' | { problem: string } {
   try {
     const { values, positionals } = parseArgs({

@@ -1,7 +1,6 @@
 /**
- * How many messages a second: Posthorn accepting, Posthorn end to end, Postfix with OpenDKIM. Each
- * function is one round; bench/main.ts interleaves them, so that what else the machine does hurts all
- * alike.
+ * Messages per second: Posthorn accepting, Posthorn end to end, Postfix with OpenDKIM. Each function
+ * is one round; bench/main.ts interleaves them, so that other load affects all of them.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { runLoad, type Sink } from './parts/children.ts';
@@ -32,7 +31,7 @@ export type Rate = {
 export type Cpu = {
   /** Per message by part, in microseconds. */
   byPartUs: CpuByPart;
-  /** Cores that others kept busy meanwhile: they make figures worse. */
+  /** Cores that other programs used meanwhile, which makes figures worse. */
   othersCores: number;
 };
 
@@ -42,7 +41,7 @@ const HTTP_CONNECTIONS = 128;
 const BATCH_CONNECTIONS = 8;
 /** More makes Postfix slower on two cores (tried: 10, 20, 40). */
 const SMTP_CONNECTIONS = 20;
-/** Without progress for so long, something does not work. */
+/** The measurement fails without progress for this long. */
 const STUCK_MS = 30_000;
 const LOOK_EVERY_MS = 10;
 
@@ -143,7 +142,7 @@ async function arrived(sink: Sink, messages: number): Promise<number> {
     const atMs = await Promise.race([reached, delay(STUCK_MS, null, { ref: false })]);
     if (atMs !== null) return atMs;
     const now = (await sink.totals()).messages;
-    if (now === seen) throw new Error(`${messages - now} messages never came to the sink`);
+    if (now === seen) throw new Error(`${messages - now} messages did not arrive at the sink`);
     seen = now;
   }
 }
@@ -153,7 +152,7 @@ async function requireDelivered(rig: Rig, surplus: number): Promise<void> {
     `select status, count(*)::int from recipients where status <> 'delivered' group by status`,
   );
   if (rows.length > 0) throw new Error(`not all were delivered: ${JSON.stringify(rows)}`);
-  if (surplus !== 0) throw new Error(`${surplus} messages more than accepted came to the sink`);
+  if (surplus !== 0) throw new Error(`${surplus} messages more than accepted arrived at the sink`);
 }
 
 export function perSecond(count: number, durationMs: number): number {
@@ -162,7 +161,7 @@ export function perSecond(count: number, durationMs: number): number {
 
 type EndOfCpu = (load: { cpuMs: number }, count: number) => Cpu | null;
 
-/** @returns what gives the CPU since now, the load's as it tells it itself */
+/** @returns a function for the CPU time since now; the load generator reports its own */
 export function startCpu(roots: Roots): EndOfCpu {
   const before = { parts: cpuOf(roots), machine: machineCpuMs(), atMs: machineMs() };
   return (load, count) => {

@@ -6,7 +6,7 @@ import type { Cpu } from './rates.ts';
 export type Line = {
   what: string;
   unit: '/s' | 'ms' | 'MB' | 's' | '%';
-  /** As the project's goals say it. */
+  /** The goal of the project. */
   wanted: string;
   /** One per round or sample. */
   values: readonly number[];

@@ -1,5 +1,5 @@
 /**
- * How many bounces a second one worker takes in and settles: `node bin/run.js bench/reports.ts`.
+ * Bounces per second that one worker accepts and settles: `node bin/run.js bench/reports.ts`.
  *
  * Emails that were delivered are written by SQL; their bounces come over 64 SMTP connections, each
  * with RFC 3464's parts and 2 KB, every one to the return path of another recipient. Counted is from

@@ -32,11 +32,11 @@ const OPEN_SHARE = 0.1;
 const HTML_BYTES = 100;
 const WARM_UP_ROUNDS = 5;
 const PAGES_ROUNDS = 3;
-/** Rounds of accepting, claiming and settling while the snapshot is held: what it keeps from going. */
+/** Rounds of accepting, claiming and settling while the snapshot is held, which keeps their dead rows. */
 const CHURN_ROUNDS = 150;
-/** Waits by a timer, and what is no part of a day: not timed. */
+/** Not timed: statements that wait by a timer, and rare ones. */
 const LEFT_OUT = ['what became of a batch', 'projects', 'nodes', 'accept beyond the limit'];
-/** Takes 500 emails away each time: not more often than ten thousand have room for. */
+/** Removes 500 emails each time: at most as often as ten thousand emails allow. */
 const ROUNDS_MAX: Record<string, number> = { retention: 2 };
 const WEEKS_KEPT = 10;
 
@@ -174,7 +174,7 @@ async function run(
   return samples;
 }
 
-/** Milliseconds for each of the weeks that were past their time; NaN: something was in the way. */
+/** Milliseconds for each expired week; NaN: the removal was blocked. */
 async function removeWeeks({ address }: TestDatabase): Promise<number> {
   const startedMs = performance.now();
   const kept = { contentH: null, metadataH: WEEKS_KEPT * 7 * 24 };

@@ -1,5 +1,5 @@
 /**
- * A receiving server that does as little as possible, so that a measurement measures the sender:
+ * A receiving server with minimal cost, so that the sender is measured:
  * plain SMTP with PIPELINING, 250 to everything, messages counted and thrown away.
  *
  *     node bench/sink.ts [--port N] [--host 127.0.0.1] [--ids FILE] [--tls] [--delay-ms N] [--webhooks]
@@ -40,7 +40,7 @@ const certificate = values.tls
 const secureContext = certificate && createSecureContext({ key: certificate, cert: certificate });
 const ids = values.ids === undefined ? null : openSync(values.ids, 'a');
 const totals = { messages: 0, bytes: 0, connections: 0, webhooks: 0 };
-/** When each transaction's first command came, while somebody wants to know. */
+/** When each transaction's first command came, while requested. */
 let firstCommandsMs: number[] | null = null;
 let goal = { messages: Infinity, reached: (): void => {} };
 

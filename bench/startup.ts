@@ -1,10 +1,10 @@
-/** How long an operator waits: from the command to the line that says ready. */
+/** The time from the command to the ready line. */
 import { startService } from '../test/support/service.ts';
 import { machineMs } from './parts/machine-clock.ts';
 
 export type Startup = { firstMs: number; laterMs: number };
 
-/** Starts in an empty data directory, stops, and starts again on what is there. */
+/** Starts with an empty data directory, stops, and starts again with the existing one. */
 export async function startTwice({ workers }: { workers: number }): Promise<Startup> {
   const startedMs = machineMs();
   await using service = await startService({

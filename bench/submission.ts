@@ -1,4 +1,4 @@
-/** Accepting by SMTP beside accepting by HTTP, in turn on one service, so that the ratio is fair. */
+/** Accepting by SMTP and by HTTP, alternating on one service, for the ratio. */
 import { median, show } from './numbers.ts';
 import { acceptRound, type Rate, type RateOptions, submissionRound } from './rates.ts';
 import { Rig } from './parts/rig.ts';

@@ -1,7 +1,6 @@
 /**
- * The rate at 2 KB when something else is asked of the service, beside the plain one in the same
- * rounds: encrypted sessions, a second signature, a webhook for every delivery, a receiving server
- * that is 20 ms away.
+ * The rate at 2 KB with further features, beside the plain one in the same rounds: encrypted
+ * sessions, a second signature, a webhook for every delivery, a receiving server with 20 ms latency.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Sink, type SinkOptions } from './parts/children.ts';

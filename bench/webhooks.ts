@@ -1,9 +1,9 @@
 /**
- * How many webhooks a second the workers send to one receiver on this machine, alone and beside a dead
- * endpoint with as many waiting: it accepts connections and never answers.
+ * Webhooks per second to one receiver on this machine, alone and beside a dead endpoint with as many
+ * pending events, which accepts connections and never responds.
  *
- * Events that wait are written by SQL. Counted is from the first request at the receiver until the last
- * outcome is in the database; each has to arrive once and end as delivered.
+ * Pending events are written by SQL. The time is from the first request at the receiver until the last
+ * outcome is in the database; each webhook must arrive once and end as delivered.
  */
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -48,7 +48,7 @@ const DELIVERED = `
 select count(*)::int as delivered from webhook_deliveries
  where endpoint_id = $1 and status = 'delivered' and event_id = any($2::uuid[])`;
 
-/** Without an outcome for so long, something does not work. */
+/** The measurement fails without an outcome for this long. */
 const STUCK_MS = 60_000;
 const LOOK_EVERY_MS = 10;
 
@@ -92,7 +92,7 @@ async function round(
   const cpu = startCpu({ supervisor: rig.service.pid, sink: sink.pid });
   await until(async () => (await sink.totals()).webhooks > before, 'the first webhook');
   const startedMs = machineMs();
-  // The sink is asked first: counting what waits would cost the database more than sending it.
+  // The sink is asked first, because counting pending rows would cost the database more than sending them.
   const hasArrived = async () => (await sink.totals()).webhooks >= before + count;
   await until(hasArrived, 'every webhook');
   const isSent = async () => (await rig.service.sql(UNSENT, [endpointId]))[0].unsent === 0;
@@ -121,7 +121,7 @@ async function until(isDone: () => Promise<boolean>, what: string): Promise<void
   }
 }
 
-/** Accepts connections and never answers. */
+/** Accepts connections and never responds. */
 async function startDead() {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {

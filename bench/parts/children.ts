@@ -6,7 +6,7 @@ import type { HttpLoad } from '../http-load.ts';
 import type { FromSink, SinkTotals, ToSink } from './sink-messages.ts';
 import type { SmtpLoad } from '../smtp-load.ts';
 
-/** Messages sent so far by whatever was started here: no two ever have the same number. */
+/** Messages sent so far by all load generators, so that every message has its own number. */
 let sent = 0;
 
 /**
@@ -49,7 +49,7 @@ export class Sink implements AsyncDisposable {
   }
 
   constructor(child: ChildProcess, { port, webhookPort }: Listening) {
-    // A question that comes too late for it: its end is noticed besides.
+    // A request that comes too late; its end is detected separately.
     this.#child = child.on('error', () => {});
     this.pid = child.pid ?? 0;
     this.port = port;

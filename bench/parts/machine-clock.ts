@@ -1,4 +1,4 @@
-/** A clock that all processes of this machine share: what one notes, another may subtract. */
+/** A clock that all processes of this machine share. */
 
 /** Milliseconds since some moment in the past, the same for every process (CLOCK_MONOTONIC). */
 export function machineMs(): number {

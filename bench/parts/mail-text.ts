@@ -1,6 +1,6 @@
 /**
  * The mail that is measured: an order confirmation as shops send them, with tables, inline styles,
- * links and some letters outside of ASCII, of exactly the size that is asked for.
+ * links and some non-ASCII letters, of exactly the requested size.
  */
 import { TOKEN } from './template.ts';
 

@@ -20,7 +20,7 @@ import { SENDER_DOMAIN } from './mail-text.ts';
 
 const run = promisify(execFile);
 
-/** Why it cannot run here, with what to do; null: it can. */
+/** Why it cannot run on this machine, with a remedy; null: it can. */
 export function whyNoPostfix(): string | null {
   const missing = ['postfix', 'opendkim'].filter((name) => programOf(name) === null);
   if (missing.length > 0) {

@@ -22,7 +22,7 @@ export type RigOptions = {
 
 /** Ten receivers, each with its own mail server by name, so that ten providers share the load. */
 export const DOMAINS = Array.from({ length: 10 }, (_, index) => `customers${index}.test`);
-/** Receivers that nobody has sent to before. */
+/** Receivers without earlier mail. */
 export const NEW_DOMAINS = Array.from({ length: 200 }, (_, index) => `new${index}.test`);
 
 export class Rig implements AsyncDisposable {

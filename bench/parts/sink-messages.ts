@@ -1,4 +1,4 @@
-/** What a measurement asks a sink that it has started (sink.ts), and what it answers. */
+/** Requests of a measurement to its sink (sink.ts), and the responses. */
 
 export type ToSink =
   | { type: 'totals' }

@@ -1,5 +1,5 @@
 /**
- * Distinct messages at hardly any cost: one text is built once, and for each message its copies
+ * Distinct messages at low cost: one text is built once, and for each message its copies
  * differ in a token of fixed length, at many places. No two messages share their html, their subject or their
  * recipient, so that no cache of the service under test can help it.
  */
@@ -9,7 +9,7 @@ export const TOKEN = 'TokenToken';
 
 const TOKEN_MARK = Buffer.from(TOKEN);
 const TOKENS = 36 ** TOKEN.length;
-/** Has no factor in common with TOKENS: neighbours look unlike and none are equal. */
+/** Coprime to TOKENS, so that successive tokens differ and none are equal. */
 const SPREAD = 7_919;
 
 export class Template {
@@ -21,7 +21,7 @@ export class Template {
     this.#slots = slotsOf(this.#bytes);
   }
 
-  /** A copy for the message with this number: its token is like no other message's. */
+  /** A copy for the message with this number, with a unique token. */
   fill(number: number): Buffer {
     const copy = Buffer.from(this.#bytes);
     const token = tokenOf(number);
