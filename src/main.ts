@@ -1,13 +1,10 @@
-/**
- * The command line's entry: gives it the outside world. bin/posthorn starts this with the bundled
- * Node.
- */
+/** The entry of the command line: passes it the process's input and output. Started by bin/posthorn. */
 import { isAbsolute, join, relative } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { runCommandLine } from './cli/program.ts';
 import { systemWorld } from './service/system-world.ts';
 
-// `posthorn emails list | head -1`: the reader has seen enough.
+// A pipe such as `posthorn emails list | head -1` closes stdout early: exit without an error.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
   process.exit();
@@ -29,7 +26,7 @@ async function confirm(question: string): Promise<boolean> {
   return /^y(es)?$/i.test(answer.trim());
 }
 
-/** The launcher as it can be typed where the user is: npm has changed the directory, the user not. */
+/** The launcher's path, relative to where the user called it: npm changes the working directory. */
 function programPath(): string {
   const launcher = join(import.meta.dirname, '../bin/posthorn');
   const path = relative(process.env['INIT_CWD'] ?? process.cwd(), launcher);

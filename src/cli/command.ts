@@ -1,8 +1,9 @@
 /**
- * What every command is made of: the outside world as its argument, `--json`, tables, failures. With
- * `--json` the result is one JSON value on stdout, otherwise text; a failure is one sentence on stderr
- * (with --json an error object as in the API); exit code 0: done, 1: failed, 2: wrong usage or
- * configuration.
+ * What all commands share: their input and output as an argument, `--json`, tables, failures.
+ *
+ * With `--json` a command prints one JSON value on stdout, otherwise text. A failure is one sentence on
+ * stderr (with `--json` an error object as in the API). Exit codes: 0 success, 1 failure, 2 wrong usage
+ * or configuration.
  */
 import { stripVTControlCharacters } from 'node:util';
 import { type Command, InvalidArgumentError } from 'commander';
@@ -14,11 +15,11 @@ import { parseDomain } from '../mail/address.ts';
 export type Cli = {
   env: Env;
   world: World;
-  /** How this command line is called here, for what people copy: `./bin/posthorn`. */
+  /** The path by which this program was called, for commands to copy: `./bin/posthorn`. */
   program: string;
-  /** Results: for people or, with --json, for programs. */
+  /** Writes results to stdout. */
   out: (text: string) => void;
-  /** Everything else. */
+  /** Writes failures and progress to stderr. */
   err: (text: string) => void;
   /** Asks yes or no; undefined without a terminal. */
   confirm?: (question: string) => Promise<boolean>;
@@ -28,8 +29,8 @@ export type ExitCode = 0 | 1 | 2;
 
 /**
  * @property data what --json prints
- * @property text for people, without final line break
- * @property exitCode 1 when the answer to what was asked is no
+ * @property text without final line break
+ * @property exitCode 1 when the command ran and its answer is negative
  */
 export type Success = { data: unknown; text: string; exitCode?: 1 };
 export type Failure = { failed: string; code: string; exitCode: 1 | 2 };
@@ -39,7 +40,7 @@ export function isFailure(outcome: object): outcome is Failure {
   return 'failed' in outcome;
 }
 
-/** Why a command that was understood could not be done. Invalid values are wrong usage. */
+/** A valid command that failed. `validation_error` counts as wrong usage (exit code 2). */
 export function failure({
   refused,
   message,
@@ -47,18 +48,15 @@ export function failure({
   return { failed: message, code: refused, exitCode: refused === 'validation_error' ? 2 : 1 };
 }
 
-/** The command or the configuration has to be changed first. @param message a line per mistake */
+/** The command line or the configuration is wrong. @param message one line per mistake */
 export function usageFailure(message: string): Failure {
   return { failed: message, code: 'usage_error', exitCode: 2 };
 }
 
-/**
- * What a command does with its options and its parsed arguments. An exit code instead of an outcome
- * means that it has printed by itself.
- */
+/** Runs a command. It returns an exit code instead of an outcome when it has printed its result itself. */
 type Run<Options, Args> = (cli: Cli, options: Options, args: Args) => Promise<Outcome | ExitCode>;
 
-/** Adds a command that can be run; arguments and options are added to what comes back. */
+/** Adds a command with its action. The caller adds arguments and options to the returned command. */
 export function addCommand<Options extends object, Args extends unknown[]>(
   parent: Command,
   cli: Cli,
@@ -67,7 +65,7 @@ export function addCommand<Options extends object, Args extends unknown[]>(
   return runnable(parent.command(name).description(about), cli, run);
 }
 
-/** Gives a command --json and its action. Its exit code becomes that of the process. */
+/** Adds --json and the action to a command. Its exit code becomes that of the process. */
 export function runnable<Options extends object, Args extends unknown[]>(
   command: Command,
   cli: Cli,
@@ -89,7 +87,7 @@ function print(cli: Cli, outcome: Outcome, json = false): ExitCode {
   return outcome.exitCode;
 }
 
-/** Also for what goes wrong around commands: a mistake in the words, a start that fails. */
+/** Prints a failure on stderr; also for usage errors and a failed start. */
 export function complain(cli: Pick<Cli, 'err'>, { code, failed }: Failure, json: boolean): void {
   const error = { code, message: failed.replaceAll('\n', ' ') };
   const lines = failed.split('\n').map((line) => `posthorn: ${line}\n`);
@@ -105,8 +103,8 @@ export function parseName(text: string): string {
 const GAP = '   ';
 
 /**
- * Rows under their headings, each column as wide as its widest cell, no trailing blanks.
- * @param none printed instead when there are no rows
+ * Rows under their headings, each column as wide as its widest cell, without trailing blanks.
+ * @param none printed when there are no rows
  */
 export function table(
   headings: readonly string[],
@@ -121,14 +119,14 @@ export function table(
   return cells.map((row) => aligned(row, widths)).join('\n');
 }
 
-/** `name   value` lines, the names aligned; lines without a value are left out. */
+/** Aligned `name   value` lines; lines without a value are left out. */
 export function facts(pairs: readonly (readonly [string, string | null])[]): string {
   const present = pairs.filter((pair): pair is [string, string] => pair[1] !== null);
   const width = Math.max(...present.map(([name]) => name.length));
   return present.map(([name, value]) => aligned([name, printable(value)], [width, 0])).join('\n');
 }
 
-/** `2026-11-21 08:30:00`, UTC as everywhere; a dash for never. */
+/** `2026-11-21 08:30:00` in UTC; `-` for null. */
 export function shortTime(time: string | Date | null): string {
   if (time === null) return '-';
   const iso = typeof time === 'string' ? time : time.toISOString();
@@ -142,7 +140,7 @@ function aligned(cells: readonly string[], widths: readonly number[]): string {
     .trimEnd();
 }
 
-/** Subjects and server replies are not trusted: control characters must not reach the terminal. */
+/** Replaces control characters: subjects and server replies could otherwise control the terminal. */
 export function printable(cell: string): string {
   return stripVTControlCharacters(cell).replace(/[\u0000-\u001f\u007f-\u009f]+/g, ' ');
 }

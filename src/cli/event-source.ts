@@ -1,14 +1,14 @@
 /**
- * The events of a service as they happen, over its event stream: connected again whenever the
- * connection is lost, behind the last event that was taken, so that none is missed. An event that was
- * being handled when the connection broke comes once.
+ * Reads the event stream of a service. When the connection is lost, it reconnects and continues after
+ * the last event that was handled, so that no event is missed. An event that was being handled when the
+ * connection was lost is yielded once.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Response } from 'undici';
 import type { Failure } from './command.ts';
 import { type ErrorAnswer, noAnswer, refusedBy, type ServiceApi } from './service-api.ts';
 
-/** Of an event on the wire, what the command line uses. */
+/** The fields of an event that the command line uses. */
 export type SourceEvent = {
   id: string;
   type: string;
@@ -17,18 +17,18 @@ export type SourceEvent = {
   data: Record<string, unknown>;
 };
 
-/** The service sends something at least every 15 s. */
+/** Three times the 15 s after which the service sends at least a comment. */
 export const SILENCE_MS = 45_000;
 const WAIT_MS = 1_000;
 const WAIT_MAX_MS = 30_000;
 
 export type SourceOptions = {
-  /** Of `GET /v1/events`, without `after`. */
+  /** The query of `GET /v1/events`, without `after`. */
   query: URLSearchParams;
-  /** A cursor, or `latest`. */
+  /** A cursor or `latest`. */
   after: string;
   signal: AbortSignal;
-  /** Why it is connected again. */
+  /** Called with the reason before each reconnection. */
   onLost: (sentence: string) => void;
 };
 
@@ -36,9 +36,9 @@ export class EventSource {
   readonly #api: ServiceApi;
   readonly #options: SourceOptions;
   #waitMs = WAIT_MS;
-  /** Where to go on: behind the last event that was taken. */
+  /** The position after the last event that was handled. */
   cursor: string;
-  /** Why it has ended; null: by its signal. */
+  /** Why the stream ended; null: because of its signal. */
   failure: Failure | null = null;
 
   constructor(api: ServiceApi, options: SourceOptions) {
@@ -47,7 +47,7 @@ export class EventSource {
     this.cursor = options.after;
   }
 
-  /** Until the signal, or a failure that repeating does not mend. */
+  /** Ends at the signal, or sets `failure` at an error that a retry cannot solve. */
   async *events(): AsyncGenerator<SourceEvent> {
     const { signal, onLost } = this.#options;
     while (!signal.aborted && this.failure === null) {
@@ -55,7 +55,7 @@ export class EventSource {
         yield* this.#connection();
       } catch (error) {
         if (signal.aborted) return;
-        onLost(`${noAnswer(this.#api.origin, error).failed} It is tried again.`);
+        onLost(`${noAnswer(this.#api.origin, error).failed} Retrying.`);
       }
       if (this.failure !== null || signal.aborted) return;
       await pause(this.#waitMs, undefined, { signal }).catch(() => {});
@@ -74,13 +74,13 @@ export class EventSource {
     this.#waitMs = WAIT_MS;
     for await (const { id, data } of messagesIn(response)) {
       if (data !== null) yield JSON.parse(data) as SourceEvent;
-      // Only now: it was taken, whatever has come behind it meanwhile.
+      // Only now, since the consumer has handled the event.
       if (id !== null) this.cursor = id;
     }
-    onLost('The service has ended the stream; it is opened again.');
+    onLost('The service ended the stream. Reconnecting.');
   }
 
-  /** A place that stays, however often it is connected again before the first event. */
+  /** A fixed cursor, so that events are not missed when the connection is lost before the first one. */
   async #latest(): Promise<string> {
     const { signal } = this.#options;
     const response = await this.#api.request('/v1/events?after=latest', { signal });
@@ -93,14 +93,14 @@ export class EventSource {
     const answer = JSON.parse(await response.text()) as ErrorAnswer;
     const refused = refusedBy(answer);
     if (response.status < 500 && response.status !== 429) this.failure = refused;
-    else this.#options.onLost(`${refused.failed} It is tried again.`);
+    else this.#options.onLost(`${refused.failed} Retrying.`);
     return false;
   }
 }
 
 type Message = { id: string | null; data: string | null };
 
-/** Server-sent events, as the service writes them: one line for each field. */
+/** Parses server-sent events in the form that the service writes: one line per field. */
 async function* messagesIn(response: Response): AsyncGenerator<Message> {
   let rest = '';
   const decoder = new TextDecoder();

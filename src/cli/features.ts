@@ -1,6 +1,6 @@
 /**
  * The domain and webhook services for one command, constructed as service/server.ts does for a worker.
- * Apart from store.ts so that only the commands that need them load them.
+ * Separate from store.ts, so that only commands that need the services load them.
  */
 import { isRefusal, type Refusal } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
@@ -16,7 +16,7 @@ import { type ProjectOptions, scopesOfId, type Store, withStore } from './store.
 
 export type Features = Store & { domains: DomainService; webhooks: WebhookService };
 
-/** As withStore, with the services around the database. */
+/** As withStore, with the domain and webhook services. */
 export function withFeatures(
   cli: Cli,
   work: (features: Features) => Promise<Outcome>,
@@ -37,7 +37,7 @@ export function withFeatures(
   });
 }
 
-/** Works on one webhook. Its id says which project and environment it is in. */
+/** Runs `work` in the project and environment of a webhook, found by its id. */
 export function onWebhook(
   cli: Cli,
   { options, id }: { options: ProjectOptions; id: string },

@@ -196,10 +196,10 @@ test('explain reply says what an answer means, without data directory or databas
   const text = await explained('550', 'Ip', 'frequency', 'limited');
   assert.match(text, /^category +policy$/m);
   assert.match(text, /^blame +us \(who runs this service\)$/m);
-  assert.match(text, /^permanent +no: tried again, from half an hour on$/m);
+  assert.match(text, /^permanent +no: retried, first after half an hour$/m);
   assert.match(text, /^suppress +no$/m);
   assert.match(text, /^meaning +rate limited$/m);
-  assert.match(text, /^said like +550 Ip frequency limited/m);
+  assert.match(text, /^example +550 Ip frequency limited/m);
 });
 
 test('a wrong configuration is told completely, before anything is opened', async () => {

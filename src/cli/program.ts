@@ -1,6 +1,6 @@
 /**
- * The command line: which commands there are, and which file does what. Only the file of the
- * command that was asked for is loaded, so that `posthorn --help` answers at once.
+ * The list of commands and the file of each. Only the file of the given command is loaded, which keeps
+ * `posthorn --help` fast.
  */
 import { Command, CommanderError } from 'commander';
 import packageFile from '../../package.json' with { type: 'json' };
@@ -42,12 +42,13 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'events',
-    about: 'what happened, and what happens: the stream of events',
+    about: 'list events, or follow them as they happen',
     load: async () => (await import('./commands/events.ts')).describeEvents,
   },
   {
     name: 'webhooks',
-    about: 'add, change, test and remove webhooks; see and replay deliveries; listen here',
+    about:
+      'add, change, test and remove webhooks; list and replay deliveries; forward to this machine',
     load: async () => (await import('./commands/webhooks.ts')).describeWebhooks,
   },
   {
@@ -98,7 +99,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
 ];
 
 /**
- * Runs one command line; its exit code is left in process.exitCode.
+ * Runs one command line and sets process.exitCode.
  * @param argv without the names of node and script
  */
 export async function runCommandLine(argv: readonly string[], cli: Cli): Promise<void> {
@@ -113,7 +114,7 @@ export async function runCommandLine(argv: readonly string[], cli: Cli): Promise
         json ? complain(cli, misuse(message), json) : write(message),
     })
     .showHelpAfterError(json ? false : '(see --help)')
-    // Options belong to the command they stand behind: `queue` and `queue hold` share some.
+    // Options belong to the command before them: `queue` and `queue hold` share some names.
     .enablePositionalOptions()
     .exitOverride();
   const completes = argv[0] === 'complete' && argv[1] === '--';
@@ -128,10 +129,10 @@ export async function runCommandLine(argv: readonly string[], cli: Cli): Promise
     await program.parseAsync(argv, { from: 'user' });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
-    // commander exits with 1 for every misuse; here 2 means that a repetition is useless.
+    // commander exits with 1 for wrong usage; here 2 means that repeating the command cannot succeed.
     process.exitCode = error.exitCode === 0 ? 0 : 2;
   }
 }
 
-/** In the form of all other failures. @param message as commander words it: `error: unknown …` */
+/** @param message as commander words it: `error: unknown …` */
 const misuse = (message: string) => usageFailure(message.replace(/^error: /, '').trim());

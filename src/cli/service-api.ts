@@ -1,6 +1,6 @@
 /**
- * The API of a running service, as a client of it: where it is, with which key, and what its answers
- * mean. For commands that go through the API so that the key's rules hold, also from another machine.
+ * A client of a running service's API, for commands to which the limits of an API key apply and which
+ * also work from another machine: its address, the key, and failures from error responses.
  */
 import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
@@ -22,11 +22,14 @@ import { chooseScope, modeOption, projectOption, type ProjectOptions, withStore 
 export type ApiOptions = { key?: string; url?: string };
 export type OwnKeyOptions = ApiOptions & ProjectOptions & { mode?: Environment };
 
-/** Which service, and as whom. */
+/** Adds --key and --url. */
 export function apiOptions(command: Command): Command {
   return command
     .option('--key <key>', 'API key (default: POSTHORN_API_KEY)')
-    .option('--url <url>', 'of the service (default: POSTHORN_URL, or the one running here)');
+    .option(
+      '--url <url>',
+      'address of the service (default: POSTHORN_URL, or the one on this machine)',
+    );
 }
 
 /** The same for a command that makes its own key on the machine of the service: see withApi. */
@@ -76,14 +79,14 @@ export async function withApi(
 }
 
 export type ServiceApi = {
-  /** As it is shown to people. */
+  /** The address without a path, for messages. */
   origin: string;
-  /** @throws a TypeError of fetch when there is no answer */
+  /** @throws TypeError of fetch when the service does not respond */
   request(path: string, init?: RequestInit): Promise<Response>;
 };
 
 /**
- * @param options.silenceMs after which an answer that has begun is given up
+ * @param options.silenceMs time without data after which a response is aborted
  * @returns a failure when the key or the address is missing
  */
 export function apiOf(
@@ -96,7 +99,9 @@ export function apiOf(
   const here = asked === undefined ? runningHere(cli) : null;
   const url = asked ?? here?.url;
   if (url === undefined) {
-    return usageFailure('No service is running here: start it, or give --url or POSTHORN_URL.');
+    return usageFailure(
+      'No service is running on this machine: start it, or give --url or POSTHORN_URL.',
+    );
   }
   if (!key) return usageFailure('An API key is needed: give --key or set POSTHORN_API_KEY.');
   const parsed = URL.parse(url);
@@ -122,7 +127,7 @@ export function apiOf(
 
 type Here = { url: string; certificate: string | null };
 
-/** The service on the data directory of this environment, as far as this user may know of it. */
+/** The service that runs on the configured data directory; null also when this user may not read it. */
 function runningHere(cli: Cli): Here | null {
   const read = readConfig(cli.env);
   if (!read.ok) return null;
@@ -136,8 +141,8 @@ function runningHere(cli: Cli): Here | null {
 }
 
 /**
- * The service on this machine is reached by an address, which its certificate does not name: the
- * certificate itself is known here, and no other is trusted.
+ * The local service is reached by an IP address, which its certificate does not name. Exactly this
+ * certificate is trusted, without a check of the name.
  */
 function trusting(certificate: string | null): Pick<Agent.Options, 'connect'> {
   if (certificate === null) return {};
@@ -158,7 +163,7 @@ export function noAnswer(origin: string, error: unknown): Failure {
 
 export type ErrorAnswer = { error?: { code: string; message: string } };
 
-/** What an answer that is no success says. */
+/** The failure in an error response. */
 export function refusedBy({ error }: ErrorAnswer): Failure {
   const { code = 'internal_error', message = 'the answer has no error in it' } = error ?? {};
   return failure({ refused: code, message });

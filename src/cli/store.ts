@@ -1,6 +1,6 @@
 /**
- * Commands that work on the database itself, with or without a running service: which one it is, by the
- * same configuration, with its schema migrated as by `posthorn start`; and which project is meant.
+ * Commands that work on the database, with or without a running service. They use the configuration of
+ * the service, migrate the schema as `posthorn start` does, and select the project by name or id.
  */
 import { Option } from 'commander';
 import { type Cli, type Failure, isFailure, type Outcome, usageFailure } from './command.ts';
@@ -24,9 +24,9 @@ import { listAllProjects, type Owned, ownerOf, type Project } from '../store/pro
 export type Store = { db: Database; config: Config; migrated: MigrationResult };
 
 /**
- * Opens the database, does the work, closes it; a database that cannot be opened is a failure. It is
- * the one of DATABASE_URL, else the running service's, else the engine of the data directory, started
- * for this command.
+ * Opens the database, runs `work`, and closes the database; a database that cannot be opened is a
+ * failure. The database is that of DATABASE_URL, else that of the running service, else the engine of
+ * the data directory, which runs for the duration of this command.
  */
 export async function withStore(
   cli: Cli,
@@ -91,13 +91,13 @@ export function modeOption(): Option {
   return new Option('--mode <mode>', 'environment').choices(ENVIRONMENTS);
 }
 
-/** The one environment of a project that a command changes. */
+/** The environment that a command changes. */
 export async function chooseScope(db: Queryable, options: ScopeOptions): Promise<Scope | Failure> {
   const scopes = await chooseScopes(db, options);
   return isFailure(scopes) ? scopes : (scopes[0] as Scope);
 }
 
-/** What a command looks through: both environments unless --mode names one. */
+/** The environments that a command reads: both unless --mode names one. */
 export async function chooseScopes(
   db: Queryable,
   options: ScopesOptions,
@@ -108,7 +108,7 @@ export async function chooseScopes(
   return environments.map((environment) => ({ projectId: project.id, environment }));
 }
 
-/** Where to look for what has this id: in the named project, else where it is. */
+/** The environments to search for this id: those of the named project, else the one that owns it. */
 export async function scopesOfId(
   db: Queryable,
   { project }: ProjectOptions,

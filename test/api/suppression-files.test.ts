@@ -193,7 +193,7 @@ test('the command line imports and exports files', async () => {
   writeFileSync(source!, 'ann@acme.test,complaint\nben@acme.test\nnobody\n');
   const imported = await service.cli('suppressions', 'import', source!, ...where);
   assert.equal(imported.code, 1, imported.stderr);
-  assert.match(imported.stdout, /line 3: .*\n2 added, 0 were there already, 1 rejected\./);
+  assert.match(imported.stdout, /line 3: .*\n2 added, 0 already present, 1 rejected\./);
   const written = await service.cliJson('suppressions', 'export', target!, ...where);
   assert.equal(written.rows, 2);
   const piped = await service.cli('suppressions', 'export', ...where);

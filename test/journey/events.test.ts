@@ -141,5 +141,5 @@ test('webhooks listen delivers every event, signed, also after an interruption',
   const secret = command.lines()[0].signing_secret;
   for (const received of receiver.received) verified(secret, received);
   assert.equal(await command.stop(), 0);
-  assert.match(command.said.err, /Go on here with --after \S{80,}/);
+  assert.match(command.said.err, /Continue with --after \S{80,}/);
 });

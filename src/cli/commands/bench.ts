@@ -1,7 +1,4 @@
-/**
- * `posthorn bench`: the benchmark of the clone, which takes all words behind it. It is no part of
- * the service and lies outside of src.
- */
+/** `posthorn bench`: runs the benchmark of the clone (bench/main.ts) with all remaining arguments. */
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';

@@ -1,4 +1,4 @@
-/** `posthorn emails`: what was sent, and what became of it; canceling and rescheduling. */
+/** `posthorn emails`: lists emails, shows one with its timeline, cancels and reschedules. */
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { Refusal } from '../../core/refusals.ts';
 import type { Scope } from '../../core/scope.ts';
@@ -69,10 +69,10 @@ export function describeEmails(emails: Command, cli: Cli): void {
   addCommand(emails, cli, { name: 'show', about: 'one email and its timeline', run: show })
     .argument('<id>')
     .addOption(projectOption());
-  addCommand(emails, cli, { name: 'cancel', about: 'cancel what has not left', run: cancelOne })
+  addCommand(emails, cli, { name: 'cancel', about: 'cancel what is not sent yet', run: cancelOne })
     .argument('<id>')
     .addOption(projectOption());
-  const about = 'change when an email that has not left is sent';
+  const about = 'change when a waiting email is sent';
   addCommand(emails, cli, { name: 'reschedule', about, run: rescheduleOne })
     .argument('<id>')
     .requiredOption('--at <time>', 'ISO 8601 with an offset, like 2027-01-31T09:00:00+01:00')
@@ -81,7 +81,7 @@ export function describeEmails(emails: Command, cli: Cli): void {
 
 type ListOptions = ScopesOptions & {
   status?: (typeof STATUSES)[number];
-  /** As addressKey gives it. */
+  /** In the form of addressKey. */
   to?: string;
   limit: number;
 };
@@ -96,7 +96,7 @@ function list(cli: Cli, options: ListOptions): Promise<Outcome> {
       filter: { ...EVERYTHING, status, to: to ?? null },
     };
     const pages = await Promise.all(scopes.map((scope) => listEmails(db, scope, look)));
-    // Ids sort by time: the newest of both environments.
+    // Ids sort by time; this merges both environments.
     const all = pages.flatMap(({ rows }) => rows).toSorted((a, b) => (a.id < b.id ? 1 : -1));
     const emails = all.slice(0, limit);
     const hasMore = all.length > limit || pages.some((page) => page.hasMore);
@@ -196,7 +196,7 @@ function emailText(email: EmailDetail, events: readonly TimelineEvent[]): string
     ['created', shortTime(email.createdAt)],
   ]);
   const recipients = table(
-    ['RECIPIENT', 'STATUS', 'ATTEMPTS', 'NEXT', 'TLS', 'SERVER SAID'],
+    ['RECIPIENT', 'STATUS', 'ATTEMPTS', 'NEXT', 'TLS', 'LAST REPLY'],
     email.recipients.map(recipientCells),
     '',
   );
@@ -217,7 +217,7 @@ function recipientCells(recipient: RecipientView): string[] {
   return [...cells, tlsText(smtp), mx === null ? said : `${said} (${mx})`];
 }
 
-/** `TLSv1.3, verified`, and the rule that it went under where there was one. */
+/** For example `TLSv1.3, verified`, with the TLS rule that applied, if any. */
 function tlsText({
   code,
   mx,
@@ -226,7 +226,7 @@ function tlsText({
 }: NonNullable<RecipientView['smtp']>): string {
   const rule = policy === undefined || policy === null || policy === 'none' ? '' : ` (${policy})`;
   if (tls !== null) return `${tls.version}, ${tls.verified ? '' : 'not '}verified${rule}`;
-  return code === null || mx === null ? `-${rule}` : `in the clear${rule}`;
+  return code === null || mx === null ? `-${rule}` : `unencrypted${rule}`;
 }
 
 function parseRecipient(text: string): string {

@@ -1,4 +1,4 @@
-/** `posthorn events`: what happened, and with --follow what happens, through the API of a service. */
+/** `posthorn events`: lists past events and, with --follow, new ones, through the API of a service. */
 import { InvalidArgumentError, type Command } from 'commander';
 import { EVENT_TYPES, type EventType } from '../../core/events.ts';
 import { mostSimilar } from '../../core/similar.ts';
@@ -24,14 +24,17 @@ import {
 
 export function describeEvents(events: Command, cli: Cli): void {
   events
-    .option('--follow', 'go on with what happens from now on')
-    .option('--types <types>', 'only these, separated by commas (default: all)', parseEvents)
+    .option('--follow', 'print new events as they happen')
+    .option('--types <types>', 'only these types, separated by commas (default: all)', parseEvents)
     .option('--email <id>', 'only about this email')
-    .option('--after <cursor>', 'from this place on, as --json shows it with every event')
-    .option('--limit <n>', 'how many at most, without --follow', parseLimit)
+    .option(
+      '--after <cursor>',
+      'only events after this cursor, which --json shows with every event',
+    )
+    .option('--limit <n>', 'at most so many, without --follow', parseLimit)
     .addHelpText(
       'after',
-      '\nWithout --follow: the events that are kept, oldest first. --json: one object per line.' +
+      '\nWithout --follow it prints the stored events, oldest first. --json prints one object per line.' +
         '\n\nExample:\n  posthorn events --follow --types email.bounced,email.complained',
     );
   runnable(apiOptions(events), cli, run);
@@ -102,7 +105,7 @@ async function pageOf(api: ServiceApi, query: URLSearchParams) {
   }
 }
 
-/** `2026-11-21 08:30:00  email.delivered  jo@example.com`, and for mail its subject. */
+/** `2026-11-21 08:30:00  email.delivered  jo@example.com`, with the subject for emails. */
 export function line({ created_at: time, type, data }: SourceEvent): string {
   const names = ['recipient', 'to', 'name', 'address', 'domain'];
   const about = names.map((name) => data[name]).find((value) => value !== undefined) ?? '';

@@ -1,6 +1,6 @@
 /**
- * `posthorn explain`: what a mail server's answer means, by the same rules as in delivery. Needs
- * neither the service nor its database.
+ * `posthorn explain`: classifies a mail server's reply or a bounce by the rules that delivery uses.
+ * Needs neither the service nor its database.
  */
 import { readFile } from 'node:fs/promises';
 import { type Command, Option } from 'commander';
@@ -22,15 +22,15 @@ import {
   type ReportKind,
 } from '../../mail/reports/read-report.ts';
 
-/** The answers to RSET and QUIT change nothing of an email. */
+/** RSET and QUIT are left out: their replies do not affect an email. */
 const PHASES = REPLY_PHASES.filter((phase) => phase !== 'rset' && phase !== 'quit');
 type Phase = (typeof PHASES)[number];
 
 const WHO: Readonly<Record<Blame, string>> = {
   recipient: 'recipient (the owner of the mailbox)',
-  receiver: 'receiver (who runs their mail server)',
-  sender: 'sender (who wrote the email or owns its domain)',
-  us: 'us (who runs this service)',
+  receiver: 'receiver (the operator of their mail server)',
+  sender: 'sender (the author of the email or the owner of its domain)',
+  us: 'us (the operator of this service)',
 };
 
 export function describeExplain(explain: Command, cli: Cli): void {
@@ -41,7 +41,7 @@ export function describeExplain(explain: Command, cli: Cli): void {
   })
     .argument('<reply...>', 'as the server sent it: "550 5.7.1 Message refused"')
     .addOption(
-      new Option('--phase <phase>', 'the step that it answered; data: the message')
+      new Option('--phase <phase>', 'the SMTP step that it answered; data: the message')
         .choices(PHASES)
         .default('rcpt'),
     );
@@ -61,7 +61,7 @@ async function explainReply(
     );
   }
   if (reply.code < 400) {
-    return usageFailure(`${reply.code} refuses nothing; what can be explained is 400 to 599.`);
+    return usageFailure(`${reply.code} refuses nothing; replies from 400 to 599 can be explained.`);
   }
   const answer = { phase, reply };
   const { category, blame, permanent, suppress, advice } = classifyReply(answer);
@@ -74,7 +74,7 @@ async function explainReply(
   };
 }
 
-/** One reply, pasted with its line breaks, on one line, or only its beginning; or null. */
+/** A reply as pasted, with or without its line breaks, or only its beginning; null if it is none. */
 function replyOf(pasted: string): SmtpReply | null {
   const lines = pasted
     .split('\n')
@@ -94,13 +94,13 @@ function textOf(verdict: Verdict, rule: { meaning: string; like: string | null }
     ['suppress', suppression(verdict)],
     ['advice', verdict.advice],
     ['meaning', rule.meaning],
-    ['said like', rule.like ?? 'no rule matches this text; the code decided'],
+    ['example', rule.like ?? 'no rule matches this text; the code decided'],
   ]);
 }
 
 function permanence({ permanent, retrySlowly }: Verdict): string {
   if (permanent) return 'yes: the email bounces';
-  return retrySlowly === true ? 'no: tried again, from half an hour on' : 'no: tried again';
+  return retrySlowly === true ? 'no: retried, first after half an hour' : 'no: retried';
 }
 
 function suppression({ suppress, suppressDays }: Verdict): string {
@@ -112,8 +112,8 @@ const KINDS: Readonly<Record<ReportKind, string>> = {
   bounce: 'bounce: it was not delivered and is not retried',
   delay: 'delay: it is not delivered yet and is still retried',
   complaint: 'complaint: the recipient reported it as spam',
-  delivered: 'delivered: it arrived',
-  auto_reply: 'auto_reply: sent by a program; it changes nothing',
+  delivered: 'delivered: it was delivered',
+  auto_reply: 'auto_reply: sent automatically; no effect',
   other: 'other: not a report about an email',
 };
 
@@ -186,7 +186,7 @@ function asText(file: string, { kind, recipients }: Report): string {
   const blocks = recipients.map(({ recipient, status, code, verdict, diagnostic }) =>
     facts([
       ['recipient', recipient ?? 'not named'],
-      ['said', [code, status].filter((part) => part !== null).join(' ') || 'no code'],
+      ['reply', [code, status].filter((part) => part !== null).join(' ') || 'no code'],
       ['category', verdict?.category ?? 'none'],
       ['permanent', verdict?.permanent === true ? 'yes' : 'no'],
       ['suppress', reportedSuppression(kind, verdict)],

@@ -1,4 +1,4 @@
-/** `posthorn inbound`: what came back by SMTP, and what it changed. */
+/** `posthorn inbound`: lists and shows messages received by SMTP, and the status changes they caused. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { findInbound, type InboundMessage, listInbound } from '../../store/inbound-messages.ts';
 import { addCommand, type Cli, facts, type Outcome, shortTime, table } from '../command.ts';

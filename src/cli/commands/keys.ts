@@ -1,4 +1,4 @@
-/** `posthorn keys`: make, list, rotate and revoke API keys. The key itself is shown once, when it is made. */
+/** `posthorn keys`: creates, lists, rotates and revokes API keys. A key is shown only at its creation. */
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { PERMISSIONS, type Permission } from '../../core/scope.ts';
 import { parseDomain } from '../../mail/address.ts';

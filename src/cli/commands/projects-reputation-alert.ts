@@ -1,4 +1,4 @@
-/** `posthorn projects set-reputation-alert`: when a project is warned of its bounces and complaints. */
+/** `posthorn projects set-reputation-alert`: sets the bounce and complaint thresholds of a project. */
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import {
   describeAlert,
@@ -42,7 +42,7 @@ const ALERTS_MAX = 1_000;
 
 export function describeReputationAlert(projects: Command, cli: Cli): void {
   addAlertCommand(projects, cli, 'set-reputation-alert');
-  // Its first name, for scripts that use it.
+  // The former name, kept for scripts.
   addAlertCommand(projects, cli, 'set-guard', { hidden: true });
 }
 
@@ -58,11 +58,12 @@ function addAlertCommand(
   runnable(command, cli, setReputationAlert)
     .argument('[project]', 'name or id (default: the only one)')
     .addOption(percentOption('--bounces <share>', 'of what ends in 24 hours, as 5%'))
-    .addOption(percentOption('--complaints <share>', 'the same, as 0.3%'))
+    .addOption(percentOption('--complaints <share>', 'of what ends in 24 hours, as 0.3%'))
     .addOption(
-      new Option('--min <emails>', 'no alert below this number: as 500, or default').argParser(
-        parseMin,
-      ),
+      new Option(
+        '--min <emails>',
+        'no alert below this number of emails, as 500, or default',
+      ).argParser(parseMin),
     )
     .addOption(new Option('--pause', 'hold new mail of the domain until it is released'))
     .addOption(new Option('--no-pause', 'only warn'))
@@ -107,7 +108,7 @@ function setReputationAlert(
     const resumed = options.resume === true ? await resume(db, project.id) : null;
     const released =
       resumed &&
-      ` ${resumed.domains.length} domains go on, ${resumed.released} waiting recipients released.`;
+      ` ${resumed.domains.length} domains send again, ${resumed.released} waiting recipients released.`;
     return {
       data: { project_id: project.id, reputation_alert: ruleJson(rule), resumed },
       text: `${project.name} has alerts for ${showRule(rule)}.${released ?? ''}`,
@@ -115,7 +116,7 @@ function setReputationAlert(
   });
 }
 
-/** First the pause ends, then what waits is let go: nothing is held in between. */
+/** The pause ends before held mail is released, so that no mail is held in between. */
 async function resume(db: Queryable, projectId: string) {
   const domains = await resumeSenders(db, projectId);
   const selector = { emailId: null, domain: null, projectId };
@@ -136,7 +137,7 @@ function changed(before: number | null | undefined, asked: Asked | undefined): n
 
 export type ProjectWithAlerts = Project & { rule: AlertRule; alerts: Alert[] };
 
-/** Projects with their rules and what is beyond them. */
+/** Adds to each project its alert rule and the domains beyond its thresholds. */
 export async function withAlerts(
   db: Queryable,
   projects: readonly Project[],

@@ -1,4 +1,4 @@
-/** `posthorn projects`: list, create, and give one limits of its own. */
+/** `posthorn projects`: lists and creates projects, and sets their limits and retention. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import {
   addCommand,
@@ -98,7 +98,7 @@ function list(cli: Cli): Promise<Outcome> {
   });
 }
 
-/** In the organization that is there; an installation has one until users are invited to others. */
+/** Creates a project in the existing organization. */
 function create(cli: Cli, _: object, [name]: [string]): Promise<Outcome> {
   return withStore(cli, async ({ db }) => {
     const project = await db.transaction(async (tx) => {
@@ -225,7 +225,7 @@ function shorter(a: number | null, b: number | null): number | null {
   return a === null ? b : Math.min(a, b ?? Infinity);
 }
 
-/** A project may keep its mail for less time than the installation, not for longer. */
+/** A project can shorten the retention of the installation but not extend it. */
 function problemWith(own: Retention, longest: Retention): string | null {
   for (const [what, ownH, longestH] of [
     ['content', own.contentH, longest.contentH],

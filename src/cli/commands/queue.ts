@@ -1,4 +1,4 @@
-/** `posthorn queue`: what waits, for whom, and why; and what an operator can do about it. */
+/** `posthorn queue`: shows waiting mail per provider; retries, holds, releases and drops it. */
 import { hostname } from 'node:os';
 import { type Command, InvalidArgumentError } from 'commander';
 import {
@@ -52,10 +52,10 @@ export function describeQueue(queue: Command, cli: Cli): void {
     const run = (io: Cli, options: Selection) => change(io, name as QueueChange, options);
     selectable(addCommand(queue, cli, { name, about, run }));
   }
-  const about = 'end it as canceled, with its webhooks';
+  const about = 'cancel it, with events and webhooks';
   selectable(addCommand(queue, cli, { name: 'drop', about, run: drop })).option(
     '--yes',
-    'without asking',
+    'do not ask for confirmation',
   );
 }
 
@@ -167,8 +167,8 @@ function drop(cli: Cli, options: Selection & { yes?: true }): Promise<Outcome> {
     if (isFailure(selector)) return selector;
     if (options.yes !== true) {
       if (cli.confirm === undefined)
-        return usageFailure('Say --yes: dropped mail does not return.');
-      if (!(await cli.confirm('Take this mail out of the queue for good?'))) {
+        return usageFailure('Dropped mail cannot be restored; confirm with --yes.');
+      if (!(await cli.confirm('Remove this mail from the queue permanently?'))) {
         return { failed: 'Nothing was dropped.', code: 'usage_error', exitCode: 1 };
       }
     }
@@ -187,13 +187,14 @@ async function selectorOf(
       'Select recipients with --email, --domain, --project (all that are given must match) or --all.',
     );
   }
-  if (isNarrow && all === true) return usageFailure('--all goes alone.');
+  if (isNarrow && all === true)
+    return usageFailure('--all cannot be combined with --email, --domain or --project.');
   const chosen = project === undefined ? null : await chooseProject(db, project);
   if (chosen !== null && isFailure(chosen)) return chosen;
   return { emailId: email ?? null, domain: domain ?? null, projectId: chosen?.id ?? null };
 }
 
-/** Every few thousand recipients a line on stderr. */
+/** Recipients between progress lines on stderr. */
 const PROGRESS_EVERY = 10_000;
 
 async function report(
@@ -216,8 +217,9 @@ async function report(
     return { failed: message, code: 'not_found', exitCode: 1 };
   }
   const checked =
-    kind === 'retry' ? ', which releases within a minute what it does not know of' : '';
-  const busy = sum.busy === 0 ? '' : `; ${sum.busy} were with a worker and left alone${checked}`;
+    kind === 'retry' ? '; the worker releases within a minute those that it does not hold' : '';
+  const busy =
+    sum.busy === 0 ? '' : `; ${sum.busy} were held by a worker and not changed${checked}`;
   return {
     data: { object: 'queue_change', change: kind, ...sum },
     text: `${sum.changed} of ${sum.found} waiting recipients ${done}${busy}.`,
@@ -242,10 +244,10 @@ function parseCount(text: string): number {
 }
 
 /**
- * Cancels waiting mail: status `canceled`, its event and its webhooks, by the settle statement, under a
- * lease of this command, which expires like a worker's when the command dies. Each step is settled
- * before the next is taken.
- * @throws when the lease was lost
+ * Cancels waiting mail: status `canceled`, its event and its webhooks, by the settle statement. The mail
+ * is held under a lease of this command, which expires like a worker's if the command is killed. Each
+ * step is settled before the next one begins.
+ * @throws when the lease has expired
  */
 async function* dropFromQueue(
   db: Database,

@@ -1,9 +1,11 @@
 /**
- * `posthorn secrets rotate`: replaces the secret key while the service runs, in steps between which the
- * old and the new key stand side by side: the new one is known everywhere before it seals anything,
- * everything is sealed anew with it, and the old one goes on verifying return paths and links until
- * `--finish`. Where it stands is in the order of the keys and in the database, so that a rotation that
- * was killed goes on when it is called again.
+ * `posthorn secrets rotate`: replaces the secret key while the service runs, in steps that can be
+ * repeated:
+ * 1. Every node reads the new key, before anything is sealed with it.
+ * 2. All secrets are sealed with the new key.
+ * 3. The old key continues to verify return paths and links until `--finish`.
+ * The order of the keys and the database record the progress, so that a second call continues a
+ * rotation that was interrupted.
  */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -32,12 +34,12 @@ import {
 } from '../command.ts';
 import { type Store, withStore } from '../store.ts';
 
-/** Reports are settled for 45 days, and mail may wait for five before it is delivered. */
+/** Bounces are accepted for 45 days after delivery, and mail can wait in the queue for 5 days. */
 const RETURN_PATHS_DAYS = 50;
 const DAY_MS = 24 * 3600_000;
 const KEY_BYTES = 32;
 const NODES_EVERY_MS = 500;
-/** A worker that does not beat for longer is dead (store/nodes.ts). */
+/** A worker without a heartbeat for this time is dead (store/nodes.ts). */
 const SILENT_FOR_MS = 20_000;
 
 export function describeSecrets(secrets: Command, cli: Cli): void {
@@ -46,23 +48,22 @@ export function describeSecrets(secrets: Command, cli: Cli): void {
     about: 'replace the secret key, while the service runs',
     run: rotate,
   })
-    .option('--finish', 'remove the old key, when it is no longer needed')
-    .option('--force', 'with --finish: now, if the old key was disclosed')
+    .option('--finish', 'remove the old key once it is no longer needed')
+    .option('--force', 'with --finish: remove it now, if it was disclosed')
     .option('--wait <seconds>', 'how long to wait for nodes to read the keys', parseSeconds, 60);
 }
 
 type Options = { finish?: true; force?: true; wait: number };
 
-/** One call: the keys as they stand, and what can be done about them. */
 type Rotation = {
   cli: Cli;
   store: Store;
   dataDir: string;
-  /** The first seals and signs. */
+  /** The first key seals and signs. */
   keys: readonly string[];
-  /** How long nodes may take. */
+  /** How long to wait for the nodes. */
   waitMs: number;
-  /** The key is in the data directory, else in POSTHORN_SECRET_KEY, which only its owner can change. */
+  /** True: the key is in the data directory. False: POSTHORN_SECRET_KEY, which this command cannot change. */
   isOurs: boolean;
 };
 
@@ -77,7 +78,7 @@ function rotate(cli: Cli, options: Options): Promise<Outcome> {
   });
 }
 
-/** Goes on from wherever the keys stand. */
+/** Continues from the recorded progress. */
 async function begin(rotation: Rotation): Promise<Outcome> {
   const { store, keys, isOurs } = rotation;
   const [first = ''] = keys;
@@ -105,9 +106,9 @@ async function seal(rotation: Rotation): Promise<Outcome> {
   const finishAt = new Date(since.getTime() + RETURN_PATHS_DAYS * DAY_MS);
   const day = finishAt.toISOString().slice(0, 10);
   const text =
-    `Everything is sealed with the new key (${sealed} secrets just now). Bounces and unsubscribe links of ` +
-    `mail that was sent before still work, with the old one.\n` +
-    `From ${day} on, when no such bounce can come any more:  ${rotation.cli.program} secrets rotate --finish`;
+    `All secrets are sealed with the new key (${sealed} in this call). Bounces and unsubscribe links of ` +
+    `mail sent before still work, with the old key.\n` +
+    `From ${day} on, when bounces of that mail are no longer accepted:  ${rotation.cli.program} secrets rotate --finish`;
   return step('sealed', text, { sealed, finish_from: finishAt.toISOString() });
 }
 
@@ -126,18 +127,18 @@ async function finish(
   const finishAt = new Date(since.getTime() + RETURN_PATHS_DAYS * DAY_MS);
   if (!force && finishAt.getTime() > rotation.cli.world.now()) {
     return failed(
-      `Bounces of mail sent with the old key may come until ${finishAt.toISOString().slice(0, 10)}: finish then, ` +
-        'or add --force, which also ends its unsubscribe links, when the old key has leaked.',
+      `Bounces of mail sent with the old key are accepted until ${finishAt.toISOString().slice(0, 10)}: finish then. ` +
+        'If the old key was disclosed, add --force, which also invalidates its unsubscribe links.',
     );
   }
   const done = await sealAll(rotation);
   if (isFailure(done)) return done;
   if (!isOurs) return step('remove', REMOVE_KEY);
   write(rotation, [first]);
-  return step('finished', 'The old key is removed: what was signed with it is no longer valid.');
+  return step('finished', 'The old key is removed: signatures made with it are no longer valid.');
 }
 
-/** `sealed`: how many secrets were sealed anew. */
+/** `sealed`: the number of secrets that were sealed with the new key. */
 async function sealAll(rotation: Rotation): Promise<{ sealed: number } | Failure> {
   const { store, keys } = rotation;
   const [first = ''] = keys;
@@ -147,8 +148,8 @@ async function sealAll(rotation: Rotation): Promise<{ sealed: number } | Failure
   const { sealed, unreadable } = await sealAnew(store.db, new SecretBox(keys.join(',')));
   if (unreadable === 0) return { sealed };
   return failed(
-    `${unreadable} secrets are sealed with a key that is not here; add it behind the others, as new,old,older. ` +
-      `${sealed} were sealed anew.`,
+    `${unreadable} secrets are sealed with a key that is not configured; add it after the others, as new,old,older. ` +
+      `${sealed} were sealed with the new key.`,
   );
 }
 
@@ -159,12 +160,12 @@ function write(rotation: Rotation, keys: readonly string[]): Rotation {
 
 type Node = { host: string; keys: readonly string[] };
 
-/** Waits until no living node is like this; nodes that do not beat do not count. */
+/** Waits until no living node matches; nodes without a heartbeat are ignored. */
 async function whileAnyNode(
   { cli: { world }, store: { db }, dataDir, isOurs, waitMs }: Rotation,
   isUnready: (node: Node) => boolean,
 ): Promise<Failure | null> {
-  // Rows of a killed service do not count as nodes.
+  // Rows of a service that was killed do not count as nodes.
   const dead = readRunning(dataDir)?.kind === 'service' ? null : instanceOf(dataDir);
   const heard = new Map<string, { beats: number; atMs: number }>();
   const fromMs = world.monotonicMs();
@@ -186,7 +187,7 @@ async function whileAnyNode(
 function notReady(nodes: readonly { host: string }[], isOurs: boolean): string {
   const hosts = [...new Set(nodes.map(({ host }) => host))].join(', ');
   return (
-    `These nodes do not work with the secret keys as they are here: ${hosts}. ` +
+    `These nodes do not use the same secret keys: ${hosts}. ` +
     (isOurs
       ? 'Copy secrets/secret-key of this data directory into theirs, and call this again.'
       : 'Give all nodes the same POSTHORN_SECRET_KEY, restart them one after the other, and call this again.')
@@ -195,14 +196,14 @@ function notReady(nodes: readonly { host: string }[], isOurs: boolean): string {
 
 const ADD_KEY = (fresh: string) =>
   'The secret key comes from POSTHORN_SECRET_KEY, so this takes three changes of it.\n' +
-  `1. Add this key behind the present one, with a comma between, on every node:  ,${fresh}\n` +
+  `1. Append this key to the present one, after a comma, on every node:  ,${fresh}\n` +
   '2. Restart the nodes one after the other.\n' +
-  '3. Call this again; it says what comes next.';
+  '3. Call this command again; it prints the next step.';
 const SWITCH_KEY =
-  'Every node has the new key. Put it in front of the old one in POSTHORN_SECRET_KEY (new,old) on every ' +
-  'node, restart them one after the other, and call this again.';
+  'Every node has the new key. Put it before the old one in POSTHORN_SECRET_KEY (new,old) on every ' +
+  'node, restart them one after the other, and call this command again.';
 const REMOVE_KEY =
-  'Nothing is sealed with an old key any more. Leave only the first key in POSTHORN_SECRET_KEY on every node, ' +
+  'No secret is sealed with an old key any more. Keep only the first key in POSTHORN_SECRET_KEY on every node, ' +
   'and restart them one after the other.';
 
 function step(name: string, text: string, more: object = {}): Success {

@@ -1,6 +1,6 @@
 /**
- * `posthorn send`: one email, or a file of up to 100, through the API of a running service, as any client
- * sends them, so that the key's rules and limits hold and the answer is the API's own.
+ * `posthorn send`: sends one email, or a file of up to 100, through the API of a running service, so
+ * that the permissions and limits of the key apply.
  */
 import { readFile } from 'node:fs/promises';
 import { text as readAll } from 'node:stream/consumers';
@@ -32,15 +32,15 @@ export function describeSend(send: Command, cli: Cli): void {
     .option('--to <address...>', 'recipients')
     .option('--subject <text>', 'subject')
     .option('--html <html>', 'content as HTML')
-    .option('--html-file <file>', 'the same from a file; - is standard input')
+    .option('--html-file <file>', 'HTML content from a file; - is standard input')
     .option('--text <text>', 'content as plain text')
-    .option('--text-file <file>', 'the same from a file; - is standard input')
+    .option('--text-file <file>', 'plain text content from a file; - is standard input')
     .option('--cc <address...>', 'copies')
     .option('--bcc <address...>', 'blind copies')
     .option('--reply-to <address...>', 'where replies go')
     .option('--at <time>', 'send it later: ISO 8601 with an offset, at most 30 days ahead')
     .option('--batch <file>', '1-100 emails instead, a line of JSON each; - is standard input')
-    .option('--permissive', 'with --batch: send those that can be sent, not all or none')
+    .option('--permissive', 'with --batch: send the valid emails even if others are not')
     .option(
       '--idempotency-key <key>',
       'repeating the command with the same key sends no second email',
@@ -80,7 +80,7 @@ async function run(cli: Cli, options: SendOptions): Promise<Outcome> {
   return withApi(cli, options, (api) => post(api, path, request));
 }
 
-/** @returns the request's body, or a sentence when the file cannot be read */
+/** @returns the request's body; a sentence when the file cannot be read */
 async function emailsIn(file: string): Promise<object | string> {
   try {
     const lines = ((await contentOf(file)) ?? '').split('\n');
@@ -90,7 +90,7 @@ async function emailsIn(file: string): Promise<object | string> {
   }
 }
 
-/** @returns the request's body, or a sentence when a file cannot be read */
+/** @returns the request's body; a sentence when a file cannot be read or an option is missing */
 async function emailOf(options: SendOptions): Promise<object | string> {
   const isWhole = options.from && options.to && options.subject;
   if (!isWhole) return 'An email needs --from, --to and --subject; several are sent with --batch.';

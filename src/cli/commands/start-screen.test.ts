@@ -39,7 +39,10 @@ test('the first screen shows address, key, data and how to stop', () => {
 test('a later start is one line, and says aloud when the port is another', () => {
   assert.equal(laterScreen(SCREEN).split('\n').length, 2);
   const moved = { ...SCREEN, info: { ...SCREEN.info, url: 'http://127.0.0.1:3001' } };
-  assert.match(laterScreen(moved), /^Port 3000 is taken, so this one listens on port 3001\.\n/);
+  assert.match(
+    laterScreen(moved),
+    /^Port 3000 is in use, so this service listens on port 3001\.\n/,
+  );
   const asked = { ...moved, config: { ...SCREEN.config, port: 0, portAsked: true } };
   assert.doesNotMatch(laterScreen(asked), /taken/);
 });

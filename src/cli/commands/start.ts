@@ -1,7 +1,7 @@
 /**
- * `posthorn start`: checks the configuration, runs the supervisor, and reports that the service
- * is ready: one screen on the first start, one line later, one JSON line with --json.
- * `--once` proves the whole path instead (once/run-once.ts).
+ * `posthorn start`: checks the configuration, runs the supervisor, and reports when the service is
+ * ready: a screen on the first start, one line on later starts, one JSON line with --json. `--once`
+ * tests the whole path instead (once/run-once.ts).
  */
 import { type Command, InvalidArgumentError } from 'commander';
 import {
@@ -110,11 +110,11 @@ function parseParts(text: string): Part[] {
 export type StartScreen = {
   info: ReadyInfo;
   config: Pick<Config, 'port' | 'portAsked' | 'inboundPort'>;
-  /** How this command line is called here: `./bin/posthorn`. */
+  /** The path by which this program was called: `./bin/posthorn`. */
   program: string;
 };
 
-/** The first start: everything needed to send a first email, and the key that is shown only now. */
+/** The first start: what is needed to send a first email, with the key, which is shown only now. */
 export function firstScreen(screen: StartScreen, testKey: string): string {
   const { info, program } = screen;
   return `${movedNote(screen)}
@@ -132,11 +132,11 @@ ${indent(
   ]),
 )}
 
-Send a first email; a test key simulates the delivery, nothing leaves this machine:
+Send a first email; with a test key the delivery is simulated and no mail leaves this machine:
 
 ${curlCommand(info.url, testKey)}
 
-See what became of it:   ${program} emails list
+See its status:          ${program} emails list
 Send real mail:          ${program} domains add yourdomain.com
 Stop:                    Ctrl-C
 ${inboundNote(screen)}`;
@@ -150,7 +150,7 @@ export function laterScreen(screen: StartScreen): string {
 ${inboundNote(screen)}`;
 }
 
-/** Of those that are listened on. */
+/** The mail ports that are open. */
 function mailPorts({ inboundPort, submissionPorts }: ReadyInfo): [string, string][] {
   const submission = submissionPorts.length > 0 ? [submissionPorts.join(', ')] : [];
   const inbound = inboundPort === null ? [] : [String(inboundPort)];
@@ -160,16 +160,16 @@ function mailPorts({ inboundPort, submissionPorts }: ReadyInfo): [string, string
   ];
 }
 
-/** The MX record of a sending domain leads here whether or not anything listens. */
+/** The MX record of a sending domain names this host even when no port accepts mail. */
 function inboundNote({ config }: StartScreen): string {
   if (config.inboundPort !== null) return '';
   return `
-Mail does not come in: bounces and complaints about live mail that arrive later are lost.
-Set POSTHORN_INBOUND_PORT=25 to take them in (docs/bounces.md).
+No mail is received: bounces and complaints about live mail that arrive later are lost.
+Set POSTHORN_INBOUND_PORT=25 to receive them (docs/bounces.md).
 `;
 }
 
-/** Works as pasted into sh, bash, zsh and fish. */
+/** Can be pasted into sh, bash, zsh and fish. */
 export function curlCommand(url: string, key: string): string {
   const email = {
     from: `Acme <hello@${FIRST_DOMAIN}>`,
@@ -186,7 +186,7 @@ export function curlCommand(url: string, key: string): string {
 function movedNote({ info, config }: StartScreen): string {
   const { port } = new URL(info.url);
   if (config.portAsked || port === String(config.port)) return '';
-  return `Port ${config.port} is taken, so this one listens on port ${port}.\n`;
+  return `Port ${config.port} is in use, so this service listens on port ${port}.\n`;
 }
 
 function indent(text: string): string {

@@ -1,6 +1,6 @@
 /**
- * `posthorn suppressions`: the addresses that get no more mail, and the list as a CSV file, streamed
- * from and to disk or a pipe with progress on stderr (suppressions/csv-files.ts).
+ * `posthorn suppressions`: the addresses that get no mail. CSV files are streamed, with progress on
+ * stderr (suppressions/csv-files.ts).
  */
 import { createReadStream, createWriteStream } from 'node:fs';
 import { Readable } from 'node:stream';
@@ -59,7 +59,7 @@ export function describeSuppressions(suppressions: Command, cli: Cli): void {
     .addOption(modeOption());
   const ofAddress = { show, add, remove };
   const about = {
-    show: 'whether it is suppressed, and what happened before',
+    show: 'whether it is suppressed, with its history',
     add: 'add it, so that it gets no mail',
     remove: 'remove it, so that it gets mail again',
   };
@@ -223,7 +223,7 @@ function importFile(cli: Cli, options: ScopeOptions, [file]: [string]): Promise<
     } catch (error) {
       if (error instanceof TooManyRows) {
         return usageFailure(
-          `${file} has more than ${IMPORT_ROWS_MAX} rows; what came before is imported, ` +
+          `${file} has more than ${IMPORT_ROWS_MAX} rows; the rows before that are imported, ` +
             'put the rest into another file.',
         );
       }
@@ -244,7 +244,7 @@ function describeImport({ added, alreadyThere, rejected, errors }: ImportResult)
     .slice(0, ERRORS_SHOWN_MAX)
     .map(({ line, message }) => `line ${line}: ${message}`);
   const more = rejected - shown.length;
-  const counts = `${added} added, ${alreadyThere} were there already, ${rejected} rejected.`;
+  const counts = `${added} added, ${alreadyThere} already present, ${rejected} rejected.`;
   return [...shown, ...(more > 0 ? [`(and ${more} more)`] : []), counts].join('\n');
 }
 
@@ -276,7 +276,7 @@ async function exportFile(
     const text = `${rows} addresses written to ${file}.`;
     return { data: { object: 'suppression_export', rows, file: file ?? null }, text };
   });
-  // Standard output has the file itself.
+  // Standard output contains the file.
   return isPiped && !isFailure(outcome) ? 0 : outcome;
 }
 
@@ -290,7 +290,7 @@ function countingRows(cli: Cli, done: 'read' | 'written'): (rows: number) => voi
   };
 }
 
-/** What the operating system says of the file; null: the problem is another one. */
+/** The message of a file system error; null for other errors. */
 function fileProblem(file: string, error: unknown): string | null {
   const { syscall, message } = error as NodeJS.ErrnoException;
   return syscall === undefined ? null : `${file} cannot be used: ${message}.`;

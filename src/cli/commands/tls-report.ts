@@ -1,4 +1,4 @@
-/** `posthorn tls-report`: what came of TLS with recipients' domains, in the words of RFC 8460. */
+/** `posthorn tls-report`: TLS results per recipient domain, with the result types of RFC 8460. */
 import { InvalidArgumentError, type Command } from 'commander';
 import { readTlsResults, type TlsCount } from '../../store/transport-security.ts';
 import { type Cli, type Outcome, parseRecipientDomain, runnable, table } from '../command.ts';
@@ -8,8 +8,8 @@ const ROWS_MAX = 10_000;
 
 export function describeTlsReport(command: Command, cli: Cli): void {
   runnable(command, cli, run)
-    .option('--domain <domain>', 'of the recipients', parseRecipientDomain)
-    .option('--days <number>', 'how far back, 1 to 30; 1 is today (UTC)', parseDays, 7);
+    .option('--domain <domain>', 'only recipients at this domain', parseRecipientDomain)
+    .option('--days <number>', 'the last 1 to 30 days; 1 is today (UTC)', parseDays, 7);
 }
 
 function run(cli: Cli, options: { domain?: string; days: number }): Promise<Outcome> {
@@ -28,7 +28,7 @@ function run(cli: Cli, options: { domain?: string; days: number }): Promise<Outc
           result,
           String(sessions),
         ]),
-        'No session was counted.',
+        'There are no sessions.',
       ),
     };
   });

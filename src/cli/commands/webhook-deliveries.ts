@@ -1,4 +1,4 @@
-/** `posthorn webhooks test|deliveries|replay`: what was sent to a webhook, and sending it again. */
+/** `posthorn webhooks test|deliveries|replay`: sends a test event, lists deliveries, sends them again. */
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { EVENT_TYPES } from '../../core/events.ts';
 import { isRefusal } from '../../core/refusals.ts';
@@ -50,7 +50,7 @@ export function describeWebhookDeliveries(webhooks: Command, cli: Cli): void {
     .addHelpText('after', `\nExample: posthorn webhooks deliveries ${ID} --status failed`);
   addCommand(webhooks, cli, {
     name: 'replay',
-    about: 'send a delivery again, or all of a time',
+    about: 'send one delivery again, or all of a period',
     run: replay,
   })
     .argument('<id>', 'the webhook')
@@ -64,13 +64,13 @@ export function describeWebhookDeliveries(webhooks: Command, cli: Cli): void {
       parseTime(text, cli.world.now()),
     )
     .addOption(statusOption())
-    .option('--progress <replay>', 'how far a replay of a time is')
+    .option('--progress <replay>', 'the progress of a replay of a period')
     .addOption(projectOption())
     .addHelpText('after', REPLAY_EXAMPLES);
 }
 
 const REPLAY_EXAMPLES = `
-The running service sends them, at most 500 ahead of new events. Examples:
+The running service sends them, at most 500 before new events. Examples:
   posthorn webhooks replay ${ID} --since 6h --status failed
   posthorn webhooks replay ${ID} --progress 0193f2a5-0c1e-7b3a-9d52-6f0e8c4b21aa`;
 
@@ -78,7 +78,7 @@ function statusOption(): Option {
   return new Option('--status <status>', 'only with this status').choices(STATUSES);
 }
 
-/** Exit code 1 when the receiver did not take it. */
+/** Exit code 1 when the receiver did not accept the event. */
 function test(cli: Cli, options: ProjectOptions, [id]: [string]): Promise<Outcome> {
   return onWebhook(cli, { options, id }, async ({ webhooks }, scope) => {
     const tested = await webhooks.test(scope, id);
@@ -115,7 +115,7 @@ function deliveries(
     const lines = table(
       ['ID', 'CREATED', 'EVENT', 'STATUS', 'ATTEMPTS', 'NEXT'],
       rows.map(cells),
-      'There is no such delivery.',
+      'No delivery matches.',
     );
     const from = scannedUntil ?? rows.at(-1)?.id;
     return {
@@ -125,7 +125,7 @@ function deliveries(
         has_more: hasMore,
         scanned_until: scannedUntil,
       },
-      text: hasMore ? `${lines}\nThere are more: --after ${from}` : lines,
+      text: hasMore ? `${lines}\nMore deliveries: --after ${from}` : lines,
     };
   });
 }
@@ -179,7 +179,7 @@ async function replay(
   const { since, until = new Date(cli.world.now()), status = null, progress } = options;
   const wanted = [deliveryId, since, progress].filter((one) => one !== undefined);
   if (wanted.length !== 1) {
-    return usageFailure('Give the id of a delivery, or --since, or --progress; one of them.');
+    return usageFailure('Give exactly one of: the id of a delivery, --since, --progress.');
   }
   return onWebhook(cli, { options, id }, async ({ webhooks }, scope) => {
     if (deliveryId !== undefined) {

@@ -1,11 +1,11 @@
 /**
- * `posthorn webhooks listen`: real events of a service, signed and posted to a developer's machine as
- * webhooks are. It reads the event stream over the API, so it needs nothing but a key, and the address
- * it posts to may be private.
+ * `posthorn webhooks listen`: posts the events of a service to a developer's machine, signed as
+ * webhooks. It reads the event stream of the API, so it needs only a key, and the target may be a
+ * private address.
  *
- * One event at a time, in order, each under its id. An address that does not answer is waited for; one
- * that answers with a failure gets the event three times more, then the next. Without a death of this
- * process each event arrives once; `--after` with the last cursor goes on behind it.
+ * Events are posted one at a time, in order. A target that does not respond is retried until it does;
+ * after a failure status the event is posted up to three more times, then skipped. While this process
+ * runs, each event is handled once; `--after` with the last cursor continues after a restart.
  */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -19,21 +19,21 @@ import { apiOf, type ApiOptions, apiOptions } from '../service-api.ts';
 import { line, parseEvents } from './events.ts';
 
 const TIMEOUT_MS = 15_000;
-/** Before an event is posted once more to an address that answered with a failure. */
+/** Waits before an event is posted again after a failure status. */
 const RETRY_WAITS_MS = [1_000, 5_000, 15_000];
 const NO_ANSWER_WAIT_MAX_MS = 10_000;
 
 export function describeListen(webhooks: Command, cli: Cli): void {
   const command = addCommand(webhooks, cli, {
     name: 'listen',
-    about: 'post the events of a service to this machine, for development',
+    about: 'forward the events of a service to this machine, for development',
     run: listen,
   });
   apiOptions(command)
     .requiredOption('--forward-to <url>', 'where to post them', parseTarget)
     .option('--types <types>', 'only these, separated by commas (default: all)', parseEvents)
     .option('--secret <secret>', 'to sign with: whsec_… (default: a new one)', parseSecret)
-    .option('--after <cursor>', 'from this place on (default: from now on)')
+    .option('--after <cursor>', 'only events after this cursor (default: new events)')
     .addHelpText(
       'after',
       '\nExample:\n  posthorn webhooks listen --forward-to http://localhost:4000/hooks',
@@ -74,13 +74,13 @@ async function listen(cli: Cli, options: Options): Promise<Outcome | ExitCode> {
   }
   for (const name of SIGNALS) process.off(name, onSignal);
   if (source.failure !== null) return source.failure;
-  if (source.cursor !== 'latest') cli.err(`Go on here with --after ${source.cursor}\n`);
+  if (source.cursor !== 'latest') cli.err(`Continue with --after ${source.cursor}\n`);
   return 0;
 }
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/** Returns when the event was taken, was refused for the last time, or the command is to end. */
+/** Returns when the event was accepted or skipped, or when the command ends. */
 async function forward(event: SourceEvent, forwarding: Forwarding): Promise<void> {
   const { cli, json, signal } = forwarding;
   let refusals = 0;
@@ -103,7 +103,7 @@ async function forward(event: SourceEvent, forwarding: Forwarding): Promise<void
   }
 }
 
-/** @returns the status of the answer; a text: why there was none */
+/** @returns the response's status; a text with the reason when there was no response */
 async function post(
   { id, type, created_at: createdAt, data }: SourceEvent,
   { cli, target, secret, signal }: Forwarding,

@@ -1,4 +1,4 @@
-/** `posthorn webhooks`: register, list, change and remove webhook endpoints. */
+/** `posthorn webhooks`: registers, lists, changes and removes webhook endpoints. */
 import { Option, type Command } from 'commander';
 import type { EventType } from '../../core/events.ts';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
@@ -28,7 +28,7 @@ import { describeWebhookDeliveries } from './webhook-deliveries.ts';
 import { parseEvents } from './events.ts';
 import { describeListen } from './webhooks-listen.ts';
 
-/** More than a project can have. */
+/** Above the maximum number of endpoints of a project. */
 const PAGE = { limit: 1000, after: null, before: null };
 
 const ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
@@ -61,7 +61,7 @@ export function describeWebhooks(webhooks: Command, cli: Cli): void {
     .option('--url <url>', 'another URL')
     .option('--events <types>', 'only these, separated by commas, or all', parseEventsOrAll)
     .option('--enable', 'send events to it')
-    .addOption(new Option('--disable', 'send it nothing').conflicts('enable'))
+    .addOption(new Option('--disable', 'send no events to it').conflicts('enable'))
     .addOption(projectOption())
     .addHelpText('after', UPDATE_EXAMPLES);
   addCommand(webhooks, cli, { name: 'enable', about: 'enable one that was disabled', run: enable })
@@ -123,7 +123,7 @@ function add(cli: Cli, options: AddOptions, [url]: [string]): Promise<Outcome> {
   });
 }
 
-/** A receiver in development: by what it is permitted. */
+/** Adds to the refusal of a local URL the two ways to use one in development. */
 function withHint(refusal: Refusal, url: string): Refusal {
   if (!isLocal(url) || refusal.refused !== 'validation_error') return refusal;
   const hint =
@@ -166,7 +166,7 @@ async function update(cli: Cli, options: UpdateOptions, [id]: [string]): Promise
   const { url, events } = options;
   const status = options.enable ? 'enabled' : options.disable ? 'disabled' : undefined;
   if (url === undefined && events === undefined && status === undefined) {
-    return usageFailure('Say what to change: --url, --events, --enable or --disable.');
+    return usageFailure('Give a change: --url, --events, --enable or --disable.');
   }
   const change = { url, events: events === 'all' ? null : events, status } as const;
   return onWebhook(cli, { options, id }, async ({ webhooks }, scope) => {
@@ -182,7 +182,7 @@ function rotateSecret(cli: Cli, options: ProjectOptions, [id]: [string]): Promis
   return onWebhook(cli, { options, id }, async ({ webhooks }, scope) => {
     const rotated = await webhooks.rotateSecret(scope, id);
     if (isRefusal(rotated)) return rotated;
-    const text = `${rotated.signingSecret}\n\nThis signing secret is shown only once. For 24 hours events are signed with the old one as well.`;
+    const text = `${rotated.signingSecret}\n\nThis signing secret is shown only once. For 24 hours events are also signed with the old secret.`;
     return { data: presentWithSecret(rotated), text };
   });
 }

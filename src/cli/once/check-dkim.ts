@@ -1,6 +1,6 @@
 /**
- * Checks the DKIM signatures of a message as a receiver would (RFC 6376 §6, RFC 8463), without any
- * code of the signer: relaxed/relaxed canonicalization, rsa-sha256 and ed25519-sha256. Pure.
+ * Verifies the DKIM signatures of a message as a receiver does (RFC 6376 §6, RFC 8463): relaxed/relaxed
+ * canonicalization, rsa-sha256 and ed25519-sha256. Shares no code with the signer. Pure.
  */
 import { createHash, createPublicKey, verify, type KeyObject } from 'node:crypto';
 
@@ -10,7 +10,7 @@ type Field = { name: string; raw: string };
 type Tags = Readonly<Record<string, string>>;
 
 /**
- * One result per DKIM-Signature field, in their order.
+ * One result per DKIM-Signature field, in the order of the fields.
  * @param message bytes as latin1 characters, CRLF line ends
  * @param keyRecords the TXT records of a name
  */
@@ -60,7 +60,7 @@ function signatureHolds(parts: {
   return verify(null, createHash('sha256').update(data).digest(), key, signature);
 }
 
-/** Fields of one name are signed from the last to the first; one too many signs its absence. */
+/** A repeated name in `h=` selects fields from last to first; a surplus name selects nothing (§5.4.2). */
 function signedFields(names: string, fields: Field[]): string {
   const left = [...fields];
   return names

@@ -1,7 +1,4 @@
-/**
- * The internet of `start --once`, on loopback: a DNS zone, a receiving mail server and a webhook
- * endpoint.
- */
+/** The internet of `start --once` on loopback: a DNS zone, an MX and a webhook endpoint. */
 import { createHmac } from 'node:crypto';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
@@ -27,7 +24,7 @@ export type Zone = AsyncDisposable & {
   txt(name: string): string[];
 };
 
-/** A name server for all names: what is not in its zone does not exist. */
+/** A name server that is authoritative for all names: a name outside its zone does not exist. */
 export async function openZone(): Promise<Zone> {
   const records: ZoneRecord[] = [];
   const { port, close } = await serveDns((query) => [answerTo(query, records)]);
@@ -42,14 +39,14 @@ export async function openZone(): Promise<Zone> {
   };
 }
 
-/** The messages that answer a question, in order; `cut` closes a TCP connection instead. */
+/** The messages of a response, in order; `cut` closes a TCP connection instead. */
 export type DnsReplies = readonly Buffer[] | 'cut';
 type Respond = (query: Buffer, transport: 'udp' | 'tcp') => DnsReplies;
 
-/** The limit of our EDNS offer; a longer answer over UDP is truncated. */
+/** The EDNS buffer size that our resolver offers; a longer UDP response is truncated. */
 const UDP_BYTES_MAX = 1_232;
 
-/** Answers questions over UDP and TCP on one free port of loopback. */
+/** Answers DNS queries over UDP and TCP on one free loopback port. */
 export async function serveDns(
   respond: Respond,
 ): Promise<{ port: number; close: () => Promise<void> }> {
@@ -77,7 +74,7 @@ export async function serveDns(
     await new Promise<void>((resolve) => tcp.close(() => resolve()));
   };
   if (isBound) return { port, close };
-  // Another program has this UDP port.
+  // Another program uses this UDP port.
   await close();
   return serveDns(respond);
 }
@@ -137,7 +134,7 @@ export function txtStrings(value: string): Buffer[] {
 
 export type ReceivedMail = {
   recipients: readonly string[];
-  /** The message, bytes as latin1 characters, dots unstuffed. */
+  /** The message, bytes as latin1 characters, after dot-unstuffing. */
   content: string;
 };
 
@@ -149,7 +146,7 @@ export type Sink = AsyncDisposable & {
 
 const MESSAGE_BYTES_MAX = 1_000_000;
 
-/** The SMTP server of the service in front of a handler that accepts every message. */
+/** The SMTP server of the service, with a handler that accepts every message. */
 export async function openSink(
   hostname: string,
   world: Pick<World, 'monotonicMs' | 'newId'>,
@@ -172,18 +169,18 @@ export async function openSink(
   return { port, received, [Symbol.asyncDispose]: () => server.close(0) };
 }
 
-/** `signed`: the signature is the one that the secret gives (Standard Webhooks). */
+/** `signed`: the signature is valid for the secret (Standard Webhooks). */
 type ReceivedWebhook = { type: string; signed: boolean };
 
 export type Receiver = AsyncDisposable & {
   url: string;
-  /** `whsec_...`, as the API gave it. */
+  /** `whsec_...`, as the API returned it. */
   secret: string;
   /** The first event of a type. */
   heard(type: string): Promise<ReceivedWebhook>;
 };
 
-/** The endpoint of a customer, which checks the signatures of the webhooks. */
+/** A customer's endpoint, which verifies webhook signatures. */
 export async function openReceiver(): Promise<Receiver> {
   const waiting = new Map<string, PromiseWithResolvers<ReceivedWebhook>>();
   const entry = (type: string) => {

@@ -1,4 +1,4 @@
-/** The steps of `start --once`, in the order of an email's life. Each throws when it fails. */
+/** The steps of `start --once`, in the order of an email's path. Each throws when it fails. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Cli, isFailure } from '../command.ts';
 import { checkDkim } from './check-dkim.ts';
@@ -6,7 +6,7 @@ import type { ReceivedMail, Receiver, Sink, Zone, ZoneRecord } from './internet.
 import { chooseScope, withStore } from '../store.ts';
 import { createKey } from '../../store/keys.ts';
 
-/** The names of the imagined internet; `.test` is reserved for such (RFC 6761). */
+/** Names of the simulated internet; `.test` is reserved for testing (RFC 6761). */
 const SENDER = 'once.test';
 const RECIPIENT = 'receiver.test';
 export const RECIPIENT_MX = 'mx.receiver.test';
@@ -14,7 +14,7 @@ const POLL_MS = 10;
 
 export type Internet = { zone: Zone; sink: Sink; receiver: Receiver };
 
-/** Runs one step and reports what it found; the time is measured around it. */
+/** Runs one step, measures it, and reports its detail. */
 export type StepRunner = <Result>(
   name: string,
   work: () => Promise<{ detail: string; result: Result }>,
@@ -23,7 +23,7 @@ export type StepRunner = <Result>(
 export async function prove(parts: {
   step: StepRunner;
   internet: Internet;
-  /** With the environment of the throwaway service. */
+  /** With the environment of the temporary service. */
   cli: Cli;
   serviceUrl: Promise<string>;
   signal: AbortSignal;
@@ -44,7 +44,7 @@ export async function prove(parts: {
 
 async function serviceStarts(serviceUrl: Promise<string>) {
   const url = await serviceUrl;
-  return { detail: `a service of its own at ${url}, in a throwaway data directory`, result: url };
+  return { detail: `a service of its own at ${url}, in a temporary data directory`, result: url };
 }
 
 async function liveKeyIsMade(cli: Cli) {
@@ -57,7 +57,7 @@ async function liveKeyIsMade(cli: Cli) {
     return { data: null, text: '' };
   });
   if (isFailure(outcome)) throw new Error(outcome.failed);
-  return { detail: 'a live key: what it sends leaves the service', result: text };
+  return { detail: 'a live key, whose mail is delivered', result: text };
 }
 
 async function domainIsVerified(client: Client, zone: Zone) {
@@ -98,31 +98,34 @@ async function emailIsAccepted(client: Client) {
 async function mailArrives(sink: Sink) {
   const mail = await sink.received;
   const to = mail.recipients.join(', ');
-  return { detail: `${RECIPIENT_MX} took ${mail.content.length} bytes for ${to}`, result: mail };
+  return {
+    detail: `${RECIPIENT_MX} received ${mail.content.length} bytes for ${to}`,
+    result: mail,
+  };
 }
 
 async function signaturesHold(mail: ReceivedMail, zone: Zone) {
   const results = checkDkim(mail.content, (name) => zone.txt(name));
   const good = results.filter(({ domain, ok }) => ok && domain === SENDER);
   if (good.length === 0 || good.length < results.length) {
-    throw new Error('a DKIM signature of the message does not hold');
+    throw new Error('a DKIM signature of the message is invalid');
   }
   const algorithms = good.map(({ algorithm }) => algorithm).join(' and ');
-  return { detail: `DKIM of ${SENDER} holds (${algorithms})`, result: undefined };
+  return { detail: `DKIM of ${SENDER} is valid (${algorithms})`, result: undefined };
 }
 
 async function statusIsDelivered(client: Client, id: string, signal: AbortSignal) {
   for (;;) {
     const { status } = await expectStatus(200, client('GET', `/v1/emails/${id}`));
-    if (status === 'delivered') return { detail: 'the email says so', result: undefined };
+    if (status === 'delivered') return { detail: 'the email has this status', result: undefined };
     await pause(POLL_MS, undefined, { signal });
   }
 }
 
 async function webhookArrives(receiver: Receiver) {
   const { type, signed } = await receiver.heard('email.delivered');
-  if (!signed) throw new Error('the signature of the webhook is wrong');
-  return { detail: `${type} arrived, its signature is right`, result: undefined };
+  if (!signed) throw new Error('the signature of the webhook is invalid');
+  return { detail: `${type} arrived, its signature is valid`, result: undefined };
 }
 
 async function expectStatus(
@@ -135,7 +138,7 @@ async function expectStatus(
 }
 
 type Client = (method: string, path: string, body?: object) => Promise<ClientAnswer>;
-/** `body` as the API sent it; what is in it is checked where it is read. */
+/** `body` as the API sent it; its fields are checked where they are read. */
 type ClientAnswer = { status: number; body: Record<string, unknown> };
 
 function createClient(url: string, key: string, signal: AbortSignal): Client {

@@ -1,11 +1,10 @@
 /**
- * `posthorn start --once`: proves the whole path on this machine and leaves nothing behind.
+ * `posthorn start --once`: tests the whole path on this machine, then removes everything it created.
  *
- * A real service in a throwaway data directory, and around it on loopback what the internet would
- * be: a DNS zone, a receiving mail server, a customer's webhook receiver. One email goes API →
- * queue → MIME → DKIM → SMTP → webhook, sent with a live key; each step is printed with its time. It
- * ends after the last step, at the first that fails, at the deadline or on Ctrl-C; whichever it is,
- * the service and every file are gone then.
+ * A real service runs in a temporary data directory. A DNS zone, an MX and a webhook receiver on
+ * loopback replace the internet. One email goes API → queue → MIME → DKIM → SMTP → webhook, sent with
+ * a live key; each step is printed with its duration. The run ends after the last step, at the first
+ * failure, at the deadline or on Ctrl-C. In each case the service is stopped and its files are deleted.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -43,8 +42,8 @@ export async function runOnce(cli: Cli, options: { json?: true }): Promise<ExitC
 }
 
 /**
- * Everything that has to be taken away again, around the steps.
- * @returns why it did not work, with the last words of the service; null when it did
+ * Runs the steps; stops the service and deletes its files afterwards.
+ * @returns the reason of a failure, with the end of the service's log; null on success
  */
 async function runIn(
   cli: Cli,
@@ -73,7 +72,7 @@ async function runIn(
   }
 }
 
-/** Nothing that is configured here reaches the throwaway service. */
+/** No POSTHORN_ setting of this environment reaches the temporary service. */
 function environment(env: Env, dataDir: string, { zone, sink }: Internet): Env {
   const { PATH, HOME, TMPDIR } = env;
   return {
@@ -124,13 +123,13 @@ function conclusion(ok: boolean, steps: Step[]): string {
 const STOP_WITHIN_MS = 15_000;
 
 type ServiceChild = AsyncDisposable & {
-  /** Its address, once it is ready. */
+  /** Its address once it is ready. */
   url: Promise<string>;
   /** The end of its log. */
   lastWords: () => string;
 };
 
-/** @param env nothing of this process's environment is passed on but this */
+/** @param env the whole environment of the child */
 function startServiceChild(env: Env): ServiceChild {
   const args = [process.argv[1] ?? '', 'start', '--json', '--workers', '1'];
   const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
