@@ -195,7 +195,7 @@ test('explain reply says what an answer means, without data directory or databas
   assert.match(await explained(lines), /^category +reputation$/m);
   const text = await explained('550', 'Ip', 'frequency', 'limited');
   assert.match(text, /^category +policy$/m);
-  assert.match(text, /^blame +us \(who runs this service\)$/m);
+  assert.match(text, /^blame +us \(the operator of this service\)$/m);
   assert.match(text, /^permanent +no: retried, first after half an hour$/m);
   assert.match(text, /^suppress +no$/m);
   assert.match(text, /^meaning +rate limited$/m);

@@ -1,7 +1,7 @@
 /**
- * Whom mail that comes in may be for: the signed return path of an email that we sent, the address at
- * which its recipient unsubscribes, and the addresses that every mail domain has (RFC 2142). Everything else is refused: this is no mailbox
- * and no relay.
+ * The addresses that accept mail: the signed return path of a sent email, its unsubscribe address, and
+ * the role addresses of mail domains (RFC 2142). All others are refused: there are no mailboxes and
+ * nothing is relayed.
  */
 import { readReturnPath, readUnsubscribeAddress } from '../mail/return-path.ts';
 import type { Queryable } from '../store/postgres/database.ts';
@@ -9,16 +9,16 @@ import { findSentRecipient, hasDomain, type SentRecipient } from '../store/inbou
 
 export type Addressee =
   | { kind: 'recipient'; recipient: SentRecipient }
-  /** Whoever wrote wants this recipient to get no more mail. */
+  /** The sender requests that this recipient gets no more mail. */
   | { kind: 'unsubscribe'; recipient: SentRecipient }
-  /** `abuse@`, `fbl@`, ... of a return-path domain: people read it, complaints are settled. */
+  /** `abuse@`, `fbl@`, … of a return-path domain. Operators read this mail; complaints are processed. */
   | { kind: 'role' }
   | { kind: 'forged' | 'expired' | 'unknown' };
 
 const ROLES: ReadonlySet<string> = new Set(['abuse', 'fbl', 'postmaster', 'dmarc', 'tlsrpt']);
 const RETURN_PATH_DOMAIN = /^send\.([a-z0-9.-]{1,250})$/;
 
-/** `secrets`: return paths were signed with one of them. */
+/** `secrets`: the keys that may have signed a return path. */
 export type AddressBook = { db: Queryable; secrets: () => readonly Buffer[] };
 
 /** @throws DatabaseUnavailable */
@@ -40,12 +40,12 @@ export async function addresseeOf(
   if (token === null) return { kind: 'forged' };
   const recipient = await findSentRecipient(db, { ...token, domain });
   if (recipient === null) return { kind: 'expired' };
-  // Unsubscribing does not grow old: it is as good as long as we know the email.
+  // An unsubscribe address does not expire while the email is stored.
   if (reported === null) return { kind: 'unsubscribe', recipient };
   return recipient.isTooOld ? { kind: 'expired' } : { kind: 'recipient', recipient };
 }
 
-/** Whom it names, if it was signed with one of these secrets. */
+/** The recipient that the address names if one of the keys signed it; else null. */
 function readWith(
   read: typeof readReturnPath,
   localPart: string,
@@ -62,7 +62,7 @@ function looksSigned(localPart: string): boolean {
   return /^[bu]-/i.test(localPart);
 }
 
-/** Whether this is an address that only we make: mail that has one for its sender goes in circles. */
+/** Whether this is an address of ours. A message from such a sender is part of a mail loop. */
 export function isOwnAddress(address: string, secrets: readonly Buffer[]): boolean {
   const localPart = address.slice(0, address.lastIndexOf('@'));
   if (!looksSigned(localPart)) return false;

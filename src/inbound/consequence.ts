@@ -1,12 +1,12 @@
 /**
- * What a report does to the recipient whose return path it came to: pure decisions, no I/O. What a bounce
- * means is decided in mail/reports/ (classify-report.ts).
+ * The effect of a report on the recipient whose return path received it. Pure. mail/reports/
+ * (classify-report.ts) classifies bounces.
  *
- * The token says whom it is about; the report only says what happened. A bounce and a complaint
- * count, and a confirmation where a relay took the email; a delay, an automatic reply and anything
- * else change nothing. A bounce makes the recipient `bounced` whatever the verdict says of trying again: the
- * server that took the email has given up, and the verdict only decides reason and suppression. What is suppressed is the address that we mailed, never one that a report
- * names.
+ * The return path identifies the recipient, never the report's content. A bounce and a complaint have an
+ * effect, and so does a delivery confirmation where a relay accepted the email. A delay, an automatic
+ * reply and anything else have none. A bounce makes the recipient `bounced` even if the verdict is
+ * temporary, because the server that accepted the email has given up; the verdict then decides the
+ * reason and the suppression. The address that was mailed is suppressed, never one from the report.
  */
 import type { StoredStatus } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
@@ -16,8 +16,8 @@ import type { SentRecipient } from '../store/inbound.ts';
 import { newSettlement, type Settlement } from '../store/settle.ts';
 
 /**
- * A forwarded email bounces in the name of another address: the forwarding is broken, the mailbox
- * that we know may be well.
+ * A forwarded email that bounces names another address. The forwarding is broken, but the mailbox that
+ * was mailed may work.
  */
 const OTHER_ADDRESS_SUPPRESSED_DAYS = 7;
 
@@ -31,11 +31,11 @@ type Change = {
 
 export type Consequence = {
   settlement: Settlement;
-  /** The mailbox was full, for good (store/suppressions.ts). */
+  /** The mailbox was full at a permanent failure (store/suppressions.ts). */
   mailboxFull: boolean;
 };
 
-/** What is to be written; null: nothing changes. */
+/** What to write; null: no effect. */
 export function consequenceOf(
   report: Report,
   recipient: SentRecipient,
@@ -49,7 +49,7 @@ export function consequenceOf(
   };
 }
 
-/** A report settles a recipient that no worker holds any more. */
+/** A report changes only a recipient that no worker holds. */
 const AFTER_DELIVERY = {
   claim: 0,
   attempt: null,
@@ -81,7 +81,7 @@ function changeBy(report: Report, recipient: SentRecipient): Change | null {
 function bounced({ recipients }: Report, { address }: SentRecipient): Change {
   const isOurs = ({ recipient }: ReportedRecipient) =>
     recipient === null || recipient.toLowerCase() === address.toLowerCase();
-  // Of several none of which is ours, the one that does least.
+  // If several recipients are reported and none is ours, the one with the least effect.
   const reported =
     recipients.find(isOurs) ??
     recipients.find(({ verdict }) => verdict?.suppress !== true) ??

@@ -1,14 +1,14 @@
 /**
- * Mail that comes in: read, settled and stored before the sending server gets its reply.
+ * Received mail: parsed, applied and stored before the sending server gets its reply.
  *
- * Guarantee: `kept` means on disk, with everything that follows from it. A report changes the
- * recipient of the return path it came to and no other; at `abuse@` and `fbl@` a complaint changes
- * the recipient whose signed return path stands in the original that it quotes; mail to an unsubscribe
- * address suppresses the recipient that it names. Nothing is ever sent because of it.
+ * Guarantee: `kept` means that the message and all its effects are on disk. A report changes only the
+ * recipient of the return path that received it. At `abuse@` and `fbl@` a complaint changes the
+ * recipient whose signed return path is in the quoted original. Mail to an unsubscribe address
+ * suppresses the recipient that the address names. Received mail never causes mail to be sent.
  *
- * Unmatched mail (to postmaster@, automatic replies, reports that change nothing) may be sent by anybody
- * and is written to disk, so it is limited by rate per client and in all; above it the reply is
- * temporary. How much is kept in all: store/inbound-messages.ts.
+ * Unmatched mail (to postmaster@, automatic replies, reports without effect) can come from any sender
+ * and is written to disk. So its rate is limited, per client and in total; above the limit the reply is
+ * temporary. store/inbound-messages.ts limits its total size.
  */
 import { createHash } from 'node:crypto';
 import { Overloaded } from '../core/refusals.ts';
@@ -29,34 +29,34 @@ import type { UnmatchedStore } from '../store/inbound-messages.ts';
 import { type Addressee, type AddressBook, addresseeOf } from './addresses.ts';
 import { consequenceOf } from './consequence.ts';
 
-/** Of a message so much is taken in, read and kept for people; the rest is let by. */
+/** The part of a message that is read, parsed and stored; the rest is discarded. */
 export const KEPT_BYTES_MAX = REPORT_BYTES_MAX;
-/** Of one that changes nothing: anybody can send those. */
+/** The part of unmatched mail that is stored: its senders are unknown. */
 const UNMATCHED_BYTES_MAX = 64 * 1024;
-/** Return paths in a complaint that are looked up. */
+/** Return paths in a complaint that are looked up at most. */
 const QUOTED_MAX = 3;
 
 type Arrival = {
   /** At least its first KEPT_BYTES_MAX. */
   content: Buffer;
-  /** Of all that came. */
+  /** Of the whole message. */
   sizeBytes: number;
   remoteAddress: string;
-  /** For limits: the address, or its network. */
+  /** For rate limits: the address or its network. */
   client: string;
-  /** The envelope's; '' is the null one. */
+  /** The reverse-path of the envelope; '' is the null reverse-path. */
   sender: string;
-  /** Of the envelope, as written, with whom each is. */
+  /** The recipients of the envelope, as written, each with its addressee. */
   recipients: readonly { address: string; addressee: Addressee }[];
 };
 
 export type Received =
   | 'kept'
-  /** It goes in circles. */
+  /** The message is part of a mail loop. */
   | 'looping'
-  /** A recipient it is about has not ended yet: the sender is asked to send it again. */
+  /** A recipient of the report is still being delivered: the sending server has to retry. */
   | 'too_early'
-  /** It changes nothing, and there were many such: it is to come again. */
+  /** Unmatched mail above its rate limit: the sending server has to retry. */
   | 'too_many';
 
 export type Receive = (arrival: Arrival) => Promise<Received>;
@@ -66,16 +66,16 @@ type ReceiveOptions = {
   store: InboundStore;
   unmatched: UnmatchedStore;
   rate: Pick<UnmatchedRate, 'mayKeep'>;
-  /** Why nothing is kept at present (the disk is nearly full); null when it is. */
+  /** The reason why nothing is stored at present (the disk is nearly full); null: mail is stored. */
   refusal: () => string | null;
   world: Pick<World, 'newId'>;
   /** Puts the recipient on the suppression list; false: already there. On disk when it resolves. */
   unsubscribe: (recipient: SentRecipient) => Promise<boolean>;
-  /** Called after the commit; a report does not wait for it. */
+  /** Called after the commit; the reply to the report does not wait for it. */
   onMailboxFull: (failure: Scope & { emailId: string; address: string }) => void;
 };
 
-/** Receives or throws: DatabaseUnavailable, Overloaded. */
+/** The returned function throws DatabaseUnavailable and Overloaded. */
 export function createReceive(options: ReceiveOptions): Receive {
   return async (arrival) => {
     const refusal = options.refusal();
@@ -118,7 +118,7 @@ async function keep(
   return result.kind;
 }
 
-/** What changes nothing. */
+/** Stores mail without an effect. */
 async function keepUnmatched(
   client: string,
   message: NewInboundMessage,
@@ -153,10 +153,7 @@ function messageOf(
   };
 }
 
-/**
- * Suppressed before it is kept: when the second fails the server comes again, and the first changes
- * nothing any more.
- */
+/** Suppresses before storing: if storing fails, the sender retries, and suppressing is idempotent. */
 async function unsubscribe(
   arrival: Arrival,
   { address, report, recipient }: { address: string; report: Report; recipient: SentRecipient },
@@ -172,8 +169,8 @@ async function unsubscribe(
 }
 
 /**
- * Whatever a person or a mail program sends there, from whomever, does. What a machine answers does not:
- * reports, and automatic replies unless they carry the subject that the link asks for.
+ * Any mail to an unsubscribe address counts, from any sender, except mail that programs generate:
+ * reports, and automatic replies without the subject that the link sets.
  */
 function wantsToUnsubscribe(content: Buffer, { kind }: Report): boolean {
   if (kind === 'other' || kind === 'complaint') return true;
@@ -181,12 +178,12 @@ function wantsToUnsubscribe(content: Buffer, { kind }: Report): boolean {
   return kind === 'auto_reply' && subject.trim().toLowerCase() === UNSUBSCRIBE_SUBJECT;
 }
 
-/** Who holds its return path may send more about it than counts. */
+/** Late or repeated reports about a recipient have no effect. */
 function isTooLate({ status }: SentRecipient, wanted: StoredStatus): boolean {
   return isFinal(status) && !TRANSITIONS.some(([from, to]) => from === status && to === wanted);
 }
 
-/** Whose email is complained about at a role address; null unless its own token says so. */
+/** The recipient of a complaint at a role address, by the signed return path in its original; else null. */
 async function complainant(report: Report, book: AddressBook): Promise<SentRecipient | null> {
   if (report.kind !== 'complaint') return null;
   const signed = report.returnPaths.filter((address) => /^b-/i.test(address));
@@ -201,10 +198,10 @@ const WINDOW_MS = 60_000;
 
 type Rate = { messages: number; bytes: number };
 
-/** Within a minute. A client is an IPv4 address or an IPv6 /64. */
+/** Per minute. A client is an IPv4 address or an IPv6 /64. */
 type UnmatchedLimits = { perClient: Rate; inAll: Rate };
 
-/** Of each worker. */
+/** Per worker. */
 export const UNMATCHED_LIMITS: UnmatchedLimits = {
   perClient: { messages: 120, bytes: 1024 * 1024 },
   inAll: { messages: 600, bytes: 8 * 1024 * 1024 },
@@ -222,7 +219,7 @@ export class UnmatchedRate {
     this.#limits = limits;
   }
 
-  /** Counts a message of this client, of which so much is kept; false: there was enough within a minute. */
+  /** Counts a message of this client with its stored size; false above the limit of this minute. */
   mayKeep(client: string, bytes: number): boolean {
     const nowMs = this.#world.monotonicMs();
     if (nowMs - this.#sinceMs >= WINDOW_MS) {

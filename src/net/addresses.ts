@@ -1,16 +1,15 @@
 /**
- * IP addresses: which this service may connect to (`AddressGuard`), and which client one stands for
- * (`clientOf`, `sharedAddresses`).
+ * IP addresses: those that this service may connect to (`AddressGuard`), and the client that an address
+ * identifies (`clientOf`, `sharedAddresses`).
  *
- * Customers choose webhook URLs, and recipients choose MX records: both can point at 127.0.0.1, at the
- * metadata service of a cloud or at a database nearby (SSRF). Everything that connects outward asks the
- * guard about the address that it then connects to, never about a name. The ranges are the
- * special-purpose registries of IANA (RFC 6890) with the translation prefixes that carry an IPv4
- * address inside an IPv6 one.
+ * Customers choose webhook URLs and recipients choose MX records. Both can point at 127.0.0.1, at a
+ * cloud's metadata service or at an internal database (SSRF). Every outgoing connection is checked by
+ * its address, never by a name. The ranges are IANA's special-purpose registries (RFC 6890) and the
+ * translation prefixes that embed an IPv4 address in an IPv6 address.
  */
 import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net';
 
-/** [network, prefix length, what it is]. */
+/** [network, prefix length, description]. */
 type Range = readonly [string, number, string];
 
 const REFUSED_IPV4: readonly Range[] = [
@@ -33,8 +32,8 @@ const REFUSED_IPV4: readonly Range[] = [
 ];
 
 /**
- * Order matters: the first match names the reason. IPv4-mapped addresses are refused whatever they
- * carry: no honest AAAA record holds one. So are NAT64, 6to4 and Teredo, which reach IPv4 hosts.
+ * The first match gives the reason. IPv4-mapped addresses are refused whatever they embed, since no
+ * legitimate AAAA record contains one. NAT64, 6to4 and Teredo are refused because they reach IPv4 hosts.
  */
 const REFUSED_IPV6: readonly Range[] = [
   ['::', 128, 'the unspecified address'],
@@ -55,7 +54,7 @@ const REFUSED_IPV6: readonly Range[] = [
   ['ff00::', 8, 'a multicast address'],
 ];
 
-/** All that IANA gives out as global unicast: what lies outside of it is not public, named or not. */
+/** IANA's global unicast block; an address outside of it is not public. */
 const GLOBAL_IPV6 = blockList('2000::', 3, 'ipv6');
 
 const IPV4_LISTS = REFUSED_IPV4.map(
@@ -66,20 +65,20 @@ const IPV6_LISTS = REFUSED_IPV6.map(
 );
 
 export type AddressGuard = {
-  /** Private networks, `http://` and odd ports are permitted: development and tests only. */
+  /** Permits private networks, `http://` and any port: for development and tests only. */
   readonly allowPrivate: boolean;
-  /** Why no connection may be made to this address, as a sentence; null when it may. */
+  /** Why a connection to this address is refused, as a sentence; null when it is permitted. */
   refuses(ip: string): string | null;
 };
 
-/** True for an address that anybody on the internet could reach. Anything but an address: false. */
+/** True for a public address; false for other addresses and for any other text. */
 export function isPublicAddress(ip: string): boolean {
   return notPublic(ip) === null;
 }
 
 /**
- * @param options.ownAddresses this machine's addresses: a public one is refused too, else an MX
- *   record that points at us would make the service talk to itself in a loop
+ * @param options.ownAddresses this machine's addresses, refused even if public: with an MX record that
+ *   points at this machine the service would otherwise deliver to itself in a loop
  */
 export function createAddressGuard(options: {
   allowPrivate: boolean;
@@ -104,7 +103,7 @@ export function createAddressGuard(options: {
 
 function notPublic(ip: string): string | null {
   const version = isIP(ip);
-  // A zone ("fe80::1%eth0") only makes sense for an address of the local link.
+  // A zone ("fe80::1%eth0") occurs only with link-local addresses.
   if (version === 0 || ip.includes('%')) return 'not a plain IP address';
   if (version === 4) return firstMatch(IPV4_LISTS, ip, 'ipv4');
   const reason = firstMatch(IPV6_LISTS, ip, 'ipv6');
@@ -135,9 +134,9 @@ function withoutZone(ip: string): string {
 }
 
 /**
- * The client that a request comes from, for counting: an IPv4 address, or the /64 of an IPv6 address,
- * which is the least that one customer has.
- * @param address as a socket or a trusted proxy names it; other text is kept as it is
+ * The client of a request, for rate limits: an IPv4 address, or the /64 of an IPv6 address, which is
+ * the smallest network that one customer has.
+ * @param address from a socket or a trusted proxy; other text is returned unchanged
  */
 export function clientOf(address: string): string {
   const plain = address.replace(/^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i, '').replace(/%.*$/, '');
@@ -145,7 +144,7 @@ export function clientOf(address: string): string {
   const [head = '', tail] = plain.toLowerCase().split('::');
   const groups = head === '' ? [] : head.split(':');
   if (tail !== undefined) {
-    // A dotted end stands for two groups.
+    // A dotted end takes the place of two groups.
     const rest =
       tail === '' ? [] : tail.split(':').flatMap((g) => (g.includes('.') ? [g, g] : [g]));
     groups.push(...Array.from({ length: 8 - groups.length - rest.length }, () => '0'), ...rest);
@@ -157,8 +156,8 @@ export function clientOf(address: string): string {
 }
 
 /**
- * Whether an address stands for many clients, so that limits per client do not apply: these networks
- * (`10.0.0.0/8` or an address), and this machine, which may run a proxy that is not configured.
+ * Whether many clients share an address, so that limits per client do not apply: the addresses of these
+ * networks (`10.0.0.0/8` or an address), and loopback, where a proxy may run that is not configured.
  */
 export function sharedAddresses(networks: readonly string[]): (address: string) => boolean {
   const shared = new BlockList();

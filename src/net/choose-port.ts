@@ -1,15 +1,15 @@
 /**
- * Which port to listen on. When the default port is taken, the next free one is used; a port
- * that is configured is not replaced, because other programs expect it.
+ * Chooses the port to listen on. If the default port is in use, the next free one is taken. A
+ * configured port is not replaced, because other programs expect it.
  */
 import { createServer } from 'node:net';
 
-/** How far from the default port to look; beyond, something is wrong with the machine. */
+/** Ports that are tried from the default port on. */
 const TRIES = 100;
 /**
- * The range of "any port": below those that the system gives to outgoing connections and to listeners
- * on port 0 (from 32,768 on with Linux, 49,152 elsewhere), so that no program gets the port by chance
- * between choosing and listening.
+ * The first port for "any port". The range is below the ports that the system assigns to outgoing
+ * connections and to port 0 (from 32,768 on Linux, 49,152 elsewhere), so that no other program gets the
+ * port between choosing and listening.
  */
 const ANY_FIRST = 20_000;
 const ANY_COUNT = 12_000;
@@ -19,15 +19,15 @@ type PortWish = {
   host: string | null;
   port: number;
   portAsked: boolean;
-  /** The variables that say so. */
+  /** The environment variables that set host and port, for error messages. */
   names?: { host: string; port: string };
 };
 
 type ChosenPort = { port: number } | { problem: string };
 
 /**
- * Finds a port that can be listened on now: `port`, or the next free one when it was not asked for;
- * any when it is 0. It is free when this returns, and not reserved.
+ * Finds a free port: `port`; the next free one if `port` is the default; any if it is 0. The port is
+ * not reserved.
  * @param random from 0 (inclusive) to 1
  */
 export async function choosePort(options: PortWish, random: () => number): Promise<ChosenPort> {

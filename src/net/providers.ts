@@ -1,7 +1,7 @@
 /**
- * The operator of a mail server. Limits belong to the operator of the servers, not to the recipient's
- * domain: all the domains that Google hosts share the limits of Google. A data file: add a line when a
- * provider counts connections over several names.
+ * The operator of a mail server. Sending limits apply per operator, not per recipient domain: all
+ * domains hosted at Google share Google's limits. Add a line for a provider that counts connections
+ * across several host names.
  */
 import { getDomain } from 'tldts';
 import { isIP } from 'node:net';
@@ -9,9 +9,9 @@ import { isIP } from 'node:net';
 export type ProviderSuffixes = readonly (readonly [suffix: string, key: string])[];
 
 /**
- * Host name suffix → roll-up key, for providers with more than one domain or with several groups of
- * servers under one. Other servers are rolled up by registrable domain. The groups are those of
- * KumoMTA's shaping rules (Apache-2.0), which large senders keep current.
+ * Host name suffix → provider key, for providers with several domains or with several groups of servers
+ * in one domain. Other servers are grouped by registrable domain. The groups are those of KumoMTA's
+ * shaping rules (Apache-2.0).
  */
 const PROVIDER_SUFFIXES: ProviderSuffixes = [
   ['google.com', 'google'],
@@ -27,19 +27,19 @@ const PROVIDER_SUFFIXES: ProviderSuffixes = [
   ['mimecast.co.za', 'mimecast'],
 ];
 
-/** Of these, those that refuse or slow down mail in the clear (same source). */
+/** Providers that refuse or slow down mail without TLS (same source). */
 const TLS_ONLY: ReadonlySet<string> = new Set(['google', 'orange', 'comcast']);
 
-/** Whether this mail server is to be sent nothing in the clear, whatever its handshake does. */
+/** Whether this mail server must not get mail in plain text, even if its TLS handshake fails. */
 export function takesOnlyTls(hostName: string): boolean {
   const known = knownProvider(hostName);
   return known !== undefined && TLS_ONLY.has(known);
 }
 
 /**
- * One key for a set of mail servers, the same in whatever order they come: the known providers, else
- * the registrable domains of the hosts, joined with `+`.
- * @param own entries of the operator, which override the table
+ * One key for a set of mail servers, independent of their order: the known providers, else the
+ * registrable domains of the hosts, joined with `+`.
+ * @param own the operator's entries, which override the table
  */
 export function providerOf(hostNames: readonly string[], own: ProviderSuffixes = []): string {
   return [...new Set(hostNames.map((name) => rollUp(name, own)))].toSorted().join('+');
@@ -49,7 +49,7 @@ function rollUp(hostName: string, own: ProviderSuffixes): string {
   const known = providerIn(own, hostName) ?? knownProvider(hostName);
   if (known !== undefined) return known;
   if (isIP(hostName) !== 0) return hostName;
-  // Private suffixes count as borders: two customers of one cloud are not one provider.
+  // Private suffixes are respected: two customers of one cloud are not one provider.
   return getDomain(hostName, { allowPrivateDomains: true }) ?? hostName;
 }
 

@@ -1,8 +1,8 @@
 /**
- * SMTP for reports that come back: which address is accepted at RCPT, and the reply to a report.
+ * SMTP for received mail: which addresses are accepted at RCPT, and the reply to a message.
  *
- * A 250 to the message means that it is processed and on disk. Anything uncertain is a 451: reporting
- * servers keep the message and try again. It never relays and never answers by mail.
+ * A 250 to the message means that it is processed and on disk. Any uncertain result is a 451, so that
+ * the sending server keeps the message and retries. Nothing is relayed or answered by mail.
  */
 import { Overloaded } from '../core/refusals.ts';
 import type { Addressee, AddressBook } from '../inbound/addresses.ts';
@@ -12,7 +12,7 @@ import type { SmtpAnswer, SmtpHandlers, SmtpServerLimits } from '../net/smtp/ser
 import { answerOf } from '../net/smtp/server-types.ts';
 import { DatabaseUnavailable } from '../store/postgres/database.ts';
 
-/** Of each worker. The largest providers report from few addresses, and open many connections. */
+/** Per worker. The largest providers send reports from few addresses, over many connections. */
 export const INBOUND_LIMITS: Partial<SmtpServerLimits> = {
   connections: 500,
   anonymousConnections: 500,
@@ -24,13 +24,13 @@ export const INBOUND_LIMITS: Partial<SmtpServerLimits> = {
   sessionTimeoutMs: 600_000,
 };
 
-const TAKEN = answerOf(250, '2.6.0', 'Noted, thank you');
+const TAKEN = answerOf(250, '2.6.0', 'Message accepted');
 const LATER = answerOf(451, '4.3.0', 'The database is unavailable; try again later');
-const TOO_MANY = answerOf(451, '4.7.1', 'Many messages came that report nothing; try again later');
-const FULL = answerOf(452, '4.3.1', 'There is no room at present; try again later');
-const TOO_EARLY = answerOf(451, '4.2.1', 'That email is still on its way; try again later');
-const LOOPING = answerOf(554, '5.4.6', 'This message goes round in circles');
-const OWN_SENDER = answerOf(550, '5.4.6', 'That sender is a return path of ours');
+const TOO_MANY = answerOf(451, '4.7.1', 'Too many messages that are no reports; try again later');
+const FULL = answerOf(452, '4.3.1', 'Insufficient storage; try again later');
+const TOO_EARLY = answerOf(451, '4.2.1', 'That email is still being delivered; try again later');
+const LOOPING = answerOf(554, '5.4.6', 'Mail loop detected');
+const OWN_SENDER = answerOf(550, '5.4.6', 'The sender is a return path of this service');
 
 const ANSWERS = {
   kept: TAKEN,
@@ -40,9 +40,9 @@ const ANSWERS = {
 } as const satisfies Record<Received, SmtpAnswer>;
 
 const REFUSED = {
-  forged: answerOf(550, '5.7.1', 'That return path was not made here'),
-  expired: answerOf(550, '5.7.1', 'That return path is not valid any more'),
-  unknown: answerOf(550, '5.1.1', 'This address does not exist here, and nothing is relayed'),
+  forged: answerOf(550, '5.7.1', 'The return path has no valid signature'),
+  expired: answerOf(550, '5.7.1', 'The return path has expired'),
+  unknown: answerOf(550, '5.1.1', 'Unknown address; this server does not relay'),
 } as const;
 
 export function createInboundHandlers(options: {
@@ -50,7 +50,7 @@ export function createInboundHandlers(options: {
   receive: Receive;
 }): SmtpHandlers<null> {
   const { book, receive } = options;
-  /** Of the transaction under way in each session: who its recipients are. */
+  /** The addressees of the current transaction of each session. */
   const known = new WeakMap<object, Map<string, Addressee>>();
   return {
     onMail(session, { from }) {

@@ -1,9 +1,9 @@
 /**
- * SMTP submission (RFC 6409): applications that speak only SMTP hand in mail, and it is accepted
- * as over HTTP. The password is an API key; From names the sending domain; RCPT names the recipients;
- * the sender of the envelope is not used, since bounces come back to the service.
+ * SMTP submission (RFC 6409) for applications that cannot use HTTP; mail is accepted by the same rules.
+ * The password is an API key, From determines the sending domain, RCPT the recipients. The sender of the
+ * envelope is not used, because bounces return to the service.
  *
- * 250 with the id of the email means what 202 means: it is on disk and will be attempted.
+ * A 250 with the id of the email means the same as a 202: it is on disk and will be attempted.
  */
 import type { Logger } from 'pino';
 import type { AuthLimiter } from '../auth/auth-limiter.ts';
@@ -36,7 +36,7 @@ export type SubmissionOptions = {
   log: Logger;
 };
 
-/** Besides the id of the project. */
+/** Accepted user names, in addition to the id of the project. */
 const USERS: readonly string[] = ['posthorn', 'resend'];
 
 const WRONG = answerOf(
@@ -46,7 +46,7 @@ const WRONG = answerOf(
 );
 const NOT_NOW = answerOf(454, '4.7.0', 'The database cannot be reached; try again in a moment.');
 
-/** Accepts any valid key; a client with too many wrong ones is disconnected. */
+/** Accepts any valid key; a client with too many invalid attempts is disconnected. */
 export function createLogIn({ keys, limiter, use }: SubmissionOptions): SmtpLogIn<Caller> {
   const find = async (user: string, pass: string): Promise<Caller | null> => {
     const caller = await keys.find(pass);
@@ -84,7 +84,7 @@ export function createSubmission(options: SubmissionOptions): SmtpHandlers<Calle
     async onMessage(session, envelope, message) {
       const startedMs = world.monotonicMs();
       const { answer, emailId } = await take({ session, envelope, message }, options);
-      // Ids only, as of a request over HTTP.
+      // Ids only, as in the log of HTTP requests.
       log.info(
         {
           session_id: session.id,
@@ -100,7 +100,7 @@ export function createSubmission(options: SubmissionOptions): SmtpHandlers<Calle
   };
 }
 
-/** `emailId` when it was accepted, now or before. */
+/** `emailId` when the message was accepted, now or at an earlier attempt. */
 type Taken = { answer: SmtpAnswer; emailId?: string };
 
 type Submitted = {
@@ -156,15 +156,15 @@ function rulesFor(session: SmtpSession<Caller>, { config }: SubmissionOptions) {
   return { environment, allowPrivateNetworks: config.allowPrivateNetworks };
 }
 
-/** The server takes no mail before the log-in. */
+/** The server accepts mail only after log-in. */
 function callerOf({ user }: SmtpSession<Caller>): Caller {
   if (user === null) throw new Error('a message was received before the log-in');
   return user;
 }
 
 /**
- * Refusals as replies (RFC 5321, 3463), with the same sentence as over HTTP: 4xx where the same message
- * may be accepted later, 5xx where it will not. A refusal without a reply does not compile.
+ * Refusals as replies (RFC 5321, 3463) with the sentence that the API returns: 4xx where a retry of the
+ * same message can succeed, else 5xx. The type requires a reply for every refusal.
  */
 const REPLIES = {
   validation_error: [554, '5.6.0'],
@@ -180,14 +180,14 @@ const REPLIES = {
 } as const satisfies Record<RefusalCode, readonly [code: number, enhanced: string]>;
 
 export function replyTo({ refused, message, details }: Refusal): SmtpAnswer {
-  // Any problem with the sender is one of permission.
+  // Every problem with the sender is a lack of permission.
   if (/^(?:from|sender|resent-.*)$/i.test(details?.[0]?.field ?? ''))
     return answerOf(550, '5.7.1', message);
   const [code, enhanced] = REPLIES[refused];
   return answerOf(code, enhanced, message);
 }
 
-/** The reply to an error that is not a bug; it states only what is known. */
+/** The reply to an error that is not a bug. */
 export function replyToThrown(error: unknown): SmtpAnswer | null {
   const unavailable = (text: string) => answerOf(451, '4.3.0', text);
   if (error instanceof Overloaded) {
@@ -195,7 +195,7 @@ export function replyToThrown(error: unknown): SmtpAnswer | null {
   }
   if (error instanceof AcceptedUnknown) {
     return unavailable(
-      'The database went away meanwhile: this may have been accepted. ' +
+      'The connection to the database was lost: the email may have been accepted. ' +
         'Sending it again with the same X-Posthorn-Idempotency-Key is safe.',
     );
   }

@@ -80,7 +80,7 @@ const HOSTILE: Record<string, Hostile> = {
   'takes the message before it was sent': {
     at: 'data_command',
     answer: '250 2.0.0 Taken',
-    says: /answered 250, which cannot stand here/,
+    says: /answered 250, which is not valid here/,
   },
 };
 

@@ -62,7 +62,7 @@ test('deliveries are listed, one is shown with its attempts, and they are sent a
   assert.equal((await list('--type', 'webhook.test', '--limit', '1')).length, 1);
   assert.match(
     await text('deliveries', id, '--limit', '1'),
-    /There are more: --after [0-9a-f-]{36}/,
+    /More deliveries: --after [0-9a-f-]{36}/,
   );
   const shown = await text('deliveries', id, eventId);
   assert.match(shown, /^event +email\.delivered$/m);

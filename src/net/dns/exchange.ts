@@ -1,8 +1,7 @@
 /**
- * One question to one DNS server: UDP, and TCP when the reply is truncated. Forged replies must
- * guess a random id and the random port of a socket that is connected to the server and lives for
- * this one question (RFC 5452); what does not match is ignored, not believed and not an error.
- * Always settles within its time and never throws.
+ * One question to one DNS server: over UDP, then over TCP if the reply is truncated. Each question uses
+ * a random id and a connected socket with a random port, so that forged replies have to guess both
+ * (RFC 5452); replies that do not match are ignored. Settles before its deadline and never throws.
  */
 import { randomInt } from 'node:crypto';
 import { createSocket } from 'node:dgram';
@@ -12,7 +11,7 @@ import { encodeQuestion, readMessage, type Question, type Reading } from './mess
 
 export type DnsServer = { ip: string; port: number };
 
-/** `silent`: nothing usable arrived, so a packet may have been lost and asking again may help. */
+/** `silent`: no usable reply arrived; the packet may have been lost, so a retry may help. */
 export type Exchanged =
   | Extract<Reading, { kind: 'reply' | 'unusable' }>
   | { kind: 'silent'; message: string };
@@ -39,10 +38,10 @@ export function parseServer(text: string): DnsServer | null {
   return { ip, port };
 }
 
-/** Asks one server; the deadline is for UDP and TCP together. */
+/** Asks one server; UDP and TCP share the deadline. */
 export async function exchange(attempt: Omit<Attempt, 'edns'>): Promise<Exchanged> {
   const withEdns = await askOnce({ ...attempt, edns: true });
-  // A server from before EDNS0 refuses what it does not know (RFC 6891 §7).
+  // A server without EDNS0 replies FORMERR (RFC 6891 §7).
   if (withEdns.kind !== 'unusable' || withEdns.rcode !== 'FORMERR') return withEdns;
   return askOnce({ ...attempt, edns: false });
 }
@@ -90,8 +89,8 @@ function askTcp(attempt: Attempt): Promise<Exchanged> {
 }
 
 /**
- * Runs `start`, which returns how to let go of its socket, until it settles, the time is up or the
- * resolver is closed. Only the first outcome counts.
+ * Runs `start`, which returns a function that releases its socket, until it settles, the time is up or
+ * the resolver is closed. Only the first outcome counts.
  */
 function settleOnce<T>(
   { deadlineMs, clock, signal }: Attempt,
@@ -105,7 +104,7 @@ function settleOnce<T>(
       settled = true;
       clearTimeout(timer);
       signal.removeEventListener('abort', onAbort);
-      // An error can come before `start` has returned.
+      // An error can occur before `start` has returned.
       queueMicrotask(() => release?.());
       resolve(outcome);
     };
@@ -122,7 +121,7 @@ function silent(message: string): { kind: 'silent'; message: string } {
   return { kind: 'silent', message };
 }
 
-/** Over TCP each message follows its length (RFC 1035 §4.2.2). */
+/** Over TCP each message is preceded by its length (RFC 1035 §4.2.2). */
 function prefixed(message: Buffer): Buffer {
   const length = Buffer.alloc(2);
   length.writeUInt16BE(message.length);

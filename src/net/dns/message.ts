@@ -1,7 +1,7 @@
 /**
- * One DNS question and the messages that may answer it (RFC 1035, EDNS0 of RFC 6891), as pure
- * functions over bytes. A message that is not the reply to the question is kept apart from a bad
- * reply, no message makes `readMessage` throw, and what it returns is capped.
+ * DNS queries and replies as bytes (RFC 1035, EDNS0 of RFC 6891). Pure. A message that does not belong
+ * to the query is distinguished from an unusable reply. `readMessage` never throws, and the number of
+ * records it returns is limited.
  */
 import { type Answer, AUTHENTIC_DATA, encode, RECURSION_DESIRED } from 'dns-packet';
 import { isIP, SocketAddress } from 'node:net';
@@ -11,39 +11,39 @@ export type Question = {
   type: 'A' | 'AAAA' | 'CNAME' | 'MX' | 'PTR' | 'TLSA' | 'TXT';
 };
 export type MxRecord = { preference: number; exchange: string };
-/** RFC 6698 §2.1, as it came; net/tls/dane.ts says which are usable. */
+/** RFC 6698 §2.1, unchecked; net/tls/dane.ts selects the usable ones. */
 export type TlsaRecord = { usage: number; selector: number; matching: number; dataHex: string };
 
-/** Takes one value out of a record of the type that was asked for; null drops the record. */
+/** The value of a record of the queried type; null drops the record. */
 export type ReadRecord<T> = (record: Answer) => T | null;
 
 export type Reading =
-  /** Another id, another question, not a response: not our packet. Keep listening. */
+  /** Another id or question, or not a response: keep waiting. */
   | { kind: 'not_ours' }
-  /** The reply did not fit into the datagram: ask again over TCP. */
+  /** The reply did not fit into the datagram: retry over TCP. */
   | { kind: 'truncated' }
-  /** This server cannot answer: ask the next. */
+  /** This server cannot answer: ask the next one. */
   | { kind: 'unusable'; message: string; rcode: string }
   | { kind: 'reply'; nxdomain: boolean; authenticated: boolean; answers: readonly Answer[] };
 
 type Chain<T> = {
   records: readonly T[];
-  /** Where the CNAMEs in this message end; the question's own name when there are none. */
+  /** The end of the CNAMEs in this message; without CNAMEs, the name of the question. */
   name: string;
   /** CNAMEs followed. */
   hops: number;
-  /** The smallest TTL of all records on the way, seconds. */
+  /** The smallest TTL of all records of the chain, in seconds. */
   ttlS: number;
 };
 
-/** RFC 1035 allows as many as fit into 64 KiB: a hostile zone would fill the cache with them. */
+/** Limits the cache size of a zone; the protocol allows as many as fit into 64 KiB. */
 const MAX_RECORDS = 100;
-/** What passes every path without fragments (DNS flag day 2020). */
+/** The size that avoids fragmentation on every path (DNS flag day 2020). */
 const UDP_PAYLOAD_BYTES = 1232;
 
 /**
- * False for a name that DNS cannot express: such a name cannot exist either. dns-packet would
- * write an over-long label as a compression pointer.
+ * False for a name that DNS cannot encode, and that therefore cannot exist. dns-packet would write a
+ * label that is too long as a compression pointer.
  */
 export function isDnsName(name: string): boolean {
   if (name.length === 0 || name.length > 253) return false;
@@ -78,7 +78,7 @@ export function readMessage(bytes: Buffer, question: Question, id: number): Read
   if (bytes.length < 12 || bytes.readUInt16BE(0) !== id) return { kind: 'not_ours' };
   const packet = tryDecode(bytes);
   if (packet === null) {
-    // A truncated message may end in the middle of a record.
+    // A truncated message may end within a record.
     if ((bytes.readUInt8(2) & 0x02) !== 0) return { kind: 'truncated' };
     return { kind: 'unusable', message: 'a malformed answer', rcode: 'MALFORMED' };
   }
@@ -99,8 +99,8 @@ export function readMessage(bytes: Buffer, question: Question, id: number): Read
 }
 
 /**
- * Follows the CNAMEs that the message itself holds and collects the records at their end: MX
- * records by preference, others in the order of the message.
+ * Follows the CNAMEs within the message and collects the records at their end: MX records by
+ * preference, others in the order of the message.
  */
 export function followChain<T>(
   answers: readonly Answer[],
@@ -134,7 +134,7 @@ export function followChain<T>(
 export const readAddress: ReadRecord<string> = (record) =>
   (record.type === 'A' || record.type === 'AAAA') && isIP(record.data) !== 0 ? record.data : null;
 
-/** A host name in lower case without its final dot. */
+/** A host name in lower case without a trailing dot. */
 export const readName: ReadRecord<string> = (record) =>
   record.type === 'CNAME' || record.type === 'PTR' ? record.data.toLowerCase() : null;
 
@@ -145,8 +145,8 @@ export const readMx: ReadRecord<MxRecord> = (record) =>
     : null;
 
 /**
- * The strings of one TXT record joined without a space (RFC 7208 §3.3, RFC 6376 §3.6.2.2). They
- * fit into one DNS message, so a record is never larger than 64 KiB.
+ * The strings of one TXT record, joined without spaces (RFC 7208 §3.3, RFC 6376 §3.6.2.2); at most
+ * 64 KiB, as it comes from one DNS message.
  */
 export const readTxt: ReadRecord<string> = (record) => {
   if (record.type !== 'TXT') return null;
@@ -175,12 +175,12 @@ function tryDecode(bytes: Buffer): DecodedReply | null {
 
 function repeats(packet: DecodedReply, question: Question): boolean {
   const asked = packet.question;
-  // Some servers send FORMERR and the like without the question.
+  // Some servers send errors such as FORMERR without the question.
   if (asked === null) return packet.rcode !== 'NOERROR' && packet.rcode !== 'NXDOMAIN';
   return asked.type === question.type && sameName(asked.name, question.name);
 }
 
-/** A server that does not recurse points elsewhere: that must not read as "there is no record". */
+/** A referral from a server that does not recurse must not be read as "no such record". */
 function isReferral(packet: DecodedReply): boolean {
   return (
     packet.rcode === 'NOERROR' &&
@@ -217,11 +217,11 @@ type DecodedReply = {
   isTruncated: boolean;
   isAuthentic: boolean;
   rcode: string;
-  /** Null: the message repeats none. */
+  /** Null: the message has no question section. */
   question: { name: string; type: string } | null;
-  /** Of the types that this service asks for. */
+  /** Records of the types that this service queries. */
   answers: readonly Answer[];
-  /** Of any type. */
+  /** Whether there are answer records of any type. */
   hasAnswers: boolean;
   /** Types in the authority section. */
   authorityTypes: readonly string[];
@@ -232,7 +232,7 @@ class Malformed extends Error {
   override readonly name = 'Malformed';
 }
 
-/** RFC 1035 §3.2.2, 3596, 6698; the others keep their number. */
+/** RFC 1035 §3.2.2, 3596, 6698; other types keep their number. */
 const TYPES: Readonly<Record<number, string>> = {
   1: 'A',
   2: 'NS',
@@ -245,23 +245,23 @@ const TYPES: Readonly<Record<number, string>> = {
   52: 'TLSA',
 };
 const RCODES = ['NOERROR', 'FORMERR', 'SERVFAIL', 'NXDOMAIN', 'NOTIMP', 'REFUSED'];
-/** Internet; another class is another name space. */
+/** Internet. Records of other classes are ignored. */
 const CLASS_IN = 1;
 
 const HEADER_BYTES = 12;
 const NAME_CHARS_MAX = 254;
 const LABEL_OCTETS_MAX = 63;
-/** The two bits of an octet that make it and the next one a pointer (RFC 1035 §4.1.4). */
+/** The two high bits of an octet that starts a pointer (RFC 1035 §4.1.4). */
 const POINTER = 0xc0;
-/** Labels and pointers of one name. */
+/** Maximum number of labels and pointers in one name. */
 const STEPS_MAX = 200;
 
 /**
- * Reads the records of the types that this service asks for; of others only that they are there.
+ * Decodes the records of the types that this service queries; of others only their presence.
  *
- * Linear in the size of the message, which a general decoder is not: a name may point to one that
- * points to another, for ten thousand steps, and every record may begin such a chain. Here each place
- * of the message is read as a name once.
+ * The time is linear in the size of the message. In a general decoder it is not: pointers can form
+ * chains of ten thousand steps, and every record can start one. Here a name at a given offset is
+ * decoded once.
  * @throws Malformed
  */
 function decodeReply(bytes: Buffer): DecodedReply {
@@ -284,7 +284,7 @@ function decodeReply(bytes: Buffer): DecodedReply {
   };
 }
 
-/** The count of the message may exceed its bytes: then reading throws. */
+/** The count in the header may exceed the records present: then `read` throws. */
 function repeated<Item>(times: number, read: () => Item): Item[] {
   const items: Item[] = [];
   for (let index = 0; index < times; index += 1) items.push(read());
@@ -293,12 +293,12 @@ function repeated<Item>(times: number, read: () => Item): Item[] {
 
 type Head = { name: string; type: string; isInternet: boolean; ttl: number; end: number };
 
-/** Without its final dot; `end`: what follows it where it stands. */
+/** A name without a trailing dot; `end`: the offset after its encoding. */
 type Name = { name: string; end: number };
 
 class Reader {
   readonly #bytes: Buffer;
-  /** Names by where they begin, also those within others: no place is read as one twice. */
+  /** Names by offset, including those within other names, so that each is decoded once. */
   readonly #names = new Map<number, Name>();
   #at = HEADER_BYTES;
 
@@ -313,7 +313,7 @@ class Reader {
     return { name, type };
   }
 
-  /** Null: of another type or class. */
+  /** Null for another type or class. */
   record(): Answer | null {
     const head = this.#head();
     const answer = head.isInternet ? this.#answer(head) : null;
@@ -396,7 +396,7 @@ class Reader {
     if (length >= POINTER) {
       const low = this.#bytes[start + 1] ?? 0;
       const target = (length - POINTER) * 256 + low;
-      // Only what stands in front can have been said already.
+      // A pointer may only refer to a prior position (RFC 1035 §4.1.4).
       if (target >= start) throw new Malformed();
       return { name: this.#nameAt(target, stepsLeft - 1).name, end: start + 2 };
     }
@@ -428,7 +428,7 @@ function typeOf(number: number): string {
   return TYPES[number] ?? `TYPE${number}`;
 }
 
-/** A dot within a label is escaped: it does not separate labels. */
+/** Escapes a dot within a label, since it does not separate labels. */
 function labelOf(text: string): string {
   return text.replaceAll('.', '\\.');
 }

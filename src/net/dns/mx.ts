@@ -2,13 +2,13 @@
  * Where mail for a domain goes: RFC 5321 §5.1 (MX, implicit MX, order), RFC 7505 (null MX).
  *
  *     MX of the domain ── none ──> the domain itself is the host (implicit MX)
- *        │ sort by preference, shuffle equals, drop ourselves and what is worse, at most 10
- *     addresses of each host ── only those that the guard lets pass
+ *        │ sort by preference, shuffle equals, drop this service and less preferred hosts, at most 10
+ *     addresses of each host ── only those that the guard permits
  *        │
- *     hosts to try in order, or the one reason why there are none
+ *     hosts to try in order, or the reason why there are none
  *
- * Promises: a failing DNS is never mistaken for a domain without mail; no address leaves here that
- * the guard refuses. Connect to these addresses, never to the names again.
+ * Promises: a DNS failure is never taken for a domain without mail, and the guard permits every
+ * returned address. Connect to these addresses; never resolve the names again.
  */
 import type { World } from '../../core/world.ts';
 import type { AddressGuard } from '../addresses.ts';
@@ -16,9 +16,9 @@ import type { DnsAnswer, MxRecord, Resolver } from './resolver.ts';
 import { providerOf, type ProviderSuffixes } from '../providers.ts';
 
 /**
- * `addresses` is never empty. `daneNames`: where TLSA records may be, because DNSSEC vouches for
- * the way from the domain to these addresses; the first that has some counts (RFC 7672 §2.2).
- * `daneAlias`: where the domain's own CNAMEs led on that way (§3.2.2).
+ * `addresses` is never empty. `daneNames`: the names that may have TLSA records, because DNSSEC
+ * validates the chain from the domain to these addresses; the first with records is used (RFC 7672
+ * §2.2). `daneAlias`: the target of the domain's own CNAMEs in that chain (§3.2.2).
  */
 export type MxHost = {
   name: string;
@@ -28,42 +28,41 @@ export type MxHost = {
   daneAlias?: string;
 };
 
-/** A mail server that was left out, for the transcript of the attempt. */
+/** A mail server that was excluded, for the transcript of the attempt. */
 type DroppedHost = { name: string; reason: string };
 
-/** Every `message` is one sentence for the sender. */
+/** Every `message` is a sentence for the sender of the email. */
 export type Route =
-  /** In the order to try them. `provider`: what their limits are counted under. */
+  /** In the order of preference. `provider`: the key of the limits for these hosts. */
   | {
       kind: 'hosts';
       hosts: readonly MxHost[];
       provider: string;
       dropped: readonly DroppedHost[];
     }
-  /** The domain says that it takes no mail: permanent, 5.1.10. */
+  /** The domain accepts no mail (null MX): permanent, 5.1.10. */
   | { kind: 'null_mx'; message: string }
   /** NXDOMAIN: permanent, 5.1.2. */
   | { kind: 'no_such_domain'; message: string }
   /**
-   * The domain exists, but DNS says for certain that no mail server of it has an address: permanent,
-   * 5.4.4, as RFC 5321 §5.1 wants an error and Postfix (`smtp_defer_if_no_mx_address_found = no`)
-   * and Exim bounce.
+   * The domain exists, but according to DNS none of its mail servers has an address: permanent, 5.4.4.
+   * RFC 5321 §5.1 requires an error; Postfix (`smtp_defer_if_no_mx_address_found = no`) and Exim bounce.
    */
   | { kind: 'no_mail_host'; message: string }
-  /** All addresses are refused by the guard, or the best mail server is this one: permanent, 5.4.6. */
+  /** The guard refuses all addresses, or the most preferred mail server is this one: permanent, 5.4.6. */
   | { kind: 'refused'; message: string }
-  /** DNS did not answer (5321 §5.1: queue and retry), 4.4.3. */
+  /** DNS did not answer: queue and retry (RFC 5321 §5.1), 4.4.3. */
   | { kind: 'temporary'; message: string };
 
 export type RouteOptions = {
   resolver: Pick<Resolver, 'mx' | 'a' | 'aaaa'>;
   guard: AddressGuard;
   random: World['random'];
-  /** In the order in which to try addresses of one host; default IPv4 first, then IPv6. */
+  /** The order of a host's addresses by family; default IPv4, then IPv6. */
   addressFamilies?: readonly (4 | 6)[];
-  /** In lower case: a mail server of such a name is us. */
+  /** Host names of this service, in lower case. */
   ownNames?: ReadonlySet<string>;
-  /** Who runs which hosts, before the table of providers.ts. */
+  /** Entries that precede the table of providers.ts. */
   providerSuffixes?: ProviderSuffixes;
 };
 
@@ -73,7 +72,7 @@ type Located =
   | { kind: 'unknown' | 'nowhere' | 'refused'; name: string; reason: string };
 
 const MAX_HOSTS = 10;
-/** Per host: what is beyond them would not be tried within one attempt. */
+/** Per host: one attempt would not try more. */
 const MAX_ADDRESSES = 8;
 
 /** @param domain in lower case, A-labels */
@@ -84,7 +83,7 @@ export async function resolveRoute(domain: string, options: RouteOptions): Promi
   const ordered = inOrder(candidates, options.random);
   const foreign = withoutOurselves(ordered, options.ownNames).slice(0, MAX_HOSTS);
   if (foreign.length === 0) {
-    const message = `the best mail server of ${domain} is this service itself, and it takes no mail for that domain`;
+    const message = `the best mail server of ${domain} is this service itself, which does not receive mail for that domain`;
     return { kind: 'refused', message };
   }
   const isSecure = 'authenticated' in answer && answer.authenticated;
@@ -104,12 +103,12 @@ function candidatesOf(
     return { kind: 'no_such_domain', message: `the domain ${domain} does not exist` };
   }
   if (answer.kind === 'nodata') return [{ name: domain, preference: 0 }];
-  // RFC 7505 §3: "." next to other records is a mistake, and the others count.
+  // RFC 7505 §3: "." next to other MX records is an error; it is ignored.
   const named = answer.records.filter(({ exchange }) => exchange !== '.');
   if (named.length === 0) {
     return {
       kind: 'null_mx',
-      message: `the domain ${domain} says that it takes no mail (null MX)`,
+      message: `the domain ${domain} accepts no mail (null MX)`,
     };
   }
   const best = new Map<string, Candidate>();
@@ -122,7 +121,7 @@ function candidatesOf(
   return [...best.values()];
 }
 
-/** Best preference first; equal ones in random order, to spread the load (5321 §5.1: MUST). */
+/** By preference; equal ones in random order, which spreads the load (RFC 5321 §5.1: MUST). */
 function inOrder(candidates: readonly Candidate[], random: World['random']): Candidate[] {
   return candidates
     .map((candidate) => ({ candidate, dice: random() }))
@@ -133,7 +132,7 @@ function inOrder(candidates: readonly Candidate[], random: World['random']): Can
     .map(({ candidate }) => candidate);
 }
 
-/** If we are in the list, we and all that are worse or equal are dropped, else mail would loop. */
+/** Drops this service and all hosts that are not preferred to it, which prevents mail loops. */
 function withoutOurselves(
   ordered: readonly Candidate[],
   ownNames?: ReadonlySet<string>,
@@ -168,7 +167,7 @@ async function locate(
   return { kind: 'refused', name, reason: `${guard.refuses(refused)}` };
 }
 
-/** The end of the host's CNAMEs, then its own name; none unless all its addresses are secure. */
+/** The end of the host's CNAMEs, then its own name; empty unless all its addresses are validated. */
 function secureNames(name: string, answers: readonly DnsAnswer<string>[]): string[] {
   const found = answers.filter((answer) => answer.kind === 'records');
   if (!found.every(({ authenticated }) => authenticated)) return [];
@@ -196,7 +195,7 @@ function routeOf(
   return { kind: 'no_mail_host', message: `no mail server of ${domain} has an address` };
 }
 
-/** Secondary servers may belong to another operator; the limits are those of the main ones. */
+/** Names of the most preferred hosts: other hosts may belong to another operator. */
 function bestNames(hosts: readonly MxHost[]): string[] {
   const best = Math.min(...hosts.map(({ preference }) => preference));
   return hosts.filter(({ preference }) => preference === best).map(({ name }) => name);

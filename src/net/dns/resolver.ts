@@ -1,12 +1,12 @@
 /**
- * The resolver behind every look-up of this service: MX routing, webhook hosts, domain checks. Not
- * node:dns, because that reads /etc/hosts, shares the thread pool with the signatures, does not
- * distinguish a truncated answer from an empty one and has no limits.
- * Every look-up ends within its budget (20 s) and is a value, never an exception. "No such record" is
- * returned only when a server answered so. An outage of DNS is an error, or for addresses and MX the
- * last good answer, at most six hours past its time.
- * Steps: cache, then a look-up already under way, then the servers in order (exchange.ts), then
- * CNAMEs (message.ts).
+ * The resolver for MX routing, webhook hosts and domain checks. node:dns is not used: it reads
+ * /etc/hosts, shares the thread pool with DKIM signing, does not distinguish a truncated answer from an
+ * empty one and has no limits.
+ *
+ * Every look-up ends within its budget (20 s) and returns a value, never an exception. "No such record"
+ * is returned only when a server answered so. During a DNS outage the result is an error or, for
+ * addresses and MX, the last answer, up to six hours after its TTL.
+ * Steps: the cache; a look-up in progress; the servers in order (exchange.ts); CNAMEs (message.ts).
  */
 import { getServers } from 'node:dns';
 import { isIPv6 } from 'node:net';
@@ -30,44 +30,44 @@ export type { MxRecord, TlsaRecord } from './message.ts';
 
 export type DnsAnswer<T> =
   /**
-   * At least one record. `authenticated`: DNSSEC-validated by a resolver that is trusted, CNAMEs
-   * included. `canonicalName`: where they led, if the name has any.
+   * At least one record. `authenticated`: validated by DNSSEC at a trusted resolver, CNAMEs included.
+   * `canonicalName`: the end of the CNAMEs, if there are any.
    */
   | { kind: 'records'; records: readonly T[]; authenticated: boolean; canonicalName?: string }
-  /** The name exists, without a record of this type; said only when that is `authenticated`. */
+  /** The name exists without a record of this type; `authenticated` only when true. */
   | { kind: 'nodata'; authenticated?: true }
   /** The name does not exist. */
   | { kind: 'nxdomain' }
-  /** No usable answer came: nothing is known. */
+  /** No usable answer. */
   | { kind: 'error'; message: string };
 
 export type LookupOptions = {
-  /** Ask the servers now, whatever the cache holds: the user has just changed the record. */
+  /** Bypasses the cache: the user may have just changed the record. */
   fresh?: boolean;
-  /** The whole look-up, all servers and CNAMEs; default 20 s. */
+  /** For the whole look-up with all servers and CNAMEs; default 20 s. */
   budgetMs?: number;
 };
 
-/** Names in any case, with or without their final dot. */
+/** Names are accepted in any case, with or without a trailing dot. */
 export type Resolver = {
-  /** In the order of their preference, equal ones as they came. */
+  /** By preference, equal ones in the order of the answer. */
   mx(name: string, options?: LookupOptions): Promise<DnsAnswer<MxRecord>>;
   a(name: string, options?: LookupOptions): Promise<DnsAnswer<string>>;
   aaaa(name: string, options?: LookupOptions): Promise<DnsAnswer<string>>;
-  /** The strings of each record joined. */
+  /** The strings of each record are joined. */
   txt(name: string, options?: LookupOptions): Promise<DnsAnswer<string>>;
   cname(name: string, options?: LookupOptions): Promise<DnsAnswer<string>>;
   tlsa(name: string, options?: LookupOptions): Promise<DnsAnswer<TlsaRecord>>;
   /** The names of an IPv4 or IPv6 address. */
   ptr(ip: string, options?: LookupOptions): Promise<DnsAnswer<string>>;
-  /** Lets go of every socket; look-ups under way end as errors. */
+  /** Closes every socket; look-ups in progress end as errors. */
   close(): void;
 };
 
-/** The servers and how to ask them, shared by the look-ups of all types. */
+/** The servers and the query options, shared by the look-ups of all types. */
 type Asker = {
   servers: readonly DnsServer[];
-  /** Index of the server that answered last: a dead first one costs its timeout only once. */
+  /** Index of the server that answered last, so that an unreachable first server costs one timeout. */
   preferred: number;
   queryTimeoutMs: number;
   budgetMs: number;
@@ -78,13 +78,13 @@ type Asker = {
 
 const DEFAULT_TIMES = { queryTimeoutMs: 5_000, budgetMs: 20_000 };
 const MAX_CNAME_HOPS = 8;
-/** UDP may lose a packet: servers that stayed silent are asked once more. */
+/** UDP may lose a packet, so servers that did not answer are asked once more. */
 const ROUNDS = 2;
 
 /**
  * @param options.servers `ip` or `ip:port`; asked in order, starting with the one that answered last
- * @param options.trustAuthenticatedData believe the AD flag: only for a validating resolver on a
- *   path that only it can write to
+ * @param options.trustAuthenticatedData trust the AD flag: only for a validating resolver whose
+ *   replies cannot be modified on the way
  */
 export function createResolver(options: {
   servers: readonly string[];
@@ -122,7 +122,7 @@ export function createResolver(options: {
   };
 }
 
-/** The servers that the system is configured with, as `createResolver` takes them. */
+/** The servers of the system's configuration, in the form that `createResolver` takes. */
 export function systemServers(): string[] {
   return getServers();
 }
@@ -130,7 +130,7 @@ export function systemServers(): string[] {
 /** `4.3.2.1.in-addr.arpa` or the 32 nibbles under `ip6.arpa` (RFC 3596 §2.5). */
 export function reverseName(ip: string): string {
   if (!isIPv6(ip)) return `${ip.split('.').toReversed().join('.')}.in-addr.arpa`;
-  // The URL parser writes an IPv6 address in its one canonical form, without a dotted IPv4 tail.
+  // The URL parser writes IPv6 addresses in one canonical form, without a dotted IPv4 tail.
   const compressed = new URL(`http://[${ip.split('%')[0]}]`).hostname.slice(1, -1);
   const [head = '', tail = ''] = compressed.split('::');
   const left = head === '' ? [] : head.split(':');
@@ -172,7 +172,7 @@ function createLookup<T>(parts: {
   };
 }
 
-/** Asks until the records are found, following CNAMEs that leave the message. */
+/** Queries until the records are found, following CNAMEs that leave the message. */
 async function chase<T>(
   asker: Asker,
   question: Question,
@@ -238,7 +238,7 @@ async function askServers(
   return { kind: 'error', message: failureText(question, failures) };
 }
 
-/** Without the addresses of our name servers: senders read this. */
+/** Omits the addresses of the DNS servers, because senders read this message. */
 function failureText({ name, type }: Question, failures: ReadonlySet<string>): string {
   const why = [...failures].join('; ') || 'no DNS server was asked';
   return `the ${type} look-up of ${name} failed (${why})`;
@@ -255,15 +255,15 @@ function serverOrThrow(text: string): DnsServer {
 }
 
 type CacheLimits = {
-  /** A smaller TTL counts as this one: a TTL of 0 must not make a look-up per email. */
+  /** The minimum: a TTL of 0 must not cause a look-up per email. */
   minTtlMs: number;
-  /** A larger TTL counts as this one: a moved mail server is noticed within the hour. */
+  /** The maximum: a changed mail server is noticed within this time. */
   maxTtlMs: number;
-  /** How long "no such record" and "no such name" are believed. */
+  /** How long "no such record" and "no such name" are cached. */
   negativeTtlMs: number;
-  /** How long past its TTL an answer may stand in for a failed look-up. */
+  /** How long after its TTL an answer can replace a failed look-up. */
   staleMs: number;
-  /** All entries together, roughly; the least recently used go first. */
+  /** Of all entries, approximately; the least recently used are evicted first. */
   maxBytes: number;
 };
 
@@ -277,24 +277,23 @@ const CACHE_DEFAULTS: CacheLimits = {
 
 type Entry<T> = { answer: DnsAnswer<T>; expiresMs: number };
 
-/** The cache entry, the key and the objects around the records. */
+/** For the entry, its key and the objects around the records. */
 const ENTRY_OVERHEAD_BYTES = 200;
 
 /**
- * The answers for one record type with their time to live, bounded by size because senders choose the
- * names in it. An expired answer is kept longer, for outages of the DNS servers (RFC 8767).
- * Errors are never stored.
+ * The answers of one record type with their TTL. The size is limited, because senders choose the names.
+ * Expired answers are kept for DNS outages (RFC 8767). Errors are not stored.
  */
 type DnsCache<T> = {
-  /** The answer while its TTL lasts. */
+  /** The answer within its TTL. */
   fresh(name: string): DnsAnswer<T> | null;
-  /** Records whose TTL is over, but not for longer than `staleMs`. */
+  /** Records after their TTL, up to `staleMs`. */
   stale(name: string): DnsAnswer<T> | null;
   store(name: string, answer: DnsAnswer<T>, ttlS: number): void;
   readonly sizeBytes: number;
 };
 
-/** @param nowMs a clock that never jumps, so that a corrected wall clock cannot keep answers */
+/** @param nowMs a monotonic clock: a change of the wall clock must not extend a TTL */
 export function createDnsCache<T>(limits: CacheLimits, nowMs: () => number): DnsCache<T> {
   const entries = new LRUCache<string, Entry<T>>({
     maxSize: limits.maxBytes,

@@ -1,14 +1,14 @@
 /**
- * HTTP to addresses that customers and recipients choose: webhooks and MTA-STS policies. The defences
- * against SSRF, in the order of the steps below:
+ * HTTP to hosts that customers and recipients choose: webhooks and MTA-STS policies. Protection against
+ * SSRF, in the order of the steps below:
  *
  * - the URL: https, port 443, no credentials (`checkWebhookUrl` applies the same at registration);
- * - the addresses: all A and AAAA, refused if any of them is not public, a literal address likewise;
- * - the connection: to the checked address only (`HttpAgents`), no redirect is followed;
- * - the answer: never compressed on request, read up to a limit, one timeout over everything.
+ * - the addresses: all A and AAAA records, or the literal; one that is not public refuses the request;
+ * - the connection: to the checked address only (`HttpAgents`); redirects are not followed;
+ * - the response: no compression is requested, the body is read up to a limit, one timeout for all.
  *
  * A request ends within `timeoutMs`, never throws and holds at most `maxResponseBytes` in memory.
- * `/etc/hosts` is not read; `localhost` works where private networks are allowed.
+ * `/etc/hosts` is not read; `localhost` works where private networks are permitted.
  */
 import { isIP } from 'node:net';
 import { buildConnector, type Dispatcher, errors, Pool } from 'undici';
@@ -26,26 +26,26 @@ export type GuardedRequest = {
   guard: AddressGuard;
   resolver: Pick<Resolver, 'a' | 'aaaa'>;
   world: Pick<World, 'monotonicMs'>;
-  /** Everything: DNS, connecting, the handshake, the headers, the last byte of the body. */
+  /** For DNS, connection, handshake, headers and body together. */
   timeoutMs: number;
   /** At most 64 KiB. */
   maxResponseBytes: number;
-  /** `http://` as well; else a failure `refused`. */
+  /** Permits `http://`; otherwise it fails as `refused`. */
   allowHttp: boolean;
-  /** To reuse connections from one request to the next; without it each request makes its own. */
+  /** Connections to reuse; without them each request opens its own. */
   agents?: HttpAgents;
 };
 
 type FailureReason =
-  /** Not tried: the URL or an address of it is not permitted. */
+  /** Not sent: the URL or one of its addresses is not permitted. */
   | 'refused'
   | 'dns'
   | 'connect'
   | 'tls'
   | 'timeout'
-  /** The connection broke before the whole header of the answer was there. */
+  /** The connection was closed before the response's headers were complete. */
   | 'reset'
-  /** What came back is not HTTP. */
+  /** The response is not valid HTTP. */
   | 'protocol';
 
 export type GuardedAnswer =
@@ -53,9 +53,9 @@ export type GuardedAnswer =
       kind: 'answered';
       status: number;
       headers: { retryAfter: string | null; contentType: string | null };
-      /** UTF-8, without NUL (PostgreSQL stores none). */
+      /** UTF-8 without NUL, which PostgreSQL cannot store. */
       bodyStart: string;
-      /** False when the limit, the timeout or the peer cut the body. */
+      /** False when the limit, the timeout or the peer ended the body. */
       bodyComplete: boolean;
       latencyMs: number;
     }
@@ -67,10 +67,10 @@ type Answered = Omit<Extract<GuardedAnswer, { kind: 'answered' }>, 'latencyMs'>;
 
 const MAX_URL_CHARACTERS = 2_048;
 const MAX_RESPONSE_BYTES = 65_536;
-/** Tried in turn while no connection comes about. */
+/** Addresses that are tried in turn until one connects. */
 const MAX_ADDRESSES = 3;
 
-/** What is wrong with a webhook's URL, as a sentence; null when it may be registered. */
+/** Why a webhook URL cannot be registered, as a sentence; null when it can. */
 export function checkWebhookUrl(text: string, options: { allowPrivate: boolean }): string | null {
   if (text.length > MAX_URL_CHARACTERS) {
     return `the URL is longer than ${MAX_URL_CHARACTERS} characters`;
@@ -85,7 +85,7 @@ export function checkWebhookUrl(text: string, options: { allowPrivate: boolean }
   return reachable ? null : `"${host}" cannot be reached from the internet: use a public host name`;
 }
 
-/** Sends one request and reads the start of its answer. */
+/** Sends one request and reads the start of the response. */
 export async function guardedRequest(request: GuardedRequest): Promise<GuardedAnswer> {
   const { world, timeoutMs } = request;
   const startedMs = world.monotonicMs();
@@ -129,7 +129,7 @@ function urlProblem(
     return 'the URL must start with https://';
   }
   if (url.username !== '' || url.password !== '') {
-    return 'the URL must not hold a user name or password';
+    return 'the URL must not contain a user name or password';
   }
   if (allowPrivate) return null;
   if (url.port !== '') return `port ${url.port} is not allowed: use 443, the port of https`;
@@ -140,7 +140,7 @@ function urlProblem(
   return null;
 }
 
-/** All addresses of the host, each of them checked. If one is refused, the host is. */
+/** All addresses of the host; refused if one of them is not permitted. */
 async function checkedAddresses(
   host: string,
   { guard, resolver }: GuardedRequest,
@@ -150,7 +150,7 @@ async function checkedAddresses(
   for (const address of addresses) {
     const reason = guard.refuses(address);
     if (reason !== null) {
-      return failed('refused', `${host} leads to an address that is not public: ${reason}`);
+      return failed('refused', `${host} resolves to an address that is not public: ${reason}`);
     }
   }
   return addresses;
@@ -161,7 +161,7 @@ async function addressesOf(
   resolver: GuardedRequest['resolver'],
 ): Promise<readonly string[] | Failed> {
   if (isIP(host) !== 0) return [host];
-  // RFC 6761 §6.3: never a question for DNS.
+  // RFC 6761 §6.3: `localhost` must not be looked up in DNS.
   if (/(^|\.)localhost$/.test(host)) return ['127.0.0.1', '::1'];
   const answers = await Promise.all([resolver.a(host), resolver.aaaa(host)]);
   const found = answers.flatMap((answer) => (answer.kind === 'records' ? answer.records : []));
@@ -199,8 +199,8 @@ async function requestAt(at: {
 }
 
 /**
- * Reads up to the limit and closes the connection if there is more. The status is known by then, so a
- * body that breaks off or trickles until the timeout does not undo the answer.
+ * Reads up to the limit and closes the connection if there is more. A body that ends early or exceeds
+ * the timeout does not change the outcome, because the status is already known.
  */
 async function startOf(
   body: Dispatcher.ResponseData['body'],
@@ -232,12 +232,12 @@ function failureOf(
     return failed(error.reason, `no connection to ${address}: ${error.message}`);
   }
   if (error instanceof errors.HTTPParserError || error instanceof errors.HeadersOverflowError) {
-    return failed('protocol', `the answer of ${address} is not proper HTTP: ${error.message}`);
+    return failed('protocol', `the response of ${address} is not valid HTTP: ${error.message}`);
   }
-  return failed('reset', `${address} broke the connection before it answered: ${error.message}`);
+  return failed('reset', `${address} closed the connection before it answered: ${error.message}`);
 }
 
-/** A look-up cannot be cancelled; its late answer is dropped. */
+/** A look-up cannot be canceled; a late answer is dropped. */
 async function orTimeout<T>(looking: Promise<T>, signal: AbortSignal): Promise<T | Failed> {
   const { promise, resolve } = Promise.withResolvers<Failed>();
   const onAbort = () => resolve(failed('timeout', 'DNS did not answer in time'));
@@ -257,14 +257,14 @@ function failed(reason: FailureReason, message: string): Failed {
   return { kind: 'failed', reason, message };
 }
 
-/** In lower case, an IPv6 address without brackets, a name without its final dot. */
+/** In lower case; an IPv6 address without brackets, a name without a trailing dot. */
 function hostOf(url: URL): string {
   return url.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '');
 }
 
 type ConnectReason = 'connect' | 'tls' | 'timeout';
 
-/** No byte of the request was sent: another address may be tried. */
+/** No byte of the request was sent, so another address may be tried. */
 class ConnectError extends Error {
   readonly reason: ConnectReason;
 
@@ -275,30 +275,29 @@ class ConnectError extends Error {
 }
 
 /**
- * HTTP connections that are pinned to one checked address. A pool belongs to an origin *and* an
- * address, and its sockets connect to that address only. No name is resolved below, so a DNS answer
- * that changes between check and connect (rebinding) has no effect. Host header, SNI and certificate
- * check keep the name of the URL.
+ * HTTP connections that are pinned to a checked address. A pool belongs to one origin and one address
+ * and resolves no names, so a DNS answer that changes between check and connection (rebinding) has no
+ * effect. Host header, SNI and certificate check use the name in the URL.
  */
 export type HttpAgents = {
-  /** The pool for `https://host:port` at this address; made when there is none. */
+  /** The pool for `https://host:port` at this address; created if missing. */
   pool(origin: string, address: string): Pool;
-  /** Cuts every connection; requests under way fail. */
+  /** Closes every connection; requests in progress fail. */
   close(): Promise<void>;
 };
 
-/** Endpoints that were used lately; one that is evicted only loses its open connections. */
+/** Recently used pools; eviction only closes the pool's idle connections. */
 const MAX_POOLS = 256;
 const POOL_OPTIONS = {
-  // Callers bound what they send at once (webhooks/fair-queue.ts): waiting here would use up the timeout.
+  // Callers limit their concurrency (webhooks/fair-queue.ts); waiting here would use up the timeout.
   connections: 64,
   pipelining: 1,
   allowH2: false,
   maxHeaderSize: 16_384,
-  // Shorter than the 5 s after which common servers close an idle connection.
+  // Below the 5 s after which common servers close an idle connection.
   keepAliveTimeout: 4_000,
   keepAliveMaxTimeout: 4_000,
-  // The caller's one timeout covers the whole request, also a body that trickles.
+  // The caller's timeout covers the whole request, including a slow body.
   headersTimeout: 0,
   bodyTimeout: 0,
 };
@@ -337,11 +336,11 @@ function pinnedTo(address: string): buildConnector.connector {
     });
 }
 
-/** System errors are about the connection; the handshake's have names of OpenSSL and of X.509. */
+/** System error codes concern the connection; codes of the handshake have names of OpenSSL and X.509. */
 function connectReason(error: Error & { code?: string }): ConnectReason {
   const code = error.code ?? '';
   if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT') return 'timeout';
-  // A server without TLS on this port resets or answers in clear.
+  // A server without TLS on this port resets the connection or answers in plain text.
   if (code === 'ECONNRESET' || code === 'EPROTO') return 'tls';
   return /^E[A-Z]+$/.test(code) ? 'connect' : 'tls';
 }

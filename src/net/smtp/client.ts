@@ -3,12 +3,12 @@
  *
  *     connect → greeting → EHLO (HELO) → STARTTLS → EHLO → AUTH → ready
  *
- * The result names the phase that was reached and the reason for stopping. Whether to try the next
- * MX, later, or without TLS is decided by the caller. Addresses are checked by the caller; nothing
- * is resolved here.
+ * The result has the phase that was reached and the reason for stopping. The caller decides whether to
+ * try the next MX, to retry later, or to continue without TLS. The caller also checks the address;
+ * nothing is resolved here.
  *
  *     transaction.ts  the dialogue for one message
- *     session.ts      commands, transcript, what the server offers
+ *     session.ts      commands, transcript, extensions of the server
  *     tls.ts          handshake and certificate
  *     wire.ts         bytes, replies, timeouts
  */
@@ -53,13 +53,13 @@ export type ConnectResult =
   | { kind: 'replied'; phase: SmtpPhase; reply: SmtpReply; transcript: SmtpTranscript }
   | SmtpFailure;
 
-/** Why a step ends the handshake; null where it does not. */
+/** Why a step ends the handshake; null: it continues. */
 type Stopped = Exclude<ConnectResult, { kind: 'ready' }> | null;
 
-/** A session on its way to being ready. */
+/** A session before it is ready. */
 type Handshake = Session & { options: SmtpOptions; tls: SmtpTlsFacts | null };
 
-/** Opens a session. Never rejects because of what the network or the server does. */
+/** Opens a session. Never rejects because of the network or the server. */
 export async function connectSmtp(options: SmtpOptions): Promise<ConnectResult> {
   const handshake = await open(options);
   if ('kind' in handshake) return handshake;
@@ -77,7 +77,7 @@ export async function connectSmtp(options: SmtpOptions): Promise<ConnectResult> 
   return { kind: 'ready', connection: new SmtpConnection(handshake, facts, handshake.tls) };
 }
 
-/** RFC 5321 §4.1.1.10: a client sends QUIT before it closes a session that still works. */
+/** RFC 5321 §4.1.1.10: a client sends QUIT before it closes a working session. */
 async function quit(handshake: Handshake): Promise<void> {
   if (handshake.wire.failure === null) await sendCommand(handshake, 'quit', { line: 'QUIT' });
   handshake.wire.fail('closed', 'The session was given up.');
@@ -98,7 +98,7 @@ async function open(options: SmtpOptions): Promise<Handshake | SmtpFailure> {
     ({ socket, facts: tls } = secured);
     const unproven = proofMissing(options, tls);
     if (unproven !== null) {
-      // A dropped socket may still emit an error.
+      // A destroyed socket may still emit an error.
       socket.on('error', () => {}).destroy();
       return failed(transcript, 'tls', unproven);
     }
@@ -109,7 +109,7 @@ async function open(options: SmtpOptions): Promise<Handshake | SmtpFailure> {
   return { wire, transcript, timeouts, ...fresh, options, tls };
 }
 
-/** Errors of our own system: the address cannot be bound, or has no route. */
+/** Errors of this machine: the address cannot be bound or has no route. */
 const OUR_PROBLEMS = /^(?:EADDRNOTAVAIL|EADDRINUSE|ENETUNREACH|EAFNOSUPPORT|EINVAL|EACCES|EPERM)$/;
 
 function openSocket(options: SmtpOptions, timeoutMs: number): Promise<Socket | WireFailure> {
@@ -161,7 +161,7 @@ async function startTls(handshake: Handshake): Promise<Stopped> {
   if (!isFailure(read) && read.code !== 220 && wire.failure === null) {
     return withoutTls(handshake, `refuses STARTTLS with ${read.code}`);
   }
-  // Bytes behind the 220 were injected in plain text: the wire has failed over them, and what
+  // Bytes after the 220 were injected in plain text: the wire has failed because of them, and what
   // follows must not be trusted (CVE-2011-0411).
   if (wire.failure !== null) return failed(transcript, 'starttls', wire.failure);
 
@@ -200,10 +200,10 @@ async function authenticate(handshake: Handshake): Promise<Stopped> {
   return failed(transcript, 'auth', { cause: 'garbage', message });
 }
 
-/** Those of RFC 5321 and 4954 with a place of their own; any other 2yz is success (§4.2). */
+/** 2yz codes with a specific meaning in RFC 5321 and 4954; any other 2yz is success (§4.2). */
 const PLACED_CODES: ReadonlySet<number> = new Set([211, 214, 220, 221, 235, 250, 251, 252]);
 
-/** Null for the one code that lets the handshake go on. */
+/** Null for the only code with which the handshake continues. */
 function stopUnless(
   code: number,
   { handshake, phase, read }: { handshake: Handshake; phase: SmtpPhase; read: ReplyRead },
@@ -227,7 +227,7 @@ const loopback = new BlockList();
 loopback.addSubnet('127.0.0.0', 8, 'ipv4');
 loopback.addAddress('::1', 'ipv6');
 
-/** Whether a password may be sent in plain text: only inside of this machine. */
+/** Whether a password may be sent in plain text: only within this machine. */
 export function isLoopback(address: string): boolean {
   return loopback.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');
 }
@@ -235,8 +235,8 @@ export function isLoopback(address: string): boolean {
 type Credentials = { user: string; pass: string };
 
 /**
- * Logs in at a relay by PLAIN (RFC 4616) or LOGIN; the secret is kept out of the transcript.
- * @returns the final reply (235: success), or null when the relay offers neither mechanism
+ * Authenticates at a relay by PLAIN (RFC 4616) or LOGIN; the password is kept out of the transcript.
+ * @returns the final reply (235: success); null when the relay offers neither mechanism
  */
 async function logIn(session: Session, credentials: Credentials): Promise<ReplyRead | null> {
   const offered = session.extensions.authMechanisms;
@@ -263,29 +263,28 @@ function base64(text: string): string {
   return Buffer.from(text).toString('base64');
 }
 
-/** How long an announced message waits for the one before it; then another connection takes it. */
+/** How long an announced message waits for the one before it; then it needs another connection. */
 const ANNOUNCED_WAIT_MS = 5_000;
 
 /**
- * A session with one mail server that is ready for messages; the connection pool keeps it. It sends
- * one message at a time, with at most one more announced behind it. It can be used again
- * (`reusable`) unless the server did something that leaves its state uncertain.
+ * A session that is ready for messages, kept by the connection pool. It sends one message at a time;
+ * one more can be announced. It is `reusable` unless an action of the server left its state uncertain.
  */
 export class SmtpConnection {
-  /** The server's name and the address it was reached at. */
+  /** The server's name and the address that was connected. */
   readonly facts: { host: string; address: string };
   /** Null: plain text. */
   readonly tls: SmtpTlsFacts | null;
-  /** Transactions that reached the wire, whatever came of them. */
+  /** Transactions that were sent, with any result. */
   messagesSent = 0;
-  /** Called once when an idle connection ends: the server closed it, said 421 or spoke unasked. */
+  /** Called once when an idle connection ends: the server closed it or sent an unrequested reply. */
   onIdleClose: (() => void) | null = null;
 
   readonly #session: Session;
   #busy = false;
   /** Called when the message before an announced one has its result. */
   #onTurn: (() => void) | null = null;
-  /** What was announced is sent on another connection: nothing more can be sent here. */
+  /** The announced message was not sent here in time: the session cannot be used any more. */
   #isSpent = false;
 
   constructor(
@@ -301,7 +300,7 @@ export class SmtpConnection {
     };
   }
 
-  /** Whether another message may be sent. False while one is on its way or announced. */
+  /** Whether another message may be sent. False while one is being sent or announced. */
   get reusable(): boolean {
     const { wire, announced } = this.#session;
     return !this.#busy && !this.#isSpent && announced === null && wire.failure === null;
@@ -311,21 +310,21 @@ export class SmtpConnection {
     return this.#busy;
   }
 
-  /** Whether a message may be announced behind the one on its way. */
+  /** Whether a message may be announced while another is being sent. */
   get hasPipelining(): boolean {
     return this.#session.extensions.pipelining;
   }
 
-  /** Whether a message was announced that has not begun: the connection is kept for it. */
+  /** Whether an announced message has not begun: the connection is reserved for it. */
   get hasAnnounced(): boolean {
     return this.#session.announced !== null;
   }
 
   /**
-   * Sends one message to one recipient. Never rejects because of what the server does. Call only
-   * when `reusable`, or with the transaction that was announced. An announced one whose turn does
-   * not come within seconds fails in the phase `mail`: nothing of it was sent.
-   * @param follower what may be announced behind it
+   * Sends one message to one recipient. Never rejects because of the server. Call only when `reusable`,
+   * or with the announced transaction. An announced one that cannot begin within ANNOUNCED_WAIT_MS fails
+   * in the phase `mail`; nothing of it was sent.
+   * @param follower returns the transaction to announce after this one
    */
   async send(
     transaction: Transaction,
@@ -348,7 +347,7 @@ export class SmtpConnection {
     }
   }
 
-  /** @returns false when the message before takes too long */
+  /** @returns false when the preceding message takes too long */
   #turn(): Promise<boolean> {
     return new Promise((resolve) => {
       const timer = setTimeout(
@@ -366,7 +365,7 @@ export class SmtpConnection {
     });
   }
 
-  /** The server has its envelope and would take what comes next for it: the session ends. */
+  /** Ends the session: the server has the envelope and would take further content for its message. */
   #withdraw(): TransactionResult {
     this.#isSpent = true;
     this.#session.announced = null;
@@ -385,7 +384,7 @@ export class SmtpConnection {
     this.destroy();
   }
 
-  /** Drops the connection at once; a message on its way ends as failed. */
+  /** Closes the connection at once; a message in progress fails. */
   destroy(): void {
     this.onIdleClose = null;
     this.#session.wire.fail('closed', 'The connection was dropped by us.');

@@ -1,15 +1,15 @@
 /**
- * Reads the commands of an SMTP client (RFC 5321 §4.1, 1870, 6152, 6531, 4954). Strict: a path has
- * its angle brackets, an unknown parameter is refused. Functions over text, without state.
+ * Parses the commands of an SMTP client (RFC 5321 §4.1, 1870, 6152, 6531, 4954). Strict: a path needs
+ * its angle brackets, unknown parameters are refused. Stateless.
  */
 import { answerOf, type SmtpAnswer, type SmtpMail } from './server-types.ts';
 
 export type Command = { verb: string; argument: string };
 
-/** No control characters; what is not UTF-8 was replaced while decoding. */
+/** No control characters; decoding has replaced invalid UTF-8 by U+FFFD. */
 const READABLE = /^[^\0-\x1f\x7f-\x9f\u2028\u2029\ufffd]*$/;
 
-/** Null: not a text that could be a command. */
+/** Null when the line cannot be a command. */
 export function readCommand(line: Buffer): Command | null {
   const text = line.toString('utf8');
   if (!READABLE.test(text)) return null;
@@ -18,7 +18,7 @@ export function readCommand(line: Buffer): Command | null {
   return { verb: verb.toUpperCase(), argument: space === -1 ? '' : text.slice(space + 1).trim() };
 }
 
-/** `<path>` and what follows: a quoted local part may hold brackets and spaces. */
+/** `<path>` and the rest; a quoted local part may contain brackets and spaces. */
 const PATH =
   /^<(?:@[^:<>"]*:)?((?:"(?:[^"\\]|\\[^])*"|[^\s<>"\\])*)>((?: +[A-Za-z0-9][A-Za-z0-9-]*(?:=[^ =]+)?)*)$/;
 /** RFC 5321 §4.5.3.1.3 */
@@ -26,11 +26,7 @@ const PATH_OCTETS_MAX = 254;
 
 const SYNTAX = answerOf(501, '5.5.4', 'Write the address in angle brackets, as <name@example.com>');
 const PARAMETER = answerOf(555, '5.5.4', 'This parameter is not known or not understood');
-const NEEDS_UTF8 = answerOf(
-  553,
-  '5.6.7',
-  'This address needs SMTPUTF8, which MAIL did not ask for',
-);
+const NEEDS_UTF8 = answerOf(553, '5.6.7', 'This address needs the parameter SMTPUTF8 in MAIL');
 
 export function readMail(argument: string): SmtpMail | { refused: SmtpAnswer } {
   const read = readPath('FROM', argument);
@@ -45,7 +41,7 @@ export function readMail(argument: string): SmtpMail | { refused: SmtpAnswer } {
 
 type Parameter = (mail: SmtpMail, value: string | undefined) => boolean;
 
-/** Each takes its value, or returns false when it is not one. */
+/** Each reads its value; false when the value is invalid. */
 const MAIL_PARAMETERS: Readonly<Record<string, Parameter | undefined>> = Object.assign(
   Object.create(null) as Record<string, Parameter>,
   {
@@ -63,7 +59,7 @@ const MAIL_PARAMETERS: Readonly<Record<string, Parameter | undefined>> = Object.
       mail.smtpUtf8 = true;
       return value === undefined;
     },
-    // RFC 4954 §5: the original submitter; not used here.
+    // RFC 4954 §5: the original submitter; ignored.
     AUTH: (_mail: SmtpMail, value: string | undefined) => value !== undefined,
   },
 );
@@ -102,14 +98,14 @@ function isAscii(text: string): boolean {
   return /^[\0-\x7f]*$/.test(text);
 }
 
-/** A browser or a proxy that was directed to this port, perhaps by a third party. */
+/** HTTP: a browser or a proxy that was directed to this port, possibly as an attack. */
 export function isAnotherProtocol({ verb, argument }: Command): boolean {
   if (/^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE|CONNECT|PRI|PROXY)$/.test(verb)) return true;
   return /^[A-Z-]+:$/.test(verb) && argument !== '';
 }
 
 type Credentials = { user: string; pass: string };
-/** Asks the client with a 334 and gives its line; null when the client is gone. */
+/** Sends a 334 and returns the client's line; null when the client has disconnected. */
 type AskClient = (challenge: string) => Promise<string | null>;
 type AuthRead = Credentials | { refused: SmtpAnswer } | null;
 
@@ -123,10 +119,10 @@ const NOT_PLAIN = answerOf(
 );
 
 /**
- * AUTH PLAIN (RFC 4616) and LOGIN (RFC 4954): from the command to a name and a password, or to the
- * reply that refuses it. The `logIn` handler decides whether they are valid.
- * @param argument what follows AUTH: the mechanism, perhaps with an initial response
- * @returns null when the client is gone
+ * AUTH PLAIN (RFC 4616) and LOGIN (RFC 4954): returns a name and a password, or the reply that refuses
+ * the command. The `logIn` handler validates them.
+ * @param argument what follows AUTH: the mechanism and optionally an initial response
+ * @returns null when the client has disconnected
  */
 export async function readCredentials(argument: string, ask: AskClient): Promise<AuthRead> {
   const [mechanism = '', initial, ...more] = argument.split(/ +/);
@@ -165,7 +161,7 @@ async function secret(
   const given = initial ?? (await ask(Buffer.from(prompt).toString('base64')));
   if (given === null) return null;
   if (given === '*') return { refused: CANCELED };
-  // RFC 4954 §4: an initial answer that is empty is written `=`.
+  // RFC 4954 §4: an empty initial response is written `=`.
   if (given === '=' && initial !== undefined) return '';
   const bytes = Buffer.from(given, 'base64');
   return bytes.toString('base64') === given ? bytes.toString('utf8') : { refused: NOT_BASE64 };

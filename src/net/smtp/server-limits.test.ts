@@ -153,17 +153,17 @@ test('a client that is silent or drips is hung up on', async () => {
     limits: { commandTimeoutMs: 300, dataTimeoutMs: 300, tlsTimeoutMs: 300 },
   });
   await using silent = await Dialogue.greeted(server.port);
-  assert.deepEqual(await silent.hearAll(), ['421 4.4.2 Nothing came in time']);
+  assert.deepEqual(await silent.hearAll(), ['421 4.4.2 Timeout']);
 
   await using dripping = await Dialogue.greeted(server.port);
   const drip = setInterval(() => dripping.send('N'), 20);
-  assert.deepEqual(await dripping.hearAll(), ['421 4.4.2 Nothing came in time']);
+  assert.deepEqual(await dripping.hearAll(), ['421 4.4.2 Timeout']);
   clearInterval(drip);
 
   await using inContent = await Dialogue.greeted(server.port);
   inContent.send('MAIL FROM:<a@b.test>\r\nRCPT TO:<c@d.test>\r\nDATA\r\n');
   const trickle = setInterval(() => inContent.send('x\r\n'), 250);
-  assert.equal((await inContent.hearAll()).at(-1), '421 4.4.2 Nothing came in time');
+  assert.equal((await inContent.hearAll()).at(-1), '421 4.4.2 Timeout');
   clearInterval(trickle);
 
   await using handshake = await Dialogue.greeted(server.port);
@@ -180,7 +180,7 @@ test('content has to come at 1,000 octets a second, and to end in time', async (
     await using client = await Dialogue.greeted(server.port);
     client.send('MAIL FROM:<a@b.test>\r\nRCPT TO:<c@d.test>\r\nDATA\r\n');
     const flow = setInterval(() => client.send(`${'x'.repeat(octets - 2)}\r\n`), 50);
-    assert.equal((await client.hearAll()).at(-1), '421 4.4.2 Nothing came in time');
+    assert.equal((await client.hearAll()).at(-1), '421 4.4.2 Timeout');
     clearInterval(flow);
   }
 });
@@ -188,7 +188,7 @@ test('content has to come at 1,000 octets a second, and to end in time', async (
 test('the time to log in runs from the connection on, whatever the client does with it', async () => {
   const limits = { logInTimeoutMs: 700, errorsPerSession: 1e9 };
   await using server = await startSmtpServer<string>({ limits, logIn });
-  const late = '421 4.4.2 The time to log in is up';
+  const late = '421 4.4.2 Log-in timeout';
   await using busy = await Dialogue.greeted(server.port);
   const noise = setInterval(() => busy.send('NOOP\r\n'), 50);
   assert.equal((await busy.hearAll()).at(-1), late);
@@ -231,7 +231,7 @@ test('a session without a log-in ends after its time, between two messages', asy
   await using client = await Dialogue.greeted(server.port);
   client.send('MAIL FROM:<a@b.test>\r\nRCPT TO:<c@d.test>\r\nDATA\r\nx\r\n');
   await using idle = await Dialogue.greeted(server.port);
-  const long = '421 4.4.2 This session has lasted long enough; open another';
+  const long = '421 4.4.2 This session has reached its maximum duration; open another';
   assert.deepEqual(await idle.hearAll(), [long]);
   client.send('.\r\n');
   const replies = await client.hearAll();
@@ -341,7 +341,7 @@ test('a newcomer takes the place of who has waited longest without a log-in', ()
   const third = enter('c');
   assert.deepEqual(
     [first.heard, second.heard, third.heard],
-    [null, 'Others need this connection; try again later', null],
+    [null, 'This connection is needed for other clients; try again later', null],
   );
   first.visit?.loggedIn();
   const others = ['d', 'e', 'f'].map(enter);

@@ -1,16 +1,16 @@
 /**
- * What the sessions of one SMTP server share: which connections may be open (`Admission`), how much
- * content they may hold (`ContentBudget`), how often a client may do something (`MinuteCounts`).
+ * State shared by the sessions of one SMTP server: which connections are admitted (`Admission`), the
+ * memory for content (`ContentBudget`), and rates per client (`MinuteCounts`).
  */
 import { LRUCache } from 'lru-cache';
 import type { World } from '../../core/world.ts';
 import { closing, type SmtpAnswer, type SmtpServerLimits } from './server-types.ts';
 
 const WINDOW_MS = 60_000;
-/** Clients that are counted; beyond that all counting starts anew. */
+/** Maximum number of counted clients; above it all counts are reset. */
 const CLIENTS_MAX = 50_000;
 
-/** Counts by client, within a minute. */
+/** Counts per client and minute. */
 export class MinuteCounts {
   readonly #world: Pick<World, 'monotonicMs'>;
   readonly #windows = new Map<string, { sinceMs: number; count: number }>();
@@ -19,7 +19,7 @@ export class MinuteCounts {
     this.#world = world;
   }
 
-  /** Counts one more of this client; false: it has had `max` within this minute. */
+  /** Counts one for this client; false when it had `max` in this minute. */
   add(client: string, max: number): boolean {
     if (max === Infinity) return true;
     const nowMs = this.#world.monotonicMs();
@@ -34,25 +34,25 @@ export class MinuteCounts {
     return true;
   }
 
-  /** One that was counted is not to count. */
+  /** Undoes one count. */
   takeBack(client: string): void {
     const window = this.#windows.get(client);
     if (window !== undefined && window.count > 0) window.count -= 1;
   }
 }
 
-/** A message whose end has not come yet. */
+/** A message that is not yet complete. */
 export type UnfinishedMessage = {
   readonly client: string;
   readonly heldBytes: number;
-  /** Gives back all that it holds; what still comes of it is not kept. */
+  /** Releases all that it holds; further content is discarded. */
   evict(): void;
 };
 
 /**
- * The memory for content of all sessions together. Taken as octets come, never as announced. When it is
- * used up, a client that holds less than an equal share takes from the one that holds most (max-min
- * fairness): large unfinished messages are dropped first and cannot keep out small ones.
+ * The memory for the content of all sessions. It is taken as octets arrive, not by the announced size.
+ * When it is used up, a client with less than an equal share takes it from the client that holds the
+ * most (max-min fairness): large unfinished messages are dropped first and cannot block small ones.
  */
 export class ContentBudget {
   readonly #bytesMax: number;
@@ -63,7 +63,7 @@ export class ContentBudget {
     this.#bytesMax = contentBytes;
   }
 
-  /** Whether a message of this size may find room: what is unfinished may have to yield. */
+  /** Whether a message of this size can be held, if necessary by evicting unfinished ones. */
   mayHold(bytes: number): boolean {
     let held = this.#bytes;
     for (const { heldBytes } of this.#unfinished) held -= heldBytes;
@@ -74,12 +74,12 @@ export class ContentBudget {
     this.#unfinished.add(message);
   }
 
-  /** It is complete or over; what it holds is given back by the caller of `take`. */
+  /** The message is complete or ended; the caller of `take` gives back what it holds. */
   end(message: UnfinishedMessage): void {
     this.#unfinished.delete(message);
   }
 
-  /** Whether there was room; what was taken is given back with `giveBack`. */
+  /** Takes memory; false when there is none. It is returned by `giveBack`. */
   take(message: UnfinishedMessage, bytes: number): boolean {
     while (this.#bytes + bytes > this.#bytesMax) {
       const victim = this.#victimFor(message, bytes);
@@ -94,7 +94,7 @@ export class ContentBudget {
     this.#bytes -= bytes;
   }
 
-  /** The oldest message of the client that holds most; null when the asking client has its share. */
+  /** The oldest message of the client that holds the most; null when this client has its share. */
   #victimFor({ client }: UnfinishedMessage, bytes: number): UnfinishedMessage | null {
     const held = new Map<string, number>([[client, 0]]);
     for (const one of this.#unfinished) {
@@ -112,22 +112,26 @@ export class ContentBudget {
 }
 
 const KNOWN_FOR_MS = 24 * 3600_000;
-/** A log-in is announced again after this long, because other workers may have been restarted. */
+/** The interval after which a log-in is announced again, since other workers may have restarted. */
 const ANNOUNCED_EVERY_MS = 600_000;
 const KNOWN_MAX = 20_000;
-/** How many times the anonymous connections of another a known client may have. */
+/** A known client may have this multiple of another client's anonymous connections. */
 const KNOWN_TIMES = 5;
 
 const FULL = closing(421, '4.3.2', 'All connections are in use; try again later');
-const NEEDED = closing(421, '4.3.2', 'Others need this connection; try again later');
+const NEEDED = closing(
+  421,
+  '4.3.2',
+  'This connection is needed for other clients; try again later',
+);
 const TOO_MANY = closing(421, '4.7.0', 'Too many connections from your address; close some first');
 const TOO_FAST = closing(421, '4.7.0', 'Too many new connections from your address; wait a minute');
 
-/** Clients that have logged in lately, at whichever port and worker. */
+/** Clients that logged in recently, at any port and worker. */
 export class KnownClients {
   readonly #world: Pick<World, 'monotonicMs'>;
   readonly #announce: (client: string) => void;
-  /** In the order of their last log-in. */
+  /** In the order of the last log-in. */
   readonly #lastMs = new LRUCache<string, number>({ max: KNOWN_MAX });
 
   /** @param announce sends a log-in to the other workers, which call `note` */
@@ -155,10 +159,10 @@ export class KnownClients {
   }
 }
 
-/** One connection, while it is counted. */
+/** One admitted connection. */
 export type Visit = {
   loggedIn(): void;
-  /** It handed in a message, so it goes to the end of those that may be replaced. */
+  /** Called after a message was received: the connection becomes the last to be replaced. */
   progressed(): void;
   leave(): void;
 };
@@ -168,18 +172,18 @@ type OfClient = { all: number; anonymous: number };
 
 /**
  * A connection is anonymous until it logs in; on a port without log-in all are. Anonymous connections
- * share a part of all; each client may have few of them and open a limited number a minute. When their
- * part is full, a new one replaces the one that has waited longest without a log-in or a message: a
- * client that only holds connections loses them, and a client that logs in within a second gets through
- * although others open hundreds in that time. The remaining connections are for clients that are logged
- * in, and for those that logged in within a day.
+ * share a part of all connections, with a limit per client and a limit of new ones per minute. When that
+ * part is full, a new connection replaces the one that has waited longest without a log-in or a message.
+ * So a client that only holds connections loses them, and a client that logs in within a second succeeds
+ * even if others open hundreds meanwhile. The remaining connections are for clients that are logged in
+ * or logged in within the last day.
  */
 export class Admission {
   readonly #limits: SmtpServerLimits;
   readonly #known: KnownClients;
   readonly #arrivals: MinuteCounts;
   readonly #open = new Set<Entry>();
-  /** Anonymous ones of clients that are not known; who has waited longest comes first. */
+  /** Anonymous connections of unknown clients, in the order in which they are replaced. */
   readonly #waiting = new Set<Entry>();
   readonly #perClient = new Map<string, OfClient>();
 
@@ -193,8 +197,8 @@ export class Admission {
   }
 
   /**
-   * @param shut called when the place is needed: the connection is not counted any more
-   * @returns the answer that refuses it when there is no room
+   * @param shut called when the connection is replaced; it is no longer counted then
+   * @returns the reply that refuses the connection when there is no room
    */
   enter(client: string, shut: (answer: SmtpAnswer) => void): Visit | { refused: SmtpAnswer } {
     const isKnown = this.#known.has(client);
@@ -242,7 +246,7 @@ export class Admission {
     if (!this.#open.has(entry)) return;
     const { client } = entry;
     this.#known.loggedIn(client);
-    // Only those count that do not log in: some applications open one for every message.
+    // Some applications open a connection per message, so those that log in are not counted.
     this.#arrivals.takeBack(client);
     this.#waiting.delete(entry);
     this.#countLess(entry, { all: 0 });

@@ -1,12 +1,12 @@
 /**
  * One message at an SMTP server: MAIL, RCPT, DATA, each checked against the limits and the handlers.
- * Every step returns the reply to be sent.
+ * Every step returns the reply to send.
  *
- * Content is read in whole lines until the one that is only a dot (RFC 5321 §4.5.2). Only CRLF.CRLF
- * ends a message, and only CRLF ends a line. A CR or LF that stands alone makes the content `bare`, and
- * nothing behind it is read as commands: servers that disagree about where a message ends take one
- * message for two (SMTP smuggling). The result depends on the bytes alone, not on how they were cut into
- * chunks. Lines are found with indexOf; there is no loop over bytes.
+ * Content is read in whole lines until the line with only a dot (RFC 5321 §4.5.2). Only CRLF.CRLF ends a
+ * message, and only CRLF ends a line. A single CR or LF makes the content `bare`, and nothing after it is
+ * read as commands: servers that disagree about the end of a message can take one message for two (SMTP
+ * smuggling). The result does not depend on how the bytes are split into chunks. Lines are found with
+ * indexOf, without a loop over bytes.
  */
 import { readMail, readRcpt } from './server-commands.ts';
 import type { ContentBudget, MinuteCounts, UnfinishedMessage, Visit } from './server-limits.ts';
@@ -27,16 +27,20 @@ export type SessionParts<User> = {
   limits: SmtpServerLimits;
   visit: Visit;
   content: ContentBudget;
-  /** Of each client, at MAIL. */
+  /** Per client, counted at MAIL. */
   messages: MinuteCounts;
-  /** What the handlers see; the session keeps it up to date. */
+  /** The session as the handlers see it; the session updates it. */
   facts: SmtpSession<User>;
 };
 
 type Open = { envelope: SmtpEnvelope & { recipients: string[] }; wasRefused: boolean };
 
 export const HELLO_FIRST = answerOf(503, '5.5.1', 'Say EHLO first');
-export const BARE_LINE_END = closing(500, '5.5.2', 'A line ends with CR and LF, none stands alone');
+export const BARE_LINE_END = closing(
+  500,
+  '5.5.2',
+  'A line must end with CRLF; a single CR or LF is not allowed',
+);
 const MAIL_FIRST = answerOf(503, '5.5.1', 'Say MAIL first');
 const NO_ROOM = answerOf(452, '4.3.1', 'Too much is being received; try again in a moment');
 const SENDER_OK = answerOf(250, '2.1.0', 'Ok');
@@ -72,7 +76,7 @@ export class SmtpServerTransaction<User> {
     if (keptBytesMax === undefined && sizeBytes > sizeBytesMax) return this.#tooLarge();
     if (!content.mayHold(Math.min(sizeBytes, keptBytesMax ?? sizeBytesMax))) return NO_ROOM;
     if (this.#messages >= limits.messagesPerSession) {
-      return closing(421, '4.7.0', 'Enough messages for one session; open another');
+      return closing(421, '4.7.0', 'Too many messages in this session; open another');
     }
     if (!messages.add(facts.client, limits.messagesPerClientAndMinute)) {
       return answerOf(450, '4.7.1', 'Too many messages from your address; wait a minute');
@@ -86,10 +90,10 @@ export class SmtpServerTransaction<User> {
   #refusesMail(): SmtpAnswer | null {
     const { options, facts } = this.#parts;
     if (facts.helo === '') return HELLO_FIRST;
-    if (this.#open !== null) return answerOf(503, '5.5.1', 'One message after the other');
+    if (this.#open !== null) return answerOf(503, '5.5.1', 'A message is already open');
     if (options.logIn === undefined || facts.user !== null) return null;
     if (facts.tls === null) return answerOf(530, '5.7.0', 'Say STARTTLS first, then AUTH');
-    return answerOf(530, '5.7.0', 'Say AUTH first: mail is taken from who has logged in');
+    return answerOf(530, '5.7.0', 'Say AUTH first: mail is accepted after log-in only');
   }
 
   #tooLarge(): SmtpAnswer {
@@ -122,14 +126,14 @@ export class SmtpServerTransaction<User> {
     return answer;
   }
 
-  /** @returns what is to be answered, or why nothing more can be */
+  /** @returns the reply; or why no reply can be sent */
   async data(argument: string): Promise<SmtpAnswer | { kind: 'over' | 'timeout' }> {
     const { options, limits, content, facts } = this.#parts;
     const open = this.#open;
     if (argument !== '') return answerOf(501, '5.5.4', 'DATA has no arguments');
     if (open === null) return MAIL_FIRST;
     if (open.envelope.recipients.length === 0) {
-      if (open.wasRefused) return answerOf(554, '5.5.1', 'No recipient was taken');
+      if (open.wasRefused) return answerOf(554, '5.5.1', 'No recipient was accepted');
       return answerOf(503, '5.5.1', 'Say RCPT first');
     }
     this.#open = null;
@@ -187,31 +191,31 @@ type Received =
   /** These end the session. */
   | { kind: 'bare' | 'endless' | 'over' | 'timeout' };
 
-/** How far content that is dropped is read, in multiples of the limit. */
+/** Dropped content is read up to this multiple of the size limit. */
 const FOLLOWED_TIMES = 2;
-/** How far content is read of which only the beginning is kept. */
+/** The maximum size of a message of which only the beginning is kept. */
 const LET_BY_BYTES_MAX = 1024 ** 3;
-/** Smaller pieces are joined: a buffer for every octet would take a hundred times its size. */
+/** Smaller pieces are joined: a buffer per octet would need a hundred times the memory. */
 const PIECE_BYTES = 16 * 1024;
 
 type ContentLimits = {
-  /** Whose content it is. */
+  /** The client that sends the content. */
   client: string;
   sizeBytesMax: number;
   /** See SmtpSessionOptions. */
   keptBytesMax: number | undefined;
-  /** In each such span something has to come. */
+  /** Content has to arrive within each interval of this length. */
   spanMs: number;
-  /** For all of it. */
+  /** For the whole content. */
   timeoutMs: number;
 };
 
 /**
- * Receives the content of one message within its limits: a size for the message, a budget for all
- * sessions together. Content beyond them is read to its end and dropped, so that the client gets the
- * reply; one that does not end then is disconnected. Where only the beginning of a message is wanted
- * (`keptBytesMax`), the rest is dropped and the message counts.
- * @returns what was held of the budget and is to be given back after the message is done with */
+ * Receives the content of one message within its limits: a size per message, a budget for all sessions.
+ * Content beyond them is read to its end and dropped, so that the client gets the reply; a client that
+ * sends far more is disconnected. With `keptBytesMax` only the beginning of a message is kept, and the
+ * message is accepted.
+ * @returns the octets held of the budget, to be given back once the message is handled */
 async function receiveContent(
   wire: SmtpServerWire,
   budget: ContentBudget,
@@ -286,13 +290,13 @@ class Pieces implements UnfinishedMessage {
     this.#refuse('no_room');
   }
 
-  /** `too_large` stays, because it is permanent. */
+  /** `too_large` has precedence, because it is permanent. */
   #refuse(problem: 'too_large' | 'no_room'): void {
     this.drop();
     if (this.problem !== 'too_large') this.problem = problem;
   }
 
-  /** Two small neighbours of like size become one, so that each octet is copied few times. */
+  /** Joins two small neighbours of similar size, so that each octet is copied few times. */
   #joinSmall(): void {
     for (;;) {
       const [before, last] = this.#pieces.slice(-2);
@@ -303,7 +307,7 @@ class Pieces implements UnfinishedMessage {
   }
 }
 
-/** `content`: what has been read for certain. `rest`: what stands behind the end. */
+/** `content`: decoded content. `rest`: the bytes after the end. */
 type ContentRead =
   | { kind: 'more'; content: Buffer | null }
   | { kind: 'end'; content: Buffer | null; rest: Buffer }
@@ -313,15 +317,15 @@ const CR = 13;
 const LF = 10;
 const DOT = 46;
 const EMPTY = Buffer.alloc(0);
-/** An unfinished line up to this long waits for its end; of a longer one only a last CR does. */
+/** An unfinished line up to this length is kept until its end; of a longer one only a final CR. */
 const CARRIED_MAX = 1_000;
 
 export class SmtpContentReader {
   /** Octets of the longest line so far, without its CRLF and its stuffed dot. */
   longestLine = 0;
-  /** What the last chunk ended with and cannot be judged yet. */
+  /** The end of the last chunk that cannot be decoded yet. */
   #carried: Buffer = EMPTY;
-  /** The carried bytes go on a line whose beginning is out already. */
+  /** The carried bytes continue a line whose beginning was already returned. */
   #isMidLine = false;
   #lineOctets = 0;
 
@@ -345,7 +349,7 @@ export class SmtpContentReader {
     }
   }
 
-  /** The line from `at` on has no end yet. */
+  /** The line that starts at `at` has no end yet. */
   #keepTail(bytes: Buffer, at: number, out: Unstuffed): Buffer | null {
     if (bytes.length - at <= CARRIED_MAX) {
       this.#carried = bytes.subarray(at);
@@ -366,24 +370,24 @@ export class SmtpContentReader {
   }
 }
 
-/** Where the CRLF stands that ends the line from `at` on; null: not there yet. */
+/** The offset of the CRLF that ends the line starting at `at`; null: not received yet. */
 function lineEnd(bytes: Buffer, at: number): number | 'bare' | null {
   const cr = bytes.indexOf(CR, at);
   if (cr === -1) return bytes.includes(LF, at) ? 'bare' : null;
   const next = bytes[cr + 1];
-  // A bare LF before this CR: there is one in front of the line's own, which stands behind it.
+  // An LF before this CR is bare.
   const lf = bytes.indexOf(LF, at);
   if (lf !== -1 && lf < cr) return 'bare';
   if (next === undefined) return null;
   return next === LF ? cr : 'bare';
 }
 
-/** Copies only when a dot has to go, and then once per chunk, however many dots there are. */
+/** Copies only when dots have to be removed, once per chunk. */
 class Unstuffed {
   readonly #bytes: Buffer;
   #copy: Buffer | null = null;
   #copied = 0;
-  /** What is before this has been copied or left out. */
+  /** Everything before this offset was copied or left out. */
   #from = 0;
 
   constructor(bytes: Buffer) {

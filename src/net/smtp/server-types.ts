@@ -5,13 +5,13 @@
 import type { SecureContext } from 'node:tls';
 import type { World } from '../../core/world.ts';
 
-/** One reply. `text` becomes printable ASCII, in lines that SMTP can carry. */
+/** One reply. `text` is converted to printable ASCII, in lines within the limit of SMTP. */
 export type SmtpAnswer = {
   code: number;
-  /** RFC 3463; null where RFC 2034 has none (greeting, EHLO, 334, 354). */
+  /** RFC 3463; null where RFC 2034 defines none (greeting, EHLO, 334, 354). */
   enhanced: string | null;
   text: string;
-  /** The session ends with this reply. */
+  /** The session ends after this reply. */
   closes?: boolean;
 };
 
@@ -24,23 +24,23 @@ export function closing(code: number, enhanced: string, text: string): SmtpAnswe
   return { code, enhanced, text, closes: true };
 }
 
-/** What is known of a session when a handler is asked. `User`: what onAuth made of the log-in. */
+/** The state of a session for handlers. `User`: the result of the log-in handler. */
 export type SmtpSession<User> = {
   id: string;
   remoteAddress: string;
-  /** The remote address, or its /64 for IPv6: one customer. */
+  /** The remote address; for IPv6 its /64, since a customer has at least that. */
   client: string;
   localPort: number;
-  /** What the client calls itself; '' before EHLO. */
+  /** The client's name in EHLO; '' before EHLO. */
   helo: string;
-  /** RFC 3848, for Received: `ESMTPSA` is ESMTP over TLS with a log-in. */
+  /** For Received (RFC 3848): `ESMTPSA` is ESMTP over TLS with a log-in. */
   protocol: 'SMTP' | 'ESMTP' | 'ESMTPS' | 'ESMTPA' | 'ESMTPSA';
   tls: { version: string; cipher: string } | null;
   user: User | null;
 };
 
 export type SmtpMail = {
-  /** The reverse-path without its brackets; '' is the null one. */
+  /** The reverse-path without brackets; '' is the null reverse-path. */
   from: string;
   /** The size the client announced. */
   sizeBytes: number | null;
@@ -49,28 +49,28 @@ export type SmtpMail = {
 };
 
 export type SmtpEnvelope = SmtpMail & {
-  /** As written, without brackets and source routes, in the order of their coming. */
+  /** As written, without brackets and source routes, in the order of RCPT. */
   recipients: readonly string[];
 };
 
 export type SmtpMessage = {
-  /** CRLF at the end of every line, dots unstuffed. */
+  /** With CRLF line ends, after dot-unstuffing. */
   content: Buffer;
-  /** Of all that came, also where `content` is only its beginning. */
+  /** The size of the whole message, even if `content` is only its beginning. */
   sizeBytes: number;
-  /** Octets of its longest line without CRLF: more than 998 is not allowed (RFC 5322 §2.1.1). */
+  /** Octets of the longest line without CRLF; RFC 5322 §2.1.1 allows 998. */
   longestLine: number;
 };
 
 type Awaitable<Value> = Value | Promise<Value>;
 
-/** A handler that throws is answered with 451 4.3.0 and reported to `onBug`. */
+/** If a handler throws, the reply is 451 4.3.0 and `onBug` is called. */
 export type SmtpHandlers<User> = {
-  /** Null takes the sender. */
+  /** Null accepts the sender. */
   onMail?(session: SmtpSession<User>, mail: SmtpMail): Awaitable<SmtpAnswer | null>;
-  /** Asked for each recipient; null takes it. */
+  /** Called for each recipient; null accepts it. */
   onRcpt(session: SmtpSession<User>, address: string): Awaitable<SmtpAnswer | null>;
-  /** A 2xx takes responsibility: the message must be durable when this resolves. */
+  /** A 2xx accepts responsibility: the message must be durable when this resolves. */
   onMessage(
     session: SmtpSession<User>,
     envelope: SmtpEnvelope,
@@ -83,33 +83,33 @@ export type SmtpLogIn<User> = (
   credentials: { user: string; pass: string },
 ) => Promise<{ user: User } | { refused: SmtpAnswer }>;
 
-/** Of one port in one process: the workers of a machine each have their own. */
+/** Per port and process: each worker of a machine has its own. */
 export type SmtpServerLimits = {
   connections: number;
-  /** Of these, for who has not logged in, from a client that has not done so lately. */
+  /** The part for clients that are not logged in and did not log in recently. */
   anonymousConnections: number;
   connectionsPerClient: number;
-  /** That are not logged in. */
+  /** Connections per client that are not logged in. */
   anonymousPerClient: number;
   /** New connections that do not log in. */
   newPerClientAndMinute: number;
-  /** Of all sessions together, for messages that are being received or handled. */
+  /** For messages of all sessions that are being received or handled. */
   contentBytes: number;
   messagesPerSession: number;
-  /** Replies of 4xx and 5xx, and commands that lead nowhere, since the last message was taken. */
+  /** 4xx and 5xx replies, and idle commands above their limit, since the last accepted message. */
   errorsPerSession: number;
   recipientsPerMessage: number;
   messagesPerClientAndMinute: number;
   /** From a reply to the end of the next command. */
   commandTimeoutMs: number;
-  /** In each such span some content has to come, 1,000 octets a second at least. */
+  /** Content has to arrive within each such interval, at 1,000 octets a second or more. */
   dataTimeoutMs: number;
   /** From 354 to the end of the content. */
   messageTimeoutMs: number;
   tlsTimeoutMs: number;
-  /** From the connection to the log-in, handshakes and greeting included; where there is one. */
+  /** From the connection to the log-in, including handshakes and greeting; on ports with log-in. */
   logInTimeoutMs: number;
-  /** From the connection on; a message under way is finished. */
+  /** From the connection; a message in progress is completed. */
   sessionTimeoutMs: number;
 };
 
@@ -124,7 +124,7 @@ export const SMTP_SERVER_LIMITS: SmtpServerLimits = {
   errorsPerSession: 20,
   recipientsPerMessage: 100,
   messagesPerClientAndMinute: Infinity,
-  // RFC 5321 §4.5.3.2.7 asks for five minutes.
+  // RFC 5321 §4.5.3.2.7 requires five minutes.
   commandTimeoutMs: 300_000,
   dataTimeoutMs: 180_000,
   messageTimeoutMs: 600_000,
@@ -134,27 +134,27 @@ export const SMTP_SERVER_LIMITS: SmtpServerLimits = {
 };
 
 export type SmtpSessionOptions<User> = {
-  /** Our name, for the greeting. */
+  /** The host name in the greeting. */
   hostname: string;
   /**
-   * `starttls` offers it, `implicit` begins with it (port 465). The context is asked for at every
-   * handshake, so that a renewed certificate counts; null: no TLS at present.
+   * `starttls` offers TLS, `implicit` begins with it (port 465). The context is requested at every
+   * handshake, so that a renewed certificate takes effect; null: TLS is not available.
    */
   tls: { mode: 'starttls' | 'implicit'; context: () => SecureContext | null };
-  /** The largest message, announced in SIZE (RFC 1870). */
+  /** The largest message, announced by SIZE (RFC 1870). */
   sizeBytesMax: number;
   /**
-   * How much of the beginning of a message is kept; the rest is read and dropped, and no message is
-   * refused for its size. Without it, messages larger than sizeBytesMax are refused.
+   * The part of a message that is kept; the rest is read and dropped, and no message is refused for its
+   * size. Without it, messages larger than sizeBytesMax are refused.
    */
   keptBytesMax?: number;
   limits?: Partial<SmtpServerLimits>;
   world: Pick<World, 'monotonicMs' | 'newId'>;
-  /** With it, mail is taken only from who has logged in, over TLS. */
+  /** If set, mail is accepted only after a log-in over TLS. */
   logIn?: SmtpLogIn<User>;
   handlers: SmtpHandlers<User>;
-  /** Refuses clients that send before the greeting; no mail program does. Default: true. */
+  /** Disconnects clients that send before the greeting, as only abusive clients do. Default: true. */
   refusesEarlyTalkers?: boolean;
-  /** A handler threw: a bug, or something that the surface should have answered itself. */
+  /** Called when a handler throws: a bug, or an error that the handler should have answered. */
   onBug?: (error: unknown) => void;
 };

@@ -1,26 +1,26 @@
 /**
- * The bytes of one session at an SMTP server: command lines and content in, replies out, TLS in
- * between. It has timers and limits of what may wait in memory, and none of SMTP's commands.
+ * The bytes of one session at an SMTP server: command lines, content, replies and TLS, with timeouts and
+ * memory limits. The commands themselves are in server.ts.
  *
- * Reads only while bytes are waited for, so a client that sends ahead fills its own buffers.
- * Replies go out together once nothing more can be read without waiting (RFC 2920 §3.2); a client
- * that does not read them is not read from either.
+ * Reads only while input is expected, so a client that sends ahead fills its own buffers. Replies are
+ * sent together once no more input is available (RFC 2920 §3.2). While a client does not read its
+ * replies, nothing is read from it.
  */
 import type { Socket } from 'node:net';
 import { type SecureContext, TLSSocket } from 'node:tls';
 import type { SmtpAnswer } from './server-types.ts';
 
-/** `bare`: a CR or LF that does not stand in a CRLF. `stopping`: `interrupt` was called. */
+/** `bare`: a CR or LF outside of a CRLF. `stopping`: `interrupt` was called. */
 export type LineRead =
   | { kind: 'line'; line: Buffer }
   | { kind: 'bare' | 'too_long' | 'over' | 'timeout' | 'stopping' };
 
 type Wake = 'data' | 'over' | 'timeout' | 'stopping';
 
-/** RFC 4954 §4 needs more than RFC 5321's 512; a line beyond this is not a command. */
+/** RFC 4954 §4 needs more than the 512 of RFC 5321; a longer line is not a command. */
 const LINE_OCTETS_MAX = 4_096;
 const UNREAD_REPLIES_BYTES_MAX = 64 * 1024;
-/** How long a client may go on sending after we have closed: a reset would discard our reply. */
+/** After closing, input is discarded for this time: a reset would discard our reply. */
 const LINGER_MS = 5_000;
 const SENDS_AT_LEAST_PER_S = 1_000;
 const CR = 13;
@@ -34,7 +34,7 @@ export class SmtpServerWire {
   #isOver = false;
   #wake: ((why: Wake) => void) | null = null;
   #waitsForLine = false;
-  /** During its handshake. */
+  /** The socket during its TLS handshake. */
   #securing: TLSSocket | null = null;
   readonly #onData = (chunk: Buffer): void => {
     this.#rest = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
@@ -59,12 +59,12 @@ export class SmtpServerWire {
     };
   }
 
-  /** Whether the client has sent something that has not been read. */
+  /** Whether there is unread input. */
   get hasMore(): boolean {
     return this.#rest.length > 0;
   }
 
-  /** Whether something has come already: one turn to ask the system for it, one to be given it. */
+  /** Whether input has already arrived; takes two turns of the event loop to read the socket. */
   async hasEarlyInput(): Promise<boolean> {
     this.#socket.resume();
     await new Promise(setImmediate);
@@ -72,7 +72,7 @@ export class SmtpServerWire {
     return this.hasMore;
   }
 
-  /** The next command. Sends the replies first when it has to wait. */
+  /** The next command. Sends the pending replies before it waits. */
   async line(timeoutMs: number): Promise<LineRead> {
     const ready = this.#takeLine();
     if (ready !== null) return ready;
@@ -110,10 +110,10 @@ export class SmtpServerWire {
   }
 
   /**
-   * Gives what comes to `read` until that returns what it made of it; null asks for more.
-   * @param spanMs in each such span something has to come, 1,000 octets a second at least
-   * @param timeoutMs for all of it
-   * @returns `timeout` when the client was too slow, `over` when it has closed
+   * Passes input to `read` until it returns a result; null requests more.
+   * @param spanMs input has to arrive within each such interval, at 1,000 octets a second or more
+   * @param timeoutMs for the whole content
+   * @returns `timeout` when the client was too slow, `over` when it has disconnected
    */
   async content<Result>(
     read: (chunk: Buffer) => Result | null,
@@ -142,17 +142,17 @@ export class SmtpServerWire {
     }
   }
 
-  /** Returns bytes that were read too far. */
+  /** Puts back bytes that belong to the next command. */
   giveBack(bytes: Buffer): void {
     this.#rest = this.#rest.length === 0 ? bytes : Buffer.concat([bytes, this.#rest]);
   }
 
-  /** Goes out with the next flush. */
+  /** Queues a reply; the next flush sends it. */
   reply(answer: SmtpAnswer): void {
     this.#replies += replyText(answer);
   }
 
-  /** Several lines that are one reply, as they are. */
+  /** Queues a reply of several lines, unchanged. */
   replyLines(code: number, lines: readonly string[]): void {
     const last = lines.length - 1;
     this.#replies += lines
@@ -166,15 +166,14 @@ export class SmtpServerWire {
     this.#replies = '';
   }
 
-  /** Ends the waiting for a command; a message under way goes on. */
+  /** Ends the wait for a command; a message in progress continues. */
   interrupt(): void {
     if (this.#waitsForLine) this.#awake('stopping');
   }
 
   /**
-   * Makes this a TLS connection; false when the handshake fails or takes too long. Nothing that
-   * came in plain text is ever read as a command: the caller has made sure that there is none, and
-   * what comes from now on is for the handshake.
+   * Starts TLS; false when the handshake fails or times out. Input received in plain text is never read
+   * as a command: the caller ensures that there is none, and later bytes belong to the handshake.
    */
   async secure(secureContext: SecureContext, timeoutMs: number): Promise<boolean> {
     this.flush();
@@ -200,7 +199,7 @@ export class SmtpServerWire {
     return true;
   }
 
-  /** Sends what is buffered and closes; for 5 s further input is dropped. */
+  /** Sends the pending replies and closes; further input is discarded for 5 s. */
   close(): void {
     this.flush();
     this.#isOver = true;
@@ -215,7 +214,7 @@ export class SmtpServerWire {
     if (socket.readableEnded) socket.destroySoon();
   }
 
-  /** Sends a last reply if that is possible, and closes at once, in any state of the session. */
+  /** Sends a last reply if possible and closes at once, in any state of the session. */
   shut(answer: SmtpAnswer): void {
     const socket = this.#socket;
     if (this.#securing !== null) this.#securing.destroy();
@@ -250,7 +249,7 @@ export class SmtpServerWire {
     wake?.(why);
   }
 
-  /** False when the client does not read in time. */
+  /** False when the client does not read its replies in time. */
   async #repliesAreRead(): Promise<boolean> {
     if (this.#socket.writableLength <= UNREAD_REPLIES_BYTES_MAX) return true;
     this.#socket.pause();
@@ -271,7 +270,7 @@ export class SmtpServerWire {
 const TEXT_MAX = 1_600;
 const TEXT_PER_LINE_MAX = 400;
 
-/** A sentence of any length, as reply lines within RFC 5321's 512 octets, in printable ASCII. */
+/** The text as printable ASCII, in reply lines within 512 octets (RFC 5321 §4.5.3.1.5). */
 export function replyText({ code, enhanced, text }: SmtpAnswer): string {
   const printable = text.slice(0, TEXT_MAX).replace(/[^ -~]+/g, '?') || 'Ok';
   const lines = printable.match(new RegExp(`.{1,${TEXT_PER_LINE_MAX}}(?: |$)|.{1,400}`, 'g')) ?? [];

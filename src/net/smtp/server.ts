@@ -1,13 +1,13 @@
 /**
- * An SMTP server: listens, keeps each client within its limits, and runs a session per connection
- * (RFC 5321, 1870, 2034, 2920, 3207, 4954, 6152, 6531). It uses no database: its handlers decide which
- * messages are accepted and when a message is safe. The handlers are in src/smtp/.
+ * An SMTP server: listens, enforces limits per client, and runs a session per connection (RFC 5321,
+ * 1870, 2034, 2920, 3207, 4954, 6152, 6531). It uses no database: its handlers, which are in src/smtp/,
+ * decide which messages are accepted and make them durable.
  *
- * Memory is bounded by the number of connections, about 64 KB for each that waits, and one budget
- * for all content that is being received. Works in the workers of a cluster, which share a port.
+ * Memory is bounded: about 64 KB for each waiting connection, and one budget for all content that is
+ * being received. The workers of a cluster can share a port.
  *
- *     server-types.ts        what the handlers get and may answer
- *     server-limits.ts       which connections are open, what each client may use
+ *     server-types.ts        options, limits and the handlers' interface
+ *     server-limits.ts       admission of connections, rates per client
  *     server-wire.ts         bytes, lines, TLS, timeouts
  *     server-commands.ts     the grammar of commands
  *     server-transaction.ts  one message: MAIL, RCPT, DATA and its content
@@ -46,7 +46,7 @@ export type {
 } from './server-types.ts';
 
 export type SmtpServerOptions<User> = SmtpSessionOptions<User> & {
-  /** Shared with other ports and workers; without it each port has its own. */
+  /** Shared with other ports and workers; default: separate for this port. */
   known?: KnownClients;
 };
 
@@ -68,12 +68,12 @@ export class SmtpServer<User = null> {
     this.#admission = new Admission(this.#limits, { world, known });
     this.#content = new ContentBudget(this.#limits);
     this.#messages = new MinuteCounts(world);
-    // Half open: a client that has closed its sending side still gets the replies.
+    // Half open: a client that has closed its sending side still gets its replies.
     const tcp = { allowHalfOpen: true, noDelay: true, pauseOnConnect: true };
     this.#server = createServer(tcp, (socket) => this.#welcome(socket));
   }
 
-  /** Without a host on all addresses. @returns the port, of interest when 0 was asked for */
+  /** Without a host: on all addresses. @returns the port, which differs from a requested 0 */
   listen(where: { host?: string; port: number }): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject);
@@ -86,9 +86,9 @@ export class SmtpServer<User = null> {
   }
 
   /**
-   * Stops accepting connections, finishes and answers messages under way, and ends all other
-   * sessions with 421. Resolves when every session is over.
-   * @param graceMs how long messages under way are waited for
+   * Stops accepting connections, completes messages in progress, and ends all other sessions with 421.
+   * Resolves when every session has ended.
+   * @param graceMs maximum wait for messages in progress
    */
   async close(graceMs = 30_000): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
@@ -133,7 +133,7 @@ export class SmtpServer<User = null> {
   }
 }
 
-/** Keeps no state: the reply fits into the system's send buffer, so it is not waited for. */
+/** Does not wait for the reply to be sent, because it fits into the socket's send buffer. */
 function refuse(socket: Socket, answer: SmtpAnswer, mode: 'starttls' | 'implicit'): void {
   socket.on('error', () => {});
   if (mode === 'implicit') socket.destroy();
@@ -143,33 +143,33 @@ function refuse(socket: Socket, answer: SmtpAnswer, mode: 'starttls' | 'implicit
 const OK = answerOf(250, '2.0.0', 'Ok');
 const STOPPING = closing(421, '4.3.2', 'This server is stopping; try again in a moment');
 const NO_TLS_NOW = answerOf(454, '4.7.0', 'TLS is not available at present');
-const BROKEN = answerOf(451, '4.3.0', 'Something went wrong here; try again later');
-const LATE = closing(421, '4.4.2', 'The time to log in is up');
-const LONG = closing(421, '4.4.2', 'This session has lasted long enough; open another');
+const BROKEN = answerOf(451, '4.3.0', 'Internal error; try again later');
+const LATE = closing(421, '4.4.2', 'Log-in timeout');
+const LONG = closing(421, '4.4.2', 'This session has reached its maximum duration; open another');
 /** The last reply of a session by the reason for its end. */
 const ENDS = {
   bare: BARE_LINE_END,
   too_long: closing(500, '5.5.2', 'This line is too long'),
-  timeout: closing(421, '4.4.2', 'Nothing came in time'),
+  timeout: closing(421, '4.4.2', 'Timeout'),
 } as const;
-/** Commands that lead nowhere (NOOP, RSET, VRFY, …) in a row, before they count as errors. */
+/** Commands without effect (NOOP, RSET, VRFY, …) in a row, before they count as errors. */
 const IDLE_COMMANDS_MAX = 100;
 
 /**
- * One session: commands in their order, each with its reply (RFC 5321 §3, 4).
+ * One session: commands in order, each with its reply (RFC 5321 §3, 4).
  *
  *     greeting → EHLO → (STARTTLS → EHLO) → (AUTH) → MAIL → RCPT… → DATA → MAIL … → QUIT
  *
- * A message is given to the handler once, whole, with its own envelope, or not at all, and the
- * handler's reply is sent. Whatever makes the start of the next command uncertain (a bare CR or LF,
- * BDAT, bytes behind STARTTLS, another protocol) ends the session.
+ * A message is passed to the handler once, complete and with its own envelope, or not at all, and the
+ * handler's reply is sent. Input after which the start of the next command is uncertain (a bare CR or LF,
+ * BDAT, bytes after STARTTLS, another protocol) ends the session.
  */
 export class SmtpServerSession<User> {
   readonly #parts: SessionParts<User>;
   readonly #wire: SmtpServerWire;
   readonly #transaction: SmtpServerTransaction<User>;
   #isEnding = false;
-  /** The reply that ends the session before the next command. */
+  /** The reply to send before the session ends. */
   #lastReply: SmtpAnswer | null = null;
   #errors = 0;
   #idleCommands = 0;
@@ -180,7 +180,7 @@ export class SmtpServerSession<User> {
     this.#transaction = new SmtpServerTransaction(wire, parts);
   }
 
-  /** Resolves when the session is over. */
+  /** Resolves when the session has ended. */
   async run(): Promise<void> {
     const { options, limits, facts } = this.#parts;
     const logInTimer = later(options.logIn === undefined ? Infinity : limits.logInTimeoutMs, () => {
@@ -199,12 +199,12 @@ export class SmtpServerSession<User> {
     }
   }
 
-  /** Finishes a message under way, then replies 421. */
+  /** Completes a message in progress, then replies 421. */
   stop(): void {
     this.#stop(STOPPING);
   }
 
-  /** Ends it at once, wherever it is. */
+  /** Ends the session at once, in any state. */
   shut(answer: SmtpAnswer): void {
     this.#isEnding = true;
     this.#wire.shut(answer);
@@ -218,9 +218,9 @@ export class SmtpServerSession<User> {
   async #begin(): Promise<boolean> {
     const { options } = this.#parts;
     if (options.tls.mode === 'implicit' && !(await this.#secure())) return false;
-    // Without a delay: what has come by now was sent before the greeting could be read.
+    // Input that has already arrived was sent before the client could read the greeting.
     if (options.refusesEarlyTalkers !== false && (await this.#wire.hasEarlyInput())) {
-      this.#answer(closing(554, '5.5.1', 'Wait for the greeting before you speak'));
+      this.#answer(closing(554, '5.5.1', 'Wait for the greeting before sending commands'));
       return false;
     }
     this.#wire.reply(answerOf(220, null, `${options.hostname} ESMTP Posthorn`));
@@ -234,7 +234,7 @@ export class SmtpServerSession<User> {
     const command = readCommand(read.line);
     if (command === null) {
       return this.#answer(
-        answerOf(500, '5.5.2', 'A command has no control characters, and is UTF-8'),
+        answerOf(500, '5.5.2', 'A command must be UTF-8 without control characters'),
       );
     }
     try {
@@ -276,7 +276,7 @@ export class SmtpServerSession<User> {
       case 'NOOP':
         return this.#answerIdle(OK);
       case 'VRFY':
-        return this.#answerIdle(answerOf(252, '2.5.0', 'Send the mail, then it will be seen'));
+        return this.#answerIdle(answerOf(252, '2.5.0', 'Cannot verify; send the message'));
       case 'HELP':
         return this.#answerIdle(answerOf(214, '2.0.0', 'See RFC 5321'));
       default:
@@ -288,7 +288,7 @@ export class SmtpServerSession<User> {
     if (isAnotherProtocol(command)) {
       return this.#answer(closing(500, '5.5.2', 'This is a mail server; it speaks SMTP only'));
     }
-    // Its chunk would follow without being asked for: it must not be read as commands (RFC 3030).
+    // The chunk that follows BDAT must not be read as commands (RFC 3030).
     if (command.verb === 'BDAT') {
       return this.#answer(closing(502, '5.5.1', 'BDAT is not offered here; use DATA'));
     }
@@ -318,7 +318,7 @@ export class SmtpServerSession<User> {
     const mayLogIn = options.logIn !== undefined && facts.tls !== null && facts.user === null;
     return [
       'PIPELINING',
-      // RFC 1870 §3: 0 is no limit.
+      // RFC 1870 §3: 0 means no limit.
       `SIZE ${options.keptBytesMax === undefined ? options.sizeBytesMax : 0}`,
       '8BITMIME',
       'SMTPUTF8',
@@ -328,7 +328,7 @@ export class SmtpServerSession<User> {
     ];
   }
 
-  /** RFC 3848 */
+  /** See SmtpSession.protocol. */
   #updateProtocol(): void {
     const { facts } = this.#parts;
     if (facts.protocol === 'SMTP') return;
@@ -343,7 +343,7 @@ export class SmtpServerSession<User> {
     if (options.tls.mode !== 'starttls' || facts.tls !== null) {
       return this.#answer(answerOf(503, '5.5.1', 'This connection has TLS already'));
     }
-    // Plain text behind it may have been injected (CVE-2011-0411).
+    // Plain text after STARTTLS may have been injected (CVE-2011-0411).
     if (argument !== '' || this.#wire.hasMore) {
       return this.#answer(closing(501, '5.5.4', 'Nothing may follow STARTTLS before its reply'));
     }
@@ -399,7 +399,7 @@ export class SmtpServerSession<User> {
     const answer = await this.#transaction.data(argument);
     this.#idleCommands = 0;
     if ('kind' in answer) return this.#end(answer);
-    // Some applications keep one session for all their mail.
+    // An accepted message resets the count, since some applications send all mail in one session.
     if (answer.code < 300) this.#errors = 0;
     this.#answer(answer);
   }
@@ -420,7 +420,7 @@ export class SmtpServerSession<User> {
   }
 }
 
-/** A timer; none for Infinity. */
+/** Starts a timer; none for Infinity. */
 function later(ms: number, act: () => void): NodeJS.Timeout | undefined {
   return ms === Infinity ? undefined : setTimeout(act, ms);
 }

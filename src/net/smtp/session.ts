@@ -1,6 +1,6 @@
 /**
- * The state that the handshake of a session and its transactions share: what the server offers, the
- * transcript, and the only functions that write commands.
+ * The state shared by the handshake and the transactions of a session, its transcript, and the only
+ * functions that write commands.
  */
 import type { SmtpPhase, SmtpReply } from '../../mail/replies/smtp-reply.ts';
 import type { SmtpTimeouts, SmtpTranscript, Transaction } from './types.ts';
@@ -11,13 +11,13 @@ export type Session = {
   transcript: Transcript;
   timeouts: SmtpTimeouts;
   extensions: SmtpExtensions;
-  /** A transaction was left half way: RSET goes before the next one (RFC 5321 §4.1.1.5). */
+  /** A transaction was not completed: RSET precedes the next one (RFC 5321 §4.1.1.5). */
   needsReset: boolean;
-  /** Its envelope went out with the dot of the message before it; its replies come after that one's. */
+  /** The envelope of this transaction was sent with the dot of the previous one; its replies are due. */
   announced: Transaction | null;
 };
 
-/** One command and its answer; `shown` stands in the transcript in place of a secret. */
+/** Sends one command and reads its reply; the transcript has `shown` in place of a secret. */
 export function sendCommand(
   session: Session,
   phase: SmtpPhase,
@@ -28,7 +28,7 @@ export function sendCommand(
   return readReply(session, phase);
 }
 
-/** The next reply, written into the transcript. */
+/** Reads the next reply and adds it to the transcript. */
 export async function readReply(
   session: Session,
   phase: SmtpPhase,
@@ -39,19 +39,19 @@ export async function readReply(
   return read;
 }
 
-/** What a server offers in its answer to EHLO (RFC 5321 §4.1.1.1). */
+/** The extensions in a server's reply to EHLO (RFC 5321 §4.1.1.1). */
 export type SmtpExtensions = {
   pipelining: boolean;
   startTls: boolean;
   smtpUtf8: boolean;
   /** 8BITMIME (RFC 6152). */
   eightBitMime: boolean;
-  /** `sizeBytesMax` 0: the server takes SIZE and names no limit (RFC 1870). */
+  /** `sizeBytesMax` 0: the server supports SIZE without a limit (RFC 1870). */
   size: { sizeBytesMax: number } | null;
   authMechanisms: readonly string[];
 };
 
-/** A server with HELO only. */
+/** For a server that supports HELO only. */
 export const NO_EXTENSIONS: SmtpExtensions = {
   pipelining: false,
   startTls: false,
@@ -63,7 +63,7 @@ export const NO_EXTENSIONS: SmtpExtensions = {
 
 export function extensionsOf(reply: SmtpReply): SmtpExtensions {
   const offered = new Map<string, readonly string[]>();
-  // The first line is a greeting; `AUTH=LOGIN` is how some servers spelled it before RFC 2554.
+  // The first line is a greeting. Some servers write `AUTH=LOGIN`, as before RFC 2554.
   for (const line of reply.message.toUpperCase().split('\n').slice(1)) {
     const [keyword = '', ...parameters] = line.split(/[ =]+/);
     offered.set(keyword, [...(offered.get(keyword) ?? []), ...parameters]);
@@ -84,15 +84,15 @@ function sizeOf(text: string | undefined): number {
 }
 
 /*
- * An address that could end its own brackets or its line would become a command of its own
- * (GHSA-c7w3-x93f-qmm8, GHSA-vvjj-xcjg-gr5g). All text that becomes a command passes `pathCommand` or
- * `plainCommand`; they throw on anything else, because the caller has checked it.
+ * An address that contains a bracket or a line end could inject a command (GHSA-c7w3-x93f-qmm8,
+ * GHSA-vvjj-xcjg-gr5g). All text in commands passes `pathCommand` or `plainCommand`, which throw on such
+ * text, because callers have to check it before.
  */
 const ASCII_PATH = /^[^\0-\x1f\x7f-\uffff<>]*$/;
 const UTF8_PATH = /^[^\0-\x1f\x7f-\x9f\u2028\u2029<>]*$/;
 const ARGUMENT = /^[!-~]+( [!-~]+)*$/;
 
-/** Whether an address can stand between `<` and `>` of MAIL FROM and RCPT TO. */
+/** Whether an address can be written between `<` and `>` in MAIL FROM and RCPT TO. */
 export function isWritablePath(address: string, smtpUtf8: boolean): boolean {
   if (ASCII_PATH.test(address)) return true;
   return smtpUtf8 && UTF8_PATH.test(address) && address.isWellFormed();
@@ -121,8 +121,8 @@ export function plainCommand(verb: string, argument: string): string {
 const CHARACTERS_MAX = 8000;
 
 /**
- * The dialogue of one attempt, as the API shows it. Bounded, and cheap enough to keep for every
- * message: lines are collected and not joined.
+ * The dialogue of one attempt, as the API shows it. Its size is limited. Lines are collected without
+ * joining, since a transcript is kept for every message.
  */
 export class Transcript {
   #lines: string[] = [];
@@ -144,12 +144,12 @@ export class Transcript {
     lines.forEach((line, i) => this.#add(`S: ${code}${i < last ? '-' : ' '}${prefix}${line}`));
   }
 
-  /** Something that happened to the connection and that neither side said. */
+  /** Adds an event of the connection that is neither a command nor a reply. */
   note(text: string): void {
     this.#add(`(${text})`);
   }
 
-  /** Hands the lines over and begins anew. */
+  /** Returns the lines and starts a new transcript. */
   take(): SmtpTranscript {
     const lines = this.#lines;
     this.#lines = [];

@@ -1,12 +1,12 @@
 /**
  * TLS for SMTP: STARTTLS (RFC 3207) and TLS from the first byte.
  *
- * Every handshake accepts any certificate; the certificate is verified right after it, before anything
- * but QUIT is sent: by the public authorities and the host's name, or by DANE (dane.ts). This keeps a
- * failed verification apart from a failed handshake. Opportunistic and required TLS continue whatever
- * the result, because the alternative is plain text or there is no name to check; the result is recorded
- * all the same. Sessions are never resumed, since a resumed session skips the check. One secure context
- * serves all connections: making one per connection costs half of a handshake.
+ * Every handshake accepts any certificate; the certificate is verified after it, before anything but QUIT
+ * is sent, by the public authorities and the host's name or by DANE (dane.ts). This distinguishes a
+ * failed verification from a failed handshake. Opportunistic and required TLS record the result and
+ * continue in any case, because the alternative is plain text or there is no name to check. Sessions are
+ * never resumed, since a resumed session skips the verification. All connections share one secure
+ * context: creating one costs half of a handshake.
  */
 import type { X509Certificate } from 'node:crypto';
 import { isIP, type Socket } from 'node:net';
@@ -26,9 +26,9 @@ type Secured = { socket: TLSSocket; facts: SmtpTlsFacts } | WireFailure;
 type TlsOptions = Pick<SmtpOptions, 'host' | 'tls' | 'ca' | 'dane' | 'reducedHello'>;
 
 /**
- * The ClientHello of OpenSSL 3.5 is 1,600 bytes, because of the key share against quantum computers:
- * two packets, over which some old servers and middleboxes stumble. This one is 231 bytes, below
- * 256 as well, where others have their bug (RFC 7685). Forward secrecy and AEAD stay.
+ * The ClientHello of OpenSSL 3.5 has 1,600 bytes because of its post-quantum key share. That needs two
+ * packets, which some old servers and middleboxes cannot handle. This one has 231 bytes, also below the
+ * 256 at which others fail (RFC 7685). It keeps forward secrecy and AEAD.
  */
 const REDUCED: SecureContextOptions = {
   minVersion: 'TLSv1.2',
@@ -63,8 +63,8 @@ function contextFor({ ca, reducedHello = false }: TlsOptions): SecureContext {
 }
 
 /**
- * Encrypts a connected socket, which is destroyed when the handshake fails. What it proved is in
- * `facts`: ask `proofMissing` before anything else is said.
+ * Starts TLS on a connected socket, which is destroyed when the handshake fails. `facts` has the result
+ * of the verification: call `proofMissing` before sending anything.
  */
 export async function secure(
   socket: Socket,
@@ -75,7 +75,7 @@ export async function secure(
   return 'cause' in shaken ? shaken : { socket: shaken, facts: judge(shaken, options) };
 }
 
-/** Why nothing may be sent over it, where a proof is asked for; null: go on. */
+/** Why nothing may be sent on this connection; null when its proof is sufficient or not required. */
 export function proofMissing({ tls }: TlsOptions, facts: SmtpTlsFacts): WireFailure | null {
   const mustProve = tls === 'enforced' || tls === 'dane';
   if (!mustProve || facts.verified) return null;
@@ -89,12 +89,12 @@ function shakeHands(
   timeoutMs: number,
 ): Promise<TLSSocket | WireFailure> {
   return new Promise((resolve) => {
-    // RFC 7672 §8.1: under DANE the name at which the TLSA records are.
+    // RFC 7672 §8.1: under DANE the SNI is the name that has the TLSA records.
     const name = options.dane?.names[0] ?? options.host;
     const tlsSocket = connect({
       socket,
       host: options.host,
-      // An IP address is no server name (RFC 6066 §3); it is checked as `host`.
+      // RFC 6066 §3: SNI cannot be an IP address; `host` is verified instead.
       ...(isIP(name) === 0 ? { servername: name } : {}),
       secureContext: contextFor(options),
       rejectUnauthorized: false,
@@ -114,7 +114,10 @@ function shakeHands(
         message: `The TLS handshake failed (${error.code ?? error.message}).`,
       });
     const close = (): void =>
-      finish({ cause: 'tls', message: 'The server hung up during the TLS handshake.' });
+      finish({
+        cause: 'tls',
+        message: 'The server closed the connection during the TLS handshake.',
+      });
     const timer = setTimeout(() => {
       finish({ cause: 'timeout', message: `No TLS handshake within ${timeoutMs / 1000} s.` });
     }, timeoutMs);
@@ -150,7 +153,7 @@ function byAuthorities(socket: TLSSocket, { host }: TlsOptions): Judgement {
 }
 
 function judgementOf(error: Error | string | null, host: string): Judgement {
-  // Node gives the code, whatever its types say.
+  // At run time this is the code, despite its type.
   const code = String(error);
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
     return {
@@ -165,7 +168,7 @@ function judgementOf(error: Error | string | null, host: string): Judgement {
   return { problem, result: 'certificate-not-trusted' };
 }
 
-/** As the server sent it, its own certificate first. */
+/** In the order that the server sent, its own certificate first. */
 function chainOf(socket: TLSSocket): X509Certificate[] {
   const chain: X509Certificate[] = [];
   let next = socket.getPeerX509Certificate();

@@ -1,14 +1,14 @@
 /**
  * The dialogue for one message: MAIL, RCPT, DATA, the message, the dot.
  *
- * A connection lost before the final dot and one lost after it are different results: only after it may
- * the message have been delivered (`inDoubt`). The dot is written only while `mayProceed` holds, so
- * that a worker that lost its lease sends nothing.
+ * The result of a lost connection depends on the final dot: only after it may the message have been
+ * delivered (`inDoubt`). The dot is written only while `mayProceed` returns true, so that a worker that
+ * lost its lease sends nothing.
  *
- * With PIPELINING the three commands are one write (RFC 2920), so a message takes two round
- * trips. DATA may then be accepted although the recipient was refused: that is answered by a
- * lone dot, which sends an empty message to no recipient. When another message waits for the
- * same server, its envelope goes out with the dot of this one: then a message takes one round trip.
+ * With PIPELINING the three commands are one write (RFC 2920), so a message takes two round trips. A
+ * server may then accept DATA although it refused the recipient; a dot alone completes that DATA, which
+ * sends nothing to anyone. If another message for the same server waits, its envelope is written with
+ * the dot of this one, which saves one more round trip.
  */
 import { failpoint } from '../../core/failpoint.ts';
 import type { SmtpReply } from '../../mail/replies/smtp-reply.ts';
@@ -29,20 +29,20 @@ type Outcome =
   | (Omit<SmtpFailure, 'transcript'> & { inDoubt: boolean });
 
 type AnsweredPhase = 'mail' | 'rcpt' | 'data_command' | 'data';
-/** To MAIL, RCPT and DATA. */
+/** The replies to MAIL, RCPT and DATA. */
 const ENVELOPE_REPLIES = 3;
 type Step = { phase: 'mail' | 'rcpt' | 'data_command'; line: string };
 
 /**
- * Up to this size a message and its dot are one write. The send buffer is empty when 354 has
- * come, and takes as much at once: asking before the write is asking before the dot.
+ * Up to this size a message and its dot are one write. The send buffer is empty after the 354 and holds
+ * this much, so `mayProceed` before the write is as good as before the dot.
  */
 const ONE_WRITE_BYTES_MAX = 32 * 1024;
 const BLOCK_BYTES = 64 * 1024;
-/** A server that keeps what was pipelined answers it as soon as it has answered the dot. */
+/** A server that buffers pipelined commands answers them directly after the dot. */
 const ANNOUNCED_TIMEOUT_MS = 30_000;
 
-/** @param follower null: what follows waits until this message has its answer */
+/** @param follower null: no message is announced */
 export async function runTransaction(
   session: Session,
   transaction: Transaction,
@@ -61,7 +61,7 @@ export async function runTransaction(
   return Object.assign(outcome, { transcript: session.transcript.take() });
 }
 
-/** What the server announced that it would refuse, refused without asking it. */
+/** Refuses without a command what the server's extensions exclude. */
 function refusedLocally(
   extensions: SmtpExtensions,
   { recipient, message, smtpUtf8 }: Transaction,
@@ -105,7 +105,7 @@ function envelopeSteps(extensions: SmtpExtensions, transaction: Transaction): St
   ];
 }
 
-/** All commands in one write. Null: the server waits for the message. */
+/** Sends all commands in one write. Null: the server waits for the message. */
 async function pipelined(
   session: Session,
   transaction: Transaction,
@@ -169,11 +169,11 @@ function isReset(session: Session, read: ReplyRead): boolean {
   return false;
 }
 
-/** Ends a DATA that was accepted although the recipient was refused. */
+/** Completes a DATA that was accepted although the recipient was refused. */
 async function sendNothing(session: Session): Promise<void> {
   session.transcript.client('.');
   session.wire.write(['.\r\n'], 1);
-  // A few seconds are enough: the outcome is known, only the connection is at stake.
+  // A short timeout: the outcome is known, and only the reuse of the connection depends on it.
   await readReply(session, 'rset');
 }
 
@@ -205,7 +205,7 @@ async function sendMessage(
   return outcomeOfDot(session, read);
 }
 
-/** The envelope of the message that follows, to be written with the dot; empty without one. */
+/** The envelope of the following message, to be written with the dot; empty without one. */
 function announcement(session: Session, follower: Follower | null): string[] {
   const { extensions } = session;
   if (follower === null || !extensions.pipelining) return [];
@@ -220,7 +220,7 @@ function linesOf(lines: readonly string[]): string {
   return `${lines.join('\r\n')}\r\n`;
 }
 
-/** Writes all but the dot, each block when the one before has left. Null: ready for the dot. */
+/** Writes all but the dot, block by block. Null: ready for the dot. */
 async function writeBlocks(session: Session, pieces: readonly Buffer[]): Promise<Outcome | null> {
   const { wire, timeouts } = session;
   wire.expectReply();
@@ -235,7 +235,7 @@ async function writeBlocks(session: Session, pieces: readonly Buffer[]): Promise
   return null;
 }
 
-/** An answer in the middle of the message: its verdict counts, the connection is of no use. */
+/** A reply before the end of the message: an error counts, and the connection cannot be reused. */
 function outcomeOfEarly(session: Session, read: ReplyRead): Outcome {
   const problem = problemIn(session, 'data', read);
   session.wire.fail('garbage', 'The server answered before the end of the message.');
@@ -249,12 +249,12 @@ function outcomeOfDot(session: Session, read: ReplyRead): Outcome {
   return problem ?? { kind: 'replied', phase: 'data', reply: read as SmtpReply };
 }
 
-/** Null: the reply lets the dialogue go on. */
+/** Null: the dialogue continues. */
 function problemIn(session: Session, phase: AnsweredPhase, read: ReplyRead): Outcome | null {
   if (isFailure(read)) return lost(session, phase);
   if (read.code >= 400) return { kind: 'replied', phase, reply: read };
   if (phase === 'data_command' ? read.code === 354 : read.code < 300) return null;
-  session.wire.fail('garbage', `The server answered ${read.code}, which cannot stand here.`);
+  session.wire.fail('garbage', `The server answered ${read.code}, which is not valid here.`);
   return lost(session, phase);
 }
 
@@ -278,7 +278,7 @@ function sizeOf(message: Buffer | readonly Buffer[]): number {
   return sizeBytes;
 }
 
-/** 12345 as `12,345`; toLocaleString is a thousand times slower. */
+/** 12345 as `12,345`; a thousand times faster than toLocaleString. */
 function grouped(count: number): string {
   return String(count).replaceAll(/\B(?=(\d{3})+$)/g, ',');
 }
@@ -290,9 +290,9 @@ const END = Buffer.from('.\r\n');
 const LINE_END_AND_END = Buffer.from('\r\n.\r\n');
 
 /**
- * The pieces with dots stuffed (RFC 5321 §4.5.2). The stored and signed bytes stay as they are; a
- * message that needs no stuffing, as nearly all, is not copied. A dot after a bare LF is stuffed too:
- * composed messages have none, and a lenient server must not find the end of the data inside a message.
+ * The pieces after dot-stuffing (RFC 5321 §4.5.2). The stored and signed bytes do not change; a message
+ * that needs no stuffing, as nearly all, is not copied. A dot after a bare LF is stuffed too: composed
+ * messages have none, but a lenient server must not find the end of the data within a message.
  */
 export function dotStuffed(message: Buffer | readonly Buffer[]): readonly Buffer[] {
   const pieces = Buffer.isBuffer(message) ? [message] : message;
@@ -300,11 +300,11 @@ export function dotStuffed(message: Buffer | readonly Buffer[]): readonly Buffer
   return [stuff(pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces))];
 }
 
-/** What follows the message: the dot, on a line of its own. */
+/** The dot on a line of its own, which ends the data. */
 export function finalDot(pieces: readonly Buffer[]): Buffer {
   const last = pieces.findLast((piece) => piece.length > 0);
   if (last === undefined) return END;
-  // A line end split over two pieces gets an empty line more, which no composer produces.
+  // If the final CRLF is split over two pieces, this adds an empty line; no composer produces that.
   return last.length >= 2 && last.at(-1) === LF && last.at(-2) === 13 ? END : LINE_END_AND_END;
 }
 
@@ -325,7 +325,7 @@ function stuff(message: Buffer): Buffer {
   if (message[0] === DOT) parts.push(END.subarray(0, 1));
   for (let at = message.indexOf(LF_DOT); at !== -1; at = message.indexOf(LF_DOT, at + 1)) {
     parts.push(message.subarray(from, at + 2));
-    // The dot that was just written is written once more with what follows it.
+    // The next piece starts with the same dot, so that it is written twice.
     from = at + 1;
   }
   parts.push(message.subarray(from));

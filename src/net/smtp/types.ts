@@ -1,19 +1,19 @@
 /**
  * Types of the SMTP client: options, timeouts and results.
  *
- * Results keep two failures apart. `replied`: the server refused, and its reply decides. `failed`: no
- * usable reply came (timeout, reset, garbage, a bad certificate), and the phase tells what may have
- * happened to the message.
+ * There are two kinds of failures. `replied`: the server refused, and its reply decides. `failed`: there
+ * was no usable reply (timeout, reset, garbage, a bad certificate), and the phase decides whether the
+ * message may have been delivered.
  */
 import type { SmtpFailureCause, SmtpPhase, SmtpReply } from '../../mail/replies/smtp-reply.ts';
 import type { DaneExpectation } from '../tls/dane.ts';
 
 export type { SmtpFailureCause } from '../../mail/replies/smtp-reply.ts';
 
-/** Lines `S: …` and `C: …` of one attempt, at most 8 KB, without message content or secrets. */
+/** Lines `S: …` and `C: …` of one attempt, at most 8 KB, without message content or passwords. */
 export type SmtpTranscript = readonly string[];
 
-/** Milliseconds of silence that end a phase. */
+/** The timeout of each phase in milliseconds. */
 export type SmtpTimeouts = Readonly<Record<SmtpPhase, number>>;
 
 /** RFC 5321 §4.5.3.2, with Postfix's 30 s for connecting. `body` is per block of the message. */
@@ -33,7 +33,7 @@ export const SMTP_TIMEOUTS_MS: SmtpTimeouts = {
   quit: 5_000,
 };
 
-/** The same, but in no phase more than `maxMs`. */
+/** SMTP_TIMEOUTS_MS with at most `maxMs` per phase. */
 export function timeoutsWithin(maxMs: number): SmtpTimeouts {
   const phases = Object.entries(SMTP_TIMEOUTS_MS) as [SmtpPhase, number][];
   const bounded = phases.map(([phase, ms]) => [phase, Math.min(ms, maxMs)] as const);
@@ -41,14 +41,13 @@ export function timeoutsWithin(maxMs: number): SmtpTimeouts {
 }
 
 /**
- * How much protection is asked for. `opportunistic`: STARTTLS when offered, any certificate.
- * `required`: TLS, any certificate. `enforced`: a certificate that is valid for `host`. `dane`: one
- * that `dane` accepts. In the last three, nothing is sent otherwise. `off`: plain text, also for
- * the retry after a handshake that failed.
+ * The required protection. `opportunistic`: STARTTLS if offered, any certificate. `required`: TLS, any
+ * certificate. `enforced`: a certificate that is valid for `host`. `dane`: one that matches `dane`. The
+ * last three send nothing otherwise. `off`: plain text, also for the retry after a failed handshake.
  */
 export type SmtpTlsMode = 'off' | 'opportunistic' | 'required' | 'enforced' | 'dane';
 
-/** What came of a session, in the words of TLS reports (RFC 8460 §4.3); null: as it should be. */
+/** The result types of TLS reports (RFC 8460 §4.3); null: success. */
 export type TlsResult =
   | 'starttls-not-supported'
   | 'certificate-host-mismatch'
@@ -58,25 +57,25 @@ export type TlsResult =
   | null;
 
 export type SmtpOptions = {
-  /** The server's name: the MX, not the recipient's domain. For SNI and the certificate. */
+  /** The MX's name (not the recipient's domain), for SNI and the certificate. */
   host: string;
-  /** The checked IP address to connect to. Nothing is resolved here. */
+  /** The IP address to connect to, already checked by the guard. */
   address: string;
   port: number;
   localAddress?: string | undefined;
-  /** Our name, fully qualified. */
+  /** The fully qualified name of this host. */
   heloName: string;
   /** TLS from the first byte (port 465). */
   implicitTls?: boolean;
   tls: SmtpTlsMode;
-  /** For the mode `dane`. */
+  /** Required for the mode `dane`. */
   dane?: DaneExpectation | undefined;
-  /** Offers little in the handshake, for servers that a usual one is too much for. */
+  /** Uses a small ClientHello, for servers that fail on the usual one. */
   reducedHello?: boolean | undefined;
-  /** PLAIN or LOGIN; refused over plain text unless the address is loopback. */
+  /** For PLAIN or LOGIN; not sent in plain text unless the address is loopback. */
   auth?: { user: string; pass: string } | undefined;
   timeouts?: Partial<SmtpTimeouts>;
-  /** PEM of the only authority to trust, in place of the usual ones (tests). */
+  /** PEM of the only trusted authority (tests). */
   ca?: string | undefined;
 };
 
@@ -86,16 +85,16 @@ export type SmtpFailure = {
   cause: SmtpFailureCause;
   /** One sentence for the operator. */
   message: string;
-  /** Of the cause `tls`. */
+  /** For the cause `tls`. */
   tlsResult?: TlsResult;
-  /** There is no way from our own address (`localAddress`); from another one there may be. */
+  /** Our own address (`localAddress`) has no route; another one may have. */
   ourProblem?: true;
   transcript: SmtpTranscript;
 };
 
 /**
- * The protection of a connection. `verified`: chain and host name of the certificate hold, or DANE
- * says so. `problem`: why it is not verified, a sentence. `result`: the same for reports.
+ * The protection of a connection. `verified`: the certificate's chain and name are valid, or it matches
+ * DANE. `problem`: why it is not verified, a sentence. `result`: the same for TLS reports.
  */
 export type SmtpTlsFacts = {
   version: string;
@@ -109,24 +108,24 @@ export type Transaction = {
   /** The return path; `''` is the null reverse-path. */
   envelopeFrom: string;
   recipient: string;
-  /** The bytes with CRLF line ends, not dot-stuffed; in pieces when pieces are shared. */
+  /** With CRLF line ends, not dot-stuffed; several pieces when they are shared between messages. */
   message: Buffer | readonly Buffer[];
   /** The message or an address needs SMTPUTF8 (RFC 6531). */
   smtpUtf8: boolean;
-  /** The message has octets above 127, announced where 8BITMIME is offered (RFC 6152). */
+  /** The message has octets above 127, declared where 8BITMIME is offered (RFC 6152). */
   is8Bit?: boolean | undefined;
   /**
-   * Asked before DATA and again before the final dot. `false` drops the connection without the dot, so
-   * the server discards what it has. While a promise is pending the dialogue waits; servers allow that
-   * for minutes (RFC 5321 §4.5.3.2.7).
+   * Called before DATA and before the final dot. `false` closes the connection without the dot, so that
+   * the server discards the message. The dialogue waits while a promise is pending; servers allow minutes
+   * (RFC 5321 §4.5.3.2.7).
    */
   mayProceed: (step: 'data_command' | 'data') => boolean | Promise<boolean>;
 };
 
 /**
- * Asked right before the dot: the message that follows at once on the same session, whose envelope
- * then travels with the dot (RFC 2920 §3.1). Null: none.
- * @param mayFollow whether this server would take such a message, and whether it may be sent
+ * Called right before the dot. Returns the next message for the same session, whose envelope is then
+ * written with the dot (RFC 2920 §3.1); null: none.
+ * @param mayFollow whether the server supports such a message and it may be sent
  */
 export type Follower = (mayFollow: (next: Transaction) => boolean) => Transaction | null;
 
@@ -136,10 +135,10 @@ export type TransactionResult =
       phase: 'mail' | 'rcpt' | 'data_command' | 'data';
       reply: SmtpReply;
       transcript: SmtpTranscript;
-      /** We answered for the server, which announced that it would refuse; nothing was sent. */
+      /** Refused here because of the server's extensions; nothing was sent. */
       local?: true;
     }
   | (SmtpFailure & {
-      /** The dot was written and its answer never came: the message may have been delivered. */
+      /** The dot was written but no reply came: the message may have been delivered. */
       inDoubt: boolean;
     });

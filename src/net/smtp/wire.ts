@@ -1,10 +1,9 @@
 /**
- * The bytes of the SMTP client: replies, timers and the failures of a connection, without SMTP's
- * commands.
+ * The bytes of the SMTP client: replies, timeouts and the failures of a connection.
  *
- * Every reply is given to the command it answers. The wire counts the replies that the server owes; an
- * unrequested reply, or anything that is not a reply, ends the connection, because from then on a "250"
- * might belong to the wrong message. A 421 ends it too. The replies that came before still count.
+ * Every reply is assigned to its command by counting the outstanding replies. An unrequested reply, or
+ * input that is not a reply, ends the connection, because a later "250" could be taken for the reply to
+ * another message. A 421 ends it too. Replies that were received before remain valid.
  */
 import type { Socket } from 'node:net';
 import { ReplyParser, type SmtpReply } from '../../mail/replies/smtp-reply.ts';
@@ -24,13 +23,13 @@ export function isFailure(read: ReplyRead): read is WireFailure {
 
 export class SmtpWire {
   socket: Socket;
-  /** Why the connection is over; null while it lives. */
+  /** Why the connection ended; null while it is open. */
   failure: WireFailure | null = null;
-  /** Called once, when the connection is over. */
+  /** Called once when the connection ends. */
   onEnd: (() => void) | null = null;
 
   #parser = new ReplyParser();
-  /** Replies to a pipelined batch that have not been asked for yet. */
+  /** Received replies to a pipelined batch that were not read yet. */
   #early: SmtpReply[] = [];
   #owed = 0;
   #waiter: ((read: ReplyRead) => void) | null = null;
@@ -48,12 +47,12 @@ export class SmtpWire {
     this.#listen();
   }
 
-  /** A reply is there although what it answers is still being written. */
+  /** Whether a reply arrived before its command was fully written. */
   get hasReply(): boolean {
     return this.#early.length > 0;
   }
 
-  /** Writes what `replies` answers will follow, in as few system calls as possible. */
+  /** Writes the pieces in as few system calls as possible. @param replies that the server owes for them */
   write(pieces: readonly (string | Buffer)[], replies: number): void {
     this.#owed += replies;
     if (this.failure !== null) return;
@@ -66,12 +65,12 @@ export class SmtpWire {
     this.socket.uncork();
   }
 
-  /** Announces that the server will answer what is about to be written block by block. */
+  /** Counts the reply to a message that `writeBlock` writes next. */
   expectReply(): void {
     this.#owed++;
   }
 
-  /** Writes one block; resolves when it has left, a reply has come or the connection is over. */
+  /** Writes one block; resolves when it is sent, a reply has arrived or the connection has ended. */
   async writeBlock(block: Buffer, timeoutMs: number): Promise<void> {
     if (this.failure !== null || this.hasReply) return;
     const timer = setTimeout(() => {
@@ -85,7 +84,7 @@ export class SmtpWire {
     clearTimeout(timer);
   }
 
-  /** The next reply, or why there will be none. */
+  /** The next reply, or why there is none. */
   nextReply(timeoutMs: number): Promise<ReplyRead> | ReplyRead {
     const early = this.#early.shift();
     if (early !== undefined) return early;
@@ -107,7 +106,7 @@ export class SmtpWire {
     return this.failure;
   }
 
-  /** Lets go of the plain socket so that TLS can read it. */
+  /** Detaches the plain socket so that TLS can read from it. */
   release(): Socket {
     return this.socket
       .off('data', this.#onData)
@@ -116,7 +115,7 @@ export class SmtpWire {
       .off('error', this.#onError);
   }
 
-  /** Goes on over the encrypted socket; what the plain one said is forgotten (RFC 3207 §4.2). */
+  /** Continues on the encrypted socket and discards replies received in plain text (RFC 3207 §4.2). */
   adopt(socket: Socket): void {
     this.socket = socket;
     this.#parser = new ReplyParser();
@@ -138,7 +137,7 @@ export class SmtpWire {
     }
     if (error !== null) this.fail('garbage', `The server sent ${error}.`);
     else if (this.#owed === 0 && this.#parser.midReply) {
-      this.fail('garbage', 'The server spoke without being asked.');
+      this.fail('garbage', 'The server sent data without a command.');
     }
   }
 

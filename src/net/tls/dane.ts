@@ -1,41 +1,40 @@
 /**
- * DANE for SMTP (RFC 7672, 6698, 7671): whether a mail server's certificates are the ones that its
- * TLSA records name. Pure: records and certificates in, a verdict out.
+ * DANE for SMTP (RFC 7672, 6698, 7671): whether a mail server's certificate chain matches its TLSA
+ * records. Pure.
  *
- * Node judges a certificate by the public authorities only, and does not even compare its name
- * when none of them vouches for it. So DANE is judged here, after the handshake, from the chain that
- * the server sent. DANE-EE(3): that very certificate or key; its names and dates do not count.
- * DANE-TA(2): an authority of the chain; then signatures, dates and the name do. The PKIX usages 0
- * and 1 are not for SMTP (§3.1.3).
+ * Node validates certificates by the public authorities only, and skips the check of the name when that
+ * fails. So DANE validates the chain that the server sent after the handshake. DANE-EE(3) matches the
+ * server's certificate or key; its names and dates are not checked. DANE-TA(2) matches an authority of
+ * the chain; signatures, dates and the name are checked. The PKIX usages 0 and 1 do not apply to SMTP
+ * (§3.1.3).
  */
 import { createHash, createPublicKey, type KeyObject, X509Certificate } from 'node:crypto';
 import type { TlsaRecord } from '../dns/resolver.ts';
 
-/** What a server has to prove. */
 export type DaneExpectation = {
   /** Usable ones only, at least one. */
   records: readonly TlsaRecord[];
   /**
-   * Any of them may be in a certificate under DANE-TA: the TLSA name, which is also the name for
-   * SNI, then the recipient's domain and the end of its CNAMEs (§3.2.2).
+   * Under DANE-TA the certificate must have one of these: the TLSA name, which is also sent as SNI, the
+   * recipient's domain and the end of its CNAMEs (§3.2.2).
    */
   names: readonly string[];
-  /** Wall time, for the dates of certificates under DANE-TA. */
+  /** Wall-clock time, for the dates of certificates under DANE-TA. */
   nowMs: number;
 };
 
-/** An authority is named, not the server: then its names count. */
+/** Matches an authority instead of the server's certificate; the name of the server is checked. */
 export const DANE_TA = 2;
 const DANE_EE = 3;
-/** Hexadecimal digits of a digest by matching type; 0 is the whole thing. */
+/** Hexadecimal digits of a digest by matching type; 0 is the whole certificate or key. */
 const DIGEST_DIGITS: Readonly<Record<number, number>> = { 1: 64, 2: 128 };
 const CHAIN_MAX = 10;
-/** Each may cost a signature to be verified for each certificate of the chain. */
+/** Limits the signature checks: each record may need one for each certificate of the chain. */
 const RECORDS_MAX = 20;
 
 /**
- * The records that can be checked. Of several digests of one kind only the strongest counts, so
- * that a weak one that was left behind opens nothing (RFC 7671 §9).
+ * The records that can be checked. With digests of several algorithms only the strongest counts, so
+ * that an outdated weak digest has no effect (RFC 7671 §9).
  */
 export function usableRecords(records: readonly TlsaRecord[]): TlsaRecord[] {
   const usable = records.filter(isUsable).slice(0, RECORDS_MAX);
@@ -54,7 +53,7 @@ function isUsable({ usage, selector, matching, dataHex }: TlsaRecord): boolean {
 }
 
 /**
- * Why the chain does not prove the server; null when it does.
+ * Why the chain does not match; null when it does.
  * @param chain what the server sent, its own certificate first
  */
 export function daneProblem(
@@ -76,7 +75,7 @@ export function daneProblem(
   return `the certificate is not for ${expected.names.join(' or ')}`;
 }
 
-/** Follows the signatures upwards until an authority that a record names. */
+/** Follows the signatures upwards to an authority that matches a record. */
 function anchorProblem(
   chain: readonly X509Certificate[],
   anchors: readonly TlsaRecord[],
@@ -100,7 +99,7 @@ function anchorProblem(
   return 'the certificate has no authority that the TLSA records name';
 }
 
-/** A record that holds the whole authority need not find it in the chain. */
+/** A record with the whole authority matches even if the chain does not include that authority. */
 function isSignedByAnchor(below: X509Certificate, { selector, matching, dataHex }: TlsaRecord) {
   if (matching !== 0) return false;
   if (selector === 1) {

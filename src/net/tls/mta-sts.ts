@@ -1,9 +1,9 @@
 /**
- * MTA-STS (RFC 8461): the policy of a domain on how its mail servers are reached.
+ * MTA-STS (RFC 8461): the TLS policy of a domain for its mail servers.
  *
- * The TXT record at `_mta-sts.<domain>` names a version of the policy; the policy itself comes over
- * HTTPS (`fetchStsPolicy`) and is cached (`StsCache`). Strict where the RFC is: what is not a policy by
- * its grammar counts as none, and never as a weaker one.
+ * The TXT record at `_mta-sts.<domain>` has the id of the policy; the policy is fetched over HTTPS
+ * (`fetchStsPolicy`) and cached (`StsCache`). A policy file that violates the grammar of the RFC is
+ * invalid as a whole; it is never read as a weaker policy.
  */
 import { LRUCache } from 'lru-cache';
 import type { World } from '../../core/world.ts';
@@ -11,10 +11,10 @@ import type { Resolver } from '../dns/resolver.ts';
 import type { AddressGuard } from '../addresses.ts';
 import { guardedRequest } from '../http/guarded-client.ts';
 
-/** Results of RFC 8460 §4.3 for a policy that was announced and could not be had. */
+/** Results of RFC 8460 §4.3 for a policy that was announced but not obtained. */
 export type StsResult = 'sts-policy-fetch-error' | 'sts-policy-invalid' | 'sts-webpki-invalid';
 
-/** Hosts in lower case; `*.` stands for exactly one label. */
+/** Hosts in lower case; `*.` matches exactly one label. */
 export type StsPolicy = {
   mode: 'enforce' | 'testing' | 'none';
   mx: readonly string[];
@@ -24,9 +24,9 @@ export type StsPolicy = {
 type StsRecord = { kind: 'id'; id: string } | { kind: 'none' };
 type ParsedPolicy = { policy: StsPolicy } | { problem: string };
 
-/** RFC 8461 §3.2: one year. A larger one counts as this. */
+/** RFC 8461 §3.2: one year, the maximum. */
 const MAX_AGE_MAX_S = 31_557_600;
-/** A policy that is forgotten sooner would be fetched again and again. */
+/** The minimum: shorter lifetimes would cause constant fetching. */
 const MAX_AGE_MIN_S = 300;
 const MX_PATTERNS_MAX = 200;
 const NOT_A_FIELD = 'a line is not "key: value"';
@@ -34,8 +34,8 @@ const HOST =
   /^(?=.{1,253}$)(?:\*\.)?(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?$/;
 
 /**
- * The id in the TXT records of `_mta-sts.<domain>`, each with its strings joined. Other records do
- * not count; of several STSv1 records none does (§3.1).
+ * The id in the TXT records of `_mta-sts.<domain>`, each with its strings joined. Other records are
+ * ignored; several STSv1 records count as none (§3.1).
  */
 export function readStsRecord(texts: readonly string[]): StsRecord {
   const records = texts.filter((text) => /^v=STSv1[ \t]*(?:;|$)/.test(text));
@@ -56,8 +56,8 @@ export function readStsRecord(texts: readonly string[]): StsRecord {
 }
 
 /**
- * A policy file (§3.2): `key: value` lines, CRLF or LF; case counts in the version alone. Unknown keys
- * are ignored; of a repeated key the first counts, except for `mx`.
+ * Parses a policy file (§3.2): `key: value` lines with CRLF or LF; only the version is case-sensitive.
+ * Unknown keys are ignored; of a repeated key the first value counts, except for `mx`.
  */
 export function parseStsPolicy(body: string): ParsedPolicy {
   const fields = new Map<string, string>();
@@ -74,7 +74,7 @@ export function parseStsPolicy(body: string): ParsedPolicy {
   return policyOf(fields, mx);
 }
 
-/** Without spaces and tabs at its ends. By steps: a pattern for those at the end takes n² of them. */
+/** Trims spaces and tabs. A pattern anchored at the end would take quadratic time. */
 function withoutBlanks(text: string): string {
   let start = 0;
   let end = text.length;
@@ -91,19 +91,20 @@ function policyOf(fields: ReadonlyMap<string, string>, mx: readonly string[]): P
   if (fields.get('version') !== 'STSv1') return { problem: 'the version is not STSv1' };
   const mode = fields.get('mode')?.toLowerCase();
   if (mode !== 'enforce' && mode !== 'testing' && mode !== 'none') {
-    return { problem: 'the mode is none of enforce, testing and none' };
+    return { problem: 'the mode is not enforce, testing or none' };
   }
   const maxAge = fields.get('max_age') ?? '';
   if (!/^\d{1,10}$/.test(maxAge)) return { problem: 'max_age is not a number of seconds' };
   if (mx.length > MX_PATTERNS_MAX)
     return { problem: `it has more than ${MX_PATTERNS_MAX} mx lines` };
-  if (!mx.every((pattern) => HOST.test(pattern))) return { problem: 'an mx line is no host name' };
-  if (mode !== 'none' && mx.length === 0) return { problem: 'it names no mx' };
+  if (!mx.every((pattern) => HOST.test(pattern)))
+    return { problem: 'an mx line is not a host name' };
+  if (mode !== 'none' && mx.length === 0) return { problem: 'it has no mx line' };
   const maxAgeS = Math.min(Math.max(Number(maxAge), MAX_AGE_MIN_S), MAX_AGE_MAX_S);
   return { policy: { mode, mx, maxAgeS } };
 }
 
-/** Whether the policy names this mail server; a wildcard stands for one leftmost label (§4.1). */
+/** Whether the policy permits this mail server; a wildcard matches one leftmost label (§4.1). */
 export function policyNames(policy: StsPolicy, host: string): boolean {
   const name = host.toLowerCase().replace(/\.$/, '');
   const wildcard = `*${name.slice(name.indexOf('.'))}`;
@@ -120,17 +121,17 @@ type FetchOptions = {
   resolver: Pick<Resolver, 'a' | 'aaaa'>;
   guard: AddressGuard;
   world: Pick<World, 'monotonicMs'>;
-  /** 443 but in tests. */
+  /** 443 except in tests. */
   port: number;
 };
 
-/** An email waits for it once per domain, so the minute that the RFC proposes is too long. */
+/** An email waits for it once per domain, so it is below the minute that the RFC suggests. */
 const TIMEOUT_MS = 10_000;
 const POLICY_BYTES_MAX = 65_536;
 
 /**
- * One HTTPS GET to a fixed place (§3.3): no redirect, a valid certificate, status 200, at most 64 KiB.
- * The recipient's address names the domain, so the request passes the address guard.
+ * One HTTPS GET to a fixed URL (§3.3): no redirect, a valid certificate, status 200, at most 64 KiB. The
+ * host name comes from a recipient's address, so the address guard applies.
  * @param domain the recipient's, A-labels in lower case
  */
 async function fetchStsPolicy(
@@ -154,7 +155,7 @@ async function fetchStsPolicy(
     return failed('sts-policy-fetch-error', `the policy host answered ${answer.status}`);
   }
   if (!answer.bodyComplete) {
-    return failed('sts-policy-invalid', 'the policy is larger than 64 KiB or broke off');
+    return failed('sts-policy-invalid', 'the policy is larger than 64 KiB or incomplete');
   }
   if (!isText(answer.headers.contentType)) {
     return failed('sts-policy-invalid', `the policy is not text/plain`);
@@ -165,7 +166,7 @@ async function fetchStsPolicy(
     : failed('sts-policy-invalid', parsed.problem);
 }
 
-/** §3.2 requires text/plain, against hosts with pages of users; a missing type is accepted. */
+/** §3.2 requires text/plain, which excludes pages of hosted users; a missing type is accepted. */
 function isText(contentType: string | null): boolean {
   return contentType === null || /^text\/plain\s*(?:;|$)/i.test(contentType.trim());
 }
@@ -174,11 +175,11 @@ function failed(result: StsResult, message: string): FetchedPolicy {
   return { kind: 'failed', result, message };
 }
 
-/** What is stored about a domain; shared by all workers of all machines. */
+/** The stored state of a domain, shared by all workers of all nodes. */
 export type StoredSts = {
   /** Not expired. */
   known: { id: string; policy: StsPolicy; ageMs: number; remainingMs: number } | null;
-  /** Since the last failed fetch, unless one has succeeded since. */
+  /** Null: no failed fetch since the last successful one. */
   failedAgoMs: number | null;
 };
 
@@ -192,35 +193,35 @@ type StsCacheOptions = FetchOptions & {
   resolver: Pick<Resolver, 'txt'>;
   store: StsStore;
   world: Pick<World, 'monotonicMs'>;
-  /** A policy that was announced could not be had. */
+  /** Called when a policy was announced but could not be obtained. */
   onFailure: (domain: string, result: StsResult, message: string) => void;
 };
 
 type Entry = { policy: StsPolicy | null; expiresMs: number; lookAgainMs: number };
 
 const LOOK_AGAIN_MS = 5 * 60_000;
-/** After DNS did not answer, and between checks because of failed deliveries. */
+/** The interval of checks after a DNS failure and after failed deliveries. */
 const LOOK_SOON_MS = 60_000;
 const REFETCH_AFTER_MS = 24 * 3600_000;
 const FETCH_AGAIN_MS = 5 * 60_000;
 const DNS_BUDGET_MS = 5_000;
-/** Domains in memory; the oldest go first. */
+/** Domains in memory; the least recently used are evicted first. */
 const ENTRIES_MAX = 50_000;
 
 /**
- * Which policy holds for a domain now (§3.3, §5.1).
+ * The policy of a domain now (§3.3, §5.1).
  *
- *     memory ── looked at within 5 min ──> the answer, without waiting
+ *     memory ── checked within 5 min ──> the policy, without waiting
  *        │
  *     stored policy  +  TXT record of _mta-sts.<domain>
  *        │   same id ──> the stored policy (fetched again in the background once a day)
- *        │   other id ─> fetched, stored; when that fails the stored one goes on
- *        │   no record, DNS unavailable ──> the stored one goes on until it expires
+ *        │   other id ─> fetched and stored; if that fails, the stored one remains valid
+ *        │   no record, DNS unavailable ──> the stored one remains valid until it expires
  *        └── nothing stored ──> no policy
  *
- * An unexpired policy is kept when DNS or HTTPS do not answer. A fetch that failed is not repeated for
- * five minutes by any worker. One look-up per domain runs at a time and takes a few seconds at most;
- * then mail goes on as if there was no policy.
+ * DNS and HTTPS failures do not remove an unexpired policy. After a failed fetch no worker fetches for
+ * five minutes. One look-up per domain runs at a time, for a few seconds at most; after that, mail is
+ * sent as if the domain had no policy.
  */
 export class StsCache {
   readonly #options: StsCacheOptions;
@@ -233,7 +234,7 @@ export class StsCache {
     this.#options = options;
   }
 
-  /** The policy that mail to the domain is held to or watched under; null: none. */
+  /** The policy that applies to mail to the domain, in the mode enforce or testing; null: none. */
   of(domain: string): StsPolicy | null | Promise<StsPolicy | null> {
     const entry = this.#entries.get(domain);
     const nowMs = this.#options.world.monotonicMs();
@@ -242,8 +243,8 @@ export class StsCache {
   }
 
   /**
-   * The same, with the TXT record asked for anew: a policy must not fail mail for good before that
-   * (§5.1). At most once a minute per domain.
+   * As `of`, with a new look-up of the TXT record, at most once a minute per domain. Required before a
+   * policy fails mail permanently (§5.1).
    */
   recheck(domain: string): StsPolicy | null | Promise<StsPolicy | null> {
     const nowMs = this.#options.world.monotonicMs();
@@ -253,13 +254,13 @@ export class StsCache {
     return this.#look(domain, { fresh: true });
   }
 
-  /** Looks at the domain now and waits for the daily fetch as well. */
+  /** Checks the domain now, including the daily fetch. */
   async renew(domain: string): Promise<void> {
     await this.#look(domain, { fresh: true });
     await this.settled();
   }
 
-  /** Resolves when no fetch is left in the background. */
+  /** Resolves when no fetch runs in the background. */
   async settled(): Promise<void> {
     await Promise.all(this.#background);
   }
@@ -307,7 +308,7 @@ export class StsCache {
 
   #fetchLater(domain: string, id: string): void {
     const fetching = this.#fetch(domain, id)
-      .catch(() => null) // the database is unavailable: the next look-up fetches
+      .catch(() => null) // the database is unavailable: the next check fetches again
       .finally(() => this.#background.delete(fetching));
     this.#background.add(fetching);
   }

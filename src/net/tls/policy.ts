@@ -1,14 +1,14 @@
 /**
- * How the way to one mail server has to be protected: what the sender demands, what the receiver
- * publishes and what its operator is known to require, combined into one rule.
+ * The TLS rule for one mail server, from the sender's setting, the receiver's published policies and
+ * known requirements of the provider:
  *
- *     DANE, usable records   ─>  TLS, proven by them; MTA-STS does not count (RFC 8461 §2)
- *     DANE, DNS unsure       ─>  not this server, now (RFC 7672 §2.1.2)
+ *     DANE, usable records   ─>  TLS that matches the records; MTA-STS does not apply (RFC 8461 §2)
+ *     DANE, look-up failed   ─>  this server is not used now (RFC 7672 §2.1.2)
  *     MTA-STS enforce        ─>  only servers of the policy, TLS with a valid certificate
- *     the sender's `enforced`─>  TLS with a valid certificate
- *     DANE, none usable      ─>  TLS, any certificate (RFC 7672 §2.2)
- *     operator requires TLS  ─>  TLS, any certificate
- *     else                   ─>  TLS if it works out, else plain text
+ *     sender's `enforced`    ─>  TLS with a valid certificate
+ *     DANE, no usable record ─>  TLS, any certificate (RFC 7672 §2.2)
+ *     provider requires TLS  ─>  TLS, any certificate
+ *     otherwise              ─>  TLS if possible, else plain text
  */
 import { createHash } from 'node:crypto';
 import { DANE_TA, type DaneExpectation, usableRecords } from './dane.ts';
@@ -18,7 +18,7 @@ import type { MxHost } from '../dns/mx.ts';
 import { takesOnlyTls } from '../providers.ts';
 import type { SmtpTlsMode } from '../smtp/types.ts';
 
-/** Whose wish a server was held to, as the API shows it. `mta-sts-testing`: watched, not held. */
+/** The rule that applied, as the API shows it. `mta-sts-testing`: reported, not enforced. */
 export type TlsPolicyName =
   | 'none'
   | 'provider'
@@ -27,36 +27,36 @@ export type TlsPolicyName =
   | 'mta-sts'
   | 'dane';
 
-/** Types of RFC 8460 §4.2 and the results of its §4.3 that no session has. */
+/** Policy types of RFC 8460 §4.2, and the results of §4.3 that are not about a session. */
 type ReportedPolicy = 'tlsa' | 'sts' | 'no-policy-found';
 export type PolicyResult = 'validation-failure' | 'tlsa-invalid' | 'dnssec-invalid' | StsResult;
 
 export type TlsRule = {
   policy: TlsPolicyName;
   reportedAs: ReportedPolicy;
-  /** What is to be reported whatever the session does. */
+  /** A result to report independently of the session. */
   problem: PolicyResult | null;
 } & (
   | { mode: Exclude<SmtpTlsMode, 'off' | 'dane'> }
-  /** `key` differs where the records accept different certificates. */
+  /** `key` identifies the accepted certificates. */
   | { mode: 'dane'; dane: DaneExpectation; key: string }
-  /** Nothing may be sent to this server; `why` is a sentence. */
+  /** This server must not be used; `why` is a sentence. */
   | { mode: 'barred'; why: string }
 );
 
 export type TlsWishes = {
   demand: 'opportunistic' | 'enforced';
-  /** The domain's policy of MTA-STS that holds now; null: none. */
+  /** The current MTA-STS policy of the domain; null: none. */
   sts: StsPolicy | null;
   dane: DaneFinding;
 };
 
-/** What TLSA records say about a mail server. */
+/** The TLSA records of a mail server. */
 export type DaneFinding =
   | { kind: 'none' }
   | { kind: 'usable'; expected: DaneExpectation; key: string }
   | { kind: 'unusable' }
-  /** A signed zone whose answer did not come or does not hold. */
+  /** The zone is signed, but the look-up or its validation failed. */
   | { kind: 'unsure'; message: string };
 
 export function tlsRuleFor(host: string, wishes: TlsWishes): TlsRule {
@@ -70,7 +70,7 @@ function byDane({ dane }: TlsWishes): TlsRule | null {
     return { ...common, problem: null, mode: 'dane', dane: expected, key };
   }
   if (dane.kind !== 'unsure') return null;
-  const why = `Its TLSA records could not be had: ${dane.message}.`;
+  const why = `Its TLSA records could not be obtained: ${dane.message}.`;
   return { ...common, problem: 'dnssec-invalid', mode: 'barred', why };
 }
 
@@ -94,8 +94,8 @@ function byPolicy(host: string, { demand, sts, dane }: TlsWishes): TlsRule {
 }
 
 /**
- * Looks for TLSA records of a server (RFC 7672 §2.2.3).
- * @param options.domain the recipient's: a certificate under DANE-TA may carry that name as well
+ * Looks up the TLSA records of a server (RFC 7672 §2.2.3).
+ * @param options.domain the recipient's domain, which a certificate under DANE-TA may also name
  */
 export async function findDane(
   { daneNames = [], daneAlias }: MxHost,
@@ -117,7 +117,7 @@ export async function findDane(
 
 type Prepared = { records: TlsaRecord[]; key: string; provesNames: boolean };
 
-/** By the answer that the resolver remembers: a hundred certificates in it are parsed once. */
+/** Keyed by the resolver's cached answer, so that its certificates are parsed once. */
 const preparations = new WeakMap<readonly TlsaRecord[], Prepared>();
 
 function prepared(answer: readonly TlsaRecord[]): Prepared {

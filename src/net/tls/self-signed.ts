@@ -1,9 +1,9 @@
 /**
- * A self-signed certificate for a host (RFC 5280), for servers without a configured one: Node makes
- * keys but not certificates. ECDSA on P-256, which every TLS client of the last ten years supports.
+ * Creates a self-signed certificate for a host (RFC 5280), used until one is configured; Node creates
+ * keys but not certificates. ECDSA on P-256, which all current TLS clients support.
  *
- * It proves nothing about who answers, and protects against those who only listen; mail servers
- * that deliver bounces ask for no more (RFC 7435). One fixed form, written as DER by hand.
+ * It does not authenticate the server; it protects only against passive eavesdropping, which is enough
+ * for mail servers that deliver bounces (RFC 7435). The DER has a fixed form.
  */
 import {
   createPublicKey,
@@ -40,7 +40,7 @@ export function makeSelfSigned(
   };
 }
 
-/** The tags of X.690 that occur. */
+/** Tags of X.690. */
 const INTEGER = 0x02;
 const BIT_STRING = 0x03;
 const OCTET_STRING = 0x04;
@@ -62,12 +62,12 @@ function sequence(...contents: Buffer[]): Buffer {
   return tagged(SEQUENCE, ...contents);
 }
 
-/** In its shortest form: positive, and the first nine bits not all zero. */
+/** The shortest form: positive, and the first nine bits not all zero. */
 function integer(bytes: Buffer): Buffer {
   return tagged(INTEGER, bytes);
 }
 
-/** 16 octets of which 126 bits are random; a leading zero would not be DER. */
+/** 16 octets with 126 random bits; the first octet is not zero, as DER requires. */
 function serialNumber(): Buffer {
   const bytes = randomBytes(16);
   bytes[0] = 0x40 | (bytes[0]! & 0x3f);
