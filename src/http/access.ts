@@ -1,7 +1,7 @@
 /**
- * Access to routes: every route gets the checks that its `config` asks for (services.ts), before its
- * body is read: the key, its permission, its domain, then type and size of the body. A route without
- * `config` gets all of them, so that an omission is safe.
+ * Access to routes: the checks that a route's `config` (services.ts) requires, before the body is read:
+ * the key, its permission, its domain, then type and size of the body. A route without `config` has all
+ * of them, so that an omission is safe.
  */
 import type {
   FastifyReply,
@@ -29,13 +29,12 @@ import { clientOf } from '../net/addresses.ts';
 
 const NO_KEY = 'There is no API key; send the header Authorization: Bearer <API key>.';
 const NO_SUCH_FORM =
-  'This is not an API key: keys begin with ph_live_ or ph_test_; perhaps it was not copied whole.';
-/** One message for unknown, revoked and expired keys, because the difference must not be disclosed. */
+  'This is not an API key: keys begin with ph_live_ or ph_test_; it may be incomplete.';
+/** One message for unknown, revoked and expired keys, so that it does not disclose the difference. */
 export const KEY_REFUSED = 'The API key is not valid; check it, or make a new one.';
-const SENDING_ONLY =
-  'This key may only send, and read what it sent; use a key with full access for this.';
+const SENDING_ONLY = 'This key may only send and read its own emails; use a key with full access.';
 
-/** The holder of the key. Every route that is not public has one. */
+/** The caller of a route that requires a key. @throws on a public route */
 export function callerOf(request: FastifyRequest): Caller {
   if (request.caller === null) throw new Error('this route is public: it has no caller');
   return request.caller;
@@ -88,7 +87,7 @@ const requireFullAccess: onRequestHookHandler = (request, reply, done) => {
 const requireAllDomains: onRequestHookHandler = (request, reply, done) => {
   const { domain } = callerOf(request);
   if (domain === null) return done();
-  const message = `This key is limited to ${domain}, and this belongs to all domains of the project; use a key without a domain.`;
+  const message = `This key is limited to ${domain}, but this request concerns all domains of the project; use a key without a domain.`;
   refuse(reply, { refused: 'authorization_error', message });
 };
 
@@ -96,7 +95,7 @@ function whyRefused(text: string): string {
   return parseApiKey(text) === null ? NO_SUCH_FORM : KEY_REFUSED;
 }
 
-/** RFC 6750 §2.1; the name of the scheme in any case. */
+/** RFC 6750 §2.1; the scheme is case-insensitive. */
 export function bearerToken(header: string | undefined): string | null {
   return /^Bearer +([^ ]+)$/i.exec(header ?? '')?.[1] ?? null;
 }
@@ -109,7 +108,7 @@ export function checkRoutes(app: App, services: HttpServices, connections: Conne
   const limiter = new AuthLimiter(db, world, config.limits.auth);
   const checking = { limiter, use, connections };
   const needsKey = requireKey({ ...checking, find: (text) => keys.findNow(text) });
-  // The accept statement checks the key again, so the cached answer suffices before it.
+  // The accept statement checks the key again, so a cached result is sufficient here.
   const needsKeyToSend = requireKey({ ...checking, find: (text) => keys.find(text) });
   const setsLimitHeaders = limitHeadersAlways(services);
   app.decorateRequest('caller', null);

@@ -1,9 +1,9 @@
 /**
- * The HTTP surface: from bytes on a socket to a route, and every failure on the way in one shape.
+ * The HTTP surface: from bytes on a socket to a route, with one shape for all failures.
  *
- * Checks run in this order, which clients rely on: HTTP syntax (raw-answers.ts), route and
- * method, then the checks of access.ts: key and permission before the body is read, its size and
- * type; JSON (json-body.ts); schema (validation.ts); the route.
+ * Clients rely on the order of the checks: HTTP syntax (raw-answers.ts); route and method; access.ts
+ * (key and permission before the body is read, its size and type); JSON (json-body.ts); schema
+ * (validation.ts); the route.
  */
 import type { Server } from 'node:http';
 import type { Server as TlsServer, ServerOptions } from 'node:https';
@@ -58,9 +58,9 @@ import { sharedAddresses } from '../net/addresses.ts';
 type HttpTimeouts = {
   headersMs: number;
   requestMs: number;
-  /** Between two pieces of an upload (bodies.ts). */
+  /** Maximum pause between two pieces of an upload (bodies.ts). */
   silenceMs: number;
-  /** How long requests under way may take to end when the service stops. */
+  /** How long requests in progress may take when the service stops. */
   closeMs: number;
 };
 
@@ -68,13 +68,13 @@ export type AppOptions = {
   timeouts?: HttpTimeouts;
   /** Called before the routes are registered, for plugins that hook into registration. */
   beforeRoutes?: (app: App) => void;
-  /** In place of some of CONNECTION_LIMITS. */
+  /** Overrides CONNECTION_LIMITS. */
   connections?: Partial<ConnectionLimits>;
-  /** Which addresses stand for many clients; default: trusted proxies and this machine. */
+  /** Which addresses many clients share; default: trusted proxies and this machine. */
   isShared?: (address: string) => boolean;
 };
 
-/** The longest that a slow sender can hold a socket. */
+/** The maximum time for which a slow sender holds a socket. */
 const TIMEOUTS: HttpTimeouts = {
   headersMs: 10_000,
   requestMs: 30_000,
@@ -92,7 +92,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
   app.addHook('onRequest', firstChecks(app, services, connections));
   checkRoutes(app, services, connections);
   options.beforeRoutes?.(app);
-  // Plugins load first: they only see routes that are registered after them.
+  // Plugins load first, since they apply only to routes that are registered later.
   app.after(() => {
     registerEmailRoutes(app, services);
     registerEventRoutes(app, services);
@@ -115,18 +115,18 @@ function bareApp(services: HttpServices, timeouts: HttpTimeouts): App {
   const http = {
     headersTimeout: timeouts.headersMs,
     connectionsCheckingInterval: Math.min(1_000, timeouts.headersMs),
-    // Checked below: Node would answer in plain text.
+    // Checked in firstChecks: Node would answer in plain text.
     requireHostHeader: false,
   };
   const app = fastify({
     bodyLimit: BODY_MAX_BYTES,
     requestTimeout: timeouts.requestMs,
     http,
-    // To the types of Fastify another server; what is used of it is the same.
+    // Fastify's types distinguish HTTPS servers; the parts used here are the same.
     ...(certificate === null
       ? {}
       : ({ https: { ...http, ...tlsOptions(certificate, timeouts.headersMs) } } as object)),
-    // A parameter may be an address, every octet of it escaped.
+    // A parameter may be an address with every octet escaped.
     routerOptions: { ignoreDuplicateSlashes: true, maxParamLength: 1_024 },
     trustProxy: config.trustedProxies.length > 0 && [...config.trustedProxies],
     genReqId: () => world.newId(),
@@ -168,7 +168,7 @@ function boundConnections(app: App, services: HttpServices, options: AppOptions)
   return connections;
 }
 
-/** Before the key is checked. */
+/** Checks before that of the key. */
 function firstChecks(
   app: App,
   services: HttpServices,
@@ -197,15 +197,15 @@ function firstChecks(
 }
 
 function crowded(): Overloaded {
-  return new Overloaded('too many requests from your address are under way');
+  return new Overloaded('too many requests from your address are in progress');
 }
 
 /**
- * Closes within `graceMs`. Node closes the connections that are idle at that moment and waits for all
- * others without a limit: its limits for slow requests end as soon as the server closes, and a
- * connection whose request ends later stays open for the next one.
+ * Closes within `graceMs`. Node closes only the connections that are idle at that moment and waits for
+ * the others without a limit: closing the server disables its timeouts, and a connection whose request
+ * ends later stays open for the next one.
  *
- * @param graceMs how long requests that have begun may take to end
+ * @param graceMs maximum time for requests that have begun
  */
 function closeInTime(app: App, graceMs: number): void {
   let isClosing = false;
@@ -222,8 +222,7 @@ function closeInTime(app: App, graceMs: number): void {
 }
 
 /**
- * One line per request, with ids only: no addresses, paths (they can contain an address), bodies,
- * keys.
+ * Logs one line per request with ids only, since paths, bodies and headers can contain addresses or keys.
  */
 function logRequests(app: App, log: HttpServices['log']): void {
   app.addHook('onResponse', (request, reply, done) => {
@@ -256,9 +255,9 @@ function tlsOptions(certificate: Certificate, handshakeMs: number): ServerOption
 }
 
 /**
- * Shows a renewed certificate from the next connection on, and answers clear text with a hint.
+ * Uses a renewed certificate from the next connection on, and answers plain HTTP with a hint.
  *
- * @param server one that was made with tlsOptions
+ * @param server created with tlsOptions
  */
 function renewCertificate(
   server: Server,
@@ -267,7 +266,7 @@ function renewCertificate(
 ): void {
   const tls = server as unknown as TlsServer;
   let shown = certificate.pems();
-  // Before the handshake begins.
+  // Must run before the handshake begins.
   tls.prependListener('connection', () => {
     const pems = certificate.pems();
     if (pems === shown || pems === null) return;

@@ -1,13 +1,13 @@
 /**
- * How request bodies are read. Two mechanisms:
+ * Reads request bodies in one of two ways:
  *
- * - Whole, within a budget of memory. A body counts from the arrival of its bytes until the answer has
- *   been sent; announced bytes that have not arrived do not count. Beyond the budget a request is
- *   refused, so that a slow database does not exhaust memory. Requests with a valid key share one
- *   budget, routes without a key a smaller one; a single project or client gets a part of each. The
- *   body of a GET or HEAD is dropped unread.
- * - As an upload, in pieces, of any length: a file with a million rows over a slow line. Node bounds
- *   the time of a request as a whole; for uploads only the time between pieces is bounded.
+ * - As a whole, within a memory budget. A body counts from the arrival of its bytes until its response
+ *   is sent; announced bytes do not count before they arrive. A request beyond the budget is refused, so
+ *   that a slow database does not exhaust memory. Requests with a valid key share one budget, routes
+ *   without a key a smaller one; each project or client gets a part of it. The body of a GET or HEAD is
+ *   dropped unread.
+ * - As an upload of any length, in pieces: for example a file with a million rows over a slow line. Node
+ *   limits the duration of a request; for uploads only the time between pieces is limited.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
@@ -24,11 +24,11 @@ import { clientOf } from '../net/addresses.ts';
 const MB = 1024 * 1024;
 
 /**
- * Two of the largest bodies, one of them by one project; memory holds a body up to four times while
- * it is parsed.
+ * Two bodies of maximum size, one of them per project. While a body is parsed, it needs up to four times
+ * its size.
  */
 const KEYED = { totalBytes: 96 * MB, ownerBytes: 48 * MB };
-/** Of at most 16 KB each. */
+/** For bodies of at most 16 KB each. */
 const PUBLIC = { totalBytes: 2 * MB, ownerBytes: MB / 4 };
 
 class BodyBudget {
@@ -47,7 +47,7 @@ class BodyBudget {
     return Math.min(ownRoom, this.#totalBytes - this.#usedBytes);
   }
 
-  /** @param bytes negative: gives back */
+  /** @param bytes negative: releases */
   take(owner: string, bytes: number): void {
     this.#usedBytes += bytes;
     const used = (this.#usedBy.get(owner) ?? 0) + bytes;
@@ -56,7 +56,7 @@ class BodyBudget {
   }
 }
 
-/** The share of a budget that one request's body holds until the answer is sent or the client disconnects. */
+/** The part of a budget that the body of one request holds, until its response is sent or the client disconnects. */
 export class BodyAccount {
   readonly #budget: BodyBudget;
   readonly #owner: string;
@@ -80,7 +80,7 @@ export class BodyAccount {
   }
 }
 
-/** The hook that opens the account of a body; after the key was checked, before the body is read. */
+/** The hook that opens the account of a body, after the key was checked and before the body is read. */
 export function accountForBodies(): onRequestHookHandler {
   const keyed = new BodyBudget(KEYED);
   const open = new BodyBudget(PUBLIC);
@@ -101,7 +101,7 @@ export function accountForBodies(): onRequestHookHandler {
 type Done = (error: Error | null, body?: unknown) => void;
 type ParseBytes = (request: FastifyRequest, bytes: Buffer, done: Done) => void;
 
-/** A parser for Fastify that gets the whole body, within its account and the limit of its route. */
+/** A Fastify parser that reads the whole body within its account and the limit of its route. */
 export function wholeBody(
   parse: ParseBytes,
 ): (request: FastifyRequest, payload: Readable, done: Done) => void {
@@ -112,7 +112,7 @@ export function wholeBody(
     let readBytes = 0;
     const stop = (error: Error): void => {
       payload.off('data', onData).off('end', onEnd).off('error', stop);
-      // The rest is read and dropped: closing the connection now could discard the answer.
+      // Closing the connection now could discard the response, so the rest is read and dropped.
       payload.on('error', () => {}).resume();
       done(error);
     };
@@ -134,7 +134,7 @@ export function wholeBody(
 }
 
 function tooMuch(): Overloaded {
-  return new Overloaded('too many large requests came at once');
+  return new Overloaded('too many large requests are in progress');
 }
 
 const moving = new WeakSet<IncomingMessage>();
@@ -144,10 +144,10 @@ export function isUpload(request: IncomingMessage): boolean {
   return moving.has(request);
 }
 
-/** On average over the time spent waiting for the sender, beyond the first silence. */
+/** The average while waiting for the sender, after the first `silenceMs`. */
 const BYTES_PER_S_MIN = 1_000;
 
-/** The sender stopped in the middle of the body, or sends more slowly than permitted. */
+/** The sender paused for too long within the body, or sends below the minimum rate. */
 export class UploadStalled extends Error {
   override readonly name = 'UploadStalled';
 }
@@ -155,9 +155,9 @@ export class UploadStalled extends Error {
 type UploadOptions = { body: Readable; silenceMs: number; world: Pick<World, 'monotonicMs'> };
 
 /**
- * The pieces of a body as they arrive. Only the time spent waiting for the sender is bounded; while a
- * piece is processed, reading is paused.
- * @throws UploadStalled; ECONNRESET when the sender is gone
+ * The pieces of a body as they arrive. Only the time spent waiting for the sender is limited; reading
+ * pauses while a piece is processed.
+ * @throws UploadStalled; ECONNRESET when the sender has disconnected
  */
 export async function* piecesOf(
   request: IncomingMessage,
@@ -166,7 +166,7 @@ export async function* piecesOf(
   moving.add(request);
   let bytes = 0;
   let waitedMs = 0;
-  // Destroying the body would destroy the connection, and the answer with it.
+  // Destroying the body would destroy the connection and with it the response.
   const pieces = body.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer>;
   for (;;) {
     const fromMs = world.monotonicMs();
@@ -175,7 +175,7 @@ export async function* piecesOf(
     waitedMs += world.monotonicMs() - fromMs;
     bytes += next.value.length;
     const allowedMs = silenceMs + (bytes * 1_000) / BYTES_PER_S_MIN;
-    if (waitedMs > allowedMs) throw new UploadStalled('too little of the body came');
+    if (waitedMs > allowedMs) throw new UploadStalled('the body arrived too slowly');
     yield next.value;
   }
 }
@@ -183,7 +183,10 @@ export async function* piecesOf(
 async function inTime<Value>(wanted: Promise<Value>, silenceMs: number): Promise<Value> {
   let timer: NodeJS.Timeout | undefined;
   const silence = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new UploadStalled('no more of the body came')), silenceMs);
+    timer = setTimeout(
+      () => reject(new UploadStalled('the body did not arrive completely')),
+      silenceMs,
+    );
   });
   try {
     return await Promise.race([wanted, silence]);
@@ -193,8 +196,8 @@ async function inTime<Value>(wanted: Promise<Value>, silenceMs: number): Promise
 }
 
 /**
- * Reads and drops the rest of a body whose request is already answered: closing a connection with unread
- * bytes sends a reset, which can discard the answer. It is closed when the rest takes longer than `lingerMs`.
+ * Reads and drops the rest of a body whose request was already answered: closing a connection with
+ * unread bytes sends a reset, which can discard the response. After `lingerMs` it is closed anyway.
  */
 export function dropRest(body: Readable, lingerMs: number): void {
   const cut = setTimeout(() => body.destroy(), lingerMs).unref();

@@ -240,7 +240,7 @@ test('a handler that does not come to an end is answered for', async () => {
   assert.equal(response.status, 503);
   const { error } = (await response.json()) as { error: { code: string; message: string } };
   assert.equal(error.code, 'service_unavailable');
-  assert.match(error.message, /may or may not have been done/);
+  assert.match(error.message, /may or may not have been executed/);
 });
 
 test('a hundred requests may be sent ahead on a connection, and no more', async () => {

@@ -1,15 +1,14 @@
 /**
  * Limits the connections of one worker: their number, their number per client, the time for each
- * request, and the bytes of answers that wait for clients that do not read.
+ * request, and the bytes of responses that clients have not read.
  *
- * A connection on which a valid key was sent is known; all others are anonymous. When a bound is
- * reached, the oldest anonymous one is closed for the newest, so that a flood cannot exclude clients
- * with a key: it would have to replace every anonymous connection in the milliseconds between
- * connecting and sending a key. Addresses that stand for many clients (trusted proxies, this machine)
- * count only towards the total.
+ * A connection is known once a valid key was sent on it, and anonymous before. When a limit is reached,
+ * the oldest anonymous connection is closed for the newest. So a flood cannot exclude clients with a key:
+ * it would have to replace every anonymous connection in the milliseconds between connecting and sending
+ * the key. Shared addresses (trusted proxies, this machine) count only towards the total.
  *
- * Node itself bounds headers, bodies, handshakes and idle connections (app.ts); here are the rest: the
- * time for an answer, and for reading it.
+ * Node itself limits headers, bodies, handshakes and idle connections (app.ts). This file limits the time
+ * for a response and for reading it.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -22,25 +21,22 @@ import { isUpload } from './bodies.ts';
 
 export type ConnectionLimits = {
   connections: number;
-  /** Anonymous connections of one client; known connections of one project may be half of all. */
+  /** Anonymous connections per client; known connections of one project may be half of all. */
   connectionsOfClient: number;
-  /** Answers under way on one connection: a client may send requests ahead. */
+  /** Responses in progress on one connection, since a client may pipeline requests. */
   pipelined: number;
-  /**
-   * Bytes of answers that were written and not read yet: to anonymous connections together, and to all
-   * others.
-   */
+  /** Bytes of responses that were written and not read: to all anonymous and to all known connections. */
   unreadBytes: { anonymous: number; known: number };
-  /** Requests without a key of one client that have not been answered and read. */
+  /** Requests without a key per client, until their responses are read. */
   requestsOfClient: number;
-  /** From the whole head of a request to its answer. */
+  /** From the complete head of a request to its response. */
   answerMs: number;
   /**
-   * An answer must be read in this time plus its size at the pace below; a pause in reading must be
-   * shorter than this.
+   * A response must be read within this time plus its size divided by readBytesPerS, and without a pause
+   * of this length.
    */
   readMs: number;
-  /** The minimum pace of reading. */
+  /** The minimum rate of reading. */
   readBytesPerS: number;
   /** How often all connections are checked; time limits have this precision. */
   lookEveryMs: number;
@@ -58,22 +54,22 @@ export const CONNECTION_LIMITS: ConnectionLimits = {
   lookEveryMs: 1_000,
 };
 
-/** An answer up to this size is sent even beyond the bound for unread bytes, such as the refusal itself. */
+/** A response up to this size is sent even above the limit for unread bytes, as the refusal itself. */
 const SMALL_ANSWER_BYTES = 4 * 1024;
 const WARN_EVERY_MS = 60_000;
 
 type Connection = {
   socket: Socket;
-  /** null: of an address that stands for many. */
+  /** null: a shared address. */
   client: string | null;
-  /** The project whose key was sent; null: anonymous. */
+  /** The project of the key; null: anonymous. */
   project: string | null;
   underWay: number;
   unreadBytes: number;
-  /** Where its unread bytes count. */
+  /** The pool of its unread bytes. */
   pool: Pool;
   untilMs: number;
-  /** Bytes that were queued at the last check, and since when that number has not changed. */
+  /** Queued bytes at the last check, and the time since which the number has not changed. */
   queuedBytes: number;
   queuedSinceMs: number;
 };
@@ -87,7 +83,7 @@ type ConnectionsOptions = {
   isShared: (address: string) => boolean;
   world: Pick<World, 'monotonicMs'>;
   log: Logger;
-  /** Answers a request whose handler has exceeded its time. */
+  /** Answers a request whose handler took too long. */
   onLate: (socket: Socket) => void;
 };
 
@@ -95,7 +91,7 @@ export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #limits: ConnectionLimits;
   readonly #open = new Set<Connection>();
-  /** Oldest first, as the sets in `#anonymousOf` are. */
+  /** Oldest first, like the sets in `#anonymousOf`. */
   readonly #anonymous = new Set<Connection>();
   readonly #anonymousOf = new Map<string, Set<Connection>>();
   readonly #knownOf = new Map<string, number>();
@@ -103,7 +99,7 @@ export class Connections {
   readonly #requestsOf = new Map<string, number>();
   readonly #pools: { anonymous: Pool; known: Pool };
   readonly #timer: NodeJS.Timeout;
-  /** Time of the last check, which saves reading the clock. */
+  /** Time of the last check; avoids reading the clock. */
   #nowMs: number;
   #closed = 0;
   #warnedAtMs = -Infinity;
@@ -121,13 +117,13 @@ export class Connections {
   }
 
   watch(server: Server): void {
-    // First, so that a refused connection costs no handshake.
+    // Runs first, so that a refused connection needs no handshake.
     server.prependListener('connection', (socket: Socket) => this.#enter(socket));
     server.on('secureConnection', (socket: TLSSocket) => this.#secured(socket));
     server.on('request', this.#begin);
   }
 
-  /** A valid key of this project was sent. */
+  /** Called when a valid key of this project was sent. */
   know(socket: Socket, project: string): void {
     const connection = this.#bySocket.get(socket);
     if (connection === undefined || connection.project !== null) return;
@@ -141,7 +137,7 @@ export class Connections {
     this.#knownOf.set(project, known + 1);
   }
 
-  /** A request without a key begins. @returns whether its client may have one more */
+  /** Called when a request without a key begins. @returns whether its client may have one more */
   admit(address: string, response: ServerResponse): boolean {
     if (this.#options.isShared(address)) return true;
     const client = clientOf(address);
@@ -157,13 +153,13 @@ export class Connections {
   }
 
   /**
-   * Counts an answer until it was read.
-   * @param bytes null: a stream, which waits for its reader and holds little
-   * @throws Overloaded when too much is unread and no other connection can be closed for it
+   * Counts a response until it is read.
+   * @param bytes null: a stream, which buffers little
+   * @throws Overloaded when too many bytes are unread and no other connection can be closed
    */
   answer(response: ServerResponse, bytes: number | null): void {
     const connection = this.#bySocket.get(response.req.socket);
-    // An answer to a connection that is closed is dropped, and nothing would give its bytes back.
+    // A response on a closed connection is dropped; counting it would never be undone.
     if (connection === undefined || !this.#open.has(connection)) return;
     if (bytes === null) {
       connection.untilMs = Infinity;
@@ -172,7 +168,7 @@ export class Connections {
     const { pool } = connection;
     const isTooMuch = pool.usedBytes + bytes > pool.maxBytes && !this.#makeRoom(pool, bytes);
     if (isTooMuch && bytes > SMALL_ANSWER_BYTES) {
-      throw new Overloaded('too many answers wait to be read');
+      throw new Overloaded('too many responses have not been read');
     }
     const isFirst = connection.unreadBytes === 0;
     if (isFirst) connection.untilMs = this.#nowMs + this.#limits.readMs;
@@ -212,7 +208,7 @@ export class Connections {
     socket.once('close', () => this.#leave(connection));
   }
 
-  /** From here on the TLS connection is counted instead. */
+  /** From here on the TLS connection is counted instead of the TCP connection. */
   #secured(socket: TLSSocket): void {
     const raw = rawSocketOf(socket);
     const connection = raw === null ? undefined : this.#bySocket.get(raw);
@@ -222,7 +218,7 @@ export class Connections {
     socket.once('close', () => this.#leave(connection));
   }
 
-  /** Closes the oldest anonymous one if there is one too many. @returns whether there is room */
+  /** Closes the oldest anonymous connection if there are too many. @returns whether there is room */
   #makeWay(client: string | null): boolean {
     const own = client === null ? undefined : this.#anonymousOf.get(client);
     const isCrowded = own !== undefined && own.size >= this.#limits.connectionsOfClient;
@@ -278,7 +274,7 @@ export class Connections {
     }
   }
 
-  /** Closes connections of a pool that have read nothing since the last check, those with most unread bytes first. */
+  /** Closes connections of a pool that read nothing since the last check, most unread bytes first. */
   #makeRoom(pool: Pool, bytes: number): boolean {
     const idle = [...this.#open].filter((connection) => {
       const { socket, queuedBytes } = connection;
@@ -321,7 +317,7 @@ export class Connections {
   }
 }
 
-/** Bytes that wait to be sent. Node's own time limits use the second number, too. */
+/** Bytes that wait to be sent. Node's own timeouts use the second number, too. */
 function queuedOf(socket: Socket): number {
   const { _handle: handle } = socket as { _handle?: { writeQueueSize?: number } | null };
   return socket.writableLength + (handle?.writeQueueSize ?? 0);

@@ -1,11 +1,12 @@
 /**
- * Every failure in the one shape: `{"error": {"code", "message", "request_id"}}`, with the status
- * that belongs to the code. Only this file knows the statuses of the API; the pages behind unsubscribe
- * links, which people read, have their own (unsubscribe-page.ts). It answers refusals, unknown routes and
- * what is thrown (Fastify's errors, a database that is away, bugs), and sets the rate-limit headers: on every
- * answer below 500 of a limited route, with Retry-After on a 429. When a limit is used up: core/limits.ts. One
- * 429 has none of these headers: the page of an unsubscribe link that was changed too often.
- * What never becomes a request (malformed HTTP) is answered in raw-answers.ts.
+ * All failures in one shape, `{"error": {"code", "message", "request_id"}}`, with the status of the code:
+ * refusals, unknown routes and thrown errors (Fastify's, an unavailable database, bugs). Only this file
+ * has the statuses of the API; the pages of unsubscribe links have their own (unsubscribe-page.ts), and
+ * raw-answers.ts answers malformed HTTP.
+ *
+ * Also sets the rate-limit headers: on every response below 500 of a limited route, with Retry-After on a
+ * 429 (core/limits.ts has the rules). The page of an unsubscribe link that was changed too often is a 429
+ * without these headers.
  */
 import type {
   FastifyError,
@@ -21,7 +22,7 @@ import { AcceptedUnknown } from '../store/accept.ts';
 import { peekLimit, type ScopeCategory, takeOne } from '../store/limits.ts';
 import { DatabaseUnavailable } from '../store/postgres/database.ts';
 
-/** A refusal without a status does not compile. */
+/** The type requires a status for every refusal. */
 const STATUS = {
   validation_error: 422,
   authentication_error: 401,
@@ -35,7 +36,7 @@ const STATUS = {
   service_unavailable: 503,
 } as const satisfies Record<RefusalCode, number>;
 
-/** Codes that only HTTP has. */
+/** Codes that exist only in HTTP. */
 type HttpCode =
   | 'method_not_allowed'
   | 'request_timeout'
@@ -55,7 +56,7 @@ const UNAVAILABLE_RETRY_S = 5;
 
 export const JSON_TYPE = 'application/json; charset=utf-8';
 
-/** A problem with the request, thrown where Fastify expects an exception (parser, validator). */
+/** A problem with the request, for places where Fastify expects an exception (parser, validator). */
 export class BadRequest extends Error {
   override readonly name = 'BadRequest';
   readonly problem: HttpProblem;
@@ -85,7 +86,7 @@ export function sendProblem(reply: FastifyReply, problem: HttpProblem): FastifyR
     .send(errorBody(problem, id));
 }
 
-/** Answers a refusal. With `limit`, the RateLimit headers; a 429 always has one. */
+/** Answers a refusal. With `limit`, sets the RateLimit headers; a 429 always has them. */
 export function refuse(
   reply: FastifyReply,
   refusal: Refusal & { limit?: LimitState | undefined },
@@ -101,7 +102,7 @@ export function refuse(
   });
 }
 
-/** The same answer for an object that does not exist and for one of another project. */
+/** The same response for an object that does not exist and for one of another project. */
 export function notFound(reply: FastifyReply, what: string): FastifyReply {
   return refuse(reply, {
     refused: 'not_found',
@@ -110,8 +111,8 @@ export function notFound(reply: FastifyReply, what: string): FastifyReply {
 }
 
 /**
- * Both families of names: RateLimit-* (draft-ietf-httpapi-ratelimit-06) and the plain ones. Times are
- * whole seconds from now. The policy names the unit where it is not requests.
+ * Sets RateLimit-* (draft-ietf-httpapi-ratelimit-06) and the same without the prefix. Times are whole
+ * seconds from now. The policy names the unit if it is not requests.
  */
 export function setLimitHeaders(reply: FastifyReply, state: LimitState): void {
   const counted = state.counts === undefined ? '' : `;comment="${state.counts}"`;
@@ -127,7 +128,7 @@ export function setLimitHeaders(reply: FastifyReply, state: LimitState): void {
 }
 
 /**
- * The hook of a limited route: a request that failed before it was counted has the headers, too.
+ * The hook of a limited route that sets the headers also if the request failed before it was counted.
  * They are omitted when the database cannot be read.
  */
 export function limitHeadersAlways({ db, config }: HttpServices): onSendHookHandler {
@@ -146,8 +147,8 @@ export function limitHeadersAlways({ db, config }: HttpServices): onSendHookHand
 }
 
 /**
- * Counts a request to its limit, and sets the headers.
- * @returns false when it has been answered with 429
+ * Counts a request towards its limit and sets the headers.
+ * @returns false when it was answered with 429
  */
 export async function countToLimit(
   { db, config }: HttpServices,
@@ -183,7 +184,7 @@ export const NOT_JSON: HttpProblem = {
 export const PATH_TOO_LONG: HttpProblem = {
   status: 414,
   code: 'validation_error',
-  message: 'The path and query are too long; send less.',
+  message: 'The path and query are too long; shorten them.',
 };
 
 export const STOPPING: HttpProblem = {
@@ -199,8 +200,8 @@ export function malformed(message: string): HttpProblem {
 const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE'] as const;
 
 /**
- * Paths without a parameter, and their methods. `DELETE /v1/suppressions/export` would otherwise be taken
- * for `DELETE /v1/suppressions/{address}`.
+ * Paths without a parameter, and their methods. Otherwise `DELETE /v1/suppressions/export` would match
+ * `DELETE /v1/suppressions/{address}`.
  */
 export class FixedPaths {
   readonly #methods = new Map<string, Set<string>>();
@@ -212,13 +213,13 @@ export class FixedPaths {
     this.#methods.set(url, methods);
   }
 
-  /** The methods of the request's path; null: it has a parameter, or is unknown. */
+  /** The methods of the request's path; null when it has a parameter or is unknown. */
   methodsOf({ url }: FastifyRequest): ReadonlySet<string> | null {
     const path = url.split('?', 1)[0]!.replaceAll(/\/+/g, '/');
     return this.#methods.get(path) ?? null;
   }
 
-  /** Whether the path is a fixed one that does not take the method of the request. */
+  /** Whether the path is a fixed one without the method of the request. */
   refuses(request: FastifyRequest): boolean {
     if (request.routeOptions.url?.includes(':') !== true) return false;
     return this.methodsOf(request)?.has(request.method) === false;
@@ -240,13 +241,13 @@ export function answerUnknownRoute(
     return sendProblem(reply, {
       status: 404,
       code: 'not_found',
-      message: 'There is nothing at this path; /openapi.json lists what there is.',
+      message: 'This path does not exist; /openapi.json lists all paths.',
     });
   }
   return sendProblem(reply.header('allow', allowed.join(', ')), {
     status: 405,
     code: 'method_not_allowed',
-    message: `This path does not take ${method}; it takes ${allowed.join(', ')}.`,
+    message: `This path does not support ${method}; it supports ${allowed.join(', ')}.`,
   });
 }
 
@@ -255,7 +256,7 @@ const OF_FASTIFY: Readonly<Record<string, HttpProblem>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: NOT_JSON,
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: malformed('The body is shorter than its Content-Length.'),
   ECONNRESET: malformed('The connection ended before the body was complete.'),
-  FST_ERR_BAD_URL: malformed('The path is not a valid URL path: a %-escape in it is wrong.'),
+  FST_ERR_BAD_URL: malformed('The path is not a valid URL path: it contains an invalid %-escape.'),
   FST_ERR_MAX_PARAM_LENGTH: PATH_TOO_LONG,
 };
 
@@ -270,8 +271,8 @@ export function createErrorHandler({
   isStopping,
 }: Pick<HttpServices, 'log' | 'isStopping'>): ErrorHandler {
   return (error, request, reply) => {
-    // Fastify asks to close the connection when the parser fails. The rest of the body is read and
-    // dropped instead: a reset could discard the answer.
+    // Fastify closes the connection when the parser fails. That could discard the response, so the rest
+    // of the body is read and dropped instead.
     if (reply.hasHeader('connection') && !isStopping()) reply.removeHeader('connection');
     return sendProblem(reply, problemOf(error, request) ?? bug(error, request, log));
   };
@@ -284,14 +285,14 @@ function problemOf(error: FastifyError, request: FastifyRequest): HttpProblem | 
   return OF_FASTIFY[error.code];
 }
 
-/** The message states only what is certain: a repeated POST may send twice. */
+/** States only what is certain, because repeating a POST may send twice. */
 function unavailability(error: Error, request: FastifyRequest): string | null {
   if (error instanceof Overloaded) {
     return `Nothing was accepted: ${error.message}; try again in a moment.`;
   }
   if (error instanceof AcceptedUnknown) {
     return (
-      'The database went away meanwhile: this may have been accepted. ' +
+      'The connection to the database was lost: the request may have been accepted. ' +
       'Repeating it with the same Idempotency-Key is safe.'
     );
   }
@@ -305,12 +306,12 @@ function unavailability(error: Error, request: FastifyRequest): string | null {
     return 'The database cannot be reached; nothing was accepted or changed, try again in a moment.';
   }
   return (
-    'The database went away meanwhile: this may or may not have been done. ' +
-    'Look at the present state before you repeat it.'
+    'The connection to the database was lost: the request may or may not have been executed. ' +
+    'Check the present state before you repeat it.'
   );
 }
 
-/** Logs only what cannot contain customer data: no message of the error, no values. */
+/** Logs no message and no values, since they can contain customer data. */
 function bug(error: FastifyError, request: FastifyRequest, log: HttpServices['log']): HttpProblem {
   const { name, code, stack } = error;
   const where = stack
@@ -324,6 +325,6 @@ function bug(error: FastifyError, request: FastifyRequest, log: HttpServices['lo
   return {
     status: 500,
     code: 'internal_error',
-    message: 'Something went wrong on our side; quote the request id when you report it.',
+    message: 'Internal error; quote the request id when you report it.',
   };
 }

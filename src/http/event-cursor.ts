@@ -1,6 +1,6 @@
 /**
- * The cursor of the event stream as text: opaque to clients, of one project and environment. It holds
- * nothing secret, and nothing in it widens what a key may read.
+ * The cursor of the event stream as text, valid for one project and environment. It is opaque to clients,
+ * contains no secret, and grants no access beyond that of the key.
  */
 import { hash } from 'node:crypto';
 import type { Scope } from '../core/scope.ts';
@@ -10,7 +10,7 @@ import { NO_ID } from '../store/retention.ts';
 const VERSION = 1;
 /** Version, history, time, era, transaction, email, number, event. */
 const BODY_BYTES = 1 + 8 + 6 + 2 + 8 + 16 + 4 + 16;
-/** Finds what was cut or mistyped, and cursors of other projects. */
+/** Detects truncated and mistyped cursors and those of other projects. */
 const CHECK_BYTES = 8;
 
 export function cursorText(point: StreamPoint, scope: Scope): string {
@@ -26,7 +26,7 @@ export function cursorText(point: StreamPoint, scope: Scope): string {
   return Buffer.concat([body, checkOf(body, scope)]).toString('base64url');
 }
 
-/** null: this is no cursor of the project and environment. */
+/** null: not a cursor of this project and environment. */
 export function parseCursor(text: string, scope: Scope): StreamPoint | null {
   const bytes = Buffer.from(text, 'base64url');
   if (bytes.length !== BODY_BYTES + CHECK_BYTES || bytes.toString('base64url') !== text)

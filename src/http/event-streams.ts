@@ -1,15 +1,15 @@
 /**
- * The open event streams of one worker (`Accept: text/event-stream`): each reads its pages and writes
- * them as fast as its client reads.
+ * The open event streams of one worker (`Accept: text/event-stream`). Each reads pages from the database
+ * and writes them as fast as its client reads.
  *
- * Guarantees: a stream passes on every event behind its cursor once, in order, and each with the cursor
- * to go on from; what the client has not read is not read from the database either. A stream ends when
- * its key is revoked or changed (within about a second), when the service stops, when the database
- * lacks what it has passed on (store/event-stream.ts), and by connections.ts when its client does not
- * read. While the database is unavailable it stays open and silent but for heartbeats.
+ * Guarantees: a stream sends every event after its cursor once, in order, each with the cursor to resume
+ * from. It does not read further than its client has read. It ends when its key is revoked or changed
+ * (within about a second), when the service stops, when the database no longer has what it has sent
+ * (store/event-stream.ts), and, by connections.ts, when its client does not read. While the database is
+ * unavailable, it sends only heartbeats.
  *
- * Streams that have read everything wait together: four times a second one statement finds those with
- * something new. At most two pages are read at a time, so that other requests keep a connection.
+ * Streams that have sent everything wait together: four times a second one statement finds those with new
+ * events. At most two pages are read at a time, so that other requests keep a connection.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -30,7 +30,7 @@ import { cursorText } from './event-cursor.ts';
 export type StreamLimits = {
   streams: number;
   streamsOfKey: number;
-  /** How often what is new is looked for. */
+  /** The interval of checks for new events. */
   lookEveryMs: number;
   checkKeysEveryMs: number;
   heartbeatMs: number;
@@ -46,7 +46,7 @@ const STREAM_LIMITS: StreamLimits = {
 
 const PAGE_EVENTS = 100;
 const PAGES_AT_ONCE = 2;
-/** What an EventSource waits before it connects again. */
+/** The reconnection delay that the stream announces to an EventSource. */
 const RETRY_MS = 2_000;
 
 export type StreamRequest = {
@@ -60,7 +60,7 @@ type EventStreamsOptions = {
   db: Database;
   log: Pick<Logger, 'error'>;
   findKey: KeyCache['findNow'];
-  /** How long events are kept; null: for ever. */
+  /** How long events are kept; null: forever. */
   retentionH: number | null;
   limits?: Partial<StreamLimits>;
 };
@@ -68,7 +68,7 @@ type EventStreamsOptions = {
 class OpenStream {
   readonly request: StreamRequest;
   at: StreamPoint;
-  /** Why it ends, which its last line says; null: it is open. */
+  /** The reason why it ends, sent as its last line; null: it is open. */
   end: string | null = null;
   isWaiting = false;
   #wake: () => void = () => {};
@@ -78,7 +78,7 @@ class OpenStream {
     this.at = at;
   }
 
-  /** @returns true when something is new or the stream has ended, false when the time is up */
+  /** @returns true when there are new events or the stream has ended; false after `ms` */
   async wait(ms: number): Promise<boolean> {
     if (this.end !== null) return true;
     const { promise, resolve } = Promise.withResolvers<boolean>();
@@ -114,7 +114,7 @@ export class EventStreams {
     this.#limits = { ...STREAM_LIMITS, ...options.limits };
   }
 
-  /** One page for a reader that comes again by itself. A text: why its cursor does not hold. */
+  /** One page for a client that polls. A text: why its cursor is not valid any more. */
   page(request: StreamRequest, limit: number): Promise<StreamPage | string> {
     const { caller, filter, after } = request;
     const { db, retentionH } = this.#options;
@@ -122,9 +122,9 @@ export class EventStreams {
   }
 
   /**
-   * Opens a stream, with its first page read.
-   * @returns what goes to the client; a text: why the cursor does not hold
-   * @throws Overloaded when the key or the worker has as many as it may
+   * Opens a stream and reads its first page.
+   * @returns the content for the client; a text: why the cursor is not valid any more
+   * @throws Overloaded when the key or the worker has the maximum number of streams
    */
   async open(
     request: StreamRequest,
@@ -147,7 +147,7 @@ export class EventStreams {
     }
   }
 
-  /** Ends all streams, in order: their clients have been sent whole events. */
+  /** Ends all streams after a whole event. */
   close(): void {
     this.#isStopping = true;
     for (const stream of this.#open) stream.close('the service is stopping');
@@ -162,9 +162,9 @@ export class EventStreams {
     if (this.#open.size >= streams) throw new Overloaded(`${streams} event streams are open`);
   }
 
-  /** The client is gone: also when its stream was never begun to be read. */
+  /** Called when the client has disconnected, even if its stream was never read. */
   #leave(stream: OpenStream): void {
-    stream.close('the client left');
+    stream.close('the client disconnected');
     this.#open.delete(stream);
   }
 
@@ -193,7 +193,7 @@ export class EventStreams {
     try {
       const page = await this.page({ ...stream.request, after: stream.at }, PAGE_EVENTS);
       if (typeof page !== 'string') return page;
-      stream.close(`this stream cannot go on: ${page}`);
+      stream.close(`this stream cannot continue: ${page}`);
     } catch (error) {
       if (error instanceof DatabaseUnavailable) return null;
       this.#options.log.error({ err: error }, 'an event stream failed');
@@ -202,7 +202,7 @@ export class EventStreams {
     return null;
   }
 
-  /** From the first stream on. Without streams neither asks the database for anything. */
+  /** Starts with the first stream. Without streams there are no queries. */
   #start(): void {
     if (this.#isRunning) return;
     this.#isRunning = true;
@@ -216,7 +216,7 @@ export class EventStreams {
       await pause(everyMs, undefined, { ref: false });
       await work().catch((error: unknown) => {
         if (error instanceof DatabaseUnavailable) return;
-        this.#options.log.error({ err: error }, 'looking after event streams failed');
+        this.#options.log.error({ err: error }, 'maintaining event streams failed');
       });
     }
   }
@@ -231,7 +231,7 @@ export class EventStreams {
     for (const { stream } of await findNewer(this.#options.db, readers)) stream.wake();
   }
 
-  /** Those of all streams in one look-up. */
+  /** Checks the keys of all streams with one look-up. */
   async #checkKeys(): Promise<void> {
     await Promise.all(
       [...this.#open].map(async (stream) => {
@@ -247,7 +247,7 @@ function maySame(now: Caller, before: Caller): boolean {
   return now.permission === before.permission && now.domain === before.domain;
 }
 
-/** As the list has it. */
+/** In the format of the list. */
 export function presentStreamEvent(event: StreamEvent, caller: Caller) {
   const { id, type, createdAt, number, data, point } = event;
   return {
@@ -261,18 +261,18 @@ export function presentStreamEvent(event: StreamEvent, caller: Caller) {
   };
 }
 
-/** JSON has no line breaks of its own here, so one `data` line holds it. */
+/** The JSON contains no line breaks, so that one `data` line is enough. */
 function eventText(event: StreamEvent, caller: Caller): string {
   const shown = presentStreamEvent(event, caller);
   return `id: ${shown.cursor}\nevent: ${shown.type}\ndata: ${JSON.stringify(shown)}\n\n`;
 }
 
-/** A heartbeat. An id without data moves a client's Last-Event-ID past what the filter left out. */
+/** A heartbeat. Its id without data moves a client's Last-Event-ID past events that the filter omits. */
 function checkpoint({ at, request }: OpenStream): string {
   return `: heartbeat\nid: ${cursorText(at, request.caller)}\n\n`;
 }
 
-/** Lets `count` run at a time, the others in the order in which they came. */
+/** A semaphore: `count` tasks run at a time, the others wait in order. */
 class Turns {
   #free: number;
   readonly #waiting: (() => void)[] = [];

@@ -1,13 +1,13 @@
 /**
- * Reads a JSON body from its bytes: strict UTF-8, at most 32 levels deep, no NUL anywhere. Depth
- * and members are counted before anything is parsed: 40 MB of `[` would cost seconds and gigabytes,
- * and so would ten million wrong addresses with a sentence for each.
+ * Parses a JSON body: strict UTF-8, at most 32 levels deep, no NUL. Depth and members are counted before
+ * parsing: 40 MB of `[` would take seconds and gigabytes, and so would ten million invalid addresses with
+ * an error message for each.
  */
 import type { FastifyRequest } from 'fastify';
 import { BadRequest, malformed, NOT_JSON } from './errors.ts';
 
 const DEPTH_MAX = 32;
-/** A batch of 100 emails with everything in it has far fewer. */
+/** A batch of 100 emails with all fields has far fewer. */
 const MEMBERS_MAX = 50_000;
 
 const QUOTE = 0x22;
@@ -23,15 +23,15 @@ const TOO_DEEP = `The JSON is more than ${DEPTH_MAX} levels deep; make it flatte
 const TOO_MANY = `The JSON has more than ${MEMBERS_MAX} members; send fewer at once.`;
 
 /**
- * Only an escape can encode a NUL or half of a surrogate pair (which UTF-8 cannot express, and
- * PostgreSQL refuses), and only `__proto__`, spelled out or escaped, is a name that JavaScript
- * interprets. The expensive check runs only for bodies that contain one of these.
+ * A body without these sequences needs no check of its parsed strings. A NUL or half of a surrogate pair
+ * (which PostgreSQL refuses) can only be an escape, and `__proto__`, also escaped, is the only name that
+ * JavaScript interprets.
  */
 const MAY_HIDE_A_TRAP = /\\u(?:00|d)|__proto__/i;
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** The parser that Fastify calls with the whole body. JSON in another charset is not JSON. */
+/** The Fastify parser for the whole body. A charset other than UTF-8 is refused. */
 export function jsonBodyParser(
   request: FastifyRequest,
   bytes: Buffer,
@@ -80,7 +80,7 @@ function refuseShape(bytes: Uint8Array): void {
   if (commas >= MEMBERS_MAX) throw unprocessable(TOO_MANY);
 }
 
-/** Where the string that starts at `from` has its closing quote. */
+/** The offset of the closing quote of the string that starts at `from`. */
 function endOfString(bytes: Uint8Array, from: number, length: number): number {
   let at = from;
   while (at < length) {

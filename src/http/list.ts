@@ -13,7 +13,7 @@ import type { Page, PageOf } from '../store/page.ts';
 type ListAnswer<Row> = { object: 'list'; data: Row[]; has_more: boolean };
 
 /**
- * A list whose statement asked for one row more than the page holds.
+ * A list from a statement that reads one row more than the page has.
  * @param rows up to `limit + 1`
  */
 export function listAnswer<Row>(rows: readonly Row[], limit: number): ListAnswer<Row> {
@@ -28,7 +28,7 @@ export function pageAnswer<Row, Wire>(
   return { object: 'list', data: rows.map(toWire), has_more: hasMore };
 }
 
-/** The page that `limit`, `after` and `before` request, or what is wrong with them. */
+/** The page that `limit`, `after` and `before` select, or the problem with them. */
 export function pageFrom(query: {
   limit: number;
   after?: string | undefined;
@@ -78,7 +78,7 @@ export function filterFrom(
   if (filter.domain === null || filter.domain === own.domain) {
     return { ...filter, domain: own.domain };
   }
-  const message = `This key is limited to ${own.domain}; ask for the emails of that domain.`;
+  const message = `This key is limited to ${own.domain}; list the emails of that domain.`;
   return { refused: 'authorization_error', message };
 }
 

@@ -1,7 +1,6 @@
 /**
- * The OpenAPI 3.1 document, generated from the zod schemas that check the requests. The service
- * serves the copy in docs/openapi.json: generating takes a quarter of a second, and a test shows
- * that the copy is what would be generated.
+ * The OpenAPI 3.1 document, generated from the zod schemas of the routes. The service serves the copy in
+ * docs/openapi.json, because generating takes a quarter of a second; a test compares the two.
  */
 import { STATUS_CODES } from 'node:http';
 import swagger from '@fastify/swagger';
@@ -35,7 +34,7 @@ export async function generateOpenApi(): Promise<object> {
   return tidyOpenApi(document);
 }
 
-/** Routes are only registered here, never called. */
+/** Placeholders: the routes are registered here but never called. */
 const NO_SERVICES = {
   config: {
     metricsToken: null,
@@ -165,7 +164,7 @@ function tidySchema(schema: Json, direction: { isInput: boolean }): Json {
   if (!isObject(schema)) return schema;
   const nonNull = schema['x-null-is-absent'] === true ? withoutNull(schema) : schema;
   const { 'x-null-is-absent': _absent, propertyNames: _names, ...plain } = nonNull;
-  // A client must not break when an answer has a new field.
+  // Clients must accept new fields in responses.
   if (!direction.isInput && plain['additionalProperties'] === false) {
     delete plain['additionalProperties'];
   }

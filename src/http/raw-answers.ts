@@ -1,7 +1,7 @@
 /**
- * Answers to input that never becomes a request, in the same shape as every other failure: malformed
- * HTTP, headers that are too large or too slow, a body that does not arrive, CONNECT, an unknown
- * Expect. Node would answer these with plain text, or not at all.
+ * Answers input that does not become a request, in the shape of all failures: malformed HTTP, headers
+ * that are too large or too slow, an incomplete body, CONNECT, an unknown Expect. Node would answer in
+ * plain text or not at all.
  */
 import {
   maxHeaderSize,
@@ -26,7 +26,7 @@ import { isUpload } from './bodies.ts';
 type Context = Pick<HttpServices, 'log' | 'world'>;
 type ParserError = Error & { code: string; rawPacket?: unknown };
 
-/** How long an answered client may take to read its answer. */
+/** How long a client may take to read the response before the connection is closed. */
 const LINGER_MS = 2_000;
 
 /** Handles input that does not reach Fastify. */
@@ -48,28 +48,28 @@ export function answerRawRequests(server: Server, context: Context): void {
   });
 }
 
-/** Fastify's clientErrorHandler: the parser failed, or a time limit was exceeded. */
+/** Fastify's clientErrorHandler, called after a parser error or a timeout. */
 export function answerClientError(error: ParserError, socket: Duplex, context: Context): void {
-  // Node has removed its listener; an error without one would end the process.
+  // Node has removed its listener; an error event without a listener would end the process.
   socket.on('error', () => socket.destroy());
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
   const answer = (): void => answerRaw(socket, problemOf(error), context);
   const pending = pendingOn(socket);
   if (pending === null) return answer();
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isUpload(pending.req)) return;
-  // The malformed input follows a complete request, whose answer must be sent first.
+  // The malformed input follows a complete request, whose response must be sent first.
   if (pending.req.complete) return void pending.once('finish', answer);
-  // A response that has begun cannot be revoked: the client receives it truncated.
+  // A response that has begun cannot be replaced: the client receives it truncated.
   if (pending.headersSent) socket.destroy();
   else answer();
 }
 
-/** For a request whose handler has not answered in time. */
+/** Answers a request whose handler took too long. */
 export function answerLate(socket: Duplex, context: Context): void {
   answerRaw(socket, TOO_LATE, context);
 }
 
-/** For clear text on a TLS port. */
+/** Answers plain HTTP on a TLS port. */
 export function answerClearText(socket: Duplex, context: Context): void {
   answerRaw(socket, CLEAR_TEXT, context);
 }
@@ -86,8 +86,8 @@ function answerRaw(socket: Duplex, problem: HttpProblem, context: Context): void
     'connection: close',
   ];
   if (!socket.writable) return;
-  // Half-closed, and what still comes in is read and dropped: closing at once over unread bytes
-  // would send a reset, which can overtake the answer.
+  // Half-closed, while further input is read and dropped: closing a socket with unread input sends a
+  // reset, which can discard the response.
   socket.removeAllListeners('data');
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
   socket.resume();
@@ -113,7 +113,7 @@ function problemOf(error: ParserError): HttpProblem {
   }
 }
 
-/** Whether the packet that overflowed begins a request whose first line alone is too long. */
+/** Whether the packet that overflowed starts a request whose first line alone is too long. */
 function isRequestLineOpen(packet: unknown): boolean {
   if (!Buffer.isBuffer(packet) || !/^[A-Z]+ /.test(packet.toString('latin1', 0, 16))) return false;
   const end = packet.indexOf('\r\n');
@@ -136,8 +136,8 @@ const TOO_LATE: HttpProblem = {
   status: 503,
   code: 'service_unavailable',
   message:
-    'The answer was not there in time: this may or may not have been done. ' +
-    'Look at the present state before you repeat it.',
+    'The request took too long: it may or may not have been executed. ' +
+    'Check the present state before you repeat it.',
 };
 
 const HEADERS_TOO_LARGE: HttpProblem = {
@@ -155,5 +155,5 @@ const NO_TUNNEL: HttpProblem = {
 const UNKNOWN_EXPECTATION: HttpProblem = {
   status: 417,
   code: 'validation_error',
-  message: 'The only Expect that is understood is 100-continue; leave the header out.',
+  message: 'The only supported Expect is 100-continue; leave the header out.',
 };

@@ -1,4 +1,4 @@
-/** What the routes use, and the types they are written with. service/server.ts constructs it. */
+/** The services that routes use, and the types of routes. service/server.ts constructs them. */
 import type {
   FastifyBaseLogger,
   FastifyInstance,
@@ -43,7 +43,7 @@ export type HttpServices = {
   >;
   domains: DomainService;
   webhooks: WebhookService;
-  /** Of this machine's HTTP listener, used if there is no public URL. */
+  /** The URL of this machine's HTTP listener, used if there is no public URL. */
   localUrl: string;
   /** The exact bytes that were or will be sent to a recipient; null when their content was removed. */
   contentOf: (
@@ -52,7 +52,7 @@ export type HttpServices = {
   /** null when requests can be served; else the reason (database, migrations). */
   isReady: () => Promise<string | null>;
   isStopping: () => boolean;
-  /** For HTTPS; null: HTTP in clear text. */
+  /** For HTTPS; null: plain HTTP. */
   certificate: Certificate | null;
   /** Prometheus text. */
   metricsText: () => Promise<string>;
@@ -62,7 +62,7 @@ export type HttpServices = {
 type Pems = { cert: Buffer; key: Buffer };
 
 export type Certificate = {
-  /** A new object after the files have changed; null: no valid one exists. */
+  /** A new object after the files have changed; null: there is no valid certificate. */
   pems(): Pems | null;
 };
 
@@ -74,32 +74,29 @@ export type App = FastifyInstance<
   ZodTypeProvider
 >;
 
-/**
- * Who may call a route. `full_access` is the default; `any_key`: also sending-only keys;
- * `public`: no key is needed.
- */
+/** Required access: `full_access` (default); `any_key`: also sending-only keys; `public`: no key. */
 export type Access = 'public' | 'any_key' | 'full_access';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
     access?: Access;
-    /** The route applies the caller's domain. A key for one domain has no access to other routes. */
+    /** The route restricts itself to the caller's domain. Other routes refuse keys for one domain. */
     withinDomain?: true;
-    /** The limit that this route counts towards: its responses carry the RateLimit headers. */
+    /** The limit that requests to this route count towards; its responses have the RateLimit headers. */
     limit?: ScopeCategory;
     /** Reads its body as a stream of any size; the function refuses other types. */
     streams?: onRequestHookHandler;
   }
   interface FastifyRequest {
-    /** Set once the key has been checked; read it with callerOf. */
+    /** Set after the key was checked; read it with callerOf. */
     caller: Caller | null;
-    /** The share of the memory for bodies that its body holds; null without a body. */
+    /** The memory that its body holds; null without a body. */
     bodyAccount: BodyAccount | null;
   }
   interface FastifyInstance {
-    /** The holder of the key as of now; null for unknown, revoked and expired ones. */
+    /** The caller of a key, uncached; null for unknown, revoked and expired keys. */
     findKey(text: string): Promise<Caller | null> | null;
-    /** Removes a key from this process's cache at once, after it was revoked or changed. */
+    /** Removes a key from this process's cache after it was revoked or changed. */
     forgetKey(keyId: string): void;
   }
 }

@@ -1,6 +1,6 @@
 /**
  * The page of an unsubscribe link: one question, one button. Self-contained: no script, no external
- * resources, no cookies, no referrer that discloses the link.
+ * resources, no cookies, no referrer that would disclose the link.
  */
 import { createHash } from 'node:crypto';
 import type { Environment } from '../core/scope.ts';
@@ -8,7 +8,7 @@ import { domainOf, localPartOf } from '../mail/address.ts';
 import { PUBLIC_URL_MAX_LENGTH, type Unsubscriber } from '../mail/unsubscribe-link.ts';
 import type { HttpServices } from './services.ts';
 
-/** The URL at which recipients reach these pages; null: live email cannot use them. */
+/** The base URL of these pages for recipients; null: live email cannot use them. */
 export function pagesAt(
   { config, localUrl }: Pick<HttpServices, 'config' | 'localUrl'>,
   { environment }: { environment: Environment },
@@ -38,7 +38,7 @@ export function askPage(who: Unsubscriber): Page {
   };
 }
 
-/** @param canUndo the address is suppressed because of such a link, and nothing else */
+/** @param canUndo the address is suppressed only because of such a link */
 export function donePage(who: Unsubscriber, { canUndo }: { canUndo: boolean }): Page {
   return {
     status: 200,
@@ -70,7 +70,7 @@ export function keptPage(who: Unsubscriber): Page {
   };
 }
 
-/** Undone too often: the address stays unsubscribed. */
+/** The undo limit is exceeded: the address stays unsubscribed. */
 export function stillDonePage(who: Unsubscriber): Page {
   return {
     status: 429,
@@ -86,13 +86,13 @@ export const BAD_LINK_PAGE: Page = {
   status: 404,
   title: 'This link does not work',
   text: [
-    'Perhaps it was not copied whole. Please use the link of the email itself, or a newer one.',
+    'It may be incomplete. Please use the link in the email itself, or that of a newer email.',
   ],
 };
 
 export const TOO_MUCH_PAGE: Page = {
   status: 413,
-  title: 'That was too much',
+  title: 'Request too large',
   text: ['Please open the link of the email and press the button there.'],
 };
 
@@ -100,7 +100,7 @@ export const AWAY_PAGE: Page = {
   status: 503,
   title: 'Please try again in a moment',
   text: [
-    'It cannot be noted right now. Please go back and press the button again; that is always safe.',
+    'Your request cannot be saved right now. Please go back and press the button again; repeating it is safe.',
   ],
 };
 
@@ -108,7 +108,7 @@ function sender({ fromDomain }: Unsubscriber): string {
   return `<strong>${escape(fromDomain)}</strong>`;
 }
 
-/** `j•••@example.com`: recognisable for its owner, not for others who have the link. */
+/** `j•••@example.com`: the owner can recognise it, others who have the link cannot read it. */
 function recipient({ address }: Unsubscriber): string {
   const [first = ''] = localPartOf(address);
   return `<strong><bdi>${escape(first)}•••@${escape(domainOf(address))}</bdi></strong>`;
@@ -143,7 +143,7 @@ button.quiet{background:none;border-color:var(--line);color:var(--text)}
 
 const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64');
 
-/** Sent with every page. The link must not leak through Referer, and must not be indexed, framed or cached. */
+/** Sent with every page, so that the link does not leak by Referer and the page is not indexed, framed or cached. */
 export const PAGE_HEADERS = {
   'content-type': 'text/html; charset=utf-8',
   'content-security-policy':
@@ -176,7 +176,7 @@ ${form}</main>
 `;
 }
 
-/** Without an action, so that the form posts to the URL of the page, whatever proxy is in between. */
+/** The form has no action, so that it posts to the URL of the page behind any proxy. */
 function renderForm({ label, name, value, isQuiet }: NonNullable<Page['button']>): string {
   const look = isQuiet === true ? ' class="quiet"' : '';
   return `<form method="post"><button${look} name="${name}" value="${value}">${label}</button></form>

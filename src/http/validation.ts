@@ -1,6 +1,6 @@
 /**
- * Checks params, query and body against the zod schemas of a route, and reports problems in
- * sentences that name the field as the client wrote it: `to[2]: must be a string, not a number`.
+ * Validates params, query and body against the zod schemas of a route. Messages name the field as the
+ * client wrote it: `to[2]: must be a string, not a number`.
  */
 import type { FastifySchemaCompiler } from 'fastify';
 import type { core, ZodType } from 'zod';
@@ -12,7 +12,7 @@ type RawIssue = core.$ZodRawIssue;
 
 /** Fastify's validator: the parsed value, or the problems as an error that becomes a 422. */
 export const validatorCompiler: FastifySchemaCompiler<ZodType> = ({ schema, httpPart }) => {
-  // Headers are described for the document; the code that reads one checks it and answers 400.
+  // Schemas of headers only document them; the code that reads a header checks it and answers 400.
   if (httpPart === 'headers') return () => true;
   return (data: unknown) => {
     const result = schema.safeParse(data, { error: sentenceOf });
@@ -23,7 +23,7 @@ export const validatorCompiler: FastifySchemaCompiler<ZodType> = ({ schema, http
   };
 };
 
-/** The parsed value of one item of a body, or its problems, with fields as named within the item. */
+/** The parsed value of one item of a body, or its problems, with field names relative to the item. */
 export function checkItem<Value>(
   schema: ZodType<Value>,
   item: unknown,
@@ -47,8 +47,8 @@ function problemsOf(issue: Issue, httpPart = 'body'): FieldProblem[] {
 }
 
 /**
- * For a union, the problems of the alternative that matched furthest: if a string or an array of
- * strings is expected and an array contains a number, the problem is the number.
+ * For a union, the problems of the alternative that matched furthest: if a string or an array of strings
+ * is expected and an array contains a number, the number is the problem.
  */
 function bestOfUnion(issue: core.$ZodIssueInvalidUnion): FieldProblem {
   const deepest = issue.errors
@@ -75,18 +75,18 @@ function fieldName(path: readonly PropertyKey[]): string {
   }, '');
 }
 
-/** Names come from the client and are printed in logs and terminals: shortened, and printable. */
+/** Field names come from the client and reach logs and terminals, so they are shortened and made printable. */
 function clipped(name: string): string {
   const printable = name.replace(/[\u0000-\u001f\u007f]/g, '?');
   return printable.length <= 64 ? printable : `${printable.slice(0, 64)}…`;
 }
 
-/** The text after the name of the field. A schema's own message takes precedence. */
+/** The message after the field name. A schema's own message takes precedence. */
 function sentenceOf(issue: RawIssue): string {
   switch (issue.code) {
     case 'invalid_type':
       if (issue.input === undefined) return 'is required';
-      // A query parameter that should have been a number.
+      // NaN: a query parameter is not a number.
       if (Number.isNaN(issue.input)) return 'must be a number';
       return `must be ${aType(issue.expected)}, not ${typeNameOf(issue.input)}`;
     case 'invalid_value':

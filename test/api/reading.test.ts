@@ -342,7 +342,7 @@ test('when the content is past its retention, the email stays without it and say
   const { body } = await get(`/v1/emails/${id}`);
   assert.deepEqual([body.subject, body.html, body.text], ['Short-lived', null, null]);
   assert.equal(body.recipients[0].status, 'delivered');
-  assertFailure(await get(`/v1/emails/${id}/content`), 404, 'not_found', /past its retention/);
+  assertFailure(await get(`/v1/emails/${id}/content`), 404, 'not_found', /after its retention/);
   assert.equal((await timeline(id)).data.length, 2);
   assert.deepEqual(await found('subject=short-lived'), [id]);
 });

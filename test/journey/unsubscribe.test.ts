@@ -172,7 +172,7 @@ test('a POST to an unsubscribe link unsubscribes, whatever its type and body', a
     assert.equal((await entryOf(address)).reason, 'unsubscribe');
     await journey.request('DELETE', `/v1/suppressions/${address}`);
   }
-  assertPage(await click(path, 'x'.repeat(20_000)), 413, /too much/);
+  assertPage(await click(path, 'x'.repeat(20_000)), 413, /too large/);
   assert.equal(await entryOf(address), null);
 });
 

@@ -33,7 +33,7 @@ function registerCreateAndList(app: App, services: HttpServices): void {
     config: { limit: 'domains', withinDomain: true },
     schema: {
       summary: 'Add a domain',
-      description: 'The answer lists the DNS records to publish; then verify it.',
+      description: 'The response lists the DNS records to publish; then verify it.',
       operationId: 'createDomain',
       tags: TAGS,
       body: domainCreation,
@@ -86,7 +86,7 @@ function registerOne(app: App, { domains }: HttpServices): void {
     config: { withinDomain: true },
     schema: {
       summary: 'Change a domain',
-      description: 'Holds for emails that are accepted from now on.',
+      description: 'Applies to emails that are accepted from now on.',
       operationId: 'updateDomain',
       tags: TAGS,
       params,
@@ -104,7 +104,7 @@ function registerOne(app: App, { domains }: HttpServices): void {
     config: { withinDomain: true },
     schema: {
       summary: 'Remove a domain',
-      description: 'Nothing is sent from it any more; what is still waiting ends as failed.',
+      description: 'No more email is sent from it; waiting recipients end as failed.',
       operationId: 'deleteDomain',
       tags: TAGS,
       params,
@@ -125,8 +125,8 @@ function registerVerify(app: App, services: HttpServices): void {
     schema: {
       summary: 'Verify a domain',
       description:
-        'Looks its records up now and answers the domain as it stands; a record that is missing ' +
-        'is no error, its `problem` says what to do.',
+        'Looks its records up now and returns the domain with the result; a missing record ' +
+        'is not an error, its `problem` says what to do.',
       operationId: 'verifyDomain',
       tags: TAGS,
       params,
@@ -146,21 +146,21 @@ function registerVerify(app: App, services: HttpServices): void {
 const tls = z
   .enum(DOMAIN_TLS)
   .describe(
-    'For emails that do not say it themselves. `enforced`: only to mail servers that prove who ' +
-      'they are over TLS, else they wait, and fail when their time is up.',
+    'For emails that do not set it themselves. `enforced`: only to mail servers with a valid ' +
+      'certificate over TLS; otherwise recipients are retried and fail when the email expires.',
   );
 
 const record = z
   .object({
-    record: z.enum(['DKIM', 'SPF', 'MX']).describe('What it is for.'),
+    record: z.enum(['DKIM', 'SPF', 'MX']).describe('Its purpose.'),
     type: z.enum(['TXT', 'MX']),
-    name: z.string().describe('The full name; some DNS panels want it without the domain.'),
+    name: z.string().describe('The full name; some DNS panels require it without the domain.'),
     value: z.string(),
-    ttl: z.number().int().describe('Seconds; a proposal.'),
-    priority: z.number().int().optional().describe('Of an MX record.'),
+    ttl: z.number().int().describe('Suggested TTL in seconds.'),
+    priority: z.number().int().optional().describe('For MX records only.'),
     required: z.boolean().describe('Without it the domain is not verified.'),
     status: z.enum(['not_started', 'verified', 'missing', 'mismatch', 'dns_error']),
-    found: z.array(z.string()).describe('What DNS holds at the name.'),
+    found: z.array(z.string()).describe('The records in DNS at this name.'),
     problem: z.string().nullable().describe('What is wrong and what to do.'),
   })
   .meta({ id: 'DomainRecord', description: 'A DNS record to publish, and what was found.' });
@@ -172,12 +172,12 @@ const domain = z
     name: z.string().meta({ examples: ['acme.com'] }),
     status: z
       .enum(DOMAIN_STATUSES)
-      .describe('`failed`: was verified, then its records stayed away for 72 hours.'),
+      .describe('`failed`: was verified, then its records were missing for 72 hours.'),
     environment,
     tls,
     created_at: time('When it was added.'),
     verified_at: time('When it last became verified.').nullable(),
-    checked_at: time('When its records were last looked at.').nullable(),
+    checked_at: time('When its records were last looked up.').nullable(),
     records: z.array(record),
     advice: z.array(
       z.object({

@@ -1,6 +1,6 @@
 /**
- * Sending several emails with one request. The items are checked one by one, so that a permissive
- * batch can send the others; sending/email-batch.ts has the rest in one commit.
+ * Sends several emails with one request. Items are checked one by one, so that a permissive batch can
+ * send the valid ones; sending/email-batch.ts accepts them in one commit.
  */
 import type { FastifyRequest, FastifySchemaCompiler } from 'fastify';
 import { z, type ZodType } from 'zod';
@@ -29,12 +29,12 @@ export function registerEmailBatchRoute(app: App, services: HttpServices): void 
     schema: {
       summary: 'Send up to 100 emails',
       description:
-        '202: what is in `data` is on disk and will be attempted. With `X-Batch-Validation: strict`, the ' +
+        '202: the emails in `data` are on disk and will be attempted. With `X-Batch-Validation: strict`, the ' +
         'default, that is every email of the request; otherwise the request is refused as a whole and the ' +
         'message names the email by its index, as in `[3].to`. With `permissive` the others are accepted, ' +
-        'and `errors` has what was not; only then can `data` be empty. Every accepted email counts towards the ' +
+        'and `errors` lists the rest; only then can `data` be empty. Every accepted email counts towards the ' +
         'limits. 200: the Idempotency-Key, which belongs to the batch as a whole, was used within 24 hours; ' +
-        'this is the first answer again, and nothing is sent a second time.',
+        'the first response is returned again, and nothing is sent a second time.',
       operationId: 'sendEmailBatch',
       tags: ['Emails'],
       headers: batchHeaders,
@@ -63,7 +63,7 @@ export function registerEmailBatchRoute(app: App, services: HttpServices): void 
 
 const arrayOfItems = z.array(z.unknown()).min(1).max(BATCH_MAX);
 
-/** Of the body only what concerns it as a whole. */
+/** Checks only what concerns the body as a whole. */
 const checkArray: FastifySchemaCompiler<unknown> = (part) =>
   validatorCompiler({
     ...part,

@@ -1,6 +1,6 @@
 /**
- * Emails: sending one, and reading what was sent. Sending checks the shape and makes a draft;
- * everything that needs the database happens in sending/accept.ts, in one commit with the email.
+ * Routes of emails: sending, reading, canceling and rescheduling. Sending checks the shape and makes a
+ * draft; sending/accept.ts does the rest in the transaction that stores the email.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { fingerprintOf, isIdempotencyKey } from '../../core/fingerprint.ts';
@@ -61,7 +61,7 @@ function registerSend(app: App, services: HttpServices): void {
       summary: 'Send an email',
       description:
         '202: it is on disk and will be attempted. 200: the Idempotency-Key was used within ' +
-        '24 hours; this is the first answer again, and nothing is sent a second time.',
+        '24 hours; the first response is returned again, and nothing is sent a second time.',
       operationId: 'sendEmail',
       tags: TAGS,
       headers: idempotencyHeaders,
@@ -125,8 +125,8 @@ function registerList(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'List emails',
       description:
-        'Newest first. A key that may only send sees what it sent itself; a key for one domain what ' +
-        'was sent from that.',
+        'Newest first. A sending-only key sees the emails that it sent; a key for one domain sees ' +
+        'those of that domain.',
       operationId: 'listEmails',
       tags: TAGS,
       querystring: emailQuery,
@@ -149,7 +149,7 @@ function registerOne(app: App, { db }: HttpServices): void {
     config: { access: 'any_key', withinDomain: true },
     schema: {
       summary: 'Get an email',
-      description: 'With its present status, and that of each recipient.',
+      description: 'With its present status and that of each recipient.',
       operationId: 'getEmail',
       tags: TAGS,
       params,
@@ -164,14 +164,14 @@ function registerOne(app: App, { db }: HttpServices): void {
 }
 
 function registerChanges(app: App, { db }: HttpServices): void {
-  // Not for keys that may only send: these POST, and read what they sent.
+  // Not for sending-only keys: these can POST and read their own emails.
   app.patch('/v1/emails/:id', {
     config: { withinDomain: true },
     schema: {
       summary: 'Change when an email is sent',
       description:
-        'While it has not left: no attempt at any recipient has been made. Afterwards 409. What ' +
-        '`expires_in` gave it counts from the new time.',
+        'Only before the first attempt at any recipient; afterwards 409. `expires_in` counts ' +
+        'from the new time.',
       operationId: 'rescheduleEmail',
       tags: TAGS,
       params,
@@ -193,8 +193,8 @@ function registerChanges(app: App, { db }: HttpServices): void {
       description:
         'Recipients that are scheduled, queued or deferred end `canceled`, with one event ' +
         '`email.canceled`; those that have ended stay as they are, and so do those that a worker is ' +
-        'sending to at this moment. 409: there was nothing left to cancel. A key that may only send ' +
-        'cancels what it sent itself.',
+        'sending to at this moment. 409: there was nothing left to cancel. A sending-only key ' +
+        'cancels only emails that it sent.',
       operationId: 'cancelEmail',
       tags: TAGS,
       params,
@@ -237,8 +237,8 @@ function registerContent(app: App, { db, contentOf }: HttpServices): void {
     schema: {
       summary: 'Get the exact bytes of an email',
       description:
-        'As they are sent, with headers and signatures, as long as content is kept. They are the same ' +
-        'for every recipient, unless each has an unsubscribe link of its own.',
+        'As sent, with headers and signatures, while content is kept. They are the same for ' +
+        'every recipient, unless each has its own unsubscribe link.',
       operationId: 'getEmailContent',
       tags: TAGS,
       params,
@@ -253,7 +253,7 @@ function registerContent(app: App, { db, contentOf }: HttpServices): void {
       if (recipient === null) return refuse(reply, NO_SUCH_RECIPIENT);
       const bytes = await contentOf({ ...ref, recipient });
       if (bytes === null) return refuse(reply, CONTENT_GONE);
-      // Foreign HTML: a browser must not render it.
+      // A browser must not render the HTML of a customer.
       return (reply as FastifyReply)
         .headers({
           'content-type': 'message/rfc822',
@@ -267,10 +267,10 @@ function registerContent(app: App, { db, contentOf }: HttpServices): void {
 
 const NO_SUCH_RECIPIENT: Refusal = {
   refused: 'not_found',
-  message: 'The email has no recipient with this address; GET the email to see whom it has.',
+  message: 'The email has no recipient with this address; GET the email for its recipients.',
 };
 
-/** The one that is asked for, else the first; null: there is none. */
+/** The requested recipient, by default the first; null: not a recipient. */
 function chosenRecipient(found: EmailDetail, wanted: string | undefined): MessageRecipient | null {
   const recipients = found.recipients.flatMap(({ address }, position) => {
     const parsed = parseAddress(address);
@@ -284,17 +284,17 @@ function chosenRecipient(found: EmailDetail, wanted: string | undefined): Messag
 
 const CONTENT_GONE: Refusal = {
   refused: 'not_found',
-  message: 'The content of this email is past its retention and was removed; its record is kept.',
+  message: 'The content of this email was removed after its retention; its record is kept.',
 };
 
-/** The email that the path names, as far as the caller may see it; null when it is no id. */
+/** The email in the path, restricted to what the caller may see; null when it is not an id. */
 function refOf(request: FastifyRequest<{ Params: { id: string } }>): EmailRef | null {
   const { id } = request.params;
   const caller = callerOf(request);
   return isId(id) ? { ...caller, id, keyId: ownKeyOf(caller) } : null;
 }
 
-/** The key that emails must have been sent with; null: any. */
+/** The key to which emails are restricted; null: none. */
 function ownKeyOf({ permission, keyId }: Caller): string | null {
   return permission === 'sending_access' ? keyId : null;
 }

@@ -1,6 +1,6 @@
 /**
- * The event stream: pages to pull, or a response that stays open. A key for one domain sees the events
- * of that domain and its mail.
+ * The event stream: pages to poll, or a response that stays open. A key for one domain sees only the
+ * events of that domain and its mail.
  */
 import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
@@ -44,14 +44,14 @@ export function registerEventRoutes(app: App, services: HttpServices): void {
   const isReady = untilTrue(() => isStreamIndexed(db));
   app.get('/v1/events', {
     config: { withinDomain: true },
-    // It would open a stream to say nothing of it.
+    // A HEAD would open a stream without sending it.
     exposeHeadRoute: false,
     schema: {
       summary: 'Read the stream of events',
       description:
         'Everything that happens in this project and environment, in commit order and without a gap. ' +
-        'Give the `cursor` of one answer as `after` of the next. With `Accept: text/event-stream` the ' +
-        'response stays open; `Last-Event-ID` resumes it. 409: the cursor does not hold any more.',
+        'Pass the `cursor` of each response as `after` of the next request. With `Accept: text/event-stream` the ' +
+        'response stays open; `Last-Event-ID` resumes it. 409: the cursor is not valid any more.',
       operationId: 'listEvents',
       tags: ['Events'],
       querystring: eventQuery,
@@ -96,9 +96,9 @@ async function openStream(
     .headers({
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-store',
-      // Else the connection would stay open behind its last event, and a stop would wait for it.
+      // Otherwise the connection would stay open after the last event and delay a stop.
       connection: 'close',
-      // nginx would keep the events until a buffer is full.
+      // nginx would buffer the events.
       'x-accel-buffering': 'no',
     })
     .send(Readable.from(opened.text, { objectMode: false }));
@@ -132,21 +132,21 @@ function parseTypes(text: string): EventType[] | Refusal {
 function pointAt(text: string | undefined, caller: Caller): StreamPoint | Refusal {
   if (text === undefined) return BEGINNING;
   const message =
-    'is not a cursor of this project and environment; give the cursor of an earlier answer, or none';
+    'is not a cursor of this project and environment; pass the cursor of an earlier response, or none';
   return parseCursor(text, caller) ?? refuseFields([{ field: 'after', message }]);
 }
 
-/** Repeating it is useless, and what to do instead depends on what the reader has done with the events. */
+/** States both ways to continue; which one fits depends on how the client has handled the events. */
 function lost(why: string): Refusal {
   return {
     refused: 'conflict',
     message:
-      `This cursor does not hold any more: ${why}. Read again without after, from the oldest event ` +
-      'that is kept, and pass over the ids that you know; or go on with after=latest.',
+      `This cursor is not valid any more: ${why}. Read again without after, from the oldest stored event, ` +
+      'and skip the ids that you know; or continue with after=latest.',
   };
 }
 
-/** Asks until the answer is true once, which it then stays. */
+/** Calls `ask` until it returns true; then stays true. */
 function untilTrue(ask: () => Promise<boolean>): () => Promise<boolean> {
   let isTrue = false;
   return async () => (isTrue ||= await ask());

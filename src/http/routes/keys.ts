@@ -1,7 +1,7 @@
 /**
  * API keys: the caller's own key, and creating, changing and revoking keys of the caller's project and
- * environment. A key cannot create a key for the other environment or one broader than itself; a
- * broader one is 404 for it.
+ * environment. A key cannot create a key for the other environment or one with more access than itself;
+ * a key with more access is a 404 for it.
  */
 import { z } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
@@ -49,8 +49,8 @@ function registerCurrent(app: App, { db }: HttpServices): void {
   app.get('/v1/api-keys/current', {
     config: { access: 'any_key', withinDomain: true },
     schema: {
-      summary: 'Who am I?',
-      description: 'Project, environment and permissions of the key that asks.',
+      summary: 'Get the calling key',
+      description: 'Project, environment and permissions of the key that sends this request.',
       operationId: 'getCurrentApiKey',
       tags: TAGS,
       response: { 200: currentApiKey, ...failures() },
@@ -61,7 +61,7 @@ function registerCurrent(app: App, { db }: HttpServices): void {
         findKey(db, caller, caller.keyId),
         findProject(db, caller.projectId),
       ]);
-      // Revoked since the check.
+      // Revoked after the check.
       if (!key || !project) return notFound(reply, WHAT);
       return {
         ...toWire(key),
@@ -78,8 +78,8 @@ function registerCreateAndList(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'Make an API key',
       description:
-        'For the project and environment of the calling key, never broader than that: a domain or ' +
-        'an end that is left out is that of the calling key. The text is shown once.',
+        'For the project and environment of the calling key, never with more access: an omitted ' +
+        'domain or expiry is that of the calling key. The key is shown once.',
       operationId: 'createApiKey',
       tags: TAGS,
       body: keyCreation,
@@ -105,8 +105,8 @@ function registerCreateAndList(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'List API keys',
       description:
-        'Those of this project and environment that are not revoked, newest first; none that is ' +
-        'broader than the calling key.',
+        'Those of this project and environment that are not revoked, newest first, without those ' +
+        'that have more access than the calling key.',
       operationId: 'listApiKeys',
       tags: TAGS,
       querystring: pageQuery,
@@ -126,7 +126,7 @@ function registerChangeAndRevoke(app: App, { db }: HttpServices): void {
     config: { withinDomain: true },
     schema: {
       summary: 'Change an API key',
-      description: 'Only what is given changes. No key becomes broader than the calling one.',
+      description: 'Only given fields change. No key gets more access than the calling key.',
       operationId: 'updateApiKey',
       tags: TAGS,
       params: idParams(WHAT),
@@ -156,7 +156,7 @@ function registerChangeAndRevoke(app: App, { db }: HttpServices): void {
     config: { withinDomain: true },
     schema: {
       summary: 'Revoke an API key',
-      description: 'For good, and at once; on other machines within a second.',
+      description: 'Permanently and immediately; on other nodes within a second.',
       operationId: 'revokeApiKey',
       tags: TAGS,
       params: idParams(WHAT),
@@ -179,9 +179,9 @@ function registerRotate(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'Rotate an API key',
       description:
-        'Makes a key with the same name and limits, shown once; the old one stays valid for ' +
-        '`expires_in` seconds beside it, or until it would have ended anyway. A request that is ' +
-        'repeated makes one more key: revoke the one that was not received.',
+        'Makes a key with the same name and limits, shown once. The old one stays valid for ' +
+        '`expires_in` seconds, at most until its own expiry. A repeated ' +
+        'request makes one more key: revoke the one that was not received.',
       operationId: 'rotateApiKey',
       tags: TAGS,
       params: idParams(WHAT),
@@ -196,7 +196,7 @@ function registerRotate(app: App, { db }: HttpServices): void {
       const wanted = { id, overlapS: request.body.expires_in };
       const rotated = await rotateKey(db, caller, wanted, caller);
       if (!rotated) {
-        const message = 'This key has ended; make a new one.';
+        const message = 'This key has expired; make a new one.';
         return refuse(reply, { refused: 'conflict', message });
       }
       app.forgetKey(id);
@@ -219,7 +219,7 @@ function checked(caller: Caller, wanted: Wanted): NewKey | Refusal {
   return isBroader(key, caller) ? tooBroad(caller) : key;
 }
 
-/** The caller has full access here, so it can be limited only by a domain, an expiry, or both. */
+/** The caller has full access here, so only its domain or its expiry can be exceeded. */
 function tooBroad({ domain, expiresAt }: Caller): Refusal {
   const limits = [
     domain === null ? '' : ` for ${domain}`,
@@ -227,7 +227,7 @@ function tooBroad({ domain, expiresAt }: Caller): Refusal {
   ].join('');
   return {
     refused: 'authorization_error',
-    message: `The calling key is valid${limits} only, and makes no key that is broader; use a key without these limits.`,
+    message: `The calling key is valid${limits} only and cannot make a key with more access; use a key without these limits.`,
   };
 }
 
@@ -248,7 +248,7 @@ function toWire(key: ApiKey) {
   };
 }
 
-const name = label(100).describe('For people; need not be unique.');
+const name = label(100).describe('A label; need not be unique.');
 const permission = z
   .enum(PERMISSIONS)
   .describe('`sending_access`: may send, and read the emails that it sent.');
@@ -263,7 +263,7 @@ const domain = z
 const expiresAt = z.iso
   .datetime({ offset: true })
   .nullable()
-  .describe('When it stops working by itself; null: never.');
+  .describe('When it expires; null: never.');
 
 const keyCreation = z
   .strictObject({
@@ -274,7 +274,7 @@ const keyCreation = z
   })
   .meta({ id: 'NewApiKey' });
 
-/** Only what is given changes. */
+/** Only given fields change. */
 const keyChange = z
   .strictObject({
     name: name.optional(),
@@ -286,14 +286,14 @@ const keyChange = z
 
 const fields = {
   object: z.literal('api_key'),
-  id: idSchema('The key; not its text.'),
+  id: idSchema('The id of the key.'),
   name,
-  hint: z.string().describe('The beginning of the key, to recognise it by.'),
+  hint: z.string().describe('The beginning of the key, for recognition.'),
   environment,
   permission,
   domain,
   created_at: time('When it was made.'),
-  expires_at: time('When it stops working by itself; null: never.').nullable(),
+  expires_at: time('When it expires; null: never.').nullable(),
   last_used_at: time('When it was last used, to the minute; null: never.').nullable(),
 };
 
@@ -302,7 +302,7 @@ const apiKey = z.object(fields).meta({ id: 'ApiKey' });
 const newApiKey = z
   .object({
     ...fields,
-    key: z.string().describe('The key itself. It is shown here and never again.'),
+    key: z.string().describe('The key itself, which is shown only here.'),
   })
   .meta({ id: 'ApiKeyWithSecret' });
 
@@ -315,7 +315,7 @@ const keyRotation = z
       .min(0)
       .max(30 * DAY_S)
       .default(DAY_S)
-      .describe('For how many seconds the old key stays valid; 0: it ends at once.'),
+      .describe('For how many seconds the old key stays valid; 0: it expires at once.'),
   })
   .meta({ id: 'ApiKeyRotation' });
 
@@ -324,7 +324,7 @@ const rotatedApiKey = z
     ...newApiKey.shape,
     replaces: z.object({
       id: idSchema('The old key.'),
-      expires_at: time('When the old key ends.'),
+      expires_at: time('When the old key expires.'),
     }),
   })
   .meta({ id: 'RotatedApiKey' });

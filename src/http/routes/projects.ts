@@ -1,4 +1,4 @@
-/** The projects of the caller's organization. Made and changed on the command line. */
+/** The projects of the caller's organization; they are created and changed on the command line. */
 import { z } from 'zod';
 import { describeAlert } from '../../core/reputation-alert.ts';
 import { callerOf } from '../access.ts';
@@ -20,7 +20,7 @@ export function registerProjectRoutes(app: App, { db }: HttpServices): void {
     config: { withinDomain: true },
     schema: {
       summary: 'List the projects of the organization',
-      description: 'A key for one domain sees its own project, and warnings about that domain.',
+      description: 'A key for one domain sees its own project and the warnings about that domain.',
       operationId: 'listProjects',
       tags: ['Projects'],
       response: { 200: projectList, ...failures() },
@@ -73,7 +73,7 @@ const project = z
           message: z.string(),
         }),
       )
-      .describe('Of the project and environment of the key.'),
+      .describe('For the project and environment of the key.'),
   })
   .meta({ id: 'Project' });
 

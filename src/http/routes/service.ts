@@ -28,7 +28,7 @@ export function registerServiceRoutes(app: App, services: HttpServices): void {
   app.get('/readyz', {
     config: { access: 'public' },
     schema: {
-      summary: 'Can requests be served: is the database there and migrated?',
+      summary: 'Can requests be served: is the database available and migrated?',
       operationId: 'getReadiness',
       tags: ['Service'],
       response: { 200: state, 503: failure },
@@ -40,7 +40,7 @@ export function registerServiceRoutes(app: App, services: HttpServices): void {
     },
   });
 
-  // A buffer, whose memory all unread answers share.
+  // One buffer, shared by all responses.
   let openApi: Buffer | null = null;
   app.get('/openapi.json', {
     config: { access: 'public' },
@@ -63,7 +63,7 @@ function registerMetrics(app: App, { config, metricsText }: HttpServices): void 
     schema: { hide: true },
     handler: async (request, reply) => {
       const token = bearerToken(request.headers.authorization);
-      // Digests have one length, and the comparison discloses nothing about the token.
+      // Digests have equal length, so that the comparison discloses nothing about the token.
       const isIt = token !== null && timingSafeEqual(digest(token), expected);
       if (!isIt) return sendProblem(reply, NO_TOKEN);
       return reply.header('content-type', PROMETHEUS_TEXT).send(await metricsText());

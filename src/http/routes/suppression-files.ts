@@ -33,7 +33,7 @@ const IMPORTS_MAX = 3;
 const IMPORTS_OF_PROJECT_MAX = 2;
 
 type FileOptions = {
-  /** How long a sender may pause, or continue to send after its answer. */
+  /** How long a sender may pause within the body, or continue to send after the response. */
   silenceMs: number;
 };
 
@@ -43,7 +43,7 @@ export function registerSuppressionFileRoutes(
   options: FileOptions,
 ): void {
   registerExport(app, services);
-  // A scope of its own: no other route takes CSV.
+  // In its own scope, since no other route accepts CSV.
   app.register(async (scope: App) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('text/csv', (_request, body, done) => done(null, body));
@@ -53,13 +53,13 @@ export function registerSuppressionFileRoutes(
 
 function registerExport(app: App, { db }: HttpServices): void {
   app.get('/v1/suppressions/export', {
-    // A HEAD would read the whole list without returning it.
+    // A HEAD would read the whole list.
     exposeHeadRoute: false,
     schema: {
       summary: 'Export suppressed addresses',
       description:
-        'As CSV. A cell that a spreadsheet would take for a formula has a quote in front, which an ' +
-        'import takes away again.',
+        'As CSV. A cell that a spreadsheet would take for a formula is prefixed by a quote, which ' +
+        'an import removes.',
       operationId: 'exportSuppressions',
       tags: TAGS,
       querystring: suppressionExportQuery,
@@ -69,7 +69,7 @@ function registerExport(app: App, { db }: HttpServices): void {
       const caller = callerOf(request);
       const { reason = null, address: prefix = null } = request.query;
       const pieces = exportCsv(db, caller, { filter: { reason, prefix } });
-      // Before the first byte, an unavailable database can still be reported.
+      // An unavailable database can be reported only before the first byte.
       const first = await pieces.next();
       const name = `suppressions-${caller.environment}.csv`;
       return (reply as FastifyReply)
@@ -89,7 +89,7 @@ async function* prepend(first: string, rest: AsyncIterable<string>): AsyncGenera
 }
 
 function registerImport(app: App, { db, world }: HttpServices, { silenceMs }: FileOptions): void {
-  /** Their projects. */
+  /** The project of each import. */
   let underWay: string[] = [];
   app.post('/v1/suppressions/import', {
     config: { streams: onlyCsv },
@@ -99,8 +99,8 @@ function registerImport(app: App, { db, world }: HttpServices, { silenceMs }: Fi
       summary: 'Import suppressed addresses',
       description:
         `A CSV file of up to ${IMPORT_ROWS_MAX} rows with the columns address, reason (default ` +
-        'manual), created_at and expires_at: named in the first row, or in this order. Good rows are ' +
-        'added whatever the others are; repeating an import changes nothing.',
+        'manual), created_at and expires_at: named in the first row, or in this order. Valid rows are ' +
+        'added even if others are rejected; repeating an import changes nothing.',
       operationId: 'importSuppressions',
       tags: TAGS,
       consumes: ['text/csv'],
@@ -113,7 +113,7 @@ function registerImport(app: App, { db, world }: HttpServices, { silenceMs }: Fi
       const own = underWay.filter((projectId) => projectId === caller.projectId);
       if (underWay.length >= IMPORTS_MAX || own.length >= IMPORTS_OF_PROJECT_MAX) {
         dropRest(body, silenceMs);
-        throw new Overloaded('two imports of this project, or three in all, are under way');
+        throw new Overloaded('two imports of this project or three in total are in progress');
       }
       underWay.push(caller.projectId);
       const result = newImportResult();
@@ -147,19 +147,19 @@ const onlyCsv: onRequestHookHandler = (request: FastifyRequest, reply, done) => 
   sendProblem(reply, NOT_CSV);
 };
 
-/** The error that ended an import, with the rows processed until then; null: another error. */
+/** The error that ended an import, with the number of rows added before; null: another error. */
 function problemOf(error: unknown, { added }: ImportResult): HttpProblem | null {
-  const done = `${added} addresses were added before; the same file again adds only what is missing`;
+  const done = `${added} addresses were added before; importing the file again adds only what is missing`;
   if (error instanceof TooManyRows) {
-    const message = `The file has more than ${IMPORT_ROWS_MAX} rows; send the rest in another one. ${done}.`;
+    const message = `The file has more than ${IMPORT_ROWS_MAX} rows; send the rest in another file. ${done}.`;
     return { status: 413, code: 'payload_too_large', message };
   }
   if (error instanceof UploadStalled) {
-    const message = `No more of the file came; ${done}.`;
+    const message = `The file did not arrive completely; ${done}.`;
     return { status: 408, code: 'request_timeout', message };
   }
   if (error instanceof DatabaseUnavailable) {
-    const message = `The database went away meanwhile; ${done}.`;
+    const message = `The connection to the database was lost; ${done}.`;
     return { status: 503, code: 'service_unavailable', message };
   }
   return null;

@@ -1,4 +1,4 @@
-/** Suppressions: list, add, read and remove. Whole files: routes/suppression-files.ts. */
+/** Suppressions: list, add, read and remove. For files see routes/suppression-files.ts. */
 import { z } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import type { World } from '../../core/world.ts';
@@ -25,7 +25,7 @@ import {
 const TAGS = ['Suppressions'];
 const HISTORY_MAX = 100;
 
-/** The same answer for an invalid address, one that is not suppressed, and one on another project's list. */
+/** One response for an invalid address, one that is not suppressed, and one on another project's list. */
 const NOT_SUPPRESSED: Refusal = {
   refused: 'not_found',
   message: 'This address is not suppressed in this project and environment.',
@@ -60,8 +60,8 @@ function registerListAndAdd(app: App, { db, world }: HttpServices): void {
     schema: {
       summary: 'Suppress an address',
       description:
-        '201 when it is new, 200 when it was suppressed already: that entry stays as it is, unless ' +
-        'it would end one day and the new one never does.',
+        '201 when it is new, 200 when it was already suppressed: the entry does not change, unless ' +
+        'it expires and the new one does not.',
       operationId: 'createSuppression',
       tags: TAGS,
       body: suppressionCreation,
@@ -80,7 +80,7 @@ function registerOne(app: App, { db }: HttpServices): void {
   app.get('/v1/suppressions/:address', {
     schema: {
       summary: 'Get a suppression',
-      description: 'With what happened to the address before.',
+      description: 'With the history of the address.',
       operationId: 'getSuppression',
       tags: TAGS,
       params: suppressionParams,
@@ -98,9 +98,9 @@ function registerOne(app: App, { db }: HttpServices): void {
 
   app.get('/v1/suppressions/:address/history', {
     schema: {
-      summary: 'List what happened to an address',
+      summary: 'List the history of an address',
       description:
-        'Newest first, 100 at most, of the last 400 days; also when it is not suppressed.',
+        'Newest first, at most 100, of the last 400 days; also for an address that is not suppressed.',
       operationId: 'listSuppressionHistory',
       tags: TAGS,
       params: suppressionParams,
@@ -116,7 +116,7 @@ function registerOne(app: App, { db }: HttpServices): void {
 
   app.delete('/v1/suppressions/:address', {
     schema: {
-      summary: 'Let an address have mail again',
+      summary: 'Remove a suppression',
       operationId: 'deleteSuppression',
       tags: TAGS,
       params: suppressionParams,
@@ -171,13 +171,15 @@ function toWire(entry: Suppression) {
 }
 
 const address = z.string().meta({
-  description: 'As it was written when it was added; capitals do not count.',
+  description: 'As written when it was added; case-insensitive.',
   examples: ['jo@example.com'],
 });
 const reason = z
   .enum(SUPPRESSION_REASONS)
-  .describe('`hard_bounce`: the mailbox or its domain is gone, or was full for long.');
-const source = idSchema('The email whose answer, report or link it was; null: none.').nullable();
+  .describe(
+    '`hard_bounce`: the mailbox or its domain does not exist, or was full for a long time.',
+  );
+const source = idSchema('The email whose reply, report or link caused it; null: none.').nullable();
 
 const cursor = (direction: string) =>
   z
@@ -214,7 +216,7 @@ const suppressionCreation = z
       .datetime({ offset: true })
       .nullable()
       .optional()
-      .describe('When it ends by itself; null: never.'),
+      .describe('When it expires; null: never.'),
   })
   .meta({ id: 'NewSuppression' });
 
@@ -224,7 +226,7 @@ const fields = {
   reason,
   source_email_id: source,
   created_at: time('Since when.'),
-  expires_at: time('When it ends by itself; null: never.').nullable(),
+  expires_at: time('When it expires; null: never.').nullable(),
 };
 
 const suppression = z.object(fields).meta({ id: 'Suppression' });
@@ -238,14 +240,14 @@ const change = z
     at: time('When.'),
     by: z
       .enum(['delivery', 'recipient', 'api', 'import', 'command_line'])
-      .describe('`delivery`: what a mail server answered; `recipient`: the unsubscribe page.'),
+      .describe('`delivery`: the reply of a mail server; `recipient`: the unsubscribe page.'),
   })
   .meta({ id: 'SuppressionChange' });
 
 const suppressionHistory = listOf(change);
 
 const suppressionWithHistory = z
-  .object({ ...fields, history: z.array(change).describe('Newest first, 100 at most.') })
+  .object({ ...fields, history: z.array(change).describe('Newest first, at most 100.') })
   .meta({ id: 'SuppressionWithHistory' });
 
 const suppressionDeleted = z.object({
@@ -258,7 +260,7 @@ export const suppressionImport = z
   .object({
     object: z.literal('suppression_import'),
     added: z.int(),
-    already_there: z.int().describe('Also those that come twice in the file.'),
+    already_there: z.int().describe('Includes repeated rows of the file.'),
     rejected: z.int(),
     errors: z
       .array(z.object({ line: z.int().describe('The first is 1.'), message: z.string() }))

@@ -2,9 +2,9 @@
  * Hosted unsubscribe links (RFC 8058): `/u/<token>`, outside of /v1 and without a key, for recipients
  * and for mail programs that send the one-click request.
  *
- * Guarantees: GET and HEAD change nothing and do not use the database, however many scanners follow
- * links. POST suppresses only the address that the token names and may be repeated without limit; it
- * can be undone a few times a day. A forged token is refused before anything else happens.
+ * Guarantees: GET and HEAD change nothing and do not use the database, since scanners follow links. POST
+ * suppresses only the address in the token and may be repeated without limit; it can be undone a few
+ * times a day. A forged token is refused first.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Overloaded } from '../../core/refusals.ts';
@@ -27,12 +27,12 @@ import {
   undonePage,
 } from '../unsubscribe-page.ts';
 
-/** `List-Unsubscribe=One-Click`, in whatever wrapping. */
+/** `List-Unsubscribe=One-Click`, in any encoding. */
 const BODY_MAX_BYTES = 16 * 1024;
 const RETRY_AFTER_S = 30;
 /**
- * Undone per address: each causes an entry of the history, an event and webhooks. Unsubscribing is
- * never refused.
+ * Per address: each undoing adds an entry to the history, an event and webhooks. Unsubscribing itself is
+ * not limited.
  */
 const UNDONE_PER_DAY_MAX = 5;
 
@@ -40,7 +40,7 @@ type LinkParams = { token: string };
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The recipient that the link of this request names. */
+    /** The recipient in the link of this request. */
     unsubscriber: Unsubscriber | null;
   }
 }
@@ -50,14 +50,14 @@ export function registerUnsubscribeRoutes(app: App, services: HttpServices): voi
   const config = { access: 'public' } as const;
   const schema = { hide: true };
 
-  // A scope of its own: no other route takes such bodies, or answers in HTML.
+  // In its own scope, since no other route accepts such bodies or answers in HTML.
   app.register(async (scope: App) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser(
       '*',
       wholeBody((_request, bytes, done) => done(null, bytes)),
     );
-    // Before the body is read, so that a forged link costs no memory.
+    // Before the body is read, so that a forged link needs no memory.
     scope.decorateRequest('unsubscriber', null);
     scope.addHook('onRequest', (request, reply, done) => {
       request.unsubscriber = tokens().read((request.params as LinkParams).token);
@@ -66,7 +66,7 @@ export function registerUnsubscribeRoutes(app: App, services: HttpServices): voi
     });
     scope.setErrorHandler((error: Error & { code?: string }, _request, reply) => {
       const page = pageOfError(error);
-      // All other errors are bugs, answered as on every route.
+      // Other errors are bugs, answered as on every route.
       if (page === null) throw error;
       return sendPage(reply, page);
     });
@@ -106,7 +106,7 @@ async function note({ db }: HttpServices, who: Unsubscriber): Promise<Page> {
   return donePage(who, { canUndo: suppression.reason === 'unsubscribe' });
 }
 
-/** Removes a suppression that such a link added. One with another reason cannot be undone by the recipient. */
+/** Removes a suppression that such a link added. The recipient cannot undo one with another reason. */
 async function undo({ db }: HttpServices, who: Unsubscriber): Promise<Page> {
   const { address } = who;
   await removeSuppression(db, who, {

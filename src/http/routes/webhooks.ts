@@ -1,6 +1,6 @@
 /**
- * Routes of webhooks: management, deliveries with their attempts, and replays. A
- * secret is only in the answer to the request that created it.
+ * Routes of webhooks: management, deliveries with their attempts, and replays. A secret is returned only
+ * by the request that created it.
  */
 import { isRefusal } from '../../core/refusals.ts';
 import { callerOf } from '../access.ts';
@@ -34,7 +34,7 @@ import type { DeliveryId } from '../../webhooks/replays.ts';
 
 const TAGS = ['Webhooks'];
 const params = idParams('webhook');
-/** What is counted to the limit: each of these has a request sent to an address of the caller's choice. */
+/** For the routes that send deliveries again. */
 const ENABLES =
   'It enables a webhook that the service disabled; one that was disabled by a request refuses it.';
 
@@ -49,7 +49,7 @@ function registerCreateAndList(app: App, { webhooks }: HttpServices): void {
   app.post('/v1/webhooks', {
     schema: {
       summary: 'Register a webhook',
-      description: 'The answer has the signing secret, which is shown once.',
+      description: 'The response has the signing secret, which is shown once.',
       operationId: 'createWebhook',
       tags: TAGS,
       body: webhookCreation,
@@ -98,7 +98,7 @@ function registerOne(app: App, { webhooks }: HttpServices): void {
   app.patch('/v1/webhooks/:id', {
     schema: {
       summary: 'Change a webhook',
-      description: 'Only what is given changes. Another URL, or enabling it, is a fresh start.',
+      description: 'Only given fields change. Another URL, or enabling it, resets its failures.',
       operationId: 'updateWebhook',
       tags: TAGS,
       params,
@@ -115,7 +115,7 @@ function registerOne(app: App, { webhooks }: HttpServices): void {
   app.delete('/v1/webhooks/:id', {
     schema: {
       summary: 'Delete a webhook',
-      description: 'With its deliveries; what still waits for it is not sent.',
+      description: 'With its deliveries; pending ones are not sent.',
       operationId: 'deleteWebhook',
       tags: TAGS,
       params,
@@ -135,8 +135,8 @@ function registerSecretAndTest(app: App, services: HttpServices): void {
     schema: {
       summary: 'Make a new signing secret',
       description:
-        'For 24 hours everything is signed with the old one as well. Within 24 hours a secret is ' +
-        'rotated twice at most; then there are three signatures.',
+        'For 24 hours everything is also signed with the old secret. Within 24 hours a secret can be ' +
+        'rotated twice; then there are three signatures.',
       operationId: 'rotateWebhookSecret',
       tags: TAGS,
       params,
@@ -151,8 +151,9 @@ function registerSecretAndTest(app: App, services: HttpServices): void {
   app.post('/v1/webhooks/:id/test', {
     config: { limit: 'webhooks' },
     schema: {
-      summary: 'Try a webhook out',
-      description: 'Sends a `webhook.test` event at once, one attempt, and says what came of it.',
+      summary: 'Test a webhook',
+      description:
+        'Sends a `webhook.test` event at once, with one attempt, and returns the result.',
       operationId: 'testWebhook',
       tags: TAGS,
       params,
@@ -218,7 +219,7 @@ function registerReplay(app: App, services: HttpServices): void {
     config: { limit: 'webhooks' },
     schema: {
       summary: 'Send a delivery again',
-      description: `Now, under its old id, whatever became of it; its retries start anew. ${ENABLES}`,
+      description: `Now, with the same id and regardless of its status; its retries start again. ${ENABLES}`,
       operationId: 'replayWebhookDelivery',
       tags: TAGS,
       params: deliveryParams,
@@ -238,12 +239,12 @@ function registerReplay(app: App, services: HttpServices): void {
   app.post('/v1/webhooks/:id/replay', {
     config: { limit: 'webhooks' },
     schema: {
-      summary: 'Send the deliveries of a time again',
+      summary: 'Send the deliveries of a period again',
       description:
         'At most 50,000 in one replay, one replay of a webhook at a time, oldest first. They are ' +
         'queued in steps: no more than 500 are due at a time, so that new events do not wait for ' +
-        'all of them. Only what was once sent to this webhook: events that happened while it was ' +
-        `disabled are not among them. ${ENABLES}`,
+        'all of them. It includes only what was once sent to this webhook, not the events ' +
+        `that occurred while it was disabled. ${ENABLES}`,
       operationId: 'replayWebhook',
       tags: TAGS,
       params,
@@ -266,7 +267,7 @@ function registerReplay(app: App, services: HttpServices): void {
   app.get('/v1/webhooks/:id/replays/:replay_id', {
     schema: {
       summary: 'Get a replay',
-      description: 'How far it is. It is kept for 30 days after its end.',
+      description: 'Its progress. It is kept for 30 days after its end.',
       operationId: 'getWebhookReplay',
       tags: TAGS,
       params: replayParams,

@@ -12,7 +12,7 @@ export const idSchema = (description: string) =>
 export const time = (description: string) =>
   z.string().meta({ description, format: 'date-time', examples: [EXAMPLE_TIME] });
 
-/** A short text for people, shown in lists and terminals: one line. */
+/** A short text on one line, shown in lists and terminals. */
 export const label = (max: number) =>
   z
     .string()
@@ -41,11 +41,11 @@ const pageFields = {
   after: z
     .string()
     .optional()
-    .meta({ description: 'Only what is older than this id: the next page.', format: 'uuid' }),
+    .meta({ description: 'Only objects older than this id: the next page.', format: 'uuid' }),
   before: z
     .string()
     .optional()
-    .meta({ description: 'Only what is newer than this id: the previous page.', format: 'uuid' }),
+    .meta({ description: 'Only objects newer than this id: the previous page.', format: 'uuid' }),
 };
 
 /** The query of a list: page parameters and `filters`. */
@@ -62,11 +62,11 @@ export const listOf = <Item extends z.ZodType>(item: Item) =>
     has_more: z.boolean().describe('Whether there is more in this direction.'),
   });
 
-/** What a DELETE answers. */
+/** The response to a DELETE. */
 export const deleted = <Name extends string>(object: Name) =>
   z.object({
     object: z.literal(object),
-    id: idSchema('What was deleted.'),
+    id: idSchema('The deleted object.'),
     deleted: z.literal(true),
   });
 
@@ -78,7 +78,7 @@ export const failure = z
         description: 'One sentence: what is wrong and what to do.',
         examples: ['to[2]: "bob@" is not an email address'],
       }),
-      request_id: idSchema('Quote this when you ask for help.'),
+      request_id: idSchema('Quote this when you report a problem.'),
       details: z
         .array(z.object({ field: z.string(), message: z.string() }))
         .optional()
@@ -87,7 +87,7 @@ export const failure = z
   })
   .meta({ id: 'Failure', description: 'Every failure has this shape.' });
 
-/** What the status of a failure means. */
+/** The meaning of a failure's status. */
 export const FAILURES = {
   400: 'Not JSON, or a malformed header.',
   401: 'No API key, or not a valid one.',
@@ -97,15 +97,15 @@ export const FAILURES = {
   413: 'The body is larger than 45 MB.',
   415: 'The body is not JSON.',
   422: 'A field breaks a rule.',
-  429: 'A limit is used up; Retry-After says when to try again.',
-  503: 'Nothing can be done right now; Retry-After says when to try again.',
+  429: 'A limit is exceeded; retry after Retry-After.',
+  503: 'The service is unavailable; retry after Retry-After.',
 } as const;
 
 type FailureStatus = keyof typeof FAILURES;
 type Failures<Status extends FailureStatus> = Record<Status | 401 | 403 | 429 | 503, Described>;
 type Described = typeof failure;
 
-/** The failures of a route, for its `response`: these, and those that every keyed route has. */
+/** The failures of a route, for its `response`: these and those of every route with a key. */
 export function failures<Status extends FailureStatus = never>(
   ...statuses: readonly Status[]
 ): Failures<Status> {

@@ -17,10 +17,10 @@ import {
 import { BATCH_MAX, BATCH_VALIDATIONS } from '../../sending/email-batch.ts';
 import { environment, idSchema, listOf, listQuery, time } from './common.ts';
 
-/** Refused by the draft with a sentence of its own; not in the OpenAPI document. */
+/** Refused by the draft with a specific message; not in the OpenAPI document. */
 const notYet = z.unknown().optional().meta({ 'x-not-yet': true });
 
-/** null is the same as absent: some clients cannot omit a field. */
+/** null is treated as absent, since some clients cannot omit a field. */
 const optional = <Schema extends z.ZodType>(schema: Schema) =>
   schema.nullish().meta({ ...schema.meta(), 'x-null-is-absent': true });
 
@@ -56,7 +56,7 @@ const addresses = {
   }),
   cc: optional(oneOrMore),
   bcc: optional(oneOrMore),
-  reply_to: optional(oneOrMore.describe('Where answers go.')),
+  reply_to: optional(oneOrMore.describe('Where replies go.')),
 };
 
 const content = {
@@ -82,7 +82,7 @@ const content = {
 const labels = {
   tags: optional(
     z.array(z.strictObject({ name: tagPart, value: tagPart })).meta({
-      description: 'To find emails by, and echoed on events.',
+      description: 'For finding emails; repeated in events.',
       maxItems: TAGS_MAX,
       examples: [[{ name: 'kind', value: 'receipt' }]],
     }),
@@ -91,7 +91,7 @@ const labels = {
     z
       .record(z.string(), z.string())
       .describe(
-        `Strings of your own, echoed on events: at most ${TAGS_MAX} names of ` +
+        `Your own strings, repeated in events: at most ${TAGS_MAX} names of ` +
           `${METADATA_NAME_MAX} characters with values of ${METADATA_VALUE_MAX}.`,
       ),
   ),
@@ -109,7 +109,7 @@ const handling = {
   expires_in: optional(
     z.int().meta({
       description:
-        'Seconds, from `scheduled_at` on where it is given. When they are over, recipients that have not got it end `failed` with the ' +
+        'Seconds, counted from `scheduled_at` if given. After that, recipients that have not received it end `failed` with the ' +
         'reason `expired`.',
       minimum: EXPIRES_IN_S.min,
       maximum: EXPIRES_IN_S.max,
@@ -126,7 +126,9 @@ const handling = {
   tls: optional(
     z
       .enum(['opportunistic', 'enforced'])
-      .describe("Overrides the domain's setting. `enforced`: rather not at all than in the clear."),
+      .describe(
+        "Overrides the domain's setting. `enforced`: fails rather than sending unencrypted.",
+      ),
   ),
   tracking: optional(
     z
@@ -169,13 +171,13 @@ export const idempotencyHeaders = z.object({
     .optional()
     .meta({
       description:
-        'A string of yours, 1-256 printable ASCII characters. Repeating the request with it ' +
-        'within 24 hours returns the first answer and sends nothing.',
+        'Your own string, 1-256 printable ASCII characters. Repeating the request with it ' +
+        'within 24 hours returns the first response and sends nothing.',
       maxLength: 256,
     }),
 });
 
-/** The route checks each item by itself (routes/email-batches.ts). */
+/** The route checks each item separately (routes/email-batches.ts). */
 export const emailBatchCreation = z.array(emailCreation).min(1).max(BATCH_MAX);
 
 export const batchHeaders = idempotencyHeaders.extend({
@@ -183,7 +185,7 @@ export const batchHeaders = idempotencyHeaders.extend({
     .enum(BATCH_VALIDATIONS)
     .default('strict')
     .describe(
-      '`strict`: all emails are accepted or none. `permissive`: those that can be are accepted, and ' +
+      '`strict`: all emails are accepted or none. `permissive`: the valid ones are accepted, and ' +
         'the others are in `errors`.',
     ),
 });
@@ -193,7 +195,7 @@ export const status = z
   .meta({ id: 'EmailStatus' });
 
 const created = (bound: string) =>
-  z.iso.datetime({ offset: true }).optional().describe(`Only what was created ${bound} this time.`);
+  z.iso.datetime({ offset: true }).optional().describe(`Only emails created ${bound} this time.`);
 
 export const emailQuery = listQuery({
   status: status.optional(),
@@ -220,7 +222,7 @@ export const contentQuery = z.strictObject({
     .string()
     .optional()
     .meta({
-      description: 'Whose message; default: the first recipient.',
+      description: 'The recipient of the message; default: the first one.',
       examples: ['jo@example.com'],
     }),
 });
@@ -232,7 +234,7 @@ export const timelineQuery = z.strictObject({
     .int()
     .min(0)
     .default(0)
-    .describe('The number of the last event that is known already.'),
+    .describe('The number of the last event that was read.'),
 });
 
 export const acceptedEmail = z
@@ -248,7 +250,7 @@ export const acceptedBatch = z
   .object({
     data: z
       .array(z.object({ id: idSchema('The email.') }))
-      .describe('What was accepted, in the order of the request.'),
+      .describe('The accepted emails, in the order of the request.'),
     errors: z
       .array(
         z.object({
@@ -257,7 +259,9 @@ export const acceptedBatch = z
           message: z.string().describe('One sentence: what is wrong and what to do.'),
         }),
       )
-      .describe('What was not accepted, in the order of the request; empty when strict.'),
+      .describe(
+        'The emails that were not accepted, in the order of the request; empty when strict.',
+      ),
   })
   .meta({ id: 'AcceptedBatch' });
 
@@ -275,7 +279,7 @@ const summaryFields = {
   last_event: z.enum(EVENT_TYPES),
   created_at: time('When it was accepted.'),
   scheduled_at: time('When it is, or was, to be sent; null: at once.').nullable(),
-  sent_at: time('When the first recipient got it.').nullable(),
+  sent_at: time('When the first recipient received it.').nullable(),
   completed_at: time('When the last recipient reached its final status.').nullable(),
   tags: z.array(z.object({ name: z.string(), value: z.string() })),
   metadata: z.record(z.string(), z.string()),
@@ -285,10 +289,10 @@ const summaryFields = {
 const reason = z
   .object({
     category: z.string().meta({
-      description: 'What kind of problem it is.',
+      description: 'The kind of problem.',
       examples: ['mailbox', 'quota', 'greylist', 'policy', 'reputation', 'content', 'expired'],
     }),
-    blame: z.enum(['recipient', 'receiver', 'sender', 'us']).describe('Who can do something.'),
+    blame: z.enum(['recipient', 'receiver', 'sender', 'us']).describe('Who can solve it.'),
     advice: z.string().describe('What to do, in one sentence.'),
   })
   .meta({ id: 'Reason' });
@@ -301,27 +305,27 @@ const smtp = z
       .nullable()
       .meta({ examples: ['5.1.1'] }),
     message: z.string(),
-    mx: z.string().nullable().describe('The server that said it.'),
+    mx: z.string().nullable().describe('The server that replied.'),
     ip: z.string().nullable(),
     tls: z
       .object({
         version: z.string(),
         cipher: z.string(),
-        verified: z.boolean().describe('The server proved who it is.'),
-        problem: z.string().nullable().optional().describe('Why it did not.'),
+        verified: z.boolean().describe('The certificate of the server was valid.'),
+        problem: z.string().nullable().optional().describe('Why it was not.'),
       })
       .nullable()
-      .describe('null: in the clear.'),
+      .describe('null: unencrypted.'),
     tls_policy: z
       .string()
       .nullable()
       .optional()
       .meta({
-        description: 'Whose wish for TLS the server was held to; null: no server was chosen.',
+        description: 'The TLS rule that applied to the server; null: no server was chosen.',
         examples: ['none', 'provider', 'enforced', 'mta-sts-testing', 'mta-sts', 'dane'],
       }),
   })
-  .meta({ id: 'SmtpAnswer', description: 'The last thing that was heard about the recipient.' });
+  .meta({ id: 'SmtpAnswer', description: 'The last reply or error about the recipient.' });
 
 const recipient = z
   .object({
@@ -329,7 +333,7 @@ const recipient = z
     kind: z.enum(['to', 'cc', 'bcc']),
     status,
     attempts: z.number().int(),
-    next_attempt_at: time('When it is tried again.').nullable(),
+    next_attempt_at: time('When it is retried.').nullable(),
     completed_at: time('When it reached its final status.').nullable(),
     reason: reason.nullable(),
     smtp: smtp.nullable(),
@@ -343,7 +347,7 @@ const emailSummary = z
 export const email = z
   .object({
     ...summaryFields,
-    html: z.string().nullable().describe('null, as is `text`, once content is past its retention.'),
+    html: z.string().nullable().describe('null, like `text`, after the retention of content.'),
     text: z.string().nullable().describe('null: derived from the html. Empty: none.'),
     recipients: z.array(recipient),
   })
@@ -355,8 +359,8 @@ export const email = z
 
 export const emailList = listOf(emailSummary).extend({
   scanned_until: idSchema(
-    'With a filter that has no index, at most 50,000 emails are looked through per call. When ' +
-      'that ended before the list did, this is where: go on with `after` (or `before`) this id.',
+    'With a filter that has no index, at most 50,000 emails are searched per call. If the list ' +
+      'continues, this is the position: continue with `after` (or `before`) this id.',
   ).nullable(),
 });
 
@@ -366,13 +370,13 @@ const timelineEvent = z
     number: z.number().int().describe('1, 2, 3, … within the email.'),
     id: idSchema('The event, the same as `webhook-id`.'),
     type: z.enum(EVENT_TYPES),
-    created_at: time('When it happened.'),
-    recipient: z.string().nullable().describe('null: about the email as a whole.'),
+    created_at: time('When it occurred.'),
+    recipient: z.string().nullable().describe('null: the event concerns the whole email.'),
     data: z.looseObject({}).describe('As in the webhook of this event.'),
     attempt: z
       .looseObject({})
       .nullable()
-      .describe('The attempt that ended so, with the conversation with the server.'),
+      .describe('The attempt that caused it, with the SMTP dialogue.'),
   })
   .meta({ id: 'TimelineEvent' });
 

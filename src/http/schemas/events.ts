@@ -1,10 +1,10 @@
-/** Events of the stream on the wire. */
+/** Events of the stream in API responses. */
 import { z } from 'zod';
 import { EVENT_TYPES } from '../../core/events.ts';
 import { idSchema, limitField, listOf, time } from './common.ts';
 
 const cursor = z.string().meta({
-  description: 'A place in the stream. Opaque: store it and give it back as it is.',
+  description: 'A position in the stream. Opaque: store it and pass it back unchanged.',
   examples: ['AWWgxSp9U9bXAZPypHweAAAAAAAAAAAD6AGT8qR8Hns6nVJvDoxLIao'],
 });
 
@@ -14,19 +14,19 @@ export const eventQuery = z.strictObject({
     .max(200)
     .optional()
     .describe(
-      'A cursor: only what comes behind it. `latest`: only what happens from now on. Without it the ' +
-        'stream begins with the oldest event that is kept.',
+      'A cursor: only events after it. `latest`: only new events. Without it the ' +
+        'stream begins with the oldest stored event.',
     ),
   types: z
     .string()
     .max(1_000)
     .optional()
     .meta({
-      description: 'Only these kinds, separated by commas.',
+      description: 'Only these types, separated by commas.',
       examples: ['email.delivered,email.bounced'],
     }),
   email_id: z.string().optional().meta({
-    description: 'Only what is about this email.',
+    description: 'Only events of this email.',
     format: 'uuid',
   }),
   limit: limitField.default(100),
@@ -37,15 +37,15 @@ export const eventHeaders = z.looseObject({
     .string()
     .max(200)
     .optional()
-    .describe('Of an event stream that goes on: the cursor of its last event, before `after`.'),
+    .describe('To resume an event stream: the cursor of its last event. Precedes `after`.'),
 });
 
 export const streamEvent = z
   .object({
     object: z.literal('event'),
-    id: idSchema('The event, the same as `webhook-id`: what comes twice has one id.'),
+    id: idSchema('The event, the same as `webhook-id`: repeated events have the same id.'),
     type: z.enum(EVENT_TYPES),
-    created_at: time('When it happened.'),
+    created_at: time('When it occurred.'),
     number: z.int().describe('1, 2, 3, … within its email, as in the timeline.'),
     cursor,
     data: z.looseObject({}).describe('As in the webhook of this event.'),
@@ -54,11 +54,13 @@ export const streamEvent = z
 
 const eventList = listOf(streamEvent)
   .extend({
-    cursor: cursor.describe('Where to go on, also when `data` is empty: give it as `after`.'),
+    cursor: cursor.describe(
+      'The position to continue from, also when `data` is empty: pass it as `after`.',
+    ),
   })
   .meta({ id: 'EventList' });
 
-/** Either, by the Accept header. */
+/** Either content type, by the Accept header. */
 export const eventPage = {
   description: 'In commit order. With `Accept: text/event-stream` it stays open.',
   content: {
@@ -66,7 +68,7 @@ export const eventPage = {
     'text/event-stream': {
       schema: z.string().meta({
         description:
-          'Server-sent events: `id` is the cursor, `event` the kind, `data` the event as JSON.',
+          'Server-sent events: `id` is the cursor, `event` the type, `data` the event as JSON.',
       }),
     },
   },

@@ -1,4 +1,4 @@
-/** Webhooks on the wire: the shapes of requests and answers, of endpoints, deliveries and replays. */
+/** Webhooks in requests and responses: endpoints, deliveries and replays. */
 import { z } from 'zod';
 import { EVENT_TYPES } from '../../core/events.ts';
 import { deleted, idSchema, listOf, listQuery, time } from './common.ts';
@@ -13,7 +13,7 @@ const events = z
   .max(100)
   .nullable()
   .meta({
-    description: 'The kinds of events to send; null: all, also those added later.',
+    description: 'The types of events to send; null: all, including those added later.',
     examples: [['email.delivered', 'email.bounced']],
   });
 const webhookStatus = z
@@ -41,8 +41,8 @@ const fields = {
   disabled_reason: z
     .string()
     .nullable()
-    .describe('Why the service disabled it; null when it did not.'),
-  failing_since: time('Since when every attempt has failed; null: it works.').nullable(),
+    .describe('Why the service disabled it; null if it did not.'),
+  failing_since: time('Since when all attempts have failed; null: it is not failing.').nullable(),
   created_at: time('When it was registered.'),
 };
 
@@ -52,7 +52,7 @@ export const webhookWithSecret = z
   .object({
     ...fields,
     signing_secret: z.string().meta({
-      description: 'Verifies signatures (Standard Webhooks). It is shown here and never again.',
+      description: 'Verifies signatures (Standard Webhooks). Shown only here.',
       examples: ['whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oDm2OZ7aI+mEc='],
     }),
   })
@@ -63,16 +63,16 @@ export const webhookDeleted = deleted('webhook');
 
 const deliveryStatus = z
   .enum(['pending', 'delivered', 'failed'])
-  .describe('`pending` until it was answered with 2xx, or given up.');
+  .describe('`pending` until a 2xx response or the last retry.');
 
 const deliveryFields = {
   object: z.literal('webhook_delivery'),
   id: idSchema('The delivery and its event: the `webhook-id` header of every attempt.'),
-  type: z.string().meta({ description: 'The kind of event.', examples: ['email.delivered'] }),
+  type: z.string().meta({ description: 'The type of event.', examples: ['email.delivered'] }),
   status: deliveryStatus,
   attempts: z.int().describe('How often it was sent.'),
-  created_at: time('When the event happened.'),
-  completed_at: time('When it was answered with 2xx, or given up.').nullable(),
+  created_at: time('When the event occurred.'),
+  completed_at: time('When it got a 2xx response or failed finally.').nullable(),
   next_attempt_at: time('When it is sent next.').nullable(),
 };
 
@@ -80,10 +80,10 @@ export const webhookDelivery = z.object(deliveryFields).meta({ id: 'WebhookDeliv
 
 const loggedAttempt = z.object({
   at: time('When it was sent.'),
-  status: z.int().nullable().describe('The HTTP status of the answer; null: there was none.'),
+  status: z.int().nullable().describe('The HTTP status of the response; null: no response.'),
   latency_ms: z.int(),
-  answer: z.string().nullable().describe('The first 4 KB of the answer.'),
-  error: z.string().nullable().describe('Why there was no answer, or what is wrong with it.'),
+  answer: z.string().nullable().describe('The first 4 KB of the response.'),
+  error: z.string().nullable().describe('Why there was no response, or the problem with it.'),
 });
 
 export const webhookDeliveryDetail = z
@@ -93,18 +93,18 @@ export const webhookDeliveryDetail = z
     payload: z
       .object({
         type: z.string(),
-        created_at: time('When the event happened.'),
+        created_at: time('When the event occurred.'),
         data: z.unknown(),
       })
       .nullable()
-      .describe('What is sent; null: the event is older than what is kept.'),
+      .describe('The request body; null: the event is past its retention.'),
   })
   .meta({ id: 'WebhookDeliveryDetail' });
 
 export const webhookDeliveryList = listOf(webhookDelivery).extend({
   scanned_until: idSchema(
-    'With `type`, or `status` `pending` or `delivered`, at most 50,000 deliveries are looked ' +
-      'through per call. When that ended before the list did, this is where: go on with `after` ' +
+    'With `type`, or `status` `pending` or `delivered`, at most 50,000 deliveries are searched ' +
+      'per call. If the list continues, this is the position: continue with `after` ' +
       'this id.',
   ).nullable(),
 });
@@ -113,7 +113,7 @@ export const webhookDeliveryQuery = listQuery({
   type: z
     .enum([...EVENT_TYPES, 'webhook.test'])
     .optional()
-    .describe('Only events of this kind.'),
+    .describe('Only events of this type.'),
 });
 
 export const deliveryParams = z.object({
@@ -147,9 +147,9 @@ export const webhookReplay = z
     since: time('Events from this time on …'),
     until: time('… and before this time.'),
     delivery_status: deliveryStatus.nullable().describe('Only deliveries with this status.'),
-    total: z.int().describe('How many deliveries were in its range when it began.'),
-    queued: z.int().describe('How many of them are queued so far.'),
+    total: z.int().describe('The number of deliveries in its range at its start.'),
+    queued: z.int().describe('The number of deliveries queued so far.'),
     created_at: time('When it began.'),
     completed_at: time('When it ended.').nullable(),
   })
-  .meta({ id: 'WebhookReplay', description: 'Deliveries of a time that are sent again.' });
+  .meta({ id: 'WebhookReplay', description: 'The deliveries of a period, sent again.' });
