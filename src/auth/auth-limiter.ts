@@ -1,7 +1,7 @@
 /**
- * Counts failed authentications per client, in the database: exact over all workers. Only failing
- * requests come here; a valid key always works. A client over its limit is refused from memory
- * and counted again only once a second, so that a flood does not reach the database.
+ * Counts failed authentications per client in the database, exactly over all workers. A valid key is
+ * never refused. A client above its limit is refused from memory and counted only once a second, so that
+ * a flood does not reach the database.
  */
 import { LRUCache } from 'lru-cache';
 import type { Limit, LimitState } from '../core/limits.ts';
@@ -33,7 +33,7 @@ export class AuthLimiter {
     const taken = await countAuthFailure(this.#db, client, this.#limit);
     if (!taken.allowed && taken.limit.resetS > 0) {
       const forMs = Math.min(BLOCKED_WITHOUT_ASKING_MS, taken.limit.resetS * 1000);
-      // An entry of the age of its ttl is still given out.
+      // An entry whose age equals its ttl is still returned.
       this.#blocked.set(client, taken.limit, { ttl: forMs - 1 });
     }
     return taken;

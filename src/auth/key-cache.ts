@@ -1,10 +1,10 @@
 /**
- * Who holds a key. For sending it is remembered for less than a second, because accepting checks
- * the key once more: the hot path queries the database once per key and second. A key in use is
- * refreshed in the background before it expires, so that requests do not wait for it. Everything else
- * queries (`findNow`), so that a revocation takes effect on the next request, whichever worker made it.
+ * The callers of API keys. For sending, a result is cached for less than a second, because the accept
+ * statement checks the key again: the hot path queries the database once per key and second. A key in
+ * use is refreshed in the background before it expires, so that requests do not wait. Other requests use
+ * `findNow`, which queries, so that a revocation by any worker takes effect on the next request.
  *
- * All keys that are asked for while a look-up is under way join the next one.
+ * Keys that are requested during a look-up share the next one.
  */
 import { LRUCache } from 'lru-cache';
 import { hashApiKey, parseApiKey } from '../core/api-key.ts';
@@ -13,7 +13,7 @@ import type { World } from '../core/world.ts';
 import { findCallers, touchLastUsed } from '../store/keys.ts';
 import type { Queryable } from '../store/postgres/database.ts';
 
-/** Counted from before the look-up was sent: what it saw is never older than this. */
+/** Counted from before the look-up was sent, so that a result is never older than this. */
 const VALID_MS = 900;
 const REFRESH_MS = 500;
 const ENTRIES_MAX = 10_000;
@@ -29,7 +29,7 @@ export class KeyCache {
   readonly #entries = new LRUCache<string, Entry>({ max: ENTRIES_MAX });
   readonly #waiting = new Map<string, Waiting>();
   readonly #underWay = new Map<string, Waiting>();
-  /** Raised by every forgetting: what a look-up saw before it is neither remembered nor shared. */
+  /** Incremented by every `forget`: results of earlier look-ups are neither cached nor shared. */
   #generation = 0;
   #sentGeneration = 0;
   #running = false;
@@ -40,8 +40,8 @@ export class KeyCache {
   }
 
   /**
-   * The holder of the key with this text; null for a text that is no key, and for unknown, revoked
-   * and expired keys. At once when it is remembered.
+   * The caller of this key; null for a text that is not a key, and for unknown, revoked and expired keys.
+   * Synchronous when cached.
    * @throws DatabaseUnavailable
    */
   find(text: string): Caller | null | Promise<Caller | null> {
@@ -58,14 +58,14 @@ export class KeyCache {
   }
 
   /**
-   * The holder as of now: what was revoked before this call is not found.
+   * The caller of this key without the cache: a key revoked before this call is not found.
    * @throws DatabaseUnavailable
    */
   findNow(text: string): Promise<Caller | null> | null {
     return parseApiKey(text) === null ? null : this.#lookUp(hashApiKey(text), { asOfNow: true });
   }
 
-  /** Forgets a key at once: it was revoked or changed by this process. */
+  /** Removes a key that this process revoked or changed from the cache. */
   forget(keyId: string): void {
     this.#generation += 1;
     for (const [hash, { caller }] of this.#entries) {
@@ -125,8 +125,8 @@ export class KeyCache {
 const WRITE_EVERY_MS = 5_000;
 
 /**
- * When keys were last used: noted in memory by each request and written together every few seconds,
- * outside of requests. A crash loses the last seconds of it.
+ * The times of the last use of keys: recorded in memory by each request and written together every few
+ * seconds. A crash loses the last seconds.
  */
 export class KeyUse {
   readonly #db: Queryable;
@@ -142,7 +142,7 @@ export class KeyUse {
     this.#used.set(caller.keyId, caller);
   }
 
-  /** Writes what is left. */
+  /** Writes the remaining times. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#write();

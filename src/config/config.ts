@@ -1,8 +1,7 @@
 /**
- * Everything that can be configured, read from the environment once, into one frozen object.
- * Nothing has to be: an empty environment is a valid configuration. Every problem is reported at
- * once, one line each with the fix, before anything starts. docs/configuration.md explains each
- * variable to an operator.
+ * The configuration, read from the environment once into one frozen object. Every setting has a default,
+ * so an empty environment is valid. All problems are reported together, one line each with the fix,
+ * before anything starts. docs/configuration.md documents the variables.
  */
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
@@ -48,41 +47,38 @@ export type Config = Readonly<
       /** null: generated in the data directory. */
       secretKey: string | null;
       relay: Relay | null;
-      /**
-       * Addresses of this machine to send from, each with its name in EHLO; none: the system's
-       * choice.
-       */
+      /** Addresses of this machine to send from, each with its name in EHLO; none: the system chooses. */
       sources: readonly Source[];
       shaping: ShapingSettings;
-      /** After the first, second, ... failed attempt; the last repeats. */
+      /** The waits after the first, second, … failed attempt; the last one repeats. */
       retryWaitsMs: readonly number[];
-      /** `ip:port`; null: the system's. */
+      /** `ip:port`; null: the servers of the system. */
       dnsServers: readonly string[] | null;
       dnsTrustAd: boolean;
       mxPort: number;
-      /** Where the hosts of MTA-STS policies listen. */
+      /** The HTTPS port of MTA-STS policy hosts. */
       mtaStsPort: number;
-      /** The longest wait for a mail server; null: the timeouts of RFC 5321. */
+      /** The maximum of every SMTP timeout; null: the timeouts of RFC 5321. */
       smtpTimeoutMs: number | null;
       allowPrivateNetworks: boolean;
       limits: Readonly<Record<LimitCategory, Limit>> & {
-        /** null: as many as the emails can have. */
+        /** null: no limit on recipients beyond that on emails. */
         readonly recipients: Limit | null;
       };
       acceptDatabaseDurability: boolean;
       /** Per project and environment. */
       domainsMax: number;
       retention: Readonly<Retention>;
-      /** How often the reputation of senders is checked. */
+      /** The interval of reputation checks. */
       reputationEveryMs: number;
-      /** For tests of this service only (CONTRIBUTING.md). */
+      /** Only for tests of this service (CONTRIBUTING.md). */
       failpoints: readonly ArmedFailpoint[];
     }
 >;
 
 type ConfigOutcome = { ok: true; config: Config } | { ok: false; problems: string[] };
 
-/** What defaults and checks depend on besides the environment. */
+/** Values of this machine that defaults and checks depend on. */
 export type System = {
   isRoot: boolean;
   hostname: string;
@@ -100,7 +96,7 @@ const TIMEOUT_RULE = 'write seconds, from 1 to 600';
 const FAILPOINTS_RULE = 'it is for tests of Posthorn only; unset it';
 const COUNT_RULE = 'write a whole number from 1 to 1000000';
 
-/** Reads the configuration; on any problem it returns only the list of all of them. */
+/** Reads the configuration, or returns the list of all problems. */
 export function readConfig(env: Env, system: System = thisSystem()): ConfigOutcome {
   const read = new EnvReader(env);
   const identity = readIdentity(read, system);
@@ -124,7 +120,7 @@ export function readConfig(env: Env, system: System = thisSystem()): ConfigOutco
     retention: Object.freeze(readRetention(read)),
     reputationEveryMs:
       read.parsed('POSTHORN_REPUTATION_INTERVAL_S', parseTimeoutMs, TIMEOUT_RULE) ??
-      // The name that it had first.
+      // The former name.
       read.parsed('POSTHORN_GUARD_INTERVAL_S', parseTimeoutMs, TIMEOUT_RULE) ??
       REPUTATION_EVERY_MS,
   });
@@ -133,7 +129,7 @@ export function readConfig(env: Env, system: System = thisSystem()): ConfigOutco
   return read.problems.length === 0 ? { ok: true, config } : { ok: false, problems: read.problems };
 }
 
-/** Read by `posthorn send`, which talks to a service and does not start one. */
+/** Used by client commands such as `posthorn send`, not by the service. */
 const CLIENT_VARIABLES = ['POSTHORN_URL', 'POSTHORN_API_KEY'] as const;
 
 function thisSystem(): System {
@@ -206,7 +202,7 @@ function isSecretKey(text: string): boolean {
   return keys.length > 0 && keys.every(({ length }) => length >= SECRET_KEY_CHARACTERS_MIN);
 }
 
-/** `ip` or `ip=name`; without a name it is that of the machine. */
+/** `ip` or `ip=name`; the default name is that of the machine. */
 function readSources(
   read: EnvReader,
   { localIps }: System,
@@ -223,12 +219,12 @@ function readSources(
   const ips = sources.map(({ ip }) => ip);
   const twice = ips.find((ip, index) => ips.indexOf(ip) !== index);
   if (twice !== undefined) {
-    read.problem('POSTHORN_SOURCE_IPS', `${twice} is there twice; keep one.`);
+    read.problem('POSTHORN_SOURCE_IPS', `${twice} occurs twice; keep one.`);
   }
   return Object.freeze(sources);
 }
 
-/** All of 127.0.0.0/8 is this machine's, whatever its interfaces list. */
+/** All of 127.0.0.0/8 belongs to this machine, whatever its interfaces list. */
 function isLoopback4(ip: string): boolean {
   return isIP(ip) === 4 && ip.startsWith('127.');
 }
@@ -243,7 +239,7 @@ function limit(read: EnvReader, category: Uppercase<LimitCategory>): Limit {
 const RETENTION_RULE =
   'write days or hours, as 45d or 36h, a day at least, or off to keep it for ever';
 
-/** Content that would outlive its email by default goes with it; asked for, it is a mistake. */
+/** Content's default is shortened to the retention of metadata; an explicit longer one is a problem. */
 function readRetention(read: EnvReader): Retention {
   const metadataH = period(read, 'METADATA') ?? DEFAULT_RETENTION.metadataH;
   const asked = period(read, 'CONTENT');
@@ -256,7 +252,7 @@ function readRetention(read: EnvReader): Retention {
   return retention;
 }
 
-/** Infinity: for ever. */
+/** Infinity: forever. */
 function period(read: EnvReader, what: 'CONTENT' | 'METADATA'): number | null {
   const parse = (text: string) => (/^off$/i.test(text) ? Infinity : parsePeriodH(text));
   return read.parsed(`POSTHORN_RETENTION_${what}`, parse, RETENTION_RULE);

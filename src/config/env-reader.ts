@@ -1,10 +1,8 @@
 /**
- * Reads environment variables into values and collects every problem instead of stopping at the
- * first. A problem is one line: the variable, what is wrong with it, what to write instead. Values
- * that may hold a password are never repeated in it.
+ * Reads environment variables into values and collects all problems. A problem is one line: the variable,
+ * what is wrong, what to write instead. It never repeats a value that may contain a password.
  *
- * Below the reader are the forms that values may have: each parser gives the value, or null for text
- * that is not of the form.
+ * The parsers below return the value, or null for text that is not of their form.
  */
 import { BlockList, isIP } from 'node:net';
 import { mostSimilar } from '../core/similar.ts';
@@ -22,16 +20,16 @@ export class EnvReader {
     this.#env = env;
   }
 
-  /** The trimmed text; null when absent or blank: `NAME=` unsets. */
+  /** The trimmed text; null when absent or blank, so that `NAME=` unsets a variable. */
   text(name: string): string | null {
     this.#known.add(name);
     return this.#env[name]?.trim() || null;
   }
 
   /**
-   * The value that `parse` makes of the text; null when the variable is absent or wrong.
-   * @param parse null means that the text is wrong
-   * @param rule how it should be written: `write a number from 1 to 65535`
+   * The parsed value; null when the variable is absent or invalid.
+   * @param parse returns null for an invalid text
+   * @param rule how to write it: `write a number from 1 to 65535`
    */
   parsed<Value>(name: string, parse: (text: string) => Value | null, rule: string): Value | null {
     const text = this.text(name);
@@ -41,7 +39,7 @@ export class EnvReader {
     return value;
   }
 
-  /** As `parsed`, for a value that must not be shown. */
+  /** As `parsed`, for a secret value, which the problem does not repeat. */
   secret<Value>(name: string, parse: (text: string) => Value | null, rule: string): Value | null {
     const text = this.text(name);
     if (text === null) return null;
@@ -50,7 +48,7 @@ export class EnvReader {
     return value;
   }
 
-  /** A comma-separated list; each wrong item is a problem of its own. Empty when absent. */
+  /** A comma-separated list; each invalid item is a separate problem. Empty when absent. */
   list<Value>(name: string, parse: (item: string) => Value | null, rule: string): Value[] {
     const items = (this.text(name) ?? '').split(',').map((item) => item.trim());
     const values: Value[] = [];
@@ -70,7 +68,7 @@ export class EnvReader {
     this.problems.push(`${name}: ${what}`);
   }
 
-  /** Reports unknown variables with this prefix, so that a typo is not ignored. */
+  /** Reports unknown variables with this prefix, which may be misspelled. */
   reportUnknown(prefix: string): void {
     const known = [...this.#known];
     const unprefixed = known.map((name) => (name.startsWith(prefix) ? name : prefix + name));
@@ -84,7 +82,7 @@ export class EnvReader {
   }
 }
 
-/** Kubernetes describes a service named `posthorn` to its pods in variables of these forms. */
+/** Variables that Kubernetes sets in pods for a service named `posthorn`. */
 function isServiceLink(name: string, value = ''): boolean {
   return /_SERVICE_(HOST|PORT)|_PORT_\d+_(TCP|UDP)/.test(name) || /^(tcp|udp):\/\//.test(value);
 }
@@ -97,7 +95,7 @@ function parseFlag(text: string): boolean | null {
 export type Relay = {
   host: string;
   port: number;
-  /** TLS from the first byte (`smtps://`), else STARTTLS where it is offered. */
+  /** TLS from the first byte (`smtps://`); otherwise STARTTLS where it is offered. */
   implicitTls: boolean;
   auth: { user: string; pass: string } | null;
 };
@@ -121,7 +119,7 @@ export function parseMegabytes(text: string): number | null {
   return megabytes >= MEGABYTES_MIN && megabytes <= MEGABYTES_MAX ? megabytes * 1024 ** 2 : null;
 }
 
-/** RFC 5321 has no longer wait than the 600 s after the final dot. */
+/** At most 600 s, the longest timeout of RFC 5321 (after the final dot). */
 export function parseTimeoutMs(text: string): number | null {
   const seconds = /^\d{1,3}$/.test(text) ? Number(text) : 0;
   return seconds >= 1 && seconds <= 600 ? seconds * 1000 : null;
@@ -134,10 +132,7 @@ export function parseHost(text: string): string | null {
   return isIP(text) !== 0 || HOST_NAME.test(text) ? text : null;
 }
 
-/**
- * The name of the machine in EHLO (RFC 5321 §4.1.1.1); whether it is full is decided when it
- * matters.
- */
+/** The name of the machine in EHLO (RFC 5321 §4.1.1.1), not necessarily fully qualified. */
 export function parseHostName(text: string): string | null {
   return isIP(text) === 0 && HOST_NAME.test(text) ? text.toLowerCase() : null;
 }
@@ -177,7 +172,7 @@ export function parseDatabaseUrl(text: string): string | null {
 
 const RELAY_PORTS = { 'smtps:': 465, submission: 587, 'smtp:': 25 };
 
-/** Without a port: the submission port when there is a password, else the one for servers. */
+/** The default port is the submission port with a password, and 25 without. */
 export function parseRelay(text: string): Relay | null {
   const url = URL.parse(text);
   if (url === null || (url.protocol !== 'smtp:' && url.protocol !== 'smtps:')) return null;

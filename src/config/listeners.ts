@@ -1,7 +1,4 @@
-/**
- * Where this machine is reached, by HTTP and by SMTP: addresses, ports, certificates, and which
- * proxies are trusted.
- */
+/** The listeners for HTTP and SMTP: addresses, ports, certificates, and trusted proxies. */
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import {
@@ -17,19 +14,19 @@ import {
 
 export type HttpConfig = {
   host: string;
-  /** 0: any free one. */
+  /** 0: any free port. */
   port: number;
-  /** A configured port that is taken ends the start; the default one moves to the next. */
+  /** If a configured port is in use, the start fails; the default port is replaced by the next free one. */
   portAsked: boolean;
   trustedProxies: readonly string[];
   logLevel: string;
-  /** Without a final slash; null: made from host and port. */
+  /** Without a trailing slash; null: derived from host and port. */
   publicUrl: string | null;
-  /** Where metrics are served without a token; null: nowhere. */
+  /** The listener that serves metrics without a token; null: none. */
   metrics: { host: string; port: number } | null;
-  /** The token that `/metrics` of the API requires; null: the route is off. */
+  /** The token that `/metrics` of the API requires; null: the route does not exist. */
   metricsToken: string | null;
-  /** Paths of PEM files; null: the API is served in clear text. */
+  /** Paths of PEM files; null: plain HTTP. */
   apiTlsFiles: { cert: string; key: string } | null;
 };
 
@@ -75,7 +72,7 @@ function readMetrics(read: EnvReader): HttpConfig['metrics'] {
   return read.parsed('POSTHORN_METRICS_PORT', parseMetrics, METRICS_RULE);
 }
 
-/** A port alone is one of the loopback address. */
+/** A port without an address is one of loopback. */
 function parseMetrics(text: string): HttpConfig['metrics'] {
   const [, bracketed, plain, digits = ''] = /^(?:\[(.+)\]:|([^:]+):)?(\d+)$/.exec(text) ?? [];
   const host = bracketed ?? plain ?? '127.0.0.1';
@@ -84,9 +81,9 @@ function parseMetrics(text: string): HttpConfig['metrics'] {
 }
 
 type SubmissionPort = {
-  /** 0: any free one. */
+  /** 0: any free port. */
   port: number;
-  /** TLS from the first byte, else STARTTLS. */
+  /** TLS from the first byte, otherwise STARTTLS. */
   implicitTls: boolean;
 };
 
@@ -95,13 +92,13 @@ export type SmtpConfig = {
   smtpHost: string | null;
   inboundPort: number | null;
   submissionPorts: readonly SubmissionPort[];
-  /** `Received` of submitted mail names the client. */
+  /** Whether `Received` of submitted mail names the client. */
   submissionShowsClient: boolean;
-  /** How long a client may take to log in, or for a command to the inbound port; null: as usual. */
+  /** Timeout of the log-in, and of commands at the inbound port; null: the defaults. */
   smtpClientTimeoutMs: number | null;
-  /** What unmatched mail may take on the disk of the database. */
+  /** The maximum size of stored unmatched mail. */
   unmatchedBytesMax: number;
-  /** Paths of PEM files; null: a certificate of our own. */
+  /** Paths of PEM files; null: a self-signed certificate. */
   tlsFiles: { cert: string; key: string } | null;
 };
 
@@ -114,7 +111,7 @@ const UNMATCHED_BYTES_MAX = 256 * 1024 ** 2;
 const MEGABYTES_RULE = 'write megabytes, from 32 to 1000000000';
 const TIMEOUT_RULE = 'write seconds, from 1 to 600';
 const PORTS_RULE =
-  'write ports separated by commas, as 587,465; with /tls behind it a port begins with TLS, as 465 does anyway';
+  'write ports separated by commas, as 587,465; a port followed by /tls begins with TLS, as 465 always does';
 
 export function readSmtp(read: EnvReader): SmtpConfig {
   const isOff = (text: string | null) => text === null || /^off$/i.test(text);
@@ -153,10 +150,10 @@ function refuseTwice(read: EnvReader, ports: readonly number[]): void {
   const asked = ports.filter((port) => port !== 0);
   const twice = asked.find((port, index) => asked.indexOf(port) !== index);
   if (twice === undefined) return;
-  read.problem('POSTHORN_SUBMISSION_PORTS', `port ${twice} is asked for twice; choose another.`);
+  read.problem('POSTHORN_SUBMISSION_PORTS', `port ${twice} occurs twice; choose another.`);
 }
 
-/** Of two variables, of which there must be both or neither. */
+/** Reads two variables, of which both or neither must be set. */
 function readTlsFiles(
   read: EnvReader,
   prefix: 'POSTHORN_TLS' | 'POSTHORN_API_TLS',

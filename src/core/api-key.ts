@@ -1,7 +1,7 @@
 /**
- * The text of an API key: `ph_live_` or `ph_test_`, 32 random base62 characters (190 bits), and 6
- * that are the CRC32 of everything before them. The prefix lets scanners find leaked keys, the
- * checksum turns a typo away without a look-up. Stored only as SHA-256 (store/keys.ts).
+ * The text of an API key: `ph_live_` or `ph_test_`, 32 random base62 characters (190 bits), and 6 with the
+ * CRC32 of everything before them. The prefix lets scanners find leaked keys; the checksum detects a typo
+ * without a look-up. Only its SHA-256 is stored (store/keys.ts).
  */
 import { crc32 } from 'node:zlib';
 import { hash } from 'node:crypto';
@@ -13,7 +13,7 @@ const CHECKSUM_CHARACTERS = 6;
 const HINT_CHARACTERS = 4;
 const KEY = /^ph_(live|test)_[0-9A-Za-z]{38}$/;
 
-/** Bytes of randomness that makeApiKey wants: more than 32 characters hold, so that none is rarer. */
+/** Random bytes for makeApiKey: more than 32 characters hold, so that all characters are equally likely. */
 export const API_KEY_RANDOM_BYTES = 32;
 
 /** @param random API_KEY_RANDOM_BYTES from a cryptographic source */
@@ -23,7 +23,7 @@ export function makeApiKey(environment: Environment, random: Uint8Array): string
   return start + checksumOf(start);
 }
 
-/** The environment that the key names; null when it is not a key at all or was mistyped. */
+/** The environment of the key; null when the text is not a key or contains a typo. */
 export function parseApiKey(text: string): Environment | null {
   const match = KEY.exec(text);
   if (!match) return null;
@@ -37,7 +37,7 @@ export function hashApiKey(text: string): string {
   return hash('sha256', text, 'hex');
 }
 
-/** How a list shows the key: enough to recognise it, useless to an attacker. */
+/** The beginning of the key for lists: enough to recognise it, of no use to an attacker. */
 export function hintOf(key: string): string {
   return `${key.slice(0, 'ph_live_'.length + HINT_CHARACTERS)}…`;
 }

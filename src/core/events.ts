@@ -1,7 +1,6 @@
 /**
- * The kinds of events, and which status change causes which. One change, one event: an event is
- * written in the same transaction as the change it reports (store/accept-statement.ts,
- * store/settle.ts, store/events.ts).
+ * The types of events, and the status change that causes each. An event is written in the transaction of
+ * the change that it reports (store/accept-statement.ts, store/settle.ts, store/events.ts).
  */
 import type { StoredStatus } from './statuses.ts';
 

@@ -1,10 +1,10 @@
 /**
- * Failpoints: the steps between bytes and commits at which a test may end, freeze, stall or break
- * the process (`npm run chaos`; CONTRIBUTING.md). Off, which they always are in service, one costs a
- * comparison. What happens at an armed one comes from outside: src/service/failpoints.ts.
+ * Failpoints: steps between bytes and commits at which a test can kill, freeze, delay or break the process
+ * (`npm run chaos`; CONTRIBUTING.md). An unarmed one, as always in production, costs one comparison.
+ * src/service/failpoints.ts performs the actions.
  */
 
-/** Where a worker can be hit; the order is that of an email's life. */
+/** Failpoints of a worker, in the order of an email's path. */
 export const WORKER_FAILPOINTS = [
   'accept_before_commit',
   'accept_after_commit',
@@ -31,7 +31,7 @@ export const WORKER_FAILPOINTS = [
   'lease_before_end',
 ] as const;
 
-/** Where mail comes in by SMTP, which only journeys do (test/chaos sends and does not receive). */
+/** Failpoints of received mail; used by journeys only, since test/chaos does not receive mail. */
 export const INBOUND_FAILPOINTS = ['inbound_before_commit', 'inbound_after_commit'] as const;
 
 export const SUPERVISOR_FAILPOINTS = [
@@ -53,27 +53,27 @@ export const FAILPOINTS: readonly Failpoint[] = [
 ];
 
 /**
- * `kill`, `freeze`: SIGKILL and SIGSTOP to the process itself. `throw`: as a bug would. `delay`: the
- * whole process stands still for `DELAY_MS`, as on a machine that swaps. `sql_…`: as PostgreSQL with this
- * SQLSTATE, from then on for a while: a renamed column, a failing check, a broken index.
+ * `kill`, `freeze`: SIGKILL and SIGSTOP to the process. `throw`: an exception, as from a bug. `delay`: the
+ * whole process blocks for `DELAY_MS`, as when it swaps. `sql_…`: statements fail with this SQLSTATE for
+ * some time, as after a renamed column, a failing check or a broken index.
  */
 export const SQL_FAILURES = ['sql_42703', 'sql_23514', 'sql_xx000'] as const;
 export const FAILPOINT_ACTIONS = ['kill', 'freeze', 'throw', 'delay', ...SQL_FAILURES] as const;
 export type FailpointAction = (typeof FAILPOINT_ACTIONS)[number];
 
-/** What happens at the nth hit, 1 or more; before, nothing. */
+/** The action runs at the nth hit, 1 or more. */
 export type ArmedFailpoint = { name: Failpoint; action: FailpointAction; hit: number };
 
 let comeBy: ((name: Failpoint) => void) | null = null;
 
-/** Marks a step. Does nothing unless a test has armed this process. */
+/** Marks a step. Has no effect unless a test has armed this process. */
 export function failpoint(name: Failpoint): void {
   if (comeBy !== null) comeBy(name);
 }
 
 /**
- * @param act does what the armed one asks for; may throw, through the step that came by. It is asked
- *   once, and every time again for what lasts.
+ * @param act performs the action; may throw, through the step that was hit. Called once, or at every
+ *   further hit for an action that lasts.
  */
 export function armFailpoints(
   armed: readonly ArmedFailpoint[],

@@ -1,6 +1,6 @@
 /**
- * What makes two requests with one Idempotency-Key the same request: a SHA-256 over the endpoint
- * and the parsed body. Parsed, so that white space and the order of fields do not matter.
+ * The fingerprint that identifies a request with an Idempotency-Key: a SHA-256 of the endpoint and the
+ * parsed body, so that white space and the order of fields do not matter.
  */
 import { hash } from 'node:crypto';
 
@@ -11,12 +11,12 @@ export function isIdempotencyKey(text: string): boolean {
   return IDEMPOTENCY_KEY.test(text);
 }
 
-/** Hex SHA-256 of endpoint and body. `body` is what JSON.parse gave. */
+/** Hex SHA-256 of endpoint and body. `body` is a result of JSON.parse. */
 export function fingerprintOf(endpoint: string, body: unknown): string {
   return hash('sha256', `${endpoint}\n${canonicalJson(body)}`, 'hex');
 }
 
-/** JSON with the members of every object in the order of their names. */
+/** JSON with the members of every object sorted by name. */
 function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_name, inner: unknown) =>
     isPlainObject(inner) ? Object.fromEntries(Object.entries(inner).toSorted(byName)) : inner,

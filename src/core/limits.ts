@@ -10,20 +10,20 @@
  *     auth          requests and log-ins without    http/access.ts and smtp/submission.ts
  *                   a valid key, per client         (auth/auth-limiter.ts)
  *
- * The refusal of each is `limitRefusal`, of a batch of emails `batchLimitRefusal`. Its status 429 and the headers are in http/errors.ts (`refuse`); SMTP
- * replies 451, and 421 to a log-in (smtp/submission.ts).
+ * The refusals are `limitRefusal` and, for a batch of emails, `batchLimitRefusal`. HTTP answers 429 with
+ * headers (http/errors.ts, `refuse`); SMTP replies 451, and 421 to a log-in (smtp/submission.ts).
  */
 import type { Refusal } from './refusals.ts';
 
 export type Limit = { max: number; windowS: number };
 
-/** Where a caller stands in its window, as shown in the RateLimit headers. */
+/** The state of a caller's window, as shown in the RateLimit headers. */
 export type LimitState = {
   limit: number;
   remaining: number;
   resetS: number;
   windowS: number;
-  /** Absent: requests, which are what most limits count. */
+  /** Absent: requests, which most limits count. */
   counts?: 'recipients';
 };
 
@@ -39,7 +39,7 @@ export const DEFAULT_LIMITS: Readonly<Record<LimitCategory, Limit>> = {
 };
 
 /**
- * The refusal of what a used-up limit does not allow.
+ * The refusal when a limit is exceeded.
  * @param recipients of the email, for `sending`
  */
 export function limitRefusal(

@@ -1,8 +1,7 @@
 /**
- * Why a request is refused: a closed catalogue. Everything below the surfaces answers with one
- * of these codes and a sentence, which is written where the refusal is decided (of an email:
- * sending/accept.ts; of a used-up limit: limits.ts); only http/ knows which HTTP status that is, only cli/ which
- * exit code. Retired codes are never used again for something else.
+ * The closed catalogue of refusals. Code below the surfaces returns one of these codes and a sentence,
+ * written where the refusal is decided (of an email: sending/accept.ts; of an exceeded limit: limits.ts).
+ * Only http/ maps them to statuses and only cli/ to exit codes. Retired codes are never reused.
  */
 
 export const REFUSAL_CODES = [
@@ -20,7 +19,7 @@ export const REFUSAL_CODES = [
 
 export type RefusalCode = (typeof REFUSAL_CODES)[number];
 
-/** One field that breaks a rule: `field` in dotted form as the client wrote it (`to[2]`). */
+/** A field that breaks a rule: `field` as the client wrote it, in dotted form (`to[2]`). */
 export type FieldProblem = { field: string; message: string };
 
 /** A refusal as a value. `message` is one sentence: what is wrong and what to do. */
@@ -34,7 +33,7 @@ export function isRefusal(value: object): value is Refusal {
   return 'refused' in value;
 }
 
-/** Bounds the answer to a hostile body. */
+/** Limits the response to a hostile body. */
 const DETAILS_MAX = 20;
 
 /**
@@ -60,7 +59,7 @@ function andMore(count: number): string {
   return count === 1 ? ' (and 1 more problem)' : ` (and ${count} more problems)`;
 }
 
-/** Work was refused before anything was stored: too much is waiting already. */
+/** Work was refused because of load, before anything was stored. */
 export class Overloaded extends Error {
   override readonly name = 'Overloaded';
 }

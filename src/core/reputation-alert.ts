@@ -1,20 +1,20 @@
 /**
- * When a sender's reputation is in danger: the share of bounces and of complaints among what ended in
- * the last 24 hours, by sending domain. Receivers block senders at about these shares, and forgive
- * slowly. Pure rules; store/reputation.ts has the counts, src/service/maintenance/reputation-watch.ts acts.
+ * Reputation alerts: the share of bounces and of complaints among the recipients that ended in the last
+ * 24 hours, by sending domain. Receivers block senders at about these shares, and for a long time. Pure;
+ * store/reputation.ts counts, src/service/maintenance/reputation-watch.ts acts.
  */
 
 export const ALERT_KINDS = ['bounce', 'complaint'] as const;
 export type AlertKind = (typeof ALERT_KINDS)[number];
 
-/** Rates in millionths. */
+/** Shares in millionths. */
 export type AlertRule = {
   isOn: boolean;
   bouncesPpm: number;
   complaintsPpm: number;
-  /** Of fewer emails a share says nothing. */
+  /** Below this number of emails a share is not significant. */
   emailsMin: number;
-  /** Whether mail waits from then on, until it is released. */
+  /** Whether new mail is held from then on, until it is released. */
   pauses: boolean;
 };
 
@@ -26,7 +26,7 @@ export const DEFAULT_ALERT_RULE: AlertRule = {
   pauses: false,
 };
 
-/** Where a project differs from the usual; null: as usual. */
+/** The settings of a project; null: the default. */
 export type OwnAlertRule = {
   isOn: boolean;
   bouncesPpm: number | null;
@@ -49,14 +49,14 @@ export function alertRule(own: OwnAlertRule | undefined): AlertRule {
 /** Recipients of the last 24 hours. `ended`: delivered, sent, bounced or failed. */
 export type OutcomeCounts = { ended: number; bounced: number; complained: number };
 
-/** That it is beyond the rule already. `belowForMs`: for so long clearly better; null: not so. */
+/** An alert that is active. `belowForMs`: for how long the share has been clearly lower; null: it is not. */
 export type ActiveAlert = { isPaused: boolean; belowForMs: number | null };
 
 export type Judgement = 'raises' | 'recovers' | 'gets_better' | 'gets_worse' | 'stays';
 
-/** Better means below four fifths of the threshold, or hardly any mail at all; */
+/** An alert ends when the share is below this part of the threshold (or mail is below `emailsMin`) … */
 const BETTER_SHARE = 0.8;
-/** and for an hour: else a warning would come and go with every batch of mail. */
+/** … for this time, so that alerts do not alternate with every batch of mail. */
 const BETTER_FOR_MS = 3600_000;
 
 export function judgeReputation(
@@ -68,7 +68,7 @@ export function judgeReputation(
   const isEnough = counts.ended >= rule.emailsMin;
   const ppm = ratePpm(countOf(kind, counts), counts.ended);
   if (active === null) return rule.isOn && isEnough && ppm > thresholdPpm ? 'raises' : 'stays';
-  // While nothing is sent the share says nothing: a pause ends by a person's hand.
+  // While no mail is sent the share does not change, so an operator has to end a pause.
   if (active.isPaused) return 'stays';
   if (!rule.isOn) return 'recovers';
   const isBetter = !isEnough || ppm <= BETTER_SHARE * thresholdPpm;
@@ -85,13 +85,13 @@ export function countOf(kind: AlertKind, { bounced, complained }: OutcomeCounts)
   return kind === 'bounce' ? bounced : complained;
 }
 
-/** Complaints may be about older mail: there can be more of them than emails that ended. */
+/** Complaints may concern older mail, so there can be more of them than ended emails. */
 export function ratePpm(count: number, ended: number): number {
   return ended === 0 ? 0 : Math.round((count / ended) * 1_000_000);
 }
 
 const PAUSED =
-  ' New mail from this domain is accepted and waits until the operator lets it go ' +
+  ' New mail from this domain is accepted and held until the operator releases it ' +
   '(posthorn projects set-reputation-alert --resume).';
 
 export type AlertFacts = {
@@ -100,11 +100,11 @@ export type AlertFacts = {
   ended: number;
   thresholdPpm: number;
   since: Date;
-  /** Mail of the domain waits until it is released. */
+  /** Mail of the domain is held until it is released. */
   isPaused: boolean;
 };
 
-/** The warning, for people. */
+/** The text of the alert. */
 export function describeAlert({
   kind,
   count,
@@ -117,7 +117,7 @@ export function describeAlert({
   const what = kind === 'bounce' ? 'bounced' : 'were reported as spam';
   const remedy =
     kind === 'bounce'
-      ? 'mail only addresses that were confirmed, and look where the others came from.'
+      ? 'mail only addresses that were confirmed, and check the source of the other addresses.'
       : 'mail only people who asked for it, and let them unsubscribe easily.';
   return (
     `${count} of ${ended} emails of 24 hours ${what} (${share}, more than ` +
@@ -126,7 +126,7 @@ export function describeAlert({
   );
 }
 
-/** Reads `5%` or `0.3%` as millionths; null when it is not of that form, or not more than 0. */
+/** Parses `5%` or `0.3%` into millionths; null for another form, or for 0 and less. */
 export function parsePercent(text: string): number | null {
   const match = /^(\d{1,3}(?:\.\d{1,4})?)\s*%$/.exec(text.trim());
   const ppm = Math.round(Number(match?.[1] ?? 0) * 10_000);

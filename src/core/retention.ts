@@ -1,19 +1,19 @@
 /**
- * How long mail is kept: content (html, text, attachments) and metadata (the email with its
- * recipients, timeline and webhook deliveries). Times count from the accept; mail that has not
- * ended is kept whatever its age. store/partitions.ts and store/retention.ts remove.
+ * Retention of mail: content (html, text, attachments) and metadata (the email with its recipients,
+ * timeline and webhook deliveries). Counts from acceptance; mail that has not ended is kept at any age.
+ * store/partitions.ts and store/retention.ts remove.
  */
 
-/** In hours; null: for ever. Content is never kept for longer than metadata. */
+/** In hours; null: forever. Content is never kept for longer than metadata. */
 export type Retention = { contentH: number | null; metadataH: number | null };
 
 export const DEFAULT_RETENTION = { contentH: 45 * 24, metadataH: 90 * 24 } as const;
 
-/** Idempotency keys are remembered for 24 hours, and an email as long as its key. */
+/** Idempotency keys are valid for 24 hours, and an email is kept as long as its key. */
 const HOURS_MIN = 24;
 const HOURS_MAX = 100 * 365 * 24;
 
-/** Reads `45d` or `36h` as hours; null when it is not of that form, or less than a day. */
+/** Parses `45d` or `36h` into hours; null for another form or less than a day. */
 export function parsePeriodH(text: string): number | null {
   const match = /^(\d{1,6})([dh])$/i.exec(text.trim());
   if (!match) return null;

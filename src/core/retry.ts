@@ -1,7 +1,4 @@
-/**
- * When to try again: the retry schedules of mail and of webhooks. Pure: the caller adds the time
- * and passes a random number.
- */
+/** The retry schedules of mail and of webhooks. Pure: the caller adds the time and a random number. */
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -21,19 +18,19 @@ export const MAIL_RETRY_WAITS_MS: readonly number[] = [
   4 * HOUR_MS,
 ];
 
-/** A 5xx that passes (mail/replies/classify.ts) waits at least for so long. */
+/** The minimum wait after a 5xx that is temporary (mail/replies/classify.ts). */
 const SLOW_RETRY_MS = 30 * MINUTE_MS;
 
-/** Test keys deliver to a simulator: its retries come after seconds (doubling), to be seen. */
+/** For mail of test keys, which a simulator answers: a few seconds, doubling. */
 const SIMULATED_FIRST_WAIT_MS = 2_000;
 
-/** Mail that is undelivered for this long, from its scheduled time on, has failed, unless `expires_in` is shorter. */
+/** Mail fails after this time from its scheduled time, unless `expires_in` is shorter. */
 export const MAIL_LIFETIME_S = 72 * 3600;
 
 /** How far ahead an email may be scheduled. */
 export const SCHEDULE_DAYS_MAX = 30;
 
-/** Standard Webhooks' example schedule: the wait before the 2nd, 3rd, ... 10th attempt. */
+/** The example schedule of Standard Webhooks: the wait before the 2nd, 3rd, … 10th attempt. */
 const WEBHOOK_WAITS_MS = [
   5_000,
   5 * MINUTE_MS,
@@ -64,7 +61,7 @@ export function mailRetryDelayMs(
   return jittered(slowly ? Math.max(wait, SLOW_RETRY_MS) : wait, dice);
 }
 
-/** The same for test keys, whose mail a simulator answers. */
+/** As mailRetryDelayMs, for mail of test keys. */
 export function simulatedRetryDelayMs(attempts: number, dice: number): number {
   const wait = SIMULATED_FIRST_WAIT_MS * 2 ** Math.min(attempts - 1, 20);
   return jittered(Math.min(wait, 4 * HOUR_MS), dice);

@@ -1,6 +1,6 @@
 /**
- * Who is asking, and for what. Every query of the store takes a Scope: a project and one of its
- * two environments. Nothing outside of it exists for the caller.
+ * The caller and what it may access. Every query of the store takes a Scope: a project and one of its two
+ * environments. Objects outside of it are not found.
  */
 
 export const ENVIRONMENTS = ['live', 'test'] as const;
@@ -14,13 +14,13 @@ export type Permission = (typeof PERMISSIONS)[number];
 /** What a key is limited to. `domain`: the only one it may send from and manage; null: no limit. */
 export type KeyLimits = { permission: Permission; domain: string | null; expiresAt: Date | null };
 
-/** A scope, narrowed to one sending domain where it names one. */
+/** A scope, optionally restricted to one sending domain. */
 export type Reach = Scope & { domain?: string | null };
 
-/** The holder of a valid API key. */
+/** The caller identified by a valid API key. */
 export type Caller = Scope & KeyLimits & { organizationId: string; keyId: string };
 
-/** Whether a key with the first limits may do something, or for longer, that the other may not. */
+/** Whether a key with the first limits has more access, or a later expiry, than one with the others. */
 export function isBroader(one: KeyLimits, other: KeyLimits): boolean {
   if (one.permission === 'full_access' && other.permission !== 'full_access') return true;
   if (other.domain !== null && one.domain !== other.domain) return true;

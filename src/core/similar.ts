@@ -1,9 +1,6 @@
-/** "Did you mean ...?": the known name that is nearest to what was typed. */
+/** "Did you mean …?": the known name that is nearest to a typed one. */
 
-/**
- * The known name that differs from `text` by the fewest single-letter edits, null when none is
- * near: more than a third of the letters would have to change.
- */
+/** The known name with the fewest single-letter edits; null when more than a third of the letters differ. */
 export function mostSimilar(text: string, known: readonly string[]): string | null {
   let best: string | null = null;
   let bestDistance = Math.floor(text.length / 3) + 1;

@@ -1,9 +1,9 @@
 /**
- * The life of a recipient and of an email, as data.
+ * The statuses of recipients and emails, as data.
  *
- * A recipient is stored in one status and only moves along TRANSITIONS; the same table is seeded
- * into the database, where the settle statement joins it. `sending` is never stored: an open
- * recipient that a worker holds shows as `sending`.
+ * A recipient is stored with one status, which changes only along TRANSITIONS. The database has the same
+ * table, which the settle statement joins. `sending` is never stored: an open recipient that a worker
+ * holds is shown as `sending`.
  */
 
 export const OPEN_STATUSES = ['scheduled', 'queued', 'deferred'] as const;
@@ -23,9 +23,9 @@ export type StoredStatus = OpenStatus | FinalStatus;
 export type Status = StoredStatus | 'sending';
 
 /**
- * Every allowed move of a recipient. `deferred → deferred` is another deferred attempt. A scheduled
- * one is `queued` from its time on without being written: its first attempt moves it on.
- * The moves out of a final status come from inbound mail only (a late bounce, a complaint).
+ * Every allowed status change of a recipient. `deferred → deferred` is another deferred attempt. A
+ * scheduled recipient counts as `queued` from its time on, without a write; its first attempt changes
+ * its stored status. Only received mail (a late bounce, a complaint) changes a final status.
  */
 export const TRANSITIONS: readonly (readonly [StoredStatus, StoredStatus])[] = [
   ['scheduled', 'queued'],
@@ -43,8 +43,8 @@ export const TRANSITIONS: readonly (readonly [StoredStatus, StoredStatus])[] = [
 ];
 
 /**
- * How bad an ending is, 1 (delivered) to 7 (complained). An email whose recipients have all ended
- * shows the worst of their statuses; the database keeps the greatest rank in `emails.worst`.
+ * The severity of a final status, 1 (delivered) to 7 (complained). An email whose recipients have all
+ * ended shows the most severe of their statuses; `emails.worst` has the greatest rank.
  */
 export const STATUS_RANK: Readonly<Record<FinalStatus, number>> = {
   delivered: 1,
@@ -65,8 +65,8 @@ export function isFinal(status: Status): status is FinalStatus {
 }
 
 /**
- * The status of an email from its recipients' counters: while any is open, the most active of the
- * open ones (sending, queued, deferred, scheduled); then the worst ending.
+ * The status of an email from its recipients' counters: while any is open, the most active open one
+ * (sending, queued, deferred, scheduled); then the most severe final one.
  * @param worstRank greatest STATUS_RANK among ended recipients, 0 when none has ended
  */
 export function emailStatus(open: ReadonlySet<Status>, worstRank: number): Status {

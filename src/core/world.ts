@@ -1,11 +1,11 @@
 /**
- * The outside world as an argument. Below service/ nothing reads a clock or a source of randomness
- * directly: a test passes its own World.
+ * The outside world as an argument. Only service/ reads clocks and randomness; a test passes its own
+ * World.
  */
 export type World = {
   /** Wall time, milliseconds since 1970. */
   now(): number;
-  /** A clock that never jumps, milliseconds. */
+  /** A monotonic clock, milliseconds. */
   monotonicMs(): number;
   /** A random number, 0 (inclusive) to 1. */
   random(): number;
@@ -14,8 +14,8 @@ export type World = {
 };
 
 /**
- * Options with which an `lru-cache` measures ages by the clock of a World. It takes the time 0 for
- * unset.
+ * Options with which an `lru-cache` uses the clock of a World. The offset avoids the time 0, which the
+ * cache treats as unset.
  */
 export function agesBy(world: Pick<World, 'monotonicMs'>) {
   return { ttlResolution: 0, perf: { now: () => world.monotonicMs() + 1 } };

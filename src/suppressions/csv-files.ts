@@ -1,12 +1,12 @@
 /**
- * CSV files into and out of a suppression list, in bounded memory whatever their size.
+ * CSV files into and out of a suppression list, with bounded memory for any size.
  *
- * Import: read as it comes, stored in batches that commit one by one. A valid row is added whatever its
- * neighbours are; what was committed stays when the rest never comes, and importing the same file again
- * adds what is missing and nothing else.
+ * Import: read as it arrives and stored in batches, each in its own transaction. A valid row is added
+ * even if others are rejected. Committed rows remain when the rest does not arrive; importing the file
+ * again adds only the missing rows.
  *
- * Export: a page is read when the one before it was consumed, so that a slow reader costs neither memory
- * nor an open transaction. Concurrent changes may or may not be included; no entry comes twice.
+ * Export: a page is read after the previous one was consumed, so that a slow reader holds neither memory
+ * nor an open transaction. Concurrent changes may or may not be included; no entry is repeated.
  */
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../store/postgres/database.ts';
@@ -29,19 +29,19 @@ import {
 
 export type ImportResult = {
   added: number;
-  /** Also those that come twice in the file. */
+  /** Includes repeated rows of the file. */
   alreadyThere: number;
   rejected: number;
-  /** The first of the rejected rows. */
+  /** The first rejected rows. */
   errors: { line: number; message: string }[];
 };
 
 type ImportOptions = {
-  /** After each batch. */
+  /** Called after each batch. */
   onProgress?: (soFar: ImportResult) => void;
 };
 
-/** There are more rows than one import takes; what came before is imported. */
+/** The file has more rows than one import may have; the rows before are imported. */
 export class TooManyRows extends Error {
   override readonly name = 'TooManyRows';
 }
@@ -51,9 +51,9 @@ const BATCH_ROWS = 2_000;
 const ERRORS_MAX = 100;
 
 /**
- * Imports a file, however it comes.
- * @param result filled in as it goes: what it says when this throws was done
- * @throws TooManyRows, DatabaseUnavailable, what the stream of bytes throws
+ * Imports a file in any chunks.
+ * @param result updated as rows are committed, so that it is valid when this throws
+ * @throws TooManyRows, DatabaseUnavailable, errors of the stream
  */
 export async function importCsv(
   db: Queryable,
@@ -82,7 +82,7 @@ export async function importCsv(
   await batch.commit();
 }
 
-/** The columns that the first row names; null: it names none. */
+/** The columns that the first row names; null: it is a data row. */
 function namesIn([first]: readonly CsvRow[]): Columns | null {
   return first !== undefined && 'cells' in first ? columnsOf(first.cells) : null;
 }
@@ -155,9 +155,7 @@ export function presentImport({ added, alreadyThere, rejected, errors }: ImportR
 
 const PAGE_ROWS = 5_000;
 
-/**
- * @param list.onProgress after each page: rows so far
- */
+/** @param list.onProgress called after each page with the number of rows so far */
 export async function* exportCsv(
   db: Queryable,
   scope: Scope,

@@ -1,14 +1,13 @@
 /**
- * Suppressions as rows of CSV (RFC 4180), in both directions: what the export writes, the import reads.
+ * Suppressions as rows of CSV (RFC 4180): the import reads what the export writes.
  *
- * Reads a stream of bytes: quoted cells, LF or CRLF, a byte order mark, commas, or semicolons or tabs as
- * spreadsheets in much of Europe write. It holds one row, however long the file is. A malformed row does
- * not affect others: a quote that is never closed ends after 16 KB, and reading continues in the next
- * line.
+ * Reads a stream of bytes: quoted cells, LF or CRLF, a byte order mark; commas, or semicolons and tabs as
+ * spreadsheets of many locales write. It holds one row in memory. A malformed row does not affect others:
+ * a quote that is never closed ends after 16 KB, and reading continues in the next line.
  *
  * A cell that a spreadsheet would evaluate as a formula is prefixed with `'`, which reading removes.
- * Columns are found by their names in the first row, in any order; other columns are ignored. Without
- * names they are address, reason, created_at, expires_at.
+ * The first row may name the columns, in any order; unknown columns are ignored. Without names they are
+ * address, reason, created_at, expires_at.
  */
 import { explainAddress, parseAddress } from '../mail/address.ts';
 import {
@@ -29,10 +28,10 @@ const UNCLOSED = 'A quote is not closed';
 const TOO_LONG = `The row is longer than ${ROW_MAX_LENGTH / 1024} KB`;
 const AFTER_QUOTE = 'Text follows a closing quote; a quote inside of quotes must be doubled';
 
-/** An incomplete row is read again together with the next data, once at least this much has arrived. */
+/** An incomplete row is parsed again once at least this much has arrived. */
 const READ_AT_ONCE_LENGTH = 16 * 1024;
 
-/** The rows of the file in groups. Empty lines are no rows. */
+/** The rows of the file in groups. Empty lines are skipped. */
 export async function* readCsv(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<CsvRow[]> {
   const utf8 = new TextDecoder('utf-8');
   const reader = new Reader();
@@ -50,7 +49,7 @@ class Reader {
   #text = '';
   #line = 1;
   #separator: string | null = null;
-  /** In the middle of a line that is too long. */
+  /** Within a line that is too long. */
   #isSkipping = false;
 
   read(text: string, { isEnd }: { isEnd: boolean }): CsvRow[] {
@@ -66,7 +65,7 @@ class Reader {
     return rows;
   }
 
-  /** Takes the row that begins at `at`. @returns where the next begins; null: not complete yet */
+  /** Parses the row that begins at `at`. @returns the offset of the next row; null: incomplete */
   #row(at: number, isEnd: boolean, rows: CsvRow[]): number | null {
     const text = this.#text;
     const lineEnd = endOfLine(text, at, isEnd);
@@ -108,7 +107,7 @@ class Reader {
   }
 }
 
-/** Where the line that begins at `at` has its LF, or the text its end; null: not complete yet. */
+/** The offset of the LF that ends the line at `at`, or of the end of the text; null: incomplete. */
 function endOfLine(text: string, at: number, isEnd: boolean): number | null {
   const found = text.indexOf('\n', at);
   if (found !== -1) return found;
@@ -126,7 +125,7 @@ function separatorOf(firstLine: string): string {
 
 type Quoted = { cells: string[]; next: number; lines: number };
 
-/** A row with quotes in it, which may have line breaks between them. */
+/** Parses a row with quotes, which may contain line breaks. */
 function readQuoted(
   text: string,
   from: number,
@@ -139,7 +138,7 @@ function readQuoted(
     const isQuoted = text[at] === '"';
     const end = isQuoted ? closingQuote(text, at, from) : endOfPlain(text, at, separator);
     if (end === -1) {
-      // A quoted cell may continue in the next piece, up to a bound.
+      // A quoted cell may continue in the next piece, up to the maximum row length.
       if (isEnd || text.length - from > ROW_MAX_LENGTH) return { problem: UNCLOSED };
       return 'more';
     }
@@ -163,7 +162,7 @@ function readQuoted(
   }
 }
 
-/** The quote that ends the cell which begins with one at `at`; -1: there is none within bounds. */
+/** The quote that closes the cell that begins at `at`; -1: none within the maximum row length. */
 function closingQuote(text: string, at: number, rowStart: number): number {
   let end = text.indexOf('"', at + 1);
   while (end !== -1 && text[end + 1] === '"') end = text.indexOf('"', end + 2);
@@ -181,7 +180,7 @@ function endOfPlain(text: string, at: number, separator: string): number {
 
 export const CSV_HEADER = 'address,reason,source_email_id,created_at,expires_at\r\n';
 
-/** One row, with its line end. */
+/** One row including its line end. */
 export function csvRowOf(entry: Suppression): string {
   const times = [entry.createdAt.toISOString(), entry.expiresAt?.toISOString() ?? ''];
   const cells = [entry.address, entry.reason, entry.sourceEmailId ?? '', ...times];
@@ -225,7 +224,7 @@ const NAMES: Readonly<Record<string, Field>> = {
   expires_at: 'expires_at',
 };
 
-/** The columns that the first row of a file names; null: it names none and is a data row. */
+/** The columns that the first row names; null: it is a data row. */
 export function columnsOf(cells: readonly string[]): Columns | null {
   const columns: Partial<Record<Field, number>> = {};
   for (const [index, cell] of cells.entries()) {
@@ -236,7 +235,7 @@ export function columnsOf(cells: readonly string[]): Columns | null {
   return columns.address === undefined ? null : columns;
 }
 
-/** The suppression of a row, or what is wrong with it as a sentence without its full stop. */
+/** The suppression of a row, or the problem as a sentence without its period. */
 export function readRow(
   cells: readonly string[],
   columns: Columns,
@@ -273,14 +272,14 @@ const TIME =
 const FIRST_TIME = new Date('0001-01-01T00:00:00Z');
 const LAST_TIME = new Date('9999-12-31T23:59:59.999Z');
 
-/** null: none. Without an offset it is UTC. */
+/** null: empty. Without an offset the time is UTC. */
 function timeOf(text: string): Date | 'wrong' | null {
   if (text === '') return null;
   const [, day, clock = '00:00', zone = 'Z'] = TIME.exec(text) ?? [];
   if (day === undefined) return 'wrong';
   const offset = zone.length === 5 ? `${zone.slice(0, 3)}:${zone.slice(3)}` : zone.toUpperCase();
   const time = new Date(`${day}T${clock}${offset}`);
-  // The database has no year 0, and ISO 8601 four digits for a year.
+  // The database has no year 0, and ISO 8601 uses four digits for a year.
   const isOutside = !(time >= FIRST_TIME && time <= LAST_TIME);
   return isOutside ? 'wrong' : time;
 }
@@ -289,7 +288,7 @@ function notATime(field: Field, text: string): string {
   return `${field}: ${shown(text)} is not a time in ISO 8601, like 2026-11-21T08:30:00Z`;
 }
 
-/** From a file: short, and without control characters. */
+/** Text from the file, shortened and without control characters. */
 function shown(text: string): string {
   return JSON.stringify(text.length <= 40 ? text : `${text.slice(0, 40)}…`);
 }

@@ -1,10 +1,10 @@
 /**
- * One attempt: decrypts the secrets, signs, posts, and judges the response. The loop and the test of an
- * endpoint share it, so that a test behaves like a delivery. No transaction is open meanwhile.
+ * One attempt: decrypts the secrets, signs, posts, and classifies the response. Shared by the loop and
+ * the test of an endpoint, so that a test behaves like a delivery. No transaction is open meanwhile.
  *
- * Signatures follow the Standard Webhooks specification (v1, symmetric), so that every verifier for it
- * works: HMAC-SHA256 over `id.timestamp.body`, one signature per valid secret. The same three values
- * are also sent under the `svix-` names, which older verifiers read.
+ * Signatures follow the Standard Webhooks specification (v1, symmetric): HMAC-SHA256 over
+ * `id.timestamp.body`, one signature per valid secret. The same three values are also sent under the
+ * `svix-` names, which older verifiers read.
  */
 import { createHmac } from 'node:crypto';
 import { webhookRetryDelayMs } from '../core/retry.ts';
@@ -29,8 +29,8 @@ export function secretText(random: Buffer): string {
 
 /**
  * The headers of one attempt.
- * @param message.id the event's: the same through all retries
- * @param message.timestampS of this attempt, Unix seconds: verifiers refuse what is 5 minutes off
+ * @param message.id of the event, the same for all retries
+ * @param message.timestampS of this attempt, Unix seconds; verifiers refuse a difference of 5 minutes
  * @param secrets newest first; two or three within 24 hours of a rotation
  */
 export function signatureHeaders(
@@ -56,7 +56,7 @@ type Attempt = NonNullable<Verdict['attempt']>;
 
 /** Statuses of an overloaded server. */
 const BUSY = [429, 502, 503, 504];
-/** A certificate may name any number of hosts. */
+/** Limits the error text, since a certificate can name any number of hosts. */
 const ERROR_KEPT_CHARACTERS = 500;
 /** The maximum that Retry-After can set. */
 const RETRY_AFTER_MAX_MS = 24 * 3600_000;
@@ -110,9 +110,7 @@ function logged(answer: GuardedAnswer): Attempt {
     return { status: null, latency_ms, answer: null, error };
   }
   const redirected = answer.status >= 300 && answer.status < 400;
-  const error = redirected
-    ? 'a redirect is never followed: register the address that it leads to'
-    : null;
+  const error = redirected ? 'redirects are not followed: register the final URL' : null;
   return { status: answer.status, latency_ms, answer: answer.bodyStart, error };
 }
 
@@ -121,7 +119,7 @@ export type Outbound = {
   secrets: SecretBox;
   resolver: Pick<Resolver, 'a' | 'aaaa'>;
   guard: AddressGuard;
-  /** Connections to be reused; without them each attempt opens its own. */
+  /** Connections to reuse; without them each attempt opens its own. */
   agents?: HttpAgents;
 };
 
@@ -129,14 +127,14 @@ type Message = SealedSecrets & {
   endpointId: string;
   eventId: string;
   url: string;
-  /** From payloadOf. */
+  /** The result of payloadOf. */
   body: string;
 };
 
 const TIMEOUT_MS = 15_000;
 const ANSWER_KEPT_BYTES = 4_096;
 
-/** The body on the wire. `data` goes in byte for byte as it was recorded. */
+/** The request body. `data` is included byte for byte as recorded. */
 export function payloadOf({ type, createdAt, data }: StoredEvent): string {
   return `{"type":${JSON.stringify(type)},"created_at":"${createdAt}","data":${data}}`;
 }

@@ -1,8 +1,8 @@
 /**
  * Fair queueing of endpoints: endpoints with due deliveries are served in rotation, each with a limit of
- * attempts under way. The limit starts at 2, grows with every quick success and halves with every
+ * concurrent attempts. The limit starts at 2, grows with every quick success and halves with every
  * failure, so that an unreachable or slow endpoint (15 s per attempt) does not occupy the slots of
- * others. Pure: the loop does the claiming.
+ * others. Pure: the loop claims.
  */
 import type { Endpoint } from '../store/webhook-queue.ts';
 
@@ -42,7 +42,7 @@ export class EndpointQueue {
     known.hasMore = true;
   }
 
-  /** What to claim now, at most `max` in all, divided among the endpoints; those chosen move to the end. */
+  /** What to claim now, at most `max` in total, divided among the endpoints; those chosen move to the end. */
   ask(max: number): EndpointAsk[] {
     const ready = [...this.#endpoints.values()].filter(
       (endpoint) => endpoint.hasMore && endpoint.underWay < endpoint.width,

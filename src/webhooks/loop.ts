@@ -2,10 +2,10 @@
  * The webhook loop: finds endpoints with due deliveries, claims for each in rotation, sends. It polls as
  * soon as this process has queued a delivery, otherwise once a second.
  *
- * Guarantees: each event is sent at least once, under one id through all retries; deliveries are held
- * under this worker's lease, and every outcome is fenced by it; an unreachable, slow or flooded endpoint
- * does not delay others (fair-queue.ts here, suspensions in store/webhook-queue.ts); deliveries under way
- * are limited in number and bytes.
+ * Guarantees: each event is sent at least once, with one id for all retries. Deliveries are held under
+ * this worker's lease, which fences every outcome. An unreachable, slow or overloaded endpoint does not
+ * delay others (fair-queue.ts here, suspensions in store/webhook-queue.ts). The number and bytes of
+ * deliveries in progress are limited.
  *
  * Each iteration: poll (PollSchedule), one step of the running replays (store/webhook-replays.ts), claim
  * (fair-queue.ts), send (sender.ts: attempt.ts).
@@ -26,9 +26,9 @@ import type { Outbound } from './attempt.ts';
 import { EndpointQueue } from './fair-queue.ts';
 import { Sender } from './sender.ts';
 
-/** For retries and deliveries queued by other nodes; those of this process are polled for at once. */
+/** For retries and deliveries queued by other nodes; those of this process are polled immediately. */
 const EVERY_MS = 1_000;
-/** While this process keeps queueing: 50 polls a second. */
+/** The minimum pause between polls: 50 a second. */
 const PAUSE_MS = 20;
 const BACK_MS = 250;
 const DEEP_BACK_MS = 20_000;
@@ -38,13 +38,13 @@ const SWEEP_EVERY_MS = 60_000;
 export class PollSchedule {
   /** Database time of the last poll. */
   #seenMs = 0;
-  // The others are of the caller's clock.
+  // The following are times of the caller's clock.
   #lastMs = -Infinity;
   #nextMs = -Infinity;
   #deepMs = -Infinity;
   #sweepMs = -Infinity;
 
-  /** How long until the next poll; 0 or less: now. */
+  /** Time until the next poll; 0 or less: now. */
   waitMs(nowMs: number): number {
     return this.#nextMs - nowMs;
   }
@@ -54,7 +54,7 @@ export class PollSchedule {
     this.#nextMs = Math.min(this.#nextMs, this.#lastMs + PAUSE_MS);
   }
 
-  /** The result of a poll may be lost: the next poll covers everything. */
+  /** The result of a poll may be lost: the next poll searches everything. */
   startAnew(): void {
     this.#sweepMs = -Infinity;
   }
@@ -91,22 +91,22 @@ type WebhookLoopStats = Record<SettledWebhook, number> & { underWay: number };
 
 export type WebhookLoop = {
   start(): void;
-  /** A delivery was queued in this process: poll now. Cheap to call often. */
+  /** A delivery was queued in this process: poll now. May be called often. */
   wake(): void;
   /** Stops claiming; waits 10 s for deliveries under way, then releases them. */
   stop(): Promise<void>;
   readonly stats: Readonly<WebhookLoopStats>;
-  /** Outcomes that the database refuses and that are kept. */
+  /** The number of outcomes in memory that the database refuses. */
   readonly unsettled: number;
 };
 
 const CLAIM_MAX = 64;
-/** Slots that become free meanwhile share the next claim. */
+/** Slots that become free within this time share the next claim. */
 const ITERATION_PAUSE_MS = 5;
-/** Without a lease, or without a database. */
+/** The pause without a lease or a database. */
 const IDLE_PAUSE_MS = 500;
 const END_CLOSED_BATCH = 500;
-/** A statement ends after 20 s at the latest: then a claim without an answer was committed, or was not. */
+/** A statement ends after 20 s at most, so by then a claim without a response is committed or aborted. */
 const FATE_UNKNOWN_MS = 30_000;
 /** How often the rows claimed by this worker are compared with memory if no error occurred. */
 const COMPARE_EVERY_MS = 5 * 60_000;
@@ -164,7 +164,7 @@ class Loop implements WebhookLoop {
     while (this.#isRunning) {
       const holder = this.#options.holder();
       const wentWell = holder !== null && (await this.#iterate(holder));
-      // Another lease, or the deliveries found were not claimed: poll everything.
+      // The lease has changed, or the deliveries found were not claimed: poll everything.
       if (!wentWell) this.#schedule.startAnew();
       await pause(wentWell ? ITERATION_PAUSE_MS : IDLE_PAUSE_MS);
       await this.#untilNextIteration();
@@ -180,7 +180,7 @@ class Loop implements WebhookLoop {
       await this.#claim(holder);
       return true;
     } catch (error) {
-      // A claim may be committed and its answer lost; or the database failed over.
+      // A claim may be committed although its response was lost, or the database failed over.
       this.#compareAtMs = this.#options.world.monotonicMs() + FATE_UNKNOWN_MS;
       if (!(error instanceof DatabaseUnavailable)) {
         this.#options.log.error({ err: error }, 'polling for webhooks failed');
@@ -189,7 +189,7 @@ class Loop implements WebhookLoop {
     }
   }
 
-  /** No claim is under way, so rows in the table that the sender does not have were lost. */
+  /** No claim is in progress, so rows that the sender does not hold were lost. */
   async #releaseUnknownClaims(holder: string, nowMs: number): Promise<void> {
     const { db, log, checksWanted } = this.#options;
     const asked = checksWanted();

@@ -1,4 +1,4 @@
-/** Webhooks as JSON: the wire names, the same for the HTTP API and the command line's `--json`. */
+/** Webhooks as JSON, the same for the HTTP API and the command line's `--json`. */
 import type { WebhookDelivery, WebhookDeliveryDetail } from '../store/webhook-deliveries.ts';
 import type { WebhookEndpoint } from '../store/webhook-endpoints.ts';
 import type { WebhookReplay } from '../store/webhook-replays.ts';

@@ -1,9 +1,10 @@
 /**
- * Replays: what was sent to an endpoint, sent again under the old ids. One delivery is queued at once; a
- * time range is recorded, and the loops of all workers queue it in steps (store/webhook-replays.ts).
+ * Replays: deliveries that are sent to an endpoint again with the same ids. A single delivery is queued
+ * at once; a time range is recorded, and the loops of all workers queue it in steps
+ * (store/webhook-replays.ts).
  *
- * A replay enables an endpoint that the service itself disabled (410, five days of failures): who asks
- * for it has mended the receiver. An endpoint that its owner disabled stays so and refuses.
+ * A replay enables an endpoint that the service disabled (410, five days of failures), since its owner
+ * has presumably repaired the receiver. An endpoint that its owner disabled refuses a replay.
  */
 import { type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
@@ -41,17 +42,17 @@ export async function findEndpoint(
   return (isId(id) && (await endpoints.findEndpoint(db, scope, id))) || NO_ENDPOINT;
 }
 
-/** Of a delivery or a replay: they exist within their endpoint. */
+/** A delivery or a replay of an endpoint. */
 export type DeliveryId = { endpointId: string; id: string };
 
-/** @returns why it is not sent again; null: it will be */
+/** @returns why it is not sent again; null: it is queued */
 export async function replayOne(
   db: Queryable,
   scope: Scope,
   { endpointId, id, delivery }: DeliveryId & { delivery: WebhookDeliveryDetail },
 ): Promise<Refusal | null> {
   if (delivery.event === null) {
-    return { refused: 'conflict', message: 'This event is older than what is kept.' };
+    return { refused: 'conflict', message: 'This event was removed after its retention.' };
   }
   const endpoint = await findReplayable(db, scope, endpointId);
   if ('refused' in endpoint) return endpoint;
@@ -62,10 +63,10 @@ export async function replayOne(
 
 export type ReplayRange = Omit<DeliveryRange, 'endpointId'>;
 
-/** How many one replay may send again: a longer period is replayed in several. */
+/** The maximum of one replay; a longer period needs several. */
 const REPLAY_MAX = 50_000;
 
-/** The same request while its replay runs answers that replay: a client may repeat it. */
+/** Idempotent: the same request during its replay returns that replay. */
 export async function startReplay(
   db: Queryable,
   scope: Scope,
@@ -91,7 +92,7 @@ const IS_RUNNING: Refusal = {
   message: 'Another replay of this webhook is running; wait until it has ended.',
 };
 
-/** A replay ends at the time of its request at the latest, so that its `until` may be an earlier one. */
+/** `until` is compared with `<=`, because a running replay ends at the time of its request at the latest. */
 function isSame(running: WebhookReplay, { since, until, status }: ReplayRange): boolean {
   return (
     running.since.getTime() === since.getTime() &&
@@ -114,7 +115,7 @@ export async function findReplayOf(
   return (isId(which.id) && (await findReplay(db, scope, which))) || NO_REPLAY;
 }
 
-/** Nothing is sent to an endpoint that its owner disabled. */
+/** Refuses an endpoint that its owner disabled. */
 async function findReplayable(
   db: Queryable,
   scope: Scope,

@@ -1,6 +1,6 @@
 /**
  * The webhook sender: sends claimed deliveries and settles their outcomes. Limits the number and bytes of
- * deliveries under way; when it stops it waits for them, or releases them.
+ * deliveries in progress; when it stops, it waits for them or releases them.
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
@@ -28,9 +28,9 @@ const QUICK_MS = 1_000;
 const STOP_WITHIN_MS = 10_000;
 /** Before outcomes that the database refused are written again. */
 const STOP_SETTLE_WITHIN_MS = 3_000;
-/** After a bug, or a secret that cannot be decrypted. */
+/** The delay after a bug, or a secret that cannot be decrypted. */
 const ERROR_DELAY_MS = 60_000;
-/** Until the next heartbeat shows who holds it. */
+/** The delay until the next heartbeat shows who holds the delivery. */
 const DOUBT_DELAY_MS = 2_000;
 
 export class Sender {
@@ -50,7 +50,7 @@ export class Sender {
 
   constructor(options: SenderOptions) {
     this.#options = options;
-    // Deliveries that were released at the end are neither settled nor awaited.
+    // Deliveries that were released by stop() are neither settled nor awaited.
     const holder = (): string | null => (this.#hasStopped ? null : options.holder());
     this.#outcomes = new WebhookSettleStore(options.db, {
       ...options,
@@ -59,23 +59,23 @@ export class Sender {
     });
   }
 
-  /** How many more may be sent at once. */
+  /** How many more deliveries may be sent now. */
   get room(): number {
     if (this.#underWayBytes >= UNDER_WAY_BYTES_MAX || this.#outcomes.isBlocked) return 0;
     return UNDER_WAY_MAX - this.underWay.size;
   }
 
-  /** All deliveries in this worker's memory, including those whose outcome cannot be written yet. */
+  /** All deliveries in this worker's memory, including those with an outcome that is not yet written. */
   get held(): Pick<ClaimedWebhook, 'endpointId' | 'eventId'>[] {
     return [...this.underWay, ...this.#outcomes.kept()];
   }
 
-  /** How many outcomes the database refuses. */
+  /** The number of outcomes that the database refuses. */
   get unsettled(): number {
     return this.#outcomes.keptCount;
   }
 
-  /** Never rejects: the delivery is settled, released, or reclaimed by another worker. */
+  /** Never rejects: the delivery ends settled, released, or reclaimed by another worker. */
   async send(claimed: ClaimedWebhook, holder: string): Promise<Pace> {
     const bytes = claimed.data?.length ?? 0;
     this.underWay.add(claimed);
@@ -87,7 +87,7 @@ export class Sender {
     return pace;
   }
 
-  /** Waits 10 s for deliveries under way, then releases them. */
+  /** Waits 10 s for deliveries in progress, then releases them. */
   async stop(): Promise<void> {
     if (this.underWay.size > 0) {
       const { promise, resolve } = Promise.withResolvers<void>();

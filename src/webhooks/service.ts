@@ -1,8 +1,8 @@
 /**
- * Management of webhook endpoints for the HTTP API and the command line: registration,
- * secrets, the log, and the test of an endpoint. Replays: replays.ts. Sending: loop.ts.
+ * Management of webhook endpoints for the HTTP API and the command line: registration, secrets, the log,
+ * and the test of an endpoint. Replays are in replays.ts, sending in loop.ts.
  *
- * A secret is shown once, when it is created. At rest it is encrypted and bound to the endpoint's id.
+ * A secret is shown once, when it is created. It is stored encrypted and bound to the endpoint's id.
  * Objects of another project are not found.
  */
 import { randomBytes } from 'node:crypto';
@@ -42,7 +42,7 @@ export function createWebhookService(options: WebhookServiceOptions) {
   const { db } = options;
   const find = (scope: Scope, id: string) => findEndpoint(db, scope, id);
   return {
-    /** Registers an endpoint, enabled. `events` null: all of them. */
+    /** Registers an endpoint, enabled. `events` null: all types. */
     create: (
       scope: Scope,
       wanted: { url: string; events: readonly EventType[] | null },
@@ -88,8 +88,8 @@ export function createWebhookService(options: WebhookServiceOptions) {
       findDelivery(db, scope, which),
 
     /**
-     * Sends one delivery again, whatever its status, under its old id. An endpoint that the service
-     * disabled is enabled by this; one that its owner disabled refuses it.
+     * Sends one delivery again, in any status and with the same id. This enables an endpoint that the
+     * service disabled; one that its owner disabled refuses it.
      */
     async replay(scope: Scope, which: DeliveryId): Promise<Delivery | Refusal> {
       const delivery = await findDelivery(db, scope, which);
@@ -166,10 +166,10 @@ async function rotateSecret(
   return endpoint ? { endpoint, signingSecret } : ROTATED_TWICE;
 }
 
-/** Each is valid for 24 hours: a third would end the oldest while a receiver may still have it. */
+/** Each is valid for 24 hours: a third would invalidate the oldest while a receiver may still use it. */
 const ROTATED_TWICE: Refusal = {
   refused: 'conflict',
-  message: 'The secret was rotated twice within 24 hours; wait until the oldest has ended.',
+  message: 'The secret was rotated twice within 24 hours; wait until the oldest has expired.',
 };
 
 const NO_DELIVERY: Refusal = {
