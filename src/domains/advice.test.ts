@@ -46,7 +46,7 @@ const ADVICE: Record<string, [Record<string, FakeZone[string] | null>, string, R
   'DMARC p=none': [
     { '_dmarc.acme.com': { TXT: ['v=DMARC1; p=none; rua=mailto:x@acme.com'] } },
     'dmarc',
-    /only watches: move to p=quarantine/,
+    /only reports: change it to p=quarantine/,
   ],
   'DMARC in quotation marks': [
     { '_dmarc.acme.com': { TXT: ['"v=DMARC1; p=reject"'] } },
@@ -67,7 +67,7 @@ const ADVICE: Record<string, [Record<string, FakeZone[string] | null>, string, R
   'reverse DNS that leads astray': [
     { '8.8.8.8.in-addr.arpa': { PTR: ['static.hoster.example'] } },
     'ptr',
-    /says static\.hoster\.example, but .* does not lead back to 8\.8\.8\.8/,
+    /says static\.hoster\.example, but .* does not resolve to 8\.8\.8\.8/,
   ],
   'a domain that takes no mail': [{ 'acme.com': { MX: ['0 .'] } }, 'replies', /null MX/],
   'a domain without MX and address': [

@@ -35,7 +35,7 @@ export async function adviseOn(asked: Asked): Promise<Advice[]> {
   return findings.flat();
 }
 
-/** The policy of the domain, else of its organization (RFC 9989 walks up to there). */
+/** The policy of the domain, else of its organization (RFC 9989). */
 async function adviseDmarc({ name, lookups }: Asked): Promise<Advice[]> {
   const organization = organizationOf(name);
   for (const at of new Set([name, organization])) {
@@ -45,7 +45,7 @@ async function adviseDmarc({ name, lookups }: Asked): Promise<Advice[]> {
     const meant = texts.filter((text) => /dmarc1/i.test(text));
     if (meant.length > 0) return dmarcFindings(at, meant, at !== name);
   }
-  const message = `there is no DMARC record at _dmarc.${organization}, and large receivers ask for one: start with the TXT record "v=DMARC1; p=none; rua=mailto:dmarc@${organization}"`;
+  const message = `there is no DMARC record at _dmarc.${organization}, and large receivers require one: start with the TXT record "v=DMARC1; p=none; rua=mailto:dmarc@${organization}"`;
   return [{ about: 'dmarc', message }];
 }
 
@@ -59,7 +59,7 @@ function dmarcFindings(at: string, texts: readonly string[], inherited: boolean)
   }
   if (!/^v\s*=\s*DMARC1\s*(;|$)/.test(text)) {
     return finding(
-      `the DMARC record at _dmarc.${at} must start with "v=DMARC1;", without quotation marks: receivers ignore it as it is`,
+      `the DMARC record at _dmarc.${at} must start with "v=DMARC1;", without quotation marks: receivers ignore it`,
     );
   }
   const tags = new Map(
@@ -76,7 +76,7 @@ function dmarcFindings(at: string, texts: readonly string[], inherited: boolean)
   }
   if (policy !== 'none') return [];
   return finding(
-    `the DMARC policy at _dmarc.${at} is "none", which only watches: move to p=quarantine once the reports show nothing but your own mail`,
+    `the DMARC policy at _dmarc.${at} is "none", which only reports: change it to p=quarantine once the reports contain only your own mail`,
   );
 }
 
@@ -86,7 +86,7 @@ async function advisePtr({ hostname, sources, lookups }: Asked): Promise<Advice[
   const used = known.length > 0 ? known : await sourcesAt(hostname, lookups);
   if (used === null) return [];
   if (used.length === 0) {
-    const message = `${hostname}, the host name of this service, has no public address in DNS: bounces cannot come back, and SPF by that name fails`;
+    const message = `${hostname}, the host name of this service, has no public address in DNS: bounces cannot be received, and SPF by that name fails`;
     return [{ about: 'ptr', message }];
   }
   const findings = await Promise.all(
@@ -99,13 +99,13 @@ async function reverseFinding({ ip, heloName }: Source, lookups: Lookups): Promi
   const reverse = await lookups.ptr(ip);
   if (reverse.kind === 'error') return null;
   if (reverse.kind !== 'records') {
-    return `${ip}, from which mail leaves, has no reverse DNS, and large receivers refuse such mail: have the provider of the address set its PTR to ${heloName}`;
+    return `the sending address ${ip} has no reverse DNS, and large receivers refuse such mail: have the provider of the address set its PTR to ${heloName}`;
   }
   const [name = ''] = reverse.records;
   const forward = await (isIPv6(ip) ? lookups.aaaa(name) : lookups.a(name));
   if (forward.kind === 'error') return null;
   if (forward.kind === 'records' && forward.records.includes(ip)) return null;
-  return `the reverse DNS of ${ip} says ${name}, but ${name} does not lead back to ${ip}: add that address record, or have the PTR set to ${heloName}`;
+  return `the reverse DNS of ${ip} says ${name}, but ${name} does not resolve to ${ip}: add that address record, or have the PTR set to ${heloName}`;
 }
 
 /** The public addresses of a host; null when DNS did not answer. */
@@ -122,7 +122,7 @@ async function sourcesAt(heloName: string, lookups: Lookups): Promise<Source[] |
 async function adviseReplies({ name, lookups }: Asked): Promise<Advice[]> {
   const [mx, a, aaaa] = await Promise.all([lookups.mx(name), lookups.a(name), lookups.aaaa(name)]);
   if (mx.kind === 'records' && mx.records.every(({ exchange }) => exchange === '.')) {
-    const message = `${name} says that it takes no mail (null MX), so replies are lost and some receivers refuse mail from it: give it a mail server`;
+    const message = `${name} accepts no mail (null MX), so replies are lost and some receivers refuse mail from it: give it a mail server`;
     return [{ about: 'replies', message }];
   }
   if ([mx, a, aaaa].some(({ kind }) => kind === 'records' || kind === 'error')) return [];
@@ -131,15 +131,15 @@ async function adviseReplies({ name, lookups }: Asked): Promise<Advice[]> {
 }
 
 /**
- * The MX record names this node, and its inbound port is closed. Other nodes cannot check this.
- * @param inboundPort where this node receives bounces; null: it does not
+ * The MX record names this node, but its inbound port is closed. Other nodes cannot be checked from here.
+ * @param inboundPort the port on which this node receives bounces; null: none
  */
 export function adviseInbound(
   returnPathHost: string,
   { hostname, inboundPort }: { hostname: string; inboundPort: number | null },
 ): Advice[] {
   if (inboundPort !== null || returnPathHost !== hostname) return [];
-  const message = `bounces and complaints that come by mail are lost: the MX record leads to ${hostname}, where this service does not take them in. Set POSTHORN_INBOUND_PORT=25 and let others reach that port`;
+  const message = `bounces and complaints by mail are lost: the MX record names ${hostname}, where this service does not receive mail. Set POSTHORN_INBOUND_PORT=25 and open that port`;
   return [{ about: 'inbound', message }];
 }
 

@@ -19,9 +19,12 @@ const MX_MISTAKES: Record<string, [string[], RegExp]> = {
     /appended the zone name, so end the value with a dot: "mail\.posthorn\.example\."/,
   ],
   'to an address': [['10 8.8.8.8'], /holds an address \(8\.8\.8\.8\)/],
-  nowhere: [['0 .'], /takes no mail/],
-  'elsewhere first': [[`10 ${HOST}`, '5 mx.other.example'], /mx\.other\.example comes before or/],
-  'elsewhere as well': [[`10 ${HOST}`, '10 mx.other.example'], /before or beside ours/],
+  nowhere: [['0 .'], /accepts no mail/],
+  'elsewhere first': [
+    [`10 ${HOST}`, '5 mx.other.example'],
+    /mx\.other\.example has the same or a better/,
+  ],
+  'elsewhere as well': [[`10 ${HOST}`, '10 mx.other.example'], /better priority than ours/],
 };
 
 for (const [where, [records, said]] of Object.entries(MX_MISTAKES)) {
@@ -101,7 +104,7 @@ test('any name of the installation will do as MX, and no other beside it', () =>
   const beside = mxRecords(['10 mail2.posthorn.example', '10 mx.other.example']);
   assert.match(
     judgeMx(names, beside, []).problem ?? '',
-    /mx\.other\.example comes before or beside/,
+    /mx\.other\.example has the same or a better priority/,
   );
 });
 

@@ -1,7 +1,7 @@
 /**
- * Compares the records of a sending domain with the contents of DNS: the DKIM key (RFC 6376 §3.6.1), MX
- * and SPF of the return path (RFC 7208), and, if a record is missing, the names where it is often found
- * by mistake. Records are compared by meaning, not by text, with one sentence per typical mistake.
+ * Compares the records of a sending domain with DNS: the DKIM key (RFC 6376 §3.6.1), MX and SPF of the
+ * return path (RFC 7208). If a record is missing, it searches the names where it is often created by
+ * mistake. Records are compared by meaning, not by text; each typical mistake has its own message.
  */
 import { BlockList, isIP } from 'node:net';
 import { getDomain } from 'tldts';
@@ -16,7 +16,7 @@ export type Judgement = {
 /** Tag → value, both trimmed; values keep their inner white space. */
 type Tags = ReadonlyMap<string, string>;
 
-/** @param texts the TXT records at the name, at least one, the strings of each joined */
+/** @param texts the TXT records at the name, at least one, each with its strings joined */
 export function judgeDkim(expected: string, texts: readonly string[]): Judgement {
   const found = texts.find(looksLikeDkimKey);
   if (found === undefined) return notAKey(expected, texts);
@@ -45,7 +45,7 @@ function notAKey(expected: string, texts: readonly string[]): Judgement {
   );
 }
 
-/** Characters of zone file syntax, which do not belong in the field of a DNS panel. */
+/** Detects zone file syntax, which must not be entered in a DNS panel. */
 function spoiltText(text: string): Judgement | null {
   if (/["'“”„‘’]/.test(text)) {
     return mismatch(
@@ -62,7 +62,7 @@ function wrongTags(expected: Tags, found: Tags): Judgement {
   const version = found.get('v');
   const versionFirst = [...found.keys()][0] === 'v';
   if (version !== undefined && (version !== 'DKIM1' || !versionFirst)) {
-    return mismatch('the value must start with "v=DKIM1": receivers ignore the key as it is');
+    return mismatch('the value must start with "v=DKIM1": receivers ignore the key');
   }
   const keyType = found.get('k') ?? 'rsa';
   if (keyType !== (expected.get('k') ?? 'rsa')) {
@@ -78,7 +78,7 @@ function wrongKey(expected: string, found: string): Judgement | null {
   if (key === expected) return null;
   if (key === '') {
     return mismatch(
-      'the key is empty (p=), which means that it was withdrawn: enter the value shown',
+      'the key is empty (p=), which means that it was revoked: enter the value shown',
     );
   }
   if (expected.startsWith(key)) {
@@ -101,7 +101,7 @@ function wrongKey(expected: string, found: string): Judgement | null {
   );
 }
 
-/** Tags with which a key excludes our signatures (`h=`) or mail (`s=`). */
+/** Tags by which a key excludes our signatures (`h=`) or mail (`s=`). */
 function restricted(found: Tags): Judgement {
   const allows = (tag: string, ...wanted: string[]) => {
     const values = found
@@ -120,7 +120,7 @@ function restricted(found: Tags): Judgement {
   return {
     status: 'verified',
     problem: spaced
-      ? 'the key holds white space: that is allowed, but some receivers fail on it, so better enter it without'
+      ? 'the key holds white space: that is allowed, but some receivers fail on it: enter it without'
       : null,
   };
 }
@@ -141,12 +141,12 @@ function mismatch(problem: string): Judgement {
   return { status: 'mismatch', problem };
 }
 
-/** RFC 7208 §4.6.4: with more, receivers give up with an error. */
+/** RFC 7208 §4.6.4: with more, receivers return an error. */
 const MAX_SPF_LOOKUPS = 10;
 const COSTS_LOOKUP = /^[+?~-]?(include:|exists:|redirect=|(a|mx|ptr)([:/]|$))/;
 
 /**
- * @param names those that lead to this installation; the first is the value to publish
+ * @param names host names of this installation; the first is the value to publish
  * @param records at least one, by preference
  * @param zones the domain and its parents, any of which a panel may append
  */
@@ -162,7 +162,9 @@ export function judgeMx(
   if (inTheWay === undefined) return { status: 'verified', problem: null };
   const { exchange } = inTheWay;
   if (exchange === '.') {
-    return mismatch(`the MX says that this name takes no mail (null MX): replace it with ${host}`);
+    return mismatch(
+      `the MX declares that this name accepts no mail (null MX): replace it with ${host}`,
+    );
   }
   if (zones.some((zone) => exchange === `${host}.${zone}`)) {
     return mismatch(
@@ -174,7 +176,7 @@ export function judgeMx(
   }
   if (records.length > others.length) {
     return mismatch(
-      `the MX ${exchange} comes before or beside ours, so bounces would not reach this service: remove it`,
+      `the MX ${exchange} has the same or a better priority than ours, so bounces would not reach this service: remove it`,
     );
   }
   return mismatch(`the MX points to ${exchange} instead of ${host}: replace it`);
@@ -213,7 +215,7 @@ export function judgeSpf(
     );
   }
   if (missing.length === 0) return { status: 'verified', problem: null };
-  const problem = `mail also leaves from where the SPF record does not name it (${missing.join(' ')}), and fails SPF then: change it to "${merged(expected, records)}"`;
+  const problem = `the SPF record does not name all sending hosts (${missing.join(' ')}), whose mail fails SPF: change it to "${merged(expected, records)}"`;
   return { status: 'verified', problem };
 }
 
@@ -243,7 +245,7 @@ function isAll(term: string): boolean {
   return /^[+?~-]?all$/.test(term);
 }
 
-/** True when a term before `all`, which ends the evaluation, passes what `wanted` passes. */
+/** Whether a term before `all`, which ends the evaluation, passes what `wanted` passes. */
 function covers(terms: readonly string[], wanted: string): boolean {
   const end = terms.findIndex(isAll);
   const evaluated = end === -1 ? terms : terms.slice(0, end);
@@ -268,11 +270,11 @@ function networkHolds(term: string, wanted: string): boolean {
   return list.check(address, type);
 }
 
-/** One record that passes all that ours and the found ones pass, ours first. */
+/** One record that passes all that our record and those found pass, ours first. */
 function merged(expected: string, records: readonly string[]): string {
   const theirs = records.flatMap(termsOf);
   const modifiers = theirs.filter(isModifier);
-  // `redirect=` only works without an `all` (RFC 7208 §6.1).
+  // `redirect=` is ignored if there is an `all` (RFC 7208 §6.1).
   const redirected = modifiers.some((term) => term.startsWith('redirect='));
   const end = theirs.find(isAll) ?? (redirected ? '' : '~all');
   const mechanisms = theirs.filter((term) => !isAll(term) && !isModifier(term));
@@ -286,7 +288,7 @@ function isModifier(term: string): boolean {
 
 export type Lookups = Pick<Resolver, 'a' | 'aaaa' | 'cname' | 'mx' | 'ptr' | 'txt'>;
 
-/** The domain itself and, for a sub-domain, the registrable domain: where its zone may start. */
+/** The names at which the zone may start: the domain and, for a sub-domain, its registrable domain. */
 export function zonesOf(domainName: string): string[] {
   return [...new Set([domainName, organizationOf(domainName)])];
 }
@@ -296,7 +298,7 @@ export function organizationOf(domainName: string): string {
   return getDomain(domainName) ?? domainName;
 }
 
-/** One sentence about a record that DNS does not have. */
+/** The reason why a record is not in DNS, as one sentence. */
 export async function explainAbsence(
   expected: ExpectedRecord,
   domainName: string,
@@ -318,7 +320,7 @@ function nothingThere({ type, name }: ExpectedRecord): string {
   return `there is no ${type} record at ${name}: add it with the value shown; a new record can take an hour to be seen`;
 }
 
-/** The record at a name that a DNS panel produces from the right one. */
+/** The record at a wrong name that DNS panels produce from the right one. */
 async function findMisplaced(
   expected: ExpectedRecord,
   domainName: string,
@@ -342,7 +344,7 @@ async function findMisplaced(
   return `the ${type} record exists at ${place.wrong}: ${place.advice}`;
 }
 
-/** A wildcard answers for every name, so the record found must resemble the expected one. */
+/** A wildcard matches every name, so the record found must resemble the expected one. */
 async function isThere(expected: ExpectedRecord, name: string, lookups: Lookups): Promise<boolean> {
   if (expected.type === 'MX') {
     return has(await lookups.mx(name), ({ exchange }) =>
@@ -370,7 +372,7 @@ async function findOtherType(expected: ExpectedRecord, lookups: Lookups): Promis
     return `there is a CNAME at ${name} (to ${cname.records.join(', ')}), which has no ${type} record: replace it with the ${type} record shown`;
   }
   if (a.kind === 'records') return wrongType(expected, 'an A');
-  // The return path has an MX beside its SPF; a DKIM name has none.
+  // The return path has an MX as well as SPF; a DKIM name has none.
   if (mx.kind === 'records' && record === 'DKIM') return wrongType(expected, 'an MX');
   return null;
 }

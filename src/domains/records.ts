@@ -11,17 +11,17 @@ import { isIPv6 } from 'node:net';
 import { isPublicAddress } from '../net/addresses.ts';
 import type { MailHost } from '../store/mail-hosts.ts';
 
-/** A record as the API shows it; `name` and `value` in full, without a final dot. */
+/** A record as the API shows it; `name` and `value` are complete, without a trailing dot. */
 export type ExpectedRecord = {
   record: 'DKIM' | 'SPF' | 'MX';
   type: 'TXT' | 'MX';
   name: string;
   value: string;
-  /** Seconds; a proposal. */
+  /** Suggested TTL in seconds. */
   ttl: number;
-  /** Of an MX only. */
+  /** For MX only. */
   priority?: number;
-  /** Without it the domain is not verified. */
+  /** False: the domain is verified without it. */
   required: boolean;
 };
 
@@ -31,7 +31,7 @@ export type CheckedRecord = ExpectedRecord & {
   status: RecordStatus;
   /** The records in DNS at the name, MX as `10 host`. */
   found: string[];
-  /** One sentence: what is wrong and what to do. Of a `verified` record: what can be improved. */
+  /** What is wrong and what to do, as one sentence; for a `verified` record, what can be improved. */
   problem: string | null;
 };
 
@@ -45,11 +45,11 @@ export type DomainSetup = {
   places: Places;
 };
 
-/** Of the installation, the same on every node. */
+/** Hosts of the installation, the same on every node. */
 export type Places = {
   /** The hosts that receive bounces. */
   returnPathHost: string;
-  /** The hosts and addresses that mail leaves from, at least one. */
+  /** The hosts and addresses that send mail, at least one. */
   hosts: readonly MailHost[];
 };
 
@@ -103,7 +103,7 @@ export function uncheckedRecords(expected: readonly ExpectedRecord[]): CheckedRe
   }));
 }
 
-/** Half of the ten look-ups that a receiver makes (RFC 7208 §4.6.4), because the owner may need others. */
+/** Half of the ten look-ups of a receiver (RFC 7208 §4.6.4), because the owner may need others. */
 const SPF_NAMES_MAX = 5;
 
 /**
@@ -119,16 +119,16 @@ function spfValue(places: Places): string {
 }
 
 /**
- * Any of these shows that the domain's owner authorised this service, although a machine that was added
- * later, or has a new name, may not be included yet.
+ * Any of these proves that the owner authorised this service, even if a machine that was added or renamed
+ * later is not included yet.
  */
 export function sufficientSpf({ returnPathHost, hosts }: Places): string[][] {
   return [[`a:${returnPathHost}`], ...hosts.map(spfMechanismsOf)];
 }
 
 /**
- * Addresses if they are known, because `a:` costs the receiver one of its ten look-ups; a private
- * address is rewritten by a NAT and never visible to a receiver.
+ * Uses addresses if they are known, because `a:` uses one of the receiver's ten look-ups. Private
+ * addresses are left out: a NAT rewrites them, so receivers never see them.
  */
 function spfMechanismsOf({ name, sourceIps }: MailHost): string[] {
   const addresses = sourceIps

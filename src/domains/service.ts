@@ -1,11 +1,9 @@
 /**
- * Management of sending domains for the HTTP API and the command line: add, list,
- * read, verify, remove. A domain has DKIM keys of its own with selectors that no other project has:
- * only an owner who can publish them can send from it.
+ * Management of sending domains for the HTTP API and the command line: add, list, read, verify, remove.
+ * Each domain has its own DKIM keys with selectors that no other project uses, so that only an owner who
+ * can publish them can send from it. A key limited to one domain cannot see or add others.
  *
- * For a key limited to one domain the others do not exist, and none can be added.
- *
- * No transaction is open during DNS queries: a check queries DNS first, then locks the row, decides, and
+ * No transaction is open during DNS queries: a check first queries DNS, then locks the row, decides, and
  * writes state and event together.
  */
 import { randomBytes } from 'node:crypto';
@@ -54,7 +52,7 @@ type DomainServiceOptions = {
   world: Pick<World, 'newId'>;
   secrets: SecretBox;
   resolver: Resolver;
-  /** Of this node; the records are those of the whole installation (store/mail-hosts.ts). */
+  /** Of this node; the records name all hosts of the installation (store/mail-hosts.ts). */
   config: {
     hostname: string;
     sources: readonly Source[];
@@ -82,7 +80,7 @@ export function createDomainService(options: DomainServiceOptions) {
     get: async (reach: Reach, id: string): Promise<StoredDomain | Refusal> =>
       (isId(id) ? await findDomain(db, reach, id) : null) ?? NO_DOMAIN,
 
-    /** For emails that are accepted from now on and do not set it themselves. */
+    /** Applies to emails that are accepted from now on and do not set it themselves. */
     setTls: async (reach: Reach, id: string, tls: DomainTls): Promise<StoredDomain | Refusal> =>
       (isId(id) ? await setDomainTls(db, reach, { id, tls }) : null) ?? NO_DOMAIN,
 
@@ -106,7 +104,7 @@ export function createDomainService(options: DomainServiceOptions) {
   };
 }
 
-/** Adds a domain within a transaction or on its own (the first start does the former). */
+/** Adds a domain within a transaction (the first start) or in its own. */
 export async function createDomain(
   db: Database,
   scope: Reach,
@@ -142,7 +140,7 @@ export async function createDomain(
   });
 }
 
-/** Null: another domain is permitted. */
+/** Null: the project may have another domain. */
 function noRoom(
   { environment }: Scope,
   name: string,
@@ -153,22 +151,22 @@ function noRoom(
     return { refused: 'conflict', message };
   }
   if (used < max) return null;
-  const message = `The project has ${used} domains in the ${environment} environment, and may have ${max}: remove one, or have the operator allow more (posthorn projects set-domains-max).`;
+  const message = `The project has ${used} domains in the ${environment} environment, and may have ${max}: remove one, or ask the operator to raise the limit (posthorn projects set-domains-max).`;
   return { refused: 'conflict', message };
 }
 
-/** Domains that wait while another domain's keys are generated, in this process. */
+/** Maximum number of domains in this process that wait for key generation. */
 const KEYS_WAITING_MAX = 32;
 const TOO_MANY_AT_ONCE: Refusal = {
   refused: 'service_unavailable',
-  message: 'Too many domains are being added at present; try again in a few seconds.',
+  message: 'Too many domains are being added; try again in a few seconds.',
 };
 let keysWaiting = 0;
 let lastKeys: Promise<unknown> = Promise.resolve();
 
 /**
- * One domain after the other, because generating an RSA key occupies one of the process's four helper
- * threads, which also serve file access and name look-ups. Null: too many wait already.
+ * Generates keys one domain at a time, because an RSA key occupies one of the process's four helper
+ * threads, which also serve file access and name look-ups. Null: too many domains wait already.
  */
 async function makeKeys(): Promise<NewDomainParts['keys'] | null> {
   if (keysWaiting >= KEYS_WAITING_MAX) return null;
@@ -188,7 +186,7 @@ function newDomain(
   { name, tls, world, secrets, places, keys }: NewDomainParts,
 ): NewDomain {
   const id = world.newId();
-  // A selector of its own, so that records published for another project do not verify this domain.
+  // A unique selector, so that records published for another project do not verify this domain.
   const suffix = randomBytes(4).toString('hex');
   const domain = {
     projectId,
@@ -226,7 +224,7 @@ function setupOf(
   };
 }
 
-/** Of the installation; of this node alone until a node with a full host name is known. */
+/** Those of the installation, or of this node alone until a node with a full host name is known. */
 async function placesOf(
   db: Queryable,
   { hostname, sources }: DomainServiceOptions['config'],
@@ -239,7 +237,7 @@ async function placesOf(
   };
 }
 
-/** One check, start to end; null when the domain was deleted meanwhile. */
+/** One complete check; null when the domain was deleted meanwhile. */
 export async function verifyDomain(
   options: Pick<DomainServiceOptions, 'db' | 'resolver' | 'config'>,
   domain: StoredDomain,
@@ -290,7 +288,7 @@ export function presentDomain(domain: StoredDomain) {
   };
 }
 
-/** In a fixed order for readers of JSON, because jsonb does not keep the order. */
+/** Restores a fixed order of the members, which jsonb does not keep. */
 function presentRecord(stored: CheckedRecord): CheckedRecord {
   const { record, type, name, value, ttl, priority, required, status, found, problem } = stored;
   const onlyOfMx = priority === undefined ? {} : { priority };
@@ -311,17 +309,17 @@ type RecheckOptions = {
 
 const ROUND = { max: 64, perProjectMax: 8 };
 /**
- * Each domain needs about 25 queries at once; with more domains the receive buffer of a name server
- * overflows.
+ * The domains checked at once. Each needs about 25 queries; with more domains the receive buffer of a
+ * name server overflows.
  */
 const AT_ONCE = 8;
 
 /**
- * Checks every live domain once a day, until none is due; one that cannot be checked is left for the
- * next run. A domain fails only after 72 hours (nextDomainState).
+ * Checks every live domain once a day. One that cannot be checked is left for the next run, and a domain
+ * fails only after 72 hours (nextDomainState).
  *
- * Name servers that do not answer cost half a minute a domain. Several domains are checked at once, and
- * projects alternate: one project's silent name servers delay the others by a few of its domains.
+ * A domain whose name servers do not answer takes half a minute. So several domains are checked at once,
+ * and projects alternate: slow name servers of one project delay the others by few of its domains.
  */
 export async function recheckDomains(db: Database, options: RecheckOptions): Promise<void> {
   const { log, isStopping } = options;

@@ -1,12 +1,12 @@
 /**
- * Checks the records of a sending domain against DNS, without using any cache of this service.
- * Guarantees: ends within half a minute, never throws; a record counts as wrong only if DNS answered so;
- * a record that is not verified has a `problem` that says what to do. No queries are made for the test
- * environment. Steps per record: look up, judge, and if there is none, find the reason
- * (judge-records.ts). Then advice.ts; the outcome determines the next state of the domain:
+ * Checks the records of a sending domain in DNS, without this service's cache. Guarantees: ends within
+ * half a minute, never throws; a record is wrong only if DNS answered so; a record that is not verified
+ * has a `problem` that says what to do. The test environment makes no queries. Steps per record: look
+ * up, compare, and for a missing record find the reason (judge-records.ts). Then advice.ts. The result
+ * determines the next state of the domain:
  *
- *     not_started ── checked ──> pending ── records found ──> verified ── away 72 h ──> failed
- *                                   ^ stays until they are       ^ found again ───────────┘
+ *     not_started ── checked ──> pending ── records found ──> verified ── missing 72 h ──> failed
+ *                                   ^ until they are found       ^ found again ───────────┘
  */
 import {
   explainAbsence,
@@ -22,12 +22,12 @@ import { type CheckedRecord, type ExpectedRecord, type Places, sufficientSpf } f
 import type { DnsAnswer, LookupOptions, MxRecord } from '../net/dns/resolver.ts';
 
 export type DomainCheck = {
-  /** In the given order. */
+  /** In the order of `expected`. */
   records: CheckedRecord[];
   advice: Advice[];
-  /** For nextDomainState. */
+  /** The input of nextDomainState. */
   required: RequiredRecords;
-  /** An Ed25519 signature is only made while receivers can check it. */
+  /** Whether receivers can verify Ed25519 signatures; otherwise none are made. */
   ed25519Verified: boolean;
 };
 
@@ -41,9 +41,9 @@ type CheckContext = {
   resolver: Lookups;
 };
 
-/** For each of the at most three consecutive look-ups. */
+/** Options of each of the at most three consecutive look-ups. */
 const FRESH: LookupOptions = { fresh: true, budgetMs: 10_000 };
-/** TXT records of other services may be many and long. */
+/** Limits the records shown: other services may have many long TXT records at the name. */
 const MAX_FOUND = 10;
 const MAX_FOUND_CHARACTERS = 1_000;
 
@@ -139,9 +139,7 @@ async function judged<T>(
   return { ...expected, found: [], status: 'missing', problem: await rules.absent() };
 }
 
-/**
- * Texts from DNS are stored and printed: PostgreSQL refuses NUL, and ESC would control a terminal.
- */
+/** Texts from DNS are stored and printed, so NUL (PostgreSQL) and ESC (terminals) are replaced. */
 function printable(text: string): string {
   return text.replaceAll(/\p{Cc}/gu, '\uFFFD');
 }

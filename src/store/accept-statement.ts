@@ -1,17 +1,16 @@
 /**
- * The accept statement: a batch of requests in one round trip and one commit.
+ * The accept statement: stores a batch of requests in one round trip and one commit.
  *
- * Read it as a list of steps. `windows` locks the limit rows first, in one order, so that the count
- * is exact over all nodes and no two batches deadlock. Look-ups are lateral with a limit, one index
- * probe per request: a join would let the planner read a whole table that was empty when it planned.
- * Two limits hold, on emails and on recipients; small emails come first, so that what is refused is
- * what does not fit in what the others left.
- * Idempotency is `on conflict do update … returning`, in key order: `do nothing` would not return
- * the row of a batch that committed a moment ago, and lost replays when it was tried.
+ * The steps in order: `windows` locks the limit rows first, in one order, so that the count is exact over
+ * all nodes and batches cannot deadlock. Look-ups are lateral with a limit, one index probe per request:
+ * with a join the planner could read a whole table that was empty when it planned. There are two limits,
+ * on emails and on recipients; emails with few recipients come first, so that as many as possible fit.
+ * Idempotency is `on conflict do update … returning`, in key order: `do nothing` would not return the row
+ * of a batch that has just committed.
  *
- * What is stored here is read back by FIND_EMAILS in accept.ts after a lost connection, and must match it.
+ * FIND_EMAILS in accept.ts reads the stored rows after a lost connection and has to match this statement.
  *
- * One row per request comes back, in `ord`:
+ * It returns one row per request, in `ord`:
  * accepted | replayed | key_refused | schedule_refused | domain_refused | suppressed | limited.
  */
 import { FAN_OUT } from './events.ts';
@@ -25,8 +24,8 @@ import { binaryArray } from './postgres/binary-array.ts';
 import type { Queryable, Statement } from './postgres/database.ts';
 
 /**
- * One request, ready to be stored. Its ids are made before the statement, so that `findStored` in accept.ts can
- * ask for them after the connection was lost.
+ * A request to store. Its ids are made before the statement, so that `findStored` in accept.ts can look
+ * for them after a lost connection.
  */
 export type NewEmail = Email & {
   bcc: readonly Mailbox[];
@@ -35,15 +34,15 @@ export type NewEmail = Email & {
   keyId: string;
   id: string;
   eventId: string;
-  /** When it is to be sent; null, or in the past of the database's clock: at once. */
+  /** When to send it; null or in the past (by the database's clock): at once. */
   scheduledAt: Date | null;
   lifetimeS: number;
   recipients: readonly NewRecipient[];
   /** `data` of the email.queued event; a scheduled email changes it to email.scheduled. */
   eventData: object;
-  /** The answer's body; `@created_at` and `@status` stand for what the database decides. */
+  /** The response's body; `@created_at` and `@status` are placeholders for values of the database. */
   response: string;
-  /** Whether this worker takes the recipients at once, without the queue being polled. */
+  /** Whether this worker holds the recipients at once, without a poll of the queue. */
   handOver: boolean;
   idempotency: { key: string; fingerprint: string } | null;
   sizeBytes: number;
@@ -55,7 +54,7 @@ export type NewRecipient = {
   addressKey: string;
   kind: 'to' | 'cc' | 'bcc';
   destination: string;
-  /** The provider as far as it is known, else the destination. */
+  /** The provider if it is known, else the destination. */
   provider: string;
   eventId: string;
 };
@@ -70,33 +69,33 @@ export type AcceptRow = {
     | 'domain_refused'
     | 'suppressed'
     | 'limited'
-    /** Of a batch that is refused as a whole: nothing is wrong with this email. */
+    /** Not stored, because the batch is refused as a whole; this email is valid. */
     | 'withheld'
-    /** Not stored, and the reason was lost with the connection: the client should repeat. */
+    /** Not stored; the reason was lost with the connection, so the client should retry. */
     | 'unknown';
-  /** The answer's body, when accepted or replayed. */
+  /** The response's body, when accepted or replayed. */
   response: string | null;
-  /** Hex; of the request that the key belongs to, when replayed. */
+  /** Hex; of the original request of the key, when replayed. */
   fingerprint: string | null;
   domainId: string | null;
   dualSigned: boolean;
-  /** The email's own wish, else its domain's; null: opportunistic. */
+  /** The email's setting, else that of its domain; null: opportunistic. */
   tls: Email['tls'];
   createdAt: Date;
-  /** Recipients that end at once. */
+  /** Positions of suppressed recipients, which end at once. */
   suppressedPositions: readonly number[];
   /** The lease under which this worker holds the recipients; null: they wait in the queue table. */
   holder: string | null;
-  /** Of emails, unless it is the one of recipients that refuses. */
+  /** Of the limit on recipients if that one refuses, else of the limit on emails. */
   limit: LimitState;
 };
 
-/** The body of an answer with what the database decided; `row` is one of `checked` or `numbered`. */
+/** The response's body with the database's values; `row` is `checked` or `numbered`. */
 const answerOf = (row: string): string => `
          replace(replace(${row}.response, '@created_at', wire_time(t.now)), '@status',
                  case when ${row}.is_scheduled then 'scheduled' else 'queued' end)`;
 
-/** To `numbered`: which requests may be stored, and whether they fit into the limits. */
+/** The steps up to `numbered`: which requests may be stored, and whether they fit into the limits. */
 export const CANDIDATES = `
 with t as materialized (select app_now() as now),
 input as materialized (
@@ -190,7 +189,7 @@ numbered as materialized (
                    rows unbounded preceding)
 )`;
 
-/** What an idempotency key that is taken answers: the earlier row, unless its day is over. */
+/** The result for an idempotency key in use: the earlier row, unless its 24 hours are over. */
 export const KEEP_EARLIER = `
   on conflict (project_id, environment, key) do update
      set (fingerprint, email_id, response, expires_at) =
@@ -258,7 +257,7 @@ new_queue as (
          case when x.held then t.now + a.lifetime_s * interval '1 second' else a.starts_at end,
          x.held, case when a.hand_over and not a.is_paused then $7::uuid end, 1
     from t, recipient r join accepted a on a.ord = r.ord
-    -- A scheduled email of a paused domain is held when its time has come.
+    -- A scheduled email of a paused domain is held at its scheduled time.
    cross join lateral (select a.is_paused and not a.is_scheduled as held) x
    where not r.suppressed
 ),
@@ -289,7 +288,7 @@ spent as materialized (
   select project_id, environment, count(*)::int as count, sum(open)::int as recipients
     from accepted group by 1, 2
 ),
--- offset 0: not flattened, so that a plan made for few projects probes the index for many, too
+-- offset 0: not flattened, so that a plan for few projects uses the index for many, too
 spending as (
   update limit_windows l
      set used = w.used + w.count, started_at = w.started_at,
@@ -301,7 +300,7 @@ spending as (
    where l.project_id = w.project_id and l.environment = w.environment and l.category = 'sending'
 )`;
 
-/** Of the limit that refuses, else of the one of emails. */
+/** The state of the limit that refuses, else of the limit on emails. */
 export const LIMIT_STATE = `
        x.of_recipients,
        case when x.of_recipients then w.recipients_max else w.max end as "limit",
@@ -362,17 +361,17 @@ type Row = Omit<
 };
 
 export type BatchOptions = {
-  /** Of emails, where a project has none of its own. */
+  /** The default limit on emails per project. */
   limit: Limit;
-  /** Of recipients; null: 50 for each email, which is as many as it can have. */
+  /** The default limit on recipients; null: 50 per email, the maximum of an email. */
   recipientLimit?: Limit | null;
   /** The lease under which accepted recipients are held; null: they wait in the queue table. */
   holder: string | null;
-  /** Webhook deliveries were queued. */
+  /** Called when webhook deliveries were queued. */
   onNotified: () => void;
 };
 
-/** Stores one batch, or nothing of it. @returns one row per email, in the order of `emails` */
+/** Stores one batch in one transaction. @returns one row per email, in the order of `emails` */
 export async function runBatch(
   db: Queryable,
   emails: readonly NewEmail[],
@@ -381,7 +380,7 @@ export async function runBatch(
   return runStatement(db, { name: 'accept', text: ACCEPT_BATCH }, { ...options, emails });
 }
 
-/** @param wanted.last the parameter after those that every accept statement has */
+/** @param wanted.last the parameter after those shared by all accept statements */
 export async function runStatement(
   db: Queryable,
   statement: Statement,
@@ -425,7 +424,7 @@ export async function runStatement(
   }));
 }
 
-/** What is paused waits on hold in the queue table. */
+/** Paused mail is held in the queue table instead. */
 function isHandedOver({ outcome, is_paused: isPaused }: Row, { handOver }: NewEmail): boolean {
   return outcome === 'accepted' && handOver && isPaused !== true;
 }
@@ -484,7 +483,7 @@ function fromRow(row: Row): Omit<AcceptRow, 'holder'> {
     limit: {
       limit: row.limit,
       remaining: row.remaining,
-      // A window that another worker began while this statement waited for it starts in its future.
+      // A window that another worker started while this statement waited may start in its future.
       resetS: Math.min(row.reset_s, row.window_s),
       windowS: row.window_s,
       ...(row.of_recipients && { counts: 'recipients' as const }),

@@ -1,15 +1,15 @@
 /**
  * Group commit of accepted emails.
  *
- * Guarantee: a result `accepted` or `replayed` means that email, recipients, first event and
- * idempotency key are one committed transaction on disk. Everything that arrives while a commit is
- * in flight joins the next one. When the connection dies around the commit, the database is asked
- * which of the emails it has (`findStored`): their ids were made before the statement.
+ * Guarantee: a result `accepted` or `replayed` means that email, recipients, first event and idempotency
+ * key are one committed transaction on disk. Requests that arrive during a commit join the next one. If
+ * the connection is lost around the commit, the database is asked which emails it has (`findStored`);
+ * their ids were made before the statement.
  *
- * The emails of one request (email-batch.ts) are a commit by themselves.
+ * The emails of one batch request (email-batch.ts) are one commit.
  *
- * Emails of a project whose limit row is locked by another transaction are committed apart from the
- * others, with a short lock timeout, so that they delay no other project.
+ * Emails of a project whose limit row is locked by another transaction are committed separately, with a
+ * short lock timeout, so that they do not delay other projects.
  */
 import { Overloaded } from '../core/refusals.ts';
 import { type AcceptRow, type BatchOptions, type NewEmail, runBatch } from './accept-statement.ts';
@@ -23,42 +23,42 @@ import {
 } from './postgres/database.ts';
 import { GroupCommit } from './postgres/group-commit.ts';
 
-/** The connection died around the commit, and whether it committed could not be learned in time. */
+/** The connection was lost around the commit, and its result could not be determined in time. */
 export class AcceptedUnknown extends Error {
   override readonly name = 'AcceptedUnknown';
 }
 
-/** Messages waiting for their commit, in memory: beyond this a request is turned away. */
+/** The memory of emails that wait for their commit; above it requests are refused. */
 const PENDING_BYTES_MAX = 96 * 1024 * 1024;
-/** 10,000 requests at once are stored, not refused, even when all of them come to one worker. */
+/** High enough to store 10,000 concurrent requests at one worker. */
 const PENDING_ITEMS_MAX = 20_000;
 
 /** One request: an email, or several to be stored in one commit. */
 type AcceptRequest = NewEmail | EmailBatch;
 
-/** A row for each email of a request; or they have to be found out first. */
+/** One row per email of a request; a promise if they have to be read after a lost connection. */
 type Answer = readonly AcceptRow[] | Promise<readonly AcceptRow[]>;
 
-/** What accepting needs of its connection. */
+/** The connection that accepting uses. */
 export type AcceptConnection = Queryable & Pick<Database, 'transaction'>;
 
 export type AcceptStoreOptions = Omit<BatchOptions, 'holder'> & {
-  /** This worker's lease, for handing over; null while it holds none. */
+  /** The lease of this worker, for held recipients; null while it has none. */
   holder: () => string | null;
-  /** Called for emails that may be stored, held by this worker, before its outcome is known. */
+  /** Called for emails that may be stored and held by this worker, before the result is known. */
   onUnknown: (emailIds: readonly string[]) => void;
 };
 
-/** For projects whose limit row was locked for longer than a batch waits. */
+/** The lock timeout for projects whose limit row was locked for longer than a batch waits. */
 const BUSY_LOCK_TIMEOUT_MS = 100;
 const BUSY_PACE_MS = 1_000;
 
-/** The longest added wait of a request; halves the commits at medium load (bench/README.md). */
+/** The maximum delay of a request; halves the number of commits at medium load (bench/README.md). */
 const ACCEPT_PACE_MS = 4;
 
 export class AcceptStore {
   readonly #commits: GroupCommit<AcceptRequest, readonly AcceptRow[]>;
-  /** Of projects whose limit was locked for too long, until an email of theirs gets through. */
+  /** For projects whose limit row was locked for too long, until one of their emails is stored. */
   readonly #busyCommits: GroupCommit<AcceptRequest, readonly AcceptRow[]>;
   readonly #busy = new Set<string>();
   /** Equal requests in this process share one commit (sharedBy). */
@@ -79,12 +79,12 @@ export class AcceptStore {
       ...common,
       commit: async (requests) => {
         try {
-          // Those that waited for this batch when the one before found their row locked.
+          // Requests that joined this batch before their project was found to be locked.
           const isBusy = requests.some((request) => this.#busy.has(limitOf(request)));
           return isBusy ? await apart(requests) : await commitOrFind(db, requests, options);
         } catch (error) {
           if (isLockTimeout(error)) return apart(requests);
-          // Others would wait as long as these did, for the same answer.
+          // Waiting requests would wait as long and fail, too.
           if (error instanceof DatabaseUnavailable) this.#commits.rejectWaiting(error);
           throw error;
         }
@@ -93,7 +93,7 @@ export class AcceptStore {
     });
   }
 
-  /** Project by project: the one whose row is locked fails by itself, and at once. */
+  /** Commits project by project, so that a locked row fails only its own project. */
   async #commitApart(
     db: Queryable,
     requests: readonly AcceptRequest[],
@@ -115,10 +115,10 @@ export class AcceptStore {
   }
 
   /**
-   * Stores one email, or says why not. The statement itself re-checks key, domain, suppressions
-   * and limit, so that what changed a moment ago counts.
+   * Stores one email or returns the refusal. The statement checks key, domain, suppressions and limit
+   * again, so that recent changes take effect.
    * @throws Overloaded before anything was stored
-   * @throws DatabaseUnavailable when certainly nothing was stored
+   * @throws DatabaseUnavailable when nothing was stored
    * @throws AcceptedUnknown when it may have been stored
    */
   async accept(email: NewEmail): Promise<AcceptRow> {
@@ -126,7 +126,7 @@ export class AcceptStore {
     return row!;
   }
 
-  /** The same for the emails of one request, in one commit. @returns one row per email */
+  /** As `accept`, for the emails of one request in one commit. @returns one row per email */
   acceptBatch(batch: EmailBatch): Promise<readonly AcceptRow[]> {
     return this.#add(batch);
   }
@@ -156,7 +156,7 @@ export class AcceptStore {
   }
 }
 
-/** Emails with the same lock the same row. */
+/** The key of the limit row that the email locks. */
 function limitOf({ projectId, environment }: AcceptRequest): string {
   return `${projectId} ${environment}`;
 }
@@ -169,7 +169,7 @@ function isEmail(request: AcceptRequest): request is NewEmail {
   return !isBatch(request);
 }
 
-/** Of one among others: theirs are answered. */
+/** Rejects one request of a batch; the others get their rows. */
 function refusing(reason: unknown): Promise<never> {
   const refused = Promise.reject(reason);
   refused.catch(() => {});
@@ -181,13 +181,13 @@ function keyOf(request: AcceptRequest): string | null {
   return `${request.projectId} ${request.environment} ${request.idempotency.key} `;
 }
 
-/** The API key as well: what is refused because one was revoked is not refused to another. */
+/** Includes the API key: a refusal because of a revoked key must not apply to a request with another. */
 function sharedBy(request: AcceptRequest): string | null {
   const key = keyOf(request);
   return key === null ? null : `${key}${request.keyId} ${request.idempotency?.fingerprint}`;
 }
 
-/** What a second request with the same key gets from the first one's result. */
+/** The result for a second request with the same idempotency key, from that of the first one. */
 function asReplay(rows: readonly AcceptRow[], { idempotency }: AcceptRequest): AcceptRow[] {
   const isAccepted = rows.some(({ outcome }) => outcome === 'accepted');
   const fingerprint = idempotency?.fingerprint ?? null;
@@ -196,7 +196,7 @@ function asReplay(rows: readonly AcceptRow[], { idempotency }: AcceptRequest): A
   );
 }
 
-/** @throws DatabaseUnavailable when certainly nothing was stored */
+/** @throws DatabaseUnavailable when nothing was stored */
 async function commitOrFind(
   db: Queryable,
   requests: readonly AcceptRequest[],
@@ -212,7 +212,7 @@ async function commitOrFind(
     }
     const emails = requests.filter(isEmail);
     const rows = await runBatch(db, emails, settings);
-    // Committed: whatever happens from here on, that does not change any more.
+    // Committed: an error in this look-up must not change the result.
     const known = await lookAgainAtRefusedKeys(db, emails, rows).catch(() => rows);
     return known.map((row) => [row]);
   } catch (error) {
@@ -235,7 +235,7 @@ async function findTruth(
   const [first] = requests;
   const batch = first && isBatch(first) ? first : null;
   const emails = batch?.emails ?? requests.filter(isEmail);
-  // The response of a permissive batch is known to nobody but the database.
+  // The response of a permissive batch is stored only in the database.
   const rows = batch?.rest.kind === 'permissive' ? null : await findStored(db, emails, holder);
   if (rows !== null && batch?.rest.kind === 'strict') {
     const { response } = batch.rest;
@@ -243,7 +243,7 @@ async function findTruth(
   }
   if (rows !== null) return rows.map((row) => [row]);
   options.onUnknown(emails.map((email) => email.id));
-  const message = 'the database went away while the email was being stored';
+  const message = 'the connection to the database was lost while the email was being stored';
   throw new AcceptedUnknown(message, { cause });
 }
 
@@ -255,8 +255,8 @@ select m.project_id || ' ' || m.environment || ' ' || m.key || ' ' as id, m.resp
  where m.expires_at > app_now()`;
 
 /**
- * A keyed request that the limit refused may be the repeat of one that another worker committed
- * while this statement waited for the limit's lock: its snapshot could not see that.
+ * A request with an idempotency key that the limit refused may repeat one that another worker committed
+ * while this statement waited for the limit's lock, which its snapshot could not see.
  */
 async function lookAgainAtRefusedKeys(
   db: Queryable,
@@ -288,7 +288,7 @@ async function lookAgainAtRefusedBatch(
 
 type Remembered = { id: string; response: string; fingerprint: string };
 
-/** @returns what is remembered, by keyOf */
+/** @returns the stored keys, by keyOf */
 async function findKeys(
   db: Queryable,
   requests: readonly AcceptRequest[],
@@ -301,11 +301,11 @@ async function findKeys(
   return new Map(found.map((row) => [row.id, row]));
 }
 
-/** How long, and how far apart, the truth is asked for. */
+/** How long and at which interval the result is queried. */
 const TRUTH_WITHIN_MS = 4_000;
 const TRUTH_PAUSE_MS = 400;
 
-/** The columns of an AcceptRow as the accept statement (accept-statement.ts) stored them: change both together. */
+/** The columns of an AcceptRow as accept-statement.ts stored them: change both together. */
 const FIND_EMAILS = `
 select e.id, wire_time(e.created_at) as created_at, e.created_at as at,
        e.scheduled_at is not null as is_scheduled, e.domain_id, e.dual_signed,
@@ -332,8 +332,8 @@ type FoundEmail = {
 };
 
 /**
- * The connection died. What is found stored now was accepted. What is not found is unknown: the
- * statement may still be running on a server that has not noticed that its client is gone.
+ * After a lost connection: emails that are found were accepted. The others are unknown, because the
+ * statement may still run on a server that has not noticed the lost connection.
  */
 export async function findStored(
   db: Queryable,
@@ -357,9 +357,9 @@ export async function findStored(
   return null;
 }
 
-/** One batch is one transaction: an email that is missing beside others was refused by its rules. */
+/** A batch is one transaction: if others of the batch are stored, a missing email was refused. */
 function truthOf(email: NewEmail, row: FoundEmail | undefined, holder: string | null): AcceptRow {
-  // The limit's state is not asked again: it is only a hint for headers.
+  // The limit's state is not queried again, since it is only used for headers.
   const limit = { limit: 0, remaining: 0, resetS: 0, windowS: 60 };
   if (!row) {
     return {

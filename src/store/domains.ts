@@ -1,6 +1,7 @@
 /**
- * Sending domains and their sealed DKIM keys. A deleted domain keeps its row: what it signed can still
- * be shown byte for byte. Status changes and their events commit together (callers pass a transaction).
+ * Sending domains and their encrypted DKIM keys. A deleted domain keeps its row, so that the mail it
+ * signed can still be reproduced. Status changes and their events commit together (callers pass a
+ * transaction).
  */
 import type { AlertFacts } from '../core/reputation-alert.ts';
 import type { Environment, Reach, Scope } from '../core/scope.ts';
@@ -10,7 +11,7 @@ import { type Page, type PageOf, pageOf } from './page.ts';
 export const DOMAIN_STATUSES = ['not_started', 'pending', 'verified', 'failed'] as const;
 export type DomainStatus = (typeof DOMAIN_STATUSES)[number];
 
-/** `enforced`: rather not at all than to a server that does not prove who it is. */
+/** `enforced`: only to servers with a valid certificate, otherwise the email is not sent. */
 export const DOMAIN_TLS = ['opportunistic', 'enforced'] as const;
 export type DomainTls = (typeof DOMAIN_TLS)[number];
 
@@ -23,20 +24,20 @@ export type StoredDomain = {
   createdAt: Date;
   verifiedAt: Date | null;
   checkedAt: Date | null;
-  /** Since when the required records of a verified domain have been away. */
+  /** Since when the required records of a verified domain are missing. */
   failingSince: Date | null;
   rsaSelector: string;
-  /** base64 of the SubjectPublicKeyInfo, as the TXT record carries it. */
+  /** The SubjectPublicKeyInfo in base64, as in the TXT record. */
   rsaPublicKey: string;
   ed25519Selector: string;
   ed25519PublicKey: string;
   ed25519Verified: boolean;
-  /** For emails that do not say it themselves. */
+  /** For emails that do not set it themselves. */
   tls: DomainTls;
-  /** As the last check left them, in the API's shape. */
+  /** The result of the last check, in the API's format. */
   records: unknown[];
   advice: unknown[];
-  /** Bounces or complaints beyond the rule (store/reputation.ts); `since` is JSON's. */
+  /** Active reputation alerts (store/reputation.ts); `since` is a JSON text. */
   alerts: (Omit<AlertFacts, 'since'> & { since: string })[];
 };
 
@@ -77,8 +78,8 @@ select coalesce(p.domains_max, $3::int) as max,
   from projects p where p.id = $1`;
 
 /**
- * How many domains a project may have in this environment and has, and whether this is one.
- * @param byDefault holds where the project has no number of its own
+ * How many domains a project may have and has in this environment, and whether this is one of them.
+ * @param byDefault the limit of projects without their own
  */
 export async function roomForDomain(
   db: Queryable,
@@ -91,12 +92,12 @@ export async function roomForDomain(
   return row;
 }
 
-/** Until the transaction ends no other transaction that takes this lock adds a domain to the project. */
+/** Prevents other transactions that take this lock from adding a domain until the transaction ends. */
 export async function lockForDomains(tx: Queryable, projectId: string): Promise<void> {
   await tx.query('select from projects where id = $1 for no key update', [projectId]);
 }
 
-/** Null: as many as is configured. */
+/** Null: the configured default. */
 export async function setDomainsMax(
   db: Queryable,
   projectId: string,
@@ -118,8 +119,8 @@ on conflict (project_id, environment, name) where deleted_at is null do nothing
 returning ${COLUMNS}`;
 
 /**
- * Adds a domain, paused when one of that name was (reputation.ts): removing it is no way around
- * that. Null when the project has one of that name in this environment already.
+ * Adds a domain. It is paused if a removed domain of that name was (reputation.ts), so that removing it
+ * does not end the pause. Null when the project already has the name in this environment.
  */
 export async function insertDomain(db: Queryable, domain: NewDomain): Promise<StoredDomain | null> {
   const [row] = await db.query<StoredDomain>(INSERT, [
@@ -181,7 +182,7 @@ function which({ projectId, environment, domain = null }: Reach, id: string): un
 
 const FIND_FOR_UPDATE = `${FIND} for update`;
 
-/** The same, locked until the transaction ends: two checks at once must not tell one change twice. */
+/** As findDomain, with a lock until the transaction ends, so that two checks do not report one change twice. */
 export async function lockDomain(
   tx: Queryable,
   scope: Scope,
@@ -190,7 +191,7 @@ export async function lockDomain(
   return (await tx.query<StoredDomain>(FIND_FOR_UPDATE, which(scope, id)))[0] ?? null;
 }
 
-/** What a check leaves behind: the state by domains/verify.ts, the records as they were found. */
+/** The result of a check: the state by domains/verify.ts and the records found. */
 export type CheckResult = Pick<
   StoredDomain,
   'status' | 'verifiedAt' | 'failingSince' | 'ed25519Verified' | 'records' | 'advice'
@@ -227,7 +228,7 @@ update domains set tls = $5
  where ${PRESENT}
 returning ${COLUMNS}`;
 
-/** Holds for emails that are accepted from now on; null when there is no such domain. */
+/** Applies to emails that are accepted from now on; null when there is no such domain. */
 export async function setDomainTls(
   db: Queryable,
   reach: Reach,
@@ -241,7 +242,7 @@ update domains set deleted_at = app_now()
  where ${PRESENT}
 returning ${COLUMNS}`;
 
-/** Takes a domain out of use at once; null when there is none. */
+/** Removes a domain at once; null when there is none. */
 export async function deleteDomain(
   tx: Queryable,
   reach: Reach,
@@ -260,7 +261,7 @@ select ${COLUMNS} from (
  order by place, checked_at
  limit $1`;
 
-/** Live domains whose last check is a day old: the oldest of each project, then its second oldest. */
+/** Live domains last checked a day ago: the oldest of each project, then the second oldest of each. */
 export async function domainsToRecheck(
   db: Queryable,
   { max, perProjectMax }: { max: number; perProjectMax: number },
@@ -268,7 +269,7 @@ export async function domainsToRecheck(
   return db.query<StoredDomain>(TO_RECHECK, [max, perProjectMax]);
 }
 
-/** The database's time, which decides how long records have been away. */
+/** The database's time, which decides how long records are missing. */
 export async function databaseNow(db: Queryable): Promise<Date> {
   const [row] = await db.query<{ now: Date }>('select app_now() as now');
   if (!row) throw new Error('the database returned no time');

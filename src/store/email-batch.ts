@@ -1,13 +1,13 @@
 /**
  * The accept statement for the emails of one request (`POST /v1/emails/batch`): one statement and one
- * commit for up to 100 of them, so that no failure leaves a part of a batch behind.
+ * commit for up to 100 emails, so that no failure stores a part of the batch.
  *
- * The steps are those of accept-statement.ts except for two. A strict batch stores its emails when all
- * of them are candidates that fit into the limits, and nothing otherwise; a permissive one stores those
- * that are. One idempotency key belongs to the whole batch, and is remembered when at least one email
- * is stored. The text of the response is composed in the statement, because it is remembered in it.
+ * The steps are those of accept-statement.ts with two exceptions. A strict batch is stored if all its
+ * emails are valid and fit into the limits; of a permissive batch those emails are stored that do. The
+ * batch has one idempotency key, which is stored if at least one email is. The statement composes the
+ * text of the response, because it stores it with the key.
  *
- * One row per email comes back, in order; the first one has the response of the batch.
+ * It returns one row per email, in order; the first one has the response of the batch.
  */
 import {
   type AcceptRow,
@@ -21,12 +21,12 @@ import {
 } from './accept-statement.ts';
 import type { Queryable } from './postgres/database.ts';
 
-/** The emails of one request, all of one API key, with one idempotency key or none. */
+/** The emails of one request, with one API key and at most one idempotency key. */
 export type EmailBatch = Pick<
   NewEmail,
   'projectId' | 'environment' | 'keyId' | 'idempotency' | 'sizeBytes'
 > & {
-  /** At least one; their own idempotency is null, and their own response is not used. */
+  /** At least one; their own `idempotency` is null, and their own `response` is not used. */
   emails: readonly NewEmail[];
   rest: StrictBatch | PermissiveBatch;
 };
@@ -42,13 +42,13 @@ type PermissiveBatch = {
   kind: 'permissive';
   /** The place of each email in the request, from 0. */
   items: readonly number[];
-  /** What the request has besides `emails`: refused before, with its place and members of its error. */
+  /** Items that were refused before the statement: their index and the members of their error. */
   refused: readonly { item: number; text: string }[];
   /** The members of an error by outcome, as JSON without braces; `@domain` stands for the sending domain. */
   errors: Readonly<Record<RefusingOutcome, string>>;
 };
 
-/** The verdicts on an email by itself. */
+/** The verdicts on a single email. */
 export type RefusingOutcome =
   | 'key_refused'
   | 'schedule_refused'
@@ -139,7 +139,7 @@ select c.ord, ${LIMIT_STATE},
            coalesce(n.fits_emails and not n.fits_recipients, false) as of_recipients) x
  order by c.ord`;
 
-/** Stores what may be stored of one batch, in one commit. @returns one row per email, in order */
+/** Stores the batch in one commit. @returns one row per email, in order */
 export function runEmailBatch(
   db: Queryable,
   batch: EmailBatch,

@@ -1,9 +1,8 @@
 /**
- * Emails as they are read back: one with its recipients and its timeline for its owner, lists, newest
- * first, and what delivery composes and reports from. The cost of a page does not grow with what is
- * stored: the time in the id finds its place, recipients have an index, and other filters look through
- * at most 50,000 emails; the answer says where the search stopped. `keyId`, where given, is a key that
- * may read only what it sent itself.
+ * Reads emails: one with its recipients and timeline, lists with the newest first, and the messages that
+ * delivery composes. The cost of a page does not depend on the amount of stored mail: the time in the id
+ * gives the position, recipients have an index, and other filters search at most 50,000 emails; the
+ * result has the position where the search stopped. `keyId` restricts to emails sent by this key.
  */
 import type { EventType } from '../core/events.ts';
 import { emailStatus, type Status, isFinal, STATUS_RANK } from '../core/statuses.ts';
@@ -16,7 +15,7 @@ import type { Queryable } from './postgres/database.ts';
 import { type Page, type PageOf, pageOf } from './page.ts';
 import { firstUuidOf } from './partitions.ts';
 
-/** What lists show, too. */
+/** The part of an email that lists show. */
 export type EmailSummary = {
   id: string;
   environment: Environment;
@@ -31,7 +30,7 @@ export type EmailSummary = {
   bcc: string[];
   replyTo: string[];
   subject: string;
-  /** null: made from the id. */
+  /** null: derived from the id. */
   messageId: string | null;
   tags: { name: string; value: string }[];
   metadata: Record<string, string>;
@@ -39,7 +38,7 @@ export type EmailSummary = {
   status: Status;
 };
 
-/** As the wire shows it: made by the database in one go. */
+/** In the API's format, built by the database. */
 export type RecipientView = {
   address: string;
   kind: 'to' | 'cc' | 'bcc';
@@ -47,9 +46,9 @@ export type RecipientView = {
   attempts: number;
   next_attempt_at: string | null;
   completed_at: string | null;
-  /** Why it ended or waits. */
+  /** Why it ended or is deferred. */
   reason: { category: Category; blame: Blame; advice: string } | null;
-  /** The last thing that was heard about it. */
+  /** The last reply or error. */
   smtp: {
     code: number | null;
     enhanced_code: string | null;
@@ -63,9 +62,9 @@ export type RecipientView = {
 
 export type EmailDetail = EmailSummary & {
   html: string | null;
-  /** null: derived from the html when it was composed. */
+  /** null: derived from the html when composed. */
   text: string | null;
-  /** The beginning of a message that goes on as it was written. */
+  /** The beginning of a submitted message, which is sent as written. */
   raw: Buffer | null;
   recipients: RecipientView[];
 };
@@ -76,17 +75,17 @@ export type TimelineEvent = {
   number: number;
   type: EventType;
   createdAt: Date;
-  /** null: about the email as a whole. */
+  /** null: the event concerns the whole email. */
   recipient: string | null;
   data: Record<string, unknown>;
-  /** The transcript, when the event ended an attempt. */
+  /** The SMTP dialogue, if the event ended an attempt. */
   attempt: Record<string, unknown> | null;
 };
 
-/** An email and who may see it: the key that sent it, keys for its domain; null: any. */
+/** An email and the restrictions of the caller: the key that sent it, its domain; null: none. */
 export type EmailRef = Scope & { id: string; keyId: string | null; domain: string | null };
 
-/** `e` is an email; goes with OPEN_STATUSES. */
+/** `e` is an email; used together with OPEN_STATUSES. */
 export const SUMMARY_COLUMNS = `e.id, e.environment, e.created_at as "createdAt",
        e.scheduled_at as "scheduledAt", e.sent_at as "sentAt", e.completed_at as "completedAt",
        e.from_address as "fromAddress", e.from_name as "fromName", e.to_list as "to",
@@ -95,8 +94,8 @@ export const SUMMARY_COLUMNS = `e.id, e.environment, e.created_at as "createdAt"
        e.metadata, e.last_event as "lastEvent", e.worst, open.statuses as open`;
 
 /**
- * Of the recipient `r` of `e`: `sending` while a worker holds it, and `queued` once its scheduled time
- * has come, which no statement writes.
+ * The status of recipient `r` of `e`: `sending` while a worker holds it, and `queued` after its scheduled
+ * time, which no statement writes.
  */
 const PRESENT_STATUS = `case when q.holder is not null then 'sending'
                        when r.status <> 'scheduled' then r.status
@@ -119,14 +118,14 @@ export function withStatus<Row extends SummaryRow>({ worst, open, ...row }: Row)
 }
 
 /**
- * Of an open recipient the queue knows better than its row: what was released without an attempt
- * changed only there. What is on hold until it is released has none.
+ * For an open recipient the queue is authoritative: a release without an attempt changes only the queue.
+ * Held mail has no next attempt.
  */
 const NEXT_ATTEMPT_AT = `case when q.held then null
                        when q.holder is null then coalesce(q.due_at, r.next_attempt_at)
                        else r.next_attempt_at end`;
 
-/** Text comes before attachments; what lies beyond is not looked at to show an email. */
+/** The text parts precede attachments, so the rest is not needed to show an email. */
 const RAW_BYTES_READ = 2 * 1024 * 1024;
 
 const FIND = `
@@ -166,7 +165,7 @@ const LAST_CATEGORY = `
 select reason ->> 'category' as category from recipients
  where project_id = $1 and email_id = $2 and position = $3`;
 
-/** What kept a recipient from being delivered to so far; null: nothing did. */
+/** The category of the last failed attempt at a recipient; null: none. */
 export async function lastCategory(
   db: Queryable,
   { projectId, emailId, position }: { projectId: string; emailId: string; position: number },
@@ -184,7 +183,7 @@ select e.id, e.seq as number, e.type, e.created_at as "createdAt", r.address as 
  order by e.seq
  limit $5`;
 
-/** What happened to an email, oldest first, from the number behind `after`. */
+/** The events of an email, oldest first, after the number `after`. */
 export async function listTimeline(
   db: Queryable,
   ref: EmailRef,
@@ -198,21 +197,18 @@ function valuesOf({ projectId, environment, id, keyId, domain }: EmailRef): unkn
   return [projectId, environment, id, keyId, domain];
 }
 
-/**
- * An email as delivery needs it. The bytes on the wire are a pure function of this and the domain's keys
- * (delivery/message.ts).
- */
+/** An email as delivery needs it. Its bytes depend only on this and the domain's keys (delivery/message.ts). */
 export type StoredMessage = Email & {
   projectId: string;
   environment: Environment;
   id: string;
   createdAt: Date;
-  /** null: it was to be sent at once. */
+  /** null: sent at once. */
   scheduledAt: Date | null;
-  /** Until when it is tried to be delivered; like `scheduledAt` never changed once it may have left. */
+  /** When delivery ends; like `scheduledAt`, fixed once an attempt may have begun. */
   expiresAt: Date;
   domainId: string;
-  /** Whether it carries an Ed25519 signature beside the RSA one. */
+  /** Whether it has an Ed25519 signature besides the RSA one. */
   dualSigned: boolean;
 };
 
@@ -252,7 +248,7 @@ type MessageRow = {
   message_id: string | null;
 };
 
-/** The messages with these ids, by id. Ids are unique over all scopes; each is given with its own. */
+/** The messages with these ids, by id. Ids are unique across scopes; each message has its scope. */
 export async function loadMessages(
   db: Queryable,
   wanted: readonly (Scope & { id: string })[],
@@ -295,7 +291,7 @@ function messageOf(row: MessageRow): StoredMessage {
   };
 }
 
-/** With its angle brackets. */
+/** Includes angle brackets. */
 export function messageIdIn({
   written,
   id,
@@ -304,7 +300,7 @@ export function messageIdIn({
   return written?.messageId ?? messageIdOf(id, domainOf(from.address));
 }
 
-/** Stored mailboxes were parsed when they were accepted; one that is not is a bug. */
+/** Stored mailboxes were parsed at acceptance, so a parse error is a bug. */
 function mailbox(text: string): Mailbox {
   const parsed = parseMailbox(text);
   if (!parsed) throw new Error('a stored mailbox cannot be parsed');
@@ -313,14 +309,14 @@ function mailbox(text: string): Mailbox {
 
 const SCAN_MAX = 50_000;
 
-/** null: not asked for. */
+/** null: no restriction. */
 export type EmailFilter = {
   status: Status | null;
-  /** A recipient in any role, as addressKey gives it. */
+  /** A recipient in any role, in the form of addressKey. */
   to: string | null;
-  /** As addressKey gives it. */
+  /** In the form of addressKey. */
   from: string | null;
-  /** A part of the subject, in any case. */
+  /** A part of the subject, case-insensitive. */
   subject: string | null;
   tag: { name: string; value?: string } | null;
   /** Domain of the from address. */
@@ -329,12 +325,12 @@ export type EmailFilter = {
   createdAfter: Date | null;
   /** Exclusive. */
   createdBefore: Date | null;
-  /** Only what this key sent. */
+  /** Only emails sent by this key. */
   keyId: string | null;
 };
 
 export type EmailPage = PageOf<EmailSummary> & {
-  /** The last email that was looked at, when the look ended before the list did. */
+  /** The last email that was searched, if the search stopped before the end of the list. */
   scannedUntil: string | null;
 };
 
@@ -363,9 +359,9 @@ export async function listEmails(
 type Look = { from: 'emails' | 'recipients'; order: 'desc' | 'asc' };
 
 /**
- * The ids to look at, in order. $3 and $4: older and newer than these ids. $5: the recipient, whose
- * index has project and address as one number and ids as bytes, which sort alike; numbers may
- * coincide, so the address itself is compared as well.
+ * The ids to search, in order. $3 and $4: older and newer than these ids. $5: the recipient. Its index
+ * has a hash of project and address and the ids as bytes, which sort like ids; hashes may collide, so the
+ * address itself is compared as well.
  */
 const SCAN = {
   emails: (order: Look['order']) => `
@@ -384,7 +380,7 @@ const SCAN = {
      order by place ${order} limit ${SCAN_MAX}`,
 };
 
-/** What is looked at: of a recipient's ids each email is fetched, else they are read in one go. */
+/** The emails to search: with a recipient each is fetched by its id, otherwise they are read in order. */
 const SCANNED_EMAILS = {
   emails: (order: Look['order']) => SCAN.emails(order).replace('select id', 'select *'),
   recipients: (order: Look['order']) => `
@@ -412,10 +408,10 @@ select ${SUMMARY_COLUMNS}
 const lastScanned = ({ from, order }: Look) => `
 select id from (${SCAN[from](order)}) scanned offset ${SCAN_MAX - 1}`;
 
-/** An email with open recipients has the first of these that any of them has. */
+/** The status of an email with open recipients is the first of these that one of them has. */
 const OPEN_IN_ORDER: readonly Status[] = ['sending', 'queued', 'deferred', 'scheduled'];
 
-/** $6 to $15 */
+/** Parameters $6 to $15. */
 function conditions(filter: EmailFilter): unknown[] {
   const { status } = filter;
   const ended = status !== null && isFinal(status);
@@ -434,14 +430,14 @@ function conditions(filter: EmailFilter): unknown[] {
 }
 
 /**
- * Clocks differ: ids carry the worker's time, created_at the database's. What came in that time is
- * looked through before a page begins, so it is short.
+ * Ids have the worker's time, created_at has the database's. The emails of this period are searched
+ * before a page begins, so it is short.
  */
 const CLOCK_SLACK_MS = 5 * 60_000;
 
 /**
- * Between which ids to look: older than, newer than. Times lead to ids roughly (created_at is
- * checked besides); a test that moved the clock is followed by as much as it moved it.
+ * The range of ids to search: older than, newer than. Times convert to ids only approximately, so
+ * created_at is compared as well; the skew of a test clock is added.
  */
 async function idRange(
   db: Queryable,

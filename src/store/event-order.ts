@@ -1,6 +1,7 @@
 /**
- * What the order of the event stream rests on (event-stream.ts), the era in which transactions are counted
- * and the index of the order, both made in the role of the owner, and the transaction that holds it up.
+ * The basis of the event stream's order (event-stream.ts): the era in which transaction numbers are
+ * counted, the index of the order (both created in the role of the owner), and the transaction that
+ * holds the stream back.
  */
 import {
   clientQueries,
@@ -16,9 +17,9 @@ select nullif(split_part(database_history(), '/', 1), '') as present, system_id 
   from installation`;
 
 /**
- * Begins an era when the data is in another database system than before: the new one counts its
- * transactions from a number of its own, so that later events would come before older ones. An upgrade
- * by pg_upgrade is another system, too; there it does no harm. Run in a transaction.
+ * Begins an era when the data is in another database system than before: the new system numbers its
+ * transactions independently, so that later events could sort before earlier ones. pg_upgrade also
+ * creates another system, where a new era does no harm. Run in a transaction.
  */
 export async function noteDatabaseSystem(db: Queryable): Promise<void> {
   const [eras] = await db.query<{ has: boolean }>(HAS_ERAS);
@@ -37,7 +38,7 @@ export async function noteDatabaseSystem(db: Queryable): Promise<void> {
   await db.query(`alter table events alter column xact_era set default ${era!.era}`);
 }
 
-/** Whether every partition has the index; false: it is being built. */
+/** Whether every partition has the index; false: it is still being built. */
 export async function isStreamIndexed(db: Queryable): Promise<boolean> {
   const [row] = await db.query<{ valid: boolean }>(
     `select indisvalid as valid from pg_index where indexrelid = 'events_by_commit'::regclass`,
@@ -49,7 +50,7 @@ const HORIZON = `
 select stream_horizon()::text as horizon,
        stream_horizon() < pg_snapshot_xmax(pg_current_snapshot()) as waits`;
 
-/** The transaction that the stream waits for, by its number; null: it waits for none. */
+/** The number of the transaction that holds the stream back; null: none. */
 export async function streamWaitsFor(db: Queryable): Promise<string | null> {
   const [row] = await db.query<{ horizon: string; waits: boolean }>(HORIZON);
   return row?.waits === true ? row.horizon : null;
@@ -65,13 +66,13 @@ select p.relname as name, x.relname as half_built
                     where c.indrelid = p.oid and a.inhparent = 'events_by_commit'::regclass)
  order by p.relname desc`;
 
-/** One machine at a time. Nobody waits for it: a waiting statement would be waited for by `concurrently`. */
+/** One machine at a time; without waiting, since `concurrently` would wait for a waiting statement. */
 const LOCK_KEY = 0x6f726465; // "orde"
 
 /**
- * Builds the index on partitions that lack it, newest first, while they are written to. What an
- * interruption left half built is built again.
- * @returns how many were built; 0 as well when another machine is at it
+ * Builds the index on partitions without it, newest first, without blocking writes. An index that an
+ * interruption left incomplete is rebuilt.
+ * @returns the number of indexes built; 0 also when another machine is building them
  */
 export async function buildStreamIndexes(address: DatabaseAddress): Promise<number> {
   const client = await connectAsOwner(address, 'indexes');

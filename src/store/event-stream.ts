@@ -1,38 +1,36 @@
 /**
- * The events of a project and environment as a stream: in the order of their transactions, gapless,
- * from any position on.
+ * The events of a project and environment as a stream: in commit order, without gaps, from any position.
  *
- * An event's id is made before its transaction commits, so ids do not become visible in order: a reader
- * that goes on after the greatest id it has seen loses what commits later with a smaller one. Here the
- * order is the number of the transaction (`xact_id`), and a page ends below the oldest transaction that
- * still runs (`stream_horizon`). Below that line nothing is added any more. A transaction that began
- * after another one had committed has the greater number, so whatever an event is a consequence of
- * comes before it. Two recipients of one email that are settled by two workers at the same moment may
- * come in either order; `number` is that of the timeline.
+ * Ids are made before their transactions commit, so they do not become visible in order: a reader that
+ * continues after the greatest id would miss events that commit later with a smaller one. Therefore the
+ * order is the number of the transaction (`xact_id`), and a page ends below the oldest running
+ * transaction (`stream_horizon`). Below that position no event is added any more. A transaction that
+ * began after another one committed has a greater number, so a cause precedes its effect. Two recipients
+ * of one email that two workers settle at the same moment may appear in either order; `number` is that
+ * of the timeline.
  *
- * A cursor names the last event that was passed. A database that was restored or failed over may lack
- * transactions, and gives their numbers to others: a cursor holds as long as its event is there
- * (`whyInvalid`).
+ * A cursor names the last event that was read. A database that was restored or failed over may lack
+ * transactions and reuse their numbers, so a cursor is valid as long as its event exists (`whyInvalid`).
  *
- * A page costs one probe of an index in each partition and its rows, however much is stored.
+ * A page costs one index probe in each partition and its rows, for any amount of stored events.
  */
 import type { EventType } from '../core/events.ts';
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from './postgres/database.ts';
 import { NO_ID } from './retention.ts';
 
-/** Up to where a reader has come. */
+/** The position of a reader. */
 export type StreamPoint = {
-  /** The place: that of an event, or before all. */
+  /** The order of the event at this position, or of the beginning. */
   era: number;
   xactId: bigint;
   subjectId: string;
   seq: number;
-  /** The event at this place; null: the beginning, before all events. */
+  /** The event at this position; null: the beginning, before all events. */
   eventId: string | null;
-  /** Which history of transactions the place is of: a hash of `database_history`, 64 bits. */
+  /** The history of transactions that the position belongs to: a hash of `database_history`, 64 bits. */
   history: string;
-  /** Database time up to which a reader at this place has missed nothing. */
+  /** Database time up to which a reader at this position has seen all events. */
   asOfMs: number;
 };
 
@@ -43,23 +41,23 @@ export type StreamEvent = {
   /** 1, 2, 3, … within its email. */
   number: number;
   data: Record<string, unknown>;
-  /** The reader has come to here with this event. */
+  /** The position after this event. */
   point: StreamPoint;
 };
 
 export type StreamFilter = {
   /** null: all. */
   types: readonly EventType[] | null;
-  /** Only those about this email. */
+  /** Only events of this email. */
   emailId: string | null;
-  /** Only those about this sending domain and its mail. */
+  /** Only events of this sending domain and its mail. */
   domain: string | null;
 };
 
 export type StreamPage = {
   /** In order. */
   events: StreamEvent[];
-  /** Where to go on; events that the filter left out are behind it. */
+  /** The position to continue from, after events that the filter omitted. */
   next: StreamPoint;
   /** Whether there may be more at this moment. */
   hasMore: boolean;
@@ -75,27 +73,27 @@ export const BEGINNING: StreamPoint = {
   asOfMs: 0,
 };
 
-/** A reader with a filter passes so many events at most in one page. */
+/** The maximum number of events that one page searches with a filter. */
 const SCAN_MAX = 2_000;
 
 const ORDER = 'e.xact_era, e.xact_id, e.subject_id, e.seq';
 const ORDER_DESC = ORDER.replaceAll(',', ' desc,') + ' desc';
 
 /**
- * What the index `events_by_commit` has in place of project and environment. Numbers may coincide, so
- * both are compared as well, but not in the condition: whoever plans it would expect few rows there, and
- * read a whole partition instead of the first rows of the index.
+ * The index `events_by_commit` has one hash of project and environment. Hashes may collide, so both are
+ * compared as well, but not in this condition: the planner would then expect few rows and read a whole
+ * partition instead of the first rows of the index.
  */
 const OF_SCOPE = `
 hashtextextended(e.environment, uuid_hash_extended(e.project_id, 0))
        = hashtextextended($2::text, uuid_hash_extended($1::uuid, 0))`;
-/** By the primary key: an email has a handful of events. */
+/** By the primary key: an email has few events. */
 const OF_EMAIL = `e.project_id = $1::uuid and e.environment = $2 and e.subject_id = $11::uuid`;
 
 const BELOW_HORIZON = `
 (e.xact_era, e.xact_id) < ((select xact_era from present), (select horizon from present))`;
 
-/** A test of a webhook is recorded as an event, and is none. */
+/** A test of a webhook is stored as an event but is not part of the stream. */
 const IS_WANTED = `
 e.project_id = $1 and e.environment = $2 and e.type <> 'webhook.test' and ($9::text[] is null or e.type = any($9))
        and ($10::text is null or case
@@ -113,9 +111,9 @@ present as materialized (
     from installation i
 )`;
 
-// The last row that was looked at comes back whether or not it is wanted: it is where to go on.
-// Where to begin stands in a step of its own, so that whoever plans it does not know it: by statistics
-// that are older than the newest events it would expect nothing there, read all, and sort it.
+// The last row that was searched is returned even if the filter omits it, as the position to continue
+// from. The start position is a separate step, so that the planner does not know it: with statistics
+// older than the newest events it would expect no rows, read all, and sort them.
 const readPage = (of: string) => `
 with ${PRESENT},
 place as materialized (
@@ -157,9 +155,9 @@ const READ_OF_EMAIL = readPage(OF_EMAIL);
 type Row = {
   history: string;
   nowMs: number;
-  /** Whether the event of the cursor is there. */
+  /** Whether the event of the cursor exists. */
   isKnown: boolean;
-  /** Of the project; null: for ever. */
+  /** Of the project; null: forever. */
   retentionH: number | null;
 } & (ScannedRow | { [Column in keyof ScannedRow]: null });
 
@@ -173,7 +171,7 @@ type ScannedRow = {
   createdAt: Date;
   data: Record<string, unknown> | null;
   isWanted: boolean;
-  /** How many were wanted up to here, and how many were looked at in all. */
+  /** The number of matching rows up to this one, and of all rows searched. */
   nth: number;
   total: number;
 };
@@ -182,11 +180,11 @@ export type PageRequest = {
   after: StreamPoint;
   filter: StreamFilter;
   limit: number;
-  /** Of the installation; null: for ever. */
+  /** Of the installation; null: forever. */
   retentionH: number | null;
 };
 
-/** The events after a point; a text: why the stream cannot go on from there. */
+/** The events after a position; a text: why the stream cannot continue from there. */
 export async function readStream(
   db: Queryable,
   scope: Scope,
@@ -240,7 +238,7 @@ function pageOf(
     }));
   const last = scanned.at(-1);
   if (last === undefined) return { events, next: { ...after, ...present }, hasMore: false };
-  // More were wanted than fit: the last of those that fit is the place, not the last looked at.
+  // More rows match than fit: the position is the last that fits, not the last searched.
   if (last.nth > limit) return { events, next: events.at(-1)!.point, hasMore: true };
   const next = pointOf(last, present);
   return last.total === scanMax
@@ -248,7 +246,7 @@ function pageOf(
     : { events, next: { ...next, asOfMs: present.asOfMs }, hasMore: false };
 }
 
-/** Of the event's time, so that an event always has the same cursor. */
+/** `asOf` is derived from the event's time, so that an event always has the same cursor. */
 function pointOf(row: ScannedRow, { history }: Present): StreamPoint {
   const { era, xactId, subjectId, seq, id: eventId, createdAt } = row;
   return {
@@ -263,13 +261,13 @@ function pointOf(row: ScannedRow, { history }: Present): StreamPoint {
 }
 
 const HOUR_MS = 3600_000;
-/** Retention is coarse: by weeks, by the clock of the process that made an id. */
+/** Retention is approximate: by weeks, and by the clock of the process that made an id. */
 const RETENTION_SLACK_MS = 24 * HOUR_MS;
 
 /**
- * A point whose event is there holds, in whatever database: that has everything up to the event's
- * transaction, and numbers new ones above it. Where the event is gone, it was either past its
- * retention, which is fine as long as the reader is not, or its commit was lost.
+ * A position whose event exists is valid in any database: the database has everything up to the event's
+ * transaction and numbers new ones above it. If the event does not exist, it was removed by retention,
+ * which is acceptable while later events are kept, or its commit was lost.
  */
 function whyInvalid(
   after: StreamPoint,
@@ -280,13 +278,13 @@ function whyInvalid(
   const keptSinceMs = retentionH === null ? -Infinity : asOfMs - retentionH * HOUR_MS;
   const mayBeRemoved = timeInId(after.subjectId) < keptSinceMs + RETENTION_SLACK_MS;
   if (history !== after.history || !mayBeRemoved) {
-    return 'the database does not have its event: it was restored or failed over without it';
+    return 'the database does not have its event, since it was restored or failed over';
   }
   if (after.asOfMs >= keptSinceMs) return null;
-  return 'it was given too long ago, and later events may be past their retention';
+  return 'it is too old, and later events may have been removed after their retention';
 }
 
-/** The milliseconds at the beginning of a UUIDv7. */
+/** The time in a UUIDv7, in milliseconds. */
 function timeInId(id: string): number {
   return Number.parseInt(id.slice(0, 13).replace('-', ''), 16);
 }
@@ -303,7 +301,7 @@ select p.history, p.now_ms as "nowMs", n.xact_era as era, n.xact_id::text as "xa
        n.subject_id as "subjectId", n.seq, n.id, n.created_at as "createdAt"
   from present p left join newest n on n.project_id = $1 and n.environment = $2`;
 
-/** The point after which only later events come. */
+/** The position after all present events. */
 export async function latestPoint(db: Queryable, scope: Scope): Promise<StreamPoint> {
   const [row] = await db.query<Row>(LATEST, [scope.projectId, scope.environment]);
   const { history, nowMs } = row!;
@@ -330,8 +328,8 @@ select i.ord::int
  where e.is_newer or i.history <> p.history`;
 
 /**
- * Which of these readers have something to read: one statement for all that wait. After a fail-over all
- * of them: what a reader has passed may be lost, and new events have come before it.
+ * Which of these readers have new events, in one statement for all waiting readers. After a fail-over it
+ * returns all of them, because events that they have read may be lost.
  */
 export async function findNewer<Reader extends Scope & { at: StreamPoint }>(
   db: Queryable,

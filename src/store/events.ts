@@ -1,8 +1,7 @@
 /**
- * Events, as webhooks get them. Every statement that changes something inserts its event and the
- * webhook deliveries of it (`FAN_OUT`), so that they commit together. Events of emails are written by
- * accept-statement.ts and settle.ts; those about a domain or a suppression here, in the transaction
- * that the caller passes.
+ * Events, as webhooks deliver them. Every statement that changes a status inserts its event and the
+ * webhook deliveries (`FAN_OUT`), so that they commit together. accept-statement.ts and settle.ts write
+ * events of emails; this file writes those of domains and suppressions, in the caller's transaction.
  */
 import type { EventType } from '../core/events.ts';
 import type { Scope } from '../core/scope.ts';
@@ -18,11 +17,11 @@ export type EventEmail = {
   subject: string;
   tags: readonly { name: string; value: string }[];
   metadata: Readonly<Record<string, string>>;
-  /** With its angle brackets. */
+  /** Includes angle brackets. */
   messageId: string;
 };
 
-/** What happened, and to whom: without `recipient` it is about the whole email. */
+/** A change of an email; without `recipient` it concerns the whole email. */
 type EmailChange = {
   recipient?: string;
   status: StoredStatus;
@@ -51,12 +50,12 @@ export function emailEventData(
 }
 
 /**
- * The fan-out to webhooks, as part of the statements that change something (accept-statement.ts,
- * settle.ts): a delivery and a queue row for every enabled endpoint that wants the event.
- * One change, one event, one set of deliveries: they commit together or not at all.
+ * The fan-out to webhooks, as part of the statements that change a status (accept-statement.ts,
+ * settle.ts): a delivery and a queue row for every enabled endpoint that subscribes to the event. Change,
+ * event and deliveries commit together.
  *
- * Needs a step `t` with the time and a step `new_events` that returns the events' columns. The
- * look-up is lateral with `offset 0`: one probe per event, whatever the planner believes.
+ * Needs a step `t` with the time and a step `new_events` that returns the events' columns. The look-up is
+ * lateral with `offset 0`, which forces one index probe per event.
  */
 export const FAN_OUT = `
 notification as (
@@ -76,7 +75,7 @@ notification_queue as (
   returning 1
 )`;
 
-// The event is its own subject: that puts it into the partition of its own week.
+// The event is its own subject, which puts it into the partition of its own week.
 const RECORD = `
 with t as materialized (select app_now() as now),
 new_events as (
@@ -88,8 +87,8 @@ ${FAN_OUT}
 select count(*)::int as notified from notification_queue`;
 
 /**
- * Records that something happened, and queues it for every endpoint that wants to know.
- * @param event.data the `data` of the webhook; becomes JSON text once and is never changed
+ * Records an event and queues it for every subscribed endpoint.
+ * @param event.data the `data` of the webhook; serialised once and never changed
  */
 export async function recordEvent(
   db: Queryable,

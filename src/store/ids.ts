@@ -1,22 +1,23 @@
 /**
- * Ids: UUIDv7, sortable by creation; the time inside decides the partition. Those of one process
- * sort even within a millisecond (RFC 9562 §6.2, method 1: a counter in the twelve bits behind the
- * time, which starts at random), so that lists show what was made in the order it was made.
+ * Ids: UUIDv7, sortable by creation; the time in them decides the partition. Ids of one process are
+ * ordered even within a millisecond (RFC 9562 §6.2, method 1: a counter in the twelve bits after the
+ * time, with a random start), so that lists show objects in the order of creation.
  *
- * A clock that is set back by seconds is waited for in that order. One that was far ahead is not: ids
- * would stay in weeks that have no partition. They come back to the present and sort before those.
+ * If the clock is set back by seconds, ids continue from the later time. If it was far ahead, they return
+ * to the present and sort before the earlier ones: otherwise they would stay in weeks without a
+ * partition.
  */
 import { randomUUIDv7 } from 'node:crypto';
 
 const COUNTER_MAX = 0xfff;
-/** `0193f2a4-7c1e`: the milliseconds. */
+/** The length of the milliseconds, `0193f2a4-7c1e`. */
 const TIME_LENGTH = 13;
 
 const SET_BACK_MAX_MS = 10_000;
 
 export const newId = idsFrom(randomUUIDv7);
 
-/** @param fresh UUIDv7s by a clock that may jump */
+/** @param fresh makes UUIDv7s by a clock that may be set back */
 export function idsFrom(fresh: () => string): () => string {
   let last = { time: '', counter: 0 };
   return () => {
@@ -43,7 +44,7 @@ function nextMillisecond(time: string): string {
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** Whether the text may be an id at all; anything else is simply not found. */
+/** Whether the text has the form of an id. */
 export function isId(text: string): boolean {
   return UUID.test(text);
 }

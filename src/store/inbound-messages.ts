@@ -1,10 +1,10 @@
 /**
- * Messages that came by SMTP as operators read them until their retention ends, and unmatched mail.
+ * Messages received by SMTP, kept for operators until their retention ends, and unmatched mail.
  *
- * Unmatched mail changes nothing and anybody may send it, so it is kept in a table of fixed size for the
- * installation: a ring of eight segments (migrations/0009), of which the oldest is emptied when the
- * current one is full. The ring has one writer at a time: group commit with one batch per worker, in
- * transactions of its own, so that reports never wait for the ring's lock.
+ * Unmatched mail has no effect and any sender can send it, so it is stored in a table of fixed size: a
+ * ring of eight segments (migrations/0009), the oldest of which is emptied when the current one is full.
+ * The ring has one writer at a time: group commit with one batch per worker, in separate transactions,
+ * so that reports never wait for the ring's lock.
  */
 import { isId } from './ids.ts';
 import { type Queryable, type Database, DatabaseUnavailable } from './postgres/database.ts';
@@ -23,7 +23,7 @@ export type InboundMessage = {
   environment: string | null;
   emailId: string | null;
   position: number | null;
-  /** The status that it brought its recipient to; null: none. */
+  /** The new status of its recipient; null: unchanged. */
   change: string | null;
   sizeBytes: number;
 };
@@ -35,7 +35,7 @@ const UNMATCHED_COLUMNS = COLUMNS.replace('change', 'null::text as change');
 
 const PAGE = `where id < $1::uuid and ($2::text is null or kind = $2) order by id desc limit $3`;
 
-// Each has a limit of its own, so that both are read by their index.
+// Each part has its own limit, so that both are read by their index.
 const LIST = `
 select * from ((select ${COLUMNS} from inbound_messages ${PAGE})
                union all (select ${UNMATCHED_COLUMNS} from inbound_unmatched ${PAGE})) m
@@ -65,7 +65,7 @@ export async function findInbound(
 }
 
 const BATCH = 500;
-/** Unmatched mail is not kept for longer. */
+/** The maximum retention of unmatched mail. */
 const UNMATCHED_H = 7 * 24;
 
 type Table = 'inbound_messages' | 'inbound_unmatched';
@@ -80,14 +80,14 @@ delete from ${table} where id = any(array(
    order by project_id, id limit ${BATCH})) returning 1`;
 
 type Forgetting = {
-  /** Null: kept for ever. */
+  /** Null: kept forever. */
   contentH: number | null;
   /** Only of this project; null: of all. */
   projectId: string | null;
 };
 
 /**
- * Removes one batch of what came longer ago than content is kept; of unmatched mail, than a week.
+ * Removes one batch of messages older than the retention of content; of unmatched mail, older than a week.
  * @returns whether there may be more
  */
 export async function forgetInbound(
@@ -120,18 +120,18 @@ async function forgetIn(
 
 /** As in migrations/0009. */
 const SEGMENTS = 8;
-/** Beside the text of a row: its header, four indexes, its part of half-full pages. */
+/** Bytes of a row besides its text: header, four indexes, its part of half-full pages. */
 const ROW_BYTES = 600;
-/** What TOAST adds to content: a header for every 2 KB and an index. */
+/** The factor that TOAST adds to content: a header for every 2 KB and an index. */
 const TOAST_TIMES = 1.06;
 
-/** `no_room`: the oldest segment cannot be emptied at present; nothing was written. */
+/** `no_room`: the oldest segment cannot be emptied now; nothing was written. */
 type UnmatchedResult = 'kept' | 'no_room';
 
 export class UnmatchedStore {
   readonly #commits: GroupCommit<NewInboundMessage, UnmatchedResult>;
 
-  /** @param options.ringBytesMax what the table may take on disk; the same on all nodes */
+  /** @param options.ringBytesMax maximum size of the table on disk; the same on all nodes */
   constructor(db: Database['receiving'], { ringBytesMax }: { ringBytesMax: number }) {
     const segmentBytesMax = Math.floor(ringBytesMax / SEGMENTS);
     this.#commits = new GroupCommit({
@@ -156,7 +156,7 @@ async function commit(
   segmentBytesMax: number,
 ): Promise<UnmatchedResult[]> {
   const results: UnmatchedResult[] = [];
-  // A batch may be larger than a segment: it goes in by parts that are not.
+  // A batch may be larger than a segment, so it is written in parts that fit.
   for (const part of partsOf(batch, segmentBytesMax)) {
     const bytes = part.reduce((sum, message) => sum + diskBytes(message), 0);
     const [row] = await tx.query<{ slot: number | null }>(
@@ -192,7 +192,7 @@ function diskBytes({ content, sender, recipient }: NewInboundMessage): number {
   return Math.ceil(content.length * TOAST_TIMES) + text + ROW_BYTES;
 }
 
-// What was kept as a report that counted is not kept again when it comes once more.
+// A repeated report that was stored with its effect is not stored here again.
 const INSERT = `
 insert into inbound_unmatched (slot, id, received_at, report_hash, remote_address, sender, recipient, kind,
                                project_id, environment, email_id, position, size_bytes, content)

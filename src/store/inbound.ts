@@ -1,11 +1,11 @@
 /**
- * Reports that came back by SMTP: whom a return path names, and group commit of the messages with the
- * changes of their recipients, in one transaction for all that arrived meanwhile.
+ * Received reports: the recipient of a return path, and group commit of the messages with the changes of
+ * their recipients, in one transaction for all that arrived meanwhile.
  *
- * Guarantee: a message answered `kept` is on disk, with its change, its event and its webhooks, once,
- * however often the report comes. While the database is unavailable `keep` throws, and the server that
- * reports keeps the message and retries. A recipient that has not ended is left alone and its
- * report is not kept: its outcome may not be written yet.
+ * Guarantee: a message answered `kept` is on disk once, with its change, event and webhooks, however
+ * often the report is repeated. While the database is unavailable `keep` throws, and the reporting server
+ * keeps the message and retries. A report about a recipient that has not ended is not stored, because
+ * the outcome of its delivery may not be written yet.
  */
 import { failpoint } from '../core/failpoint.ts';
 import { isFinal, type StoredStatus, STATUS_RANK } from '../core/statuses.ts';
@@ -24,7 +24,7 @@ import { messageIdOf } from '../mail/compose.ts';
 
 export type NewInboundMessage = {
   id: string;
-  /** Of the whole message and the recipient. */
+  /** A hash of the whole message and the recipient. */
   reportHash: Buffer;
   remoteAddress: string;
   sender: string;
@@ -32,24 +32,24 @@ export type NewInboundMessage = {
   kind: string;
   about: { projectId: string; environment: string; emailId: string; position: number } | null;
   sizeBytes: number;
-  /** As much of it as is kept. */
+  /** The part of it that is stored. */
   content: Buffer;
 };
 
 export type InboundItem = { message: NewInboundMessage; settlement: Settlement | null };
 
-/** `open`: its recipient has not ended yet, and nothing was written. */
+/** `open`: the recipient has not ended; nothing was written. */
 export type InboundResult = { kind: 'kept'; change: StoredStatus | null } | { kind: 'open' };
 
 export type InboundStoreOptions = {
-  /** Webhook deliveries were queued. */
+  /** Called when webhook deliveries were queued. */
   onNotified: () => void;
-  /** Called for each change, once it is written. */
+  /** Called for each change after the commit. */
   onSettled?: (settlement: Settlement) => void;
 };
 
 const BATCHES_AT_ONCE = 2;
-/** For each message by itself, after a batch has waited in vain for one email's row. */
+/** The lock timeout per message, after a batch waited in vain for one email's row. */
 const APART_LOCK_TIMEOUT_MS = 50;
 
 export class InboundStore {
@@ -71,7 +71,7 @@ export class InboundStore {
   }
 }
 
-/** An email whose row is locked fails by itself: its report is sent again. */
+/** A locked row fails only its own report, which the sender retries. */
 async function commitOrApart(
   db: Database['receiving'],
   batch: readonly InboundItem[],
@@ -169,8 +169,8 @@ async function openAmong(tx: Queryable, settlements: readonly Settlement[]): Pro
   return new Set(rows.filter(({ status }) => !isFinal(status)).map(keyOf));
 }
 
-// After `sent` comes `delivered`, which is less bad: the only way by which `worst` goes back. The
-// settle statement has locked the email, so its recipients are as they will stay until the commit.
+// `delivered` after `sent` is less severe: the only change that lowers `worst`. The settle statement has
+// locked the email, so its recipients do not change before the commit.
 const WORST = `
 update emails e
    set worst = w.worst
@@ -192,7 +192,7 @@ async function takeBackWorst(tx: Queryable, delivered: readonly Settlement[]): P
   ]);
 }
 
-// In the order of their hashes: two transactions that insert the same ones wait, never in a circle.
+// In the order of the hashes, so that concurrent transactions cannot deadlock.
 const INSERT_MESSAGES = `
 insert into inbound_messages (id, received_at, report_hash, remote_address, sender, recipient, kind,
                               project_id, environment, email_id, position, change, size_bytes, content)
@@ -222,7 +222,7 @@ async function insertMessages(
   ]);
 }
 
-/** What both tables of received mail hold of a message, as their inserts read it; `n` counts from 1. */
+/** The columns that both tables of received mail share; `n` counts from 1. */
 export function messageRow(message: NewInboundMessage, index: number): object {
   const { id, remoteAddress, sender, recipient, kind, about, sizeBytes } = message;
   return {
@@ -240,7 +240,7 @@ export function messageRow(message: NewInboundMessage, index: number): object {
   };
 }
 
-/** Reports come back within days; who mails a return path later than this found it somewhere. */
+/** Reports arrive within days; later mail to a return path is not a report. */
 export const RETURN_PATH_VALID_DAYS = 45;
 
 export type SentRecipient = {
@@ -250,11 +250,11 @@ export type SentRecipient = {
   address: string;
   status: StoredStatus;
   email: EventEmail;
-  /** Its return path is valid no longer. */
+  /** Its return path has expired. */
   isTooOld: boolean;
 };
 
-// Domains that were removed too: what they sent may still come back.
+// Includes removed domains, whose mail may still bounce.
 const FIND_SENT = `
 select e.project_id as "projectId", e.environment, r.position, r.address, r.status, e.id,
        e.from_address as "fromAddress", e.from_name as "fromName", e.to_list as "toList", e.subject,
@@ -283,7 +283,7 @@ type SentRow = Omit<SentRecipient, 'email'> & {
   messageId: string | null;
 };
 
-/** Null when it was never ours, or is gone by now. */
+/** Null when the recipient does not exist or was removed by retention. */
 export async function findSentRecipient(
   db: Queryable,
   { domain, emailId, position }: { domain: string; emailId: string; position: number },
@@ -312,7 +312,7 @@ export async function findSentRecipient(
   };
 }
 
-/** Stored mailboxes were parsed when they were accepted; one that is not is a bug. */
+/** Stored mailboxes were parsed at acceptance, so a parse error is a bug. */
 function mailbox(text: string) {
   const parsed = parseMailbox(text);
   if (!parsed) throw new Error('a stored mailbox cannot be parsed');
@@ -321,7 +321,7 @@ function mailbox(text: string) {
 
 const HAS_DOMAIN = `select 1 from domains where name = $1 and deleted_at is null limit 1`;
 
-/** Whether some project has this sending domain at present. */
+/** Whether any project has this sending domain now. */
 export async function hasDomain(db: Queryable, name: string): Promise<boolean> {
   const rows = await db.query({ name: 'has_domain', text: HAS_DOMAIN }, [name]);
   return rows.length > 0;

@@ -1,7 +1,7 @@
 /**
- * API keys: made, found by their hash, listed, changed, revoked. The text of a key exists only in
- * the answer that made it; the row has its SHA-256. An installation without any key is at its first
- * start (`onFirstStart`).
+ * API keys: created, found by their hash, listed, changed, revoked. The text of a key is returned only at
+ * its creation; the row has its SHA-256. An installation without any key is at its first start
+ * (`onFirstStart`).
  */
 import { randomBytes } from 'node:crypto';
 import { API_KEY_RANDOM_BYTES, hashApiKey, hintOf, makeApiKey } from '../core/api-key.ts';
@@ -15,7 +15,7 @@ export type ApiKey = KeyLimits & {
   projectId: string;
   environment: Environment;
   name: string;
-  /** The beginning of the text, to recognise it by. */
+  /** The beginning of the text, for recognition. */
   hint: string;
   createdAt: Date;
   /** To the minute. */
@@ -26,7 +26,7 @@ export type NewKey = KeyLimits & { name: string };
 
 const UNLIMITED: KeyLimits = { permission: 'full_access', domain: null, expiresAt: null };
 
-/** core/scope.ts isBroader, as a condition: $4 to $6 are the limits of the key that asks. */
+/** core/scope.ts isBroader, as a condition: $4 to $6 are the limits of the calling key. */
 const NOT_BROADER = `
    and ($4::text = 'full_access' or permission = $4)
    and ($5::text is null or domain = $5)
@@ -41,7 +41,7 @@ insert into api_keys (project_id, id, environment, name, sha256, hint, permissio
 values ($1, $2, $3, $4, decode($5, 'hex'), $6, $7, $8, app_now(), $9)
 returning ${COLUMNS}`;
 
-/** Makes a key. `text` is the key itself: show it once and forget it. */
+/** Creates a key. `text` is the key itself: show it once, never store it. */
 export async function createKey(
   db: Queryable,
   scope: Scope,
@@ -72,7 +72,7 @@ select encode(k.sha256, 'hex') as hash, k.project_id as "projectId", k.environme
  where k.sha256 in (select decode(h, 'hex') from unnest($1::text[]) h)
    and k.revoked_at is null and (k.expires_at is null or k.expires_at > app_now())`;
 
-/** Who holds the keys with these hashes (hex), by hash. Revoked and expired keys are not found. */
+/** The callers with these keys' hashes (hex), by hash. Revoked and expired keys are not found. */
 export async function findCallers(
   db: Queryable,
   hashes: readonly string[],
@@ -93,7 +93,7 @@ select ${COLUMNS} from api_keys
 
 /**
  * The keys of a project and environment that are not revoked, newest first.
- * @param within here and below: what is broader than this does not exist
+ * @param within here and below: keys with more access than this are not found
  */
 export async function listKeys(
   db: Queryable,
@@ -140,7 +140,7 @@ export async function updateKey(
   return row ?? null;
 }
 
-// The new key has the limits of the old one as they were: a rotation makes nothing last longer.
+// The new key has the limits of the old one, so that a rotation does not extend its expiry.
 const ROTATE = `
 with found as materialized (
   select * from api_keys
@@ -170,8 +170,8 @@ select made.id, made.project_id as "projectId", made.environment, made.name, mad
 export type RotatedKey = { key: ApiKey; text: string; previousExpiresAt: Date };
 
 /**
- * Makes a key with the name and limits of another one, which ends after `overlapS` or when it would
- * have ended anyway. Null when there is none with this id, or it has ended.
+ * Creates a key with the name and limits of another one, which expires after `overlapS` or at its own
+ * expiry, whichever is earlier. Null when there is none with this id, or it has expired.
  */
 export async function rotateKey(
   db: Queryable,
@@ -194,8 +194,8 @@ update api_keys set revoked_at = app_now()
 returning id`;
 
 /**
- * Revokes a key for good: false when there was none to revoke. Emails that it accepted stay.
- * Processes that have just seen the key forget it within a second (auth/key-cache.ts).
+ * Revokes a key permanently; false when there is none. Emails that it accepted stay. Other processes
+ * remove it from their caches within a second (auth/key-cache.ts).
  */
 export async function revokeKey(
   db: Queryable,
@@ -217,7 +217,7 @@ update api_keys k set last_used_at = date_trunc('minute', app_now())
  where k.project_id = used.project_id and k.id = used.id
    and (k.last_used_at is null or k.last_used_at < date_trunc('minute', app_now()))`;
 
-/** Notes that keys were used, to the minute: at most one write per key and minute. */
+/** Records the last use of keys, to the minute: at most one write per key and minute. */
 export async function touchLastUsed(
   db: Queryable,
   keys: readonly { projectId: string; keyId: string }[],
@@ -225,15 +225,15 @@ export async function touchLastUsed(
   await db.query(TOUCH, [keys.map((key) => key.projectId), keys.map((key) => key.keyId)]);
 }
 
-/** Any number, the same everywhere, other than the one of migrations. */
+/** Any number that differs from that of migrations. */
 const LOCK_KEY = 0x73656564; // "seed"
 
 const HAS_KEYS = 'select exists (select from api_keys) as found';
 
 /**
- * Does the work if no API key was ever made here; null if one was. The work has to make a key
- * through `tx`: it is committed last and says that the work is complete. Work that was cut off is
- * done again, and finds what it had made before.
+ * Does the work if no API key was ever created here; otherwise returns null. The work has to create a key
+ * through `tx`, which commits last and marks the work as complete. Interrupted work is repeated and finds
+ * what it created before.
  */
 export async function onFirstStart<Result>(
   db: Database,

@@ -1,9 +1,9 @@
 /**
- * Rate limits, counted in the database so that they are exact over all workers and nodes. A window
- * starts at its first request. Sending is counted by the accept statement itself
- * (store/accept-statement.ts); this file has the other categories and the settings. A window may begin
- * up to a minute in the future, because another worker's statement can commit first; one further ahead
- * was started before the clock was set back, and is replaced.
+ * Rate limits, counted in the database so that they are exact over all workers and nodes. A window starts
+ * at its first request. The accept statement (store/accept-statement.ts) counts sending; this file has
+ * the other categories and the settings. A window may start up to a minute in the future, because
+ * another worker's statement can commit first; one further ahead was started before the clock was set
+ * back, and is replaced.
  */
 import type { Limit, LimitState } from '../core/limits.ts';
 import type { Scope } from '../core/scope.ts';
@@ -91,7 +91,7 @@ export async function countAuthFailure(
 
 const PURGE = `delete from auth_windows where started_at < app_now() - interval '1 day'`;
 
-/** Deletes addresses whose window has ended; no window is longer than a day. */
+/** Deletes the windows of clients that have ended; no window is longer than a day. */
 export async function purgeAuthWindows(db: Queryable): Promise<void> {
   await db.query(PURGE);
 }
@@ -102,7 +102,7 @@ values ($1, $2, $3, $4, $5)
 on conflict (project_id, environment, category) do update
    set max = excluded.max, window_s = excluded.window_s`;
 
-// In the row that accepting locks anyway.
+// In the row that accepting locks in any case.
 const SET_RECIPIENTS = `
 update limit_windows set recipients_max = $3, recipients_window_s = $4
  where project_id = $1 and environment = $2 and category = 'sending'`;
@@ -125,7 +125,7 @@ function taken(row: Window): Taken {
     limit: {
       limit: row.max,
       remaining: Math.max(0, row.max - row.used),
-      // A window that another worker began while this statement waited for it starts in its future.
+      // A window that another worker started while this statement waited may start in its future.
       resetS: Math.min(row.reset_s, row.window_s),
       windowS: row.window_s,
     },

@@ -1,17 +1,17 @@
 /**
- * The machines of the installation as the DNS records of sending domains name them: the host that
- * bounces come back to, one for all nodes, and the names and addresses that mail leaves from. Every
- * node asks a domain for the same records, because it asks here.
+ * The hosts of the installation that the DNS records of sending domains name: the host that receives
+ * bounces, and the names and addresses that send mail. Stored in the database, so that every node shows
+ * the same records.
  */
 import type { Queryable } from './postgres/database.ts';
 
-/** `sourceIps`: as far as they are known (POSTHORN_SOURCE_IPS). */
+/** `sourceIps`: the known ones (POSTHORN_SOURCE_IPS). */
 export type MailHost = { name: string; sourceIps: readonly string[] };
 
 export type Installation = {
-  /** null: no node has been given a proper name yet. */
+  /** null: no node with a full host name has started yet. */
   returnPathHost: string | null;
-  /** Seen within a week, by name; a node that is away for less is still one. */
+  /** Nodes that reported within a week, by name. */
   hosts: MailHost[];
 };
 
@@ -35,7 +35,7 @@ insert into mail_hosts as m (instance, name, source_ips, seen_at) values ($1, $2
 on conflict (instance) do update
    set name = excluded.name, source_ips = excluded.source_ips, seen_at = excluded.seen_at`;
 
-/** A node says that it is there; again now and then, or it counts no more. */
+/** Records this node as present; has to be repeated, or the node is dropped after a week. */
 export async function noteMailHost(
   db: Queryable,
   { instance, name, sourceIps }: MailHost & { instance: string },
@@ -43,7 +43,7 @@ export async function noteMailHost(
   await db.query(NOTE, [instance, name, sourceIps]);
 }
 
-// A name that no domain has published yet may still be corrected, by the only node there is.
+// While no domain has published the name, the only node may still correct it.
 const ADOPT = `
 update installation set return_path_host = $1
  where return_path_host is distinct from $1 and not is_chosen
@@ -52,7 +52,7 @@ update installation set return_path_host = $1
                                              and verified_at is not null)
        and not exists (select from mail_hosts where instance <> $2 and ${SEEN_WITHIN}))`;
 
-/** A node with a proper name has started. @returns the host that the records name from now on */
+/** Called when a node with a full host name starts. @returns the host that the records name now */
 export async function adoptReturnPathHost(
   db: Queryable,
   { instance, name }: { instance: string; name: string },
@@ -68,7 +68,7 @@ returning before.return_path_host as before,
           (select count(*)::int from domains
             where environment = 'live' and deleted_at is null and status = 'verified') as verified`;
 
-/** @returns the host before, and how many verified domains have its name in their MX */
+/** @returns the previous host, and how many verified domains have it in their MX */
 export async function setReturnPathHost(
   db: Queryable,
   name: string,

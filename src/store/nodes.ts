@@ -1,18 +1,18 @@
 /**
- * The workers that hold work: one row each, with a beat counter.
+ * The workers that hold leases: one row each, with a heartbeat counter.
  *
- * A worker counts up every few seconds (delivery/lease.ts). A survivor that has seen a counter
- * unchanged through 15 s of its own successful polls declares that worker dead (src/service/supervisor.ts):
- * no clock is compared, and a database outage expires no worker.
+ * A worker increments its counter every few seconds (delivery/lease.ts). A supervisor that saw the counter
+ * unchanged for 15 s of its own successful polls expires that worker (src/service/supervisor.ts). So no
+ * clocks are compared, and a database outage expires no worker.
  */
 import type { Queryable } from './postgres/database.ts';
 import { DUE_BY_AGE } from './queue.ts';
 import { SCHEMA_KNOWN } from './postgres/schema-version.ts';
 
 export type Beat = {
-  /** How often it was asked to compare what it holds with what it knows of (queue-changes.ts). */
+  /** How often the worker was asked to compare its claims with its memory (queue-changes.ts). */
   checksAsked: number;
-  /** Another one: after a fail-over, which may have lost the last commits. */
+  /** Changes after a fail-over, which may have lost the last commits. */
   server: string;
 };
 
@@ -31,7 +31,7 @@ export async function registerNode(
   return row!;
 }
 
-/** Counts the beat. Null when the row is gone: declared dead, or lost by a fail-over. */
+/** Increments the counter. Null when the row does not exist: expired, or lost by a fail-over. */
 export async function beat(db: Queryable, id: string): Promise<Beat | null> {
   const text = `update nodes set beat = beat + 1 where id = $1 returning ${BEAT}`;
   const [row] = await db.query<Beat>({ name: 'beat', text }, [id]);
@@ -45,9 +45,9 @@ export function listNodes(
 }
 
 /**
- * Declares workers dead and frees what they held, to be tried again at once, in the order of its age. `beat` guards against
- * one that beat after it was looked at.
- * @returns how many recipients were taken over
+ * Expires workers and releases their claims, which are due at once in the order of their age. `beat`
+ * excludes a worker that beat after it was read.
+ * @returns the number of recipients released
  */
 export async function expireWorker(
   db: Queryable,
@@ -82,9 +82,9 @@ with mail as (
 select (select count(*) from mail)::int + (select count(*) from hooks)::int as freed`;
 
 /**
- * Frees what is held under no lease. A worker's last accept or claim may be committed by the server after
- * the worker died and was expired; a statement runs for 20 s at most. Reads the whole queue: for the
- * time after a death, not for every day.
+ * Releases claims without a lease: the server may commit the last accept or claim of a worker after that
+ * worker was expired, since a statement runs for up to 20 s. Reads the whole queue, so it runs only after
+ * a worker has died.
  */
 export async function releaseOrphans(db: Queryable): Promise<number> {
   const [row] = await db.query<{ freed: number }>(RELEASE_ORPHANS);

@@ -1,23 +1,23 @@
-/** One page of a list that is sorted newest first, by cursor: lists stay flat however long they are. */
+/** One page of a list that is sorted newest first, by cursor; its cost does not depend on the position. */
 
 export type Page = {
-  /** Rows at most. */
+  /** Maximum number of rows. */
   limit: number;
-  /** Only what is older than this id. Not together with `before`. */
+  /** Only rows older than this id. Not together with `before`. */
   after: string | null;
-  /** Only what is newer than this id: the page that ends just before it. */
+  /** Only rows newer than this id: the page that ends directly before it. */
   before: string | null;
 };
 
 export type PageOf<Row> = {
   /** Newest first. */
   rows: Row[];
-  /** Whether there is more in the direction of the cursor. */
+  /** Whether there are more rows in the direction of the cursor. */
   hasMore: boolean;
 };
 
 /**
- * Cuts what a statement found to the page.
+ * Limits the rows of a statement to the page.
  * @param found up to `limit + 1` rows: newest first, or oldest first when the page has `before`
  */
 export function pageOf<Row>(found: readonly Row[], page: Page): PageOf<Row> {
