@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { acceptAll, newEmail, newSender } from '../../test/support/mail-store.ts';
-import { posthorn } from '../../test/support/posthorn.ts';
+import { posthornHere } from '../../test/support/posthorn.ts';
 import { testDatabase, type TestDatabase } from '../../test/support/postgres.ts';
 import { AcceptStore } from '../store/accept.ts';
 import { newId } from '../store/ids.ts';
@@ -17,7 +17,7 @@ after(() => database[Symbol.asyncDispose]());
 
 const run = (...words: string[]) => {
   const key = Buffer.alloc(32, 1).toString('base64');
-  return posthorn(words, { DATABASE_URL: database.url, POSTHORN_SECRET_KEY: key });
+  return posthornHere(words, { DATABASE_URL: database.url, POSTHORN_SECRET_KEY: key });
 };
 
 async function json(...words: string[]) {

@@ -2,7 +2,7 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { testDatabase } from '../../test/support/postgres.ts';
-import { type CommandEnd, LAUNCHER, posthorn } from '../../test/support/posthorn.ts';
+import { type CommandEnd, LAUNCHER, posthorn, posthornHere } from '../../test/support/posthorn.ts';
 import { systemWorld } from '../service/system-world.ts';
 import { runCommandLine } from './program.ts';
 
@@ -21,7 +21,7 @@ test('every command explains itself', async () => {
     ['keys', 'create', '--help'],
     ['help', 'keys'],
   ]) {
-    const { code, stdout } = await posthorn(words, {});
+    const { code, stdout } = await posthornHere(words, {});
     assert.equal(code, 0);
     assert.match(stdout, /^Usage: posthorn keys/);
   }
@@ -133,7 +133,7 @@ test('a mistake is told as JSON when JSON is asked for', async () => {
     [['start'], { POSTHORN_HOSTNAME: 'name' }, /^POSTHORN_HOSTNAME: name is not fully qualified/],
   ];
   for (const [words, env, says] of mistakes) {
-    const { code, stdout, stderr } = await posthorn([...words, '--json'], env);
+    const { code, stdout, stderr } = await posthornHere([...words, '--json'], env);
     assert.equal(code, 2, stderr);
     assert.equal(stdout, '');
     const { error } = JSON.parse(stderr);
@@ -146,12 +146,12 @@ test('a mistake is told as JSON when JSON is asked for', async () => {
 test('what the API refuses as wrong is wrong usage here, too', async () => {
   await using database = await testDatabase();
   const env = { DATABASE_URL: database.url };
-  await posthorn(['projects', 'create', 'Shop'], env);
+  await posthornHere(['projects', 'create', 'Shop'], env);
   for (const words of [
     ['domains', 'add', 'no domain'],
     ['webhooks', 'add', 'nowhere'],
   ]) {
-    const { code, stderr } = await posthorn(words, env);
+    const { code, stderr } = await posthornHere(words, env);
     assert.equal(code, 2, stderr);
   }
 });
@@ -159,7 +159,7 @@ test('what the API refuses as wrong is wrong usage here, too', async () => {
 test('send says which address of a service it cannot use', async () => {
   const email = ['--from', 'a@acme.test', '--to', 'b@acme.test', '--subject', 'x', '--text', 'x'];
   for (const url of ['nonsense', '127.0.0.1:3000', 'ftp://x']) {
-    const { code, stderr } = await posthorn(['send', ...email, '--key', 'k', '--url', url], {});
+    const { code, stderr } = await posthornHere(['send', ...email, '--key', 'k', '--url', url], {});
     assert.equal(code, 2);
     assert.match(stderr, /^posthorn: "[^"]+" is not the address of a service; write it like http/);
   }
@@ -177,7 +177,7 @@ for (const [words, says] of MISUSES) {
 test('explain reply says what an answer means, without data directory or database', async () => {
   const env = { POSTHORN_DATA_DIR: '/proc/nowhere', DATABASE_URL: 'postgres://x@127.0.0.1:1/x' };
   const explained = async (...words: string[]) => {
-    const { code, stdout, stderr } = await posthorn(['explain', 'reply', ...words], env);
+    const { code, stdout, stderr } = await posthornHere(['explain', 'reply', ...words], env);
     assert.equal(code, 0, stderr);
     return stdout;
   };
@@ -205,7 +205,7 @@ test('explain reply says what an answer means, without data directory or databas
 test('a wrong configuration is told completely, before anything is opened', async () => {
   const env = { PORT: 'x', POSTHORN_MX_PORT: 'y', POSTHORN_DATA_DIR: '/proc/nowhere' };
   for (const words of [['start'], ['keys', 'list']]) {
-    const { code, stdout, stderr } = await posthorn(words, env);
+    const { code, stdout, stderr } = await posthornHere(words, env);
     assert.equal(code, 2);
     assert.equal(stdout, '');
     assert.match(stderr, /^posthorn: PORT: .*\nposthorn: POSTHORN_MX_PORT: .*\n$/);
@@ -214,7 +214,7 @@ test('a wrong configuration is told completely, before anything is opened', asyn
 
 test('a database that is not there is one sentence', async () => {
   const env = { DATABASE_URL: 'postgres://x@127.0.0.1:1/x' };
-  const { code, stderr } = await posthorn(['projects', 'list'], env);
+  const { code, stderr } = await posthornHere(['projects', 'list'], env);
   assert.equal(code, 1);
   assert.match(stderr, /^posthorn: the database cannot be reached: .*DATABASE_URL is right\.\n$/);
 });
@@ -223,12 +223,12 @@ test('projects and keys are made, listed and revoked', async () => {
   await using database = await testDatabase();
   const env = { DATABASE_URL: database.url };
   const json = async (...words: string[]) => {
-    const { code, stdout, stderr } = await posthorn([...words, '--json'], env);
+    const { code, stdout, stderr } = await posthornHere([...words, '--json'], env);
     assert.equal(code, 0, stderr);
     return JSON.parse(stdout);
   };
 
-  const nothing = await posthorn(['keys', 'create', '--mode', 'live'], env);
+  const nothing = await posthornHere(['keys', 'create', '--mode', 'live'], env);
   assert.equal(nothing.code, 2);
   assert.match(nothing.stderr, /There is no project yet/);
 
@@ -244,10 +244,10 @@ test('projects and keys are made, listed and revoked', async () => {
   });
 
   await json('projects', 'create', 'Blog');
-  const which = await posthorn(['keys', 'list'], env);
+  const which = await posthornHere(['keys', 'list'], env);
   assert.equal(which.code, 2);
   assert.match(which.stderr, /several projects; say which with --project \(Shop, Blog\)/);
-  const typo = await posthorn(['keys', 'list', '--project', 'shopp'], env);
+  const typo = await posthornHere(['keys', 'list', '--project', 'shopp'], env);
   assert.match(typo.stderr, /did you mean Shop\?/);
 
   const narrow = ['--permission', 'sending_access', '--domain', 'ACME.com', '--expires', '30d'];
@@ -268,7 +268,7 @@ test('projects and keys are made, listed and revoked', async () => {
     id: key.id,
     revoked: true,
   });
-  const again = await posthorn(['keys', 'revoke', key.id, '--project', 'Shop', '--json'], env);
+  const again = await posthornHere(['keys', 'revoke', key.id, '--project', 'Shop', '--json'], env);
   assert.equal(again.code, 1);
   assert.equal(JSON.parse(again.stderr).error.code, 'not_found');
 });
@@ -276,20 +276,20 @@ test('projects and keys are made, listed and revoked', async () => {
 test('a limit is set for one environment or both, and taken back', async () => {
   await using database = await testDatabase();
   const env = { DATABASE_URL: database.url };
-  await posthorn(['projects', 'create', 'Shop'], env);
+  await posthornHere(['projects', 'create', 'Shop'], env);
   const limits = async () =>
     database.db.query(
       `select environment, max, window_s from limit_windows where category = 'sending'
         order by environment`,
     );
 
-  const set = await posthorn(['projects', 'set-limit', '5000/60', '--mode', 'live'], env);
+  const set = await posthornHere(['projects', 'set-limit', '5000/60', '--mode', 'live'], env);
   assert.equal(set.stdout, 'The sending limit of live is now 5000 per 60 s.\n');
   assert.deepEqual(await limits(), [
     { environment: 'live', max: 5000, window_s: 60 },
     { environment: 'test', max: null, window_s: null },
   ]);
-  await posthorn(['projects', 'set-limit', 'default'], env);
+  await posthornHere(['projects', 'set-limit', 'default'], env);
   const [live] = await limits();
   assert.deepEqual(live, { environment: 'live', max: null, window_s: null });
 });
@@ -297,9 +297,9 @@ test('a limit is set for one environment or both, and taken back', async () => {
 test('a project may keep its mail for less time than the installation, not for longer', async () => {
   await using database = await testDatabase();
   const env = { DATABASE_URL: database.url, POSTHORN_RETENTION_METADATA: '60d' };
-  await posthorn(['projects', 'create', 'Shop'], env);
+  await posthornHere(['projects', 'create', 'Shop'], env);
   const set = async (...options: string[]) =>
-    posthorn(['projects', 'set-retention', '--project', 'Shop', ...options], env);
+    posthornHere(['projects', 'set-retention', '--project', 'Shop', ...options], env);
 
   const { stdout } = await set('--content', '7d', '--metadata', '720h');
   assert.equal(stdout, 'Shop keeps content for 7d and metadata for 30d.\n');
@@ -318,7 +318,9 @@ test('a project may keep its mail for less time than the installation, not for l
 
 test('migrating twice does nothing the second time', async () => {
   await using database = await testDatabase();
-  const { code, stdout } = await posthorn(['migrate', '--json'], { DATABASE_URL: database.url });
+  const { code, stdout } = await posthornHere(['migrate', '--json'], {
+    DATABASE_URL: database.url,
+  });
   assert.equal(code, 0);
   assert.deepEqual(JSON.parse(stdout).applied, []);
 });

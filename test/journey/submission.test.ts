@@ -161,10 +161,9 @@ test('a submitted message arrives unchanged except for Bcc, Return-Path and X-Po
     ),
   );
   assert.deepEqual((await dkimOf(mx.messages[0]!.raw)).slice(0, 2), ['pass', 'pass']);
-  assert.deepEqual(
-    mx.messages.map(({ recipients }) => recipients),
-    [['kim@raw.test'], ['KIM@raw.test']],
-  );
+  // In either order: each has a message of its own.
+  const envelopes = mx.messages.map(({ recipients }) => recipients.join());
+  assert.deepEqual(envelopes.toSorted(), ['KIM@raw.test', 'kim@raw.test']);
 });
 
 test('a message without Date and Message-ID gets them', async () => {

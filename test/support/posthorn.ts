@@ -15,7 +15,7 @@ export type CommandEnd = { code: number; stdout: string; stderr: string };
 /** A command that has become a service, against expectation, is asked to stop. */
 const END_WITHIN_MS = 60_000;
 /** They start processes, take their environment from the process, or use its stdin and stdout. */
-const NEEDS_PROCESS = /^(?:start|bench|secrets|send|explain|suppressions (?:import|export))\b/;
+const NEEDS_PROCESS = /^(?:start|bench|secrets|suppressions (?:import|export))\b/;
 
 /** What any program may expect, and what is given; no variable of the developer's gets through. */
 export function cleanEnv(env: Env): Env {
