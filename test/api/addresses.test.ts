@@ -82,7 +82,7 @@ test('addresses are strict mailboxes: no groups, comments, routes, lists or lite
   }
 });
 
-test('what an address may be: dots, plus, quotes, other scripts', async () => {
+test('addresses may have dots, plus signs, quotes and other scripts', async () => {
   for (const [given, stored] of [
     ['First.Last+tag@Simulator.TEST', 'First.Last+tag@simulator.test'],
     ["o'neill_{x}=y!#$%&*/?^`|~-@simulator.test", "o'neill_{x}=y!#$%&*/?^`|~-@simulator.test"],
@@ -126,7 +126,7 @@ test('an address that is given twice gets one email', async () => {
   );
 });
 
-test('cc and reply_to are in the message, bcc is nowhere in it', async () => {
+test('cc and reply_to are in the message, bcc is not', async () => {
   const parsed = await message({
     to: ['Jo Doe <jo@simulator.test>', 'ann@simulator.test'],
     cc: 'Carl <carl@simulator.test>',
@@ -145,7 +145,7 @@ test('cc and reply_to are in the message, bcc is nowhere in it', async () => {
   assert.doesNotMatch(parsed.raw, /secret@|^bcc:/im);
 });
 
-test('reserved domains receive with a test key, and with a live key they are refused', async () => {
+test('reserved domains are accepted with a test key and refused with a live key', async () => {
   const key = await service.liveKey();
   await service.addLiveDomain('acme.example');
   const from = 'a@acme.example';

@@ -21,7 +21,7 @@ async function everything(): Promise<string> {
 
 const hex = (text: string | Buffer): string => Buffer.from(text).toString('hex');
 
-test('a stolen database holds no key to the API, no private key and no secret of a webhook in the clear', async () => {
+test('the database contains no API key, private key or webhook secret in clear text', async () => {
   const { body: key } = await service.request('POST', '/v1/api-keys', {
     body: { name: 'Shop', permission: 'full_access' },
   });
@@ -46,7 +46,7 @@ test('a stolen database holds no key to the API, no private key and no secret of
   }
 });
 
-test('a sealed secret that is moved to another row opens nothing', async () => {
+test('a sealed secret cannot be opened in another row', async () => {
   const { body: mine } = await service.request('POST', '/v1/domains', { body: { name: 'a.test' } });
   const { body: theirs } = await service.request('POST', '/v1/domains', {
     body: { name: 'b.test' },

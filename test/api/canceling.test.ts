@@ -56,7 +56,7 @@ test('a scheduled email that is canceled is never sent', async () => {
   assert.equal(event.data.scheduled_at, undefined);
 });
 
-test('what was canceled is canceled once: repeated, and of two at once, it is a conflict', async () => {
+test('a second cancel of an email, repeated or concurrent, is a conflict', async () => {
   const id = await scheduled();
   const both = await Promise.all([cancel(id), cancel(id)]);
   assert.deepEqual(new Set(both.map(({ status }) => status)), new Set([200, 409]));
@@ -69,7 +69,7 @@ test('what was canceled is canceled once: repeated, and of two at once, it is a 
   assert.equal((await eventsOf(id)).length, 2);
 });
 
-test('a deferred email is canceled and keeps the reply that it got', async () => {
+test('a deferred email can be canceled and keeps its last reply', async () => {
   const id = await service.send({ to: 'full@simulator.test' });
   await service.waitForStatus(id, 'deferred');
   await service.sql(`update queue set due_at = app_now() + interval '1 hour' where email_id = $1`, [
@@ -80,7 +80,7 @@ test('a deferred email is canceled and keeps the reply that it got', async () =>
   assert.equal(body.recipients[0].smtp.code, 452);
 });
 
-test('of an email that was delivered to some, the others are canceled', async () => {
+test('canceling a partly delivered email cancels the other recipients', async () => {
   const id = await service.send({ to: ['full@simulator.test', 'delivered@simulator.test'] });
   await service.waitForStatus(id, 'deferred');
   await service.sql(`update queue set due_at = app_now() + interval '1 hour' where email_id = $1`, [
@@ -93,14 +93,14 @@ test('of an email that was delivered to some, the others are canceled', async ()
   assert.deepEqual((await eventsOf(id)).at(-1).data.recipients, ['full@simulator.test']);
 });
 
-test('an email that has ended is not canceled and not moved', async () => {
+test('an email that has ended can be neither canceled nor rescheduled', async () => {
   const id = await service.send();
   await service.waitForStatus(id, 'delivered');
   assertFailure(await cancel(id), 409, 'conflict', /the email is delivered\.$/);
   assertFailure(await move(id, fromNow(DAY_MS)), 409, 'conflict', /the email is delivered\.$/);
 });
 
-test('an email that a worker is sending is not canceled, and that is said', async () => {
+test('an email that is being sent cannot be canceled, with the reason in the error', async () => {
   const id = await scheduled();
   await service.sql(
     'update queue set holder = (select id from nodes limit 1) where email_id = $1',
@@ -115,7 +115,7 @@ test('an email that a worker is sending is not canceled, and that is said', asyn
   }
 });
 
-test('the time of an email is moved, and it leaves at the new one', async () => {
+test('a rescheduled email is sent at its new time', async () => {
   const id = await scheduled();
   const later = fromNow(2 * DAY_MS);
   const { status, body } = await move(id, later);
@@ -138,7 +138,7 @@ test('the time of an email is moved, and it leaves at the new one', async () => 
   await service.waitForStatus(id, 'delivered');
 });
 
-test('a time that is none, or too far ahead, changes nothing', async () => {
+test('an invalid or too late time changes nothing', async () => {
   const id = await scheduled();
   const before = await service.email(id);
   for (const wrong of ['tomorrow', '2027-01-31T09:00:00', '', null, 5, fromNow(31 * DAY_MS)]) {
@@ -158,7 +158,7 @@ test('an unknown email is not found', async () => {
   }
 });
 
-test('a cancel needs no body, whatever its type says', async () => {
+test('a cancel needs no body, whatever its content type', async () => {
   const empty = await scheduled();
   const headers = { 'content-type': 'application/json' };
   const path = (id: string) => `/v1/emails/${id}/cancel`;
@@ -166,7 +166,7 @@ test('a cancel needs no body, whatever its type says', async () => {
   assert.equal((await service.request('POST', path(await scheduled()))).status, 200);
 });
 
-test('a sending-only key cancels what it sent itself, and moves nothing', async () => {
+test('a sending key cancels emails that it sent, and reschedules none', async () => {
   const [own, other] = [
     await keyWith({ permission: 'sending_access' }),
     await keyWith({ permission: 'sending_access' }),
@@ -178,7 +178,7 @@ test('a sending-only key cancels what it sent itself, and moves nothing', async 
   assert.equal((await cancel(id, { key: own })).status, 200);
 });
 
-test('a key for one domain cancels and moves what was sent from it', async () => {
+test('a key for one domain cancels and reschedules emails from that domain', async () => {
   const { body: domain } = await service.request('POST', '/v1/domains', {
     body: { name: 'own.test' },
   });
@@ -191,7 +191,7 @@ test('a key for one domain cancels and moves what was sent from it', async () =>
   assert.equal((await cancel(own, { key })).status, 200);
 });
 
-test('what is canceled still counts to the limit', async () => {
+test('canceled emails still count to the limit', async () => {
   const send = () =>
     service.request('POST', '/v1/emails', {
       body: { ...EMAIL, scheduled_at: fromNow(DAY_MS) },
@@ -203,7 +203,7 @@ test('what is canceled still counts to the limit', async () => {
   assert.equal(Number(remaining[1]), Number(remaining[0]) - 1);
 });
 
-test('a message that is submitted by SMTP can be scheduled, moved and canceled', async () => {
+test('a message submitted by SMTP can be scheduled, rescheduled and canceled', async () => {
   const [port = 0] = service.readyLine.submission_ports ?? [];
   const dialogue = await loggedIn({ port, key: service.testKey });
   const at = fromNow(DAY_MS);
@@ -228,7 +228,7 @@ test('a message that is submitted by SMTP can be scheduled, moved and canceled',
   assert.match(reply ?? '', /^554 5\.6\.0 X-Posthorn-Scheduled-At: is more than 30 days ahead/);
 });
 
-test('posthorn emails cancel and reschedule do the same, and say why not', async () => {
+test('posthorn emails cancel and reschedule do the same, and print the reason when they fail', async () => {
   const id = await scheduled();
   const at = fromNow(2 * DAY_MS);
   const moved = await service.cliJson('emails', 'reschedule', id, '--at', at);

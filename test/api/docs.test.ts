@@ -74,7 +74,7 @@ async function runCurl(script: string): Promise<Answer> {
   return service.request(method, pathname + search, { key: null, headers, ...(body && { body }) });
 }
 
-test('there are examples to try', () => {
+test('the documents have examples', () => {
   for (const file of ['README.md', 'docs/api.md', 'docs/webhooks.md', 'docs/domains.md']) {
     assert.ok(
       curls.some((example) => example.file === file),
@@ -102,7 +102,7 @@ test('the JSON examples are JSON', () => {
   for (const { text } of found) assert.doesNotThrow(() => JSON.parse(text), text);
 });
 
-test('what README.md shows as the answer has the fields of the answer', async () => {
+test('the response in README.md has the fields of a real response', async () => {
   const shown = examples.find(({ file, language }) => file === 'README.md' && language === 'json');
   const command = curls.find(({ file }) => file === 'README.md');
   const { status, body } = await runCurl(command!.text.replace('welcome-1', 'welcome-2'));
@@ -110,7 +110,7 @@ test('what README.md shows as the answer has the fields of the answer', async ()
   assert.deepEqual(Object.keys(JSON.parse(shown!.text)), Object.keys(body));
 });
 
-test('the failure that docs/api.md shows is what comes back', async () => {
+test('the error in docs/api.md is the real error', async () => {
   const shown = examples.find(
     ({ file, language }) => file === 'docs/api.md' && language === 'json',
   );
@@ -138,7 +138,7 @@ test('every endpoint that the documents name exists', async () => {
   for (const endpoint of named) assert.ok(known.includes(endpoint), endpoint);
 });
 
-test('the events that docs/webhooks.md lists are those that can be chosen', async () => {
+test('docs/webhooks.md lists the events that a webhook can subscribe to', async () => {
   const rows = read('docs/webhooks.md').matchAll(/^\| (`[\w.`, ]+`) +\|/gm);
   const listed = [...rows].flatMap(([, cell]) => {
     const names = [...cell!.matchAll(/`([\w.]+)`/g)].map((match) => match[1]!);

@@ -21,7 +21,7 @@ const add = (name: string, who = key) =>
 
 const addAll = (names: string[]) => Promise.all(names.map((name) => add(name)));
 
-test('a project has as many domains as it may, however many are added at once, and room again after one is removed', async () => {
+test('the maximum of domains holds for concurrent additions, and a removal makes room', async () => {
   await begin();
   const answers = await addAll(Array.from({ length: 9 }, (_, n) => `many${n}.example`));
   const added = answers.filter(({ status }) => status === 201);
@@ -35,7 +35,7 @@ test('a project has as many domains as it may, however many are added at once, a
   assert.equal((await add('more.example')).status, 409);
 });
 
-test('the operator allows a project more domains', async () => {
+test('the operator can raise the maximum of domains of a project', async () => {
   await begin();
   await addAll(Array.from({ length: 4 }, (_, n) => `few${n}.example`));
   assert.equal((await add('fifth.example')).status, 409);
@@ -47,7 +47,7 @@ test('the operator allows a project more domains', async () => {
   assert.equal((await service.cli('projects', 'set-domains-max', '0')).code, 2);
 });
 
-test('domains are added as fast as the limit says, and no key is made beyond', async () => {
+test('domains are added up to the rate limit, and no key is generated beyond it', async () => {
   await begin();
   const again = Array.from({ length: 25 }, () => 'same.example');
   const answers = await addAll(again);

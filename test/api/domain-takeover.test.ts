@@ -49,7 +49,7 @@ function publish({ records }: Body): void {
   }
 }
 
-test('what one project has published verifies the domain for no other, and gives it nothing to send with', async () => {
+test('records published by one project do not verify the domain for another project', async () => {
   const domain = await added('acme.example', owner);
   publish(domain);
   assert.equal((await verify(domain, owner)).status, 'verified');
@@ -66,7 +66,7 @@ test('what one project has published verifies the domain for no other, and gives
   assert.equal((await sendFrom('us@acme.example', owner)).status, 202);
 });
 
-test('records that were left in the DNS verify nothing for who adds the domain next, the same project included', async () => {
+test('records of a removed domain verify no later addition, including that of the same project', async () => {
   const domain = await added('left.example', owner);
   publish(domain);
   assert.equal((await verify(domain, owner)).status, 'verified');
@@ -77,7 +77,7 @@ test('records that were left in the DNS verify nothing for who adds the domain n
   }
 });
 
-test('a verified domain gives nothing above, below or beside it', async () => {
+test('a verified domain does not cover its parent, subdomains or siblings', async () => {
   const domain = await added('mail.shop.example', owner);
   publish(domain);
   assert.equal((await verify(domain, owner)).status, 'verified');
@@ -92,7 +92,7 @@ test('a verified domain gives nothing above, below or beside it', async () => {
   assert.equal((await sendFrom('us@MAIL.shop.example', owner)).status, 202);
 });
 
-test('who has lost the records for 72 hours sends no more, though the domain was theirs', async () => {
+test('a domain whose records are missing for 72 hours can no longer be sent from', async () => {
   const domain = await added('sold.example', owner);
   publish(domain);
   assert.equal((await verify(domain, owner)).status, 'verified');

@@ -115,7 +115,7 @@ test('the DKIM keys are RSA-2048 and Ed25519, under selectors of the domain alon
   assert.equal(new Set([...selectors(domain), ...selectors(other)]).size, 4);
 });
 
-test('TLS of a domain is opportunistic unless it is said otherwise, and can be changed', async () => {
+test('TLS of a domain is opportunistic by default and can be changed', async () => {
   const { id, tls } = await added('tls.test');
   assert.equal(tls, 'opportunistic');
   const change = (body: unknown, key = service.testKey, path = `/v1/domains/${id}`) =>
@@ -134,7 +134,7 @@ test('TLS of a domain is opportunistic unless it is said otherwise, and can be c
   assertFailure(await change({ tls: 'enforced' }, undefined, nowhere), 404, 'not_found');
 });
 
-test('in the test environment a domain is verified at once, and can be sent from', async () => {
+test('in the test environment a domain is verified at once', async () => {
   const { id } = await added('easy.test');
   assertFailure(await sendFrom('easy.test'), 403, 'domain_not_verified');
   const domain = await verify(id);
@@ -153,7 +153,7 @@ test('in the test environment a domain is verified at once, and can be sent from
   );
 });
 
-test('under .invalid every record is missing', async () => {
+test('a domain under .invalid has no records', async () => {
   const { id } = await added('acme.invalid');
   const domain = await verify(id);
   assert.deepEqual([domain.status, domain.verified_at], ['pending', null]);
@@ -164,7 +164,7 @@ test('under .invalid every record is missing', async () => {
   assertFailure(await sendFrom('acme.invalid'), 403, 'domain_not_verified');
 });
 
-test('what is no domain name is refused', async () => {
+test('an invalid domain name is refused', async () => {
   const wrong = [
     '',
     'acme',
@@ -188,7 +188,7 @@ test('what is no domain name is refused', async () => {
   assertFailure(missing, 422, 'validation_error', /^name: .*required/);
 });
 
-test('a name is kept in lower case and in ASCII, and added once per environment', async () => {
+test('a name is stored in lower case and ASCII, and can be added once per environment', async () => {
   assert.equal((await added('Bücher.TEST')).name, 'xn--bcher-kva.test');
   assertFailure(await add('xn--bcher-kva.test'), 409, 'conflict', /xn--bcher-kva\.test/);
   assertFailure(await add('BÜCHER.test'), 409, 'conflict');
@@ -196,7 +196,7 @@ test('a name is kept in lower case and in ASCII, and added once per environment'
   assert.equal((await add('sub.bücher.test')).status, 201);
 });
 
-test('of ten additions of one name at once, one is made', async () => {
+test('of ten concurrent additions of one name, one succeeds', async () => {
   const answers = await Promise.all(Array.from({ length: 10 }, () => add('race.test')));
   const statuses = answers.map(({ status }) => status).toSorted((a, b) => a - b);
   assert.deepEqual(statuses, [201, ...Array<number>(9).fill(409)]);
@@ -210,7 +210,7 @@ test('domains are listed newest first, page by page', async () => {
   assert.equal(next.body.data[0].id, one.id);
 });
 
-test('a removed domain is gone: not found, not listed, not sent from, free to be added', async () => {
+test('a removed domain is not found, not listed, cannot be sent from and can be added again', async () => {
   const { id } = await added('gone.test');
   await verify(id);
   assert.equal((await sendFrom('gone.test')).status, 202);
@@ -229,7 +229,7 @@ test('a removed domain is gone: not found, not listed, not sent from, free to be
   assert.notEqual((await added('gone.test')).id, id);
 });
 
-test('in the live environment a domain is verified when its records are there', async () => {
+test('in the live environment a domain is verified when its records are published', async () => {
   const domain = await added('good.example', live);
   publish(domain);
   const verified = await verify(domain.id, live);
@@ -243,7 +243,7 @@ test('in the live environment a domain is verified when its records are there', 
   assert.deepEqual(about.toSorted(), ['dmarc', 'inbound', 'ptr']);
 });
 
-test('verifying says that late bounces are lost while no mail comes in', async () => {
+test('verification warns that late bounces are lost without an inbound port', async () => {
   publish(await added('no-inbound.example', live));
   const { stdout } = await service.cli('domains', 'verify', 'no-inbound.example');
   assert.match(stdout, /can send\.\n! bounces and .* are lost: .* POSTHORN_INBOUND_PORT=25 /);
@@ -253,7 +253,7 @@ test('verifying says that late bounces are lost while no mail comes in', async (
   delete service.env['POSTHORN_INBOUND_PORT'];
 });
 
-test('a record that is missing is no error, and each says what to do', async () => {
+test('each missing record is reported with what to publish', async () => {
   const domain = await added('empty.example', live);
   dns.set('empty.example', 'A', ['192.0.2.80']);
   const checked = await verify(domain.id, live);
@@ -265,7 +265,7 @@ test('a record that is missing is no error, and each says what to do', async () 
   assertFailure(await sendFrom('empty.example', live), 403, 'domain_not_verified');
 });
 
-test('Ed25519 is not required; RSA, the return path and its SPF are', async () => {
+test('RSA, the return path and its SPF record are required, Ed25519 is not', async () => {
   const { records } = await added('needed.example', live);
   for (const [n, { required, record }] of records.entries()) {
     const domain = await added(`needed${n}.example`, live);
@@ -364,7 +364,7 @@ const MISTAKES: [string, (domain: Body) => DomainRecord, string, RegExp][] = [
 ];
 
 for (const [n, [what, spoil, status, problem]] of MISTAKES.entries()) {
-  test(`when ${what}, the record says so`, async () => {
+  test(`when ${what}, the record reports it`, async () => {
     const domain = await added(`mistake${n}.example`, live);
     publish(domain);
     const { name, type, record } = spoil(domain);
@@ -379,7 +379,7 @@ for (const [n, [what, spoil, status, problem]] of MISTAKES.entries()) {
   });
 }
 
-test('a verified domain fails when its records stay away for 72 hours, and comes back', async () => {
+test('a verified domain fails when its records are missing for 72 hours, and recovers', async () => {
   const domain = await added('away.example', live);
   publish(domain);
   await verify(domain.id, live);

@@ -45,7 +45,7 @@ test('a batch is accepted with 202, one id for each email in its order, and all 
   assert.equal(answer.headers.get('ratelimit-remaining'), '997');
 });
 
-test('one to a hundred emails are a batch', async () => {
+test('a batch has 1 to 100 emails', async () => {
   assert.equal((await post(emails(1))).body.data.length, 1);
   const full = await post(emails(100));
   assert.equal(full.status, 202, full.text);
@@ -66,7 +66,7 @@ test('the validation of a batch is strict or permissive', async () => {
   assertFailure(await post([...emails(1), {}], strict), 422, 'validation_error', /^\[1\]/);
 });
 
-test('a strict batch names every problem by the index of its email, and sends nothing', async () => {
+test('a strict batch with a problem sends nothing and reports every problem with the index of its email', async () => {
   const before = await count();
   const [good] = emails(1);
   const answer = await post([
@@ -91,7 +91,7 @@ test('a strict batch names every problem by the index of its email, and sends no
   assert.equal(await count(), before);
 });
 
-test('a permissive batch sends the others, and has a code and a sentence for each that it did not', async () => {
+test('a permissive batch sends the valid emails, and has a code and a message for each other one', async () => {
   const [first, second] = emails(2);
   const answer = await post(
     [{ ...EMAIL, to: 'bob@' }, first, { ...EMAIL, from: 'a@unverified.test' }, second, null],
@@ -125,7 +125,7 @@ test('a permissive batch of which nothing can be sent has no data', async () => 
   assert.equal(await count(), before);
 });
 
-test('of a hundred emails one to a suppressed address refuses the strict batch, not the permissive one', async () => {
+test('one suppressed recipient refuses a strict batch, but not a permissive one', async () => {
   const address = 'gone+batch@simulator.test';
   const added = await service.request('POST', '/v1/suppressions', { body: { address } });
   assert.equal(added.status, 201, added.text);
@@ -158,7 +158,7 @@ test('attachments, copies and tags of each email are its own', async () => {
   }
 });
 
-test('emails of one batch are sent at once or later, each at its own time', async () => {
+test('emails of one batch can be scheduled separately', async () => {
   const days = async (n: number) => {
     const [{ at }] = await service.sql(
       `select wire_time(app_now() + $1 * interval '1 day') as at`,
@@ -181,7 +181,7 @@ test('emails of one batch are sent at once or later, each at its own time', asyn
   assert.match(message, /^scheduled_at: /);
 });
 
-test('an Idempotency-Key belongs to the batch as a whole: a repeat is the first answer, byte for byte', async () => {
+test('an Idempotency-Key holds for the whole batch, and a repetition gets the first response byte for byte', async () => {
   const before = await count();
   for (const more of [{}, PERMISSIVE.headers]) {
     const headers = { 'idempotency-key': randomUUID(), ...more };
@@ -210,7 +210,7 @@ test('an Idempotency-Key belongs to the batch as a whole: a repeat is the first 
   assert.equal(await count(), before + 10);
 });
 
-test('thirty at once with one key are one batch', async () => {
+test('thirty concurrent requests with one key make one batch', async () => {
   const before = await count();
   const headers = { 'idempotency-key': randomUUID() };
   const answers = await Promise.all(
@@ -222,7 +222,7 @@ test('thirty at once with one key are one batch', async () => {
   assert.equal(await count(), before + 20);
 });
 
-test('a batch that was refused has not used its key up', async () => {
+test('a refused batch does not use up its key', async () => {
   const headers = { 'idempotency-key': randomUUID() };
   const bad = { ...EMAIL, from: 'a@unverified.test' };
   assertFailure(await post([...emails(2), bad], { headers }), 403, 'domain_not_verified');
@@ -233,7 +233,7 @@ test('a batch that was refused has not used its key up', async () => {
   assertFailure(await post(emails(1), { headers: malformed }), 400, 'validation_error');
 });
 
-test('a key for one domain sends a batch only from there', async () => {
+test('a key for one domain sends a batch from that domain only', async () => {
   const { body: domain } = await service.request('POST', '/v1/domains', {
     body: { name: 'own.test' },
   });
@@ -257,7 +257,7 @@ test('a key for one domain sends a batch only from there', async () => {
   assert.deepEqual([index, code], [0, 'authorization_error']);
 });
 
-test('every email of a batch counts to the limit, and one that does not fit is refused as a whole', async () => {
+test('every email of a batch counts to the limit, and a batch above it is refused as a whole', async () => {
   await using small = await startService({
     env: { POSTHORN_LIMIT_SENDING: '10/60', POSTHORN_LIMIT_RECIPIENTS: '30/60' },
   });
@@ -286,7 +286,7 @@ test('every email of a batch counts to the limit, and one that does not fit is r
   assert.equal(await count(small), 10);
 });
 
-test('a revoked key, and an attachment that is too large, refuse a batch', async () => {
+test('a batch with a revoked key or an attachment that is too large is refused', async () => {
   const made = await service.request('POST', '/v1/api-keys', { body: { name: 'short' } });
   await service.request('DELETE', `/v1/api-keys/${made.body.id}`);
   for (const options of [{}, PERMISSIVE]) {

@@ -10,7 +10,7 @@ after(() => service[Symbol.asyncDispose]());
 
 const { post, refused, accepted, message } = changing(service);
 
-test('an email is accepted with its id, and has the fields of the contract', async () => {
+test('an accepted email has an id and the documented fields', async () => {
   const answer = await post({});
   assert.equal(answer.status, 202);
   const { id, created_at, ...rest } = answer.body;
@@ -63,7 +63,7 @@ test('an email is accepted with its id, and has the fields of the contract', asy
   assert.deepEqual([smtp.code, smtp.enhanced_code], [250, '2.0.0']);
 });
 
-test('from, to and subject are required, and one of html and text', async () => {
+test('from, to, subject and either html or text are required', async () => {
   for (const field of ['from', 'to', 'subject']) {
     await refused({ [field]: undefined }, new RegExp(`^${field}: .*required`));
     await refused({ [field]: null }, new RegExp(`^${field}: `));
@@ -72,7 +72,7 @@ test('from, to and subject are required, and one of html and text', async () => 
   await refused({ html: '', text: '' }, /^html: /);
 });
 
-test('a value of the wrong type is named, and what it should be', async () => {
+test('a value of the wrong type is reported with its name and the expected type', async () => {
   for (const [change, wanted] of [
     [{ from: ['a@acme.test'] }, /^from: .*string/],
     [{ to: 7 }, /^to: .*string/],
@@ -97,7 +97,7 @@ test('a value of the wrong type is named, and what it should be', async () => {
   assertFailure(list, 422, 'validation_error', /object.*array/);
 });
 
-test('null in an optional field is as good as leaving it out', async () => {
+test('null in an optional field counts as absent', async () => {
   const names = ['text', 'cc', 'bcc', 'reply_to', 'headers', 'attachments', 'tags', 'metadata'];
   const more = ['expires_in', 'unsubscribe', 'tls', 'tracking', 'scheduled_at', 'template'];
   await accepted(Object.fromEntries([...names, ...more].map((name) => [name, null])));
@@ -116,7 +116,7 @@ test('a subject has 1 to 998 characters and no control characters', async () => 
   }
 });
 
-test('text is derived from html unless it is given; an empty one switches that off', async () => {
+test('text is derived from html unless it is given, even if empty', async () => {
   const html = '<h1>Hi</h1><p>Some <b>bold</b> words &amp; more</p>';
   const derived = await message({ html });
   assert.equal(derived.html?.trim(), html);
@@ -131,7 +131,7 @@ test('text is derived from html unless it is given; an empty one switches that o
   assert.doesNotMatch(plain.raw, /text\/html/i);
 });
 
-test('headers of its own go into the message, those of the service cannot be replaced', async () => {
+test('custom headers are added to the message and cannot replace those of the service', async () => {
   const own = { 'X-Entity-Ref-ID': '4711', 'List-Id': 'Acme <list.acme.test>', 'X-Ümlaut': 'x' };
   await refused({ headers: own }, /^headers\.X-/);
   const parsed = await message({
@@ -153,7 +153,7 @@ test('headers of its own go into the message, those of the service cannot be rep
   }
 });
 
-test('attachments arrive as they were given', async () => {
+test('attachments arrive unchanged', async () => {
   const bytes = Buffer.from(Array.from({ length: 1_000 }, (_, n) => (n * 7) % 256));
   const parsed = await message({
     html: '<img src="cid:logo">',
@@ -200,7 +200,7 @@ test('tags are 1-256 of letters, digits, hyphen and underscore, at most 75', asy
   }
 });
 
-test('metadata is kept as it was given and echoed on events', async () => {
+test('metadata is stored unchanged and included in events', async () => {
   const metadata = { user: '7', 'any name': 'any väluе\n"x"', empty: '' };
   const tags = [{ name: 'kind', value: 'welcome' }];
   const { id, metadata: kept } = await accepted({ metadata, tags });
@@ -228,7 +228,7 @@ test('unsubscribe by an https URL makes the one-click headers', async () => {
   await accepted({ unsubscribe: false });
 });
 
-test('what does not work yet is refused by name, never ignored', async () => {
+test('an unsupported field is refused by name', async () => {
   const notYet: [object, RegExp][] = [
     [{ template: { id: 'welcome', variables: {} } }, /^template: .*not available yet/],
     [{ tracking: { opens: true } }, /^tracking\.opens: .*not available yet/],

@@ -32,7 +32,7 @@ function postHead(...more: string[]): string {
 const post = (body: unknown, options: RequestOptions = {}) =>
   service.request('POST', '/v1/emails', { body, ...options });
 
-test('400: what is not JSON', async () => {
+test('400: invalid JSON', async () => {
   for (const body of ['{', 'from=a&to=b', '{"from": "a",}', "{'a': 1}", 'NaN', '{}{}']) {
     assertFailure(await post(body), 400, 'validation_error', /JSON/);
   }
@@ -58,7 +58,7 @@ test('400: a malformed Idempotency-Key', async () => {
   assertFailure(await rawAnswer(service.url, twice + body), 400, 'validation_error');
 });
 
-test('401: no key, a malformed one, and one sentence for all that do not work any more', async () => {
+test('401: no key, a malformed key, and one message for all keys that no longer work', async () => {
   const make = async (rights: object) =>
     (await service.request('POST', '/v1/api-keys', { body: { name: 'key', ...rights } })).body;
   const revoked = await make({});
@@ -87,7 +87,7 @@ test('401: no key, a malformed one, and one sentence for all that do not work an
   assert.equal(messages.size, 1);
 });
 
-test('403: a key that does not allow it, a domain that is not verified', async () => {
+test('403: a key without the permission, a domain that is not verified', async () => {
   const { body: sender } = await service.request('POST', '/v1/api-keys', {
     body: { name: 'sender', permission: 'sending_access' },
   });
@@ -136,7 +136,7 @@ test('409: the same key with another body, a domain added twice', async () => {
   assertFailure(await service.request('POST', '/v1/domains', { body }), 409, 'conflict');
 });
 
-test('413: a body over 45 MB, whether its length is told or not', async () => {
+test('413: a body over 45 MB, with or without Content-Length', async () => {
   const told = await rawAnswer(service.url, postHead('Content-Length: 50000000'));
   assertFailure(told, 413, 'payload_too_large');
   const chunk = `100000\r\n${'x'.repeat(0x100000)}\r\n`;
@@ -163,7 +163,7 @@ test('415: another type, another charset, an encoding, no type at all', async ()
   assertFailure(await rawAnswer(service.url, `${untyped}{}`), 415, 'unsupported_media_type');
 });
 
-test('422: every rule that is broken is told, the first in the message', async () => {
+test('422: every problem is reported, the first one in the message', async () => {
   const answer = await post({ from: 'hello@acme.test', to: ['a@b.test', 'bob@'], subject: '' });
   assertFailure(answer, 422, 'validation_error', /^to\[1\]: "bob@" is not an email address/);
   const { details } = answer.body.error;
@@ -232,7 +232,7 @@ for (const [what, bytes, status, code] of BROKEN_HTTP) {
   });
 }
 
-test('nonsense behind a request on one connection is answered after it', async () => {
+test('malformed data after a request on one connection is answered after it', async () => {
   const answers = await rawAnswers(
     service.url,
     'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n\0\0nonsense\r\n\r\n',
@@ -244,7 +244,7 @@ test('nonsense behind a request on one connection is answered after it', async (
   assertFailure(answers[1]!, 400, 'validation_error');
 });
 
-test('503: without its database the service says so, and works again when it is back', async () => {
+test('503: while the database is unreachable, with recovery afterwards', async () => {
   await using other = await startService();
   const send = () => other.request('POST', '/v1/emails', { body: EMAIL });
   assert.equal((await send()).status, 202);
@@ -275,7 +275,7 @@ async function countEmails(one: Service): Promise<number> {
   return row.count;
 }
 
-test('503: a service that is stopping turns away what was not complete yet', async () => {
+test('503: a stopping service refuses incomplete requests', async () => {
   await using other = await startService({ args: ['--workers', '1'] });
   const { hostname, port } = new URL(other.url);
   const socket = connect({ host: hostname, port: Number(port) });

@@ -43,7 +43,7 @@ async function limitedKey(body: object): Promise<{ id: string; key: string }> {
   return answer.body;
 }
 
-test('what happens comes once, in order, with the data and the id that webhooks have', async () => {
+test('every event is returned once, in order, with the data and id of its webhook', async () => {
   const start = await latest();
   const id = await service.send({ metadata: { order: '4711' } });
   await service.waitForStatus(id, 'delivered');
@@ -66,7 +66,7 @@ test('what happens comes once, in order, with the data and the id that webhooks 
   assert.deepEqual(data, [delivered], 'every event has the cursor to go on from');
 });
 
-test('pages follow one another by their cursor until nothing is left', async () => {
+test('pages are read by cursor to the end', async () => {
   const start = await latest();
   for (let n = 0; n < 3; n += 1) await service.waitForStatus(await service.send(), 'delivered');
   const whole = await eventsAfter(start, 6);
@@ -84,7 +84,7 @@ test('pages follow one another by their cursor until nothing is left', async () 
   assert.ok(all.data.length === 1 && all.has_more, 'without a cursor it begins with the oldest');
 });
 
-test('kinds and one email can be asked for', async () => {
+test('events can be filtered by type and email', async () => {
   const start = await latest();
   const [one, other] = [await service.send(), await service.send()];
   for (const id of [one, other]) await service.waitForStatus(id, 'delivered');
@@ -102,7 +102,7 @@ test('kinds and one email can be asked for', async () => {
   assert.deepEqual((await page(`email_id=${UNKNOWN_ID}`)).data, []);
 });
 
-test('mistakes in the query are named', async () => {
+test('invalid query parameters are reported by name', async () => {
   const cases: [query: string, status: number, says: RegExp][] = [
     [
       'types=email.deliverd',
@@ -127,7 +127,7 @@ test('mistakes in the query are named', async () => {
   assertFailure(await service.request('GET', `/v1/events?${cut}`), 422, 'validation_error');
 });
 
-test('a key sees the events of its project and environment, and takes no cursor of others', async () => {
+test('a key reads the events of its project and environment, and no cursor of others', async () => {
   const cursor = await latest();
   await service.send();
   const strangers = [await otherProject('Other'), liveKey];
@@ -141,7 +141,7 @@ test('a key sees the events of its project and environment, and takes no cursor 
   assertFailure(refused, 403, 'authorization_error');
 });
 
-test('a key for one domain sees what is about that domain and its mail', async () => {
+test('a key for one domain reads events about that domain and its mail', async () => {
   for (const name of ['one.test', 'x.one.test']) {
     const { body } = await service.request('POST', '/v1/domains', { body: { name } });
     await service.request('POST', `/v1/domains/${body.id}/verify`);
@@ -166,7 +166,7 @@ test('a key for one domain sees what is about that domain and its mail', async (
   ]);
 });
 
-test('a stream stays open, resumes behind the last event, and says the same as the pages', async () => {
+test('a stream stays open, resumes after the last event, and has the events of the pages', async () => {
   const start = await latest();
   const first = await service.send();
   await service.waitForStatus(first, 'delivered');
@@ -197,7 +197,7 @@ test('a stream stays open, resumes behind the last event, and says the same as t
   assert.deepEqual([event!.data.type, event!.data.cursor], ['email.delivered', event!.id]);
 });
 
-test('a stream with a filter carries nothing else', async () => {
+test('a filtered stream has only matching events', async () => {
   const path = '/v1/events?after=latest&types=email.bounced';
   await using stream = await openEventStream(service.url, { key: service.testKey, path });
   await service.waitForStatus(await service.send(), 'delivered');
@@ -217,7 +217,7 @@ test('a stream ends when its key is revoked', async () => {
   assert.equal(again.status, 401);
 });
 
-test('a key has a bounded number of streams, and a place again when one has ended', async () => {
+test('a key has a limited number of streams', async () => {
   await using bounded = await startService({ args: ['--workers', '1'] });
   const open = () => openEventStream(bounded.url, { key: bounded.testKey });
   const streams = await Promise.all(Array.from({ length: 10 }, open));
@@ -236,7 +236,7 @@ test('a key has a bounded number of streams, and a place again when one has ende
   for (const stream of streams) await stream[Symbol.asyncDispose]();
 });
 
-test('a stop ends the streams in order, before the time for slow requests is up', async () => {
+test('a stop ends streams before the timeout for slow requests', async () => {
   await using stopped = await startService({ args: ['--workers', '1'] });
   await using stream = await openEventStream(stopped.url, { key: stopped.testKey });
   assert.equal(await stopped.stop(), 0);
@@ -245,7 +245,7 @@ test('a stop ends the streams in order, before the time for slow requests is up'
   assert.doesNotMatch(stopped.logs, /"level":[56]0/);
 });
 
-test('posthorn events prints what the API has, of the service that runs here', async () => {
+test('posthorn events prints the events of the local service', async () => {
   await service.waitForStatus(await service.send(), 'delivered');
   const key = ['--key', service.testKey];
   const { code, stdout } = await service.cli(

@@ -59,7 +59,7 @@ async function statusOfLarge(): Promise<number> {
   return (await service.request('POST', '/v1/emails', { body })).status;
 }
 
-test('a body that is announced without a key takes nothing away from those who send', async () => {
+test('announced bodies without a key use no memory of valid requests', async () => {
   const attackers = Array.from({ length: 16 }, (_, index) =>
     attack([
       `GET ${index % 2 === 0 ? '/readyz' : '/openapi.json'} HTTP/1.1`,
@@ -72,7 +72,7 @@ test('a body that is announced without a key takes nothing away from those who s
   });
 });
 
-test('six thousand strangers who announce bodies to unsubscribe links keep nobody from sending', async () => {
+test('6,000 announced bodies at unsubscribe links do not block sending', async () => {
   const head = ['POST /u/x HTTP/1.1', 'Content-Type: text/plain', 'Content-Length: 16384'];
   const attackers = Array.from({ length: 6_150 }, () => attack(head));
   await during(attackers, {
@@ -81,7 +81,7 @@ test('six thousand strangers who announce bodies to unsubscribe links keep nobod
   });
 });
 
-test('a made-up unsubscribe link is refused before its body has come', async () => {
+test('a forged unsubscribe link is refused before its body is read', async () => {
   const attacker = attack(['POST /u/x HTTP/1.1', 'Content-Length: 16384']);
   await during([attacker], {
     until: ({ heard }) => heard.startsWith('HTTP/1.1 404 '),
@@ -89,7 +89,7 @@ test('a made-up unsubscribe link is refused before its body has come', async () 
   });
 });
 
-test('a key that announces bodies and sends none of them takes no room from other projects', async () => {
+test('announced bodies of one key use no memory of other projects', async () => {
   const { key } = await otherProjectsKey();
   const authorization = `Authorization: Bearer ${key}`;
   const json = 'Content-Type: application/json';
@@ -112,7 +112,7 @@ test('a key that announces bodies and sends none of them takes no room from othe
   });
 });
 
-test('a key that sends large bodies but for their last byte takes half of the room', async () => {
+test('incomplete bodies of one key use at most half of the memory', async () => {
   const { key } = await otherProjectsKey();
   const authorization = `Authorization: Bearer ${key}`;
   const json = 'Content-Type: application/json';
@@ -131,7 +131,7 @@ test('a key that sends large bodies but for their last byte takes half of the ro
   });
 });
 
-test('five hundred clients that ask and do not read cost little memory, and others are served', async () => {
+test('500 clients that do not read responses cost little memory and do not block others', async () => {
   const [worker] = await service.workerPids();
   const beforeMb = await residentMb(worker);
   const asks = 'GET /openapi.json HTTP/1.1\r\nHost: here\r\n\r\n'.repeat(20);

@@ -55,7 +55,7 @@ test('the API is served over TLS with the certificate of the operator', async ()
   assert.match(body.id, /^[0-9a-f-]{36}$/);
 });
 
-test('the command line sends to the service here over TLS, and trusts no other certificate', async () => {
+test('the command line sends to the local service over TLS and trusts only its certificate', async () => {
   const send = ['send', '--key', service.testKey, '--from', EMAIL.from, '--to', EMAIL.to];
   const sent = await service.cliJson(...send, '--subject', 'Hi', '--text', 'Hi');
   assert.match(sent.id, /^[0-9a-f-]{36}$/);
@@ -65,7 +65,7 @@ test('the command line sends to the service here over TLS, and trusts no other c
   assert.match(stderr, /No answer from the service/);
 });
 
-test('clear text on the port for TLS is answered and closed', async () => {
+test('clear text on the TLS port gets an error and is closed', async () => {
   const socket = connectTcp(port, '127.0.0.1');
   socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
   const answer = await text(socket);
@@ -86,7 +86,7 @@ test('old versions of TLS are refused', async () => {
   assert.match(String(error.code), /VERSION|PROTOCOL|ALERT/);
 });
 
-test('a renewed certificate is shown to the next client, and a broken one is not', async () => {
+test('a renewed certificate is used for the next connection, an invalid one is not', async () => {
   const shown = async (): Promise<unknown> => {
     const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false });
     await once(socket, 'secureConnect');

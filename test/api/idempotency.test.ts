@@ -32,7 +32,7 @@ const count = async (where = 'true', values: unknown[] = []) =>
 
 const advanceDay = () => service.clock.advance({ hours: 24 });
 
-test('the same key and body answer the first result, byte for byte, with 200', async () => {
+test('a repetition with the same key and body gets the first result byte for byte, with 200', async () => {
   const key = randomUUID();
   const before = await count();
   const first = await post(key);
@@ -51,7 +51,7 @@ test('the same key and body answer the first result, byte for byte, with 200', a
   assert.equal(recipients[0].attempts, 1);
 });
 
-test('the same body is the same value, however it is written', async () => {
+test('bodies are compared by value, not by formatting', async () => {
   const key = randomUUID();
   const first = await post(key, { ...EMAIL, metadata: { a: '1', b: 'ü' } });
   const { from, to, subject, html } = EMAIL;
@@ -82,7 +82,7 @@ test('the same key with another body is 409 and sends nothing', async () => {
   assert.deepEqual([again.status, again.text], [200, first.text]);
 });
 
-test('keys are 1 to 256 printable ASCII characters, and differ by every one of them', async () => {
+test('keys are 1 to 256 printable ASCII characters, all of which count', async () => {
   const keys = [
     'a',
     'A',
@@ -95,7 +95,7 @@ test('keys are 1 to 256 printable ASCII characters, and differ by every one of t
   for (const key of keys) assert.equal((await post(key)).status, 200, key);
 });
 
-test('fifty at once with one key give one email', async () => {
+test('fifty concurrent requests with one key make one email', async () => {
   const key = randomUUID();
   const before = await count();
   const answers = await Promise.all(Array.from({ length: PARALLEL }, () => post(key)));
@@ -104,7 +104,7 @@ test('fifty at once with one key give one email', async () => {
   assert.equal(await count(), before + 1);
 });
 
-test('many keys at once, each several times, give one email each', async () => {
+test('concurrent repetitions of many keys make one email for each key', async () => {
   const keys = Array.from({ length: 20 }, () => randomUUID());
   const before = await count();
   const posts = [0, 1, 2, 3, 4].flatMap(() => keys.map((key) => post(key)));
@@ -112,7 +112,7 @@ test('many keys at once, each several times, give one email each', async () => {
   assert.equal(await count(), before + 20);
 });
 
-test('of fifty at once with one key and different bodies, one is sent', async () => {
+test('of fifty concurrent requests with one key and different bodies, one is accepted', async () => {
   const key = randomUUID();
   const before = await count();
   const posts = Array.from({ length: PARALLEL }, (_, n) =>
@@ -122,7 +122,7 @@ test('of fifty at once with one key and different bodies, one is sent', async ()
   assert.equal(await count(), before + 1);
 });
 
-test('fifty at once with one key, and one slot of the limit left, give one email and no 429', async () => {
+test('fifty concurrent requests with one key and one email left in the limit make one email and no 429', async () => {
   await using small = await startService({
     env: { POSTHORN_LIMIT_SENDING: '3/60' },
     args: ['--workers', '2'],
@@ -139,7 +139,7 @@ test('fifty at once with one key, and one slot of the limit left, give one email
   assert.equal(row.n, 3);
 });
 
-test('a request that failed has not used its key up', async () => {
+test('a failed request does not use up its key', async () => {
   const key = randomUUID();
   assertFailure(await post(key, '{'), 400, 'validation_error');
   assertFailure(await post(key, { ...EMAIL, to: 'nobody' }), 422, 'validation_error');
@@ -162,7 +162,7 @@ test('a key is remembered for 24 hours', async () => {
   assert.equal((await post(key, { ...EMAIL, subject: 'Another day' })).status, 200);
 });
 
-test('fifty at once with a key whose day is over give one email', async () => {
+test('fifty concurrent requests with an expired key make one email', async () => {
   const key = randomUUID();
   await post(key);
   await advanceDay();
@@ -170,7 +170,7 @@ test('fifty at once with a key whose day is over give one email', async () => {
   assert.deepEqual(statuses(answers), { 202: 1, 200: PARALLEL - 1 });
 });
 
-test('environments and projects have keys of their own', async () => {
+test('each environment and project has its own idempotency keys', async () => {
   const key = randomUUID();
   const live = await service.liveKey();
   await service.addLiveDomain('acme.example');
@@ -189,7 +189,7 @@ test('environments and projects have keys of their own', async () => {
   assert.deepEqual(statuses(answers), { 202: 3 });
 });
 
-test('keys of one project and environment share what they remember', async () => {
+test('API keys of one project and environment share idempotency keys', async () => {
   const { body: second } = await service.request('POST', '/v1/api-keys', {
     body: { name: 'second' },
   });

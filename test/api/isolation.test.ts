@@ -94,13 +94,13 @@ function comparable({ status, headers, text, body }: Answer): unknown {
 
 const all = await operations();
 
-test('every kind of thing is tried', () => {
+test('every kind of resource is tested', () => {
   const kinds = new Set(all.map(([, template]) => template.split('/')[2]));
   assert.deepEqual(kinds, new Set(Object.keys(resources)));
 });
 
 for (const [method, template] of all) {
-  test(`${method} ${template} knows nothing that belongs to others`, async () => {
+  test(`${method} ${template} does not find resources of others`, async () => {
     const body = BODIES[`${method} ${template}`];
     const ask = (key: string, ids: Record<string, string>) =>
       service.request(method, pathOf(template, ids), { key, ...(body && { body }) });
@@ -112,7 +112,7 @@ for (const [method, template] of all) {
   });
 }
 
-test('lists have nothing that belongs to others', async () => {
+test('lists do not contain resources of others', async () => {
   for (const key of Object.values(strangers)) {
     for (const kind of ['emails', 'domains', 'webhooks']) {
       const { body } = await service.request('GET', `/v1/${kind}`, { key });
@@ -138,7 +138,7 @@ test('a domain that another project has verified cannot be sent from', async () 
   }
 });
 
-test('after all that was tried, the owner finds everything as it was', async () => {
+test('all resources are unchanged after these requests', async () => {
   for (const [kind, { id }] of Object.entries(resources)) {
     if (kind === 'api-keys') continue;
     assert.equal((await service.request('GET', `/v1/${kind}/${id}`)).status, 200, kind);

@@ -34,7 +34,7 @@ const get = (path: string, key: string) => service.request('GET', path, { key })
 const send = (key: string, change: object = {}) =>
   service.request('POST', '/v1/emails', { key, body: { ...EMAIL, ...change } });
 
-test('a key says which environment it is for, and ends with a checksum', async () => {
+test('a key begins with its environment and ends with a checksum', async () => {
   const live = await service.liveKey();
   for (const [key, marker] of [
     [service.testKey, 'test'],
@@ -72,7 +72,7 @@ test('a key is stored as a hash, and shown once', async () => {
   assert.ok(!row.all.includes(key.slice(12)));
 });
 
-test('a wrong checksum, another environment, other letters: all are 401', async () => {
+test('a key with a wrong checksum, environment or character gets 401', async () => {
   const key = service.testKey;
   const last = key.at(-1) === 'a' ? 'b' : 'a';
   const unknown = `ph_test_${'0'.repeat(32)}`;
@@ -90,7 +90,7 @@ test('a wrong checksum, another environment, other letters: all are 401', async 
   assert.equal((await get('/v1/emails', key)).status, 200);
 });
 
-test('what is wrong with a new key is said by field', async () => {
+test('problems of a new key are reported by field', async () => {
   for (const [body, message] of [
     [{}, /^name: .*required/],
     [{ name: '' }, /^name: /],
@@ -106,7 +106,7 @@ test('what is wrong with a new key is said by field', async () => {
   }
 });
 
-test('whoever asks is told project, environment and permission of the key', async () => {
+test('GET /v1/me returns project, environment and permission of the key', async () => {
   const { key, id } = await makeKey({ name: 'Me', permission: 'sending_access' });
   const { status, body } = await get('/v1/api-keys/current', key);
   assert.equal(status, 200);
@@ -121,7 +121,7 @@ test('whoever asks is told project, environment and permission of the key', asyn
   assert.deepEqual([live.body.environment, live.body.permission], ['live', 'full_access']);
 });
 
-test('a key that may only send sends, and reads what it has sent itself', async () => {
+test('a sending key sends, and reads the emails that it sent', async () => {
   const [one, other] = [
     await makeKey({ permission: 'sending_access' }),
     await makeKey({ permission: 'sending_access' }),
@@ -139,7 +139,7 @@ test('a key that may only send sends, and reads what it has sent itself', async 
   assert.deepEqual((await get('/v1/emails', other.key)).body.data, []);
 });
 
-test('a key that may only send may do nothing else', async () => {
+test('a sending key may do nothing else', async () => {
   const { key } = await makeKey({ permission: 'sending_access' });
   const allowed = /^\/v1\/emails|^\/v1\/api-keys\/current$|^\/[^v]/;
   let tried = 0;
@@ -190,7 +190,7 @@ test('a key stops working when it expires, by the clock of the database', async 
   assertFailure(await send(key), 401, 'authentication_error');
 });
 
-test('a rotated key has a successor with its limits, and stays valid for the overlap', async () => {
+test('a rotated key gets a successor with its limits and stays valid for the overlap', async () => {
   const rights = { name: 'shop', permission: 'sending_access' };
   const { key: old, id, ...before } = await makeKey(rights);
   const rotate = (body?: object) =>
@@ -217,7 +217,7 @@ test('a rotated key has a successor with its limits, and stays valid for the ove
   assertFailure(await rotate(), 409, 'conflict', /make a new one/);
 });
 
-test('a key rotates itself; with expires_in 0 it ends at once, on every worker', async () => {
+test('a key can rotate itself; with expires_in 0 it ends at once on every worker', async () => {
   const { key: old, id } = await makeKey();
   const path = `/v1/api-keys/${id}/rotate`;
   const body = { expires_in: 0 };
@@ -230,7 +230,7 @@ test('a key rotates itself; with expires_in 0 it ends at once, on every worker',
   }
 });
 
-test('two rotations at once make two keys, and end the old one once', async () => {
+test('two concurrent rotations make two keys and end the old one once', async () => {
   const { id } = await makeKey({ name: 'twice' });
   const path = `/v1/api-keys/${id}/rotate`;
   const answers = await Promise.all([1, 2, 3].map(() => service.request('POST', path)));
@@ -271,7 +271,7 @@ test('a key can revoke itself', async () => {
   assertFailure(await send(key), 401, 'authentication_error');
 });
 
-test('a change of a key changes what it names, from the next request on', async () => {
+test('a change of a key changes only the given fields, from the next request on', async () => {
   const { key, id } = await makeKey({ name: 'Before', domain: 'acme.test' });
   assert.equal((await get('/v1/domains', key)).status, 200);
   const patch = async (body: object) =>
@@ -288,7 +288,7 @@ test('a change of a key changes what it names, from the next request on', async 
   }
 });
 
-test('the last use of a key is known to the minute', async () => {
+test('the last use of a key is recorded to the minute', async () => {
   const { key, id } = await makeKey();
   await send(key);
   const lastUse = async () => {
@@ -300,7 +300,7 @@ test('the last use of a key is known to the minute', async () => {
   assert.match((await lastUse()) ?? '', /:00\.000Z$/);
 });
 
-test('projects are those of the organization, with their fields', async () => {
+test('projects of the organization are listed with their fields', async () => {
   await service.cliJson('projects', 'create', 'Second');
   const organizationId = UNKNOWN_ID;
   await service.sql(`insert into organizations values ($1, 'Other', now())`, [organizationId]);

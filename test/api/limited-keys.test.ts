@@ -36,7 +36,7 @@ for (const id of [ownDomain, otherDomain]) {
 }
 const limited = await makeKey({ domain: 'own.test', expires_at: SOON });
 
-test('a key with a domain and an end cannot free itself of either', async () => {
+test('a key with a domain and an expiry cannot remove either', async () => {
   for (const change of [
     { domain: null },
     { domain: 'other.test' },
@@ -51,7 +51,7 @@ test('a key with a domain and an end cannot free itself of either', async () => 
   assert.deepEqual([domain, expires_at], ['own.test', SOON]);
 });
 
-test('a limited key can narrow and rename itself, and cannot take it back', async () => {
+test('a limited key can restrict and rename itself, and cannot undo a restriction', async () => {
   const { id, key } = await makeKey({ domain: 'own.test', expires_at: LATER });
   const path = `/v1/api-keys/${id}`;
   const narrowed = await ask(key, 'PATCH', path, { name: 'Narrow', expires_at: SOON });
@@ -65,7 +65,7 @@ test('a limited key can narrow and rename itself, and cannot take it back', asyn
   assertFailure(back, 403, 'authorization_error');
 });
 
-test('a limited key makes keys with its own limits at the most', async () => {
+test('a limited key creates only keys within its own limits', async () => {
   const inherited = await makeKey({}, limited.key);
   assert.deepEqual([inherited.domain, inherited.expires_at], ['own.test', SOON]);
   const narrower = await makeKey(
@@ -82,7 +82,7 @@ test('a limited key makes keys with its own limits at the most', async () => {
   }
 });
 
-test('a broader key does not exist for a limited one', async () => {
+test('a limited key cannot see a broader key', async () => {
   const equal = await makeKey({ domain: 'own.test', expires_at: SOON });
   const broader = [
     await makeKey(),
@@ -112,7 +112,7 @@ test('a broader key does not exist for a limited one', async () => {
   assert.equal((await ask(limited.key, 'DELETE', `/v1/api-keys/${equal.id}`)).status, 200);
 });
 
-test('a key for one domain manages that domain, and knows of no other', async () => {
+test('a key for one domain manages that domain and sees no other', async () => {
   const { data } = (await ask(limited.key, 'GET', '/v1/domains')).body;
   assert.deepEqual(
     data.map(({ name }: Body) => name),
@@ -136,7 +136,7 @@ test('a key for one domain manages that domain, and knows of no other', async ()
   assert.deepEqual([other.status, other.tls], ['verified', 'opportunistic']);
 });
 
-test('a key for one domain reads the emails of that domain only', async () => {
+test('a key for one domain reads only emails of that domain', async () => {
   const send = async (from: string, key = service.testKey): Promise<string> => {
     const answer = await ask(key, 'POST', '/v1/emails', { ...EMAIL, from });
     assert.equal(answer.status, 202, answer.text);
@@ -158,7 +158,7 @@ test('a key for one domain reads the emails of that domain only', async () => {
   assert.equal((await ask(limited.key, 'GET', '/v1/emails?domain=own.test')).status, 200);
 });
 
-test('a sending key that was narrowed to a domain no longer reads what it sent from another', async () => {
+test('a sending key restricted to a domain no longer reads emails that it sent from another', async () => {
   const { id, key } = await makeKey({ permission: 'sending_access' });
   const sent = await ask(key, 'POST', '/v1/emails', { ...EMAIL, from: 'a@other.test' });
   const path = `/v1/emails/${sent.body.id}`;
@@ -167,7 +167,7 @@ test('a sending key that was narrowed to a domain no longer reads what it sent f
   assertFailure(await ask(key, 'GET', path), 404, 'not_found');
 });
 
-test('a key for one domain has nothing to do with what belongs to all domains', async () => {
+test('a key for one domain is refused for resources of all domains', async () => {
   const { id: webhook } = await made('/v1/webhooks', { url: 'http://127.0.0.1:9/' });
   const { body } = await service.request('GET', '/openapi.json');
   let tried = 0;

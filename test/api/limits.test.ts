@@ -56,7 +56,7 @@ const countStatus = (answers: Answer[], status: number) =>
 const inParallel = (count: number, ask: (n: number) => Promise<Answer>) =>
   Promise.all(Array.from({ length: count }, (_, n) => ask(n)));
 
-test('as many emails as the limit says are accepted, however many come at once', async () => {
+test('the limit on emails is exact for concurrent requests', async () => {
   await newWindow();
   const [before] = await service.sql('select count(*)::int as n from emails');
   const answers = await inParallel(60, () => send());
@@ -78,7 +78,7 @@ test('the limit is exact over two nodes on one database', async () => {
   assert.equal(countStatus(answers, 429), 40);
 });
 
-test('every answer of a limited call tells where the limit stands', async () => {
+test('every response of a limited endpoint has the state of the limit', async () => {
   await newWindow();
   const headers = { 'idempotency-key': 'limits' };
   const answers = [
@@ -101,7 +101,7 @@ test('every answer of a limited call tells where the limit stands', async () => 
   }
 });
 
-test('a window begins with its first email and lasts a minute', async () => {
+test('a window begins with the first email and lasts a minute', async () => {
   await newWindow();
   assert.equal(told(await send()).reset, 60);
   await service.clock.advance({ seconds: 30 });
@@ -116,7 +116,7 @@ test('a window begins with its first email and lasts a minute', async () => {
   assert.deepEqual([told(next).remaining, told(next).reset], [19, 60]);
 });
 
-test('replays do not count, and go on beyond the limit', async () => {
+test('idempotent repetitions do not count and are answered beyond the limit', async () => {
   await newWindow();
   const headers = { 'idempotency-key': 'replayed' };
   assert.equal(told(await send({ headers })).remaining, 19);
@@ -154,14 +154,14 @@ test('each environment and each project has its own window', async () => {
   assert.equal(told(await send({ key })).remaining, 20);
 });
 
-test('keys of one project and environment share its window', async () => {
+test('keys of one project and environment share a window', async () => {
   await newWindow();
   const { body } = await service.request('POST', '/v1/api-keys', { body: { name: 'second' } });
   await send();
   assert.equal(told(await send({ key: body.key })).remaining, 18);
 });
 
-test('an operator sets the limit of a project, and takes it back', async () => {
+test('an operator can set and reset the limit of a project', async () => {
   const project = (await service.request('GET', '/v1/api-keys/current')).body.project.id;
   const set = (limit: string) =>
     service.cliJson('projects', 'set-limit', limit, '--project', project, '--mode', 'test');
@@ -209,7 +209,7 @@ test('failed authentications are limited per address, while a valid key always w
   });
 });
 
-test('many failures at once are counted one by one', async () => {
+test('concurrent failures are counted exactly', async () => {
   await newWindow();
   const answers = await inParallel(40, () => ask(from('192.0.2.3')));
   assert.equal(countStatus(answers, 401), 5);
@@ -227,7 +227,7 @@ test('an IPv6 network counts as one address', async () => {
   assert.equal((await ask(from('2001:db8:0:2::1'))).status, 401);
 });
 
-test('unless set, limits are 100 emails, 10 verifications and 20 failures per minute', async () => {
+test('the default limits are 100 emails, 10 verifications and 20 failures per minute', async () => {
   await using other = await startService({ args: ['--workers', '1'] });
   assert.deepEqual(told(await send({ key: other.testKey }, other)).limit, 100);
   const { data } = (await other.request('GET', '/v1/domains')).body;

@@ -68,12 +68,12 @@ function* schemasIn(value: unknown): Generator<JsonSchema> {
   for (const inner of Object.values(value)) yield* schemasIn(inner);
 }
 
-test('the document in docs/ is the one that is served', async () => {
+test('docs/openapi.json is the document that is served', async () => {
   assert.match(served.headers.get('content-type') ?? '', /^application\/json/);
   assert.deepEqual(JSON.parse(await readFile(FILE, 'utf8')), document, 'run: npm run openapi');
 });
 
-test('it is OpenAPI 3.1, whole in itself', () => {
+test('the document is OpenAPI 3.1 without external references', () => {
   assert.match(document.openapi, /^3\.1\.\d$/);
   assert.ok(document.info.title && document.info.version);
   assert.ok(Object.keys(document.components.securitySchemes).length > 0);
@@ -106,7 +106,7 @@ test('it is OpenAPI 3.1, whole in itself', () => {
   );
 });
 
-test('an answer that is not as documented would be noticed', () => {
+test('the check detects a response that differs from the document', () => {
   const checker = checkerOf(document.components.schemas['AcceptedEmail']!);
   const good = {
     object: 'email',
@@ -121,7 +121,7 @@ test('an answer that is not as documented would be noticed', () => {
   }
 });
 
-test('every endpoint of the interface is in it', () => {
+test('every endpoint is documented', () => {
   const described = operations.map(({ method, path }) => `${method} ${path}`);
   const endpoints = `
     POST /v1/emails
@@ -171,7 +171,7 @@ test('every endpoint of the interface is in it', () => {
   assert.deepEqual(new Set(described), new Set(wanted.filter(Boolean)));
 });
 
-test('its examples are examples of their schemas', () => {
+test('examples match their schemas', () => {
   let checked = 0;
   for (const schema of schemasIn(document)) {
     for (const example of schema.examples ?? []) {
@@ -183,7 +183,7 @@ test('its examples are examples of their schemas', () => {
   assert.ok(checked > 20, String(checked));
 });
 
-test('its examples of bodies are bodies that are understood', async () => {
+test('examples of bodies are accepted', async () => {
   for (const { method, path, requestBody } of operations) {
     const schema = requestBody?.content['application/json']?.schema;
     const name = String(schema?.['$ref']).replace('#/components/schemas/', '');
@@ -313,7 +313,7 @@ test('failures of every operation are as documented', async () => {
   await ask('createDomain', {}, { body: { name: 'acme.test' } });
 });
 
-test('every success that is documented has been seen', () => {
+test('every documented success occurs in these tests', () => {
   const documented = operations.flatMap(({ operationId, responses }) =>
     Object.keys(responses)
       .filter((status) => status.startsWith('2'))

@@ -16,7 +16,7 @@ async function recipient(id: string) {
 const isDue = ({ next_attempt_at: at }: { next_attempt_at: string | null }): boolean =>
   at !== null && Date.parse(at) <= Date.now();
 
-test('what waits is shown by provider, deepest first', async () => {
+test('the queue is shown by provider, longest first', async () => {
   await service.send();
   await service.send({ to: ['a@simulator.test', 'b@simulator.test'] });
   const { data, has_more: hasMore } = await service.cliJson('queue');
@@ -39,7 +39,7 @@ test('held mail has no next attempt until it is released', async () => {
   assert.ok(isDue(await recipient(id)));
 });
 
-test('held mail that nobody releases fails when it expires', async () => {
+test('held mail that is not released fails when it expires', async () => {
   const id = await service.send({ to: 'kim@forgotten.test', expires_in: 3600 });
   await service.cliJson('queue', 'hold', '--email', id);
   const [row] = await service.sql(
@@ -50,7 +50,7 @@ test('held mail that nobody releases fails when it expires', async () => {
   assert.equal(row.atExpiry, true);
 });
 
-test('what was put off for later is tried now', async () => {
+test('queue retry sends deferred mail now', async () => {
   const id = await service.send({ to: 'kim@later.test' });
   await service.sql(`update queue set due_at = app_now() + interval '1 hour' where email_id = $1`, [
     id,
@@ -78,7 +78,7 @@ test('dropped mail ends as canceled, with its event', async () => {
   assert.equal(nodes.length, 1, 'the lease of the command is gone');
 });
 
-test('what a worker holds is left alone, and said', async () => {
+test('mail that a worker is sending is not changed, and reported', async () => {
   const id = await service.send({ to: 'kim@busy.test' });
   await service.sql(`update queue set holder = (select id from nodes) where email_id = $1`, [id]);
   for (const change of ['hold', 'drop']) {
@@ -88,7 +88,7 @@ test('what a worker holds is left alone, and said', async () => {
   }
 });
 
-test('thousands are changed in steps, and only those of the project that was named', async () => {
+test('thousands of recipients are changed in steps, and only those of the given project', async () => {
   await service.cliJson('projects', 'create', 'Other');
   const { key } = await service.cliJson('keys', 'create', '--mode', 'test', '--project', 'Other');
   const id = await service.send({ to: 'kim@many.test' });
@@ -121,7 +121,7 @@ const WRONG: Record<string, readonly string[]> = {
 };
 
 for (const [what, args] of Object.entries(WRONG)) {
-  test(`when ${what} the command says so and does nothing`, async () => {
+  test(`when ${what} the command reports it and changes nothing`, async () => {
     const { code, stdout, stderr } = await service.cli('queue', ...args);
     assert.equal(code, 2, stderr);
     assert.equal(stdout, '');
@@ -129,7 +129,7 @@ for (const [what, args] of Object.entries(WRONG)) {
   });
 }
 
-test('an email of which nothing waits is not found', async () => {
+test('an email without queued recipients is not found', async () => {
   const { code, stderr } = await service.cli('queue', 'retry', '--email', NO_EMAIL);
   assert.equal(code, 1);
   assert.match(stderr, /Nothing of email/);

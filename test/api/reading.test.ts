@@ -51,7 +51,7 @@ test('a list has the emails of the project, newest first, without their content'
   assert.deepEqual(statusless(body.data[0]), statusless(summary));
 });
 
-test('a list gives 20 unless asked, 1 to 100 when asked', async () => {
+test('a list has 20 emails by default, and 1 to 100 with limit', async () => {
   await Promise.all(Array.from({ length: 101 }, () => service.send()));
   assert.equal((await list('')).data.length, 20);
   assert.equal((await list('limit=1')).data.length, 1);
@@ -62,7 +62,7 @@ test('a list gives 20 unless asked, 1 to 100 when asked', async () => {
   }
 });
 
-test('after and before walk through everything, once each, in both directions', async () => {
+test('after and before page through all emails once, in both directions', async () => {
   const tag = { name: 'walk', value: 'w' };
   const sent = await sendAll(Array.from({ length: 7 }, () => ({ tags: [tag] })));
   const newestFirst = sent.toReversed();
@@ -86,7 +86,7 @@ test('after and before walk through everything, once each, in both directions', 
   assert.deepEqual(ids(await list(`tag=walk&before=${newestFirst[0]}`)), []);
 });
 
-test('a page stays what it was while new emails come in', async () => {
+test('a page does not change while new emails arrive', async () => {
   const tags = [{ name: 'moving', value: 'm' }];
   const sent = await sendAll([{ tags }, { tags }, { tags }, { tags }]);
   const first = await list('tag=moving&limit=2');
@@ -96,7 +96,7 @@ test('a page stays what it was while new emails come in', async () => {
   assert.equal(second.has_more, false);
 });
 
-test('cursors and filters that make no sense are refused by name', async () => {
+test('invalid cursors and filters are refused by name', async () => {
   for (const [query, message] of [
     ['after=x', /^after: /],
     ['before=1', /^before: /],
@@ -128,7 +128,7 @@ test('emails are found by recipient in any role, in any case', async () => {
   assert.deepEqual(await found('to=find@simulator.test'), []);
 });
 
-test('the command line finds the same, also in other scripts', async () => {
+test('the command line finds the same emails, also in other scripts', async () => {
   const id = await service.send({ to: 'JÖRG@bücher.test' });
   const { data } = await service.cliJson('emails', 'list', '--to', 'JÖRG@Bücher.test');
   assert.deepEqual(ids({ data }), [id]);
@@ -151,7 +151,7 @@ test('emails are found by sender and by sending domain', async () => {
   assert.deepEqual(await found('domain=enders.test'), []);
 });
 
-test('emails are found by a part of the subject, in any case, taken literally', async () => {
+test('emails are found by a literal part of the subject, ignoring case', async () => {
   const [percent, umlaut] = await sendAll([
     { subject: 'Save 50%_off \\ today' },
     { subject: 'Überraschung!' },
@@ -215,7 +215,7 @@ test('emails are found by status, alone and together with other filters', async 
   assert.deepEqual(await found(query), [byStatus.bounced]);
 });
 
-test('a filter looks through 50,000 emails per call and says where it stopped', async () => {
+test('a filter reads 50,000 emails per call and returns where it stopped', async () => {
   const last = await service.send({ subject: 'A needle' });
   // Not sent one by one: rows that differ from a sent email in their ids, younger by a little.
   const copies = `
@@ -234,7 +234,7 @@ test('a filter looks through 50,000 emails per call and says where it stopped', 
   await service.sql(`delete from emails where subject = 'Hay'`);
 });
 
-test('the timeline of an email is numbered, oldest first, in the words of webhooks', async () => {
+test('the timeline of an email is numbered, oldest first, with the data of webhooks', async () => {
   const to = ['delivered@simulator.test', 'bounced+timeline@simulator.test'];
   const tags = [{ name: 'kind', value: 'welcome' }];
   const id = await service.send({ to, tags, metadata: { user: '7' } });
@@ -279,7 +279,7 @@ test('the timeline of an email is numbered, oldest first, in the words of webhoo
   assert.deepEqual(Object.keys(bounced.reason).toSorted(), ['advice', 'blame', 'category']);
 });
 
-test('the timeline can be read in parts, from an event on', async () => {
+test('the timeline can be read from a given event', async () => {
   const to = Array.from({ length: 5 }, (_, n) => `delivered+${n}@simulator.test`);
   const id = await service.send({ to });
   await service.waitForStatus(id, 'delivered');
@@ -295,7 +295,7 @@ test('the timeline can be read in parts, from an event on', async () => {
   }
 });
 
-test('the content is the exact message, the same at every look', async () => {
+test('the content is the exact message, and always the same', async () => {
   const id = await service.send({ to: 'Jo <jo@simulator.test>', text: 'Plain\n.dot' });
   const path = `/v1/emails/${id}/content`;
   const first = await get(path);
@@ -313,7 +313,7 @@ test('the content is the exact message, the same at every look', async () => {
   assert.equal(Date.parse(parsed.date ?? ''), Math.floor(Date.parse(created_at) / 1000) * 1000);
 });
 
-test('HEAD tells of an email without its body', async () => {
+test('HEAD returns the headers of an email without a body', async () => {
   const id = await service.send();
   const answer = await service.request('HEAD', `/v1/emails/${id}`);
   assert.deepEqual([answer.status, answer.text], [200, '']);
@@ -335,7 +335,7 @@ test('every list has the same shape', async () => {
   }
 });
 
-test('when the content is past its retention, the email stays without it and says so', async () => {
+test('an email whose content was removed by retention says so', async () => {
   const id = await service.send({ subject: 'Short-lived' });
   await service.waitForStatus(id, 'delivered');
   await service.sql(`delete from contents where email_id = '${id}'`);

@@ -21,7 +21,7 @@ async function recipientsStored(): Promise<number> {
 
 const RECIPIENTS_POLICY = '40;w=60;comment="recipients"';
 
-test('recipients are limited besides emails, however they come', async () => {
+test('recipients have a limit beside emails, over HTTP and SMTP', async () => {
   await newWindow();
   const before = await recipientsStored();
   const answers = await Promise.all(Array.from({ length: 25 }, () => send(4)));
@@ -41,7 +41,7 @@ test('recipients are limited besides emails, however they come', async () => {
   assert.equal((await send(4)).status, 202);
 });
 
-test('an email that fits is accepted behind one that does not', async () => {
+test('an email within the limit is accepted after one that exceeds it', async () => {
   await newWindow();
   assert.equal((await send(35)).status, 202);
   const tooMany = await send(6);
@@ -53,7 +53,7 @@ test('an email that fits is accepted behind one that does not', async () => {
   assert.equal(fits.headers.get('ratelimit-policy'), '30;w=60');
 });
 
-test('an email with more recipients than the limit is told so', async () => {
+test('an email with more recipients than the limit is refused with the reason', async () => {
   await newWindow();
   assertFailure(
     await send(41),
@@ -63,7 +63,7 @@ test('an email with more recipients than the limit is told so', async () => {
   );
 });
 
-test('the limit of emails binds where it is reached first', async () => {
+test('the limit on emails applies when it is reached first', async () => {
   await newWindow();
   const answers = await Promise.all(Array.from({ length: 35 }, () => send(1)));
   const limited = answers.filter(({ status }) => status === 429);
@@ -71,7 +71,7 @@ test('the limit of emails binds where it is reached first', async () => {
   for (const { headers } of limited) assert.equal(headers.get('ratelimit-policy'), '30;w=60');
 });
 
-test('a replay counts no recipients', async () => {
+test('an idempotent repetition counts no recipients', async () => {
   await newWindow();
   const body = { ...EMAIL, to: addresses(30) };
   const headers = { 'idempotency-key': 'many' };
@@ -80,7 +80,7 @@ test('a replay counts no recipients', async () => {
   assert.equal((await send(10)).status, 202);
 });
 
-test('an operator sets the limit of a project on recipients, and takes it back', async () => {
+test('an operator can set and reset the limit on recipients of a project', async () => {
   const set = (limit: string) =>
     service.cliJson('projects', 'set-limit', limit, '--category', 'recipients', '--mode', 'test');
   await newWindow();
@@ -90,7 +90,7 @@ test('an operator sets the limit of a project on recipients, and takes it back',
   assert.equal((await send(38)).status, 202);
 });
 
-test('unless set, 50 recipients for each email are no limit', async () => {
+test('by default 50 recipients for each email are within the limit', async () => {
   await using other = await startService({ env: { POSTHORN_LIMIT_SENDING: '3/60' } });
   const ask = () => other.request('POST', '/v1/emails', { body: { ...EMAIL, to: addresses(50) } });
   const answers = [await ask(), await ask(), await ask(), await ask()];

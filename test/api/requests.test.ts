@@ -35,7 +35,7 @@ const headLines = (method: string, path: string, ...more: string[]) =>
 const nested = (levels: number) =>
   JSON.stringify(EMAIL).replace(/}$/, `,"x":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`);
 
-test('every answer has an id of its own, the same as in its error', async () => {
+test('every response has a unique id, which is also in its error', async () => {
   const answers = [
     await post(EMAIL),
     await post({}),
@@ -97,7 +97,7 @@ test('the body of a GET is ignored, whatever it is', async () => {
   }
 });
 
-test('a field that does not exist is refused by name, on every endpoint and at every depth', async () => {
+test('an unknown field is refused by name, on every endpoint and at every depth', async () => {
   const cases: [string, string, object, RegExp][] = [
     ['POST', '/v1/emails', { ...EMAIL, 'reply-to': 'a@b.example' }, /^reply-to\b/],
     ['POST', '/v1/emails', { ...EMAIL, replyTo: 'a@b.example' }, /^replyTo\b/],
@@ -159,7 +159,7 @@ test('JSON may be 32 levels deep and not 33', async () => {
   assertFailure(await post('[{"a":'.repeat(300_000)), 422, 'validation_error', /32 levels/);
 });
 
-test('a NUL is refused wherever it is', async () => {
+test('a NUL is refused in every field', async () => {
   const nul = '\0';
   for (const body of [
     { ...EMAIL, html: `a${nul}b` },
@@ -185,13 +185,13 @@ test('a NUL is refused wherever it is', async () => {
   assertFailure(await service.request('GET', '/v1/emails/%00'), 404, 'not_found');
 });
 
-test('the route and the method come before the key', async () => {
+test('route and method are checked before the key', async () => {
   const wrong = { key: 'nonsense', body: '{', headers: { 'content-type': 'text/plain' } };
   assertFailure(await service.request('POST', '/v1/nothing', wrong), 404, 'not_found');
   assertFailure(await service.request('PUT', '/v1/emails', wrong), 405, 'method_not_allowed');
 });
 
-test('the key comes before the permission, and both before the body', async () => {
+test('the key is checked before the permission, and both before the body', async () => {
   const wrong = { body: '{', headers: { 'content-type': 'text/plain' } };
   const noKey = await service.request('POST', '/v1/domains', { ...wrong, key: null });
   assertFailure(noKey, 401, 'authentication_error');
@@ -204,14 +204,14 @@ test('the key comes before the permission, and both before the body', async () =
   assertFailure(large, 403, 'authorization_error');
 });
 
-test('size and type come before JSON, JSON before the schema', async () => {
+test('size and type are checked before JSON, and JSON before the schema', async () => {
   const typed = await post('{', { headers: { 'content-type': 'text/plain' } });
   assertFailure(typed, 415, 'unsupported_media_type');
   assertFailure(await post('{'.repeat(46 * MB)), 413, 'payload_too_large');
   assertFailure(await post('{"subjekt": 1'), 400, 'validation_error', /JSON/);
 });
 
-test('the schema comes before the replay of an idempotency key, the replay before the domain', async () => {
+test('the schema is checked before the idempotency key, and that before the domain', async () => {
   const headers = { 'idempotency-key': randomUUID() };
   const { body: domain } = await service.request('POST', '/v1/domains', {
     body: { name: 'order.test' },
@@ -227,7 +227,7 @@ test('the schema comes before the replay of an idempotency key, the replay befor
   assertFailure(await post(email), 403, 'domain_not_verified');
 });
 
-test('the domain comes before the suppression, the suppression before the limit', async () => {
+test('the domain is checked before suppressions, and these before the limit', async () => {
   await using small = await startService({
     args: ['--workers', '1'],
     env: { POSTHORN_LIMIT_SENDING: '2/60' },
@@ -247,7 +247,7 @@ test('the domain comes before the suppression, the suppression before the limit'
   assert.deepEqual([replay.status, replay.body], [200, body]);
 });
 
-test('what fails early consumes nothing later', async () => {
+test('a request that fails early does not count to the limit', async () => {
   const remaining = async (answer = post(EMAIL)) => Number((await answer).headers.get('remaining'));
   const before = await remaining();
   const headers = { 'idempotency-key': randomUUID() };
@@ -264,7 +264,7 @@ test('what fails early consumes nothing later', async () => {
   assert.equal(Number(accepted.headers.get('remaining')), before - 1);
 });
 
-test('an id that is none is an id that does not exist', async () => {
+test('an invalid id gets the same 404 as an unknown one', async () => {
   for (const id of ['x', UNKNOWN_ID, UNKNOWN_ID.toUpperCase(), '1', '..%2f..', '%F0%9F%8E%89']) {
     for (const path of [`/v1/emails/${id}`, `/v1/emails/${id}/events`, `/v1/domains/${id}`]) {
       assertFailure(await service.request('GET', path), 404, 'not_found');

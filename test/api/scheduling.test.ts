@@ -23,7 +23,7 @@ async function timeline(id: string) {
   return (await service.request('GET', `/v1/emails/${id}/events`)).body.data;
 }
 
-test('a scheduled email waits for its time, and then goes as any', async () => {
+test('a scheduled email is sent at its time', async () => {
   const scheduledAt = await fromNow(2 * DAY_MS);
   const { status, body } = await post({ scheduled_at: scheduledAt });
   assert.equal(status, 202);
@@ -52,7 +52,7 @@ test('a scheduled email waits for its time, and then goes as any', async () => {
   assert.deepEqual(types, ['email.scheduled', 'email.delivered']);
 });
 
-test('the message is dated with its scheduled time', async () => {
+test('the Date of the message is its scheduled time', async () => {
   const id = await service.send({ scheduled_at: await fromNow(DAY_MS) });
   const { scheduled_at: at } = await service.email(id);
   const { text } = await service.request('GET', `/v1/emails/${id}/content`);
@@ -60,7 +60,7 @@ test('the message is dated with its scheduled time', async () => {
   assert.equal(Date.parse(date), Math.floor(Date.parse(at) / 1000) * 1000);
 });
 
-test('a time in the past sends at once', async () => {
+test('an email scheduled in the past is sent at once', async () => {
   for (const scheduledAt of [await fromNow(-1), '1970-01-01T00:00:00Z', '0001-01-01T00:00:00Z']) {
     const { status, body } = await post({ scheduled_at: scheduledAt });
     assert.deepEqual([status, body.status], [202, 'queued']);
@@ -70,7 +70,7 @@ test('a time in the past sends at once', async () => {
   }
 });
 
-test('more than 30 days ahead, by the clock of the database, is refused', async () => {
+test('a time more than 30 days ahead by the database clock is refused', async () => {
   const body = { scheduled_at: await fromNow(30 * DAY_MS - 60_000) };
   assert.equal((await post(body)).status, 202);
   for (const far of [await fromNow(30 * DAY_MS + 60_000), '9999-12-31T23:59:59-23:59']) {
@@ -80,7 +80,7 @@ test('more than 30 days ahead, by the clock of the database, is refused', async 
   }
 });
 
-test('what has no offset, or is no time, is refused by name', async () => {
+test('a time that is invalid or without offset is refused by name', async () => {
   for (const wrong of ['2027-01-31T09:00:00', 'tomorrow', '', '2027-02-30T09:00:00Z', 1, {}]) {
     assertFailure(await post({ scheduled_at: wrong }), 422, 'validation_error', /^scheduled_at: /);
   }
@@ -101,14 +101,14 @@ test('expires_in counts from the scheduled time', async () => {
   assert.equal(recipients[0].reason.category, 'expired');
 });
 
-test('an address that was suppressed meanwhile gets nothing', async () => {
+test('an address that was suppressed meanwhile gets no mail', async () => {
   const id = await service.send({ to: 'gone@b.test', scheduled_at: await fromNow(3600_000) });
   await service.request('POST', '/v1/suppressions', { body: { address: 'gone@b.test' } });
   await service.clock.advance({ hours: 1, seconds: 1 });
   await service.waitForStatus(id, 'suppressed');
 });
 
-test('repeating the request with its key schedules nothing twice', async () => {
+test('repeating the request with its key schedules one email', async () => {
   const body = { scheduled_at: await fromNow(3600_000) };
   const headers = { 'idempotency-key': 'scheduled-1' };
   const [first, ...others] = await Promise.all([1, 2, 3, 4].map(() => post(body, headers)));
@@ -123,7 +123,7 @@ test('repeating the request with its key schedules nothing twice', async () => {
   assertFailure(other, 409, 'idempotency_conflict');
 });
 
-test('scheduled emails are listed by their status, which ends with their time', async () => {
+test('scheduled emails are listed by status until their time', async () => {
   const tags = [{ name: 'list', value: 'scheduled' }];
   const id = await service.send({ tags, scheduled_at: await fromNow(3600_000) });
   await service.cliJson('queue', 'hold', '--email', id);
@@ -155,7 +155,7 @@ test('an operator who retries or releases mail makes none due before its time', 
   assert.deepEqual([status, recipients[0].next_attempt_at], ['scheduled', scheduledAt]);
 });
 
-test('mail of a domain that is paused meanwhile is held at its time', async () => {
+test('mail of a domain that was paused meanwhile is held at its time', async () => {
   const { body: domain } = await service.request('POST', '/v1/domains', {
     body: { name: 'paused.test' },
   });
@@ -173,7 +173,7 @@ test('mail of a domain that is paused meanwhile is held at its time', async () =
   await service.waitForStatus(id, 'delivered');
 });
 
-test('a clock that is set back sends nothing early, and one that is right again sends it', async () => {
+test('a clock that is set back sends nothing early, and a corrected clock sends on time', async () => {
   const id = await service.send({ scheduled_at: await fromNow(3600_000) });
   await service.clock.advance({ hours: -5 });
   const marker = await service.send();

@@ -23,14 +23,14 @@ async function metrics(): Promise<Map<string, number>> {
   );
 }
 
-test('whether it lives and whether it can work is told without a key', async () => {
+test('health and readiness need no key', async () => {
   for (const path of ['/healthz', '/readyz']) {
     const { status, body } = await get(path);
     assert.deepEqual([status, body], [200, { status: 'ok' }]);
   }
 });
 
-test('metrics are told to who has their token, and on a port of their own to this machine', async () => {
+test('metrics need their token on the API port, and none on a separate loopback port', async () => {
   const answers = [await get('/metrics'), await service.request('GET', '/metrics')];
   for (const { status, text } of answers) {
     assert.equal(status, 401);
@@ -45,7 +45,7 @@ test('metrics are told to who has their token, and on a port of their own to thi
   assert.equal((await fetch(new URL('/', url))).status, 404);
 });
 
-test('what it has done is counted over all its workers', async () => {
+test('metrics are summed over all workers', async () => {
   const to = ['delivered', 'bounced', 'full'].map((name) => `${name}@simulator.test`);
   await Promise.all(Array.from({ length: 10 }, () => service.send({ to: to[0] })));
   for (const one of to.slice(1)) await service.send({ to: one });
@@ -66,7 +66,7 @@ test('what it has done is counted over all its workers', async () => {
   }
 });
 
-test('nothing of an email and no key is in the log', async () => {
+test('the log contains no email content and no key', async () => {
   const secret = 'S3CRET-words';
   await service.send({
     to: `${secret}@simulator.test`,
@@ -87,7 +87,7 @@ test('nothing of an email and no key is in the log', async () => {
   assert.equal(JSON.parse(line).request_id, id);
 });
 
-test('workers and database are asked for metrics once a second at most', async () => {
+test('workers and database are queried for metrics at most once a second', async () => {
   const accepted = async () =>
     (await metrics()).get('posthorn_emails_accepted_total{environment="test"}');
   const isOld = async () => {

@@ -45,7 +45,7 @@ function manyRows(): string {
   return `address,reason,created_at\n${rows.join('\n')}\n`;
 }
 
-test('8,000 addresses come in, each with its event, go out, and come in elsewhere', async () => {
+test('8,000 addresses are imported, each with its event, exported and imported elsewhere', async () => {
   const { key, project } = await newProject('Large');
   const result = await importFile(key, manyRows());
   const done = { object: 'suppression_import', already_there: 0, rejected: 0, errors: [] };
@@ -69,7 +69,7 @@ test('8,000 addresses come in, each with its event, go out, and come in elsewher
   assert.equal(await exportFile(other.key), file);
 });
 
-test('bad rows are told with their lines, and the good ones around them are kept', async () => {
+test('invalid rows are reported with their line, and valid rows are imported', async () => {
   const { key } = await newProject('Mixed');
   const file = [
     '\ufeffReason,Email,Note,Expires_At',
@@ -107,7 +107,7 @@ test('bad rows are told with their lines, and the good ones around them are kept
   assert.match(await exportFile(key), /\r\n'\+eva@acme\.test,/);
 });
 
-test('a hundred bad rows are told, all are counted, and a file without names is read', async () => {
+test('a hundred invalid rows are reported and all counted, and a file without header is read', async () => {
   const { key } = await newProject('Bad');
   const result = await importFile(key, `jo@acme.test\n${'nobody\n'.repeat(250)}`);
   assert.deepEqual([result.added, result.rejected, result.errors.length], [1, 250, 100]);
@@ -115,7 +115,7 @@ test('a hundred bad rows are told, all are counted, and a file without names is 
   assert.equal((await importFile(key, '')).added, 0);
 });
 
-test('an upload that breaks off leaves what was committed, and the next one adds the rest', async () => {
+test('an interrupted upload keeps committed rows, and the next one adds the rest', async () => {
   const { key, project } = await newProject('Broken off');
   const file = manyRows();
   const upload = httpRequest(`${service.url}${PATH}/import`, {
@@ -141,7 +141,7 @@ test('an upload that breaks off leaves what was committed, and the next one adds
   assert.equal(await count(), ROWS);
 });
 
-test('a file may be larger than any other body', async () => {
+test('an import may be larger than other bodies', async () => {
   const { key } = await newProject('Wide');
   const row = (n: number) => `user${n}@acme.test,${'x'.repeat(10_000)}\n`;
   const file = `address,note\n${Array.from({ length: 5_000 }, (_, n) => row(n)).join('')}`;
@@ -149,7 +149,7 @@ test('a file may be larger than any other body', async () => {
   assert.equal((await importFile(key, file)).added, 5_000);
 });
 
-test('only CSV in UTF-8 is imported, and nothing else takes CSV', async () => {
+test('only CSV in UTF-8 is imported, and only imports accept CSV', async () => {
   const post = (path: string, type: string | null, more: Record<string, string> = {}) =>
     service.request('POST', path, {
       body: 'jo@acme.test',
@@ -171,7 +171,7 @@ test('only CSV in UTF-8 is imported, and nothing else takes CSV', async () => {
   assert.equal((await post(`${PATH}/import`, 'TEXT/CSV; charset=UTF-8')).status, 200);
 });
 
-test('a database that is away is said, and the import can be repeated', async () => {
+test('an import during a database outage reports it and can be repeated', async () => {
   const { key } = await newProject('Away');
   await service.setDatabaseReachable(false);
   const away = await service.request('POST', `${PATH}/import`, {

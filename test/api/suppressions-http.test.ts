@@ -23,7 +23,7 @@ const list = async (query = ''): Promise<Body> => {
 
 const addressesOf = (body: Body) => body.data.map(({ address }: Body) => address);
 
-test('an address is added, found, removed, and its history stays; webhooks hear of both', async () => {
+test('an address is added, found and removed with webhooks, and its history remains', async () => {
   await using receiver = await startReceiver();
   const events = ['suppression.added', 'suppression.removed'];
   await service.request('POST', '/v1/webhooks', { body: { url: receiver.url, events } });
@@ -70,7 +70,7 @@ test('an address is added, found, removed, and its history stays; webhooks hear 
   assert.deepEqual(told.map(({ event }) => event.type).toSorted(), events);
 });
 
-test('an entry can end by itself: mail goes again, and the address is not on the list', async () => {
+test('an expired entry is not listed and does not stop mail', async () => {
   const address = 'ends@simulator.test';
   const expires_at = new Date(Date.now() + 3_600_000).toISOString();
   const added = await add({ address, expires_at });
@@ -83,7 +83,7 @@ test('an entry can end by itself: mail goes again, and the address is not on the
   assert.equal((await add({ address })).status, 201);
 });
 
-test('the list is in the order of the addresses, goes on both ways, and can be filtered', async () => {
+test('the list is ordered by address, pages in both directions and can be filtered', async () => {
   const names = ['c', 'a', 'e', 'b', 'd'].map((name) => `${name}@list.test`);
   for (const address of names) {
     await add({ address, reason: address < 'c' ? 'unsubscribe' : 'hard_bounce' });
@@ -99,7 +99,7 @@ test('the list is in the order of the addresses, goes on both ways, and can be f
   assert.deepEqual(addressesOf(await list('?address=ist.test')), []);
 });
 
-test('what is wrong is said by name', async () => {
+test('invalid parameters are reported by name', async () => {
   const wrong: [object, RegExp][] = [
     [{}, /^address: is required/],
     [{ address: 'bob@' }, /^address: "bob@" is not an email address/],
@@ -126,7 +126,7 @@ test('what is wrong is said by name', async () => {
   }
 });
 
-test('what is no address is not found, however it is written', async () => {
+test('an invalid address is not found', async () => {
   for (const name of ['x', '%00', 'a%40b', '..%2f', `${'ü'.repeat(120)}@x.test`]) {
     const path = `${PATH}/${encodeURI(name).replaceAll('%25', '%')}`;
     assertFailure(await service.request('GET', path), 404, 'not_found');
@@ -137,7 +137,7 @@ test('what is no address is not found, however it is written', async () => {
   assert.equal((await service.request('GET', one(longest))).status, 200);
 });
 
-test('each project and environment has a list of its own, and knows of no other', async () => {
+test('each project and environment has its own list', async () => {
   const address = 'mine@owned.test';
   await add({ address });
   const live = await service.liveKey();
@@ -160,7 +160,7 @@ test('each project and environment has a list of its own, and knows of no other'
   assert.equal((await service.request('GET', one(address))).status, 200);
 });
 
-test('a key that may only send knows nothing of the list', async () => {
+test('a sending key cannot read the list', async () => {
   const body = { name: 'sender', permission: 'sending_access' };
   const { body: made } = await service.request('POST', '/v1/api-keys', { body });
   const { key } = made;

@@ -28,7 +28,7 @@ const listed = async (): Promise<Body[]> => (await cli('list')).data;
 const entryOf = async (address: string) =>
   (await listed()).find((entry: Body) => entry.address === address) ?? null;
 
-test('an address that is added gets no mail until it is removed, and events tell so', async () => {
+test('a suppressed address gets no mail until it is removed, with events for both', async () => {
   await using receiver = await startReceiver();
   const events = ['suppression.added', 'suppression.removed'];
   await service.request('POST', '/v1/webhooks', { body: { url: receiver.url, events } });
@@ -77,13 +77,13 @@ test('when only some recipients are suppressed the others get the email', async 
   );
 });
 
-test('addresses in other scripts are suppressed like any other', async () => {
+test('addresses in other scripts can be suppressed', async () => {
   await cli('add', 'JÖRG@bücher.test');
   assertFailure(await post('JÖRG@bücher.test'), 422, 'suppressed');
   assertFailure(await post('jÖrg@xn--bcher-kva.test'), 422, 'suppressed');
 });
 
-test('a bounce about the mailbox and a complaint suppress, whatever else a server says does not', async () => {
+test('only bounces about the mailbox and complaints suppress', async () => {
   const send = async (to: string, status: string) => {
     const id = await service.send({ to });
     await service.waitForStatus(id, status);
@@ -121,7 +121,7 @@ test('an address that is added while an email waits gets no further attempt', as
   assert.equal(recipients[0].status, 'suppressed');
 });
 
-test('each environment has a list of its own', async () => {
+test('each environment has its own list', async () => {
   const live = await service.liveKey();
   await service.addLiveDomain('acme.example');
   dns.setFailure('customer.example', 'servfail');
@@ -150,7 +150,7 @@ test('an address in a domain that does not exist is suppressed for seven days', 
   assert.equal((await post(to, live, from)).status, 202);
 });
 
-test('the command line says when there is nothing to remove, and what is no address', async () => {
+test('the command line reports a missing entry and an invalid address', async () => {
   const nobody = await service.cli('suppressions', 'remove', 'nobody@simulator.test');
   assert.deepEqual([nobody.code, /not suppressed/.test(nobody.stderr)], [1, true]);
   const wrong = await service.cli('suppressions', 'add', 'nobody');

@@ -91,7 +91,7 @@ for (const [name, status, events, reply, suppressed] of SCENARIOS) {
   }
 }
 
-test('deferred is put off twice and then delivered, after seconds', async () => {
+test('deferred is deferred twice for seconds and then delivered', async () => {
   const id = await service.send({ to: 'deferred@simulator.test' });
   const first = await service.waitForStatus(id, 'deferred');
   const [recipient] = first.recipients;
@@ -105,7 +105,7 @@ test('deferred is put off twice and then delivered, after seconds', async () => 
   assert.deepEqual(await eventsOf(id), [delayed, delayed, 'email.delivered']);
 });
 
-test('full is put off until its time is up, and has then failed as expired', async () => {
+test('full is deferred until it expires, and then failed with reason expired', async () => {
   const id = await service.send({ to: 'full@simulator.test', expires_in: 60 });
   const { recipients } = await service.waitForStatus(id, 'deferred');
   assert.deepEqual([recipients[0].smtp.code, recipients[0].smtp.enhanced_code], [452, '4.2.2']);
@@ -133,7 +133,7 @@ test('slow is delivered after 30 seconds', async () => {
   assert.deepEqual(await eventsOf(id), ['email.delivered']);
 });
 
-test('the names that users of resend.dev know work there, the others are ordinary', async () => {
+test('the addresses of resend.dev work, other addresses there are delivered', async () => {
   for (const [name, status] of [
     ['delivered', 'delivered'],
     ['bounced', 'bounced'],
@@ -151,7 +151,7 @@ test('the names that users of resend.dev know work there, the others are ordinar
   }
 });
 
-test('each recipient of one email has its own ending, the email the worst of them', async () => {
+test('each recipient has its own final status, and the email has the worst of them', async () => {
   const endings = {
     'delivered+all@simulator.test': 'delivered',
     'bounced+all@simulator.test': 'bounced',
@@ -174,7 +174,7 @@ test('each recipient of one email has its own ending, the email the worst of the
   }
 });
 
-test('a message to the simulator is a real message, signed and the same at every look', async () => {
+test('a message to the simulator is composed and signed, and always the same', async () => {
   const id = await service.send({ to: 'delivered@simulator.test' });
   const path = `/v1/emails/${id}/content`;
   const before = (await service.request('GET', path)).text;
@@ -183,6 +183,6 @@ test('a message to the simulator is a real message, signed and the same at every
   assert.match(before, /^DKIM-Signature: .*\bd=acme\.test\b/ims);
 });
 
-test('nobody was asked where the mail should go', () => {
+test('the simulator makes no DNS query', () => {
   assert.deepEqual(dns.queries, []);
 });

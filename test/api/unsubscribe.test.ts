@@ -9,7 +9,7 @@ after(() => service[Symbol.asyncDispose]());
 
 const linkIn = (message: string) => /^List-Unsubscribe: <(.*)>\r$/m.exec(message)?.[1] ?? '';
 
-test('a test key gets links to this machine as long as there is no public URL', async () => {
+test('a test key gets links to localhost while no public URL is set', async () => {
   const to = 'delivered+leaving@simulator.test';
   const id = await service.send({ to, unsubscribe: true });
   await service.waitForStatus(id, 'delivered');
@@ -22,7 +22,7 @@ test('a test key gets links to this machine as long as there is no public URL', 
   assertFailure(await service.request('POST', '/v1/emails', { body }), 422, 'suppressed');
 });
 
-test('a live key is told which setting is missing, and may give a link of its own', async () => {
+test('a live key without a public URL gets an error that names the setting, and can use its own link', async () => {
   const key = await service.liveKey();
   await service.addLiveDomain('acme.org');
   const body = { ...EMAIL, from: 'a@acme.org', to: 'jo@acme.org' };
@@ -38,13 +38,13 @@ test('a live key is told which setting is missing, and may give a link of its ow
   assert.equal((await service.request('POST', '/v1/emails', own)).status, 202);
 });
 
-test('headers that the field writes cannot be given beside it', async () => {
+test('headers that unsubscribe writes cannot be given beside it', async () => {
   const body = { ...EMAIL, unsubscribe: true, headers: { 'List-Unsubscribe-Post': 'x' } };
   const answer = await service.request('POST', '/v1/emails', { body });
   assertFailure(answer, 422, 'validation_error', /^headers\.List-Unsubscribe-Post: /);
 });
 
-test('a path that is no link at all is told like any other', async () => {
+test('a path without a link gets the usual 404', async () => {
   for (const path of ['/u', '/u/a/b']) {
     assertFailure(await service.request('GET', path, { key: null }), 404, 'not_found');
   }

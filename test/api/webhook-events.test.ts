@@ -31,7 +31,7 @@ const KINDS = `email.queued email.scheduled email.sent email.delivered email.del
   domain.verified domain.failed domain.deleted suppression.added suppression.removed
   project.reputation_alert`;
 
-test('every kind of the contract can be chosen', async () => {
+test('a webhook can subscribe to every documented event type', async () => {
   const events = KINDS.split(/\s+/);
   const answer = await post('/v1/webhooks', { url: `${receiver.url}/all`, events });
   assert.equal(answer.status, 201, answer.text);
@@ -49,7 +49,7 @@ const ENDINGS: [string, string, { reason: boolean; smtp: boolean }][] = [
 ];
 
 for (const [name, type, has] of ENDINGS) {
-  test(`${type} says who, what and why, under the id that the timeline has`, async () => {
+  test(`${type} has recipient, status and reason, with the id of the timeline`, async () => {
     const to = [`Jo <${name}@simulator.test>`];
     const tags = [{ name: 'kind', value: 'receipt' }];
     const id = await service.send({ to, tags, metadata: { order: '4711' } });
@@ -80,7 +80,7 @@ for (const [name, type, has] of ENDINGS) {
   });
 }
 
-test('email.queued is about the email: it names no recipient', async () => {
+test('email.queued is about the email and has no recipient', async () => {
   const id = await service.send({ to: ['a@simulator.test', 'b@simulator.test'] });
   const { event } = await heardAbout(id, 'email.queued');
   assert.ok(!('recipient' in event.data));
@@ -94,7 +94,7 @@ test('email.queued is about the email: it names no recipient', async () => {
   assert.deepEqual(new Set(recipients), new Set(['a@simulator.test', 'b@simulator.test']));
 });
 
-test('email.failed comes when the time of an email is up', async () => {
+test('email.failed is sent when an email expires', async () => {
   const id = await service.send({ to: 'full@simulator.test', expires_in: 60 });
   await heardAbout(id, 'email.delivery_delayed');
   await service.clock.advance({ seconds: 61 });
@@ -102,7 +102,7 @@ test('email.failed comes when the time of an email is up', async () => {
   assert.deepEqual([event.data.status, event.data.reason.category], ['failed', 'expired']);
 });
 
-test('what happens to a domain is told with the domain', async () => {
+test('events of a domain contain the domain', async () => {
   const { body: domain } = await post('/v1/domains', { name: 'events.test' });
   await post(`/v1/domains/${domain.id}/verify`);
   await service.request('DELETE', `/v1/domains/${domain.id}`);
@@ -113,7 +113,7 @@ test('what happens to a domain is told with the domain', async () => {
   }
 });
 
-test('a suppression is told with its address and its reason', async () => {
+test('events of a suppression contain its address and reason', async () => {
   const id = await service.send({ to: 'bounced+listed@simulator.test' });
   const { event } = await heard(
     'suppression.added',
@@ -125,7 +125,7 @@ test('a suppression is told with its address and its reason', async () => {
   );
 });
 
-test('an event is told once, to webhooks of its project and environment alone', async () => {
+test('an event is sent once, only to webhooks of its project and environment', async () => {
   await using elsewhere = await startReceiver();
   const live = await service.liveKey();
   await service.cliJson('projects', 'create', 'Other');

@@ -47,7 +47,7 @@ function waitForDelivery(webhookId: string, eventId: string, status: string): Pr
 const receivedOf = (receiver: Receiver, emailId: string) =>
   receiver.received.filter(({ event }) => event.data.email_id === emailId);
 
-test('an email tells what happens to it, signed, in the words of the contract', async () => {
+test('events of an email are sent signed and with the documented fields', async () => {
   await using receiver = await startReceiver();
   await using webhook = await registered(receiver.url);
   const tags = [{ name: 'kind', value: 'welcome' }];
@@ -69,7 +69,7 @@ test('an email tells what happens to it, signed, in the words of the contract', 
   assert.equal(data.message_id, (await service.email(id)).message_id);
 });
 
-test('a bounce is told with its reason, and the suppression it caused as well', async () => {
+test('a bounce is sent with its reason, and so is the suppression that it caused', async () => {
   await using receiver = await startReceiver();
   await using webhook = await registered(receiver.url, {
     events: ['email.bounced', 'suppression.added'],
@@ -111,7 +111,7 @@ test('a webhook has its fields, and its secret is shown once', async () => {
   assert.equal((await service.request('GET', `/v1/webhooks/${webhook.id}`)).status, 404);
 });
 
-test('lists go on page by page', async () => {
+test('lists are paged', async () => {
   await using receiver = await startReceiver();
   const webhooks = [await register(receiver.url), await register(receiver.url)];
   const first = await get('/v1/webhooks?limit=1');
@@ -121,7 +121,7 @@ test('lists go on page by page', async () => {
   for (const { id } of webhooks) await service.request('DELETE', `/v1/webhooks/${id}`);
 });
 
-test('what is wrong with a request is said by field', async () => {
+test('problems of a request are reported by field', async () => {
   const post = (body: unknown) => service.request('POST', '/v1/webhooks', { body });
   const wrong: [unknown, RegExp][] = [
     [{}, /^url: is required/],
@@ -140,7 +140,7 @@ test('what is wrong with a request is said by field', async () => {
   }
 });
 
-test('a change changes what it names and nothing else', async () => {
+test('a change changes only the given fields', async () => {
   await using receiver = await startReceiver();
   await using webhook = await registered(receiver.url, { events: ['email.bounced'] });
   const patch = async (body: object) =>
@@ -153,7 +153,7 @@ test('a change changes what it names and nothing else', async () => {
   assert.match((await patch({ url: 'nowhere' })).error.message, /^url: /);
 });
 
-test('a test sends one event at once and says what came of it', async () => {
+test('a test sends one event at once and returns the result', async () => {
   await using receiver = await startReceiver({ status: 201, body: 'hello' });
   await using webhook = await registered(receiver.url, { events: ['email.bounced'] });
   const path = `/v1/webhooks/${webhook.id}/test`;
@@ -172,7 +172,7 @@ test('a test sends one event at once and says what came of it', async () => {
   assert.equal((await get(`/v1/webhooks/${webhook.id}`)).failing_since, null);
 });
 
-test('deliveries are listed with what was answered, and sent again under their old id', async () => {
+test('deliveries are listed with the response, and sent again with the same id', async () => {
   await using receiver = await startReceiver(404);
   await using webhook = await registered(receiver.url, { events: ['email.delivered'] });
   await service.send();
@@ -200,7 +200,7 @@ test('deliveries are listed with what was answered, and sent again under their o
   assert.deepEqual(receiver.ids(), [pending.id, pending.id]);
 });
 
-test('deliveries are listed by kind of event', async () => {
+test('deliveries are listed by event type', async () => {
   await using receiver = await startReceiver();
   await using webhook = await registered(receiver.url);
   await service.send();
@@ -218,7 +218,7 @@ test('deliveries are listed by kind of event', async () => {
   assert.match(wrong.body.error.message, /^type: /);
 });
 
-test('the deliveries of a time are sent again, or only those that failed', async () => {
+test('all or only failed deliveries of a time range are sent again', async () => {
   await using receiver = await startReceiver();
   await using webhook = await registered(receiver.url, { events: ['email.delivered'] });
   const since = new Date(Date.now() - 60_000).toISOString();
@@ -264,7 +264,7 @@ test('the deliveries of a time are sent again, or only those that failed', async
   assert.equal((await replay({ since })).status, 422);
 });
 
-test('tests and replays are limited, with the headers that say how far', async () => {
+test('tests and replays are limited, with rate-limit headers', async () => {
   await using limited = await startService({
     env: { ...env, POSTHORN_LIMIT_WEBHOOKS: '2/60' },
   });
@@ -300,7 +300,7 @@ test('a disabled webhook refuses a replay', async () => {
   assert.equal(replayed.body.error.code, 'conflict');
 });
 
-test('a rotated secret signs beside the old one', async () => {
+test('after a rotation the old and the new secret sign', async () => {
   await using receiver = await startReceiver();
   await using webhook = await registered(receiver.url, { events: ['email.bounced'] });
   const path = `/v1/webhooks/${webhook.id}`;
@@ -317,7 +317,7 @@ test('a rotated secret signs beside the old one', async () => {
   assert.deepEqual([third.status, third.body.error.code], [409, 'conflict']);
 });
 
-test('410 disables a webhook, and its list entry says why', async () => {
+test('a 410 response disables a webhook, with the reason in its list entry', async () => {
   await using receiver = await startReceiver(410);
   await using webhook = await registered(receiver.url, { events: ['email.delivered'] });
   await service.send();
@@ -332,7 +332,7 @@ test('410 disables a webhook, and its list entry says why', async () => {
   assert.match(disabled.disabled_reason, /410/);
 });
 
-test('the other environment, and whoever guesses, sees nothing', async () => {
+test('webhooks of another environment and unknown ids are not found', async () => {
   await using receiver = await startReceiver();
   await using webhook = await registered(receiver.url);
   const live = await service.liveKey();
@@ -364,7 +364,7 @@ test('the other environment, and whoever guesses, sees nothing', async () => {
   assert.equal(receiver.received.length, 0);
 });
 
-test('a key that may only send cannot look at webhooks', async () => {
+test('a sending key cannot read webhooks', async () => {
   const { body } = await service.request('POST', '/v1/api-keys', {
     body: { name: 'sender', permission: 'sending_access' },
   });
@@ -375,7 +375,7 @@ test('a key that may only send cannot look at webhooks', async () => {
   }
 });
 
-test('without private networks allowed, only public https may be registered', async () => {
+test('only public https URLs can be registered unless private networks are allowed', async () => {
   await using strict = await startService({ env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: undefined } });
   const refused = [
     'http://acme.com/',

@@ -109,13 +109,13 @@ const mail = (change: Partial<Mail>): Mail => ({
   ...change,
 });
 
-test('an email accepted between copy and swap may be gone, with its copies, and is counted', () => {
+test('an email accepted between copy and swap may be missing, and is counted', () => {
   const gone = mail({ atMs: BETWEEN_MS, isStored: false, copiesAtMs: [BETWEEN_MS, AFTER_MS] });
   assert.deepEqual(found([gone]), []);
   assert.equal(excuse(...aftermath([gone])).lost, 1);
 });
 
-test('an email accepted before the copy or after the swap must not be gone', () => {
+test('an email accepted before the copy or after the swap must not be missing', () => {
   for (const atMs of [LONG_BEFORE_MS, AFTER_MS]) {
     const gone = mail({ atMs, isStored: false, copiesAtMs: [] });
     assert.deepEqual(found([gone]), ['lost']);
@@ -123,20 +123,20 @@ test('an email accepted before the copy or after the swap must not be gone', () 
   }
 });
 
-test('what was sent between copy and swap may be sent again, and is counted', () => {
+test('a message sent between copy and swap may be sent again, and is counted', () => {
   const again = mail({ copiesAtMs: [BETWEEN_MS, AFTER_MS] });
   assert.deepEqual(found([again]), []);
   assert.equal(excuse(...aftermath([again])).repeated, 1);
 });
 
-test('what was settled long before the copy, or accepted after the swap, is sent once', () => {
+test('a message settled long before the copy, or accepted after the swap, must be sent once', () => {
   const before = mail({ copiesAtMs: [LONG_BEFORE_MS, AFTER_MS] });
   const after = mail({ atMs: AFTER_MS, copiesAtMs: [AFTER_MS, AFTER_MS + 1] });
   assert.deepEqual(found([before]), ['unexplained_duplicate']);
   assert.deepEqual(found([after]), ['unexplained_duplicate']);
 });
 
-test('a webhook may have told of an event that is gone, but not if it came before the copy', () => {
+test('a webhook may be about a missing event, but not if it came before the copy', () => {
   assert.deepEqual(found([mail({})], ['told between']), []);
   assert.deepEqual(found([mail({})], ['heard long before']), ['webhook_unexpected']);
 });

@@ -91,16 +91,16 @@ function wrong(change: (evidence: Evidence) => Partial<Evidence>): FindingKind[]
   return kinds({ ...evidence, ...change(evidence) });
 }
 
-test('nothing is found where all is well', () => {
+test('a correct run has no finding', () => {
   assert.deepEqual(compare(allIsWell()), []);
 });
 
-test('an accepted email that is not stored is lost', () => {
+test('an accepted email that is not stored is found as lost', () => {
   const found = compare({ ...allIsWell(), emails: allIsWell().emails.slice(1) });
   assert.ok(found.some(({ kind, what }) => kind === 'lost' && what === 'e1'));
 });
 
-test('a recipient that was dropped on the way is lost', () => {
+test('a recipient that is missing is found as lost', () => {
   assert.deepEqual(
     wrong(({ recipients, emails, events }) => ({
       recipients: recipients.filter(({ position }) => position === 0),
@@ -131,7 +131,7 @@ test('a delivered message that never arrived is found', () => {
   );
 });
 
-test('one request that became two emails is found, whoever knows of the second', () => {
+test('two emails for one request are found', () => {
   assert.ok(
     wrong(({ requests }) => ({
       requests: [{ ...requests[0]!, ids: ['e1', 'e9'] }, ...requests.slice(1)],
@@ -143,7 +143,7 @@ test('one request that became two emails is found, whoever knows of the second',
   );
 });
 
-test('a refused email that was stored all the same is found', () => {
+test('a refused email that was stored is found', () => {
   assert.ok(
     wrong(({ emails }) => ({ emails: [...emails, { ...emails[1]!, id: 'x', index: 3 }] })).includes(
       'stored_though_refused',
@@ -151,7 +151,7 @@ test('a refused email that was stored all the same is found', () => {
   );
 });
 
-test('a copy that nobody asked for is found', () => {
+test('a message without an accepted email is found', () => {
   const copy = {
     emailId: 'e1',
     address: 'eve@a.test',
@@ -170,7 +170,7 @@ test('a copy that nobody asked for is found', () => {
   );
 });
 
-test('test mail on the wire, or in the DNS, is found', () => {
+test('test mail at a server or in a DNS query is found', () => {
   const copy = {
     emailId: 't1',
     address: 'jo@t.test',
@@ -186,7 +186,7 @@ test('test mail on the wire, or in the DNS, is found', () => {
   );
 });
 
-test('mail to an address that was suppressed before it was asked for is found', () => {
+test('mail to an address that was suppressed before its acceptance is found', () => {
   assert.deepEqual(
     wrong(() => ({ suppressed: [{ address: 'jo@a.test', sinceMs: 5 * SECOND_MS }] })),
     ['sent_to_suppressed'],
@@ -201,7 +201,7 @@ const second = {
   sessionBegunMs: 0,
   isProven: false,
 };
-test('mail that waited when it was stopped and was sent all the same is found', () => {
+test('mail sent although it was suppressed or its domain removed while it waited is found', () => {
   const stopped = { emailId: 'e1', address: 'jo@a.test', sinceMs: 19 * SECOND_MS };
   assert.deepEqual(
     wrong(() => ({ stopped: [stopped] })),
@@ -217,7 +217,7 @@ test('mail that waited when it was stopped and was sent all the same is found', 
   );
 });
 
-test('mail that went to an unproven server although it asked for a proof is found', () => {
+test('mail sent to an unauthenticated server although TLS was enforced is found', () => {
   assert.deepEqual(
     wrong(() => ({ needsProof: () => true })),
     ['sent_without_proof'],
@@ -226,7 +226,7 @@ test('mail that went to an unproven server although it asked for a proof is foun
 
 const twice = ({ copies }: Evidence) => ({ copies: [...copies, second] });
 
-test('a second copy out of nothing is found', () => {
+test('an unexplained second copy is found', () => {
   assert.deepEqual(wrong(twice), ['unexplained_duplicate']);
 });
 
@@ -237,7 +237,7 @@ test('a second copy is explained by a kill of the first sender between the two',
   assert.deepEqual(countDuplicates(evidence), { extra: 1, inDoubt: 0, atDisturbances: 1 });
 });
 
-test('it is not explained by a kill of another node, before it, or after it', () => {
+test('a second copy is not explained by a kill of another node, or at another time', () => {
   for (const [node, atMs] of [
     ['b', 30_000],
     ['a', 10_000],
@@ -268,7 +268,7 @@ test('a second copy is explained by an attempt in doubt, a third is not', () => 
   );
 });
 
-test('a copy of a bounced message is one too many', () => {
+test('a copy of a bounced message is found', () => {
   const copy = { ...second, address: 'al@a.test' };
   assert.deepEqual(
     wrong(({ copies }) => ({ copies: [...copies, copy] })),
@@ -276,7 +276,7 @@ test('a copy of a bounced message is one too many', () => {
   );
 });
 
-test('a frozen worker that goes on sending when it wakes is found', () => {
+test('a frozen worker that sends after resuming is found', () => {
   const freeze = { node: 'a', fromMs: 5_000, toMs: 19_000 };
   assert.deepEqual(
     wrong(() => ({ freezes: [freeze] })),
@@ -292,14 +292,14 @@ test('a frozen worker that goes on sending when it wakes is found', () => {
   );
 });
 
-test('an ending that the receiver cannot have caused is found', () => {
+test('a final status that the receiver cannot have caused is found', () => {
   assert.deepEqual(
     wrong(() => ({ mayEndAs: () => ['delivered'] })),
     ['wrong_ending'],
   );
 });
 
-test('two endings of one recipient are found', () => {
+test('two final statuses of one recipient are found', () => {
   const again = { emailId: 'e1', position: 0, hasAttempt: false, isInDoubt: false };
   assert.deepEqual(
     wrong(({ events, emails }) => ({
@@ -310,7 +310,7 @@ test('two endings of one recipient are found', () => {
   );
 });
 
-test('a status that no event tells of is found', () => {
+test('a status without an event is found', () => {
   assert.deepEqual(
     wrong(({ recipients }) => ({
       recipients: recipients.map((one) =>
@@ -321,7 +321,7 @@ test('a status that no event tells of is found', () => {
   );
 });
 
-test('a lost event and a counter that went wrong are found', () => {
+test('a lost event and a wrong counter are found', () => {
   assert.ok(
     wrong(({ events }) => ({ events: events.filter(({ seq }) => seq !== 2) })).includes(
       'events_with_gaps',
@@ -333,7 +333,7 @@ test('a lost event and a counter that went wrong are found', () => {
   );
 });
 
-test('an attempt that was counted and not told is found', () => {
+test('a counted attempt without an event is found', () => {
   assert.deepEqual(
     wrong(({ recipients }) => ({
       recipients: recipients.map((one) => ({ ...one, attempts: one.attempts + 1 })),
@@ -342,7 +342,7 @@ test('an attempt that was counted and not told is found', () => {
   );
 });
 
-test('a webhook that is missing, too many, changed or wrongly signed is found', () => {
+test('a missing, additional, changed or wrongly signed webhook is found', () => {
   const webhook = { bodies: new Set(['{}']), isVerified: true };
   const heard = (received: [string, { bodies: Set<string>; isVerified: boolean }][]) =>
     wrong(({ webhooks }) => ({ webhooks: [{ ...webhooks[0]!, received: new Map(received) }] }));
@@ -361,7 +361,7 @@ test('a webhook that is missing, too many, changed or wrongly signed is found', 
   ]);
 });
 
-test('an answer that no client should see, and a revoked key that still works, are found', () => {
+test('an unexpected response, and a revoked key that still works, are found', () => {
   assert.deepEqual(
     wrong(({ requests }) => ({
       requests: [{ ...requests[0]!, oddAnswers: ['500'] }, ...requests.slice(1)],
@@ -374,7 +374,7 @@ test('an answer that no client should see, and a revoked key that still works, a
   );
 });
 
-test('what is left behind is found: open rows, leases of the dead', () => {
+test('open rows and leases of dead workers that remain are found', () => {
   for (const change of [{ queue: 1 }, { webhookQueue: 1 }, { nodes: 5 }, { nodes: 3 }]) {
     assert.deepEqual(
       wrong(({ left }) => ({ left: { ...left, ...change } })),

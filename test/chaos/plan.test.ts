@@ -20,13 +20,13 @@ const draws = (seed: number, purpose: string): number[] => {
   return Array.from({ length: 1_000 }, () => dice.next());
 };
 
-test('the same seed and purpose throw the same dice, others throw others', () => {
+test('the same seed and purpose give the same random numbers', () => {
   assert.deepEqual(draws(7, 'load'), draws(7, 'load'));
   assert.notDeepEqual(draws(7, 'load'), draws(8, 'load'));
   assert.notDeepEqual(draws(7, 'load'), draws(7, 'faults'));
 });
 
-test('dice fall evenly between their bounds', () => {
+test('random numbers are evenly distributed between their bounds', () => {
   const dice = diceFor(1, 'bounds');
   const counts = [0, 0, 0, 0];
   for (let throws = 0; throws < 4_000; throws += 1) counts[dice.between(0, 3)]! += 1;
@@ -37,7 +37,7 @@ test('dice fall evenly between their bounds', () => {
   assert.ok(draws(1, 'range').every((value) => value >= 0 && value < 1));
 });
 
-test('a round has every fault once, in an order that the seed decides', () => {
+test('a round has every fault once, in an order fixed by the seed', () => {
   const orders = [1, 2, 1].map((seed) => round(diceFor(seed, 'faults')));
   for (const order of orders) {
     assert.deepEqual(
@@ -49,7 +49,7 @@ test('a round has every fault once, in an order that the seed decides', () => {
   assert.notDeepEqual(orders[0], orders[1]);
 });
 
-test('every failpoint of a worker kills on exactly one node; the last one waits for the stop', () => {
+test('every failpoint of a worker kills on exactly one node, the last one at the stop', () => {
   const dice = diceFor(3, 'points');
   const lists = shareOut(workerPoints(dice), dice, 3);
   const names = lists.flatMap((list) =>
@@ -71,7 +71,7 @@ test('every SQLSTATE refuses outcomes of mail in every run, and one of them thos
   assert.equal(planned.filter(({ action }) => action !== 'kill').length, asked.length);
 });
 
-test('a refusal counts as met only once the outcome that was refused has been written', () => {
+test('a refusal counts only when the refused outcome has been written', () => {
   const arsenal = new Arsenal(['a', 'b', 'c'], diceFor(3, 'points'), false);
   const before = arsenal.total;
   assert.equal(before, WORKER_FAILPOINTS.length + SUPERVISOR_FAILPOINTS.length + 4);
@@ -88,7 +88,7 @@ test('a refusal counts as met only once the outcome that was refused has been wr
   assert.equal(arsenal.hit('settle_before_commit', 'delay'), false, 'a delay is no kill');
 });
 
-test('a node is armed with what was not hit yet, and at last with what only its stop reaches', () => {
+test('a node is armed with failpoints that were not hit, and last with those of its stop', () => {
   const arsenal = new Arsenal(['a', 'b', 'c'], diceFor(3, 'points'), false);
   const titled = (text: string): string[] =>
     text.split(',').map((item) => item.split('@')[0]!.replace('=kill', ''));
@@ -107,7 +107,7 @@ test('a node is armed with what was not hit yet, and at last with what only its 
   assert.equal(arsenal.pointsFor('b', 0), '');
 });
 
-test('the letters of a short run go to every trouble, and ask for a proof where it counts', () => {
+test('the emails of a short run go to every failing domain, and enforce TLS where it matters', () => {
   const dice = diceFor(6, 'load');
   const letters = Array.from({ length: 2_000 }, (_, index) => letter(index, dice));
   const addresses = letters.flatMap((one) => one.addresses);
@@ -122,7 +122,7 @@ test('the letters of a short run go to every trouble, and ask for a proof where 
   assert.equal(domains.size, Object.keys(TROUBLED).length + Object.keys(SPARED).length + 6);
 });
 
-test('a long run also stalls processes and breaks their steps, but freezes none before a dot', () => {
+test('a long run also stalls processes and throws errors, but freezes none before a final dot', () => {
   const points = anyPoints(diceFor(5, 'more'), 2_000);
   assert.deepEqual([...new Set(points.map(({ action }) => action))].toSorted(), [
     'delay',
@@ -131,7 +131,7 @@ test('a long run also stalls processes and breaks their steps, but freezes none 
   ]);
 });
 
-test('the command line asks for one of two ways, and says what is wrong', () => {
+test('the command line requires --quick or --minutes and reports errors', () => {
   assert.deepEqual(readOptions(['--quick', '--seed', '7']), {
     seed: 7,
     minutes: null,

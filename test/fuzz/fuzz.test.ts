@@ -28,7 +28,7 @@ const SUBJECTS: Record<string, string> = {
 
 for (const target of TARGETS) {
   const subject = SUBJECTS[target.name] ?? target.name;
-  test(`generated ${subject}: nothing throws or takes long`, async () => {
+  test(`generated ${subject} neither throw nor take long`, async () => {
     const options = { seed: SEED, from: 1, runs: RUNS, grownEvery: Infinity };
     const { finding, runs } = await runTarget(target, options);
     // Not equal: to show how a large input differs from nothing takes gigabytes.
@@ -36,7 +36,7 @@ for (const target of TARGETS) {
     assert.equal(runs, RUNS);
   });
 
-  test(`hostile ${subject}: time grows no faster than their length`, async () => {
+  test(`the time for hostile ${subject} grows no faster than their length`, async () => {
     const options = { seed: SEED, from: 0, runs: GROWN, grownEvery: 1 };
     const { finding, grown } = await runTarget(target, options);
     // Not equal: to show how a large input differs from nothing takes gigabytes.
@@ -55,7 +55,7 @@ const planted = (read: (input: Input) => void): Target => ({
   open: () => Promise.resolve({ read }),
 });
 
-test('a reader that throws is found, with the number of the input', async () => {
+test('a parser that throws is found, with the number of the input', async () => {
   const target = planted(({ bytes }) => assert.notEqual(bytes.length, 77));
   const { finding } = await runTarget(target, { seed: SEED, from: 0, runs: 10_000 });
   assert.match(finding?.what ?? '', /^threw AssertionError/);
@@ -64,14 +64,14 @@ test('a reader that throws is found, with the number of the input', async () => 
   assert.equal(again.finding?.input.bytes.length, 77);
 });
 
-test('a reader that looks for blanks at the end from each blank on is found', async () => {
+test('a parser that takes quadratic time for blanks is found', async () => {
   // The pattern that stopped a worker for ten seconds.
   const target = planted(({ bytes }) => void `${bytes.toString()}x`.replace(/\s*$/, ''));
   const { finding } = await runTarget(target, { seed: SEED, from: 0, runs: 1 });
   assert.match(finding?.what ?? '', /^takes longer than linear/);
 });
 
-test('an input that takes longer than any may is found', async () => {
+test('an input that takes too long is found', async () => {
   const work = ({ bytes }: Input) => {
     createHash('sha256').update('x'.repeat(bytes.length * 100_000));
   };

@@ -8,7 +8,7 @@ import { makeClone } from './clone.ts';
 
 const HELLO = `console.log('hello from the service');`;
 
-test('the first start installs, says so, and then starts', async () => {
+test('the first start installs with a message, and then starts', async () => {
   await using clone = await makeClone(HELLO, 'empty');
   await clone.finishNpm();
   const run = clone.start();
@@ -31,7 +31,7 @@ test('the first start installs, says so, and then starts', async () => {
   assert.equal((await clone.npmCalls()).length, 1, 'the second start has nothing to install');
 });
 
-test('another lockfile installs again', async () => {
+test('a changed lockfile installs again', async () => {
   await using clone = await makeClone(HELLO, 'other node');
   await writeFile(join(clone.root, 'package-lock.json'), '{ "lockfileVersion": 3, "new": true }');
   await clone.finishNpm();
@@ -60,7 +60,7 @@ test('settings of an outer npm that would change what is installed are dropped',
   ]);
 });
 
-test('a user without a home gets a cache for this one time', async () => {
+test('a user without a home directory gets a temporary cache', async () => {
   await using clone = await makeClone(HELLO, 'empty');
   await clone.finishNpm();
   const env = { npm_config_cache: '', HOME: '/dev/null/nobody' };
@@ -70,7 +70,7 @@ test('a user without a home gets a cache for this one time', async () => {
   await assert.rejects(readdir(flag.slice('--cache='.length)), 'it is gone afterwards');
 });
 
-test('two that start together install once, and both run', async () => {
+test('two concurrent starts install once, and both run', async () => {
   await using clone = await makeClone(HELLO, 'empty');
   const first = clone.start();
   await first.said('npm is installing');
@@ -85,7 +85,7 @@ test('two that start together install once, and both run', async () => {
   assert.deepEqual(await leftovers(clone.root), []);
 });
 
-test('eight that start together install once', async () => {
+test('eight concurrent starts install once', async () => {
   await using clone = await makeClone(HELLO, 'empty');
   await clone.finishNpm();
   const runs = Array.from({ length: 8 }, () => clone.start());
@@ -94,7 +94,7 @@ test('eight that start together install once', async () => {
   assert.deepEqual(await leftovers(clone.root), []);
 });
 
-test('a lock that another takes and lets go of at this very moment is let go of', async () => {
+test('releasing an install lock that was removed meanwhile is no error', async () => {
   await using clone = await makeClone(HELLO, 'empty');
   const say = () => {};
   const done = await withInstallLock(clone.root, say, async () => {
@@ -105,7 +105,7 @@ test('a lock that another takes and lets go of at this very moment is let go of'
   assert.equal(done, 'done');
 });
 
-test('when the installing process is killed, the next waits for its npm and then installs', async () => {
+test('when the installing process is killed, the next start waits for its npm and then installs', async () => {
   await using clone = await makeClone(HELLO, 'empty');
   const killed = clone.start();
   await killed.said('npm is installing');
@@ -119,7 +119,7 @@ test('when the installing process is killed, the next waits for its npm and then
   assert.deepEqual(await leftovers(clone.root), []);
 });
 
-test('a lock left by a dead process holds nobody up, even when its pid lives again', async () => {
+test('a lock of a dead process does not block, even when its pid is reused', async () => {
   await using clone = await makeClone(HELLO, 'empty');
   await mkdir(join(clone.root, '.install-lock'));
   await writeFile(join(clone.root, '.install-lock', `${process.pid}-1`), '');
@@ -128,7 +128,7 @@ test('a lock left by a dead process holds nobody up, even when its pid lives aga
   assert.deepEqual(await clone.start().ended, { code: 0, signal: null });
 });
 
-test('Ctrl-C while installing lets npm undo its work and starts nothing', async () => {
+test('Ctrl-C while installing lets npm clean up and starts nothing', async () => {
   await using clone = await makeClone(HELLO, 'empty');
   const run = clone.start();
   await run.said('npm is installing');
@@ -151,7 +151,7 @@ test('a failed installation ends with one sentence and exit code 1, and is tried
   assert.deepEqual(await clone.start().ended, { code: 0, signal: null });
 });
 
-test('an npm that installs no working Node is not believed', async () => {
+test('an installation without a working Node is reported as failed', async () => {
   await using clone = await makeClone(HELLO, 'empty');
   const npm = join(clone.root, 'npm-cli.js');
   await writeFile(npm, '');
@@ -175,7 +175,7 @@ test('started by another package manager, it uses the npm on PATH', async () => 
   assert.equal((await clone.npmCalls()).length, 1);
 });
 
-test('where there is no npm, one sentence says what to install', async () => {
+test('without npm, one sentence says what to install', async () => {
   await using clone = await makeClone(HELLO, 'empty');
   const env = { npm_execpath: '', PATH: join(clone.root, 'nothing') };
   const run = clone.start([], { env });

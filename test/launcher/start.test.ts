@@ -43,7 +43,7 @@ for (const node of ['other node', 'same node'] as const) {
     });
   }
 
-  test(`a service killed by a signal looks killed by that signal (${node})`, async () => {
+  test(`a service killed by a signal is reported as killed by that signal (${node})`, async () => {
     await using clone = await makeClone(`process.kill(process.pid, 'SIGKILL');`, node);
     assert.deepEqual(await clone.start().ended, { code: null, signal: 'SIGKILL' });
   });
@@ -99,7 +99,7 @@ test(
   },
 );
 
-test('a Node that is too old to install with is named, with the one to get', async () => {
+test('a Node that is too old is reported with the required version', async () => {
   await using clone = await makeClone('', 'empty');
   const preload = `Object.defineProperty(process.versions, 'node', { value: '18.20.4' })`;
   const run = clone.start([], { preload });

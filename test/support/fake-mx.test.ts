@@ -15,7 +15,7 @@ function clientOf(mx: FakeMx): Transporter {
 
 const envelope = { from: 'jo@acme.test', to: ['kim@full.test', 'lee@full.test'] };
 
-test('another client delivers to it, and the dots of the message survive', async () => {
+test('nodemailer delivers to the fake server, and leading dots are preserved', async () => {
   await using mx = await startFakeMx();
   const raw = '.first\r\n\r\n..\r\n.\r\nlast\r\n';
   await clientOf(mx).sendMail({ envelope, raw });
@@ -24,7 +24,7 @@ test('another client delivers to it, and the dots of the message survive', async
   assert.equal(mx.messages[0]?.envelopeFrom, envelope.from);
 });
 
-test('another client reads its extensions, logs in and encrypts', async () => {
+test('nodemailer uses its extensions, authentication and TLS', async () => {
   const auth = { user: 'jo', pass: 'right' };
   await using mx = await startFakeMx({ startTls: 'offered', auth, sizeBytesMax: 10_000 });
   const client = createTransport({
@@ -38,7 +38,7 @@ test('another client reads its extensions, logs in and encrypts', async () => {
   assert.equal(mx.messages[0]?.tls, 'TLSv1.3');
 });
 
-test('another client hears its refusals, by recipient and attempt', async () => {
+test('nodemailer gets its refusals, by recipient and attempt', async () => {
   await using mx = await startFakeMx({
     greylist: 1,
     recipients: { 'lee@full.test': '452 4.2.2 Mailbox full' },
@@ -52,7 +52,7 @@ test('another client hears its refusals, by recipient and attempt', async () => 
   assert.deepEqual([info.accepted, info.rejected], [['kim@full.test'], ['lee@full.test']]);
 });
 
-test('it can be down and come back on the same port', async () => {
+test('it can be stopped and started on the same port', async () => {
   await using mx = await startFakeMx();
   await mx.stop();
   await assert.rejects(clientOf(mx).sendMail({ envelope, raw: 'A: b\r\n\r\n' }), /ECONNREFUSED/);
@@ -61,7 +61,7 @@ test('it can be down and come back on the same port', async () => {
   assert.equal(mx.messages.length, 1);
 });
 
-test('several of them share a port on different addresses', async () => {
+test('several fake servers share a port on different addresses', async () => {
   await using first = await startFakeMx({}, { address: '127.0.0.2' });
   await using second = await startFakeMx({}, { address: '127.0.0.3', port: first.port });
   await clientOf(second).sendMail({ envelope, raw: 'A: b\r\n\r\n' });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import pg from 'pg';
 import { emptyDatabase, testDatabase } from './postgres.ts';
 
-test('a test database is migrated, works in the service role, and is gone afterwards', async () => {
+test('a test database is migrated, used in the service role, and removed afterwards', async () => {
   const { address, db, ...rest } = await testDatabase();
   const [row] = await db.query<{ role: string; emails: number }>(
     'select current_user as role, (select count(*) from emails) as emails',

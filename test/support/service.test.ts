@@ -6,7 +6,7 @@ import { startFakeDns } from './fake-dns.ts';
 import { startService } from './service.ts';
 import { waitFor } from './wait.ts';
 
-test('a killed service starts again on its own database, and everything is gone at the end', async () => {
+test('a killed service starts again on its own database, and everything is removed at the end', async () => {
   let pids: number[] = [];
   let dataDir = '';
   {
@@ -29,7 +29,7 @@ test('a killed service starts again on its own database, and everything is gone 
   await waitFor(() => pids.every((pid) => !isAlive(pid)), { what: 'the processes to be gone' });
 });
 
-test('moving the clock moves the time of the database', async () => {
+test('moving the clock moves the database time', async () => {
   await using service = await startService({ args: ['--workers', '1'] });
   await service.clock.advance({ hours: 5, minutes: 30 });
   await service.clock.advance({ minutes: 30 });
@@ -37,7 +37,7 @@ test('moving the clock moves the time of the database', async () => {
   assert.equal(row.ahead_s, 6 * 3600);
 });
 
-test('a live domain is verified through the DNS that it is given', async () => {
+test('a live domain is verified through the given DNS', async () => {
   await using dns = await startFakeDns();
   await using service = await startService({ dns });
   await service.addLiveDomain('acme.example');
