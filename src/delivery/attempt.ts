@@ -2,7 +2,7 @@
  * One attempt to deliver to one recipient of live mail: the signed bytes, the route and its TLS rules, the
  * hosts in turn, and what the result means.
  *
- * In this order: message.ts (bytes), service/mail-routing.ts (route), tls-rules.ts (rules), hosts.ts (session and
+ * In this order: message.ts (bytes), mail-routing.ts (route), tls-rules.ts (rules), hosts.ts (session and
  * transaction), outcome.ts (meaning). Nothing is written to the database here.
  *
  * Guarantee: the final dot is written only while this worker holds the delivery under a fresh lease, outcomes
@@ -19,6 +19,7 @@ import type { SettleHealth } from '../store/settle.ts';
 import type { Connections, Postponed } from './connections.ts';
 import type { Delivery } from './fair-queue.ts';
 import { tryHosts, type RouteAttempt } from './hosts.ts';
+import type { MailRouting } from './mail-routing.ts';
 import { assertAsSigned, type MessageBuilder, type SignedMessage } from './message.ts';
 import {
   type Attempted,
@@ -34,7 +35,7 @@ export type AttemptOptions = {
   log: Logger;
   lease: { holder(): string | null; isFresh(): boolean };
   builder: Pick<MessageBuilder, 'build'>;
-  route: (destination: string) => Promise<Route>;
+  mailRouting: Pick<MailRouting, 'find'>;
   tls: TlsRules;
   connections: Connections;
   settling: { health: Pick<SettleHealth, 'isStuck' | 'recovers'> };
@@ -107,7 +108,7 @@ async function buildAndSend(
   const { destination } = delivery;
   const [message, route, sts] = await Promise.all([
     builder.build(delivery.message, delivery),
-    options.route(destination),
+    options.mailRouting.find(destination),
     options.tls.policyOf(destination),
   ]);
   Object.assign(progress, { message, route });

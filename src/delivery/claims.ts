@@ -17,7 +17,10 @@ import {
   type FoundQueue,
   tenantQueueKey,
 } from '../store/queue.ts';
-import type { FairQueue, Shaping } from './fair-queue.ts';
+import type { Connections } from './connections.ts';
+import type { FairQueue } from './fair-queue.ts';
+import type { MailRouting } from './mail-routing.ts';
+import { SIMULATOR_PROVIDER } from './simulator.ts';
 
 /** One statement claims at most so many. When so many are due there is a backlog. */
 const CLAIM_MAX = 128;
@@ -49,8 +52,8 @@ export class Claims {
   readonly #db: Queryable;
   readonly #world: Pick<World, 'now' | 'monotonicMs' | 'random'>;
   readonly #fairQueue: FairQueue;
-  readonly #shaping: Pick<Shaping, 'providerOf' | 'suspendedForMs'>;
-  readonly #knows: (provider: string) => boolean;
+  readonly #connections: Pick<Connections, 'suspendedForMs'>;
+  readonly #mailRouting: Pick<MailRouting, 'providerOf' | 'knows'>;
   #lowWater = new Date(0);
   #fullScanAtMs = 0;
   #isBacklog = false;
@@ -67,15 +70,14 @@ export class Claims {
     db: Queryable;
     world: Pick<World, 'now' | 'monotonicMs' | 'random'>;
     providers: FairQueue;
-    shaping: Pick<Shaping, 'providerOf' | 'suspendedForMs'>;
-    /** Whether this names a provider, or a destination whose provider is known. */
-    knows: (provider: string) => boolean;
+    connections: Pick<Connections, 'suspendedForMs'>;
+    mailRouting: Pick<MailRouting, 'providerOf' | 'knows'>;
   }) {
     this.#db = options.db;
     this.#world = options.world;
     this.#fairQueue = options.providers;
-    this.#shaping = options.shaping;
-    this.#knows = options.knows;
+    this.#connections = options.connections;
+    this.#mailRouting = options.mailRouting;
     this.#project = somewhere(options.world);
   }
 
@@ -164,9 +166,14 @@ export class Claims {
     return { queues: queues.filter(({ max }) => max > 0), leftOut: new Set(known.keys()) };
   }
 
+  /** Whether this names a provider, or a destination whose provider is known. */
+  #knows(provider: string): boolean {
+    return provider === SIMULATOR_PROVIDER || this.#mailRouting.knows(provider);
+  }
+
   #claimable(projectId: string, provider: string): number {
-    const now = this.#shaping.providerOf(provider);
-    if (this.#shaping.suspendedForMs(now) > 0) return 0;
+    const now = this.#mailRouting.providerOf(provider);
+    if (this.#connections.suspendedForMs(now) > 0) return 0;
     const max = this.#fairQueue.claimable(projectId, now);
     return this.#knows(provider) ? max : Math.min(max, UNKNOWN_PROVIDER_MAX);
   }

@@ -74,12 +74,14 @@ function deliverTo(
       }),
     },
     connections,
-    route: async () => ({
-      kind: 'hosts',
-      provider: 'receiver.test',
-      hosts: [{ name: 'mx.receiver.test', preference: 10, addresses: [mx.address] }],
-      dropped: [],
-    }),
+    mailRouting: {
+      find: async () => ({
+        kind: 'hosts',
+        provider: 'receiver.test',
+        hosts: [{ name: 'mx.receiver.test', preference: 10, addresses: [mx.address] }],
+        dropped: [],
+      }),
+    },
     tls: new TlsRules({
       resolver: { tlsa: () => assert.fail('no TLSA records exist') },
       policies: null,

@@ -46,14 +46,16 @@ function newScene(
     log: pino({ level: 'silent' }),
     lease: { holder: () => holder, isFresh: () => true, checksWanted: () => checks.asked },
     deliver,
-    shaping: {
-      providerOf: (destination) => destination,
+    connections: {
       windowOf: () => options.window ?? 100,
       suspendedForMs: () => 0,
       onChange: () => {},
     },
-    findProvider: () => null,
-    knows: () => true,
+    mailRouting: {
+      providerOf: (destination) => destination,
+      knows: () => true,
+      learn: () => null,
+    },
     unsettled: { isBlocked: false, kept: () => [] },
     unknownFateMs: options.unknownFateMs ?? 30_000,
   });

@@ -18,9 +18,11 @@ import { loadMessages, type StoredMessage } from '../store/emails.ts';
 import { holdClaims, type ClaimedRecipient } from '../store/queue.ts';
 import { Claims } from './claims.ts';
 import { Cutoff } from './attempt.ts';
+import type { Connections } from './connections.ts';
 import type { Deliver } from './deliver.ts';
 import { AWAY_PAUSE_MS, Releases, UnknownClaims } from './releases.ts';
-import { type Delivery, FairQueue, type Shaping, WEIGHT_BYTES_MIN } from './fair-queue.ts';
+import { type Delivery, FairQueue, WEIGHT_BYTES_MIN } from './fair-queue.ts';
+import type { MailRouting } from './mail-routing.ts';
 import { SIMULATOR_PROVIDER } from './simulator.ts';
 
 type DispatcherOptions = {
@@ -29,14 +31,9 @@ type DispatcherOptions = {
   log: Logger;
   lease: { holder(): string | null; isFresh(): boolean; checksWanted(): number };
   deliver: Deliver;
-  shaping: Shaping;
-  /**
-   * Looks the route of a destination up, after which its provider is known unless the lookup failed;
-   * null when it is known already. Never rejects.
-   */
-  findProvider: (destination: string) => Promise<void> | null;
-  /** Whether this names a provider, or a destination whose provider is known. */
-  knows: (provider: string) => boolean;
+  /** How many deliveries of a provider may be under way, and whether it is suspended. */
+  connections: Pick<Connections, 'windowOf' | 'suspendedForMs' | 'onChange'>;
+  mailRouting: Pick<MailRouting, 'providerOf' | 'knows' | 'learn'>;
   /** Outcomes that the database refuses and that are kept (store/unsettled.ts). */
   unsettled: {
     /** No delivery starts until they are written. */
@@ -45,6 +42,15 @@ type DispatcherOptions = {
   };
   /** Shorter in tests. */
   unknownFateMs?: number;
+};
+
+/** An accepted email whose recipients this worker holds already; sending/accept.ts makes it. */
+type HandedOver = {
+  message: StoredMessage;
+  recipients: readonly Pick<Delivery, 'position' | 'address' | 'destination'>[];
+  /** The lease under which they are held. */
+  holder: string;
+  lifetimeMs: number;
 };
 
 /** A recipient before its provider and its weight are determined. */
@@ -86,12 +92,12 @@ export class Dispatcher {
   #lastWorkMs = -Infinity;
 
   constructor(options: DispatcherOptions) {
-    const { shaping } = options;
+    const { connections } = options;
     this.#options = options;
     this.#fairQueue = new FairQueue({
       windowOf: (provider) =>
-        provider === SIMULATOR_PROVIDER ? SIMULATOR_WINDOW : shaping.windowOf(provider),
-      suspendedForMs: (provider) => shaping.suspendedForMs(provider),
+        provider === SIMULATOR_PROVIDER ? SIMULATOR_WINDOW : connections.windowOf(provider),
+      suspendedForMs: (provider) => connections.suspendedForMs(provider),
     });
     this.#claims = new Claims({ ...options, providers: this.#fairQueue });
     this.#releases = new Releases({ ...options, isRunning: () => this.#isRunning });
@@ -100,7 +106,7 @@ export class Dispatcher {
       known: () => this.#known(),
       fateKnownAfterMs: options.unknownFateMs ?? UNKNOWN_FATE_MS,
     });
-    shaping.onChange((provider) => {
+    connections.onChange((provider) => {
       this.#fairQueue.open(provider);
       this.#pump();
       if (this.#claims.hasMore) this.#polls.soon();
@@ -117,7 +123,7 @@ export class Dispatcher {
     // Test mail connects to no mail server and must not use the window of a real provider.
     return environment === 'test'
       ? SIMULATOR_PROVIDER
-      : this.#options.shaping.providerOf(destination);
+      : this.#options.mailRouting.providerOf(destination);
   }
 
   /** Whether an email may be handed over instead of waiting in the table. */
@@ -128,14 +134,15 @@ export class Dispatcher {
     lifetimeMs: number;
   }): boolean {
     const { projectId, providers, sizeBytes, lifetimeMs } = email;
-    const { shaping } = this.#options;
+    const { connections } = this.#options;
     const weightBytes = Math.max(sizeBytes, WEIGHT_BYTES_MIN * providers.length);
     return (
       this.#isRunning &&
       !this.#options.unsettled.isBlocked &&
       !providers.some(
         (provider) =>
-          shaping.suspendedForMs(provider) > 0 && shaping.suspendedForMs(provider) < lifetimeMs,
+          connections.suspendedForMs(provider) > 0 &&
+          connections.suspendedForMs(provider) < lifetimeMs,
       ) &&
       this.#fairQueue.hasRoomFor(projectId, providers, weightBytes)
     );
@@ -147,8 +154,23 @@ export class Dispatcher {
   }
 
   /** Takes recipients that the accept path stored under this worker's lease. */
-  handOver(incoming: readonly Incoming[]): void {
-    const deliveries = this.#deliveriesOf(incoming);
+  handOver({ message, recipients, holder, lifetimeMs }: HandedOver): void {
+    const heldSinceMs = this.#options.world.monotonicMs();
+    const held = {
+      message,
+      holder,
+      claim: 1,
+      attempts: 0,
+      heldSinceMs,
+      dueAtMs: message.createdAt.getTime(),
+      expiresAtMs: heldSinceMs + lifetimeMs,
+      suppressed: false,
+      domainDeleted: false,
+      domainUnverified: false,
+    };
+    const deliveries = this.#deliveriesOf(
+      recipients.map((recipient) => ({ ...recipient, ...held })),
+    );
     if (!this.#isRunning) return void this.#release(deliveries, () => 0);
     for (const delivery of deliveries) this.#add(delivery);
     void this.#release(this.#fairQueue.takeFromLargest(), () => 0);
@@ -218,14 +240,14 @@ export class Dispatcher {
     this.#fairQueue.add(delivery);
     const { provider, destination } = delivery;
     if (provider === SIMULATOR_PROVIDER || this.#fairQueue.isClosed(provider)) return;
-    const finding = this.#options.findProvider(destination);
+    const finding = this.#options.mailRouting.learn(destination);
     if (finding === null) return;
     this.#fairQueue.close(provider);
     void finding.then(() => this.#reopen(provider, destination));
   }
 
   #reopen(provider: string, destination: string): void {
-    const now = this.#options.shaping.providerOf(destination);
+    const now = this.#options.mailRouting.providerOf(destination);
     const moved = this.#fairQueue.reopen(provider, now);
     const projects = new Set(moved.map((delivery) => delivery.message.projectId));
     const excess = [...projects].flatMap((projectId) => this.#fairQueue.takeExcess(projectId, now));
@@ -253,8 +275,8 @@ export class Dispatcher {
 
   /** Gives a suspended provider's deliveries back until the end, except those that expire before. */
   #defer(provider: string): void {
-    const { shaping, world } = this.#options;
-    const restMs = shaping.suspendedForMs(provider);
+    const { connections, world } = this.#options;
+    const restMs = connections.suspendedForMs(provider);
     const nowMs = world.monotonicMs();
     const later: Delivery[] = [];
     for (const delivery of this.#fairQueue.takeOut(provider)) {

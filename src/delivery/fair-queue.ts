@@ -20,7 +20,7 @@ export type Delivery = Pick<
   'position' | 'claim' | 'attempts' | 'destination' | 'address'
 > & {
   message: StoredMessage;
-  /** Its provider (Shaping); changes when the destination's mail servers become known. */
+  /** Its provider (mail-routing.ts); changes when the destination's mail servers become known. */
   provider: string;
   /** The lease under which it is held; an outcome under another lease is fenced off. */
   holder: string;
@@ -44,21 +44,6 @@ type ProviderRules = {
    * delivery that would expire before the end is started all the same: the attempt decides.
    */
   suspendedForMs(provider: string): number;
-};
-
-/**
- * What the order of work depends on: which destinations share a provider, how many deliveries of a
- * provider may be under way, and whether it is suspended.
- *
- * A **provider** is the operator of a destination's mail servers (net/providers.ts). While the mail
- * servers of a destination are not known, the destination domain stands in for its provider, here and
- * in the column `queue.provider`; once they are known its deliveries move to the provider.
- */
-export type Shaping = ProviderRules & {
-  /** The provider of a destination; the destination itself while its mail servers are not known. */
-  providerOf(destination: string): string;
-  /** The listener is called when the provider's window grew or its suspension began or ended. */
-  onChange(listener: (provider: string) => void): void;
 };
 
 const UNDER_WAY_MAX = 512;

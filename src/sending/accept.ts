@@ -32,7 +32,7 @@ export type AcceptEmail = (
 ) => Promise<AcceptOutcome>;
 
 /** Recipients that delivery may start with at once: this worker holds them already. */
-export type HandOver = {
+type HandOver = {
   message: StoredMessage;
   recipients: readonly { position: number; address: Address; destination: string }[];
   /** The lease under which they are held. */
@@ -40,18 +40,24 @@ export type HandOver = {
   lifetimeMs: number;
 };
 
-export type AcceptOptions = {
-  store: AcceptStore;
-  world: Pick<World, 'newId'>;
-  /** The provider of a destination, as far as it is known: mail for it shares its turns and its outages. */
-  providerOf: (environment: Environment, destination: string) => string;
-  hasRoomFor: (email: {
+/** Delivery in this worker: delivery/dispatcher.ts. */
+type Dispatcher = {
+  /** The provider of a destination, or the destination while its mail servers are not known. */
+  providerOf(environment: Environment, destination: string): string;
+  /** Whether an email may be handed over instead of waiting in the queue table. */
+  hasRoomFor(email: {
     projectId: string;
     providers: readonly string[];
     sizeBytes: number;
     lifetimeMs: number;
-  }) => boolean;
-  handOver: (accepted: HandOver) => void;
+  }): boolean;
+  handOver(accepted: HandOver): void;
+};
+
+export type AcceptOptions = {
+  store: AcceptStore;
+  world: Pick<World, 'newId'>;
+  dispatcher: Dispatcher;
   /** Called for each email once it is committed. */
   onAccepted: (email: Pick<NewEmail, 'projectId' | 'environment' | 'id'>) => void;
 };
@@ -83,7 +89,7 @@ export function newEmail(
     aheadBytes?: number;
   },
 ): NewEmail {
-  const { hasRoomFor, world } = context.options;
+  const { dispatcher, world } = context.options;
   const { email, bcc, scheduledAt, sizeBytes } = draft;
   const id = draft.emailId ?? world.newId();
   const recipients = uniqueRecipients(caller, draft, context.options);
@@ -104,7 +110,7 @@ export function newEmail(
     response: JSON.stringify({ object: 'email', id, status: '@status', created_at: '@created_at' }),
     handOver:
       scheduledAt === null &&
-      hasRoomFor({
+      dispatcher.hasRoomFor({
         projectId: caller.projectId,
         providers: recipients.map((recipient) => recipient.provider),
         sizeBytes: sizeBytes + (context.aheadBytes ?? 0),
@@ -119,7 +125,7 @@ export function newEmail(
 function uniqueRecipients(
   { environment }: Caller,
   draft: EmailDraft,
-  { world, providerOf }: AcceptOptions,
+  { world, dispatcher }: AcceptOptions,
 ): NewRecipient[] {
   const recipients = new Map<string, NewRecipient>();
   for (const { kind, address } of draft.recipients) {
@@ -131,7 +137,7 @@ function uniqueRecipients(
       addressKey: addressKey(address),
       kind,
       destination,
-      provider: providerOf(environment, destination),
+      provider: dispatcher.providerOf(environment, destination),
       eventId: world.newId(),
     });
   }
@@ -156,7 +162,7 @@ function handOver(
   { row, holder, options }: { row: AcceptRow; holder: string; options: AcceptOptions },
 ): void {
   if (row.domainId === null) return;
-  options.handOver({
+  options.dispatcher.handOver({
     message: {
       ...draft.email,
       projectId: email.projectId,

@@ -7,9 +7,8 @@ import { Connections } from '../delivery/connections.ts';
 import { createDeliver } from '../delivery/deliver.ts';
 import { Dispatcher } from '../delivery/dispatcher.ts';
 import type { BrokerMessage, WorkerMessage } from '../delivery/broker-messages.ts';
-import type { Shaping } from '../delivery/fair-queue.ts';
+import { MailRouting } from '../delivery/mail-routing.ts';
 import type { ShapingSettings } from '../delivery/shaping-settings.ts';
-import { SIMULATOR_PROVIDER } from '../delivery/simulator.ts';
 import { TlsCounters } from '../delivery/tls-rules.ts';
 import { TlsRules } from '../delivery/tls-rules.ts';
 import { timeoutsWithin } from '../net/smtp/types.ts';
@@ -19,10 +18,8 @@ import {
   type AcceptOptions,
   type AcceptOutcome,
   createAccept,
-  type HandOver,
 } from '../sending/accept.ts';
 import { type AcceptBatch, createAcceptBatch } from '../sending/email-batch.ts';
-import { MailRouting } from './mail-routing.ts';
 import { createMetrics, type ServiceMetrics } from './metrics.ts';
 import { ProviderReport } from './provider-report.ts';
 import { systemWorld } from './system-world.ts';
@@ -67,14 +64,20 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     world,
   });
   const connections = connectionsOf(context, listeners.sendToBroker);
-  const mailRouting = new MailRouting(context);
+  const mailRouting = new MailRouting({
+    ...context,
+    world,
+    relayHost: config.relay?.host ?? null,
+    ownNames: [config.hostname, ...config.sources.map(({ heloName }) => heloName)],
+    providerSuffixes: config.shaping.suffixes,
+  });
   const { tls, stopTls } = createTls(context);
   const deliver = createDeliver({
     ...context,
     world,
     holds: (delivery) => dispatcher.holds(delivery),
     connections,
-    route: (destination) => mailRouting.find(destination),
+    mailRouting,
     viaRelay: config.relay !== null,
     hasHostName: mayIntroduceItself(config),
     leastTls: tlsFor(config),
@@ -84,16 +87,14 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     returnPathSecret: () => context.secrets.derive('return path'),
     onAttempt: (attempt) => countAttempt(metrics, attempt),
   });
-  const shaping = shapingOf(connections, mailRouting);
   const dispatcher = new Dispatcher({
     db: db.settling,
     world,
     log,
     lease,
     deliver,
-    shaping,
-    knows: (provider) => provider === SIMULATOR_PROVIDER || mailRouting.knows(provider),
-    findProvider: (destination) => mailRouting.learn(destination),
+    connections,
+    mailRouting,
     unsettled: settling,
   });
   const metrics = createMetrics({
@@ -119,15 +120,6 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
   const accepting = acceptInto(dispatcher, context, { metrics, onNotified, recent });
   const sayWhatIsLost = () => sayLost(recent, { db, log, metrics });
   return { ...accepting, dispatcher, connections, metrics, sayWhatIsLost, stop };
-}
-
-function shapingOf(connections: Connections, mailRouting: MailRouting): Shaping {
-  return {
-    providerOf: (destination) => mailRouting.providerOf(destination),
-    windowOf: (provider) => connections.windowOf(provider),
-    suspendedForMs: (provider) => connections.suspendedForMs(provider),
-    onChange: (listener) => connections.onChange(listener),
-  };
 }
 
 const LOST_IDS_PER_LINE = 100;
@@ -179,9 +171,7 @@ function acceptInto(
   const options: AcceptOptions = {
     store,
     world: systemWorld,
-    providerOf: (environment, destination) => dispatcher.providerOf(environment, destination),
-    hasRoomFor: (email) => dispatcher.hasRoomFor(email),
-    handOver: (accepted) => handOver(dispatcher, accepted),
+    dispatcher,
     onAccepted: ({ projectId, environment, id }) => {
       recent.note(projectId, id);
       metrics.accepted.inc({ environment });
@@ -201,26 +191,6 @@ function acceptInto(
     accept: (...request) => timed(() => accept(...request)),
     acceptBatch: (...request) => timed(() => acceptBatch(...request)),
   };
-}
-
-function handOver(dispatcher: Dispatcher, accepted: HandOver): void {
-  const { message, holder } = accepted;
-  const heldSinceMs = systemWorld.monotonicMs();
-  dispatcher.handOver(
-    accepted.recipients.map((recipient) => ({
-      ...recipient,
-      message,
-      holder,
-      claim: 1,
-      attempts: 0,
-      heldSinceMs,
-      dueAtMs: message.createdAt.getTime(),
-      expiresAtMs: heldSinceMs + accepted.lifetimeMs,
-      suppressed: false,
-      domainDeleted: false,
-      domainUnverified: false,
-    })),
-  );
 }
 
 /** The only worker of a machine has a broker of its own. */

@@ -1,12 +1,19 @@
 /**
  * The route of each destination (net/dns/mx.ts, or the relay that takes all mail), and its provider once
  * that is known.
+ *
+ * A **provider** is the operator of a destination's mail servers (net/providers.ts). While the mail
+ * servers of a destination are not known, the destination domain stands in for its provider, here, in
+ * fair-queue.ts and in the column `queue.provider`; once they are known its deliveries move to the provider.
  */
 import { lookup } from 'node:dns/promises';
+import type { World } from '../core/world.ts';
+import type { AddressGuard } from '../net/addresses.ts';
 import { resolveRoute, type Route } from '../net/dns/mx.ts';
+import type { Resolver } from '../net/dns/resolver.ts';
+import type { ProviderSuffixes } from '../net/providers.ts';
 import { readInstallation } from '../store/mail-hosts.ts';
-import type { WorkerContext } from './worker-context.ts';
-import { systemWorld } from './system-world.ts';
+import type { Queryable } from '../store/postgres/database.ts';
 
 /** A failed lookup is the answer for so long, so that further attempts do not wait for it again. */
 const FAILURE_REMEMBERED_MS = 10_000;
@@ -14,18 +21,28 @@ const FAILURE_REMEMBERED_MS = 10_000;
 const REMEMBERED_MAX = 50_000;
 const OWN_NAMES_FOR_MS = 60_000;
 
-type Needed = Pick<WorkerContext, 'config' | 'db' | 'resolver' | 'guard'>;
+type MailRoutingOptions = {
+  db: Queryable;
+  world: Pick<World, 'monotonicMs' | 'random'>;
+  resolver: Resolver;
+  guard: AddressGuard;
+  /** Host name of the relay that takes all mail; null: mail goes to the mail servers of its destination. */
+  relayHost: string | null;
+  /** Names of this machine. */
+  ownNames: readonly string[];
+  providerSuffixes: ProviderSuffixes;
+};
 
 export class MailRouting {
-  readonly #context: Needed;
+  readonly #options: MailRoutingOptions;
   readonly #providers = new Map<string, string>();
   readonly #names = new Set<string>();
   readonly #failures = new Map<string, { route: Route; untilMs: number }>();
 
   #ownNames: { names: ReadonlySet<string>; untilMs: number } | null = null;
 
-  constructor(context: Needed) {
-    this.#context = context;
+  constructor(options: MailRoutingOptions) {
+    this.#options = options;
   }
 
   /** The provider of a destination; the destination itself while its mail servers are not known. */
@@ -47,26 +64,25 @@ export class MailRouting {
   /** The route, or for a while the failure of the last lookup. */
   async find(destination: string): Promise<Route> {
     const failure = this.#failures.get(destination);
-    const isFresh = failure && systemWorld.monotonicMs() < failure.untilMs;
+    const isFresh = failure && this.#options.world.monotonicMs() < failure.untilMs;
     if (isFresh && !this.#providers.has(destination)) return failure.route;
     return this.#ask(destination);
   }
 
   async #ask(destination: string): Promise<Route> {
-    const { config, resolver, guard } = this.#context;
-    const { relay, shaping } = config;
-    const random = (): number => systemWorld.random();
-    const providerSuffixes = shaping.suffixes;
+    const { resolver, guard, world, relayHost, providerSuffixes } = this.#options;
+    const random = (): number => world.random();
     const options = { resolver, guard, random, providerSuffixes };
-    const route = relay
-      ? await relayRoute(relay.host)
-      : await resolveRoute(destination, { ...options, ownNames: await this.#namesOfOurs() });
+    const route =
+      relayHost === null
+        ? await resolveRoute(destination, { ...options, ownNames: await this.#namesOfOurs() })
+        : await relayRoute(relayHost);
     if (this.#providers.size + this.#failures.size >= REMEMBERED_MAX) {
       for (const memory of [this.#providers, this.#names, this.#failures]) memory.clear();
     }
     this.#failures.delete(destination);
     if (route.kind === 'temporary') {
-      const untilMs = systemWorld.monotonicMs() + FAILURE_REMEMBERED_MS;
+      const untilMs = world.monotonicMs() + FAILURE_REMEMBERED_MS;
       this.#failures.set(destination, { route, untilMs });
     }
     if (route.kind === 'hosts') {
@@ -78,16 +94,15 @@ export class MailRouting {
 
   /** Host names of all nodes: mail must not be sent to one of them, because it would come back. */
   async #namesOfOurs(): Promise<ReadonlySet<string>> {
-    const nowMs = systemWorld.monotonicMs();
+    const { db, world, ownNames } = this.#options;
+    const nowMs = world.monotonicMs();
     if (this.#ownNames !== null && nowMs < this.#ownNames.untilMs) return this.#ownNames.names;
-    const { config, db } = this.#context;
-    const own = [config.hostname, ...config.sources.map(({ heloName }) => heloName)];
     const before = [...(this.#ownNames?.names ?? [])];
     const ofNodes = await readInstallation(db).then(
       ({ returnPathHost, hosts }) => [returnPathHost ?? [], hosts.map(({ name }) => name)].flat(2),
       () => before,
     );
-    const names = new Set([...own, ...ofNodes].map((name) => name.toLowerCase()));
+    const names = new Set([...ownNames, ...ofNodes].map((name) => name.toLowerCase()));
     this.#ownNames = { names, untilMs: nowMs + OWN_NAMES_FOR_MS };
     return names;
   }
