@@ -1,5 +1,5 @@
 /**
- * One attempt: decrypts the secrets, signs, posts, and classifies the response. Shared by the loop and
+ * One attempt: decrypts the secrets, signs, posts, and classifies the response. Shared by the sender and
  * the test of an endpoint, so that a test behaves like a delivery. No transaction is open meanwhile.
  *
  * Signatures follow the Standard Webhooks specification (v1, symmetric): HMAC-SHA256 over
@@ -16,6 +16,76 @@ import type { Resolver } from '../net/dns/resolver.ts';
 import type { SecretBox } from '../store/secrets.ts';
 import type { StoredEvent } from '../store/webhook-deliveries.ts';
 import type { SealedSecrets } from '../store/webhook-endpoints.ts';
+
+export type Outbound = {
+  world: World;
+  secrets: SecretBox;
+  resolver: Pick<Resolver, 'a' | 'aaaa'>;
+  guard: AddressGuard;
+  /** Connections to reuse; without them each attempt opens its own. */
+  agents?: HttpAgents;
+};
+
+type Message = SealedSecrets & {
+  endpointId: string;
+  eventId: string;
+  url: string;
+  event: StoredEvent;
+  /** Failed attempts before this one. */
+  attempts: number;
+};
+
+export type Verdict = Pick<WebhookOutcome, 'verdict' | 'retryMs' | 'restMs' | 'attempt'>;
+type Attempt = NonNullable<Verdict['attempt']>;
+
+const TIMEOUT_MS = 15_000;
+const ANSWER_KEPT_BYTES = 4_096;
+
+/** @throws when the secret cannot be decrypted, because POSTHORN_SECRET_KEY has changed */
+export async function attemptWebhook(
+  outbound: Outbound,
+  message: Message,
+): Promise<Verdict & { attempt: Attempt }> {
+  const answer = await post(outbound, message);
+  const { world } = outbound;
+  const { attempts } = message;
+  return judge(answer, { attempts, dice: world.random(), nowMs: world.now() });
+}
+
+function post(outbound: Outbound, message: Message): Promise<GuardedAnswer> {
+  const { world, guard, resolver, agents } = outbound;
+  const { eventId, url, event } = message;
+  const body = payloadOf(event);
+  const timestampS = Math.floor(world.now() / 1000);
+  return guardedRequest({
+    url,
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      'user-agent': 'Posthorn-Webhooks',
+      ...signatureHeaders({ id: eventId, timestampS, body }, openSecrets(outbound, message)),
+    },
+    body,
+    guard,
+    resolver,
+    world,
+    timeoutMs: TIMEOUT_MS,
+    maxResponseBytes: ANSWER_KEPT_BYTES,
+    allowHttp: guard.allowPrivate,
+    ...(agents && { agents }),
+  });
+}
+
+/** The request body. `data` is included byte for byte as recorded. */
+export function payloadOf({ type, createdAt, data }: StoredEvent): string {
+  return `{"type":${JSON.stringify(type)},"created_at":"${createdAt}","data":${data}}`;
+}
+
+function openSecrets({ secrets }: Outbound, message: Message): string[] {
+  const { endpointId, secret, previousSecret, earlierSecret } = message;
+  const sealed = [secret, previousSecret, earlierSecret].filter((one) => one !== null);
+  return sealed.map((one) => secrets.open(one, endpointId));
+}
 
 const SECRET_PREFIX = 'whsec_';
 
@@ -51,9 +121,6 @@ export function signatureHeaders(
   );
 }
 
-export type Verdict = Pick<WebhookOutcome, 'verdict' | 'retryMs' | 'restMs' | 'attempt'>;
-type Attempt = NonNullable<Verdict['attempt']>;
-
 /** Statuses of an overloaded server. */
 const BUSY = [429, 502, 503, 504];
 /** Limits the error text, since a certificate can name any number of hosts. */
@@ -61,14 +128,6 @@ const ERROR_KEPT_CHARACTERS = 500;
 /** The maximum that Retry-After can set. */
 const RETRY_AFTER_MAX_MS = 24 * 3600_000;
 const REST_MAX_MS = 3600_000;
-
-/** An event whose data was removed by retention cannot be sent. */
-export const NOTHING_TO_SEND: Verdict = {
-  verdict: 'failed',
-  retryMs: null,
-  restMs: 0,
-  attempt: null,
-};
 
 /**
  * @param context.attempts failed attempts before this one
@@ -112,59 +171,4 @@ function logged(answer: GuardedAnswer): Attempt {
   const redirected = answer.status >= 300 && answer.status < 400;
   const error = redirected ? 'redirects are not followed: register the final URL' : null;
   return { status: answer.status, latency_ms, answer: answer.bodyStart, error };
-}
-
-export type Outbound = {
-  world: World;
-  secrets: SecretBox;
-  resolver: Pick<Resolver, 'a' | 'aaaa'>;
-  guard: AddressGuard;
-  /** Connections to reuse; without them each attempt opens its own. */
-  agents?: HttpAgents;
-};
-
-type Message = SealedSecrets & {
-  endpointId: string;
-  eventId: string;
-  url: string;
-  /** The result of payloadOf. */
-  body: string;
-};
-
-const TIMEOUT_MS = 15_000;
-const ANSWER_KEPT_BYTES = 4_096;
-
-/** The request body. `data` is included byte for byte as recorded. */
-export function payloadOf({ type, createdAt, data }: StoredEvent): string {
-  return `{"type":${JSON.stringify(type)},"created_at":"${createdAt}","data":${data}}`;
-}
-
-/** @throws when the secret cannot be decrypted, because POSTHORN_SECRET_KEY has changed */
-export function post(outbound: Outbound, message: Message): Promise<GuardedAnswer> {
-  const { world, guard, resolver, agents } = outbound;
-  const { eventId, url, body } = message;
-  const timestampS = Math.floor(world.now() / 1000);
-  return guardedRequest({
-    url,
-    method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      'user-agent': 'Posthorn-Webhooks',
-      ...signatureHeaders({ id: eventId, timestampS, body }, openSecrets(outbound, message)),
-    },
-    body,
-    guard,
-    resolver,
-    world,
-    timeoutMs: TIMEOUT_MS,
-    maxResponseBytes: ANSWER_KEPT_BYTES,
-    allowHttp: guard.allowPrivate,
-    ...(agents && { agents }),
-  });
-}
-
-function openSecrets({ secrets }: Outbound, message: Message): string[] {
-  const { endpointId, secret, previousSecret, earlierSecret } = message;
-  const sealed = [secret, previousSecret, earlierSecret].filter((one) => one !== null);
-  return sealed.map((one) => secrets.open(one, endpointId));
 }

@@ -12,7 +12,7 @@ import {
   type SettledWebhook,
   WebhookSettleStore,
 } from '../store/webhook-queue.ts';
-import { type Outbound, payloadOf, post, judge, NOTHING_TO_SEND, type Verdict } from './attempt.ts';
+import { attemptWebhook, type Outbound, type Verdict } from './attempt.ts';
 import type { Pace } from './fair-queue.ts';
 
 type SenderOptions = Omit<Outbound, 'agents'> & {
@@ -32,6 +32,9 @@ const STOP_SETTLE_WITHIN_MS = 3_000;
 const ERROR_DELAY_MS = 60_000;
 /** The delay until the next heartbeat shows who holds the delivery. */
 const DOUBT_DELAY_MS = 2_000;
+
+/** An event whose data was removed by retention cannot be sent. */
+const NOTHING_TO_SEND: Verdict = { verdict: 'failed', retryMs: null, restMs: 0, attempt: null };
 
 export class Sender {
   readonly counts: Record<SettledWebhook, number> = {
@@ -128,15 +131,14 @@ export class Sender {
 
   /** Null: nothing was sent, because another worker may have reclaimed it. */
   async #verdict(claimed: ClaimedWebhook, holder: string): Promise<Verdict | null> {
-    const { type, createdAt, data, attempts } = claimed;
+    const { type, createdAt, data } = claimed;
     if (type === null || createdAt === null || data === null) return NOTHING_TO_SEND;
-    const body = payloadOf({ type, createdAt, data });
     failpoint('webhook_before_post');
     if (!this.#options.isFresh() || this.#options.holder() !== holder) return null;
-    const answer = await post({ ...this.#options, agents: this.#agents }, { ...claimed, body });
+    const outbound = { ...this.#options, agents: this.#agents };
+    const verdict = await attemptWebhook(outbound, { ...claimed, event: { type, createdAt, data } });
     failpoint('webhook_after_post');
-    const { world } = this.#options;
-    return judge(answer, { attempts, dice: world.random(), nowMs: world.now() });
+    return verdict;
   }
 
   #log(claimed: ClaimedWebhook, { attempt }: Verdict, settled: SettledWebhook | 'kept'): void {

@@ -24,7 +24,7 @@ import {
   type ReplayRange,
   startReplay,
 } from './replays.ts';
-import { SECRET_BYTES, secretText, type Outbound, payloadOf, post, judge } from './attempt.ts';
+import { attemptWebhook, type Outbound, SECRET_BYTES, secretText } from './attempt.ts';
 import type { Queryable } from '../store/postgres/database.ts';
 import type { Logger } from 'pino';
 
@@ -207,12 +207,9 @@ async function tryOut(
   const sealed = await endpoints.findSecrets(db, scope, endpointId);
   if (!sealed) return NO_ENDPOINT;
   const id = newId();
-  const nowMs = world.now();
-  const event = testEvent(endpointId, nowMs);
-  const { url } = endpoint;
-  const message = { ...sealed, endpointId, eventId: id, url, body: payloadOf(event) };
-  const answer = await post(options, message);
-  const { verdict, attempt } = judge(answer, { attempts: 0, dice: 0, nowMs });
+  const event = testEvent(endpointId, world.now());
+  const message = { ...sealed, endpointId, eventId: id, url: endpoint.url, event, attempts: 0 };
+  const { verdict, attempt } = await attemptWebhook(options, message);
   const status = verdict === 'delivered' ? 'delivered' : 'failed';
   const logged = { at: event.createdAt, ...attempt };
   await deliveries.recordTest(db, scope, { endpointId, id, event, status, attempt: logged });
