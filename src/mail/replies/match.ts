@@ -1,6 +1,6 @@
 /**
  * The form of a rule, and whether it recognises an answer. The rules are in rules.ts and, for the words of
- * reports, in reports/report-rules.ts.
+ * reports, in reports/classify-report.ts.
  *
  * A rule about the mailbox is not compared with what was said before RCPT: there the server speaks of the
  * session or the sender, and its answer must not cost the recipient anything.

@@ -3,7 +3,7 @@
  *
  *     a server's reply       rules.ts, the first rule that recognises it ──────────┐
  *     no usable reply        classify.ts ──────────────────────────────────────────┤
- *     a bounce report        the same rules, and reports/report-rules.ts ──────────┼── MEANINGS ── verdictOf
+ *     a bounce report        the same rules, and reports/classify-report.ts ───────┼── MEANINGS ── verdictOf
  *     no route in DNS        delivery/outcome.ts ──────────────────────────────────┘
  *
  * What is done with a Verdict: delivery/outcome.ts for an attempt (bounced or deferred), inbound/consequence.ts

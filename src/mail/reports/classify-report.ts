@@ -1,18 +1,17 @@
 /**
  * What a report says about a recipient, classified by the rules for replies (replies/rules.ts): a
  * report is a reply that arrives later and through other servers. Where it quotes no reply, what the
- * mail system says by itself is compared with report-rules.ts first.
+ * mail system says by itself is compared with REPORT_RULES first, at the end of this file.
  *
  * The same caution holds as there: only a permanent refusal that is recognised as being about the mailbox
  * itself suppresses. What was said before the recipient was named (greeting, HELO, MAIL) is never about
  * the mailbox, and a delay is never permanent.
  */
 import { meaningOf } from '../replies/classify.ts';
-import { type Answer, ruleAmong } from '../replies/match.ts';
+import { type Answer, type Rule, ruleAmong } from '../replies/match.ts';
 import { MEANINGS, type MeaningName, type Verdict, verdictOf } from '../replies/meanings.ts';
 import { RULES } from '../replies/rules.ts';
 import type { SmtpPhase, SmtpReply } from '../replies/smtp-reply.ts';
-import { REPORT_RULES } from './report-rules.ts';
 
 type Reported = {
   /** The most certain to be about this recipient first; '' for none. */
@@ -174,3 +173,191 @@ const PHASES: readonly [SmtpPhase, RegExp][] = [
 function phaseIn(text: string): SmtpPhase {
   return PHASES.find(([, pattern]) => pattern.test(text))?.[0] ?? 'rcpt';
 }
+
+/**
+ * What mail systems say in a report by themselves: when no server answered them, or when it is they who do
+ * not want the message. All are by text; what a status such as 5.1.1 means is in replies/rules.ts (CODES)
+ * and, about the mailbox, in replies/mailbox.ts (BY_CODE). Form and order as in replies/rules.ts; the first match
+ * wins. Not compared with a reply that the report quotes: there `host not found` is mostly about the sender.
+ * `example` is what the report says; read-report.test.ts runs every one.
+ */
+export const REPORT_RULES: readonly Rule[] = [
+  {
+    means: 'loop',
+    text: 'too many hops | mail loop | loop detected | looping | hop count | loops back to myself | maximum number of hops',
+    example: 'Sorry, this message is looping: it already has my Delivered-To line.',
+  },
+  {
+    means: 'loop',
+    text: 'points back to me | excessive recursion | circular alias | message has traversed',
+    example: 'host is a CNAME that points back to me',
+  },
+  {
+    means: 'relay_denied',
+    text: 'locally but not in | not in my control/locals | relay not permitted | relaying denied',
+    example: 'This host is in my MX list, but not in my control/locals file',
+  },
+  {
+    means: 'mailbox_full',
+    text: 'mailbox is full | mailbox full | over quota | quota exceed | exceeded quota | quota has been',
+    example: 'The mailbox is full.',
+  },
+  {
+    means: 'mailbox_full',
+    text: 'mailbox quota | disk quota | allowed size | storage limit | disc quota | exceeded + mailbox | mailbox + exceeded',
+    example: 'User mailbox exceeds allowed size: jo',
+  },
+  {
+    means: 'mailbox_full',
+    text: 'account is full | too much mail data | quota-limit | quota limit | out of quota | over its quota',
+    example: 'The account is full.',
+  },
+  {
+    means: 'mailbox_full',
+    text: '\u5bb9\u91cf | \u30e1\u30fc\u30eb\u30dc\u30c3\u30af\u30b9\u304c\u4e00\u676f | speicherplatz | bo\u00eete pleine',
+    example: '\u5bb9\u91cf\u3092\u8d85\u3048\u3066\u3044\u307e\u3059',
+  },
+  {
+    means: 'too_big',
+    text: 'message size | message too large | message too big | message is too large | maximum size | size limit',
+    example: 'message size 52428800 exceeds size limit 10240000 of server mx.acme.test',
+  },
+  {
+    means: 'spam',
+    text: 'as spam | is spam | spam content | spam filter | looks like spam | unsolicited',
+    example: 'Your message looks like spam.',
+  },
+  {
+    means: 'virus',
+    text: 'virus | infected | malware | malicious',
+    example: 'The message is infected',
+  },
+  {
+    means: 'routing_problem',
+    text: 'host not found, try again | temporary name | temporary dns | dns timeout | name server timeout | dns lookup fail',
+    example: 'Host or domain name not found. Name service error: Host not found, try again',
+  },
+  {
+    means: 'routing_problem',
+    text: 'temporarily unable to look up | temporary lookup | servfail | cname lookup failed | host lookup did not complete',
+    example: 'host lookup did not complete',
+  },
+  {
+    means: 'domain_takes_no_mail',
+    text: 'null mx | nullmx | does not accept mail | (mx 0 .)',
+    example: 'Domain acme.test does not accept mail (nullMX)',
+  },
+  {
+    means: 'no_such_domain',
+    text: "host or domain name not found | couldn't find any host | could not find any host | no such host | find the host",
+    example: "Sorry, I couldn't find any host named acme.test. (#5.1.2)",
+  },
+  {
+    means: 'no_such_domain',
+    text: 'host unknown | unknown host | host not found | name or service not known | unrouteable mail domain | unrouteable domain',
+    example: 'all hosts: host not found',
+  },
+  {
+    means: 'no_such_domain',
+    text: 'no such domain | domain does not exist | domain not found | nxdomain | non-existent domain | domain name not found',
+    example: 'DNS lookup of acme.test: NXDOMAIN',
+  },
+  {
+    means: 'no_such_domain',
+    text: 'unknown domain | invalid domain | bad destination host | illegal host/domain | non-existent host | no mx or a record',
+    example: 'all relevant MX records point to non-existent hosts',
+  },
+  {
+    means: 'no_such_domain',
+    text: "domain couldn't be found | domain + couldn't be found | non esistente + dominio | no valid mail server | name service error",
+    example: "The domain acme.test couldn't be found.",
+  },
+  {
+    means: 'gave_up_elsewhere',
+    text: 'retry timeout exceeded | retry time not reached | queue too long | giving up after | expired',
+    example: 'retry timeout exceeded',
+  },
+  {
+    means: 'gave_up_elsewhere',
+    text: 'for the last + seconds | multiple retries | not delivered within | tried for too | time limit | too old | been trying',
+    example: 'Could not deliver for the last 432000 seconds. Giving up.',
+  },
+  {
+    means: 'unreachable',
+    text: 'connection refused | connection timed out | connection reset | operation timed out | no route to host | timed out',
+    example: 'connect to mx.acme.test[192.0.2.1]:25: Connection refused',
+  },
+  {
+    means: 'unreachable',
+    text: 'unreachable | network error | unable to connect | could not connect | cannot connect | requests to connect | socket error',
+    example: 'Network error on destination MXs',
+  },
+  {
+    means: 'unreachable',
+    text: 'establish an smtp | not reachable | not responding | connection died | lost connection | connection failed | failed to connect',
+    example: "Sorry, I wasn't able to establish an SMTP connection. (#4.4.1)",
+  },
+  {
+    means: 'unreachable',
+    text: 'connection closed | conversation + failed | connection was dropped | connection with + failed | no connection',
+    example: 'The connection with mx.acme.test failed',
+  },
+  {
+    means: 'server_problem',
+    text: 'ldap | configuration error | system error | out of memory | internal error | i/o error | temporary failure',
+    example: 'Unable to contact LDAP server.',
+  },
+  {
+    // A filter or script of the recipient's.
+    means: 'server_problem',
+    text: 'child process | command died | exit status | command failed | pipe to | returned status | unknown mailer error | procmail',
+    example: 'Command died with status 255: "/usr/local/bin/filter"',
+  },
+  {
+    means: 'mailbox_paused',
+    text: 'temporarily disabled | temporarily suspended | temporarily inactive | temporarily deactivated',
+    example: 'The account is temporarily disabled',
+  },
+  {
+    means: 'mailbox_disabled',
+    text: 'account disabled | account is disabled | mailbox disabled | mailbox is disabled | account has been | no longer active',
+    example: 'The account has been closed.',
+  },
+  {
+    means: 'mailbox_moved',
+    text: 'has moved | moved to another | no longer has an account | address has changed',
+    example: 'The user has moved, no forwarding address',
+  },
+  {
+    // Domino; the release of 1998 in Japanese as well.
+    means: 'no_such_mailbox',
+    text: 'not listed in | not found in domino | not found in directory | \u30ea\u30b9\u30c8\u306b\u3042\u308a\u307e\u305b\u3093 | recipient name is not unique',
+    example: 'User jo (jo@acme.test) not listed in public Name & Address Book',
+  },
+  {
+    // Exchange.
+    means: 'no_such_mailbox',
+    text: "recipient name is not recognized | account does not exist | wasn't found at | unknown recipient | was not found in",
+    example: 'The e-mail account does not exist at the organization this message was sent to.',
+  },
+  {
+    means: 'no_such_mailbox',
+    text: 'user unknown | unknown user | unknown local | no such user | no mailbox here | user not found | user does not exist',
+    example: 'unknown local-part "jo" in domain "acme.test"',
+  },
+  {
+    means: 'no_such_mailbox',
+    text: "doesn't have a | does not have a | mailbox not found | mailbox does not exist | not a valid mailbox | mailbox unknown",
+    example: "This user doesn't have a acme.test account (jo@acme.test)",
+  },
+  {
+    means: 'no_such_mailbox',
+    text: 'recipient unknown | unrouteable address | unroutable address | no such address | address does not exist | address unknown',
+    example: 'Unrouteable address',
+  },
+  {
+    means: 'no_such_mailbox',
+    text: 'not a known user | is not a registered | invalid recipient | no such account | unknown address | user is unknown',
+    example: 'jo is not a known user',
+  },
+];

@@ -2,7 +2,7 @@
  * The phrases by which reports that follow no standard are recognised and taken apart: those of Exim, qmail,
  * Sendmail, Exchange, Domino and of single providers. Data for parts.ts (what sort of report it is, where the
  * original begins) and text.ts (which address is a recipient), all in lower case. What a report says about
- * a recipient is recognised in report-rules.ts. A report with fields for machines (RFC 3464) is a bounce or a
+ * a recipient is recognised by REPORT_RULES in classify-report.ts. A report with fields for machines (RFC 3464) is a bounce or a
  * delay by its Action and Status instead: `actionOf` in read-report.ts.
  */
 

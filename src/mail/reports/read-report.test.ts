@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { readReport } from './read-report.ts';
 import { ruleAmong } from '../replies/match.ts';
-import { REPORT_RULES } from './report-rules.ts';
+import { REPORT_RULES } from './classify-report.ts';
 
 const JO = 'jo@receiver.test';
 
