@@ -11,7 +11,7 @@ import { MailRouting } from '../delivery/mail-routing.ts';
 import type { ShapingSettings } from '../delivery/shaping-settings.ts';
 import { TlsCounters } from '../delivery/tls-rules.ts';
 import { TlsRules } from '../delivery/tls-rules.ts';
-import { timeoutsWithin } from '../net/smtp/types.ts';
+import { timeoutsWithin } from '../net/smtp/session.ts';
 import { StsCache } from '../net/tls/mta-sts.ts';
 import {
   type AcceptEmail,

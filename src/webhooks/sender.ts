@@ -136,7 +136,10 @@ export class Sender {
     failpoint('webhook_before_post');
     if (!this.#options.isFresh() || this.#options.holder() !== holder) return null;
     const outbound = { ...this.#options, agents: this.#agents };
-    const verdict = await attemptWebhook(outbound, { ...claimed, event: { type, createdAt, data } });
+    const verdict = await attemptWebhook(outbound, {
+      ...claimed,
+      event: { type, createdAt, data },
+    });
     failpoint('webhook_after_post');
     return verdict;
   }

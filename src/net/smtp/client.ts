@@ -8,7 +8,7 @@
  * nothing is resolved here.
  *
  *     transaction.ts  the dialogue for one message
- *     session.ts      commands, transcript, extensions of the server
+ *     session.ts      options, results, commands, transcript, extensions of the server
  *     tls.ts          handshake and certificate
  *     wire.ts         bytes, replies, timeouts
  */
@@ -17,17 +17,12 @@ import { failpoint } from '../../core/failpoint.ts';
 import type { SmtpPhase, SmtpReply } from '../../mail/replies/smtp-reply.ts';
 import {
   extensionsOf,
+  type Follower,
   readReply,
   NO_EXTENSIONS,
   plainCommand,
   sendCommand,
   type Session,
-  Transcript,
-} from './session.ts';
-import { proofMissing, secure } from './tls.ts';
-import { runTransaction } from './transaction.ts';
-import {
-  type Follower,
   SMTP_TIMEOUTS_MS,
   type SmtpFailure,
   type SmtpOptions,
@@ -35,18 +30,21 @@ import {
   type SmtpTranscript,
   type Transaction,
   type TransactionResult,
-} from './types.ts';
+  Transcript,
+} from './session.ts';
+import { proofMissing, secure } from './tls.ts';
+import { runTransaction } from './transaction.ts';
 import { type ReplyRead, isFailure, SmtpWire, type WireFailure } from './wire.ts';
+export type { SmtpFailureCause } from '../../mail/replies/smtp-reply.ts';
 export type {
   Follower,
-  SmtpFailureCause,
   SmtpOptions,
   SmtpTlsFacts,
   SmtpTlsMode,
-  TlsResult,
   Transaction,
   TransactionResult,
-} from './types.ts';
+} from './session.ts';
+export type { TlsResult } from './wire.ts';
 
 export type ConnectResult =
   | { kind: 'ready'; connection: SmtpConnection }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { extensionsOf, NO_EXTENSIONS } from './session.ts';
+import { extensionsOf, NO_EXTENSIONS, SMTP_TIMEOUTS_MS, timeoutsWithin } from './session.ts';
 
 const offered = (...lines: string[]) =>
   extensionsOf({ code: 250, enhancedCode: null, message: ['mx.test', ...lines].join('\n') });
@@ -33,4 +33,15 @@ test('what is not known, or stands in the greeting, is no extension', () => {
 test('a limit of size that is no number is no limit', () => {
   assert.deepEqual(offered('SIZE').size, { sizeBytesMax: 0 });
   assert.deepEqual(offered('SIZE lots').size, { sizeBytesMax: 0 });
+});
+
+test('a slow server is given as long as RFC 5321 §4.5.3.2 asks for', () => {
+  const { greeting, mail, rcpt, data_command: dataCommand, body, data } = SMTP_TIMEOUTS_MS;
+  const minutes = [greeting, mail, rcpt, dataCommand, body, data].map((ms) => ms / 60_000);
+  assert.deepEqual(minutes, [5, 5, 5, 2, 3, 10]);
+});
+
+test('a cap shortens the longer waits and leaves the others', () => {
+  const { connect, data, quit } = timeoutsWithin(10_000);
+  assert.deepEqual({ connect, data, quit }, { connect: 10_000, data: 10_000, quit: 5_000 });
 });

@@ -18,8 +18,8 @@ import {
   type TLSSocket,
 } from 'node:tls';
 import { daneProblem } from '../tls/dane.ts';
-import type { SmtpOptions, SmtpTlsFacts, TlsResult } from './types.ts';
-import type { WireFailure } from './wire.ts';
+import type { SmtpOptions, SmtpTlsFacts } from './session.ts';
+import type { TlsResult, WireFailure } from './wire.ts';
 
 type Secured = { socket: TLSSocket; facts: SmtpTlsFacts } | WireFailure;
 

@@ -17,10 +17,13 @@ import {
   readReply,
   pathCommand,
   sendCommand,
+  type Follower,
   type Session,
   type SmtpExtensions,
+  type SmtpFailure,
+  type Transaction,
+  type TransactionResult,
 } from './session.ts';
-import type { Follower, SmtpFailure, Transaction, TransactionResult } from './types.ts';
 import { type ReplyRead, isFailure } from './wire.ts';
 
 /** A result before the transcript is added. */

@@ -6,8 +6,20 @@
  * another message. A 421 ends it too. Replies that were received before remain valid.
  */
 import type { Socket } from 'node:net';
-import { ReplyParser, type SmtpReply } from '../../mail/replies/smtp-reply.ts';
-import type { SmtpFailureCause, TlsResult } from './types.ts';
+import {
+  ReplyParser,
+  type SmtpFailureCause,
+  type SmtpReply,
+} from '../../mail/replies/smtp-reply.ts';
+
+/** The result types of TLS reports (RFC 8460 §4.3); null: success. */
+export type TlsResult =
+  | 'starttls-not-supported'
+  | 'certificate-host-mismatch'
+  | 'certificate-expired'
+  | 'certificate-not-trusted'
+  | 'validation-failure'
+  | null;
 
 export type WireFailure = {
   cause: SmtpFailureCause;
