@@ -13,6 +13,8 @@
  * The email rows are locked in id order before anything changes; counters are changed, never
  * recomputed from the recipients: with the recipients read under the old snapshot, two workers
  * settling one email at once left 96 % of emails open for ever.
+ *
+ * Next, for the webhooks that the statement queues: webhooks/loop.ts.
  */
 import { remember, SUPPRESSION_JSON, UNLESS_OUTLASTED } from './suppressions.ts';
 import { emailEventData, type EventEmail, FAN_OUT } from './events.ts';
@@ -26,6 +28,258 @@ import { addressKey, domainOf } from '../mail/address.ts';
 import { type Queryable, whenAvailable } from './postgres/database.ts';
 import { GroupCommit } from './postgres/group-commit.ts';
 import { type Extent, Unsettled } from './unsettled.ts';
+
+export type Settlement = {
+  projectId: string;
+  environment: Environment;
+  emailId: string;
+  /** Whose reputation it is about: the domain of the From address. */
+  senderDomain: string;
+  position: number;
+  claim: number;
+  status: StoredStatus;
+  eventId: string;
+  eventType: EventType;
+  /** `data` of the event, as webhooks get it. */
+  data: object;
+  /** What the timeline shows of the attempt; null when nothing was attempted. */
+  attempt: object | null;
+  smtp: object | null;
+  reason: object | null;
+  /** Wait before the next attempt, for `deferred`. */
+  retryMs: number | null;
+  /** The provider of the next attempt. */
+  provider: string;
+  /** Puts the address on the suppression list; `days` null: for ever. */
+  suppress: {
+    address: string;
+    reason: 'hard_bounce' | 'complaint';
+    days: number | null;
+    eventId: string;
+  } | null;
+  /** About a recipient that has ended already: a report that came back after delivery. */
+  late: boolean;
+};
+
+/** What became of a recipient, by an attempt or by a report that came back later. */
+type Change = Pick<Settlement, 'status' | 'smtp' | 'reason'> & {
+  suppress: { reason: 'hard_bounce' | 'complaint'; days: number | null } | null;
+};
+
+type SettledRecipient = Pick<Settlement, 'projectId' | 'environment' | 'position'> & {
+  address: string;
+  email: EventEmail;
+};
+
+/** The change as the store settles it. */
+export function newSettlement(
+  { projectId, environment, position, address, email }: SettledRecipient,
+  { status, smtp, reason, suppress }: Change,
+  world: Pick<World, 'newId'>,
+  claimed: Pick<Settlement, 'claim' | 'attempt' | 'retryMs' | 'provider' | 'late'>,
+): Settlement {
+  return {
+    projectId,
+    environment,
+    emailId: email.id,
+    senderDomain: domainOf(email.from.address),
+    position,
+    status,
+    eventId: world.newId(),
+    eventType: EVENT_OF_STATUS[status],
+    data: emailEventData(email, { recipient: address, status, reason, smtp }),
+    smtp,
+    reason,
+    suppress: suppress && { address, ...suppress, eventId: world.newId() },
+    ...claimed,
+  };
+}
+
+/**
+ * true: counted. false: fenced off, another worker holds the recipient now. `kept`: the database refuses
+ * it; it is written later, and until then the recipient stays with this worker.
+ */
+export type Settled = boolean | 'kept';
+
+type SettleStoreOptions = {
+  holder: () => string | null;
+  /** Webhook deliveries were queued. */
+  onNotified: () => void;
+  /** Called for each outcome that counted, once it is written. */
+  onSettled?: (settlement: Settlement) => void;
+  /** The database refused one, with this SQLSTATE. */
+  onFailure?: (sqlState: string) => void;
+  log: Pick<Logger, 'warn' | 'error'>;
+  world: Pick<World, 'monotonicMs' | 'random'>;
+};
+
+const UNAVAILABLE_PAUSE_MS = 500;
+/** A rough size; outcomes are small and 64 of them always fit a batch. */
+const OUTCOME_BYTES = 2_000;
+/** A crash repeats what was sent within this time, as it does during a commit. */
+const SETTLE_PACE_MS = 15;
+
+export class SettleStore {
+  readonly health = new SettleHealth();
+  readonly #commits: GroupCommit<Settlement, Settled>;
+  readonly #unsettled: Unsettled<Settlement, boolean>;
+
+  constructor(db: Queryable, options: SettleStoreOptions) {
+    const { log, world, onFailure, onSettled } = options;
+    this.#unsettled = new Unsettled({
+      write: (batch, extent) => {
+        const shortened = extent === 'all' ? batch : batch.map((one) => shorter(one, extent));
+        return commitWhenAvailable(db, shortened, { ...options, extent, health: this.health });
+      },
+      describe: ({ emailId, position, status }) => ({ emailId, position, status }),
+      lockOf: ({ emailId }) => emailId,
+      onSettled: (settlement, counts) => counts && onSettled?.(settlement),
+      onChange: () => this.#updateHealth(),
+      ...(onFailure && { onFailure }),
+      log,
+      world,
+    });
+    this.#commits = new GroupCommit({
+      commit: async (batch) => {
+        this.health.batchStarted();
+        const settled = await this.#unsettled.settle(batch);
+        this.#updateHealth();
+        if (onSettled) batch.forEach((one, index) => settled[index] === true && onSettled(one));
+        return settled;
+      },
+      sizeBytes: () => OUTCOME_BYTES,
+      mayTryOneByOne: () => false,
+      exclusiveKey: (one) => `${one.emailId} ${one.position}`,
+      paceMs: SETTLE_PACE_MS,
+    });
+  }
+
+  /** Never rejects for what the database says: see `Settled`. */
+  settle(settlement: Settlement): Promise<Settled> {
+    return this.#commits.add(settlement);
+  }
+
+  /** Outcomes are refused and kept: no delivery may start, as its outcome could not be written. */
+  get isBlocked(): boolean {
+    return this.#unsettled.isBlocked;
+  }
+
+  /** Kept outcomes: this worker holds their recipients although no delivery is under way. */
+  kept(): Iterable<Settlement> {
+    return this.#unsettled.items();
+  }
+
+  get keptCount(): number {
+    return this.#unsettled.size;
+  }
+
+  /** Retries kept outcomes for up to `withinMs` and logs those that are left. */
+  stop(withinMs: number): Promise<void> {
+    return this.#unsettled.stop(withinMs);
+  }
+
+  #updateHealth(): void {
+    if (this.#unsettled.isBlocked) this.health.batchRefused();
+    else this.health.batchWritten();
+  }
+}
+
+/** A commit that takes longer than this is stuck; a slow disk takes less. */
+const STUCK_AFTER_MS = 2_000;
+
+/**
+ * Settle health: whether outcomes get through to the database. Asked before a message is completed
+ * whose outcome must be written afterwards: the fewer of those while commits fail, the fewer are
+ * repeated after a crash. One timer per batch, so that asking costs nothing.
+ */
+export class SettleHealth {
+  /** Resolved when the next batch is written; null: nothing is stuck. */
+  #recovered: PromiseWithResolvers<void> | null = null;
+  #timer: NodeJS.Timeout | undefined;
+
+  get isStuck(): boolean {
+    return this.#recovered !== null;
+  }
+
+  batchStarted(): void {
+    this.#timer = setTimeout(() => this.stuck(), STUCK_AFTER_MS).unref();
+  }
+
+  /** The database is unavailable. */
+  stuck(): void {
+    this.#recovered ??= Promise.withResolvers();
+  }
+
+  /** The database refused the batch, and writes nothing else: stuck until a batch is written. */
+  batchRefused(): void {
+    clearTimeout(this.#timer);
+    this.stuck();
+  }
+
+  /** The batch is written, or was fenced off. */
+  batchWritten(): void {
+    clearTimeout(this.#timer);
+    this.#recovered?.resolve();
+    this.#recovered = null;
+  }
+
+  /** @returns whether batches are written again within the time */
+  async recovers(withinMs: number): Promise<boolean> {
+    if (this.#recovered === null) return true;
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<false>((resolve) => {
+      timer = setTimeout(resolve, withinMs, false).unref();
+    });
+    const recovered = this.#recovered.promise.then(() => true);
+    return Promise.race([recovered, late]).finally(() => clearTimeout(timer));
+  }
+}
+
+/** Without text from remote servers; `bare` sends no webhooks and suppresses no address either. */
+function shorter(one: Settlement, extent: Exclude<Extent, 'all'>): Settlement {
+  const { reason: _reason, smtp: _smtp, ...data } = one.data as Record<string, unknown>;
+  const { number } = (one.attempt ?? {}) as { number?: number };
+  return {
+    ...one,
+    data,
+    attempt: one.attempt && { number, transcript: [] },
+    smtp: null,
+    reason: null,
+    suppress: extent === 'bare' ? null : one.suppress,
+  };
+}
+
+type Committing = Pick<SettleStoreOptions, 'holder' | 'onNotified'> & {
+  extent: Extent;
+  health: SettleHealth;
+};
+
+function commitWhenAvailable(
+  db: Queryable,
+  batch: readonly Settlement[],
+  { holder: currentHolder, onNotified, extent, health }: Committing,
+): Promise<boolean[]> {
+  const commit = async (): Promise<boolean[]> => {
+    const holder = currentHolder();
+    // The lease was lost: everything it held belongs to others now.
+    if (holder === null) return batch.map(() => false);
+    return settleBatch(db, batch, { holder, onNotified, extent });
+  };
+  return whenAvailable(commit, { pauseMs: UNAVAILABLE_PAUSE_MS, onFailure: () => health.stuck() });
+}
+
+/** Writes a batch at once or not at all. @returns which outcomes counted */
+export async function settleBatch(
+  db: Queryable,
+  batch: readonly Settlement[],
+  { holder, onNotified, extent }: { holder: string; onNotified: () => void; extent: Extent },
+): Promise<boolean[]> {
+  failpoint('settle_before_commit');
+  const { counted, notified } = await runSettle(db, batch, { holder, extent });
+  failpoint('settle_after_commit');
+  if (notified > 0) onNotified();
+  return counted;
+}
 
 const STEPS = `
 with t as materialized (select app_now() as now),
@@ -154,224 +408,6 @@ select n.ord, (select count(*) from notification_queue)::int as notified
 const SETTLE_BATCH_BARE = `${STEPS}
 select n.ord, 0 as notified from numbered n${ASSERTIONS}`;
 
-/** A commit that takes longer than this is stuck; a slow disk takes less. */
-const STUCK_AFTER_MS = 2_000;
-
-/**
- * Settle health: whether outcomes get through to the database. Asked before a message is completed
- * whose outcome must be written afterwards: the fewer of those while commits fail, the fewer are
- * repeated after a crash. One timer per batch, so that asking costs nothing.
- */
-export class SettleHealth {
-  /** Resolved when the next batch is written; null: nothing is stuck. */
-  #recovered: PromiseWithResolvers<void> | null = null;
-  #timer: NodeJS.Timeout | undefined;
-
-  get isStuck(): boolean {
-    return this.#recovered !== null;
-  }
-
-  batchStarted(): void {
-    this.#timer = setTimeout(() => this.stuck(), STUCK_AFTER_MS).unref();
-  }
-
-  /** The database is unavailable. */
-  stuck(): void {
-    this.#recovered ??= Promise.withResolvers();
-  }
-
-  /** The database refused the batch, and writes nothing else: stuck until a batch is written. */
-  batchRefused(): void {
-    clearTimeout(this.#timer);
-    this.stuck();
-  }
-
-  /** The batch is written, or was fenced off. */
-  batchWritten(): void {
-    clearTimeout(this.#timer);
-    this.#recovered?.resolve();
-    this.#recovered = null;
-  }
-
-  /** @returns whether batches are written again within the time */
-  async recovers(withinMs: number): Promise<boolean> {
-    if (this.#recovered === null) return true;
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<false>((resolve) => {
-      timer = setTimeout(resolve, withinMs, false).unref();
-    });
-    const recovered = this.#recovered.promise.then(() => true);
-    return Promise.race([recovered, late]).finally(() => clearTimeout(timer));
-  }
-}
-
-export type Settlement = {
-  projectId: string;
-  environment: Environment;
-  emailId: string;
-  /** Whose reputation it is about: the domain of the From address. */
-  senderDomain: string;
-  position: number;
-  claim: number;
-  status: StoredStatus;
-  eventId: string;
-  eventType: EventType;
-  /** `data` of the event, as webhooks get it. */
-  data: object;
-  /** What the timeline shows of the attempt; null when nothing was attempted. */
-  attempt: object | null;
-  smtp: object | null;
-  reason: object | null;
-  /** Wait before the next attempt, for `deferred`. */
-  retryMs: number | null;
-  /** The provider of the next attempt. */
-  provider: string;
-  /** Puts the address on the suppression list; `days` null: for ever. */
-  suppress: {
-    address: string;
-    reason: 'hard_bounce' | 'complaint';
-    days: number | null;
-    eventId: string;
-  } | null;
-  /** About a recipient that has ended already: a report that came back after delivery. */
-  late: boolean;
-};
-
-/**
- * true: counted. false: fenced off, another worker holds the recipient now. `kept`: the database refuses
- * it; it is written later, and until then the recipient stays with this worker.
- */
-export type Settled = boolean | 'kept';
-
-type SettleStoreOptions = {
-  holder: () => string | null;
-  /** Webhook deliveries were queued. */
-  onNotified: () => void;
-  /** Called for each outcome that counted, once it is written. */
-  onSettled?: (settlement: Settlement) => void;
-  /** The database refused one, with this SQLSTATE. */
-  onFailure?: (sqlState: string) => void;
-  log: Pick<Logger, 'warn' | 'error'>;
-  world: Pick<World, 'monotonicMs' | 'random'>;
-};
-
-const UNAVAILABLE_PAUSE_MS = 500;
-/** A rough size; outcomes are small and 64 of them always fit a batch. */
-const OUTCOME_BYTES = 2_000;
-/** A crash repeats what was sent within this time, as it does during a commit. */
-const SETTLE_PACE_MS = 15;
-
-export class SettleStore {
-  readonly health = new SettleHealth();
-  readonly #commits: GroupCommit<Settlement, Settled>;
-  readonly #unsettled: Unsettled<Settlement, boolean>;
-
-  constructor(db: Queryable, options: SettleStoreOptions) {
-    const { log, world, onFailure, onSettled } = options;
-    this.#unsettled = new Unsettled({
-      write: (batch, extent) => {
-        const shortened = extent === 'all' ? batch : batch.map((one) => shorter(one, extent));
-        return commitWhenAvailable(db, shortened, { ...options, extent, health: this.health });
-      },
-      describe: ({ emailId, position, status }) => ({ emailId, position, status }),
-      lockOf: ({ emailId }) => emailId,
-      onSettled: (settlement, counts) => counts && onSettled?.(settlement),
-      onChange: () => this.#updateHealth(),
-      ...(onFailure && { onFailure }),
-      log,
-      world,
-    });
-    this.#commits = new GroupCommit({
-      commit: async (batch) => {
-        this.health.batchStarted();
-        const settled = await this.#unsettled.settle(batch);
-        this.#updateHealth();
-        if (onSettled) batch.forEach((one, index) => settled[index] === true && onSettled(one));
-        return settled;
-      },
-      sizeBytes: () => OUTCOME_BYTES,
-      mayTryOneByOne: () => false,
-      exclusiveKey: (one) => `${one.emailId} ${one.position}`,
-      paceMs: SETTLE_PACE_MS,
-    });
-  }
-
-  /** Never rejects for what the database says: see `Settled`. */
-  settle(settlement: Settlement): Promise<Settled> {
-    return this.#commits.add(settlement);
-  }
-
-  /** Outcomes are refused and kept: no delivery may start, as its outcome could not be written. */
-  get isBlocked(): boolean {
-    return this.#unsettled.isBlocked;
-  }
-
-  /** Kept outcomes: this worker holds their recipients although no delivery is under way. */
-  kept(): Iterable<Settlement> {
-    return this.#unsettled.items();
-  }
-
-  get keptCount(): number {
-    return this.#unsettled.size;
-  }
-
-  /** Retries kept outcomes for up to `withinMs` and logs those that are left. */
-  stop(withinMs: number): Promise<void> {
-    return this.#unsettled.stop(withinMs);
-  }
-
-  #updateHealth(): void {
-    if (this.#unsettled.isBlocked) this.health.batchRefused();
-    else this.health.batchWritten();
-  }
-}
-
-/** Without text from remote servers; `bare` sends no webhooks and suppresses no address either. */
-function shorter(one: Settlement, extent: Exclude<Extent, 'all'>): Settlement {
-  const { reason: _reason, smtp: _smtp, ...data } = one.data as Record<string, unknown>;
-  const { number } = (one.attempt ?? {}) as { number?: number };
-  return {
-    ...one,
-    data,
-    attempt: one.attempt && { number, transcript: [] },
-    smtp: null,
-    reason: null,
-    suppress: extent === 'bare' ? null : one.suppress,
-  };
-}
-
-type Committing = Pick<SettleStoreOptions, 'holder' | 'onNotified'> & {
-  extent: Extent;
-  health: SettleHealth;
-};
-
-function commitWhenAvailable(
-  db: Queryable,
-  batch: readonly Settlement[],
-  { holder: currentHolder, onNotified, extent, health }: Committing,
-): Promise<boolean[]> {
-  const commit = async (): Promise<boolean[]> => {
-    const holder = currentHolder();
-    // The lease was lost: everything it held belongs to others now.
-    if (holder === null) return batch.map(() => false);
-    return settleBatch(db, batch, { holder, onNotified, extent });
-  };
-  return whenAvailable(commit, { pauseMs: UNAVAILABLE_PAUSE_MS, onFailure: () => health.stuck() });
-}
-
-/** Writes a batch at once or not at all. @returns which outcomes counted */
-export async function settleBatch(
-  db: Queryable,
-  batch: readonly Settlement[],
-  { holder, onNotified, extent }: { holder: string; onNotified: () => void; extent: Extent },
-): Promise<boolean[]> {
-  failpoint('settle_before_commit');
-  const { counted, notified } = await runSettle(db, batch, { holder, extent });
-  failpoint('settle_after_commit');
-  if (notified > 0) onNotified();
-  return counted;
-}
-
 /**
  * Runs the statement.
  * @param holder null: all are late
@@ -421,39 +457,5 @@ function settlementInput(one: Settlement, ord: number): object {
     suppress_reason: one.suppress?.reason ?? null,
     suppress_days: one.suppress?.days ?? null,
     suppress_event_id: one.suppress?.eventId ?? null,
-  };
-}
-
-/** What became of a recipient, by an attempt or by a report that came back later. */
-type Change = Pick<Settlement, 'status' | 'smtp' | 'reason'> & {
-  suppress: { reason: 'hard_bounce' | 'complaint'; days: number | null } | null;
-};
-
-type SettledRecipient = Pick<Settlement, 'projectId' | 'environment' | 'position'> & {
-  address: string;
-  email: EventEmail;
-};
-
-/** The change as the store settles it. */
-export function newSettlement(
-  { projectId, environment, position, address, email }: SettledRecipient,
-  { status, smtp, reason, suppress }: Change,
-  world: Pick<World, 'newId'>,
-  claimed: Pick<Settlement, 'claim' | 'attempt' | 'retryMs' | 'provider' | 'late'>,
-): Settlement {
-  return {
-    projectId,
-    environment,
-    emailId: email.id,
-    senderDomain: domainOf(email.from.address),
-    position,
-    status,
-    eventId: world.newId(),
-    eventType: EVENT_OF_STATUS[status],
-    data: emailEventData(email, { recipient: address, status, reason, smtp }),
-    smtp,
-    reason,
-    suppress: suppress && { address, ...suppress, eventId: world.newId() },
-    ...claimed,
   };
 }
