@@ -21,7 +21,7 @@ function fakeCounter() {
   return { state, limiter: new AuthLimiter(db, { monotonicMs: () => state.ms }, LIMIT) };
 }
 
-test('failures are allowed up to the limit, and each tells what is left', async () => {
+test('failures are allowed up to the limit, each with the number that remains', async () => {
   const { limiter } = fakeCounter();
   const taken = [];
   for (let count = 0; count < 4; count += 1) taken.push(await limiter.count('192.0.2.1'));
@@ -36,7 +36,7 @@ test('failures are allowed up to the limit, and each tells what is left', async 
   );
 });
 
-test('a client that hammers on is turned away from memory, and counted once a second', async () => {
+test('a client beyond the limit is refused from memory and counted once a second', async () => {
   const { state, limiter } = fakeCounter();
   for (let count = 0; count < 1_000; count += 1) await limiter.count('192.0.2.1');
   assert.equal(state.asked, 4);

@@ -79,7 +79,7 @@ test('a revoked key stops working within a second', async () => {
   assert.equal(await cache.find(key), null);
 });
 
-test('a key in use is looked up again in the background, and nobody waits', async () => {
+test('a key in use is looked up again in the background without delay for requests', async () => {
   const { cache, asked, clock, add } = fakeKeys();
   const { key, caller } = add();
   await cache.find(key);
@@ -106,7 +106,7 @@ test('a hundred requests with one key share one look-up, other keys share the ne
   );
 });
 
-test('a key that was forgotten is asked for anew, even while a look-up is under way', async () => {
+test('a forgotten key is looked up again, even while a look-up is under way', async () => {
   const { cache, add, revoke, hold } = fakeKeys();
   const { key, caller } = add();
   const answer = hold();
@@ -120,7 +120,7 @@ test('a key that was forgotten is asked for anew, even while a look-up is under 
   assert.equal(await cache.find(key), null);
 });
 
-test('asked for now, a key is looked up anew, whatever is remembered or under way', async () => {
+test('a fresh look-up ignores what is cached or under way', async () => {
   const { cache, asked, add, revoke, hold } = fakeKeys();
   const { key, caller } = add();
   assert.deepEqual(await cache.find(key), caller);
@@ -138,7 +138,7 @@ test('asked for now, a key is looked up anew, whatever is remembered or under wa
   assert.equal(cache.findNow('nonsense'), null);
 });
 
-test('a text that is no key never reaches the database', async () => {
+test('a text that is not a key causes no database query', async () => {
   const { cache, asked, add } = fakeKeys();
   const { key } = add();
   for (const text of ['', 'x', `${key}x`, key.toUpperCase(), key.replace('_test_', '_live_')]) {
@@ -147,7 +147,7 @@ test('a text that is no key never reaches the database', async () => {
   assert.equal(asked.length, 0);
 });
 
-test('when the database is away, everybody who waits hears it', async () => {
+test('when the database is unreachable, every waiting request gets the error', async () => {
   const { cache, add, hold, ...db } = fakeKeys();
   const answer = hold();
   const { key } = add();

@@ -59,7 +59,7 @@ test('a key is rotated by its id or its text, and keeps its environment and its 
   assert.equal((await run('keys', 'rotate', id, '--overlap', '31d')).code, 2);
 });
 
-test('a project that is named has to be the right one', async () => {
+test('a project that is given must be the one of the id', async () => {
   const { id } = await json('keys', 'create', ...IN_SECOND);
   assert.equal((await run('keys', 'revoke', id, '--project', 'First')).code, 1);
   assert.equal((await json('keys', 'revoke', id, '--project', 'Second')).revoked, true);

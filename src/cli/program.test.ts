@@ -15,7 +15,7 @@ test('help lists the commands and succeeds', async () => {
   }
 });
 
-test('every command explains itself', async () => {
+test('every command has a description', async () => {
   for (const words of [
     ['keys', '--help'],
     ['keys', 'create', '--help'],
@@ -123,7 +123,7 @@ const MISUSES: [words: string[], says: RegExp][] = [
   [['keys', 'create', '--mode', 'live', '--name', 'a\nb'], /Write a name of 1 to 100 characters/],
 ];
 
-test('a mistake is told as JSON when JSON is asked for', async () => {
+test('with --json an error is printed as JSON', async () => {
   const mistakes: [words: string[], env: Record<string, string>, says: RegExp][] = [
     [['keis'], {}, /^unknown command 'keis' \(?Did you mean keys\?/],
     [['keys', 'create'], {}, /^required option '--mode <mode>' not specified$/],
@@ -143,7 +143,7 @@ test('a mistake is told as JSON when JSON is asked for', async () => {
   }
 });
 
-test('what the API refuses as wrong is wrong usage here, too', async () => {
+test('a request that the API refuses as invalid ends with the exit code of wrong usage', async () => {
   await using database = await testDatabase();
   const env = { DATABASE_URL: database.url };
   await posthornHere(['projects', 'create', 'Shop'], env);
@@ -156,7 +156,7 @@ test('what the API refuses as wrong is wrong usage here, too', async () => {
   }
 });
 
-test('send says which address of a service it cannot use', async () => {
+test('send reports an invalid address of the service', async () => {
   const email = ['--from', 'a@acme.test', '--to', 'b@acme.test', '--subject', 'x', '--text', 'x'];
   for (const url of ['nonsense', '127.0.0.1:3000', 'ftp://x']) {
     const { code, stderr } = await posthornHere(['send', ...email, '--key', 'k', '--url', url], {});
@@ -166,7 +166,7 @@ test('send says which address of a service it cannot use', async () => {
 });
 
 for (const [words, says] of MISUSES) {
-  test(`posthorn ${words.join(' ')}: says what is wrong and exits with 2`, async () => {
+  test(`posthorn ${words.join(' ')} prints an error and exits with 2`, async () => {
     const { code, stdout, stderr } = await inThisProcess(words);
     assert.equal(code, 2);
     assert.equal(stdout, '');
@@ -174,7 +174,7 @@ for (const [words, says] of MISUSES) {
   });
 }
 
-test('explain reply says what an answer means, without data directory or database', async () => {
+test('explain reply classifies a reply without data directory or database', async () => {
   const env = { POSTHORN_DATA_DIR: '/proc/nowhere', DATABASE_URL: 'postgres://x@127.0.0.1:1/x' };
   const explained = async (...words: string[]) => {
     const { code, stdout, stderr } = await posthornHere(['explain', 'reply', ...words], env);
@@ -202,7 +202,7 @@ test('explain reply says what an answer means, without data directory or databas
   assert.match(text, /^example +550 Ip frequency limited/m);
 });
 
-test('a wrong configuration is told completely, before anything is opened', async () => {
+test('all configuration errors are reported before anything is opened', async () => {
   const env = { PORT: 'x', POSTHORN_MX_PORT: 'y', POSTHORN_DATA_DIR: '/proc/nowhere' };
   for (const words of [['start'], ['keys', 'list']]) {
     const { code, stdout, stderr } = await posthornHere(words, env);
@@ -212,14 +212,14 @@ test('a wrong configuration is told completely, before anything is opened', asyn
   }
 });
 
-test('a database that is not there is one sentence', async () => {
+test('an unreachable database is reported in one sentence', async () => {
   const env = { DATABASE_URL: 'postgres://x@127.0.0.1:1/x' };
   const { code, stderr } = await posthornHere(['projects', 'list'], env);
   assert.equal(code, 1);
   assert.match(stderr, /^posthorn: the database cannot be reached: .*DATABASE_URL is right\.\n$/);
 });
 
-test('projects and keys are made, listed and revoked', async () => {
+test('projects and keys are created, listed and revoked', async () => {
   await using database = await testDatabase();
   const env = { DATABASE_URL: database.url };
   const json = async (...words: string[]) => {
@@ -273,7 +273,7 @@ test('projects and keys are made, listed and revoked', async () => {
   assert.equal(JSON.parse(again.stderr).error.code, 'not_found');
 });
 
-test('a limit is set for one environment or both, and taken back', async () => {
+test('a limit is set for one environment or both, and reset', async () => {
   await using database = await testDatabase();
   const env = { DATABASE_URL: database.url };
   await posthornHere(['projects', 'create', 'Shop'], env);
@@ -294,7 +294,7 @@ test('a limit is set for one environment or both, and taken back', async () => {
   assert.deepEqual(live, { environment: 'live', max: null, window_s: null });
 });
 
-test('a project may keep its mail for less time than the installation, not for longer', async () => {
+test('the retention of a project may be shorter than that of the installation, not longer', async () => {
   await using database = await testDatabase();
   const env = { DATABASE_URL: database.url, POSTHORN_RETENTION_METADATA: '60d' };
   await posthornHere(['projects', 'create', 'Shop'], env);
@@ -325,7 +325,7 @@ test('migrating twice does nothing the second time', async () => {
   assert.deepEqual(JSON.parse(stdout).applied, []);
 });
 
-test('--version says which it is', async () => {
+test('--version prints the version', async () => {
   const { code, stdout } = await posthorn(['--version'], {});
   assert.equal(code, 0);
   assert.match(stdout, /^\d+\.\d+\.\d+\n$/);

@@ -6,7 +6,7 @@ import { testDatabase } from '../../test/support/postgres.ts';
 
 const OLD = 'o'.repeat(40);
 
-test('a key of POSTHORN_SECRET_KEY is replaced in three changes of it, each of which is said', async () => {
+test('POSTHORN_SECRET_KEY is replaced in three steps, each of which is printed', async () => {
   await using database = await testDatabase();
   const run = async (keys: string, ...options: string[]) => {
     const env = { DATABASE_URL: database.url, POSTHORN_SECRET_KEY: keys };

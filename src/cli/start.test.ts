@@ -21,7 +21,7 @@ before(async () => {
 });
 after(() => shared[Symbol.asyncDispose]());
 
-test('a first start prints one JSON line with a key that works, a later one has none', async () => {
+test('a first start prints one JSON line with a valid key, a later start prints no key', async () => {
   await using service = await startService({ database: 'own' });
   const { url, pid, data_dir, database, test_key } = service.readyLine;
   assert.match(url, /^http:\/\/127\.0\.0\.1:\d+$/);
@@ -37,7 +37,7 @@ test('a first start prints one JSON line with a key that works, a later one has 
   assert.equal((await service.request('GET', '/v1/projects')).body.data.length, 1);
 });
 
-test('Ctrl-C reaches everybody twice, from the terminal and from npm, and still drains', async () => {
+test('Ctrl-C that arrives twice, from the terminal and from npm, still drains', async () => {
   await using service = await startService();
   const id = await service.send();
   process.kill(-service.pid, 'SIGINT');
@@ -56,7 +56,7 @@ test('a second start on one data directory names the first and exits with 2', as
   assert.ok(stderr.includes(String(service.pid)), stderr);
 });
 
-test('a port that was asked for and is taken exits with 2', async () => {
+test('a configured port that is in use exits with 2', async () => {
   const taken = createServer().listen(0, '127.0.0.1');
   await once(taken, 'listening');
   const { port } = taken.address() as AddressInfo;
@@ -69,7 +69,7 @@ test('a port that was asked for and is taken exits with 2', async () => {
   await once(taken.close(), 'close');
 });
 
-test('ports for SMTP are chosen, listened on, and told', async () => {
+test('ports for SMTP are chosen, opened and printed', async () => {
   const env = { POSTHORN_INBOUND_PORT: '0', POSTHORN_SMTP_HOST: '127.0.0.1' };
   await using service = await startService({ ...ONE, env });
   const { inbound_port = 0 } = service.readyLine;
@@ -82,7 +82,7 @@ test('ports for SMTP are chosen, listened on, and told', async () => {
   assert.equal(await stopped, 0);
 });
 
-test('a mail port that is taken, or a certificate that is not there, exits with 2', async () => {
+test('a mail port that is in use, or a missing certificate, exits with 2', async () => {
   const taken = createServer().listen(0, '127.0.0.1');
   await once(taken, 'listening');
   const { port } = taken.address() as AddressInfo;
@@ -103,7 +103,7 @@ test('a mail port that is taken, or a certificate that is not there, exits with 
   await once(taken.close(), 'close');
 });
 
-test('a certificate of the API that cannot work exits with 2, before anything is started', async (t) => {
+test('an invalid API certificate exits with 2 before anything is started', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'posthorn-start-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const validity = { fromMs: Date.now() - 60_000, untilMs: Date.now() + 3_600_000 };
@@ -129,7 +129,7 @@ test('a certificate of the API that cannot work exits with 2, before anything is
   }
 });
 
-test('a start that serves the API to others in clear text warns of it, unless a proxy is named', async () => {
+test('a start that serves the API in clear text to other machines logs a warning, unless a proxy is configured', async () => {
   const warning = /the API is served in clear text to other machines/;
   const logsWith = async (env: Record<string, string>): Promise<string> => {
     await using service = await startService({ ...ONE, env });
@@ -141,14 +141,14 @@ test('a start that serves the API to others in clear text warns of it, unless a 
   assert.doesNotMatch(await logsWith({}), warning);
 });
 
-test('only the ports for mail, and none set, is a mistake', async () => {
+test('--only with mail ports requires that a port is set', async () => {
   const service = shared;
   const { code, stderr } = await service.cli('start', '--only', 'inbound');
   assert.equal(code, 2);
   assert.match(stderr, /set POSTHORN_INBOUND_PORT or POSTHORN_SUBMISSION_PORTS/);
 });
 
-test('commands use the database of the running service, and start it when none runs', async () => {
+test('commands use the database of the running service, or start it', async () => {
   await using service = await startService({ ...ONE, database: 'own' });
   const { key } = await service.cliJson('keys', 'create', '--mode', 'live');
   assert.equal((await service.request('GET', '/v1/projects', { key })).status, 200);
@@ -157,7 +157,7 @@ test('commands use the database of the running service, and start it when none r
   assert.equal(data.length, 1);
 });
 
-test('a domain is added with its records, found not to be verified, and removed', async () => {
+test('a domain is added with its records, checked and removed', async () => {
   const service = shared;
   const added = await service.cliJson('domains', 'add', 'Example.org');
   assert.equal(added.name, 'example.org');
@@ -180,7 +180,7 @@ test('a domain is added with its records, found not to be verified, and removed'
   assert.match(gone.stderr, /There is no domain "example\.org" in the live environment/);
 });
 
-test('an address is suppressed and freed by hand', async () => {
+test('an address is suppressed and removed again', async () => {
   const service = shared;
   const words = ['--mode', 'test'];
   const added = await service.cli('suppressions', 'add', 'Jo@Example.org', ...words);
@@ -224,7 +224,7 @@ test('a webhook is added, listed, and removed by its id alone', async () => {
   assert.equal(again.code, 1);
 });
 
-test('send posts to the running service and tells the id, or why not', async () => {
+test('send posts to the running service and prints the id or the error', async () => {
   const service = shared;
   const email = ['--to', 'delivered@simulator.test', '--subject', 'Hi', '--text', 'Hello'];
   const key = ['--key', service.testKey];

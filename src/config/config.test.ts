@@ -23,7 +23,7 @@ function problemsOf(env: Env): string[] {
   return outcome.ok ? [] : outcome.problems;
 }
 
-test('nothing has to be configured', () => {
+test('no variable is required', () => {
   assert.deepEqual(configOf({ PATH: '/bin' }), {
     databaseUrl: null,
     databaseBytesMax: null,
@@ -73,17 +73,17 @@ test('nothing has to be configured', () => {
   });
 });
 
-test('the first name of the interval of reputation alerts still counts', () => {
+test('the former name of the reputation interval still works', () => {
   const config = configOf({ PATH: '/bin', POSTHORN_GUARD_INTERVAL_S: '7' });
   assert.ok('reputationEveryMs' in config);
   assert.equal(config.reputationEveryMs, 7_000);
 });
 
-test('a variable that is set to nothing counts as not set', () => {
+test('an empty variable counts as not set', () => {
   assert.deepEqual(configOf({ PORT: '', POSTHORN_RELAY_URL: '  ' }), configOf({}));
 });
 
-test('root keeps its data under /var/lib, unless told where', () => {
+test('root keeps its data under /var/lib unless configured', () => {
   const dataDir = (env: Env) => configOf(env, { isRoot: true }).dataDir;
   assert.equal(dataDir({}), '/var/lib/posthorn');
   assert.equal(dataDir({ POSTHORN_DATA_DIR: '/srv/mail/' }), '/srv/mail');
@@ -197,7 +197,7 @@ test('every variable is read', () => {
   });
 });
 
-test('mail is kept for 45 and 90 days, for ever with off, and content never outlives its email', () => {
+test('retention is 45 and 90 days by default, unlimited with off, and content is not kept longer than its email', () => {
   const kept = (env: Env) => configOf(env).retention;
   assert.deepEqual(kept({ POSTHORN_RETENTION_METADATA: 'off' }), {
     contentH: 45 * 24,
@@ -211,7 +211,7 @@ test('mail is kept for 45 and 90 days, for ever with off, and content never outl
   ]);
 });
 
-test('the ports of SMTP are off unless they are asked for', () => {
+test('SMTP ports are off by default', () => {
   const ports = (env: Env) => {
     const { inboundPort, submissionPorts } = configOf(env);
     return [inboundPort, submissionPorts.map(({ port, implicitTls }) => [port, implicitTls])];
@@ -222,7 +222,7 @@ test('the ports of SMTP are off unless they are asked for', () => {
   assert.deepEqual(ports(any), [0, [[0, false], [0, true]]]); // prettier-ignore
 });
 
-test('a relay without a port gets the usual one for how it is used', () => {
+test('a relay without a port gets the default port of its protocol', () => {
   const port = (url: string) => configOf({ POSTHORN_RELAY_URL: url }).relay?.port;
   assert.equal(port('smtp://relay.acme.com'), 25);
   assert.equal(port('smtp://ada:secret@relay.acme.com'), 587);
@@ -230,7 +230,7 @@ test('a relay without a port gets the usual one for how it is used', () => {
   assert.equal(port('smtp://relay.acme.com:2525'), 2525);
 });
 
-test('all problems are told at once, one line each', () => {
+test('all problems are reported at once, one line each', () => {
   assert.deepEqual(
     problemsOf({ PORT: '70000', POSTHORN_LIMIT_AUTH: '20', POSTHORN_DNS_SERVERS: '9.9.9.9,dns' }),
     [
@@ -308,7 +308,7 @@ test('a problem never repeats a value that may hold a password', () => {
   assert.ok(!problems.join().includes('hunter2'));
 });
 
-test('a misspelt variable is a problem with the name that was meant', () => {
+test('a misspelt variable is reported with the likely name', () => {
   assert.deepEqual(
     problemsOf({ POSTHORN_MXPORT: '25', POSTHORN_PORT: '80', POSTHORN_XYZZY: '1' }),
     [
@@ -319,7 +319,7 @@ test('a misspelt variable is a problem with the name that was meant', () => {
   );
 });
 
-test('what Kubernetes tells its pods about a service named posthorn is not a typo', () => {
+test('variables that Kubernetes sets for a service named posthorn are ignored', () => {
   configOf({
     POSTHORN_SERVICE_HOST: '10.0.0.1',
     POSTHORN_SERVICE_PORT: '3000',
@@ -328,7 +328,7 @@ test('what Kubernetes tells its pods about a service named posthorn is not a typ
   });
 });
 
-test('metrics are on the loopback address unless another one is given', () => {
+test('metrics are served on the loopback address by default', () => {
   const metrics = (text: string) => configOf({ POSTHORN_METRICS_PORT: text }).metrics;
   assert.deepEqual(metrics('9464'), { host: '127.0.0.1', port: 9464 });
   assert.deepEqual(metrics('10.0.0.5:9464'), { host: '10.0.0.5', port: 9464 });

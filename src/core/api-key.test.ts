@@ -9,7 +9,7 @@ const randomness = fc.uint8Array({
   maxLength: API_KEY_RANDOM_BYTES,
 });
 
-test('a key names its environment and is recognised again', () => {
+test('a key names its environment and can be parsed', () => {
   fc.assert(
     fc.property(randomness, fc.constantFrom('live', 'test'), (random, environment) => {
       const key = makeApiKey(environment, random);
@@ -44,6 +44,6 @@ test('the checksum is the CRC32 of everything before it, in base62', () => {
   assert.equal(key, `ph_test_${'0'.repeat(32)}3XY9qo`);
 });
 
-test('the hint shows the beginning of the key only', () => {
+test('the hint has only the beginning of the key', () => {
   assert.equal(hintOf(`ph_test_AbCd${'0'.repeat(34)}`), 'ph_test_AbCd…');
 });

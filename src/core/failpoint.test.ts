@@ -13,7 +13,7 @@ import {
 
 afterEach(disarmFailpoints);
 
-test('nothing happens at a failpoint that is not armed', () => {
+test('a failpoint that is not armed does nothing', () => {
   const acted: ArmedFailpoint[] = [];
   failpoint('smtp_after_dot');
   armFailpoints([], (one) => acted.push(one));
@@ -23,7 +23,7 @@ test('nothing happens at a failpoint that is not armed', () => {
   assert.deepEqual(acted, []);
 });
 
-test('an armed one acts once, at the nth time that the process comes by', () => {
+test('an armed failpoint acts once, at the nth time that it is reached', () => {
   const armed: ArmedFailpoint = { name: 'smtp_after_dot', action: 'kill', hit: 3 };
   const acted: ArmedFailpoint[] = [];
   armFailpoints([armed], (one) => acted.push(one));
@@ -35,14 +35,14 @@ test('an armed one acts once, at the nth time that the process comes by', () => 
   assert.deepEqual(acted, [armed]);
 });
 
-test('a list of failpoints is read; without a count the first time is meant', () => {
+test('a list of failpoints is parsed; the default count is one', () => {
   assert.deepEqual(parseFailpoints('smtp_after_dot=kill@3, supervisor_start=freeze'), [
     { name: 'smtp_after_dot', action: 'kill', hit: 3 },
     { name: 'supervisor_start', action: 'freeze', hit: 1 },
   ]);
 });
 
-test('what is not understood is not half understood', () => {
+test('an invalid list is refused as a whole', () => {
   for (const text of [
     'smtp_after_dots=kill',
     'smtp_after_dot=explode',
@@ -55,7 +55,7 @@ test('what is not understood is not half understood', () => {
   }
 });
 
-test('every failpoint stands at exactly one place, and no other name does', () => {
+test('every failpoint is used at exactly one place, and no unknown name is used', () => {
   const root = join(import.meta.dirname, '..');
   const placed = globSync('**/*.ts', { cwd: root })
     .filter((file) => !file.endsWith('.test.ts'))

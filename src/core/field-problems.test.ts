@@ -2,7 +2,7 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { refuseFields } from './refusals.ts';
 
-test('one problem is said with the name of its field', () => {
+test('one problem is reported with the name of its field', () => {
   const problem = { field: 'to[2]', message: '"bob@" is not an email address' };
   assert.deepEqual(refuseFields([problem]), {
     refused: 'validation_error',
@@ -11,14 +11,14 @@ test('one problem is said with the name of its field', () => {
   });
 });
 
-test('several problems are counted in the sentence and listed in the details', () => {
+test('several problems are counted in the message and listed in the details', () => {
   const problems = ['a', 'b', 'c'].map((field) => ({ field, message: 'is required' }));
   const refusal = refuseFields(problems);
   assert.equal(refusal.message, 'a: is required (and 2 more problems)');
   assert.deepEqual(refusal.details, problems);
 });
 
-test('a body that is wrong as a whole has no field to name', () => {
+test('a problem of the whole body names no field', () => {
   assert.equal(
     refuseFields([
       { field: '', message: 'no' },
@@ -28,7 +28,7 @@ test('a body that is wrong as a whole has no field to name', () => {
   );
 });
 
-test('thousands of problems do not make a huge answer', () => {
+test('thousands of problems do not make a large response', () => {
   const problems = Array.from({ length: 5_000 }, (_, index) => ({
     field: `to[${index}]`,
     message: 'must be a string',

@@ -25,7 +25,7 @@ function judge(
   return judgeReputation(kind, all, { rule: { ...rule, ...own }, active });
 }
 
-test('more than 5 % bounces or 0.3 % complaints among 500 emails are too many', () => {
+test('more than 5 % bounces or 0.3 % complaints among 500 emails raise an alert', () => {
   assert.equal(judge({ ended: 500, bounced: 25 }), 'stays');
   assert.equal(judge({ ended: 500, bounced: 26 }), 'raises');
   assert.equal(judge({ ended: 1000, complained: 3 }, { kind: 'complaint' }), 'stays');
@@ -33,12 +33,12 @@ test('more than 5 % bounces or 0.3 % complaints among 500 emails are too many', 
   assert.equal(judge({ ended: 1000, complained: 4 }), 'stays', 'complaints are no bounces');
 });
 
-test('of fewer than 500 emails nothing follows, whatever becomes of them', () => {
+test('fewer than 500 emails raise no alert', () => {
   assert.equal(judge({ ended: 499, bounced: 499 }), 'stays');
   assert.equal(judge({ ended: 100, bounced: 6 }, { own: { emailsMin: 100 } }), 'raises');
 });
 
-test('it is over when it has been clearly better for an hour, and not before', () => {
+test('an alert ends when the rate has been clearly below the threshold for an hour', () => {
   const at = (bounced: number, belowForMs: number | null) =>
     judge({ ended: 1000, bounced }, { active: { isPaused: false, belowForMs } });
   assert.equal(at(60, null), 'stays');
@@ -51,7 +51,7 @@ test('it is over when it has been clearly better for an hour, and not before', (
   assert.equal(judge({ ended: 3, bounced: 3 }, quiet), 'recovers');
 });
 
-test('what is paused stays so until somebody ends it, and nothing is watched that is off', () => {
+test('a pause lasts until it is ended by command, and alerts that are off are not evaluated', () => {
   const paused = { isPaused: true, belowForMs: 90 * MINUTE_MS };
   assert.equal(judge({ ended: 0 }, { active: paused }), 'stays');
   assert.equal(judge({ ended: 1000, bounced: 900 }, { own: { isOn: false } }), 'stays');
@@ -59,7 +59,7 @@ test('what is paused stays so until somebody ends it, and nothing is watched tha
   assert.equal(judge({ ended: 1000, bounced: 900 }, { active, own: { isOn: false } }), 'recovers');
 });
 
-test('whatever the counts, only what is not yet active is raised, and only what is active recovers', () => {
+test('for any counts, only an inactive alert is raised and only an active one ends', () => {
   const count = fc.nat(100_000);
   fc.assert(
     fc.property(

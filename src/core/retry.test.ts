@@ -19,12 +19,12 @@ test('mail is tried again after 1, 4, 10, 15, 30 min, 1, 2, 4 h, then every 4 h'
   assert.deepEqual(minutes, [1, 4, 10, 15, 30, 60, 120, 240, 240, 240]);
 });
 
-test('a wait differs by at most 15 %, so that what failed together does not return together', () => {
+test('a wait varies by at most 15 %, so that emails that failed together are not retried together', () => {
   assert.equal(mailRetryDelayMs(1, 0), 51_000);
   assert.equal(mailRetryDelayMs(1, 0.999_999), 69_000);
 });
 
-test('the waits can be others, and a refusal that passes waits for half an hour at least', () => {
+test('the waits can be configured, and a slow deferral waits for at least half an hour', () => {
   const waitsMs = [10_000, 2 * 60 * MINUTE_MS];
   const waits = (slowly: boolean) =>
     [1, 2, 3].map((n) => mailRetryDelayMs(n, EVEN, { waitsMs, slowly }) / 1000);
@@ -32,7 +32,7 @@ test('the waits can be others, and a refusal that passes waits for half an hour 
   assert.deepEqual(waits(true), [1800, 7200, 7200]);
 });
 
-test('a wait is written in seconds, minutes or hours, from ten seconds to a day', () => {
+test('a wait is given in seconds, minutes or hours, from ten seconds to a day', () => {
   for (const [text, seconds] of [
     ['10s', 10],
     ['90s', 90],
@@ -46,13 +46,13 @@ test('a wait is written in seconds, minutes or hours, from ten seconds to a day'
   }
 });
 
-test('a test key sees its retries after seconds, with growing waits', () => {
+test('with a test key retries come after seconds, with growing waits', () => {
   const seconds = [1, 2, 3, 4].map((n) => simulatedRetryDelayMs(n, EVEN) / 1000);
   assert.deepEqual(seconds, [2, 4, 8, 16]);
   assert.equal(simulatedRetryDelayMs(1_000, EVEN), 4 * 60 * MINUTE_MS);
 });
 
-test('mail is given up after three days', () => {
+test('mail expires after three days', () => {
   assert.equal(MAIL_LIFETIME_S, 72 * 3600);
 });
 

@@ -12,19 +12,19 @@ import {
 
 const open = (...statuses: Status[]): ReadonlySet<Status> => new Set(statuses);
 
-test('an email with open recipients shows the most active of them', () => {
+test('an email with open recipients has the status of the most active one', () => {
   assert.equal(emailStatus(open('scheduled', 'deferred'), STATUS_RANK.bounced), 'deferred');
   assert.equal(emailStatus(open('deferred', 'queued'), 0), 'queued');
   assert.equal(emailStatus(open('queued', 'sending', 'deferred'), 0), 'sending');
 });
 
-test('an email whose recipients have all ended shows the worst of their endings', () => {
+test('an email whose recipients have all ended has the worst of their statuses', () => {
   assert.equal(emailStatus(open(), STATUS_RANK.delivered), 'delivered');
   assert.equal(emailStatus(open(), STATUS_RANK.bounced), 'bounced');
   assert.equal(emailStatus(open(), STATUS_RANK.complained), 'complained');
 });
 
-test('every open status can end, and nothing leaves an ending but news from outside', () => {
+test('every open status can end, and only bounces and complaints change a final status', () => {
   for (const from of OPEN_STATUSES) {
     assert.ok(
       TRANSITIONS.some(([a, b]) => a === from && isFinal(b)),
@@ -35,13 +35,13 @@ test('every open status can end, and nothing leaves an ending but news from outs
   assert.deepEqual(new Set(late), new Set(['sent', 'delivered']));
 });
 
-test('a late move never makes an email look better, except sent that turns out delivered', () => {
+test('a late change makes no status better, except sent to delivered', () => {
   for (const [from, to] of TRANSITIONS) {
     if (!isFinal(from) || !isFinal(to) || to === 'delivered') continue;
     assert.ok(STATUS_RANK[to] > STATUS_RANK[from], `${from} to ${to}`);
   }
 });
 
-test('each ending has a rank of its own', () => {
+test('each final status has its own rank', () => {
   assert.equal(new Set(FINAL_STATUSES.map((status) => STATUS_RANK[status])).size, 7);
 });

@@ -11,7 +11,7 @@ function grown(limit: number): Window {
   return window;
 }
 
-test('a receiver that is new is met by two connections, and gets one more with each message', () => {
+test('a new receiver gets two connections, and one more with each message', () => {
   const window = new Window(5, USUAL_SHAPING.recovery);
   const sizes = [window.size];
   for (let message = 0; message < 5; message += 1) {
@@ -22,7 +22,7 @@ test('a receiver that is new is met by two connections, and gets one more with e
   assert.equal(new Window(1, USUAL_SHAPING.recovery).size, 1);
 });
 
-test('a receiver that finds us too many gets half, once for one complaint, never none', () => {
+test('a receiver that reports too many connections gets half, once per complaint, and at least one', () => {
   const window = grown(20);
   assert.equal(window.shrink(0), true);
   assert.equal(window.shrink(100), false);
@@ -39,7 +39,7 @@ test('a new connection that is refused counts, however soon after the last compl
   assert.equal(window.size, 5);
 });
 
-test('connections come back one by one after a while, up to the number that was too many', () => {
+test('after a pause connections grow one by one up to the number that was too many', () => {
   const window = grown(10);
   window.shrink(0);
   window.grow(100, holdDownMs - 1);
@@ -52,7 +52,7 @@ test('connections come back one by one after a while, up to the number that was 
   assert.deepEqual([window.size, window.isWhole], [10, true]);
 });
 
-test('what is too many again is tried less and less often', () => {
+test('a number that is too many again is tried less often each time', () => {
   const window = grown(10);
   const tries: number[] = [];
   window.shrink(0);

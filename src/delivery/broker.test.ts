@@ -111,7 +111,7 @@ test('a limit holds for each of our addresses', () => {
   assert.equal(scene.heldBy(1), 4);
 });
 
-test('a worker that comes later gets its share of what the first one holds', () => {
+test('a worker that starts later gets its share of the connections of the first one', () => {
   const scene = new Scene(6).join(1, 2);
   scene.want(1, 20);
   scene.grow();
@@ -123,7 +123,7 @@ test('a worker that comes later gets its share of what the first one holds', () 
   assert.deepEqual([scene.last(1, 'pool')?.share, scene.last(2, 'pool')?.share], [3, 3]);
 });
 
-test('with a single connection allowed the workers have it in turn', () => {
+test('with a limit of one connection the workers use it alternately', () => {
   const scene = new Scene(1).join(1, 2);
   scene.want(1, 1);
   scene.want(2, 1);
@@ -137,7 +137,7 @@ test('with a single connection allowed the workers have it in turn', () => {
   assert.equal(scene.asked(2), 1);
 });
 
-test('the permits of a worker that died go to the others', () => {
+test('the permits of a dead worker go to the others', () => {
   const scene = new Scene(4).join(1, 2);
   scene.want(1, 9);
   scene.grow();
@@ -146,7 +146,7 @@ test('the permits of a worker that died go to the others', () => {
   assert.equal(scene.heldBy(2), 4);
 });
 
-test('a receiver that wants fewer gets fewer: connections beyond the window are asked back', () => {
+test('when a receiver asks for fewer connections, those beyond the window are revoked', () => {
   const scene = new Scene(8).join(1);
   scene.want(1, 20);
   scene.grow();
@@ -157,7 +157,7 @@ test('a receiver that wants fewer gets fewer: connections beyond the window are 
   assert.equal(scene.heldBy(1), 4);
 });
 
-test('words about our address as a whole leave one message from time to time', () => {
+test('a reply about the reputation of our address limits the provider to one message at a time', () => {
   const scene = new Scene(8).join(1, 2);
   scene.want(1, 3);
   const pace = { messagesPerMinute: 1, forMs: 3600_000 };
@@ -243,7 +243,7 @@ test('urgent messages may connect to a suspended provider, one at a time', () =>
   assert.equal(scene.heldBy(1), 0);
 });
 
-test('one dead server among living ones does not suspend their provider', () => {
+test('one unreachable server does not suspend a provider with others that answer', () => {
   const scene = new Scene(10).join(1);
   scene.send(1, { kind: 'reached', provider: PROVIDER, address: '192.0.2.2' });
   scene.unreached(10);
@@ -260,7 +260,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ kind: fc.constantFrom('took', 'pass'), count: fc.integer({ min: 1, max: 10 }) }),
 );
 
-test('whatever happens, the limit holds, and in the end everybody gets a turn', () => {
+test('for any sequence of events the limit holds, and every worker gets a connection', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 6 }),
@@ -331,7 +331,7 @@ function pass(quarters: number): void {
   for (let quarter = 0; quarter < quarters; quarter += 1) mock.timers.tick(250);
 }
 
-test('the broker is called while something is to happen with time, and then no more', () => {
+test('the broker has a timer only while something is due', () => {
   mock.timers.enable({ apis: ['setTimeout'] });
   try {
     const { broker, ticks } = clockOf(250);
@@ -346,7 +346,7 @@ test('the broker is called while something is to happen with time, and then no m
   }
 });
 
-test('what is to happen soon does not wait for what is to happen late', () => {
+test('a nearer event moves the timer forward', () => {
   mock.timers.enable({ apis: ['setTimeout'] });
   try {
     const { broker, ticks } = clockOf(10_000);
@@ -360,7 +360,7 @@ test('what is to happen soon does not wait for what is to happen late', () => {
   }
 });
 
-test('a service without mail does not wake the broker at all, nor one that has ended', () => {
+test('without mail, or after its end, the broker has no timer', () => {
   mock.timers.enable({ apis: ['setTimeout'] });
   try {
     const { broker, ticks } = clockOf(Infinity);

@@ -128,7 +128,7 @@ test('a sending domain keeps its address towards a receiver, and the name that b
   }
 });
 
-test('an address that the system refuses is passed over for the next, and none leads to a failure', async () => {
+test('a source address that the system refuses is skipped for the next, and if none works the attempt fails', async () => {
   await using mx = await startFakeMx();
   const away = { ip: '192.0.2.1', heloName: 'away.posthorn.test' };
   using machine = new Machine(1, { port: mx.port, limits: {}, sources: [away, ...sourcesAt(8)] });
@@ -146,7 +146,7 @@ test('an address that the system refuses is passed over for the next, and none l
   assert.match(failed.message, /^No connection from 192\.0\.2\.1 \(E[A-Z]+\)/);
 });
 
-test('what one worker keeps idle is given up when another one wants a connection', async () => {
+test('an idle connection is closed when another worker waits for one', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(2, { port: mx.port, limits: { connections: 1 } });
   const [one, two] = machine.workers as [Connections, Connections];
@@ -156,7 +156,7 @@ test('what one worker keeps idle is given up when another one wants a connection
   await waitFor(() => openNow(mx) === 1, { what: 'the first session to end' });
 });
 
-test('a busy connection changes hands after its message, so that no worker waits without end', async () => {
+test('a busy connection goes to a waiting worker after its message', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(2, { port: mx.port, limits: { connections: 1 } });
   const [one, two] = machine.workers as [Connections, Connections];
@@ -173,7 +173,7 @@ test('a busy connection changes hands after its message, so that no worker waits
   assert.ok(connection.reusable);
 });
 
-test('a message that waits goes right behind the one on the only session', async () => {
+test('a waiting message is sent right after the one on the only session', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
   const [worker] = machine.workers as [Connections];
@@ -192,7 +192,7 @@ test('a message that waits goes right behind the one on the only session', async
   assert.deepEqual([again.connection, mx.connections], [connection, 1]);
 });
 
-test('what waits for another server, or was announced in vain, is not announced', async () => {
+test('a message for another server, or one whose announcement failed, is not announced', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
   const [worker] = machine.workers as [Connections];
@@ -222,7 +222,7 @@ test('another server of the same provider gets the place of an idle session', as
   assert.equal(openNow(other), 1);
 });
 
-test('a session that the server ends while it is idle makes room', async () => {
+test('an idle session that the server ends frees its place', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
   const [worker] = machine.workers as [Connections];
@@ -235,7 +235,7 @@ test('a session that the server ends while it is idle makes room', async () => {
   assert.equal(next.reused, undefined);
 });
 
-test('a message that was granted its place goes out, although the next one has to wait', async () => {
+test('a granted message is sent although the next one is paced', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(2, { port: mx.port, limits: { messagesPerMinute: 10 } });
   const [one, two] = machine.workers as [Connections, Connections];
@@ -257,7 +257,7 @@ test('a granted connection that is not used goes to another worker', async () =>
   two.release((await open(two, { ...target, host: 'other.receiver.test' })).connection);
 });
 
-test('each of our addresses has limits of its own, and lends its sessions to no other', async () => {
+test('each source address has its own limits and sessions', async () => {
   await using mx = await startFakeMx();
   const sources = sourcesAt(8, 9);
   using machine = new Machine(1, { port: mx.port, limits: { connections: 1 }, sources });
@@ -276,7 +276,7 @@ test('each of our addresses has limits of its own, and lends its sessions to no 
   assert.equal(mx.connections, 2);
 });
 
-test('a broker that does not answer holds a message up, and does not keep it', async () => {
+test('a message is released when the broker does not answer', async () => {
   const options = { world, port: 1, heloName: 'a.test', sources: [], shaping: USUAL_SHAPING };
   const worker = new Connections({ ...options, send: () => {} });
   const target = { provider: PROVIDER, host: 'mx.test', address: '127.0.0.1', tls: 'off' } as const;
@@ -284,7 +284,7 @@ test('a broker that does not answer holds a message up, and does not keep it', a
   assert.equal(acquired.kind, 'postponed');
 });
 
-test('a server that hangs up without a word has not answered, one that refuses has', async () => {
+test('a server that closes without a reply counts as unreachable, one that refuses does not', async () => {
   for (const [greeting, isSuspended] of [
     [{ drop: 'rst' }, true],
     ['554 No service here', false],
@@ -304,7 +304,7 @@ test('a server that hangs up without a word has not answered, one that refuses h
   }
 });
 
-test('a server that did not answer is left alone by all workers, except by mail in a hurry', async () => {
+test('a server that did not answer is skipped by all workers, except for urgent mail', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(2, { port: mx.port, limits: {} });
   const [one, two] = machine.workers as [Connections, Connections];

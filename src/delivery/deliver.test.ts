@@ -128,7 +128,7 @@ test('an attempt that a stop leaves in doubt names the server that may have the 
   assert.partialDeepStrictEqual(smtp, { mx: 'mx.receiver.test', ip: mx.address });
 });
 
-test('a worker that wakes from a freeze before the dot does not wait for its lease to be fresh', async () => {
+test('a worker that resumes before the final dot with an expired lease gives the message up', async () => {
   const goAhead = Promise.withResolvers<void>();
   const phases = { data_command: { after: goAhead.promise, reply: '354 Go ahead' } };
   await using mx = await startFakeMx({ phases });
@@ -157,7 +157,7 @@ test('a worker that wakes from a freeze before the dot does not wait for its lea
   assert.deepEqual([mx.messages, settled], [[], []]);
 });
 
-test('mail whose time ran out untried says what it waited for', async () => {
+test('mail that expires untried has the reason for which it waited', async () => {
   await using mx = await startFakeMx();
   const delivery = newDelivery('jo@receiver.test', { provider: 'receiver.test', expiresAtMs: 0 });
   const connections = connectionsTo(mx);
@@ -183,7 +183,7 @@ test('mail whose time ran out untried says what it waited for', async () => {
   assert.match(String(Object(tried).advice), /shows what each attempt met/);
 });
 
-test('what expires while its domain is not verified is not blamed on the receiver', async () => {
+test('mail that expires while its domain is not verified names that as the reason', async () => {
   await using mx = await startFakeMx();
   const delivery = newDelivery('jo@receiver.test', {
     attempts: 3,

@@ -95,14 +95,14 @@ async function holderOf({ id }: NewEmail): Promise<string | null | undefined> {
   return rows[0]?.holder;
 }
 
-test('what is due in the table is taken and delivered', async () => {
+test('due rows of the table are claimed and delivered', async () => {
   await using scene = newScene();
   await queued('due@example.net');
   scene.dispatcher.start();
   await waitFor(() => scene.taken.includes('due@example.net'), { what: 'the delivery' });
 });
 
-test('what could not be tried is released and due again', async () => {
+test('a delivery that could not be tried is released and due again', async () => {
   await using scene = newScene({
     deliver: () => Promise.resolve({ kind: 'release', delayMs: 3_600_000 }),
   });
@@ -122,7 +122,7 @@ test('an error in an attempt keeps the mail', async () => {
   });
 });
 
-test('stopping releases what waits for its turn and waits for what is under way', async () => {
+test('a stop releases queued deliveries and waits for those under way', async () => {
   const finish = Promise.withResolvers<Delivered>();
   const scene = newScene({ deliver: () => finish.promise, window: 1 });
   const emails = [await queued('first@turn.example.net'), await queued('next@turn.example.net')];
@@ -139,7 +139,7 @@ test('stopping releases what waits for its turn and waits for what is under way'
   assert.deepEqual(scene.taken, ['first@turn.example.net']);
 });
 
-test('a claim whose answer was lost is released and delivered', async () => {
+test('a claim whose reply was lost is released and delivered', async () => {
   let lost = 0;
   const queries: Queryable = {
     async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
@@ -160,7 +160,7 @@ test('a claim whose answer was lost is released and delivered', async () => {
   assert.equal(lost, 1);
 });
 
-test('what the table has in the name of a worker that does not know of it is freed when asked for', async () => {
+test('claims that their worker does not know of are released on request', async () => {
   await using scene = newScene({ unknownFateMs: 300 });
   const [accepted, claimed] = [await queued('once@lost.test'), await queued('again@lost.test')];
   // As after a fail-over that lost the settlements of both: one handed over, one claimed before.
@@ -172,7 +172,7 @@ test('what the table has in the name of a worker that does not know of it is fre
   await waitFor(() => scene.taken.length === 2, { what: 'both deliveries' });
 });
 
-test('what a worker knows that it holds is not freed, however often it is asked', async () => {
+test('claims that their worker knows are not released', async () => {
   const finish = Promise.withResolvers<Delivered>();
   await using scene = newScene({ unknownFateMs: 0, deliver: () => finish.promise, window: 1 });
   const emails = [await queued('one@known.test'), await queued('two@known.test')];
@@ -193,7 +193,7 @@ test('what a worker knows that it holds is not freed, however often it is asked'
   assert.deepEqual(await Promise.all(emails.map(claimOf)), claims);
 });
 
-test('a database that is away for a moment delays an attempt by that moment', async () => {
+test('a short database outage delays an attempt by its duration', async () => {
   let tries = 0;
   const deliver = (): Promise<Delivered> => {
     tries += 1;
@@ -206,7 +206,7 @@ test('a database that is away for a moment delays an attempt by that moment', as
   await waitFor(() => tries === 2, { what: 'the second try', timeoutMs: 5_000 });
 });
 
-test('an email whose accept was not answered is free within seconds of its commit', async () => {
+test('an email whose accept got no reply is released within seconds of its commit', async () => {
   await using scene = newScene();
   const email = newEmail(await newSender(db), { to: ['unheard@example.net'] });
   scene.dispatcher.releaseLater([email.id]);

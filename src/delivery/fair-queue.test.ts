@@ -31,13 +31,13 @@ function names(providers: FairQueue, count: number): (string | undefined)[] {
   return Array.from({ length: count }, () => providers.next()?.address);
 }
 
-test('within a project destinations take turns: a backlog for one does not delay another', () => {
+test('within a project a backlog for one destination does not delay another', () => {
   const providers = newFairQueue();
   addAll(providers, deliveriesOf('a', [...many(5, 'slow.net'), 'one@quick.net']));
   assert.deepEqual(names(providers, 3), ['n0@slow.net', 'one@quick.net', 'n1@slow.net']);
 });
 
-test('projects take turns, whatever the number of their destinations', () => {
+test('projects are served in turn, regardless of the number of their destinations', () => {
   const providers = newFairQueue();
   addAll(
     providers,
@@ -53,7 +53,7 @@ test('projects take turns, whatever the number of their destinations', () => {
   ]);
 });
 
-test('within a destination the oldest goes first, however it came in', () => {
+test('within a destination the oldest delivery comes first', () => {
   const providers = newFairQueue();
   for (const dueAtMs of [30, 10, 20, 5]) {
     addAll(providers, deliveriesOf('a', [`at${dueAtMs}@x.net`], { dueAtMs }));
@@ -82,7 +82,7 @@ test('a provider whose window grows is served at once when it says so', () => {
   assert.deepEqual(names(providers, 2), ['n1@x.net', undefined]);
 });
 
-test('a project leaves as much of what is under way as it takes', () => {
+test('a project leaves as many places under way as it takes', () => {
   const providers = newFairQueue(10_000);
   addAll(providers, deliveriesOf('a', many(600, 'hangs.net')));
   let started = 0;
@@ -102,7 +102,7 @@ test('mail of an unknown route waits and moves to its provider once that is know
   assert.equal(providers.waiting, 1);
 });
 
-test('a suspended provider starts nothing and is named once, with its deliveries still to be taken out', () => {
+test('a suspended provider starts nothing and is reported once, and its deliveries can be taken out', () => {
   const suspended = new Set(['dead.net']);
   const providers = new FairQueue({
     windowOf: () => 10,
@@ -130,7 +130,7 @@ test('a backlog of one queue leaves room for the first email of another, and of 
   assert.ok(providers.hasRoomFor('b', ['dead.net'], 24 * 1024));
 });
 
-test('thousands of destinations of one project are released before anybody is turned away', () => {
+test('deliveries of a project with thousands of destinations are released before others are refused', () => {
   const providers = newFairQueue();
   let givenBack = 0;
   for (let index = 0; index < 10_000; index += 1) {
@@ -159,7 +159,7 @@ test('a queue takes from the table what its window can use, and nothing beyond i
   assert.ok(providers.claimable('b', 'slow.net') > 0);
 });
 
-test('what is counted adds up to nothing in the end', () => {
+test('all counts return to zero at the end', () => {
   const providers = newFairQueue(10);
   const deliveries = [
     ...deliveriesOf('a', ['a@x.net', 'b@x.net']),

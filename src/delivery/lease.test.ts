@@ -47,7 +47,7 @@ test('a lease is held from the first beat to the stop', async () => {
   assert.ok(!(await listNodes(db)).some(({ id }) => id === holder));
 });
 
-test('ten seconds after its last beat a worker may not send, by either clock', async () => {
+test('ten seconds after its last heartbeat a worker may not send, by either clock', async () => {
   for (const clock of ['monotonic', 'wall'] as const) {
     const world = settableWorld();
     const lease = newLease(world);
@@ -72,7 +72,7 @@ test('a wall clock that is set back by an hour neither ends a lease nor lengthen
   await lease.stop();
 });
 
-test('a worker that was taken for dead goes on under a new name', async () => {
+test('a worker that was expired continues under a new id', async () => {
   const holders: string[] = [];
   const lease = newLease(settableWorld(), holders);
   await lease.start();
@@ -83,7 +83,7 @@ test('a worker that was taken for dead goes on under a new name', async () => {
   await lease.stop();
 });
 
-test('a node that beat since it was looked at is not expired', async () => {
+test('a node with a new heartbeat is not expired', async () => {
   const lease = newLease(settableWorld());
   await lease.start();
   const holder = lease.holder()!;
@@ -92,7 +92,7 @@ test('a node that beat since it was looked at is not expired', async () => {
   await lease.stop();
 });
 
-test('a connection that a router has forgotten is replaced while the lease is still fresh', async () => {
+test('a silently dropped connection is replaced before the lease expires', async () => {
   await using proxied = await proxiedDatabase();
   const { address, url, proxy } = proxied;
   const { role } = await migrate(address, { nowMs: Date.now(), acceptAnyDurability: true });

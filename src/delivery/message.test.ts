@@ -37,7 +37,7 @@ function newBuilder(keysMax: number) {
   return { loaded, build, sign };
 }
 
-test('one domain more than are remembered costs the keys of one domain, not of all', async () => {
+test('one domain beyond the cache evicts the keys of one domain only', async () => {
   const { loaded, sign } = newBuilder(10);
   const domains = Array.from({ length: 11 }, () => newId());
   for (const domain of domains) await sign(domain);
@@ -47,7 +47,7 @@ test('one domain more than are remembered costs the keys of one domain, not of a
   assert.equal(loaded.length, 11);
 });
 
-test('the keys of a busy domain stay, however many others come by', async () => {
+test('the keys of a busy domain stay in the cache', async () => {
   const { loaded, sign } = newBuilder(10);
   const busy = newId();
   await sign(busy);

@@ -26,7 +26,7 @@ test('an unknown mailbox bounces and is suppressed for good', () => {
   assert.equal(outcome.reason?.category, 'mailbox');
 });
 
-test('a bad reputation of ours bounces and never suppresses the recipient', () => {
+test('a refusal because of our reputation bounces and does not suppress the recipient', () => {
   const outcome = outcomeOf(
     replied('data', 550, '5.7.1 Our system has detected low reputation of the sending IP'),
     'delivered',
@@ -35,12 +35,12 @@ test('a bad reputation of ours bounces and never suppresses the recipient', () =
   assert.equal(outcome.suppress, null);
 });
 
-test('a refusing greeting is about the connection: it is put off, not bounced', () => {
+test('a refusal in the greeting defers the email', () => {
   const outcome = outcomeOf(replied('greeting', 554, 'No SMTP service here'), 'delivered');
   assert.equal(outcome.status, 'deferred');
 });
 
-test('a connection that was lost is put off, before the dot and after it', () => {
+test('a lost connection defers the email, before and after the final dot', () => {
   for (const [phase, inDoubt] of [
     ['data_command', false],
     ['data', true],
@@ -52,7 +52,7 @@ test('a connection that was lost is put off, before the dot and after it', () =>
   }
 });
 
-test('domains that take no mail end at once, each for its reason', () => {
+test('mail to domains without a mail server ends at once with the reason', () => {
   const of = (kind: 'null_mx' | 'no_such_domain' | 'no_mail_host' | 'refused' | 'temporary') =>
     outcomeOf({ kind: 'unroutable', route: { kind, message: 'so it is' } }, 'delivered');
   assert.equal(of('null_mx').status, 'bounced');
@@ -80,7 +80,7 @@ test('the first retry comes after about a minute, after seconds for a test key',
   assert.equal(retryMs('test'), 2_000);
 });
 
-test('a 5xx that passes is put off for half an hour at least', () => {
+test('a 5xx that is temporary defers the email for at least half an hour', () => {
   const limited = outcomeOf(replied('rcpt', 550, 'Ip frequency limited'), 'delivered');
   assert.equal(limited.status, 'deferred');
   assert.equal(limited.suppress, null);
@@ -91,7 +91,7 @@ test('a 5xx that passes is put off for half an hour at least', () => {
   assert.equal(retryMs(6), 2 * 60 * 60_000);
 });
 
-test('the event says who, what and why', () => {
+test('the event has recipient, status and reason', () => {
   const delivery = newDelivery('jo@example.net');
   const outcome = outcomeOf(replied('rcpt', 550, '5.1.1 No such user'), 'delivered');
   const settled = settlementOf(delivery, outcome, { attempt: {}, world });

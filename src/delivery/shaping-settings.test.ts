@@ -56,12 +56,12 @@ test('the file replaces single values, for one provider or for all that are not 
   assert.equal(limitsOf(own, 'relay smarthost.example').messagesPerMinute, 30);
 });
 
-test('where servers of several operators stand side by side, the strictest limits count', () => {
+test('for a domain with servers of several operators the strictest limits count', () => {
   const { connections, messagesPerConnection } = limitsOf(USUAL_SHAPING, 'apple+google');
   assert.deepEqual([connections, messagesPerConnection], [5, 5]);
 });
 
-test('a provider of the file has the hosts that the file says', () => {
+test('a provider of the file has the hosts given in the file', () => {
   const own = settings({ providers: { acme: { suffixes: ['mx.acme.example', 'acme.net'] } } });
   assert.deepEqual(own.suffixes, [
     ['mx.acme.example', 'acme'],
@@ -96,7 +96,7 @@ test('every problem of a wrong file is reported, with its place', () => {
   assert.match(problems('{"default":').join(), /not JSON/);
 });
 
-test('words about our address as a whole are distinguished from those about one message', () => {
+test('replies about the reputation of our address are distinguished from those about one message', () => {
   const of = (provider: string, message: string) =>
     slowdownFor(provider, message)?.messagesPerMinute;
   const outlook =

@@ -8,7 +8,7 @@ function codeOf(to: string, attempts = 0): number | string {
   return result.kind === 'replied' ? result.reply.code : result.kind;
 }
 
-test('each name at simulator.test has its ending', () => {
+test('each name at simulator.test has its final status', () => {
   assert.equal(codeOf('delivered@simulator.test'), 250);
   assert.equal(codeOf('bounced@simulator.test'), 550);
   assert.equal(codeOf('blocked@simulator.test'), 550);
@@ -17,12 +17,12 @@ test('each name at simulator.test has its ending', () => {
   assert.equal(codeOf('complained@simulator.test'), 250);
 });
 
-test('a deferred one is taken at the third attempt', () => {
+test('deferred is delivered at the third attempt', () => {
   const codes = [0, 1, 2].map((attempts) => codeOf('deferred@simulator.test', attempts));
   assert.deepEqual(codes, [451, 451, 250]);
 });
 
-test('a slow one waits 30 seconds and is then delivered', () => {
+test('slow is delivered after 30 seconds', () => {
   const slow = address('slow@simulator.test');
   assert.deepEqual(simulate(slow, 0, 1), { kind: 'wait', delayMs: 30_000 });
   assert.equal(simulate(slow, 0, 2).kind, 'replied');
@@ -32,12 +32,12 @@ test('a label after a plus sign and capitals change nothing', () => {
   assert.equal(codeOf('Bounced+signup-7@simulator.test'), 550);
 });
 
-test('resend.dev knows the four names of its users and no others', () => {
+test('resend.dev has four special names', () => {
   assert.equal(codeOf('bounced@resend.dev'), 550);
   assert.equal(codeOf('full@resend.dev'), 250);
 });
 
-test('any other address is delivered, whatever it is called', () => {
+test('any other address is delivered', () => {
   assert.equal(codeOf('bounced@example.net'), 250);
   assert.equal(codeOf('constructor@simulator.test'), 250);
 });

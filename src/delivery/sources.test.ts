@@ -8,7 +8,7 @@ const PAIRS = Array.from({ length: 4_000 }, (_, n) => ({
   receiver: `receiver${Math.floor(n / 500)}.test`,
 }));
 
-test('sending domains are spread evenly over our addresses', () => {
+test('sending domains are distributed evenly over source addresses', () => {
   const counts = new Map(IPS.map((ip) => [ip, 0]));
   for (const pair of PAIRS) {
     const [first = ''] = inRankOrder(IPS, pair);
@@ -19,7 +19,7 @@ test('sending domains are spread evenly over our addresses', () => {
   }
 });
 
-test('an address that goes takes its own pairs with it and moves no other; it comes back to the same', () => {
+test('removing a source address moves only its own pairs, and adding it again restores them', () => {
   const [, ...others] = IPS;
   for (const pair of PAIRS) {
     const ranked = inRankOrder(IPS, pair);

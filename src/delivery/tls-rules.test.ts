@@ -32,7 +32,7 @@ test('where TLS never worked, a broken handshake is remembered for ten minutes',
   assert.equal(memory.isBroken(HOST), false);
 });
 
-test('where TLS worked, it is expected for three days, whoever breaks a handshake', () => {
+test('where TLS worked, it is required for three days', () => {
   const { clock, memory } = atTime();
   memory.worked(HOST, { reduced: false });
   for (let day = 0; day < 6; day += 1) {
@@ -47,7 +47,7 @@ test('where TLS worked, it is expected for three days, whoever breaks a handshak
   assert.equal(memory.expectsTls(HOST), false, 'that was three days ago');
 });
 
-test('a server that has lost its TLS is spoken to in the clear after an hour, until it works again', () => {
+test('a server whose TLS has failed for an hour gets mail in the clear until TLS works again', () => {
   const { clock, memory } = atTime();
   memory.worked(HOST, { reduced: false });
   memory.failed(HOST);
@@ -77,7 +77,7 @@ function countersOver(): { counters: TlsCounters; written: TlsCount[][]; isAway:
   return Object.assign(over, { counters });
 }
 
-test('sessions of one kind are one row, and what was written is not written again', async () => {
+test('sessions of one kind are one row, which is written once', async () => {
   const over = countersOver();
   over.counters.add(kind('a.test'));
   over.counters.add(kind('a.test'));
@@ -92,7 +92,7 @@ test('sessions of one kind are one row, and what was written is not written agai
   ]);
 });
 
-test('what could not be written is added to the next time', async () => {
+test('counts that could not be written are added to the next write', async () => {
   const over = countersOver();
   over.isAway = true;
   over.counters.add(kind('a.test'));
@@ -103,7 +103,7 @@ test('what could not be written is added to the next time', async () => {
   assert.deepEqual(over.written, [[{ ...kind('a.test'), sessions: 2 }]]);
 });
 
-test('many kinds are written at once, and while nothing can be written memory stays bounded', async () => {
+test('many kinds are written at once, and memory stays bounded while writing fails', async () => {
   const over = countersOver();
   for (let index = 0; index < 2_000; index++) over.counters.add(kind(`${index}.test`));
   await over.counters.flush();

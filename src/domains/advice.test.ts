@@ -36,7 +36,7 @@ async function advice(
   return findings;
 }
 
-test('nothing is advised where nothing is wrong', async () => {
+test('a correct domain has no advice', async () => {
   assert.deepEqual(await advice(), []);
 });
 
@@ -110,7 +110,7 @@ test('without known source addresses those of the host name are looked at', asyn
   assert.match(findings[0]?.message ?? '', /has no public address in DNS/);
 });
 
-test('nothing is advised about what DNS did not answer', async () => {
+test('a DNS failure causes no advice', async () => {
   const failures: Record<string, FakeFailure> = {};
   for (const name of ['_dmarc.acme.com', '8.8.8.8.in-addr.arpa', 'acme.com', '_mta-sts.acme.com']) {
     failures[name] = 'servfail';
@@ -118,7 +118,7 @@ test('nothing is advised about what DNS did not answer', async () => {
   assert.deepEqual(await advice({}, { failures }), []);
 });
 
-test('a node that the MX record names says when it takes no mail in; another cannot know', () => {
+test('a node that the MX record names advises when it has no inbound port; another node does not', () => {
   const [finding, ...others] = adviseInbound(HOST, { hostname: HOST, inboundPort: null });
   assert.match(finding?.message ?? '', /are lost: .* Set POSTHORN_INBOUND_PORT=25 /);
   assert.deepEqual(others, []);

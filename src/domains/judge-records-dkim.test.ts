@@ -38,7 +38,7 @@ const DKIM_MISTAKES: Record<string, [string[], RegExp]> = {
 };
 
 for (const [mistake, [texts, said]] of Object.entries(DKIM_MISTAKES)) {
-  test(`a DKIM record with ${mistake} is told as that`, () => {
+  test(`a DKIM record with ${mistake} is reported as such`, () => {
     const { status, problem } = judgeDkim(RSA_RECORD, texts);
     assert.equal(status, 'mismatch');
     assert.match(problem ?? '', said);
@@ -55,13 +55,13 @@ const DKIM_VARIANTS: Record<string, string> = {
 };
 
 for (const [variant, text] of Object.entries(DKIM_VARIANTS)) {
-  test(`a DKIM record ${variant} is verified, and a verifier by somebody else agrees`, async () => {
+  test(`a DKIM record ${variant} is verified, and an independent verifier agrees`, async () => {
     assert.equal(judgeDkim(RSA_RECORD, [text]).status, 'verified');
     assert.equal(await mailauthSays(text), 'pass');
   });
 }
 
-test('a verifier by somebody else fails with another key', async () => {
+test('an independent verifier fails with another key', async () => {
   assert.equal(await mailauthSays(`v=DKIM1; k=rsa; p=${OTHER_KEY}`), 'fail');
 });
 

@@ -28,14 +28,14 @@ const MX_MISTAKES: Record<string, [string[], RegExp]> = {
 };
 
 for (const [where, [records, said]] of Object.entries(MX_MISTAKES)) {
-  test(`a return path whose MX points ${where} is told as that`, () => {
+  test(`a return path whose MX points ${where} is reported as such`, () => {
     const { status, problem } = judgeMx([HOST], mxRecords(records), ['news.acme.com', 'acme.com']);
     assert.equal(status, 'mismatch');
     assert.match(problem ?? '', said);
   });
 }
 
-test('any priority will do, with spare servers behind', () => {
+test('any MX priority is accepted, with backup servers behind', () => {
   const records = mxRecords([`20 ${HOST}`, '30 spare.other.example']);
   assert.deepEqual(judgeMx([HOST], records, []), { status: 'verified', problem: null });
 });
@@ -66,7 +66,7 @@ const SPF_MISTAKES: Record<string, [string[], RegExp]> = {
 };
 
 for (const [mistake, [texts, said]] of Object.entries(SPF_MISTAKES)) {
-  test(`an SPF record that ${mistake} is told as that`, () => {
+  test(`an SPF record that ${mistake} is reported as such`, () => {
     const { status, problem } = judgeSpf(SPF, texts);
     assert.equal(status, 'mismatch');
     assert.match(problem ?? '', said);
@@ -79,7 +79,7 @@ test('TXT records that are no SPF do not count as one', () => {
   assert.match(problem ?? '', /none that starts with "v=spf1"/);
 });
 
-test('an SPF record that names us among others, in any spelling, is verified', () => {
+test('an SPF record that includes our addresses, in any syntax, is verified', () => {
   const records = [
     SPF,
     'v=spf1 ip4:8.8.8.8 include:_spf.other.example -all',
@@ -95,7 +95,7 @@ test('an SPF record that names us among others, in any spelling, is verified', (
   assert.equal(judgeSpf(byName, [`v=spf1 a:${HOST}. -all`]).status, 'verified');
 });
 
-test('any name of the installation will do as MX, and no other beside it', () => {
+test('any host name of the installation is accepted as MX, and no other beside it', () => {
   const names = [HOST, 'mail2.posthorn.example'];
   const verified = { status: 'verified', problem: null };
   for (const texts of [['10 mail2.posthorn.example'], names.map((name) => `10 ${name}`)]) {
@@ -108,7 +108,7 @@ test('any name of the installation will do as MX, and no other beside it', () =>
   );
 });
 
-test('an SPF record that names one machine of several verifies, and is told what it lacks', () => {
+test('an SPF record with one machine of several is verified, with advice about the others', () => {
   const expected = 'v=spf1 ip4:8.8.8.8 ip4:8.8.8.9 a:mail2.posthorn.example ~all';
   const sufficient = [['ip4:8.8.8.8', 'ip4:8.8.8.9'], ['a:mail2.posthorn.example']];
   const judge = (text: string) => judgeSpf(expected, [text], sufficient);

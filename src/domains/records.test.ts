@@ -47,7 +47,7 @@ test('SPF names the public source addresses, else the host', () => {
   assert.equal(value, 'v=spf1 ip4:8.8.8.8 ip6:2606:4700::1 ~all');
 });
 
-test('SPF names all machines of the installation; many of them by the name that leads to them all', () => {
+test('SPF names all machines of the installation, or a host name for many of them', () => {
   const host = (n: number, ...sourceIps: string[]) => ({
     name: `mail${n}.posthorn.example`,
     sourceIps,

@@ -49,7 +49,7 @@ async function due(projectId: string): Promise<number> {
   return rows.length;
 }
 
-test('a project whose name servers never answer delays nobody else, however many domains it has', async () => {
+test('a project whose name servers never answer does not delay the checks of others', async () => {
   // Of the silent project everything is longer due than of the others.
   const silent = await newProject('silent.test', 600, 9);
   const others = await Promise.all([1, 2, 3].map((n) => newProject(`quick${n}.test`, 5)));
@@ -80,7 +80,7 @@ test('a project whose name servers never answer delays nobody else, however many
   assert.deepEqual(states, [{ status: 'verified' }], 'a silent DNS changes nothing');
 });
 
-test('all that is due is looked at in one go, more than a round and in turns of projects', async () => {
+test('all due domains are checked in one run, over several rounds in turns of projects', async () => {
   await db.query(`update domains set deleted_at = app_now()`);
   const projects = await Promise.all([1, 2, 3].map((n) => newProject(`many${n}.test`, 30)));
   await using dns = await startFakeDns();

@@ -11,14 +11,14 @@ const PENDING: DomainState = { ...NEW, status: 'pending' };
 const VERIFIED: DomainState = { status: 'verified', verifiedAt: START, failingSince: null };
 const AWAY: DomainState = { ...VERIFIED, failingSince: START };
 
-test('a new domain is pending after a check that found nothing, or could not ask', () => {
+test('a new domain is pending after a check without records or without DNS', () => {
   for (const outcome of ['unverified', 'unknown'] as const) {
     assert.deepEqual(nextDomainState(NEW, outcome, START), { ...PENDING, event: null });
     assert.deepEqual(nextDomainState(PENDING, outcome, after(1_000)), { ...PENDING, event: null });
   }
 });
 
-test('a domain is verified once its records are found, and that is told once', () => {
+test('a domain is verified when its records are found, with one event', () => {
   for (const state of [NEW, PENDING]) {
     const change = nextDomainState(state, 'verified', START);
     assert.deepEqual(change, { ...VERIFIED, event: 'domain.verified' });
@@ -26,7 +26,7 @@ test('a domain is verified once its records are found, and that is told once', (
   }
 });
 
-test('a verified domain whose records are away keeps sending for 72 hours, then fails once', () => {
+test('a verified domain whose records are missing can send for 72 hours and then fails, with one event', () => {
   const first = nextDomainState(VERIFIED, 'unverified', START);
   assert.deepEqual(first, { ...AWAY, event: null });
   assert.deepEqual(nextDomainState(first, 'unverified', after(71.9)), { ...AWAY, event: null });
@@ -35,14 +35,14 @@ test('a verified domain whose records are away keeps sending for 72 hours, then 
   assert.equal(nextDomainState(failed, 'unverified', after(96)).event, null);
 });
 
-test('records that come back in time start the 72 hours anew', () => {
+test('records that return in time restart the 72 hours', () => {
   const back = nextDomainState(AWAY, 'verified', after(71));
   assert.deepEqual(back, { ...VERIFIED, event: null });
   const awayAgain = nextDomainState(back, 'unverified', after(73));
   assert.deepEqual([awayAgain.status, awayAgain.failingSince], ['verified', after(73)]);
 });
 
-test('a DNS that does not answer neither fails a domain nor excuses it', () => {
+test('a DNS failure neither fails a domain nor extends its time', () => {
   assert.deepEqual(nextDomainState(VERIFIED, 'unknown', START), { ...VERIFIED, event: null });
   assert.deepEqual(nextDomainState(AWAY, 'unknown', after(100)), { ...AWAY, event: null });
 });

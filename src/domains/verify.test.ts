@@ -109,14 +109,14 @@ test('each of the other records is required', async () => {
   assert.equal(withoutSpf.required, 'unverified');
 });
 
-test('a record that is absent: add it', async () => {
+test('an absent record is reported with advice to add it', async () => {
   const result = await check({ [RSA_NAME]: null, [RETURN_PATH]: null });
   assertProblem(result, 'rsa', ['missing', /no TXT record at ph1\._domainkey\.acme\.com: add it/]);
   assertProblem(result, 'mx', ['missing', /no MX record at send\.acme\.com: add it/]);
   assertProblem(result, 'spf', ['missing', /no TXT record at send\.acme\.com: add it/]);
 });
 
-test('a record with the zone name appended: enter the short name', async () => {
+test('a record with the zone name appended is reported with advice to enter the short name', async () => {
   const result = await check({
     [RSA_NAME]: null,
     [`${RSA_NAME}.acme.com`]: { TXT: [RSA_RECORD] },
@@ -140,13 +140,13 @@ test('for a sub-domain the parent zone may be appended, or the sub-domain left o
   assertProblem(result, 'mx', ['missing', /exists at send\.acme\.com: the sub-domain is missing/]);
 });
 
-test('a wildcard that answers for every name is not taken for a misplaced record', async () => {
+test('a wildcard record is not reported as misplaced', async () => {
   const wildcard = { TXT: ['v=verify something'], MX: ['10 mx.other.example'] };
   const result = await check({ [RSA_NAME]: null, [`${RSA_NAME}.acme.com`]: wildcard });
   assertProblem(result, 'rsa', ['missing', /no TXT record at ph1/]);
 });
 
-test('a record of another type at the name is told as that', async () => {
+test('a record of another type is reported as such', async () => {
   const types: [FakeZone[string], RegExp][] = [
     [{ A: ['8.8.8.8'] }, /there is an A record at ph1.* choose the type TXT/],
     [{ MX: ['10 x.example'] }, /there is an MX record at ph1.* choose the type TXT/],
@@ -160,7 +160,7 @@ test('a record of another type at the name is told as that', async () => {
   assertProblem(returnPath, 'spf', ['missing', /a CNAME at send\.acme\.com/]);
 });
 
-test('a CNAME that leads to the right record is as good as the record', async () => {
+test('a CNAME to the right record is accepted', async () => {
   const result = await check({
     [RSA_NAME]: { CNAME: ['keys.acme.com'] },
     'keys.acme.com': { TXT: [RSA_RECORD] },
@@ -168,7 +168,7 @@ test('a CNAME that leads to the right record is as good as the record', async ()
   assert.equal(recordOf(result, 'rsa').status, 'verified');
 });
 
-test('a record that is there but wrong: what DNS holds is shown', async () => {
+test('a wrong record is reported with the present value', async () => {
   const MX = ['10 mx.other.example'];
   const TXT = ['v=spf1 -all'];
   const result = await check({
@@ -188,7 +188,7 @@ test('a long key in several strings is read as one', async () => {
   assert.equal(recordOf(await check({ [RSA_NAME]: { TXT } }), 'rsa').status, 'verified');
 });
 
-test('a DNS that does not answer is not a missing record', async () => {
+test('a DNS failure is not reported as a missing record', async () => {
   for (const failure of ['servfail', 'timeout', 'refused'] as const) {
     const result = await check({}, { failures: { [RSA_NAME]: failure }, queryTimeoutMs: 500 });
     assertProblem(result, 'rsa', ['dns_error', /DNS gave no answer, so nothing is known/]);
@@ -198,14 +198,14 @@ test('a DNS that does not answer is not a missing record', async () => {
   assert.equal(both.required, 'unverified', 'another record is missing for certain');
 });
 
-test('a domain that does not exist at all is told as that', async () => {
+test('a domain that does not exist is reported as such', async () => {
   const result = await check({}, { domain: 'typo-acme.com' });
   for (const which of ['rsa', 'mx', 'spf'] as const) {
     assertProblem(result, which, ['missing', /the domain typo-acme\.com does not exist in DNS/]);
   }
 });
 
-test('a check sees a record that was added a moment ago', async () => {
+test('a check finds a record that was just added', async () => {
   await using dns = await startFakeDns({ 'acme.com': { A: ['8.8.8.1'] } });
   const world = { monotonicMs: () => performance.now() };
   const resolver = createResolver({ servers: [dns.server], world });
@@ -224,14 +224,14 @@ test('a check sees a record that was added a moment ago', async () => {
   resolver.close();
 });
 
-test('what a zone holds is shown without control characters and not without end', async () => {
+test('values from DNS are shown without control characters and shortened', async () => {
   const TXT = [`p=\u001B[31m\0${'x'.repeat(5_000)}`, ...Array.from({ length: 30 }, String)];
   const { found } = recordOf(await check({ [RSA_NAME]: { TXT } }), 'rsa');
   assert.equal(found.length, 10);
   assert.ok(found.every((text) => text.length <= 1_000 && !/\p{Cc}/u.test(text)));
 });
 
-test('in the test environment everything verifies at once, except under .invalid', () => {
+test('in the test environment every domain is verified at once, except under .invalid', () => {
   const expected = requiredRecords({
     name: 'acme.test',
     dkimSelectorRsa: 'ph1',

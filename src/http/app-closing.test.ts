@@ -18,7 +18,7 @@ async function connection(port: number, bytes: string) {
   return { closed };
 }
 
-test('connections that say nothing do not keep the service from closing', async () => {
+test('idle connections do not delay a stop', async () => {
   await using http = await stubHttp({ timeouts: { ...TIMEOUTS, closeMs: 60_000 } });
   const silent = await connection(http.port, '');
   await fetch(`${http.url}/healthz`);
@@ -26,7 +26,7 @@ test('connections that say nothing do not keep the service from closing', async 
   await silent.closed;
 });
 
-test('a request that never ends is cut off after its grace', async () => {
+test('an unfinished request is cut off after the grace period', async () => {
   await using http = await stubHttp({ timeouts: TIMEOUTS });
   const endless = await connection(http.port, 'POST /v1/emails HTTP/1.1\r\nHost: x\r\nX: ');
   await fetch(`${http.url}/healthz`);
@@ -34,7 +34,7 @@ test('a request that never ends is cut off after its grace', async () => {
   await endless.closed;
 });
 
-test('a request that is being worked on gets its answer before the service has closed', async () => {
+test('a request under way gets its response before the service stops', async () => {
   const { promise: stored, resolve } = Promise.withResolvers<void>();
   let isWorking = false;
   const accept = async () => {

@@ -34,13 +34,13 @@ async function askOn(socket: TLSSocket, http: StubHttp): Promise<string> {
   return String(answer);
 }
 
-test('a TLS handshake that is not finished is cut off', async () => {
+test('an unfinished TLS handshake is cut off', async () => {
   await using http = await stubHttps({ timeouts: { ...SLOW, headersMs: 300 } });
   const silent = connectTcp(http.port, '127.0.0.1').on('error', () => {});
   await once(silent.resume(), 'close');
 });
 
-test('over TLS, who has shown a valid key keeps its connection when strangers flood', async () => {
+test('over TLS, a client with a valid key keeps its connection during a flood', async () => {
   await using http = await stubHttps({ timeouts: SLOW, connections: { connections: 20 } });
   const known = await open(http);
   assert.match(await askOn(known, http), /^HTTP\/1\.1 200 /);
@@ -60,7 +60,7 @@ test('over TLS, who has shown a valid key keeps its connection when strangers fl
   }
 });
 
-test('over TLS, answers that nobody reads are dropped with their connection', async () => {
+test('over TLS, unread responses are dropped with their connection', async () => {
   const unreadBytes = { anonymous: 1_000_000_000, known: 1_000_000 };
   const connections = { readMs: 300, lookEveryMs: 50, unreadBytes };
   await using http = await stubHttps({ timeouts: SLOW, connections });

@@ -48,7 +48,7 @@ const get = (path: string, init: Init = {}) =>
 
 type Init = Omit<RequestInit, 'headers'> & { headers?: Record<string, string>; duplex?: 'half' };
 
-test('an email that is accepted answers 202 with its id and where the limit stands', async () => {
+test('an accepted email gets 202 with its id and the state of the limit', async () => {
   const response = await http.post('/v1/emails', EMAIL);
   assert.equal(response.status, 202);
   assert.deepEqual(await response.json(), SENT);
@@ -58,13 +58,13 @@ test('an email that is accepted answers 202 with its id and where the limit stan
   assert.deepEqual(told, ['100', '99', '60', '100;w=60', '100', '99', '60']);
 });
 
-test('an unknown path is 404 before anybody is asked for a key', async () => {
+test('an unknown path is 404 before the key is checked', async () => {
   assert.equal((await failureOf(await fetch(`${http.url}/v1/nothing`), 404)).code, 'not_found');
   await failureOf(await http.post('/v1/emails/x/events', '{"not json'), 405);
   await failureOf(await http.post('/nothing', '{"not json'), 404);
 });
 
-test('a known path with another method is 405 and says which it takes', async () => {
+test('a known path with another method is 405 with Allow', async () => {
   const response = await fetch(`${http.url}/v1/emails`, { method: 'DELETE' });
   assert.equal((await failureOf(response, 405)).code, 'method_not_allowed');
   assert.equal(response.headers.get('allow'), 'GET, HEAD, POST');
@@ -92,7 +92,7 @@ test('unknown, revoked and mistyped keys are 401, each failure counted', async (
   });
 });
 
-test('after 20 failures a client hears 429, while a valid key still works', async () => {
+test('after 20 failures a client gets 429, while a valid key still works', async () => {
   await withServices({}, async ({ url, post }) => {
     const statuses = [];
     for (let count = 0; count < 22; count += 1) {
@@ -124,7 +124,7 @@ test('a sending-only key may send and read, and nothing else', async () => {
   }
 });
 
-test('the key is checked before the body: a wrong one hears nothing about JSON', async () => {
+test('the key is checked before the body', async () => {
   const headers = { authorization: 'Bearer x', 'content-type': 'text/plain' };
   await failureOf(await http.post('/v1/emails', '{', headers), 401);
   await failureOf(
@@ -150,7 +150,7 @@ test('bodies that are not JSON are 415 or 400', async () => {
   assert.equal((await http.post('/v1/emails', EMAIL, utf8)).status, 202);
 });
 
-test('a body over 45 MB is 413, with its length told or not, and the answer arrives', async () => {
+test('a body over 45 MB is 413, with or without Content-Length', async () => {
   const body = Buffer.alloc(46 * 1024 * 1024, 'x');
   const { code } = await failureOf(await http.post('/v1/emails', body), 413);
   assert.equal(code, 'payload_too_large');
@@ -171,14 +171,14 @@ test('a POST without body, with or without type, is a POST of {}', async () => {
   }
 });
 
-test('a field that does not exist is named', async () => {
+test('an unknown field is reported by name', async () => {
   const response = await http.post('/v1/emails', { ...EMAIL, reply_too: 'x@y.org' });
   const { message, details } = await failureOf(response, 422);
   assert.match(message, /^reply_too: is not a field of this request/);
   assert.equal(details?.length, 1);
 });
 
-test('types and contents are checked, and every problem is named', async () => {
+test('types and contents are checked, and every problem is reported', async () => {
   const cases: [object, RegExp][] = [
     [{ ...EMAIL, to: ['a@b.co', 5] }, /^to\[1\]: must be a string, not a number$/],
     [{ ...EMAIL, to: ['a@b.co', 'b@c.co', 'bob@'] }, /^to\[2\]: "bob@" is not an email address/],
@@ -200,7 +200,7 @@ test('types and contents are checked, and every problem is named', async () => {
   }
 });
 
-test('null is as good as leaving an optional field out', async () => {
+test('null in an optional field counts as absent', async () => {
   const nothing = { cc: null, reply_to: null, text: null, headers: null, tags: null, tls: null };
   assert.equal((await http.post('/v1/emails', { ...EMAIL, ...nothing })).status, 202);
 });
@@ -231,7 +231,7 @@ test('an Idempotency-Key is 1-256 printable ASCII characters', async () => {
   });
 });
 
-test('what accepting refuses has the status of its code', async () => {
+test('a refusal has the HTTP status of its code', async () => {
   const limit = { limit: 100, remaining: 0, resetS: 42, windowS: 60 };
   const expected = {
     domain_not_verified: 403,
@@ -257,14 +257,14 @@ test('what accepting refuses has the status of its code', async () => {
   }
 });
 
-test('a failure of a limited call tells where the limit stands, too', async () => {
+test('an error of a limited endpoint has the state of the limit', async () => {
   const response = await http.post('/v1/emails', {});
   assert.equal(response.status, 422);
   assert.equal(response.headers.get('ratelimit-limit'), '100');
   assert.equal(response.headers.get('remaining'), '100');
 });
 
-test('503 says whether something may have been accepted, and when to come back', async () => {
+test('503 says whether something may have been accepted, and has Retry-After', async () => {
   const cases: [Error, RegExp][] = [
     [new Overloaded('the disk is full'), /^Nothing was accepted: the disk is full;/],
     [new DatabaseUnavailable('away'), /nothing was accepted/],
@@ -282,7 +282,7 @@ test('503 says whether something may have been accepted, and when to come back',
   }
 });
 
-test('without the database every call is 503 JSON, and the process is still healthy', async () => {
+test('without the database every request gets 503 in JSON, and health is unaffected', async () => {
   const query = () => Promise.reject(new DatabaseUnavailable('away'));
   const db = { query } as unknown as HttpServices['db'];
   const isReady = async () => 'The database cannot be reached.';
@@ -295,7 +295,7 @@ test('without the database every call is 503 JSON, and the process is still heal
   });
 });
 
-test('a service that stops turns work away and closes the connection', async () => {
+test('a stopping service refuses requests and closes connections', async () => {
   await withServices({ isStopping: () => true }, async ({ url, post }) => {
     const response = await post('/v1/emails', EMAIL);
     await failureOf(response, 503);
@@ -305,7 +305,7 @@ test('a service that stops turns work away and closes the connection', async () 
   });
 });
 
-test('a bug is 500 without a word about it in the answer, and in the log without data', async () => {
+test('an internal error is 500 without details in the response, and in the log without data', async () => {
   const accept = () => Promise.reject(new Error('secret@customer.org'));
   await withServices({ accept }, async (other) => {
     const response = await other.post('/v1/emails', EMAIL);
@@ -330,7 +330,7 @@ test('one line per request is logged: ids and numbers, no addresses, no keys', a
   });
 });
 
-test('X-Forwarded-For counts only when a trusted proxy says it', async () => {
+test('X-Forwarded-For counts only from a trusted proxy', async () => {
   const clients: unknown[] = [];
   const query = async (_statement: unknown, values: unknown[]) => {
     clients.push(values[0]);
@@ -352,14 +352,14 @@ test('X-Forwarded-For counts only when a trusted proxy says it', async () => {
   assert.deepEqual(clients, ['127.0.0.1', '2001:db8:0:0::/64']);
 });
 
-test('ids that are none, and paths that are broken, are plain failures', async () => {
+test('invalid ids and malformed paths are ordinary errors', async () => {
   await failureOf(await get('/v1/emails/not-an-id'), 404);
   await failureOf(await get(`/v1/emails/${'x'.repeat(1_100)}`), 414);
   await failureOf(await get('/v1/emails/%zz'), 400);
   await failureOf(await get(`/v1/emails?subject=${'x'.repeat(9_000)}`), 414);
 });
 
-test('lists refuse cursors and filters that make no sense, by name', async () => {
+test('lists refuse invalid cursors and filters by name', async () => {
   const id = SENT.id;
   const cases: [string, RegExp][] = [
     ['limit=0', /^limit: must be at least 1/],
@@ -380,13 +380,13 @@ test('lists refuse cursors and filters that make no sense, by name', async () =>
   }
 });
 
-test('HEAD answers like GET without a body', async () => {
+test('HEAD responds like GET without a body', async () => {
   const response = await fetch(`${http.url}/healthz`, { method: 'HEAD' });
   assert.equal(response.status, 200);
   assert.equal(await response.text(), '');
 });
 
-test('the OpenAPI document is there for everybody', async () => {
+test('the OpenAPI document needs no key', async () => {
   const document = (await (await fetch(`${http.url}/openapi.json`)).json()) as { openapi: string };
   assert.match(document.openapi, /^3\.1/);
 });

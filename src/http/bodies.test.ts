@@ -44,7 +44,7 @@ async function fill(http: StubHttp, key: string): Promise<Socket> {
   return holding;
 }
 
-test('bodies beyond the share of a project get 503 before they are read, until others have gone', async () => {
+test('bodies beyond the share of a project get 503 before they are read, until others have ended', async () => {
   await using http = await stubHttp();
   const { full } = http.keys;
   const holding = await fill(http, full);
@@ -64,7 +64,7 @@ test('bodies beyond the share of a project get 503 before they are read, until o
   });
 });
 
-test('what is announced and not sent takes no room', async () => {
+test('announced bodies that are not sent use no memory', async () => {
   await using http = await stubHttp();
   const head = `Content-Length: ${45 * MB}`;
   const silent = Array.from({ length: 10 }, () => begin(http, { head, key: http.keys.full }));
@@ -97,7 +97,7 @@ test('a body in chunks counts as it comes', async () => {
   await once(whole, 'close');
 });
 
-test('what was answered counts no more', async () => {
+test('answered requests no longer count', async () => {
   await using http = await stubHttp();
   const body = JSON.stringify({ ...EMAIL, html: 'x'.repeat(MB) });
   for (let sent = 0; sent < 100; sent += 1) {
@@ -144,7 +144,7 @@ test('an upload may take longer than any other request', async () => {
   assert.match(answer, /"added":0/);
 });
 
-test('an upload that falls silent is answered, not held for ever', async () => {
+test('a stalled upload is answered with an error', async () => {
   await using http = await stubHttp({ timeouts: { ...QUICK, silenceMs: 50 } });
   const upload = await beginUpload(http);
   const answer = await answerOn(upload);
@@ -152,7 +152,7 @@ test('an upload that falls silent is answered, not held for ever', async () => {
   assert.match(answer, /0 addresses were added before/);
 });
 
-test('an upload that comes a byte at a time is answered, too', async () => {
+test('an upload that arrives byte by byte is answered with an error', async () => {
   await using http = await stubHttp({ timeouts: { ...QUICK, silenceMs: 200 } });
   const upload = await beginUpload(http);
   const drip = setInterval(() => upload.write('1\r\na\r\n'), 20);
@@ -162,7 +162,7 @@ test('an upload that comes a byte at a time is answered, too', async () => {
   assert.match(answer, /0 addresses were added before/);
 });
 
-test('two uploads of a project run at once; more are turned away and not read', async () => {
+test('two uploads of a project run at a time; further ones are refused unread', async () => {
   await using http = await stubHttp({ timeouts: QUICK });
   const uploads = [await beginUpload(http), await beginUpload(http)];
   const refused = async () => {

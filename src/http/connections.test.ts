@@ -45,7 +45,7 @@ const head = (http: StubHttp, more: string) =>
   `POST /v1/emails HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${http.keys.full}\r\n` +
   `Content-Type: application/json\r\n${more}\r\n`;
 
-test('headers that come a byte at a time are cut off, and others are served meanwhile', async () => {
+test('headers that arrive byte by byte are cut off, and other clients are served meanwhile', async () => {
   await using http = await stubHttp({ timeouts: QUICK });
   const slow = Array.from({ length: 300 }, () =>
     open(http, { bytes: 'GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ' }),
@@ -56,7 +56,7 @@ test('headers that come a byte at a time are cut off, and others are served mean
   assert.ok(slow.every(({ heard }) => heard.startsWith('HTTP/1.1 408 ')));
 });
 
-test('bodies that come a byte at a time are cut off, and others are served meanwhile', async () => {
+test('bodies that arrive byte by byte are cut off, and other clients are served meanwhile', async () => {
   await using http = await stubHttp({ timeouts: QUICK });
   const bytes = head(http, 'Content-Length: 100000\r\n');
   const slow = Array.from({ length: 300 }, () => open(http, { bytes }));
@@ -66,7 +66,7 @@ test('bodies that come a byte at a time are cut off, and others are served meanw
   assert.ok(slow.every(({ heard }) => heard.startsWith('HTTP/1.1 408 ')));
 });
 
-test('who connects and says nothing is cut off', async () => {
+test('a connection without a request is closed', async () => {
   await using http = await stubHttp({ timeouts: QUICK });
   const silent = Array.from({ length: 50 }, () => open(http));
   await waitFor(allClosed(silent), { what: 'all of them to be closed' });
@@ -86,7 +86,7 @@ async function deafClients(http: StubHttp, count: number): Promise<Client[]> {
 const destroyAll = (clients: readonly Client[]) =>
   clients.forEach(({ socket }) => socket.destroy());
 
-test('answers that nobody reads are dropped with their connection, others are served', async () => {
+test('unread responses are dropped with their connection, and other clients are served', async () => {
   const unreadBytes = { anonymous: 1_000 * MB, known: MB };
   const connections = { readMs: 300, lookEveryMs: 50, unreadBytes };
   await using http = await stubHttp({ timeouts: SLOW, connections });
@@ -97,7 +97,7 @@ test('answers that nobody reads are dropped with their connection, others are se
   destroyAll(deaf);
 });
 
-test('answers that are read too slowly are dropped, too', async () => {
+test('responses that are read too slowly are dropped', async () => {
   const unreadBytes = { anonymous: 1_000 * MB, known: MB };
   const connections = { readMs: 2_000, readBytesPerS: 100 * MB, lookEveryMs: 50, unreadBytes };
   await using http = await stubHttp({ timeouts: SLOW, connections });
@@ -110,7 +110,7 @@ test('answers that are read too slowly are dropped, too', async () => {
   destroyAll([slow]);
 });
 
-test('beyond a bound for unread answers those who do not read are cut off, and memory stays', async () => {
+test('beyond the limit for unread responses their clients are disconnected, and memory stays bounded', async () => {
   const unreadBytes = { anonymous: 4 * MB, known: 4 * MB };
   const connections = { readMs: 60_000, lookEveryMs: 50, unreadBytes };
   await using http = await stubHttp({ timeouts: SLOW, connections });
@@ -125,7 +125,7 @@ test('beyond a bound for unread answers those who do not read are cut off, and m
   destroyAll(deaf);
 });
 
-test('an answer to a client that has gone away takes no room from others', async (t) => {
+test('a response to a disconnected client uses no memory of others', async (t) => {
   const limits = { ...CONNECTION_LIMITS, unreadBytes: { anonymous: MB, known: MB } };
   const log = pino({ level: 'silent' });
   const options = { limits, log, world: systemWorld, isShared: () => true, onLate: () => {} };
@@ -163,7 +163,7 @@ function countOf(http: StubHttp): Promise<number> {
   });
 }
 
-test('a client keeps its newest connections, and others are not touched', async () => {
+test('a client keeps its newest connections, and other clients are not affected', async () => {
   const connections = { connectionsOfClient: 20 };
   await using http = await stubHttp({ timeouts: SLOW, connections, isShared: () => false });
   const other = open(http, { from: '127.0.0.2' });
@@ -175,7 +175,7 @@ test('a client keeps its newest connections, and others are not touched', async 
   assert.equal((await http.post('/v1/emails', EMAIL)).status, 202);
 });
 
-test('who has shown a valid key keeps its connection when strangers flood', async () => {
+test('a client with a valid key keeps its connection during a flood', async () => {
   await using http = await stubHttp({ timeouts: SLOW, connections: { connections: 30 } });
   const get = `GET /v1/projects HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${http.keys.full}\r\n\r\n`;
   const known = open(http, { bytes: get });
@@ -199,7 +199,7 @@ test('one project with a key cannot fill all connections', async () => {
   assert.equal((await http.post('/v1/emails', EMAIL, headers)).status, 202);
 });
 
-test('behind a proxy each client has its own share of requests, and the proxy none', async () => {
+test('behind a proxy each client has its own limit of requests, and the proxy has none', async () => {
   const { promise, resolve } = Promise.withResolvers<null>();
   const trustedProxies = ['127.0.0.1'];
   const config = {
@@ -229,7 +229,7 @@ test('behind a proxy each client has its own share of requests, and the proxy no
   await waitFor(() => greedy.filter(served).length === 2, { what: 'its first two, too' });
 });
 
-test('a handler that does not come to an end is answered for', async () => {
+test('a request whose handler does not finish gets an error', async () => {
   const never = new Promise<never>(() => {});
   await using http = await stubHttp({
     services: { accept: () => never },
@@ -243,7 +243,7 @@ test('a handler that does not come to an end is answered for', async () => {
   assert.match(error.message, /may or may not have been executed/);
 });
 
-test('a hundred requests may be sent ahead on a connection, and no more', async () => {
+test('at most 100 requests may be pipelined on a connection', async () => {
   await using http = await stubHttp({ timeouts: SLOW });
   const get = 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n';
   const few = open(http, { bytes: get.repeat(100) });

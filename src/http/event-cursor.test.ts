@@ -22,7 +22,7 @@ const point: fc.Arbitrary<StreamPoint> = fc.record({
   asOfMs: fc.nat(2 ** 48 - 1),
 });
 
-test('a cursor is read as it was written, in its project and environment alone', () => {
+test('a cursor is valid only in its project and environment', () => {
   assert.deepEqual(parseCursor(cursorText(BEGINNING, SCOPE), SCOPE), BEGINNING);
   fc.assert(
     fc.property(point, (one) => {
@@ -34,7 +34,7 @@ test('a cursor is read as it was written, in its project and environment alone',
   );
 });
 
-test('a cursor that was cut, changed or made up is not read', () => {
+test('a shortened, changed or forged cursor is refused', () => {
   const text = cursorText({ ...BEGINNING, xactId: 77n }, SCOPE);
   for (let at = 0; at < text.length; at += 1) {
     const changed = text.slice(0, at) + (text[at] === 'A' ? 'B' : 'A') + text.slice(at + 1);
@@ -51,7 +51,7 @@ test('a cursor that was cut, changed or made up is not read', () => {
   );
 });
 
-test('numbers that the database has no room for are not read, however well the cursor is forged', () => {
+test('a cursor with numbers out of range is refused', () => {
   const body = Buffer.from(cursorText(BEGINNING, SCOPE), 'base64url').subarray(0, 61);
   const forged = (at: number): string => {
     const changed = Buffer.from(body);

@@ -41,7 +41,7 @@ function watched(onPage: () => void): Database {
   });
 }
 
-test('a client that does not read is ended, and its events are not read meanwhile', async () => {
+test('the stream of a client that does not read is ended, and its events are not queried meanwhile', async () => {
   const scope = await newSender(db);
   // 50 MB: more than a socket takes by itself, in 10 pages.
   await db.query(FILL, [scope.projectId, scope.domainId]);
@@ -97,7 +97,7 @@ async function textUntil(text: AsyncGenerator<string>, isEnd: (all: string) => b
   return all;
 }
 
-test('an idle stream has heartbeats, which move its cursor past what its filter left out', async () => {
+test('an idle stream has heartbeats, which move its cursor past filtered events', async () => {
   const scope = await newSender(db);
   const request = await requestOf(scope);
   const streams = new EventStreams({
@@ -123,7 +123,7 @@ test('an idle stream has heartbeats, which move its cursor past what its filter 
   assert.match(await textUntil(opened.text, () => false), /: the service is stopping\n\n$/);
 });
 
-test('a stream outlives an outage of the database and misses nothing of it', async () => {
+test('a stream survives a database outage and misses no event', async () => {
   const scope = await newSender(db);
   const request = await requestOf(scope);
   let isAway = false;

@@ -96,7 +96,7 @@ const PIECES = [
   'é',
 ];
 
-test('a thousand broken JSON texts never cause a 5xx', async () => {
+test('a thousand malformed JSON texts never cause a 5xx', async () => {
   const piece = fc.constantFrom(...PIECES);
   await fc.assert(
     fc.asyncProperty(fc.array(piece, { maxLength: 40 }), async (pieces) => {

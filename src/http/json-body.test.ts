@@ -14,7 +14,7 @@ function statusOf(body: string | Uint8Array): number {
   }
 }
 
-test('any JSON comes out as JSON.parse would give it', () => {
+test('any JSON is parsed as by JSON.parse', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 6 }), fc.constantFrom(0, 2), (json, indent) => {
       const text = JSON.stringify(json, null, indent);
@@ -30,7 +30,7 @@ test('an empty body is an empty object', () => {
   assert.deepEqual(parseJsonBody(Buffer.alloc(0)), {});
 });
 
-test('what is not JSON or not UTF-8 is malformed', () => {
+test('text that is not JSON or not UTF-8 is malformed', () => {
   for (const body of ['{', 'null x', "{'a':1}", '{"a":1,}', ' ', '"\t"', '{"a":1}}', '[1]]']) {
     assert.equal(statusOf(body), 400, body);
   }
@@ -57,7 +57,7 @@ test('more members than any email has are refused', () => {
   assert.equal(statusOf(JSON.stringify(Array(50_001).fill(1))), 422);
 });
 
-test('a NUL is refused wherever and however it is written', () => {
+test('a NUL is refused in every place and notation', () => {
   assert.equal(statusOf('{"a":"x\0"}'), 422);
   assert.equal(statusOf(String.raw`{"a":{"b":["x\u0000"]}}`), 422);
   assert.equal(statusOf(String.raw`{"\u0000":1}`), 422);
@@ -71,7 +71,7 @@ test('half of a surrogate pair is refused, an escaped emoji is not', () => {
   assert.equal(statusOf(String.raw`"\ud83d\ude00"`), 200);
 });
 
-test('__proto__ is refused as a name, however it is written, and allowed in text', () => {
+test('__proto__ is refused as a name in every notation, and allowed in text', () => {
   assert.equal(statusOf('{"a":{"__proto__":{"b":1}}}'), 422);
   assert.equal(statusOf(String.raw`{"\u005f_proto__":1}`), 422);
   assert.equal(statusOf('{"html":"__proto__"}'), 200);

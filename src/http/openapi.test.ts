@@ -13,18 +13,18 @@ type Document = {
 const document = (await generateOpenApi()) as Document;
 const operations = Object.values(document.paths).flatMap((path) => Object.values(path));
 
-test('docs/openapi.json is what the schemas say today (else: npm run openapi)', async () => {
+test('docs/openapi.json matches the schemas (else: npm run openapi)', async () => {
   const file = await readFile(new URL('../../docs/openapi.json', import.meta.url), 'utf8');
   assert.deepEqual(JSON.parse(file), document);
 });
 
-test('every operation has a name of its own and says what it does', () => {
+test('every operation has a unique name and a description', () => {
   const names = operations.map((operation) => operation.operationId);
   assert.equal(new Set(names).size, names.length);
   for (const { operationId, summary } of operations) assert.ok(operationId && summary);
 });
 
-test('every reference leads somewhere, and every component is referred to', () => {
+test('every reference exists, and every component is used', () => {
   const text = JSON.stringify(document);
   const names = [...text.matchAll(/#\/components\/schemas\/(\w+)/g)].map((match) => match[1]);
   assert.deepEqual(new Set(names), new Set(Object.keys(document.components.schemas)));
@@ -48,7 +48,7 @@ test('every endpoint of the interface is described', () => {
   for (const endpoint of endpoints) assert.ok(described.includes(endpoint), endpoint);
 });
 
-test('what does not work yet is not offered, and answers may grow', () => {
+test('unsupported fields are not documented, and responses may have further fields', () => {
   const { NewEmail, Attachment, Email } = document.components.schemas;
   assert.ok(NewEmail && Attachment && Email);
   assert.ok(!('template' in NewEmail.properties));
@@ -58,7 +58,7 @@ test('what does not work yet is not offered, and answers may grow', () => {
   assert.doesNotMatch(JSON.stringify(document), /"x-[^"]*":/);
 });
 
-test('only what operators ask about the service needs no key', () => {
+test('only endpoints about the service itself need no key', () => {
   const open = operations.filter((operation) => operation.security?.length === 0);
   assert.deepEqual(
     open.map((operation) => operation.operationId),

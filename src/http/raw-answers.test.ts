@@ -61,11 +61,11 @@ for (const [what, bytes, status] of CASES) {
   });
 }
 
-test('the answer arrives even when 300 KB of nonsense were sent', async () => {
+test('the response arrives even after 300 KB of malformed data', async () => {
   assert.equal((await failureOf(Buffer.alloc(300_000))).status, 400);
 });
 
-test('nonsense behind a request does not overtake its answer', async () => {
+test('malformed data after a request does not overtake its response', async () => {
   const { promise, resolve } = Promise.withResolvers<void>();
   const limit = { limit: 1, remaining: 0, resetS: 1, windowS: 1 };
   await using slow = await stubHttp({
@@ -128,7 +128,7 @@ const TOKENS = [
   'é',
 ];
 
-test('no bytes at all end the process or get anything but JSON', async () => {
+test('no bytes end the process or get a response that is not JSON', async () => {
   const token = fc.constantFrom(...TOKENS);
   await fc.assert(
     fc.asyncProperty(fc.array(token, { maxLength: 20 }), async (tokens) => {

@@ -51,7 +51,7 @@ for (const [value, sentence] of SENTENCES) {
   });
 }
 
-test('a query parameter that does not exist is called one', () => {
+test('an unknown query parameter is reported as such', () => {
   assert.deepEqual(problemsOf({ to: 'a', staus: 'b' }, 'querystring'), [
     'staus: is not a query parameter of this request; check the spelling',
   ]);
@@ -62,6 +62,6 @@ test('a name from the client is shortened and made printable before it is shown'
   assert.match(problem, /^\?\[31mx{1,64}…: /);
 });
 
-test('headers are described for the document and checked by who reads them', () => {
+test('headers are documented by the schema and checked where they are read', () => {
   assert.deepEqual(problemsOf({ anything: true }, 'headers'), []);
 });

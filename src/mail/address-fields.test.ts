@@ -6,7 +6,7 @@ import { addressOf, authorOf, readAddressList } from './address-fields.ts';
 import { domainOf, formatMailbox, parseMailbox } from './address.ts';
 import { addressField, headerLine } from './header.ts';
 
-test('of every From that Posthorn writes the author is read, whatever the name', () => {
+test('the author is parsed from every From that Posthorn writes, for any name', () => {
   const names = fc.string({ unit: 'binary', minLength: 1, maxLength: 300 });
   fc.assert(
     fc.property(names, (text) => {
@@ -21,7 +21,7 @@ test('of every From that Posthorn writes the author is read, whatever the name',
   );
 });
 
-test('what is read as one author, another reader takes for the same', async () => {
+test('a From that is parsed as one author is parsed the same by another library', async () => {
   const piece = fc.constantFrom(
     'a@acme.test',
     '<a@acme.test>',
@@ -59,7 +59,7 @@ test('what is read as one author, another reader takes for the same', async () =
   );
 });
 
-test('no From, two, or several addresses in one are no author', () => {
+test('without From, or with several fields or addresses, there is no author', () => {
   const field = (value: string, name = 'From') => ({ name, value });
   assert.equal(authorOf([]), null);
   assert.equal(authorOf([field('a@acme.test'), field('a@acme.test', 'FROM')]), null);
@@ -74,7 +74,7 @@ test('no From, two, or several addresses in one are no author', () => {
   }
 });
 
-test('a domain that is mapped to another spelling is no author’s', () => {
+test('a domain that normalises to another spelling is refused as author', () => {
   assert.equal(addressOf('A@ACME.test'), 'A@acme.test');
   assert.equal(addressOf('a@b\u00fccher.test'), 'a@xn--bcher-kva.test');
   for (const domain of ['ac\u00adme.test', '\uff41cme.test', 'acme\u3002test', 'acme.test\u00a0']) {
@@ -83,7 +83,7 @@ test('a domain that is mapped to another spelling is no author’s', () => {
   }
 });
 
-test('reading an author takes time in proportion to the field', () => {
+test('parsing an author takes time proportional to the field', () => {
   for (const long of ['"', '" ', '\\"', ' ', '\r\n ', 'a ', '<', '=?utf-8?q?a?= ']) {
     const started = performance.now();
     assert.equal(addressOf(long.repeat(1_000_000)), null);
@@ -93,7 +93,7 @@ test('reading an author takes time in proportion to the field', () => {
 
 const shown = (value: string) => readAddressList(value).map(formatMailbox);
 
-test('addresses of others are read as they write them', () => {
+test('addresses in the syntax of other software are parsed', () => {
   assert.deepEqual(shown('a@b.test, Jo <c@d.test>,"Ko, Kim" <e@f.test>'), [
     'a@b.test',
     'Jo <c@d.test>',
@@ -112,7 +112,7 @@ test('addresses of others are read as they write them', () => {
   assert.deepEqual(shown(''), []);
 });
 
-test('whatever stands there, what is shown can be read again', () => {
+test('for any field, the displayed addresses can be parsed again', () => {
   const piece = fc.oneof(
     fc.constantFrom(
       ',',
@@ -140,7 +140,7 @@ test('whatever stands there, what is shown can be read again', () => {
   );
 });
 
-test('a long list is read in no time to speak of, and bounded', () => {
+test('a long list is parsed quickly, and bounded', () => {
   assert.equal(readAddressList('a@b.test,'.repeat(100_000)).length, 1_000);
   // A pattern that looks for its end again and again would take minutes for some of these.
   for (const piece of ['(', '(\\', '"\\', '"', 'a:', 'a', '<', ')', '\\"', '" ']) {

@@ -54,7 +54,7 @@ async function read(message: Partial<Message>) {
 const lines = (text: string | undefined) =>
   (text ?? '').replace(/\r\n?/g, '\n').replace(/\n+$/, '');
 
-test('the header says who, when and what, once each', () => {
+test('the header has each required field once', () => {
   const header = bytesOf({
     cc: [mailbox('Ann <ann@receiver.test>')],
     replyTo: [mailbox('help@acme.test')],
@@ -97,7 +97,7 @@ test('only as many parts as there is content', async () => {
   );
 });
 
-test('without html there is nothing that an inline attachment could be in', async () => {
+test('without html an inline attachment is an ordinary one', async () => {
   const { parts, mail } = await read({ text: 'x', attachments: [PNG] });
   assert.deepEqual(parts, ['multipart/mixed', 'text/plain', 'image/png']);
   assert.equal(mail.attachments[0]?.disposition, 'attachment');
@@ -131,7 +131,7 @@ const attachment = fc.record({
     .map((octets) => Buffer.from(octets).toString('base64')),
 });
 
-test('whatever is written arrives: text, html, attachments and their names', async () => {
+test('any text, html, attachment and file name arrives unchanged', async () => {
   const messages = fc.record({
     html: fc.option(content),
     text: fc.option(content),
@@ -189,7 +189,7 @@ test('one-click unsubscription has both its fields, the link on one line', () =>
   assert.match(shouted, /^List-Unsubscribe: <HTTPS:\/\/ACME.test\/U>\r$/m);
 });
 
-test('the link to unsubscribe stays on the line of its name, the address where there is room', () => {
+test('List-Unsubscribe keeps its link on the first line, and the address where there is room', () => {
   const unsubscribeMailto = `u-x@send.${'x'.repeat(200)}.test`;
   const fieldFor = (unsubscribeUrl: string) => {
     const header = bytesOf({ text: 'x', unsubscribeUrl, unsubscribeMailto }).toString();
@@ -202,7 +202,7 @@ test('the link to unsubscribe stays on the line of its name, the address where t
   assert.equal(fieldFor(long), `List-Unsubscribe: <${long}>,\r\n ${byMail}`);
 });
 
-test('a custom header occurs once, however often its name is written', () => {
+test('a custom header occurs once, regardless of the case of its name', () => {
   const header = bytesOf({
     text: 'x',
     headers: [
@@ -214,7 +214,7 @@ test('a custom header occurs once, however often its name is written', () => {
   assert.doesNotMatch(header, /other/);
 });
 
-test('what a client says about a file cannot become a header or another part', async () => {
+test('the name and type of a file cannot become a header or another part', async () => {
   for (const contentType of [
     'text/html\r\nX-Evil: 1',
     'nonsense',
@@ -273,7 +273,7 @@ test('no string of a message can add a header: it is refused or encoded', () => 
   );
 });
 
-test('the estimate is never too small', () => {
+test('the estimated size is never too small', () => {
   const person = fc.string({ unit: 'binary', maxLength: 120 }).map((name) => {
     const clean = name
       .replace(/[\0-\x1f\x7f-\x9f]/g, '')
@@ -302,7 +302,7 @@ test('the estimate is never too small', () => {
   );
 });
 
-test('the estimate of large content is close', () => {
+test('the estimated size of large content is close', () => {
   const large = { ...PDF, content: Buffer.alloc(5_000_000).toString('base64') };
   const message = { attachments: [large], text: 'x'.repeat(1_000_000) };
   const estimate = estimateSizeBytes({ ...MESSAGE, ...message });

@@ -70,7 +70,7 @@ async function verdicts(message: Buffer | string): Promise<string[]> {
 
 const BOTH_PASS = ['rsa-sha256 pass', 'ed25519-sha256 pass'];
 
-test('a signature of either kind, and both together, hold', async () => {
+test('signatures of either kind, and both together, are valid', async () => {
   assert.deepEqual(await verdicts(await signed({}, [RSA])), ['rsa-sha256 pass']);
   assert.deepEqual(await verdicts(await signed({}, [ED25519])), ['ed25519-sha256 pass']);
   assert.deepEqual(await verdicts(await signed({}, [RSA, ED25519])), BOTH_PASS);
@@ -98,7 +98,7 @@ const anyText = fc
   .map((parts) => parts.join('').replaceAll('\0', '').toWellFormed());
 const headerText = anyText.map((string) => string.replace(/[\0-\x1f\x7f-\x9f]/g, '') || 'x');
 
-test('signatures hold whatever is in the message', async () => {
+test('signatures are valid for any message', async () => {
   const messages = fc.record({
     html: fc.option(anyText),
     text: fc.option(anyText),
@@ -126,7 +126,7 @@ test('the same email has the same signatures every time', async () => {
   assert.deepEqual(await signed({}, [RSA, ED25519]), await signed({}, [RSA, ED25519]));
 });
 
-test('white space that changes on the way does no harm', async () => {
+test('white space that changes in transit does not invalidate a signature', async () => {
   const message = (await signed({}, [RSA, ED25519])).toString('latin1');
   const changed = message
     .replace('Subject: A subject', 'SUBJECT:\r\n  A   subject')
@@ -141,7 +141,7 @@ const ADDABLE = (
   'Content-Transfer-Encoding List-Unsubscribe List-Unsubscribe-Post Feedback-ID'
 ).split(' ');
 
-test('no field that readers act on can be added, also where the message has none of it', async () => {
+test('no field that mail programs act on can be added, even if the message has none', async () => {
   const bare = { unsubscribeUrl: null, headers: [], cc: [], replyTo: [] };
   const message = (await signed(bare, [RSA, ED25519])).toString('latin1');
   assert.deepEqual(await verdicts(message), BOTH_PASS);
@@ -153,7 +153,7 @@ test('no field that readers act on can be added, also where the message has none
   }
 });
 
-test('everything that somebody could change or add is noticed', async () => {
+test('every change or addition invalidates the signature', async () => {
   const message = (await signed({}, [RSA])).toString('latin1');
   const changes: [string, string][] = [
     ['hello@acme.test', 'other@acme.test'],
@@ -182,7 +182,7 @@ test('everything that somebody could change or add is noticed', async () => {
   }
 });
 
-test('a field may occur twice: from the bottom up, as verifiers count', async () => {
+test('repeated fields are signed from the bottom up', async () => {
   const composed = composeMessage(MESSAGE);
   const references = ['<1@a.test>', '<2@a.test>'].map((value) => ({ name: 'References', value }));
   const twice = { ...composed, headers: [...references, ...composed.headers] };
@@ -190,7 +190,7 @@ test('a field may occur twice: from the bottom up, as verifiers count', async ()
   assert.deepEqual(await verdicts(message), ['rsa-sha256 pass']);
 });
 
-test('both unsubscribe fields, the feedback id and a second From are covered', async () => {
+test('both unsubscribe fields, Feedback-ID and a second From are signed', async () => {
   const message = (await signed({}, [RSA])).toString('latin1');
   const tag = / h=([^;]+);/.exec(message)?.[1] ?? '';
   const names = tag.replace(/\s/g, '').split(':');
@@ -203,7 +203,7 @@ test('both unsubscribe fields, the feedback id and a second From are covered', a
   assert.doesNotMatch(message, /\bl=/);
 });
 
-test('a signature says until when it holds', async () => {
+test('a signature has an expiry', async () => {
   const message = (await signed({}, [RSA])).toString('latin1');
   assert.match(message, new RegExp(`;\\s+t=${TIME_S}; x=${TIMES.expiresAtS};`));
   const composed = composeMessage(MESSAGE);
@@ -222,7 +222,7 @@ test('signature fields are folded like all others', async () => {
   }
 });
 
-test('what cannot be signed rightly is not sent', async () => {
+test('a message that cannot be signed correctly is not sent', async () => {
   const composed = composeMessage(MESSAGE);
   const publicKey = generateKeyPairSync('ed25519').publicKey;
   const wrong: DkimKey[][] = [
@@ -238,7 +238,7 @@ test('what cannot be signed rightly is not sent', async () => {
   for (const some of wrong) await assert.rejects(signMessage(composed, some, TIMES));
 });
 
-test('generated keys are RSA of 2048 bits and Ed25519, in the form of their records', () => {
+test('generated keys are RSA-2048 and Ed25519, in the format of their records', () => {
   assert.equal(RSA.privateKey.asymmetricKeyDetails?.modulusLength, 2_048);
   assert.match(RECORDS['r1._domainkey.acme.test']!, /^v=DKIM1; k=rsa; p=MIIB[A-Za-z0-9+/]+=*$/);
   assert.match(RECORDS['e1._domainkey.acme.test']!, /^v=DKIM1; k=ed25519; p=[A-Za-z0-9+/]{43}=$/);
@@ -271,7 +271,7 @@ const piece = fc
   .array(fc.oneof(line, fc.constantFrom('\r\n', ' \r\n')), { maxLength: 8 })
   .map((lines) => Buffer.from(lines.join('')));
 
-test('the hash of any body is the one that others compute', async () => {
+test('the hash of any body is the same as that of other software', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(piece, { maxLength: 4 }), async (body) => {
       assert.equal(await verdictOnBody(body), 'pass');
@@ -280,7 +280,7 @@ test('the hash of any body is the one that others compute', async () => {
   );
 });
 
-test('it does not matter how a body is cut into pieces', () => {
+test('the hash does not depend on how a body is split', () => {
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 5 }), (body) => {
       assert.equal(relaxedBodyHash(body), relaxedBodyHash([Buffer.concat(body)]));

@@ -7,7 +7,7 @@ import { CHARACTERS, decodeEntities } from './html.ts';
 const asOthersRead = (reference: string) =>
   convert(`<pre>x${reference}y</pre>`, { wordwrap: false }).slice(1, -1);
 
-test('every name means what it means to others', () => {
+test('every named character reference is decoded as by other software', () => {
   assert.equal(CHARACTERS.size, 252 + 4);
   for (const [name, character] of CHARACTERS) {
     assert.equal(decodeEntities(`&${name};`), character);
@@ -15,7 +15,7 @@ test('every name means what it means to others', () => {
   }
 });
 
-test('every number means what it means to others', () => {
+test('every numeric character reference is decoded as by other software', () => {
   for (const number of [9, 65, 128, 133, 150, 159, 160, 8364, 0xd7ff, 0xfffd, 0x1f680, 0x10ffff]) {
     const character = asOthersRead(`&#${number};`);
     assert.equal(decodeEntities(`&#${number};`), character, String(number));
@@ -24,14 +24,14 @@ test('every number means what it means to others', () => {
   }
 });
 
-test('what is no character reference stays as it is written', () => {
+test('text that is not a character reference stays unchanged', () => {
   for (const text of ['AT&T', '&', '&;', '&#;', '&#x;', '&copy=1', '&nonsense;', '& amp;']) {
     assert.equal(decodeEntities(text), text);
   }
   assert.equal(decodeEntities('&amp;lt;'), '&lt;');
 });
 
-test('numbers that are no character become the sign for that', () => {
+test('invalid numeric references become the replacement character', () => {
   for (const number of ['0', 'xd800', 'xdfff', 'x110000', '99999999']) {
     assert.equal(decodeEntities(`&#${number};`), '\ufffd');
   }

@@ -40,7 +40,7 @@ test('the fields of a header cover it without gaps, in their order', () => {
   assert.deepEqual(valuesOf(fields, 'a'), ['1', '2']);
 });
 
-test('a value of UTF-8 is read to its last octet, whatever that is', () => {
+test('a UTF-8 value is read to its last octet', () => {
   for (const value of ['voil\u00e0', '\u00e0', '5 \u20ac', '\u3042', 'caf\u00e9']) {
     const { fields } = readHeader(Buffer.from(`Subject: ${value} \r\n\r\n`));
     assert.equal(valueOf(fields, 'subject'), value);
@@ -62,7 +62,7 @@ test('a header ends at its first empty line, or with the message', () => {
   }
 });
 
-test('text outside of ASCII is read in fields and bodies, whatever its charset', () => {
+test('non-ASCII text is read in fields and bodies, in any charset', () => {
   const { fields } = read(
     'Subject: =?iso-2022-jp?B?GyRCJUYlOSVIGyhC?= =?utf-8?q?f=C3=BCr_?=',
     ' =?utf-8?B?w7Y=?= =?utf-8*de?q?=C3=?= =?utf-8?q?=A4?= a =?x-none?q?=E9?=',
@@ -90,12 +90,12 @@ test('text outside of ASCII is read in fields and bodies, whatever its charset',
   }
 });
 
-test('a character that was cut between two encoded words is put together', () => {
+test('a character split between two encoded words is joined', () => {
   const { fields } = read('Subject: =?utf-8?B?w6TDtg==?=', ' =?utf-8?q?=C3?= =?UTF-8?Q?=BC?=', '');
   assert.equal(decodedValue(fields, 'subject'), 'äöü');
 });
 
-test('a report has its parts, down to the message that it is about', () => {
+test('a report is read with its parts and the message that it is about', () => {
   const report = read(
     'Content-Type: multipart/report; report-type=delivery-status;',
     '\tboundary="=_b 1"',
@@ -138,7 +138,7 @@ test('a report has its parts, down to the message that it is about', () => {
   assert.equal(report.contentType.parameters.get('report-type'), 'delivery-status');
 });
 
-test('what others leave out is bridged: line ends, last boundaries, whole types', () => {
+test('missing line ends, final boundaries and types are tolerated', () => {
   const bare = readMessage(
     Buffer.from('Content-Type: multipart/mixed; boundary=b\n\n--b\n\none\n--b\n\ntwo'),
   );
@@ -168,7 +168,7 @@ test('parameters may be quoted, continued and percent-encoded', () => {
   });
 });
 
-test('nesting, size and number have bounds that harm nobody', () => {
+test('nesting, size and number of parts are bounded above real messages', () => {
   let nested = 'deep';
   for (let level = 0; level < 100; level += 1) {
     nested = `Content-Type: multipart/mixed; boundary=b${level}\n\n--b${level}\n${nested}\n--b${level}--\n`;
@@ -186,7 +186,7 @@ test('nesting, size and number have bounds that harm nobody', () => {
   assert.equal(oneField.fields[0]?.value.length, 49_150);
 });
 
-test('any octets are read, and an embedded message never has more of them than it came with', () => {
+test('any octets are read, and an embedded message is never longer than its container', () => {
   const piece = fc.oneof(
     fc.constantFrom(
       'Content-Type: multipart/mixed; boundary=b\n',
@@ -229,7 +229,7 @@ const mails = fc.record({
   textEncoding: fc.constantFrom<'quoted-printable' | 'base64'>('quoted-printable', 'base64'),
 });
 
-test('it reads what another composer wrote as another reader does', async () => {
+test('messages of another composer are read as by another parser', async () => {
   await fc.assert(
     fc.asyncProperty(mails, async ({ subject, text, html, file, textEncoding }) => {
       const attachments =

@@ -19,7 +19,7 @@ const recipients = fc.record(
   { noNullPrototype: true },
 );
 
-test('a bounce finds its recipient again, also in capital letters', () => {
+test('a return path identifies its recipient, also in capital letters', () => {
   fc.assert(
     fc.property(recipients, fc.boolean(), (recipient, capitals) => {
       const address = makeReturnPath({ ...recipient, domain, secret });
@@ -35,7 +35,7 @@ test('a return path is a short plain address', () => {
   assert.equal(parseAddress(address), address);
 });
 
-test('a return path with any character changed names nobody', () => {
+test('a return path with any character changed is invalid', () => {
   const local = localPartOf(makeReturnPath({ emailId, position: 3, domain, secret }));
   fc.assert(
     fc.property(
@@ -50,7 +50,7 @@ test('a return path with any character changed names nobody', () => {
   );
 });
 
-test('nothing else is a return path', () => {
+test('any other address is not a return path', () => {
   const local = localPartOf(makeReturnPath({ emailId, position: 3, domain, secret }));
   assert.equal(readReturnPath(local, Buffer.alloc(32, 8)), null);
   for (const text of [
@@ -67,12 +67,12 @@ test('nothing else is a return path', () => {
   fc.assert(fc.property(fc.string(), (text) => readReturnPath(`b-${text}`, secret) === null));
 });
 
-test('what a token cannot name is a bug', () => {
+test('a value that a token cannot hold throws', () => {
   assert.throws(() => makeReturnPath({ emailId: 'x', position: 0, domain, secret }));
   assert.throws(() => makeReturnPath({ emailId, position: 256, domain, secret }));
 });
 
-test('a return path is no unsubscribe address, and cannot be made into one', () => {
+test('a return path is not a valid unsubscribe address and cannot be turned into one', () => {
   const named = { emailId, position: 3 };
   const reports = localPartOf(makeReturnPath({ ...named, domain, secret }));
   const unsubscribes = localPartOf(makeUnsubscribeAddress({ ...named, domain, secret }));

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { compile } from 'html-to-text';
 import { textFromHtml } from './text-from-html.ts';
 
-test('a receipt reads as one', () => {
+test('the text of a receipt is readable', () => {
   const html = `<!doctype html><html><head><title>Receipt</title>
     <style>p > a { color: red }</style><!-- <p>old</p> --></head>
     <body><div style="display:none">Preview&nbsp;&zwnj;</div>
@@ -43,7 +43,7 @@ Acme <https://acme.test/> https://acme.test/x acme.test Help <help@acme.test> To
   );
 });
 
-test('what is not markup is text', () => {
+test('text that is not markup is kept', () => {
   const texts: Record<string, string> = {
     'a < b & c > d': 'a < b & c > d',
     '1 <2 &amp;lt; &unknown; &copy=1': '1 <2 &lt; &unknown; &copy=1',
@@ -62,7 +62,7 @@ test('what is not markup is text', () => {
   for (const [html, text] of Object.entries(texts)) assert.equal(textFromHtml(html), text, html);
 });
 
-test('a few letters keep their end, although rules and marks make their text longer', () => {
+test('short html keeps its end, although rules and list marks make the text longer', () => {
   assert.equal(textFromHtml('Hi<hr>there'), 'Hi\n\n---\n\nthere');
   assert.equal(textFromHtml('<ol><li>a<li>b<li>c'), '1. a\n2. b\n3. c');
 });
@@ -167,7 +167,7 @@ const soup = fc
   )
   .map((parts) => parts.join(''));
 
-test('from any soup comes clean text, hardly longer than the soup', () => {
+test('any malformed html gives clean text, hardly longer than the html', () => {
   fc.assert(
     fc.property(soup, (html) => {
       const text = textFromHtml(html);

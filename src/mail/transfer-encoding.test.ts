@@ -31,7 +31,7 @@ function decoded({ encoding, body }: Encoded): string {
 /** Line ends are CRLF, and one at the end does not count. */
 const canonical = (string: string) => string.replace(/\r\n?|\n/g, '\r\n').replace(/\r\n$/, '');
 
-test('any text arrives, its line ends made CRLF', () => {
+test('any text arrives, with CRLF line ends', () => {
   fc.assert(
     fc.property(text, (string) => {
       assert.equal(canonical(decoded(encodeText(string))), canonical(string));
@@ -40,7 +40,7 @@ test('any text arrives, its line ends made CRLF', () => {
   );
 });
 
-test('nothing on the way has a reason to change a line', () => {
+test('no line is of a kind that relays change', () => {
   fc.assert(
     fc.property(text, (string) => {
       const { body } = encodeText(string);

@@ -20,7 +20,7 @@ const who: Unsubscriber = {
   fromDomain: 'acme.com',
 };
 
-test('a token names its recipient, is the same every time, and shows no address', () => {
+test('a token names its recipient, is deterministic, and does not reveal the address', () => {
   const token = tokens.make(who);
   assert.deepEqual(tokens.read(token), who);
   assert.equal(tokens.make({ ...who }), token);
@@ -39,7 +39,7 @@ test('a token names its recipient, is the same every time, and shows no address'
   }
 });
 
-test('a token that was changed, cut or made elsewhere names nobody', () => {
+test('a changed, shortened or foreign token is invalid', () => {
   const token = tokens.make(who);
   const elsewhere = new UnsubscribeTokens([Buffer.alloc(32, 2)]);
   assert.equal(elsewhere.read(token), null);
@@ -73,7 +73,7 @@ test('the longest link fits into a header line', () => {
   assert.ok(`List-Unsubscribe: <${link}>`.length <= 998);
 });
 
-test('where links are hosted is told apart from any link of a sender', () => {
+test('hosted links are distinguished from custom links', () => {
   for (const byMail of [true, false]) {
     const stored = hostedAt('https://mail.acme.com', { byMail });
     assert.deepEqual(hostedOf(stored), { base: 'https://mail.acme.com/u/', byMail });

@@ -101,7 +101,7 @@ test('the addresses next to the refused ranges are public', () => {
   }
 });
 
-test('no private IPv4 address passes in any of the forms that IPv6 can carry it in', () => {
+test('no private IPv4 address passes in any IPv6 form', () => {
   const privateIpv4 = fc.constantFrom('127.0.0.1', '10.1.2.3', '192.168.0.1', '169.254.169.254');
   const hex = (ip: string) => {
     const [a = 0, b = 0, c = 0, d = 0] = ip.split('.').map(Number);
@@ -118,7 +118,7 @@ test('no private IPv4 address passes in any of the forms that IPv6 can carry it 
   fc.assert(fc.property(privateIpv4, forms, (ip, form) => !isPublicAddress(form(ip))));
 });
 
-test('the reason names the address and what it is', () => {
+test('the reason names the address and its kind', () => {
   const guard = createAddressGuard({ allowPrivate: false });
   assert.equal(guard.refuses('169.254.169.254'), '169.254.169.254 is a link-local address');
   assert.equal(guard.refuses('2001:0:1::1'), '2001:0:1::1 is a Teredo address');
@@ -142,12 +142,12 @@ test('private networks can be allowed for development', () => {
   assert.ok(guard.refuses('localhost'));
 });
 
-test('an IPv4 address is one client, however it is written', () => {
+test('an IPv4 address is one client in every notation', () => {
   assert.equal(clientOf('192.0.2.7'), '192.0.2.7');
   assert.equal(clientOf('::ffff:192.0.2.7'), '192.0.2.7');
 });
 
-test('an IPv6 /64 is one client, however it is written', () => {
+test('an IPv6 /64 is one client in every notation', () => {
   const same = ['2001:db8:0:1::1', '2001:DB8::1:0:0:0:2', '2001:0db8:0000:0001:9:8:7:6'];
   for (const address of same) assert.equal(clientOf(address), '2001:db8:0:1::/64', address);
   assert.equal(clientOf('::1'), '0:0:0:0::/64');
@@ -156,12 +156,12 @@ test('an IPv6 /64 is one client, however it is written', () => {
   assert.notEqual(clientOf('2001:db8:0:2::1'), clientOf('2001:db8:0:1::1'));
 });
 
-test('what is no address is cut, not trusted', () => {
+test('an invalid address is shortened and not trusted', () => {
   assert.equal(clientOf('unknown'), 'unknown');
   assert.equal(clientOf('x'.repeat(5_000)).length, 64);
 });
 
-test('this machine and named networks stand for many clients, all others for one', () => {
+test('loopback and trusted networks count as many clients, all others as one', () => {
   const isShared = sharedAddresses(['10.0.0.0/8', '192.0.2.7', '2001:db8::/32']);
   for (const address of [
     '127.0.0.1',

@@ -15,20 +15,20 @@ async function listenOn(wanted: number): Promise<AsyncDisposable & { port: numbe
   return { port, [Symbol.asyncDispose]: async () => void (await once(server.close(), 'close')) };
 }
 
-test('a default port that is taken gives way to the next free one', async () => {
+test('if the default port is in use, the next free one is chosen', async () => {
   await using taken = await takenPort();
   const chosen = await choosePort({ host, port: taken.port, portAsked: false }, Math.random);
   assert.ok('port' in chosen && chosen.port > taken.port);
 });
 
-test('a port that was asked for and is taken is a problem', async () => {
+test('a configured port that is in use is an error', async () => {
   await using taken = await takenPort();
   assert.deepEqual(await choosePort({ host, port: taken.port, portAsked: true }, Math.random), {
     problem: `PORT: port ${taken.port} is taken by another program; stop it or choose another port.`,
   });
 });
 
-test('port 0 picks one that the system gives to nobody by chance', async () => {
+test('port 0 chooses a port outside the ephemeral range', async () => {
   const chosen = await choosePort({ host, port: 0, portAsked: true }, Math.random);
   assert.ok('port' in chosen && chosen.port >= 20_000 && chosen.port < 32_000);
   await using taken = await listenOn(chosen.port);
@@ -37,7 +37,7 @@ test('port 0 picks one that the system gives to nobody by chance', async () => {
   assert.ok('port' in next && next.port !== taken.port);
 });
 
-test('an address of another machine is a problem of HOST', async () => {
+test('an address of another machine is reported as a problem of HOST', async () => {
   const chosen = await choosePort({ host: '192.0.2.1', port: 0, portAsked: true }, Math.random);
   assert.match('problem' in chosen ? chosen.problem : '', /^HOST: 192\.0\.2\.1 is not an address/);
 });

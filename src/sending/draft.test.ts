@@ -54,7 +54,7 @@ test('the smallest email needs from, to, subject and a content', () => {
   });
 });
 
-test('an address that is none is named by its place in the list', () => {
+test('an invalid address is reported with its place in the list', () => {
   assert.match(
     problemOf({ to: ['a@b.co', 'c@d.co', 'bob@'] }),
     /^to\[2\]: "bob@" is not an email address/,
@@ -64,7 +64,7 @@ test('an address that is none is named by its place in the list', () => {
   assert.match(problemOf({ reply_to: [''] }), /^reply_to\[0\]: /);
 });
 
-test('several problems are all told at once', () => {
+test('all problems are reported at once', () => {
   const refusal = makeDraft({ ...GOOD, to: ['x', 'y'], subject: '', expires_in: 1 }, LIVE);
   assert.ok(isRefusal(refusal));
   assert.deepEqual(
@@ -93,7 +93,7 @@ test('reserved domains are for test keys', () => {
   assert.ok(!isRefusal(makeDraft(input, { ...LIVE, allowPrivateNetworks: true })));
 });
 
-test('no string can bring a control character into a header', () => {
+test('no string brings a control character into a header', () => {
   const spots: ((text: string) => Partial<DraftInput>)[] = [
     (text) => ({ from: `A${text}b <a@b.co>` }),
     (text) => ({ from: `a@b.co${text}Bcc: evil@x.com` }),
@@ -138,7 +138,7 @@ test('html or text is needed; empty text next to html means no text part', () =>
   assert.equal(draftOf({ text: null }).email.text, null);
 });
 
-test('null is as good as leaving a field out', () => {
+test('null in an optional field counts as absent', () => {
   const nothing = { cc: null, headers: null, attachments: null, tags: null, metadata: null };
   assert.deepEqual(
     draftOf({ ...nothing, expires_in: null, tls: null, scheduled_at: null }),
@@ -161,13 +161,13 @@ test('a scheduled time has an offset, and is the same moment in every zone', () 
   assert.equal(draftOf({}).scheduledAt, null);
 });
 
-test('a time that the database could not read is one that it refuses, or now', () => {
+test('a time that the database cannot represent is refused, or means now', () => {
   const at = (text: string) => draftOf({ scheduled_at: text }).scheduledAt?.toISOString();
   assert.equal(at('0000-01-01T00:00:00+23:59'), '1970-01-01T00:00:00.000Z');
   assert.equal(at('9999-12-31T23:59:59-23:59'), '9999-12-31T00:00:00.000Z');
 });
 
-test('what is no time with an offset is refused, never guessed', () => {
+test('a time without offset is refused', () => {
   for (const text of [
     '',
     'tomorrow',
@@ -197,7 +197,7 @@ test('what is no time with an offset is refused, never guessed', () => {
   }
 });
 
-test('what is not there yet is refused by name, never ignored', () => {
+test('an unsupported field is refused by name', () => {
   assert.match(problemOf({ tracking: { clicks: true } }), /^tracking.clicks: /);
   assert.match(
     problemOf({ attachments: [{ filename: 'a.pdf', path: 'https://x.com/a.pdf' }] }),
@@ -247,7 +247,7 @@ test('base64 with more padding or bits than its bytes need becomes canonical', (
   }
 });
 
-test('a message over 30 MB is refused, one below is taken', () => {
+test('a message over 30 MB is refused, a smaller one accepted', () => {
   const attachment = (megabytes: number) => ({
     attachments: [{ filename: 'a', content: 'A'.repeat(megabytes * 1_000_000) }],
   });
@@ -300,7 +300,7 @@ test('hosted unsubscribe pages need an address at which recipients reach them', 
   );
 });
 
-test('whatever strings come, the answer is a draft or a refusal with names of fields', () => {
+test('any strings give a draft or a refusal that names fields', () => {
   const text = fc.oneof(fc.string(), fc.string({ unit: 'binary' }), fc.emailAddress());
   const list = fc.oneof(text, fc.array(text, { maxLength: 60 }));
   const optional = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined });
@@ -333,7 +333,7 @@ test('whatever strings come, the answer is a draft or a refusal with names of fi
   );
 });
 
-test('a custom header is there once, however it is capitalized', () => {
+test('a custom header occurs once, regardless of case', () => {
   const headers = { 'X-Order': '1', 'x-order': '2' };
   assert.match(problemOf({ headers }), /^headers\.x-order: is there twice/);
 });

@@ -40,7 +40,7 @@ const ID = 'Message-ID: <01990000-0000-7000-8000-000000000000@acme.test>\r\n';
 
 const FEEDBACK_ID = 'Feedback-ID: untagged:p1:acme.test:posthorn\r\n';
 
-test('what is missing is put in front, what is for us is taken out, the rest stays', () => {
+test('missing fields are prepended, X-Posthorn fields removed, and the rest stays unchanged', () => {
   assert.equal(
     writtenOf('From: a@acme.test\r\nBcc: x@y.test\r\nX-Posthorn-Tags: a=b\r\n\r\n.\r\nx\r\n'),
     `${FRONT}${DATE}${ID}${FEEDBACK_ID.replace('untagged', 'b')}From: a@acme.test\r\n\r\n.\r\nx\r\n`,
@@ -51,7 +51,7 @@ test('what is missing is put in front, what is for us is taken out, the rest sta
   );
 });
 
-test('the time of sending is read from the header, and is not part of what is sent', () => {
+test('the scheduled time is read from the header and removed from the message', () => {
   const at = 'X-Posthorn-Scheduled-At: 2027-01-31T09:00:00+01:00\r\n';
   const submission = read(`From: a@acme.test\r\n${at}\r\n`);
   assert.ok(!isRefusal(submission));
@@ -67,7 +67,7 @@ test('the time of sending is read from the header, and is not part of what is se
   }
 });
 
-test('a name that a client gives itself cannot add a header', () => {
+test('the EHLO name of a client cannot add a header', () => {
   const client = { helo: 'x)\r\nX-Evil: 1', address: '2001:db8::1%eth0' };
   const evil = { ...TRACE, client };
   const submission = read('From: a@acme.test\r\n\r\n', { trace: evil });
@@ -76,7 +76,7 @@ test('a name that a client gives itself cannot add a header', () => {
   assert.match(raw, /^Received: from unknown \(\[IPv6:2001:db8::1\]\)\r\n\tby /);
 });
 
-test('recipients are told apart by what the header shows', () => {
+test('recipients are classified as to, cc or bcc by the header', () => {
   const recipients = ['a@b.test', 'C@d.test', 'e@f.test'].map(address);
   const submission = read(
     'From: x@acme.test\r\nTo: A <A@B.test>, other@b.test\r\nCc: c@d.test\r\n\r\n',
@@ -94,7 +94,7 @@ test('recipients are told apart by what the header shows', () => {
   );
 });
 
-test('of a list of hundreds those are shown who get the message, then others, fifty in all', () => {
+test('of hundreds of addresses in the header, recipients are shown first, fifty in all', () => {
   const list = Array.from({ length: 300 }, (_, index) => `n${index}@b.test`);
   const recipients = ['n299@b.test', 'n60@b.test'].map(address);
   const submission = read(`From: x@acme.test\r\nTo: ${list.join(',\r\n ')}\r\n\r\n`, {
@@ -113,7 +113,7 @@ test('of a list of hundreds those are shown who get the message, then others, fi
   );
 });
 
-test('all problems are found at once', () => {
+test('all problems are reported at once', () => {
   const refused = read(
     'From: x@\r\nSubject: a\r\nSubject: b\r\nX-Posthorn-Tags: =\r\n\r\nx\0\r\n',
     {
@@ -127,7 +127,7 @@ test('all problems are found at once', () => {
   );
 });
 
-test('a header that no receiver would take is refused, however it is made', () => {
+test('an invalid header is refused in every form', () => {
   const from = 'From: a@acme.test\r\n';
   for (const header of [
     `X-Long: ${' x\r\n'.repeat(2_500_000)}`,
@@ -140,7 +140,7 @@ test('a header that no receiver would take is refused, however it is made', () =
   }
 });
 
-test('a message that goes round in circles is refused', () => {
+test('a message in a mail loop is refused', () => {
   const after = (hops: number) =>
     read(`${'Received: from a by b\r\n'.repeat(hops)}From: a@acme.test\r\n\r\nx\r\n`);
   assert.ok(!isRefusal(after(100)));
@@ -148,7 +148,7 @@ test('a message that goes round in circles is refused', () => {
   assert.ok(isRefusal(refused) && refused.message.includes('100 servers'));
 });
 
-test('octets of any kind are a draft or a refusal, and the body is never touched', () => {
+test('any octets give a draft or a refusal, and the body is never changed', () => {
   const piece = fc.oneof(
     fc.constantFrom('From: a@acme.test\r\n', 'To: ', 'Bcc: x@y.test\r\n', '\r\n', ' fold\r\n', ':'),
     fc.constantFrom('X-Posthorn-Tags: a=b\r\n', 'Date: x\r\n', 'Subject: =?utf-8?q?=00?=\r\n'),
@@ -170,7 +170,7 @@ test('octets of any kind are a draft or a refusal, and the body is never touched
   );
 });
 
-test('a message that is written anew is the same message, another is not', async () => {
+test('a repeated message has the same fingerprint, another one does not', async () => {
   const transport = nodemailer.createTransport({
     streamTransport: true,
     buffer: true,

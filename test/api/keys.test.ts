@@ -106,7 +106,7 @@ test('problems of a new key are reported by field', async () => {
   }
 });
 
-test('GET /v1/me returns project, environment and permission of the key', async () => {
+test('GET /v1/api-keys/current returns project, environment and permission of the key', async () => {
   const { key, id } = await makeKey({ name: 'Me', permission: 'sending_access' });
   const { status, body } = await get('/v1/api-keys/current', key);
   assert.equal(status, 200);

@@ -36,7 +36,7 @@ test('the first screen shows address, key, data and how to stop', () => {
   }
 });
 
-test('a later start is one line, and says aloud when the port is another', () => {
+test('a later start prints one line, and reports another port', () => {
   assert.equal(laterScreen(SCREEN).split('\n').length, 2);
   const moved = { ...SCREEN, info: { ...SCREEN.info, url: 'http://127.0.0.1:3001' } };
   assert.match(
@@ -47,7 +47,7 @@ test('a later start is one line, and says aloud when the port is another', () =>
   assert.doesNotMatch(laterScreen(asked), /taken/);
 });
 
-test('every start without an inbound port says that late bounces are lost, and what to set', () => {
+test('every start without an inbound port says that late bounces are lost and which variable to set', () => {
   const off = { ...SCREEN, config: { ...SCREEN.config, inboundPort: null } };
   for (const show of [laterScreen, (screen: StartScreen) => firstScreen(screen, 'ph_test_x')]) {
     assert.match(show(off), /bounces and complaints .* are lost\.\nSet POSTHORN_INBOUND_PORT=25/);

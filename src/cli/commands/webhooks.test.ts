@@ -23,7 +23,7 @@ const text = async (...words: string[]): Promise<string> => {
 const webhook = await json('add', receiver.url, '--mode', 'test', '--events', 'email.delivered');
 const { id } = webhook;
 
-test('a webhook is shown and changed, and only what is named changes', async () => {
+test('a webhook is shown, and a change affects only the given fields', async () => {
   assert.match(await text('show', id), /^events +email\.delivered$/m);
   const changed = await json('update', id, '--events', 'email.delivered,email.bounced');
   assert.deepEqual(
@@ -42,7 +42,7 @@ test('a webhook is shown and changed, and only what is named changes', async () 
   }
 });
 
-test('a test tells what the receiver answered, and fails when it did not take it', async () => {
+test('a test prints the response of the endpoint and fails when it is an error', async () => {
   assert.match(await text('test', id), /is delivered: status 200 after \d+ ms/);
   receiver.answer = 500;
   const failed = await service.cli('webhooks', 'test', id);
@@ -82,7 +82,7 @@ test('deliveries are listed, one is shown with its attempts, and they are sent a
   assert.deepEqual([none.code, /no delivery with this id/.test(none.stderr)], [1, true]);
 });
 
-test('a rotated secret is shown once and signs beside the old one', async () => {
+test('a rotated secret is shown once, and both secrets sign', async () => {
   const { signing_secret: next } = await json('rotate-secret', id);
   const count = receiver.received.length;
   await text('test', id);

@@ -44,13 +44,13 @@ async function signedMessage(): Promise<string> {
   return signatures + message.toString('latin1');
 }
 
-test('RSA and Ed25519 signatures made by somebody else hold', async () => {
+test('RSA and Ed25519 signatures of other software are valid', async () => {
   const results = checkDkim(await signedMessage(), records);
   const found = results.map(({ domain, algorithm, ok }) => `${domain} ${algorithm} ${ok}`);
   assert.deepEqual(found, ['acme.test rsa-sha256 true', 'acme.test ed25519-sha256 true']);
 });
 
-test('a signature does not hold for another subject, another body or another key', async () => {
+test('a signature is invalid for another subject, body or key', async () => {
   const message = await signedMessage();
   const other = generateKeyPairSync('rsa', { modulusLength: 2048 });
   const otherRecord = `p=${spki(other.publicKey).toString('base64')}`;

@@ -36,7 +36,7 @@ function start(...args: string[]) {
   return run;
 }
 
-test('one email goes through everything, whatever is configured, and nothing is left', async () => {
+test('--once sends one email through the whole service, ignoring configuration, and leaves nothing behind', async () => {
   using run = start('--json');
   assert.equal(await run.ended, 0, run.stdout);
   const { ok, steps } = JSON.parse(run.stdout);
@@ -58,7 +58,7 @@ test('one email goes through everything, whatever is configured, and nothing is 
   assert.deepEqual(run.left(), []);
 });
 
-test('Ctrl-C on the way ends it with 1, and nothing is left', async () => {
+test('Ctrl-C ends --once with exit code 1 and leaves nothing behind', async () => {
   using run = start();
   await waitFor(() => run.stdout.includes('  started '), {
     what: 'the first step',

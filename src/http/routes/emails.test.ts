@@ -55,7 +55,7 @@ async function readerOf(sender: Sender, permission: Permission = 'full_access') 
   return { keyId: key.id, get, json };
 }
 
-test('an email is told with everything the contract names', async () => {
+test('an email is returned with all documented fields', async () => {
   const sender = await newSender(db);
   const email = await accepted(sender);
   await settling.settle(settlement(email));
@@ -88,7 +88,7 @@ test('an email is told with everything the contract names', async () => {
   assert.equal(recipient?.['status'], 'delivered');
 });
 
-test('a list is newest first, without content, and says whether there is more', async () => {
+test('a list is newest first, without content, and has has_more', async () => {
   const sender = await newSender(db);
   const older = await accepted(sender);
   const newer = await accepted(sender);
@@ -104,7 +104,7 @@ test('a list is newest first, without content, and says whether there is more', 
   assert.equal(next['has_more'], false);
 });
 
-test('filters reach the database as the client meant them, and nothing breaks it', async () => {
+test('filters reach the database as given, and no value breaks a query', async () => {
   const sender = await newSender(db);
   const email = await accepted(sender, { subject: "50% o'clock", to: ['Jo@example.net'] });
   const { json } = await readerOf(sender);
@@ -138,7 +138,7 @@ test('filters reach the database as the client meant them, and nothing breaks it
   assert.equal((await json('/v1/emails?limit=many')).status, 422);
 });
 
-test('a key that may only send reads what it sent, and nothing of others', async () => {
+test('a sending key reads only emails that it sent', async () => {
   const sender = await newSender(db);
   const { keyId, json, get } = await readerOf(sender, 'sending_access');
   const own = await accepted({ ...sender, keyId });
@@ -154,7 +154,7 @@ test('a key that may only send reads what it sent, and nothing of others', async
   }
 });
 
-test('an email of another project is as unknown as one that never was', async () => {
+test('an email of another project gets the same 404 as an unknown one', async () => {
   const email = await accepted(await newSender(db));
   const { json } = await readerOf(await newSender(db));
   for (const part of ['', '/events', '/content']) {
@@ -188,7 +188,7 @@ test('the timeline is numbered, with the conversation of each attempt', async ()
   assert.deepEqual(rest['data'], [delivered]);
 });
 
-test('the content is the bytes of the message, and no browser shows it as a page', async () => {
+test('the content is the bytes of the message, with headers that keep browsers from rendering it', async () => {
   const sender = await newSender(db);
   const email = await accepted(sender);
   const { get } = await readerOf(sender);

@@ -47,7 +47,7 @@ async function listedNames({ call }: Client): Promise<unknown[]> {
   return (data as Json[]).map((key) => key['name']);
 }
 
-test('a key that was made works at once, and its text is shown only then', async () => {
+test('a new key works at once, and its text is returned only once', async () => {
   const client = await newClient();
   const made = await client.call('POST', '/v1/api-keys', { name: 'ci' });
   assert.equal(made.status, 201);
@@ -63,7 +63,7 @@ test('a key that was made works at once, and its text is shown only then', async
   assert.deepEqual(await listedNames(client), ['ci', 'first']);
 });
 
-test('a key has the rights it was made with, and its domain as A-labels', async () => {
+test('a key has its rights, and its domain as A-labels', async () => {
   const client = await newClient();
   const expires_at = '2030-01-01T00:00:00.000Z';
   const rights = { permission: 'sending_access', domain: 'BÜCHER.example', expires_at };
@@ -75,7 +75,7 @@ test('a key has the rights it was made with, and its domain as A-labels', async 
   assert.equal((await call('POST', '/v1/api-keys', { name: 'more' })).status, 403);
 });
 
-test('a revoked key stops working with the next request', async () => {
+test('a revoked key stops working at the next request', async () => {
   const client = await newClient();
   const made = await client.call('POST', '/v1/api-keys', { name: 'ci' });
   const call = callsWith(String(made['key']));
@@ -86,7 +86,7 @@ test('a revoked key stops working with the next request', async () => {
   assert.deepEqual(await listedNames(client), ['first']);
 });
 
-test('a key can be changed, and rights that were taken away are gone at once', async () => {
+test('a key can be changed, and removed rights end at once', async () => {
   const client = await newClient();
   const made = await client.call('POST', '/v1/api-keys', { name: 'ci', domain: 'acme.com' });
   const call = callsWith(String(made['key']));
@@ -100,7 +100,7 @@ test('a key can be changed, and rights that were taken away are gone at once', a
   assert.equal((await client.call('PATCH', path, { domain: null }))['domain'], null);
 });
 
-test('an expired key is as unknown as any other', async () => {
+test('an expired key gets the same error as an unknown one', async () => {
   const client = await newClient();
   const past = { name: 'old', expires_at: '2020-01-01T00:00:00Z' };
   const made = await client.call('POST', '/v1/api-keys', past);
@@ -108,7 +108,7 @@ test('an expired key is as unknown as any other', async () => {
   assert.equal((await call('GET', '/v1/api-keys/current')).status, 401);
 });
 
-test('keys of another project do not exist', async () => {
+test('keys of another project are not found', async () => {
   const [one, other] = [await newClient(), await newClient()];
   const path = `/v1/api-keys/${one.key.id}`;
   assert.equal((await other.call('PATCH', path, { name: 'mine' })).status, 404);
@@ -117,7 +117,7 @@ test('keys of another project do not exist', async () => {
   assert.deepEqual(await listedNames(other), ['first']);
 });
 
-test('what a key cannot be is refused by name', async () => {
+test('invalid fields of a key are refused by name', async () => {
   const client = await newClient();
   const cases: [object, RegExp][] = [
     [{}, /^name: is required/],

@@ -243,7 +243,7 @@ const HEARD: readonly Heard[] = [
 ];
 
 for (const { at, means, said } of HEARD) {
-  test(`${means}: answers to ${at}`, () => {
+  test(`${means}: replies to ${at}`, () => {
     for (const text of said) assert.equal(meaningOf(text, at), means, text);
   });
 }

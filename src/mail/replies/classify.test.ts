@@ -45,7 +45,7 @@ test('an address that does not exist bounces and is suppressed', () => {
   }
 });
 
-test('a distrusted sender bounces but never puts the recipient on the suppression list', () => {
+test('a refusal because of the sender bounces and does not suppress the recipient', () => {
   for (const text of [
     '550-5.7.1 [192.0.2.1 19] Our system has detected that this message is likely\n' +
       '550-5.7.1 suspicious due to the very low\n550 5.7.1 reputation of the sending IP address.',
@@ -63,7 +63,7 @@ test('a distrusted sender bounces but never puts the recipient on the suppressio
   }
 });
 
-test('a recipient whose own address sounds like a refusal is judged by the rest', () => {
+test("words in the recipient's own address are ignored", () => {
   assert.equal(verdict('550 5.1.1 <blacklist@spamhaus.test> User unknown').category, 'mailbox');
   assert.equal(verdict('550 <no-such-user@acme.test>... not today').suppress, false);
 });
@@ -92,7 +92,7 @@ test('a limit or a block for a while is tried again, slowly, although the server
   assert.equal(verdict('552 5.2.2 Over quota').retrySlowly, undefined);
 });
 
-test('words about the message beat a code about the mailbox', () => {
+test('text about the message takes precedence over a code about the mailbox', () => {
   for (const text of [
     '521 5.2.1 AOL will not accept delivery of this message.',
     '550 5.1.1 Message refused',
@@ -105,7 +105,7 @@ test('words about the message beat a code about the mailbox', () => {
   }
 });
 
-test('what the server holds against the sender never suppresses, whatever the code', () => {
+test('a refusal about the sender never suppresses, whatever its code', () => {
   const about = ['reputation', 'content', 'authentication', 'policy', 'tls', 'greylist', 'quota'];
   for (const meaning of Object.values(MEANINGS)) {
     if (about.includes(meaning.category)) assert.ok(!('suppress' in meaning), meaning.advice);
@@ -118,7 +118,7 @@ test('552 after RCPT is temporary, elsewhere permanent', () => {
   assert.equal(verdict('552 5.3.4 Message too big', 'mail').permanent, true);
 });
 
-test('what is said before MAIL is never permanent and never about the recipient', () => {
+test('a reply before MAIL is never permanent and never about the recipient', () => {
   for (const phase of ['connect', 'greeting', 'ehlo', 'starttls', 'auth', 'rset'] as const) {
     for (const text of ['550 5.1.1 User unknown', '554 5.7.1 No', '421 Busy', '554 mailbox full']) {
       const { permanent, suppress, category } = verdict(text, phase);
@@ -129,7 +129,7 @@ test('what is said before MAIL is never permanent and never about the recipient'
   }
 });
 
-test('a sender that MAIL refuses does not cost the recipient anything', () => {
+test('a refusal of MAIL does not suppress the recipient', () => {
   assert.deepEqual(pick(verdict('550 5.1.1 User unknown', 'mail')).slice(1), [true, false]);
 });
 
@@ -143,7 +143,7 @@ test('a domain that does not exist is suppressed for a week only', () => {
   assert.deepEqual({ suppress, suppressDays }, { suppress: true, suppressDays: 7 });
 });
 
-test('a provider that asks for less mail is heard, a greylist is not such a wish', () => {
+test('a reply that asks for less mail is recognised; greylisting is not one', () => {
   for (const text of ['421 Bye', '451 4.7.0 Later', '452 4.5.3 Too many recipients']) {
     assert.equal(verdict(text).slowDown, true, text);
   }
@@ -166,7 +166,7 @@ function pick({ category, permanent, suppress }: Verdict): [string, boolean, boo
   return [category, permanent, suppress];
 }
 
-test('silence and lost connections are tried again and blame nobody wrongly', () => {
+test('timeouts and lost connections are retried and suppress no recipient', () => {
   assert.equal(classifyFailure({ phase: 'connect', cause: 'timeout' }).category, 'network');
   assert.equal(classifyFailure({ phase: 'mail', cause: 'garbage' }).category, 'protocol');
   assert.equal(classifyFailure({ phase: 'tls', cause: 'tls' }).category, 'tls');
@@ -175,7 +175,7 @@ test('silence and lost connections are tried again and blame nobody wrongly', ()
   assert.equal(doubt.permanent || doubt.suppress, false);
 });
 
-test('no answer, however strange, suppresses unless it is a 5xx from RCPT on', () => {
+test('no reply suppresses unless it is a 5xx from RCPT on', () => {
   const phases = [
     'connect',
     'greeting',
@@ -206,7 +206,7 @@ test('no answer, however strange, suppresses unless it is a 5xx from RCPT on', (
   );
 });
 
-test('no reply makes the classifier throw, and a verdict is always complete', () => {
+test('no reply makes the classifier throw, and its result is always complete', () => {
   const text = fc.oneof(fc.string({ unit: 'binary', maxLength: 300 }), fc.string());
   fc.assert(
     fc.property(
@@ -224,7 +224,7 @@ test('no reply makes the classifier throw, and a verdict is always complete', ()
   );
 });
 
-test('only the first 2,048 characters of an answer are looked at, so that its length costs nothing', () => {
+test('only the first 2,048 characters of a reply are classified', () => {
   const far = { code: 550, enhancedCode: null, message: `${'x '.repeat(1024)}User unknown` };
   assert.equal(classifyReply({ phase: 'rcpt', reply: far }).suppress, false);
   const near = { ...far, message: `${'x '.repeat(1000)}User unknown ${'y'.repeat(1_000_000)}` };

@@ -6,7 +6,7 @@ import type { Rule } from './match.ts';
 import { ReplyParser } from './smtp-reply.ts';
 import { RULES } from './rules.ts';
 
-test('every rule recognises its own example, and no rule before it does', () => {
+test('every rule matches its own example, and no earlier rule does', () => {
   assert.ok(RULES.length >= 150, `${RULES.length} rules`);
   for (const rule of RULES) {
     const bytes = Buffer.from(`${rule.example.replaceAll('\n', '\r\n')}\r\n`);
@@ -21,7 +21,7 @@ test('every rule recognises its own example, and no rule before it does', () => 
   }
 });
 
-test('every phrase with every code of its rule is recognised by that rule, none is in the shadow', () => {
+test('every phrase with every code of its rule is matched by that rule, not by an earlier one', () => {
   for (const rule of RULES) {
     for (const phrase of phrasesOf(rule)) {
       for (const detail of rule.enhanced ?? [null]) {
@@ -33,7 +33,7 @@ test('every phrase with every code of its rule is recognised by that rule, none 
   }
 });
 
-test('the phrases of every rule are written as they are compared', () => {
+test('the phrases of every rule are in the form in which they are compared', () => {
   for (const phrase of RULES.flatMap((rule) => rule.text?.split(' | ') ?? [])) {
     assert.equal(phrase, phrase.toLowerCase().trim().replaceAll(/\s+/g, ' '));
     assert.ok(phrase.length > 2 && !phrase.includes('@') && !phrase.includes('|'), phrase);
@@ -41,7 +41,7 @@ test('the phrases of every rule are written as they are compared', () => {
   }
 });
 
-test('every category has somebody to blame and one sentence of advice', () => {
+test('every category has a responsible party and one sentence of advice', () => {
   const meanings = Object.values(MEANINGS);
   const categories = new Set(meanings.map(({ category }) => category));
   assert.equal(categories.size, 11, [...categories].join(', '));

@@ -70,7 +70,7 @@ test('what is not a reply is an error', () => {
   for (const text of garbage) assert.notEqual(parse(text).error, null, JSON.stringify(text));
 });
 
-test('lines of one reply must agree about the code', () => {
+test('the lines of one reply must have the same code', () => {
   assert.match(parse('250-a\r\n550 b\r\n').error ?? '', /different codes/);
 });
 
@@ -81,14 +81,14 @@ test('a line may have 4 KiB and a reply 128 lines, not more', () => {
   assert.match(parse('220-x\r\n'.repeat(129)).error ?? '', /128 lines/);
 });
 
-test('a line that never ends is given up after 4 KiB, not collected', () => {
+test('an unterminated line is an error after 4 KiB', () => {
   const parser = new ReplyParser();
   let pushed = 0;
   while (parser.push(Buffer.from('x'.repeat(1000))).error === null) pushed += 1000;
   assert.ok(pushed <= 4096);
 });
 
-test('replies before the garbage count, nothing after it does', () => {
+test('replies before malformed data count, nothing after it does', () => {
   const parser = new ReplyParser();
   const first = parser.push(Buffer.from('250 taken\r\nwhat?\r\n250 late\r\n'));
   assert.equal(first.replies.length, 1);
@@ -96,7 +96,7 @@ test('replies before the garbage count, nothing after it does', () => {
   assert.deepEqual(parser.push(Buffer.from('250 later\r\n')).replies, []);
 });
 
-test('bytes of an unfinished reply are noticed', () => {
+test('bytes of an unfinished reply are reported', () => {
   const parser = new ReplyParser();
   parser.push(Buffer.from('220 go\r\n'));
   assert.equal(parser.midReply, false);
@@ -104,7 +104,7 @@ test('bytes of an unfinished reply are noticed', () => {
   assert.equal(parser.midReply, true);
 });
 
-test('it does not matter where the network cuts the bytes', () => {
+test('the result does not depend on how the network splits the bytes', () => {
   const line = fc
     .string({ unit: 'grapheme', maxLength: 40 })
     .map((s) => s.replaceAll(/\p{Cc}/gu, ''));
@@ -128,7 +128,7 @@ function wireForm([code, lines]: [number, string[]]): string {
   return lines.map((line, i) => `${code}${i < lines.length - 1 ? '-' : ' '}${line}\r\n`).join('');
 }
 
-test('no bytes make the parser throw or hand out unsafe text', () => {
+test('no bytes make the parser throw or return unsafe text', () => {
   fc.assert(
     fc.property(fc.array(fc.uint8Array({ maxLength: 200 })), (chunks) => {
       const parser = new ReplyParser();

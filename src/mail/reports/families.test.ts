@@ -356,14 +356,14 @@ ${JO} Invalid Address, ERROR_CODE :550, ERROR_CODE :5.1.1 unknown.
 };
 
 for (const [family, { text, recipients, ...header }] of Object.entries(FAMILIES)) {
-  test(`a bounce in the words of ${family} is understood`, () => {
+  test(`a bounce of ${family} is recognised`, () => {
     const bytes = bounce(text, header);
     assert.equal(readReport(bytes).kind, 'bounce');
     assert.deepEqual(recipientsIn(bytes), recipients);
   });
 }
 
-test('a recipient whom nobody names is the one that the original was addressed to', () => {
+test('a bounce without a recipient is about the recipient of the original', () => {
   const text = `Your message could not be delivered: the mailbox is full.\n\nOriginal message follows.\n\n${ORIGINAL.join('\n')}\n`;
   assert.deepEqual(recipientsIn(bounce(text)), [FULL]);
   const report = readReport(bounce(text));
@@ -371,7 +371,7 @@ test('a recipient whom nobody names is the one that the original was addressed t
   assert.deepEqual(report.returnPaths, ['b-token@send.acme.test']);
 });
 
-test('what one recipient did is not put down to another', () => {
+test('the result of one recipient is not attributed to another', () => {
   const text = `<${JO}>: 550 5.1.1 User unknown\n<ann@receiver.test>: not now\n`;
   assert.deepEqual(recipientsIn(bounce(text)), [
     GONE,
@@ -379,7 +379,7 @@ test('what one recipient did is not put down to another', () => {
   ]);
 });
 
-test('a delay is read as one, and nothing about it is final', () => {
+test('a delay is recognised as not final', () => {
   for (const text of [
     `THIS IS A WARNING MESSAGE ONLY.\nDelivery to the following recipient has been delayed:\n\n  ${JO}\n\n550 5.1.1 user unknown\n`,
     `A message is delayed for more than 10 minutes for the following\nrecipients:\n\n${JO}: Network error\n`,

@@ -67,7 +67,7 @@ const GONE = {
   suppress: true,
 };
 
-test('a notification tells of every recipient what became of it', () => {
+test('a notification has the result of every recipient', () => {
   const bytes = notification([
     PER_MESSAGE,
     failed(
@@ -104,7 +104,7 @@ test('a notification tells of every recipient what became of it', () => {
   ]);
 });
 
-test('a code alone is enough, a vague one is looked up in the words for people', () => {
+test('a status code is enough; a generic one is refined by the human-readable part', () => {
   assert.deepEqual(recipientsOf(notification([PER_MESSAGE, failed(JO, 'Status: 5.1.1')])), [
     { ...GONE, code: null },
   ]);
@@ -131,7 +131,7 @@ test('a delay, a delivery and a relay are distinguished', () => {
   assert.equal(of('FAILED (so sorry)', '5.1.1').kind, 'bounce');
 });
 
-test('a delay that speaks of the mailbox suppresses nobody', () => {
+test('a delay about the mailbox suppresses no recipient', () => {
   const block = `Final-Recipient: rfc822; ${JO}\nAction: delayed\nStatus: 4.1.1\nDiagnostic-Code: smtp; 550 5.1.1 User unknown`;
   assert.deepEqual(
     recipientsOf(notification([PER_MESSAGE, block])).map(({ suppress }) => suppress),
@@ -139,7 +139,7 @@ test('a delay that speaks of the mailbox suppresses nobody', () => {
   );
 });
 
-test('notifications about addresses with letters of all scripts are read', () => {
+test('notifications about internationalised addresses are read', () => {
   const block =
     'Final-Recipient: utf-8; j\\x{F6}@receiver.test\nAction: failed\nStatus: 5.1.1\nDiagnostic-Code: smtp; 550 5.1.1 unknown';
   const bytes = notification([PER_MESSAGE, block], {
@@ -149,7 +149,7 @@ test('notifications about addresses with letters of all scripts are read', () =>
   assert.deepEqual(recipientsOf(bytes), [{ ...GONE, recipient: 'jö@receiver.test' }]);
 });
 
-test('what is missing is found elsewhere: the boundary, the empty lines, the address', () => {
+test('a missing boundary, empty line or address is recovered', () => {
   const withoutBoundary = notification([PER_MESSAGE, failed(JO, 'Status: 5.1.1')])
     .toString()
     .replace('boundary="b 1"', 'boundary="gone"');
@@ -160,7 +160,7 @@ test('what is missing is found elsewhere: the boundary, the empty lines, the add
   assert.deepEqual(recipientsOf(notification([PER_MESSAGE, nobody])), [{ ...GONE, code: null }]);
 });
 
-test('what was said before the recipient was named is not about the mailbox', () => {
+test('text before the recipient is not about the mailbox', () => {
   for (const diagnostic of [
     'host mx.receiver.test refused to talk to me: 554 5.1.1 user unknown',
     '550 5.1.1 unknown user (in reply to MAIL FROM command)',
@@ -176,7 +176,7 @@ function feedback(fields: string, original = ORIGINAL): Buffer {
   );
 }
 
-test('a complaint is one, a report about authentication is none', () => {
+test('a feedback report is a complaint, an authentication report is not', () => {
   for (const [type, kind] of [
     ['abuse', 'complaint'],
     ['Fraud', 'complaint'],
@@ -216,7 +216,7 @@ Return-Path: b-token@send.acme.test
   assert.deepEqual([optOut.kind, optOut.feedbackType], ['complaint', 'opt-out']);
 });
 
-test('a reply that nobody typed, and a letter, are no bounces', () => {
+test('automatic replies and ordinary messages are not bounces', () => {
   const auto = ['auto_reply', []];
   const kinds: [header: string, kind: unknown[]][] = [
     ['Auto-Submitted: auto-replied', auto],
@@ -234,7 +234,7 @@ test('a reply that nobody typed, and a letter, are no bounces', () => {
   }
 });
 
-test('every rule for the words of reports recognises its own example and each of its phrases', () => {
+test('every rule for report texts matches its example and each of its phrases', () => {
   for (const rule of REPORT_RULES) {
     for (const message of [rule.example, ...(rule.text?.split(' | ') ?? [])]) {
       const reply = { code: 550, enhancedCode: null, message: message.replaceAll(' + ', ' ... ') };
@@ -268,7 +268,7 @@ const damages = fc.array(
   { maxLength: 8 },
 );
 
-test('a mangled report is read as something, and never throws', () => {
+test('a mangled report never throws', () => {
   fc.assert(
     fc.property(fc.constantFrom(...SEEDS), damages, (seed, changes) => {
       let bytes = seed;

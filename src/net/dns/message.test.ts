@@ -30,7 +30,7 @@ const reply = encode({
   ],
 });
 
-test('the smallest TTL on the way counts', () => {
+test('the smallest TTL of the CNAME chain counts', () => {
   const answers = [
     { type: 'CNAME', name: 'acme.test', ttl: 30, data: 'www.acme.test' } as const,
     { type: 'A', name: 'WWW.acme.test', ttl: 300, data: '192.0.2.1' } as const,
@@ -40,7 +40,7 @@ test('the smallest TTL on the way counts', () => {
   assert.deepEqual(chain, { records: ['192.0.2.1'], name: 'www.acme.test', hops: 1, ttlS: 30 });
 });
 
-test('no bytes with the right id make the reader throw', () => {
+test('no bytes with the right id make the parser throw', () => {
   const read = (bytes: Buffer) => {
     const reading = readMessage(bytes, question, 7);
     if (reading.kind === 'reply') {
@@ -66,7 +66,7 @@ test('no bytes with the right id make the reader throw', () => {
   fc.assert(fc.property(damaged, read), { numRuns: 5_000 });
 });
 
-test('names that point to names are followed for a bounded number of steps', () => {
+test('compression pointers are followed for a bounded number of steps', () => {
   const asked = encode({ type: 'response', id: 7, questions: [question], answers: [] });
   /** Pointers, each to the one before it, and a record whose name is the last. */
   const chained = (pointers: number) => {
@@ -135,14 +135,14 @@ test('ids and ports of questions differ from one to the next', async () => {
   await new Promise<void>((resolve) => server.close(resolve));
 });
 
-test('a question asks for recursion and offers EDNS with a size that passes every path', () => {
+test('a query asks for recursion and offers EDNS with a size that avoids fragmentation', () => {
   const bytes = encodeQuestion(question, 0x1234, true);
   assert.equal(bytes.readUInt16BE(0), 0x1234);
   assert.equal(bytes.readUInt16BE(2) & 0x0100, 0x0100);
   assert.equal(bytes.readUInt16BE(bytes.length - 8), 1232);
 });
 
-test('the cache forgets the least recently used names when strangers fill it', () => {
+test('a full cache evicts the least recently used names', () => {
   const limits = { minTtlMs: 0, maxTtlMs: 1e9, negativeTtlMs: 1e9, staleMs: 0, maxBytes: 50_000 };
   const cache = createDnsCache<string>(limits, () => 0);
   const answer = { kind: 'records', records: ['x'.repeat(500)], authenticated: false } as const;
@@ -158,7 +158,7 @@ test('the cache forgets the least recently used names when strangers fill it', (
   assert.deepEqual(cache.fresh('n999.test'), { kind: 'nxdomain' });
 });
 
-test('a TLSA record is read as it came, also one that says nothing', async () => {
+test('a TLSA record is read unchanged, even if empty', async () => {
   const read = (data: typeof tlsa) => {
     const answers = [{ type: 'TLSA', name: 'acme.test', ttl: 60, data } as const];
     const asked = { ...question, type: 'TLSA' } as const;

@@ -90,7 +90,7 @@ test('a CNAME at the domain and at a mail server is followed', async () => {
   assert.deepEqual(hostsOf(route), [['alias.test', ['8.8.8.8']]]);
 });
 
-test('where DNSSEC vouches for the way, the end of the CNAMEs at the domain is told', async () => {
+test('where DNSSEC authenticates the CNAMEs of the domain, their target is returned', async () => {
   const zone = {
     'acme.test': { CNAME: ['Real.test'] },
     'real.test': { MX: ['10 a.mx.test'] },
@@ -117,7 +117,7 @@ test('a null MX next to real ones is ignored', async () => {
   assert.deepEqual(hostsOf(route), [['a.mx.test', ['8.8.8.8']]]);
 });
 
-test('a domain that does not exist is told from one without a mail server', async () => {
+test('a domain that does not exist is distinguished from one without a mail server', async () => {
   assert.deepEqual(await routeIn({}), {
     kind: 'no_such_domain',
     message: 'the domain acme.test does not exist',
@@ -175,7 +175,7 @@ test('private addresses are dropped, and a domain with no others is refused with
   assert.equal(hostsOf(allowed).length, 3);
 });
 
-test('our own name in the list drops itself and everything that is not better', async () => {
+test('our own name in the MX list removes itself and every entry without a better preference', async () => {
   const zone: FakeZone = {
     'acme.test': { MX: ['10 a.mx.test', '20 b.mx.test', '20 ours.test', '30 c.mx.test'] },
   };

@@ -26,7 +26,7 @@ function handClock(): { now: number; monotonicMs: () => number } {
 
 const HOUR_MS = 3_600_000;
 
-test('every record type is read over real packets', async () => {
+test('every record type is read from real packets', async () => {
   await using dns = await startFakeDns({
     'acme.test': {
       A: ['192.0.2.1', '192.0.2.2'],
@@ -62,7 +62,7 @@ test('a name without the record and a name that does not exist are different ans
   assert.deepEqual(await resolver.a('nowhere.test'), { kind: 'nxdomain' });
 });
 
-test('a name that DNS cannot express does not exist, and nobody is asked', async () => {
+test('a name that DNS cannot express does not exist, without a query', async () => {
   await using dns = await startFakeDns();
   using resolver = resolverFor([dns.server]);
   for (const name of [
@@ -163,14 +163,14 @@ test('a forged reply before the true one is ignored', async () => {
   assert.equal((await resolver.a('acme.test')).kind, 'records');
 });
 
-test('a server from before EDNS0 is asked again without it', async () => {
+test('a server without EDNS0 is queried again without it', async () => {
   await using dns = await startFakeDns({ 'acme.test': { A: ['192.0.2.1'] } });
   dns.setFailure('acme.test', 'no_edns');
   using resolver = resolverFor([dns.server]);
   assert.equal((await resolver.a('acme.test')).kind, 'records');
 });
 
-test('a server that answered is asked first from then on', async () => {
+test('a server that answered is queried first from then on', async () => {
   await using dead = await startFakeDns();
   await using healthy = await startFakeDns({ 'acme.test': { A: ['192.0.2.1'] } });
   dead.setFailure('*', 'servfail');
@@ -181,7 +181,7 @@ test('a server that answered is asked first from then on', async () => {
   assert.equal(healthy.queries.length, 2);
 });
 
-test('a lost packet is asked for again, a refusal is not', async () => {
+test('a query is repeated after a lost packet, not after a refusal', async () => {
   await using dns = await startFakeDns();
   using resolver = resolverFor([dns.server], { queryTimeoutMs: 30 });
   dns.setFailure('*', 'timeout');
@@ -201,7 +201,7 @@ test('a look-up ends when its budget is used up, however many servers are left',
   assert.ok(performance.now() - startedMs < 4_000, 'not twenty times five seconds');
 });
 
-test('a server that nobody listens on is an error at once', async () => {
+test('a closed port is an error at once', async () => {
   const gone = await startFakeDns();
   const { server } = gone;
   await gone[Symbol.asyncDispose]();
@@ -228,7 +228,7 @@ test('an answer is kept for its TTL, at least a minute and at most an hour', asy
   assert.deepEqual([short.queries.length, long.queries.length], [3, 2]);
 });
 
-test('"no such name" is believed for five minutes, an error never', async () => {
+test('NXDOMAIN is cached for five minutes, an error is not', async () => {
   await using dns = await startFakeDns();
   const clock = handClock();
   using resolver = resolverFor([dns.server], { world: clock, cache: {} });
@@ -246,7 +246,7 @@ test('"no such name" is believed for five minutes, an error never', async () => 
   assert.equal((await resolver.mx('broken.test')).kind, 'nxdomain');
 });
 
-test('while DNS is away, mail servers are remembered for six hours past their time', async () => {
+test('during a DNS outage MX records are used for six hours after their TTL', async () => {
   await using dns = await startFakeDns({
     'acme.test': { MX: ['10 mx.acme.test'], TXT: ['v=spf1 -all'] },
   });
@@ -267,7 +267,7 @@ test('while DNS is away, mail servers are remembered for six hours past their ti
   assert.equal((await resolver.mx('acme.test')).kind, 'error');
 });
 
-test('a fresh look-up passes the cache by and renews it', async () => {
+test('a fresh look-up bypasses the cache and renews it', async () => {
   await using dns = await startFakeDns({ 'acme.test': { TXT: ['old'] } });
   using resolver = resolverFor([dns.server], { cache: {} });
   await resolver.txt('acme.test');
@@ -279,7 +279,7 @@ test('a fresh look-up passes the cache by and renews it', async () => {
   assert.equal(first(await resolver.txt('acme.test')), 'new');
 });
 
-test('a hundred look-ups of one name at once ask once', async () => {
+test('a hundred concurrent look-ups of one name make one query', async () => {
   await using dns = await startFakeDns({ 'acme.test': { A: ['192.0.2.1'] } });
   using resolver = resolverFor([dns.server]);
   const answers = await Promise.all(Array.from({ length: 100 }, () => resolver.a('acme.test')));
@@ -310,7 +310,7 @@ test('the AD flag counts only when the resolver is trusted', async () => {
   assert.equal(await authenticated(trusting), true);
 });
 
-test('one alias that nobody vouches for spoils all that it leads to', async () => {
+test('one unauthenticated CNAME makes the whole answer unauthenticated', async () => {
   await using dns = await startFakeDns({ 'a.test': { CNAME: ['b.other.test'] } });
   // The first answer ends at the alias, so that its target is asked for by itself.
   let asked = 0;
@@ -326,7 +326,7 @@ test('one alias that nobody vouches for spoils all that it leads to', async () =
   assert.equal(await authenticated(), true);
 });
 
-test('closing ends look-ups under way', async () => {
+test('closing the resolver ends look-ups under way', async () => {
   await using dns = await startFakeDns();
   dns.setFailure('*', 'timeout');
   const resolver = resolverFor([dns.server]);
@@ -335,7 +335,7 @@ test('closing ends look-ups under way', async () => {
   assert.equal((await pending).kind, 'error');
 });
 
-test('server addresses are read with and without a port, and nonsense is refused', () => {
+test('server addresses are parsed with and without a port, and invalid ones refused', () => {
   assert.deepEqual(parseServer('192.0.2.1'), { ip: '192.0.2.1', port: 53 });
   assert.deepEqual(parseServer('192.0.2.1:5353'), { ip: '192.0.2.1', port: 5353 });
   assert.deepEqual(parseServer('2001:db8::1'), { ip: '2001:db8::1', port: 53 });

@@ -148,7 +148,7 @@ test('a server that speaks no TLS fails as tls', async () => {
   assert.equal(reasonOf(await send(`https://localhost:${server.port}/`)), 'tls');
 });
 
-test('a redirect is an answer and is not followed', async () => {
+test('a redirect is a response and is not followed', async () => {
   let requests = 0;
   await using server = await receiver((_, response) => {
     requests += 1;
@@ -222,7 +222,7 @@ test('a connection that breaks before the answer is a reset, noise is no protoco
   assert.equal(reasonOf(await send(`http://localhost:${large.port}/`)), 'protocol');
 });
 
-test('an answer before the connection breaks off counts', async () => {
+test('a response before the connection breaks counts', async () => {
   await using server = await rawServer((socket) => {
     socket.once('data', () => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc'));
   });
@@ -230,7 +230,7 @@ test('an answer before the connection breaks off counts', async () => {
   assert.deepEqual(answer.kind === 'answered' && [answer.status, answer.bodyStart], [200, 'abc']);
 });
 
-test('when no connection comes about the next address is tried', async () => {
+test('when a connection fails the next address is tried', async () => {
   await using server = await receiver((_, response) => response.end('ok'));
   // Nobody listens on 127.0.0.2 at this port.
   const zone = { 'hook.test': { A: ['127.0.0.2', '127.0.0.1'] } };
@@ -242,7 +242,7 @@ test('when no connection comes about the next address is tried', async () => {
   );
 });
 
-test('one address that is not public spoils the host, in either family', async () => {
+test('one address that is not public makes the host refused, in either family', async () => {
   await using server = await receiver((_, response) => response.end('secret'));
   const zones = [
     { A: ['127.0.0.1', '10.0.0.1'] },
@@ -286,7 +286,7 @@ test('a connection kept from before is not used after the host has moved to a pr
   await agents.close();
 });
 
-test('URLs that lead inside are refused without a connection or a question to DNS', async () => {
+test('URLs with private addresses are refused without a connection or DNS query', async () => {
   await using dns = await startFakeDns({ 'inside.test': { A: ['10.0.0.1'] } });
   const urls = [
     'https://127.0.0.1/',
@@ -329,7 +329,7 @@ test('a host without an address, and a DNS that is away, fail as dns; a slow one
   assert.equal(reasonOf(slow), 'timeout');
 });
 
-test('registration says what is wrong with a URL', () => {
+test('registration reports what is wrong with a URL', () => {
   const strict = (url: string) => checkWebhookUrl(url, { allowPrivate: false });
   assert.equal(strict('https://hooks.example.org/posthorn?x=1'), null);
   assert.equal(strict('https://hooks.example.org:443/'), null);

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { startFakeMx } from '../../../test/support/fake-mx.ts';
 import { connectTo, openTo, send, summary } from '../../../test/support/smtp.ts';
 
-test('a code that nobody knows counts by its first digit', async () => {
+test('an unknown code counts by its first digit', async () => {
   const known = { greeting: '229 hi', ehlo: '259 fake.test', mail: '259 a', rcpt: '299 b' };
   await using mx = await startFakeMx({ phases: { ...known, data: '277 c' } });
   using connection = await openTo(mx);
@@ -19,7 +19,7 @@ test('a code that nobody knows counts by its first digit', async () => {
   assert.equal(mx.messages.length, 1);
 });
 
-test('the local part goes out in the case that it was written in', async () => {
+test('the case of the local part is preserved', async () => {
   await using mx = await startFakeMx();
   using connection = await openTo(mx);
   await send(connection, { recipient: 'Jo.DOE+Tag@full.test' });
@@ -55,7 +55,7 @@ test('without PIPELINING each command waits for the answer to the one before', a
   ]);
 });
 
-test('nothing is said before the greeting', async () => {
+test('nothing is sent before the greeting', async () => {
   let greet = (): void => {};
   const after = new Promise<void>((resolve) => (greet = resolve));
   await using mx = await startFakeMx({ phases: { greeting: { after, reply: '220 late' } } });
@@ -67,7 +67,7 @@ test('nothing is said before the greeting', async () => {
   assert.match(mx.sessions[0]?.lines[0] ?? '', /^S: 220/);
 });
 
-test('a server that offers 8BITMIME is told of octets above 127, and only of those', async () => {
+test('BODY=8BITMIME is sent for octets above 127 to servers that offer 8BITMIME', async () => {
   await using mx = await startFakeMx();
   const message = Buffer.from('Subject: hello\r\n\r\nGrüße\r\n');
   const told = async (transaction: object) => {

@@ -7,7 +7,7 @@ import { type FakeAnswer, type MxBehaviour, startFakeMx } from '../../../test/su
 import { connectTo, openTo, send, SILENCE_MS, summary } from '../../../test/support/smtp.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 
-test('a session says who it is talking to and over what', async () => {
+test('a session reports its server and its encryption', async () => {
   await using mx = await startFakeMx({}, { address: '127.0.0.2' });
   using connection = await openTo(mx);
   assert.deepEqual(connection.facts, { host: 'mx.test', address: '127.0.0.2' });
@@ -42,7 +42,7 @@ test('a server that refuses at the greeting or at EHLO is quoted', async () => {
   }
 });
 
-test('a server that is of no use to us hears QUIT before we hang up', async () => {
+test('QUIT is sent to a server that cannot be used', async () => {
   await using mx = await startFakeMx();
   const cases: [MxBehaviour, Partial<SmtpOptions>][] = [
     [{ phases: { greeting: '554 5.7.1 Not you' } }, {}],
@@ -97,7 +97,7 @@ test('a hang-up in any phase of the handshake ends it with the name of the phase
   }
 });
 
-test('a server that is not there is unreachable', async () => {
+test('a server without a listener is unreachable', async () => {
   await using mx = await startFakeMx();
   await mx.stop();
   assert.deepEqual(summary(await connectTo(mx)), { phase: 'connect', cause: 'unreachable' });
@@ -105,7 +105,7 @@ test('a server that is not there is unreachable', async () => {
   assert.deepEqual(summary(await connectTo(mx)), { kind: 'ready' });
 });
 
-test('a server that swallows connection requests is given up', async () => {
+test('a server that drops SYN packets times out', async () => {
   // A stopped process accepts nothing: when its queue of two is full, the kernel drops what comes.
   const code =
     "require('net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, " +
@@ -136,7 +136,7 @@ test('a server that swallows connection requests is given up', async () => {
   }
 });
 
-test('what is not SMTP is not talked to', async () => {
+test('a server that does not speak SMTP is left', async () => {
   await using mx = await startFakeMx();
   const megabyte = Buffer.alloc(1024 * 1024, 'x');
   const nonsense: Record<string, FakeAnswer> = {
@@ -156,14 +156,14 @@ test('what is not SMTP is not talked to', async () => {
   }
 });
 
-test('a code that cannot stand where it is said is not talked to either', async () => {
+test('a server with a code that is invalid at its place is left', async () => {
   await using mx = await startFakeMx({ phases: { greeting: '250 hello' } });
   assert.deepEqual(summary(await connectTo(mx)), { phase: 'greeting', cause: 'garbage' });
   mx.set({ phases: { ehlo: '354 go' } });
   assert.deepEqual(summary(await connectTo(mx)), { phase: 'ehlo', cause: 'garbage' });
 });
 
-test('bytes that trickle in do not keep a session alive for longer than silence would', async () => {
+test('slow bytes do not extend the timeout', async () => {
   await using mx = await startFakeMx({ phases: { greeting: { reply: '220 slow', dripMs: 20 } } });
   const result = await connectTo(mx, { timeouts: { greeting: SILENCE_MS } });
   assert.deepEqual(summary(result), { phase: 'greeting', cause: 'timeout' });
@@ -190,7 +190,7 @@ test('a relay is logged in to with PLAIN or LOGIN, and the secret stays out of t
   }
 });
 
-test('a login that fails is told, whatever is wrong with it', async () => {
+test('every failure of authentication is reported', async () => {
   const auth = { user: 'jo', pass: 'right' };
   await using mx = await startFakeMx({ auth });
   const wrong = { user: 'jo', pass: 'wrong' };
@@ -202,7 +202,7 @@ test('a login that fails is told, whatever is wrong with it', async () => {
   assert.deepEqual(summary(silent), { phase: 'auth', cause: 'timeout' });
 });
 
-test('a password never leaves this machine in plain text', async () => {
+test('a password is not sent in plain text', async () => {
   const auth = { user: 'jo', pass: 'right' };
   await using mx = await startFakeMx({ auth });
   // 0.0.0.0 leads to this machine too, but does not look like it.
@@ -220,7 +220,7 @@ test('a password never leaves this machine in plain text', async () => {
   ]);
 });
 
-test('a name for EHLO that would be a command of its own is a bug', async () => {
+test('an EHLO name with a line break throws', async () => {
   await using mx = await startFakeMx();
   await assert.rejects(
     connectTo(mx, { heloName: 'a.test\r\nMAIL FROM:<x@y.test>' }),
@@ -276,7 +276,7 @@ test('an idle connection that the server ends is not used again', async () => {
   }
 });
 
-test('a connection that ends during a message tells it by the result, not as idle', async () => {
+test('a connection that ends during a message is reported by the result', async () => {
   await using mx = await startFakeMx({ phases: { rcpt: { drop: 'rst' } } });
   using connection = await openTo(mx);
   let toldIdle = 0;
@@ -285,7 +285,7 @@ test('a connection that ends during a message tells it by the result, not as idl
   assert.equal(toldIdle, 0);
 });
 
-test('closing says QUIT and does not tell the owner what it did itself', async () => {
+test('closing sends QUIT without notifying the owner', async () => {
   await using mx = await startFakeMx();
   using connection = await openTo(mx);
   let toldIdle = 0;
@@ -298,7 +298,7 @@ test('closing says QUIT and does not tell the owner what it did itself', async (
   await connection.close();
 });
 
-test('a server that does not answer QUIT is not waited for', async () => {
+test('closing does not wait for the reply to QUIT', async () => {
   await using mx = await startFakeMx({ phases: { quit: {} } });
   using connection = await openTo(mx, { timeouts: { quit: SILENCE_MS } });
   await connection.close();

@@ -12,7 +12,7 @@ import { Dialogue } from '../../../test/support/smtp-dialogue.ts';
 import { logIn, startSmtpServer } from '../../../test/support/smtp-server.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 
-test('a size that is announced or real beyond the limit is refused, and the session goes on', async () => {
+test('an announced or actual size above the limit is refused, and the session continues', async () => {
   await using server = await startSmtpServer({ sizeBytesMax: 1_000 });
   await using client = await Dialogue.greeted(server.port);
   assert.match((await client.ask('MAIL FROM:<a@b.test> SIZE=1001')) ?? '', /^552 5\.3\.4 .*1000/);
@@ -28,7 +28,7 @@ test('a size that is announced or real beyond the limit is refused, and the sess
   assert.equal(await client.hear(), '250 2.0.0 Taken 1');
 });
 
-test('content that never ends is hung up on', async () => {
+test('endless content is disconnected', async () => {
   await using server = await startSmtpServer({ sizeBytesMax: 1_000 });
   await using client = await Dialogue.greeted(server.port);
   client.send('MAIL FROM:<a@b.test>\r\nRCPT TO:<c@d.test>\r\nDATA\r\n');
@@ -38,7 +38,7 @@ test('content that never ends is hung up on', async () => {
   assert.equal(server.taken.length, 0);
 });
 
-test('a server that holds too much content says so, and takes more when it has room again', async () => {
+test('a server that holds too much content refuses messages until it has room', async () => {
   const gate = Promise.withResolvers<void>();
   await using server = await startSmtpServer({
     limits: { contentBytes: 3_000 },
@@ -67,7 +67,7 @@ test('a server that holds too much content says so, and takes more when it has r
   assert.equal(await second.hear(), '250 2.0.0 Taken');
 });
 
-test('errors do not add up over the life of a session that hands in mail', async () => {
+test('errors are not accumulated in a session that submits mail', async () => {
   await using server = await startSmtpServer({ limits: { errorsPerSession: 3 } });
   await using client = await Dialogue.greeted(server.port);
   for (let message = 1; message <= 4; message += 1) {
@@ -102,7 +102,7 @@ class Unfinished implements UnfinishedMessage {
   }
 }
 
-test('who holds most of the memory for content yields to who holds less than an equal share', () => {
+test('a client that holds less than an equal share takes memory from the client that holds most', () => {
   const budget = new ContentBudget({ contentBytes: 1_000 });
   const greedy = [1, 2, 3].map(() => new Unfinished(budget, 'greedy'));
   assert.deepEqual(
@@ -125,7 +125,7 @@ test('who holds most of the memory for content yields to who holds less than an 
   assert.equal(budget.mayHold(601), false);
 });
 
-test('with many clients that hold much, a small message always finds its room', () => {
+test('a small message always gets memory beside clients that hold much', () => {
   const budget = new ContentBudget({ contentBytes: 1_000 });
   const held = Array.from({ length: 10 }, (_, index) => new Unfinished(budget, `client ${index}`));
   for (const message of held) assert.ok(message.grow(100));
@@ -148,7 +148,7 @@ test('errors and idle commands end a session after a while', async () => {
   }
 });
 
-test('a client that is silent or drips is hung up on', async () => {
+test('a silent or slow client is disconnected', async () => {
   await using server = await startSmtpServer({
     limits: { commandTimeoutMs: 300, dataTimeoutMs: 300, tlsTimeoutMs: 300 },
   });
@@ -171,7 +171,7 @@ test('a client that is silent or drips is hung up on', async () => {
   assert.deepEqual(await handshake.hearAll(), []);
 });
 
-test('content has to come at 1,000 octets a second, and to end in time', async () => {
+test('content must arrive at 1,000 octets a second and end in time', async () => {
   for (const [octets, limits] of [
     [20, { dataTimeoutMs: 500 }],
     [2_000, { messageTimeoutMs: 500 }],
@@ -185,7 +185,7 @@ test('content has to come at 1,000 octets a second, and to end in time', async (
   }
 });
 
-test('the time to log in runs from the connection on, whatever the client does with it', async () => {
+test('the time limit for authentication runs from the connection, regardless of commands', async () => {
   const limits = { logInTimeoutMs: 700, errorsPerSession: 1e9 };
   await using server = await startSmtpServer<string>({ limits, logIn });
   const late = '421 4.4.2 Log-in timeout';
@@ -214,7 +214,7 @@ test('the time to log in runs from the connection on, whatever the client does w
   assert.equal(await app.ask('NOOP'), '250 2.0.0 Ok');
 });
 
-test('a TLS handshake that is never begun ends with the time to log in', async () => {
+test('a TLS handshake that never begins ends at the time limit for authentication', async () => {
   const tls = { mode: 'implicit' as const, context: () => null };
   await using server = await startSmtpServer<string>({ limits: { logInTimeoutMs: 300 }, logIn });
   await using secure = await startSmtpServer<string>({
@@ -226,7 +226,7 @@ test('a TLS handshake that is never begun ends with the time to log in', async (
   assert.deepEqual(await client.hearAll(), []);
 });
 
-test('a session without a log-in ends after its time, between two messages', async () => {
+test('an unauthenticated session ends after its time limit, between two messages', async () => {
   await using server = await startSmtpServer({ limits: { sessionTimeoutMs: 500 } });
   await using client = await Dialogue.greeted(server.port);
   client.send('MAIL FROM:<a@b.test>\r\nRCPT TO:<c@d.test>\r\nDATA\r\nx\r\n');
@@ -238,7 +238,7 @@ test('a session without a log-in ends after its time, between two messages', asy
   assert.deepEqual([replies.at(-2), replies.at(-1)], ['250 2.0.0 Taken 1', long]);
 });
 
-test('a client that does not read its replies is not read from, and hung up on', async () => {
+test('a client that does not read replies is not read from and is disconnected', async () => {
   await using server = await startSmtpServer({
     limits: { commandTimeoutMs: 300, errorsPerSession: 1e9, connectionsPerClient: 1 },
   });
@@ -248,7 +248,7 @@ test('a client that does not read its replies is not read from, and hung up on',
   await hasRoom(server.port);
 });
 
-test('one client, and all of them together, have so many connections and messages', async () => {
+test('connections and messages are limited for one client and for all', async () => {
   await using server = await startSmtpServer({
     limits: { connectionsPerClient: 2, connections: 3, messagesPerClientAndMinute: 2 },
   });
@@ -265,7 +265,7 @@ test('one client, and all of them together, have so many connections and message
   await hasRoom(server.port);
 });
 
-test('recipients beyond the limit are to be sent later, messages in another session', async () => {
+test('recipients beyond the limit get a temporary refusal, messages a new session', async () => {
   await using server = await startSmtpServer({
     limits: { recipientsPerMessage: 1, messagesPerSession: 1 },
   });
@@ -291,7 +291,7 @@ function hasRoom(port: number): Promise<unknown> {
   return waitFor(isGreeted, { what: 'room for a connection', timeoutMs: 30_000 });
 }
 
-test('of a message of any size the beginning can be kept and the rest let by', async () => {
+test('the beginning of a message of any size can be kept and the rest discarded', async () => {
   await using server = await startSmtpServer({
     sizeBytesMax: 1_000,
     keptBytesMax: 2_500,
@@ -333,7 +333,7 @@ function startDoor(limits: Partial<SmtpServerLimits>) {
   return { clock, known, enter };
 }
 
-test('a newcomer takes the place of who has waited longest without a log-in', () => {
+test('a new connection replaces the oldest unauthenticated one', () => {
   const { enter } = startDoor({ connections: 4, anonymousConnections: 2 });
   const [first, second] = [enter('a'), enter('b')];
   second.visit?.progressed();
@@ -351,7 +351,7 @@ test('a newcomer takes the place of who has waited longest without a log-in', ()
   );
 });
 
-test('anonymous connections leave a part to clients that logged in within a day', () => {
+test('connections are reserved for clients that authenticated within a day', () => {
   const { enter, known, clock } = startDoor({ connections: 4, anonymousConnections: 2 });
   known.note('app');
   for (let count = 0; count < 100; count += 1) enter(`stranger ${count}`);
@@ -365,7 +365,7 @@ test('anonymous connections leave a part to clients that logged in within a day'
   assert.equal(known.has('app'), false);
 });
 
-test('when all are logged in nobody is shut out, and the next one hears why it is refused', () => {
+test('authenticated connections are not closed, and a further one is refused with the reason', () => {
   const { enter } = startDoor({ connections: 2, anonymousConnections: 2 });
   const open = [enter('a'), enter('b')];
   for (const { visit } of open) visit?.loggedIn();
@@ -375,7 +375,7 @@ test('when all are logged in nobody is shut out, and the next one hears why it i
   assert.equal(enter('c').heard, null);
 });
 
-test('a client has few connections that are not logged in, and more when it is known', () => {
+test('a client has few unauthenticated connections, and more when it is known', () => {
   const { enter } = startDoor({ anonymousPerClient: 2, connectionsPerClient: 12 });
   const [first, second] = [enter('a'), enter('a')];
   assert.match(enter('a').heard ?? '', /^Too many connections from your address/);
@@ -392,7 +392,7 @@ test('a client has few connections that are not logged in, and more when it is k
   assert.match(enter('a').heard ?? '', /^Too many connections from your address/);
 });
 
-test('only connections that do not log in count against how often one may be opened', () => {
+test('only unauthenticated connections count to the rate limit of connections', () => {
   const { enter, clock } = startDoor({ newPerClientAndMinute: 3 });
   const visits = ['a', 'a', 'a'].map(enter);
   for (const { visit } of visits) visit?.leave();
@@ -407,7 +407,7 @@ test('only connections that do not log in count against how often one may be ope
   assert.equal(enter('a').heard, null);
 });
 
-test('other workers are told of a log-in, at most every ten minutes', () => {
+test('other workers are notified of a log-in, at most every ten minutes', () => {
   let nowMs = 0;
   const told: string[] = [];
   const known = new KnownClients({ monotonicMs: () => nowMs }, (client) => told.push(client));

@@ -21,7 +21,7 @@ const ENDS = [
   '\r.\n',
 ].concat(['\r\n\0.\r\n', '\r\n.\0\r\n', '\r\n.\r\r\n', '\r\n.\n\r', '\r\n. \r\n', '\r\n..\r\n']);
 
-test('no false end of a message makes the server take the commands behind it', async () => {
+test('no false end of a message makes the server execute commands after it', async () => {
   await using server = await startSmtpServer({ limits: { connectionsPerClient: 1_000 } });
   for (const end of ENDS) {
     server.taken.length = 0;
@@ -34,7 +34,7 @@ test('no false end of a message makes the server take the commands behind it', a
   }
 });
 
-test('a dialogue means the same however it is cut into packets', async () => {
+test('the result of a dialogue does not depend on packet boundaries', async () => {
   await using server = await startSmtpServer({ limits: { connectionsPerClient: 1_000 } });
   const part = fc.constantFrom(
     'NOOP\r\n',

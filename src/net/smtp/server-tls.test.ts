@@ -5,7 +5,7 @@ import { logIn, startSmtpServer } from '../../../test/support/smtp-server.ts';
 
 const PLAIN = `AUTH PLAIN ${Buffer.from('\0jo\0secret').toString('base64')}`;
 
-test('what it can do is offered, and AUTH only inside of TLS', async () => {
+test('extensions are offered, and AUTH only inside TLS', async () => {
   await using server = await startSmtpServer({ logIn });
   await using client = await Dialogue.open(server.port);
   assert.equal(await client.hear(), '220 mx.test ESMTP Posthorn');
@@ -29,7 +29,7 @@ test('what it can do is offered, and AUTH only inside of TLS', async () => {
   assert.equal(await client.ask('MAIL FROM:<>'), '250 2.1.0 Ok');
 });
 
-test('logging in: every way of saying it, and every way of getting it wrong', async () => {
+test('authentication works in every syntax and fails with the right reply', async () => {
   await using server = await startSmtpServer({ logIn });
   const base64 = (text: string) => Buffer.from(text).toString('base64');
   const cases: [string[], string][] = [
@@ -60,7 +60,7 @@ test('logging in: every way of saying it, and every way of getting it wrong', as
   }
 });
 
-test('plain text behind STARTTLS is never taken for what was said inside of TLS', async () => {
+test('plain text after STARTTLS is not read as a command inside TLS', async () => {
   await using server = await startSmtpServer();
   await using client = await Dialogue.greeted(server.port);
   client.send('STARTTLS\r\nEHLO evil.test\r\nMAIL FROM:<evil@b.test>\r\n');

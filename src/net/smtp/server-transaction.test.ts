@@ -43,7 +43,7 @@ const pieces = fc.oneof(
 );
 const texts = fc.array(pieces, { maxLength: 40 }).map((some) => some.join(''));
 
-test('what a message says does not depend on how it was cut into chunks', () => {
+test('the result does not depend on how a message is split into chunks', () => {
   const cuts = fc.array(fc.nat(5_000), { maxLength: 20 });
   fc.assert(
     fc.property(texts, cuts, (text, where) => {
@@ -53,7 +53,7 @@ test('what a message says does not depend on how it was cut into chunks', () => 
   );
 });
 
-test('octet by octet, too', () => {
+test('a message that is sent octet by octet has the same result', () => {
   fc.assert(
     fc.property(texts, (text) => {
       const bytes = Buffer.from(text, 'latin1');

@@ -7,7 +7,7 @@ import { logIn, startSmtpServer } from '../../../test/support/smtp-server.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 import { answerOf } from './server-types.ts';
 
-test('a message arrives whole, with its envelope and what is known of its session', async () => {
+test('a message arrives with its envelope and the facts of its session', async () => {
   await using server = await startSmtpServer();
   await using client = await Dialogue.greeted(server.port);
   await client.startTls();
@@ -72,7 +72,7 @@ test('nodemailer sends over STARTTLS and over TLS from the start, with a log-in'
   }
 });
 
-test('our own client sends many messages over one session, envelopes ahead of answers', async () => {
+test('our own client sends many messages over one session with pipelined envelopes', async () => {
   await using server = await startSmtpServer();
   const result = await connectTo({ address: '127.0.0.1', port: server.port }, { tls: 'enforced' });
   assert.ok(result.kind === 'ready', JSON.stringify(result));
@@ -84,7 +84,7 @@ test('our own client sends many messages over one session, envelopes ahead of an
   assert.equal(server.taken.length, 20);
 });
 
-test('commands out of order, unknown or malformed get the reply that says why', async () => {
+test('commands out of order, unknown or malformed get the matching reply', async () => {
   await using server = await startSmtpServer({ limits: { errorsPerSession: 100 } });
   await using client = await Dialogue.open(server.port);
   await client.hear();
@@ -133,7 +133,7 @@ test('commands out of order, unknown or malformed get the reply that says why', 
   assert.equal((await client.hear())?.slice(0, 9), '500 5.5.2');
 });
 
-test('what makes the next command uncertain ends the session', async () => {
+test('input that makes the next command ambiguous ends the session', async () => {
   await using server = await startSmtpServer();
   const cases: [string, string][] = [
     ['NOOP\nMAIL FROM:<a@b.test>\r\n', '500 5.5.2'],
@@ -151,7 +151,7 @@ test('what makes the next command uncertain ends the session', async () => {
   }
 });
 
-test('a client that speaks before the greeting is refused', async () => {
+test('a client that sends before the greeting is refused', async () => {
   await using server = await startSmtpServer();
   // What is there when the connection is taken: the first bytes come with it, or a moment later.
   await waitFor(
@@ -176,7 +176,7 @@ test('a handler that fails costs one message, not the session', async () => {
   assert.equal(server.bugs.length, 2);
 });
 
-test('stopping finishes the message under way and says 421 to the others', async () => {
+test('a stop finishes the message under way and sends 421 to other sessions', async () => {
   const gate = Promise.withResolvers<void>();
   const reached = Promise.withResolvers<void>();
   await using server = await startSmtpServer({
@@ -211,7 +211,7 @@ test('stopping finishes the message under way and says 421 to the others', async
   await closed;
 });
 
-test('a long or strange sentence becomes reply lines that SMTP can carry', async () => {
+test('a long or unusual text becomes valid reply lines', async () => {
   const text = `${'word '.repeat(150)}ä\r\n250 2.0.0 injected ${'x'.repeat(900)}`;
   await using server = await startSmtpServer({
     handlers: { onRcpt: () => answerOf(550, '5.7.1', text), onMessage: () => Promise.reject() },

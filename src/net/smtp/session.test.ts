@@ -5,7 +5,7 @@ import { extensionsOf, NO_EXTENSIONS, SMTP_TIMEOUTS_MS, timeoutsWithin } from '.
 const offered = (...lines: string[]) =>
   extensionsOf({ code: 250, enhancedCode: null, message: ['mx.test', ...lines].join('\n') });
 
-test('what a server offers is understood in any case', () => {
+test('extensions are recognised in any case', () => {
   const all = offered(
     'pipelining',
     'StartTLS',
@@ -24,13 +24,13 @@ test('what a server offers is understood in any case', () => {
   });
 });
 
-test('what is not known, or stands in the greeting, is no extension', () => {
+test('unknown keywords, and those in the greeting, are not extensions', () => {
   assert.deepEqual(offered('X-PIPELINING', 'HELP', ''), NO_EXTENSIONS);
   const greeting = { code: 250, enhancedCode: null, message: 'PIPELINING STARTTLS' };
   assert.deepEqual(extensionsOf(greeting), NO_EXTENSIONS);
 });
 
-test('a limit of size that is no number is no limit', () => {
+test('a SIZE limit that is not a number is ignored', () => {
   assert.deepEqual(offered('SIZE').size, { sizeBytesMax: 0 });
   assert.deepEqual(offered('SIZE lots').size, { sizeBytesMax: 0 });
 });

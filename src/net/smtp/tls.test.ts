@@ -29,7 +29,7 @@ test('several messages, also large ones, go over one encrypted session', async (
   }
 });
 
-test('the certificate is judged truly, though any will do when TLS is opportunistic', async () => {
+test('the certificate is verified and reported, but not required with opportunistic TLS', async () => {
   await using mx = await startFakeMx();
   for (const [certificate, host, verified] of [
     ['trusted', 'mx.test', true],
@@ -46,7 +46,7 @@ test('the certificate is judged truly, though any will do when TLS is opportunis
   }
 });
 
-test('enforced TLS takes a valid certificate for the host and no other', async () => {
+test('enforced TLS accepts only a valid certificate for the host', async () => {
   await using mx = await startFakeMx({ startTls: 'offered' });
   using connection = await openTo(mx, { tls: 'enforced' });
   assert.equal(connection.tls?.verified, true);
@@ -57,7 +57,7 @@ test('enforced TLS takes a valid certificate for the host and no other', async (
   }
 });
 
-test('enforced TLS says nothing to a server that does not offer or refuses it', async () => {
+test('enforced TLS sends nothing to a server that does not offer or refuses STARTTLS', async () => {
   await using mx = await startFakeMx();
   for (const startTls of ['absent', 'refused'] as const) {
     mx.set({ startTls });
@@ -67,7 +67,7 @@ test('enforced TLS says nothing to a server that does not offer or refuses it', 
   }
 });
 
-test('a server that refuses STARTTLS still takes mail in plain text', async () => {
+test('mail is sent in plain text to a server that refuses STARTTLS', async () => {
   await using mx = await startFakeMx({ startTls: 'refused' });
   using connection = await openTo(mx);
   assert.equal(connection.tls, null);
@@ -80,7 +80,7 @@ test('421 to STARTTLS ends the session', async () => {
   assert.equal(result.kind === 'ready' ? 'ready' : result.phase, 'starttls');
 });
 
-test('a handshake that fails is told as such, and plain text works on a second try', async () => {
+test('a failed handshake is reported, and plain text works on a second try', async () => {
   await using mx = await startFakeMx();
   for (const startTls of ['broken', 'outdated'] as const) {
     mx.set({ startTls });
@@ -91,13 +91,13 @@ test('a handshake that fails is told as such, and plain text works on a second t
   }
 });
 
-test('a handshake that never comes is given up', async () => {
+test('a handshake that never comes times out', async () => {
   await using mx = await startFakeMx({ startTls: 'silent' });
   const result = await connectTo(mx, { timeouts: { tls: SILENCE_MS } });
   assert.deepEqual(summary(result), { phase: 'tls', cause: 'timeout' });
 });
 
-test('a connection that is cut during the handshake is told as a failed handshake', async () => {
+test('a connection that is lost during the handshake is reported as a failed handshake', async () => {
   for (const drop of ['fin', 'rst'] as const) {
     await using mx = await startFakeMx({
       startTls: 'offered',
@@ -108,14 +108,14 @@ test('a connection that is cut during the handshake is told as a failed handshak
   }
 });
 
-test('plain text that is slipped in before the handshake aborts the session', async () => {
+test('plain text injected before the handshake aborts the session', async () => {
   await using mx = await startFakeMx({ startTls: 'injected' });
   const result = await connectTo(mx);
   assert.deepEqual(summary(result), { phase: 'starttls', cause: 'garbage' });
   assert.equal(mx.messages.length, 0);
 });
 
-test('TLS from the first byte works, and a plain server there is told as a failed handshake', async () => {
+test('implicit TLS works, and a server without it is reported as a failed handshake', async () => {
   await using mx = await startFakeMx({ implicitTls: true });
   using connection = await openTo(mx, { implicitTls: true, tls: 'enforced' });
   assert.equal(connection.tls?.verified, true);

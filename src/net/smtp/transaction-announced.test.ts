@@ -25,7 +25,7 @@ function followedBy(next: Transaction): Follower {
 
 const [FIRST, SECOND] = [messageTo('first@full.test'), messageTo('second@full.test')];
 
-test('the envelope of the next message travels with the dot of the one before', async () => {
+test('the envelope of the next message is sent with the final dot of the previous one', async () => {
   const heard: string[] = [];
   const answers = [
     '250-hi\r\n250 PIPELINING\r\n',
@@ -70,7 +70,7 @@ test('the envelope of the next message travels with the dot of the one before', 
   ]);
 });
 
-test('a hundred messages follow one another on one session, each with its own answer', async () => {
+test('a hundred messages on one session each get their own reply', async () => {
   await using mx = await startFakeMx();
   using connection = await openTo(mx);
   const messages = Array.from({ length: 100 }, (_, i) => messageTo(`r${i}@full.test`));
@@ -95,7 +95,7 @@ test('a hundred messages follow one another on one session, each with its own an
   assert.equal(connection.reusable, true);
 });
 
-test('a refusal of one message is not the answer to the next', async () => {
+test('a refusal of one message does not affect the next', async () => {
   await using mx = await startFakeMx({
     recipients: { gone: '550 5.1.1 No such user' },
     verdicts: { spam: '554 5.7.1 Spam' },
@@ -118,7 +118,7 @@ test('a connection kept for an announced message carries no other', async () => 
   assert.deepEqual([connection.reusable, connection.hasAnnounced], [true, false]);
 });
 
-test('nothing is announced that the server would refuse, or that may not be sent', async () => {
+test('a message that the server would refuse, or that may not be sent, is not announced', async () => {
   await using mx = await startFakeMx({ sizeBytesMax: 1_000 });
   using connection = await openTo(mx);
   const large = messageTo('large@full.test', { message: Buffer.alloc(2_000, 'x') });
@@ -151,7 +151,7 @@ test('an announced message that may no longer be sent is dropped before its dot'
   );
 });
 
-test('a session that ends with one message leaves the announced one untouched', async () => {
+test('when a session ends with one message, the announced one is not in doubt', async () => {
   for (const ending of ['421 4.4.2 Enough', { drop: 'rst' }] as const) {
     await using mx = await startFakeMx({ phases: { data: ending } });
     using connection = await openTo(mx);
@@ -161,7 +161,7 @@ test('a session that ends with one message leaves the announced one untouched', 
   }
 });
 
-test('an announced message does not wait for long behind a slow one', async () => {
+test('an announced message does not wait long for a slow one', async () => {
   await using mx = await startFakeMx({ phases: { data: {} } });
   const timeouts: Partial<SmtpTimeouts> = { mail: SILENCE_MS, data: SILENCE_MS * 20 };
   using connection = await openTo(mx, { timeouts });
@@ -176,7 +176,7 @@ test('an announced message does not wait for long behind a slow one', async () =
   assert.equal(connection.reusable, false);
 });
 
-test('a server that forgets what was pipelined behind the dot is noticed, and nothing is lost', async () => {
+test('a server that discards commands after the final dot is detected, and nothing is lost', async () => {
   const server = createServer((socket) => {
     let count = 0;
     socket.on('error', () => {}).write('220 hi\r\n');

@@ -9,7 +9,7 @@ import { connectTo, openTo, send, SILENCE_MS, summary } from '../../../test/supp
 const PHASES = ['mail', 'rcpt', 'data_command', 'data'] as const;
 const LARGE = Buffer.alloc(16 * 1024 * 1024, `${'x'.repeat(76)}\r\n`);
 
-test('a message arrives as it was given, with its envelope', async () => {
+test('a message arrives unchanged, with its envelope', async () => {
   await using mx = await startFakeMx();
   using connection = await openTo(mx);
   const message = Buffer.from('Subject: hello\r\n\r\nHello\r\n');
@@ -28,7 +28,7 @@ test('the null reverse-path is an empty pair of brackets', async () => {
   assert.equal(mx.messages[0]?.envelopeFrom, '');
 });
 
-test('MAIL, RCPT and DATA travel together, and the message in one piece with its dot', async () => {
+test('MAIL, RCPT and DATA are sent together, and the message in one write with its final dot', async () => {
   const heard: string[] = [];
   const server = createServer((socket) => {
     socket.write('220 hi\r\n');
@@ -57,7 +57,7 @@ test('MAIL, RCPT and DATA travel together, and the message in one piece with its
   ]);
 });
 
-test('a refusal in any phase is quoted with the phase, and the session goes on', async () => {
+test('a refusal in any phase is reported with the phase, and the session continues', async () => {
   await using mx = await startFakeMx();
   for (const pipelining of [true, false]) {
     for (const phase of PHASES) {
@@ -75,7 +75,7 @@ test('a refusal in any phase is quoted with the phase, and the session goes on',
   }
 });
 
-test('RSET is said after a transaction that failed half way, and only then', async () => {
+test('RSET is sent only after a transaction that failed half way', async () => {
   await using mx = await startFakeMx({ recipients: { jo: ['550 5.1.1 No', '250 Ok'] } });
   for (const pipelining of [true, false]) {
     mx.set({ pipelining, recipients: { jo: ['550 5.1.1 No', '250 Ok'] } });
@@ -110,7 +110,7 @@ test('DATA that is accepted for a refused recipient is answered by a lone dot', 
   assert.equal(mx.messages.length, 1);
 });
 
-test('421 in any phase is the answer and the end of the session', async () => {
+test('421 in any phase is the reply and ends the session', async () => {
   await using mx = await startFakeMx();
   for (const phase of PHASES) {
     mx.set({ phases: { [phase]: '421 4.3.2 Shutting down' } });
@@ -120,7 +120,7 @@ test('421 in any phase is the answer and the end of the session', async () => {
   }
 });
 
-test('silence is told with its phase; only after the dot the message is in doubt', async () => {
+test('a timeout is reported with its phase; only after the final dot the message is in doubt', async () => {
   await using mx = await startFakeMx();
   for (const pipelining of [true, false]) {
     for (const phase of PHASES) {
@@ -134,7 +134,7 @@ test('silence is told with its phase; only after the dot the message is in doubt
   }
 });
 
-test('a hang-up is told with its phase; only after the dot the message is in doubt', async () => {
+test('a lost connection is reported with its phase; only after the final dot the message is in doubt', async () => {
   await using mx = await startFakeMx();
   for (const drop of ['fin', 'rst'] as const) {
     for (const phase of PHASES) {
@@ -147,7 +147,7 @@ test('a hang-up is told with its phase; only after the dot the message is in dou
   }
 });
 
-test('a server that takes the message and hangs up without a word leaves it in doubt', async () => {
+test('a server that reads the message and closes without a reply leaves it in doubt', async () => {
   await using mx = await startFakeMx({ verdicts: { jo: { drop: 'rst', keep: true } } });
   using connection = await openTo(mx);
   const result = await send(connection);
@@ -155,13 +155,13 @@ test('a server that takes the message and hangs up without a word leaves it in d
   assert.equal(mx.messages.length, 1);
 });
 
-test('a server that hangs up after its 250 has taken the message', async () => {
+test('a message is delivered when the server closes after its 250', async () => {
   await using mx = await startFakeMx({ phases: { data: { reply: '250 Ok', drop: 'fin' } } });
   using connection = await openTo(mx);
   assert.deepEqual(summary(await send(connection)), { phase: 'data', code: 250 });
 });
 
-test('nonsense in any phase ends the session; what came before it counts', async () => {
+test('malformed data in any phase ends the session; replies before it count', async () => {
   await using mx = await startFakeMx();
   const nonsense = [
     { raw: 'what?\r\n' },
@@ -184,7 +184,7 @@ test('nonsense in any phase ends the session; what came before it counts', async
   }
 });
 
-test('a reply too many in the envelope stops before any message is written', async () => {
+test('an extra reply in the envelope stops before the message is written', async () => {
   await using mx = await startFakeMx();
   for (const phase of ['mail', 'rcpt', 'data_command'] as const) {
     const usual = phase === 'data_command' ? '354 Go' : '250 Ok';
@@ -197,21 +197,21 @@ test('a reply too many in the envelope stops before any message is written', asy
   }
 });
 
-test('two replies to the dot: the first is the answer, the session is over', async () => {
+test('of two replies to the final dot the first counts, and the session ends', async () => {
   await using mx = await startFakeMx({ phases: { data: '250 Taken\n250 Taken twice' } });
   using connection = await openTo(mx);
   assert.deepEqual(summary(await send(connection)), { phase: 'data', code: 250 });
   assert.equal(connection.reusable, false);
 });
 
-test('250 where 354 is due is no invitation to send', async () => {
+test('a 250 in place of 354 does not start the message', async () => {
   await using mx = await startFakeMx({ phases: { data_command: '250 Ok' } });
   using connection = await openTo(mx);
   assert.deepEqual(summary(await send(connection)), { phase: 'data_command', cause: 'garbage' });
   assert.equal(connection.reusable, false);
 });
 
-test('a message that is too large for the server is refused without asking it', async () => {
+test('a message larger than the SIZE limit fails without being sent', async () => {
   await using mx = await startFakeMx({ sizeBytesMax: 1000 });
   using connection = await openTo(mx);
   const result = await send(connection, { message: Buffer.alloc(1001, 'x') });
@@ -224,7 +224,7 @@ test('a message that is too large for the server is refused without asking it', 
   assert.ok(mx.sessions[0]?.lines.includes('C: MAIL FROM:<b-token@send.acme.test> SIZE=1000'));
 });
 
-test('an address outside of ASCII goes only to servers with SMTPUTF8', async () => {
+test('a non-ASCII address is sent only to servers with SMTPUTF8', async () => {
   await using mx = await startFakeMx();
   using able = await openTo(mx);
   const transaction = { recipient: 'jörg@full.test', smtpUtf8: true };
@@ -299,7 +299,7 @@ test('a large message arrives whole', async () => {
   }
 });
 
-test('a server that stops reading is given up in the body, with no doubt about the outcome', async () => {
+test('a server that stops reading times out in the body, without doubt about the outcome', async () => {
   await using mx = await startFakeMx({ phases: { body: {} } });
   using connection = await openTo(mx, { timeouts: { body: SILENCE_MS } });
   const result = await send(connection, { message: LARGE });
@@ -307,7 +307,7 @@ test('a server that stops reading is given up in the body, with no doubt about t
   assert.ok(result.kind === 'failed' && !result.inDoubt);
 });
 
-test('a server that hangs up in the middle of the message has not taken it', async () => {
+test('a message is not delivered when the connection is lost during it', async () => {
   await using mx = await startFakeMx({ phases: { body: { drop: 'rst' } } });
   using connection = await openTo(mx);
   const result = await send(connection, { message: LARGE });
@@ -315,7 +315,7 @@ test('a server that hangs up in the middle of the message has not taken it', asy
   assert.ok(result.kind === 'failed' && !result.inDoubt);
 });
 
-test('a verdict in the middle of the message counts, and the session is over', async () => {
+test('a refusal during the message counts, and the session ends', async () => {
   await using mx = await startFakeMx();
   for (const answer of ['552 5.3.4 Too big after all', '421 4.3.2 Bye']) {
     mx.set({ phases: { body: answer } });
@@ -326,14 +326,14 @@ test('a verdict in the middle of the message counts, and the session is over', a
   }
 });
 
-test('a yes in the middle of the message is no yes', async () => {
+test('a 250 during the message does not count', async () => {
   await using mx = await startFakeMx({ phases: { body: '250 Sure' } });
   using connection = await openTo(mx);
   const result = await send(connection, { message: LARGE });
   assert.deepEqual(summary(result), { phase: 'body', cause: 'garbage' });
 });
 
-test('any bytes arrive identical, however they are cut into pieces', async () => {
+test('any bytes arrive unchanged, however they are split', async () => {
   await using mx = await startFakeMx();
   using connection = await openTo(mx);
   const token = fc.constantFrom('.', '..', '\r\n', '\r\n.', '\r', ' ', 'From ', 'é', '\0');
@@ -359,7 +359,7 @@ test('any bytes arrive identical, however they are cut into pieces', async () =>
   );
 });
 
-test('no bytes inside a message can end it, also for a server that takes a bare LF for a line end', async () => {
+test('no bytes inside a message can end it, even at a server that accepts a bare LF as line end', async () => {
   await using mx = await startFakeMx();
   using connection = await openTo(mx);
   const smuggled = 'A: b\r\n\r\nx\n.\nMAIL FROM:<y@z>\r\n\n.\r\nRCPT TO:<y@z>\r.\r\n';
@@ -368,7 +368,7 @@ test('no bytes inside a message can end it, also for a server that takes a bare 
   assert.doesNotMatch(mx.messages[0]?.raw.toString() ?? '', /\n\.\r?\n/);
 });
 
-test('the transcript tells the dialogue without the message, and stays small', async () => {
+test('the transcript has the dialogue without the message, and is bounded', async () => {
   await using mx = await startFakeMx({
     phases: { data: `250-${'yes '.repeat(400)}\n250 2.0.0 Taken` },
   });
@@ -402,7 +402,7 @@ test('a dot at the beginning of a line gets a second one, others do not', () => 
   assert.equal(stuffed('a.b\r\n.c\r\n..\r\nd.\r\n'), 'a.b\r\n..c\r\n...\r\nd.\r\n');
 });
 
-test('a dot is at the beginning of a line also as the very first byte or in a new piece', () => {
+test('a dot as the first byte, or at the start of a chunk after a line end, is doubled', () => {
   assert.equal(stuffed('.a\r\n'), '..a\r\n');
   assert.equal(stuffed('', '.a\r\n'), '..a\r\n');
   assert.equal(stuffed('a\r\n', '', '.b\r\n'), 'a\r\n..b\r\n');
@@ -415,7 +415,7 @@ test('a message without such dots is not copied', () => {
   assert.equal(dotStuffed(pieces), pieces);
 });
 
-test('the final dot stands on a line of its own', () => {
+test('the final dot is on its own line', () => {
   const dotAfter = (...pieces: string[]) =>
     finalDot(pieces.map((piece) => Buffer.from(piece))).toString();
   assert.equal(dotAfter('a\r\n'), '.\r\n');

@@ -44,7 +44,7 @@ function problem(chain: X509Certificate[], records: TlsaRecord[], names = ['mx.t
   return daneProblem(chain, { records, names, nowMs });
 }
 
-test('DANE-EE takes that very certificate or key, whatever its names and dates', () => {
+test('DANE-EE accepts exactly that certificate or key, regardless of names and dates', () => {
   for (const selector of [0, 1]) {
     for (const matching of [0, 1, 2]) {
       const kind = [3, selector, matching] as const;
@@ -56,7 +56,7 @@ test('DANE-EE takes that very certificate or key, whatever its names and dates',
   }
 });
 
-test('DANE-TA takes a certificate of that authority, with its name and dates right', () => {
+test('DANE-TA accepts a certificate of that authority with valid name and dates', () => {
   for (const selector of [0, 1]) {
     for (const matching of [0, 1, 2]) {
       const anchor = record(ca, [2, selector, matching]);
@@ -73,20 +73,20 @@ test('DANE-TA takes a certificate of that authority, with its name and dates rig
   }
 });
 
-test('an authority that the server does not send is found only where the record holds it whole', () => {
+test('an authority that the server does not send is used only if the record contains it', () => {
   assert.equal(problem([trusted], [record(ca, [2, 0, 0])]), null);
   assert.equal(problem([trusted], [record(ca, [2, 1, 0])]), null);
   assert.match(`${problem([trusted], [record(ca, [2, 0, 1])])}`, /no authority/);
   assert.match(`${problem([selfSigned], [record(ca, [2, 1, 0])])}`, /no authority/);
 });
 
-test('one record that fits is enough, and no certificate at all is not', () => {
+test('one matching record is enough, a missing certificate fails', () => {
   const records = [record(other, [3, 1, 1]), record(ca, [2, 0, 1]), record(trusted, [3, 1, 1])];
   assert.equal(problem([trusted], records), null);
   assert.match(`${problem([], records)}`, /no certificate/);
 });
 
-test('what cannot be checked is not usable', () => {
+test('records that cannot be checked are unusable', () => {
   const good = record(trusted, [3, 1, 1]);
   assert.deepEqual(usableRecords([good]), [good]);
   for (const wrong of [
@@ -104,7 +104,7 @@ test('what cannot be checked is not usable', () => {
   }
 });
 
-test('a weaker digest beside a stronger one of its kind does not count', () => {
+test('a weaker digest beside a stronger one of the same kind is ignored', () => {
   const strong = record(trusted, [3, 1, 2]);
   const anchor = record(ca, [2, 1, 1]);
   assert.deepEqual(usableRecords([record(other, [3, 1, 1]), strong, anchor]), [strong, anchor]);

@@ -36,7 +36,7 @@ test('exactly one STSv1 record with one id counts', () => {
   }
 });
 
-test('a policy is read as the RFC writes it', () => {
+test('a policy is parsed as in the RFC', () => {
   const body = lines(
     'version: STSv1',
     'mode: enforce',
@@ -56,14 +56,14 @@ test('a policy is read as the RFC writes it', () => {
   });
 });
 
-test('of a key that is there twice the first counts, and an age beyond a year is a year', () => {
+test('of a repeated key the first counts, and max_age is capped at a year', () => {
   const parsed = parseStsPolicy(
     lines('version: STSv1', 'mode: testing', 'mode: none', 'mx: a.test', 'max_age: 9999999999'),
   );
   assert.deepEqual(parsed, { policy: { mode: 'testing', mx: ['a.test'], maxAgeS: 31_557_600 } });
 });
 
-test('what is not a policy counts as none', () => {
+test('an invalid policy counts as none', () => {
   const good = ['version: STSv1', 'mode: enforce', 'mx: mail.example.com', 'max_age: 86400'];
   const without = (key: string) => lines(...good.filter((line) => !line.startsWith(key)));
   for (const body of [
@@ -89,7 +89,7 @@ test('what is not a policy counts as none', () => {
   }
 });
 
-test('a wildcard stands for one leftmost label', () => {
+test('a wildcard matches one leftmost label', () => {
   const policy: StsPolicy = { mode: 'enforce', mx: ['mx.a.test', '*.b.test'], maxAgeS: 1 };
   const named = (host: string) => policyNames(policy, host);
   assert.ok(named('mx.a.test') && named('MX.A.test.') && named('one.b.test'));
@@ -106,7 +106,7 @@ test('a wildcard stands for one leftmost label', () => {
   }
 });
 
-test('a policy with lines of blanks is read in time that grows with its length only', () => {
+test('a policy with lines of blanks is parsed in linear time', () => {
   // A pattern that looks for the last of them from each took seconds for the 64 KB of a policy.
   const policy = `version: STSv1\nmode: none${' '.repeat(64_000)}x\nmax_age: 86400\n`;
   const start = performance.now();
@@ -157,7 +157,7 @@ function cacheOver({ stored = NOTHING, txt = ['v=STSv1; id=1'] as string[] | nul
   return { cache, told };
 }
 
-test('after the first look an answer costs neither a query nor a wait, for five minutes', async () => {
+test('a result is cached for five minutes', async () => {
   const { cache, told } = cacheOver({ txt: [] });
   assert.equal(await cache.of('a.test'), null);
   assert.equal(cache.of('a.test'), null, 'no promise');
@@ -169,14 +169,14 @@ test('after the first look an answer costs neither a query nor a wait, for five 
   assert.deepEqual([told.loads, told.lookups], [2, 2]);
 });
 
-test('emails that ask at the same time share one look', async () => {
+test('concurrent look-ups share one query', async () => {
   const { cache, told } = cacheOver({ stored: STORED });
   const answers = await Promise.all([1, 2, 3].map(async () => cache.of('a.test')));
   assert.deepEqual(answers, [policy, policy, policy]);
   assert.equal(told.lookups, 1);
 });
 
-test('a stored policy holds when DNS is away, the record is gone or its host is away', async () => {
+test('a stored policy holds when DNS, the record or its host is unavailable', async () => {
   for (const txt of [null, [], ['v=STSv1; id=2']]) {
     const { cache, told } = cacheOver({ stored: STORED, txt });
     assert.deepEqual(await cache.of('a.test'), policy);
@@ -186,7 +186,7 @@ test('a stored policy holds when DNS is away, the record is gone or its host is 
   }
 });
 
-test('a policy ends on time, also between two looks', async () => {
+test('a policy expires on time, also between two look-ups', async () => {
   const remainingMs = MINUTE_MS;
   const { cache, told } = cacheOver({
     stored: { ...STORED, known: { ...STORED.known!, remainingMs } },
@@ -198,7 +198,7 @@ test('a policy ends on time, also between two looks', async () => {
   assert.equal(cache.of('a.test'), null);
 });
 
-test('a failed fetch is not tried again for five minutes, and is told once', async () => {
+test('a failed fetch is not repeated for five minutes, and is reported once', async () => {
   const { cache, told } = cacheOver();
   await cache.of('a.test');
   assert.deepEqual(told.failures, ['sts-policy-fetch-error']);
@@ -212,13 +212,13 @@ test('a failed fetch is not tried again for five minutes, and is told once', asy
   assert.equal(told.failures.length, 2);
 });
 
-test('a policy of mode none is remembered and holds nobody to anything', async () => {
+test('a policy of mode none is cached and requires nothing', async () => {
   const known = { ...STORED.known!, policy: { ...policy, mode: 'none' as const, mx: [] } };
   const { cache } = cacheOver({ stored: { ...STORED, known } });
   assert.equal(await cache.of('a.test'), null);
 });
 
-test('a check because of a failure asks the DNS anew, once a minute', async () => {
+test('after a TLS failure DNS is queried again, at most once a minute', async () => {
   const { cache, told } = cacheOver({ stored: STORED });
   await cache.of('a.test');
   await cache.recheck('a.test');
@@ -229,7 +229,7 @@ test('a check because of a failure asks the DNS anew, once a minute', async () =
   assert.equal(told.lookups, 3);
 });
 
-test('a policy that is a day old is fetched again without anybody waiting', async () => {
+test('a policy that is a day old is fetched again in the background', async () => {
   const known = { ...STORED.known!, ageMs: 25 * 60 * MINUTE_MS };
   const { cache, told } = cacheOver({ stored: { ...STORED, known } });
   assert.deepEqual(await cache.of('a.test'), policy);

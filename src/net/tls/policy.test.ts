@@ -25,17 +25,17 @@ function rule(wishes: Partial<TlsWishes>, host = 'mx.a.test'): string {
   return `${mode} ${policy}`;
 }
 
-test('without any wish TLS is taken as it comes', () => {
+test('without a policy TLS is opportunistic', () => {
   assert.equal(rule({}), 'opportunistic none');
 });
 
-test('the sender can demand proof, and a receiver cannot make that less', () => {
+test('TLS enforced by the sender cannot be weakened by the receiver', () => {
   assert.equal(rule({ demand: 'enforced' }), 'enforced enforced');
   assert.equal(rule({ demand: 'enforced', sts: testing }), 'enforced enforced');
   assert.equal(rule({ demand: 'enforced', dane: { kind: 'unusable' } }), 'enforced enforced');
 });
 
-test('a policy holds for the servers that it names, and bars all others', () => {
+test('a policy allows only the servers that it names', () => {
   assert.equal(rule({ sts: enforce }), 'enforced mta-sts');
   assert.equal(rule({ sts: enforce }, 'mx.b.test'), 'barred mta-sts');
   assert.equal(rule({ sts: testing }), 'opportunistic mta-sts-testing');
@@ -49,17 +49,17 @@ test('DANE outranks MTA-STS, when it holds and when it fails', () => {
   }
 });
 
-test('records that cannot be checked demand TLS, and leave a policy in force', () => {
+test('unusable TLSA records require TLS, and an MTA-STS policy still applies', () => {
   assert.equal(rule({ dane: { kind: 'unusable' } }), 'required dane');
   assert.equal(rule({ dane: { kind: 'unusable' }, sts: enforce }), 'enforced mta-sts');
 });
 
-test('providers that take nothing in the clear are sent nothing in the clear', () => {
+test('providers that refuse mail in the clear are sent none', () => {
   assert.equal(rule({}, 'gmail-smtp-in.l.google.com'), 'required provider');
   assert.equal(rule({}, 'notgoogle.com'), 'opportunistic none');
 });
 
-test('TLSA records are looked for at the end of the CNAMEs, then at the name itself', async () => {
+test('TLSA records are looked up at the target of the CNAMEs, then at the name itself', async () => {
   const find = async (answers: Record<string, DnsAnswer<TlsaRecord>>) => {
     const asked: string[] = [];
     const resolver = {
@@ -88,7 +88,7 @@ test('TLSA records are looked for at the end of the CNAMEs, then at the name its
   ]);
 });
 
-test('a certificate may carry the name of the records, of the domain, or where its CNAMEs end', async () => {
+test('a certificate may have the name of the TLSA records, of the domain, or of its CNAME target', async () => {
   const authority = { ...RECORD, usage: 2 };
   const answer = { kind: 'records', records: [authority], authenticated: true } as const;
   const resolver = { tlsa: async () => answer };
@@ -103,7 +103,7 @@ test('a certificate may carry the name of the records, of the domain, or where i
   assert.deepEqual(aliased, ['mx.a.test', 'a.test', 'b.test']);
 });
 
-test('sessions under DANE-EE, which proves the server itself, are shared by its domains', async () => {
+test('sessions under DANE-EE are shared by all domains of the server', async () => {
   const keyFor = async (usage: number, domain: string) => {
     const records = [{ ...RECORD, usage }];
     const resolver = {

@@ -12,7 +12,7 @@ const validity = {
   untilMs: Date.parse('2056-01-01T00:00:00Z'),
 };
 
-test('the certificate is one to OpenSSL: names, times, key, signature', () => {
+test('OpenSSL reads names, times, key and signature of the certificate', () => {
   for (const hostname of ['mx.test', `${'long.'.repeat(40)}test`]) {
     const { certificate, privateKey } = makeSelfSigned(hostname, validity);
     const read = new X509Certificate(certificate);
@@ -28,7 +28,7 @@ test('the certificate is one to OpenSSL: names, times, key, signature', () => {
   }
 });
 
-test('no two have the same serial number, and each is one to OpenSSL', () => {
+test('serial numbers are unique, and OpenSSL reads every certificate', () => {
   const serials = Array.from({ length: 2_000 }, () => {
     return new X509Certificate(makeSelfSigned('mx.test', validity).certificate).serialNumber;
   });
