@@ -21,8 +21,15 @@ before(async () => {
 });
 after(() => shared[Symbol.asyncDispose]());
 
+/** With a database of its own, as an operator has it. */
+let embedded: Service;
+before(async () => {
+  embedded = await startService({ ...ONE, database: 'own' });
+});
+after(() => embedded[Symbol.asyncDispose]());
+
 test('a first start prints one JSON line with a valid key, a later start prints no key', async () => {
-  await using service = await startService({ database: 'own' });
+  const service = embedded;
   const { url, pid, data_dir, database, test_key } = service.readyLine;
   assert.match(url, /^http:\/\/127\.0\.0\.1:\d+$/);
   assert.equal(pid, service.pid);
@@ -48,7 +55,7 @@ test('Ctrl-C that arrives twice, from the terminal and from npm, still drains', 
 });
 
 test('a second start on one data directory names the first and exits with 2', async () => {
-  await using service = await startService({ ...ONE, database: 'own' });
+  const service = embedded;
   const { code, stdout, stderr } = await service.cli('start', ...ONE.args);
   assert.equal(code, 2);
   assert.equal(stdout, '');
@@ -138,7 +145,7 @@ test('a start that serves the API in clear text to other machines logs a warning
   assert.match(await logsWith({ HOST: '0.0.0.0' }), warning);
   const behindProxy = { HOST: '0.0.0.0', POSTHORN_TRUSTED_PROXIES: '192.0.2.7' };
   assert.doesNotMatch(await logsWith(behindProxy), warning);
-  assert.doesNotMatch(await logsWith({}), warning);
+  assert.doesNotMatch(shared.logs, warning);
 });
 
 test('--only with mail ports requires that a port is set', async () => {
@@ -149,7 +156,7 @@ test('--only with mail ports requires that a port is set', async () => {
 });
 
 test('commands use the database of the running service, or start it', async () => {
-  await using service = await startService({ ...ONE, database: 'own' });
+  const service = embedded;
   const { key } = await service.cliJson('keys', 'create', '--mode', 'live');
   assert.equal((await service.request('GET', '/v1/projects', { key })).status, 200);
   await service.stop();

@@ -4,46 +4,42 @@
  * does the comparison of table and memory after the database was away.
  */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { arrivals, assertSettled } from '../support/load.ts';
 import { proxiedDatabase } from '../support/postgres.ts';
 import { FROM, liveEnv, newPeers, queueIsEmpty } from '../support/scene.ts';
-import { type Service, startService } from '../support/service.ts';
+import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
 
 const LATER = { recipients: { jo: '451 4.7.1 Greylisted' } };
 
-async function stage() {
-  await using parts = new AsyncDisposableStack();
-  const peers = parts.use(await newPeers(LATER));
-  const database = parts.use(await proxiedDatabase());
-  const args = ['--workers', '1'];
-  const { dns, mx } = peers;
-  const service = parts.use(await startService({ dns, database, env: liveEnv(peers), args }));
-  await service.addLiveDomain('acme.example.org');
-  const key = await service.liveKey();
-  const all = parts.move();
-  return { mx, database, service, key, [Symbol.asyncDispose]: () => all.disposeAsync() };
-}
+const peers = await newPeers();
+const { mx } = peers;
+const database = await proxiedDatabase();
+const service = await startService({ dns: peers.dns, database, env: liveEnv(peers) });
+after(async () => {
+  for (const part of [service, database, peers]) await part[Symbol.asyncDispose]();
+});
+await service.addLiveDomain('acme.example.org');
+const key = await service.liveKey();
 
 /** An email that waits for its second attempt. */
-async function deferred(service: Service, key: string, expires_in = 3600): Promise<string> {
+async function deferred(expires_in = 3600): Promise<string> {
+  mx.set(LATER);
   const draft = { from: FROM, to: 'jo@receiver.example.org', expires_in };
   const id = await service.send(draft, { key });
   await service.waitForStatus(id, 'deferred', { key });
   return id;
 }
 
-const holdInItsName = (service: Service, table: 'queue' | 'webhook_queue'): Promise<unknown> =>
+const holdInItsName = (table: 'queue' | 'webhook_queue'): Promise<unknown> =>
   service.sql(`update ${table} set holder = (select id from nodes), claim = claim + 1`);
 
 test('queue retry releases a claim that its worker does not know of', async () => {
-  await using scene = await stage();
-  const { mx, service, key } = scene;
-  const id = await deferred(service, key);
+  const id = await deferred();
   await service.sql('update queue set claim = 2');
-  await holdInItsName(service, 'queue');
+  await holdInItsName('queue');
   mx.set({});
   const { stdout } = await service.cli('queue', 'retry', '--email', id);
   assert.match(
@@ -55,9 +51,7 @@ test('queue retry releases a claim that its worker does not know of', async () =
 });
 
 test('mail claimed by a worker without a lease is reclaimed', async () => {
-  await using scene = await stage();
-  const { mx, service, key } = scene;
-  const id = await deferred(service, key);
+  const id = await deferred();
   await service.sql('update queue set holder = gen_random_uuid(), claim = 2');
   // The server still refuses: a service that has just started may free it before the command does.
   await service.cliJson('queue', 'retry', '--email', id);
@@ -71,10 +65,8 @@ test('mail claimed by a worker without a lease is reclaimed', async () => {
 });
 
 test('mail under a claim that its worker does not know of ends at its expiry', async () => {
-  await using scene = await stage();
-  const { service, key } = scene;
-  const id = await deferred(service, key, 600);
-  await holdInItsName(service, 'queue');
+  const id = await deferred(600);
+  await holdInItsName('queue');
   await service.clock.advance({ minutes: 11 });
   await service.cliJson('queue', 'retry', '--email', id);
   const { recipients } = await service.waitForStatus(id, 'failed', { key, timeoutMs: 60_000 });
@@ -82,14 +74,12 @@ test('mail under a claim that its worker does not know of ends at its expiry', a
 });
 
 test('after a database outage a worker releases the claims that it does not know of', async () => {
-  await using scene = await stage();
-  const { mx, database, service, key } = scene;
-  const id = await deferred(service, key);
+  const id = await deferred();
   mx.set({});
   await database.proxy.refuse();
   // The settlement of a delivery is lost with the old server: handed over, claim 1.
   await service.sql('update queue set claim = 0');
-  await holdInItsName(service, 'queue');
+  await holdInItsName('queue');
   await waitFor(() => service.logs.includes('no heartbeat'), { what: 'a missed beat' });
   await database.proxy.heal();
   await service.waitForStatus(id, 'delivered', { key, timeoutMs: 90_000 });
@@ -99,10 +89,6 @@ test('after a database outage a worker releases the claims that it does not know
 
 test('a replay releases a webhook claim that its worker does not know of', async () => {
   await using receiver = await startReceiver(500);
-  await using service = await startService({
-    args: ['--workers', '1'],
-    env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' },
-  });
   const body = { url: receiver.url, events: ['email.delivered'] };
   const { body: endpoint } = await service.request('POST', '/v1/webhooks', { body });
   await service.send();
@@ -110,7 +96,7 @@ test('a replay releases a webhook claim that its worker does not know of', async
   const isBack = async () =>
     (await service.sql('select from webhook_queue where holder is null')).length === 1;
   await waitFor(isBack, { what: 'the failure to be written' });
-  await holdInItsName(service, 'webhook_queue');
+  await holdInItsName('webhook_queue');
   receiver.answer = 204;
   const [{ event_id: eventId }] = await service.sql('select event_id from webhook_queue');
   const path = `/v1/webhooks/${endpoint.id}/deliveries/${eventId}/replay`;
