@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import { once } from 'node:events';
 import { assertFailure, EMAIL, rawAnswer, rawAnswers, UNKNOWN_ID } from '../support/api.ts';
-import { type RequestOptions, type Service, startService } from '../support/service.ts';
+import { type RequestOptions, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
 const service = await startService();
@@ -245,39 +245,47 @@ test('malformed data after a request on one connection is answered after it', as
 });
 
 test('503: while the database is unreachable, with recovery afterwards', async () => {
-  await using other = await startService();
-  const send = () => other.request('POST', '/v1/emails', { body: EMAIL });
+  const send = () => service.request('POST', '/v1/emails', { body: EMAIL });
   assert.equal((await send()).status, 202);
-  const before = await countEmails(other);
-  await other.setDatabaseReachable(false);
+  const before = await countEmails();
+  await service.setDatabaseReachable(false);
   const refused = [
     await send(),
-    await other.request('POST', '/v1/emails', { body: EMAIL, headers: { 'idempotency-key': 'a' } }),
-    await other.request('GET', '/v1/emails'),
-    await other.request('POST', '/v1/domains', { body: { name: 'away.test' } }),
-    await other.request('GET', '/readyz', { key: null }),
+    await service.request('POST', '/v1/emails', {
+      body: EMAIL,
+      headers: { 'idempotency-key': 'a' },
+    }),
+    await service.request('GET', '/v1/emails'),
+    await service.request('POST', '/v1/domains', { body: { name: 'away.test' } }),
+    await service.request('GET', '/readyz', { key: null }),
   ];
   for (const answer of refused) {
     assertFailure(answer, 503, 'service_unavailable');
     assert.match(answer.headers.get('retry-after') ?? '', /^[1-9]\d*$/);
   }
   assert.match(refused[0]!.body.error.message, /nothing was accepted|may have been accepted/);
-  assert.equal((await other.request('GET', '/healthz', { key: null })).status, 200);
-  await other.setDatabaseReachable(true);
+  assert.equal((await service.request('GET', '/healthz', { key: null })).status, 200);
+  await service.setDatabaseReachable(true);
   await waitFor(async () => (await send()).status === 202, { what: 'the service to recover' });
-  const isReady = async () => (await other.request('GET', '/readyz', { key: null })).status === 200;
+  const isReady = async () =>
+    (await service.request('GET', '/readyz', { key: null })).status === 200;
   await waitFor(isReady, { what: 'the service to say that it is ready' });
-  assert.equal(await countEmails(other), before + 1);
+  assert.equal(await countEmails(), before + 1);
 });
 
-async function countEmails(one: Service): Promise<number> {
-  const [row] = await one.sql('select count(*)::int as count from emails');
+async function countEmails(): Promise<number> {
+  const [row] = await service.sql('select count(*)::int as count from emails');
   return row.count;
 }
 
+test('408: a request that does not arrive in time', async () => {
+  const [neverEndingHead, neverComingBody] = await tooSlow;
+  assertFailure(neverEndingHead[0]!, 408, 'request_timeout');
+  assertFailure(neverComingBody[0]!, 408, 'request_timeout');
+});
+
 test('503: a stopping service refuses incomplete requests', async () => {
-  await using other = await startService({ args: ['--workers', '1'] });
-  const { hostname, port } = new URL(other.url);
+  const { hostname, port } = new URL(service.url);
   const socket = connect({ host: hostname, port: Number(port) });
   let text = '';
   socket.setEncoding('utf8').on('data', (part: string) => (text += part));
@@ -285,24 +293,18 @@ test('503: a stopping service refuses incomplete requests', async () => {
   // The answer to the first shows that the beginning of the second has been read with it.
   socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /v1/emails HTTP/1.1\r\nHost: x\r\n');
   await waitFor(() => text.includes('ok'), { what: 'the first answer' });
-  const stopped = other.stop();
+  const stopped = service.stop();
   // One that comes in this very moment may be left without an answer until the service is gone.
   const isClosed = () =>
-    fetch(`${other.url}/healthz`, { signal: AbortSignal.timeout(2_000) }).then(
+    fetch(`${service.url}/healthz`, { signal: AbortSignal.timeout(2_000) }).then(
       () => false,
       () => true,
     );
   await waitFor(isClosed, { what: 'the service to take no more connections' });
-  socket.write(`Authorization: Bearer ${other.testKey}\r\n\r\n`);
+  socket.write(`Authorization: Bearer ${service.testKey}\r\n\r\n`);
   await closed;
   const [, answer = ''] = text.split(/(?=HTTP\/1\.1 503)/);
   assert.match(answer, /"code":"service_unavailable".*nothing was accepted/s);
   assert.match(answer, /retry-after: \d+/i);
   assert.equal(await stopped, 0);
-});
-
-test('408: a request that does not arrive in time', async () => {
-  const [neverEndingHead, neverComingBody] = await tooSlow;
-  assertFailure(neverEndingHead[0]!, 408, 'request_timeout');
-  assertFailure(neverComingBody[0]!, 408, 'request_timeout');
 });

@@ -218,8 +218,8 @@ test('a stream ends when its key is revoked', async () => {
 });
 
 test('a key has a limited number of streams', async () => {
-  await using bounded = await startService({ args: ['--workers', '1'] });
-  const open = () => openEventStream(bounded.url, { key: bounded.testKey });
+  const { key } = await limitedKey({});
+  const open = () => openEventStream(service.url, { key });
   const streams = await Promise.all(Array.from({ length: 10 }, open));
   assert.ok(streams.every(({ status }) => status === 200));
   const refused = await open();
@@ -234,15 +234,6 @@ test('a key has a limited number of streams', async () => {
   };
   await waitFor(isTaken, { what: 'the place of the stream that ended' });
   for (const stream of streams) await stream[Symbol.asyncDispose]();
-});
-
-test('a stop ends streams before the timeout for slow requests', async () => {
-  await using stopped = await startService({ args: ['--workers', '1'] });
-  await using stream = await openEventStream(stopped.url, { key: stopped.testKey });
-  assert.equal(await stopped.stop(), 0);
-  await stream.waitForEnd();
-  assert.match(stream.text, /: the service is stopping\n\n$/);
-  assert.doesNotMatch(stopped.logs, /"level":[56]0/);
 });
 
 test('posthorn events prints the events of the local service', async () => {
@@ -267,4 +258,12 @@ test('posthorn events prints the events of the local service', async () => {
   const wrong = await service.cli('events', ...key, '--after', 'nonsense');
   assert.equal(wrong.code, 2);
   assert.match(wrong.stderr, /is not a cursor of this project/);
+});
+
+test('a stop ends streams before the timeout for slow requests', async () => {
+  await using stream = await openEventStream(service.url, { key: service.testKey });
+  assert.equal(await service.stop(), 0);
+  await stream.waitForEnd();
+  assert.match(stream.text, /: the service is stopping\n\n$/);
+  assert.doesNotMatch(service.logs, /"level":[56]0/);
 });

@@ -3,7 +3,7 @@
  * was canceled never arrives, and all else does.
  */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { startJourney } from '../support/journey.ts';
 import { arrivals } from '../support/load.ts';
 import { migratedDatabase } from '../support/postgres.ts';
@@ -87,8 +87,10 @@ async function sendMany({ service, key }: Scene, count: number, draft: object): 
   );
 }
 
+const scene = await newScene({ args: ['--workers', '2'] });
+after(() => scene[Symbol.asyncDispose]());
+
 test('cancels race with two workers: each email is canceled or arrives, never both', async () => {
-  await using scene = await newScene({ args: ['--workers', '2'] });
   const early = await sendMany(scene, 5, { scheduled_at: fromNow(DAY_MS) });
   const dueMs = Date.now() + 1_500;
   const due = await sendMany(scene, 60, { scheduled_at: new Date(dueMs).toISOString() });
@@ -101,16 +103,16 @@ test('cancels race with two workers: each email is canceled or arrives, never bo
 });
 
 test('when a worker is killed after the final dot, no email that arrived is canceled', async () => {
-  await using scene = await newScene({
+  await using failing = await newScene({
     args: ['--workers', '2'],
     env: { POSTHORN_FAILPOINTS: 'smtp_after_dot=kill@3,smtp_after_dot=kill@3' },
   });
-  const ids = await sendMany(scene, 30, {});
-  const cancels = await cancelUntilEnded(scene, ids);
-  assert.match(scene.service.logs, /failpoint/);
+  const ids = await sendMany(failing, 30, {});
+  const cancels = await cancelUntilEnded(failing, ids);
+  assert.match(failing.service.logs, /failpoint/);
   const refusals = [...cancels.refusals.values()].flat();
   assert.ok(refusals.some((message) => /worker is sending|is not known/.test(message)));
-  await assertExact(scene, ids, cancels);
+  await assertExact(failing, ids, cancels);
 });
 
 test('an email whose worker died after the final dot cannot be canceled, because it may have arrived', async () => {
@@ -138,7 +140,6 @@ test('an email whose worker died after the final dot cannot be canceled, because
 });
 
 test('when the service is killed during cancellations, each email is canceled once or not at all', async () => {
-  await using scene = await newScene();
   const { service, key } = scene;
   const ids = await sendMany(scene, 30, { scheduled_at: fromNow(DAY_MS) });
   const cancel = (id: string) => service.request('POST', `/v1/emails/${id}/cancel`, { key });

@@ -21,7 +21,15 @@ const FULL_DISK = `
   });
   syncBuiltinESMExports();`;
 
-const NO_LIMIT = { POSTHORN_LIMIT_SENDING: '100000/60' };
+/** On the database that DATABASE_URL names. */
+const shared = await startService({
+  env: {
+    ...preload('main.ts', FULL_DISK),
+    POSTHORN_LIMIT_SENDING: '100000/60',
+    POSTHORN_DATABASE_MAX_MB: '64',
+  },
+});
+after(() => shared[Symbol.asyncDispose]());
 
 function post(service: Service): Promise<Answer> {
   const body = {
@@ -75,8 +83,7 @@ async function isAccepted(service: Service): Promise<void> {
 }
 
 test('the disk is also checked for a local database that DATABASE_URL names', async () => {
-  const env = { ...preload('main.ts', FULL_DISK), ...NO_LIMIT };
-  await using service = await startService({ args: ['--workers', '1'], env });
+  const service = shared;
   await isAccepted(service);
   writeFileSync(FULL, '');
   await isRefused(service, /Nothing was accepted: the disk is nearly full/);
@@ -85,10 +92,7 @@ test('the disk is also checked for a local database that DATABASE_URL names', as
 });
 
 test('a database at its size limit accepts no more mail and settles what is under way', async () => {
-  await using service = await startService({
-    args: ['--workers', '1'],
-    env: { ...NO_LIMIT, POSTHORN_DATABASE_MAX_MB: '64' },
-  });
+  const service = shared;
   const id = await service.send({ to: 'deferred@simulator.test' });
   await service.waitForStatus(id, 'deferred');
   await service.sql(
@@ -103,7 +107,7 @@ test('a database at its size limit accepts no more mail and settles what is unde
 });
 
 test('when PostgreSQL reports a full disk, mail is refused and settling continues', async () => {
-  await using service = await startService({ args: ['--workers', '1'], env: NO_LIMIT });
+  const service = shared;
   const id = await service.send({ to: 'deferred@simulator.test' });
   await service.waitForStatus(id, 'deferred');
   await service.sql(

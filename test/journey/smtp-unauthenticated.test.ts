@@ -1,6 +1,6 @@
 /** Clients from many addresses that hold the SMTP ports without using them. */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { type Journey, startJourney } from '../support/journey.ts';
 import { handIn, statusReport } from '../support/reports.ts';
 import { Dialogue } from '../support/smtp-dialogue.ts';
@@ -8,6 +8,10 @@ import { idIn, loggedIn, submit, SUBMISSION_ENV } from '../support/submission.ts
 
 const ENV = { ...SUBMISSION_ENV, POSTHORN_INBOUND_PORT: '0' };
 const FROM = 'From: Acme <hello@acme.example>';
+
+/** For tests that change nothing about the service. */
+const shared = await startJourney(ENV);
+after(() => shared[Symbol.asyncDispose]());
 
 function portsOf({ service }: Journey) {
   const { submission_ports: [starttls = 0, tls = 0] = [], inbound_port } = service.readyLine;
@@ -63,7 +67,7 @@ test('1,120 idle clients do not block submission or reports, and are disconnecte
 });
 
 test('a client may hold 20 unauthenticated connections; further ones are refused with the reason', async () => {
-  await using journey = await startJourney(ENV, { args: ['--workers', '1'] });
+  const journey = shared;
   for (const port of [portsOf(journey).starttls, portsOf(journey).inbound]) {
     const dialogues: Dialogue[] = [];
     const greet = async (from: string) => {
@@ -98,7 +102,7 @@ test('a log-in at one worker makes the client known to all workers', async () =>
 const LARGE = `${'x'.repeat(998)}\r\n`.repeat(21_000);
 
 test('three unfinished messages of 21 MB do not block a bounce', async () => {
-  await using journey = await startJourney(ENV, { args: ['--workers', '1'] });
+  const journey = shared;
   const { inbound } = portsOf(journey);
   const mx = await journey.mailServer('bouncing.test');
   const id = await journey.send({ to: 'jo@bouncing.test' });
