@@ -35,18 +35,32 @@ export async function adviseOn(asked: Asked): Promise<Advice[]> {
   return findings.flat();
 }
 
-/** The policy of the domain, else of its organization (RFC 9989). */
 async function adviseDmarc({ name, lookups }: Asked): Promise<Advice[]> {
+  const found = await findDmarcRecords(name, lookups);
+  if (found?.kind === 'error') return [];
+  if (found !== null) return dmarcFindings(found.at, found.texts, found.at !== name);
   const organization = organizationOf(name);
-  for (const at of new Set([name, organization])) {
-    const answer = await lookups.txt(`_dmarc.${at}`);
-    if (answer.kind === 'error') return [];
-    const texts = answer.kind === 'records' ? answer.records : [];
-    const meant = texts.filter((text) => /dmarc1/i.test(text));
-    if (meant.length > 0) return dmarcFindings(at, meant, at !== name);
-  }
   const message = `there is no DMARC record at _dmarc.${organization}, and large receivers require one: start with the TXT record "v=DMARC1; p=none; rua=mailto:dmarc@${organization}"`;
   return [{ about: 'dmarc', message }];
+}
+
+type DmarcRecords =
+  /** `at`: the domain that has them; at least one that is meant as a DMARC record. */
+  { kind: 'records'; at: string; texts: readonly string[] } | { kind: 'error'; message: string };
+
+/** Those of the domain, else of its organization (RFC 9989); null: there are none. */
+export async function findDmarcRecords(
+  name: string,
+  lookups: Pick<Lookups, 'txt'>,
+): Promise<DmarcRecords | null> {
+  for (const at of new Set([name, organizationOf(name)])) {
+    const answer = await lookups.txt(`_dmarc.${at}`);
+    if (answer.kind === 'error') return answer;
+    const texts = answer.kind === 'records' ? answer.records : [];
+    const meant = texts.filter((text) => /dmarc1/i.test(text));
+    if (meant.length > 0) return { kind: 'records', at, texts: meant };
+  }
+  return null;
 }
 
 function dmarcFindings(at: string, texts: readonly string[], inherited: boolean): Advice[] {

@@ -8,11 +8,13 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
+import type { AuthenticationFinding } from '../core/findings.ts';
 import { type Refusal, refuseFields } from '../core/refusals.ts';
 import { describeAlert } from '../core/reputation-alert.ts';
 import type { Reach, Scope } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
 import { type Advice, adviseInbound, type Source } from './advice.ts';
+import { findAuthentication, testAuthentication, unknownAuthentication } from './authentication.ts';
 import {
   type CheckedRecord,
   type DomainSetup,
@@ -23,6 +25,7 @@ import {
 import { checkDomain, checkTestDomain, type DomainCheck, nextDomainState } from './verify.ts';
 import { dkimRecordValue, generateDkimKeys } from '../mail/dkim.ts';
 import { parseDomain } from '../mail/address.ts';
+import type { BoundedLook } from '../net/dns/allowance.ts';
 import type { Resolver } from '../net/dns/resolver.ts';
 import {
   databaseNow,
@@ -58,6 +61,8 @@ type DomainServiceOptions = {
     sources: readonly Source[];
     domainsMax: number;
     inboundPort: number | null;
+    /** All mail goes through it; absent: none. */
+    relay?: { host: string } | null;
   };
 };
 
@@ -89,6 +94,19 @@ export function createDomainService(options: DomainServiceOptions) {
       const domain = isId(id) ? await findDomain(db, reach, id) : null;
       if (!domain) return NO_DOMAIN;
       return (await verifyDomain(options, domain)) ?? NO_DOMAIN;
+    },
+
+    /**
+     * How receivers would judge its mail by the records that DNS has; nothing is stored.
+     * @param wanted.ask may refuse the look-ups (net/dns/allowance.ts)
+     * @returns null when there is no such domain
+     */
+    async authentication(
+      reach: Reach,
+      wanted: { id: string; dualSigned: boolean; ask: BoundedLook },
+    ): Promise<AuthenticationFinding | null> {
+      const domain = await findDomain(db, reach, wanted.id);
+      return domain && authenticationOf(options, domain, wanted);
     },
 
     /** Removes the domain at once; mail that is still queued ends as failed. */
@@ -264,6 +282,20 @@ async function lookAt(
   const context = { name: domain.name, places, hostname, sources, resolver };
   const check = await checkDomain(expected, context);
   return { ...check, advice: [...adviseInbound(places.returnPathHost, config), ...check.advice] };
+}
+
+async function authenticationOf(
+  { db, resolver, config }: DomainServiceOptions,
+  domain: StoredDomain,
+  { dualSigned, ask }: { dualSigned: boolean; ask: BoundedLook },
+): Promise<AuthenticationFinding> {
+  const places = await placesOf(db, config);
+  const expected = requiredRecords(setupOf(domain, places));
+  const sender = { name: domain.name, expected, dualSigned };
+  if (domain.environment === 'test') return testAuthentication(sender);
+  const relay = config.relay?.host ?? null;
+  const found = await ask(() => findAuthentication(sender, { lookups: resolver, places, relay }));
+  return found.kind === 'known' ? found.value : unknownAuthentication(sender, found.reason);
 }
 
 type DomainEvent = 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted';

@@ -54,7 +54,7 @@ export async function checkDomain(
 ): Promise<DomainCheck> {
   const lookups = freshLookups(context.resolver);
   const [records, advice] = await Promise.all([
-    Promise.all(expected.map((record) => checkRecord(record, context, lookups))),
+    Promise.all(expected.map((record) => checkRecord(record, { ...context, lookups }))),
     adviseOn({ ...context, sources: context.sources ?? [], lookups }),
   ]);
   return checkOf(records, advice);
@@ -92,10 +92,13 @@ function checkOf(records: CheckedRecord[], advice: Advice[]): DomainCheck {
   };
 }
 
-async function checkRecord(
+export async function checkRecord(
   expected: ExpectedRecord,
-  { name: domainName, places }: CheckContext,
-  lookups: Lookups,
+  {
+    name: domainName,
+    places,
+    lookups,
+  }: Pick<CheckContext, 'name' | 'places'> & { lookups: Lookups },
 ): Promise<CheckedRecord> {
   if (expected.type === 'MX') {
     const answer = await lookups.mx(expected.name);

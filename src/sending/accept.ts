@@ -64,15 +64,18 @@ export type AcceptOptions = {
 
 export function createAccept(options: AcceptOptions): AcceptEmail {
   return async (caller, draft, idempotency) => {
-    const domain = domainOf(draft.email.from.address);
-    if (caller.domain !== null && caller.domain !== domain) {
-      return refuse('authorization_error', otherDomain(caller.domain));
-    }
+    const early = refuseOtherDomain(caller, draft);
+    if (early) return early;
     const email = newEmail(caller, draft, { idempotency, options });
     const row = await options.store.accept(email);
     takeAccepted(email, draft, { row, options });
     return answer(row, email);
   };
+}
+
+export function refuseOtherDomain({ domain }: Caller, { email }: EmailDraft): AcceptOutcome | null {
+  if (domain === null || domain === domainOf(email.from.address)) return null;
+  return refuse('authorization_error', otherDomain(domain));
 }
 
 export function otherDomain(domain: string): string {
@@ -85,7 +88,7 @@ export function newEmail(
   draft: EmailDraft,
   context: {
     idempotency: NewEmail['idempotency'];
-    options: AcceptOptions;
+    options: Pick<AcceptOptions, 'world' | 'dispatcher'>;
     aheadBytes?: number;
   },
 ): NewEmail {
@@ -125,7 +128,7 @@ export function newEmail(
 function uniqueRecipients(
   { environment }: Caller,
   draft: EmailDraft,
-  { world, dispatcher }: AcceptOptions,
+  { world, dispatcher }: Pick<AcceptOptions, 'world' | 'dispatcher'>,
 ): NewRecipient[] {
   const recipients = new Map<string, NewRecipient>();
   for (const { kind, address } of draft.recipients) {
@@ -161,20 +164,10 @@ function handOver(
   draft: EmailDraft,
   { row, holder, options }: { row: AcceptRow; holder: string; options: AcceptOptions },
 ): void {
-  if (row.domainId === null) return;
+  const { domainId } = row;
+  if (domainId === null) return;
   options.dispatcher.handOver({
-    message: {
-      ...draft.email,
-      projectId: email.projectId,
-      environment: email.environment,
-      id: email.id,
-      createdAt: row.createdAt,
-      scheduledAt: null,
-      expiresAt: new Date(row.createdAt.getTime() + email.lifetimeS * 1000),
-      domainId: row.domainId,
-      dualSigned: row.dualSigned,
-      tls: row.tls,
-    },
+    message: messageOf(email, draft, { ...row, domainId, startsAt: row.createdAt }),
     recipients: email.recipients
       .filter((recipient) => !row.suppressedPositions.includes(recipient.position))
       .map(({ position, address, destination }) => ({ position, address, destination })),
@@ -183,7 +176,32 @@ function handOver(
   });
 }
 
-function answer(row: AcceptRow, email: NewEmail): AcceptOutcome {
+/** The email as it is loaded for delivery. @param decided.startsAt the later of now and its scheduled time */
+export function messageOf(
+  email: NewEmail,
+  draft: EmailDraft,
+  decided: Pick<AcceptRow, 'createdAt' | 'dualSigned' | 'tls'> & {
+    domainId: string;
+    startsAt: Date;
+  },
+): StoredMessage {
+  const { createdAt, startsAt, domainId, dualSigned, tls } = decided;
+  return {
+    ...draft.email,
+    projectId: email.projectId,
+    environment: email.environment,
+    id: email.id,
+    createdAt,
+    scheduledAt: startsAt > createdAt ? startsAt : null,
+    expiresAt: new Date(startsAt.getTime() + email.lifetimeS * 1000),
+    domainId,
+    dualSigned,
+    tls,
+  };
+}
+
+/** What the verdict of the statement means to the client. */
+export function answer(row: AcceptRow, email: NewEmail): AcceptOutcome {
   const { limit, outcome } = row;
   if (outcome === 'accepted') return { kind: 'accepted', body: row.response ?? '', limit };
   if (outcome === 'replayed') return answerAgain(row, email.idempotency);

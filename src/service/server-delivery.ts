@@ -8,6 +8,7 @@ import { createDeliver } from '../delivery/deliver.ts';
 import { Dispatcher } from '../delivery/dispatcher.ts';
 import type { BrokerMessage, WorkerMessage } from '../delivery/broker-messages.ts';
 import { MailRouting } from '../delivery/mail-routing.ts';
+import { createFindRoute, type FindRoute } from '../delivery/route-finding.ts';
 import type { ShapingSettings } from '../delivery/shaping-settings.ts';
 import { TlsCounters } from '../delivery/tls-rules.ts';
 import { TlsRules } from '../delivery/tls-rules.ts';
@@ -36,6 +37,7 @@ type Accepting = { accept: AcceptEmail; acceptBatch: AcceptBatch };
 type Delivery = Accepting & {
   dispatcher: Dispatcher;
   connections: Connections;
+  findRoute: FindRoute;
   metrics: ServiceMetrics;
   /** After a fail-over of the database. */
   sayWhatIsLost(): Promise<void>;
@@ -64,14 +66,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     world,
   });
   const connections = connectionsOf(context, listeners.sendToBroker);
-  const mailRouting = new MailRouting({
-    ...context,
-    world,
-    relayHost: config.relay?.host ?? null,
-    ownNames: [config.hostname, ...config.sources.map(({ heloName }) => heloName)],
-    providerSuffixes: config.shaping.suffixes,
-  });
-  const { tls, stopTls } = createTls(context);
+  const { mailRouting, tls, leastTls, stopTls } = createRouting(context);
   const deliver = createDeliver({
     ...context,
     world,
@@ -80,7 +75,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     mailRouting,
     viaRelay: config.relay !== null,
     hasHostName: mayIntroduceItself(config),
-    leastTls: tlsFor(config),
+    leastTls,
     retryWaitsMs: config.retryWaitsMs,
     tls,
     settling,
@@ -119,7 +114,21 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
   const recent = new RecentlyAccepted();
   const accepting = acceptInto(dispatcher, context, { metrics, onNotified, recent });
   const sayWhatIsLost = () => sayLost(recent, { db, log, metrics });
-  return { ...accepting, dispatcher, connections, metrics, sayWhatIsLost, stop };
+  const findRoute = createFindRoute({ mailRouting, tls, leastTls });
+  return { ...accepting, dispatcher, connections, findRoute, metrics, sayWhatIsLost, stop };
+}
+
+/** Where mail goes, and how it is protected. */
+function createRouting(context: WorkerContext) {
+  const { config } = context;
+  const mailRouting = new MailRouting({
+    ...context,
+    world: systemWorld,
+    relayHost: config.relay?.host ?? null,
+    ownNames: [config.hostname, ...config.sources.map(({ heloName }) => heloName)],
+    providerSuffixes: config.shaping.suffixes,
+  });
+  return { mailRouting, leastTls: tlsFor(config), ...createTls(context) };
 }
 
 const LOST_IDS_PER_LINE = 100;

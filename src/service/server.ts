@@ -12,11 +12,13 @@ import type { BrokerMessage, WorkerMessage } from '../delivery/broker-messages.t
 import type { MessageBuilder, MessageRecipient } from '../delivery/message.ts';
 import { createDomainService } from '../domains/service.ts';
 import { buildApp } from '../http/app.ts';
-import type { App } from '../http/services.ts';
+import type { App, HttpServices } from '../http/services.ts';
 import { ownUrl } from './own-host.ts';
 import type { AcceptEmail } from '../sending/accept.ts';
+import type { DryRun } from '../sending/dry-run.ts';
 import type { AcceptBatch } from '../sending/email-batch.ts';
 import { createDelivery } from './server-delivery.ts';
+import { createInquiries } from './server-inquiries.ts';
 import { listenForMail, type SmtpPorts } from './mail-ports.ts';
 import type { Database } from '../store/postgres/database.ts';
 import { loadMessages } from '../store/emails.ts';
@@ -83,7 +85,11 @@ export async function createServer(
   const accept: AcceptEmail = (...request) => whileRoom(() => delivery.accept(...request));
   const acceptBatch: AcceptBatch = (...request) =>
     whileRoom(() => delivery.acceptBatch(...request));
-  const app = createApp(context, { state, accept, acceptBatch, supervisor });
+  const domains = createDomainService({ ...context, world: systemWorld });
+  const inquiries = createInquiries(context, { ...delivery, domains });
+  const dryRun: DryRun = (...request) => whileRoom(() => inquiries.dryRun(...request));
+  const features = { accept, acceptBatch, dryRun, domains };
+  const app = createApp(context, { state, features, supervisor });
 
   await app.ready();
   supervisor.onBuilt();
@@ -133,20 +139,17 @@ function createApp(
   context: WorkerContext,
   parts: {
     state: State;
-    accept: AcceptEmail;
-    acceptBatch: AcceptBatch;
+    features: Pick<HttpServices, 'accept' | 'acceptBatch' | 'dryRun' | 'domains'>;
     supervisor: SupervisorLink;
   },
 ): App {
   const { db, builder } = context;
-  const { state, accept, acceptBatch, supervisor } = parts;
+  const { state, features, supervisor } = parts;
   const world = systemWorld;
   return buildApp({
     ...context,
+    ...features,
     world,
-    accept,
-    acceptBatch,
-    domains: createDomainService({ ...context, world }),
     webhooks: createWebhookService({ ...context, world }),
     localUrl: ownUrl(context.config),
     contentOf: (wanted) => contentOf(db, builder, wanted),

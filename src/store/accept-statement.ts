@@ -1,10 +1,7 @@
 /**
  * The accept statement: stores a batch of requests in one round trip and one commit.
  *
- * The steps in order: `windows` locks the limit rows first, in one order, so that the count is exact over
- * all nodes and batches cannot deadlock. Look-ups are lateral with a limit, one index probe per request:
- * with a join the planner could read a whole table that was empty when it planned. There are two limits,
- * on emails and on recipients; emails with few recipients come first, so that as many as possible fit.
+ * The first steps, which decide what may be stored, are in accept-candidates.ts.
  * Idempotency is `on conflict do update … returning`, in key order: `do nothing` would not return the row
  * of a batch that has just committed.
  *
@@ -13,9 +10,9 @@
  * It returns one row per request, in `ord`:
  * accepted | replayed | key_refused | schedule_refused | domain_refused | suppressed | limited.
  */
+import { CANDIDATES } from './accept-candidates.ts';
 import { FAN_OUT } from './events.ts';
 import { failpoint } from '../core/failpoint.ts';
-import { SCHEDULE_DAYS_MAX } from '../core/retry.ts';
 import type { Environment } from '../core/scope.ts';
 import type { Limit, LimitState } from '../core/limits.ts';
 import { type Address, domainOf, formatMailbox, type Mailbox } from '../mail/address.ts';
@@ -94,100 +91,6 @@ export type AcceptRow = {
 const answerOf = (row: string): string => `
          replace(replace(${row}.response, '@created_at', wire_time(t.now)), '@status',
                  case when ${row}.is_scheduled then 'scheduled' else 'queued' end)`;
-
-/** The steps up to `numbered`: which requests may be stored, and whether they fit into the limits. */
-export const CANDIDATES = `
-with t as materialized (select app_now() as now),
-input as materialized (
-  select i.* from json_to_recordset($1::json) as i(
-      ord int, project_id uuid, environment text, key_id uuid, id uuid, event_id uuid, domain text,
-      from_address text, from_name text, to_list text[], cc_list text[], bcc_list text[],
-      reply_to text[], subject text, tags jsonb, metadata jsonb, headers json, unsubscribe_url text,
-      tls text, scheduled_at timestamptz, lifetime_s int, recipients json, event_data json, response text, hand_over boolean,
-      idempotency_key text, fingerprint text, message_id text)
-),
-windows as materialized (
-  select w.project_id, w.environment, w.started_at, w.used, m.max,
-         m.window_s * interval '1 second' as length, w.recipients_started_at, w.recipients_used,
-         coalesce(w.recipients_max, $9::int, least(m.max * 50::bigint, 2147483647)::int)
-           as recipients_max,
-         coalesce(w.recipients_window_s, $10::int, m.window_s) * interval '1 second'
-           as recipients_length
-    from (select distinct project_id, environment from input order by 1, 2) i
-   cross join lateral (
-      select * from limit_windows w
-       where w.project_id = i.project_id and w.environment = i.environment
-         and w.category = 'sending' limit 1 for update) w
-   cross join lateral (
-      select coalesce(w.max, $5::int) as max, coalesce(w.window_s, $6::int) as window_s) m
-),
-current_windows as materialized (
-  select w.project_id, w.environment, w.max, w.length, w.recipients_max, w.recipients_length,
-         case when o.is_open then w.used else 0 end as used,
-         case when o.is_open then w.started_at else t.now end as started_at,
-         case when o.is_open_for_recipients then w.recipients_used else 0 end as recipients_used,
-         case when o.is_open_for_recipients then w.recipients_started_at else t.now end
-           as recipients_started_at
-    from t, windows w
-   cross join lateral (
-      select w.started_at + w.length > t.now and w.started_at < t.now + interval '1 minute'
-             as is_open,
-             w.recipients_started_at + w.recipients_length > t.now
-             and w.recipients_started_at < t.now + interval '1 minute' as is_open_for_recipients) o
-),
-recipient as materialized (
-  select i.ord, i.project_id, i.environment, i.id as email_id, r.*,
-         exists (select from suppressions s
-                  where s.project_id = i.project_id and s.environment = i.environment
-                    and s.address_key = r.address_key
-                    and (s.expires_at is null or s.expires_at > t.now)) as suppressed
-    from t, input i
-   cross join lateral json_to_recordset(i.recipients) as r(
-      position smallint, address text, address_key text, kind text, destination text, provider text,
-      event_id uuid)
-),
-tally as materialized (
-  select ord, count(*) filter (where not suppressed)::smallint as open,
-         count(*) filter (where suppressed)::int as suppressed
-    from recipient group by ord
-),
-checked as materialized (
-  select i.*, coalesce(i.scheduled_at > t.now, false) as is_scheduled,
-         greatest(t.now, i.scheduled_at) as starts_at, d.id as domain_id, d.ed25519_verified as dual_signed,
-         coalesce(i.tls, d.tls) as effective_tls, d.is_paused, c.open, c.suppressed, replay.email_id as replay_id,
-         replay.fingerprint as replay_fingerprint, replay.response as replay_response,
-         case when k.id is null then 'key_refused'
-              when replay.email_id is not null then 'replayed'
-              when i.scheduled_at > t.now + interval '${SCHEDULE_DAYS_MAX} days' then 'schedule_refused'
-              when d.id is null then 'domain_refused'
-              when c.open = 0 then 'suppressed'
-              else 'candidate' end as verdict
-    from t, input i
-    join tally c on c.ord = i.ord
-    left join lateral (
-      select k.id from api_keys k
-       where k.project_id = i.project_id and k.id = i.key_id and k.environment = i.environment
-         and k.revoked_at is null and (k.expires_at is null or k.expires_at > t.now)
-         and (k.domain is null or k.domain = i.domain) limit 1) k on true
-    left join lateral (
-      select d.id, d.ed25519_verified, nullif(d.tls, 'opportunistic') as tls,
-             d.paused_at is not null as is_paused from domains d
-       where d.project_id = i.project_id and d.environment = i.environment and d.name = i.domain
-         and d.deleted_at is null and d.status = 'verified' limit 1) d on true
-    left join lateral (
-      select m.email_id, m.fingerprint, m.response from idempotency m
-       where m.project_id = i.project_id and m.environment = i.environment
-         and m.key = i.idempotency_key and m.expires_at > t.now limit 1) replay on true
-),
-numbered as materialized (
-  select c.*, row_number() over place <= w.max - w.used as fits_emails,
-         sum(c.open) over place <= w.recipients_max - w.recipients_used as fits_recipients
-    from checked c
-    join current_windows w on w.project_id = c.project_id and w.environment = c.environment
-   where c.verdict = 'candidate'
-  window place as (partition by c.project_id, c.environment order by c.open, c.ord
-                   rows unbounded preceding)
-)`;
 
 /** The result for an idempotency key in use: the earlier row, unless its 24 hours are over. */
 export const KEEP_EARLIER = `
@@ -343,7 +246,7 @@ select c.ord, ${LIMIT_STATE},
            coalesce(n.fits_emails and not n.fits_recipients, false) as of_recipients) x
  order by c.ord`;
 
-type Row = Omit<
+export type Row = Omit<
   AcceptRow,
   'domainId' | 'dualSigned' | 'createdAt' | 'suppressedPositions' | 'holder' | 'limit'
 > & {
@@ -429,7 +332,7 @@ function isHandedOver({ outcome, is_paused: isPaused }: Row, { handOver }: NewEm
   return outcome === 'accepted' && handOver && isPaused !== true;
 }
 
-function toInput(email: NewEmail, index: number, mayHandOver: boolean): object {
+export function toInput(email: NewEmail, index: number, mayHandOver: boolean): object {
   return {
     ord: index + 1,
     project_id: email.projectId,
@@ -470,7 +373,7 @@ function toInput(email: NewEmail, index: number, mayHandOver: boolean): object {
   };
 }
 
-function fromRow(row: Row): Omit<AcceptRow, 'holder'> {
+export function fromRow(row: Omit<Row, 'notified'>): Omit<AcceptRow, 'holder'> {
   return {
     outcome: row.outcome,
     response: row.response,

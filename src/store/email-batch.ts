@@ -9,10 +9,10 @@
  *
  * It returns one row per email, in order; the first one has the response of the batch.
  */
+import { CANDIDATES } from './accept-candidates.ts';
 import {
   type AcceptRow,
   type BatchOptions,
-  CANDIDATES,
   KEEP_EARLIER,
   LIMIT_STATE,
   type NewEmail,

@@ -228,6 +228,8 @@ test('answers about emails, keys, domains and projects are as documented', async
   const body = { ...EMAIL, to, tags: [{ name: 'a', value: 'b' }], metadata: { c: 'd' } };
   const { body: sent } = await ask('sendEmail', {}, { body, headers });
   await ask('sendEmail', {}, { body, headers });
+  const dry = await service.request('POST', '/v1/emails?dry_run=true', { body });
+  assert.ok(checkerOf({ $ref: '#/components/schemas/DryRun' }).safeParse(dry.body).success);
   const permissive = { 'idempotency-key': 'batch', 'x-batch-validation': 'permissive' };
   const batch = { body: [body, { ...body, to: 'nobody' }], headers: permissive };
   await ask('sendEmailBatch', {}, batch);

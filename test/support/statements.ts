@@ -7,6 +7,7 @@ import type { Database } from '../../src/store/postgres/database.ts';
 import { AcceptStore, findStored } from '../../src/store/accept.ts';
 import * as domains from '../../src/store/domains.ts';
 import { loadSigningKeys } from '../../src/store/domains.ts';
+import { rehearse } from '../../src/store/dry-run.ts';
 import * as emails from '../../src/store/emails.ts';
 import { type EmailFilter, listEmails } from '../../src/store/emails.ts';
 import { databaseTimeline, RecentlyAccepted } from '../../src/store/postgres/failover.ts';
@@ -356,6 +357,14 @@ export const EXERCISES: readonly Exercise[] = [
     what: 'the queue by provider, for people',
     asks: Infinity,
     run: ({ db }) => providersInQueue(db, { projectId: null, limit: 30 }),
+  },
+  {
+    what: 'rehearse an email',
+    asks: 2,
+    run: ({ db, sender }) =>
+      rehearse(db, newEmail(sender, { to: ['jo77@customers1.test', BUSY_ADDRESS] }), {
+        limit: LIMIT,
+      }),
   },
   { what: 'depth of the queue', asks: 5_000, run: ({ db }) => queue.queueDepth(db, 20) },
   {

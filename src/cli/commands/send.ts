@@ -16,6 +16,7 @@ import {
   type ServiceApi,
   withApi,
 } from '../service-api.ts';
+import { type DryRunAnswer, dryRunText } from './dry-run-text.ts';
 
 const TIMEOUT_MS = 30_000;
 
@@ -24,7 +25,8 @@ On the machine of the service no key is needed; the email is a test email unless
 
 Examples:
   posthorn send --from hello@acme.test --to delivered@simulator.test --subject Hello --text 'Hi!'
-  posthorn send --mode live --from 'Acme <hello@acme.com>' --to jo@example.org --subject Hello --html-file mail.html`;
+  posthorn send --mode live --from 'Acme <hello@acme.com>' --to jo@example.org --subject Hello --html-file mail.html
+  posthorn send --dry-run --mode live --from hello@acme.com --to jo@example.org --subject Hello --text 'Hi!'`;
 
 export function describeSend(send: Command, cli: Cli): void {
   send
@@ -45,6 +47,7 @@ export function describeSend(send: Command, cli: Cli): void {
       '--idempotency-key <key>',
       'repeating the command with the same key sends no second email',
     )
+    .option('--dry-run', 'send nothing; print what would happen, with size, DNS and limits')
     .addHelpText('after', EXAMPLES);
   runnable(ownKeyOptions(send), cli, run);
 }
@@ -64,10 +67,14 @@ type SendOptions = OwnKeyOptions & {
   batch?: string;
   permissive?: true;
   idempotencyKey?: string;
+  dryRun?: true;
 };
 
 async function run(cli: Cli, options: SendOptions): Promise<Outcome> {
-  const { batch, permissive, idempotencyKey } = options;
+  const { batch, permissive, idempotencyKey, dryRun } = options;
+  if (batch !== undefined && dryRun) {
+    return usageFailure('A dry run is about one email; leave out --batch or --dry-run.');
+  }
   const body = await (batch === undefined ? emailOf(options) : emailsIn(batch));
   if (typeof body === 'string') return usageFailure(body);
   const headers = {
@@ -75,7 +82,8 @@ async function run(cli: Cli, options: SendOptions): Promise<Outcome> {
     ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }),
     ...(batch !== undefined && permissive && { 'x-batch-validation': 'permissive' }),
   };
-  const path = batch === undefined ? '/v1/emails' : '/v1/emails/batch';
+  const one = dryRun ? '/v1/emails?dry_run=true' : '/v1/emails';
+  const path = batch === undefined ? one : '/v1/emails/batch';
   const request = { method: 'POST', headers, body: JSON.stringify(body) };
   return withApi(cli, options, (api) => post(api, path, request));
 }
@@ -120,8 +128,10 @@ async function post(api: ServiceApi, path: string, request: RequestInit): Promis
   try {
     const signal = AbortSignal.timeout(TIMEOUT_MS);
     const response = await api.request(path, { ...request, signal });
-    const answer = JSON.parse(await response.text()) as Accepted & ErrorAnswer;
-    return response.ok ? accepted(answer, response.status) : refusedBy(answer);
+    const answer = JSON.parse(await response.text()) as (Accepted | DryRunAnswer) & ErrorAnswer;
+    if (!response.ok) return refusedBy(answer);
+    if ('recipients' in answer) return { data: answer, text: dryRunText(answer) };
+    return accepted(answer, response.status);
   } catch (error) {
     return noAnswer(api.origin, error);
   }

@@ -10,6 +10,7 @@ import { BATCH_MAX, BATCH_VALIDATIONS, type BatchValidation } from '../../sendin
 import { callerOf } from '../access.ts';
 import { BadRequest, malformed } from '../errors.ts';
 import { failures } from '../schemas/common.ts';
+import { noQuery } from '../schemas/dry-run.ts';
 import {
   acceptedBatch,
   batchHeaders,
@@ -38,6 +39,7 @@ export function registerEmailBatchRoute(app: App, services: HttpServices): void 
       operationId: 'sendEmailBatch',
       tags: ['Emails'],
       headers: batchHeaders,
+      querystring: noQuery,
       body: emailBatchCreation,
       response: {
         202: acceptedBatch,

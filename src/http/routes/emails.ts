@@ -3,6 +3,7 @@
  * draft; sending/accept.ts does the rest in the transaction that stores the email.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
 import { fingerprintOf, isIdempotencyKey } from '../../core/fingerprint.ts';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
 import type { Caller } from '../../core/scope.ts';
@@ -10,6 +11,7 @@ import type { MessageRecipient } from '../../delivery/message.ts';
 import { addressKey, parseAddress } from '../../mail/address.ts';
 import type { AcceptOutcome } from '../../sending/accept.ts';
 import { makeDraft } from '../../sending/draft.ts';
+import { type DryRunOutcome, presentDryRun } from '../../sending/dry-run.ts';
 import { cancel, reschedule } from '../../sending/schedule.ts';
 import { presentEmail, presentEvent, presentSummary } from '../../sending/present.ts';
 import {
@@ -25,6 +27,7 @@ import { callerOf, KEY_REFUSED } from '../access.ts';
 import { BadRequest, JSON_TYPE, malformed, notFound, refuse, setLimitHeaders } from '../errors.ts';
 import { filterFrom, listAnswer, pageAnswer, pageFrom } from '../list.ts';
 import { failures, idParams } from '../schemas/common.ts';
+import { dryRun as dryRunReport, sendQuery } from '../schemas/dry-run.ts';
 import {
   acceptedEmail,
   contentQuery,
@@ -54,21 +57,24 @@ export function registerEmailRoutes(app: App, services: HttpServices): void {
 }
 
 function registerSend(app: App, services: HttpServices): void {
-  const { accept, config } = services;
+  const { accept, config, dryRun } = services;
   app.post('/v1/emails', {
     config: { access: 'any_key', limit: 'sending', withinDomain: true },
     schema: {
       summary: 'Send an email',
       description:
         '202: it is on disk and will be attempted. 200: the Idempotency-Key was used within ' +
-        '24 hours; the first response is returned again, and nothing is sent a second time.',
+        '24 hours; the first response is returned again, and nothing is sent a second time. 200 with ' +
+        '`dry_run=true`: what would happen. Nothing is stored, counted or sent, and an email that would be ' +
+        'refused is refused.',
       operationId: 'sendEmail',
       tags: TAGS,
+      querystring: sendQuery,
       headers: idempotencyHeaders,
       body: emailCreation,
       response: {
         202: acceptedEmail,
-        200: acceptedEmail,
+        200: z.union([acceptedEmail, dryRunReport]),
         ...failures(400, 409, 413, 415, 422),
       },
     },
@@ -82,6 +88,9 @@ function registerSend(app: App, services: HttpServices): void {
         takesMail: config.inboundPort !== null,
       });
       if (isRefusal(draft)) return refuse(reply, draft);
+      if (request.query.dry_run === 'true') {
+        return answerDryRun(reply, await dryRun(caller, draft, idempotency));
+      }
       return answerSending(reply, await accept(caller, draft, idempotency));
     },
   });
@@ -105,12 +114,27 @@ export function idempotencyOf(
   return { key, fingerprint: fingerprintOf(endpoint, request.body) };
 }
 
+function answerDryRun(reply: FastifyReply, outcome: DryRunOutcome): FastifyReply {
+  if (outcome.kind === 'refused') return refuseSending(reply, outcome);
+  const { report } = outcome;
+  setLimitHeaders(reply, report.limit);
+  return reply
+    .code(200)
+    .header('content-type', JSON_TYPE)
+    .send(JSON.stringify(presentDryRun(report)));
+}
+
+function refuseSending(
+  reply: FastifyReply,
+  outcome: Extract<AcceptOutcome, { kind: 'refused' }>,
+): FastifyReply {
+  const { refused } = outcome;
+  const message = refused === 'authentication_error' ? KEY_REFUSED : outcome.message;
+  return refuse(reply, { ...outcome, message });
+}
+
 export function answerSending(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
-  if (outcome.kind === 'refused') {
-    const { refused } = outcome;
-    const message = refused === 'authentication_error' ? KEY_REFUSED : outcome.message;
-    return refuse(reply, { ...outcome, message });
-  }
+  if (outcome.kind === 'refused') return refuseSending(reply, outcome);
   if (outcome.limit !== null) setLimitHeaders(reply, outcome.limit);
   if (outcome.kind === 'replayed') reply.header('idempotent-replayed', 'true');
   return reply

@@ -1,0 +1,60 @@
+/** The answer to a dry run (sending/dry-run.ts), for people: what would happen, then what to look at. */
+import type { presentDryRun } from '../../sending/dry-run.ts';
+import { facts, shortTime, table } from '../command.ts';
+
+export type DryRunAnswer = ReturnType<typeof presentDryRun>;
+
+export function dryRunText(answer: DryRunAnswer): string {
+  if (answer.outcome === 'replay') {
+    return `Nothing would be sent: the idempotency key was used for email ${answer.replay_of}.`;
+  }
+  const { limit, message, sender, recipients, lint } = answer;
+  const { counts, remaining, window } = limit;
+  return [
+    facts([
+      ['Outcome', OUTCOMES[answer.outcome]],
+      ['At', answer.scheduled_at && shortTime(answer.scheduled_at)],
+      ['Size', `${message?.size} bytes`],
+      ['Limit', `${remaining} of ${limit.limit} ${counts} per ${window} s left`],
+    ]),
+    ...(sender ? [senderText(sender)] : []),
+    table(
+      ['RECIPIENT', 'OUTCOME', 'PROVIDER', 'MAIL SERVERS'],
+      recipients.map((one) => [one.address, one.outcome, one.route?.provider ?? '-', wayOf(one)]),
+      'No recipients.',
+    ),
+    lint.map(({ code, message: text }) => `Warning: ${text} (${code})`).join('\n'),
+    (message?.headers ?? []).map(({ name, value }) => facts([[`${name}:`, value]])).join('\n'),
+    'Nothing was sent.',
+  ]
+    .filter((part) => part !== '')
+    .join('\n\n');
+}
+
+const OUTCOMES = {
+  send: 'would be sent now',
+  schedule: 'would be sent at its time',
+  hold: 'would be held: the sending domain is paused',
+} as const;
+
+function senderText({ dkim, spf, dmarc }: NonNullable<DryRunAnswer['sender']>): string {
+  const rows = [
+    ...dkim.map((one) => ['DKIM', `${one.selector}._domainkey.${one.domain}`, one] as const),
+    ['SPF', spf.domain, spf] as const,
+    ['DMARC', dmarc.domain ? `${dmarc.domain} (p=${dmarc.policy})` : '-', dmarc] as const,
+  ];
+  return table(
+    ['CHECK', 'RECORD', 'VERDICT', 'PROBLEM'],
+    rows.map(([check, record, { verdict, problem }]) => [check, record, verdict, problem ?? '']),
+    '',
+  );
+}
+
+function wayOf({ suppression, route }: DryRunAnswer['recipients'][number]): string {
+  if (suppression) return `suppressed (${suppression.reason})`;
+  if (!route || route.verdict !== 'found') return `${route?.verdict}: ${route?.problem}`;
+  const hosts = route.mx.map(
+    ({ host, preference, tls }) => `${preference} ${host} (TLS ${tls.mode})`,
+  );
+  return hosts.join(', ');
+}

@@ -1,0 +1,102 @@
+/**
+ * Bounds the look-ups that clients cause by asking (dry runs, diagnoses) rather than by sending mail, so
+ * that an API key cannot be used to flood name servers or to occupy this service with silent ones.
+ *
+ * A look is about one domain: its mail servers with their addresses and TLS policy, or the records of a
+ * sender. Four bounds: looks for one purpose of a request, per minute and at the same time for each project and
+ * environment, and a time for the whole request. Beyond a bound the answer is `unknown` with the reason,
+ * at once. A look that is late ends by itself, and counts as long as it runs: it is shared with
+ * deliveries, so it is not cut off.
+ */
+import type { Scope } from '../../core/scope.ts';
+import type { World } from '../../core/world.ts';
+
+export type Looked<T> = { kind: 'known'; value: T } | { kind: 'unknown'; reason: string };
+
+/** The looks of one request for one purpose. Rejects as `look` does. */
+export type BoundedLook = <T>(look: () => T | Promise<T>) => Promise<Looked<T>>;
+
+export type LookupBounds = {
+  perRequestMax: number;
+  /** For each project and environment, in this process. */
+  perMinuteMax: number;
+  atOnceMax: number;
+  withinMs: number;
+};
+
+const DEFAULT_BOUNDS: LookupBounds = {
+  perRequestMax: 10,
+  perMinuteMax: 120,
+  atOnceMax: 22,
+  withinMs: 3_000,
+};
+const MINUTE_MS = 60_000;
+
+type Used = { inMinute: number; atOnce: number };
+
+export class LookupAllowance {
+  readonly #world: Pick<World, 'monotonicMs'>;
+  readonly #bounds: LookupBounds;
+  /** By project and environment; those that have none under way are dropped every minute. */
+  readonly #used = new Map<string, Used>();
+  #minuteBeganMs = -Infinity;
+
+  constructor(world: Pick<World, 'monotonicMs'>, bounds: Partial<LookupBounds> = {}) {
+    this.#world = world;
+    this.#bounds = { ...DEFAULT_BOUNDS, ...bounds };
+  }
+
+  forRequest({ projectId, environment }: Scope): BoundedLook {
+    const { perRequestMax, withinMs } = this.#bounds;
+    const timeUp = AbortSignal.timeout(withinMs);
+    let left = perRequestMax;
+    return async (look) => {
+      if (left === 0) return unknown(`one request looks up at most ${perRequestMax} domains`);
+      left -= 1;
+      const used = this.#usedBy(`${projectId} ${environment}`);
+      const bound = this.#boundReached(used);
+      if (bound !== null) return unknown(bound);
+      used.inMinute += 1;
+      used.atOnce += 1;
+      const looking = (async () => look())().finally(() => (used.atOnce -= 1));
+      return Promise.race([
+        looking.then((value) => ({ kind: 'known', value }) as const),
+        whenAborted(timeUp).then(() => unknown(`DNS gave no answer within ${withinMs / 1000} s`)),
+      ]);
+    };
+  }
+
+  #boundReached({ inMinute, atOnce }: Used): string | null {
+    const { perMinuteMax, atOnceMax } = this.#bounds;
+    if (inMinute >= perMinuteMax) {
+      return `dry runs and diagnoses of this project have looked up ${perMinuteMax} domains within a minute; try again in a minute`;
+    }
+    if (atOnce < atOnceMax) return null;
+    return `${atOnceMax} look-ups of this project wait for name servers that do not answer; try again in half a minute`;
+  }
+
+  #usedBy(who: string): Used {
+    const nowMs = this.#world.monotonicMs();
+    if (nowMs - this.#minuteBeganMs >= MINUTE_MS) {
+      this.#minuteBeganMs = nowMs;
+      for (const [key, used] of this.#used) {
+        used.inMinute = 0;
+        if (used.atOnce === 0) this.#used.delete(key);
+      }
+    }
+    const used = this.#used.get(who) ?? { inMinute: 0, atOnce: 0 };
+    this.#used.set(who, used);
+    return used;
+  }
+}
+
+function unknown(reason: string): { kind: 'unknown'; reason: string } {
+  return { kind: 'unknown', reason };
+}
+
+function whenAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}
