@@ -1,7 +1,7 @@
 /** The tree keeps its own rules (tidy/rules.ts), and each rule is shown to notice an offence. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { mappedFilesExist, theMapIsShort } from './tidy/architecture-map.ts';
+import { mappedFilesExist, theMapIsAStraightLine, theMapIsShort } from './tidy/architecture-map.ts';
 import { namedTestsExist } from './tidy/named-tests.ts';
 import * as rules from './tidy/rules.ts';
 import { readFiles, type SourceFile } from './tidy/source.ts';
@@ -165,6 +165,18 @@ holds("the table of ARCHITECTURE.md names the files of one email's path", MAP, t
     Array.from({ length: 26 }, (_, step) => `| ${step} | \`core/a${step}.ts\` |`).join('\n'),
     'names 26 files in its table (25 at most).',
   ],
+]);
+
+holds("one email's path leads from file to file, and never back", MAP, theMapIsAStraightLine, [
+  ['src/core/a.ts', `/** Next: b.ts. */\nimport type { C } from '../mail/c.ts';`],
+  [
+    'src/core/b.ts',
+    `import { type A, a } from './a.ts';`,
+    'calls back into src/core/a.ts, which is before it in ARCHITECTURE.md.',
+  ],
+  ['src/mail/c.ts', `import { type A } from '../core/a.ts';`],
+  ['src/mail/d.ts', '', 'is named or imported by no file before it in ARCHITECTURE.md.'],
+  ['ARCHITECTURE.md', '| 1 | `core/a.ts` → `core/b.ts` |\n| 2 | `mail/c.ts`, `mail/d.ts` |'],
 ]);
 
 const LOCKFILE = readFiles(['package-lock.json']);

@@ -1,15 +1,17 @@
 /**
- * Accepting an email: the rules that need more than its shape, then one durable commit, then the
- * hand-over to delivery in this same process.
+ * Accepts an email: prepares it, has it stored in one durable commit, then hands it over to delivery in this
+ * process.
  *
- * Promise: `accepted` means that the email is on disk and will be attempted; a replay answers the
- * first answer byte for byte and sends nothing. The statement decides domain, suppression, limit and
- * idempotency in one transaction (store/accept-statement.ts); here is what those verdicts mean.
+ * Guarantee: `accepted` means that the email is on disk and will be attempted. A replay returns the first
+ * response byte for byte, and nothing is sent. The statement decides domain, suppression, limit and
+ * idempotency in one transaction (store/accept-statement.ts); this file maps its results to refusals.
+ *
+ * Next: store/accept.ts; for delivery, delivery/dispatcher.ts.
  */
 import { failpoint } from '../core/failpoint.ts';
 import { limitRefusal, type LimitState } from '../core/limits.ts';
 import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
-import { MAIL_LIFETIME_S } from '../core/retry.ts';
+import { MAIL_LIFETIME_S, SCHEDULE_DAYS_MAX } from '../core/retry.ts';
 import type { Caller, Environment } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
 import { type Address, addressKey, domainOf } from '../mail/address.ts';
@@ -17,7 +19,7 @@ import type { AcceptStore } from '../store/accept.ts';
 import type { AcceptRow, NewEmail, NewRecipient } from '../store/accept-statement.ts';
 import { messageIdIn, type StoredMessage } from '../store/emails.ts';
 import { emailEventData } from '../store/events.ts';
-import { type EmailDraft, TOO_FAR_AHEAD } from './draft.ts';
+import type { EmailDraft } from './draft.ts';
 
 export type AcceptOutcome =
   /** `body`: the exact JSON text of the answer; `limit` is null when nothing was stored. */
@@ -229,6 +231,8 @@ export function answerAgain(
     limit,
   );
 }
+
+export const TOO_FAR_AHEAD = `is more than ${SCHEDULE_DAYS_MAX} days ahead; choose an earlier time`;
 
 /** Why an email was not stored. */
 export function refusalOf(

@@ -5,7 +5,6 @@
  * All problems of a request are reported at once, each with the name of its field as the client
  * wrote it. A field of the contract that does not work yet is refused by name, never ignored.
  */
-import { SCHEDULE_DAYS_MAX } from '../core/retry.ts';
 import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Environment } from '../core/scope.ts';
 import {
@@ -278,8 +277,6 @@ export function readExpiry(
 const TIME = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)$/;
 /** The years that PostgreSQL reads in the form that JSON has. */
 const TIME_MAX_MS = Date.UTC(9999, 11, 31);
-
-export const TOO_FAR_AHEAD = `is more than ${SCHEDULE_DAYS_MAX} days ahead; choose an earlier time`;
 
 /**
  * The time as it is written. Whether it has come, and whether it is too far ahead, is decided by the

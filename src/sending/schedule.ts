@@ -7,7 +7,8 @@ import { isFinal } from '../core/statuses.ts';
 import { type EmailDetail, type EmailRef, findEmail } from '../store/emails.ts';
 import type { Database } from '../store/postgres/database.ts';
 import { cancelEmail, rescheduleEmail, type Unfree } from '../store/schedule.ts';
-import { readScheduledAt, TOO_FAR_AHEAD } from './draft.ts';
+import { TOO_FAR_AHEAD } from './accept.ts';
+import { readScheduledAt } from './draft.ts';
 
 const NO_EMAIL: Refusal = {
   refused: 'not_found',

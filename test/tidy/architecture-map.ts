@@ -1,6 +1,6 @@
 /** The rules for the files that ARCHITECTURE.md and the other documents name. */
 import type { Rule } from './rules.ts';
-import type { SourceFile } from './source.ts';
+import { importsOf, type SourceFile, valueImportsOf } from './source.ts';
 
 const MAP = 'ARCHITECTURE.md';
 
@@ -18,11 +18,44 @@ export const mappedFilesExist: Rule = (files) => {
 const MAPPED_FILES_MAX = 25;
 
 export const theMapIsShort: Rule = (files) => {
-  const rows = textOf(files).match(/^\| \d+ +\|.*$/gm) ?? [];
-  const { size } = new Set(rows.flatMap((row) => namedIn(row)));
-  if (size <= MAPPED_FILES_MAX) return [];
-  return [`${MAP} names ${size} files in its table (${MAPPED_FILES_MAX} at most).`];
+  const { length } = mappedPath(files);
+  if (length <= MAPPED_FILES_MAX) return [];
+  return [`${MAP} names ${length} files in its table (${MAPPED_FILES_MAX} at most).`];
 };
+
+/**
+ * Each file of the path is imported by one before it, or named in the comment that such a one opens with; and
+ * none calls into a file before it. Types may: they are read where they are made.
+ */
+export const theMapIsAStraightLine: Rule = (files) => {
+  const byPath = new Map(files.map((file) => [file.path, file]));
+  const path = mappedPath(files).flatMap((name) => byPath.get(name) ?? []);
+  return path.flatMap((file, index) => {
+    const before = path.slice(0, index);
+    const isLedTo = index === 0 || before.some((one) => leadsTo(one).includes(file.path));
+    const back = valueImportsOf(file).filter((name) => before.some((one) => one.path === name));
+    return [
+      ...(isLedTo ? [] : [`${file.path} is named or imported by no file before it in ${MAP}.`]),
+      ...back.map((name) => `${file.path} calls back into ${name}, which is before it in ${MAP}.`),
+    ];
+  });
+};
+
+function leadsTo(file: SourceFile): string[] {
+  const [header = ''] = /^\/\*\*[\s\S]*?\*\//.exec(file.text) ?? [];
+  const folder = file.path.slice(0, file.path.lastIndexOf('/') + 1);
+  const named = [...header.matchAll(/[\w/-]+\.ts\b/g)].map(([name]) => name);
+  return [
+    ...importsOf(file),
+    ...named.map((name) => (name.includes('/') ? 'src/' : folder) + name),
+  ];
+}
+
+/** The files in the numbered rows of the table, in order. */
+function mappedPath(files: readonly SourceFile[]): string[] {
+  const rows = textOf(files).match(/^\| \d+ +\|.*$/gm) ?? [];
+  return [...new Set(rows.flatMap((row) => namedIn(row)))];
+}
 
 function textOf(files: readonly SourceFile[]): string {
   return files.find(({ path }) => path === MAP)?.text ?? '';

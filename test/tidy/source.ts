@@ -39,6 +39,14 @@ export function importsOf(file: SourceFile): string[] {
     .map((specifier) => resolveFrom(file.path, specifier));
 }
 
+/** What a file imports to run it: without `import type` and without `type` members. */
+export function valueImportsOf(file: SourceFile): string[] {
+  const statements = /^import\s(?!type\s)([^'";]*?)\sfrom\s*['"]([^'"]+)['"]/gm;
+  return [...file.text.matchAll(statements)]
+    .filter(([, names = '']) => !/^\{(?:\s*type\s[^,}]*,?)*\s*\}$/.test(names))
+    .map(([, , specifier = '']) => resolveFrom(file.path, specifier));
+}
+
 function resolveFrom(path: string, specifier: string): string {
   return specifier.startsWith('.') ? posix.join(posix.dirname(path), specifier) : specifier;
 }
