@@ -241,7 +241,7 @@ export function answerUnknownRoute(
     return sendProblem(reply, {
       status: 404,
       code: 'not_found',
-      message: 'This path does not exist; /openapi.json lists all paths.',
+      message: 'This path does not exist; /docs and /openapi.json list all paths.',
     });
   }
   return sendProblem(reply.header('allow', allowed.join(', ')), {

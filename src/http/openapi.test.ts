@@ -1,9 +1,18 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
+import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { generateOpenApi } from './openapi.ts';
 
-type Operation = { operationId: string; summary: string; security?: object[]; responses: object };
+type Body = { content?: Record<string, { example?: unknown }> };
+type Operation = {
+  operationId: string;
+  summary: string;
+  description?: string;
+  security?: object[];
+  requestBody?: Body;
+  responses: Record<string, Body>;
+};
 type Document = {
   openapi: string;
   paths: Record<string, Record<string, Operation>>;
@@ -22,6 +31,28 @@ test('every operation has a unique name and a description', () => {
   const names = operations.map((operation) => operation.operationId);
   assert.equal(new Set(names).size, names.length);
   for (const { operationId, summary } of operations) assert.ok(operationId && summary);
+});
+
+test('it is valid OpenAPI by the rules of a linter that others use', async () => {
+  // The two that ask whether the service works refuse nothing.
+  const rules = { 'operation-4xx-response': 'off' as const };
+  const config = await createConfig({ extends: ['recommended'], rules });
+  const problems = await lintFromString({ source: JSON.stringify(document), config });
+  assert.deepEqual(
+    problems.map(({ ruleId, message, location }) => [ruleId, message, location[0]?.pointer]),
+    [],
+  );
+});
+
+test('every operation is described, and every body of a request or a success has an example', () => {
+  const bodies = operations.flatMap(({ requestBody, responses }) => [
+    requestBody,
+    ...Object.entries(responses).flatMap(([status, body]) => (status < '300' ? [body] : [])),
+  ]);
+  const media = bodies.flatMap((body) => Object.values(body?.content ?? {}));
+  assert.ok(media.length > 50);
+  for (const { example } of media) assert.ok(example !== undefined && example !== null);
+  for (const { operationId, description } of operations) assert.ok(description, operationId);
 });
 
 test('every reference exists, and every component is used', () => {

@@ -31,7 +31,7 @@ export async function generateOpenApi(): Promise<object> {
       describe(path, operation as Operation);
     }
   }
-  return tidyOpenApi(document);
+  return withExamples(tidyOpenApi(document));
 }
 
 /** Placeholders: the routes are registered here but never called. */
@@ -51,29 +51,35 @@ function registerSwagger(app: App): void {
   void app.register(swagger, {
     openapi: {
       openapi: '3.1.0',
-      info: { title: 'Posthorn', version: '1', description: DESCRIPTION },
+      info: {
+        title: 'Posthorn',
+        version: '1',
+        description: DESCRIPTION,
+        license: { name: 'MIT', url: 'https://opensource.org/license/mit' },
+      },
+      servers: [{ url: 'http://127.0.0.1:3000', description: 'As `posthorn start` listens.' }],
       components: {
         securitySchemes: { apiKey: { type: 'http', scheme: 'bearer' } },
         headers: LIMIT_HEADERS,
       },
       security: [{ apiKey: [] }],
-      tags: TAGS.map((name) => ({ name })),
+      tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     },
     transform: jsonSchemaTransform,
     transformObject: jsonSchemaTransformObject,
   });
 }
 
-const TAGS = [
-  'Emails',
-  'Events',
-  'Domains',
-  'Webhooks',
-  'Suppressions',
-  'API keys',
-  'Projects',
-  'Service',
-];
+const TAGS = {
+  Emails: 'Send email, see what became of it, cancel and reschedule it.',
+  Events: 'Everything that happens, in commit order, as pages or as a stream that stays open.',
+  Domains: 'The domains that email is sent from, and the DNS records that they need.',
+  Webhooks: 'Where events are posted, what was posted, and posting it again.',
+  Suppressions: 'The addresses that get no email.',
+  'API keys': 'Who may use this API.',
+  Projects: 'What keys, domains and emails belong to.',
+  Service: 'Whether the service works. No key is needed.',
+};
 
 const seconds = { type: 'integer' } as const;
 const LIMIT_HEADERS = {
@@ -109,7 +115,7 @@ const INPUT = /Input$/;
 
 type OpenApi = JsonObject & { paths: JsonObject; components: { schemas: JsonObject } };
 
-function tidyOpenApi(document: OpenApi): object {
+function tidyOpenApi(document: OpenApi): OpenApi {
   const { schemas } = document.components;
   const used = usedNames(document.paths, schemas);
   const kept = used.map((name): [string, Json] => [
@@ -121,7 +127,44 @@ function tidyOpenApi(document: OpenApi): object {
     paths: tidyPaths(document.paths),
     components: { ...document.components, schemas: Object.fromEntries(kept) },
   };
-  return JSON.parse(withShortNames(JSON.stringify(tidied), used)) as object;
+  return JSON.parse(withShortNames(JSON.stringify(tidied), used)) as OpenApi;
+}
+
+/** Gives each body of a request, and of a success, an example made of those of its fields. */
+function withExamples(document: OpenApi): OpenApi {
+  const { schemas } = document.components;
+  const illustrate = (body: Json | undefined): void => {
+    if (!isObject(body) || !isObject(body['content'])) return;
+    for (const media of Object.values(body['content'])) {
+      if (isObject(media)) media['example'] ??= exampleOf(media['schema'] ?? {}, schemas);
+    }
+  };
+  for (const operation of Object.values(document.paths).flatMap((path) =>
+    isObject(path) ? Object.values(path) : [],
+  )) {
+    if (!isObject(operation) || !isObject(operation['responses'])) continue;
+    illustrate(operation['requestBody']);
+    for (const [status, response] of Object.entries(operation['responses'])) {
+      if (Number(status) < 300) illustrate(response);
+    }
+  }
+  return document;
+}
+
+function exampleOf(schema: Json, schemas: JsonObject): Json {
+  if (!isObject(schema)) return null;
+  if (typeof schema['$ref'] === 'string') {
+    return exampleOf(schemas[schema['$ref'].slice(REF.length)] ?? {}, schemas);
+  }
+  const { examples, const: constant, enum: values, anyOf, properties, items } = schema;
+  if (Array.isArray(examples)) return examples[0] ?? null;
+  if (constant !== undefined) return constant;
+  if (schema['default'] !== undefined) return schema['default'];
+  if (Array.isArray(values)) return values[0] ?? null;
+  if (Array.isArray(anyOf)) return exampleOf(anyOf[0] ?? {}, schemas);
+  if (items !== undefined) return [exampleOf(items, schemas)];
+  if (isObject(properties)) return mapValues(properties, (inner) => exampleOf(inner, schemas));
+  return schema['type'] === 'boolean' ? true : {};
 }
 
 /** Every component that the paths refer to, in alphabetical order. */

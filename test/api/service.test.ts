@@ -45,6 +45,18 @@ test('metrics need their token on the API port, and none on a separate loopback 
   assert.equal((await fetch(new URL('/', url))).status, 404);
 });
 
+test('the API reference is served to everybody, as a page, as OpenAPI and as text', async () => {
+  for (const [path, type, has] of [
+    ['/docs', 'text/html; charset=utf-8', '<h3><a href="#sendEmail">'],
+    ['/openapi.json', 'application/json; charset=utf-8', '"operationId": "sendEmail"'],
+    ['/llms.txt', 'text/plain; charset=utf-8', '- POST /v1/emails: '],
+  ] as const) {
+    const answer = await fetch(new URL(path, service.url));
+    assert.deepEqual([answer.status, answer.headers.get('content-type')], [200, type]);
+    assert.ok((await answer.text()).includes(has), path);
+  }
+});
+
 test('metrics are summed over all workers', async () => {
   const to = ['delivered', 'bounced', 'full'].map((name) => `${name}@simulator.test`);
   await Promise.all(Array.from({ length: 10 }, () => service.send({ to: to[0] })));

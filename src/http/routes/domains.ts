@@ -71,6 +71,7 @@ function registerOne(app: App, { domains }: HttpServices): void {
     config: { withinDomain: true },
     schema: {
       summary: 'Get a domain',
+      description: 'With its DNS records as they were found last, and advice.',
       operationId: 'getDomain',
       tags: TAGS,
       params,
@@ -154,14 +155,32 @@ const record = z
   .object({
     record: z.enum(['DKIM', 'SPF', 'MX']).describe('Its purpose.'),
     type: z.enum(['TXT', 'MX']),
-    name: z.string().describe('The full name; some DNS panels require it without the domain.'),
-    value: z.string(),
-    ttl: z.number().int().describe('Suggested TTL in seconds.'),
-    priority: z.number().int().optional().describe('For MX records only.'),
+    name: z.string().meta({
+      description: 'The full name; some DNS panels require it without the domain.',
+      examples: ['s1._domainkey.acme.com'],
+    }),
+    value: z.string().meta({ examples: ['v=DKIM1; k=rsa; p=MIIBIjANBgkqhkiG9w0BAQEF…'] }),
+    ttl: z
+      .int()
+      .min(0)
+      .meta({ description: 'Suggested TTL in seconds.', examples: [3600] }),
+    priority: z
+      .int()
+      .min(0)
+      .optional()
+      .meta({ description: 'For MX records only.', examples: [10] }),
     required: z.boolean().describe('Without it the domain is not verified.'),
     status: z.enum(['not_started', 'verified', 'missing', 'mismatch', 'dns_error']),
-    found: z.array(z.string()).describe('The records in DNS at this name.'),
-    problem: z.string().nullable().describe('What is wrong and what to do.'),
+    found: z
+      .array(z.string())
+      .meta({ description: 'The records in DNS at this name.', examples: [[]] }),
+    problem: z
+      .string()
+      .nullable()
+      .meta({
+        description: 'What is wrong and what to do.',
+        examples: ['There is no TXT record at s1._domainkey.acme.com; publish it as shown.'],
+      }),
   })
   .meta({ id: 'DomainRecord', description: 'A DNS record to publish, and what was found.' });
 
@@ -182,7 +201,7 @@ const domain = z
     advice: z.array(
       z.object({
         about: z.enum(['dmarc', 'ptr', 'replies', 'mta_sts', 'inbound', 'reputation']),
-        message: z.string(),
+        message: z.string().meta({ examples: ['Publish a DMARC record at _dmarc.acme.com.'] }),
       }),
     ),
   })

@@ -248,7 +248,10 @@ function toWire(key: ApiKey) {
   };
 }
 
-const name = label(100).describe('A label; need not be unique.');
+const name = label(100).meta({
+  description: 'A label; need not be unique.',
+  examples: ['Receipts in production'],
+});
 const permission = z
   .enum(PERMISSIONS)
   .describe('`sending_access`: may send, and read the emails that it sent.');
@@ -262,6 +265,7 @@ const domain = z
   });
 const expiresAt = z.iso
   .datetime({ offset: true })
+  .meta({ examples: ['2027-01-31T00:00:00Z'] })
   .nullable()
   .describe('When it expires; null: never.');
 
@@ -288,7 +292,10 @@ const fields = {
   object: z.literal('api_key'),
   id: idSchema('The id of the key.'),
   name,
-  hint: z.string().describe('The beginning of the key, for recognition.'),
+  hint: z.string().meta({
+    description: 'The beginning of the key, for recognition.',
+    examples: ['ph_live_3fK9'],
+  }),
   environment,
   permission,
   domain,
@@ -302,7 +309,10 @@ const apiKey = z.object(fields).meta({ id: 'ApiKey' });
 const newApiKey = z
   .object({
     ...fields,
-    key: z.string().describe('The key itself, which is shown only here.'),
+    key: z.string().meta({
+      description: 'The key itself, which is shown only here.',
+      examples: ['ph_live_3fK9…'],
+    }),
   })
   .meta({ id: 'ApiKeyWithSecret' });
 
@@ -315,7 +325,10 @@ const keyRotation = z
       .min(0)
       .max(30 * DAY_S)
       .default(DAY_S)
-      .describe('For how many seconds the old key stays valid; 0: it expires at once.'),
+      .meta({
+        description: 'For how many seconds the old key stays valid; 0: it expires at once.',
+        examples: [DAY_S],
+      }),
   })
   .meta({ id: 'ApiKeyRotation' });
 
@@ -332,7 +345,10 @@ const rotatedApiKey = z
 const currentApiKey = z
   .object({
     ...fields,
-    project: z.object({ id: idSchema('The project of the key.'), name: z.string() }),
+    project: z.object({
+      id: idSchema('The project of the key.'),
+      name: z.string().meta({ examples: ['Default'] }),
+    }),
     organization_id: idSchema('The organization of the project.'),
   })
   .meta({ id: 'CurrentApiKey' });

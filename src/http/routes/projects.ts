@@ -62,15 +62,17 @@ const project = z
   .object({
     object: z.literal('project'),
     id: idSchema('The project.'),
-    name: z.string(),
+    name: z.string().meta({ examples: ['Default'] }),
     created_at: time('When it was made.'),
     warnings: z
       .array(
         z.object({
           about: z.literal('reputation'),
           environment: environmentSchema,
-          domain: z.string().describe('The sending domain.'),
-          message: z.string(),
+          domain: z.string().meta({ description: 'The sending domain.', examples: ['acme.com'] }),
+          message: z
+            .string()
+            .meta({ examples: ['8.2 % of the last 1,000 recipients bounced; clean the list.'] }),
         }),
       )
       .describe('For the project and environment of the key.'),

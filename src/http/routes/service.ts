@@ -1,9 +1,15 @@
-/** Routes about the service itself: health, readiness, metrics. No API key is needed. */
+/** Routes about the service itself: health, readiness, metrics, the API reference. No API key is needed. */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { bearerToken } from '../access.ts';
 import { type HttpProblem, JSON_TYPE, sendProblem } from '../errors.ts';
+import {
+  REFERENCE_HEADERS,
+  type ReferenceSource,
+  renderLlmsText,
+  renderReference,
+} from '../reference-page.ts';
 import { failure } from '../schemas/common.ts';
 import type { App, HttpServices } from '../services.ts';
 
@@ -18,6 +24,7 @@ export function registerServiceRoutes(app: App, services: HttpServices): void {
     config: { access: 'public' },
     schema: {
       summary: 'Is the process alive?',
+      description: 'Answers as long as the process serves requests, whatever the database does.',
       operationId: 'getHealth',
       tags: ['Service'],
       response: { 200: state },
@@ -28,7 +35,8 @@ export function registerServiceRoutes(app: App, services: HttpServices): void {
   app.get('/readyz', {
     config: { access: 'public' },
     schema: {
-      summary: 'Can requests be served: is the database available and migrated?',
+      summary: 'Can requests be served?',
+      description: 'Whether the database can be reached and has the schema of this version.',
       operationId: 'getReadiness',
       tags: ['Service'],
       response: { 200: state, 503: failure },
@@ -40,18 +48,42 @@ export function registerServiceRoutes(app: App, services: HttpServices): void {
     },
   });
 
-  // One buffer, shared by all responses.
-  let openApi: Buffer | null = null;
-  app.get('/openapi.json', {
-    config: { access: 'public' },
-    schema: { hide: true },
-    handler: async (_request, reply) => {
-      openApi ??= await readFile(OPENAPI);
-      return reply.header('content-type', JSON_TYPE).send(openApi);
-    },
-  });
-
+  registerReference(app);
   registerMetrics(app, services);
+}
+
+type Page = { headers: Readonly<Record<string, string>>; make: (openApi: Buffer) => Buffer };
+
+/** What the API is: for programs, for people, for language models. Made when it is first asked for. */
+const REFERENCE: Readonly<Record<string, Page>> = {
+  '/openapi.json': { headers: { 'content-type': JSON_TYPE }, make: (openApi) => openApi },
+  '/docs': {
+    headers: REFERENCE_HEADERS,
+    make: (openApi) => Buffer.from(renderReference(parsed(openApi))),
+  },
+  '/llms.txt': {
+    headers: { 'content-type': 'text/plain; charset=utf-8' },
+    make: (openApi) => Buffer.from(renderLlmsText(parsed(openApi))),
+  },
+};
+
+function registerReference(app: App): void {
+  for (const [path, { headers, make }] of Object.entries(REFERENCE)) {
+    // One buffer, shared by all responses.
+    let page: Buffer | null = null;
+    app.get(path, {
+      config: { access: 'public' },
+      schema: { hide: true },
+      handler: async (_request, reply) => {
+        page ??= make(await readFile(OPENAPI));
+        return reply.headers(headers).send(page);
+      },
+    });
+  }
+}
+
+function parsed(openApi: Buffer): ReferenceSource {
+  return JSON.parse(openApi.toString('utf8')) as ReferenceSource;
 }
 
 /** Requires the token; without a configured token the path does not exist. */

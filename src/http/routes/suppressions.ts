@@ -117,6 +117,7 @@ function registerOne(app: App, { db }: HttpServices): void {
   app.delete('/v1/suppressions/:address', {
     schema: {
       summary: 'Remove a suppression',
+      description: 'Ends the suppression at once. The history of the address is kept.',
       operationId: 'deleteSuppression',
       tags: TAGS,
       params: suppressionParams,
@@ -185,7 +186,10 @@ const cursor = (direction: string) =>
   z
     .string()
     .optional()
-    .meta({ description: `Only what comes ${direction} this address of the list.` });
+    .meta({
+      description: `Only what comes ${direction} this address of the list.`,
+      examples: ['jo@example.com'],
+    });
 
 const filters = {
   reason: reason.optional(),
@@ -214,6 +218,7 @@ const suppressionCreation = z
     reason: reason.default('manual').optional(),
     expires_at: z.iso
       .datetime({ offset: true })
+      .meta({ examples: ['2027-01-31T00:00:00Z'] })
       .nullable()
       .optional()
       .describe('When it expires; null: never.'),
@@ -259,16 +264,41 @@ const suppressionDeleted = z.object({
 export const suppressionImport = z
   .object({
     object: z.literal('suppression_import'),
-    added: z.int(),
-    already_there: z.int().describe('Includes repeated rows of the file.'),
-    rejected: z.int(),
+    added: z
+      .int()
+      .min(0)
+      .meta({ examples: [120] }),
+    already_there: z
+      .int()
+      .min(0)
+      .meta({ description: 'Includes repeated rows of the file.', examples: [4] }),
+    rejected: z
+      .int()
+      .min(0)
+      .meta({ examples: [1] }),
     errors: z
-      .array(z.object({ line: z.int().describe('The first is 1.'), message: z.string() }))
+      .array(
+        z.object({
+          line: z
+            .int()
+            .min(1)
+            .meta({ description: 'The first is 1.', examples: [7] }),
+          message: z.string().meta({ examples: ['"bob@" is not an email address'] }),
+        }),
+      )
       .describe('The first 100 of the rejected rows.'),
   })
   .meta({ id: 'SuppressionImport' });
 
 export const csvFile = {
   description: 'The list, in the order of the addresses.',
-  content: { 'text/csv': { schema: z.string() } },
+  content: {
+    'text/csv': {
+      schema: z.string().meta({
+        examples: [
+          'address,reason,created_at,expires_at,source_email_id\njo@example.com,manual,…\n',
+        ],
+      }),
+    },
+  },
 };

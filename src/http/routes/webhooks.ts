@@ -84,6 +84,7 @@ function registerOne(app: App, { webhooks }: HttpServices): void {
   app.get('/v1/webhooks/:id', {
     schema: {
       summary: 'Get a webhook',
+      description: 'Without its signing secret, which is shown only when it is made or rotated.',
       operationId: 'getWebhook',
       tags: TAGS,
       params,

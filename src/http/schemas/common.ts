@@ -41,11 +41,19 @@ const pageFields = {
   after: z
     .string()
     .optional()
-    .meta({ description: 'Only objects older than this id: the next page.', format: 'uuid' }),
+    .meta({
+      description: 'Only objects older than this id: the next page.',
+      format: 'uuid',
+      examples: [EXAMPLE_ID],
+    }),
   before: z
     .string()
     .optional()
-    .meta({ description: 'Only objects newer than this id: the previous page.', format: 'uuid' }),
+    .meta({
+      description: 'Only objects newer than this id: the previous page.',
+      format: 'uuid',
+      examples: [EXAMPLE_ID],
+    }),
 };
 
 /** The query of a list: page parameters and `filters`. */
@@ -80,7 +88,12 @@ export const failure = z
       }),
       request_id: idSchema('Quote this when you report a problem.'),
       details: z
-        .array(z.object({ field: z.string(), message: z.string() }))
+        .array(
+          z.object({
+            field: z.string().meta({ examples: ['to[2]'] }),
+            message: z.string().meta({ examples: ['"bob@" is not an email address'] }),
+          }),
+        )
         .optional()
         .describe('The fields that break a rule, each with its own message.'),
     }),

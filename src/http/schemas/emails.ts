@@ -31,7 +31,13 @@ const tagPart = z.string().meta({ pattern: TAG_PATTERN.source });
 const attachment = z
   .strictObject({
     filename: z.string().meta({ minLength: 1, examples: ['invoice.pdf'] }),
-    content: optional(z.string().meta({ description: 'The bytes, in base64.', format: 'byte' })),
+    content: optional(
+      z.string().meta({
+        description: 'The bytes, in base64.',
+        format: 'byte',
+        examples: ['JVBERi0xLjcK'],
+      }),
+    ),
     content_type: optional(
       z.string().meta({
         description: 'Guessed from the filename when absent.',
@@ -39,7 +45,10 @@ const attachment = z
       }),
     ),
     content_id: optional(
-      z.string().describe('Makes it inline: the html refers to it as `cid:<content_id>`.'),
+      z.string().meta({
+        description: 'Makes it inline: the html refers to it as `cid:<content_id>`.',
+        examples: ['logo'],
+      }),
     ),
     path: notYet,
   })
@@ -174,6 +183,7 @@ export const idempotencyHeaders = z.object({
         'Your own string, 1-256 printable ASCII characters. Repeating the request with it ' +
         'within 24 hours returns the first response and sends nothing.',
       maxLength: 256,
+      examples: ['receipt-4711'],
     }),
 });
 
@@ -195,24 +205,42 @@ export const status = z
   .meta({ id: 'EmailStatus' });
 
 const created = (bound: string) =>
-  z.iso.datetime({ offset: true }).optional().describe(`Only emails created ${bound} this time.`);
+  z.iso
+    .datetime({ offset: true })
+    .optional()
+    .meta({
+      description: `Only emails created ${bound} this time.`,
+      examples: ['2026-11-21T00:00:00Z'],
+    });
 
 export const emailQuery = listQuery({
-  status: status.optional(),
-  to: z.string().optional().describe('An address in `to`, `cc` or `bcc`.'),
-  from: z.string().optional().describe('The address of the sender, without the name.'),
+  status: status.optional().describe('Only with this status.'),
+  to: z
+    .string()
+    .optional()
+    .meta({ description: 'An address in `to`, `cc` or `bcc`.', examples: ['jo@example.com'] }),
+  from: z
+    .string()
+    .optional()
+    .meta({
+      description: 'The address of the sender, without the name.',
+      examples: ['hello@acme.com'],
+    }),
   subject: z
     .string()
     .min(1)
     .max(SUBJECT_MAX)
     .refine((text) => !text.includes('\0'), 'contains a NUL; leave it out')
     .optional()
-    .describe('A part of it, in any case.'),
+    .meta({ description: 'A part of it, in any case.', examples: ['receipt'] }),
   tag: z
     .string()
     .optional()
     .meta({ description: '`name` or `name:value`.', examples: ['kind:receipt'] }),
-  domain: z.string().optional().describe('The sending domain.'),
+  domain: z
+    .string()
+    .optional()
+    .meta({ description: 'The sending domain.', examples: ['acme.com'] }),
   created_after: created('at or after'),
   created_before: created('before'),
 });
@@ -228,7 +256,13 @@ export const contentQuery = z.strictObject({
 });
 
 export const timelineQuery = z.strictObject({
-  limit: z.coerce.number<string>().int().min(1).max(1_000).default(1_000),
+  limit: z.coerce
+    .number<string>()
+    .int()
+    .min(1)
+    .max(1_000)
+    .default(1_000)
+    .describe('How many to return at most.'),
   after: z.coerce
     .number<string>()
     .int()
@@ -254,9 +288,15 @@ export const acceptedBatch = z
     errors: z
       .array(
         z.object({
-          index: z.number().int().describe('The place in the request, from 0.'),
+          index: z
+            .int()
+            .min(0)
+            .meta({ description: 'The place in the request, from 0.', examples: [1] }),
           code: z.string().meta({ description: 'For programs.', examples: ['suppressed'] }),
-          message: z.string().describe('One sentence: what is wrong and what to do.'),
+          message: z.string().meta({
+            description: 'One sentence: what is wrong and what to do.',
+            examples: ['to: bob@example.com is suppressed: hard_bounce'],
+          }),
         }),
       )
       .describe(
@@ -265,24 +305,31 @@ export const acceptedBatch = z
   })
   .meta({ id: 'AcceptedBatch' });
 
+const addressList = (...example: string[]) => z.array(z.string()).meta({ examples: [example] });
+
 const summaryFields = {
   object: z.literal('email'),
   id: idSchema('The email.'),
-  message_id: z.string().describe('The Message-ID header, with its angle brackets.'),
-  from: z.string(),
-  to: z.array(z.string()),
-  cc: z.array(z.string()),
-  bcc: z.array(z.string()),
-  reply_to: z.array(z.string()),
-  subject: z.string(),
+  message_id: z.string().meta({
+    description: 'The Message-ID header, with its angle brackets.',
+    examples: ['<0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa@acme.com>'],
+  }),
+  from: z.string().meta({ examples: ['Acme <hello@acme.com>'] }),
+  to: addressList('jo@example.com'),
+  cc: addressList(),
+  bcc: addressList(),
+  reply_to: addressList(),
+  subject: z.string().meta({ examples: ['Your receipt'] }),
   status,
   last_event: z.enum(EVENT_TYPES),
   created_at: time('When it was accepted.'),
   scheduled_at: time('When it is, or was, to be sent; null: at once.').nullable(),
   sent_at: time('When the first recipient received it.').nullable(),
   completed_at: time('When the last recipient reached its final status.').nullable(),
-  tags: z.array(z.object({ name: z.string(), value: z.string() })),
-  metadata: z.record(z.string(), z.string()),
+  tags: z
+    .array(z.object({ name: z.string(), value: z.string() }))
+    .meta({ examples: [[{ name: 'kind', value: 'receipt' }]] }),
+  metadata: z.record(z.string(), z.string()).meta({ examples: [{ order: '4711' }] }),
   environment,
 };
 
@@ -293,26 +340,45 @@ const reason = z
       examples: ['mailbox', 'quota', 'greylist', 'policy', 'reputation', 'content', 'expired'],
     }),
     blame: z.enum(['recipient', 'receiver', 'sender', 'us']).describe('Who can solve it.'),
-    advice: z.string().describe('What to do, in one sentence.'),
+    advice: z.string().meta({
+      description: 'What to do, in one sentence.',
+      examples: ['The mailbox does not exist; remove the address from your list.'],
+    }),
   })
   .meta({ id: 'Reason' });
 
 const smtp = z
   .object({
-    code: z.number().int().nullable(),
+    code: z
+      .int()
+      .min(0)
+      .nullable()
+      .meta({ examples: [550] }),
     enhanced_code: z
       .string()
       .nullable()
       .meta({ examples: ['5.1.1'] }),
-    message: z.string(),
-    mx: z.string().nullable().describe('The server that replied.'),
-    ip: z.string().nullable(),
+    message: z
+      .string()
+      .meta({ examples: ['The email account that you tried to reach does not exist'] }),
+    mx: z
+      .string()
+      .nullable()
+      .meta({ description: 'The server that replied.', examples: ['mx1.example.com'] }),
+    ip: z
+      .string()
+      .nullable()
+      .meta({ examples: ['192.0.2.25'] }),
     tls: z
       .object({
-        version: z.string(),
-        cipher: z.string(),
+        version: z.string().meta({ examples: ['TLSv1.3'] }),
+        cipher: z.string().meta({ examples: ['TLS_AES_256_GCM_SHA384'] }),
         verified: z.boolean().describe('The certificate of the server was valid.'),
-        problem: z.string().nullable().optional().describe('Why it was not.'),
+        problem: z
+          .string()
+          .nullable()
+          .optional()
+          .meta({ description: 'Why it was not.', examples: [null] }),
       })
       .nullable()
       .describe('null: unencrypted.'),
@@ -329,10 +395,13 @@ const smtp = z
 
 const recipient = z
   .object({
-    address: z.string(),
+    address: z.string().meta({ examples: ['jo@example.com'] }),
     kind: z.enum(['to', 'cc', 'bcc']),
     status,
-    attempts: z.number().int(),
+    attempts: z
+      .int()
+      .min(0)
+      .meta({ examples: [1] }),
     next_attempt_at: time('When it is retried.').nullable(),
     completed_at: time('When it reached its final status.').nullable(),
     reason: reason.nullable(),
@@ -347,8 +416,17 @@ const emailSummary = z
 export const email = z
   .object({
     ...summaryFields,
-    html: z.string().nullable().describe('null, like `text`, after the retention of content.'),
-    text: z.string().nullable().describe('null: derived from the html. Empty: none.'),
+    html: z
+      .string()
+      .nullable()
+      .meta({
+        description: 'null, like `text`, after the retention of content.',
+        examples: ['<p>Thank you.</p>'],
+      }),
+    text: z
+      .string()
+      .nullable()
+      .meta({ description: 'null: derived from the html. Empty: none.', examples: [null] }),
     recipients: z.array(recipient),
   })
   .meta({
@@ -367,11 +445,20 @@ export const emailList = listOf(emailSummary).extend({
 const timelineEvent = z
   .object({
     object: z.literal('event'),
-    number: z.number().int().describe('1, 2, 3, … within the email.'),
+    number: z
+      .int()
+      .min(1)
+      .meta({ description: '1, 2, 3, … within the email.', examples: [2] }),
     id: idSchema('The event, the same as `webhook-id`.'),
     type: z.enum(EVENT_TYPES),
     created_at: time('When it occurred.'),
-    recipient: z.string().nullable().describe('null: the event concerns the whole email.'),
+    recipient: z
+      .string()
+      .nullable()
+      .meta({
+        description: 'null: the event concerns the whole email.',
+        examples: ['jo@example.com'],
+      }),
     data: z.looseObject({}).describe('As in the webhook of this event.'),
     attempt: z
       .looseObject({})
@@ -384,5 +471,12 @@ export const timeline = listOf(timelineEvent);
 
 export const messageBytes = {
   description: 'The message.',
-  content: { 'message/rfc822': { schema: z.string().meta({ format: 'binary' }) } },
+  content: {
+    'message/rfc822': {
+      schema: z.string().meta({
+        format: 'binary',
+        examples: ['From: Acme <hello@acme.com>\r\nTo: jo@example.com\r\n…'],
+      }),
+    },
+  },
 };

@@ -13,10 +13,12 @@ export const eventQuery = z.strictObject({
     .string()
     .max(200)
     .optional()
-    .describe(
-      'A cursor: only events after it. `latest`: only new events. Without it the ' +
+    .meta({
+      description:
+        'A cursor: only events after it. `latest`: only new events. Without it the ' +
         'stream begins with the oldest stored event.',
-    ),
+      examples: ['latest'],
+    }),
   types: z
     .string()
     .max(1_000)
@@ -46,7 +48,10 @@ export const streamEvent = z
     id: idSchema('The event, the same as `webhook-id`: repeated events have the same id.'),
     type: z.enum(EVENT_TYPES),
     created_at: time('When it occurred.'),
-    number: z.int().describe('1, 2, 3, … within its email, as in the timeline.'),
+    number: z
+      .int()
+      .min(1)
+      .meta({ description: '1, 2, 3, … within its email, as in the timeline.', examples: [2] }),
     cursor,
     data: z.looseObject({}).describe('As in the webhook of this event.'),
   })
@@ -69,6 +74,7 @@ export const eventPage = {
       schema: z.string().meta({
         description:
           'Server-sent events: `id` is the cursor, `event` the type, `data` the event as JSON.',
+        examples: ['id: AWWgxSp9U9bX\nevent: email.delivered\ndata: {"object":"event", …}\n\n'],
       }),
     },
   },

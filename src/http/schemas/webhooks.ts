@@ -41,7 +41,10 @@ const fields = {
   disabled_reason: z
     .string()
     .nullable()
-    .describe('Why the service disabled it; null if it did not.'),
+    .meta({
+      description: 'Why the service disabled it; null if it did not.',
+      examples: [null],
+    }),
   failing_since: time('Since when all attempts have failed; null: it is not failing.').nullable(),
   created_at: time('When it was registered.'),
 };
@@ -70,7 +73,10 @@ const deliveryFields = {
   id: idSchema('The delivery and its event: the `webhook-id` header of every attempt.'),
   type: z.string().meta({ description: 'The type of event.', examples: ['email.delivered'] }),
   status: deliveryStatus,
-  attempts: z.int().describe('How often it was sent.'),
+  attempts: z
+    .int()
+    .min(0)
+    .meta({ description: 'How often it was sent.', examples: [1] }),
   created_at: time('When the event occurred.'),
   completed_at: time('When it got a 2xx response or failed finally.').nullable(),
   next_attempt_at: time('When it is sent next.').nullable(),
@@ -80,10 +86,29 @@ export const webhookDelivery = z.object(deliveryFields).meta({ id: 'WebhookDeliv
 
 const loggedAttempt = z.object({
   at: time('When it was sent.'),
-  status: z.int().nullable().describe('The HTTP status of the response; null: no response.'),
-  latency_ms: z.int(),
-  answer: z.string().nullable().describe('The first 4 KB of the response.'),
-  error: z.string().nullable().describe('Why there was no response, or the problem with it.'),
+  status: z
+    .int()
+    .min(0)
+    .nullable()
+    .meta({
+      description: 'The HTTP status of the response; null: no response.',
+      examples: [200],
+    }),
+  latency_ms: z
+    .int()
+    .min(0)
+    .meta({ examples: [84] }),
+  answer: z
+    .string()
+    .nullable()
+    .meta({ description: 'The first 4 KB of the response.', examples: ['OK'] }),
+  error: z
+    .string()
+    .nullable()
+    .meta({
+      description: 'Why there was no response, or the problem with it.',
+      examples: [null],
+    }),
 });
 
 export const webhookDeliveryDetail = z
@@ -92,9 +117,11 @@ export const webhookDeliveryDetail = z
     log: z.array(loggedAttempt).describe('The attempts, oldest first; the newest 20.'),
     payload: z
       .object({
-        type: z.string(),
+        type: z.string().meta({ examples: ['email.delivered'] }),
         created_at: time('When the event occurred.'),
-        data: z.unknown(),
+        data: z
+          .unknown()
+          .meta({ examples: [{ email_id: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa' }] }),
       })
       .nullable()
       .describe('The request body; null: the event is past its retention.'),
@@ -121,7 +148,8 @@ export const deliveryParams = z.object({
   delivery_id: idSchema('The id of the delivery.'),
 });
 
-const instant = (description: string) => z.iso.datetime({ offset: true }).describe(description);
+const instant = (description: string) =>
+  z.iso.datetime({ offset: true }).meta({ description, examples: ['2026-11-21T08:00:00Z'] });
 
 export const webhookReplayRequest = z
   .strictObject({
@@ -147,8 +175,17 @@ export const webhookReplay = z
     since: time('Events from this time on …'),
     until: time('… and before this time.'),
     delivery_status: deliveryStatus.nullable().describe('Only deliveries with this status.'),
-    total: z.int().describe('The number of deliveries in its range at its start.'),
-    queued: z.int().describe('The number of deliveries queued so far.'),
+    total: z
+      .int()
+      .min(0)
+      .meta({
+        description: 'The number of deliveries in its range at its start.',
+        examples: [1200],
+      }),
+    queued: z
+      .int()
+      .min(0)
+      .meta({ description: 'The number of deliveries queued so far.', examples: [400] }),
     created_at: time('When it began.'),
     completed_at: time('When it ended.').nullable(),
   })
