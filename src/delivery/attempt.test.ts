@@ -4,7 +4,7 @@ import { Cutoff } from './attempt.ts';
 
 const never = new Promise<string>(() => {});
 
-test('a stop gives up what has not written its dot and waits for what has', async () => {
+test('a stop gives up messages before their final dot and waits for the others', async () => {
   const cutoff = new Cutoff();
   const dot = { unsent: false, sent: true };
   const unsent = cutoff.unlessCut(never, () => dot.unsent);
@@ -17,7 +17,7 @@ test('a stop gives up what has not written its dot and waits for what has', asyn
   assert.equal(await waited, '250 taken');
 });
 
-test('what has written its dot and gets no answer ends in doubt', async () => {
+test('a message without a reply to its final dot ends in doubt', async () => {
   const cutoff = new Cutoff();
   const waited = cutoff.unlessCut(never, () => true);
   cutoff.cutUnsent();

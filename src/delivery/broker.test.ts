@@ -157,7 +157,7 @@ test('when a receiver asks for fewer connections, those beyond the window are re
   assert.equal(scene.heldBy(1), 4);
 });
 
-test('a reply about the reputation of our address limits the provider to one message at a time', () => {
+test('a reply about the reputation of our address limits the provider to one message a minute', () => {
   const scene = new Scene(8).join(1, 2);
   scene.want(1, 3);
   const pace = { messagesPerMinute: 1, forMs: 3600_000 };

@@ -128,7 +128,7 @@ test('an attempt that a stop leaves in doubt names the server that may have the 
   assert.partialDeepStrictEqual(smtp, { mx: 'mx.receiver.test', ip: mx.address });
 });
 
-test('a worker that resumes before the final dot with an expired lease gives the message up', async () => {
+test('a worker that resumes before the final dot gives the message up, even if its lease can be renewed', async () => {
   const goAhead = Promise.withResolvers<void>();
   const phases = { data_command: { after: goAhead.promise, reply: '354 Go ahead' } };
   await using mx = await startFakeMx({ phases });

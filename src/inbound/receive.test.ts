@@ -67,7 +67,7 @@ async function receive(status: StoredStatus, content: string): Promise<string> {
   return received;
 }
 
-test('only a report that can change something is kept beyond the limit for unmatched mail', async () => {
+test('beyond the limit for unmatched mail only reports that can change something are kept', async () => {
   const bounce = statusReport({ recipient: 'jo@receiver.test' });
   const confirmation = statusReport({ action: 'delivered', status: '2.0.0' });
   assert.equal(await receive('delivered', bounce), 'kept');

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { UnmatchedRate } from './receive.ts';
 
-test('a client may send some unmatched messages a minute, and all together more, but not any number', () => {
+test('unmatched messages a minute are limited for one client and for all', () => {
   let nowMs = 1_000;
   const rate = new UnmatchedRate(
     { monotonicMs: () => nowMs },
@@ -18,7 +18,7 @@ test('a client may send some unmatched messages a minute, and all together more,
   assert.equal(rate.mayKeep('c', 10), true);
 });
 
-test('a client may send some octets of unmatched mail a minute, and all together more', () => {
+test('octets of unmatched mail a minute are limited for one client and for all', () => {
   let nowMs = 1_000;
   const rate = new UnmatchedRate(
     { monotonicMs: () => nowMs },

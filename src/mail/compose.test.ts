@@ -189,7 +189,7 @@ test('one-click unsubscription has both its fields, the link on one line', () =>
   assert.match(shouted, /^List-Unsubscribe: <HTTPS:\/\/ACME.test\/U>\r$/m);
 });
 
-test('List-Unsubscribe keeps its link on the first line, and the address where there is room', () => {
+test('List-Unsubscribe has its link on the first line, followed by the address where there is room', () => {
   const unsubscribeMailto = `u-x@send.${'x'.repeat(200)}.test`;
   const fieldFor = (unsubscribeUrl: string) => {
     const header = bytesOf({ text: 'x', unsubscribeUrl, unsubscribeMailto }).toString();

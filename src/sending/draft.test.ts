@@ -161,7 +161,7 @@ test('a scheduled time has an offset, and is the same moment in every zone', () 
   assert.equal(draftOf({}).scheduledAt, null);
 });
 
-test('a time that the database cannot represent is refused, or means now', () => {
+test('a time that the database cannot represent is moved to the nearest one that it can', () => {
   const at = (text: string) => draftOf({ scheduled_at: text }).scheduledAt?.toISOString();
   assert.equal(at('0000-01-01T00:00:00+23:59'), '1970-01-01T00:00:00.000Z');
   assert.equal(at('9999-12-31T23:59:59-23:59'), '9999-12-31T00:00:00.000Z');

@@ -28,7 +28,7 @@ function pairIn(path: string, untilMs = NOW_MS + YEAR_MS) {
   return files;
 }
 
-test('files that cannot work are told apart, each with its variable', (t) => {
+test('each kind of invalid certificate file is reported with its variable', (t) => {
   const path = folder(t);
   const files = pairIn(path);
   assert.equal(problemOf(files, NOW_MS), null);
@@ -45,7 +45,7 @@ test('files that cannot work are told apart, each with its variable', (t) => {
   assert.match(said({ key: other }), /^POSTHORN_TLS_KEY: .* is not the key of .*cert\.pem/);
 });
 
-test('our own certificate is made once, is secret, and follows the name of the host', (t) => {
+test('the self-signed certificate is generated once, private, and follows the host name', (t) => {
   const dataDir = folder(t);
   const keep = (hostname: string, nowMs = NOW_MS) => {
     const { cert } = keepOwnCertificate(
@@ -64,7 +64,7 @@ test('our own certificate is made once, is secret, and follows the name of the h
   assert.notEqual(renewed.certificate.serialNumber, renamed.certificate.serialNumber);
 });
 
-test('a renewed certificate counts without a restart, and a broken one leaves the last good', (t) => {
+test('a renewed certificate is used without a restart, and an invalid one leaves the last valid one', (t) => {
   const path = folder(t);
   const files = pairIn(path);
   const clock = { ms: 0 };

@@ -13,7 +13,7 @@ const PARTS = {
   config: { hostname: 'mail.acme.test', sources: [], domainsMax: 10, inboundPort: null },
 };
 
-test('two nodes that start together on an empty database make its first content once', async () => {
+test('two nodes that start together on an empty database initialise it once', async () => {
   await using database = await testDatabase();
   const { db } = database;
   const both = await Promise.all([seedFirstStart(db, PARTS), seedFirstStart(db, PARTS)]);
@@ -29,7 +29,7 @@ test('two nodes that start together on an empty database make its first content 
   ]);
 });
 
-test('a first start that was cut off is completed by the next', async () => {
+test('an interrupted first start is completed by the next', async () => {
   await using database = await testDatabase();
   const { db } = database;
   const first = await seedFirstStart(db, PARTS);

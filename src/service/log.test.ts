@@ -3,14 +3,14 @@ import assert from 'node:assert/strict';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { errorFacts, textLine } from './log.ts';
 
-test('a log line for people shows time, level, message and facts', () => {
+test('a human-readable log line has time, level, message and fields', () => {
   const line = textLine(
     '{"level":"info","time":"2026-11-21T08:30:00.123Z","method":"POST","ms":4,"msg":"request"}',
   );
   assert.equal(line, '08:30:00.123 info  request method=POST ms=4\n');
 });
 
-test('what a remote server said cannot steer the terminal', () => {
+test('replies of remote servers cannot control the terminal', () => {
   const line = textLine(
     JSON.stringify({
       level: 'warn',
@@ -22,7 +22,7 @@ test('what a remote server said cannot steer the terminal', () => {
   assert.equal(line, ' warn  x reply="550 no such  user"\n');
 });
 
-test('of an error of the database neither rows nor parameters are logged', async () => {
+test('rows and parameters of database errors are not logged', async () => {
   await using database = await testDatabase();
   const { db } = database;
   const secret = 'jane@private.example';
@@ -51,7 +51,7 @@ test('of an error of the database neither rows nor parameters are logged', async
   ]);
 });
 
-test('of text that is no JSON nothing is logged', () => {
+test('the content of invalid JSON is not logged', () => {
   const parse = () => JSON.parse('{"to": jane@private.example}') as unknown;
   assert.throws(parse, (error) => !JSON.stringify(errorFacts(error)).includes('jane'));
 });

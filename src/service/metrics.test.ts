@@ -13,7 +13,7 @@ const provider = (name: string, state: ProviderFacts['state'], open = 3): Provid
   idle: 0,
 });
 
-test('who is in trouble is named in the metrics, however many are busy, and how deep their mail is', async () => {
+test('metrics name the affected providers, however many are busy, with the depth of their queues', async () => {
   const { registry } = createMetrics({
     waiting: () => 0,
     unsettled: () => ({ delivery: 2, webhook: 0 }),

@@ -6,7 +6,7 @@ import { startFakeDns } from '../../test/support/fake-dns.ts';
 import { createNetwork } from './network.ts';
 import { systemWorld } from './system-world.ts';
 
-test('the AD flag is believed as POSTHORN_DNS_TRUST_AD says', async () => {
+test('the AD flag is trusted only with POSTHORN_DNS_TRUST_AD', async () => {
   await using dns = await startFakeDns({ 'a.test': { A: ['192.0.2.1'] } }, { authenticated: true });
   for (const dnsTrustAd of [true, false]) {
     const config = { allowPrivateNetworks: false, dnsServers: [dns.server], dnsTrustAd };
@@ -28,7 +28,7 @@ test('addresses of this machine and of private networks are refused unless they 
   assert.equal(lenient.guard.refuses('10.0.0.1'), null);
 });
 
-test('workers, maintenance and commands take resolver and guard from here', () => {
+test('workers, maintenance and commands use one resolver and address check', () => {
   const src = new URL('../', import.meta.url);
   const callers = globSync('{service,cli,http,smtp}/**/*.ts', { cwd: src })
     .filter((path) => !path.endsWith('.test.ts'))

@@ -11,7 +11,7 @@ test('AVX2 is selected where it is clearly faster, and nowhere else', () => {
   assert.deepEqual(chosen({ withAdxUs: 500, withoutAdxUs: null }), {});
 });
 
-test("the operator's OPENSSL_ia32cap stays as it is, and other processors are left alone", async () => {
+test("the operator's OPENSSL_ia32cap is kept, and other processors are not tuned", async () => {
   const env = { ...process.env, OPENSSL_ia32cap: '~0x200000200000000' };
   assert.deepEqual(await tuneOpenssl({ arch: 'x64', env }), {});
   assert.deepEqual(await tuneOpenssl({ arch: 'arm64', env: process.env }), {});

@@ -11,7 +11,7 @@ import { SharedFiles } from './privileges.ts';
 const USER = { uid: process.geteuid!(), gid: process.getegid!() };
 const log = pino({ level: 'silent' });
 
-test('a folder for certificates is made when there are some, and is gone afterwards', () => {
+test('a folder for certificates is created when needed and removed afterwards', () => {
   const folder = temporaryFolder();
   const parent = temporaryFolder();
   const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
@@ -30,7 +30,7 @@ test('a folder for certificates is made when there are some, and is gone afterwa
   assert.deepEqual(readdirSync(parent), []);
 });
 
-test('copies of certificates that killed processes have left are removed by the next start', async () => {
+test('copies of certificates left by killed processes are removed by the next start', async () => {
   const parent = temporaryFolder();
   const dataDir = temporaryFolder();
   const child = spawn(process.execPath, ['--version'], { stdio: 'ignore' });

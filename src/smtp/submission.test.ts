@@ -5,7 +5,7 @@ import { replyTo, replyToThrown } from './submission.ts';
 import { AcceptedUnknown } from '../store/accept.ts';
 import { DatabaseUnavailable } from '../store/postgres/database.ts';
 
-test('every refusal has a reply whose codes agree, and only what passes by itself is temporary', () => {
+test('every refusal has a reply with consistent codes, and only a passing one is temporary', () => {
   for (const refused of REFUSAL_CODES) {
     const { code, enhanced, text } = replyTo({ refused, message: 'No.' });
     assert.equal(String(code)[0], enhanced?.[0], refused);
@@ -15,13 +15,13 @@ test('every refusal has a reply whose codes agree, and only what passes by itsel
   }
 });
 
-test('what is wrong with From is a question of what is allowed', () => {
+test('a problem with From gets a reply about permission', () => {
   const details = [{ field: 'From', message: 'is missing' }];
   const { code, enhanced } = replyTo({ refused: 'validation_error', message: 'x', details });
   assert.deepEqual([code, enhanced], [550, '5.7.1']);
 });
 
-test('a service that cannot store says whether it may have, a bug says nothing', () => {
+test('without the database the reply says whether the message may be stored, an internal error says nothing', () => {
   const said = (error: Error) => replyToThrown(error)?.text ?? '';
   assert.match(said(new Overloaded('the disk is nearly full')), /Nothing .*: the disk is nearly/);
   assert.match(said(new AcceptedUnknown('x')), /may have been accepted\. .* is safe\.$/);

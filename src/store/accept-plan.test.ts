@@ -8,7 +8,7 @@ import { APP_ROLE, connectAsOwner } from './postgres/database.ts';
 
 const PROJECTS = 10_000;
 
-test('accepting with a plan that was made for few projects stays as quick with ten thousand', async () => {
+test('a plan of the accept statement made for few projects is as fast with 10,000', async () => {
   await using database = await testDatabase();
   const owner = await connectAsOwner(database.address, 'test');
   // What autovacuum would do sooner or later is not waited for.

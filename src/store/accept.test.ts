@@ -44,7 +44,7 @@ async function countOf(table: string, projectId: string): Promise<number> {
   return row?.count ?? -1;
 }
 
-test('an accepted email is there with its content, recipients, queue rows and first event', async () => {
+test('an accepted email is stored with content, recipients, queue rows and first event', async () => {
   const sender = await newSender(db);
   const email = newEmail(sender, { to: ['jo@example.net', 'flo@example.org'] });
   const row = await newStore().accept(email);
@@ -62,7 +62,7 @@ test('an accepted email is there with its content, recipients, queue rows and fi
   assert.equal(await countOf('events', sender.projectId), 1);
 });
 
-test('the limit is exact over two workers that accept at once', async () => {
+test('the limit is exact over two workers', async () => {
   const sender = await newSender(db, 120);
   const emails = Array.from({ length: 300 }, () => newEmail(sender));
   await withSecondWorker(async (own) => {
@@ -76,7 +76,7 @@ test('the limit is exact over two workers that accept at once', async () => {
   assert.equal(await countOf('emails', sender.projectId), 120);
 });
 
-test('a window ends after its time and starts with its next request', async () => {
+test('a window ends after its time and starts with the next request', async () => {
   const sender = await newSender(db, 1);
   const store = newStore();
   assert.equal((await store.accept(newEmail(sender))).outcome, 'accepted');
@@ -96,7 +96,7 @@ test('a window ends after its time and starts with its next request', async () =
   assert.equal((await store.accept(newEmail(sender))).outcome, 'accepted');
 });
 
-test('a window from before the clock was set back is no window', async () => {
+test('a window from before the clock was set back is ignored', async () => {
   const sender = await newSender(db, 1);
   const store = newStore();
   assert.equal((await store.accept(newEmail(sender))).outcome, 'accepted');
@@ -112,7 +112,7 @@ for (const [name, limit] of [
   ['with room to spare', 1_000],
   ['with one slot of the limit left', 1],
 ] as const) {
-  test(`fifty at once with one idempotency key make one email, ${name}`, async () => {
+  test(`fifty concurrent requests with one idempotency key make one email, ${name}`, async () => {
     const sender = await newSender(db, limit);
     const idempotency = { key: 'order-1', fingerprint: 'aa' };
     const emails = Array.from({ length: 50 }, () => newEmail(sender, { idempotency }));
@@ -131,7 +131,7 @@ for (const [name, limit] of [
   });
 }
 
-test('a key that was used with another body is told apart by its fingerprint', async () => {
+test('a key that was used with another body is detected by its fingerprint', async () => {
   const sender = await newSender(db);
   const store = newStore();
   await store.accept(newEmail(sender, { idempotency: { key: 'k', fingerprint: 'aa' } }));
@@ -142,7 +142,7 @@ test('a key that was used with another body is told apart by its fingerprint', a
   assert.equal(again.fingerprint, 'aa');
 });
 
-test('a key is forgotten after 24 hours and then makes a new email', async () => {
+test('a key expires after 24 hours and then makes a new email', async () => {
   const sender = await newSender(db);
   const store = newStore();
   const idempotency = { key: 'daily', fingerprint: 'aa' };
@@ -170,7 +170,7 @@ test('a request that is refused consumes neither its key nor the limit', async (
   assert.equal((await store.accept(newEmail(sender, { idempotency }))).outcome, 'accepted');
 });
 
-test('a key that was revoked a moment ago accepts nothing', async () => {
+test('a key that was just revoked accepts nothing', async () => {
   const sender = await newSender(db);
   await db.query('update api_keys set revoked_at = app_now() where id = $1', [sender.keyId]);
   assert.equal((await newStore().accept(newEmail(sender))).outcome, 'key_refused');
@@ -192,7 +192,7 @@ test('a request repeated with a new key is not refused for the old one that was 
   );
 });
 
-test('suppressed recipients end at once; an email of only such is refused', async () => {
+test('suppressed recipients end at once; an email with no other recipient is refused', async () => {
   const sender = await newSender(db);
   await db.query(
     `insert into suppressions (project_id, environment, address_key, address, reason, created_at)
@@ -224,7 +224,7 @@ test('suppressed recipients end at once; an email of only such is refused', asyn
   ]);
 });
 
-test('one poisoned row among 63 good ones hurts nobody else', async () => {
+test('one failing row among 63 others affects no other', async () => {
   const sender = await newSender(db);
   const emails = Array.from({ length: 64 }, (_, index) =>
     newEmail(sender, index === 17 ? { subject: 'a NUL: \u0000' } : {}),
@@ -236,7 +236,7 @@ test('one poisoned row among 63 good ones hurts nobody else', async () => {
   assert.equal(await countOf('emails', sender.projectId), 63);
 });
 
-test('requests of several projects share a batch and nothing else', async () => {
+test('requests of several projects share a batch without affecting each other', async () => {
   const [one, two] = [await newSender(db, 10), await newSender(db, 20)];
   const emails = Array.from({ length: 60 }, (_, index) => newEmail(index % 2 === 0 ? one : two));
   const { count } = await acceptAll(newStore(), emails);
@@ -245,7 +245,7 @@ test('requests of several projects share a batch and nothing else', async () => 
   assert.equal(await countOf('emails', two.projectId), 20);
 });
 
-test('a database that cannot be reached is said, and nothing is accepted', async () => {
+test('with an unreachable database nothing is accepted, with an error', async () => {
   const nowhere = new Database(
     { host: '127.0.0.1', port: 1, user: 'x', database: 'x' },
     { role: null, name: 'nowhere' },
@@ -258,7 +258,7 @@ test('a database that cannot be reached is said, and nothing is accepted', async
   await nowhere.close();
 });
 
-test('when the connection dies after the commit, the truth is found out', async () => {
+test('when the connection is lost after the commit, the outcome is looked up', async () => {
   const sender = await newSender(db);
   let died = false;
   // The statement is committed; the answer never arrives.
@@ -285,7 +285,7 @@ test('when the connection dies after the commit, the truth is found out', async 
   assert.equal(await countOf('emails', sender.projectId), 1);
 });
 
-test('a lock that is held too long accepts nothing, and keeps nobody waiting behind it', async () => {
+test('a lock that is held too long fails its request and delays no other', async () => {
   const own = new Database(database.address, { role: null, name: 'impatient' });
   await own.accepting.query(`set lock_timeout = '100ms'`);
   const sender = await newSender(db);
@@ -322,7 +322,7 @@ test('what was committed stays accepted when the database goes away a moment lat
   assert.deepEqual([count('accepted'), count('limited')], [1, 1]);
 });
 
-test('recipients are held under the lease that the statement named, whatever has become of it', async () => {
+test('recipients are held under the lease that the statement named, even if it has expired', async () => {
   const sender = await newSender(db);
   const [first, second] = [newId(), newId()];
   const answerAfter = (sentUnder: string | null, answeredUnder: string | null) => {
@@ -355,7 +355,7 @@ test('the service works in a role that cannot drop or alter tables', async () =>
   await assert.rejects(db.query('truncate emails'), /permission denied/);
 });
 
-test('a project whose limit is locked does not keep others from sending, and sends when it is free', async () => {
+test('a project whose limit is locked does not delay others, and sends after the lock is released', async () => {
   const own = new Database(database.address, { role: null, name: 'busy' });
   await own.accepting.query(`set lock_timeout = '300ms'`);
   const [locked, other] = [await newSender(db), await newSender(db)];

@@ -45,7 +45,7 @@ async function usedBy({ projectId }: Sender): Promise<number | undefined> {
   return row?.used;
 }
 
-test('a strict batch is there as a whole, with one remembered key', async () => {
+test('a strict batch is stored as a whole, with one idempotency key', async () => {
   const sender = await newSender(db);
   const idempotency = { key: 'invoices', fingerprint: 'aa' };
   const batch = emailBatch(emailsOf(sender, 100), { idempotency });
@@ -60,7 +60,7 @@ test('a strict batch is there as a whole, with one remembered key', async () => 
   assert.equal(await usedBy(sender), 100);
 });
 
-test('a strict batch with one email that is refused stores nothing and uses nothing up', async () => {
+test('a strict batch with one refused email stores nothing and does not count to limits', async () => {
   const sender = await newSender(db);
   const emails = [...emailsOf(sender, 2), newEmail(sender, { from: ELSEWHERE })];
   const idempotency = { key: 'refused', fingerprint: 'aa' };
@@ -72,7 +72,7 @@ test('a strict batch with one email that is refused stores nothing and uses noth
   assert.equal(await usedBy(sender), 0);
 });
 
-test('a strict batch that does not fit into the limit leaves its room to others', async () => {
+test('a strict batch beyond the limit does not count to it', async () => {
   const sender = await newSender(db, 3);
   const store = newStore();
   const rows = await store.acceptBatch(emailBatch(emailsOf(sender, 4)));
@@ -83,7 +83,7 @@ test('a strict batch that does not fit into the limit leaves its room to others'
   assert.deepEqual(new Set(outcomes(fitting)), new Set(['accepted']));
 });
 
-test('a permissive batch stores what can be stored, and its response has the rest by index', async () => {
+test('a permissive batch stores the valid emails and returns the others by index', async () => {
   const sender = await newSender(db, 2);
   const emails = [
     newEmail(sender, { from: ELSEWHERE }),
@@ -111,7 +111,7 @@ test('a permissive batch stores what can be stored, and its response has the res
   assert.equal(await usedBy(sender), 2);
 });
 
-test('a permissive batch of which nothing is stored uses no key up', async () => {
+test('a permissive batch without a valid email does not use up its key', async () => {
   const sender = await newSender(db);
   const idempotency = { key: 'nothing', fingerprint: 'aa' };
   const none = emailBatch([newEmail(sender, { from: ELSEWHERE })], {
@@ -126,7 +126,7 @@ for (const [name, limit] of [
   ['with room to spare', 1_000],
   ['with room for one batch', 10],
 ] as const) {
-  test(`twenty batches at once with one key are one batch, over two workers, ${name}`, async () => {
+  test(`twenty concurrent batches with one key over two workers are one batch, ${name}`, async () => {
     const sender = await newSender(db, limit);
     const own = new Database(database.address, { role: APP_ROLE, name: 'second' });
     const stores = [newStore(), newStore(own.accepting)];
@@ -148,7 +148,7 @@ for (const [name, limit] of [
   });
 }
 
-test('a key of a batch is known to single emails, and theirs to batches', async () => {
+test('batches and single emails share idempotency keys', async () => {
   const sender = await newSender(db);
   const store = newStore();
   const [one, two] = ['one', 'two'].map((key) => ({ key, fingerprint: 'aa' }));
@@ -165,7 +165,7 @@ test('a key of a batch is known to single emails, and theirs to batches', async 
   assert.equal(await countOf('emails', sender), 3);
 });
 
-test('a key is forgotten after 24 hours and then belongs to a new batch', async () => {
+test('a key expires after 24 hours and can then be used for a new batch', async () => {
   const sender = await newSender(db);
   const idempotency = { key: 'daily', fingerprint: 'aa' };
   const send = () => newStore().acceptBatch(emailBatch(emailsOf(sender, 2), { idempotency }));
@@ -181,7 +181,7 @@ test('a key is forgotten after 24 hours and then belongs to a new batch', async 
   assert.equal(replay[0]?.response, later[0]?.response);
 });
 
-test('a batch and single emails that come at once are all stored', async () => {
+test('a batch and concurrent single emails are all stored', async () => {
   const sender = await newSender(db);
   const store = newStore();
   const singles = emailsOf(sender, 100).map((email) => store.accept(email));
@@ -209,7 +209,7 @@ function losingTheAnswer(): AcceptConnection {
   };
 }
 
-test('when the connection dies after the commit of a strict batch, the truth is found out', async () => {
+test('when the connection is lost after the commit of a strict batch, the outcome is looked up', async () => {
   const sender = await newSender(db);
   const batch = emailBatch(emailsOf(sender, 5));
   const rows = await newStore(losingTheAnswer()).acceptBatch(batch);
@@ -217,7 +217,7 @@ test('when the connection dies after the commit of a strict batch, the truth is 
   assert.equal(rows[0]?.response, batch.rest.kind === 'strict' && batch.rest.response);
 });
 
-test('when it dies after the commit of a permissive one, its key answers the repeat', async () => {
+test('when the connection is lost after the commit of a permissive batch, a repetition gets the result', async () => {
   const sender = await newSender(db);
   const idempotency = { key: 'lost', fingerprint: 'aa' };
   const unknown: string[] = [];

@@ -75,7 +75,7 @@ type Query = Partial<EmailFilter> & {
   before?: string | null;
 };
 
-test('an email comes back as it was sent, with what became of each recipient', async () => {
+test('an email is read as it was sent, with the outcome of each recipient', async () => {
   const sender = await newSender(db);
   const email = await accepted(sender, {
     to: ['jo@example.net', 'flo@example.net'],
@@ -125,7 +125,7 @@ test('the status is that of the most active open recipient, then the worst outco
   assert.equal(await statusNow(), 'bounced');
 });
 
-test('the timeline is numbered, oldest first, and can be followed from any number', async () => {
+test('the timeline is numbered, oldest first, and can be read from any number', async () => {
   const sender = await newSender(db);
   const email = await accepted(sender);
   await settling.settle(settlement(email, { attempt: { number: 1, transcript: ['S: 250 ok'] } }));
@@ -145,7 +145,7 @@ test('the timeline is numbered, oldest first, and can be followed from any numbe
   );
 });
 
-test('what is in another project or environment does not exist', async () => {
+test('emails of another project or environment are not found', async () => {
   const sender = await newSender(db);
   const email = await accepted(sender);
   const stranger = await newSender(db);
@@ -159,7 +159,7 @@ test('what is in another project or environment does not exist', async () => {
   }
 });
 
-test('a key that may only send sees what it sent itself', async () => {
+test('a sending key sees only emails that it sent', async () => {
   const sender = await newSender(db);
   const own = await accepted(sender);
   const made = [own, await accepted(sender)];
@@ -170,7 +170,7 @@ test('a key that may only send sees what it sent itself', async () => {
   assert.equal(await findEmail(db, refOf(own, newId())), null);
 });
 
-test('lists go page by page in both directions, newest first', async () => {
+test('lists are paged in both directions, newest first', async () => {
   const sender = await newSender(db);
   const made: NewEmail[] = [];
   for (let count = 0; count < 5; count += 1) made.push(await accepted(sender));
@@ -182,7 +182,7 @@ test('lists go page by page in both directions, newest first', async () => {
   assert.deepEqual(await listed(sender, made, { limit: 2, before: id(4) }), [5]);
 });
 
-test('every filter finds what it names and nothing else', async () => {
+test('every filter finds exactly the matching emails', async () => {
   const sender = await newSender(db);
   const from = { name: 'Acme', address: address('Billing@acme.com') };
   const made = [
@@ -258,7 +258,7 @@ const COPY_OF_50_000 = `
          reply_to, 'hay', tags, metadata, 0, 1, event_count, last_event
     from emails e, generate_series(1, 50000) n where e.id = $1`;
 
-test('a filter without an index looks through 50 000 emails and says where it stopped', async () => {
+test('a filter without an index reads 50,000 emails and returns where it stopped', async () => {
   const sender = await newSender(db);
   const oldest = await accepted(sender, { subject: 'needle' });
   await db.query(COPY_OF_50_000, [oldest.id]);

@@ -13,7 +13,7 @@ test('a new database has the index at once, in every partition', async () => {
   assert.equal(await buildStreamIndexes(database.address), 0);
 });
 
-test('after an upgrade the index is built partition by partition, beside writers, and only once', async () => {
+test('after an upgrade the index is built once, partition by partition, without blocking writers', async () => {
   await using database = await emptyDatabase();
   const { address } = database;
   await makeFirstSchema(address);

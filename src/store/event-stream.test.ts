@@ -82,7 +82,7 @@ test('an event whose transaction commits late is not skipped, and a reader by id
   assert.deepEqual(namesIn(await read(scope, { after: page.next })), []);
 });
 
-test('a transaction that is rolled back holds nobody up for longer than it runs', async () => {
+test('a transaction that is rolled back delays the stream only while it runs', async () => {
   const scope = await newSender(db);
   const late = await openTransaction(scope, 'never');
   await record(db, scope, 'early');
@@ -91,7 +91,7 @@ test('a transaction that is rolled back holds nobody up for longer than it runs'
   assert.deepEqual(namesIn(await read(scope)), ['early']);
 });
 
-test('a long transaction in another database of the server does not hold up the stream', async () => {
+test('a long transaction in another database of the server does not delay the stream', async () => {
   await using other = await testDatabase();
   const scope = await newSender(db);
   const client = await connectAsOwner(other.address, 'long');
@@ -102,7 +102,7 @@ test('a long transaction in another database of the server does not hold up the 
   await client.end();
 });
 
-test('with many writers at once a reader gets every event exactly once', async () => {
+test('with many concurrent writers a reader gets every event exactly once', async () => {
   const scope = await newSender(db);
   const writers = 6;
   const each = 60;
@@ -141,7 +141,7 @@ test('with many writers at once a reader gets every event exactly once', async (
   assert.equal(new Set(seen).size, seen.length);
 });
 
-test('pages of any size give the same stream, and a filter passes what it leaves out', async () => {
+test('pages of any size give the same stream, and a filter advances past other events', async () => {
   const scope = await newSender(db);
   for (let n = 0; n < 10; n += 1) {
     await record(db, scope, `${n}`, n % 4 === 0 ? 'domain.verified' : 'domain.created');
@@ -165,7 +165,7 @@ test('pages of any size give the same stream, and a filter passes what it leaves
   assert.deepEqual(namesIn(await read(scope, { after: rest.next })), ['10']);
 });
 
-test('each scope has a stream of its own, and the newest point is behind everything', async () => {
+test('each scope has its own stream, and its newest cursor is after all events', async () => {
   const [one, other] = [await newSender(db), await newSender(db)];
   await record(db, one, 'one');
   await record(db, other, 'other');
@@ -204,7 +204,7 @@ test('a cursor whose event was lost with the last commits is refused, whatever c
   assert.match((await problemAt(scope, next)) ?? '', /does not have its event/);
 });
 
-test('a cursor outlives its event when that is past its retention, as long as the reader is not', async () => {
+test('a cursor stays valid when its event has been removed by retention', async () => {
   const scope = await newSender(db);
   const { next } = await read(scope);
   const old = newId().replace(/^.{13}/, '01900000-0000');

@@ -9,7 +9,7 @@ import { firstUuidOf, WEEK_MS } from './partitions.ts';
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-test('ids sort in the order in which they were made, however many a millisecond makes', () => {
+test('ids sort in the order of creation, also within a millisecond', () => {
   const ids = Array.from({ length: 50_000 }, newId);
   assert.deepEqual(ids.toSorted(), ids);
   assert.equal(new Set(ids).size, ids.length);
@@ -24,7 +24,7 @@ test('an id is a UUIDv7 with the present time in it', () => {
   assert.ok(ms >= before && ms <= Date.now() + 100);
 });
 
-test('what is not written like an id is none', () => {
+test('a text that is not in the format of an id is not an id', () => {
   assert.equal(isId(newId()), true);
   for (const text of ['', 'x', newId().toUpperCase(), `${newId()}0`])
     assert.equal(isId(text), false);
@@ -43,7 +43,7 @@ test('ids keep their order when the clock is set back by seconds', () => {
   assert.ok(id() > before);
 });
 
-test('after a clock that was months ahead is right again, emails are accepted again', async () => {
+test('emails are accepted again after a clock that was months ahead is corrected', async () => {
   await using database = await testDatabase();
   const { db } = database;
   const sender = await newSender(db);

@@ -33,7 +33,7 @@ function bounceOf(email: NewEmail): InboundItem {
   };
 }
 
-test('a report about an email that somebody has locked does not keep the others from being settled', async () => {
+test('a report about a locked email does not block the others', async () => {
   const sender = await newSender(db);
   const emails = Array.from({ length: 12 }, () => newEmail(sender));
   const nobody = { holder: () => null, onNotified: () => {}, onUnknown: () => {} };

@@ -58,7 +58,7 @@ test('the text of a key is stored nowhere', async () => {
   assert.ok(!row?.all.includes(text.slice(12)));
 });
 
-test('a revoked key is found no more, and cannot be revoked twice', async () => {
+test('a revoked key is not found and cannot be revoked twice', async () => {
   const scope = await newScope();
   const { key, text } = await createKey(db, scope, KEY);
   assert.equal(await revokeKey(db, scope, key.id), true);
@@ -67,7 +67,7 @@ test('a revoked key is found no more, and cannot be revoked twice', async () => 
   assert.equal(await findKey(db, scope, key.id), null);
 });
 
-test('an expired key is found no more', async () => {
+test('an expired key is not found', async () => {
   const scope = await newScope();
   const past = await createKey(db, scope, { ...KEY, expiresAt: new Date(Date.now() - 1_000) });
   const future = await createKey(db, scope, { ...KEY, expiresAt: new Date(Date.now() + 60_000) });
@@ -86,7 +86,7 @@ test('keys of another environment or project cannot be seen, changed or revoked'
   assert.ok(await callerOf(db, text));
 });
 
-test('keys are listed newest first, page by page in both directions', async () => {
+test('keys are listed newest first, paged in both directions', async () => {
   const scope = await newScope();
   const ids: string[] = [];
   for (let count = 0; count < 5; count += 1) {
@@ -104,7 +104,7 @@ test('keys are listed newest first, page by page in both directions', async () =
   assert.deepEqual(await idsOf({ before: ids[1] }), [ids[0], false]);
 });
 
-test('the last use of a key is kept to the minute', async () => {
+test('the last use of a key is recorded to the minute', async () => {
   const scope = await newScope();
   const { key } = await createKey(db, scope, KEY);
   assert.equal(key.lastUsedAt, null);
@@ -123,6 +123,6 @@ test('the projects of another organization are not listed', async () => {
   );
 });
 
-test('an unknown hash finds nobody', async () => {
+test('an unknown hash finds no key', async () => {
   assert.equal((await findCallers(db, [hashApiKey(newId())])).size, 0);
 });

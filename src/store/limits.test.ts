@@ -42,7 +42,7 @@ function allowed(results: readonly Taken[]): number {
   return results.filter((result) => result.allowed).length;
 }
 
-test('of 30 verifications at once exactly 10 are allowed', async () => {
+test('of 30 concurrent verifications exactly 10 are allowed', async () => {
   const scope = await newScope();
   const results = await times(30, () => takeVerification(db, scope, LIMIT));
   assert.equal(allowed(results), 10);
@@ -87,7 +87,7 @@ test('remaining counts down, and the window starts again after 60 s', async () =
   assert.equal((await takeVerification(db, scope, LIMIT)).limit.remaining, 9);
 });
 
-test('environments and projects have windows of their own', async () => {
+test('each environment and project has its own window', async () => {
   const scope = await newScope();
   await times(10, () => takeVerification(db, scope, LIMIT));
   const other = { ...scope, environment: 'test' as const };
@@ -95,7 +95,7 @@ test('environments and projects have windows of their own', async () => {
   assert.equal((await takeVerification(db, await newScope(), LIMIT)).limit.remaining, 9);
 });
 
-test('a limit of its own replaces the default until it is taken away', async () => {
+test('the limit of a project replaces the default until it is reset', async () => {
   const scope = await newScope();
   const category = { ...scope, category: 'verification' as const };
   await setLimit(db, category, { max: 2, windowS: 3600 });
@@ -110,7 +110,7 @@ test('a limit of its own replaces the default until it is taken away', async () 
   assert.equal((await peekLimit(db, category, LIMIT)).limit, 10);
 });
 
-test('looking at a limit counts nothing', async () => {
+test('reading a limit counts nothing', async () => {
   const scope = { ...(await newScope()), category: 'sending' as const };
   const untouched = { limit: 10, remaining: 10, resetS: 60, windowS: 60 };
   assert.deepEqual(await peekLimit(db, scope, LIMIT), untouched);
@@ -125,7 +125,7 @@ test('failed authentications are counted per client, exactly', async () => {
   assert.equal((await countAuthFailure(db, '192.0.2.1', LIMIT)).limit.remaining, 9);
 });
 
-test('clients that failed long ago are forgotten', async () => {
+test('clients that failed long ago are removed', async () => {
   await countAuthFailure(db, '192.0.2.3', LIMIT);
   await passSeconds(24 * 3600 + 1);
   await countAuthFailure(db, '192.0.2.4', LIMIT);

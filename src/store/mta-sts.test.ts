@@ -16,7 +16,7 @@ after(() => database[Symbol.asyncDispose]());
 const policy = { mode: 'enforce', mx: ['mx.a.test'], maxAgeS: 3_600 } as const;
 const pass = (time: string) => db.query(`update clock set skew = skew + $1::interval`, [time]);
 
-test('a policy is found until it expires, and a failed fetch takes nothing from it', async () => {
+test('a policy is found until it expires, also after a failed fetch', async () => {
   const policies = new StsPolicies(db);
   assert.deepEqual(await policies.load('a.test'), { known: null, failedAgoMs: null });
   await policies.save('a.test', '1', policy);
@@ -30,14 +30,14 @@ test('a policy is found until it expires, and a failed fetch takes nothing from 
   assert.equal((await policies.load('a.test')).known, null);
 });
 
-test('a failure that was never followed by a policy is remembered as well', async () => {
+test('a failure without an earlier policy is stored', async () => {
   const policies = new StsPolicies(db);
   await policies.saveFailure('c.test');
   const { known, failedAgoMs } = await policies.load('c.test');
   assert.deepEqual([known, failedAgoMs !== null], [null, true]);
 });
 
-test('policies in use are due again after a day, expired ones are forgotten', async () => {
+test('policies in use are due again after a day, expired ones are removed', async () => {
   const policies = new StsPolicies(db);
   await policies.save('d.test', '1', { ...policy, maxAgeS: 3 * 86_400 });
   assert.deepEqual(await policiesToRenew(db, 10), []);

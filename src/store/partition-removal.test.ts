@@ -54,7 +54,7 @@ async function storeOld(database: TestDatabase, sender: Sender, weeks: number): 
   return id;
 }
 
-test('content leaves after its time, the rest of the week after the longer one', async () => {
+test('content is removed after its retention, the rest of the week after the longer one', async () => {
   await using database = await testDatabase();
   const sender = await newSender(database.db);
   for (const weeks of [7, 8, 14]) await makeWeek(database, weeks);
@@ -71,7 +71,7 @@ test('content leaves after its time, the rest of the week after the longer one',
   assert.equal((await find(young))?.subject, 'Hello');
 });
 
-test('nothing leaves with no retention, and the last week stays whatever it is', async () => {
+test('nothing is removed without retention, and the last week never', async () => {
   await using database = await testDatabase();
   await makeWeek(database, 60);
   const never = { contentH: null, metadataH: null };
@@ -83,7 +83,7 @@ test('nothing leaves with no retention, and the last week stays whatever it is',
   assert.deepEqual(await tablesOf(database, 0), TABLES);
 });
 
-test('a week stays while one of its emails waits for delivery, and says why', async () => {
+test('a week is kept while one of its emails waits for delivery, with the reason', async () => {
   await using database = await testDatabase();
   const sender = await newSender(database.db);
   await makeWeek(database, 30);
@@ -97,7 +97,7 @@ test('a week stays while one of its emails waits for delivery, and says why', as
   assert.deepEqual(await tablesOf(database, 30), []);
 });
 
-test('a week stays while a webhook has still to tell of one of its emails', async () => {
+test('a week is kept while a webhook about one of its emails is pending', async () => {
   await using database = await testDatabase();
   const sender = await newSender(database.db);
   await makeWeek(database, 30);
@@ -121,7 +121,7 @@ test('a week stays while a webhook has still to tell of one of its emails', asyn
   assert.deepEqual(await kept(), []);
 });
 
-test('what was cut off between two steps is finished by whoever comes next', async () => {
+test('a removal interrupted between two steps is completed by the next run', async () => {
   await using database = await testDatabase();
   await makeWeek(database, 30);
   const [name] = await asOwner(database.address, async (db) => {
@@ -141,7 +141,7 @@ test('what was cut off between two steps is finished by whoever comes next', asy
   assert.deepEqual(await tablesOf(database, 30), []);
 });
 
-test('a detaching that an old reader held up is finished when the reader is gone', async () => {
+test('detaching that a long reader blocked is completed when the reader ends', async () => {
   await using database = await testDatabase();
   await makeWeek(database, 30);
   const reader = await connectAsOwner(database.address, 'test');
@@ -154,7 +154,7 @@ test('a detaching that an old reader held up is finished when the reader is gone
   assert.deepEqual(await tablesOf(database, 30), []);
 });
 
-test("a partition that somebody else detached to keep it is nobody's to drop", async () => {
+test('a partition that the operator detached is not dropped', async () => {
   await using database = await testDatabase();
   await makeWeek(database, 30);
   await asOwner(database.address, async (db) => {
@@ -169,7 +169,7 @@ test("a partition that somebody else detached to keep it is nobody's to drop", a
   assert.deepEqual(await tablesOf(database, 31), ['events']);
 });
 
-test('emails are accepted all the while, and several machines may remove at once', async () => {
+test('emails are accepted during a removal, and several machines may remove at the same time', async () => {
   await using database = await testDatabase();
   const { db, address } = database;
   const sender = await newSender(db);

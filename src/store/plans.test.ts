@@ -155,7 +155,7 @@ test('with 100,000 emails and statistics of them', async () => {
   assert.deepEqual(await findTooMuch(), []);
 });
 
-test('a statement without an index is found out', async () => {
+test('a statement without an index is detected', async () => {
   const query = `select id from emails where project_id = $1 and subject = 'Your order 7'`;
   const run = ({ db, sender }: Stage) => db.query(query, [sender.projectId]);
   const found = await findTooMuch([{ what: 'an order', asks: 1, run }]);
@@ -163,7 +163,7 @@ test('a statement without an index is found out', async () => {
   assert.ok(Number(rows) > 0.9 * LARGE, found.join());
 });
 
-test('every statement of the store was looked at: a new one gets a line in statements.ts', async () => {
+test('every statement of the store is explained: a new one needs a line in statements.ts', async () => {
   // Not those of a start, a connection or a migration, which read no mail.
   const files = globSync('src/store/*.ts').filter(
     (file) =>

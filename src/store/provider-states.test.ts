@@ -37,7 +37,7 @@ const FULL: ProviderState = {
 const write = (node: string, changed: ProviderState[], gone: string[] = []) =>
   writeProviderStates(db, node, { changed, gone });
 
-test('the workers of a machine share a limit, the machines add theirs up', async () => {
+test('the workers of a machine share a limit, and limits of machines are added', async () => {
   const machine = newId();
   const [one, two, elsewhere] = [await newNode(machine), await newNode(machine), await newNode()];
   await write(one, [FULL, RESTING]);
@@ -49,7 +49,7 @@ test('the workers of a machine share a limit, the machines add theirs up', async
   assert.ok(dead!.forMs! > 50_000 && dead!.forMs! <= 60_000);
 });
 
-test('what is written again replaces, what is gone is gone, and a dead worker says nothing', async () => {
+test('a new state replaces the old one, a removed one is gone, and that of a dead worker is ignored', async () => {
   const node = await newNode();
   await write(node, [RESTING, FULL]);
   await write(node, [{ ...FULL, state: 'open', reason: null }], ['dead.test']);
@@ -60,7 +60,7 @@ test('what is written again replaces, what is gone is gone, and a dead worker sa
   assert.deepEqual(await readProviderStates(db), []);
 });
 
-test('a suspension that has run out is not shown as one', async () => {
+test('an expired suspension is not shown', async () => {
   const node = await newNode();
   await write(node, [{ ...RESTING, forMs: -1 }]);
   const [provider] = await readProviderStates(db);

@@ -54,7 +54,7 @@ const find = (changes: object = {}) =>
     ...changes,
   });
 
-test('what is due is taken, oldest first, and never by two', async () => {
+test('due rows are claimed oldest first, and never twice', async () => {
   const sender = await newSender(db);
   const ids = await enqueue(sender, many(40, 'example.net'));
   const claims = await Promise.all([oldest({ max: 30 }), oldest({ max: 30 })]);
@@ -69,7 +69,7 @@ test('what is due is taken, oldest first, and never by two', async () => {
   }
 });
 
-test('when more is due than one look shows, nothing is taken before it was divided', async () => {
+test('when more is due than one poll shows, nothing is claimed before it is divided among queues', async () => {
   const sender = await newSender(db);
   await enqueue(sender, many(20, 'example.net'));
   assert.deepEqual(await oldest({ window: 20 }), { claimed: [], seen: 20 });
@@ -77,7 +77,7 @@ test('when more is due than one look shows, nothing is taken before it was divid
   assert.deepEqual([claimed.length, seen], [20, 20]);
 });
 
-test('whoever has enough in memory is passed over', async () => {
+test('a tenant queue with enough in memory is skipped', async () => {
   const [one, other] = [await newSender(db), await newSender(db)];
   await enqueue(one, ['a@full.example', 'b@open.example']);
   await enqueue(other, ['c@full.example']);
@@ -89,7 +89,7 @@ test('whoever has enough in memory is passed over', async () => {
   );
 });
 
-test('a walk finds every provider of every project, in steps, with one behind the other', async () => {
+test('a walk finds every provider of every project in steps', async () => {
   const [one, other] = [await newSender(db), await newSender(db)];
   const providers = Array.from({ length: 11 }, (_, index) => `provider${10 + index}.example`);
   await enqueue(
@@ -120,7 +120,7 @@ test('a walk finds every provider of every project, in steps, with one behind th
   );
 });
 
-test('a provider of which nothing is due says so', async () => {
+test('a provider with nothing due is reported as such', async () => {
   const sender = await newSender(db);
   await enqueue(sender, ['a@later.example', 'b@now.example']);
   await db.query(
@@ -130,7 +130,7 @@ test('a provider of which nothing is due says so', async () => {
   assert.deepEqual(new Set(due), new Set(['later.example false', 'now.example true']));
 });
 
-test('of each queue the oldest are taken, and claims pass over one another', async () => {
+test('the oldest rows of each queue are claimed, and concurrent claims skip each other', async () => {
   const [one, other] = [await newSender(db), await newSender(db)];
   await enqueue(one, many(30, 'example.net'));
   const [id] = await enqueue(other, ['last@example.net']);
@@ -147,7 +147,7 @@ test('of each queue the oldest are taken, and claims pass over one another', asy
   assert.ok(taken.includes(id!));
 });
 
-test('what a dead worker held comes before the younger mail of its queue', async () => {
+test('mail of a dead worker comes before younger mail of its queue', async () => {
   const sender = await newSender(db);
   const id = newId();
   await registerNode(db, { id, instance: newId(), host: 'test', pid: 1 });
@@ -164,7 +164,7 @@ test('what a dead worker held comes before the younger mail of its queue', async
   );
 });
 
-test('what is released is due again when it was said, in the provider that has become known', async () => {
+test('released mail is due at the given time, under the provider that is now known', async () => {
   const sender = await newSender(db);
   await enqueue(sender, ['a@one.example', 'b@two.example']);
   const holder = newId();

@@ -44,7 +44,7 @@ test('the fifth email within a week that fails at a full mailbox suppresses it f
   assert.equal(days, 14);
 });
 
-test('one email counts once, however often it is said', async () => {
+test('one email counts once', async () => {
   const scope = await newScope();
   const emailId = newId();
   for (let n = 1; n <= 9; n += 1) await fail(scope, emailId);
@@ -60,7 +60,7 @@ test('failures of other addresses, projects and environments do not count', asyn
   assert.equal(await isSuppressed(scope), false);
 });
 
-test('a failure is forgotten after a week', async () => {
+test('a failure counts for a week', async () => {
   const scope = await newScope();
   for (let n = 1; n <= 4; n += 1) await fail(scope);
   await age(scope, 7);
@@ -72,7 +72,7 @@ test('a failure is forgotten after a week', async () => {
   assert.equal(rows.length, 1);
 });
 
-test('five at the same moment are five', async () => {
+test('five concurrent failures count as five', async () => {
   const scope = await newScope();
   const suppressed = await Promise.all(Array.from({ length: 5 }, () => fail(scope)));
   assert.deepEqual(suppressed.filter(Boolean).length, 1);

@@ -10,7 +10,7 @@ const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
 const { db } = database;
 
-test('a paused sender is not let go by removing its domain and adding it again', async () => {
+test('removing and adding the domain of a paused sender does not end the pause', async () => {
   const sender = await newSender(db);
   const scope = { projectId: sender.projectId, environment: sender.environment };
   const page = { limit: 9, after: null, before: null };

@@ -66,7 +66,7 @@ async function trimAll({ db }: TestDatabase): Promise<Record<string, number>> {
   return removed;
 }
 
-test('a project may keep content for a day and metadata for two; its neighbour keeps both', async () => {
+test('a project with a shorter retention loses its mail, another project keeps it', async () => {
   await using database = await testDatabase();
   const { sender, settleLast } = await newMail(database, 3);
   const neighbour = (await newMail(database, 3)).sender;
@@ -83,7 +83,7 @@ test('a project may keep content for a day and metadata for two; its neighbour k
   assert.deepEqual(await rowsOf(database, neighbour), [3, 3, 3, 5]);
 });
 
-test('mail that has not ended stays with all that belongs to it, until it has', async () => {
+test('mail that has not ended is kept with all its rows', async () => {
   await using database = await testDatabase();
   const { sender, settleLast } = await newMail(database, 3);
   await setOwn(database, sender, [24, 24]);
@@ -95,7 +95,7 @@ test('mail that has not ended stays with all that belongs to it, until it has', 
   assert.deepEqual(await rowsOf(database, sender), [0, 0, 0, 0]);
 });
 
-test('mail that a webhook has still to tell of stays, and its deliveries leave after it', async () => {
+test('mail with a pending webhook is kept, and its deliveries are removed after it', async () => {
   await using database = await testDatabase();
   const { db } = database;
   const { sender, settleLast } = await newMail(database, 2);
@@ -121,7 +121,7 @@ test('mail that a webhook has still to tell of stays, and its deliveries leave a
   assert.equal((await db.query('select from webhook_deliveries')).length, 0);
 });
 
-test('events that are not about an email leave with the metadata, too', async () => {
+test('events that are not about an email are removed with the metadata', async () => {
   await using database = await testDatabase();
   const { sender } = await newMail(database, 1);
   await recordEvent(database.db, { scope: sender, type: 'domain.created', data: {} });
@@ -131,7 +131,7 @@ test('events that are not about an email leave with the metadata, too', async ()
   assert.deepEqual(await rowsOf(database, sender), [1, 1, 1, 1]);
 });
 
-test('more than a batch is removed in steps, by several machines at once, each thing once', async () => {
+test('mail is removed in batches, by several machines at once, each row once', async () => {
   await using database = await testDatabase();
   const { sender, settleLast } = await newMail(database, 1_200);
   await settleLast();
@@ -152,7 +152,7 @@ test('more than a batch is removed in steps, by several machines at once, each t
   assert.deepEqual(await rowsOf(database, sender), [0, 0, 0, 0]);
 });
 
-test('a short time for everybody is kept to by the batches, as weeks are too coarse for it', async () => {
+test('a short retention of the installation is applied in batches', async () => {
   await using database = await testDatabase();
   const { sender } = await newMail(database, 1);
   const trimmed = (contentH: number | null, metadataH: number | null) =>
@@ -163,7 +163,7 @@ test('a short time for everybody is kept to by the batches, as weeks are too coa
   ]);
 });
 
-test('the log of a webhook keeps its newest deliveries, and all that have not ended', async () => {
+test('the log of a webhook keeps its newest deliveries and all pending ones', async () => {
   await using database = await testDatabase();
   const { db } = database;
   const sender = await newSender(db);

@@ -89,7 +89,7 @@ async function checked(email: NewEmail) {
   return row;
 }
 
-test('a canceled email has ended, with one event that names who is not mailed', async () => {
+test('a canceled email has ended, with one event that names its canceled recipients', async () => {
   const email = await accepted({ to: ['jo@example.net', 'flo@example.org'] });
   assert.deepEqual(await cancel(email), { canceled: 2, sending: 0, inDoubt: 0 });
   const row = await checked(email);
@@ -111,7 +111,7 @@ test('a canceled email has ended, with one event that names who is not mailed', 
   await checked(email);
 });
 
-test('of two who cancel at once one does, and there is one event', async () => {
+test('of two concurrent cancels one succeeds, with one event', async () => {
   for (let round = 0; round < 10; round += 1) {
     const email = await accepted({ to: ['jo@example.net', 'flo@example.org'] });
     const both = await Promise.all([cancel(email), cancel(email)]);
@@ -120,7 +120,7 @@ test('of two who cancel at once one does, and there is one event', async () => {
   }
 });
 
-test('while two workers claim, each recipient is claimed or canceled and never both', async () => {
+test('while two workers claim, each recipient is either claimed or canceled', async () => {
   const workers = [await newHolder(), await newHolder()];
   const emails = await Promise.all(
     Array.from({ length: 60 }, () => accepted({ to: ['a@b.net', 'c@d.net'] })),
@@ -137,7 +137,7 @@ test('while two workers claim, each recipient is claimed or canceled and never b
   }
 });
 
-test('a recipient that a worker holds is left alone; the others of the email are canceled', async () => {
+test('a recipient that a worker holds is not canceled; the others of the email are', async () => {
   const holder = await newHolder();
   const email = await accepted({ to: ['jo@example.net', 'flo@example.org'], holder });
   await releaseClaims(db.settling, [
@@ -173,7 +173,7 @@ test('a deferral that is settled while a cancel waits for the email is canceled'
   }
 });
 
-test('what a dead worker may have delivered is not canceled', async () => {
+test('a recipient that a dead worker may have delivered is not canceled', async () => {
   const dead = await newHolder();
   const [expired, orphaned, retried] = [
     await accepted({ holder: dead }),
@@ -193,7 +193,7 @@ test('what a dead worker may have delivered is not canceled', async () => {
   assert.equal(claimed.length, 3, 'it is tried again');
 });
 
-test('what a worker released without an attempt can be canceled', async () => {
+test('a recipient released without an attempt can be canceled', async () => {
   const holder = await newHolder();
   const email = await accepted({ holder });
   const release = { emailId: email.id, position: 0, claim: 1, provider: 'x', holder, delayMs: 0 };
@@ -201,7 +201,7 @@ test('what a worker released without an attempt can be canceled', async () => {
   assert.equal((await cancel(email))?.canceled, 1);
 });
 
-test('a cancel that dies before its commit has changed nothing', async () => {
+test('a cancel that is killed before its commit changes nothing', async () => {
   const email = await accepted();
   const dying = {
     transaction: <Result>(work: (tx: Queryable) => Promise<Result>) =>
@@ -221,7 +221,7 @@ test('a cancel that dies before its commit has changed nothing', async () => {
   assert.equal((await cancel(email))?.canceled, 1);
 });
 
-test('only the key, the domain and the scope that may see an email change it', async () => {
+test('an email can be changed only by keys that may read it', async () => {
   const email = await accepted();
   const ref = refOf(email);
   for (const other of [
@@ -250,7 +250,7 @@ async function timesOf(email: NewEmail) {
   return row;
 }
 
-test('another time moves when it is due, and its lifetime with it', async () => {
+test('rescheduling moves the due time and the expiry', async () => {
   const email = await accepted({ scheduledAt: fromNow(DAY_MS) });
   for (const at of [fromNow(3 * DAY_MS), fromNow(DAY_MS / 2)]) {
     assert.equal((await move(email, at))?.kind, 'moved');
@@ -275,13 +275,13 @@ test('an email that waits in the queue can be scheduled', async () => {
   assert.deepEqual((await timesOf(email))?.due, at);
 });
 
-test('beyond 30 days is refused', async () => {
+test('a time more than 30 days ahead is refused', async () => {
   const email = await accepted({ scheduledAt: fromNow(DAY_MS) });
   assert.equal((await move(email, fromNow(30 * DAY_MS + 60_000)))?.kind, 'too_far');
   assert.equal((await checked(email)).event_count, 1);
 });
 
-test('while a worker claims, an email is moved as a whole or not at all', async () => {
+test('while a worker claims, an email is rescheduled as a whole or not at all', async () => {
   const holder = await newHolder();
   const emails = await Promise.all(
     Array.from({ length: 40 }, () => accepted({ to: ['a@b.net', 'c@d.net', 'e@f.net'] })),
@@ -300,7 +300,7 @@ test('while a worker claims, an email is moved as a whole or not at all', async 
   }
 });
 
-test('an email of which anything was attempted is not moved', async () => {
+test('an email with an attempt cannot be rescheduled', async () => {
   const holder = await newHolder();
   const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
   const email = await accepted({ to: ['a@b.net', 'c@d.net'], holder });

@@ -23,7 +23,7 @@ function sealedLongAgo(plain: string, rowId: string): Buffer {
   return Buffer.concat([nonce, cipher.getAuthTag(), sealed]);
 }
 
-test('what was sealed before keys were named is opened, also while a key is replaced', () => {
+test('secrets sealed without a key name can be opened, also during a rotation', () => {
   const sealed = sealedLongAgo('a secret', 'row');
   for (const keys of [OLD, `${NEW},${OLD}`, `${OLD},${NEW}`]) {
     assert.equal(new SecretBox(keys).open(sealed, 'row'), 'a secret');
@@ -32,7 +32,7 @@ test('what was sealed before keys were named is opened, also while a key is repl
   assert.throws(() => new SecretBox(OLD).open(sealed, 'another row'));
 });
 
-test('what one key has sealed opens with that key only, wherever it stands', () => {
+test('a sealed secret opens only with its key, whatever the order of keys', () => {
   const sealed = new SecretBox(OLD).seal('a secret', 'row');
   assert.equal(new SecretBox(`${NEW},${OLD}`).open(sealed, 'row'), 'a secret');
   assert.throws(() => new SecretBox(NEW).open(sealed, 'row'));
@@ -44,7 +44,7 @@ test('what one key has sealed opens with that key only, wherever it stands', () 
   assert.deepEqual(box.deriveAll('x')[1], new SecretBox(OLD).derive('x'));
 });
 
-test('sealing anew that was broken off goes on when it is called again', async () => {
+test('interrupted re-sealing continues when it is called again', async () => {
   const sender = await newSender(db);
   const old = new SecretBox(OLD);
   const ids: string[] = [];
@@ -84,7 +84,7 @@ test('sealing anew that was broken off goes on when it is called again', async (
   assert.equal((await sealAnew(db, secrets, 5)).sealed, 0);
 });
 
-test('a secret that is replaced while it is sealed anew stays as it was replaced', async () => {
+test('a secret that is replaced during re-sealing keeps its new value', async () => {
   const sender = await newSender(db);
   const id = newId();
   const old = new SecretBox(OLD);

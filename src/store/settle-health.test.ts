@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SettleHealth } from './settle.ts';
 
-test('outcomes get through until the database is away, and again as soon as a batch is written', async () => {
+test('settling is healthy until the database is unreachable, and again when a batch is written', async () => {
   const health = new SettleHealth();
   health.batchStarted();
   assert.equal(health.isStuck, false);
@@ -16,7 +16,7 @@ test('outcomes get through until the database is away, and again as soon as a ba
   assert.equal(health.isStuck, false);
 });
 
-test('a batch that is under way for more than two seconds is stuck', (t) => {
+test('a batch that takes more than two seconds is reported as stuck', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const health = new SettleHealth();
   health.batchStarted();

@@ -61,7 +61,7 @@ test('a delivered recipient leaves the queue, and its event and status commit to
   assert.deepEqual(await db.query('select * from queue where email_id = $1', [email.id]), []);
 });
 
-test('the same outcome handed in twice counts once', async () => {
+test('an outcome that is settled twice counts once', async () => {
   const worker = newWorker();
   const email = await accepted(worker);
   const outcomes = [
@@ -86,7 +86,7 @@ test('a counter of an email never goes below zero: the outcome is kept until it 
   await worker.settle.stop(0);
 });
 
-test('an outcome that cannot be written although the recipient is held is kept, not taken for fenced off', async () => {
+test('an outcome that cannot be written although the recipient is held is kept, not treated as fenced off', async () => {
   const worker = newWorker();
   const emails = await Promise.all([0, 1, 2, 3].map(() => accepted(worker)));
   const broken = emails[1]!;
@@ -104,7 +104,7 @@ test('an outcome that cannot be written although the recipient is held is kept, 
   assert.deepEqual(await emailRow(broken.id), { open_count: 0, worst: 1, event_count: 2 });
 });
 
-test('an outcome is kept while the event count of its email would not be that of its last event', async () => {
+test('an outcome that would break the event count of its email is kept', async () => {
   const worker = newWorker();
   const email = await accepted(worker);
   await change(
@@ -120,7 +120,7 @@ test('an outcome is kept while the event count of its email would not be that of
   assert.deepEqual(await emailRow(email.id), { open_count: 0, worst: 1, event_count: 2 });
 });
 
-test('an outcome of somebody who lost the recipient does nothing', async () => {
+test('an outcome of a worker that lost the recipient does nothing', async () => {
   const [first, second] = [newWorker(), newWorker()];
   const email = await accepted(first);
   await registerNode(db, { id: first.holder, instance: newId(), host: 'a', pid: 1 });
@@ -140,7 +140,7 @@ test('an outcome of somebody who lost the recipient does nothing', async () => {
   assert.equal(await second.settle.settle(settlement(email, { claim: 2 })), true);
 });
 
-test('what a worker accepted with its last statement is freed after its death', async () => {
+test('emails that a worker accepted with its last statement are released after its death', async () => {
   const [dead, alive] = [newWorker(), newWorker()];
   await registerNode(db, { id: alive.holder, instance: newId(), host: 'a', pid: 1 });
   // Expired, and only then does the server commit what it sent.
@@ -170,7 +170,7 @@ test('a deferred recipient waits in the queue, but never beyond its expiry', asy
   assert.deepEqual(row, { holder: null, attempts: 1, waits: 3600 });
 });
 
-test('two workers settling the recipients of one email at once leave the right status', async () => {
+test('two workers that settle recipients of one email concurrently leave the right status', async () => {
   const second = new Database(database.address, { role: APP_ROLE, name: 'second' });
   try {
     const worker = newWorker();
@@ -201,7 +201,7 @@ test('two workers settling the recipients of one email at once leave the right s
   }
 });
 
-test('a hard bounce suppresses the address and says so once', async () => {
+test('a hard bounce suppresses the address, with one event', async () => {
   const worker = newWorker();
   const email = await accepted(worker, ['Gone@example.net']);
   const suppress = { address: 'Gone@example.net', reason: 'hard_bounce', days: 7 } as const;
@@ -225,7 +225,7 @@ test('a hard bounce suppresses the address and says so once', async () => {
   assert.deepEqual(told, [{ address: 'Gone@example.net' }]);
 });
 
-test('a complaint about delivered mail counts once and opens nothing again', async () => {
+test('a complaint about delivered mail counts once and does not reopen it', async () => {
   const worker = newWorker();
   const email = await accepted(worker);
   await worker.settle.settle(settlement(email));
@@ -236,7 +236,7 @@ test('a complaint about delivered mail counts once and opens nothing again', asy
   assert.deepEqual(await emailRow(email.id), { open_count: 0, worst, event_count: 3 });
 });
 
-test('news about a recipient that is still open changes nothing', async () => {
+test('a report about a recipient that is still open changes nothing', async () => {
   const worker = newWorker();
   const email = await accepted(worker);
   const late = { status: 'bounced', eventType: 'email.bounced', late: true } as const;
@@ -248,7 +248,7 @@ test('news about a recipient that is still open changes nothing', async () => {
   assert.deepEqual(await emailRow(email.id), { open_count: 0, worst, event_count: 3 });
 });
 
-test('every status moves as the table in the code says, and nowhere else', async () => {
+test('every transition of a status is one of the table in the code', async () => {
   const allowed = await db.query<{ move: string }>(
     `select from_status || ' ' || to_status as move from status_transitions order by 1`,
   );
@@ -259,7 +259,7 @@ test('every status moves as the table in the code says, and nowhere else', async
   for (const status of FINAL_STATUSES) assert.ok(STATUS_RANK[status] >= 1);
 });
 
-test('an email that somebody has locked keeps no other from being settled, and is settled once', async () => {
+test('a locked email does not block the settling of others, and is settled once', async () => {
   const { accept, holder } = newWorker();
   const written: string[] = [];
   const onSettled = ({ emailId }: Settlement): void => void written.push(emailId);
@@ -289,7 +289,7 @@ async function change(...statements: string[]): Promise<void> {
   await owner.close();
 }
 
-test('an outcome that is refused for what a server said is settled without it', async () => {
+test("an outcome that is refused because of a server's reply is settled without the reply", async () => {
   const worker = newWorker();
   const email = await accepted(worker);
   await change(`alter table events add constraint odd check (attempt::text not like '%odd%')`);
@@ -305,7 +305,7 @@ test('an outcome that is refused for what a server said is settled without it', 
   assert.deepEqual(events, [{ type: 'email.delivered', attempt: { number: 1, transcript: [] } }]);
 });
 
-test('at a stop an outcome is settled without its webhooks rather than not at all', async () => {
+test('at a stop an outcome that cannot be settled with its webhooks is settled without them', async () => {
   const worker = newWorker();
   const email = await accepted(worker);
   const endpoint = { id: newId(), url: 'https://x.test', events: null, secret: Buffer.from('x') };

@@ -56,7 +56,7 @@ const eventsOf = (scope: Scope) =>
     [scope.projectId],
   );
 
-test('an address is suppressed once, in whatever case it is written', async () => {
+test('an address is suppressed once, ignoring case', async () => {
   const scope = await newScope();
   const first = await add(scope, 'Bob@acme.com');
   const second = await add(scope, 'bob@ACME.com');
@@ -65,7 +65,7 @@ test('an address is suppressed once, in whatever case it is written', async () =
   assert.deepEqual(await addresses(scope), ['Bob@acme.com']);
 });
 
-test('each change has its event, and what changes nothing has none', async () => {
+test('each change has an event, and a request that changes nothing has none', async () => {
   const scope = await newScope();
   await add(scope, 'bob@acme.com');
   await add(scope, 'bob@acme.com');
@@ -82,7 +82,7 @@ test('each change has its event, and what changes nothing has none', async () =>
   );
 });
 
-test('an entry that has expired does not exist, and can be added anew', async () => {
+test('an expired entry is not found and can be added again', async () => {
   const scope = await newScope();
   await add(scope, 'bob@acme.com');
   await db.query(
@@ -96,7 +96,7 @@ test('an entry that has expired does not exist, and can be added anew', async ()
   assert.deepEqual([isNew, suppression.reason, suppression.expiresAt], [true, 'manual', null]);
 });
 
-test('an entry that ends gives way to one that never does, and to nothing else', async () => {
+test('an entry with an expiry is replaced only by one without', async () => {
   const scope = await newScope();
   const expiresAt = inAnHour();
   await add(scope, 'bob@acme.com', { reason: 'hard_bounce', expiresAt });
@@ -107,7 +107,7 @@ test('an entry that ends gives way to one that never does, and to nothing else',
   assert.equal((await add(scope, 'bob@acme.com')).suppression.reason, 'unsubscribe');
 });
 
-test('only an entry with one of the reasons that are named is removed', async () => {
+test('only an entry with one of the given reasons is removed', async () => {
   const scope = await newScope();
   await add(scope, 'bob@acme.com', { reason: 'complaint' });
   const undo = { address: 'bob@acme.com', by: 'recipient' } as const;
@@ -115,7 +115,7 @@ test('only an entry with one of the reasons that are named is removed', async ()
   assert.ok(await removeSuppression(db, scope, { ...undo, reasons: ['complaint'] }));
 });
 
-test('what was added and removed stays in the history, newest first', async () => {
+test('additions and removals stay in the history, newest first', async () => {
   const scope = await newScope();
   await add(scope, 'bob@acme.com', { reason: 'unsubscribe', by: 'recipient' });
   await add(scope, 'bob@acme.com');
@@ -137,7 +137,7 @@ test('what was added and removed stays in the history, newest first', async () =
   );
 });
 
-test('a batch adds what is not there yet, each with one event; again it changes nothing', async () => {
+test('a batch adds new addresses, each with one event, and repeating it changes nothing', async () => {
   const scope = await newScope();
   await add(scope, 'present@acme.com', { reason: 'complaint' });
   const row = { reason: 'manual', createdAt: null, expiresAt: null } as const;
@@ -172,7 +172,7 @@ test('a batch adds what is not there yet, each with one event; again it changes 
   assert.deepEqual(events.toSorted(), ['future@acme.com', 'new@acme.com', 'present@acme.com']);
 });
 
-test('a list goes on where it was cut, and never leaves its project and environment', async () => {
+test('a list continues at its cursor, within its project and environment', async () => {
   const scope = await newScope();
   for (const name of ['c', 'a', 'b']) await add(scope, `${name}@acme.com`);
   await add({ ...scope, environment: 'test' }, 'd@acme.com');
@@ -190,7 +190,7 @@ test('a list goes on where it was cut, and never leaves its project and environm
   }
 });
 
-test('a list can be of one reason, and of addresses that begin alike', async () => {
+test('a list can be filtered by reason and by the beginning of addresses', async () => {
   const scope = await newScope();
   await add(scope, 'Bob@acme.com', { reason: 'complaint' });
   await add(scope, 'bobby@acme.com');

@@ -65,7 +65,7 @@ for (const [count, contentBytes] of [
   [900, 64 * 1024],
   [24_000, 1_000],
 ] as const) {
-  test(`${count} messages of ${contentBytes} octets from three workers take no more disk than the ring has`, async () => {
+  test(`${count} messages of ${contentBytes} octets from three workers use no more disk than the ring has`, async () => {
     const ids = await flood({ count, contentBytes });
     const bytes = await diskBytes();
     assert.ok(bytes <= RING.ringBytesMax * 1.02, `${bytes / MB} MB`);
@@ -81,7 +81,7 @@ for (const [count, contentBytes] of [
   });
 }
 
-test('while a backup reads the table nothing is emptied: the sender is to come again', async () => {
+test('while a backup reads the table nothing is emptied, and the sender is deferred', async () => {
   const backup = await connectAsOwner(database.address, 'test');
   await backup.query('begin');
   await backup.query('select count(*) from inbound_unmatched');
@@ -97,7 +97,7 @@ test('while a backup reads the table nothing is emptied: the sender is to come a
   assert.ok(before > 0);
 });
 
-test('unmatched mail is listed and shown with the rest, and forgotten after seven days', async () => {
+test('unmatched mail is listed and shown with other mail, and removed after seven days', async () => {
   const store = new UnmatchedStore(db.receiving, RING);
   const one = message(500);
   await store.keep(one);

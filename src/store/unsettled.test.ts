@@ -32,7 +32,7 @@ function newStore() {
 
 const UP_TO_64 = Array.from({ length: 64 }, (_, index) => index + 1);
 
-test('one outcome that cannot be written does not keep the others of its batch from it', async () => {
+test('one outcome that cannot be written does not block the others of its batch', async () => {
   const store = newStore();
   store.refuses = (items) => (items.includes(41) ? '23514' : null);
   const results = await store.unsettled.settle(UP_TO_64);
@@ -49,7 +49,7 @@ test('one outcome that cannot be written does not keep the others of its batch f
   await store.unsettled.stop(0);
 });
 
-test('when nothing can be written the store is blocked, and asks by one outcome at a time', async () => {
+test('when nothing can be written the store is blocked and retries one outcome at a time', async () => {
   const store = newStore();
   store.refuses = () => '42703';
   assert.ok((await store.unsettled.settle(UP_TO_64)).every((result) => result === 'kept'));
@@ -71,7 +71,7 @@ test('when nothing can be written the store is blocked, and asks by one outcome 
   await store.unsettled.stop(0);
 });
 
-test('outcomes of one email that are refused for what is in its rows block nothing', async () => {
+test('outcomes of one email that are refused because of its rows block nothing', async () => {
   const store = newStore();
   store.refuses = (items) => (items.some((item) => item % 10 === 1) ? 'P0004' : null);
   assert.deepEqual(await store.unsettled.settle([1]), ['kept']);
@@ -81,7 +81,7 @@ test('outcomes of one email that are refused for what is in its rows block nothi
   await store.unsettled.stop(0);
 });
 
-test('refusals for what is in the rows of more than 3 emails in succession block the store', async () => {
+test('refusals because of the rows of more than 3 emails in succession block the store', async () => {
   const store = newStore();
   store.refuses = () => '23514';
   for (let item = 1; item <= 3; item += 1) {
@@ -93,7 +93,7 @@ test('refusals for what is in the rows of more than 3 emails in succession block
   await store.unsettled.stop(0);
 });
 
-test('what waits for the lock that another one waits for is kept without being tried', async () => {
+test('outcomes that wait for the same lock are kept without being tried', async () => {
   const store = newStore();
   store.refuses = (items) => (items.some((item) => item % 10 === 1) ? '55P03' : null);
   assert.deepEqual(await store.unsettled.settle([1, 2]), ['kept', 'written 2']);
@@ -105,7 +105,7 @@ test('what waits for the lock that another one waits for is kept without being t
   await store.unsettled.stop(0);
 });
 
-test('an outcome that fails because of its data is written without details in the end', async () => {
+test('an outcome that fails because of its data is finally written without details', async () => {
   const store = newStore();
   store.refuses = (_, extent) => (extent === 'all' ? '22P05' : null);
   assert.deepEqual(await store.unsettled.settle([1]), ['kept']);
@@ -117,7 +117,7 @@ test('an outcome that fails because of its data is written without details in th
   await store.unsettled.stop(0);
 });
 
-test('a stop tries everything once more and says what could not be written', async () => {
+test('a stop retries every outcome once and reports those that could not be written', async () => {
   const store = newStore();
   store.refuses = (items) => (items.includes(2) ? '42501' : null);
   assert.deepEqual(await store.unsettled.settle([1, 2]), ['written 1', 'kept']);

@@ -43,7 +43,7 @@ function list(status: DeliveryFilter['status'], page: Partial<Page> = {}) {
   return listDeliveries(database.db, sender, where);
 }
 
-test('the few failed deliveries among many are listed at once, newest first', async () => {
+test('few failed deliveries among many are listed in one call, newest first', async () => {
   const first = await list('failed');
   assert.deepEqual(
     [first.rows.map(({ id }) => id), first.hasMore, first.scannedUntil],
@@ -56,7 +56,7 @@ test('the few failed deliveries among many are listed at once, newest first', as
   );
 });
 
-test('a status that none of the newest 50,000 has: the list says where it stopped', async () => {
+test('a list by a status that none of the newest 50,000 deliveries has returns where it stopped', async () => {
   const first = await list('pending');
   assert.deepEqual([first.rows, first.hasMore], [[], true]);
   assert.ok(first.scannedUntil !== null && first.scannedUntil > failed[2]!);
@@ -64,7 +64,7 @@ test('a status that none of the newest 50,000 has: the list says where it stoppe
   assert.deepEqual(second, { rows: [], hasMore: false, scannedUntil: null });
 });
 
-test('a kind of event that none of the newest 50,000 has: the list says where it stopped', async () => {
+test('a list by an event type that none of the newest 50,000 deliveries has returns where it stopped', async () => {
   const [type] = await database.db.query<{ type: string }>(
     'select type from webhook_deliveries where endpoint_id = $1 limit 1',
     [endpointId],
@@ -84,7 +84,7 @@ test('a kind of event that none of the newest 50,000 has: the list says where it
   assert.deepEqual(rest, { rows: [], hasMore: false, scannedUntil: null });
 });
 
-test('failed deliveries of a time are found for sending them again', async () => {
+test('failed deliveries of a time range are found for a replay', async () => {
   const [since, until] = [new Date(Date.now() - 8 * 86_400_000), new Date()];
   const range = { endpointId, since, until, status: 'failed' as const, after: null, limit: 100 };
   assert.deepEqual(await findDeliveryIds(database.db, sender, range), failed);

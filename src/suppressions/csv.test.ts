@@ -43,7 +43,7 @@ test('semicolons and tabs separate where the first line has no comma', async () 
   assert.deepEqual(cellsOf(await read('a\tb\n')), [['a', 'b']]);
 });
 
-test('a broken row is told with its line and costs no other', async () => {
+test('a malformed row is reported with its line and affects no other', async () => {
   const long = 'x'.repeat(20_000);
   const file = ['one', '"two"2,x', 'three', long, 'five', '"never closed', 'seven', long];
   for (const pieceBytes of [7, 1000, 1 << 20]) {
@@ -68,7 +68,7 @@ const cell = fc.string({
   unit: fc.constantFrom('a', '"', ',', ';', '\n', '\r', "'", '=', 'é', '😀'),
 });
 
-test('any table is read as it was written, in pieces of any size', async () => {
+test('any table is read as it was written, in chunks of any size', async () => {
   const write = (text: string) => `"${text.replaceAll('"', '""')}"`;
   await fc.assert(
     fc.asyncProperty(
@@ -83,7 +83,7 @@ test('any table is read as it was written, in pieces of any size', async () => {
   );
 });
 
-test('any bytes end in rows, and whole lines of good ones behind them are read', async () => {
+test('after any bytes, later lines with valid rows are read', async () => {
   const noise = fc.array(cell, { maxLength: 8 }).map((parts) => parts.join('').replaceAll('"', ''));
   await fc.assert(
     fc.asyncProperty(noise, fc.integer({ min: 1, max: 40 }), async (text, pieceBytes) => {
@@ -93,7 +93,7 @@ test('any bytes end in rows, and whole lines of good ones behind them are read',
   );
 });
 
-test('a formula is written with a quote in front, and any cell is read as it was', () => {
+test('a formula is written with a leading quote, and any cell is read unchanged', () => {
   for (const start of ['=', '+', '-', '@', '\t', '\r']) {
     assert.match(writeCell(`${start}cmd|'/c calc'!A1`), /^"?'[=+\-@\t\r]/);
   }
@@ -110,7 +110,7 @@ test('a formula is written with a quote in front, and any cell is read as it was
   );
 });
 
-test('what is exported is imported as it was', () => {
+test('an export is imported unchanged', () => {
   const entry: Suppression = {
     address: '+jo@acme.com',
     reason: 'hard_bounce',
@@ -123,7 +123,7 @@ test('what is exported is imported as it was', () => {
   assert.deepEqual(readRow(csvRowOf(entry).trimEnd().split(','), columns!), rest);
 });
 
-test('columns are found by name, and without names by their place', () => {
+test('columns are found by name, or without a header by position', () => {
   assert.deepEqual(columnsOf(['Reason', 'x', 'E-Mail', 'Email Address']), {
     reason: 0,
     address: 3,
@@ -138,7 +138,7 @@ test('columns are found by name, and without names by their place', () => {
   });
 });
 
-test('times may leave out what can be guessed', () => {
+test('times may omit the time of day, seconds or offset', () => {
   const createdAt = (text: string) => {
     const row = readRow(['jo@acme.com', '', text], COLUMNS_WITHOUT_NAMES);
     return 'problem' in row ? row.problem : row.createdAt?.toISOString();
@@ -152,7 +152,7 @@ test('times may leave out what can be guessed', () => {
   }
 });
 
-test('a row that cannot be is told in a sentence', () => {
+test('an invalid row is reported in a sentence', () => {
   const problem = (...cells: string[]) => {
     const row = readRow(cells, COLUMNS_WITHOUT_NAMES);
     return 'problem' in row ? row.problem : null;

@@ -17,7 +17,7 @@ const full = (asks: readonly EndpointAsk[]) =>
 const roomOf = (endpoints: EndpointQueue, endpointId: string) =>
   endpoints.ask(64).find((ask) => ask.endpointId === endpointId)?.room ?? 0;
 
-test('an endpoint that does not answer holds two attempts, whatever waits for it', () => {
+test('an endpoint that does not respond has at most two attempts under way', () => {
   const endpoints = new EndpointQueue();
   endpoints.add(endpoint('dead'));
   const asks = endpoints.ask(64);
@@ -28,7 +28,7 @@ test('an endpoint that does not answer holds two attempts, whatever waits for it
   assert.equal(endpoints.hasRoom, false);
 });
 
-test('quick successes widen an endpoint, slow ones do not, failures halve it', () => {
+test('fast successes widen the window of an endpoint, slow ones do not, failures halve it', () => {
   const endpoints = new EndpointQueue();
   endpoints.add(endpoint('a'));
   for (let round = 0; round < 8; round += 1) {
@@ -59,7 +59,7 @@ test('endpoints are served in rotation when there is not room for all', () => {
   assert.deepEqual(endpoints.ask(0), []);
 });
 
-test('an endpoint that gave less than it was asked for is left alone until something is due', () => {
+test('an endpoint with fewer due deliveries than requested is skipped until something is due', () => {
   const endpoints = new EndpointQueue();
   endpoints.add(endpoint('a', 10));
   const asks = endpoints.ask(64);
@@ -69,7 +69,7 @@ test('an endpoint that gave less than it was asked for is left alone until somet
   assert.deepEqual(endpoints.ask(64), [{ ...endpoint('a', 5), room: 1 }]);
 });
 
-test('an endpoint with more to give goes on where it was, unless something older appears', () => {
+test('an endpoint with more deliveries continues at its position unless an older one appears', () => {
   const endpoints = new EndpointQueue();
   endpoints.add(endpoint('a', 10));
   const asks = endpoints.ask(64);

@@ -29,7 +29,7 @@ function waitForDelivery(
 const hasStatus = (status: Status) => (delivery: WebhookDeliveryDetail) =>
   delivery.status === status;
 
-test('an event arrives once, signed, and its delivery says what was answered', async () => {
+test('an event arrives once, signed, and its delivery records the response', async () => {
   await using receiver = await startReceiver({ status: 200, body: 'thank you' });
   await using t = await webhookTest();
   const { id, signingSecret } = await t.register(`${receiver.url}/hooks?a=1`);
@@ -50,7 +50,7 @@ test('an event arrives once, signed, and its delivery says what was answered', a
   assert.equal(receiver.received.length, 1);
 });
 
-test('an endpoint hears only of the kinds it asked for', async () => {
+test('an endpoint gets only the event types that it subscribed to', async () => {
   await using receiver = await startReceiver();
   await using t = await webhookTest();
   await t.register(`${receiver.url}/all`);
@@ -66,7 +66,7 @@ test('an endpoint hears only of the kinds it asked for', async () => {
   ]);
 });
 
-test('a failure is tried again under the same id, with a new signature, after 5 s', async () => {
+test('a failure is retried after 5 s with the same id and a new signature', async () => {
   await using receiver = await startReceiver(500);
   await using t = await webhookTest();
   const { id, signingSecret } = await t.register(receiver.url);
@@ -133,7 +133,7 @@ test('a redirect is a failure and is not followed', async () => {
   assert.equal(target.received.length, 0);
 });
 
-test('a private address gets no connection, and the log says why', async () => {
+test('a private address is not connected to, with the reason in the log', async () => {
   await using receiver = await startReceiver();
   await using t = await webhookTest(createAddressGuard({ allowPrivate: false }));
   const { id } = await t.register('https://example.com/hooks');
@@ -145,7 +145,7 @@ test('a private address gets no connection, and the log says why', async () => {
   assert.equal(receiver.received.length, 0);
 });
 
-test('410 disables the endpoint, and what waits for it ends as failed', async () => {
+test('410 disables the endpoint, and its pending deliveries end as failed', async () => {
   await using receiver = await startReceiver(500);
   await using t = await webhookTest();
   const { id } = await t.register(receiver.url);
@@ -163,7 +163,7 @@ test('410 disables the endpoint, and what waits for it ends as failed', async ()
   assert.equal(receiver.received.length, 2);
 });
 
-test('an endpoint that only failed for five days is disabled, and says since when', async () => {
+test('an endpoint that only failed for five days is disabled, with the time of its first failure', async () => {
   await using receiver = await startReceiver(500);
   await using t = await webhookTest();
   const { id } = await t.register(receiver.url);
@@ -181,7 +181,7 @@ test('an endpoint that only failed for five days is disabled, and says since whe
   assert.ok(endpoint.disabledReason?.includes(failingSince!.toISOString()));
 });
 
-test('one success in five days keeps an endpoint', async () => {
+test('one success in five days keeps an endpoint enabled', async () => {
   await using receiver = await startReceiver(500);
   await using t = await webhookTest();
   const { id } = await t.register(receiver.url);
@@ -195,7 +195,7 @@ test('one success in five days keeps an endpoint', async () => {
   assert.equal(ok(await t.service.get(t.scope, id)).status, 'enabled');
 });
 
-test('disabling ends what waits, enabling makes a fresh start', async () => {
+test('disabling an endpoint ends its pending deliveries, and enabling resets its failures', async () => {
   await using receiver = await startReceiver(500);
   await using t = await webhookTest();
   const { id } = await t.register(receiver.url);
@@ -210,7 +210,7 @@ test('disabling ends what waits, enabling makes a fresh start', async () => {
   await waitForDelivery(t, [id, await t.emit()], hasStatus('delivered'));
 });
 
-test('what waits for a deleted endpoint ends as failed', async () => {
+test('pending deliveries of a deleted endpoint end as failed', async () => {
   await using receiver = await startReceiver(500);
   await using t = await webhookTest();
   const { id } = await t.register(receiver.url);
@@ -262,7 +262,7 @@ test('a rotation that is repeated within 24 hours ends no secret early; a third 
   ok(await rotate());
 });
 
-test('two changes at once both hold', async () => {
+test('two concurrent changes are both applied', async () => {
   await using t = await webhookTest();
   const { id } = await t.register('http://127.0.0.1:9/old', ['domain.created']);
   const url = 'http://127.0.0.1:9/new';
@@ -278,7 +278,7 @@ test('two changes at once both hold', async () => {
   );
 });
 
-test('an endpoint that hangs, with 2 000 events waiting, does not delay another', async () => {
+test('an endpoint that hangs with 2,000 pending events does not delay another', async () => {
   await using dead = await startReceiver('hang');
   await using alive = await startReceiver();
   await using t = await webhookTest();
@@ -297,7 +297,7 @@ test('an endpoint that hangs, with 2 000 events waiting, does not delay another'
   await dead[Symbol.asyncDispose](); // else stopping would wait for its answers
 });
 
-test('an endpoint in trouble rests as a whole, and its backlog comes when it is well again', async () => {
+test('a failing endpoint is suspended as a whole, and its backlog is sent after it recovers', async () => {
   await using receiver = await startReceiver(500);
   await using t = await webhookTest();
   const { id } = await t.register(receiver.url);
@@ -313,7 +313,7 @@ test('an endpoint in trouble rests as a whole, and its backlog comes when it is 
   assert.equal(ids.size, 200);
 });
 
-test('taken over after the POST: told again under the same id, the late outcome is void', async () => {
+test('a delivery that is reclaimed after its POST is sent again with the same id, and the late outcome is ignored', async () => {
   await using receiver = await startReceiver();
   await using t = await webhookTest();
   const { id } = await t.register(receiver.url);
@@ -335,7 +335,7 @@ test('taken over after the POST: told again under the same id, the late outcome 
   assert.equal(ok(await t.service.get(t.scope, id)).status, 'enabled');
 });
 
-test('a worker that wakes from a freeze tells nothing that another may have told', async () => {
+test('a worker that resumes after a freeze does not send webhooks that another may have sent', async () => {
   await using receiver = await startReceiver();
   await using t = await webhookTest();
   const { id } = await t.register(receiver.url);
@@ -354,7 +354,7 @@ test('a worker that wakes from a freeze tells nothing that another may have told
   assert.deepEqual(receiver.ids(), [eventId]);
 });
 
-test('a claim whose answer was lost with the connection is released and made again', async () => {
+test('a claim whose reply was lost with the connection is released and repeated', async () => {
   await using receiver = await startReceiver();
   await using t = await webhookTest();
   const { id } = await t.register(receiver.url);
@@ -379,7 +379,7 @@ test('a claim whose answer was lost with the connection is released and made aga
   await waitForDelivery(t, [id, eventId], hasStatus('delivered'));
 });
 
-test('a delivery whose event is no longer stored has failed', async () => {
+test('a delivery whose event is no longer stored ends as failed', async () => {
   await using receiver = await startReceiver();
   await using t = await webhookTest();
   const { id } = await t.register(receiver.url);
@@ -392,7 +392,7 @@ test('a delivery whose event is no longer stored has failed', async () => {
   assert.equal(receiver.received.length, 0);
 });
 
-test('an answer that floods is cut at 4 KB, one that breaks off is a failure', async () => {
+test('a long response is cut at 4 KB, an incomplete one is a failure', async () => {
   await using receiver = await startReceiver('flood');
   await using t = await webhookTest();
   const { id } = await t.register(receiver.url);
@@ -406,7 +406,7 @@ test('an answer that floods is cut at 4 KB, one that breaks off is a failure', a
   assert.match(delivery.log[0]?.error ?? '', /closed the connection/);
 });
 
-test('a stopped loop releases nothing half done: every event is told', async () => {
+test('a stop interrupts no delivery: every event is sent', async () => {
   await using receiver = await startReceiver();
   await using t = await webhookTest();
   const { id } = await t.register(receiver.url);

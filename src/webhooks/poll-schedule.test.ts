@@ -5,7 +5,7 @@ import { PollSchedule } from './loop.ts';
 /** The database's clock, as far from ours as it may be. */
 const seenAt = (nowMs: number) => nowMs + 1_000_000;
 
-test('the first look covers everything, the next ones what is new', () => {
+test('the first poll covers everything, the next ones only what is new', () => {
   const looks = new PollSchedule();
   assert.ok(looks.waitMs(0) <= 0);
   assert.equal(looks.sinceMs(0), -Infinity);
@@ -14,7 +14,7 @@ test('the first look covers everything, the next ones what is new', () => {
   assert.equal(looks.sinceMs(500), seenAt(0) - 250);
 });
 
-test('every 2 s a look goes back 20 s, every minute one covers everything', () => {
+test('every 2 s a poll covers the last 20 s, every minute one covers everything', () => {
   const looks = new PollSchedule();
   looks.done(0, seenAt(0));
   assert.equal(looks.sinceMs(2_000), seenAt(0) - 20_000);
@@ -23,7 +23,7 @@ test('every 2 s a look goes back 20 s, every minute one covers everything', () =
   assert.equal(looks.sinceMs(60_000), -Infinity);
 });
 
-test('what is queued is looked for at once, at most every 20 ms', () => {
+test('queued deliveries are polled at once, at most every 20 ms', () => {
   const looks = new PollSchedule();
   looks.done(0, seenAt(0));
   looks.soon();
@@ -33,7 +33,7 @@ test('what is queued is looked for at once, at most every 20 ms', () => {
   assert.equal(looks.waitMs(100), 1_000);
 });
 
-test('starting anew covers everything', () => {
+test('after a reset the next poll covers everything', () => {
   const looks = new PollSchedule();
   looks.done(0, seenAt(0));
   looks.startAnew();

@@ -41,7 +41,7 @@ const queuedIds = async (t: WebhookTest): Promise<string[]> =>
     ({ id }) => id,
   );
 
-test('a range is sent again by two workers, each delivery once, and the replay says how far it is', async () => {
+test('a range is replayed by two workers, each delivery once, and the replay shows its progress', async () => {
   await using receiver = await startReceiver();
   await using t = await webhookTest();
   const { id } = await t.register(receiver.url);
@@ -70,7 +70,7 @@ test('no more than 500 deliveries of a replay are due at a time', async () => {
   assert.equal((await present(t, replay)).queued, 600);
 });
 
-test('two workers that take the same step at once queue it once', async () => {
+test('two workers that take the same step concurrently queue it once', async () => {
   await using t = await webhookTest();
   const { id } = await t.register('http://127.0.0.1:9/');
   const ids = await ended(t, id, 300);
@@ -80,7 +80,7 @@ test('two workers that take the same step at once queue it once', async () => {
   assert.deepEqual(await queuedIds(t), ids);
 });
 
-test('a step whose answer was lost is not taken again, one that was not taken is', async () => {
+test('a step whose reply was lost is not repeated, one that was not taken is', async () => {
   await using t = await webhookTest();
   const { id } = await t.register('http://127.0.0.1:9/');
   const ids = await ended(t, id, 40);
@@ -103,7 +103,7 @@ test('a step whose answer was lost is not taken again, one that was not taken is
   assert.deepEqual([end.status, end.queued], ['completed', 40]);
 });
 
-test('a delivery that is being sent is not sent by another worker because of a replay', async () => {
+test('a replay does not send a delivery that another worker is sending', async () => {
   await using receiver = await startReceiver();
   await using t = await webhookTest();
   const { id } = await t.register(receiver.url);
@@ -126,7 +126,7 @@ test('a delivery that is being sent is not sent by another worker because of a r
   assert.deepEqual(receiver.ids(), [eventId, other]);
 });
 
-test('two replays of one delivery at once send it once', async () => {
+test('two concurrent replays of one delivery send it once', async () => {
   await using receiver = await startReceiver();
   await using t = await webhookTest();
   const { id } = await t.register(receiver.url);
@@ -141,7 +141,7 @@ test('two replays of one delivery at once send it once', async () => {
   assert.deepEqual(receiver.ids(), [eventId]);
 });
 
-test('the same request answers the replay that runs; another range has to wait', async () => {
+test('the same request returns the running replay; another range is refused meanwhile', async () => {
   await using t = await webhookTest();
   const { id } = await t.register('http://127.0.0.1:9/');
   await ended(t, id, 3);

@@ -4,7 +4,7 @@ import { startReceiver } from '../../test/support/webhook-receiver.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import { webhookTest } from '../../test/support/webhooks.ts';
 
-test('an answer that the database refuses to store is kept; the receiver is not asked again', async () => {
+test('a response that the database refuses to store is kept, and the webhook is not sent again', async () => {
   await using receiver = await startReceiver(204);
   await using t = await webhookTest();
   await t.register(receiver.url);

@@ -33,7 +33,7 @@ test('while a secret is being rotated, both verify', () => {
   assert.deepEqual(new Webhook(next).verify('{}', headers), {});
 });
 
-test('the names that older verifiers read carry the same values', () => {
+test('the header names of older verifiers have the same values', () => {
   const headers = signatureHeaders({ id: 'e', timestampS: 1_700_000_000, body: '{}' }, [secret]);
   assert.equal(headers['webhook-timestamp'], '1700000000');
   for (const name of ['id', 'timestamp', 'signature']) {
@@ -41,6 +41,6 @@ test('the names that older verifiers read carry the same values', () => {
   }
 });
 
-test('a secret is whsec_ and the base64 of 32 bytes', () => {
+test('a secret is whsec_ followed by the base64 of 32 bytes', () => {
   assert.match(secret, /^whsec_[A-Za-z0-9+/]{43}=$/);
 });

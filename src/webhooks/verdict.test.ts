@@ -15,13 +15,13 @@ const answered = (status: number, retryAfter: string | null = null): GuardedAnsw
   latencyMs: 12,
 });
 
-test('every 2xx is success', () => {
+test('every 2xx is a success', () => {
   for (const status of [200, 202, 204, 299]) {
     assert.equal(judge(answered(status), first).verdict, 'delivered');
   }
 });
 
-test('a redirect, an error and no answer at all are tried again after 5 s', () => {
+test('a redirect, an error and a missing response are retried after 5 s', () => {
   const failures: GuardedAnswer[] = [
     ...[301, 307, 400, 401, 404, 500, 503].map((status) => answered(status)),
     { kind: 'failed', reason: 'timeout', message: 'no complete answer within 15 s', latencyMs: 1 },
@@ -38,7 +38,7 @@ test('the tenth failure is the last', () => {
   assert.equal(judge(answered(500, '60'), { ...first, attempts: 9 }).retryMs, null);
 });
 
-test('410 means that nobody listens any more', () => {
+test('410 ends deliveries to the endpoint', () => {
   assert.equal(judge(answered(410), first).verdict, 'gone');
 });
 
@@ -52,14 +52,14 @@ test('Retry-After lengthens the wait, in seconds or as a date, and never shorten
   assert.equal(waitMs('9999999999'), 24 * 3600_000);
 });
 
-test('a busy endpoint that names a time rests as a whole, for an hour at most', () => {
+test('an endpoint with Retry-After is suspended as a whole, for an hour at most', () => {
   const restMs = (status: number, after: string) => judge(answered(status, after), first).restMs;
   assert.equal(restMs(429, '90'), 90_000);
   assert.equal(restMs(503, '90000'), 3600_000);
   assert.equal(restMs(500, '90'), 0);
 });
 
-test('the log says what came back, or in a sentence why nothing did', () => {
+test('the log has the response, or the reason why there is none', () => {
   assert.deepEqual(judge(answered(200), first).attempt, {
     status: 200,
     latency_ms: 12,

@@ -27,7 +27,7 @@ async function oldWeeks(table: string): Promise<number> {
   return rows.length;
 }
 
-test('one turn removes the weeks that are past the times of all, and the mail that is past those of its project', async () => {
+test('one run removes weeks beyond all retention times and mail beyond that of its project', async () => {
   const owner = await connectAsOwner(address, 'test');
   for (const weeks of [9, 20]) {
     await ensurePartitions(clientQueries(owner), Date.now() - weeks * WEEK_MS);

@@ -38,7 +38,7 @@ async function refusalsWith(
   return told;
 }
 
-test('emails are refused while less than 1 GB is free, and for that reason', async () => {
+test('emails are refused with that reason while less than 1 GB is free', async () => {
   const why = 'the disk is nearly full';
   assert.deepEqual(await refusalsWith([2 * GB, GB - 1, 0, GB, 2 * GB]), [
     null,
@@ -49,11 +49,11 @@ test('emails are refused while less than 1 GB is free, and for that reason', asy
   ]);
 });
 
-test('the disk of a database elsewhere is not ours to judge', async () => {
+test('the disk of a remote database is not checked', async () => {
   assert.deepEqual(await refusalsWith([null, null]), [null, null]);
 });
 
-test('emails are refused while the database is as large as it may be', async () => {
+test('emails are refused while the database has its maximum size', async () => {
   const why = 'the database has reached its largest size';
   const sizes = [1 * GB, 2 * GB, 3 * GB, 1 * GB];
   const looks = sizes.map(() => null);
@@ -65,7 +65,7 @@ test('emails are refused while the database is as large as it may be', async () 
   ]);
 });
 
-test('the workers are told to look as soon as the work of a silent node is free', async () => {
+test('workers are notified to poll as soon as the work of a dead node is released', async () => {
   const told: string[] = [];
   mock.timers.enable({ apis: ['setTimeout'] });
   const query = (text: string): Promise<object[]> => {

@@ -9,7 +9,7 @@ import { renewStsPolicies } from './sts-renewal.ts';
 
 const POLICY = { mode: 'enforce', mx: ['mx.a.test'], maxAgeS: 7 * 86_400 } as const;
 
-test('a policy that is a day old is fetched again without any mail, and holds when that fails', async () => {
+test('a policy that is a day old is fetched again without mail, and kept when that fails', async () => {
   await using database = await testDatabase();
   await using server = await startPolicyServer();
   await using dns = await startFakeDns({

@@ -9,7 +9,7 @@ const EVERYTHING: Work = SINGLE_WORKER;
 const USUAL: Work = { ...EVERYTHING, receives: false };
 const GB = 1024 ** 3;
 
-test('a worker keeps connections only for what it does, and fewer readers beside many others', () => {
+test('a worker keeps connections only for its work, and fewer readers beside many workers', () => {
   assert.equal(connectionNeeds(EVERYTHING).perWorker, 12);
   assert.equal(connectionNeeds(USUAL).perWorker, 9);
   assert.equal(connectionNeeds({ ...USUAL, workers: 16 }).perWorker, 7);
@@ -25,7 +25,7 @@ test('a worker keeps connections only for what it does, and fewer readers beside
   assert.equal(connectionNeeds({ ...USUAL, workers: 8 }).most * 10, 620);
 });
 
-test('the embedded database has room for every worker, and takes its share of the memory', () => {
+test('the embedded database has connections for every worker and a share of the memory', () => {
   for (const workers of [1, 2, 16, 64, 256]) {
     const { most } = connectionNeeds({ ...EVERYTHING, workers });
     const text = sizedSettings({ connections: most, workers, memoryBytes: 8 * GB });
@@ -49,7 +49,7 @@ test('the embedded database has room for every worker, and takes its share of th
   assert.equal(memoryOf(8 * GB, 2 * GB), 2 * GB);
 });
 
-test('a database without room for the node is named with its numbers, and refused below the least', async () => {
+test('a database with too few connections is reported with figures, and refused below the minimum', async () => {
   await using database = await testDatabase();
   const client = await connectAsOwner(database.address, 'test');
   const db = clientQueries(client);

@@ -27,7 +27,7 @@ function withQuery(url: string, query: string): string {
   return `${url}${url.includes('?') ? '&' : '?'}${query}`;
 }
 
-test('options in DATABASE_URL add to what Posthorn sets and replace none of it', async () => {
+test('options in DATABASE_URL add to the settings of Posthorn and replace none', async () => {
   const options = encodeURIComponent(
     '-c role=none -c synchronous_commit=off -c statement_timeout=0 -c lock_timeout=0 ' +
       '-c idle_in_transaction_session_timeout=0 -c enable_seqscan=on -c search_path=public,pg_temp',
@@ -63,7 +63,7 @@ test('through a pooler in session mode everything works, migrations included', a
 });
 
 for (const lends of ['newest', 'oldest'] as const) {
-  test(`a pooler in transaction mode that lends its ${lends} connection is refused with a sentence`, async () => {
+  test(`a pooler in transaction mode that lends its ${lends} connection is refused with the reason`, async () => {
     await using empty = await emptyDatabase();
     await using pooler = await startPooler(empty.address, { mode: 'transaction', lends });
     const address = { ...loginOf(empty.address), host: '127.0.0.1', port: pooler.port };
@@ -75,7 +75,7 @@ for (const lends of ['newest', 'oldest'] as const) {
   });
 }
 
-test('a connection whose settings go to another one is refused, not used', async () => {
+test('a connection whose settings reach another one is refused', async () => {
   await using pooler = await startPooler(database.address, {
     mode: 'transaction',
     lends: 'oldest',
@@ -107,7 +107,7 @@ function loginOf(address: DatabaseAddress): DatabaseAddress {
   return { user, password, database: name, ssl: false };
 }
 
-test('of several servers the one that takes writes is used, after a fail-over as well', async () => {
+test('of several servers the writable one is used, also after a fail-over', async () => {
   await using stack = new AsyncDisposableStack();
   const engines = await Promise.all([startEngine(), startEngine()]);
   for (const engine of engines) stack.defer(() => engine.stop());

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { urlsOf, withoutPassword } from './database-address.ts';
 
-test('an address with several hosts is one address for each, in their order', () => {
+test('an address with several hosts gives one address for each, in order', () => {
   const cases: [string, string[] | null][] = [
     ['postgres://u:p@h:5432/db', ['postgres://u:p@h:5432/db']],
     [
@@ -25,14 +25,14 @@ test('an address with several hosts is one address for each, in their order', ()
   for (const [url, urls] of cases) assert.deepEqual(urlsOf(url), urls, url);
 });
 
-test('what Posthorn sets itself is not taken from the address', () => {
+test('settings that Posthorn sets are not taken from the address', () => {
   const url =
     'postgres://h/db?options=-c%20search_path%3Dmail&statement_timeout=1&query_timeout=1&lock_timeout=1' +
     '&idle_in_transaction_session_timeout=1&application_name=x&target_session_attrs=any';
   assert.deepEqual(urlsOf(url), ['postgres://h/db?options=-c+search_path%3Dmail']);
 });
 
-test('the address of a database is shown without its password, wherever that stands', () => {
+test('the address of a database is shown without its password', () => {
   const shown = [
     'postgres://jo:secret@db.example.org:5432/posthorn',
     'postgresql://jo@db.example.org/posthorn?password=secret&sslmode=require',

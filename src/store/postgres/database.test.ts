@@ -46,7 +46,7 @@ async function pidOf(queries: Queryable): Promise<number> {
   return row!.pid;
 }
 
-test('a server that is not there has done nothing', async () => {
+test('an unreachable server counts as nothing done', async () => {
   const nowhere = new Database({ host: '127.0.0.1', port: 1 }, { role: null, name: 'nowhere' });
   await assertUnavailable(nowhere.query('select 1'), true);
   await assertUnavailable(
@@ -56,13 +56,13 @@ test('a server that is not there has done nothing', async () => {
   await nowhere.close();
 });
 
-test('a server that lets nobody in has done nothing', async () => {
+test('a refused log-in counts as nothing done', async () => {
   const noSuchRole = new Database(database.address, { role: 'nobody_of_this_name', name: 'test' });
   await assertUnavailable(noSuchRole.query('select 1'), true);
   await noSuchRole.close();
 });
 
-test('a connection that ends under a statement leaves its fate unknown, and the next one is new', async () => {
+test('a connection lost during a statement leaves its outcome unknown and is replaced', async () => {
   const pid = await pidOf(db.accepting);
   const sleeping = assertUnavailable(db.accepting.query('select pg_sleep(60)'), false);
   const sleeps = async () => (await waitEventOf(pid)) === 'PgSleep';
@@ -72,7 +72,7 @@ test('a connection that ends under a statement leaves its fate unknown, and the 
   assert.notEqual(await pidOf(db.accepting), pid);
 });
 
-test('a connection that breaks in the middle of a transaction is an error for its caller alone', async () => {
+test('a connection lost during a transaction is an error for its caller only', async () => {
   const broken = db.transaction(async (tx) => {
     await kill(await pidOf(tx));
     await tx.query('select 1');
@@ -81,7 +81,7 @@ test('a connection that breaks in the middle of a transaction is an error for it
   assert.deepEqual(await db.query('select 1 as one'), [{ one: 1 }]);
 });
 
-test('a lock that is not given in time, a deadlock or a cancelled statement has done nothing', async () => {
+test('a lock timeout, a deadlock or a cancelled statement counts as nothing done', async () => {
   await db.query(`insert into auth_windows values ('locked', app_now(), 1)`);
   const update = `update auth_windows set used = used + 1 where client = 'locked'`;
   await db.accepting.query(`set lock_timeout = '50ms'`);
@@ -97,13 +97,13 @@ test('a lock that is not given in time, a deadlock or a cancelled statement has 
   }
 });
 
-test('what a statement itself did wrong is not blamed on the database', async () => {
+test('an error of a statement is not reported as an unreachable database', async () => {
   for (const sql of ['select 1 / 0', 'select * from no_such_table', 'selec']) {
     await assert.rejects(db.query(sql), (error) => !(error instanceof DatabaseUnavailable));
   }
 });
 
-test('a process that was too busy to look does not take the database for one that is away', async () => {
+test('an event-loop stall is not reported as an unreachable database', async () => {
   const connectTimeoutMs = 2_000;
   const other = new Database(database.address, { role: null, name: 'busy', connectTimeoutMs });
   const asked = other.query('select 1 as one');
@@ -113,7 +113,7 @@ test('a process that was too busy to look does not take the database for one tha
   await other.close();
 });
 
-test('waiting for a turn is not waiting for the database, however long the queue is', async () => {
+test('waiting for a connection is not reported as an unreachable database', async () => {
   const connectTimeoutMs = 2_000;
   const other = new Database(database.address, { role: null, name: 'queue', connectTimeoutMs });
   const asked = Array.from({ length: 24 }, () => other.query('select pg_sleep(0.5)'));
@@ -123,7 +123,7 @@ test('waiting for a turn is not waiting for the database, however long the queue
   await other.close();
 });
 
-test('who waits for a turn while none ends is told that nothing was done', async () => {
+test('a statement that waits too long for a connection fails as nothing done', async () => {
   const other = new Database(database.address, {
     role: null,
     name: 'still',

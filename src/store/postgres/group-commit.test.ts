@@ -24,14 +24,14 @@ function newGroup(
 
 const echo: Commit = (items) => Promise.resolve(items.map((item) => `${item}!`));
 
-test('what arrives in one turn shares a batch, and each gets its own result', async () => {
+test('items that arrive in one turn of the event loop share a batch, each with its own result', async () => {
   const { batches, group } = newGroup(echo);
   const results = await Promise.all(['a', 'b', 'c'].map((item) => group.add(item)));
   assert.deepEqual(results, ['a!', 'b!', 'c!']);
   assert.deepEqual(batches, [['a', 'b', 'c']]);
 });
 
-test('what arrives while a batch commits goes into the next one, all together', async () => {
+test('items that arrive while a batch commits form the next batch', async () => {
   const first = Promise.withResolvers<void>();
   const { batches, group } = newGroup(async (items) => {
     if (items.includes('a')) await first.promise;
@@ -47,7 +47,7 @@ test('what arrives while a batch commits goes into the next one, all together', 
   assert.deepEqual(batches, [['a'], ['b', 'c', 'd']]);
 });
 
-test('small batches keep their pace, a first one does not wait and a full one neither', async () => {
+test('small batches are paced; a first or full batch does not wait', async () => {
   const { batches, group } = newGroup(echo, { paceMs: 2_000 });
   await group.add('first');
   const later = [group.add('second')];
@@ -89,7 +89,7 @@ test('equal keys never share a batch', async () => {
   assert.deepEqual(batches, [['key 1', 'a'], ['key 2']]);
 });
 
-test('a poisoned item fails alone', async () => {
+test('a failing item fails alone', async () => {
   const { group } = newGroup((items) =>
     items.includes('bad') ? Promise.reject(new Error('poison')) : echo(items),
   );
@@ -100,7 +100,7 @@ test('a poisoned item fails alone', async () => {
   );
 });
 
-test('a batch of unknown fate is not committed a second time', async () => {
+test('a batch with an unknown outcome is not committed a second time', async () => {
   const { batches, group } = newGroup(() => Promise.reject(new Error('lost')), { unknown: true });
   const results = await Promise.allSettled(['a', 'b'].map((item) => group.add(item)));
   assert.deepEqual(
@@ -110,7 +110,7 @@ test('a batch of unknown fate is not committed a second time', async () => {
   assert.equal(batches.length, 1);
 });
 
-test('what is pending is counted until it is answered', async () => {
+test('pending items are counted until they are answered', async () => {
   const { group } = newGroup(echo, { bytes: 10 });
   const adding = [group.add('a'), group.add('b')];
   assert.deepEqual([group.pendingItems, group.pendingBytes], [2, 20]);
@@ -119,7 +119,7 @@ test('what is pending is counted until it is answered', async () => {
   assert.deepEqual([group.pendingItems, group.pendingBytes], [0, 0]);
 });
 
-test('a result that has to be found out keeps nobody waiting', async () => {
+test('looking up an unknown outcome does not delay other items', async () => {
   const truth = Promise.withResolvers<string>();
   const { group } = newGroup((items) =>
     Promise.resolve(items.map((item) => (item === 'unsure' ? truth.promise : item))),
@@ -130,7 +130,7 @@ test('a result that has to be found out keeps nobody waiting', async () => {
   assert.equal(await unsure, 'found');
 });
 
-test('what waits for its batch can be turned away, and counts no more', async () => {
+test('an item that waits for its batch can be refused, and then no longer counts', async () => {
   const first = Promise.withResolvers<void>();
   const { group, batches } = newGroup((items) => first.promise.then(() => [...items]));
   const underWay = group.add('a');

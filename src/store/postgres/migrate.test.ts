@@ -38,7 +38,7 @@ function nextVersion(files: Record<string, string>): { folder: string } {
 const columnsOf = (db: Queryable, name: string): Promise<object[]> =>
   db.query(`select from pg_attribute where attrelid = 'emails'::regclass and attname = $1`, [name]);
 
-test('a database that has grown for a newer version is worked with, one that asks for it is refused', async () => {
+test('a database with additive newer migrations is used, one that requires a newer version is refused', async () => {
   await using database = await testDatabase();
   const { version } = await migrate(database.address, OPTIONS);
   const next = nextVersion({
@@ -60,7 +60,7 @@ test('a database that has grown for a newer version is worked with, one that ask
   });
 });
 
-test('a migration behind a long reader lets others work meanwhile, and is made when the reader ends', async () => {
+test('a migration behind a long reader does not block others, and is applied when the reader ends', async () => {
   await using database = await testDatabase();
   const next = nextVersion({ '9001.do.grown.sql': 'alter table emails add column grown text;' });
   const logged: string[] = [];
@@ -90,7 +90,7 @@ test('a migration behind a long reader lets others work meanwhile, and is made w
   assert.match(logged[0]!, blocker);
 });
 
-test('a migration that is locked out for too long is given up, and says who is in the way', async () => {
+test('a migration that waits too long for a lock is given up, and names the blocking process', async () => {
   await using database = await testDatabase();
   const next = nextVersion({ '9001.do.grown.sql': 'alter table emails add column grown text;' });
   await asOwner(database.address, async (reader) => {
@@ -109,7 +109,7 @@ test('a migration that is locked out for too long is given up, and says who is i
   });
 });
 
-test('each migration is a transaction: what was applied before one that fails stays, and the next start goes on', async () => {
+test('each migration is a transaction: those before a failing one stay applied, and the next start continues', async () => {
   await using database = await testDatabase();
   const grown = { '9001.do.grown.sql': 'alter table emails add column grown text;' };
   const failing = nextVersion({
@@ -134,7 +134,7 @@ test('each migration is a transaction: what was applied before one that fails st
   assert.deepEqual(await columns(), [1, 1]);
 });
 
-test('before something is taken away, workers that need it get the time to end', async () => {
+test('before something is removed, workers that need it get time to end', async () => {
   await using database = await testDatabase();
   const { db } = database;
   const id = newId();
@@ -156,7 +156,7 @@ test('before something is taken away, workers that need it get the time to end',
   assert.equal((await migrating).version, 9002);
 });
 
-test('a server that may forget commits is refused, unless the operator vouches for it', async () => {
+test('a server that may lose commits is refused unless the operator permits it', async () => {
   await using engine = await startForgetfulEngine(temporaryFolder(), ['fsync', 'full_page_writes']);
   const address = engine.address('postgres');
   const strict = { nowMs: NOW_MS, acceptAnyDurability: false };
@@ -183,7 +183,7 @@ test('a server that may forget commits is refused, unless the operator vouches f
   assert.equal(role, APP_ROLE);
 });
 
-test('the service gets rows to work with, and neither tables nor partitions to drop', async () => {
+test('the service role can change rows and cannot drop tables or partitions', async () => {
   await using database = await testDatabase();
   const { db } = database;
   const [partition] = await db.query<{ name: string }>(
@@ -204,7 +204,7 @@ test('the service gets rows to work with, and neither tables nor partitions to d
   await db.query('delete from emails');
 });
 
-test('mail of the next eight weeks finds its partitions; a week later there is one more', async () => {
+test('partitions exist for the next eight weeks, and one more a week later', async () => {
   await using database = await emptyDatabase();
   await migrate(database.address, OPTIONS);
   const insert = `insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
@@ -221,7 +221,7 @@ test('mail of the next eight weeks finds its partitions; a week later there is o
   });
 });
 
-test('the queues are vacuumed after a number of dead rows, however long they are', async () => {
+test('the queues are vacuumed after a number of dead rows, regardless of size', async () => {
   await using database = await testDatabase();
   for (const table of ['queue', 'webhook_queue']) {
     const [row] = await database.db.query<{ settings: string[] }>(
@@ -236,7 +236,7 @@ test('the queues are vacuumed after a number of dead rows, however long they are
   }
 });
 
-test('a server that takes the connection and says nothing is given up', async () => {
+test('a server that accepts the connection and does not respond is given up', async () => {
   await using silent = createServer((socket) => socket.resume()).listen(0, '127.0.0.1');
   await once(silent, 'listening');
   const { port } = silent.address() as AddressInfo;

@@ -19,7 +19,7 @@ async function loginTo(address: DatabaseAddress): Promise<DatabaseAddress> {
   return login.address;
 }
 
-test('a worker logs in as a role from which no way leads to the owner', async () => {
+test('a worker logs in as a role that cannot become the owner', async () => {
   await using database = await emptyDatabase();
   const address = await loginTo(database.address);
   assert.deepEqual(await loginTo(database.address), address, 'the same for every node');
@@ -51,7 +51,7 @@ test('a worker logs in as a role from which no way leads to the owner', async ()
   await db.close();
 });
 
-test('an owner who may not make roles leaves workers its own log-in and a role to set', async () => {
+test('an owner without the right to create roles lets workers log in as itself and set a role', async () => {
   await using database = await emptyDatabase();
   await migrate(database.address, OPTIONS);
   const client = await connectAsOwner(database.address, 'test');
@@ -74,7 +74,7 @@ test('an owner who may not make roles leaves workers its own log-in and a role t
   }
 });
 
-test('the password that the server keeps is one that it can verify and nobody can read', async () => {
+test('the server stores the password as a SCRAM verifier', async () => {
   await using database = await emptyDatabase();
   const client = await connectAsOwner(database.address, 'test');
   const owner = clientQueries(client);
@@ -91,7 +91,7 @@ test('the password that the server keeps is one that it can verify and nobody ca
   await client.end();
 });
 
-test('every connection of a running service but the one for partitions is such a role', async () => {
+test('every connection of a running service except that for partitions has such a role', async () => {
   await using service = await startService({ database: 'own', args: ['--workers', '1'] });
   const users = await service.sql(
     `select distinct usename::text as name from pg_stat_activity

@@ -22,7 +22,7 @@ function installed(...versions: string[]): string {
   return join(home, '*', 'bin');
 }
 
-test('with no PostgreSQL anywhere the operator is told of DATABASE_URL', () => {
+test('without PostgreSQL programs the error names DATABASE_URL', () => {
   const tooOld = { ...NOWHERE, hostFolders: [installed('14.9')] };
   for (const search of [NOWHERE, tooOld]) {
     const problem = {
@@ -33,14 +33,14 @@ test('with no PostgreSQL anywhere the operator is told of DATABASE_URL', () => {
   }
 });
 
-test('of several installed ones the newest makes a database, and its own version opens it again', () => {
+test('of several installed versions the newest creates a database, and the same version opens it again', () => {
   const search = { ...NOWHERE, hostFolders: [installed('15.10', '18.1', '17.2')] };
   assert.equal(findEngine(search, null).version, '18.1');
   assert.equal(findEngine(search, 17).version, '17.2');
   assert.equal(findEngine(search, 16).version, '18.1');
 });
 
-test('what a command of the machine names is found too', () => {
+test('programs found by a command of the machine are used', () => {
   const folder = installed('16.4').replace('*', '16.4');
   const search = { ...NOWHERE, hostCommands: [['no-such-command'], ['echo', folder]] as const };
   assert.deepEqual(findEngine(search, null), { version: '16.4', major: 16, kind: 'host', folder });

@@ -13,7 +13,7 @@ import { freeBytes } from '../capacity.ts';
 // One database for the file, below a path as operators have them. Each test opens it anew.
 const dataDir = join(temporaryFolder(), "it's a, data dir");
 
-test('an empty folder becomes a database that keeps what it commits and that only its owner can reach', async () => {
+test('an empty folder becomes a durable database that only its owner can reach', async () => {
   mkdirSync(join(dataDir, 'unfinished-by-a-killed-start'), { recursive: true });
   mkdirSync(join(dataDir, 'engine-of-an-older-version'));
   await using engine = await open(dataDir);
@@ -33,7 +33,7 @@ test('an empty folder becomes a database that keeps what it commits and that onl
   assert.ok((await freeBytes(engine.databaseDir)) > 0);
 });
 
-test('as root the database runs as a user that nobody else is, as anybody else as themselves', async () => {
+test('as root the database runs as a private user, otherwise as the current user', async () => {
   await using engine = await open(dataDir);
   const { uid } = statSync(join(engine.databaseDir, 'pg'));
   if (AS_ROOT) assert.ok(uid >= 60_706 && uid < 61_184, String(uid));
@@ -52,7 +52,7 @@ test('psql-style URLs and settings of the operator reach the database', async ()
   assert.equal(await ask(engine, 'show fsync'), 'on');
 });
 
-test('what was stored is there after the next start', async () => {
+test('stored data is present after the next start', async () => {
   const first = await open(dataDir);
   await ask(first, `create table stored as select 'mail' as what`);
   await first.stop();
@@ -61,7 +61,7 @@ test('what was stored is there after the next start', async () => {
   assert.equal(await ask(second, 'select what from stored'), 'mail');
 });
 
-test('a server that is killed is started again with everything it had committed', async () => {
+test('a killed server is restarted with everything committed', async () => {
   await using engine = await open(dataDir);
   await ask(engine, `create table committed as select 'mail' as what`);
   const killed = engine.pid;
@@ -71,7 +71,7 @@ test('a server that is killed is started again with everything it had committed'
   assert.match(engine.lines.join(), /ended by itself \(killed by SIGKILL\); starting it again/);
 });
 
-test('a server that cannot be started again is given up, and the service hears of it', async () => {
+test('a server that cannot be restarted is given up, and the service is notified', async () => {
   await using engine = await open(dataDir);
   const home = join(dataDir, readdirSync(dataDir).find((name) => name.startsWith('engine-')) ?? '');
   const reasons: string[] = [];
@@ -83,7 +83,7 @@ test('a server that cannot be started again is given up, and the service hears o
   assert.match(reasons[0] ?? '', /did not start.*cannot be run/);
 });
 
-test('a database of another major version is refused, unharmed, with the way out', async () => {
+test('a database of another major version is refused unchanged, with a remedy', async () => {
   await open(dataDir).then((engine) => engine.stop());
   const file = join(dataDir, 'pg', 'PG_VERSION');
   writeFileSync(file, '14\n');
@@ -121,7 +121,7 @@ test('without a service the database runs for the one command and no longer', as
   assert.equal(existsSync(pidFile), false);
 });
 
-test('commands at the same moment take turns', async () => {
+test('concurrent commands run one after the other', async () => {
   const command = async () => {
     await using connection = await connectRunning(optionsFor(commandDir));
     return await ask(connection, 'select 1');

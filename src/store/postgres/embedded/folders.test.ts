@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { AS_ROOT, OTHER_UID, temporaryFolder } from '../../../../test/support/embedded.ts';
 import { copyTree, describeUser, giveTree, namedUser, privateOwner } from './folders.ts';
 
-test('a folder always gets the same private id, and never one that is taken', () => {
+test('a folder always gets the same private user id, never one in use', () => {
   const { uid, gid } = privateOwner('/var/lib/posthorn');
   assert.equal(gid, uid);
   assert.deepEqual(privateOwner('/var/lib/posthorn'), { uid, gid });
@@ -14,13 +14,13 @@ test('a folder always gets the same private id, and never one that is taken', ()
   assert.throws(() => privateOwner('/var/lib/posthorn', all), { kind: 'no-private-user' });
 });
 
-test('users are named where they have a name', () => {
+test('users are shown by name if they have one', () => {
   assert.equal(describeUser(0), 'root (uid 0)');
   assert.equal(describeUser(61_000), 'uid 61000');
   assert.ok(namedUser() > 0);
 });
 
-test('a copied folder is open to others whatever the umask, and can be given away as a whole', async () => {
+test('a copied folder is readable by others under any umask, and can change owner as a whole', async () => {
   const folder = temporaryFolder();
   mkdirSync(join(folder, 'from', 'bin'), { recursive: true });
   const umask = process.umask(0o077);

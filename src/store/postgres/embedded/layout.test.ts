@@ -10,7 +10,7 @@ import { makePrivate } from './folders.ts';
 import { chooseSocketDir, prepareDataDir, removeDataDir } from './layout.ts';
 import { addressOf, withClient } from './postmaster.ts';
 
-test('below a closed folder, as root the database lives elsewhere, as anybody else inside', async () => {
+test('below a private folder the database of root is elsewhere, that of other users inside', async () => {
   const open711 = temporaryFolder();
   const dataDir = join(open711, 'closed', 'data');
   const closedParentHome = join(open711, 'var');
@@ -58,7 +58,7 @@ test('a path too long for a socket gets a short private folder instead', async (
   assert.equal(existsSync(engine.socketDir), false);
 });
 
-test('a short socket folder that somebody else has prepared is not used', () => {
+test('a short socket folder of another user is not used', () => {
   const base = temporaryFolder();
   const databaseDir = `/${'x'.repeat(120)}`;
   const made = chooseSocketDir(databaseDir, null, [base]);
@@ -79,7 +79,7 @@ test('a data directory of another user is refused and its owner named', () => {
   assert.throws(() => prepareDataDir(foreign), { kind: 'wrong-user', message: owner });
 });
 
-test('a data directory that cannot be is refused with what to do', () => {
+test('an unusable data directory is refused with a remedy', () => {
   const folder = temporaryFolder();
   const file = join(folder, 'file');
   writeFileSync(file, '');
@@ -94,7 +94,7 @@ test('a data directory that cannot be is refused with what to do', () => {
   if (existsSync('/proc/self')) assert.throws(() => prepareDataDir('/proc/data/x'), unusable);
 });
 
-test('a path that would be a command to a shell is refused', async () => {
+test('a path with shell characters is refused', async () => {
   const folder = temporaryFolder();
   const problem = { kind: 'unusable-path', message: /POSTHORN_DATA_DIR/ };
   await assert.rejects(open(join(folder, 'data $(touch evil)')), problem);

@@ -21,7 +21,7 @@ function contend(dataDir: string) {
   return { child, said, exit: once(child, 'exit') };
 }
 
-test('of ten starts at once exactly one holds the data directory', async () => {
+test('of ten concurrent starts exactly one holds the data directory', async () => {
   const dataDir = temporaryFolder();
   const all = Array.from({ length: 10 }, () => contend(dataDir));
   const answers = await Promise.all(all.map(({ said }) => said));
@@ -30,7 +30,7 @@ test('of ten starts at once exactly one holds the data directory', async () => {
   assert.deepEqual(answers.toSorted(), [...Array.from({ length: 9 }, () => 'lost'), 'won']);
 });
 
-test('a holder that is killed gives the directory back at once', async () => {
+test('a killed holder releases the directory at once', async () => {
   const dataDir = temporaryFolder();
   const holder = contend(dataDir);
   assert.equal(await holder.said, 'won');
@@ -42,7 +42,7 @@ test('a holder that is killed gives the directory back at once', async () => {
   lock.release();
 });
 
-test('a second service is told the address and pid of the one that runs', async () => {
+test('a second service gets the address and pid of the running one', async () => {
   const dataDir = temporaryFolder();
   const lock = await takeLock(dataDir, world);
   lock.publish({ url: 'http://127.0.0.1:3000' });

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { temporaryFolder } from '../../../../test/support/embedded.ts';
 import { boundLog } from './postmaster.ts';
 
-test('a log of more than 8 MB starts again, and the last part stays beside it', () => {
+test('a log of more than 8 MB is rotated, and its last part kept', () => {
   const file = join(temporaryFolder(), 'postgres.log');
   boundLog(file); // not there yet
   writeFileSync(file, 'short\n');

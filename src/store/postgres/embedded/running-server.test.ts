@@ -12,7 +12,7 @@ import { isAlive } from './process.ts';
 const dataDir = temporaryFolder();
 const pidFile = join(dataDir, 'pg', 'postmaster.pid');
 
-test('a database whose service was killed runs on, is taken over, and stops with its new owner', async () => {
+test('a database whose service was killed keeps running, is taken over, and stops with its new owner', async () => {
   const service = await startHolder({ dataDir });
   await service.kill();
   assert.ok(isAlive(service.engine.pid), 'the database must survive its killed service');
@@ -25,7 +25,7 @@ test('a database whose service was killed runs on, is taken over, and stops with
   assert.equal(existsSync(pidFile), false);
 });
 
-test('a database that was taken over is started again when it dies', async () => {
+test('a database that was taken over is restarted when it dies', async () => {
   await (await startHolder({ dataDir })).kill();
   await using engine = await open(dataDir);
   const killed = engine.pid;
@@ -34,7 +34,7 @@ test('a database that was taken over is started again when it dies', async () =>
   assert.equal(await askUntilAnswered(engine, 'select what from kept'), 'mail');
 });
 
-test('a database left running with other settings is stopped and started with the new ones', async () => {
+test('a database left running with other settings is restarted with the new ones', async () => {
   const service = await startHolder({ dataDir });
   await service.kill();
   writeFileSync(join(dataDir, 'postgresql.local.conf'), 'work_mem = 6MB\n');
@@ -44,7 +44,7 @@ test('a database left running with other settings is stopped and started with th
   assert.equal(await ask(engine, 'show work_mem'), '6MB');
 });
 
-test('a postmaster.pid that names a stranger, or nothing, is moved aside and that is said', async () => {
+test('a postmaster.pid of another process, or an empty one, is moved aside with a log line', async () => {
   await open(dataDir).then((engine) => engine.stop());
   const stranger = spawn('cat', { stdio: ['pipe', 'ignore', 'inherit'] });
   try {
@@ -61,7 +61,7 @@ test('a postmaster.pid that names a stranger, or nothing, is moved aside and tha
   }
 });
 
-test('a server whose predecessor still has memory in use waits for it', async () => {
+test('a server waits for the shared memory of its predecessor', async () => {
   await using engine = await open(dataDir);
   const backend = await withClient(engine.connection(), async (client) => {
     const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
