@@ -97,7 +97,7 @@ const MISUSES: [words: string[], says: RegExp][] = [
   [['explain', 'reply'], /missing required argument 'reply'/],
   [
     ['send', '--from', 'a@acme.test', '--to', 'b@acme.test', '--subject', 'x'],
-    /No service is running here/,
+    /No service is running on this machine/,
   ],
   [
     [

@@ -100,7 +100,7 @@ test('the DMARC policy of the organization holds for its sub-domains', async () 
     return findings.find((one) => one.about === 'dmarc')?.message ?? null;
   };
   assert.equal(await about('v=DMARC1; p=reject'), null);
-  assert.match((await about('v=DMARC1; p=reject; sp=none')) ?? '', /only watches/);
+  assert.match((await about('v=DMARC1; p=reject; sp=none')) ?? '', /only reports/);
 });
 
 test('without known source addresses those of the host name are looked at', async () => {

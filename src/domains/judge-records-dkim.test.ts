@@ -24,7 +24,7 @@ const DKIM_MISTAKES: Record<string, [string[], RegExp]> = {
   'a key that is cut off': [[RSA_RECORD.slice(0, 255)], /cut off after 237 of 392 characters/],
   'another key': [[`v=DKIM1; k=rsa; p=${OTHER_KEY}`], /another key is published/],
   'a key in lower case': [[RSA_RECORD.toLowerCase().replace('dkim1', 'DKIM1')], /upper and lower/],
-  'a withdrawn key': [['v=DKIM1; k=rsa; p='], /withdrawn/],
+  'a withdrawn key': [['v=DKIM1; k=rsa; p='], /revoked/],
   'foreign characters in the key': [[RSA_RECORD.replace('p=M', 'p=M\u200B')], /do not belong/],
   'the key alone': [[RSA_KEY], /holds only the key/],
   'another kind of key': [[ED_RECORD], /k=ed25519, but this key is of type rsa/],
