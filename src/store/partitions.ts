@@ -3,14 +3,14 @@
  * as a whole.
  *
  * Partitions for the next eight weeks exist before the service is ready. A partition is created as a
- * separate table (`like`) and then attached: `partition of` would lock the parent against all inserts
+ * separate table (`like`) and then attached: `partition of` would block all inserts into the parent
  * while a reader has it open.
  *
- * A week is removed once its newest email is as old as the retention, and never while one of its
- * emails has not ended or one of its webhooks is pending. `drop` of an attached partition would wait for
- * open readers and block the whole table, so a partition is marked, detached `concurrently` and then
- * dropped, each step in a transaction of its own. Any machine completes an interrupted removal; a
- * table without the mark is never dropped.
+ * A week is removed once its newest email is as old as the retention, and never while one of its emails
+ * has not ended or one of its webhooks is pending. `drop` of an attached partition would wait for open
+ * readers and block the whole table, so a partition is marked, detached `concurrently` and then dropped,
+ * each step in its own transaction. Any machine completes an interrupted removal; a table without the
+ * mark is never dropped.
  */
 import {
   type Queryable,
@@ -20,7 +20,7 @@ import {
 } from './postgres/database.ts';
 import type { Retention } from '../core/retention.ts';
 
-/** Tables partitioned by week, with the column that carries the UUIDv7. */
+/** Tables partitioned by week, with their UUIDv7 column. */
 const PARTITIONED = {
   emails: 'id',
   contents: 'email_id',
@@ -29,7 +29,7 @@ const PARTITIONED = {
   webhook_deliveries: 'event_id',
 } as const;
 
-/** `like` does not copy storage settings; without them no update would stay in its page (HOT). */
+/** `like` does not copy storage settings, without which no update would stay in its page (HOT). */
 const FILLFACTOR: Partial<Record<keyof typeof PARTITIONED, number>> = {
   emails: 80,
   recipients: 70,
@@ -38,10 +38,10 @@ const FILLFACTOR: Partial<Record<keyof typeof PARTITIONED, number>> = {
 
 export const WEEK_MS = 7 * 24 * 3600 * 1000;
 const WEEKS_AHEAD = 8;
-/** For a client or node whose clock is behind, and mail accepted just before midnight on Sunday. */
+/** For nodes whose clock is slow, and mail accepted just before midnight on Sunday. */
 const WEEKS_BEHIND = 1;
 
-/** Makes the missing partitions around `nowMs`. Safe to run on many nodes at once (under a lock). */
+/** Creates the missing partitions around `nowMs`. Needs a lock, as many nodes may run it at once. */
 export async function ensurePartitions(db: Queryable, nowMs: number): Promise<void> {
   const existing = await db.query<{ name: string }>(
     `select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
@@ -62,7 +62,7 @@ function makePartition(table: string, column: string, week: number): string {
   const from = firstUuidOf(week * WEEK_MS);
   const to = firstUuidOf((week + 1) * WEEK_MS);
   const fillfactor = FILLFACTOR[table as keyof typeof PARTITIONED] ?? 100;
-  // toast_tuple_target: values up to a page stay in the row; larger ones go to the TOAST table.
+  // toast_tuple_target: values up to a page stay in the row; larger ones are moved to the TOAST table.
   return `
     create table if not exists ${name} (
       like ${table} including all,
@@ -100,11 +100,11 @@ type Removal = {
   kept: string[];
 };
 
-/** One machine at a time; the number only has to differ from that of migrations. */
+/** One machine at a time; the number has to differ from that of migrations. */
 const LOCK_KEY = 0x72657465; // "rete"
 const MARK = 'posthorn: past its retention, to be removed';
 const LOCK_TIMEOUT_MS = 2_000;
-/** Before a week is removed, all its emails are read once to find one that has not ended. */
+/** Removing a week first reads all its emails to find one that has not ended. */
 const STATEMENT_TIMEOUT_MS = 10 * 60_000;
 const HOUR_MS = 3600_000;
 
@@ -147,7 +147,7 @@ select c.relname as name, p.relname as parent, coalesce(i.inhdetachpending, fals
    and (i.inhrelid is null or i.inhdetachpending)
  order by c.relname`;
 
-/** Partitions that an earlier run detached, or began to detach, and did not drop. */
+/** Drops partitions that an earlier run detached, or began to detach. */
 async function finishRemovals(db: Queryable): Promise<string[]> {
   type Row = { name: string; parent: string | null; pending: boolean };
   const marked = await db.query<Row>(FIND_MARKED, [MARK]);
@@ -207,7 +207,7 @@ function dueOf(
   week: number,
   { retention, nowMs }: { retention: Retention; nowMs: number },
 ): Partition[] {
-  // The previous week may still be written to, and would be created again at once.
+  // The previous week may still be written to and would be created again at once.
   if (week >= Math.floor(nowMs / WEEK_MS) - WEEKS_BEHIND) return [];
   const ageH = (nowMs - (week + 1) * WEEK_MS) / HOUR_MS;
   const order: Table[] = [];
@@ -237,7 +237,7 @@ async function whyKept(
   const finds = async (sql: string): Promise<boolean> => (await db.query(sql, bounds)).length > 0;
   if ((await finds(HAS_QUEUED)) || (await finds(HAS_OPEN))) return 'it has mail that has not ended';
   const isMetadata = due.some(({ table }) => table !== 'contents');
-  return isMetadata && (await finds(HAS_UNTOLD)) ? 'webhooks have still to tell of it' : null;
+  return isMetadata && (await finds(HAS_UNTOLD)) ? 'it has pending webhooks' : null;
 }
 
 async function remove(db: Queryable, { table, name }: Partition): Promise<void> {

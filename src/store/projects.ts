@@ -1,4 +1,4 @@
-/** Organizations and their projects: who owns what. A project brings its two environments along. */
+/** Organizations and their projects. A project has two environments. */
 import { ENVIRONMENTS, type Scope } from '../core/scope.ts';
 import type { Queryable } from './postgres/database.ts';
 import { newId } from './ids.ts';
@@ -18,7 +18,7 @@ export async function createOrganization(db: Queryable, name: string): Promise<O
   return row;
 }
 
-// The limit's rows exist from the start: the accept statement only locks what is there.
+// The limit's rows exist from the start, because the accept statement only locks existing rows.
 const CREATE_PROJECT = `
 with project as (
   insert into projects (id, organization_id, name, created_at) values ($1, $2, $3, app_now())
@@ -50,14 +50,14 @@ export async function listProjects(db: Queryable, organizationId: string): Promi
   return db.query<Project>(LIST, [organizationId]);
 }
 
-/** Every project of this installation, oldest first: for the operator's command line only. */
+/** Every project of this installation, oldest first; only for the operator's command line. */
 export async function listAllProjects(db: Queryable): Promise<Project[]> {
   return db.query<Project>(`select ${COLUMNS} from projects order by id`);
 }
 
 export type Owned = 'api_keys' | 'domains' | 'emails' | 'webhook_endpoints';
 
-// From project to project: an index has the id behind its project and environment.
+// Project by project, because the index has the id after project and environment.
 const findOwner = (table: Owned) => `
 select p.id as "projectId", t.environment
   from projects p cross join unnest($2::text[]) environment
@@ -66,7 +66,7 @@ select p.id as "projectId", t.environment
      where project_id = p.id and environment = environment.environment and id = $1 limit 1) t
  limit 1`;
 
-/** Whose this id is: for the operator's command line only. Null: there is no such id. */
+/** The scope of this id, or null; only for the operator's command line. */
 export async function ownerOf(db: Queryable, table: Owned, id: string): Promise<Scope | null> {
   const [row] = await db.query<Scope>(findOwner(table), [id, ENVIRONMENTS]);
   return row ?? null;

@@ -1,19 +1,20 @@
 /**
- * The state of providers as each worker sees it, stored for another process (`posthorn queue`). Written every few seconds when it changed (src/service/provider-report.ts); a worker's rows
- * are deleted with its row in `nodes`. Delivery does not read them.
+ * The state of providers in each worker, stored for another process (`posthorn queue`). Written every few
+ * seconds if changed (src/service/provider-report.ts); a worker's rows are deleted with its row in
+ * `nodes`. Delivery does not read them.
  */
 import type { Queryable } from './postgres/database.ts';
 
 export type ProviderState = {
   provider: string;
   /**
-   * `open`: mail flows. `full`: as many connections as allowed, all busy. `slowed`: fewer or slower
-   * than usual because it asked for that. `suspended`: left alone.
+   * `open`: mail is sent. `full`: all permitted connections are busy. `slowed`: fewer or slower than
+   * usual at the provider's request. `suspended`: no mail is sent.
    */
   state: 'open' | 'full' | 'slowed' | 'suspended';
   /** One sentence. */
   reason: string | null;
-  /** Milliseconds until the suspension or the slower time ends. */
+  /** Milliseconds until the suspension or the slowdown ends. */
   forMs: number | null;
   connectionsMax: number;
   connectionsOpen: number;
@@ -34,7 +35,7 @@ select n.id, i.provider, i.state, i.reason, app_now() + i.for_ms * interval '1 m
 
 const REMOVE = 'delete from providers where node = $1::uuid and provider = any($2::text[])';
 
-/** Writes what changed for one worker; does nothing for a worker that was declared dead. */
+/** Writes the changes of one worker; does nothing for a worker that was expired. */
 export async function writeProviderStates(
   db: Queryable,
   node: string,
@@ -53,7 +54,7 @@ export async function writeProviderStates(
   ]);
 }
 
-/** The worst state of any machine; a suspension or slower time that has ended counts as `open`. */
+/** The worst state of any machine; a suspension or slowdown that has ended counts as `open`. */
 const READ = `
 with current as (
   select l.provider, n.instance, l.connections_max, l.connections_open,

@@ -1,12 +1,11 @@
 /**
- * The queue for operators: what waits by provider, and retry, hold, release and removal of waiting mail.
+ * The queue for operators: waiting mail by provider, and retry, hold, release and removal of waiting mail.
  *
- * A change walks over the queue's key in steps, so that no statement is long however much waits. Rows
- * that a worker holds are not changed: an SMTP transaction cannot be called back. A retry asks those
- * workers to compare what they hold with what they know of (delivery/releases.ts), and frees rows whose
- * holder does not exist. Held mail is not claimed; it becomes due when it expires, so that it ends even
- * if it is forgotten. Mail that was released is not held again because its domain is paused. Nothing
- * makes scheduled mail due before its time.
+ * A change walks over the queue's key in steps, so that no statement is long. Rows that a worker holds are
+ * not changed, because an SMTP transaction cannot be undone. A retry asks those workers to compare their
+ * claims with their memory (delivery/releases.ts), and releases rows whose holder does not exist. Held
+ * mail is not claimed; it becomes due when it expires, so that it always ends. Released mail is not held
+ * again because of a paused domain. No change makes scheduled mail due before its time.
  */
 import type { Environment } from '../core/scope.ts';
 import type { Address } from '../mail/address.ts';
@@ -14,20 +13,20 @@ import type { Queryable } from './postgres/database.ts';
 
 export type QueueChange = 'retry' | 'hold' | 'release';
 
-/** All that is given has to match. */
+/** All given members have to match. */
 export type QueueSelector = {
   emailId: string | null;
-  /** Of the recipients. */
+  /** The domain of the recipients. */
   domain: string | null;
   projectId: string | null;
 };
 
 export type QueueStep = {
-  /** Recipients that match, of which `busy` are with a worker and `changed` were changed. */
+  /** Recipients that match; of these a worker holds `busy`, and `changed` were changed. */
   found: number;
   busy: number;
   changed: number;
-  /** Where the next step begins; null: that was the last one. */
+  /** Where the next step begins; null: this was the last one. */
   next: QueuePlace | null;
 };
 
@@ -78,7 +77,7 @@ const CHANGES: Readonly<Record<QueueChange, Change>> = {
   },
 };
 
-/** With its next beat the holder compares what it holds with what it knows of. */
+/** At its next heartbeat the holder compares its claims with its memory. */
 const ASK_HOLDERS = `,
 asked as (
   update nodes set checks_asked = checks_asked + 1
@@ -109,7 +108,7 @@ const STATEMENTS: Readonly<Record<QueueChange, string>> = {
 
 type Progress = { found: number; busy: number; changed: number; seen: number } & QueuePlace;
 
-/** Changes what matches among the next rows. */
+/** Changes the matching rows among the next ones. */
 export async function changeQueueStep(
   db: Queryable,
   change: QueueChange,
@@ -119,7 +118,7 @@ export async function changeQueueStep(
   return stepOf(row!);
 }
 
-/** A recipient that is held under the operator's own lease, to be taken out. */
+/** A recipient that is held under the operator's own lease, to be removed. */
 type TakenOut = {
   projectId: string;
   environment: Environment;
@@ -155,7 +154,7 @@ select p.*, t.taken
 
 const TAKE_OUT_ROWS = 200;
 
-/** Claims what matches among the next rows for `holder`, who settles it. */
+/** Claims the matching rows among the next ones for `holder`, who settles them. */
 export async function takeOutStep(
   db: Queryable,
   holder: string,
@@ -178,17 +177,17 @@ function stepOf({ found, busy, changed, seen, ...last }: Progress, rows = STEP_R
 export type ProviderInQueue = {
   provider: string;
   projects: number;
-  /** Recipients that have not ended; of these `withWorkers` are held by a worker at present. */
+  /** Recipients that have not ended; of these workers hold `withWorkers`. */
   depth: number;
   withWorkers: number;
   due: number;
   held: number;
-  /** How long the oldest that is due has been waiting. */
+  /** For how long the oldest due recipient has been waiting. */
   oldestS: number | null;
   nextDueAt: Date | null;
 };
 
-// The time is asked once: for each of a million rows it would take half a minute.
+// The time is read once: per row it would take half a minute for a million rows.
 const BY_PROVIDER = `
 with t as materialized (select app_now() as now),
 by_project as (
@@ -210,7 +209,7 @@ select provider, count(*)::int as projects, sum(depth)::int as depth,
  order by sum(depth) desc, provider
  limit $2`;
 
-/** The deepest providers first, and how many there are in all. @param projectId null: of all projects */
+/** The deepest providers first, and their number. @param projectId null: of all projects */
 export async function providersInQueue(
   db: Queryable,
   options: { projectId: string | null; limit: number },

@@ -1,21 +1,20 @@
 /**
- * The queue of open recipients: claiming what is due, releasing what was not tried, how much waits.
+ * The queue of open recipients: claims due recipients, releases those not attempted, and measures depth.
  *
- * A claim names its holder and counts up: an outcome of an earlier holder, or of an earlier claim,
- * does nothing (settle.ts). Claims skip locked rows and never wait for one another.
+ * A claim records its holder and increments a counter, so that outcomes of an earlier holder or claim have
+ * no effect (settle.ts). Claims skip locked rows and never wait for each other.
  *
- * Claims are fair at a cost that does not depend on how much waits. `claimOldest` reads the oldest due
- * rows; when there are fewer than it reads, these are all and they are taken. Otherwise there is a
- * backlog: `findQueues` walks from project to project and provider to provider, one index probe each,
- * from where the last walk ended; delivery/claims.ts decides on shares, and `claimQueues` takes the
- * oldest of each tenant queue.
+ * Claims are fair at a cost that does not depend on the depth. `claimOldest` reads the oldest due rows; if
+ * there are fewer than its window, it claims them all. Otherwise there is a backlog: `findQueues` walks
+ * over projects and providers, one index probe each, from where the last walk ended; delivery/claims.ts
+ * decides on shares, and `claimQueues` claims the oldest of each tenant queue.
  */
 import { failpoint } from '../core/failpoint.ts';
 import type { Scope, Environment } from '../core/scope.ts';
 import { addressKey, type Address } from '../mail/address.ts';
 import type { Queryable } from './postgres/database.ts';
 
-/** What becomes free keeps its age within the 60 s that claims go back behind their low-water mark. */
+/** Released rows keep their age up to 50 s: claims read 60 s below their low-water mark. */
 export const DUE_BY_AGE = `least(app_now(), greatest(q.due_at, app_now() - interval '50 seconds'))`;
 
 const RELEASE = `
@@ -31,8 +30,8 @@ update queue q
 returning 1`;
 
 /**
- * @property delayMs how long it must not be taken again; 0: it keeps its age
- * @property inDoubt it may have been delivered to; absent: it was not
+ * @property delayMs minimum time until it is claimed again; 0: it keeps its age
+ * @property inDoubt it may have been delivered; absent: it was not
  */
 export type Release = {
   emailId: string;
@@ -45,8 +44,8 @@ export type Release = {
 };
 
 /**
- * Releases what was claimed and not tried, with the provider that has become known.
- * @returns how many were still held so
+ * Releases claims that were not attempted, with their provider if it is known now.
+ * @returns the number that were still held by these claims
  */
 export async function releaseClaims(db: Queryable, claims: readonly Release[]): Promise<number> {
   failpoint('give_back_before_commit');
@@ -70,7 +69,7 @@ update queue q
  where q.email_id = i.email_id and q.position = i.position and q.claim = i.claim
    and q.email_id = any($1::uuid[]) and q.holder = $5::uuid`;
 
-/** Puts what was claimed on hold until it is released or expires: its sender is paused. */
+/** Holds claimed recipients of a paused sender until they are released or expire. */
 export async function holdClaims(
   db: Queryable,
   claims: readonly { emailId: string; position: number; claim: number; remainingMs: number }[],
@@ -90,8 +89,8 @@ update queue set holder = null, due_at = app_now()
  where email_id = any($1::uuid[]) and holder = $2::uuid and claim = 1`;
 
 /**
- * Releases whole emails whose accept was not answered, so that no worker has them in memory. Those
- * that were claimed since are left alone.
+ * Releases whole emails whose accept had no response, so that no worker has them in memory. Those that
+ * were claimed since are not changed.
  */
 export async function releaseEmails(
   db: Queryable,
@@ -115,8 +114,8 @@ select q.email_id as "emailId", q.position, q.claim, q.provider
  limit ${UNKNOWN_CLAIMS_MAX}`;
 
 /**
- * What is held by a holder who does not know of it. Reads the whole queue: every few minutes.
- * @param known what the holder knows of
+ * Rows of a holder that does not have them in memory. Reads the whole queue: every few minutes.
+ * @param known the claims in the holder's memory
  */
 export function findUnknownClaims(
   db: Queryable,
@@ -136,7 +135,7 @@ select exists (select from suppressions s
                 where d.project_id = $1 and d.id = $4
                   and d.deleted_at is not null) as "domainDeleted"`;
 
-/** Whether an address is on its suppression list now, and the sending domain removed. */
+/** Whether the address is suppressed now, and whether the sending domain was removed. */
 export async function stoppedNow(
   db: Queryable,
   recipient: Scope & { address: string; domainId: string },
@@ -150,13 +149,13 @@ export async function stoppedNow(
   return row!;
 }
 
-/** 16 MB, about 100,000 rows: read in some milliseconds. */
+/** 16 MB, about 100,000 rows, which take some milliseconds. */
 const COUNTED_PAGES_MAX = 2_000;
 const COUNTED_SHARE = `least(1, ${COUNTED_PAGES_MAX}::float8
                        / greatest(1, pg_relation_size('queue') / current_setting('block_size')::int))`;
 
-// No index: with an old snapshot open, dead entries are walked over there, however many. The time is
-// asked once: for each of 100,000 rows it took seconds.
+// No index: with an old snapshot open it would walk over any number of dead entries. The time is read
+// once: per row it took seconds for 100,000 rows.
 const DEPTH = `
 with t as materialized (select app_now() as now),
 by_provider as (
@@ -173,7 +172,7 @@ select provider, round(depth)::int as depth, coalesce(oldest_s, 0) as "oldestS",
  order by depth desc
  limit $1`;
 
-/** `oldestS`: for how long the oldest recipient that is due has been waiting; 0 when none is. */
+/** `oldestS`: for how long the oldest due recipient has been waiting; 0 when none is due. */
 export type QueueDepth = {
   depth: number;
   oldestS: number;
@@ -182,9 +181,9 @@ export type QueueDepth = {
 };
 
 /**
- * How much is open, in all and by provider. For metrics: exact up to about 100,000 recipients, and from
- * a sample of as many pages beyond, at no higher cost.
- * @param providersMax providers that are named
+ * The number of open recipients, in total and by provider, for metrics. Exact up to about 100,000
+ * recipients; above that, an estimate from a sample of pages at the same cost.
+ * @param providersMax maximum number of providers returned
  */
 export async function queueDepth(db: Queryable, providersMax: number): Promise<QueueDepth> {
   const rows = await db.query<{
@@ -209,21 +208,21 @@ export type ClaimedRecipient = {
   provider: string;
   address: Address;
   dueAt: Date;
-  /** Of its message as it is stored, roughly: known before it is loaded. */
+  /** The approximate size of the stored message, known before it is loaded. */
   sizeBytes: number;
-  /** Milliseconds until it must have been delivered; negative when that time has passed. */
+  /** Milliseconds until the email expires; negative afterwards. */
   remainingMs: number;
   /** The address was suppressed after the email was accepted. */
   suppressed: boolean;
   /** The sending domain was deleted after the email was accepted. */
   domainDeleted: boolean;
-  /** Its records have been away for too long since the email was accepted. */
+  /** The domain's records have been missing for too long since the email was accepted. */
   domainUnverified: boolean;
-  /** Its sending domain is paused, and it was not released by an operator. */
+  /** The sending domain is paused, and no operator has released the email. */
   isPaused: boolean;
 };
 
-/** From `due (email_id, position)`, locked, to what delivery needs. */
+/** From the locked rows `due (email_id, position)` to the columns that delivery needs. */
 const TAKE = `
 claimed as (
   update queue q set holder = $1::uuid, claim = q.claim + 1
@@ -263,9 +262,9 @@ taken as materialized (
 )`;
 
 /**
- * The search starts at a low-water mark: with an old snapshot open (a backup), the dead entries at
- * the low end of the index cannot be removed, and walking over them made a claim 14 times slower.
- * What was seen is locked by its key: another worker's claims are passed over, not waited for.
+ * The search starts at a low-water mark: with an old snapshot open (a backup), the dead entries at the low
+ * end of the index cannot be removed, and walking over them made a claim 14 times slower. Rows found are
+ * locked by key; rows that another worker claims are skipped.
  */
 const CLAIM_OLDEST = `
 with seen as materialized (
@@ -294,11 +293,11 @@ select seen.count as seen, t.*
  order by t."dueAt"`;
 
 /**
- * Takes up to `max` of the oldest due recipients for `holder`, unless there are `window` of them
- * or more: then nothing is taken, and it takes `findQueues` to be fair.
- * @param from due times before this are not read; `new Date(0)` reads all
- * @param fullProjects,fullQueues who has enough in memory; queues as `tenantQueueKey` writes them
- * @returns oldest first, and how many due recipients were read
+ * Claims up to `max` of the oldest due recipients for `holder`. If there are `window` of them or more, it
+ * claims none, and `findQueues` is needed for fairness.
+ * @param from rows due before this are not read; `new Date(0)` reads all
+ * @param fullProjects,fullQueues those with enough in memory; queues in the form of `tenantQueueKey`
+ * @returns oldest first, and the number of due recipients that were read
  */
 export async function claimOldest(
   db: Queryable,
@@ -326,15 +325,15 @@ export async function claimOldest(
   return { claimed, seen: rows[0]?.seen ?? 0 };
 }
 
-/** A project's mail in one provider, as statements and memory name it. */
+/** The key of a project's mail at a provider, in statements and in memory. */
 export function tenantQueueKey(projectId: string, provider: string): string {
   return `${projectId} ${provider}`;
 }
 
 /**
- * Each step of the recursion is one index probe: the first entry of the next project, then in all
- * projects side by side the first entry of the next provider, which is that provider's oldest. The providers of
- * the oldest rows of all come along: among 50 000 providers that are not due they are found at once.
+ * Each step of the recursion is one index probe: the first entry of the next project, then for all projects
+ * the first entry of the next provider, which is that provider's oldest. It also returns the providers of
+ * the oldest rows, which would otherwise be found late among 50,000 providers that are not due.
  */
 const FIND_QUEUES = `
 with recursive t as materialized (select app_now() as now),
@@ -385,22 +384,22 @@ select p.id as "projectId", l.provider, coalesce(l.due_at <= t.now, false) as "i
 union all
 select distinct o.project_id, o.provider, true, false, true from oldest o`;
 
-/** A queue of the queue table. `provider` null: the walk has passed this project's last one. */
+/** A tenant queue. `provider` null: the walk is past the last provider of this project. */
 export type FoundQueue = {
   projectId: string;
   provider: string | null;
   isDue: boolean;
-  /** The walk stopped here although there may be more providers. */
+  /** The walk stopped here, although there may be more providers. */
   isLast: boolean;
-  /** Not of the walk: it has one of the oldest due rows of all. */
+  /** Not part of the walk: it has one of the oldest due rows. */
   isOldest: boolean;
 };
 
 /**
- * The next queues of the queue table, behind the cursors.
- * @param walk.project projects behind this one
- * @param walk.projects,walk.probes at most so many projects, and about so many providers together
- * @param walk.cursors providers behind these, by project
+ * The next tenant queues after the cursors.
+ * @param walk.project projects after this one
+ * @param walk.projects,walk.probes maximum number of projects, and about so many providers in total
+ * @param walk.cursors the last provider of each project
  */
 export function findQueues(
   db: Queryable,
@@ -438,7 +437,7 @@ with due as materialized (
 ),${TAKE}
 select * from taken order by "dueAt"`;
 
-/** Takes the oldest due recipients of each queue for `holder`, up to `max` of each. */
+/** Claims the oldest due recipients of each queue for `holder`, up to `max` of each. */
 export function claimQueues(
   db: Queryable,
   options: {

@@ -1,9 +1,9 @@
 /**
- * Outcomes of recipients counted by sending domain and hour, the reputation alerts of projects, and the
- * alerts that are active. The rule is core/reputation-alert.ts; src/service/maintenance/reputation-watch.ts applies it.
+ * Outcomes of recipients counted by sending domain and hour, the reputation rules of projects, and active
+ * alerts. core/reputation-alert.ts has the rule; src/service/maintenance/reputation-watch.ts applies it.
  *
- * Counts are added up in memory and written every few seconds; a crash loses the last seconds, which a
- * rate over a day tolerates.
+ * Counts are summed in memory and written every few seconds. A crash loses the last seconds, which does
+ * not matter for a rate over a day.
  */
 import type { OutcomeCounts, AlertKind, OwnAlertRule } from '../core/reputation-alert.ts';
 import type { Scope } from '../core/scope.ts';
@@ -14,7 +14,7 @@ import { Sums } from './sums.ts';
 export type SenderDomain = Scope & { domain: string };
 export type ReputationCount = SenderDomain & OutcomeCounts;
 
-/** In one order, so that two workers never wait for one another crosswise. */
+/** In one order, so that concurrent workers cannot deadlock. */
 const ADD = `
 insert into reputation_counts as r (project_id, environment, domain, hour, ended, bounced,
                                     complained, changed_at)
@@ -42,7 +42,7 @@ export async function addReputation(
   ]);
 }
 
-/** Enough to look back a month. */
+/** The period of counts that is kept. */
 const KEPT_DAYS = 30;
 
 const FORGET = `
@@ -50,12 +50,12 @@ delete from reputation_counts where ctid = any(array(
   select ctid from reputation_counts where hour < app_now() - interval '${KEPT_DAYS} days'
    limit $1)) returning 1`;
 
-/** @returns how many rows were forgotten, at most `limit` */
+/** @returns the number of rows deleted, at most `limit` */
 export async function forgetReputation(db: Queryable, limit: number): Promise<number> {
   return (await db.query(FORGET, [limit])).length;
 }
 
-/** A domain whose counts changed, or that is beyond the rule: what the rule has to look at. */
+/** A domain whose counts changed or that has an active alert, as the input of the rule. */
 export type Standing = SenderDomain &
   OutcomeCounts & {
     alerts: { kind: AlertKind; belowForMs: number | null; isPaused: boolean }[];
@@ -83,19 +83,19 @@ select c.project_id as "projectId", c.environment, c.domain, s.ended, s.bounced,
       from reputation_alerts g
      where g.project_id = c.project_id and g.environment = c.environment and g.domain = c.domain) t`;
 
-/** @param since only domains whose counts changed since then, and what is beyond the rule */
+/** @param since only domains with counts changed since then, and those with active alerts */
 export function readStandings(db: Queryable, since: Date): Promise<Standing[]> {
   return db.query<Standing>(STANDINGS, [since]);
 }
 
-/** Beyond the rule, as it was when it was looked at last. */
+/** An active alert, with the figures of the last check. */
 export type Alert = SenderDomain & {
   kind: AlertKind;
   since: Date;
   count: number;
   ended: number;
   thresholdPpm: number;
-  /** Mail of the domain waits until it is released. */
+  /** Mail of the domain is held until it is released. */
   isPaused: boolean;
 };
 
@@ -113,10 +113,10 @@ on conflict (project_id, environment, domain, kind) do update
 returning ${COLUMNS}, xmax = 0 as "isNew"`;
 
 /**
- * Notes how it stands with what is beyond the rule, or that it is from now on.
- * @param alert.isPaused counts when it is new
- * @param below whether it is clearly better: since now at the latest, not, or as it was noted
- * @returns `isNew` for the one caller that noted it first: who sends the notification
+ * Creates or updates an alert.
+ * @param alert.isPaused used for a new alert
+ * @param below whether the share is clearly lower: since now at the latest, not, or unchanged
+ * @returns `isNew` for the one caller that created it, which sends the notification
  */
 export async function saveAlert(
   tx: Queryable,
@@ -135,7 +135,7 @@ const END = `
 delete from reputation_alerts where project_id = $1 and environment = $2 and domain = $3 and kind = $4
 returning ${COLUMNS}`;
 
-/** It is within the rule again; null: another process has noted that. */
+/** Ends an alert; null: another process has ended it. */
 export async function endAlert(
   tx: Queryable,
   { projectId, environment, domain, kind }: SenderDomain & { kind: AlertKind },
@@ -149,7 +149,7 @@ select ${COLUMNS} from reputation_alerts
  where $1::uuid is null or project_id = $1
  order by since desc, domain, kind limit $2`;
 
-/** What is beyond the rule, of a project or of all; the newest first. */
+/** Active alerts of a project or of all, newest first. */
 export function listAlerts(
   db: Queryable,
   { projectId, limit }: { projectId: string | null; limit: number },
@@ -160,7 +160,7 @@ export function listAlerts(
 const RULE_COLUMNS = `project_id as "projectId", is_on as "isOn", bounces_ppm as "bouncesPpm",
        complaints_ppm as "complaintsPpm", emails_min as "emailsMin", pauses`;
 
-/** Of the projects that have rules of their own. */
+/** The rules of projects that have their own. */
 export function listAlertRules(db: Queryable): Promise<(OwnAlertRule & { projectId: string })[]> {
   return db.query(`select ${RULE_COLUMNS} from reputation_rules`);
 }
@@ -185,7 +185,7 @@ const PAUSE = `
 update domains set paused_at = coalesce(paused_at, app_now())
  where project_id = $1 and environment = $2 and name = $3 and deleted_at is null`;
 
-/** From its commit on, mail of the domain waits: what is accepted, and what is claimed. */
+/** From its commit on, accepted and claimed mail of the domain is held. */
 export async function pauseSender(
   tx: Queryable,
   { projectId, environment, domain }: SenderDomain,
@@ -200,7 +200,7 @@ with alerts as (
 update domains set paused_at = null where project_id = $1 and paused_at is not null
 returning name`;
 
-/** Ends all pauses of a project; what is held is released by itself (queue-changes.ts). */
+/** Ends all pauses of a project; held mail is released separately (queue-changes.ts). */
 export async function resumeSenders(tx: Queryable, projectId: string): Promise<string[]> {
   return (await tx.query<{ name: string }>(RESUME, [projectId])).map(({ name }) => name);
 }
@@ -222,7 +222,7 @@ export class ReputationCounters {
     });
   }
 
-  /** A report about mail that had ended already adds a bounce or a complaint, and no further ending. */
+  /** A late report adds a bounce or a complaint, but not another ended recipient. */
   count({ projectId, environment, senderDomain: domain, status, late }: Settlement): void {
     const ended = !late && ENDINGS.has(status) ? 1 : 0;
     const bounced = status === 'bounced' ? 1 : 0;

@@ -1,13 +1,11 @@
 /**
- * Deletes what has expired in small batches: emails of projects whose retention is shorter than the
- * installation's, oldest first (whole weeks are removed by partitions.ts), and rows with an expiry of
- * their own.
+ * Deletes expired data in small batches: emails of projects whose retention is shorter than the
+ * installation's, oldest first (partitions.ts removes whole weeks); rows with their own expiry; and the
+ * oldest entries of long webhook logs.
  *
- * The log of each webhook endpoint is shortened in the same way.
- *
- * Guarantee: nothing of an email is deleted before it has ended and its webhooks have been sent or have
- * failed. Every batch is a transaction of its own and reads the present state, so it may be interrupted
- * at any point and run on several machines at once.
+ * Guarantee: no data of an email is deleted before it has ended and its webhooks have ended. Every batch
+ * is its own transaction and reads the present state, so it may be interrupted at any point and run on
+ * several machines at once.
  */
 import type { Retention } from '../core/retention.ts';
 import type { Queryable } from './postgres/database.ts';
@@ -24,7 +22,7 @@ const FIND_RETENTION = `
 select retention_content_h as "contentH", retention_metadata_h as "metadataH"
   from projects where id = $1`;
 
-/** What a project has set for itself; null: as the installation. */
+/** The project's own settings; null: those of the installation. */
 export async function findRetention(db: Queryable, projectId: string): Promise<Retention> {
   const [row] = await db.query<Retention>(FIND_RETENTION, [projectId]);
   return row ?? { contentH: null, metadataH: null };
@@ -33,7 +31,7 @@ export async function findRetention(db: Queryable, projectId: string): Promise<R
 const SET_RETENTION = `
 update projects set retention_content_h = $2, retention_metadata_h = $3 where id = $1`;
 
-/** Sets how long a project keeps its mail; null goes back to the installation's time. */
+/** Sets how long a project keeps its mail; null restores the installation's setting. */
 export async function setRetention(
   db: Queryable,
   { projectId, contentH, metadataH }: ProjectRetention,
@@ -50,20 +48,20 @@ select id as "projectId", least(retention_content_h, $1::int) as "contentH",
     or least($1, $2) < $3::int
  order by id`;
 
-/** Below this the weeks of partitions.ts are too coarse: then every project is trimmed. */
+/** Below this the weeks of partitions.ts are too coarse, so every project is trimmed. */
 const SHORT_H = 14 * 24;
 
-/** The projects whose mail leaves before the weeks do, each with what holds for it. */
+/** The projects with a shorter retention than the installation, each with its effective retention. */
 export function projectsToTrim(db: Queryable, longest: Retention): Promise<ProjectRetention[]> {
   return db.query<ProjectRetention>(FIND_SHORTER, [longest.contentH, longest.metadataH, SHORT_H]);
 }
 
-/** One batch: up to BATCH things were looked at, and those that had ended are gone. */
+/** One batch: up to BATCH objects were checked, and those that had ended were deleted. */
 export type Trimmed = { what: 'contents' | 'emails' | 'events' | 'deliveries'; removed: number };
 
 const BATCH = 500;
 
-/** Removes what a project has no right to keep any longer. Between two batches the caller rests. */
+/** Deletes data of a project that is past its retention. The caller pauses between batches. */
 export async function* trimProject(
   db: Queryable,
   { projectId, contentH, metadataH }: ProjectRetention,
@@ -87,7 +85,7 @@ export async function* trimProject(
 
 export const NO_ID = '00000000-0000-0000-0000-000000000000';
 
-/** The id that an email of this age would have at least. */
+/** The least id of an email of this age. */
 async function idBefore(db: Queryable, ageH: number): Promise<string> {
   const [row] = await db.query<{ ms: number }>(
     `select extract(epoch from app_now() - $1::int * interval '1 hour')::float8 * 1000 as ms`,
@@ -98,7 +96,7 @@ async function idBefore(db: Queryable, ageH: number): Promise<string> {
 
 type Batch = { looked: number; removed: number; last: string | null };
 
-/** Steps through the old ids: what cannot go yet is stepped over, and looked at the next time. */
+/** Steps through the old ids; objects that cannot be deleted yet are skipped until the next run. */
 async function* trim(
   what: Trimmed['what'],
   step: (after: string) => Promise<Batch>,
@@ -115,9 +113,9 @@ async function run(db: Queryable, sql: string, values: readonly unknown[]): Prom
   return row ?? { looked: 0, removed: 0, last: null };
 }
 
-// Parameters of all: $1 the project, $2 and $3 between which ids. Rows that another transaction works on
-// are left for the next time. Look-ups are scalar with a limit: one index probe per id, where a join
-// would read the project's emails.
+// Parameters of all: $1 the project, $2 and $3 the range of ids. Rows locked by another transaction are
+// left for the next run. Look-ups are scalar with a limit: one index probe per id, whereas a join would
+// read all emails of the project.
 const RESULT = `
 select (select count(*) from old)::int as looked, (select count(*) from gone)::int as removed,
        (select id from old order by id desc limit 1) as last`;
@@ -172,7 +170,7 @@ gone as (
    where project_id = $1 and environment = $4 and id = any(array(select id from locked)) returning 1
 )${RESULT}`;
 
-// Of domains and suppressions; an event of an email stays as long as its email.
+// Events of domains and suppressions; an event of an email is kept as long as its email.
 const TRIM_EVENTS = `
 with old as materialized (
   select distinct on (v.subject_id) v.subject_id as id, v.id as event_id from events v
@@ -207,7 +205,7 @@ gone as (
   returning 1
 )${RESULT}`;
 
-// Endpoints that were deleted have deliveries, too: their names are found in those.
+// Includes deleted endpoints, whose ids are found in their deliveries.
 const NEXT_ENDPOINT = `
 select endpoint_id as id from webhook_deliveries
  where project_id = $1 and endpoint_id > $2 order by endpoint_id limit 1`;
@@ -221,12 +219,12 @@ async function nextEndpoint(
   return row?.id ?? null;
 }
 
-/** Of each endpoint: older deliveries that have ended leave its log, however long metadata is kept. */
+/** Per endpoint: older deliveries that have ended are deleted, independently of the retention. */
 const LOG_DELIVERIES_MAX = 1_000_000;
-/** A long log is counted in about half a second. */
+/** Logs checked per batch: counting a long one takes about half a second. */
 const LOGS_BATCH = 10;
 
-// Null for a log that is not too long.
+// Null for a log that is short enough.
 const FIND_LOGS = `
 select w.project_id as "projectId", w.id as "endpointId",
        (select d.event_id from webhook_deliveries d
@@ -238,7 +236,7 @@ select w.project_id as "projectId", w.id as "endpointId",
 
 type Log = { projectId: string; endpointId: string; oldestKept: string | null };
 
-/** Shortens the logs of webhook endpoints to their newest deliveries. As trimProject, in batches. */
+/** Shortens the logs of webhook endpoints to their newest deliveries, in batches like trimProject. */
 export async function* trimLogs(
   db: Queryable,
   deliveriesMax = LOG_DELIVERIES_MAX,
@@ -270,9 +268,9 @@ delete from idempotency where ctid = any(array(
   select ctid from idempotency where expires_at <= app_now() limit $1)) returning 1`;
 
 /**
- * Idempotency keys after their 24 hours, windows of failed authentications, old TLS results and counts of
- * outcomes, full
- * mailboxes after a week, the history of suppressions after 400 days, ended replays of webhooks after 30.
+ * Deletes idempotency keys after 24 hours, windows of failed authentications, old TLS results and outcome
+ * counts, full mailboxes after a week, the history of suppressions after 400 days, and ended replays of
+ * webhooks after 30 days.
  */
 export async function forgetExpired(db: Queryable): Promise<void> {
   let forgotten: number;

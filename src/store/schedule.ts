@@ -1,11 +1,10 @@
 /**
- * What a sender changes of an accepted email while it has not left: cancels it, or moves its time.
+ * Changes to an accepted email before it is sent: canceling and rescheduling.
  *
- * Guarantee: a recipient is canceled only while no worker has it, and it is not delivered after that. Both
- * changes are one transaction that locks the email, as settling does, and then its queue rows that are
- * free. Claims pass over locked rows; a claim that was first keeps its rows. A row that was taken back
- * from a dead worker is `in_doubt`: that worker may have written the final dot, so the recipient is not
- * free either.
+ * Guarantee: a recipient is canceled only while no worker holds it, and is not delivered afterwards. Each
+ * change is one transaction that locks the email, as settling does, and then its free queue rows. Claims
+ * skip locked rows; an earlier claim keeps its rows. A row that was reclaimed from a dead worker is
+ * `in_doubt`: that worker may have written the final dot, so the recipient is not free either.
  */
 import type { Database, Queryable } from './postgres/database.ts';
 import { SCHEDULE_DAYS_MAX } from '../core/retry.ts';
@@ -21,7 +20,7 @@ select from emails
    and ($5::text is null or right(from_address, length($5) + 1) = '@' || $5)
    for update`;
 
-/** A second statement sees what was settled while the first waited for the lock. */
+/** A second statement sees what was settled while the first one waited for the lock. */
 async function lockEmail(tx: Queryable, ref: EmailRef): Promise<boolean> {
   const { projectId, environment, id, keyId, domain } = ref;
   return (await tx.query(LOCK, [projectId, environment, id, keyId, domain])).length > 0;
@@ -30,18 +29,18 @@ async function lockEmail(tx: Queryable, ref: EmailRef): Promise<boolean> {
 const CANCELED = `jsonb_build_object('status', 'canceled', 'recipients', x.recipients)`;
 const MOVED = `jsonb_build_object('status', x.status, 'scheduled_at', wire_time(x.starts_at))`;
 
-/** The `data` of the email's first event, with what this change adds. */
+/** The `data` of the email's first event, extended by this change. */
 const eventData = (added: string): string => `
          (select (v.data::jsonb - 'scheduled_at' || ${added})::json from events v
            where v.project_id = $1 and v.environment = $2 and v.subject_id = $3 and v.seq = 1)`;
 
 /**
- * The queue row `q` has no holder. As `holder is null` the planner could choose an index that has only
- * such rows, and read all that wait.
+ * The queue row `q` has no holder. With `holder is null` the planner could choose an index of only such
+ * rows and read all waiting mail.
  */
 const IS_FREE = 'num_nulls(q.holder) = 1';
 
-/** Why recipients that have not ended cannot be changed. */
+/** Counts the open recipients that cannot be changed, by reason. */
 const UNFREE = `
        (select count(*) from queue q where q.email_id = $3 and q.holder is not null)::int as sending,
        (select count(*) from queue q
@@ -90,13 +89,13 @@ select (select count(*) from canceled)::int as canceled, ${UNFREE}
  where (select assert_equal((select count(*) from canceled), (select count(*) from free),
                             'recipients canceled of those that are free'))`;
 
-/** How many recipients a worker has, and of how many it is not known whether they were delivered to. */
+/** Recipients that a worker holds, and those that may have been delivered. */
 export type Unfree = { sending: number; inDoubt: number };
 
-/** Null: there is no such email for the caller. Nothing is changed unless `canceled` is positive. */
+/** Null: no such email for the caller. Nothing is changed unless `canceled` is positive. */
 export type Cancellation = Unfree & { canceled: number };
 
-/** Ends all recipients that are free as `canceled`, with one event about the email. */
+/** Cancels all free recipients, with one event of the email. */
 export function cancelEmail(
   db: Pick<Database, 'transaction'>,
   ref: EmailRef,
@@ -111,8 +110,8 @@ export function cancelEmail(
 }
 
 /**
- * An email has left once a recipient was attempted or has ended, suppressed ones apart. Its lifetime
- * stays as long as it was.
+ * An email counts as sent once a recipient was attempted or has ended, except suppressed ones. The length
+ * of its lifetime does not change.
  */
 const RESCHEDULE = `
 with t as materialized (select app_now() as now),
@@ -170,12 +169,12 @@ select case when not p.is_here then 'left' when p.is_too_far then 'too_far'
             when p.is_same then 'same' else 'moved' end as kind, ${UNFREE}
   from present p`;
 
-/** `same`: it had this time already, and nothing was written. */
+/** `same`: it already had this time, and nothing was written. */
 export type Rescheduling = Unfree & { kind: 'moved' | 'same' | 'left' | 'too_far' };
 
 /**
- * Moves the time at which an email is sent; a time in the past is now.
- * @returns null: there is no such email for the caller
+ * Changes the time at which an email is sent; a time in the past means now.
+ * @returns null: no such email for the caller
  */
 export function rescheduleEmail(
   db: Pick<Database, 'transaction'>,

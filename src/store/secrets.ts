@@ -1,12 +1,12 @@
 /**
- * Secret keys and what they protect. Sealed values (DKIM keys, webhook secrets) are AES-256-GCM with
- * the id of the row as AAD, so that a value moved to another row does not open. A sealed value names
- * its key: a version, 4 octets derived from the key, then nonce, tag and text; values of earlier
- * versions begin with the nonce.
+ * Secret keys and the values they encrypt. Sealed values (DKIM keys, webhook secrets) are AES-256-GCM with
+ * the row's id as AAD, so that a value that is moved to another row cannot be opened. A sealed value
+ * consists of a version, 4 octets that identify the key, nonce, tag and text; values of earlier versions
+ * begin with the nonce.
  *
- * The key is a file of mode 0600 in `<data>/secrets/`, made once, beside the id of this installation.
- * While a key is being replaced there are several: the first seals and signs, all of them open and
- * verify. Every step of the replacement is idempotent: one that was killed continues where it was.
+ * The key is a file of mode 0600 in `<data>/secrets/`, created once, next to the id of this installation.
+ * During a rotation there are several keys: the first seals and signs, all of them open and verify. Every
+ * step of a rotation is idempotent, so that an interrupted one can continue.
  */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes, randomUUID } from 'node:crypto';
 import {
@@ -32,7 +32,7 @@ const TAG_BYTES = 16;
 
 type Key = { id: string; master: string; sealing: Buffer; derived: Map<string, Buffer> };
 
-/** `new,old`: what POSTHORN_SECRET_KEY and the file in the data directory may hold. */
+/** `new,old`: the format of POSTHORN_SECRET_KEY and of the file in the data directory. */
 export function secretKeysOf(text: string): string[] {
   return text
     .split(',')
@@ -40,7 +40,7 @@ export function secretKeysOf(text: string): string[] {
     .filter((key) => key !== '');
 }
 
-/** Names a key without revealing it: 8 hex digits. */
+/** Identifies a key without revealing it: 8 hex digits. */
 export function secretKeyId(secretKey: string): string {
   return derivedFrom(secretKey, 'key id').toString('hex', 0, ID_BYTES);
 }
@@ -53,27 +53,27 @@ export class SecretBox {
     this.#keys = readKeys(secretKeys);
   }
 
-  /** Works with these keys from now on. */
+  /** Replaces the keys in use. */
   use(secretKeys: string): void {
     this.#keys = readKeys(secretKeys);
   }
 
-  /** The first is the one that seals. */
+  /** The first one seals. */
   get keyIds(): string[] {
     return this.#keys.map(({ id }) => id);
   }
 
-  /** A key of 32 bytes for one purpose; the same for the same secret key. */
+  /** A 32-byte key for one purpose, derived from the first secret key. */
   derive(purpose: string): Buffer {
     return derivedOnce(this.#keys[0], purpose);
   }
 
-  /** The same of every key, to verify what was signed with one of them. */
+  /** As `derive` for every key, to verify signatures of any of them. */
   deriveAll(purpose: string): Buffer[] {
     return this.#keys.map((key) => derivedOnce(key, purpose));
   }
 
-  /** What everything begins with that is sealed now. */
+  /** The first bytes of values that are sealed now. */
   get head(): Buffer {
     return headOf(this.#keys[0]);
   }
@@ -92,7 +92,7 @@ export class SecretBox {
     const named = this.#keys.find((key) => headOf(key).equals(head));
     const opened = named && openWith(named, sealed.subarray(HEAD_BYTES), rowId);
     if (opened != null) return opened;
-    // Of before keys were named; its nonce may begin with anything.
+    // A value from before keys were identified; its nonce may begin with any bytes.
     for (const key of this.#keys) {
       const text = openWith(key, sealed, rowId);
       if (text !== null) return text;
@@ -128,7 +128,7 @@ function derivedFrom(master: string, purpose: string): Buffer {
   return Buffer.from(hkdfSync('sha256', master, 'posthorn', purpose, 32));
 }
 
-/** null: it is not of this key. */
+/** null: sealed with another key. */
 function openWith({ sealing }: Key, sealed: Buffer, rowId: string): string | null {
   const tagEnd = NONCE_BYTES + TAG_BYTES;
   if (sealed.length < tagEnd) return null;
@@ -143,14 +143,14 @@ function openWith({ sealing }: Key, sealed: Buffer, rowId: string): string | nul
   }
 }
 
-/** The secret key: the configured one, else the one of the data directory (made on first use). */
+/** The configured secret key, else that of the data directory (created on first use). */
 export function secretKeyOf(dataDir: string, configured: string | null): string {
   return configured ?? keep(dataDir, 'secret-key', () => randomBytes(32).toString('base64url'));
 }
 
 /**
- * Replaces the key of the data directory, in one step: a crash leaves the one or the other. Its service
- * takes it up within seconds (src/service/secret-keys.ts).
+ * Replaces the key of the data directory atomically. A running service reads it within seconds
+ * (src/service/secret-keys.ts).
  */
 export function replaceSecretKey(dataDir: string, secretKeys: readonly string[]): void {
   const file = join(dataDir, 'secrets', 'secret-key');
@@ -159,7 +159,7 @@ export function replaceSecretKey(dataDir: string, secretKeys: readonly string[])
   rmSync(fresh, { force: true });
   const descriptor = openSync(fresh, 'wx', 0o600);
   try {
-    // As root, for a service that has become another user.
+    // Called by root for a service that runs as another user.
     if (process.getuid?.() === 0) fchownSync(descriptor, uid, gid);
     writeSync(descriptor, `${secretKeys.join(',')}\n`);
     fsyncSync(descriptor);
@@ -172,7 +172,7 @@ export function replaceSecretKey(dataDir: string, secretKeys: readonly string[])
   closeSync(folder);
 }
 
-/** The key of the data directory as it is now; null: there is none, and none is made. */
+/** The present key of the data directory; null: there is none, and none is created. */
 export function readSecretKey(dataDir: string): string | null {
   try {
     return readFileSync(join(dataDir, 'secrets', 'secret-key'), 'utf8').trim();
@@ -182,7 +182,7 @@ export function readSecretKey(dataDir: string): string | null {
   }
 }
 
-/** Names this installation in the nodes table: what its dead workers held is its own to free. */
+/** Identifies this installation in the nodes table, for releasing the claims of its dead workers. */
 export function instanceOf(dataDir: string): string {
   return keep(dataDir, 'instance', randomUUID);
 }
@@ -198,7 +198,7 @@ function keep(dataDir: string, name: string, make: () => string): string {
   try {
     chmodSync(file, 0o600);
     writeSync(descriptor, `${make()}\n`);
-    // Losing it would lose every DKIM key: it is on disk before anything is encrypted with it.
+    // Losing it would lose every DKIM key, so it is on disk before it encrypts anything.
     fsyncSync(descriptor);
   } finally {
     closeSync(descriptor);
@@ -214,7 +214,7 @@ with known as (
 insert into secret_keys (id, current_since) values (($2::text[])[1], app_now())
 on conflict do nothing`;
 
-/** All workers of this installation work with these keys from now on. */
+/** Records that all workers of this installation use these keys. */
 export async function noteSecretKeys(
   db: Queryable,
   { instance, keyIds }: { instance: string; keyIds: readonly string[] },
@@ -222,7 +222,7 @@ export async function noteSecretKeys(
   await db.query(NOTE, [instance, keyIds]);
 }
 
-/** It seals and signs, whether or not a service runs. */
+/** Records the key that seals and signs, also without a running service. */
 export async function noteFirstKey(db: Queryable, id: string): Promise<void> {
   await db.query(
     'insert into secret_keys (id, current_since) values ($1, app_now()) on conflict do nothing',
@@ -235,15 +235,15 @@ select n.instance, min(n.host) as host, sum(n.beat)::int8 as beats, k.keys
   from nodes n left join known_secret_keys k on k.instance = n.instance
  group by n.instance, k.keys`;
 
-/** `keys` null: of a version that knows nothing of rotations. */
+/** `keys` null: a version without key rotation. */
 export type KeyHolder = { instance: string; host: string; beats: number; keys: string[] | null };
 
-/** The installations that have workers, with the keys that they know. */
+/** The installations that have workers, with the keys that they use. */
 export function listKeyHolders(db: Queryable): Promise<KeyHolder[]> {
   return db.query<KeyHolder>(NODES);
 }
 
-/** Since when a key has been the first one somewhere; not there: it never was. */
+/** Since when each key has been the first one; absent: it never was. */
 export async function keysInUse(db: Queryable): Promise<Map<string, Date>> {
   const rows = await db.query<{ id: string; since: Date }>(
     'select id, current_since as since from secret_keys',
@@ -260,13 +260,13 @@ const SEALED = [
 ] as const;
 type Sealed = (typeof SEALED)[number];
 
-// In the order of the key, from batch to batch: what no key opens is passed by.
+// In the order of ids across batches, so that values that no key opens are skipped.
 const stale = ([table, column]: Sealed) => `
 select project_id as "projectId", id, ${column} as sealed from ${table}
  where (project_id, id) > ($1, $2) and substring(${column} from 1 for length($3::bytea)) <> $3::bytea
  order by project_id, id limit $4`;
 
-// Only what is as it was read: a webhook's secret may have been replaced meanwhile.
+// Only if the value has not changed, because a webhook's secret may have been replaced meanwhile.
 const replace = ([table, column]: Sealed) => `
 update ${table} t set ${column} = n.sealed
   from unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::bytea[]) as n(project_id, id, before, sealed)
@@ -278,7 +278,7 @@ type StaleRow = { projectId: string; id: string; sealed: Buffer };
 const FIRST_UUID = '00000000-0000-0000-0000-000000000000';
 const BATCH = 100;
 
-/** Seals with the first key all that is sealed with another one, in small batches. */
+/** Seals all values of other keys with the first key, in small batches. */
 export async function sealAnew(
   db: Queryable,
   secrets: SecretBox,

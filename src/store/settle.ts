@@ -1,18 +1,17 @@
 /**
- * Group commit of outcomes: status, event, webhook deliveries, retry or suppression of many
- * recipients in one statement and one commit.
+ * Group commit of outcomes: status, event, webhook deliveries, retry or suppression of many recipients in
+ * one statement and one commit.
  *
- * Guarantee: an outcome that was handed in is written exactly once, or was fenced off: it counts only
- * while its queue row names this holder and this claim. A `late` one (a report that came back after
- * the recipient had ended) has no queue row any more: the allowed transitions alone decide, so it
- * counts once, and never for a recipient that is still open. While the database is unavailable the
- * batch is repeated, which is safe because the second time is fenced. What the database refuses is
- * kept (unsettled.ts). A crash loses what waits here and its mail is sent again: `health` says when
- * no further message should be completed.
+ * Guarantee: an outcome is written exactly once or fenced off: it counts only while its queue row has this
+ * holder and this claim. A `late` one (a report after the recipient has ended) has no queue row; the
+ * allowed transitions alone decide, so it counts once, and never for an open recipient. While the database
+ * is unavailable the batch is repeated, which is safe because a second write is fenced off. Outcomes that
+ * the database refuses are kept (unsettled.ts). A crash loses the outcomes in memory, and their mail is
+ * sent again: `health` indicates when no further message should be completed.
  *
- * The email rows are locked in id order before anything changes; counters are changed, never
- * recomputed from the recipients: with the recipients read under the old snapshot, two workers
- * settling one email at once left 96 % of emails open for ever.
+ * The email rows are locked in id order before any change. Counters are changed, never recomputed from the
+ * recipients: these are read from the old snapshot, and two workers that settled one email concurrently
+ * left 96 % of emails open.
  *
  * Next, for the webhooks that the statement queues: webhooks/loop.ts.
  */
@@ -388,9 +387,9 @@ new_events as (
 )`;
 
 /**
- * Before the commit: each outcome whose queue row this worker holds is written (it would otherwise be
- * taken for fenced off, and its mail sent again), and the event count of each email is the number of
- * its last event. Only a bug or a changed row breaks this; the batch is then rolled back and kept.
+ * Checked before the commit: each outcome whose queue row this worker holds is written (otherwise it would
+ * count as fenced off, and its mail would be sent again), and the event count of each email is the number
+ * of its last event. Only a bug or a changed row violates this; the batch is rolled back and kept.
  */
 const ASSERTIONS = `
  where (select assert_equal((select count(*) from numbered where not late),
@@ -411,7 +410,7 @@ select n.ord, 0 as notified from numbered n${ASSERTIONS}`;
 /**
  * Runs the statement.
  * @param holder null: all are late
- * @returns which outcomes counted, and how many webhook deliveries were queued
+ * @returns which outcomes were written, and the number of webhook deliveries queued
  */
 export async function runSettle(
   db: Queryable,
@@ -431,7 +430,7 @@ export async function runSettle(
   return { counted: batch.map((_, ord) => counted.has(ord)), notified: rows[0]?.notified ?? 0 };
 }
 
-/** As the settle statement takes it. */
+/** The input of the settle statement. */
 function settlementInput(one: Settlement, ord: number): object {
   return {
     ord,

@@ -1,16 +1,16 @@
 /**
- * Sums that are kept in memory and written every few seconds, so that what is counted never waits
- * for the database. What could not be written is added to the next time; a crash loses the last
- * seconds. Used for reputations (reputation.ts) and TLS results (delivery/tls-rules.ts).
+ * Sums that are kept in memory and written every few seconds, so that counting never waits for the
+ * database. Sums that could not be written are added to the next ones; a crash loses the last seconds.
+ * Used for reputation (reputation.ts) and TLS results (delivery/tls-rules.ts).
  */
 
 const WRITE_EVERY_MS = 5_000;
-/** While the database is away; new kinds are not counted then. */
+/** Limits memory while the database is unavailable; further kinds are not counted then. */
 const KINDS_MAX = 20_000;
 
 export type SumsOptions<Count> = {
   write: (counts: readonly Count[]) => Promise<void>;
-  /** What is summed up together. */
+  /** The key under which counts are summed. */
   keyOf: (count: Count) => string;
   /** Adds the second to the first. */
   merge: (sum: Count, count: Count) => void;
@@ -40,7 +40,7 @@ export class Sums<Count> {
     return known === undefined;
   }
 
-  /** Resolves when everything counted so far is written or was tried. */
+  /** Resolves when all counts so far were written or an attempt has failed. */
   flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;

@@ -1,12 +1,12 @@
 /**
- * Addresses that get no more mail, per project and environment, and the history of these lists.
- * Settling writes the entries that a receiver's answer makes (settle.ts); single ones and whole files
- * are written here, each with its event and its line of history in one statement. An entry that has
- * expired does not exist; its expiry leaves no line of history, because the time was in the first.
+ * Suppressed addresses per project and environment, and the history of these lists. settle.ts writes the
+ * entries that a receiver's reply causes; single ones and files are written here, each with its event and
+ * its history entry in one statement. An expired entry is treated as absent; its expiry adds no history
+ * entry, because the first one has the time.
  *
- * Full mailboxes are counted here as well: an address to which five emails failed for good with
- * `quota` within a week is suppressed as a hard bounce for two weeks. An email counts once, whether
- * it bounced so or expired with it as its last answer.
+ * Full mailboxes are counted here as well: after five emails within a week failed permanently with
+ * `quota`, the address is suppressed as a hard bounce for two weeks. An email counts once, whether it
+ * bounced with this reply or expired with it as its last reply.
  */
 import type { Scope } from '../core/scope.ts';
 import type { Database, Queryable } from './postgres/database.ts';
@@ -19,10 +19,10 @@ export const SUPPRESSION_REASONS = ['hard_bounce', 'complaint', 'unsubscribe', '
 export type SuppressionReason = (typeof SUPPRESSION_REASONS)[number];
 
 export type Suppression = {
-  /** As it was written when it was added; compared without regard to upper and lower case. */
+  /** As written when it was added; compared case-insensitively. */
   address: string;
   reason: SuppressionReason;
-  /** The email that was answered so; null when it was added by hand. */
+  /** The email whose reply or report caused it; null when it was added manually. */
   sourceEmailId: string | null;
   createdAt: Date;
   /** null: never. */
@@ -35,14 +35,13 @@ export type NewSuppression = Pick<Suppression, 'address' | 'reason' | 'expiresAt
   by: ChangedBy;
 };
 
-/** The columns of a suppression as a row of it. */
+/** The columns of a suppression. */
 export const SUPPRESSION_COLUMNS = `address, reason, source_email_id as "sourceEmailId",
        created_at as "createdAt", expires_at as "expiresAt"`;
 
 /**
- * What happens to an entry `s` that is there already: it stays, unless it has expired or would end
- * one day and the new one never does. Whoever unsubscribes from an address that bounced for a week
- * must not get mail again after it.
+ * The rule for an existing entry `s`: it is kept, unless it has expired, or it expires and the new one does
+ * not. A recipient who unsubscribes while suppressed for a week must not get mail after that week.
  */
 export const UNLESS_OUTLASTED = `
   on conflict (project_id, environment, address_key) do update
@@ -52,8 +51,8 @@ export const UNLESS_OUTLASTED = `
    where s.expires_at <= app_now() or (s.expires_at is not null and excluded.expires_at is null)`;
 
 /**
- * `delivery`: what a mail server answered or reported; `recipient`: the unsubscribe page; `api`,
- * `import`, `command_line`: who works with the list.
+ * `delivery`: a reply or report of a mail server; `recipient`: the unsubscribe page; `api`, `import`,
+ * `command_line`: a user of the list.
  */
 export type ChangedBy = 'delivery' | 'recipient' | 'api' | 'import' | 'command_line';
 
@@ -66,8 +65,8 @@ export type HistoryEntry = {
 };
 
 /**
- * A step that remembers rows of `suppressions`. Needs a step `t` with the time.
- * @param change.from the step that returns the rows that were added or removed
+ * A step that adds rows of `suppressions` to the history. Needs a step `t` with the time.
+ * @param change.from the step that returns the added or removed rows
  * @param change.by SQL: a parameter or a literal
  */
 export const remember = (change: { action: HistoryEntry['action']; from: string; by: string }) => `
@@ -111,9 +110,8 @@ ${remember({ action: 'added', from: 'added', by: '$7' })}
 select ${SUPPRESSION_COLUMNS} from added`;
 
 /**
- * Suppresses an address. One that is suppressed already stays as it is, unless its entry would end
- * and this one never does.
- * @param entry.address as mail/address.ts wrote it: its domain as A-labels
+ * Suppresses an address. An existing entry does not change, unless it expires and this one does not.
+ * @param entry.address as mail/address.ts writes it: its domain as A-labels
  */
 export function addSuppression(
   db: Database,
@@ -123,7 +121,7 @@ export function addSuppression(
   return db.transaction((tx) => addSuppressionIn(tx, scope, entry));
 }
 
-/** addSuppression as part of a transaction. */
+/** addSuppression within a transaction. */
 export async function addSuppressionIn(
   tx: Queryable,
   scope: Scope,
@@ -164,10 +162,10 @@ ${remember({ action: 'removed', from: 'removed', by: '$5' })}
 select ${SUPPRESSION_COLUMNS} from removed`;
 
 /**
- * Lets an address have mail again; null when it was not suppressed.
+ * Removes a suppression; null when the address was not suppressed.
  * @param entry.reasons only an entry with one of these is removed
- * @param entry.perDayMax only if `by` has removed the address fewer times in the last 24 hours. Who removes
- *   an entry sees all removals of earlier ones, so this holds however many ask at once
+ * @param entry.perDayMax only if `by` has removed the address fewer times in the last 24 hours. A removal
+ *   sees all earlier removals of the entry, so the limit holds under concurrency
  */
 export function removeSuppression(
   db: Database,
@@ -199,7 +197,7 @@ export function removeSuppression(
   });
 }
 
-/** As JSON, on events and for programs. The statements that write many at once write the same. */
+/** The JSON in events and API responses. Statements that write many rows produce the same. */
 export function presentSuppression(suppression: Suppression) {
   return {
     address: suppression.address,
@@ -210,7 +208,7 @@ export function presentSuppression(suppression: Suppression) {
   };
 }
 
-/** presentSuppression in SQL, of a row `s`. */
+/** presentSuppression in SQL, for a row `s`. */
 export const SUPPRESSION_JSON = `
          json_build_object('address', s.address, 'reason', s.reason,
                            'source_email_id', s.source_email_id,
@@ -223,7 +221,7 @@ select action, reason, source_email_id as "sourceEmailId", at, by from suppressi
  order by at desc
  limit $4`;
 
-/** What happened to an address, newest first. */
+/** The history of an address, newest first. */
 export function listHistory(
   db: Queryable,
   scope: Scope,
@@ -248,29 +246,29 @@ delete from suppression_history where ctid = any(array(
   select ctid from suppression_history
    where at <= app_now() - interval '400 days' order by at limit $1)) returning 1`;
 
-/** Forgets what is older than 400 days, a batch. @returns rows */
+/** Deletes a batch of history older than 400 days. @returns rows */
 export async function forgetHistory(db: Queryable, limit: number): Promise<number> {
   return (await db.query(FORGET_HISTORY, [limit])).length;
 }
 
 export type SuppressionPage = {
-  /** Rows at most. */
+  /** Maximum number of rows. */
   limit: number;
-  /** Only what comes after this address. Not together with `before`. */
+  /** Only addresses after this one. Not together with `before`. */
   after: string | null;
-  /** Only what comes before this address: the page that ends just before it. */
+  /** Only addresses before this one: the page that ends directly before it. */
   before: string | null;
 };
 
 export type SuppressionFilter = {
-  /** How the address begins, in any case. */
+  /** The beginning of the address, case-insensitive. */
   prefix: string | null;
   reason: SuppressionReason | null;
 };
 
 export const NO_SUPPRESSION_FILTER: SuppressionFilter = { prefix: null, reason: null };
 
-/** Comes after every other character. */
+/** Sorts after every other character. */
 const LAST_CHARACTER = `chr(1114111)`;
 
 const pageOn = (key: string) => `
@@ -278,7 +276,7 @@ const pageOn = (key: string) => `
    and ${key} > lower($3 collate "C") and ${key} < lower($4 collate "C")
    and ${key} >= lower($5 collate "C") and ${key} < lower($5 collate "C") || ${LAST_CHARACTER}`;
 
-/** As the index suppressions_by_reason has it. */
+/** The expression of the index suppressions_by_reason. */
 const KEY_OF_REASON = "(address_key || '')";
 
 const PAGE_OF_ALL = pageOn('address_key');
@@ -294,7 +292,7 @@ select ${SUPPRESSION_COLUMNS} from suppressions
        = hashtextextended($1::uuid::text || $2 || $7, 0)
    and project_id = $1 and environment = $2 and reason = $7${PAGE_OF_REASON}`;
 
-/** The end of all addresses. */
+/** Sorts after all addresses. */
 const BEYOND = '\u{10ffff}';
 
 /** One page, in the order of the addresses. */
@@ -324,17 +322,17 @@ export async function listSuppressions(
 }
 
 export type ImportedSuppression = Pick<Suppression, 'address' | 'reason' | 'expiresAt'> & {
-  /** null: now. What lies in the future is taken for now. */
+  /** null or in the future: now. */
   createdAt: Date | null;
 };
 
 export type ImportedBatch = {
   added: number;
-  /** Indexes of the rows that expire before they begin: they were left out. */
+  /** Indexes of the rows that have already expired, which were skipped. */
   expired: readonly number[];
 };
 
-// In the order of the keys: two imports of the same file wait for each other and never for ever.
+// In the order of the keys, so that concurrent imports of a file cannot deadlock.
 const IMPORT = `
 with t as materialized (select app_now() as now),
 input as materialized (
@@ -367,7 +365,7 @@ ${FAN_OUT}
 select (select count(*) from added)::int as added, (select count(*) from notification_queue)::int as notified,
        (select coalesce(array_agg(i.ord), '{}') from input i, t where i.expires_at <= t.now) as expired`;
 
-/** Adds those that are not there yet. An address that comes twice counts once. */
+/** Adds the missing addresses. A repeated address counts once. */
 export async function importSuppressions(
   db: Queryable,
   scope: Scope,
@@ -396,7 +394,7 @@ export const QUOTA_FAILURES = 5;
 export const QUOTA_DAYS = 7;
 const SUPPRESSED_DAYS = 14;
 
-// Two that count at once would each miss the other's.
+// Serialised, because two concurrent counts would each miss the other's failure.
 const ONE_AT_A_TIME = `
 select pg_advisory_xact_lock(hashtextextended($1::uuid::text || $2 || $3, 0))`;
 
@@ -412,9 +410,9 @@ select count(*)::int as failures from quota_failures
    and failed_at > app_now() - interval '${QUOTA_DAYS} days'`;
 
 /**
- * Notes that an email failed for good because the mailbox was full; call it when that was settled.
- * Saying it again of the same email changes nothing.
- * @returns whether the address is suppressed because of it
+ * Records that an email failed permanently because of a full mailbox; called after settling. Idempotent per
+ * email.
+ * @returns whether the address was suppressed because of it
  */
 export function noteQuotaFailure(
   db: Pick<Database, 'transaction'>,
@@ -445,7 +443,7 @@ delete from quota_failures where ctid = any(array(
   select ctid from quota_failures
    where failed_at <= app_now() - interval '${QUOTA_DAYS} days' order by failed_at limit $1))`;
 
-/** Forgets failures that count no more, a batch. */
+/** Deletes a batch of failures that no longer count. */
 export async function forgetQuotaFailures(db: Queryable, limit: number): Promise<void> {
   await db.query(FORGET_QUOTA_FAILURES, [limit]);
 }

@@ -88,7 +88,7 @@ select domain from mta_sts_policies
  order by fetched_at
  limit $1`;
 
-/** Domains that got mail lately and whose policy is a day old, the oldest first. */
+/** Domains that got mail recently and whose policy is a day old, oldest first. */
 export async function policiesToRenew(db: Queryable, limit: number): Promise<string[]> {
   return (await db.query<{ domain: string }>(TO_RENEW, [limit])).map(({ domain }) => domain);
 }
@@ -99,7 +99,7 @@ delete from mta_sts_policies where ctid = any(array(
    where coalesce(expires_at, '-infinity') <= app_now()
      and coalesce(failed_at, '-infinity') <= app_now() - interval '1 hour' limit $1)) returning 1`;
 
-/** @returns how many were forgotten, at most `limit` */
+/** @returns the number of rows deleted, at most `limit` */
 export async function forgetStsPolicies(db: Queryable, limit: number): Promise<number> {
   return (await db.query(FORGET_POLICIES, [limit])).length;
 }
@@ -112,7 +112,7 @@ export type TlsCount = {
   sessions: number;
 };
 
-/** In one order, so that two workers never wait for one another crosswise. */
+/** In one order, so that concurrent workers cannot deadlock. */
 const ADD_TLS_RESULTS = `
 insert into tls_results as r (day, domain, policy, result, sessions)
 select (app_now() at time zone 'UTC')::date, i.domain, i.policy, i.result, i.sessions
@@ -136,7 +136,7 @@ select day::text, domain, policy, result, sessions from tls_results
  order by day desc, domain, policy, sessions desc, result
  limit $3`;
 
-/** The counts of the last `days` days, today included; newest first, at most `limit` rows. */
+/** The counts of the last `days` days including today; newest first, at most `limit` rows. */
 export function readTlsResults(
   db: Queryable,
   { days, domain, limit }: { days: number; domain: string | null; limit: number },
@@ -144,7 +144,7 @@ export function readTlsResults(
   return db.query<TlsCount & { day: string }>(READ_TLS_RESULTS, [days, domain, limit]);
 }
 
-/** Enough for any report, which covers a day, and for looking back a month. */
+/** Sufficient for daily reports and a review of the last month. */
 const KEPT_DAYS = 30;
 
 const FORGET_TLS_RESULTS = `
@@ -152,7 +152,7 @@ delete from tls_results where ctid = any(array(
   select ctid from tls_results where day < (app_now() at time zone 'UTC')::date - ${KEPT_DAYS}
    limit $1)) returning 1`;
 
-/** @returns how many rows were forgotten, at most `limit` */
+/** @returns the number of rows deleted, at most `limit` */
 export async function forgetTlsResults(db: Queryable, limit: number): Promise<number> {
   return (await db.query(FORGET_TLS_RESULTS, [limit])).length;
 }

@@ -1,21 +1,20 @@
 /**
- * Keeps outcomes of what cannot be taken back (a completed SMTP transaction, a POST) that the database
- * has refused to store.
+ * Keeps outcomes of actions that cannot be undone (a completed SMTP transaction, a POST) while the
+ * database refuses to store them.
  *
- * Guarantee: an outcome that is handed in is written, or found to be fenced off, as long as this
- * process lives. It is never dropped, and its work never repeated because a statement failed: a
- * renamed column, a missing privilege, a failing check, a broken index or a locked row must not send
- * delivered mail again.
+ * Guarantee: as long as this process lives, an outcome is written or found to be fenced off. It is never
+ * dropped, and its work is never repeated because a statement failed: a renamed column, a missing
+ * privilege, a failing check, a broken index or a locked row must not cause delivered mail to be sent
+ * again.
  *
- * A batch that fails is cut in halves until the outcomes at fault are left; the others are written.
- * Those are kept in memory and retried one at a time, after waits that grow from 0.5 s to 30 s.
- * When nothing at all can be written, for a reason that is not in the rows of a few emails, or too
- * much is kept, the store is blocked: the caller starts no work whose outcome would have to be written,
- * and one outcome is retried as a probe.
+ * A failed batch is halved until the outcomes at fault are isolated; the others are written. Those at fault
+ * are kept in memory and retried one at a time, with waits from 0.5 s to 30 s. When nothing can be written
+ * for a reason that is not in the rows of a few emails, or too many outcomes are kept, the store is
+ * blocked: the caller starts no work with an outcome to write, and one outcome is retried as a probe.
  *
- * A row fails mostly because of what a remote server answered. An outcome that fails repeatedly while
- * others are written, or because of its data, is therefore written without details, then bare: status
- * and event are kept. Losing details of a delivery is better than repeating it.
+ * Most rows fail because of a remote server's reply. So an outcome that fails repeatedly while others are
+ * written, or because of its data, is written without details, then bare: status and event are kept.
+ * Losing details of a delivery is better than repeating it.
  */
 import type { Logger } from 'pino';
 import type { World } from '../core/world.ts';
@@ -31,9 +30,9 @@ export type UnsettledOptions<Item, Result> = {
   describe: (item: Item) => object;
   /** Equal for items that wait for the same row lock. */
   lockOf: (item: Item) => string;
-  /** A kept outcome is written, or was fenced off. */
+  /** Called when a kept outcome was written or fenced off. */
   onSettled: (item: Item, result: Result) => void;
-  /** `isBlocked` may have changed. */
+  /** Called when `isBlocked` may have changed. */
   onChange?: () => void;
   onFailure?: (sqlState: string) => void;
   log: Pick<Logger, 'warn' | 'error'>;
@@ -50,20 +49,20 @@ type Kept<Item> = {
   dueAtMs: number;
 };
 
-/** Progress of a batch: what is written, and how many statements failed. */
+/** The progress of a batch: written outcomes and failed statements. */
 type Course<Item, Result> = { results: Map<Item, Result>; failures: number };
 
 const WAIT_FIRST_MS = 500;
 const WAIT_MAX_MS = 30_000;
-/** Then the store is blocked. A few kilobytes each. */
+/** Above this the store is blocked. A few kilobytes each. */
 const KEPT_MAX = 1_000;
-/** Failed statements after which nothing is assumed to get through. 64 in halves: 7 for the first. */
+/** The number of failed statements after which a batch is given up. Halving 64 takes 7 for the first. */
 const FAILED_STATEMENTS_MAX = 10;
 const SHORTER_AFTER_FAILURES = 4;
 const BARE_AFTER_FAILURES = 6;
-/** Data exceptions, integrity constraints, program limits, assertions: likely the row, not the schema. */
+/** Data exceptions, integrity constraints, program limits, assertions: probably the row, not the schema. */
 const OWN_FAULT = /^(22|23|54|P0004)/;
-/** So many emails may have rows at fault, one after the other, before the schema is taken to be. */
+/** The number of emails in a row that may be at fault before the schema is assumed to be. */
 const AT_FAULT_MAX = 3;
 const NAMED_AT_STOP_MAX = 50;
 const STOP_PAUSE_MS = 250;
@@ -81,7 +80,7 @@ export class Unsettled<Item, Result> {
     this.#options = options;
   }
 
-  /** No work may start whose outcome would have to be written. */
+  /** Whether no work with an outcome to write may start. */
   get isBlocked(): boolean {
     return this.#nothingGetsThrough || this.#kept.size >= KEPT_MAX;
   }
@@ -126,8 +125,8 @@ export class Unsettled<Item, Result> {
   }
 
   /**
-   * What has failed since something was written failed for what is in the rows of a few emails: the
-   * next email is tried, because otherwise those would stop a worker that has nothing else to write.
+   * Whether all failures since the last successful write are due to the rows of a few emails. Then the next
+   * email is tried: otherwise a worker with nothing else to write would remain blocked.
    */
   #areRowsAtFault(): boolean {
     const failing = [...this.#kept.values()].filter(
@@ -137,7 +136,7 @@ export class Unsettled<Item, Result> {
     return locks.size <= AT_FAULT_MAX && failing.every(({ sqlState }) => OWN_FAULT.test(sqlState));
   }
 
-  /** Another kept outcome waits for the same lock. */
+  /** Whether another kept outcome waits for the same lock. */
   #waits(item: Item): boolean {
     if (this.#kept.size === 0) return false;
     const lock = this.#options.lockOf(item);
@@ -167,7 +166,7 @@ export class Unsettled<Item, Result> {
     await this.#writeApart(part.slice(middle), course);
   }
 
-  /** @param error null: it was not attempted */
+  /** @param error null: no attempt was made */
   #keep(item: Item, error: unknown): void {
     const kept: Kept<Item> = {
       item,
@@ -190,11 +189,11 @@ export class Unsettled<Item, Result> {
     const waitMs = Math.min(WAIT_MAX_MS, WAIT_FIRST_MS * 2 ** (kept.failures - 1));
     kept.dueAtMs = world.monotonicMs() + waitMs * (0.75 + world.random() / 2);
     onFailure?.(kept.sqlState);
-    // The 1st, 2nd, 4th, ... failure: a broken schema must not fill the disk.
+    // Logs the 1st, 2nd, 4th, … failure, so that a broken schema does not fill the disk.
     if (Number.isInteger(Math.log2(kept.failures))) {
       log.error(
         { ...this.#facts(kept), retry_in_ms: Math.round(kept.dueAtMs - world.monotonicMs()) },
-        'an outcome could not be written; it is kept and tried again, and nothing is repeated',
+        'an outcome could not be written; it is kept and retried; its delivery is not repeated',
       );
     }
   }
@@ -256,7 +255,7 @@ export class Unsettled<Item, Result> {
         onChange?.();
         return;
       } catch (error) {
-        // The error of the full extent: a reduced one may fail for another reason.
+        // The error of the full extent, because a reduced one may fail for another reason.
         failure ??= error;
       }
     }

@@ -1,7 +1,7 @@
 /**
- * The log of webhook deliveries: one per event and endpoint, with its attempts. The event's id is the
- * delivery's id. Rows are written with the event (events.ts) and with each outcome (webhook-queue.ts),
- * sent again by webhook-replays.ts, removed by retention.ts.
+ * The log of webhook deliveries: one per event and endpoint, with its attempts and the event's id. Written
+ * with the event (events.ts) and with each outcome (webhook-queue.ts), sent again by webhook-replays.ts,
+ * deleted by retention.ts.
  */
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from './postgres/database.ts';
@@ -14,28 +14,28 @@ export type WebhookDelivery = {
   id: string;
   type: string;
   status: DeliveryStatus;
-  /** Attempts made, replays included. */
+  /** Number of attempts, including replays. */
   attempts: number;
   createdAt: Date;
   completedAt: Date | null;
-  /** Null once it has ended. */
+  /** Null after it has ended. */
   nextAttemptAt: Date | null;
 };
 
-/** One attempt, as stored and as shown: the newest 20 of a delivery are kept. */
+/** One attempt as stored and shown; the newest 20 of a delivery are kept. */
 export type LoggedAttempt = {
   /** ISO 8601, when it began. */
   at: string;
-  /** The HTTP status of the answer; null when there was none. */
+  /** The HTTP status of the response; null: no response. */
   status: number | null;
   latency_ms: number;
-  /** First 4 KB of the answer's body. */
+  /** The first 4 KB of the response's body. */
   answer: string | null;
-  /** Why there was no answer, as a sentence. */
+  /** Why there was no response, as a sentence. */
   error: string | null;
 };
 
-/** What goes over the wire, in the pieces that the database has. */
+/** The parts of the request body, as stored. */
 export type StoredEvent = {
   type: string;
   /** ISO 8601. */
@@ -46,7 +46,7 @@ export type StoredEvent = {
 
 export type WebhookDeliveryDetail = WebhookDelivery & {
   log: LoggedAttempt[];
-  /** Null when the event is older than what is kept. */
+  /** Null when the event is past its retention. */
   event: StoredEvent | null;
 };
 
@@ -58,15 +58,15 @@ const WAITING = `
                       where q.endpoint_id = d.endpoint_id and q.event_id = d.event_id
                       limit 1) q on true`;
 
-/** As many are looked through by a status that has no index. */
+/** The number of deliveries searched for a status without an index. */
 const SCAN_MAX = 50_000;
 
-/** Written out, so that the index of failed ones is found. */
+/** A literal, so that the planner uses the index of failed deliveries. */
 const onlyFailed = (failed: boolean): string => (failed ? "status = 'failed'" : 'true');
 
 type Look = { order: 'desc' | 'asc'; failed: boolean };
 
-/** What is looked at: failed ones have an index of their own. */
+/** The deliveries to search; failed ones have their own index. */
 const scan = ({ order, failed }: Look) => `
   select * from webhook_deliveries
    where project_id = $1 and environment = $2 and endpoint_id = $3
@@ -87,7 +87,7 @@ select event_id as id from (${scan(look)}) scanned offset ${SCAN_MAX - 1}`;
 export type DeliveryFilter = { status: DeliveryStatus | null; type: string | null };
 
 export type DeliveryPage = PageOf<WebhookDelivery> & {
-  /** The last delivery that was looked at, when the look ended before the list did. */
+  /** The last delivery that was searched, if the search stopped before the end of the list. */
   scannedUntil: string | null;
 };
 
@@ -129,7 +129,7 @@ export async function findDelivery(
   return row ?? null;
 }
 
-// Ids are made by the processes' clocks, created_at by the database's: the margin is for both.
+// Ids have the process's time, created_at the database's; the margin covers the difference.
 const ID_MARGIN_MS = 5 * 60_000;
 
 const inRange = (failed: boolean) => `
@@ -151,11 +151,11 @@ export type DeliveryRange = {
   endpointId: string;
   since: Date;
   until: Date;
-  /** Only those with this status; null: all. */
+  /** Only deliveries with this status; null: all. */
   status: DeliveryStatus | null;
 };
 
-/** Ids in the order of ids, which is that of time but for the clocks of processes. */
+/** In the order of ids, which is chronological except for differences between clocks. */
 export async function findDeliveryIds(
   db: Queryable,
   scope: Scope,
@@ -167,7 +167,7 @@ export async function findDeliveryIds(
   return rows.map((row) => row.id);
 }
 
-/** How many there are, counted up to `limit`. */
+/** The number of deliveries, up to `limit`. */
 export async function countDeliveries(
   db: Queryable,
   scope: Scope,
@@ -196,7 +196,7 @@ insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, 
                                 type, status, attempts, created_at, completed_at, log)
 values ($1, $2, $3, $4, $4, 1, $5, $8, 1, $6, app_now(), jsonb_build_array($9::jsonb))`;
 
-/** Records a test that was made: event and delivery, ended. */
+/** Records a completed test: its event and its delivery. */
 export async function recordTest(
   db: Queryable,
   scope: Scope,

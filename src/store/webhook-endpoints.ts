@@ -1,6 +1,6 @@
 /**
  * Webhook endpoints: registered, changed, deleted, secrets rotated. Secrets are sealed (secrets.ts); only
- * webhooks/ opens them. What was sent to them: webhook-deliveries.ts.
+ * webhooks/ opens them. webhook-deliveries.ts has the deliveries.
  */
 import type { EventType } from '../core/events.ts';
 import type { Scope } from '../core/scope.ts';
@@ -12,25 +12,25 @@ export type EndpointStatus = 'enabled' | 'disabled';
 export type WebhookEndpoint = {
   id: string;
   url: string;
-  /** null: every event, also of kinds that come later. */
+  /** null: all types, including those added later. */
   events: readonly EventType[] | null;
   status: EndpointStatus;
-  /** Why the service itself disabled it, as a sentence; null when a request asked for it. */
+  /** Why the service disabled it, as a sentence; null when a request did. */
   disabledReason: string | null;
-  /** Since when every attempt has failed; null while it works. */
+  /** Since when all attempts have failed; null: it is not failing. */
   failingSince: Date | null;
   createdAt: Date;
 };
 
-/** Sealed with the endpoint's id. Those before the present one only while they are still valid. */
+/** Sealed with the endpoint's id. Earlier secrets are present only while they are valid. */
 export type SealedSecrets = {
   secret: Buffer;
   previousSecret: Buffer | null;
-  /** Before the previous one: after two rotations within 24 hours. */
+  /** Precedes the previous one, after two rotations within 24 hours. */
   earlierSecret: Buffer | null;
 };
 
-/** Every endpoint is notified of each event: bounds the fan-out of one accept. */
+/** Limits the fan-out of an event, which notifies every endpoint. */
 export const ENDPOINTS_MAX = 50;
 
 const COLUMNS = `id, url, events, status, disabled_reason as "disabledReason",
@@ -43,7 +43,7 @@ select $1, $2, $3, $4, $5, 'enabled', $6, app_now()
        < ${ENDPOINTS_MAX}
 returning ${COLUMNS}`;
 
-/** Null when the project has as many endpoints in this environment as it may. */
+/** Null when the project has the maximum number of endpoints in this environment. */
 export async function createEndpoint(
   db: Queryable,
   scope: Scope,
@@ -102,8 +102,8 @@ export async function findSecrets(
   return row ?? null;
 }
 
-// Only what is given changes, so that two changes at once both hold. Another address, or switched on
-// again: what failed before says nothing any more.
+// Changes only given fields, so that concurrent changes do not overwrite each other. Another URL, or
+// enabling, resets the failures.
 const UPDATE = `
 update webhook_endpoints e
    set url = c.url, events = case when $5 then $6 else e.events end, status = c.status,
@@ -119,7 +119,7 @@ update webhook_endpoints e
 returning e.id, e.url, e.events, e.status, e.disabled_reason as "disabledReason",
           e.failing_since as "failingSince", e.created_at as "createdAt"`;
 
-/** What is left out stays; `events` null: all kinds. */
+/** Omitted fields do not change; `events` null: all types. */
 export type EndpointChange = {
   url?: string | undefined;
   events?: readonly EventType[] | null | undefined;
@@ -145,12 +145,12 @@ update webhook_endpoints
  where project_id = $1 and environment = $2 and id = $3
    and status = 'disabled' and disabled_reason is not null`;
 
-/** Enables an endpoint that the service disabled; one that its owner disabled stays so. */
+/** Enables an endpoint that the service disabled; one that its owner disabled does not change. */
 export async function enableAgain(db: Queryable, scope: Scope, id: string): Promise<void> {
   await db.query(ENABLE_AGAIN, [scope.projectId, scope.environment, id]);
 }
 
-// Nothing happens while both earlier secrets are valid: a third rotation would end one of them early.
+// No effect while both earlier secrets are valid: a third rotation would invalidate one of them early.
 const ROTATE = `
 update webhook_endpoints
    set earlier_secret = case when previous_secret_expires_at > app_now() then previous_secret end,
@@ -162,8 +162,8 @@ update webhook_endpoints
 returning ${COLUMNS}`;
 
 /**
- * The secrets until now stay valid for 24 hours from their rotation, beside the new one.
- * @returns null when there is no such endpoint, or two secrets before this one are still valid
+ * Replaces the secret; the earlier ones stay valid for 24 hours from their rotation.
+ * @returns null when there is no such endpoint, or two earlier secrets are still valid
  */
 export async function rotateSecret(
   db: Queryable,
@@ -175,7 +175,7 @@ export async function rotateSecret(
   return row ?? null;
 }
 
-// One waiting row becomes due: through it the loop finds the rest, and ends them all as failed.
+// Makes one waiting row due, through which the loop finds the rest and ends them as failed.
 const DELETE = `
 with gone as (
   delete from webhook_endpoints where project_id = $1 and environment = $2 and id = $3 returning id
@@ -189,7 +189,7 @@ with gone as (
 )
 select id from gone`;
 
-/** False when there was none with this id. */
+/** False when there is none with this id. */
 export async function deleteEndpoint(db: Queryable, scope: Scope, id: string): Promise<boolean> {
   const rows = await db.query(DELETE, [scope.projectId, scope.environment, id]);
   return rows.length > 0;

@@ -1,17 +1,16 @@
 /**
- * The queue of webhooks: finding endpoints with something due, claiming, releasing, and group commit
- * of outcomes.
+ * The queue of webhooks: finding endpoints with due deliveries, claiming, releasing, and group commit of
+ * outcomes.
  *
- * Claims are made per endpoint, so that 50,000 events waiting for a dead one delay no other. To find the
- * endpoints, the loop reads what became due since its last poll: rows by their due time, endpoints by
- * the end of their suspension. A change that should be noticed on every node (a reclaimed worker, a
+ * Claims are made per endpoint, so that 50,000 events waiting for an unreachable one delay no other. To
+ * find the endpoints, the loop reads what became due since its last poll: rows by their due time,
+ * endpoints by the end of their suspension. A change that every node has to notice (a reclaimed worker, a
  * replay, a change of the endpoint) therefore sets the time to now.
  *
- * Guarantee: an outcome counts only while its queue row names this holder and this claim. Success ends
- * a delivery; a failure puts it back with its delay, or ends it when there is none, or when the
- * endpoint is disabled. 410 disables an endpoint, and so do five days in which every attempt failed. An
- * outcome that the database refuses is kept and retried (unsettled.ts): nothing is posted again
- * because of it.
+ * Guarantee: an outcome counts only while its queue row has this holder and this claim. Success ends a
+ * delivery. A failure makes it due after its delay, or ends it when there is no delay or the endpoint is
+ * disabled. A 410 disables an endpoint, and so do five days in which every attempt failed. An outcome that
+ * the database refuses is kept and retried (unsettled.ts); its event is not posted again.
  */
 import { type Queryable, whenAvailable } from './postgres/database.ts';
 import type { LoggedAttempt } from './webhook-deliveries.ts';
@@ -22,11 +21,11 @@ import type { World } from '../core/world.ts';
 import { GroupCommit } from './postgres/group-commit.ts';
 import { type Extent, Unsettled } from './unsettled.ts';
 
-/** A place in the queue to claim from: an endpoint, from a due time on. */
+/** An endpoint to claim from, starting at a due time. */
 export type Endpoint = {
   projectId: string;
   endpointId: string;
-  /** Nothing due before this waits unclaimed; milliseconds since 1970, -Infinity: anything may. */
+  /** No delivery due before this is unclaimed; milliseconds since 1970, -Infinity: unknown. */
   lowWaterMs: number;
 };
 
@@ -52,13 +51,13 @@ select d.project_id as "projectId", d.endpoint_id as "endpointId",
   left join webhook_endpoints e on e.project_id = d.project_id and e.id = d.endpoint_id`;
 
 export type DueEndpoint = Endpoint & {
-  /** The endpoint is disabled or deleted: what waits for it ends. */
+  /** The endpoint is disabled or deleted: its waiting deliveries end. */
   isClosed: boolean;
 };
 
 /**
- * Endpoints for which something became due, or whose rest ended, after `sinceMs`.
- * @returns `nowMs`: the database's time of this look; `hasReplays`: see webhook-replays.ts
+ * Endpoints with deliveries that became due, or whose suspension ended, after `sinceMs`.
+ * @returns `nowMs`: the database's time of this poll; `hasReplays`: see webhook-replays.ts
  */
 export async function findDueEndpoints(
   db: Queryable,
@@ -93,10 +92,10 @@ export type ClaimedWebhook = SealedSecrets & {
   data: string | null;
 };
 
-/** An endpoint with this many failures in a row gets one attempt at a time, between rests. */
+/** After this many failures in a row an endpoint gets one attempt at a time, between suspensions. */
 export const SUSPENSION_FAILURES = 5;
 
-// The look-ups are lateral with a limit: one index probe each, whatever the planner believes.
+// The look-ups are lateral with a limit, which forces one index probe each.
 const CLAIM = `
 with t as materialized (select app_now() as now),
 endpoint as materialized (
@@ -135,7 +134,7 @@ select c.project_id as "projectId", c.endpoint_id as "endpointId", c.event_id as
                         and e.seq = d.seq limit 1) e on true
  order by c.due_at`;
 
-/** Takes what is due for `holder`: of each endpoint up to `room`, oldest first. */
+/** Claims due deliveries for `holder`: up to `room` of each endpoint, oldest first. */
 export function claimWebhooks(
   db: Queryable,
   holder: string,
@@ -157,7 +156,7 @@ update webhook_queue q
  where q.endpoint_id = i.endpoint_id and q.event_id = i.event_id and q.claim = i.claim
    and q.holder = $1::uuid`;
 
-/** Releases what was claimed and not sent; it is due again after `delayMs`. */
+/** Releases claims that were not sent; they are due again after `delayMs`. */
 export async function releaseWebhooks(
   db: Queryable,
   claims: readonly Pick<ClaimedWebhook, 'endpointId' | 'eventId' | 'claim'>[],
@@ -180,8 +179,8 @@ update webhook_queue q set holder = null, due_at = app_now()
 returning 1`;
 
 /**
- * Releases everything that `holder` has and does not know of: the answer to a claim was lost.
- * @returns how many
+ * Releases the claims of `holder` that are not in its memory, because the response to a claim was lost.
+ * @returns their number
  */
 export async function releaseUnknownWebhooks(
   db: Queryable,
@@ -193,7 +192,7 @@ export async function releaseUnknownWebhooks(
   return (await db.query(RELEASE_UNKNOWN, [holder, endpointIds, eventIds])).length;
 }
 
-// The order, and the ids as an array: with statistics of one busy endpoint the whole queue was read.
+// Ordered, with the ids as an array: with statistics of one busy endpoint the whole queue was read.
 const END_CLOSED = `
 with ended as materialized (
   select q.event_id from webhook_queue q
@@ -214,9 +213,9 @@ failed as (
 select count(*)::int as ended from ended`;
 
 /**
- * Ends up to `limit` deliveries that wait for an endpoint that is disabled or deleted, however far
- * off their next attempt was.
- * @returns how many ended
+ * Ends up to `limit` deliveries that wait for a disabled or deleted endpoint, whenever their next attempt
+ * is due.
+ * @returns the number that ended
  */
 export async function endClosedEndpoint(
   db: Queryable,
@@ -235,26 +234,25 @@ export type WebhookOutcome = Pick<
   'projectId' | 'endpointId' | 'eventId' | 'claim'
 > & {
   holder: string;
-  /** `gone`: the endpoint wants no more of anything (410). */
+  /** `gone`: the endpoint refuses all further webhooks (410). */
   verdict: 'delivered' | 'failed' | 'gone';
   /** Wait before the next attempt; null: this was the last. */
   retryMs: number | null;
-  /** The endpoint asked to be left in peace as a whole for so long. */
+  /** How long the endpoint requested no further requests at all. */
   restMs: number;
-  /** Null when nothing was attempted: the event is no longer stored. */
+  /** Null without an attempt: the event is no longer stored. */
   attempt: Omit<LoggedAttempt, 'at'> | null;
 };
 
-/** What became of it; `fenced`: nothing was written, another worker holds it now. */
+/** The result of an outcome; `fenced`: not written, because another worker holds the delivery. */
 export type SettledWebhook = 'delivered' | 'failed' | 'retried' | 'fenced';
 
 /**
- * Suspensions of an endpoint that fails: 5 s after the fifth failure in a row, doubling to 5 minutes; a
- * success ends them. `blocked_until = now` rather than null notifies the loops of all nodes.
- * A first attempt never disables: an endpoint that is notified once a month must not be
- * switched off by one hiccup after an old failure.
- * Endpoints are locked in one order, and only when their health changes: a healthy one is read.
- * The ids are named wherever rows are changed: however a join is planned, it starts from them.
+ * Suspends a failing endpoint: 5 s after the fifth failure in a row, doubling to 5 minutes, until a
+ * success. `blocked_until = now` instead of null notifies the loops of all nodes. A first attempt never
+ * disables: an endpoint with one event a month must not be disabled by a single failure after an old one.
+ * Endpoints are locked in one order, and only when their health changes; a healthy one is only read.
+ * The ids are repeated wherever rows are changed, so that any join plan starts from them.
  */
 const SETTLE = `
 with t as materialized (select app_now() as now),
@@ -348,16 +346,16 @@ select endpoint_id as "endpointId", event_id as "eventId",
   from ended`;
 
 const UNAVAILABLE_PAUSE_MS = 500;
-/** A rough size: the outcome and up to 4 KB of answer. */
+/** An approximate size: the outcome and up to 4 KB of response. */
 const OUTCOME_BYTES = 6_000;
 
-/** What is settled together is claimed together: both statements have more rows for their fixed cost. */
+/** Outcomes settled together lead to joint claims: both statements then have more rows per fixed cost. */
 const SETTLE_PACE_MS = 10;
 
 export type WebhookSettleOptions = {
-  /** The lease that outcomes are written under; when it changes, they are fenced. */
+  /** The lease that outcomes are written under; a change fences them. */
   holder: () => string | null;
-  /** What became of an outcome that had been kept. */
+  /** Called with the result of a kept outcome. */
   onSettled: (settled: SettledWebhook) => void;
   log: Pick<Logger, 'warn' | 'error'>;
   world: Pick<World, 'monotonicMs' | 'random'>;
@@ -394,19 +392,19 @@ export class WebhookSettleStore {
   }
 
   /**
-   * Writes one outcome. While the database is away it waits: repeating is safe, it is fenced. `kept`:
-   * the database refuses it, and it is written later.
+   * Writes one outcome, and waits while the database is unavailable: repeating is safe, since it is
+   * fenced. `kept`: the database refuses it, and it is written later.
    */
   settle(outcome: WebhookOutcome): Promise<SettledWebhook | 'kept'> {
     return this.#commits.add(outcome);
   }
 
-  /** Outcomes are refused and kept: nothing is to be posted that needs another one written. */
+  /** Outcomes are refused and kept: nothing should be posted whose outcome would have to be written. */
   get isBlocked(): boolean {
     return this.#unsettled.isBlocked;
   }
 
-  /** What is kept; it is with this worker although nothing is done for it. */
+  /** Kept outcomes: this worker holds their deliveries although none is in progress. */
   kept(): Iterable<WebhookOutcome> {
     return this.#unsettled.items();
   }
@@ -415,13 +413,13 @@ export class WebhookSettleStore {
     return this.#unsettled.size;
   }
 
-  /** Tries what is kept for so long, and says what is left. */
+  /** Retries kept outcomes for up to `withinMs` and logs those that are left. */
   stop(withinMs: number): Promise<void> {
     return this.#unsettled.stop(withinMs);
   }
 }
 
-/** Without what the receiver answered; the bare one not even says when. */
+/** Without the response of the receiver; `bare` also without the attempt. */
 function shorter(outcome: WebhookOutcome, extent: Extent): WebhookOutcome {
   if (extent === 'all' || outcome.attempt === null) return outcome;
   const attempt = { ...outcome.attempt, answer: null, error: null };

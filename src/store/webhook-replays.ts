@@ -1,18 +1,18 @@
 /**
- * Webhook deliveries sent again, one by one or of a time range, under their old ids and with their
- * schedule started anew. Queued like any other delivery, a replay is sent by one worker at a time
+ * Replays: webhook deliveries sent again, individually or by time range, with the same ids and a new retry
+ * schedule. A replay is queued like any other delivery, so one worker at a time sends it
  * (webhook-queue.ts).
  *
- * A range is queued in steps, by whichever worker looks first (`feedReplays`): a step and the cursor of
- * its replay commit together. No more than WAITING_MAX deliveries of the endpoint are due at a time,
- * so that new events wait behind these few, and an endpoint with an outage stops its replay.
+ * A range is queued in steps by any worker (`feedReplays`); a step and the cursor of its replay commit
+ * together. At most WAITING_MAX deliveries of the endpoint are due at a time, so that new events wait for
+ * these only, and an endpoint with an outage stops its replay.
  */
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from './postgres/database.ts';
 import { newId } from './ids.ts';
 import { type DeliveryRange, type DeliveryStatus, findDeliveryIds } from './webhook-deliveries.ts';
 
-// The queue row first, then the delivery: the order in which webhook-queue.ts locks them.
+// The queue row first, then the delivery: the lock order of webhook-queue.ts.
 const replay = (condition: string, isFirst: string) => `
 wanted as materialized (
   select d.project_id, d.endpoint_id, d.event_id from webhook_deliveries d
@@ -44,8 +44,8 @@ update webhook_deliveries d set status = 'pending', completed_at = null
 const REPLAY_ONE = `with ${replay('', 'true')}`;
 
 /**
- * Queues a delivery to be sent again now; one that is being sent at this moment is left alone, and
- * its worker is asked whether it knows of it. An endpoint that rests is tried at once.
+ * Queues a delivery to be sent again now. One that is being sent does not change; its worker is asked to
+ * compare it with its memory. A suspended endpoint is tried at once.
  */
 export async function replayDelivery(
   db: Queryable,
@@ -61,15 +61,15 @@ export type WebhookReplay = {
   id: string;
   endpointId: string;
   since: Date;
-  /** Exclusive; the time of the request when it asked for later. */
+  /** Exclusive; at most the time of the request. */
   until: Date;
   /** Only deliveries with this status; null: all. */
   deliveryStatus: DeliveryStatus | null;
   /** `canceled`: its endpoint was disabled or deleted. */
   status: ReplayStatus;
-  /** Deliveries in its range when it began. */
+  /** The number of deliveries in its range at its start. */
   total: number;
-  /** Queued so far. */
+  /** The number queued so far. */
   queued: number;
   createdAt: Date;
   completedAt: Date | null;
@@ -118,7 +118,7 @@ const FIND_RUNNING_OF = `
 select ${COLUMNS} from webhook_replays
  where project_id = $1 and environment = $2 and endpoint_id = $3 and status = 'running'`;
 
-/** The replay of this endpoint that runs. */
+/** The running replay of this endpoint. */
 export async function findRunningReplay(
   db: Queryable,
   scope: Scope,
@@ -129,12 +129,12 @@ export async function findRunningReplay(
   return row ?? null;
 }
 
-/** Due and not yet sent, of one endpoint: so many at most are ahead of a new event. */
+/** The maximum number of due deliveries of an endpoint, which a new event waits for. */
 const WAITING_MAX = 500;
-/** Replays that one look feeds. */
+/** Replays that one poll feeds. */
 const FED_MAX = 20;
 
-// Oldest steps first: with more replays than one look feeds, all go on.
+// Oldest steps first, so that all replays progress if there are more than one poll feeds.
 const FIND_RUNNING = `
 select r.project_id as "projectId", r.environment, r.after_event as "afterEvent", r.id,
        r.endpoint_id as "endpointId", r.since, r.until, r.delivery_status as "deliveryStatus",
@@ -158,8 +158,8 @@ type Running = Scope &
   };
 
 /**
- * Goes one step further with the replays that run. Several workers may do this at once: a step counts
- * only when the cursor is where it was.
+ * Advances the running replays by one step. Several workers may do this concurrently: a step counts only
+ * if the cursor has not changed.
  * @returns whether deliveries were queued
  */
 export async function feedReplays(db: Queryable): Promise<boolean> {
@@ -182,7 +182,7 @@ update webhook_replays set status = $3, completed_at = app_now()
  where project_id = $1 and id = $2 and status = 'running'
    and after_event is not distinct from $4::uuid`;
 
-// Only the first step ends a suspension: later ones would have a dead endpoint tried at every look.
+// Only the first step ends a suspension: later ones would cause an attempt at an unreachable endpoint per poll.
 const STEP = `
 with stepped as (
   update webhook_replays
@@ -214,7 +214,7 @@ delete from webhook_replays where ctid = any(array(
    where status <> 'running' and completed_at <= app_now() - interval '30 days' limit $1))
 returning 1`;
 
-/** Replays that ended 30 days ago. @returns how many */
+/** Deletes replays that ended 30 days ago. @returns their number */
 export async function forgetReplays(db: Queryable, batch: number): Promise<number> {
   return (await db.query(FORGET, [batch])).length;
 }

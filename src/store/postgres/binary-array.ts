@@ -1,17 +1,16 @@
 /**
- * Arrays of long texts as PostgreSQL takes them without parsing (array_recv). As a literal, every
- * quote and backslash of an email's html would be escaped here and unescaped there, and a message
- * written out in hex.
+ * Arrays of long texts in PostgreSQL's binary format (array_recv). A literal would need escaping of every
+ * quote and backslash in an email's html, and hex for bytes.
  */
 
-/** Of the elements, as in pg_type. */
+/** Types of elements, as in pg_type. */
 const TYPE_OIDS = { bytea: 17, text: 25, json: 114 } as const;
 
 const NULL_LENGTH = -1;
 const HEADER_BYTES = 20;
 const LENGTH_BYTES = 4;
 
-/** The value of a parameter of type `type[]`: one dimension, counted from 1. */
+/** The value of a parameter of type `type[]`: one dimension, with subscripts from 1. */
 export function binaryArray(
   type: keyof typeof TYPE_OIDS,
   items: readonly (string | Buffer | null)[],

@@ -1,11 +1,10 @@
 /**
- * Whether the database has room: connections for this node, and disk for mail.
+ * Whether the database has enough connections for this node and enough disk space for mail.
  *
- * The connections that a node takes are compared with what the server allows; docs/scale.md has the
- * calculation for an operator, and the embedded engine gets as many (embedded/cluster.ts). Settling
- * needs disk space, so mail is refused before there is none: free space is measured where the
- * database's disk is on this machine, the database's size is compared where the operator sets a limit,
- * and everywhere PostgreSQL itself reports a full disk (53100).
+ * The connections of a node are compared with the server's limits; docs/scale.md explains the
+ * calculation, and embedded/cluster.ts configures the embedded engine by it. Settling needs disk space, so
+ * mail is refused before the disk is full: by free space where the database's disk is on this machine, by
+ * the database's size where the operator sets a limit, and otherwise by PostgreSQL's error (53100).
  */
 import { statfs } from 'node:fs/promises';
 import pg from 'pg';
@@ -20,9 +19,9 @@ const SUPERVISOR = 4 + 2;
 export type ConnectionNeeds = {
   workers: number;
   perWorker: number;
-  /** At the most, under load. */
+  /** Maximum number, under load. */
   most: number;
-  /** What stays open all the time. */
+  /** The number that stays open. */
   least: number;
 };
 
@@ -47,7 +46,7 @@ type Room = {
   taken: number;
 };
 
-/** `taken`: by whoever else is connected to any database of the server. -1 as a limit: none. */
+/** `taken`: connections of others to any database of the server. A limit of -1: none. */
 const ROOM = `
 select current_setting('max_connections')::int as max,
        current_setting('superuser_reserved_connections')::int
@@ -58,9 +57,9 @@ select current_setting('max_connections')::int as max,
          where datname is not null) as taken`;
 
 /**
- * Whether the server has the room that a node wants.
- * @returns null, or a sentence for the log: under load there will be too few
- * @throws UnsuitableDatabase when there are too few even at rest
+ * Whether the server has enough connections for a node.
+ * @returns null; a sentence for the log if there are too few under load
+ * @throws UnsuitableDatabase when there are too few even without load
  */
 export async function roomProblem(db: Queryable, needs: ConnectionNeeds): Promise<string | null> {
   const [room] = await db.query<Room>(ROOM);
@@ -81,23 +80,23 @@ export async function roomProblem(db: Queryable, needs: ConnectionNeeds): Promis
   return sentence;
 }
 
-/** @throws when there is no such folder here */
+/** @throws when the folder does not exist */
 export async function freeBytes(folder: string): Promise<number> {
   const { bavail, bsize } = await statfs(folder);
   return bavail * bsize;
 }
 
-/** Null: it is hidden from this role. Through a socket or loopback the server is on this machine. */
+/** Null: not visible to this role. By socket or loopback the server is on this machine. */
 const SERVER = `
 select case when inet_server_addr() is null or inet_server_addr() <<= '127.0.0.0/8'
               or inet_server_addr() = '::1'
             then (select setting from pg_settings where name = 'data_directory') end as folder`;
 
-/** The data directory of a server on this machine; null when it is elsewhere or does not tell. */
+/** The data directory of a server on this machine; null when it is remote or not visible. */
 export async function localDataDirectory(owner: Queryable): Promise<string | null> {
   const [row] = await owner.query<{ folder: string | null }>(SERVER);
   const folder = row?.folder ?? null;
-  // A tunnel or a container looks local too; then the folder is not here.
+  // A tunnel or a container looks local too, but then the folder does not exist here.
   return folder !== null && (await freeBytes(folder).catch(() => null)) !== null ? folder : null;
 }
 
@@ -109,13 +108,12 @@ export async function databaseBytes(db: Queryable): Promise<number> {
 }
 
 const DISK_FULL = '53100';
-/** How long mail is refused without asking after PostgreSQL had no room. */
+/** How long mail is refused after PostgreSQL reported a full disk. */
 const REFUSES_FOR_MS = 10_000;
 
 /**
- * Whether PostgreSQL reported a full disk to this worker: new mail is refused for 10 s, outcomes are
- * still written.
- * A statement that fails for it has stored nothing.
+ * Whether PostgreSQL reported a full disk to this worker: new mail is refused for 10 s, outcomes are still
+ * written. A statement that fails with this error has stored nothing.
  */
 export class DiskFullMemory {
   readonly #world: Pick<World, 'monotonicMs'>;
@@ -125,12 +123,12 @@ export class DiskFullMemory {
     this.#world = world;
   }
 
-  /** Why nothing is accepted; null when it is. */
+  /** The reason why mail is refused; null when it is not. */
   refusal(): string | null {
     return this.#world.monotonicMs() < this.#untilMs ? 'the disk of the database is full' : null;
   }
 
-  /** Does what stores new mail. @throws Overloaded when the disk is full */
+  /** Runs `work`, which stores new mail. @throws Overloaded when the disk is full */
   async guard<Result>(work: () => Promise<Result>): Promise<Result> {
     try {
       return await work();

@@ -1,27 +1,27 @@
 /**
- * How a connection is made: which of several servers takes writes, what the session is set to, and the
- * check that the settings hold.
+ * Opens connections: selects the server that accepts writes, makes the session's settings, and checks
+ * them.
  *
- * Settings are made by statements after connecting, because poolers refuse or ignore most of them in
- * the first message, and because they then win over what DATABASE_URL, the role or the database
- * set. They are read back by a statement of its own: behind a pooler that gives each transaction
- * another server connection, that statement returns the settings of another session.
+ * Settings are made by statements after connecting: poolers refuse or ignore most of them in the startup
+ * message, and statements override those of DATABASE_URL, the role or the database. A separate statement
+ * reads them back: behind a pooler that assigns another server connection per transaction, it returns
+ * the settings of another session.
  */
 import pg from 'pg';
 import { urlsOf } from './database-address.ts';
 
-/** Where the database is: host/port/user/password/database, as pg understands them. */
+/** The database's host, port, user, password and name, in the form of pg. */
 export type DatabaseAddress = pg.ClientConfig;
 
-/** Names of settings and their values, written as PostgreSQL shows them. */
+/** Names of settings and their values, in PostgreSQL's spelling. */
 export type SessionSettings = Readonly<Record<string, string>>;
 
-/** This database cannot be used as it is: a sentence for the operator, with the way out. */
+/** This database cannot be used: a sentence for the operator with the remedy. */
 export class UnsuitableDatabase extends Error {
   override readonly name = 'UnsuitableDatabase';
 }
 
-/** Whether an error, or what caused it, is that. */
+/** Whether an error or its cause is UnsuitableDatabase. */
 export function isUnsuitable(error: unknown): error is Error {
   if (error instanceof UnsuitableDatabase) return true;
   return error instanceof Error && error.cause instanceof UnsuitableDatabase;
@@ -34,8 +34,8 @@ const PROBE_TIMEOUT_MS = 3_000;
 const IS_WRITABLE = `select current_setting('transaction_read_only') = 'off' as is_writable`;
 
 /**
- * The servers that an address names. With one, it is the one. With several, the first that takes
- * writes is found by asking all of them, kept, and looked for again after `forget`.
+ * The servers of an address. With several, all are asked at once; the first in order that accepts writes
+ * is used until `forget`.
  */
 export class Servers {
   readonly #config: pg.ClientConfig;
@@ -56,8 +56,8 @@ export class Servers {
   }
 
   /**
-   * Where to connect to now.
-   * @throws when no server takes writes
+   * Selects the server to connect to.
+   * @throws when no server accepts writes
    */
   async find(): Promise<void> {
     if (!this.areSeveral) return;
@@ -70,12 +70,12 @@ export class Servers {
     }
   }
 
-  /** The one in use failed or takes no writes any more. */
+  /** Called when the server in use failed or no longer accepts writes. */
   forget(): void {
     this.#finding = null;
   }
 
-  /** For a client: the address, then what is not in it. */
+  /** The configuration of a client: the address, completed by `more`. */
   config(more: pg.ClientConfig): pg.ClientConfig {
     return { ...this.#config, ...more };
   }
@@ -86,7 +86,7 @@ export class Servers {
     client.port = this.#present.port;
   }
 
-  /** All at once, so that one that does not answer costs its time only once; the first in order wins. */
+  /** In parallel, so that unresponsive servers cost one timeout; the first in order is used. */
   async #ask(): Promise<Place> {
     const answers = this.#places.map((place) => this.#problemOf(place));
     const problems: string[] = [];
@@ -99,12 +99,12 @@ export class Servers {
     throw new Error(`none of the servers accepts writes: ${problems.join('; ')}`);
   }
 
-  /** Null when it takes writes. */
+  /** Null when it accepts writes. */
   async #problemOf(place: Place): Promise<string | null> {
     const [connectionTimeoutMillis, query_timeout] = [PROBE_TIMEOUT_MS, PROBE_TIMEOUT_MS];
     const about = { application_name: 'posthorn probe', connectionTimeoutMillis, query_timeout };
     const client = new pg.Client(this.config(about));
-    client.on('error', () => {}); // the statement that runs fails too, with the reason
+    client.on('error', () => {}); // the running statement fails with the reason
     client.host = place.host;
     client.port = place.port;
     try {
@@ -119,13 +119,13 @@ export class Servers {
   }
 }
 
-/** pg's own reading of an address, environment included. */
+/** The address as pg reads it, including environment variables. */
 function placeOf(config: pg.ClientConfig): Place {
   const { host, port } = new pg.Client(config);
   return { host, port };
 }
 
-/** What a session has to be. A role that is not among the settings stays the one that logged in. */
+/** A session. Without a role among its settings it keeps the role that logged in. */
 export type Session = { settings: SessionSettings; name: string; timeoutMs: number };
 
 const SET = `
@@ -142,8 +142,8 @@ select pg_backend_pid() as pid,
 type Answer = { pid: number; values: string[] };
 
 /**
- * Makes the settings of a session, and reads back that they are made.
- * @throws UnsuitableDatabase when they are not
+ * Makes the settings of a session and reads them back.
+ * @throws UnsuitableDatabase when they were not kept
  */
 export async function setSession(client: pg.Client, session: Session): Promise<void> {
   const cancel = afterUnstalled(session.timeoutMs, () => {
@@ -165,7 +165,7 @@ export async function setSession(client: pg.Client, session: Session): Promise<v
 
 function doesNotKeep(names: readonly string[]): string {
   return (
-    `The connection to the database does not keep what it is set to (${names.join(', ')}): ` +
+    `The connection to the database does not keep its settings (${names.join(', ')}): ` +
     'connect to PostgreSQL itself, or through a pooler in session mode.'
   );
 }
@@ -174,14 +174,14 @@ const NO_SESSIONS =
   'DATABASE_URL leads to a pooler that gives each transaction another connection, and Posthorn ' +
   'needs sessions: set pool_mode=session for this database there, or connect to PostgreSQL itself.';
 
-/** A period is counted in so many parts, each a turn of the event loop in which sockets were read. */
+/** A period is counted in this many parts, each a turn of the event loop that reads sockets. */
 const PERIOD_PARTS = 20;
 
 /**
- * Calls `end` after a time that does not count event-loop stalls. A process that is busy with ten
- * thousand requests runs its timers late, before it reads the database's answer that has already
- * arrived: a plain timeout would take a database that answers for one that is down.
- * @returns what cancels it
+ * Calls `end` after a time that does not count event-loop stalls. In a process with ten thousand requests
+ * timers run late, before it reads a response of the database that has already arrived: a plain timeout
+ * would treat an available database as unavailable.
+ * @returns a function that cancels it
  */
 export function afterUnstalled(ms: number, end: () => void): () => void {
   let parts = 0;
@@ -194,7 +194,7 @@ export function afterUnstalled(ms: number, end: () => void): () => void {
   return () => clearInterval(timer);
 }
 
-/** A client class for pg's pool, which connects it at once: gives up after `timeoutMs`. */
+/** A client class for pg's pool, which connects it immediately: fails after `timeoutMs`. */
 export function pooledClient(timeoutMs: number, lead: (client: pg.Client) => void) {
   return class PooledClient extends pg.Client {
     constructor(config?: string | pg.ClientConfig) {
@@ -210,8 +210,8 @@ export function pooledClient(timeoutMs: number, lead: (client: pg.Client) => voi
 }
 
 /**
- * A connection of its own, for migrations, partitions and tests: the caller ends it.
- * @throws with the reason when it cannot be had
+ * A connection outside of the pools, for migrations, partitions and tests: the caller ends it.
+ * @throws with the reason when it cannot be opened
  */
 export async function openSession(address: DatabaseAddress, session: Session): Promise<pg.Client> {
   const { name, timeoutMs } = session;
@@ -220,7 +220,7 @@ export async function openSession(address: DatabaseAddress, session: Session): P
   const about = { application_name: name, connectionTimeoutMillis: timeoutMs };
   const client = new pg.Client(servers.config(about));
   servers.lead(client);
-  client.on('error', () => {}); // the statement that runs fails too, with the reason
+  client.on('error', () => {}); // the running statement fails with the reason
   try {
     await client.connect();
     await setSession(client, session);
@@ -231,15 +231,15 @@ export async function openSession(address: DatabaseAddress, session: Session): P
   return client;
 }
 
-/** A statement outside of its pooling mode, as pgBouncer refuses it: protocol violation. */
+/** Returned by pgBouncer for a statement outside of its pooling mode: protocol violation. */
 const REFUSED_BY_POOLER = '08P01';
 
 /**
- * Whether every session has a server connection of its own. A pooler shows itself by the process
- * number it gives at log-in, which is not the server's. Then two sessions take turns, in both orders:
- * a pooler that takes connections back after a transaction gives one of them the other's, whether it
- * hands out the one that was used last or the one that has rested longest.
- * @throws UnsuitableDatabase when they have not
+ * Checks that every session has its own server connection. A pooler is detected by the process number at
+ * log-in, which is not that of the server. Then two sessions alternate, in both orders: a pooler that
+ * reassigns connections after a transaction gives one of them the other's connection, whether it assigns
+ * the most or the least recently used one.
+ * @throws UnsuitableDatabase when sessions share a connection
  */
 export async function requireSessions(
   first: pg.Client,

@@ -1,5 +1,5 @@
 /**
- * The text of DATABASE_URL: split into one URL per host, freed of what Posthorn sets itself, shown
+ * The text of DATABASE_URL: split into one URL per host, without the settings that Posthorn makes, shown
  * without its password. Pure.
  */
 
@@ -7,8 +7,8 @@
 const PARTS = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#]*)([^?#]*)(?:\?([^#]*))?$/;
 
 /**
- * What a connection is set to by Posthorn (connect.ts). pg would take the one of a URL instead, and
- * poolers refuse most of them in the first message.
+ * Settings that Posthorn makes (connect.ts). pg would prefer those of a URL, and poolers refuse most of
+ * them in the startup message.
  */
 const OURS = [
   'application_name',
@@ -20,8 +20,8 @@ const OURS = [
 ];
 
 /**
- * One URL for each host, in their order, as libpq takes them: `postgres://u:p@one:5432,two:5433/name`
- * or `?host=one,two&port=5432,5433`. @returns null for what is no such URL
+ * One URL per host, in order, in the forms of libpq: `postgres://u:p@one:5432,two:5433/name` or
+ * `?host=one,two&port=5432,5433`. @returns null for a text of another form
  */
 export function urlsOf(url: string): string[] | null {
   const [, start = '', authority = '', path = '', query = ''] = PARTS.exec(url) ?? [];
@@ -41,7 +41,7 @@ export function urlsOf(url: string): string[] | null {
       return `${start}${place}${path}${text === '' ? '' : `?${text}`}`;
     }),
   );
-  // A list in the query replaces the hosts before it.
+  // A list in the query replaces the hosts of the authority.
   const distinct = hosts[0] === null ? urls : urls.slice(0, hosts.length);
   return distinct.every((one) => URL.canParse(one)) ? distinct : null;
 }
@@ -66,7 +66,7 @@ export function addressAs<Address extends { connectionString?: string | undefine
   return { ...address, connectionString };
 }
 
-/** An address as it may be shown: libpq takes a password in two places. */
+/** The address without its password, which libpq accepts in two places. */
 export function withoutPassword(url: string): string {
   const [, start = '', authority = '', path = '', query] = PARTS.exec(url) ?? [];
   const [first = ''] = authority.split(',');

@@ -1,9 +1,9 @@
 /**
- * Connections to PostgreSQL: the only store, and the only queue.
+ * Connection pools to PostgreSQL, the only store and queue.
  *
- * Accepting and settling keep a connection of their own each, so that neither a dashboard reading
- * lists nor another program that takes all connections can make mail wait. Every connection sets `synchronous_commit = on` and, where migrations
- * could make one, works in a role that cannot drop or alter tables.
+ * Accepting and settling have separate connections, so that neither reading lists nor other programs that
+ * use up all connections delay mail. Every connection sets `synchronous_commit = on` and uses a role that
+ * cannot drop or alter tables, if migrations could create one.
  */
 import pg from 'pg';
 import {
@@ -20,7 +20,7 @@ import {
 
 export type { DatabaseAddress } from './connect.ts';
 
-/** The role the service works in; store/postgres/migrate.ts makes it and grants it reading and writing. */
+/** The role of the service; store/postgres/migrate.ts creates it and grants reading and writing. */
 export const APP_ROLE = 'posthorn_app';
 
 /** A statement with a name is prepared once per connection. */
@@ -33,10 +33,10 @@ export type Queryable = {
   ): Promise<Row[]>;
 };
 
-/** The database cannot be reached, has no room or no time, or ended the connection. */
+/** The database cannot be reached, has no space or capacity, or ended the connection. */
 export class DatabaseUnavailable extends Error {
   override readonly name = 'DatabaseUnavailable';
-  /** true: certainly nothing was done. false: nothing is known about the statement. */
+  /** true: nothing was done. false: the result of the statement is unknown. */
   readonly isUndone: boolean;
 
   constructor(message: string, options: { cause?: unknown; isUndone?: boolean } = {}) {
@@ -45,24 +45,24 @@ export class DatabaseUnavailable extends Error {
   }
 }
 
-/** What the workers of a node do, all of them the same. */
+/** The tasks of a node's workers, all of which have the same. */
 export type Work = {
   workers: number;
-  /** Emails, over HTTP or by submission. */
+  /** Accepts emails, by HTTP or submission. */
   accepts: boolean;
   delivers: boolean;
-  /** By webhooks. */
+  /** Sends webhooks. */
   notifies: boolean;
-  /** Bounces and complaints, by SMTP. */
+  /** Receives bounces and complaints by SMTP. */
   receives: boolean;
 };
 
-/** The most connections that each kind of work opens in one worker. */
+/** The maximum number of connections per task in one worker. */
 export type PoolSizes = Readonly<
   Record<'accept' | 'settle' | 'beat' | 'webhooks' | 'inbound' | 'read', number>
 >;
 
-/** A single worker that does everything: tests, commands, the supervisor. */
+/** A single worker with all tasks: for tests, commands and the supervisor. */
 export const SINGLE_WORKER: Work = {
   workers: 1,
   accepts: true,
@@ -88,21 +88,21 @@ export function poolSizes(work: Work): PoolSizes {
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const STATEMENT_TIMEOUT_MS = 20_000;
-/** A connection that a router has forgotten is given up in time for another beat (lease.ts). */
+/** Low enough to detect a connection that a router dropped in time for another heartbeat (lease.ts). */
 const BEAT_TIMEOUT_MS = 3_000;
 
 /**
- * On the connections of the hot statements: one generic plan, never planned again, and never a plan
- * that reads a whole table because it was empty when the plan was made.
+ * For the connections of the hot statements: one generic plan, never replanned, and no plan that reads a
+ * whole table because it was empty at planning.
  */
 export const HOT_SETTINGS: SessionSettings = {
   plan_cache_mode: 'force_generic_plan',
   enable_seqscan: 'off',
   jit: 'off',
 };
-/** A row that another transaction has locked fails within a second; the others go on without it. */
+/** A row that another transaction has locked fails within a second; the rest of the batch continues. */
 const SETTLE_SETTINGS: SessionSettings = { ...HOT_SETTINGS, lock_timeout: '1s' };
-/** A worker that is frozen within a transaction must not hold its locks for ever. */
+/** A worker that is frozen within a transaction must not hold its locks indefinitely. */
 export const COMMON_SETTINGS: SessionSettings = {
   synchronous_commit: 'on',
   TimeZone: 'UTC',
@@ -110,27 +110,27 @@ export const COMMON_SETTINGS: SessionSettings = {
   idle_in_transaction_session_timeout: '20s',
 };
 
-// A bigint that does not fit a double does not occur here (counters); text would infect every sum.
+// No bigint here exceeds a double (counters); as a text it would turn sums into concatenations.
 pg.types.setTypeParser(pg.types.builtins.INT8, Number);
 
 export class Database implements Queryable {
-  /** For the accept statement only. */
+  /** Only for the accept statement. */
   readonly accepting: Queryable & Pick<Database, 'transaction'>;
-  /** For settling and claiming: what keeps mail moving. */
+  /** For settling and claiming. */
   readonly settling: Queryable;
-  /** For beats alone: a lease must not end because a settled outcome waits for a lock. */
+  /** Only for heartbeats, so that a lease does not expire because settling waits for a lock. */
   readonly beating: Queryable;
-  /** For the webhook loop: a flood of events must not make mail wait. */
+  /** For the webhook loop, so that many events do not delay mail. */
   readonly notifying: Queryable;
-  /** For what comes back: a flood of bounces must not make mail wait either. */
+  /** For received mail, so that many bounces do not delay mail. */
   readonly receiving: Queryable & Pick<Database, 'transaction'>;
   readonly #pools: pg.Pool[];
   readonly #readers: Pool;
-  /** What a worker cannot do without; mail that comes in may wait at its sender. */
+  /** The pools that a worker cannot work without; received mail can wait at its sender. */
   readonly #essential: readonly Pool[];
 
   /**
-   * @param options.sizes of the pools; one of everything's when not given
+   * @param options.sizes of the pools; by default those of SINGLE_WORKER
    * @param options.connectTimeoutMs shorter in tests
    */
   constructor(
@@ -142,7 +142,7 @@ export class Database implements Queryable {
     const role: SessionSettings = options.role === null ? {} : { role: options.role };
     const servers = new Servers(address);
     const open = (max: number, own: SessionSettings, part: string, timeoutMs: number): Pool =>
-      // What is not counted on opens one connection when it is used all the same.
+      // A pool of size 0 opens one connection if it is used nevertheless.
       new Pool(Math.max(1, max), servers, {
         name: `posthorn ${options.name} ${part}`,
         settings: {
@@ -182,14 +182,14 @@ export class Database implements Queryable {
   }
 
   /**
-   * Opens a connection of each kind and keeps it: mail goes on when others have taken all that are left.
-   * What cannot be had now is opened when it is needed: a database that is away ends no worker.
+   * Opens a connection of each kind and keeps it, so that mail continues when others use up the remaining
+   * ones. Connections that fail now are opened later: an unavailable database does not end the worker.
    */
   async reserve(): Promise<void> {
     await Promise.allSettled(this.#essential.map((pool) => pool.query('select 1')));
   }
 
-  /** Runs `work` in one transaction; any throw rolls it back. Never hold one during network I/O. */
+  /** Runs `work` in one transaction; any throw rolls it back. Must not be open during network I/O. */
   transaction<Result>(work: (tx: Queryable) => Promise<Result>): Promise<Result> {
     return this.#readers.transaction(work);
   }
@@ -202,9 +202,8 @@ export class Database implements Queryable {
 type Waiting = { go: () => void; fail: (error: Error) => void };
 
 /**
- * The queue for a fixed number of connections, first come, first served. A long wait is no failure of
- * the database as long as connections become free: those who wait fail only when none does for
- * `standstillMs`.
+ * The queue for a fixed number of connections, in order of arrival. A long wait is not a failure of the
+ * database while connections become free: waiters fail only when none becomes free for `standstillMs`.
  */
 class ConnectionQueue {
   #free: number;
@@ -254,13 +253,13 @@ class Pool implements Queryable {
   constructor(max: number, servers: Servers, session: Session & { queryTimeoutMs: number }) {
     const { name, timeoutMs, queryTimeoutMs } = session;
     const config = servers.config({ application_name: name, query_timeout: queryTimeoutMs });
-    // pg waits for it, which its types do not say.
+    // pg awaits it, although its types do not say so.
     const onConnect: (client: pg.ClientBase) => unknown = (client) =>
       setSession(client as pg.Client, session);
     this.pool = new pg.Pool({
       ...config,
       max,
-      // The last one stays, however quiet it is: there may be no other when it is needed again.
+      // One idle connection is kept, because none may be available when it is needed again.
       min: 1,
       idleTimeoutMillis: 60_000,
       allowExitOnIdle: true,
@@ -269,8 +268,8 @@ class Pool implements Queryable {
     });
     this.#servers = servers;
     this.#queue = new ConnectionQueue(max, timeoutMs);
-    // A connection that breaks is replaced at the next query, and fails the one that uses it; without
-    // listeners it would end the process.
+    // A broken connection fails its current statement and is replaced at the next one; an error event
+    // without a listener would end the process.
     this.pool.on('error', () => servers.forget());
     this.pool.on('connect', (client) => client.on('error', () => {}));
   }
@@ -282,7 +281,7 @@ class Pool implements Queryable {
       this.#release(client, false);
       return rows;
     } catch (error) {
-      // Only after an answer of the server is the connection certainly in order.
+      // Only a response of the server proves that the connection works.
       this.#release(client, !(error instanceof pg.DatabaseError));
       if (isServerLost(error)) this.#servers.forget();
       throw error;
@@ -335,7 +334,7 @@ class Pool implements Queryable {
   }
 }
 
-/** The same, but no statement waits for a lock for longer than this. */
+/** The same queries, with a maximum wait for locks. */
 export function impatient(db: Pick<Database, 'transaction'>, lockTimeoutMs: number): Queryable {
   return {
     query: (statement, values) =>
@@ -347,10 +346,10 @@ export function impatient(db: Pick<Database, 'transaction'>, lockTimeoutMs: numb
 }
 
 /**
- * Runs `work` until the database is available. `work` must be safe to repeat: the fate of a statement
- * whose connection was lost is unknown. A lock timeout is thrown, as other errors are: it is about one
- * row, and the rest of a batch should go on without it.
- * @returns null when `mayRetry`, asked after each try that found the database unavailable, says no
+ * Runs `work` until the database is available. `work` must be safe to repeat, since a statement whose
+ * connection was lost may have been executed. Other errors are thrown, also a lock timeout: it concerns
+ * one row, and the rest of a batch should continue without it.
+ * @returns null when `mayRetry`, called after each failure, returns false
  */
 export function whenAvailable<Result>(
   work: () => Promise<Result>,
@@ -376,7 +375,7 @@ export async function whenAvailable<Result>(
   }
 }
 
-/** A single client (migrations, maintenance, a transaction) behind the same interface. */
+/** The queries of a single client (migrations, maintenance, a transaction). */
 export function clientQueries(client: pg.ClientBase): Queryable {
   return {
     async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
@@ -391,7 +390,7 @@ export function clientQueries(client: pg.ClientBase): Queryable {
 }
 
 /**
- * A connection in the owner's own role, for migrations and partitions: the caller ends it.
+ * A connection in the owner's role, for migrations and partitions: the caller ends it.
  * @throws DatabaseUnavailable
  */
 export function connectAsOwner(address: DatabaseAddress, part: string): Promise<pg.Client> {
@@ -403,24 +402,24 @@ export function connectAsOwner(address: DatabaseAddress, part: string): Promise<
 }
 
 /**
- * The database, not the statement. Classes 08 (connection), 53 (resources), 57P (shutdown, crash),
- * 58 (system); a standby (25006); our own time-outs (25P03, 55P03, 57014), and class 40
- * (deadlocks): the same statement may well succeed the next time.
+ * Errors of the database rather than the statement, which may succeed on a retry: classes 08
+ * (connection), 53 (resources), 57P (shutdown, crash), 58 (system), 40 (deadlocks); a standby (25006);
+ * our timeouts (25P03, 55P03, 57014).
  */
 const UNAVAILABLE_SQLSTATE = /^(08|25006|25P03|40|53|55P03|57014|57P|58)/;
-/** Of these, what may come when the statement was committed already. */
+/** Of these, errors after which the statement may have been committed. */
 const UNKNOWN_FATE_SQLSTATE = /^(08|40003|57P|58)/;
 const READ_ONLY_SQLSTATE = '25006';
 const LOCK_TIMEOUT_SQLSTATE = '55P03';
 
-/** The SQLSTATE of an error; null when it did not come from the server. */
+/** The SQLSTATE of an error; null when it is not from the server. */
 export function sqlStateOf(error: unknown): string | null {
   const answer = error instanceof DatabaseUnavailable ? error.cause : error;
   const { code } = (answer ?? {}) as { code?: unknown };
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : null;
 }
 
-/** A row was locked for longer than the wait allows: about that row, not about the database. */
+/** A row was locked for longer than lock_timeout: not a failure of the database. */
 export function isLockTimeout(error: unknown): boolean {
   return sqlStateOf(error) === LOCK_TIMEOUT_SQLSTATE;
 }
@@ -437,7 +436,7 @@ function translated(error: unknown): unknown {
   return unavailable(error, { isUndone: false });
 }
 
-/** The server ended the connection, is away, or became a standby: there may be another by now. */
+/** The server ended the connection, is unavailable, or became a standby: another one may be primary. */
 function isServerLost(error: unknown): boolean {
   if (!(error instanceof DatabaseUnavailable)) return false;
   return !error.isUndone || (error.cause as { code?: string }).code === READ_ONLY_SQLSTATE;

@@ -1,8 +1,8 @@
 /**
- * Fail-over of the database to another server: how it is noticed, and what it lost.
+ * Detects a fail-over of the database to another server, and what it lost.
  *
- * A promoted standby begins a new timeline. What the old primary acknowledged and an asynchronous
- * standby had not received yet is lost; it cannot be restored, but it is logged and counted.
+ * A promoted standby begins a new timeline. Commits that the old primary acknowledged and an asynchronous
+ * standby had not received are lost. They cannot be restored, but are logged and counted.
  */
 import { DatabaseUnavailable, type Queryable } from './database.ts';
 
@@ -12,8 +12,8 @@ select case when pg_is_in_recovery() then null
             else left(pg_walfile_name(pg_current_wal_lsn()), 8) end as timeline`;
 
 /**
- * The timeline that the database is on.
- * @returns null where the server does not say: a standby, or a service that hides it
+ * The current timeline of the database.
+ * @returns null if it is not available: on a standby, or from a service that hides it
  * @throws DatabaseUnavailable
  */
 export async function databaseTimeline(db: Queryable): Promise<string | null> {
@@ -32,13 +32,13 @@ select i.id from unnest($1::uuid[], $2::uuid[]) as i(project_id, id)
                     where e.project_id = i.project_id and e.environment in ('live', 'test')
                       and e.id = i.id and e.id = any($2::uuid[]))`;
 
-/** Of the last moments before a fail-over: standbys are seconds behind. */
+/** Covers the last seconds before a fail-over, which standbys may lack. */
 const EMAILS_MAX = 50_000;
 const ID_BYTES = 16;
 const ENTRY_BYTES = 2 * ID_BYTES;
 const EMAILS_PER_STATEMENT = 5_000;
 
-/** The newest emails that this worker accepted, to say which of them a fail-over lost. 1.6 MB. */
+/** The newest emails that this worker accepted, to determine those a fail-over lost. 1.6 MB. */
 export class RecentlyAccepted {
   readonly #entries = Buffer.alloc(EMAILS_MAX * ENTRY_BYTES);
   #count = 0;

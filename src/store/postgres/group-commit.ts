@@ -1,38 +1,38 @@
 /**
- * Group commit: everything that arrives while one batch is being committed goes into the next one.
+ * Group commit: items that arrive while a batch is being committed form the next batch.
  *
- * One fsync then carries as many items as came meanwhile: no added latency on an idle service, and
- * full batches under load. In between, a pace keeps batches from being many and small. Used on both
- * ends of an email's life (store/accept.ts, store/settle.ts).
+ * One fsync then commits many items: no added latency without load, and full batches under load. A
+ * minimum pace prevents many small batches. Used for accepting (store/accept.ts) and settling
+ * (store/settle.ts).
  */
 
-/** More than this only adds latency (measured). */
+/** A higher value only adds latency (measured). */
 const BATCH_ITEMS_MAX = 64;
 const BATCH_BYTES_MAX = 8 * 1024 * 1024;
-/** Leaves no room for another item. */
+/** Marks a batch without room for another item. */
 const BATCH_FULL = BATCH_BYTES_MAX + 1;
 
 export type GroupCommitOptions<Item, Result> = {
   /**
-   * Commits all items or none; one result per item, in order. A result may still have to be found
-   * out: the next batch does not wait for it.
+   * Commits all items or none; one result per item, in order. A result may be a promise, for which the
+   * next batch does not wait.
    */
   commit: (items: readonly Item[]) => Promise<(Result | Promise<Result>)[]>;
   sizeBytes: (item: Item) => number;
   /**
-   * Whether a failed batch may be tried again item by item. Not when its fate is unknown: what was
-   * committed after all would be committed twice.
+   * Whether a failed batch may be retried item by item. Not when it may have been committed: its items
+   * would then be committed twice.
    */
   mayTryOneByOne: (error: unknown) => boolean;
   /** Items with equal keys never share a batch; null: no restriction. */
   exclusiveKey?: (item: Item) => string | null;
-  /** Whether an item is a batch by itself; default: none is. */
+  /** Whether an item is a batch by itself; default: no item is. */
   isAlone?: (item: Item) => boolean;
-  /** Batches under way at once. */
+  /** Number of concurrent batches. */
   concurrency?: number;
   /**
-   * A batch that is not full starts no sooner than so long after the one before: the fixed cost of a
-   * statement is that of a dozen items. None on an idle service.
+   * Minimum time between the starts of two batches, unless the second is full, because the fixed cost of
+   * a statement equals that of a dozen items. No delay without load.
    */
   paceMs?: number;
 };
@@ -51,9 +51,9 @@ export class GroupCommit<Item, Result> {
   #underWay = 0;
   /** A batch starts in this turn of the event loop. */
   #isDue = false;
-  /** Set for a while after each start. */
+  /** Set for `paceMs` after each start. */
   #pacing: NodeJS.Timeout | undefined;
-  /** Items given and not yet answered, and their bytes: what back-pressure looks at. */
+  /** Items without a result, and their bytes, for back-pressure. */
   pendingItems = 0;
   pendingBytes = 0;
 
@@ -61,7 +61,7 @@ export class GroupCommit<Item, Result> {
     this.#options = options;
   }
 
-  /** Resolves once the item's batch is committed; rejects with what `commit` threw for it. */
+  /** Resolves when the item's batch is committed; rejects with the error of `commit` for it. */
   add(item: Item): Promise<Result> {
     const bytes = this.#options.sizeBytes(item);
     const isAlone = this.#options.isAlone?.(item) ?? false;
@@ -73,7 +73,7 @@ export class GroupCommit<Item, Result> {
     });
   }
 
-  /** Fails what waits for its batch: nothing of it was tried, and trying would fail too. */
+  /** Fails the items that wait for their batch, without trying them. */
   rejectWaiting(error: unknown): void {
     const rejected = this.#waiting;
     this.#waiting = [];
@@ -82,8 +82,8 @@ export class GroupCommit<Item, Result> {
   }
 
   /**
-   * After the current turn of the event loop, so that all requests just read share the batch; later
-   * where batches follow each other too fast to have much in them.
+   * Starts a batch after the current turn of the event loop, so that all requests just read share it, or
+   * later according to `paceMs`.
    */
   #schedule(): void {
     if (this.#isDue || this.#waiting.length === 0) return;
@@ -154,7 +154,7 @@ export class GroupCommit<Item, Result> {
       if (results.length !== batch.length) return rejectMismatch(batch, results.length);
       batch.forEach((waiting, index) => waiting.resolve(results[index]!));
     } catch (error) {
-      // One item that the database refuses must not fail the others: each is tried by itself.
+      // Retries each item separately, so that one item that the database refuses does not fail the others.
       if (batch.length > 1 && this.#options.mayTryOneByOne(error)) {
         for (const waiting of batch) await this.#commitBatch([waiting]);
       } else {
@@ -165,8 +165,8 @@ export class GroupCommit<Item, Result> {
 }
 
 /**
- * Results could go to the wrong items, so none is given. The batch is committed: it is not repeated,
- * and its rows are found as those of any item whose fate is unknown.
+ * The results cannot be assigned to items, so none is returned. The batch is committed and therefore not
+ * repeated; its rows are looked up as for any item with an unknown result.
  */
 function rejectMismatch(
   batch: readonly { reject: (error: unknown) => void }[],

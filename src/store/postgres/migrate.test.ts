@@ -54,7 +54,7 @@ test('a database with additive newer migrations is used, one that requires a new
   await migrate(database.address, { ...OPTIONS, ...next });
   await assert.rejects(migrate(database.address, OPTIONS), (error: Error) => {
     assert.ok(error instanceof MigrationRefused);
-    const knows = `asks for schema 9001, this version knows ${version}. Start the newer version.`;
+    const knows = `requires schema 9001, this version supports ${version}. Start the newer version.`;
     assert.ok(error.message.endsWith(knows), error.message);
     return true;
   });

@@ -1,11 +1,11 @@
 /**
- * Brings a database to the schema of this version: migrations/ in order, under a lock, each in a
- * transaction of its own that waits for no lock for more than a second; an empty database in one
- * transaction. Forward only. A database that is ahead of the code is used as it is, unless it requires
- * newer code (schema-version.ts).
+ * Migrates a database to the schema of this version: migrations/ in order, under a lock, each in its own
+ * transaction that waits at most a second for a lock; an empty database in one transaction. Forward only.
+ * A database that is ahead of the code is used as it is, unless it requires newer code
+ * (schema-version.ts).
  *
- * The owner's connection that runs this owns schema and partitions. The service itself works in roles
- * that can read and write rows and nothing else, where the server allows to create them (roles.ts).
+ * The owner's connection that runs this owns schema and partitions. The service works in roles that can
+ * only read and write rows, if the server permits creating them (roles.ts).
  */
 import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -26,38 +26,38 @@ import {
 } from './schema-version.ts';
 
 const SCHEMA_TABLE = 'schema_migrations';
-/** One migration at a time over all nodes; the number only has to be the same everywhere. */
+/** One migration at a time over all nodes. */
 const LOCK_KEY = 0x706f7374; // "post"
-/** They check every few seconds (maintenance.ts) and stop within 30 s (worker-pool.ts). */
+/** Older nodes check every few seconds (maintenance.ts) and stop within 30 s (worker-pool.ts). */
 const OLDER_NODES_END_WITHIN_S = 45;
 
 export type MigrationResult = {
-  /** The version the schema has now. */
+  /** The present version of the schema. */
   version: number;
   /** Files that were applied by this call. */
   applied: string[];
-  /** The role to work in; null where the server does not allow to create it. */
+  /** The role to work in; null if the server does not permit creating it. */
   role: string | null;
-  /** How workers log in; null where that was not asked for, or there is no such role. */
+  /** How workers log in; null if not requested, or without the role. */
   login: LoginOutcome | null;
 };
 
 export type MigrateOptions = {
   nowMs: number;
   acceptAnyDurability: boolean;
-  /** To make a role that workers log in as (roles.ts). */
+  /** For creating the role that workers log in as (roles.ts). */
   secretKey?: string;
-  /** Logs what is waited for. */
+  /** Logs the reason of a wait. */
   log?: (sentence: string) => void;
-  /** Others in tests. */
+  /** Another folder in tests. */
   folder?: string;
   triesMax?: number;
 };
 
 /**
- * Migrates, makes partitions, seeds the tables that mirror code. Waits for another node's
- * migration to end.
- * @throws MigrationRefused when the database asks for newer code, may lose commits, or is locked
+ * Migrates, creates partitions, and seeds the tables that mirror code. Waits for a migration by another
+ * node.
+ * @throws MigrationRefused when the database requires newer code, may lose commits, or is locked
  * @throws DatabaseUnavailable
  */
 export async function migrate(
@@ -70,7 +70,7 @@ export async function migrate(
     await requireSessions(client, () => connectAsOwner(address, 'migrate'));
     await refuseOldServer(db);
     if (!options.acceptAnyDurability) await refuseForgetfulServer(db);
-    // Another node's migration may take any time.
+    // Another node's migration may take any time, so this wait has no limit.
     await db.query('set lock_timeout = 0');
     await db.query('select pg_advisory_lock($1)', [LOCK_KEY]);
     const applied = await applyMigrations(db, address, options);
@@ -92,7 +92,7 @@ async function refuseOldServer(db: Queryable): Promise<void> {
   throw new MigrationRefused(`PostgreSQL 15 or newer is needed; this server is ${row?.text}.`);
 }
 
-/** A 202 means that the email is on disk, so a server that may lose a commit is refused. */
+/** Refuses a server that may lose a commit: a 202 means that the email is on disk. */
 async function refuseForgetfulServer(db: Queryable): Promise<void> {
   const settings = await db.query<{ name: string; setting: string }>(
     `select name, setting from pg_settings where name in ('fsync', 'full_page_writes')`,
@@ -156,9 +156,9 @@ async function refuseOutdatedCode(db: Queryable, known: number): Promise<void> {
 }
 
 /**
- * A migration that requires newer code is followed by one that older code cannot work with: older
- * nodes get the time to notice it and to settle what they have under way. A node that was killed leaves
- * its row, so the wait is limited.
+ * A migration that requires newer code precedes one that older code cannot work with. This waits until
+ * older nodes have noticed it and settled their work. The row of a node that was killed remains, so the
+ * wait is limited.
  */
 async function letOlderNodesEnd(db: Queryable, log: (sentence: string) => void): Promise<void> {
   const required = await schemaRequired(db);
@@ -169,7 +169,7 @@ async function letOlderNodesEnd(db: Queryable, log: (sentence: string) => void):
     if (second === 0) log(`${workers} workers of an older version end before the next migration`);
     await pause(1_000);
   }
-  log('workers of an older version have not ended; the migration goes on without them');
+  log('workers of an older version have not ended; the migration continues');
 }
 
 type Step = { name: string; run: () => Promise<unknown> };
@@ -178,7 +178,7 @@ type StepOptions = {
   address: DatabaseAddress;
   /** Logs the reason of a wait. */
   log: (sentence: string) => void;
-  /** As many as take 10 minutes when not given. */
+  /** Default: as many as take 10 minutes. */
   triesMax: number | undefined;
 };
 
@@ -188,11 +188,11 @@ const TRIES_MAX = 45;
 const PAUSE_MAX_MS = 15_000;
 
 /**
- * Changes the schema of a database in use: a transaction that waits for no lock for more than a second.
+ * Changes the schema of a database in use, in a transaction that waits at most a second for a lock.
  *
- * A statement that waits for the lock of a table makes every later one on that table wait behind it:
- * behind a backup that reads for an hour, every node for an hour. So the step is rolled back after a
- * second and tried again later, until the reader has ended; nodes work on in between.
+ * A statement that waits for a table lock blocks every later statement on that table: behind a backup
+ * that reads for an hour, it would block all nodes for an hour. So the step is rolled back after a second
+ * and retried until the reader has ended; nodes continue to work in between.
  * @throws MigrationRefused, which names the process that holds the lock
  */
 async function runStep(db: Queryable, step: Step, options: StepOptions): Promise<void> {
@@ -212,7 +212,7 @@ async function runStep(db: Queryable, step: Step, options: StepOptions): Promise
   }
 }
 
-/** @returns what held the lock; null when the step is committed */
+/** @returns the process that held the lock; null when the step is committed */
 async function tryStep(
   db: Queryable,
   { run }: Step,
@@ -238,7 +238,7 @@ async function tryStep(
   }
 }
 
-/** A lock timeout (55P03), or a deadlock with a node at work (40P01). */
+/** A lock timeout (55P03), or a deadlock with a working node (40P01). */
 function isContended(error: unknown): boolean {
   const { cause } = error as { cause?: { code?: string } };
   return cause?.code === '55P03' || cause?.code === '40P01';
@@ -252,7 +252,7 @@ select string_agg(
          as blocker
   from pg_stat_activity where pid = any(pg_blocking_pids($1))`;
 
-/** Known only while the statement waits for the lock, so another connection asks for it. */
+/** Has to be read by another connection while the statement waits for the lock. */
 async function findBlocker(address: DatabaseAddress, pid: number): Promise<string | null> {
   const client = await connectAsOwner(address, 'migrate watch');
   try {
@@ -274,8 +274,8 @@ async function seedTransitions(db: Queryable): Promise<void> {
 }
 
 /**
- * Makes the partitions that are due.
- * @throws when a reader or another node holds the lock for more than 2 s; the next run makes them
+ * Creates the partitions that are due.
+ * @throws when a reader or another node holds the lock for more than 2 s; the next run creates them
  */
 export async function makePartitions(address: DatabaseAddress, nowMs: number): Promise<void> {
   const client = await connectAsOwner(address, 'partitions');

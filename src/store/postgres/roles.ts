@@ -1,12 +1,12 @@
 /**
- * The roles of the service: APP_ROLE may read and write rows and nothing else; the login role is what
- * workers log in as, a member of APP_ROLE that is no superuser and owns nothing. A worker's connection
- * gives no way to the owner's rights: `reset role` leads to the login role.
+ * The roles of the service. APP_ROLE may only read and write rows. Workers log in as the login role, a
+ * member of APP_ROLE that is not a superuser and owns nothing, so that a worker's connection cannot gain
+ * the owner's rights: `reset role` leads to the login role.
  *
  * Name and password of the login role are derived from the secret key, so that all nodes of an
- * installation use the same and none has to store it. The server is given only what it verifies a
- * password with (RFC 5803). Where the owner may not create roles, or the server refuses the login,
- * workers log in as the owner and set APP_ROLE.
+ * installation use the same and none has to store it. The server gets only a verifier of the password
+ * (RFC 5803). If the owner may not create roles, or the server refuses the login, workers log in as the
+ * owner and set APP_ROLE.
  */
 import { createHash, createHmac, pbkdf2Sync } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -27,15 +27,15 @@ do $$ begin
                  current_schema());
 end $$;`;
 
-/** Another migration made or granted the role just now: 23505, 42710, "tuple concurrently updated". */
+/** A concurrent migration created or granted the role: 23505, 42710, "tuple concurrently updated". */
 const CLASH_SQLSTATE = /^(23505|42710|XX000)$/;
 const CLASH_TRIES = 20;
 const CLASH_PAUSE_MS = 50;
 
 /**
- * Makes APP_ROLE, grants it the rows of all tables, and sets it. Roles belong to the whole server and
- * the lock of migrations to one database, so another database's migration may do the same at once.
- * @returns null where the server does not allow it
+ * Creates APP_ROLE, grants it the rows of all tables, and sets it. Roles belong to the whole server but the
+ * lock of migrations to one database, so a migration of another database may do the same concurrently.
+ * @returns null if the server does not permit it
  */
 export async function makeAppRole(db: Queryable): Promise<string | null> {
   for (let attempt = 1; ; attempt += 1) {
@@ -44,7 +44,7 @@ export async function makeAppRole(db: Queryable): Promise<string | null> {
       await db.query(`set role ${APP_ROLE}`);
       return APP_ROLE;
     } catch (error) {
-      // A broken connection is no refusal: the service must not go on in the owner's role for it.
+      // A lost connection is not a refusal, after which the service would work in the owner's role.
       if (error instanceof DatabaseUnavailable) throw error;
       const isClash = CLASH_SQLSTATE.test((error as { code?: string }).code ?? '');
       if (!isClash || attempt === CLASH_TRIES) return null;
@@ -55,7 +55,7 @@ export async function makeAppRole(db: Queryable): Promise<string | null> {
 
 type Login = { user: string; password: string };
 
-/** The address for workers, or why they log in as the owner. */
+/** The address for workers, or the reason why they log in as the owner. */
 export type LoginOutcome = { address: DatabaseAddress } | { problem: string };
 
 const SCRAM_ITERATIONS = 4_096;
@@ -66,8 +66,8 @@ select d.oid::text as database, exists (select from pg_roles r where r.rolname =
   from pg_database d where d.datname = current_database()`;
 
 /**
- * The service logs the errors of its statements, without the values that the server's own log would
- * quote. Only a superuser may set this for the role.
+ * Keeps errors of statements out of the server's log, which would quote values; the service logs them
+ * without values. Only a superuser may set this for the role.
  */
 const KEEP_ERRORS_OUT_OF_THE_LOG = (user: string) => `
 do $$ begin
@@ -111,7 +111,7 @@ function derived(secretKey: string, what: string): Buffer {
   return createHmac('sha256', secretKey).update(`database login: ${what}`).digest();
 }
 
-/** RFC 5803, as PostgreSQL stores it. The password is plain ASCII: nothing to normalise. */
+/** A SCRAM verifier (RFC 5803) as PostgreSQL stores it. The password is ASCII and needs no normalisation. */
 export function scramVerifier(password: string, salt: Buffer): string {
   const salted = pbkdf2Sync(password, salt, SCRAM_ITERATIONS, 32, 'sha256');
   const keyOf = (name: string) => createHmac('sha256', salted).update(name).digest();
@@ -124,7 +124,7 @@ const CAN_WORK = `
 select session_user = $1 and not rolsuper and has_table_privilege('queue', 'insert') as can_work
   from pg_roles where rolname = session_user`;
 
-/** Login refused (28), by a pooler that does not know the role (08P01); no such table in its path (42). */
+/** Login refused (28), by a pooler without the role (08P01); no such table in its search path (42). */
 const REFUSED_SQLSTATE = /^(28|08P01|42)/;
 
 async function tryLogin(owner: DatabaseAddress, { user, password }: Login): Promise<LoginOutcome> {
@@ -135,7 +135,7 @@ async function tryLogin(owner: DatabaseAddress, { user, password }: Login): Prom
     try {
       const { rows } = await client.query<{ can_work: boolean }>(CAN_WORK, [user]);
       if (rows[0]?.can_work === true) return { address };
-      return { problem: `${user} cannot work where the address leads` };
+      return { problem: `${user} cannot work in the database of this address` };
     } finally {
       await client.end();
     }

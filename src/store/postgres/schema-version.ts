@@ -1,16 +1,16 @@
 /**
- * Which schema this code knows, and which one the database requires.
+ * The schema that this code supports, and the one that the database requires.
  *
- * Nodes of two versions work on one database while an installation is upgraded. Code works on a schema
- * that is ahead of it as long as the schema has only grown; before a migration takes something away,
- * another one raises `installation.schema_required`, and older code ends in order.
- * Apart from migrate.ts, because every worker needs it and none migrates.
+ * During an upgrade nodes of two versions use one database. Code works with a newer schema that only adds
+ * to its own. Before a migration removes something, another one raises `installation.schema_required`,
+ * and older code stops in an orderly way.
+ * Separate from migrate.ts, because every worker needs it and none migrates.
  */
 import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Queryable } from './database.ts';
 
-/** This code cannot use this database, or not now: a sentence for the operator. */
+/** This code cannot use this database, or cannot use it now: a sentence for the operator. */
 export class MigrationRefused extends Error {
   override readonly name = 'MigrationRefused';
 }
@@ -22,26 +22,26 @@ export function newestIn(folder: string): number {
   return Math.max(...readdirSync(folder).map((file) => Number(/^\d+/.exec(file)?.[0] ?? 0)));
 }
 
-/** Read when the code is loaded: an upgrade may replace the folder under a running service. */
+/** Read when the code is loaded, because an upgrade may replace the folder while the service runs. */
 export const SCHEMA_KNOWN = newestIn(MIGRATIONS);
 
-/** The newest migration that running code has to know. Only for a database that was migrated. */
+/** The newest migration that running code has to support. Only for a migrated database. */
 export async function schemaRequired(db: Queryable): Promise<number> {
   const text = 'select schema_required as required from installation';
   const [row] = await db.query<{ required: number }>(text);
   return row?.required ?? 0;
 }
 
-/** Null when this code may work with what the database asks for. */
+/** Null when this code supports the schema that the database requires. */
 export function outdatedProblem(required: number, known: number = SCHEMA_KNOWN): string | null {
   if (required <= known) return null;
   return (
-    `The database was migrated for a newer version of Posthorn: it asks for schema ${required}, ` +
-    `this version knows ${known}. Start the newer version.`
+    `The database was migrated for a newer version of Posthorn: it requires schema ${required}, ` +
+    `this version supports ${known}. Start the newer version.`
   );
 }
 
-/** How many workers run code that does not know this schema. */
+/** The number of workers with code that does not support this schema. */
 export async function countOlderNodes(db: Queryable, required: number): Promise<number> {
   const text = 'select count(*)::int as count from nodes where schema_known < $1';
   const [row] = await db.query<{ count: number }>(text, [required]);

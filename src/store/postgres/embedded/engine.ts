@@ -1,12 +1,12 @@
 /**
- * The embedded PostgreSQL: from a data directory to a database that answers.
+ * The embedded PostgreSQL: from a data directory to a running database.
  *
- * Guarantees: one service per data directory; every commit is on disk (fsync, full_page_writes);
- * only the user who started it can connect; a server that exits is started again; one left by a
- * killed service is taken over. A CLI command uses the server of the service that runs on the data
- * directory or, when none does, one of its own that ends with the command.
+ * Guarantees: one service per data directory; every commit is on disk (fsync, full_page_writes); only the
+ * user who started it can connect; a server that exits is restarted; one that a killed service left
+ * running is adopted. A CLI command uses the server of the service that runs on the data directory;
+ * without one it runs the engine for its own duration.
  * The order of the steps: layout.ts (folders), lock.ts (one holder), binaries.ts (the programs),
- * cluster.ts (initdb, settings), running-server.ts (takes over or starts), postmaster.ts (the process).
+ * cluster.ts (initdb, settings), running-server.ts (adopts or starts), postmaster.ts (the process).
  */
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
@@ -35,21 +35,21 @@ export type EngineOptions = {
   /** Logs one sentence for the operator. */
   log: (line: string) => void;
   world: Clock;
-  /** The connections of the service at the most, and its workers; a command needs few. */
+  /** The maximum connections of the service, and its workers; a command needs few. */
   load?: { most: number; workers: number };
-  /** Where to look for the programs; tests look elsewhere. */
+  /** Where to search for the programs; tests use others. */
   search?: EngineSearch;
-  /** Where root's database goes when the data directory lies in a closed folder. */
+  /** The parent of root's database when the data directory is below a folder closed to others. */
   closedParentHome?: string;
   stalePidWaitMs?: number;
 };
 
-/** How to reach the database. User and database are `posthorn`, the superuser, unless given. */
+/** How to connect. User and database are by default `posthorn`, the superuser. */
 export type Connection = {
   socketDir: string;
   port: number;
   connection(database?: string, user?: string): pg.ClientConfig;
-  /** The same as a URL, as psql understands it. */
+  /** As a URL in the form of psql. */
   url(database?: string, user?: string): string;
 };
 
@@ -57,34 +57,34 @@ export type Engine = Connection &
   AsyncDisposable & {
     /** Of the server: `18.4`. */
     version: string;
-    /** Left running by a killed service and taken over. */
+    /** Adopted after a killed service left it running. */
     adopted: boolean;
     dataDir: string;
-    /** Where the database lives; differs from dataDir for root below a closed folder. */
+    /** The folder of the database; differs from dataDir for root below a closed folder. */
     databaseDir: string;
     logFile: string;
-    /** The user that the database runs as; null: the user of this process. */
+    /** The user that runs the database; null: the user of this process. */
     owner: Owner | null;
-    /** The postmaster's process id, which changes when it had to be started again. */
+    /** The postmaster's process id, which changes at a restart. */
     readonly pid: number;
-    /** Publishes the address of the service for a second start and the CLI. */
+    /** Publishes the address of the service for other processes on this data directory. */
     publish(info: { url: string }): void;
-    /** Called when the server exited too often and is not started again: the service has to end. */
+    /** Called when the server exited too often and is not restarted: the service has to end. */
     onExit(listener: (reason: string) => void): void;
-    /** Stops the server and releases the data directory. `fast` when not given. */
+    /** Stops the server and releases the data directory; by default `fast`. */
     stop(mode?: StopMode): Promise<void>;
   };
 
 /**
- * Opens the database of a data directory, which is made if need be.
- * @throws EngineProblem with a sentence for the operator; `running` names the service that is there
+ * Opens the database of a data directory, which is created if missing.
+ * @throws EngineProblem with a sentence for the operator; `running` has the address of the service
  */
 export async function openEngine(options: EngineOptions): Promise<Engine> {
   const dataDir = prepareDataDir(options.dataDir);
   return openUnderLock(await takeLock(dataDir, options.world), options);
 }
 
-/** The same for a caller that holds the lock, which is released when this fails or stops. */
+/** As openEngine, for a caller that holds the lock, which is released on failure and on stop. */
 export async function openUnderLock(lock: DataDirLock, options: EngineOptions): Promise<Engine> {
   const stop = new AbortController();
   try {
@@ -180,18 +180,18 @@ function connectionThrough(socketDir: string): Connection {
   };
 }
 
-/** For a service to come up, or another command to end. */
+/** How long a command waits for a service to start or for another command to end. */
 const COMMAND_WAIT_MS = 60_000;
 
 export type RunningConnection = Connection &
   AsyncDisposable & {
-    /** Whether the engine is the service's; else it was started for this command. */
+    /** true: the service's engine. false: started for this command. */
     shared: boolean;
   };
 
 /**
- * Connects to the database of a data directory without disturbing a service that runs on it.
- * Dispose of it: that stops an engine which was started for the command.
+ * Connects to the database of a data directory without affecting a service that runs on it. Disposing
+ * stops an engine that was started for the command.
  */
 export async function connectRunning(options: EngineOptions): Promise<RunningConnection> {
   const dataDir = prepareDataDir(options.dataDir);
@@ -201,7 +201,7 @@ export async function connectRunning(options: EngineOptions): Promise<RunningCon
       const lock = tryLock(dataDir, 'command');
       if (lock) return { ...(await openUnderLock(lock, options)), shared: false };
       const holder = readRunning(dataDir);
-      // The engine of another command ends with it: wait for the lock instead.
+      // The engine of another command ends with it, so wait for the lock instead.
       if (holder?.kind !== 'service' || holder.engine === null) return null;
       return {
         ...connectionThrough(holder.engine.socketDir),

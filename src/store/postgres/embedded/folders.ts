@@ -1,11 +1,11 @@
 /**
- * Folders (made private, given to another user, copied, made durable; no link in them is followed),
- * and the user whom the database's folders belong to.
+ * Folders (created private, changed in owner, copied, synced; links in them are not followed), and the
+ * user that owns the database's folders.
  *
- * An ordinary user runs the database as itself. PostgreSQL refuses to run as root, so root gives it a
- * private numeric user that no account has: no `useradd`, and nothing shared with other services as
- * `nobody` is. Only `initdb` needs a user with a name and borrows one; cluster.ts keeps that user's
- * other processes out.
+ * An ordinary user runs the database as itself. PostgreSQL refuses to run as root, so root runs it as a
+ * private numeric user without an account: it needs no `useradd` and shares nothing with other services,
+ * unlike `nobody`. Only `initdb` needs a named user and borrows one; cluster.ts keeps other processes of
+ * that user out.
  */
 import { createHash } from 'node:crypto';
 import { chmodSync, constants, lchownSync, mkdirSync, readdirSync, type Dirent } from 'node:fs';
@@ -16,10 +16,10 @@ import { EngineProblem } from './problem.ts';
 
 export type Owner = { uid: number; gid: number };
 
-/** Enough for the disk to merge flushes; far below the smallest limit of open files (256). */
+/** Enough for the disk to merge flushes; well below the smallest limit of open files (256). */
 const AT_ONCE = 16;
 
-/** Makes a 0700 folder that belongs to the given user (null: to this process's). */
+/** Creates a 0700 folder that belongs to the given user (null: to this process's). */
 export function makePrivate(folder: string, owner: Owner | null): void {
   mkdirSync(folder, { recursive: true });
   chmodSync(folder, 0o700);
@@ -42,7 +42,7 @@ export function giveTree(folder: string, owner: Owner): void {
   giveTo(folder, owner);
 }
 
-/** Copies files and folders. Folders and what lies in `bin` become 0755, other files 0644. */
+/** Copies files and folders. Folders and files in `bin` become 0755, other files 0644. */
 export async function copyTree(from: string, to: string): Promise<void> {
   const entries = contentOf(from);
   const target = (entry: Dirent) => join(to, relative(from, pathOf(entry)));
@@ -52,7 +52,7 @@ export async function copyTree(from: string, to: string): Promise<void> {
     entries.filter((entry) => entry.isFile()),
     (entry) => copyFile(pathOf(entry), target(entry), constants.COPYFILE_FICLONE),
   );
-  // chmod, because the umask of this process must not close the copy to another user.
+  // chmod, because the umask of this process could exclude other users from the copy.
   chmodSync(to, 0o755);
   for (const entry of entries) {
     const runs = entry.isDirectory() || basename(entry.parentPath) === 'bin';
@@ -60,7 +60,7 @@ export async function copyTree(from: string, to: string): Promise<void> {
   }
 }
 
-/** Returns when every file and folder is on the disk, names included. */
+/** Resolves when every file and folder is on disk, including their names. */
 export async function syncTree(folder: string): Promise<void> {
   await inParallel([...contentOf(folder).map(pathOf), folder, dirname(folder)], syncPath);
 }
@@ -70,7 +70,7 @@ export async function syncPath(path: string): Promise<void> {
   await file.sync();
 }
 
-/** All files and folders below, the outer before the inner. */
+/** All files and folders below it, outer folders first. */
 function contentOf(folder: string): Dirent[] {
   const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
   return entries.filter((entry) => entry.isFile() || entry.isDirectory());
@@ -92,18 +92,18 @@ async function inParallel<Item>(
 }
 
 /**
- * Ids that neither distributions nor systemd hand out (systemd.io/UIDS-GIDS: 60706-61183 unused),
- * and below 65536, because unprivileged containers map no others.
+ * Ids that neither distributions nor systemd assign (systemd.io/UIDS-GIDS: 60706-61183 unused), and below
+ * 65536, since unprivileged containers map no others.
  */
 const FIRST_PRIVATE_ID = 60_706;
 const PRIVATE_ID_COUNT = 478;
 
-/** macOS gives `nobody` the id -2, which spawn() refuses. */
+/** On macOS `nobody` has the id -2, which spawn() refuses. */
 const GREATEST_PLAIN_ID = 0x7fff_ffff;
 
 type Account = { name: string; uid: number };
 
-/** The id for the database of a folder: the same at every start, no account's and no group's. */
+/** The id for the database of a folder: the same at every start, and not in use. */
 export function privateOwner(databaseDir: string, taken: ReadonlySet<number> = takenIds()): Owner {
   const seed = createHash('sha256').update(databaseDir).digest().readUInt32BE(0);
   for (let step = 0; step < PRIVATE_ID_COUNT; step++) {
@@ -116,7 +116,7 @@ export function privateOwner(databaseDir: string, taken: ReadonlySet<number> = t
   );
 }
 
-/** Some unprivileged user that has a name, for initdb. */
+/** Any unprivileged user with a name, for initdb. */
 export function namedUser(): number {
   const plain = accounts().filter(({ uid }) => uid > 0 && uid <= GREATEST_PLAIN_ID);
   const chosen =
@@ -144,7 +144,7 @@ function takenIds(): Set<number> {
   return new Set([...idsIn('/etc/passwd'), ...idsIn('/etc/group')].map(({ uid }) => uid));
 }
 
-/** Both files hold the name first and the number third. */
+/** In both files the first field is the name and the third the number. */
 function idsIn(file: string): Account[] {
   return readFileSync(file, 'utf8')
     .split('\n')

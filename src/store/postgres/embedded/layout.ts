@@ -1,21 +1,21 @@
 /**
- * Where everything lives, and with which owner and mode.
+ * The files and folders of the data directory, with owner and mode.
  *
  *     <data>/                 0711 as root (the database's user must pass), else 0700
- *       lock running.json     who holds the directory (lock.ts)
+ *       lock running.json     the holder of the directory (lock.ts)
  *       secrets/              0700, ours
  *       pg/                   0700, the database's user: the cluster
  *       socket/               0700, the database's user
- *       engine-<version>/     0755, ours: binaries its user can run but not change
- *       postgresql.conf ...   ours: never written inside pg/, where its user could plant links
+ *       engine-<version>/     0755, ours: binaries that its user can run but not change
+ *       postgresql.conf ...   ours: outside of pg/, where its user could create links
  *       postgres.log
  *
- * The server is reached through the socket alone. The address of a unix socket has 108 bytes (104 on
- * macOS), its end included: a data directory with a longer path gets a short socket folder below /run
- * (root) or the temporary folder. Other users can write there too, so a folder of that name that does
- * not belong to Posthorn alone is refused.
+ * The server listens on the socket only. The address of a unix socket has at most 108 bytes (104 on
+ * macOS) including its end, so a data directory with a longer path gets a short socket folder below /run
+ * (root) or the temporary folder. Other users can write there too, so a folder of that name that does not
+ * belong to Posthorn alone is refused.
  *
- * As root below a folder closed to others, everything from pg/ on lies in
+ * As root below a folder closed to others, pg/ and all below it in this list are in
  * /var/lib/posthorn/db-<hash of the path> instead.
  */
 import { createHash } from 'node:crypto';
@@ -38,9 +38,9 @@ export const CLOSED_PARENT_HOME = '/var/lib/posthorn';
 
 export type Layout = {
   dataDir: string;
-  /** The same as dataDir, except for root below a closed folder. */
+  /** Equal to dataDir, except for root below a closed folder. */
   databaseDir: string;
-  /** The user that the database runs as; null: the user of this process. */
+  /** The user that runs the database; null: the user of this process. */
   owner: Owner | null;
   pgDir: string;
   socketDir: string;
@@ -48,8 +48,8 @@ export type Layout = {
 };
 
 /**
- * Makes the data directory if need be and returns its real path. The mode of a folder that was
- * there before and holds other things is left alone.
+ * Creates the data directory if it is missing and returns its real path. The mode of an existing folder
+ * with other content is not changed.
  */
 export function prepareDataDir(folder: string): string {
   try {
@@ -67,14 +67,14 @@ export function prepareDataDir(folder: string): string {
   }
 }
 
-/** Without `recursive`: where mkdir fails with ENOENT at every try (/proc), Node repeats it for ever. */
+/** Without `recursive`, with which Node repeats mkdir endlessly where it always fails with ENOENT (/proc). */
 function makeFolder(folder: string): void {
   if (existsSync(folder) && statSync(folder).isDirectory()) return;
   if (!existsSync(dirname(folder))) makeFolder(dirname(folder));
   mkdirSync(folder);
 }
 
-/** Decides where the database lives and makes the folders around it. Only under the lock. */
+/** Chooses the database's folder and creates the folders around it. Only under the lock. */
 export function prepareLayout(
   dataDir: string,
   closedParentHome: string,
@@ -129,7 +129,7 @@ function unusable(folder: string, { code, message }: NodeJS.ErrnoException): Eng
   );
 }
 
-/** As root: in the data directory if the database's user can get there, else in /var/lib. */
+/** As root: in the data directory if the database's user can enter it, else in /var/lib. */
 function openDatabaseDir(dataDir: string, closedParentHome: string): string {
   const elsewhere = databaseElsewhere(dataDir, closedParentHome);
   const settled = [dataDir, elsewhere].find((folder) => existsSync(join(folder, 'pg')));
@@ -153,7 +153,7 @@ function databaseElsewhere(dataDir: string, closedParentHome: string): string {
   return join(closedParentHome, `db-${hash}`);
 }
 
-/** Deletes a data directory that nothing runs in, and its database wherever that is. */
+/** Deletes a data directory that no process uses, and its database wherever it is. */
 export function removeDataDir(folder: string, closedParentHome = CLOSED_PARENT_HOME): void {
   const dataDir = realpathSync(folder);
   for (const made of [databaseElsewhere(dataDir, closedParentHome), dataDir]) {
@@ -161,14 +161,14 @@ export function removeDataDir(folder: string, closedParentHome = CLOSED_PARENT_H
   }
 }
 
-/** The first folder on the way down that a user without any rights of its own cannot enter. */
+/** The first folder of the path that a user without rights cannot enter; null: none. */
 function closedFolder(folder: string): string | null {
   const parent = dirname(folder);
   const above = parent === folder ? null : closedFolder(parent);
   return above ?? ((statSync(folder).mode & 0o001) === 0 ? folder : null);
 }
 
-/** initdb puts its own path into a shell command, between double quotes. */
+/** initdb passes its own path to a shell in double quotes. */
 function requirePlainPath(databaseDir: string): void {
   if (!/["$`\\\n]/.test(databaseDir)) return;
   throw new EngineProblem(
@@ -187,14 +187,14 @@ function ownerOf(pgDir: string, databaseDir: string): Owner {
   );
 }
 
-/** Part of the socket's file name only: the server does not listen on TCP. */
+/** Only a part of the socket's file name: the server does not listen on TCP. */
 export const PORT = 5432;
 const SOCKET_NAME = `.s.PGSQL.${PORT}`;
 const ADDRESS_BYTES_MAX = process.platform === 'darwin' ? 103 : 107;
 
 /**
- * Makes the folder for the socket of a database and returns its path.
- * @param bases where a short folder may be made. Not /run/user/<uid>: it goes when that user logs out
+ * Creates the folder for the socket of a database and returns its path.
+ * @param bases parents of a short folder; not /run/user/<uid>, which is removed when that user logs out
  */
 export function chooseSocketDir(
   databaseDir: string,
@@ -216,7 +216,7 @@ export function chooseSocketDir(
   );
 }
 
-/** Removes a short folder; the one in the database's own folder stays. */
+/** Removes a short folder; a socket folder in the database's own folder stays. */
 export function dropSocketDir(socketDir: string, databaseDir: string): void {
   if (dirname(socketDir) !== databaseDir) rmSync(socketDir, { recursive: true, force: true });
 }
@@ -225,7 +225,7 @@ function fits(folder: string): boolean {
   return Buffer.byteLength(join(folder, SOCKET_NAME)) <= ADDRESS_BYTES_MAX;
 }
 
-/** Makes the folder, or accepts one that belongs to this process or its database, of mode 0700. */
+/** Creates the folder, or accepts one of mode 0700 that belongs to this process or its database. */
 function makeShort(folder: string, owner: Owner | null): boolean {
   try {
     mkdirSync(folder, { mode: 0o700 });
@@ -236,7 +236,7 @@ function makeShort(folder: string, owner: Owner | null): boolean {
   return true;
 }
 
-/** lstat, because a link of that name could lead to another user's folder. */
+/** Uses lstat, because a link of that name could point to another user's folder. */
 function isPrivate(folder: string, owner: Owner | null): boolean {
   const found = lstatSync(folder, { throwIfNoEntry: false });
   if (!found?.isDirectory() || (found.mode & 0o077) !== 0) return false;

@@ -1,12 +1,12 @@
 /**
- * One holder per data directory.
+ * The lock of a data directory, which one process holds.
  *
- * The lock is SQLite's RESERVED lock on an empty file: an fcntl lock, which the kernel grants to
- * exactly one process and takes back at its death, `kill -9` included. It needs no native module,
- * works on Linux and macOS and between containers that share a volume, and no child inherits it.
- * docs/decisions/0002 has the reasons against a pid file, a socket or O_EXLOCK. No other code may open
- * the file: closing any descriptor of it would release the lock (POSIX).
- * `running.json` beside it names the holder, so that other processes can show it and use its engine.
+ * It is SQLite's RESERVED lock on an empty file: an fcntl lock, which the kernel grants to one process and
+ * releases when the process ends, also by `kill -9`. It needs no native module, works on Linux and macOS
+ * and between containers that share a volume, and children do not inherit it. docs/decisions/0002 has the
+ * reasons against a pid file, a socket or O_EXLOCK. No other code may open the file: closing any
+ * descriptor of it would release the lock (POSIX).
+ * `running.json` describes the holder, so that other processes can show it and use its engine.
  */
 import { chmodSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,20 +19,20 @@ const COMMAND_WAIT_MS = 30_000;
 
 export type DataDirLock = {
   readonly dataDir: string;
-  /** Publishes facts about the holder; those that are not given stay as they were. */
+  /** Publishes facts about the holder; omitted ones do not change. */
   publish(info: Partial<Pick<RunningInfo, 'url' | 'engine'>>): void;
   release(): void;
 };
 
-/** Referenced for the life of the process: a collected DatabaseSync would release its lock. */
+/** Keeps a reference, because garbage collection of a DatabaseSync would release its lock. */
 const held = new Set<DatabaseSync>();
 
-/** Takes the lock, or null when another process (or this one) has it. */
+/** Takes the lock; null when any process, including this one, holds it. */
 export function tryLock(dataDir: string, kind: RunningInfo['kind']): DataDirLock | null {
   const file = join(dataDir, 'lock');
   const database = new DatabaseSync(file, { timeout: 0 });
   try {
-    // IMMEDIATE, not EXCLUSIVE: two that want EXCLUSIVE at once can both be refused.
+    // IMMEDIATE: of two concurrent EXCLUSIVE requests both can be refused.
     database.exec('pragma journal_mode = memory; begin immediate');
   } catch (error) {
     database.close();
@@ -40,7 +40,7 @@ export function tryLock(dataDir: string, kind: RunningInfo['kind']): DataDirLock
     throw error;
   }
   held.add(database);
-  // Others may pass through the directory: a read lock on this file would keep us out of it.
+  // Other users may enter the directory, and a read lock of theirs on this file would exclude us.
   chmodSync(file, 0o600);
   return holding(database, dataDir, { pid: process.pid, kind, url: null, engine: null });
 }
@@ -62,8 +62,8 @@ function holding(database: DatabaseSync, dataDir: string, info: RunningInfo): Da
 }
 
 /**
- * Takes the lock for a service. A command that holds it is waited for; another service is a
- * `running` problem that carries its address and pid.
+ * Takes the lock for a service. Waits for a command that holds it; another service is a `running` problem
+ * with its address and pid.
  */
 export async function takeLock(dataDir: string, clock: Clock): Promise<DataDirLock> {
   const lock = await poll({ clock, timeoutMs: COMMAND_WAIT_MS }, () => {
@@ -87,7 +87,7 @@ export function alreadyRunning(dataDir: string, holder: RunningInfo | null): Eng
   );
 }
 
-/** What the holder of the lock published; null: not yet, of another user, or no longer alive. */
+/** The published facts of the lock's holder; null: not yet published, not readable, or not alive. */
 export function readRunning(dataDir: string): RunningInfo | null {
   try {
     const info = JSON.parse(readFileSync(runningFile(dataDir), 'utf8')) as RunningInfo;

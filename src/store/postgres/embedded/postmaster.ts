@@ -1,9 +1,9 @@
 /**
  * One server process: started, watched, queried, stopped; and its log.
  *
- * It leads a session of its own, so that a Ctrl-C in the terminal does not end it before the
- * service has drained, and it outlives a killed service (running-server.ts takes it over then). The
- * settings for durability and privacy are on its command line, where no file can change them.
+ * It runs in its own session, so that Ctrl-C in the terminal does not end it before the service has
+ * drained, and survives a killed service (running-server.ts then adopts it). The settings for durability
+ * and privacy are on its command line, where no file can override them.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -16,38 +16,38 @@ import { type Layout, PORT } from './layout.ts';
 import { EngineProblem } from './problem.ts';
 import { type Clock, poll, isStillRunning } from './process.ts';
 
-/** Crash recovery replays at most max_wal_size, from a slow disk perhaps. */
+/** Crash recovery replays up to max_wal_size, possibly from a slow disk. */
 const START_TIMEOUT_MS = 600_000;
 const START_NOTICE_MS = 5_000;
 
-/** What a server is started from. */
+/** The parameters of a server's start. */
 export type Setup = {
   layout: Layout;
   /** The server program. */
   program: string;
   args: readonly string[];
-  /** Names version and settings; a server that was started with another is not taken over. */
+  /** Identifies version and settings; a server with another stamp is not adopted. */
   stamp: string;
   log: (line: string) => void;
   clock: Clock;
-  /** How long to wait before a postmaster.pid that names another program is moved aside. */
+  /** The wait before a postmaster.pid that names another program is moved aside. */
   stalePidWaitMs: number;
-  /** Ends an attempt to start. */
+  /** Aborts a start. */
   signal: AbortSignal;
 };
 
 export type Postmaster = {
   readonly pid: number;
-  /** Not a child of this process: left running by a service that was killed. */
+  /** Not a child of this process: a killed service left it running. */
   readonly adopted: boolean;
   hasEnded(): boolean;
-  /** Resolves at its end, with the reason. */
+  /** Resolves when it ends, with the reason. */
   readonly exited: Promise<string>;
 };
 
 export type StopMode = 'fast' | 'immediate';
 
-/** The command line, and the stamp that names it. The stamp is a setting of the server itself. */
+/** The command line and its stamp, which is also a setting of the server. */
 export function commandLine(layout: Layout, version: string, config: ClusterConfig) {
   const settings = {
     config_file: config.configFile,
@@ -55,7 +55,7 @@ export function commandLine(layout: Layout, version: string, config: ClusterConf
     ident_file: config.identFile,
     listen_addresses: '',
     port: PORT,
-    // A list: a comma in the path would split it.
+    // Quoted, since the setting is a list and a comma in the path would split it.
     unix_socket_directories: `"${layout.socketDir}"`,
     unix_socket_permissions: '0700',
     fsync: 'on',
@@ -70,7 +70,7 @@ export function commandLine(layout: Layout, version: string, config: ClusterConf
 
 export type Launched = { postmaster: Postmaster } | { failed: string };
 
-/** Starts the server and waits until it takes connections, through crash recovery if need be. */
+/** Starts the server and waits until it accepts connections, including crash recovery. */
 export async function launch(setup: Setup): Promise<Launched> {
   const { logFile } = setup.layout;
   const logStart = statSync(logFile, { throwIfNoEntry: false })?.size ?? 0;
@@ -85,7 +85,7 @@ export async function launch(setup: Setup): Promise<Launched> {
 }
 
 function spawnServer({ layout, program, args }: Setup): ChildProcess {
-  // A file, not a pipe: the server must be able to write after this process has ended.
+  // A file instead of a pipe, so that the server can write after this process has ended.
   const log = openSync(layout.logFile, 'a', 0o600);
   try {
     return spawn(program, args, {
@@ -114,7 +114,7 @@ function childPostmaster(child: ChildProcess): Postmaster {
   return { pid: child.pid ?? -1, adopted: false, hasEnded: () => gone, exited };
 }
 
-/** Waits until the server takes connections; false when it ended, or took too long. */
+/** Waits until the server accepts connections; false when it ended or timed out. */
 export async function waitUntilReady(setup: Setup, postmaster: Postmaster): Promise<boolean> {
   const { clock, layout, signal } = setup;
   const look = (): boolean | null => {
@@ -128,7 +128,7 @@ export async function waitUntilReady(setup: Setup, postmaster: Postmaster): Prom
   return (await poll({ clock, timeoutMs: START_TIMEOUT_MS }, look)) ?? false;
 }
 
-/** A server that is not a child of this process: its end is found by polling. */
+/** A server that is not a child of this process, whose end is detected by polling. */
 export function adoptedPostmaster(pid: number, pgDir: string): Postmaster {
   const hasEnded = () => !isStillRunning(pid, pgDir);
   const exited = new Promise<string>((resolve) => {
@@ -142,7 +142,7 @@ export function adoptedPostmaster(pid: number, pgDir: string): Postmaster {
   return { pid, adopted: true, hasEnded, exited };
 }
 
-/** Ends the server: `fast` rolls back and writes a checkpoint, `immediate` leaves it to recovery. */
+/** Stops the server: `fast` rolls back and writes a checkpoint, `immediate` relies on recovery. */
 export async function stopPostmaster(
   postmaster: Postmaster,
   mode: StopMode,
@@ -158,7 +158,7 @@ export async function stopPostmaster(
   }
   throw new EngineProblem(
     'start-failed',
-    `The database server (pid ${postmaster.pid}) cannot be stopped: end it by hand, then try again.`,
+    `The database server (pid ${postmaster.pid}) cannot be stopped: end it manually, then try again.`,
   );
 }
 
@@ -166,7 +166,7 @@ function send(signal: NodeJS.Signals, pid: number): void {
   try {
     process.kill(pid, signal);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error; // it ended by itself
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error; // it has already ended
   }
 }
 
@@ -177,7 +177,7 @@ export type PidFile = { pid: number | null; status: string };
 export function readPidFile(pgDir: string): PidFile | null {
   try {
     const lines = readFileSync(join(pgDir, 'postmaster.pid'), 'utf8').split('\n');
-    const pid = Math.abs(Number(lines[0])); // negative: it runs in single-user mode
+    const pid = Math.abs(Number(lines[0])); // negative in single-user mode
     return { pid: pid > 0 ? pid : null, status: lines[7]?.trim() ?? '' };
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
@@ -187,7 +187,7 @@ export function readPidFile(pgDir: string): PidFile | null {
 
 const TIMEOUT_MS = 10_000;
 
-/** The address of a database behind the socket. `ssl` is given, so that PGSSLMODE is not read. */
+/** The address of a database behind the socket. `ssl` is set, so that PGSSLMODE is not used. */
 export function addressOf(
   socketDir: string,
   database: string = SUPERUSER,
@@ -196,7 +196,7 @@ export function addressOf(
   return { host: socketDir, port: PORT, database, user, ssl: false };
 }
 
-/** The same as a connection URL, as psql and DATABASE_URL understand it. */
+/** As a connection URL in the form of psql and DATABASE_URL. */
 export function urlOf(socketDir: string, database = SUPERUSER, user = SUPERUSER): string {
   return `postgresql://${user}@${encodeURIComponent(socketDir)}:${PORT}/${database}`;
 }
@@ -210,7 +210,7 @@ export async function withClient<Result>(
     connectionTimeoutMillis: TIMEOUT_MS,
     query_timeout: TIMEOUT_MS,
   });
-  client.on('error', () => {}); // the query that runs fails too, with the reason
+  client.on('error', () => {}); // the running query fails with the reason
   try {
     await client.connect();
     return await work(client);
@@ -219,7 +219,7 @@ export async function withClient<Result>(
   }
 }
 
-/** Makes the service's database at the first start; returns the server's version. */
+/** Creates the service's database at the first start; returns the server's version. */
 export async function ensureDatabase(socketDir: string): Promise<string> {
   return withClient(addressOf(socketDir, 'postgres'), async (client) => {
     const { rows } = await client.query<{ version: string; exists: boolean }>(
@@ -235,19 +235,19 @@ export async function ensureDatabase(socketDir: string): Promise<string> {
 const LOG_BYTES_MAX = 8 * 1024 * 1024;
 const REASON_BYTES_MAX = 2_000;
 
-/** Moves the content to `<file>.1` once there are 8 MB of it. */
+/** Moves the content to `<file>.1` once it has 8 MB. */
 export function boundLog(file: string): void {
   const { size } = statSync(file, { throwIfNoEntry: false }) ?? { size: 0 };
   if (size <= LOG_BYTES_MAX) return;
   try {
     copyFileSync(file, `${file}.1`);
   } catch {
-    rmSync(`${file}.1`, { force: true }); // a full disk: old lines matter less than room
+    rmSync(`${file}.1`, { force: true }); // the disk is full: free space instead of keeping old lines
   }
   truncateSync(file);
 }
 
-/** What was written from `start` on, shortened: the reason of a failed start. */
+/** The text written from `start` on, shortened: the reason of a failed start. */
 export function readFrom(file: string, start: number): string {
   const log = openSync(file, 'r');
   try {

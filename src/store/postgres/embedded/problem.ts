@@ -1,17 +1,17 @@
 /**
- * The reasons why the embedded database cannot be opened, as one typed error. Each message tells the
- * operator what is wrong and what to do. The surfaces print it and exit with 2.
+ * The reasons why the embedded database cannot be opened, as one typed error. Each message states the
+ * problem and the remedy for the operator. The CLI prints it and exits with 2.
  */
 
 export type EngineProblemKind =
-  /** Another process holds the data directory; `running` says which. */
+  /** Another process holds the data directory; `running` describes it. */
   | 'running'
   | 'wrong-user'
   | 'unusable-path'
-  /** A folder on the way is closed to the user the database runs as. */
+  /** A folder of the path is closed to the user that runs the database. */
   | 'closed-folder'
   | 'no-private-user'
-  /** The directory was made by another major version of PostgreSQL. */
+  /** The directory was created by another major version of PostgreSQL. */
   | 'other-major'
   | 'no-binaries'
   | 'socket-folder'
@@ -20,11 +20,11 @@ export type EngineProblemKind =
 /** The process that holds a data directory, as it published itself. */
 export type RunningInfo = {
   pid: number;
-  /** `command`: a CLI command that runs the engine for itself and ends soon. */
+  /** `command`: a CLI command that runs the engine for its own duration. */
   kind: 'service' | 'command';
-  /** Where the API answers; null until the service is ready. */
+  /** The address of the API; null until the service is ready. */
   url: string | null;
-  /** Where the database answers; null until it does. */
+  /** The address of the database; null until it accepts connections. */
   engine: { socketDir: string; port: number } | null;
 };
 

@@ -1,14 +1,14 @@
 /**
- * Processes that are not children of this one: alive or not, and whether a pid is the server of a
- * given cluster. A pid alone proves nothing: after a restart of a container the same small number
- * belongs to another process. Their files and their end are polled, because no event announces them.
+ * Processes that are not children of this one: whether they are alive, and whether a pid is the server of
+ * a given cluster. A pid alone is not sufficient: after a restart of a container the same number belongs
+ * to another process. Their files and their end are polled, because there are no events for them.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { World } from '../../../core/world.ts';
 
-/** Whether the pid exists, whoever owns it. A zombie exists. */
+/** Whether the pid exists, of any user. A zombie exists. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -18,12 +18,12 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** Whether the process has ended but was not reaped by its parent. PostgreSQL takes it for alive. */
+/** Whether the process has ended but was not reaped. PostgreSQL treats it as alive. */
 export function isZombie(pid: number): boolean {
   try {
     return / Z [^)]*$/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
   } catch {
-    return false; // no such process, or no Linux
+    return false; // no such process, or not Linux
   }
 }
 
@@ -41,7 +41,7 @@ export function isPostgresOf(pid: number, pgDir: string): boolean {
   }
 }
 
-/** Whether a pid that was this cluster's postmaster still is; cheap enough to be called often. */
+/** Whether a pid that was this cluster's postmaster still is; fast enough for polling. */
 export function isStillRunning(pid: number, pgDir: string): boolean {
   return process.platform === 'linux' ? isPostgresOf(pid, pgDir) : isAlive(pid);
 }
@@ -51,11 +51,11 @@ export type Clock = Pick<World, 'monotonicMs'>;
 export type PollOptions = {
   clock: Clock;
   timeoutMs: number;
-  /** Between two checks; 20 ms when not given. */
+  /** The interval between two checks; default 20 ms. */
   everyMs?: number;
 };
 
-/** Calls `check` until it returns something other than null, and returns that; null after the timeout. */
+/** Calls `check` until it returns a value other than null and returns that; null after the timeout. */
 export async function poll<Found>(
   options: PollOptions,
   check: () => Found | null | Promise<Found | null>,

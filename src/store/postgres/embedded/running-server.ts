@@ -1,17 +1,16 @@
 /**
- * Keeps the server running until it is stopped. A server that exits is started again, after growing
- * waits, and given up after five times in a minute.
+ * Keeps the server running until it is stopped. A server that exits is restarted after increasing waits,
+ * at most five times a minute.
  *
- * Before a start comes what a killed service left behind: a server that still runs, or a
- * postmaster.pid that names another process. All of it happens under the lock of the data directory,
- * so no other process can be starting this cluster.
+ * Before a start it handles what a killed service left behind: a server that still runs, or a
+ * postmaster.pid that names another process. The lock of the data directory is held meanwhile, so no
+ * other process can start this cluster.
  *
- *     postmaster.pid            then
- *     absent, or its pid dead   nothing to do: PostgreSQL replaces the file itself
- *     a server of this cluster  waited for until ready; taken over if it was started the same way,
- *                               else stopped
- *     a zombie                  moved aside
- *     anything else             after 10 s moved aside: the pid belongs to another program now
+ *     postmaster.pid            action
+ *     absent, or its pid dead   none: PostgreSQL replaces the file itself
+ *     a server of this cluster  wait until ready; adopt it if it has the same stamp, else stop it
+ *     a zombie                  move the file aside
+ *     anything else             move it aside after 10 s: the pid belongs to another program
  */
 import { renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,7 +22,7 @@ import type { Launched, Postmaster, Setup, StopMode } from './postmaster.ts';
 import { EngineProblem } from './problem.ts';
 import { isAlive, isPostgresOf, isZombie, poll } from './process.ts';
 
-/** Before the 1st, 2nd, ... restart within RESTART_WINDOW_MS; after the last one no other follows. */
+/** Waits before the 1st, 2nd, … restart within RESTART_WINDOW_MS; there is none after the last. */
 const RESTART_WAITS_MS = [0, 250, 500, 1_000, 2_000];
 const RESTART_WINDOW_MS = 60_000;
 const LOG_CHECK_MS = 60_000;
@@ -50,7 +49,7 @@ export class RunningServer {
     return this.#current.pid;
   }
 
-  /** Called once, when no restart follows any more. */
+  /** Called once, when the server is not restarted any more. */
   onExit(listener: (reason: string) => void): void {
     this.#listeners.push(listener);
   }
@@ -59,8 +58,8 @@ export class RunningServer {
     this.#stop.abort();
     clearInterval(this.#logCheck);
     await this.#restarting;
-    // Waits for its end here: the timer that polls a server which was taken over does not keep this
-    // process alive, so it would exit in the middle of its stop.
+    // Waits here, because the timer that polls an adopted server does not keep this process alive, so it
+    // would exit during the stop.
     await stopPostmaster(this.#current, mode, this.#setup.clock);
   }
 
@@ -68,7 +67,7 @@ export class RunningServer {
     for (;;) {
       const reason = await this.#current.exited;
       if (this.#stop.signal.aborted) return;
-      this.#setup.log(`The database ended by itself (${reason}); starting it again.`);
+      this.#setup.log(`The database exited (${reason}); restarting it.`);
       this.#restarting = this.#restart(reason);
       const next = await this.#restarting;
       if (next === null) return;
@@ -106,13 +105,13 @@ export class RunningServer {
   }
 }
 
-/** For backends that outlive their killed postmaster. */
+/** The maximum wait for backends that outlive their killed postmaster. */
 const SETTLE_TIMEOUT_MS = 60_000;
 
-/** "pre-existing shared memory block ... is still in use": backends of a killed server end first. */
+/** "pre-existing shared memory block ... is still in use": wait for backends of a killed server. */
 const WAIT_FOR = /is still in use|is starting up|is shutting down/;
 
-/** A server that takes connections: the one left running, or a new one. */
+/** A server that accepts connections: the one left running, or a new one. */
 export async function startPostmaster(setup: Setup): Promise<Postmaster> {
   const adopted = await takeOver(setup);
   if (adopted) return adopted;
@@ -133,7 +132,7 @@ export async function startPostmaster(setup: Setup): Promise<Postmaster> {
   );
 }
 
-/** The server that was left running, if it may be kept; null when none runs any more. */
+/** The server that was left running, if it can be adopted; null when none runs. */
 async function takeOver(setup: Setup): Promise<Postmaster | null> {
   const pid = await leftoverPid(setup);
   if (pid === null) return null;
@@ -149,7 +148,7 @@ async function takeOver(setup: Setup): Promise<Postmaster | null> {
   return null;
 }
 
-/** The pid of a live server of this cluster, after the pid file of another program was moved aside. */
+/** The pid of a live server of this cluster; moves the pid file of another program aside. */
 async function leftoverPid(setup: Setup): Promise<number | null> {
   const { pgDir } = setup.layout;
   const known = await poll({ clock: setup.clock, timeoutMs: setup.stalePidWaitMs }, () => {
@@ -157,7 +156,7 @@ async function leftoverPid(setup: Setup): Promise<number | null> {
     if (file === null) return 'none';
     if (file.pid === null) return null;
     if (!isAlive(file.pid)) return 'none';
-    // In a container whose first process reaps no children, it stays so for ever.
+    // In a container whose first process reaps no children, a zombie never disappears.
     if (isZombie(file.pid)) return 'zombie';
     return isPostgresOf(file.pid, pgDir) ? file.pid : null;
   });
@@ -172,7 +171,7 @@ function moveAside({ layout, log }: Setup): void {
   log(`Moved ${file} aside: it names ${pid}, which is not a server of this database.`);
 }
 
-/** The stamp of the running server; null when it does not answer at this socket. */
+/** The stamp of the running server; null when it does not respond at this socket. */
 async function stampOf({ layout }: Setup): Promise<string | null> {
   try {
     return await withClient(addressOf(layout.socketDir, 'postgres'), async (client) => {
@@ -186,7 +185,7 @@ async function stampOf({ layout }: Setup): Promise<string | null> {
   }
 }
 
-/** The socket's lock file names a pid too; no server of this cluster runs now. */
+/** The socket's lock file also names a pid; no server of this cluster runs now. */
 function clearSockets(socketDir: string): void {
   for (const end of ['', '.lock'])
     rmSync(join(socketDir, `.s.PGSQL.${PORT}${end}`), { force: true });
