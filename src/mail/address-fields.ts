@@ -1,11 +1,11 @@
 /**
- * Address fields that others wrote (RFC 5322 §3.4, §3.6.2), linear in their length, read for two purposes.
+ * Parses address fields of submitted and received messages (RFC 5322 §3.4, §3.6.2) in linear time.
  *
- * The author is read strictly: exactly one From with exactly one address, in a form that no two readers
- * take for two different addresses. It is read twice from the same octets, when a message is submitted and
- * right before it is signed, so that a signature never stands beside a From of another domain.
+ * The author is parsed strictly: exactly one From with exactly one address, in a form that no parser can
+ * read as another address. It is parsed at submission and again, from the same octets, before signing, so
+ * that a signature always matches the domain of From.
  *
- * Lists are read leniently, for showing To and Cc and for telling which recipients are copied.
+ * Lists are parsed leniently, for showing To and Cc and for finding the copied recipients.
  */
 import { domainToUnicode } from 'node:url';
 import {
@@ -24,7 +24,7 @@ const AUTHOR = /^(?:(?:"((?:[^"\\]|\\.)*)" *|([^()<>:;@\\,"]*))<([^<>]*)>|([^<>]
 /** C0, DEL, C1, and the line ends of Unicode. */
 const CONTROL = /[\0-\x1f\x7f-\x9f\u2028\u2029]/;
 
-/** The one address that the header's only From has; null when it is not that clear. */
+/** The address of the header's only From; null when it is ambiguous. */
 export function authorOf(headers: readonly HeaderField[]): Address | null {
   let author: HeaderField | null = null;
   for (const header of headers) {
@@ -35,19 +35,19 @@ export function authorOf(headers: readonly HeaderField[]): Address | null {
   return author === null ? null : addressOf(author.value);
 }
 
-/** The only address in the value of an address field, folded or not; null: not exactly one. */
+/** The only address in the value of an address field, folded or not; null when there is not exactly one. */
 export function addressOf(value: string): Address | null {
   const text = trimmed(value.replace(/\r\n(?=[ \t])/g, '').replaceAll('\t', ' '));
   const [, quoted, words, bracketed, bare] = AUTHOR.exec(text) ?? [];
   const name = quoted ?? words ?? '';
-  // An encoded word may hide what would end the field for a reader that decodes it first.
+  // A decoded encoded word may contain a character that ends the field for some readers.
   if (CONTROL.test(name) || (name.includes('=?') && CONTROL.test(decodeWords(name)))) return null;
   const written = bracketed ?? bare ?? '';
   const address = parseAddress(written);
   return address !== null && isClear(address) && isAsWritten(address, written) ? address : null;
 }
 
-/** Not trim(): that takes white space that others leave, as a non-breaking space. */
+/** Unlike trim(), keeps white space that other parsers keep, such as a non-breaking space. */
 function trimmed(text: string): string {
   let [start, end] = [0, text.length];
   while (text[start] === ' ') start += 1;
@@ -55,38 +55,38 @@ function trimmed(text: string): string {
   return text.slice(start, end);
 }
 
-/** Readers that do not know Unicode in domains see the same as those that map it (UTS #46). */
+/** Whether the domain is the same with and without Unicode mapping (UTS #46). */
 function isAsWritten(address: Address, written: string): boolean {
   const domain = written.slice(written.lastIndexOf('@') + 1).toLowerCase();
   return domain === domainOf(address) || domain === domainToUnicode(domainOf(address));
 }
 
-/** False for `"ceo@bank.example"@acme.example`: some readers take the part in quotes for the address. */
+/** False for `"ceo@bank.example"@acme.example`: some parsers take the quoted part for the address. */
 export function isClear(address: Address): boolean {
   return !localPartOf(address).includes('@');
 }
 
 const ADDRESSES_MAX = 1_000;
 
-/** The addresses of a To or Cc field: groups give their members, what is no address is left out. */
+/** The addresses of a To or Cc field, including members of groups; invalid ones are left out. */
 export function readAddressList(value: string): Mailbox[] {
   return splitList(value)
     .slice(0, ADDRESSES_MAX)
     .flatMap((item) => readOne(item) ?? []);
 }
 
-/** One address as it stands in a header: `Name <a@b.c>`, its name decoded. */
+/** One address of a header: `Name <a@b.c>`, with its name decoded. */
 export function readOne(text: string): Mailbox | null {
   const mailbox = parseMailbox(text.replace(/[ \t]+/g, ' ').trim());
   if (mailbox === null || mailbox.name === null) return mailbox;
   const name = decodeWords(mailbox.name)
     .replace(/[\0-\x1f\x7f-\x9f\u2028\u2029]+/g, ' ')
     .trim();
-  // What is shown has to be readable again as a mailbox.
+  // The result has to be a valid mailbox when it is written again.
   return { ...mailbox, name: name.toWellFormed().slice(0, 300).toWellFormed() || null };
 }
 
-/** Cut at commas and at the ends of groups, outside of quotes; comments and names of groups left out. */
+/** Splits at commas and ends of groups outside of quotes; drops comments and names of groups. */
 function splitList(value: string): string[] {
   const items: string[] = [];
   let item = '';

@@ -1,24 +1,24 @@
 /**
  * Email addresses and domain names: parsed once at the edge, then trusted (RFC 5321 §4.1.2, RFC 6531).
  *
- * One strict parser, linear in its input: exactly one mailbox, `a@b.c` or `Name <a@b.c>`. Other
- * parsers accept more: to some `a@b.com\r\nBcc: evil@x.com` is a group with another member. So there
- * are no groups, comments, source routes, lists or encoded words here and no control characters, and
- * what is sent is written from the parsed parts, never from the text that came in.
+ * One strict parser in linear time for exactly one mailbox, `a@b.c` or `Name <a@b.c>`. Other parsers
+ * accept more: some read `a@b.com\r\nBcc: evil@x.com` as a group with another member. So groups, comments,
+ * source routes, lists, encoded words and control characters are refused, and sent messages are written
+ * from the parsed parts, never from the original text.
  *
- * Domains are A-labels in lower case, so that one domain has one spelling. Unicode is mapped by UTS #46
- * (node:url, which also brings it to NFC). The result is checked here, label by label: that mapping lets
- * `a..b` and broken punycode pass, reads `1.2.3` as an address, and accepts labels that mix scripts to look
- * like another name.
+ * Domains are A-labels in lower case, so that each domain has one form. Unicode is mapped by UTS #46
+ * (node:url, which also normalises to NFC). The result is checked label by label, because that mapping
+ * accepts `a..b` and invalid punycode, reads `1.2.3` as an address, and permits mixed scripts that imitate
+ * another name.
  */
 import { domainToASCII, domainToUnicode } from 'node:url';
 
 declare const brand: unique symbol;
 
-/** `local@domain` without quotes of its own: local part as written, domain as parseDomain gives it. */
+/** `local@domain`: the local part in its least quoted form, the domain as parseDomain returns it. */
 export type Address = string & { readonly [brand]: 'Address' };
 
-/** `name`: the display name as people read it, never empty; null when there is none. */
+/** `name`: the decoded display name, never empty; null when there is none. */
 export type Mailbox = { name: string | null; address: Address };
 
 type Problem = { problem: string };
@@ -28,38 +28,35 @@ const LOCAL_OCTETS_MAX = 64;
 /** RFC 5321 §4.5.3.1.3: a path has 256 octets, two of them its angle brackets. */
 const ADDRESS_OCTETS_MAX = 254;
 const NAME_LENGTH_MAX = 320;
-/** More than the longest name, each character escaped, and the longest address take. */
+/** Sufficient for the longest name with each character escaped and the longest address. */
 const MAILBOX_LENGTH_MAX = 1_000;
 const SHOWN_LENGTH_MAX = 80;
 
 /** C0, DEL, C1, and the line ends of Unicode. */
 const CONTROL = /[\0-\x1f\x7f-\x9f\u2028\u2029]/;
-/** Between the dots of a local part: atext (RFC 5322 §3.2.3) and everything outside of ASCII. */
+/** An atom of a local part: atext (RFC 5322 §3.2.3) and all characters outside of ASCII. */
 const ATOM = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~\u0080-\uffff-]+$/;
-/**
- * RFC 5321's Quoted-string, but for `<` and `>`: an address that can end its own brackets is not
- * worth the risk.
- */
+/** RFC 5321's Quoted-string without `<` and `>`, which could end the brackets around an address. */
 const QUOTED = /^"(?:[ !#-;=?-[\]-~\u0080-\uffff]|\\[ -;=?-~])*"$/;
-/** Outside of ASCII: spaces and invisible characters, the usual leftovers of copying. */
+/** Spaces and invisible characters outside of ASCII, which usually come from copied text. */
 const INVISIBLE = /\p{Cf}|(?! )\p{Z}/u;
-/** What has a meaning in RFC 5322 and therefore makes an unquoted name something else. */
+/** Characters with a meaning in RFC 5322, which must be quoted in a name. */
 const SPECIAL_IN_NAME = /[()<>:;@\\,"]/;
 
-/** Reads `a@b.c`, nothing around it. */
+/** Parses `a@b.c` without anything around it. */
 export function parseAddress(text: string): Address | null {
   const read = readAddress(text);
   return isProblem(read) ? null : read;
 }
 
-/** Reads `a@b.c`, `<a@b.c>`, `Name <a@b.c>` or `"Name, quoted" <a@b.c>`. */
+/** Parses `a@b.c`, `<a@b.c>`, `Name <a@b.c>` or `"Name, quoted" <a@b.c>`. */
 export function parseMailbox(text: string): Mailbox | null {
   const read = readMailbox(text);
   return isProblem(read) ? null : read;
 }
 
 /**
- * Why parseMailbox gave null, as a sentence without its full stop that begins with the text itself:
+ * Why parseMailbox returned null, as a sentence without its period that begins with the text:
  * `"bob@" is not an email address: nothing follows the @`.
  */
 export function explainAddress(text: string): string {
@@ -89,7 +86,7 @@ function mailboxOf(name: string, text: string): Mailbox | Problem {
   return problem(`its name has more than ${NAME_LENGTH_MAX} characters`);
 }
 
-/** Where the text goes on after the quoted string it begins with, and the spaces behind that. */
+/** The offset after the quoted string at the beginning of the text, and after the spaces that follow. */
 function afterQuotes(text: string): number {
   let at = 1;
   while (at < text.length && text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
@@ -108,7 +105,7 @@ function readName(text: string): { text: string } | Problem {
 
 const SEVERAL = 'it is more than one; write several as an array of strings';
 
-/** Whether an address seems to have ended and another to follow. */
+/** Whether another address seems to follow the first. */
 function isList(text: string): boolean {
   const at = text.indexOf('@');
   return at !== -1 && !text.startsWith('"') && /[,;]/.test(text.slice(at));
@@ -145,15 +142,15 @@ function localProblem(local: string): string | null {
   if (CONTROL.test(local) || INVISIBLE.test(local) || !local.isWellFormed()) {
     return 'it has an invisible character in it';
   }
-  // RFC 2047 §5 (3): an encoded word in an address is nothing, but some parsers decode it.
+  // RFC 2047 §5 (3) forbids encoded words in an address, but some parsers decode them.
   if (local.includes('=?')) return 'an address cannot have encoded words (=?) in it';
   if (QUOTED.test(local) || local.split('.').every((atom) => ATOM.test(atom))) return null;
   return explainLocal(local);
 }
 
 /**
- * `"jo"` and `"j\\o"` are `jo` (RFC 5321 §4.1.2): one form for all, so that they are compared as
- * one address, and the least quoted one, as the RFC wants it on the wire.
+ * `"jo"` and `"j\\o"` are `jo` (RFC 5321 §4.1.2). Returns the least quoted form, which the RFC requires for
+ * transmission, so that equal addresses compare as equal.
  */
 function leastQuoted(local: string): string {
   if (!local.startsWith('"')) return local;
@@ -179,7 +176,7 @@ function isProblem(read: string | object): read is Problem {
   return typeof read === 'object' && 'problem' in read;
 }
 
-/** The A-label domain. */
+/** The domain as A-labels. */
 export function domainOf(address: Address): string {
   return address.slice(address.lastIndexOf('@') + 1);
 }
@@ -189,20 +186,20 @@ export function localPartOf(address: Address): string {
 }
 
 /**
- * The form in which addresses are compared for suppression: ASCII letters in lower case, as SQL does
- * it with `lower(… collate "C")` whatever the database's locale. Mail systems that tell `Jo@` from
- * `jo@` are rarer than people who write their address both ways.
+ * The form in which addresses are compared for suppression: ASCII letters in lower case, equal to SQL's
+ * `lower(… collate "C")` with any locale. Mail systems that distinguish `Jo@` from `jo@` are rarer than
+ * people who write their address in both ways.
  */
 export function addressKey(address: string): string {
   return address.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
 
-/** Whether the address goes only to servers with SMTPUTF8 (RFC 6531): its local part has to. */
+/** Whether the address needs a server with SMTPUTF8 (RFC 6531), because of its local part. */
 export function needsSmtpUtf8(address: Address): boolean {
   return /[\u0080-\uffff]/.test(address);
 }
 
-/** `a@b.c` or `Name <a@b.c>`, as the API shows it; parseMailbox reads the same from it again. */
+/** `a@b.c` or `Name <a@b.c>`, as the API shows it; parseMailbox returns the same mailbox from it. */
 export function formatMailbox({ name, address }: Mailbox): string {
   if (name === null) return address;
   const shown = SPECIAL_IN_NAME.test(name) ? `"${name.replace(/["\\]/g, '\\$&')}"` : name;
@@ -214,13 +211,13 @@ const DOMAIN_OCTETS_MAX = 253;
 
 /** Letters, digits, inner hyphens, at most 63 (RFC 1123 §2.1). */
 const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
-/** With a digit first in the last label, some software reads an IPv4 address: `1.2`, `0x7f`. */
+/** A last label that begins with a digit is refused: some software reads `1.2` or `0x7f` as IPv4. */
 const TOP_LABEL = /^[a-z]/;
 
 /**
- * The A-label form in lower case. Null for everything that is not a fully qualified name: one label
- * alone, an IP address, a final dot, labels that are empty, too long or hold something else than
- * letters, digits and inner hyphens, punycode that means nothing, scripts mixed in one label.
+ * The A-label form in lower case. Null for a text that is not a fully qualified name: a single label, an IP
+ * address, a trailing dot, labels that are empty, too long or contain other characters than letters, digits
+ * and inner hyphens, invalid punycode, and labels of mixed scripts.
  */
 export function parseDomain(text: string): string | null {
   if (text.length > DOMAIN_OCTETS_MAX || hasForeignAscii(text)) return null;
@@ -231,7 +228,7 @@ export function parseDomain(text: string): string | null {
   return isName ? domain : null;
 }
 
-/** ASCII that no host name has. The mapping would take some of it for a port, a path, an escape. */
+/** ASCII that host names cannot contain, some of which the mapping would read as a port, path or escape. */
 function hasForeignAscii(text: string): boolean {
   return /[^A-Za-z0-9.\-\u0080-\uffff]/.test(text);
 }
@@ -245,7 +242,7 @@ function isLabel(label: string): boolean {
   return !label.startsWith('xn--') || isHonestIdn(label);
 }
 
-/** An A-label stands for the one U-label that is encoded as it, and that one mixes no scripts. */
+/** Whether an A-label is the encoding of exactly one U-label, and that label mixes no scripts. */
 function isHonestIdn(label: string): boolean {
   const unicode = domainToUnicode(label);
   return unicode !== label && domainToASCII(unicode) === label && isSingleScript(unicode);
@@ -255,17 +252,17 @@ const RESERVED = /(?:^|\.)(?:test|example|invalid|localhost|example\.(?:com|net|
 
 /**
  * Whether the domain is reserved and can never be registered (RFC 2606, RFC 6761).
- * @param domain as parseDomain gives it
+ * @param domain as parseDomain returns it
  */
 export function isReservedDomain(domain: string): boolean {
   return RESERVED.test(domain);
 }
 
 /**
- * Homographs: `аpple.com` with a Cyrillic а reads like another domain. A label may be written in one
- * script, or in one of the mixtures that languages use (UTS #39 §5.2, "highly restrictive"). Digits,
- * hyphens and combining marks belong to every script. A label wholly in another script that looks Latin
- * passes: that is for the registry of its top-level domain.
+ * Homographs: `аpple.com` with a Cyrillic а looks like another domain. A label may use one script, or one of
+ * the combinations that languages use (UTS #39 §5.2, "highly restrictive"). Digits, hyphens and combining
+ * marks belong to every script. A label in a single script that looks Latin is accepted: its top-level
+ * domain's registry is responsible.
  *
  * These are the scripts recommended for identifiers (UAX #31, table 5).
  */
@@ -296,7 +293,7 @@ const SCRIPTS = [
   'Tibetan',
 ];
 
-/** How Japanese, Chinese and Korean are written, with Latin between. */
+/** The scripts of Japanese, Chinese and Korean, combined with Latin. */
 const MIXTURES = [
   ['Latin', 'Han', 'Hiragana', 'Katakana'],
   ['Latin', 'Han', 'Bopomofo'],
@@ -305,7 +302,7 @@ const MIXTURES = [
 
 let allowed: readonly RegExp[] | null = null;
 
-/** Compiled for the first label that is not ASCII: at import it would be 10 ms of each process's start. */
+/** Compiled at the first non-ASCII label: at import it would add 10 ms to the start of each process. */
 function allowedScripts(): readonly RegExp[] {
   allowed ??= [...SCRIPTS.map((script) => [script]), ...MIXTURES].map((scripts) => {
     const classes = [...scripts, 'Common', 'Inherited'].map((script) => `\\p{scx=${script}}`);

@@ -1,14 +1,14 @@
 /**
- * A message that is sent as an SMTP client wrote it (RFC 6409): its octets stay the same, except that Bcc
- * and the fields that are for us are removed, and the fields that every message needs are put in front.
+ * A message that is sent as an SMTP client wrote it (RFC 6409): its octets do not change, except that Bcc
+ * and fields for the service are removed, and missing required fields are added at the beginning.
  */
 import { dateText } from './compose.ts';
 import { type HeaderField, headerLine } from './header.ts';
 import { type Header, readHeader } from './mime-reader.ts';
 
 export type Trace = {
-  /** Whom the message came from, where that is to be shown to everybody who gets it. */
-  client: { /** As it named itself; not trusted. */ helo: string; address: string } | null;
+  /** The client of the submission, if all recipients may see it. */
+  client: { /** The name in its EHLO; not trusted. */ helo: string; address: string } | null;
   /** RFC 3848: `ESMTPSA`. */
   protocol: string;
   hostname: string;
@@ -16,13 +16,13 @@ export type Trace = {
   at: Date;
 };
 
-/** Received fields of a message that is not looping (RFC 5321 §6.3). */
+/** Maximum number of Received fields; above it the message is in a loop (RFC 5321 §6.3). */
 export const HOPS_MAX = 100;
 
-/** Fields of mailing programs and of our own, which are for us. */
+/** Fields for the service, which are removed. */
 const TAKEN_OUT = /^(?:bcc|return-path|x-posthorn-.*|resend-idempotency-key)$/i;
 
-/** @param missing fields to be put in front, because the message lacks them */
+/** @param missing required fields that the message lacks, added at the beginning */
 export function passedOn(
   content: Buffer,
   { header, trace, missing }: { header: Header; trace: Trace; missing: readonly HeaderField[] },
@@ -35,7 +35,7 @@ export function passedOn(
   return Buffer.concat([Buffer.from(front), ...kept, Buffer.from('\r\n'), body]);
 }
 
-/** RFC 5321 §4.4. Without the client it says no less to us: the id leads to the log. */
+/** RFC 5321 §4.4. The id is sufficient for finding the client in the log. */
 function receivedLine({ client, protocol, hostname, emailId, at }: Trace): string {
   const from = client === null ? '' : `from ${clientText(client)}\r\n\t`;
   const by = `by ${hostname} with ${protocol} id ${emailId};`;
@@ -50,15 +50,15 @@ function clientText({ helo, address }: NonNullable<Trace['client']>): string {
 
 export type WrittenParts = {
   raw: Buffer;
-  /** As on the wire. */
+  /** As transmitted. */
   headers: readonly HeaderField[];
   headerBytes: Buffer;
   body: Buffer;
-  /** There are more fields than these. */
+  /** There are more fields than were read. */
   isCut: boolean;
 };
 
-/** What there is to sign. */
+/** The header and the body to sign. */
 export function partsAsWritten(raw: Buffer): WrittenParts {
   const { fields, bodyStart, isCut } = readHeader(raw);
   const headers = fields.map(({ name, start, end }) => {

@@ -1,10 +1,10 @@
 /**
- * A message from its parts (RFC 5322, 2045-2047, 2387, 2392): a pure function, so that one email
- * has the same bytes at every attempt, for every recipient, and whenever the API returns them.
+ * Composes a message from its parts (RFC 5322, 2045-2047, 2387, 2392). A pure function, so that an email has
+ * the same bytes at every attempt, for every recipient, and in API responses.
  *
- * multipart/alternative holds text and html, /related the html with its inline attachments, /mixed
- * those with the other attachments. Boundaries come from the email's id and have `=_` in them,
- * which no encoded content can have. Blind copies are not mentioned.
+ * multipart/alternative contains text and html, /related the html with its inline attachments, /mixed those
+ * and the other attachments. Boundaries are derived from the email's id and contain `=_`, which encoded
+ * content cannot contain. Blind copies are not mentioned.
  */
 import { domainOf } from './address.ts';
 import type { Attachment, MessageContent } from './email.ts';
@@ -21,46 +21,46 @@ import {
 import { DERIVED_TEXT_LENGTH_MAX } from './text-from-html.ts';
 import { base64LineOctets, base64Lines, base64Octets, encodeText } from './transfer-encoding.ts';
 
-/** Here a `text` of null, or of '' beside html, is no text part. */
+/** A `text` of null, or of '' besides html, means no text part. */
 export type Message = MessageContent & {
   emailId: string;
   date: Date;
-  /** With its angle brackets, as messageIdOf makes it. */
+  /** With angle brackets, from messageIdOf. */
   messageId: string;
-  /** An address for unsubscribing; only beside a web address. */
+  /** An address for unsubscribing; only in addition to a URL. */
   unsubscribeMailto?: string | null;
-  /** As feedbackIdOf makes it, for messages that bring no Feedback-ID of their own. */
+  /** From feedbackIdOf, for messages without their own Feedback-ID. */
   feedbackId?: string | null;
 };
 
 export type ComposedMessage = {
-  /** Of the author: the signature has to be this domain's. */
+  /** The domain of the author, which has to sign. */
   fromDomain: string;
-  /** In the order of the wire. */
+  /** In the order of transmission. */
   headers: readonly HeaderField[];
   /**
-   * Everything after the empty line, CRLF throughout, ending with one. Each piece begins and ends
-   * with whole lines; a large attachment is a piece of its own, which is never copied.
+   * Everything after the empty line, with CRLF throughout and at the end. Each piece has whole lines; a large
+   * attachment is a separate piece, which is never copied.
    */
   body: readonly Buffer[];
 };
 
-/** Globally unique, and a bounce that quotes it names the email. */
+/** Globally unique; a bounce that quotes it identifies the email. */
 export function messageIdOf(emailId: string, fromDomain: string): string {
   return `<${emailId}@${fromDomain}>`;
 }
 
-/** What a mail program writes that unsubscribes by mail. */
+/** The subject of unsubscribe requests by mail. */
 export const UNSUBSCRIBE_SUBJECT = 'unsubscribe';
-/** RFC 5322 §2.1.1, with room for the colon and the comma. */
+/** RFC 5322 §2.1.1, reduced by the colon and the comma. */
 const LIST_LINE_MAX = 990;
 
 const FEEDBACK_KIND_MAX = 64;
 
 /**
- * For whose mail complaints are counted (Gmail's feedback loop, `Feedback-ID: a:b:c:sender`): what kind
- * of mail, whose, from which domain, and by what it was sent. The same for all mail of a kind, and
- * nothing that is not known to whoever gets the message or worth knowing.
+ * The key under which Gmail's feedback loop counts complaints (`Feedback-ID: a:b:c:sender`): kind of mail,
+ * customer, domain, and sending software. Equal for all mail of a kind, and without any information that
+ * recipients do not have already.
  */
 export function feedbackIdOf(email: {
   tags: readonly { value: string }[];
@@ -71,7 +71,7 @@ export function feedbackIdOf(email: {
   return `${kind}:${email.projectId}:${email.fromDomain}:posthorn`;
 }
 
-/** @throws when a string has characters that no header may have: a check was forgotten upstream */
+/** @throws when a string has characters that are not allowed in headers: a check is missing upstream */
 export function composeMessage(message: Message): ComposedMessage {
   const content = contentOf(message);
   return {
@@ -86,7 +86,7 @@ function messageFields(message: Message): HeaderField[] {
   return [
     field('Date', [dateText(message.date)]),
     addressField('From', [message.from]),
-    // An address list cannot be empty: a message with blind copies only has neither.
+    // An address list cannot be empty; a message with only blind copies has neither To nor Cc.
     ...(to.length > 0 ? [addressField('To', to)] : []),
     ...(cc.length > 0 ? [addressField('Cc', cc)] : []),
     ...(replyTo.length > 0 ? [addressField('Reply-To', replyTo)] : []),
@@ -101,7 +101,7 @@ export function dateText(date: Date): string {
   return date.toUTCString().replace('GMT', '+0000');
 }
 
-/** One per name, in whatever case: many of them must not occur twice. Posthorn's own come first. */
+/** One field per name, case-insensitively, since many must not be repeated. Posthorn's own come first. */
 function customFields(message: Message): HeaderField[] {
   const { headers, unsubscribeUrl, unsubscribeMailto = null, feedbackId = null } = message;
   const fields = new Map<string, HeaderField>();
@@ -120,13 +120,13 @@ function customFields(message: Message): HeaderField[] {
   return [...fields.values()];
 }
 
-/** `mailto:` for readers that know no RFC 8058; those that do take the first they know. */
+/** `mailto:` for mail programs without RFC 8058; the others use the first link they support. */
 function unsubscribeField(url: string, mailto: string | null): HeaderField {
   const name = 'List-Unsubscribe';
   const link = `<${writableUrl(url)}>`;
   if (mailto === null) return field(name, [link]);
   const byMail = ` <mailto:${mailto}?subject=${UNSUBSCRIBE_SUBJECT}>`;
-  // One word: it stays on one line, which some readers of this field count on.
+  // On one line if possible, because some readers of this field do not unfold it.
   const isOneLine = name.length + link.length + byMail.length <= LIST_LINE_MAX;
   return field(name, isOneLine ? [`${link},${byMail}`] : [`${link},`, byMail]);
 }
@@ -136,7 +136,7 @@ function writableUrl(url: string): string {
   throw new Error('The unsubscribe link cannot be written in a header.');
 }
 
-/** A part of the message: the fields that say what it is, and its body, ending with CRLF. */
+/** A part of the message: its MIME fields and its body, which ends with CRLF. */
 type Part = { fields: readonly HeaderField[]; body: readonly Buffer[] };
 
 function contentOf({ emailId, html, text, attachments }: Message): Part {
@@ -147,7 +147,7 @@ function contentOf({ emailId, html, text, attachments }: Message): Part {
     .map((one) => attachmentPart(one, 'attachment'));
   const wrap = (kind: Multipart, parts: readonly Part[]) => multipart(kind, parts, emailId);
 
-  // An empty text beside html (of images only, say) is what some readers would show in its place.
+  // Some readers would show an empty text part instead of the html, so it is left out.
   const textParts = text || html === null ? [textPart('plain', text ?? '')] : [];
   const htmlParts = html === null ? [] : [wrap('related', [textPart('html', html), ...inline])];
   return wrap('mixed', [wrap('alternative', [...textParts, ...htmlParts]), ...separate]);
@@ -179,25 +179,25 @@ function attachmentPart(
   };
 }
 
-/** RFC 2045 §6.4 forbids base64 around other messages and multiparts: they go as plain octets. */
+/** RFC 2045 §6.4 forbids base64 for messages and multiparts, which are sent as octet streams. */
 function attachmentType(contentType: string): string {
   const isComposite = /^(?:message|multipart)\//i.test(contentType);
   return isMediaType(contentType) && !isComposite ? contentType : 'application/octet-stream';
 }
 
-/** RFC 2392 has `cid:` links escape what an id cannot hold; so what it cannot hold is escaped. */
+/** Escapes characters that a Content-ID cannot contain, as `cid:` links do (RFC 2392). */
 function writableId(contentId: string): string {
   return isContentId(contentId) ? contentId : encodeURIComponent(contentId.toWellFormed());
 }
 
 type Multipart = 'mixed' | 'alternative' | 'related';
 
-/** The parts in one, or the only one as it is. */
+/** The parts as one multipart; a single part unchanged. */
 function multipart(kind: Multipart, parts: readonly Part[], emailId: string): Part {
   const [first] = parts;
   if (first !== undefined && parts.length === 1) return first;
   const boundary = `=_${kind}_${emailId}`;
-  // RFC 2387 §3.1 wants the type of the first part named.
+  // RFC 2387 §3.1 requires the type of the first part as a parameter.
   const parameters = kind === 'related' ? [' type="text/html";'] : [];
   parameters.push(` boundary="${boundary}"`);
   const body = parts.flatMap(({ fields, body: content }) => [
@@ -212,7 +212,7 @@ function multipart(kind: Multipart, parts: readonly Part[], emailId: string): Pa
 
 const SMALL_BYTES = 65_536;
 
-/** Few pieces cost the signer and the socket less than many; large ones are not worth a copy. */
+/** Joins small pieces, which are costly for the signer and the socket; large ones are not copied. */
 function joinedWhereSmall(pieces: readonly Buffer[]): Buffer[] {
   const joined: Buffer[] = [];
   let small: Buffer[] = [];
@@ -227,21 +227,21 @@ function joinedWhereSmall(pieces: readonly Buffer[]): Buffer[] {
   return [...joined, Buffer.concat(small)].filter((piece) => piece.length > 0);
 }
 
-/** Fields that every message has, and two signatures. */
+/** The fields of every message and two signatures. */
 const FIXED_BYTES = 5_000;
-/** Fields and boundaries of a part, without the name of the file. */
+/** Fields and boundaries of a part, without the file name. */
 const PART_BYTES = 500;
-/** What an octet of text can become in a header, and what its field takes besides. */
+/** The maximum expansion of an octet of text in a header, including its field. */
 const HEADER_EXPANSION = 4;
 const FIELD_BYTES = 40;
-/** What a derived text takes at most, per octet of its html, besides and in all (in UTF-8). */
+/** The maximum size of a derived text: per octet of html, a constant, and in total (in UTF-8). */
 const DERIVED_EXPANSION = 2;
 const DERIVED_BYTES = 500;
 const DERIVED_BYTES_MAX = 3 * DERIVED_TEXT_LENGTH_MAX;
 
 /**
- * How large the message will be at most, signed and on the wire: for the limit on its size and for
- * budgets of memory, before it is composed. A `text` of null counts as derived from the html.
+ * The maximum size of the message, signed and transmitted, before it is composed: for its size limit and
+ * for memory budgets. A `text` of null counts as derived from the html.
  */
 export function estimateSizeBytes(message: MessageContent): number {
   const { from, to, cc, replyTo, subject, headers, attachments, html } = message;
@@ -271,7 +271,7 @@ function derivedOctetsMax(htmlOctets: number): number {
   return Math.min(DERIVED_EXPANSION * htmlOctets + DERIVED_BYTES, DERIVED_BYTES_MAX);
 }
 
-/** With CRLF at every line end. */
+/** The size with CRLF at every line end. */
 function canonicalOctets(text: string): number {
   let octets = Buffer.byteLength(text);
   for (const lineEnd of ['\n', '\r']) {

@@ -1,11 +1,10 @@
 /**
  * DKIM signatures (RFC 6376, 8301, 8463): RSA-2048 and Ed25519, relaxed/relaxed.
  *
- * It fails closed: it signs or throws, and only with keys of the domain of the From in the octets that
- * it signs. Fields that say who wrote what to whom, or how it is to be read, are signed once more than
- * they occur ("oversigned"): one that is added on the way breaks the signature. There is no `l=`, so
- * appended text breaks it as well. The body is hashed once, whatever the number of keys; the private key
- * operations run on the thread pool.
+ * It signs or throws, and uses only keys of the From domain in the signed octets. Fields that state author,
+ * recipients or interpretation are signed once more than they occur ("oversigned"), so that a field added
+ * in transit breaks the signature. There is no `l=`, so that appended text breaks it as well. The body is
+ * hashed once for all keys; the private key operations run on the thread pool.
  */
 import { createHash, generateKeyPair, hash, type Hash, type KeyObject, sign } from 'node:crypto';
 import { promisify } from 'node:util';
@@ -15,12 +14,12 @@ import type { WrittenParts } from './as-written.ts';
 import type { ComposedMessage } from './compose.ts';
 import { field, type HeaderField, headerLine } from './header.ts';
 
-/** The message must not leave with a signature: trying again makes no difference. */
+/** The message must not be sent with a signature; a retry cannot succeed. */
 export class Unsignable extends Error {}
 
 export type DkimAlgorithm = 'rsa-sha256' | 'ed25519-sha256';
 
-/** `privateKey` parsed: reading a PEM takes more time than signing does. */
+/** `privateKey` is parsed, because parsing a PEM takes longer than signing. */
 export type DkimKey = {
   domain: string;
   selector: string;
@@ -28,7 +27,7 @@ export type DkimKey = {
   privateKey: KeyObject;
 };
 
-/** Fields that readers act on or show: none of them can be added or doubled on the way. */
+/** Fields that readers interpret or show: none can be added or repeated in transit. */
 const OVERSIGNED = [
   'from',
   'sender',
@@ -46,9 +45,9 @@ const OVERSIGNED = [
   'feedback-id',
 ];
 /**
- * Signed where they occur, besides the oversigned ones (RFC 6376 §5.4.1). RFC 8058 demands both
- * List-Unsubscribe fields, Gmail's feedback loop Feedback-ID. Other custom fields are left out:
- * receivers' filters rewrite some of them before they verify.
+ * Signed if present, in addition to the oversigned fields (RFC 6376 §5.4.1). RFC 8058 requires both
+ * List-Unsubscribe fields, Gmail's feedback loop requires Feedback-ID. Other custom fields are left out,
+ * because filters of receivers rewrite some of them before verification.
  */
 const SIGNED = new Set([
   ...OVERSIGNED,
@@ -64,14 +63,14 @@ const SIGNED = new Set([
 ]);
 
 /**
- * `t=` and `x=`, seconds since 1970: of the email and not of the attempt, so that its bytes stay the
- * same. A copy that is replayed after `x=` does not verify.
+ * `t=` and `x=`, seconds since 1970: of the email, not of the attempt, so that its bytes do not change. A
+ * copy that is replayed after `x=` does not verify.
  */
 export type SignatureTimes = { signedAtS: number; expiresAtS: number };
 
 /**
- * The whole message, ready to be sent: the signatures and the header in one piece, then the body.
- * @throws Unsignable when there is not one author, or a key is of another domain than the author
+ * The complete message: the signatures and the header as one piece, then the body.
+ * @throws Unsignable when there is not exactly one author, or a key is of another domain than the author
  */
 export async function signMessage(
   { fromDomain, headers, body }: ComposedMessage,
@@ -83,7 +82,7 @@ export async function signMessage(
   return [Buffer.from(`${lines}\r\n`), ...body];
 }
 
-/** The same for a message that goes on as it was written: the signatures stand in front of it. */
+/** As signMessage, for a message that is sent as written: the signatures precede it. */
 export async function signWritten(
   { raw, headers, body, isCut }: WrittenParts,
   {
@@ -110,7 +109,7 @@ function signaturesOf(
   return Promise.all(keys.map((key) => signatureField(key, { bodyHash, times, signed })));
 }
 
-/** Checked on the fields that are signed, whatever was checked before. */
+/** Checked on the signed fields, independently of earlier checks. */
 function refuseOtherAuthor(headers: readonly HeaderField[], fromDomain: string): void {
   const author = authorOf(headers);
   if (author === null) throw new Unsignable('From is not exactly one field with one address.');
@@ -122,7 +121,7 @@ function refuseOtherAuthor(headers: readonly HeaderField[], fromDomain: string):
 
 const KEY_TYPES = { 'rsa-sha256': 'rsa', 'ed25519-sha256': 'ed25519' } as const;
 
-/** Its signature would not verify. */
+/** Throws when the signature would not verify. */
 function refuseWrongKey({ domain, algorithm, privateKey }: DkimKey, fromDomain: string): void {
   if (domain !== fromDomain) {
     throw new Unsignable(`A key of ${domain} would sign for ${fromDomain}.`);
@@ -131,10 +130,10 @@ function refuseWrongKey({ domain, algorithm, privateKey }: DkimKey, fromDomain: 
   throw new Error(`A key for ${algorithm} is of type ${privateKey.asymmetricKeyType}.`);
 }
 
-/** `h=` as words of its field, and what it names. */
+/** `h=` as words, and the canonical form of the fields in it. */
 type SignedFields = { tag: readonly string[]; canonical: string };
 
-/** Verifiers take fields of one name from the bottom up (RFC 6376 §5.4.2), so all go that way. */
+/** Verifiers take fields of one name from the last to the first (RFC 6376 §5.4.2). */
 function signedFields(headers: readonly HeaderField[]): SignedFields {
   const names: string[] = [];
   let canonical = '';
@@ -168,7 +167,7 @@ async function signatureField(key: DkimKey, { bodyHash, times, signed }: Signabl
   return { name, value: unsigned.value + folded };
 }
 
-/** Words for lines of their own: white space between them means nothing in `h=` and `b=`. */
+/** Splits the value for folding, since white space has no meaning in `h=` and `b=`. */
 function wordsOf(text: string, word: RegExp): string[] {
   return (text.match(word) ?? []).map((piece) => ` ${piece}`);
 }
@@ -186,7 +185,7 @@ function signatureOf({ algorithm, privateKey }: DkimKey, data: Buffer): Promise<
 export type DkimKeyPair = {
   /** PKCS#8 in PEM. */
   privateKey: string;
-  /** In base64, as a record carries it: for RSA the SubjectPublicKeyInfo, for Ed25519 32 bytes. */
+  /** In base64, as in the DNS record: for RSA the SubjectPublicKeyInfo, for Ed25519 32 bytes. */
   publicKey: string;
 };
 
@@ -203,7 +202,7 @@ export async function generateDkimKeys(): Promise<{ rsa: DkimKeyPair; ed25519: D
     rsa: { privateKey: pem(rsa.privateKey), publicKey: der(rsa.publicKey).toString('base64') },
     ed25519: {
       privateKey: pem(ed25519.privateKey),
-      // RFC 8463 §4: the key alone, which is the end of what says that it is one.
+      // RFC 8463 §4: the bare key, which is the end of the SubjectPublicKeyInfo.
       publicKey: der(ed25519.publicKey).subarray(-32).toString('base64'),
     },
   };
@@ -211,26 +210,26 @@ export async function generateDkimKeys(): Promise<{ rsa: DkimKeyPair; ed25519: D
 
 /**
  * The TXT value at `<selector>._domainkey.<domain>`.
- * @param publicKey as generateDkimKeys gives it
+ * @param publicKey as generateDkimKeys returns it
  */
 export function dkimRecordValue(publicKey: string, algorithm: DkimAlgorithm): string {
   return `v=DKIM1; k=${algorithm === 'rsa-sha256' ? 'rsa' : 'ed25519'}; p=${publicKey}`;
 }
 
 /**
- * Canonical form (RFC 6376 §3.4.2): `name:value`, the name in lower case, folds undone, runs of white space
- * as one space. No CRLF.
+ * Canonical form (RFC 6376 §3.4.2): `name:value`, name in lower case, unfolded, runs of white space as one
+ * space. No CRLF.
  */
 export function relaxedField({ name, value }: HeaderField): string {
-  // Not trim(): that takes what verifiers leave, as a non-breaking space at the end.
+  // Unlike trim(), keeps other white space, such as a non-breaking space, as verifiers do.
   const relaxed = value.replace(/[ \t\r\n]+/g, ' ').replace(/^ | $/g, '');
   return `${name.toLowerCase()}:${relaxed}`;
 }
 
 /**
- * SHA-256 in base64 of the canonical body (RFC 6376 §3.4.4): runs of white space as one space, none at the ends of
- * lines, no empty lines at the end.
- * @param body pieces of whole lines that end with CRLF (a ComposedMessage's)
+ * SHA-256 in base64 of the canonical body (RFC 6376 §3.4.4): runs of white space as one space, none at line
+ * ends, no empty lines at the end.
+ * @param body pieces of whole lines that end with CRLF (of a ComposedMessage)
  */
 export function relaxedBodyHash(body: readonly Buffer[]): string {
   const sha256 = createHash('sha256');
@@ -239,7 +238,7 @@ export function relaxedBodyHash(body: readonly Buffer[]): string {
   return sha256.digest('base64');
 }
 
-/** Bodies in base64 and most in quoted-printable need no change, and are not copied. */
+/** Base64 and most quoted-printable bodies need no change and are not copied. */
 function relaxedPiece(piece: Buffer): Buffer {
   if (!piece.includes('  ') && !piece.includes('\t') && !piece.includes(' \r')) return piece;
   const text = piece.toString('latin1').replace(/[ \t]{2,}|\t/g, ' ');
@@ -247,9 +246,9 @@ function relaxedPiece(piece: Buffer): Buffer {
 }
 
 /**
- * Empty lines count only once another line follows them.
- * @param emptyLines those before this piece that nothing has followed yet
- * @returns those at the end of this piece
+ * Empty lines are hashed only if another line follows.
+ * @param emptyLines empty lines before this piece that no other line has followed yet
+ * @returns the empty lines at the end of this piece
  */
 function hashPiece(sha256: Hash, piece: Buffer, emptyLines: number): number {
   let end = piece.length;
@@ -257,7 +256,7 @@ function hashPiece(sha256: Hash, piece: Buffer, emptyLines: number): number {
   const lineEnds = (piece.length - end) / 2;
   if (end === 0) return emptyLines + lineEnds;
   if (emptyLines > 0) sha256.update('\r\n'.repeat(emptyLines));
-  // Up to the end of the last line with something on it: one CRLF belongs to that.
+  // Up to the end of the last non-empty line, including its CRLF.
   sha256.update(piece.subarray(0, end + 2));
   return lineEnds - 1;
 }

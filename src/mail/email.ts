@@ -1,9 +1,9 @@
 /**
- * An email: what its sender said, without who gets it and without what the service adds. The draft
- * that a request becomes, what accepting stores and what delivery composes all embed this one type.
+ * An email as its sender defined it, without recipients and without what the service adds. The draft of a
+ * request, the accept statement and the composer all embed this type.
  *
- * Every string in it was checked when the draft was made (sending/draft.ts, sending/submission.ts).
- * Recipients, blind copies among them, are not part of it, so that no header can name one.
+ * All strings were checked when the draft was made (sending/draft.ts, sending/submission.ts). Recipients,
+ * including blind copies, are not part of it, so that no header can contain one.
  */
 import type { Mailbox } from './address.ts';
 
@@ -26,37 +26,37 @@ export type MessageContent = {
   html: string | null;
   /** null: derived from the html; '': no text part. */
   text: string | null;
-  /** Custom ones that checkCustomHeader let pass. */
+  /** Custom headers that checkCustomHeader accepted. */
   headers: readonly (readonly [name: string, value: string])[];
   attachments: readonly Attachment[];
   /**
-   * For one-click unsubscription (RFC 8058): a web address in printable ASCII, or where links of
-   * this service are hosted (unsubscribe-link.ts).
+   * For one-click unsubscription (RFC 8058): a URL in printable ASCII, or the base of links that this
+   * service hosts (unsubscribe-link.ts).
    */
   unsubscribeUrl: string | null;
 };
 
 export type Attachment = {
   filename: string;
-  /** What is no media type, or a composite one, is sent as application/octet-stream. */
+  /** An invalid or composite media type is sent as application/octet-stream. */
   contentType: string;
-  /** For `cid:` links from the html, which make it inline; null for an attachment of its own. */
+  /** For `cid:` links in the html, which make it inline; null for a separate attachment. */
   contentId: string | null;
-  /** base64 in its canonical form: the same text is stored and, in lines, sent. */
+  /** Canonical base64: the same text is stored and, in lines, sent. */
   content: string;
 };
 
 export type Tag = { name: string; value: string };
 
-/** A message that is sent as an SMTP client wrote it; the other fields are for showing it. */
+/** A message that is sent as an SMTP client wrote it; the other fields of the email only describe it. */
 export type WrittenMessage = {
   /** The whole message except our signatures. */
   raw: Buffer;
-  /** Its own, with angle brackets. */
+  /** The Message-ID of the message, with angle brackets. */
   messageId: string;
 };
 
-/** What a field is when its sender leaves it out. */
+/** The values of omitted fields. */
 export const EMAIL_DEFAULTS = {
   cc: [],
   replyTo: [],

@@ -1,29 +1,29 @@
 /**
- * Header fields (RFC 5322 §2.2), encoded words (RFC 2047) and parameters (RFC 2045 §5.1, RFC 2231): the
- * only place where header lines are made.
+ * Header fields (RFC 5322 §2.2), encoded words (RFC 2047) and parameters (RFC 2045 §5.1, RFC 2231). Header
+ * lines are written only here.
  *
- * Values come in parsed and without control characters. One that has some all the same is a bug
- * upstream and throws, so that no string can add a header. Lines are folded before 76 columns on
- * white space that is there already, never right after the name: relays repair an empty first line
- * and break the signature with it. What cannot be folded stays on one line, of 998 octets at most.
+ * Values are parsed and have no control characters; one that does is a bug upstream and throws, so that no
+ * string can add a header. Lines are folded before 76 columns at existing white space, but not directly
+ * after the name: relays repair an empty first line, which breaks the signature. Text without white space
+ * stays on one line, of at most 998 octets.
  */
 import type { Mailbox } from './address.ts';
 
-/** One field; `value` as on the wire, with its folds, without the CRLF that ends it. */
+/** One field; `value` as transmitted, with folds, without the final CRLF. */
 export type HeaderField = { name: string; value: string };
 
 const COLUMNS_MAX = 76;
 /** RFC 5322 §2.1.1 */
 const LINE_MAX = 998;
-/** What a client may send in one word: leaves room for the name. */
+/** The maximum length of a client's word, which leaves room for the field name. */
 const WORD_MAX = 900;
 
 /** C0, DEL and C1. */
 const CONTROL = /[\0-\x1f\x7f-\x9f]/;
-/** RFC 5322 §3.6.8: printable ASCII but the colon. */
+/** RFC 5322 §3.6.8: printable ASCII except the colon. */
 const FIELD_NAME = /^[!-9;-~]+$/;
 
-/** A field whose value is text for people: Subject, and custom ones. */
+/** A field with human-readable text: Subject and custom fields. */
 export function textField(name: string, text: string): HeaderField {
   refuseControls(name, text);
   const words = wordsOf(text);
@@ -31,7 +31,7 @@ export function textField(name: string, text: string): HeaderField {
   return field(name, staysOnOneLine(name, text) ? [text] : words);
 }
 
-/** Receivers that look for this field in the raw header find it only where it is not folded. */
+/** Some receivers find this field in the raw header only if it is not folded. */
 function staysOnOneLine(name: string, text: string): boolean {
   return name.toLowerCase() === 'list-unsubscribe' && name.length + 2 + text.length <= LINE_MAX;
 }
@@ -48,8 +48,8 @@ export function addressField(name: string, mailboxes: readonly Mailbox[]): Heade
 }
 
 /**
- * A field from words that may go to a line of their own; a word after the first brings the white
- * space in front of it along.
+ * A field from words at which it may be folded; every word after the first includes the preceding white
+ * space.
  */
 export function field(name: string, words: readonly string[]): HeaderField {
   for (const word of words) {
@@ -60,7 +60,7 @@ export function field(name: string, words: readonly string[]): HeaderField {
   return { name, value: fold(words, name.length + 2) };
 }
 
-/** `Name: value` and CRLF, ready to be sent. */
+/** `Name: value` with CRLF. */
 export function headerLine({ name, value }: HeaderField): string {
   return `${name}: ${value}\r\n`;
 }
@@ -71,7 +71,7 @@ function refuseControls(name: string, value: string): void {
   }
 }
 
-/** @param column where the first word begins */
+/** @param column the start of the first word */
 function fold(words: readonly string[], column: number): string {
   const oneLine = words.join('');
   if (column + oneLine.length <= COLUMNS_MAX) return oneLine;
@@ -84,7 +84,7 @@ function fold(words: readonly string[], column: number): string {
   return folded;
 }
 
-/** Cut before each run of spaces. */
+/** Splits before each run of spaces. */
 function wordsOf(text: string): string[] {
   return text.split(/(?<! )(?= )/);
 }
@@ -93,7 +93,7 @@ function spaced(words: readonly string[]): string[] {
   return words.map((word, index) => (index === 0 ? word : ` ${word}`));
 }
 
-/** Printable ASCII that arrives as it is: foldable, no spaces at its ends, no encoded words. */
+/** Printable ASCII that needs no encoding: can be folded, no outer spaces, no encoded words. */
 function isPlainText(text: string, words: readonly string[]): boolean {
   if (!isPrintableAscii(text) || text.includes('=?') || text.trim() !== text) return false;
   return words.every((word) => word.length <= WORD_MAX);
@@ -103,7 +103,7 @@ function isPrintableAscii(text: string): boolean {
   return /^[ -~]*$/.test(text);
 }
 
-/** As words that leave the line of the field's name within 76 columns; '' when it is another line. */
+/** Encoded words that leave room for the field name on the first line; '' for a further line. */
 function encodedText(fieldName: string, text: string): string[] {
   const taken =
     fieldName === '' ? 0 : fieldName.length + 2 - (COLUMNS_MAX - ENCODED_WORD_OCTETS_MAX);
@@ -111,7 +111,7 @@ function encodedText(fieldName: string, text: string): string[] {
 }
 
 const ATOMS = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?: [A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*$/;
-/** A quoted string is not folded, so that the spaces in it stay what they are. */
+/** A longer quoted string would need folding, which can change its spaces. */
 const QUOTED_MAX = 60;
 
 /** A display name (RFC 5322 §3.2.5): atoms, a quoted string, or encoded words. */
@@ -123,7 +123,7 @@ function phraseWords(name: string, fieldName: string): string[] {
   return [`"${name.replace(/["\\]/g, '\\$&')}"`];
 }
 
-/** Fields that Posthorn writes, or that tell where a message came from. */
+/** Fields that Posthorn writes, and trace fields. */
 const NOT_CUSTOM = new Set([
   'from',
   'sender',
@@ -140,14 +140,14 @@ const NOT_CUSTOM = new Set([
 ]);
 const NOT_CUSTOM_PREFIX = /^(?:dkim|arc|mime|content|resent)-/;
 
-/** RFC 9110's token: what every mail system takes for a name. */
+/** The token of RFC 9110, which every mail system accepts as a name. */
 const CUSTOM_NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/;
 const CUSTOM_NAME_MAX = 76;
 const CUSTOM_VALUE_MAX = 8_000;
 
 /**
- * What is wrong with a header that a client wants to add, to be read after its name ("has no
- * value: leave it out"); null when nothing is.
+ * The problem with a custom header, as a text that follows its name ("has no value: leave it out"); null
+ * when there is none.
  */
 export function checkCustomHeader(name: string, value: string): string | null {
   if (!CUSTOM_NAME.test(name) || name.length > CUSTOM_NAME_MAX) {
@@ -171,7 +171,7 @@ export const ENCODED_WORD_OCTETS_MAX = 75;
 /** `=?utf-8?Q?` and `?=` */
 const FRAME_OCTETS = 12;
 
-/** The octets of a word that a character may fill, and how many octets it takes in them. */
+/** The capacity of an encoded word in octets, and the octets that a character takes. */
 type Encoding = {
   letter: 'B' | 'Q';
   room(octets: number): number;
@@ -191,7 +191,7 @@ const Q: Encoding = {
 };
 
 /**
- * The text as encoded words, to be written with white space between them: readers drop it.
+ * The text as encoded words, to be separated by white space, which readers drop.
  * @param firstOctetsMax room for the first one, which follows the field's name
  */
 export function encodedWords(text: string, firstOctetsMax: number): string[] {
@@ -237,7 +237,7 @@ function inQ(byte: number): string {
 const SPACE = 0x20;
 const PLAIN_IN_Q = /^[A-Za-z0-9!*+/ -]$/;
 
-/** What Q shows as it is (a space as `_`), also within a display name (RFC 2047 §5 (3)). */
+/** Characters that Q does not encode (a space becomes `_`), also valid in a display name (RFC 2047 §5 (3)). */
 function isPlainInQ(codePoint: number): boolean {
   return codePoint < 0x80 && PLAIN_IN_Q.test(String.fromCharCode(codePoint));
 }
@@ -248,17 +248,17 @@ function utf8Length(codePoint: number): number {
   return codePoint < 0x1_0000 ? 3 : 4;
 }
 
-/** A quoted value up to here; longer ones are continued on further lines. */
+/** The maximum length of a quoted value; longer ones are split into sections. */
 const PARAMETER_MAX = 60;
-/** Of percent-encoded text, so that ` filename*0*=utf-8''` and it fit a line. */
+/** The maximum of percent-encoded text, so that it fits a line after ` filename*0*=utf-8''`. */
 const PIECE_MAX = 54;
 
 /**
- * The words of `value; name="text"`, or of `value; name*=utf-8''te%C3%A4t` where the text needs it,
- * in pieces where it is long (header.ts folds between them).
+ * The words of `value; name="text"`, or of `value; name*=utf-8''te%C3%A4t` if the text requires it, in
+ * sections if it is long, between which the field may be folded.
  */
 export function withParameter(value: string, name: string, text: string): string[] {
-  // Backslashes are left out: readers that do not undo escapes are common.
+  // Without backslashes, because many readers do not undo escapes.
   if (text.length <= PARAMETER_MAX && /^[ !#-[\]-~]*$/.test(text)) {
     return [`${value};`, ` ${name}="${text}"`];
   }
@@ -272,7 +272,7 @@ export function withParameter(value: string, name: string, text: string): string
   return [`${value};`, ...words];
 }
 
-/** Pieces of at most PIECE_MAX octets, cut between characters. */
+/** Pieces of at most PIECE_MAX octets, split between characters. */
 function percentEncoded(text: string): string[] {
   const pieces: string[] = [];
   let piece = '';
@@ -293,18 +293,18 @@ function percents(character: string): string {
 }
 
 const MEDIA_TYPE_MAX = 200;
-/** `type/subtype` and parameters whose values are tokens or quoted without escapes. */
+/** `type/subtype` with parameters that are tokens or quoted without escapes. */
 const MEDIA_TYPE =
   /^[\w!#$&^+.-]+\/[\w!#$&^+.-]+(?: ?; ?[\w!#$&^+.*-]+=(?:[\w!#$%&'*+.^`{|}~-]+|"[ !#-[\]-~]*"))*$/;
 
-/** Whether the text can stand in Content-Type: `application/pdf`, `text/plain; charset=utf-8`. */
+/** Whether the text is a valid Content-Type: `application/pdf`, `text/plain; charset=utf-8`. */
 export function isMediaType(text: string): boolean {
   return text.length <= MEDIA_TYPE_MAX && MEDIA_TYPE.test(text);
 }
 
 const CONTENT_ID = /^[^\0-\x20\x7f-\uffff<>()[\]\\",;:]{1,200}$/;
 
-/** Whether the text can stand between the `<` and `>` of Content-ID, for `cid:` links to it. */
+/** Whether the text can be written between `<` and `>` in Content-ID, for `cid:` links. */
 export function isContentId(text: string): boolean {
   return CONTENT_ID.test(text);
 }

@@ -1,18 +1,18 @@
 /**
- * HTML as a sequence of texts and tags, in one pass and without a tree: the cost is linear, and nesting
- * has no limit. Tags end where browsers end them: a `>` inside a quoted value does not count, and comments
- * and the contents of scripts and styles are not markup.
+ * HTML as a sequence of texts and tags, in one pass without a tree, so that the cost is linear and nesting is
+ * unlimited. Tags end where browsers end them: a `>` in a quoted value does not count, and comments and the
+ * contents of scripts and styles are not markup.
  */
 
 export type HtmlReader = {
-  /** Text between two tags, with its character references. Several may follow one another. */
+  /** Text between two tags, with its character references. May be called several times in a row. */
   text(text: string): void;
   /** @param attributes as written: ` href="…" class=x` */
   open(name: string, attributes: string): void;
   close(name: string): void;
 };
 
-/** Elements whose inside is not markup; it is passed over. Where they end: */
+/** Elements whose content is not markup and is skipped, with their end. */
 const RAW_ENDS = new Map(
   ['script', 'style', 'title', 'textarea', 'iframe', 'noembed', 'noframes', 'xmp'].map((name) => [
     name,
@@ -33,7 +33,7 @@ export function scanHtml(html: string, reader: HtmlReader): void {
   }
 }
 
-/** @returns where the text goes on */
+/** @returns the offset after the tag */
 function readOpenTag(html: string, start: number, reader: HtmlReader): number {
   const nameEnd = endOfName(html, start);
   const name = nameAt(html, start, nameEnd);
@@ -47,7 +47,7 @@ function readOpenTag(html: string, start: number, reader: HtmlReader): number {
   return found === null ? html.length : found.index;
 }
 
-/** A closing tag, a comment, a declaration, or a `<` that is just that. */
+/** A closing tag, a comment, a declaration, or a literal `<`. */
 function readOther(html: string, open: number, reader: HtmlReader): number {
   const next = html[open + 1];
   if (next === '/' && isLetter(html.charCodeAt(open + 2))) {
@@ -61,7 +61,7 @@ function readOther(html: string, open: number, reader: HtmlReader): number {
     reader.text('<');
     return open + 1;
   }
-  // `<!-->` is a whole comment, too.
+  // `<!-->` is a complete comment.
   const isComment = html.startsWith('--', open + 2);
   const end = isComment ? html.indexOf('-->', open + 2) : html.indexOf('>', open + 1);
   return end === -1 ? html.length : end + (isComment ? 3 : 1);
@@ -89,8 +89,8 @@ function endOfName(html: string, at: number): number {
 }
 
 /**
- * Names of elements by their first letter. Cutting a name out of the html, folding and hashing it
- * cost more than everything else about a tag; a name found here is always the same string.
+ * Names of elements by their first letter. Comparing with these avoids slicing, lowercasing and hashing each
+ * name, which cost more than all other work on a tag.
  */
 const NAMES: string[][] = [];
 for (const name of (
@@ -115,7 +115,7 @@ function nameAt(html: string, start: number, end: number): string {
   return html.slice(start, end).toLowerCase();
 }
 
-/** No character but a letter and its capital, or a digit, has the code of one with this bit. */
+/** Compares case-insensitively: setting this bit maps only a letter's capital to the letter. */
 function isNameAt(html: string, start: number, name: string): boolean {
   for (let at = 1; at < name.length; at += 1) {
     if ((html.charCodeAt(start + at) | 32) !== name.charCodeAt(at)) return false;
@@ -123,7 +123,7 @@ function isNameAt(html: string, start: number, name: string): boolean {
   return true;
 }
 
-/** Where the `>` of the tag is, -1 when it has none. Only behind a `=` a quote is one. */
+/** The offset of the tag's `>`; -1 when there is none. A quote counts only after `=`. */
 function endOfTag(html: string, at: number): number {
   let isValue = false;
   for (; at < html.length; at += 1) {
@@ -150,7 +150,7 @@ const LATIN_1 =
   'icirc iuml eth ntilde ograve oacute ocirc otilde ouml divide oslash ugrave uacute ucirc uuml ' +
   'yacute thorn yuml';
 
-/** U+0391 to U+03A9 without U+03A2, which is no letter. */
+/** U+0391 to U+03A9 without the unassigned U+03A2. */
 const GREEK_CAPITALS =
   'Alpha Beta Gamma Delta Epsilon Zeta Eta Theta Iota Kappa Lambda Mu Nu Xi Omicron Pi Rho - Sigma ' +
   'Tau Upsilon Phi Chi Psi Omega';
@@ -160,7 +160,7 @@ const GREEK_LETTERS =
   'alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigmaf ' +
   'sigma tau upsilon phi chi psi omega';
 
-/** Name and character, by turns. */
+/** Names and characters alternately. */
 const OTHERS =
   'quot " amp & lt < gt > apos \' OElig Œ oelig œ Scaron Š scaron š Yuml Ÿ fnof ƒ circ ˆ tilde ˜ ' +
   'thetasym ϑ upsih ϒ piv ϖ ndash – mdash — lsquo ‘ rsquo ’ sbquo ‚ ldquo “ rdquo ” bdquo „ ' +
@@ -189,7 +189,7 @@ for (let at = 0; at < others.length; at += 2) CHARACTERS.set(others[at]!, others
 
 const REFERENCE = /&(?:#([0-9]{1,8}|[xX][0-9a-fA-F]{1,7})|([A-Za-z][A-Za-z0-9]{1,7}));/g;
 
-/** `&euro;`, `&#8364;` and `&#x20ac;` as the character they stand for. */
+/** Decodes `&euro;`, `&#8364;` and `&#x20ac;`. */
 export function decodeEntities(text: string): string {
   if (!text.includes('&')) return text;
   return text.replace(REFERENCE, (written, number?: string, name?: string) => {
@@ -198,7 +198,7 @@ export function decodeEntities(text: string): string {
   });
 }
 
-/** Numbers 128 to 159 mean Windows-1252, as in all browsers; those without a character stay away. */
+/** Numbers 128 to 159 are Windows-1252, as in all browsers; unassigned ones are not decoded. */
 const WINDOWS_1252 = '€ ‚ƒ„…†‡ˆ‰Š‹Œ Ž  ‘’“”•–—˜™š›œ žŸ';
 
 function characterOf(codePoint: number): string {

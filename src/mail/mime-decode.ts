@@ -1,12 +1,12 @@
 /**
- * From octets to text, for mail of other writers: transfer encodings (RFC 2045 §6), charsets, encoded
- * words (RFC 2047), and Content-Type with its parameters (RFC 2045 §5.1, RFC 2231). Lenient, bounded and
- * linear: nothing is refused, and what makes no sense stays as it is.
+ * Decodes octets to text in received mail: transfer encodings (RFC 2045 §6), charsets, encoded words
+ * (RFC 2047), and Content-Type with its parameters (RFC 2045 §5.1, RFC 2231). Lenient, bounded and linear:
+ * invalid input is returned unchanged.
  */
 
-/** The body of a part without its transfer encoding; one that is not known is none. */
+/** Removes the transfer encoding of a part's body; an unknown encoding is ignored. */
 export function decodeBody(body: Buffer, encoding: string): Buffer {
-  // Node skips what is not base64, also line ends.
+  // Node skips characters outside of base64, including line ends.
   if (encoding === 'base64') return Buffer.from(body.toString('latin1'), 'base64');
   return encoding === 'quoted-printable' ? decodeQuotedPrintable(body) : body;
 }
@@ -17,7 +17,7 @@ const CR = 13;
 const SPACE = 32;
 const EQUALS = 61;
 
-/** An `=` that begins neither an octet nor a soft line end stands for itself. */
+/** An `=` that begins neither an octet nor a soft line end is literal. */
 function decodeQuotedPrintable(body: Buffer): Buffer {
   let from = body.indexOf(EQUALS);
   if (from < 0) return body;
@@ -37,7 +37,7 @@ function decodeQuotedPrintable(body: Buffer): Buffer {
   return output.subarray(0, at);
 }
 
-/** The octet that `=XX` at this place stands for; -1 when there is none. */
+/** The octet of `=XX` at this offset; -1 when there is none. */
 function octetAfter(bytes: Buffer, at: number): number {
   const high = hexDigit(bytes[at + 1]);
   const low = hexDigit(bytes[at + 2]);
@@ -52,7 +52,7 @@ function hexDigit(octet = 0): number {
 
 const SPACES_MAX = 100;
 
-/** Where the line after a soft line end begins; -1 when this is none. */
+/** The offset after a soft line end; -1 when this is none. */
 function softLineEnd(body: Buffer, start: number): number {
   let at = start;
   while (at - start < SPACES_MAX && (body[at] === SPACE || body[at] === TAB)) at += 1;
@@ -61,7 +61,7 @@ function softLineEnd(body: Buffer, start: number): number {
   return at >= body.length ? at : -1;
 }
 
-/** Names that mail uses and the Encoding Standard does not know. */
+/** Charset names in mail that the Encoding Standard does not have. */
 const CHARSETS_BY_OTHER_NAMES: Readonly<Record<string, string>> = {
   cp932: 'shift_jis',
   ms932: 'shift_jis',
@@ -87,10 +87,10 @@ const CHARSETS_BY_OTHER_NAMES: Readonly<Record<string, string>> = {
 const CHARSET_NAME_MAX = 40;
 const LIKE_UTF8 = new Set(['', 'utf-8', 'utf8', 'us-ascii', 'ascii', 'default', 'unknown']);
 
-/** Only names that decode something get in, so it cannot grow for ever. */
+/** Has only valid charsets, so that its size is limited. */
 const decoders = new Map<string, TextDecoder>();
 
-/** No charset, or ASCII with more in it: UTF-8 if it is that, else Latin-1; likewise an unknown one. */
+/** Without a charset, for non-ASCII in ASCII, and for an unknown charset: UTF-8 if valid, else Latin-1. */
 export function decodeText(bytes: Buffer, charset: string): string {
   const name = charset.slice(0, CHARSET_NAME_MAX).toLowerCase().trim();
   if (!LIKE_UTF8.has(name)) {
@@ -113,15 +113,15 @@ function decoderFor(name: string): TextDecoder | null {
   }
 }
 
-/** Of one value; what follows stays as it is. Each may name a charset of its own, which costs. */
+/** Per value; the rest is not decoded. Each may name another charset, which takes time. */
 const ENCODED_WORDS_MAX = 200;
 const ENCODED_WORD = /=\?([^?\s]{1,60})\?([bq])\?([^?\s]{0,2000})\?=/gi;
 
 type Word = { charset: string; bytes: Buffer };
 
 /**
- * A field's value for people. Neighbouring words of one charset are decoded together: many writers
- * cut within a character.
+ * The decoded value of a field. Adjacent words of one charset are decoded together, since many writers split
+ * them within a character.
  */
 export function decodeWords(value: string): string {
   if (!value.includes('=?')) return value;
@@ -148,14 +148,14 @@ export function decodeWords(value: string): string {
 function textOf(words: readonly Word[]): string {
   const [first] = words;
   if (first === undefined) return '';
-  // RFC 2231 §5 allows a language after the charset.
+  // RFC 2231 §5 permits a language after the charset.
   const [charset = ''] = first.charset.split('*');
   return decodeText(Buffer.concat(words.map(({ bytes }) => bytes)), charset);
 }
 
 function wordBytes(letter: string, text: string): Buffer {
   if (letter.toUpperCase() === 'B') return Buffer.from(text, 'base64');
-  // Before decoding: `=5F` is an underscore (RFC 2047 §4.2).
+  // Before decoding, because `=5F` is an underscore (RFC 2047 §4.2).
   return decodeQuotedPrintable(Buffer.from(text.replaceAll('_', ' '), 'latin1'));
 }
 
@@ -171,7 +171,7 @@ export type ContentType = {
 
 const TYPE = /^\s*([\w!#$&^.+*-]+)\s*\/\s*([\w!#$&^.+*-]+)/;
 
-/** What makes no sense is text/plain (RFC 2045 §5.2). */
+/** An invalid value counts as text/plain (RFC 2045 §5.2). */
 export function readContentType(value: string): ContentType {
   const text = value.slice(0, VALUE_CHARS_MAX);
   const [, type, subtype] = TYPE.exec(text) ?? [];
@@ -192,7 +192,7 @@ function readParameters(text: string): Map<string, string> {
     const value = quoted === undefined ? token : quoted.replace(/\\(.)/g, '$1');
     const [plainName = '', section] = name.toLowerCase().split('*');
     const isExtended = name.endsWith('*');
-    // One string for all pieces: what is written plainly must survive the decoding of others.
+    // One string for all sections: an unencoded `%` must not be decoded with the others.
     const piece = isExtended ? value : value.replaceAll('%', '%25');
     const before = section === undefined ? undefined : found.get(plainName);
     found.set(plainName, {
@@ -208,7 +208,7 @@ const EXTENDED = /^([\w.:-]{0,40})'[\w-]*'([^]*)$/;
 function decoded({ text, isExtended }: Pieces): string {
   const [, charset = '', rest = text] = (isExtended ? EXTENDED.exec(text) : null) ?? [];
   if (!rest.includes('%')) return rest;
-  // `%` is to this encoding what `=` is to quoted-printable.
+  // `%` in this encoding corresponds to `=` in quoted-printable.
   const marked = rest.replaceAll('=', '%3D').replaceAll('%', '=');
   return decodeText(decodeBody(Buffer.from(marked), 'quoted-printable'), charset);
 }

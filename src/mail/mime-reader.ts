@@ -1,11 +1,10 @@
 /**
- * Reads messages of other writers: header fields in their order, with their octets, and the parts
- * of MIME (RFC 5322, 2045, 2046, 2231). Lenient: bare LF ends a line, a line that is no field is kept as
- * a nameless one, a multipart without its last boundary ends with the message.
+ * Parses received messages: header fields in order, with their octets, and the parts of MIME (RFC 5322,
+ * 2045, 2046, 2231). Lenient: a bare LF ends a line, an invalid line is kept as a field without a name, a
+ * multipart without its last boundary ends with the message.
  *
- * Bounded: DEPTH_MAX levels, PARTS_MAX parts, FIELDS_MAX fields in all, VALUE_CHARS_MAX of a
- * value; time is linear in the size for each level. What lies beyond stays a leaf with its octets.
- * Nothing throws.
+ * Bounded: DEPTH_MAX levels, PARTS_MAX parts, FIELDS_MAX fields in total, VALUE_CHARS_MAX per value; the
+ * time is linear in the size per level. Anything beyond is kept as a leaf with its octets. Never throws.
  */
 import type { HeaderField } from './header.ts';
 import {
@@ -17,7 +16,7 @@ import {
 } from './mime-decode.ts';
 
 const DEPTH_MAX = 12;
-/** A message within that has a transfer encoding is copied, so it counts for more than one level. */
+/** An embedded message with a transfer encoding is copied, so it counts for several levels. */
 const DEPTH_OF_COPY = 4;
 const PARTS_MAX = 300;
 const FIELDS_MAX = 2_000;
@@ -25,26 +24,26 @@ export const VALUE_CHARS_MAX = 64 * 1024;
 const BOUNDARY_CHARS_MAX = 250;
 
 /**
- * A field with its place: `start` to `end` are its octets, its last line end included. The name is '' for
- * a line that is no field; the value has no folds and no outer white space, and still its encoded words.
+ * A field with its position: `start` to `end` are its octets including the last line end. The name is ''
+ * for an invalid line; the value is unfolded and trimmed, with its encoded words.
  */
 export type PlacedField = HeaderField & { start: number; end: number };
 
 export type Header = {
-  /** One after the other, without gaps, unless isCut. */
+  /** Consecutive and without gaps, unless isCut. */
   fields: readonly PlacedField[];
-  /** There were more fields than are read. */
+  /** There were more fields than were read. */
   isCut: boolean;
-  /** Where the body begins: after the empty line, or the end. */
+  /** The start of the body, after the empty line; or the end of the bytes. */
   bodyStart: number;
 };
 
 export type MimePart = {
   fields: readonly PlacedField[];
   contentType: ContentType;
-  /** Without the transfer encoding, for what is not a multipart. */
+  /** For leaves: without the transfer encoding. */
   body: Buffer;
-  /** Of a multipart; of message/rfc822 and message/global the message within. */
+  /** The parts of a multipart; for message/rfc822 and message/global the embedded message. */
   parts: readonly MimePart[];
 };
 
@@ -66,7 +65,7 @@ export function readHeader(bytes: Buffer, fieldsMax = FIELDS_MAX): Header {
 const LF = 10;
 const CR = 13;
 
-/** Where the empty line begins, or the end. */
+/** The offset of the empty line, or the end. */
 function endOfHeader(bytes: Buffer): number {
   if (bytes[0] === LF || (bytes[0] === CR && bytes[1] === LF)) return 0;
   const beforeCrlf = bytes.indexOf('\n\r\n', 0, 'latin1');
@@ -103,10 +102,10 @@ function fieldOf(text: string, start: number, end: number): PlacedField {
 
 const BEYOND_ASCII = /[\x80-\xff]/;
 
-/** Octets beyond ASCII are UTF-8 (RFC 6532), or Latin-1 where they are not. */
+/** Octets outside of ASCII are UTF-8 (RFC 6532) or, if invalid, Latin-1. */
 function unfolded(text: string): string {
   const value = text.replace(/\r?\n/g, '');
-  // Trimmed as text: the last octet of an à is a space to Latin-1.
+  // Trimmed as text, because in Latin-1 the last octet of an à is a space.
   return (BEYOND_ASCII.test(value) ? decodeText(Buffer.from(value, 'latin1'), '') : value).trim();
 }
 
@@ -125,7 +124,7 @@ function isNamed(field: HeaderField, name: string): boolean {
 
 type Budget = { partsLeft: number; fieldsLeft: number };
 
-/** A whole message. */
+/** Parses a whole message. */
 export function readMessage(bytes: Buffer): MimePart {
   const budget = { partsLeft: PARTS_MAX, fieldsLeft: FIELDS_MAX };
   return readPart(bytes, budget, { depth: 0, defaultType: 'text/plain' });
@@ -163,7 +162,7 @@ function readPart(bytes: Buffer, budget: Budget, { depth, defaultType }: Place):
   return leaf(body, [readPart(body, budget, { depth: depth + levels, defaultType: 'text/plain' })]);
 }
 
-/** What stands between the delimiter lines; the line end before one belongs to it. */
+/** The bodies between the delimiter lines; the line end before a delimiter belongs to it. */
 function splitAt(body: Buffer, boundary: string, partsMax: number): Buffer[] {
   const line = Buffer.from(`\n--${boundary}`);
   const parts: Buffer[] = [];
@@ -171,7 +170,7 @@ function splitAt(body: Buffer, boundary: string, partsMax: number): Buffer[] {
   let at = isFirstLine ? delimiterAt(body, 0, line.length - 1) : null;
   at ??= nextDelimiter(body, line, 0);
   while (at !== null && !at.isLast && parts.length < partsMax) {
-    // The line end of a delimiter may begin the next one.
+    // The line end of a delimiter may also begin the next one.
     const next = nextDelimiter(body, line, at.end - 1);
     parts.push(body.subarray(at.end, next === null ? body.length : beforeLineEnd(body, next)));
     at = next;
@@ -194,7 +193,7 @@ function nextDelimiter(body: Buffer, line: Buffer, from: number): Delimiter | nu
   }
 }
 
-/** Null when the line goes on: then it belongs to another multipart. */
+/** Null when the line continues, since it belongs to another multipart then. */
 function delimiterAt(body: Buffer, start: number, octets: number): Delimiter | null {
   const end = start + octets;
   const isLast = body[end] === DASH && body[end + 1] === DASH;
@@ -208,23 +207,23 @@ function isBlank(bytes: Buffer): boolean {
   return bytes.every((octet) => octet === SPACE || octet === TAB || octet === CR);
 }
 
-/** Not before the end of the delimiter in front, whose line end this may be. */
+/** The start of the line end before a delimiter, but not before the end of the previous delimiter. */
 function beforeLineEnd(body: Buffer, { start }: Delimiter): number {
   return body[start - 2] === CR ? start - 2 : start - 1;
 }
 
-/** The text of a part, as its charset has it. */
+/** The text of a part, decoded by its charset. */
 export function textOfPart({ body, contentType }: MimePart): string {
   return decodeText(body, contentType.parameters.get('charset') ?? '');
 }
 
-/** The first field of this name, for people. */
+/** The decoded value of the first field of this name. */
 export function decodedValue(fields: readonly HeaderField[], name: string): string | undefined {
   const value = valueOf(fields, name);
   return value === undefined ? undefined : decodeWords(value);
 }
 
-/** A part and everything within it, in order; messages within it too. */
+/** A part and all parts within it, in order, including those of embedded messages. */
 export function* partsWithin(part: MimePart): Generator<MimePart> {
   yield part;
   for (const within of part.parts) yield* partsWithin(within);

@@ -1,11 +1,11 @@
 /**
  * Return paths: `b-<token>@send.acme.com` (RFC 5321 §4.4). The token names a recipient of an email and is
- * signed, so that a bounce finds its recipient and cannot be forged: 16 bytes of email id, 1 of position,
- * 13 of HMAC-SHA256 (104 bits), in base32 because some systems change the case of local parts. It takes 50
- * of the 64 octets that a local part may have.
+ * signed, so that a bounce identifies its recipient and cannot be forged: 16 bytes of email id, 1 of
+ * position, 13 of HMAC-SHA256 (104 bits), in base32 because some systems change the case of local parts. It
+ * has 50 octets; a local part may have 64.
  *
- * Unsubscribe addresses (RFC 2369, for `mailto:` in List-Unsubscribe) are made the same way: `u-<token>`,
- * with a signature that is valid for nothing else.
+ * Unsubscribe addresses (RFC 2369, for `mailto:` in List-Unsubscribe) have the same form: `u-<token>`, with a
+ * signature that is not valid for return paths.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
@@ -26,7 +26,7 @@ export function makeReturnPath(options: NamedRecipient & Where): string {
   return make(RETURN_PATH, options);
 }
 
-/** The recipient that a return path names; null when it was not made with this secret. */
+/** The recipient in a return path; null when its signature is invalid. */
 export function readReturnPath(localPart: string, secret: Buffer): NamedRecipient | null {
   return read(RETURN_PATH, localPart, secret);
 }
@@ -35,7 +35,7 @@ export function makeUnsubscribeAddress(options: NamedRecipient & Where): string 
   return make(UNSUBSCRIBE, options);
 }
 
-/** The recipient that an unsubscribe address names; null when it was not made with this secret. */
+/** The recipient in an unsubscribe address; null when its signature is invalid. */
 export function readUnsubscribeAddress(localPart: string, secret: Buffer): NamedRecipient | null {
   return read(UNSUBSCRIBE, localPart, secret);
 }
@@ -63,7 +63,7 @@ function read(prefix: string, localPart: string, secret: Buffer): NamedRecipient
   return { emailId, position: named.readUInt8(ID_BYTES) };
 }
 
-/** Return paths came first, and sign nothing but what they name. */
+/** For compatibility, the signature of a return path does not include its prefix. */
 function macOf(prefix: string, named: Buffer, secret: Buffer): Buffer {
   const hmac = createHmac('sha256', secret).update(named);
   if (prefix !== RETURN_PATH) hmac.update(prefix);
@@ -71,8 +71,8 @@ function macOf(prefix: string, named: Buffer, secret: Buffer): Buffer {
 }
 
 /**
- * Base32 (RFC 4648 §6) in lower case and without padding. Whole groups only (5 bytes, 8 characters), so
- * that every token has one spelling.
+ * Base32 (RFC 4648 §6) in lower case without padding. Whole groups only (5 bytes, 8 characters), so that
+ * every token has one form.
  */
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567';
 const GROUP_BYTES = 5;
@@ -93,7 +93,7 @@ function toBase32(bytes: Buffer): string {
   return text;
 }
 
-/** Upper case counts as lower case. Null for what toBase32 cannot have made. */
+/** Case-insensitive. Null for a text that toBase32 cannot produce. */
 function fromBase32(text: string): Buffer | null {
   if (text.length % GROUP_CHARACTERS !== 0 || !/^[A-Za-z2-7]*$/.test(text)) return null;
   const digits = Array.from(text.toLowerCase(), (character) => ALPHABET.indexOf(character));

@@ -1,22 +1,21 @@
 /**
- * The text part of an email that came with html only. Pure, and on the way of every such email.
+ * Derives the text part of an email that has only html. Pure.
  *
- * What a reader sees, in its order: blocks on lines of their own, a blank line around paragraphs,
- * headings, lists and tables, cells in a row, list items behind `-` or their number, links as
- * `text <url>`, the alternative text of images only where a link has nothing else. Left out:
- * scripts, styles, and what is hidden by `display:none` (the preview line of many templates).
- * Lines are not wrapped: mail programs do that to the width they have.
+ * The visible content in order: blocks on separate lines, a blank line around paragraphs, headings, lists and
+ * tables, cells in a row, list items after `-` or their number, links as `text <url>`, the alternative text
+ * of images only for links without other content. Left out: scripts, styles, and elements hidden by
+ * `display:none` (the preview line of many templates). Lines are not wrapped, since mail programs do that.
  *
- * Linear in the length of the html, whatever is in it. Why not a library:
- * docs/decisions/0003-own-composer-and-signer.md.
+ * Linear in the length of any html. docs/decisions/0003-own-composer-and-signer.md has the reasons against a
+ * library.
  */
 import { decodeEntities, type HtmlReader, scanHtml } from './html.ts';
 
-/** Beyond this the text is cut; the html is complete. */
+/** The maximum length of the text; the html is not truncated. */
 export const DERIVED_TEXT_LENGTH_MAX = 200_000;
 /**
- * By how much a text may be longer than its html. Marks of list items and rules can do that to a
- * few letters; the rest of a longer text would be made of them.
+ * The maximum by which a text may be longer than its html: marks of list items and rules can cause that in
+ * short texts. A longer text would consist mostly of such marks.
  */
 const LONGER_BY_MAX = 200;
 
@@ -43,13 +42,13 @@ for (const [layout, names] of Object.entries({
   for (const name of names.split(' ')) LAYOUT.set(name, layout as Layout);
 }
 
-/** Have no end, so nothing is inside of them to hide. */
+/** Elements without an end tag: they have no content to hide. */
 const VOID_ELEMENTS = new Set(['area', 'base', 'br', 'col', 'hr', 'img', 'input', 'link', 'meta']);
 
 const BLANKS = /[\t\n\f\r \u00a0]+/g;
-/** Anything but printable ASCII with single spaces and no character references. */
+/** Matches everything except printable ASCII with single spaces and no character references. */
 const NEEDS_CARE = /[^ -%'-~]| {2}/;
-/** Controls, soft hyphens, zero-width spaces: fillers that no reader should get to see. */
+/** Controls, soft hyphens, zero-width spaces: invisible fillers, which are removed. */
 const INVISIBLE = /[\0-\b\v\x0e-\x1f\x7f\u00ad\u200b\ufeff]|\u034f/g;
 
 function shownText(raw: string): string {
@@ -62,7 +61,7 @@ class TextWriter implements HtmlReader {
   readonly #lengthMax: number;
   readonly #pieces: string[] = [];
   #length = 0;
-  /** What goes before the next text: so many line ends, or a space, and the mark of a list item. */
+  /** Written before the next text: this many line ends or a space, and the mark of a list item. */
   #lineEnds = 0;
   #hasSpace = false;
   #mark = '';
@@ -71,7 +70,7 @@ class TextWriter implements HtmlReader {
   /** The last number of each open list; null in one without numbers. */
   readonly #lists: (number | null)[] = [];
   #preformatted = 0;
-  /** How many pieces there were when the last `<pre>` began. */
+  /** The number of pieces when the last `<pre>` began. */
   #preStart = 0;
 
   constructor(lengthMax: number) {
@@ -148,7 +147,7 @@ class TextWriter implements HtmlReader {
     const lines = shownText(raw)
       .replace(/\r\n?|\f/g, '\n')
       .replaceAll('\u00a0', ' ');
-    // A line end right behind `<pre>` is not part of it.
+    // HTML ignores a line end directly after `<pre>`.
     const isFirst = this.#pieces.length === this.#preStart;
     this.#write(isFirst && lines.startsWith('\n') ? lines.slice(1) : lines);
   }
@@ -205,7 +204,7 @@ class TextWriter implements HtmlReader {
     if (url !== null) this.#link = { url, firstPiece: this.#pieces.length, alternative: '' };
   }
 
-  /** The address right behind the text, also if that ended its block. */
+  /** Writes the URL directly after the link's text, even if that ended its block. */
   #closeLink(): void {
     const link = this.#link;
     if (link === null) return;
@@ -222,7 +221,7 @@ function isHidden(name: string, attributes: string): boolean {
   return /display\s*:\s*none/i.test(valueOf('style', attributes));
 }
 
-/** Names in front of `=`, in any quotes or none. */
+/** Attribute values in any quotes or none. */
 const VALUES = {
   href: /\shref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"']\S*))/i,
   alt: /\salt\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"']\S*))/i,
@@ -236,7 +235,7 @@ function valueOf(name: keyof typeof VALUES, attributes: string): string {
 
 const URL_CHARACTERS_MAX = 2_000;
 
-/** What of an address helps a reader; null for what leads nowhere: anchors, relative paths, scripts. */
+/** The URL to show; null for anchors, relative paths and scripts. */
 function shownUrl(href: string): string | null {
   const url = decodeEntities(href).replace(/[\0-\x20\x7f-\xa0]+/g, '');
   if (url.length > URL_CHARACTERS_MAX) return null;
@@ -245,7 +244,7 @@ function shownUrl(href: string): string | null {
   return address ?? null;
 }
 
-/** `Acme.com` says the same as `https://acme.com/`. */
+/** True for `Acme.com` and `https://acme.com/`. */
 function isSameUrl(label: string, url: string): boolean {
   if (label.length > url.length + 8 || url.length > label.length + 9) return false;
   const bare = (text: string): string => text.toLowerCase().replace(/^https?:\/\/|\/$/g, '');

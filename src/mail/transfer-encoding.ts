@@ -1,9 +1,8 @@
 /**
- * Content as mail carries it (RFC 2045 §6): quoted-printable or base64, whichever is smaller.
+ * Transfer encodings (RFC 2045 §6): quoted-printable or base64, whichever is smaller.
  *
- * Always one of the two, also for plain ASCII: lines then have at most 76 columns, and nothing on
- * the way has a reason to touch them after they were signed. Line ends become CRLF first, whatever
- * they were. Hot: every byte is looked at once.
+ * Always one of the two, even for plain ASCII: lines then have at most 76 columns, so that no relay changes
+ * them after signing. All line ends become CRLF first. Hot: every byte is read once.
  */
 
 export type Encoded = { encoding: 'quoted-printable' | 'base64'; body: Buffer };
@@ -11,10 +10,10 @@ export type Encoded = { encoding: 'quoted-printable' | 'base64'; body: Buffer };
 const BASE64_LINE_OCTETS = 76;
 const QP_LINE_OCTETS = 76;
 
-/** Text of any kind; the body ends with CRLF. */
+/** Encodes any text; the body ends with CRLF. */
 export function encodeText(text: string): Encoded {
   const bytes = Buffer.from(text);
-  // Each character outside of ASCII takes six octets or more: with one in eight, base64 is smaller.
+  // A character outside of ASCII takes at least six octets: with one in eight, base64 is smaller.
   const outsideAscii = bytes.length - text.length;
   if (outsideAscii * 8 <= bytes.length) {
     const body = quotedPrintable(bytes, base64Octets(Math.max(1, bytes.length)));
@@ -24,7 +23,7 @@ export function encodeText(text: string): Encoded {
   return { encoding: 'base64', body: base64Lines(Buffer.from(lines).toString('base64')) };
 }
 
-/** Base64 as the body of a part: lines of 76 characters, each ended by CRLF. */
+/** Base64 as a body: lines of 76 characters, each ended by CRLF. */
 export function base64Lines(base64: string): Buffer {
   const encoded = Buffer.from(base64, 'latin1');
   const body = Buffer.allocUnsafe(base64LineOctets(encoded.length));
@@ -37,12 +36,12 @@ export function base64Lines(base64: string): Buffer {
   return body;
 }
 
-/** This many bytes as lines of base64; what encodeText makes of them is never more. */
+/** The size of this many bytes as lines of base64, which is the maximum of encodeText. */
 export function base64Octets(byteCount: number): number {
   return base64LineOctets(Math.ceil(byteCount / 3) * 4);
 }
 
-/** What base64Lines makes of this many characters. */
+/** The size of this many characters after base64Lines. */
 export function base64LineOctets(length: number): number {
   return length + Math.ceil(length / BASE64_LINE_OCTETS) * 2;
 }
@@ -57,17 +56,17 @@ const CAPITAL_F = 70;
 const FROM = Buffer.from('From ');
 const HEX = Buffer.from('0123456789ABCDEF');
 
-/** 1 for octets that are written as they are, unless their place in the line forbids it. */
+/** 1 for octets that need no encoding, except at some positions of a line. */
 const IS_PLAIN = Uint8Array.from({ length: 256 }, (_, octet) =>
   octet === TAB || (octet >= SPACE && octet < 127 && octet !== EQUALS) ? 1 : 0,
 );
 
 /**
- * Null when it takes more than `octetsMax`. A boundary with `=_` in it cannot occur: `=` is always
- * followed by two hex digits or the end of the line.
+ * Null when the result exceeds `octetsMax`. A boundary with `=_` cannot occur, because `=` is always followed
+ * by two hex digits or the end of the line.
  */
 function quotedPrintable(bytes: Buffer, octetsMax: number): Buffer | null {
-  // The limit is checked once per line: the last line may go beyond it.
+  // The limit is checked once per line, so that the last line may exceed it.
   const output = Buffer.allocUnsafe(octetsMax + 2 * QP_LINE_OCTETS);
   let at = 0;
   let lineStart = 0;
@@ -75,7 +74,7 @@ function quotedPrintable(bytes: Buffer, octetsMax: number): Buffer | null {
   while (index < bytes.length) {
     const roomUntil = Math.min(bytes.length, index + QP_LINE_OCTETS - 1 - (at - lineStart));
     if (at > lineStart || !needsCover(bytes, index)) {
-      // Nearly all octets pass here; one loop for runs of them is twice as fast as one for all.
+      // Most octets are plain; a separate loop for runs of them is twice as fast.
       while (index < roomUntil && IS_PLAIN[bytes[index]!] === 1) output[at++] = bytes[index++]!;
       if (index === bytes.length) break;
     }
@@ -96,14 +95,14 @@ function quotedPrintable(bytes: Buffer, octetsMax: number): Buffer | null {
   return at > octetsMax ? null : output.subarray(0, at);
 }
 
-/** What must not begin a line: a dot (SMTP doubles it), `From ` (mailbox files quote it). */
+/** Characters that must not begin a line: a dot (SMTP doubles it), `From ` (mailbox files quote it). */
 function needsCover(bytes: Buffer, index: number): boolean {
   const octet = bytes[index];
   if (octet === DOT) return true;
   return octet === CAPITAL_F && FROM.equals(bytes.subarray(index, index + FROM.length));
 }
 
-/** White space in front of the end would get lost on the way. */
+/** Encodes white space at the end of a line, which could be lost in transit. */
 function endLine(output: Buffer, at: number, lineStart: number): number {
   const last = at > lineStart ? output[at - 1]! : 0;
   if (last === SPACE || last === TAB) {

@@ -1,11 +1,10 @@
 /**
- * Links of hosted unsubscribe pages (RFC 8058): `https://mail.acme.com/u/<token>`, one for each
- * recipient. The token says by itself who unsubscribes from whom, so that it works for as long as
- * a copy of the message exists, whatever became of the email here. It is sealed: it cannot be forged,
- * and a log of links shows no address.
+ * Links of hosted unsubscribe pages (RFC 8058): `https://mail.acme.com/u/<token>`, one per recipient. The
+ * token contains the recipient and the sender, so that it works as long as a copy of the message exists, even
+ * after the email was removed here. It is sealed: it cannot be forged, and a log of links shows no address.
  *
- * AES-256-GCM whose nonce is a keyed hash of what it seals: the same recipient of the same email has
- * the same link, and so the same bytes, at every attempt.
+ * AES-256-GCM with a keyed hash of the plaintext as nonce: a recipient of an email has the same link, and so
+ * the same bytes, at every attempt.
  */
 import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto';
 import { type Address, parseAddress, parseDomain } from './address.ts';
@@ -16,27 +15,27 @@ export type Unsubscriber = {
   environment: 'live' | 'test';
   emailId: string;
   address: Address;
-  /** Of the author: who people think they unsubscribe from. */
+  /** The domain of the author, from which the recipient unsubscribes. */
   fromDomain: string;
 };
 
 /**
- * What is stored of an email whose links are hosted: where, and whether mail that comes in unsubscribes
- * as well. A link of the sender's is an https URL.
+ * The stored form of a hosted link: its base, and whether mail to an unsubscribe address also unsubscribes.
+ * The sender's own link is an https URL.
  */
 const HOSTED = 'hosted:';
 const HOSTED_AND_BY_MAIL = 'hosted+mail:';
 /** The purpose of the secret that seals tokens. */
 export const UNSUBSCRIBE = 'unsubscribe links';
 
-/** So that the header with the longest token still fits on one line. */
+/** The header with the longest token then still fits on one line. */
 export const PUBLIC_URL_MAX_LENGTH = 200;
 
 export function hostedAt(publicUrl: string, { byMail }: { byMail: boolean }): string {
   return `${byMail ? HOSTED_AND_BY_MAIL : HOSTED}${publicUrl}/u/`;
 }
 
-/** `base`: what comes before the token in hosted links. Null: the link is the sender's own. */
+/** `base`: the hosted link before its token. Null: the link is the sender's own. */
 export function hostedOf(stored: string | null): { base: string; byMail: boolean } | null {
   for (const prefix of [HOSTED, HOSTED_AND_BY_MAIL]) {
     if (stored?.startsWith(prefix) !== true) continue;
@@ -56,7 +55,7 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 export class UnsubscribeTokens {
   readonly #secrets: readonly [Buffer, ...Buffer[]];
 
-  /** @param secrets 32 bytes each, for nothing else: the first makes tokens, all of them read */
+  /** @param secrets 32 bytes each, used for nothing else: the first makes tokens, all of them read */
   constructor(secrets: readonly Buffer[]) {
     const [first, ...others] = secrets;
     if (first === undefined) throw new Error('unsubscribe links need a secret');
@@ -74,10 +73,10 @@ export class UnsubscribeTokens {
     return Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString('base64url');
   }
 
-  /** Who it names; null when it was not made with one of these secrets. */
+  /** The recipient in a token; null when none of these secrets made it. */
   read(token: string): Unsubscriber | null {
     const bytes = Buffer.from(token, 'base64url');
-    // Every token has one spelling.
+    // Accepts only one form of each token.
     if (bytes.toString('base64url') !== token) return null;
     if (bytes.length <= NONCE_BYTES + TAG_BYTES) return null;
     for (const secret of this.#secrets) {

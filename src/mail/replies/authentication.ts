@@ -1,4 +1,4 @@
-/** Who we say we are is not believed (rules.ts): reverse DNS, HELO, SPF, DKIM, DMARC, TLS, login. */
+/** Replies that refuse our identity (rules.ts): reverse DNS, HELO, SPF, DKIM, DMARC, TLS, login. */
 import type { Rule } from './match.ts';
 
 export const AUTHENTICATION: readonly Rule[] = [
@@ -71,7 +71,7 @@ export const AUTHENTICATION: readonly Rule[] = [
     phase: 'data',
   },
   {
-    // Mimecast and others: mail in the name of the recipient's own domain from outside.
+    // Mimecast and others: external mail with the recipient's own domain as the sender.
     means: 'not_authenticated',
     text: 'anti-spoof | antispoof | spoofed | spoofing | forged sender | fake sender | forged from',
     example: '550 Rejected by header based Anti-Spoofing policy: acme.test',
@@ -129,7 +129,7 @@ export const AUTHENTICATION: readonly Rule[] = [
     phase: 'mail',
   },
   {
-    // Of a relay: the account that we log in with.
+    // From a relay: concerns the account of our log-in.
     means: 'sender_refused',
     text: 'your account has been | outgoing mail + suspended | not owned by user',
     example: '550 5.7.1 Your account has been suspended',

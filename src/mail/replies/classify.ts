@@ -1,16 +1,15 @@
 /**
- * What an answer, or the lack of one, means for the recipient: retry or give up, whose business it
- * is, what to do about it. rules.ts leads from words to a meaning, meanings.ts says what follows from it;
- * both are data.
+ * What a reply, or the lack of one, means for the recipient: whether to retry, who can solve the problem,
+ * and how. rules.ts maps texts to meanings, meanings.ts has the consequences of each; both are data.
  *
- * Held whatever the rules say:
- * - Only a 5xx to MAIL, RCPT, DATA or the dot is permanent. Before that the server talks about us,
- *   not about the message, and the next server or a later hour may be kinder.
- * - A 552 to RCPT is temporary (RFC 5321 §4.5.3.1.10: it once meant "too many recipients").
- * - A limit, a greylist or a block for a while passes, also when it is said with a 5xx, as several
- *   providers do: it is tried again, at the pace of the later retries.
- * - Only a permanent answer from RCPT on, recognised as being about the mailbox itself,
- *   suppresses. An unknown 5xx bounces and suppresses nothing; an unknown 4xx is tried again.
+ * Applied independently of the rules:
+ * - Only a 5xx to MAIL, RCPT, DATA or the dot is permanent. Before MAIL the server refuses this host, not
+ *   the message, and another server or a later attempt may accept it.
+ * - A 552 to RCPT is temporary (RFC 5321 §4.5.3.1.10: it formerly meant "too many recipients").
+ * - A limit, greylisting or a temporary block is retried even after a 5xx, which several providers send,
+ *   at the pace of the later retries.
+ * - Only a permanent reply to RCPT or later that a rule recognises as concerning the mailbox suppresses.
+ *   An unknown 5xx bounces without suppressing; an unknown 4xx is retried.
  */
 import { type Answer, type Rule, ruleAmong } from './match.ts';
 import { MEANINGS, type MeaningName, type Verdict, verdictOf } from './meanings.ts';
@@ -19,19 +18,19 @@ import type { SmtpFailureCause, SmtpPhase } from './smtp-reply.ts';
 
 const MESSAGE_PHASES: ReadonlySet<SmtpPhase> = new Set(['mail', 'rcpt', 'data_command', 'data']);
 
-/** What a reply of 400 or more means, and what follows. */
+/** The meaning of a reply of 400 or more, and its consequences. */
 export function classifyReply(answer: Answer): Verdict {
   const means = meaningOf(answer);
   const verdict = verdictOf(means, { saidPermanent: isForGood(answer) });
   return asksForLess(answer, means) ? { ...verdict, slowDown: true } : verdict;
 }
 
-/** The name of what a reply of 400 or more means. */
+/** The name of the meaning of a reply of 400 or more. */
 export function meaningOf(answer: Answer): MeaningName {
   return ruleFor(answer)?.means ?? unknown(answer);
 }
 
-/** The rule that recognises an answer, or undefined. */
+/** The rule that matches a reply, or undefined. */
 export function ruleFor(answer: Answer): Rule | undefined {
   return ruleAmong(RULES, answer);
 }
@@ -48,7 +47,7 @@ function isForGood({ phase, reply }: Answer): boolean {
   );
 }
 
-/** Any 421 or 4.7.x asks for fewer connections; greylisting asks for a later attempt only. */
+/** Any 421 or 4.7.x requests fewer connections, except greylisting, which only requests a later attempt. */
 function asksForLess({ reply }: Answer, means: MeaningName): boolean {
   if (reply.code === 421) return true;
   const isPolicy = reply.code < 500 && reply.enhancedCode?.startsWith('4.7.') === true;
@@ -57,7 +56,7 @@ function asksForLess({ reply }: Answer, means: MeaningName): boolean {
 
 type Failure = { phase: SmtpPhase; cause: SmtpFailureCause; inDoubt?: boolean };
 
-/** What silence, a lost connection or nonsense means: always to be tried again. */
+/** The meaning of a timeout, a lost connection or an invalid reply: always retried. */
 export function classifyFailure(failure: Failure): Verdict {
   return verdictOf(meaningOfFailure(failure), { saidPermanent: false });
 }

@@ -1,7 +1,7 @@
 /**
- * Answers about the mailbox (rules.ts): full, unknown, closed, moved; by enhanced code, then by
- * words. Only what is found here can suppress an address, so a phrase has to leave no other
- * reading: `is disabled` alone may be about TLS.
+ * Replies about the mailbox (rules.ts): full, unknown, closed, moved; by enhanced code, then by text. Only
+ * these rules can suppress an address, so a phrase has to be unambiguous: `is disabled` alone may be about
+ * TLS.
  */
 import type { Rule } from './match.ts';
 
@@ -55,21 +55,21 @@ const QUOTA: readonly Rule[] = [
 
 const DOUBTFUL: readonly Rule[] = [
   {
-    // Exchange Online says so for addresses that are not in the directory of the tenant.
+    // Exchange Online's reply for addresses that are not in the tenant's directory.
     means: 'no_such_mailbox',
     enhanced: ['4.1'],
     text: 'recipient address rejected: access denied',
     example: '550 5.4.1 Recipient address rejected: Access denied. [prod.protection.outlook.test]',
   },
   {
-    // Yandex, whose code speaks of policy.
+    // Yandex, with an enhanced code for policy.
     means: 'no_such_mailbox',
     enhanced: ['7.1'],
     text: 'no such user!',
     example: '550 5.7.1 No such user!',
   },
   {
-    // The code speaks of the mailbox, the words of the message: the address may be good.
+    // The code is about the mailbox but the text about the message, so the address may be valid.
     means: 'refused_by_policy',
     enhanced: ['1.1', '2.1'],
     text: 'will not accept delivery | message rejected | message refused | access denied | policy | blocked | banned',
@@ -77,14 +77,14 @@ const DOUBTFUL: readonly Rule[] = [
     phase: 'data',
   },
   {
-    // KDDI, after the message, when the recipient's own filter does not want it.
+    // KDDI's reply to the message when the recipient's own filter refuses it.
     means: 'not_allowed_to_recipient',
     text: '^: user unknown',
     example: '550 : User unknown',
     phase: 'data',
   },
   {
-    // The code speaks of policy, so the words are not believed enough to suppress.
+    // The code is about policy, so the text is not reliable enough to suppress.
     means: 'mailbox_problem',
     enhanced: ['7.*'],
     text: 'user unknown | unknown user | no such user | recipient unknown | does not exist | not found',
@@ -116,7 +116,7 @@ const DOUBTFUL: readonly Rule[] = [
     example: '556 5.1.10 Recipient address has null MX',
   },
   {
-    // cPanel's sentence, which names three causes.
+    // cPanel's sentence, which names three possible causes.
     means: 'mailbox_problem',
     text: 'account or domain may not exist',
     example: '550 5.1.1 The account or domain may not exist, they may be refused, or lack an entry',
@@ -210,7 +210,7 @@ const BY_CODE: readonly Rule[] = [
     example: '551 5.1.6 Destination mailbox has moved, no forwarding address',
   },
   {
-    // RFC 5248 has 5.7.13 for a disabled account; it comes with 525.
+    // RFC 5248 defines 5.7.13 for a disabled account; it is sent with 525.
     means: 'mailbox_disabled',
     enhanced: ['2.1', '7.13'],
     example: '550 5.2.1 Mailbox not accepting messages',
@@ -288,7 +288,7 @@ const UNKNOWN: readonly Rule[] = [
     example: '550 The email account that you tried to reach does not exist',
   },
   {
-    // Exim, when no router takes the name.
+    // Exim, when no router accepts the name.
     means: 'no_such_mailbox',
     text: 'unrouteable address | unroutable address | unknown or illegal user | unknown or illegal alias',
     example: '550 Unrouteable address',
@@ -319,7 +319,7 @@ const UNKNOWN: readonly Rule[] = [
     example: '550 The domain does not exist',
   },
   {
-    // Outlook.com, of a domain without an address.
+    // Outlook.com, for a domain without an address.
     means: 'no_such_domain',
     text: 'domain is not reachable + check the domain',
     example: '554 The domain is not reachable. Please check the domain and try again',
@@ -335,13 +335,13 @@ const UNKNOWN: readonly Rule[] = [
     example: '501 <jo@acme.test>: malformed address',
   },
   {
-    // The sentence of RFC 5321 for any 550, often said to a sender that is not wanted.
+    // RFC 5321's text for any 550, often sent to refuse a sender.
     means: 'mailbox_problem',
     text: 'mailbox unavailable | mailbox not available | mailbox is unavailable | mailbox busy | mailbox in use',
     example: '550 Requested action not taken: mailbox unavailable',
   },
   {
-    // Cisco, for whatever its list of recipients does not have.
+    // Cisco, for any address that is not in its list of recipients.
     means: 'mailbox_problem',
     text: '#5.1.0 address rejected | address rejected by',
     example: '550 #5.1.0 Address rejected.',

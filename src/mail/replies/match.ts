@@ -1,41 +1,38 @@
 /**
- * The form of a rule, and whether it recognises an answer. The rules are in rules.ts and, for the words of
- * reports, in reports/classify-report.ts.
+ * The form of a rule, and whether it matches a reply. The rules are in rules.ts and, for texts of reports,
+ * in reports/classify-report.ts.
  *
- * A rule about the mailbox is not compared with what was said before RCPT: there the server speaks of the
- * session or the sender, and its answer must not cost the recipient anything.
+ * Rules about the mailbox are not applied to replies before RCPT: these concern the session or the sender
+ * and must not affect the recipient.
  */
 import { type Category, MEANINGS, type MeaningName } from './meanings.ts';
 import type { SmtpPhase, SmtpReply } from './smtp-reply.ts';
 
-/** All that is given has to fit: `enhanced`, `codes` and `text`. */
+/** All given members have to match: `enhanced`, `codes` and `text`. */
 export type Rule = {
   means: MeaningName;
-  /**
-   * Enhanced codes without their class: `1.1` is 5.1.1 and 4.1.1, `7.606-649` a range, `7.*` a
-   * whole subject.
-   */
+  /** Enhanced codes without their class: `1.1` is 5.1.1 and 4.1.1, `7.606-649` a range, `7.*` a subject. */
   enhanced?: readonly string[];
   codes?: readonly number[];
   /**
-   * Phrases separated by ` | `, one of which is in the text; `a + b` is there when both are, `^a`
-   * when the text begins with it. Lower case, single spaces, without the words that hold an `@`. No
-   * patterns: the text is a stranger's, and this is linear.
+   * Phrases separated by ` | `, one of which has to occur; `a + b` requires both, `^a` the beginning of the
+   * text. Lower case, single spaces, without words that contain an `@`. Not regular expressions, because the
+   * text is untrusted and this is linear.
    */
   text?: string;
-  /** An answer that the rule recognises and no rule before it; rules.test.ts runs every one. */
+  /** A reply that this rule matches and no earlier one; rules.test.ts checks every example. */
   example: string;
-  /** What the example answers; RCPT when absent. */
+  /** The step that the example answers; default RCPT. */
   phase?: SmtpPhase;
 };
 
-/** A reply of 400 or more, and what it answered. */
+/** A reply of 400 or more and the step that it answers. */
 export type Answer = { phase: SmtpPhase; reply: SmtpReply };
 
 const RECIPIENT_PHASES: ReadonlySet<SmtpPhase> = new Set(['rcpt', 'data_command', 'data']);
 const RECIPIENT_CATEGORIES: ReadonlySet<Category> = new Set(['mailbox', 'quota']);
 
-/** The first of these rules that recognises an answer, or undefined. */
+/** The first of these rules that matches a reply, or undefined. */
 export function ruleAmong(rules: readonly Rule[], { phase, reply }: Answer): Rule | undefined {
   const text = matchable(reply.message);
   const isAboutRecipient = RECIPIENT_PHASES.has(phase);
@@ -56,12 +53,12 @@ export function ruleAmong(rules: readonly Rule[], { phase, reply }: Answer): Rul
   return found;
 }
 
-/** Of an answer so much is compared with the rules: what ReplyParser lets through. */
+/** The part of a reply that is compared with rules, equal to the limit of ReplyParser. */
 const COMPARED_CHARS_MAX = 2048;
 
 /**
- * The words of an answer for comparing: one line in lower case, without the addresses it quotes
- * (`no-such-user@acme.test` says nothing about the mailbox). `^` marks where it begins.
+ * The text of a reply for matching: one line in lower case, without quoted addresses
+ * (`no-such-user@acme.test` says nothing about the mailbox). `^` marks its beginning.
  */
 function matchable(message: string): string {
   const words = message.slice(0, COMPARED_CHARS_MAX).toLowerCase().split(/\s/);
@@ -69,8 +66,8 @@ function matchable(message: string): string {
 }
 
 /**
- * What was recognised lately: a provider with an outage sends one reply thousands of times, and comparing
- * it with every phrase is most of what reading a bounce costs. Null: no rule.
+ * Recent results, because a provider with an outage sends one reply thousands of times, and matching is most
+ * of the cost of reading a bounce. Null: no rule matched.
  */
 const REMEMBERED = new WeakMap<readonly Rule[], Map<string, Rule | null>>();
 const REMEMBERED_MAX = 2_000;
@@ -87,7 +84,7 @@ function remembered(rules: readonly Rule[]): Map<string, Rule | null> {
 
 type Prepared = {
   rule: Rule;
-  /** One of them has to be there, with all of its parts; null: the words do not matter. */
+  /** One of them has to occur, with all of its parts; null: the rule has no `text`. */
   phrases: readonly (readonly string[])[] | null;
   subjects: readonly Subjects[] | null;
   isAboutRecipient: boolean;
@@ -96,7 +93,7 @@ type Prepared = {
 /** Enhanced codes `x.first` to `x.last`, without their class. */
 type Subjects = { subject: number; first: number; last: number };
 
-/** Split once: rules are tried on every answer that is not a yes. */
+/** Parsed once, because rules are matched with every reply that is not a success. */
 const PREPARED = new WeakMap<readonly Rule[], readonly Prepared[]>();
 
 function preparedOf(rules: readonly Rule[]): readonly Prepared[] {

@@ -1,14 +1,14 @@
 /**
- * What a refusal can mean, and what follows from each meaning. One table for everything that refuses:
+ * The meanings of a refusal and the consequences of each, in one table for all sources:
  *
- *     a server's reply       rules.ts, the first rule that recognises it ──────────┐
+ *     a server's reply       rules.ts, the first rule that matches ────────────────┐
  *     no usable reply        classify.ts ──────────────────────────────────────────┤
  *     a bounce report        the same rules, and reports/classify-report.ts ───────┼── MEANINGS ── verdictOf
  *     no route in DNS        delivery/outcome.ts ──────────────────────────────────┘
  *
- * What is done with a Verdict: delivery/outcome.ts for an attempt (bounced or deferred), inbound/consequence.ts
- * for a report. Nothing is tried again after a bounce report: the recipient is `bounced`, whatever is said here
- * of deferring. Which event follows from the status: EVENT_OF_STATUS in core/events.ts.
+ * delivery/outcome.ts applies a Verdict to an attempt (bounced or deferred), inbound/consequence.ts to a
+ * report. A bounce report always makes the recipient `bounced`, even if the meaning here is temporary.
+ * EVENT_OF_STATUS in core/events.ts has the event of each status.
  */
 
 export type Category =
@@ -24,28 +24,28 @@ export type Category =
   | 'protocol'
   | 'expired';
 
-/** Who can do something about it: `us` is who runs this service, `sender` who uses it. */
+/** Who can solve the problem: `us` is the operator of this service, `sender` its user. */
 export type Blame = 'recipient' | 'receiver' | 'sender' | 'us';
 
 /** Why an email ended or is deferred, as the API shows it. */
 export type Reason = {
   category: Category;
   blame: Blame;
-  /** One sentence for the person who sent the email. */
+  /** One sentence for the sender of the email. */
   advice: string;
 };
 
 export type Meaning = Reason & {
   /**
-   * Said to be permanent, it puts the address on the suppression list. Only for what is true of the mailbox
-   * itself: a wrong "never mail this address again" costs more than another bounce.
+   * A permanent reply puts the address on the suppression list. Only for meanings that concern the mailbox
+   * itself: a wrong suppression costs more than another bounce.
    */
   suppress?: true;
-  /** Suppressed for so many days only. */
+  /** The suppression expires after this many days. */
   suppressDays?: number;
-  /** The provider asks for fewer connections. */
+  /** The provider requests fewer connections. */
   slowDown?: true;
-  /** It passes, although some say it with a 5xx: as a reply it is tried again, slowly, and is no bounce. */
+  /** Temporary, although some servers send a 5xx: such a reply is retried, slowly, and does not bounce. */
   passes?: true;
 };
 
@@ -130,7 +130,7 @@ export const MEANINGS = {
     category: 'reputation',
     blame: 'us',
     advice:
-      'The provider keeps this server out for a while because of complaints or sudden volume; sending slows down by itself.',
+      'The provider blocks this server temporarily because of complaints or sudden volume; sending slows down by itself.',
     slowDown: true,
     passes: true,
   },
@@ -145,7 +145,7 @@ export const MEANINGS = {
     category: 'reputation',
     blame: 'us',
     advice:
-      "This server's IP address or the domain is on a blocklist: follow the link in the answer to get it off.",
+      "This server's IP address or the domain is on a blocklist: follow the link in the answer to have it removed.",
   },
   dynamic_address: {
     category: 'reputation',
@@ -156,7 +156,7 @@ export const MEANINGS = {
   no_reverse_dns: {
     category: 'authentication',
     blame: 'us',
-    advice: 'Give the sending IP address a PTR record whose name leads back to the address.',
+    advice: 'Give the sending IP address a PTR record whose name resolves to the address.',
   },
   bad_helo: {
     category: 'policy',
@@ -177,7 +177,7 @@ export const MEANINGS = {
     category: 'authentication',
     blame: 'sender',
     advice:
-      'The server does not find the sending domain in DNS, or finds that it takes no mail: give it an MX record.',
+      'The server does not find the sending domain in DNS, or finds that it accepts no mail: give it an MX record.',
   },
   spam: {
     category: 'content',
@@ -197,7 +197,7 @@ export const MEANINGS = {
   bad_link: {
     category: 'content',
     blame: 'sender',
-    advice: 'A link in the message leads to a place with a bad name: remove or replace it.',
+    advice: 'A link in the message leads to a site with a bad reputation: remove or replace it.',
   },
   bad_format: {
     category: 'content',
@@ -249,7 +249,7 @@ export const MEANINGS = {
   loop: {
     category: 'network',
     blame: 'receiver',
-    advice: "The recipient's servers send the message round in circles: tell their postmaster.",
+    advice: "The recipient's servers send the message in a loop: inform their postmaster.",
   },
   not_understood: {
     category: 'protocol',
@@ -289,7 +289,7 @@ export const MEANINGS = {
     advice: 'The server could not take the message just now; it is tried again.',
   },
 
-  // No usable reply came: only the connection is known.
+  // No usable reply: only the connection is known.
   unreachable: {
     category: 'network',
     blame: 'receiver',
@@ -309,7 +309,7 @@ export const MEANINGS = {
   spoke_nonsense: {
     category: 'protocol',
     blame: 'receiver',
-    advice: 'What answered does not speak SMTP as agreed; it is tried again.',
+    advice: 'The server violates the SMTP protocol; it is tried again.',
   },
   no_tls: {
     category: 'tls',
@@ -319,10 +319,11 @@ export const MEANINGS = {
   taken_over: {
     category: 'network',
     blame: 'us',
-    advice: 'Another worker took over before the message left; nothing has to be done.',
+    advice:
+      'Another worker reclaimed the email before the message was sent; nothing has to be done.',
   },
 
-  // DNS leads to no mail server; beside these, no_such_domain and domain_takes_no_mail.
+  // DNS has no mail server; see also no_such_domain and domain_takes_no_mail.
   no_mail_host: {
     category: 'mailbox',
     blame: 'recipient',
@@ -340,7 +341,7 @@ export const MEANINGS = {
     advice: 'Name servers did not answer usefully; it will be tried again.',
   },
 
-  // A report that says nothing of why.
+  // A report without a reason.
   returned_without_reason: {
     category: 'policy',
     blame: 'receiver',
@@ -358,23 +359,23 @@ export const COMPLAINT = {
 } as const satisfies Reason;
 
 export type Verdict = Reason & {
-  /** Trying again is pointless. After an attempt the recipient is bounced, else deferred. */
+  /** A retry cannot succeed. After an attempt the recipient is bounced, otherwise deferred. */
   permanent: boolean;
-  /** The address is put on the suppression list, */
+  /** The address is put on the suppression list … */
   suppress: boolean;
-  /** for so many days; for ever when absent. */
+  /** … for this many days; permanently when absent. */
   suppressDays?: number;
   /** Counts towards suppressing a full mailbox (store/suppressions.ts). */
   mailboxFull?: true;
-  /** The provider wants fewer connections from us. */
+  /** The provider requests fewer connections. */
   slowDown?: true;
-  /** To be tried again, but not within minutes: the server said 5xx (core/retry.ts). */
+  /** Retried, but not within minutes, because the reply was a 5xx (core/retry.ts). */
   retrySlowly?: true;
 };
 
 /**
- * What follows when this is what it means.
- * @param saidPermanent as a 5xx says it; some meanings pass nevertheless
+ * The verdict of a meaning.
+ * @param saidPermanent the reply was a 5xx; some meanings are temporary nevertheless
  */
 export function verdictOf(
   name: MeaningName,

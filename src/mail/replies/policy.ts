@@ -1,6 +1,6 @@
 /**
- * Answers about the message and about what the receiver allows (rules.ts): malware, spam, form and size of
- * the message; then who may write to whom, relaying, routing, order.
+ * Replies about the message and the receiver's policy (rules.ts): malware, spam, form and size of the
+ * message; permissions of senders, relaying, routing, order of commands.
  */
 import type { Rule } from './match.ts';
 
@@ -37,7 +37,7 @@ export const CONTENT: readonly Rule[] = [
     phase: 'data',
   },
   {
-    // Yahoo's PH01 among them.
+    // Includes Yahoo's PH01.
     means: 'virus',
     text: 'phish | [ph01] | dangerous | malicious | scam',
     example: '554 5.0.0 [PH01] Email not accepted',
@@ -82,7 +82,7 @@ export const CONTENT: readonly Rule[] = [
     phase: 'data',
   },
   {
-    // Apple, and what others of Proofpoint's customers say.
+    // Apple and other customers of Proofpoint.
     means: 'spam',
     text: '[hm0 | [cs01] | content filter | message filtered | filtered by',
     example: '554 5.7.1 [HM08] Message rejected',
@@ -209,7 +209,7 @@ export const POLICY: readonly Rule[] = [
     example: '550 5.7.1 Policy rejection on the target address',
   },
   {
-    // Google Workspace and Exchange: rules that the domain's administrator made.
+    // Google Workspace and Exchange: rules of the domain's administrator.
     means: 'refused_by_policy',
     text: 'gcdp | violates + email policy | transport.rules | organization policy | content compliance',
     example: '550 5.7.1 TRANSPORT.RULES.RejectMessage; the message was rejected',

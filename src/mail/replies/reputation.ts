@@ -1,7 +1,7 @@
 /**
- * Answers about this server (rules.ts). Temporary refusals first: greylists, and limits on connections,
- * messages and recipients, which several providers send with a 5xx although they pass. Then mistrust of
- * this server or the domain: blocklists, scores, kinds of address.
+ * Replies about this server (rules.ts). First temporary refusals: greylisting, and limits on connections,
+ * messages and recipients, which several providers send as a 5xx. Then the reputation of this server or the
+ * domain: blocklists, scores, kinds of address.
  */
 import type { Rule } from './match.ts';
 
@@ -19,7 +19,7 @@ export const RATE: readonly Rule[] = [
     phase: 'data',
   },
   {
-    // Mimecast greylists in these words.
+    // Mimecast's text for greylisting.
     means: 'greylisted',
     text: 'internal resource temporarily | internal resources are temporarily',
     example: '451 Internal resources are temporarily unavailable - see the documentation',
@@ -65,7 +65,7 @@ export const RATE: readonly Rule[] = [
     example: '550 Ip frequency limited [Blocked IP 192.0.2.1]. http://service.mail.qq.test/help',
   },
   {
-    // Yahoo's, before the word for a rate is looked for.
+    // Yahoo's codes precede the rules for rate limits.
     means: 'blocked_for_now',
     text: '[ts0 | [tss0 | [tss1 | [ipts0 | temporarily deferred',
     example: '421 4.7.0 [TSS04] Messages from 192.0.2.1 temporarily deferred: unexpected volume',
@@ -109,7 +109,7 @@ export const RATE: readonly Rule[] = [
     phase: 'mail',
   },
   {
-    // Orange and Laposte number their answers.
+    // Orange and Laposte have numbered replies.
     means: 'rate_limited',
     text: 'trop de connexions | ofr004_104 | ofr_104 | lpn004_104',
     example: '421 mwinf5c Trop de connexions, veuillez verifier votre configuration OFR004_104',
@@ -170,7 +170,7 @@ export const RATE: readonly Rule[] = [
 
 export const REPUTATION: readonly Rule[] = [
   {
-    // Comcast's ES codes, Spamhaus' PBL, Yahoo's DU: addresses of private connections.
+    // Comcast's ES codes, Spamhaus' PBL, Yahoo's DU: addresses of residential connections.
     means: 'dynamic_address',
     text: 'dynamic ip | dynamic/residential | residential ip | dial-up | dialup | es000010',
     example: '550 We do not accept mail from hosts with dynamic IP or generic DNS PTR-records.',
@@ -182,7 +182,7 @@ export const REPUTATION: readonly Rule[] = [
     example: '554 5.7.1 Client host [192.0.2.1] blocked using pbl.spamhaus.org',
   },
   {
-    // A blocklist of links: the message is meant, not the server.
+    // A blocklist of links: refuses the message, not the server.
     means: 'bad_link',
     text: 'uribl | surbl | blacklisted url | url in this email | dbl.spamhaus + url | ivmuri',
     example: '550 REJECTED - Blacklisted URL in message. See http://lookup.uribl.com',
@@ -221,7 +221,7 @@ export const REPUTATION: readonly Rule[] = [
     example: '450 DT:RBL 163 smtp3, 192.0.2.1 is in one or more',
   },
   {
-    // Proofpoint, also in front of iCloud.
+    // Proofpoint, also used by iCloud.
     means: 'blocklisted',
     text: 'ipcheck.proofpoint | pdr: | dynamic reputation',
     example: '550 5.7.0 Blocked - see https://ipcheck.proofpoint.test/?ip=192.0.2.1',
@@ -245,7 +245,7 @@ export const REPUTATION: readonly Rule[] = [
     phase: 'greeting',
   },
   {
-    // T-Online, to addresses that it does not know as much as to bad ones.
+    // T-Online, for addresses without a reputation as well as for bad ones.
     means: 'blocklisted',
     text: 'a problem occurred. + (bl)',
     example: '554 IP=192.0.2.1 - A problem occurred. (Ask your postmaster for help.) (BL)',
@@ -295,7 +295,7 @@ export const REPUTATION: readonly Rule[] = [
     phase: 'data',
   },
   {
-    // AOL's old ones are still seen behind others' gateways.
+    // AOL's former codes still occur behind other gateways.
     means: 'low_reputation',
     text: 'rtr:bl | rtr:ge | rly:b | dyn:t1 | hvu:b',
     example: '554 RTR:BL http://postmaster.info.test/errors/554rtrbl.html',

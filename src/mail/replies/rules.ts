@@ -1,23 +1,22 @@
 /**
- * How mail servers say it: rules (match.ts) from an answer to its meaning (meanings.ts), first match wins.
+ * Rules (match.ts) from the reply of a mail server to its meaning (meanings.ts); the first match counts.
  *
- *     CODES           here               enhanced codes that have one meaning only
+ *     CODES           here               enhanced codes with one meaning only
  *     RATE            reputation.ts      greylists, limits, blocks for a while
  *     REPUTATION      reputation.ts      blocklists, mistrust of this server or the domain
  *     AUTHENTICATION  authentication.ts  PTR, HELO, SPF, DKIM, DMARC, the sender, TLS, login
  *     CONTENT         policy.ts          malware, spam, form and size of the message
- *     MAILBOX         mailbox.ts         full, closed, moved, unknown: by enhanced code, then by words
+ *     MAILBOX         mailbox.ts         full, closed, moved, unknown: by enhanced code, then by text
  *     POLICY          policy.ts          who may write to whom, relaying, order, overload, routing
- *     LAST_RESORTS    here               subjects of enhanced codes, vague words, bare codes
+ *     LAST_RESORTS    here               subjects of enhanced codes, vague texts, bare codes
  *
- * The order is the safety: servers hide reputation, rate, authentication and content behind codes that
- * speak of the mailbox ("550 5.1.1 blocked using ..."), and a good address must not end on the suppression
- * list for that. So their words come before everything about the mailbox.
+ * The order prevents wrong suppressions: servers send reputation, rate, authentication and content problems
+ * with codes for the mailbox ("550 5.1.1 blocked using ..."), which must not suppress a valid address. So
+ * the texts of those rules are matched before any rule about the mailbox.
  *
- * To change what an answer means, ask `posthorn explain reply "554 5.7.1 ..."`: it shows the example of the
- * rule that recognises it, or that none does. Then add a phrase to a rule of the wanted meaning, or a rule with
- * the answer as its example. rules.test.ts runs every example and every phrase, and names the rule that is in
- * front of it.
+ * To change the meaning of a reply, run `posthorn explain reply "554 5.7.1 ..."`, which shows the example of
+ * the matching rule, if any. Then add a phrase to a rule of the desired meaning, or a rule with the reply as
+ * its example. rules.test.ts checks every example and phrase, and names an earlier rule that matches.
  */
 import { AUTHENTICATION } from './authentication.ts';
 import { CONTENT, POLICY } from './policy.ts';
@@ -27,7 +26,7 @@ import { RATE, REPUTATION } from './reputation.ts';
 
 /**
  * Enhanced codes with one meaning only: from RFC 3463, 5248, 7372, 7505 and 8689, and those of Google and
- * Microsoft. None of them is about the mailbox. Where two meanings share a code, words decide first.
+ * Microsoft. None is about the mailbox. If two meanings share a code, the text decides first.
  */
 const CODES: readonly Rule[] = [
   // Google.
@@ -52,7 +51,7 @@ const CODES: readonly Rule[] = [
     phase: 'mail',
   },
   {
-    // RFC 7505: our own domain says that it takes no mail.
+    // RFC 7505: our own domain has a null MX.
     means: 'sender_domain_unknown',
     enhanced: ['7.27'],
     text: 'null mx | no mail | nullmx',
@@ -85,7 +84,7 @@ const CODES: readonly Rule[] = [
     phase: 'data',
   },
   {
-    // RFC 8617: of a message that was forwarded; Google uses the number for TLS.
+    // RFC 8617: a forwarded message; Google uses the number for TLS.
     means: 'not_authenticated',
     enhanced: ['7.29'],
     text: 'arc validation | arc seal | arc chain',
@@ -154,7 +153,7 @@ const CODES: readonly Rule[] = [
     phase: 'data',
   },
   {
-    // A wave of mail from everywhere (AS...): it passes.
+    // Much mail from many servers of one network (AS...), which is temporary.
     means: 'rate_limited',
     enhanced: ['7.500', '7.514', '7.516-599', '7.653-699', '7.850-859'],
     text: 'busy | try again | temporarily | limited',
@@ -185,9 +184,9 @@ const CODES: readonly Rule[] = [
     phase: 'mail',
   },
 
-  // The standards'.
+  // Codes of the standards.
   {
-    // Microsoft and Zoho, to an account of theirs that they closed.
+    // Microsoft and Zoho, for an account of theirs that they closed.
     means: 'sender_refused',
     enhanced: ['1.8'],
     text: 'outbound | outgoing',
@@ -237,7 +236,7 @@ const CODES: readonly Rule[] = [
   },
 ];
 
-/** When no words are recognised: subjects of enhanced codes, then bare codes. */
+/** If no text matches: subjects of enhanced codes, then bare codes. */
 const LAST_RESORTS: readonly Rule[] = [
   {
     means: 'login_refused',
@@ -260,7 +259,7 @@ const LAST_RESORTS: readonly Rule[] = [
     example: '451 4.7.1 Please try again later',
   },
   {
-    // T-Online and others who say 5.7.x for whatever they do not want.
+    // T-Online and others use 5.7.x for any refused mail.
     means: 'refused_by_policy',
     enhanced: ['7.*'],
     example: '550 5.7.1 Message rejected due to local policy',

@@ -1,16 +1,16 @@
 /**
- * What a mail server says: bytes in, replies out (RFC 5321 §4.2, enhanced codes of RFC 2034).
+ * Parses a mail server's replies from bytes (RFC 5321 §4.2, enhanced codes of RFC 2034).
  *
- * The server is a stranger. A line is at most 4 KiB, a reply at most 128 lines, and what comes
- * out is safe to store and to show: valid UTF-8, no control characters, at most 2 KB. Anything
- * that is not a reply (a line without a code, codes that differ inside one reply, a NUL, endless
- * lines) is an error value, after which the parser reads nothing more; the replies before it
- * count. A bare LF ends a line: lenient here, because nothing is decided by where a line ends.
+ * The server is untrusted. A line has at most 4 KiB, a reply at most 128 lines, and the result is safe to
+ * store and show: valid UTF-8, no control characters, at most 2 KB. Input that is not a reply (a line
+ * without a code, different codes in one reply, a NUL, endless lines) is an error value, after which the
+ * parser reads nothing more; earlier replies remain valid. A bare LF ends a line, which is harmless for
+ * replies.
  */
 
 /**
- * The steps of a session that a server answers, in order. `data_command` is the answer to DATA, `data`
- * that to the message.
+ * The steps of a session that a server answers, in order. `data_command` is the reply to DATA, `data` that
+ * to the message.
  */
 export const REPLY_PHASES = [
   'greeting',
@@ -26,13 +26,10 @@ export const REPLY_PHASES = [
 ] as const;
 export type ReplyPhase = (typeof REPLY_PHASES)[number];
 
-/** With the steps in which a session can fail without a reply. */
+/** Includes the steps in which a session can fail without a reply. */
 export type SmtpPhase = ReplyPhase | 'connect' | 'tls' | 'body';
 
-/**
- * Why no usable reply came. `unreachable`: no TCP connection. `withheld`: `mayProceed`
- * said no, and the message was not sent.
- */
+/** Why there is no usable reply. `unreachable`: no TCP connection. `withheld`: `mayProceed` returned false. */
 export type SmtpFailureCause =
   | 'unreachable'
   | 'timeout'
@@ -44,7 +41,7 @@ export type SmtpFailureCause =
 export type SmtpReply = {
   /** 200 to 599. */
   code: number;
-  /** `5.1.1` as the first line gave it, or null. May contradict `code`, which then wins. */
+  /** `5.1.1` from the first line, or null. If it contradicts `code`, `code` counts. */
   enhancedCode: string | null;
   /** The text of all lines joined by `\n`, without codes; at most 2 KB of UTF-8. */
   message: string;
@@ -58,11 +55,11 @@ const MESSAGE_BYTES_MAX = 2048;
 
 const LF = 10;
 const ENHANCED_CODE = /^([245]\.\d{1,3}\.\d{1,3})(?: +|$)/;
-/** C0, DEL, C1, line separators and the characters that turn the direction of text around. */
+/** C0, DEL, C1, line separators and characters that change the direction of text. */
 const UNSAFE = /[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]/;
 const UNSAFE_ALL = new RegExp(UNSAFE, 'g');
 
-/** Reads one session's replies from chunks cut anywhere. */
+/** Parses the replies of one session from chunks of any size. */
 export class ReplyParser {
   #rest: Buffer | null = null;
   #code = 0;
@@ -70,7 +67,7 @@ export class ReplyParser {
   #lines: string[] = [];
   #error: string | null = null;
 
-  /** True while a reply has begun and not ended: bytes that belong to no finished reply. */
+  /** True while a reply is incomplete. */
   get midReply(): boolean {
     return this.#rest !== null || this.#lines.length > 0;
   }
@@ -81,7 +78,7 @@ export class ReplyParser {
     return { replies, error: this.#error };
   }
 
-  /** Decodes up to the last line end at once: a character never straddles a line end. */
+  /** Decodes up to the last line end at once, because no character contains a line end. */
   #read(chunk: Buffer, replies: SmtpReply[]): string | null {
     const bytes = this.#rest === null ? chunk : Buffer.concat([this.#rest, chunk]);
     const end = bytes.lastIndexOf(LF) + 1;
@@ -117,7 +114,7 @@ export class ReplyParser {
     const enhanced = ENHANCED_CODE.exec(text);
     if (enhanced === null) return text;
     if (this.#lines.length === 0) this.#enhancedCode = enhanced[1] ?? null;
-    // A later line repeats the code of the first; a different one is text.
+    // Further lines repeat the enhanced code of the first; a different one is part of the text.
     else if (enhanced[1] !== this.#enhancedCode) return text;
     return text.slice(enhanced[0].length);
   }
@@ -135,12 +132,12 @@ export class ReplyParser {
   }
 }
 
-/** The three digits a reply line begins with, or null: RFC 5321 §4.2.1 allows 2yz to 5yz. */
+/** The three digits at the beginning of a reply line, or null: RFC 5321 §4.2.1 permits 2yz to 5yz. */
 function codeOf(line: string): number | null {
   const hundreds = line.charCodeAt(0) - 48;
   const tens = line.charCodeAt(1) - 48;
   const ones = line.charCodeAt(2) - 48;
-  // NaN (a line that is too short) fails every comparison.
+  // NaN (the line is too short) fails every comparison.
   if (!(hundreds >= 2 && hundreds <= 5 && tens >= 0 && tens <= 9 && ones >= 0 && ones <= 9)) {
     return null;
   }
@@ -153,7 +150,7 @@ function withoutUnsafe(text: string): string {
   return UNSAFE.test(text) ? text.replaceAll('\t', ' ').replace(UNSAFE_ALL, '') : text;
 }
 
-/** Cuts at 2 KB of UTF-8, never inside a character. */
+/** Truncates to 2 KB of UTF-8, not within a character. */
 function bounded(message: string): string {
   // A UTF-16 unit is at most three bytes of UTF-8.
   if (message.length * 3 <= MESSAGE_BYTES_MAX) return message;

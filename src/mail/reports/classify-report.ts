@@ -1,11 +1,11 @@
 /**
- * What a report says about a recipient, classified by the rules for replies (replies/rules.ts): a
- * report is a reply that arrives later and through other servers. Where it quotes no reply, what the
- * mail system says by itself is compared with REPORT_RULES first, at the end of this file.
+ * Classifies a report about a recipient by the rules for replies (replies/rules.ts), because a report is a
+ * reply that arrives later and through other servers. If it quotes no reply, the mail system's own text is
+ * matched with REPORT_RULES at the end of this file first.
  *
- * The same caution holds as there: only a permanent refusal that is recognised as being about the mailbox
- * itself suppresses. What was said before the recipient was named (greeting, HELO, MAIL) is never about
- * the mailbox, and a delay is never permanent.
+ * The same restrictions apply: only a permanent refusal that a rule recognises as concerning the mailbox
+ * suppresses. Replies before RCPT (greeting, HELO, MAIL) never concern the mailbox, and a delay is never
+ * permanent.
  */
 import { meaningOf } from '../replies/classify.ts';
 import { type Answer, type Rule, ruleAmong } from '../replies/match.ts';
@@ -14,9 +14,9 @@ import { RULES } from '../replies/rules.ts';
 import type { SmtpPhase, SmtpReply } from '../replies/smtp-reply.ts';
 
 type Reported = {
-  /** The most certain to be about this recipient first; '' for none. */
+  /** The text that most certainly concerns this recipient first; '' for none. */
   texts: readonly string[];
-  /** What the report says by itself, or null. */
+  /** The report's own enhanced status, or null. */
   status: string | null;
   isDelay: boolean;
 };
@@ -25,7 +25,7 @@ export type Classified = {
   verdict: Verdict;
   /** `5.1.1`, or null. */
   status: string | null;
-  /** Of the reply that decided, or null: no server answered. */
+  /** Of the reply that decided; null: no server replied. */
   code: number | null;
 };
 
@@ -51,7 +51,7 @@ function readFirstKnown(texts: readonly string[], status: string | null): Readin
   return null;
 }
 
-/** Null when no rule knows the words. */
+/** Null when no rule matches. */
 function readText(text: string, status: string | null): Reading | null {
   const replies = repliesIn(text);
   if (replies.length === 0) return readOwnWords(text, status);
@@ -67,7 +67,7 @@ function ofSameClass(status: string | null, code: number): string | null {
   return status !== null && status.startsWith(`${Math.trunc(code / 100)}.`) ? status : null;
 }
 
-/** These replies follow from an earlier one, and mean nothing by themselves. */
+/** Replies that only follow from an earlier one. */
 const FOLLOWS_FROM_ANOTHER: ReadonlySet<MeaningName> = new Set([
   'too_many_recipients',
   'not_understood',
@@ -79,7 +79,7 @@ function readReply(answer: Answer): Reading | null {
   return readingOf(rule.means, answer.reply);
 }
 
-/** Any 5xx, a 552 to RCPT as well: the server that reports it has given up. */
+/** Any 5xx is permanent, even a 552 to RCPT, because the reporting server has given up. */
 function readingOf(means: MeaningName, { code, enhancedCode }: SmtpReply): Reading {
   return { means, saidPermanent: code >= 500, status: enhancedCode, code };
 }
@@ -93,7 +93,7 @@ function readOwnWords(text: string, status: string | null): Reading | null {
   return reading && { ...reading, code: null };
 }
 
-/** Of a failure of the network, or after trying for too long, the next attempt may succeed. */
+/** After a network failure or an expired queue, the next attempt may succeed. */
 function readRule(means: MeaningName, reply: SmtpReply): Reading {
   const { category } = MEANINGS[means];
   const mayPass = category === 'network' || category === 'expired';
@@ -101,7 +101,7 @@ function readRule(means: MeaningName, reply: SmtpReply): Reading {
   return { ...reading, saidPermanent: reading.saidPermanent && !mayPass };
 }
 
-/** No rule knows the words: the code decides, wherever it stands. */
+/** Without a matching rule the code decides, wherever it occurs. */
 function readCode(texts: readonly string[], status: string | null): Reading {
   const [first] = texts.flatMap(repliesIn);
   const enhancedCode =
@@ -122,11 +122,11 @@ function codeIn(text: string): string | null {
   return ENHANCED.exec(text)?.[1] ?? null;
 }
 
-/** Not a number of seconds, a port, a part of an address or of a version. */
+/** Excludes numbers of seconds, ports, and parts of addresses or versions. */
 const REPLY =
   /(?:^|[\s:;([<>"'=#])([45]\d\d)(?=[\s:;,#<-]|$)(?!\s*(?:sec|min|hour|day|byte|octet|kb|mb|message|recipient))/gi;
 
-/** The replies that the text quotes, in its order. */
+/** The replies quoted in the text, in order. */
 function repliesIn(text: string): Answer[] {
   const replies: Answer[] = [];
   const phase = phaseIn(text);
@@ -134,7 +134,7 @@ function repliesIn(text: string): Answer[] {
   for (const [index, match] of starts.entries()) {
     const start = match.index + match[0].length;
     const code = Number(match[1]);
-    // A reply of several lines repeats its code.
+    // The lines of a reply repeat its code.
     let next = index + 1;
     while (Number(starts[next]?.[1]) === code && isContinued(text, starts[next - 1]!)) next += 1;
     const end = starts[next]?.index ?? text.length;
@@ -169,17 +169,17 @@ const PHASES: readonly [SmtpPhase, RegExp][] = [
   ['mail', /initial connection|greeting|\b(?:helo|ehlo)\b|refused to talk to (?:me|us)/i],
 ];
 
-/** The command that the server answered, as far as the report says. */
+/** The command that the server answered, if the report states it. */
 function phaseIn(text: string): SmtpPhase {
   return PHASES.find(([, pattern]) => pattern.test(text))?.[0] ?? 'rcpt';
 }
 
 /**
- * What mail systems say in a report by themselves: when no server answered them, or when it is they who do
- * not want the message. All are by text; what a status such as 5.1.1 means is in replies/rules.ts (CODES)
- * and, about the mailbox, in replies/mailbox.ts (BY_CODE). Form and order as in replies/rules.ts; the first match
- * wins. Not compared with a reply that the report quotes: there `host not found` is mostly about the sender.
- * `example` is what the report says; read-report.test.ts runs every one.
+ * Rules for the own text of a mail system in a report: when no server replied, or when the system itself
+ * refuses the message. All match by text; replies/rules.ts (CODES) and replies/mailbox.ts (BY_CODE) have the
+ * meaning of a status such as 5.1.1. Form and order as in replies/rules.ts; the first match counts. Not
+ * matched with a quoted reply, in which `host not found` mostly concerns the sender. `example` is the text
+ * of a report; read-report.test.ts checks every one.
  */
 export const REPORT_RULES: readonly Rule[] = [
   {

@@ -1,11 +1,11 @@
 /**
- * The parts of a report, whatever MIME structure it has: its own header, the text for people, the
- * fields for machines, and the header of the original message. From these follows what sort of message it
- * is: a bounce or delay in words, an automatic reply (RFC 3834), a complaint (RFC 5965). The quoted
- * original never decides that.
+ * The parts of a report with any MIME structure: its own header, the human-readable text, the
+ * machine-readable fields, and the header of the original message. They determine the kind of message: a
+ * bounce or delay by its text, an automatic reply (RFC 3834), a complaint (RFC 5965). The quoted original
+ * is never used for that.
  *
- * Only RFC 3462's layout has the parts apart. Other systems write them all into one text, with a line of
- * their own invention before the original; some name a boundary that does not occur.
+ * Only the layout of RFC 3462 separates the parts. Other systems write one text, with an announcement line
+ * before the original; some declare a boundary that does not occur.
  */
 import type { HeaderField } from '../header.ts';
 import {
@@ -21,18 +21,18 @@ import { ORIGINAL_PHRASES, BOUNCE_PHRASES, DELAY_PHRASES, GIVEN_UP_PHRASES } fro
 import { textFromHtml } from '../text-from-html.ts';
 
 export type ReportParts = {
-  /** Of the report itself. */
+  /** The fields of the report itself. */
   fields: readonly HeaderField[];
   contentType: MimePart['contentType'];
-  /** For people, in lines, without what follows about the original. */
+  /** The human-readable text in lines, without what follows about the original. */
   lines: readonly string[];
-  /** The lines as one. */
+  /** The lines joined. */
   words: string;
-  /** message/delivery-status or its like, or a text with such fields; '' when there is none. */
+  /** message/delivery-status or similar, or a text with such fields; '' when there is none. */
   statusText: string;
   /** message/feedback-report; null when there is none. */
   feedbackText: string | null;
-  /** Of the original; empty when it is not there. */
+  /** The fields of the original; empty without it. */
   originalFields: readonly HeaderField[];
 };
 
@@ -78,7 +78,7 @@ export function partsOfReport(bytes: Buffer): ReportParts {
   };
 }
 
-/** Everything outside of the first original; a report that was sent back may contain others. */
+/** Everything outside of the first original; a returned report may contain others. */
 function partsBeforeOriginal(message: MimePart): MimePart[] {
   const own: MimePart[] = [];
   const inOriginal = new Set<MimePart>();
@@ -95,7 +95,7 @@ function partsBeforeOriginal(message: MimePart): MimePart[] {
   return own;
 }
 
-/** Plain text; HTML where there is no other; the raw octets when the boundary does not occur. */
+/** Plain text; HTML if there is no other; the raw octets when the boundary does not occur. */
 function wordsOf(own: readonly MimePart[]): string {
   const leaves = own.filter(({ parts }) => parts.length === 0);
   const plain = leaves.filter(
@@ -117,7 +117,7 @@ function hasStatusFields(text: string): boolean {
   return /^(?:Final-Recipient|Original-Recipient|X-Actual-Recipient):/im.test(text);
 }
 
-/** At the line that announces the original, or where its header begins. */
+/** Splits at the line that announces the original, or at the beginning of its header. */
 function splitAtOriginal(all: readonly string[]): { lines: string[]; rest: string[] } {
   const isMark = (line: string, index: number) =>
     isAnnounced(line) || (index > 0 && /^(?:return-path|received): ?\S/i.test(line));
@@ -132,7 +132,7 @@ function isAnnounced(line: string): boolean {
   return ORIGINAL_PHRASES.some((mark) => words.includes(mark));
 }
 
-/** The first lines that look like fields, up to an empty line after them. */
+/** The first lines that have the form of fields, up to an empty line after them. */
 function fieldsOf(rest: readonly string[]): readonly HeaderField[] {
   const start = rest.findIndex((line) => /^\s*[\w-]{2,60}:/.test(line));
   if (start < 0) return [];
@@ -153,14 +153,14 @@ export type Feedback = {
   fields: readonly HeaderField[];
 };
 
-/** Feedback types that are not about a recipient who does not want the mail. */
+/** Feedback types other than complaints. */
 const NO_COMPLAINTS: ReadonlySet<string> = new Set(['auth-failure', 'not-spam', 'dmarc']);
 
 export function isComplaint({ type }: Feedback): boolean {
   return !NO_COMPLAINTS.has(type);
 }
 
-/** Null when this is no feedback report. */
+/** Null when this is not a feedback report. */
 export function feedbackOf({ fields, contentType, feedbackText }: ReportParts): Feedback | null {
   if (feedbackText !== null) {
     const reported = readHeader(Buffer.from(feedbackText.replace(/^[\r\n]+/, ''))).fields;
@@ -175,7 +175,7 @@ export function feedbackOf({ fields, contentType, feedbackText }: ReportParts): 
   return isFeedback || isFromMicrosoft(fields) ? { type: 'abuse', fields: [] } : null;
 }
 
-/** Outlook.com's feedback loop sends the message unchanged, under a subject of its own. */
+/** Outlook.com's feedback loop sends the unchanged message with its own subject. */
 function isFromMicrosoft(fields: readonly HeaderField[]): boolean {
   const subject = (decodedValue(fields, 'subject') ?? '').toLowerCase();
   return (
@@ -192,7 +192,7 @@ export function isBounceInWords(parts: ReportParts): boolean {
   const subject = (decodedValue(fields, 'subject') ?? '').toLowerCase();
   const saysSo = (said: string) => BOUNCE_PHRASES.some((phrase) => said.includes(phrase));
   if (isFromMailSystem(fields)) return saysSo(subject) || saysSo(text) || isDelayInWords(parts);
-  // An automatic reply may quote a bounce in its subject: then subject and text both have to report one.
+  // An automatic reply may quote a bounce in its subject, so subject and text both have to report one.
   return saysSo(subject)
     ? saysSo(text) || /\b[45]\d\d[ -]/.test(text)
     : saysSo(text) && !isReply(subject);
@@ -212,7 +212,7 @@ function isFromMailSystem(fields: readonly HeaderField[]): boolean {
   );
 }
 
-/** For a report without an `Action` field. */
+/** Used for a report without an `Action` field. */
 export function isDelayInWords({ fields, words }: ReportParts): boolean {
   const text = `${decodedValue(fields, 'subject') ?? ''} ${words}`.toLowerCase();
   const has = (phrases: readonly string[]) => phrases.some((phrase) => text.includes(phrase));

@@ -1,12 +1,12 @@
 /**
- * The phrases by which reports that follow no standard are recognised and taken apart: those of Exim, qmail,
- * Sendmail, Exchange, Domino and of single providers. Data for parts.ts (what sort of report it is, where the
- * original begins) and text.ts (which address is a recipient), all in lower case. What a report says about
- * a recipient is recognised by REPORT_RULES in classify-report.ts. A report with fields for machines (RFC 3464) is a bounce or a
- * delay by its Action and Status instead: `actionOf` in read-report.ts.
+ * Phrases by which reports outside of the standard are recognised and split: those of Exim, qmail, Sendmail,
+ * Exchange, Domino and of single providers. Data for parts.ts (kind of report, beginning of the original)
+ * and text.ts (recipients), in lower case. REPORT_RULES in classify-report.ts has the phrases about a recipient. A
+ * report with machine-readable fields (RFC 3464) is a bounce or a delay by its Action and Status instead:
+ * `actionOf` in read-report.ts.
  */
 
-/** A line with one of these announces the original message. */
+/** Phrases of the line that announces the original message. */
 export const ORIGINAL_PHRASES: readonly string[] = [
   'below this line is a copy', // qmail, Yahoo
   'this is a copy of the message', // Exim
@@ -46,7 +46,7 @@ export const ORIGINAL_PHRASES: readonly string[] = [
   'kopf der urspr',
 ];
 
-/** Before a recipient on the same line: the address behind it did not get the message. */
+/** Phrases on the same line before a failed recipient. */
 export const RECIPIENT_PHRASES: readonly string[] = [
   'rcpt to:',
   'rcpt to',
@@ -101,11 +101,11 @@ export const RECIPIENT_PHRASES: readonly string[] = [
   'for:',
 ];
 
-/** A line that begins with one of these is about the message, not about a failed recipient. */
+/** The beginnings of lines about the message, which do not name a failed recipient. */
 export const MESSAGE_FIELD =
   /^\W{0,4}(?:from|sender|reply-to|return-path|errors-to|message[ -]id|date|sent|subject|cc|x-[\w-]+|reporting-mta|references|in-reply-to|received|mail from|generating server|postmaster)\b ?[:;=]/i;
 
-/** Words by which mail systems say that a message did not arrive, or may not. */
+/** Phrases that report a failed or delayed delivery. */
 export const BOUNCE_PHRASES: readonly string[] = [
   'could not be delivered',
   'could not deliver',
@@ -179,7 +179,7 @@ export const BOUNCE_PHRASES: readonly string[] = [
   '\u9000\u4fe1\u901a\u77e5',
 ];
 
-/** Words of a notice that delivery is still attempted. */
+/** Phrases of a notice that delivery is still attempted. */
 export const DELAY_PHRASES: readonly string[] = [
   'warning message only',
   'warning only',
@@ -207,7 +207,7 @@ export const DELAY_PHRASES: readonly string[] = [
   'no action is required on your part',
 ];
 
-/** These decide where both occur: no further attempt will be made. */
+/** These have precedence over delay phrases: there is no further attempt. */
 export const GIVEN_UP_PHRASES: readonly string[] = [
   'giving up',
   'given up',

@@ -1,11 +1,10 @@
 /**
- * Reads a message that came back: a bounce, a notice of delay, a complaint, a confirmation, an automatic
- * reply, or something else, with what it says about each recipient that it names and what that means.
+ * Reads a received message: a bounce, a delay notice, a complaint, a delivery confirmation, an automatic
+ * reply, or another message; and the result for each recipient that it names.
  *
- * Reports are untrusted. Which email and recipient a report concerns comes from the signed return path
- * (inbound/), and only what happened to it comes from here. The cost is bounded whatever the message
- * contains: the first REPORT_BYTES_MAX are read, each part of them once, and at most RECIPIENTS_MAX
- * recipients are classified.
+ * Reports are untrusted. The signed return path identifies the email and the recipient (inbound/); only the
+ * result is read here. The cost is bounded for any message: the first REPORT_BYTES_MAX are read, each part
+ * once, and at most RECIPIENTS_MAX recipients are classified.
  */
 import type { HeaderField } from '../header.ts';
 import { readHeader, valueOf, valuesOf } from '../mime-reader.ts';
@@ -26,30 +25,30 @@ import { classifyReported } from './classify-report.ts';
 export type ReportKind = 'bounce' | 'delay' | 'complaint' | 'delivered' | 'auto_reply' | 'other';
 
 export type ReportedRecipient = {
-  /** As the report names it, which after forwarding is not whom we sent to; null: it does not. */
+  /** As the report names it, which after forwarding differs from our recipient; null: not named. */
   recipient: string | null;
   /** Enhanced code, or null. */
   status: string | null;
-  /** Of the reply that the report quotes, or null. */
+  /** The code of the reply that the report quotes, or null. */
   code: number | null;
-  /** Null where nothing was refused. */
+  /** Null when nothing was refused. */
   verdict: Verdict | null;
-  /** At most 2 KB, in one line; null when the report gives none. */
+  /** At most 2 KB, on one line; null when the report has none. */
   diagnostic: string | null;
 };
 
 export type Report = {
   kind: ReportKind;
   recipients: readonly ReportedRecipient[];
-  /** RFC 5965's, for feedback reports. */
+  /** The feedback type of RFC 5965, for feedback reports. */
   feedbackType: string | null;
-  /** Envelope senders of the original, as far as its header still has them; the first is the best. */
+  /** Envelope senders in the header of the original; the first is the most reliable. */
   returnPaths: readonly string[];
   /** Message-ID of the original, without its brackets. */
   originalMessageId: string | null;
 };
 
-/** A report says what it has to say before the original that it quotes. */
+/** Sufficient, because the report precedes the original that it quotes. */
 export const REPORT_BYTES_MAX = 256 * 1024;
 
 export function readReport(bytes: Buffer): Report {
@@ -99,7 +98,7 @@ function readFailures(parts: ReportParts): Found {
   const recipients = (textClaims.length > 0 ? textClaims : fromOriginal(parts)).map((claim) =>
     reported({
       recipient: claim.recipient,
-      // The text as a whole is about one recipient only when there is one.
+      // The whole text concerns a recipient only when it is the only one.
       texts: textClaims.length > 1 ? [claim.diagnostic] : [claim.diagnostic, whole],
       status: null,
       isDelay,
@@ -108,7 +107,7 @@ function readFailures(parts: ReportParts): Found {
   return { kind: isDelay ? 'delay' : 'bounce', recipients };
 }
 
-/** Without a recipient in the report, the only one in To of the original. */
+/** If the report names no recipient: the one in To of the original, if it is the only one. */
 function fromOriginal({ originalFields }: ReportParts): TextClaim[] {
   const to = valuesOf(originalFields, 'to').flatMap((value) => addressesIn(value));
   const addresses = new Set(to.map(({ address }) => address));
@@ -134,11 +133,11 @@ function textClaimsOf({ fields, lines, originalFields }: ReportParts): TextClaim
   });
 }
 
-/** `deliverable`: Postfix's answer to an address verification probe. */
+/** `deliverable`: Postfix's result of an address verification probe. */
 const SUCCESSES: ReadonlySet<string> = new Set(['delivered', 'relayed', 'expanded', 'deliverable']);
 
 function readStatus(parts: ReportParts, claims: readonly StatusClaim[]): Found {
-  // The text for people is read at most once, and only where the fields for machines leave gaps.
+  // The human-readable text is read at most once, and only if the fields are incomplete.
   const isDelay = once(() => isDelayInWords(parts));
   const said = once(() => textClaimsOf(parts));
   const all = claims.map((claim) => ({ ...claim, action: actionOf(claim, isDelay) }));
@@ -165,11 +164,11 @@ const KIND_OF_ACTION = {
   deliverable: 'delivered',
 } as const;
 
-/** Whether it is a bounce, by the fields; the words decide only where Action and Status are silent. */
+/** The action by the fields; the text decides only if Action and Status are missing. */
 function actionOf({ action, status }: StatusClaim, isDelayInTheWords: () => boolean): string {
   if (action === 'delayed' || SUCCESSES.has(action)) return action;
   if (status?.startsWith('2') === true) return 'delivered';
-  // An action that RFC 3464 does not have: `failure`, `undeliverable`.
+  // An action outside of RFC 3464: `failure`, `undeliverable`.
   if (action !== '') return 'failed';
   return status?.startsWith('4') === true || isDelayInTheWords() ? 'delayed' : 'failed';
 }
@@ -199,7 +198,7 @@ function onlyRecipient(said: readonly TextClaim[], parts: ReportParts): string |
   return claims[0]?.recipient ?? null;
 }
 
-/** Whether the text for people could add nothing. */
+/** Whether the human-readable text cannot add anything. */
 function isKnown({ verdict, status }: ReportedRecipient, diagnostic: string): boolean {
   const isVague = /^[245]\.0\.0$/.test(status ?? '5.0.0');
   return verdict?.suppress === true || (diagnostic.length > 20 && !isVague);
@@ -273,9 +272,8 @@ type Block = Map<string, string>;
 
 const RECIPIENT_FIELDS = ['final-recipient', 'original-recipient', 'x-actual-recipient'] as const;
 /**
- * The fields of a recipient's block (RFC 3464, RFC 6533), some of which may stand before its recipient.
- * Lenient: a block begins with its first recipient, also when the empty line in front of it or behind it
- * is missing or doubled.
+ * The fields of a recipient's block (RFC 3464, RFC 6533), some of which may precede its recipient. Lenient: a
+ * block begins with its first recipient even if the empty line before or after it is missing or doubled.
  */
 const OF_RECIPIENT: ReadonlySet<string> = new Set([
   ...RECIPIENT_FIELDS,

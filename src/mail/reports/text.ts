@@ -1,31 +1,31 @@
 /**
- * Reports in words only: which recipients did not get the message, and what is said about each.
+ * Reports with text only: which recipients failed, and the text about each.
  *
- * There is no reader for each mail system: they come and go, and most have copied one another. What
- * they share is how a recipient stands on a line: alone, in front of a colon (Exim, qmail,
- * Sendmail, Courier, Yahoo, ...), or behind words that announce it (DragonFly, Domino, MailMarshal,
- * KDDI, ...). The best kind that occurs decides; all of that kind are recipients.
+ * There is no parser per mail system, because there are many and most have copied each other. They share the
+ * position of a recipient on its line: alone, before a colon (Exim, qmail, Sendmail, Courier, Yahoo, …), or
+ * after an announcing phrase (DragonFly, Domino, MailMarshal, KDDI, …). The best kind that occurs is used;
+ * all addresses of that kind are recipients.
  *
- * Linear in any text: of each address only what stands next to it is read, from one `@` to the next and a
- * bounded way to the left and to the right, and the numbers of addresses and recipients are limited.
+ * Linear in any text: only the neighbourhood of each address is read, from one `@` to the next within a
+ * bound, and the numbers of addresses and recipients are limited.
  */
 import { MESSAGE_FIELD, RECIPIENT_PHRASES } from './phrases.ts';
 
-/** `diagnostic`: the text behind an address, up to the next one. */
+/** `diagnostic`: the text after an address, up to the next one. */
 export type TextClaim = { recipient: string; diagnostic: string };
 
-/** A report about one email names no more than this. */
+/** The maximum number of recipients in a report about one email. */
 export const RECIPIENTS_MAX = 20;
 const CANDIDATES_MAX = 500;
 const DIAGNOSTIC_LINES_MAX = 24;
 const DIAGNOSTIC_CHARS_MAX = 4_000;
 const PARAGRAPHS_MAX = 3;
 
-/** How an address stands on its line, best first. */
+/** The position of an address on its line, best first. */
 const KINDS = ['named', 'leading', 'dialogue', 'mentioned'] as const;
 type Kind = (typeof KINDS)[number];
 
-/** `rest`: where the text behind it begins on its line. */
+/** `rest`: the offset on its line of the text after it. */
 type Candidate = { address: string; line: number; rest: number; kind: Kind };
 
 /**
@@ -68,7 +68,7 @@ function ofKnown(claims: readonly TextClaim[], known: readonly string[]): TextCl
 function ofBestKind(candidates: readonly Candidate[]): readonly Candidate[] {
   const best = KINDS.find((kind) => candidates.some((candidate) => candidate.kind === kind));
   const chosen = candidates.filter(({ kind }) => kind === best);
-  // An address somewhere in a sentence is a guess; more than one is none.
+  // An address within a sentence is only a guess; several such addresses are discarded.
   const addresses = new Set(chosen.map(({ address }) => address.toLowerCase()));
   return best === 'mentioned' && addresses.size > 1 ? [] : chosen;
 }
@@ -102,7 +102,7 @@ const FRAME_BEHIND = /[\s>)"'\]]*(?:<mailto:[^>]*>)?[\s>)"'\]]*/y;
 /** More than the longest of RECIPIENT_PHRASES. */
 const WORDS_CHARS_MAX = 60;
 
-/** @param before the address in front of it on the same line */
+/** @param before the preceding address on the same line */
 function kindOf(
   line: string,
   { found, before, frameEnd }: { found: Found; before: Found | undefined; frameEnd: number },
@@ -112,11 +112,11 @@ function kindOf(
   if (end === 0) {
     return frameEnd === line.length || ':;,'.includes(line[frameEnd] ?? '') ? 'named' : 'leading';
   }
-  // Behind another address and nothing else.
+  // Directly after another address.
   if (end === from) return 'mentioned';
   const words = line.slice(Math.max(from, end - WORDS_CHARS_MAX), end).toLowerCase();
   if (RECIPIENT_PHRASES.some((one) => words.endsWith(one))) return 'named';
-  // `550 <jo@acme.test>... User unknown`, also behind an arrow.
+  // `550 <jo@acme.test>... User unknown`, also after an arrow.
   const isReply =
     from === 0 && /^[\s<>]*[45]\d\d[\s-]+(?:[45]\.\d+\.\d+\s*)?$/.test(line.slice(0, end));
   return isReply ? 'dialogue' : 'mentioned';
@@ -152,10 +152,10 @@ function diagnosticOf(
 
 export type Found = { address: string; start: number; end: number };
 
-/** Of one text: a line, or the value of a field. Reports name one, or a few. */
+/** Per text: a line or the value of a field. Reports name few. */
 const ADDRESSES_MAX = 50;
 const LOCAL_CHARS_MAX = 64;
-/** Between its quotes. */
+/** Characters between the quotes. */
 const QUOTED_CHARS_MAX = 62;
 const DOMAIN_CHARS_MAX = 255;
 
@@ -193,7 +193,7 @@ export function addressIn(value: string): string | null {
   return first?.address ?? null;
 }
 
-/** Where the local part in front of the `@` begins; null: there is none. */
+/** The start of the local part before the `@`; null: there is none. */
 function startOfLocal(text: string, at: number, from: number): number | null {
   const least = Math.max(from, at - LOCAL_CHARS_MAX);
   let start = at;
@@ -201,7 +201,7 @@ function startOfLocal(text: string, at: number, from: number): number | null {
   return start === at ? null : start;
 }
 
-/** A quoted local part which this `@` follows, or within which it stands, and the `@` behind it. */
+/** A quoted local part that precedes this `@` or contains it, and the `@` after it. */
 function quotedAround(
   text: string,
   at: number,
@@ -218,7 +218,7 @@ function quotedAround(
   return endOfDomain(text, close + 1) === null ? null : { start: open, at: close + 1 };
 }
 
-/** Where the domain behind the `@` ends, on a letter or a digit; null: there is none. */
+/** The end of the domain after the `@`, at a letter or a digit; null: there is none. */
 function endOfDomain(text: string, at: number): number | null {
   if (!isOf(DOMAIN_BEGINNING, text, at + 1)) return null;
   const most = Math.min(text.length, at + 1 + DOMAIN_CHARS_MAX);
@@ -228,7 +228,7 @@ function endOfDomain(text: string, at: number): number | null {
   return end;
 }
 
-/** Sets of characters, by their bits; everything outside of ASCII is in each. */
+/** Sets of characters as bits; characters outside of ASCII belong to each. */
 const LOCAL = 1;
 const DOMAIN_BEGINNING = 2;
 const DOMAIN = 4;
@@ -245,11 +245,11 @@ const SETS = Uint8Array.from({ length: 128 }, (_, code) => {
 
 function isOf(set: number, text: string, at: number): boolean {
   const code = text.charCodeAt(at);
-  // NaN, beyond the end, is in none.
+  // NaN, after the end, is in no set.
   return code < 128 ? (SETS[code]! & set) !== 0 : code >= 128;
 }
 
-/** Without a quote or the `=` of a field that ran into it. */
+/** Removes quotes, and the `=` of an adjacent field. */
 function cleaned(address: string): string {
   return address.replace(/^(?:mailto:|['`=]+)/i, '').replace(/^@.*/, '');
 }
