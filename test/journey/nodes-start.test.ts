@@ -48,7 +48,7 @@ test('a host name that is invalid in EHLO ends the start before anything is crea
 });
 
 test('a second start on the same port names the running service', async () => {
-  await using service = await startService({ database: 'own', args: ['--workers', '1'] });
+  await using service = await startService();
   const env = { ...service.env, PORT: new URL(service.url).port };
   const { code, stderr } = await posthorn(['start'], env);
   assert.equal(code, 2);

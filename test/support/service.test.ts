@@ -1,5 +1,5 @@
 /** The harness itself: what later tests rely on without looking. */
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { startFakeDns } from './fake-dns.ts';
@@ -10,27 +10,33 @@ test('a killed service starts again on its own database, and everything is remov
   let pids: number[] = [];
   let dataDir = '';
   {
-    await using service = await startService({ database: 'own' });
-    dataDir = service.dataDir;
-    const id = await service.send();
-    pids.push(service.pid);
-    await service.killGroup9();
-    await assert.rejects(service.request('GET', '/healthz'));
-    await service.restart();
-    await service.waitForStatus(id, 'delivered');
-    await service.kill9();
-    await service.restart();
-    assert.equal((await service.email(id)).status, 'delivered');
-    pids = [...pids, service.pid];
-    const [row] = await service.sql(`select current_setting('data_directory') as folder`);
+    await using own = await startService({ database: 'own' });
+    dataDir = own.dataDir;
+    const id = await own.send();
+    pids.push(own.pid);
+    await own.killGroup9();
+    await assert.rejects(own.request('GET', '/healthz'));
+    await own.restart();
+    await own.waitForStatus(id, 'delivered');
+    await own.kill9();
+    await own.restart();
+    assert.equal((await own.email(id)).status, 'delivered');
+    pids = [...pids, own.pid];
+    const [row] = await own.sql(`select current_setting('data_directory') as folder`);
     assert.ok(row.folder.startsWith(dataDir));
   }
   assert.ok(!existsSync(dataDir));
   await waitFor(() => pids.every((pid) => !isAlive(pid)), { what: 'the processes to be gone' });
 });
 
+const dns = await startFakeDns();
+const service = await startService({ dns });
+after(async () => {
+  await service[Symbol.asyncDispose]();
+  await dns[Symbol.asyncDispose]();
+});
+
 test('moving the clock moves the database time', async () => {
-  await using service = await startService({ args: ['--workers', '1'] });
   await service.clock.advance({ hours: 5, minutes: 30 });
   await service.clock.advance({ minutes: 30 });
   const [row] = await service.sql('select extract(epoch from app_now() - now())::int as ahead_s');
@@ -38,8 +44,6 @@ test('moving the clock moves the database time', async () => {
 });
 
 test('a live domain is verified through the given DNS', async () => {
-  await using dns = await startFakeDns();
-  await using service = await startService({ dns });
   await service.addLiveDomain('acme.example');
   const key = await service.liveKey();
   const { body } = await service.request('GET', '/v1/domains', { key });
