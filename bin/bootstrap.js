@@ -1,9 +1,9 @@
 /**
- * Starts a script of this clone with the Node that the clone brings along, installing it first
- * when needed. Plain JavaScript for Node 20: this is all that an older system Node ever runs.
+ * Starts a script of this clone with the bundled Node, which it installs first if needed. Plain
+ * JavaScript for Node 20, since an older system Node may run the files in bin/.
  *
- * Promises: a current clone starts at once; a stale one installs, once, however many start
- * together; signals and the exit code pass through as if the launcher were not there.
+ * Guarantees: a current clone starts at once; a stale one is installed once, even if several processes
+ * start together; signals and the exit code are passed through.
  */
 import { spawn } from 'node:child_process';
 import { realpathSync } from 'node:fs';
@@ -16,7 +16,7 @@ const OLDEST_LAUNCHER_NODE = 20;
 const OLDEST_PUBLISHED_NODE = 24;
 
 /**
- * Packages that carry the Node binary, as optional dependencies of runtime/package.json.
+ * Packages with the Node binary, optional dependencies of runtime/package.json.
  * @type {Record<string, string>}
  */
 const NODE_PACKAGES = {
@@ -27,8 +27,8 @@ const NODE_PACKAGES = {
 };
 
 /**
- * Runs `script` and ends this process as the script ends: same exit code, or same signal. A clone
- * that cannot run it says so in one sentence and exits 1.
+ * Runs `script` and ends this process with the same exit code or signal. If the clone cannot run it, the
+ * reason is printed as one sentence and the exit code is 1.
  * @param {string} root the clone
  * @param {string} script path of the script, relative to the clone
  * @param {string[]} args
@@ -48,7 +48,7 @@ export async function bootstrap(root, script, args) {
 
 /**
  * Runs a published package's compiled entry in the present Node.
- * @public used by bin/posthorn, whose name has no ending that tools recognize
+ * @public used by bin/posthorn, which tools do not recognise without a file extension
  * @param {string} entry path of a JavaScript module that reads process.argv
  */
 export async function runPublished(entry) {
@@ -89,8 +89,8 @@ function bundledNode(root) {
 }
 
 /**
- * Node keeps what it compiled, types stripped, for the next start: that halves it. Where the folder
- * cannot be written to, Node goes without.
+ * Caches compiled code without types, which halves the time of the next start. Node ignores a folder that
+ * is not writable.
  * @param {string} root
  */
 function keepCompiledCode(root) {
@@ -98,7 +98,7 @@ function keepCompiledCode(root) {
 }
 
 /**
- * True under npm once installed: npm puts node_modules/.bin first, and that has the bundled Node.
+ * True under npm once installed: npm puts node_modules/.bin, which has the bundled Node, first in PATH.
  * @param {string} node
  */
 function isRunningIn(node) {
@@ -106,8 +106,8 @@ function isRunningIn(node) {
 }
 
 /**
- * Turns this process into the script. Not an import: the script shall be the main module
- * (import.meta.main) on this way as on the other.
+ * Replaces this process by the script. Not an import, so that the script is the main module
+ * (import.meta.main) as in runChild.
  * @param {string} node
  * @param {string[]} argv
  */
@@ -116,8 +116,8 @@ function becomeScript(node, argv) {
 }
 
 /**
- * The child shares the terminal and the process group, so Ctrl-C reaches it from there and from
- * here: the service expects that. What matters is that this process never ends before the child.
+ * The child shares the terminal and the process group, so it receives Ctrl-C from both the terminal and this
+ * process, which the service expects. This process must not end before the child.
  * @param {string} node
  * @param {string[]} argv
  */

@@ -1,7 +1,7 @@
-/** Waiting for a child process without dying before it. */
+/** Waits for a child process without ending before it. */
 import { constants } from 'node:os';
 
-/** What a terminal, npm or a service manager sends to ask for an end. */
+/** Signals by which a terminal, npm or a service manager requests an end. */
 const END_SIGNALS = /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP']);
 
 /**
@@ -9,7 +9,7 @@ const END_SIGNALS = /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP']);
  */
 
 /**
- * How the child ended.
+ * Resolves when the child has ended.
  * @param {import('node:child_process').ChildProcess} child
  * @returns {Promise<End>} rejects if it could not be started
  */
@@ -21,7 +21,7 @@ export function ended(child) {
 }
 
 /**
- * Hands every request to end to `forward` instead of ending, until `outcome` is there.
+ * Passes end signals to `forward` instead of ending, until `outcome` settles.
  * @template Outcome
  * @param {(signal: NodeJS.Signals) => void} forward
  * @param {Promise<Outcome>} outcome
@@ -36,11 +36,11 @@ export async function whileForwarding(forward, outcome) {
 }
 
 /**
- * Ends this process the way the child ended.
+ * Ends this process with the child's exit code or signal.
  * @param {End} end
  */
 export function endLike({ code, signal }) {
   if (signal === null) process.exit(code ?? 1);
   process.kill(process.pid, signal);
-  setTimeout(() => process.exit(128 + constants.signals[signal]), 1000); // where it is ignored
+  setTimeout(() => process.exit(128 + constants.signals[signal]), 1000); // if the signal is ignored
 }

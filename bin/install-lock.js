@@ -1,11 +1,11 @@
 /**
- * One installation at a time per clone, and no lock left behind by the dead.
+ * Allows one installation at a time per clone; the lock of a dead process is released.
  *
- * The lock is a folder, `.install-lock`; each file in it names a living process that has to end
- * before the next may begin: the installer, and npm itself, which goes on for a while when the
- * installer is killed. It is taken by renaming a prepared folder onto it, which rename(2) allows
- * only while it is missing or empty. So it is enough to delete the files of dead processes: two
- * that do this at once delete the same names, and never the file of a new holder.
+ * The lock is a folder, `.install-lock`. Each file in it names a process that has to end before the next
+ * installation may begin: the installer, and npm, which continues for a while when the installer is killed.
+ * The lock is taken by renaming a prepared folder onto it, which rename(2) permits only while it is missing
+ * or empty. Files of dead processes are deleted; concurrent deletions concern the same names, never the
+ * file of a new holder.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmdirSync, rmSync } from 'node:fs';
@@ -19,9 +19,9 @@ const POLL_MS = 100;
  * Runs `work` while no other process does.
  * @template Result
  * @param {string} root the clone
- * @param {(sentence: string) => void} say called once if there is somebody to wait for
- * @param {(cover: (pid: number) => void) => Promise<Result>} work may call `cover` to make the lock
- *   outlast this process, until that one has ended as well
+ * @param {(sentence: string) => void} say called once if another process holds the lock
+ * @param {(cover: (pid: number) => void) => Promise<Result>} work may call `cover` to keep the lock
+ *   until that process has ended as well
  */
 export async function withInstallLock(root, say, work) {
   const lock = join(root, '.install-lock');
@@ -65,7 +65,7 @@ function release(lock) {
   try {
     rmdirSync(lock);
   } catch (error) {
-    // Without our name in it anybody may take the folder; they may even have let go of it again.
+    // Without our file another process may have taken the folder, and may have released it again.
     const { code } = /** @type {NodeJS.ErrnoException} */ (error);
     if (code !== 'ENOENT' && !isTaken(error)) throw error;
   }
@@ -86,7 +86,7 @@ function isTaken(/** @type {unknown} */ error) {
   return code === 'ENOTEMPTY' || code === 'EEXIST';
 }
 
-/** Pid and start: a restarted container gives the same pids to other processes. */
+/** Pid and start time, because a restarted container assigns the same pids to other processes. */
 function nameOf(/** @type {number} */ pid) {
   return `${pid}-${startOf(pid) ?? 'ended'}`;
 }
@@ -98,7 +98,7 @@ function isAlive(name) {
 }
 
 /**
- * When a process started, as text to compare; undefined when it has ended.
+ * The start time of a process as a text for comparison; undefined when it has ended.
  * @param {number} pid
  * @returns {string | undefined}
  */
@@ -106,8 +106,8 @@ function startOf(pid) {
   return process.platform === 'linux' ? startFromProc(pid) : startFromPs(pid);
 }
 
-/** /proc/pid/stat (proc(5)): after the name in brackets, which may hold anything, the state is
- *  the first field and the start, in ticks since boot, the twentieth. */
+/** /proc/pid/stat (proc(5)): after the name in brackets, which may contain any characters, the state is the
+ *  first field and the start time, in ticks since boot, the twentieth. */
 function startFromProc(/** @type {number} */ pid) {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');

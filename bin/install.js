@@ -1,9 +1,8 @@
 /**
- * Brings node_modules in line with package-lock.json before anything of it is used.
+ * Installs the packages of package-lock.json before they are used.
  *
- * Everyday case: a stamp in node_modules names this platform and this lockfile, and nothing is
- * done. Otherwise one process installs, the others wait for it, and the stamp is written only
- * after the bundled Node has answered.
+ * If a stamp in node_modules matches this platform and lockfile, nothing is done. Otherwise one process
+ * installs while others wait, and the stamp is written after a test of the bundled Node.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -28,8 +27,8 @@ const INSTALL = [
 ];
 
 /**
- * Settings an outer `npm start --flag` hands down that would change what is installed, or where.
- * Those that say how to reach the packages (registry, proxy, certificates, cache) stay.
+ * Settings of an outer `npm start --flag` that would change what is installed, or where. Settings for
+ * access to packages (registry, proxy, certificates, cache) are kept.
  */
 const DIVERTING_SETTING = new RegExp(
   '^npm_config_(omit|include|only|also|optional|dev|production|workspaces?|' +
@@ -39,11 +38,11 @@ const DIVERTING_SETTING = new RegExp(
 );
 
 /**
- * Returns when node_modules is what package-lock.json says.
+ * Resolves when node_modules matches package-lock.json.
  * @param {string} root the clone
- * @param {string} node path that the bundled Node has once installed
- * @returns {Promise<NodeJS.Signals | null>} a signal that came meanwhile: end by it, start nothing
- * @throws {Unusable} when it cannot be done; the message says what to do
+ * @param {string} node path of the bundled Node after the installation
+ * @returns {Promise<NodeJS.Signals | null>} a signal received meanwhile, by which the caller has to end
+ * @throws {Unusable} with the remedy as its message
  */
 export async function ensureInstalled(root, node) {
   if (isCurrent(root, node)) return null;
@@ -66,7 +65,7 @@ function isCurrent(root, node) {
   }
 }
 
-/** Inside node_modules, so that whatever empties that folder empties the claim too. */
+/** Inside node_modules, so that it is removed with that folder. */
 function stampPath(/** @type {string} */ root) {
   return join(root, 'node_modules/.posthorn-installed');
 }
@@ -124,7 +123,7 @@ async function install(root, node, cover) {
   return stopped;
 }
 
-/** Some users own no home (nobody, many services): npm then gets a cache for this one time. */
+/** For a user without a home directory (nobody, many services), a cache for this installation only. */
 function temporaryCache() {
   const cache = process.env['npm_config_cache'] || join(homedir() || '/', '.npm');
   try {
@@ -137,8 +136,8 @@ function temporaryCache() {
 }
 
 /**
- * npm runs in a process group of its own, so that a Ctrl-C reaches it once, from here, and it can
- * undo a half install; this process stays until that is done, so that nothing starts in between.
+ * npm runs in its own process group, so that it receives Ctrl-C once, from this process, and can undo an
+ * incomplete installation. This process waits for it, so that no script starts in between.
  * @param {string} root
  * @param {string[]} args
  * @param {(pid: number) => void} cover
@@ -165,15 +164,15 @@ async function runNpm(root, args, cover) {
   return { ...outcome, stopped };
 }
 
-/** The npm that started this process, else the one on PATH: pnpm and yarn fill these as well. */
+/** The npm that started this process, else the one in PATH; pnpm and yarn set these variables, too. */
 function npmCommand() {
   const { npm_node_execpath: node, npm_execpath: npm } = process.env;
   return node && npm && basename(npm) === 'npm-cli.js' ? [node, npm] : ['npm'];
 }
 
 /**
- * `npm --prefix <clone> start` also hands down a path for the machine's settings that is made from
- * the prefix and leads nowhere: without it, npm finds the real ones (a mirror, a certificate).
+ * `npm --prefix <clone> start` also sets a path for the machine's settings that is derived from the prefix
+ * and does not exist; without it, npm finds the real ones (a mirror, a certificate).
  * @param {NodeJS.ProcessEnv} env
  */
 function npmEnvironment(env) {

@@ -4,7 +4,7 @@
  *   node bin/run.js bench/main.ts --quick
  *   node bin/run.js --bin oxfmt .
  *
- * Script paths are relative to the clone, whatever the working directory is.
+ * Script paths are relative to the clone, not to the working directory.
  */
 import { bootstrap } from './bootstrap.js';
 import { join } from 'node:path';

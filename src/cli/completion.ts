@@ -1,16 +1,16 @@
 /**
- * Shell completion. `posthorn completion bash` prints a short script for the shell; the script asks
- * `posthorn complete -- WORD...` at each press of Tab, so that what is offered is always what this version
- * understands: commands, options, and the values of options that permit only some.
+ * Shell completion. `posthorn completion bash` prints a short script for the shell, which calls
+ * `posthorn complete -- WORD...` at each Tab. So the candidates always match this version: commands, options,
+ * and the values of options with a fixed set.
  */
 import { Argument, type Command, type Option } from 'commander';
 import { type Cli, type Outcome, runnable } from './command.ts';
 
-/** What can stand at the cursor. */
+/** A completion at the cursor. */
 type Candidate = { word: string; about: string };
 
-// Each asks the program by the name it was called by: `./bin/posthorn` works as `posthorn` does. No
-// candidate means a file name, as for --html-file.
+// Each calls the program by the name on the command line, so that `./bin/posthorn` works as well. Without a
+// candidate the shell completes file names, as for --html-file.
 const SCRIPTS = {
   bash: `_posthorn() {
   local IFS=$'\\n'
@@ -48,9 +48,8 @@ function script(_cli: Cli, _options: object, [shell]: [keyof typeof SCRIPTS]): P
 }
 
 /**
- * @param words behind the program's name, up to the cursor; the last one, perhaps empty, is not
- *   complete yet
- * @returns a line for each candidate: the word, a tab, what it is
+ * @param words after the program's name up to the cursor; the last one, possibly empty, is incomplete
+ * @returns one line per candidate: the word, a tab, its description
  */
 export function complete(program: Command, words: readonly string[]): string {
   const beginning = words.at(-1) ?? '';
@@ -61,7 +60,7 @@ export function complete(program: Command, words: readonly string[]): string {
     .join('');
 }
 
-/** The command that the words lead to, and the option that waits for its value, if one does. */
+/** The command that the words select, and the option whose value is incomplete, if any. */
 function read(
   program: Command,
   words: readonly string[],

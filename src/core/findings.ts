@@ -1,12 +1,12 @@
 /**
- * What a look at DNS found, as dry runs and diagnoses show it. The features that look (domains/,
- * delivery/) and those that show share these forms. `unknown` always has its reason in `problem`: DNS did
- * not answer in time, or a bound of net/dns/allowance.ts was reached.
+ * Results of DNS look-ups, as dry runs and diagnoses show them: types shared by the features that look up
+ * (domains/, delivery/) and those that show. `unknown` always has its reason in `problem`: DNS did not answer
+ * in time, or a limit of net/dns/allowance.ts was reached.
  */
 
-/** How a receiver would judge the sender of a message. */
+/** The result of a receiver's authentication checks. */
 export type AuthenticationFinding = {
-  /** Of each signature that the message carries. */
+  /** One per signature of the message. */
   dkim: readonly DkimFinding[];
   spf: SpfFinding;
   dmarc: DmarcFinding;
@@ -23,7 +23,7 @@ export type DkimFinding = {
 };
 
 export type SpfFinding = {
-  /** Of the return path. */
+  /** The domain of the return path. */
   domain: string;
   verdict: 'pass' | 'fail' | 'unknown';
   aligned: boolean;
@@ -31,7 +31,7 @@ export type SpfFinding = {
 };
 
 export type DmarcFinding = {
-  /** Whose record applies; null: none does, or it is not known. */
+  /** The domain whose record applies; null: none, or unknown. */
   domain: string | null;
   policy: 'none' | 'quarantine' | 'reject' | null;
   /** `none`: there is no record. */
@@ -39,11 +39,11 @@ export type DmarcFinding = {
   problem: string | null;
 };
 
-/** Where mail for a domain goes. */
+/** The mail servers of a domain. */
 export type RouteFinding = {
   /** `none`: the domain cannot be sent to; `problem` has the reason. */
   verdict: 'found' | 'none' | 'unknown';
-  /** Whose limits apply; null while that is not known. */
+  /** The provider whose limits apply; null: unknown. */
   provider: string | null;
   /** In the order in which they are tried. */
   mx: readonly {

@@ -1,8 +1,7 @@
 /**
- * How a receiver would judge the sender of a message: DKIM (RFC 6376), SPF of the return path (RFC 7208)
- * and DMARC (RFC 9989), from the records that DNS has now. For dry runs and diagnoses, so answers that the
- * resolver still holds count as they do for deliveries; verify.ts asks anew. A record that DNS gives no
- * answer about is `unknown`, never wrong.
+ * The authentication result that a receiver would get for a message: DKIM (RFC 6376), SPF of the return path
+ * (RFC 7208) and DMARC (RFC 9989). For dry runs and diagnoses, so it uses the resolver's cache as deliveries
+ * do; verify.ts does not. A record about which DNS gives no answer is `unknown`, never wrong.
  */
 import type {
   AuthenticationFinding,
@@ -19,14 +18,14 @@ type Sender = {
   /** The domain of the From address. */
   name: string;
   expected: readonly ExpectedRecord[];
-  /** Whether the message carries an Ed25519 signature beside that by RSA. */
+  /** Whether the message has an Ed25519 signature besides the RSA signature. */
   dualSigned: boolean;
 };
 
 type Context = {
   lookups: Lookups;
   places: Places;
-  /** The host that all mail goes through; null: it leaves from here. */
+  /** The relay of all mail; null: this service delivers directly. */
   relay: string | null;
 };
 
@@ -57,7 +56,7 @@ export function testAuthentication(sender: Sender): AuthenticationFinding {
   return { dkim: dkimOf(sender, records), spf: spfOf(records, null), dmarc };
 }
 
-/** Before a finding could be made. */
+/** The result when no look-up was possible. */
 export function unknownAuthentication(sender: Sender, problem: string): AuthenticationFinding {
   const records = sender.expected.map((one): CheckedRecord => ({
     ...one,
@@ -133,7 +132,7 @@ function judgeDmarc(found: {
 
 const POLICIES = ['none', 'quarantine', 'reject'] as const;
 
-/** Of the only record; several count as none (RFC 9989 §4.7). */
+/** The tags of the only record; several count as none (RFC 9989 §4.7). */
 function tagsOf(texts: readonly string[]): ReadonlyMap<string, string> {
   const [text = ''] = texts;
   if (texts.length !== 1 || !/^v\s*=\s*DMARC1\s*(;|$)/.test(text)) return new Map();

@@ -1,6 +1,6 @@
 /**
- * The API reference at /docs: one page without scripts or external resources, made from the OpenAPI
- * document, so that it works offline, in any browser, and says what this version does.
+ * The API reference at /docs, generated from the OpenAPI document of this version: one page without scripts or
+ * external resources, which works offline and in any browser.
  */
 import { createHash } from 'node:crypto';
 
@@ -81,7 +81,7 @@ ${parts.join('\n')}
 `;
 }
 
-/** The same as plain text at /llms.txt, in the form that language models are given. */
+/** The reference as plain text at /llms.txt, in the format for language models. */
 export function renderLlmsText({ info, tags, paths }: ReferenceSource): string {
   const lines = Object.entries(paths).flatMap(([path, operations]) =>
     Object.entries(operations).map(
@@ -132,7 +132,7 @@ ${Object.entries(responses).map(renderResponse).join('\n')}
 </article>`;
 }
 
-/** The fields of a request's body, those of its objects behind them: `attachments[].filename`. */
+/** The fields of a request's body, each followed by those of its objects: `attachments[].filename`. */
 function fieldRows(schema: Schema, schemas: Record<string, Schema>, prefix = ''): string[] {
   const resolved = resolve(schema, schemas);
   if (resolved.items) return fieldRows(resolved.items, schemas, `${prefix}[]`);
@@ -193,7 +193,7 @@ function renderResponse([status, { description, content }]: [
   return `<details${status === '200' ? '' : ' open'}><summary>${head}</summary><pre tabindex="0"><code>${escape(bodyText(example, 2))}</code></pre></details>`;
 }
 
-/** As in a terminal, against the service of this machine. */
+/** The curl command for the service of this machine. */
 function curlOf({ method, path, security, parameters = [], requestBody }: Endpoint): string {
   const [type, media] = Object.entries(requestBody?.content ?? {})[0] ?? [];
   const query = parameters.filter((one) => one.in === 'query' && one.required);
@@ -217,7 +217,7 @@ function paragraph(text: string): string {
   return `<p>${prose(text)}</p>`;
 }
 
-/** Descriptions have `code` in them, and no other markup. */
+/** Descriptions contain `code` and no other markup. */
 function prose(text: string): string {
   return escape(text).replaceAll(/`([^`]+)`/g, '<code>$1</code>');
 }

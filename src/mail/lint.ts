@@ -1,7 +1,4 @@
-/**
- * What is likely to go wrong with an email although it is accepted: findings for its writer, each with a
- * code for programs and one sentence. Advice only; nothing depends on it.
- */
+/** Advice about likely problems of an accepted email, each with a code and one sentence. Nothing depends on it. */
 import type { MessageContent } from './email.ts';
 import { scanHtml } from './html.ts';
 import { textFromHtml } from './text-from-html.ts';
@@ -16,9 +13,9 @@ export const LINT_CODES = [
 
 export type LintFinding = { code: (typeof LINT_CODES)[number]; message: string };
 
-/** Gmail shows so much of the HTML and a link to the rest. */
+/** Gmail shows this much of the HTML and a link to the rest. */
 const CLIPPED_BEYOND_BYTES = 102 * 1024;
-/** Letters and digits of a text that says something beside its images. */
+/** The minimum number of letters and digits of a message that does not only consist of images. */
 const WORDS_MIN = 20;
 
 export function lintEmail(email: MessageContent): LintFinding[] {
@@ -82,7 +79,7 @@ function wordsIn(text: string): number {
   return withoutLinks.match(/[\p{L}\p{N}]/gu)?.length ?? 0;
 }
 
-/** What newsletters have and receipts do not. */
+/** Words of newsletters that transactional mail does not contain. */
 const BULK_WORDS =
   /\b(?:unsubscribe|newsletter|view (?:this (?:e-?mail|message) )?(?:in|online)(?: (?:a|your))? browser|opt[- ]out|you (?:are )?receiv(?:e|ing) this (?:e-?mail|message) because|email preferences|weekly digest)\b/i;
 

@@ -1,12 +1,12 @@
 /**
- * The first steps of the statements that accept emails (accept-statement.ts, email-batch.ts) and of the one
- * that only says what they would decide (dry-run.ts): from the requests to `numbered`, which has those that
- * may be stored and whether they fit into the limits.
+ * The first steps of the statements that accept emails (accept-statement.ts, email-batch.ts) and of a dry run
+ * (dry-run.ts): from the requests to `numbered`, which has those that may be stored and whether they fit into
+ * the limits.
  *
- * `windows` locks the limit rows first, in one order, so that the count is exact over all nodes and no two
- * batches deadlock. Look-ups are lateral with a limit, one index probe per request: a join would let the planner
- * read a whole table that was empty when it planned. Two limits hold, on emails and on recipients; small
- * emails come first, so that what is refused is what does not fit in what the others left.
+ * `windows` locks the limit rows first, in one order, so that the count is exact over all nodes and batches
+ * cannot deadlock. Look-ups are lateral with a limit, one index probe per request: with a join the planner
+ * could read a whole table that was empty when it planned. There are two limits, on emails and on recipients;
+ * emails with few recipients come first, so that as many as possible fit.
  */
 import { SCHEDULE_DAYS_MAX } from '../core/retry.ts';
 

@@ -1,7 +1,7 @@
 /**
- * What the accept statement would decide about an email now, without storing or counting anything. The
- * candidates are those of accept-statement.ts by the same text, except that the limit's row is read and not
- * locked: a dry run delays no email, and one that is accepted at the same moment may not be counted yet.
+ * The decision that the accept statement would make about an email now, without storing or counting it. The
+ * candidates are selected by the same text as in accept-statement.ts, but the limit's row is not locked, so
+ * that a dry run delays no email; an email that is accepted concurrently may not be counted yet.
  */
 import { CANDIDATES_UNLOCKED } from './accept-candidates.ts';
 import {
@@ -19,7 +19,7 @@ import type { SuppressionReason } from './suppressions.ts';
 export type Rehearsal = AcceptRow & {
   /** The domain is paused: the email would be held. */
   isPaused: boolean;
-  /** Its time has not come. */
+  /** Its scheduled time is in the future. */
   isScheduled: boolean;
   /** The later of now and its scheduled time. */
   startsAt: Date;
@@ -32,7 +32,7 @@ export type Rehearsal = AcceptRow & {
 
 const REHEARSE = `
 ${CANDIDATES_UNLOCKED},
--- The parameters of what is stored are null here, and have to have a type.
+-- The parameters of stored values are null here but need a type.
 stored as (select $2::text, $3::text, $4::text, $7::text, $8::text)
 select c.ord, ${LIMIT_STATE},
        case when c.verdict <> 'candidate' then c.verdict

@@ -49,7 +49,7 @@ export type Settlement = {
   retryMs: number | null;
   /** The provider of the next attempt. */
   provider: string;
-  /** Puts the address on the suppression list; `days` null: for ever. */
+  /** Puts the address on the suppression list; `days` null: without expiry. */
   suppress: {
     address: string;
     reason: 'hard_bounce' | 'complaint';

@@ -1,4 +1,4 @@
-/** The answer to a dry run (sending/dry-run.ts), for people: what would happen, then what to look at. */
+/** The result of a dry run (sending/dry-run.ts) as text: what would happen, then the findings. */
 import type { presentDryRun } from '../../sending/dry-run.ts';
 import { facts, shortTime, table } from '../command.ts';
 

@@ -1,4 +1,4 @@
-/** Schemas of dry runs, and of what a look at DNS found (core/findings.ts), which diagnoses share. */
+/** Schemas of dry runs, and of DNS findings (core/findings.ts), which diagnoses share. */
 import { z } from 'zod';
 import { LINT_CODES } from '../../mail/lint.ts';
 import { SUPPRESSION_REASONS } from '../../store/suppressions.ts';
@@ -9,17 +9,17 @@ export const sendQuery = z.strictObject({
     .enum(['true', 'false'])
     .default('false')
     .describe(
-      '`true`: nothing is stored, counted or sent, and the response says what would happen.',
+      '`true`: nothing is stored, counted or sent, and the response describes what would happen.',
     ),
 });
 
-/** So that a dry run of a batch is refused rather than sent. */
+/** Refuses a dry run of a batch, which would otherwise be sent. */
 export const noQuery = z.strictObject({});
 
 const problem = z
   .string()
   .nullable()
-  .describe('One sentence: what is wrong, or why it is not known; null: nothing.');
+  .describe('One sentence: the problem, or why the result is unknown; null: none.');
 const verdict = z
   .enum(['pass', 'fail', 'unknown'])
   .describe('`unknown`: DNS did not answer; `problem` has the reason.');
@@ -39,13 +39,13 @@ export const authentication = {
     )
     .describe('One for each signature of the message.'),
   spf: z.object({
-    domain: z.string().describe('Of the return path.'),
+    domain: z.string().describe('The domain of the return path.'),
     verdict,
     aligned,
     problem,
   }),
   dmarc: z.object({
-    domain: z.string().nullable().describe('Whose record applies.'),
+    domain: z.string().nullable().describe('The domain whose record applies.'),
     policy: z.enum(['none', 'quarantine', 'reject']).nullable(),
     verdict: z
       .enum(['pass', 'fail', 'none', 'unknown'])
@@ -62,7 +62,7 @@ export const route = z
     provider: z
       .string()
       .nullable()
-      .meta({ description: 'Whose limits apply.', examples: ['google'] }),
+      .meta({ description: 'The provider whose limits apply.', examples: ['google'] }),
     mx: z
       .array(
         z.object({
@@ -75,7 +75,7 @@ export const route = z
               examples: ['opportunistic', 'required', 'enforced', 'dane', 'barred', 'none'],
             }),
             policy: z.string().meta({
-              description: 'Whose wish that is.',
+              description: 'The TLS rule that applies.',
               examples: ['none', 'provider', 'enforced', 'mta-sts-testing', 'mta-sts', 'dane'],
             }),
             problem,
@@ -94,7 +94,7 @@ const recipient = z.object({
   suppression: z
     .object({
       reason: z.enum(SUPPRESSION_REASONS),
-      expires_at: time('Until when; null: without end.').nullable(),
+      expires_at: time('When it expires; null: never.').nullable(),
     })
     .nullable(),
   route: route.nullable().describe('null: suppressed.'),
@@ -132,8 +132,8 @@ export const dryRun = z
     lint: z
       .array(
         z.object({
-          code: z.enum(LINT_CODES).describe('For programs.'),
-          message: z.string().describe('One sentence: what is likely to go wrong.'),
+          code: z.enum(LINT_CODES).describe('A stable code.'),
+          message: z.string().describe('One sentence: the likely problem.'),
         }),
       )
       .describe('Advice; the email is accepted nevertheless.'),

@@ -1,19 +1,18 @@
 /**
- * Bounds the look-ups that clients cause by asking (dry runs, diagnoses) rather than by sending mail, so
- * that an API key cannot be used to flood name servers or to occupy this service with silent ones.
+ * Limits the look-ups of dry runs and diagnoses, so that an API key cannot be used to flood name servers or
+ * to occupy this service with unresponsive ones.
  *
- * A look is about one domain: its mail servers with their addresses and TLS policy, or the records of a
- * sender. Four bounds: looks for one purpose of a request, per minute and at the same time for each project and
- * environment, and a time for the whole request. Beyond a bound the answer is `unknown` with the reason,
- * at once. A look that is late ends by itself, and counts as long as it runs: it is shared with
- * deliveries, so it is not cut off.
+ * A look-up concerns one domain: its mail servers with addresses and TLS policy, or the records of a sender.
+ * There are four limits: look-ups per purpose of a request, per minute and concurrently for each project and
+ * environment, and a time for the whole request. Above a limit the result is `unknown` with the reason. A
+ * look-up that exceeds the time is not aborted, because deliveries share it; it counts until it ends.
  */
 import type { Scope } from '../../core/scope.ts';
 import type { World } from '../../core/world.ts';
 
 export type Looked<T> = { kind: 'known'; value: T } | { kind: 'unknown'; reason: string };
 
-/** The looks of one request for one purpose. Rejects as `look` does. */
+/** The look-ups of one request for one purpose. Rejects with the error of `look`. */
 export type BoundedLook = <T>(look: () => T | Promise<T>) => Promise<Looked<T>>;
 
 export type LookupBounds = {
@@ -37,7 +36,7 @@ type Used = { inMinute: number; atOnce: number };
 export class LookupAllowance {
   readonly #world: Pick<World, 'monotonicMs'>;
   readonly #bounds: LookupBounds;
-  /** By project and environment; those that have none under way are dropped every minute. */
+  /** By project and environment; entries without running look-ups are dropped every minute. */
   readonly #used = new Map<string, Used>();
   #minuteBeganMs = -Infinity;
 
