@@ -1,4 +1,4 @@
-/** What somebody finds who has the whole database and not the secret key. */
+/** What a copy of the database discloses without the secret key. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { startService } from '../support/service.ts';
@@ -61,7 +61,7 @@ test('a sealed secret cannot be opened in another row', async () => {
   const id = await service.send({ from: 'us@a.test' });
   const other = await service.send({ from: 'us@b.test' });
   await service.waitForStatus(other, 'delivered');
-  // It cannot be signed, so it is put off.
+  // It cannot be signed, so it is deferred.
   const isPutOff = async (): Promise<boolean> => {
     const { created_at: from, recipients } = await service.email(id);
     const next = recipients[0].next_attempt_at ?? from;

@@ -1,4 +1,4 @@
-/** What the documents show works as pasted, and what they say comes back does. */
+/** The examples of the documents work as pasted, with the documented responses. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';

@@ -1,4 +1,4 @@
-/** Nobody sends from a domain whose DNS they do not hold, whatever somebody else has published there. */
+/** A project cannot send from a domain without its own DNS records, whatever others have published. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, EMAIL } from '../support/api.ts';

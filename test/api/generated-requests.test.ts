@@ -1,4 +1,4 @@
-/** What nobody should send: generated bodies, paths and queries, and strings that would be headers. */
+/** Generated bodies, paths and queries, and strings that would be headers. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
@@ -13,7 +13,7 @@ after(() => service[Symbol.asyncDispose]());
 const BODIES = 2_500;
 const IN_FLIGHT = 40;
 
-/** Strings that have hurt somebody somewhere, and ordinary ones. */
+/** Strings that have caused errors in other software, and ordinary ones. */
 const text = fc.oneof(
   fc.string(),
   fc.string({ unit: 'binary' }),
@@ -70,7 +70,7 @@ const email = fc.record(
   { requiredKeys: ['from', 'to', 'subject', 'html'] },
 );
 
-/** Bodies that come as far as the database, but for a domain that nobody has verified. */
+/** Bodies that reach the database, with a domain that is not verified. */
 const almostGood = fc.record(
   {
     from: fc.constantFrom('a@other.test', 'Ünï <b@other.test>'),

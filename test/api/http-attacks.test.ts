@@ -1,6 +1,6 @@
 /**
- * Strangers and holders of a weak key that ask for much and give nothing: what they hold must not be
- * missing for others. Real sockets against a whole service with one worker.
+ * Denial of service over HTTP, with and without a key: what attackers hold must not block other
+ * clients. Real sockets against a whole service with one worker.
  */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';

@@ -62,7 +62,7 @@ test('the limit on emails is exact for concurrent requests', async () => {
   const answers = await inParallel(60, () => send());
   assert.equal(countStatus(answers, 202), 20);
   for (const answer of answers) if (answer.status !== 202) assertLimited(answer);
-  // Emails that are committed together are told where that left the limit.
+  // Emails that are committed together get the state of the limit after them.
   const remaining = answers.map((answer) => told(answer).remaining);
   assert.ok(Math.min(...remaining) === 0 && Math.max(...remaining) < 20);
   const [row] = await service.sql('select count(*)::int as n from emails');

@@ -16,7 +16,7 @@ after(async () => {
 const post = (path: string, body: object = {}, key = service.testKey) =>
   service.request('POST', path, { body, key });
 
-/** Hears everything that happens in the test environment, from the first test on. */
+/** Receives every event of the test environment, from the first test on. */
 const { body: webhook } = await post('/v1/webhooks', { url: receiver.url });
 
 async function heard(what: string, wanted: (received: Received) => boolean): Promise<Received> {

@@ -19,7 +19,7 @@ async function register(url: string, body: object = {}): Promise<Body> {
   return answer.body;
 }
 
-/** Removed again, so that tests in one project do not hear each other's events. */
+/** Removed again, so that tests in one project do not receive each other's events. */
 async function registered(url: string, body: object = {}): Promise<Webhook> {
   const { id, signing_secret } = await register(url, body);
   return {

@@ -1,12 +1,12 @@
 /**
- * What a receiving server does when it is not well: rows 18 to 28 of the list of faults, one object
+ * Failures of a receiving server: rows 18 to 28 of the list of faults, one object
  * each. A message that a server keeps counts as received, whatever it answers.
  */
 import type { FakePhase, MxBehaviour } from '../support/fake-mx.ts';
 
 export type Mood = {
   behaviour: MxBehaviour;
-  /** It may be taken for a verdict on the message; else mail arrives once the server is well. */
+  /** It may count as a reply about the message; else mail arrives once the server has recovered. */
   mayBounce?: true;
   /** Mail to it is large: only then the buffers of the sockets are full before it is sent. */
   isForLarge?: true;
@@ -145,7 +145,7 @@ export const MOODS: Moods = {
   ...ABILITIES,
 };
 
-/** No server for mail that asks for TLS with a proof: nothing may arrive in such a mood. */
+/** Not for mail with enforced TLS: nothing may arrive with such a behaviour. */
 export const UNPROVEN: Readonly<Record<string, MxBehaviour>> = {
   stripped: { startTls: 'absent' },
   refused: { startTls: 'refused' },

@@ -1,6 +1,6 @@
 /**
  * The course of a run: faults one after the other over a load, failpoints in every process that
- * starts, moods of the receivers; then everything is healed and what is open drains.
+ * starts, failures of the receivers; then all faults end and the queue drains.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { waitFor } from '../support/wait.ts';
@@ -148,7 +148,7 @@ export class Director {
     }
   }
 
-  /** The load goes on until mail has met every trouble of the receivers. */
+  /** The load continues until mail has met every failure of the receivers. */
   async #meetTheRest(): Promise<void> {
     const { receivers } = this.#stage;
     const deadlineMs = performance.now() + MET_WITHIN_MS;
@@ -160,7 +160,7 @@ export class Director {
   }
 
   /**
-   * Everybody is well from now on, and every node is started anew, by a stop under load: what the old
+   * All failures end, and every node is restarted by a stop under load: what the old
    * processes remember of dead mail servers would delay the end by minutes.
    */
   async heal(): Promise<void> {

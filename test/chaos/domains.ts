@@ -1,27 +1,27 @@
 /**
- * Where the mail of a run goes: domains that are always well, and one domain for every trouble that a
- * receiving side can have. A place is in its trouble until mail has met it, then comes and goes; healed,
- * it takes everything. What it is and how mail to it may end is fixed; receivers.ts makes it real.
+ * The recipient domains of a run: domains without failures, and one domain for every failure of a
+ * receiver. A failure lasts until mail has met it, then alternates with normal operation; at the end
+ * the domain accepts everything. The allowed final statuses are fixed; receivers.ts implements them.
  */
 import type { FakeDns, FakeFailure } from '../support/fake-dns.ts';
 import type { MxBehaviour } from '../support/fake-mx.ts';
 import { DOUBTS, type Mood, MOODS, UNPROVEN } from './behaviours.ts';
 
 export type Place =
-  /** Its server has a mood. */
+  /** Its server has a failing behaviour. */
   | { kind: 'mood'; mood: Mood }
   /** As such a server, for mail that asks for TLS with a proof. */
   | { kind: 'unproven'; behaviour: MxBehaviour }
-  /** Nobody takes connections there. */
+  /** No server listens there. */
   | { kind: 'away' }
   /** Its address is one that no connection gets to. */
   | { kind: 'address'; address: string }
   /** The DNS fails for it. */
   | { kind: 'dns'; failure: FakeFailure }
-  /** The DNS says something odd about it. */
+  /** Its DNS records are unusual. */
   | { kind: 'records'; begin: (zone: Zone) => void; mayBounce?: true };
 
-/** What the DNS may say about a place. */
+/** The DNS records of such a domain. */
 export type Zone = {
   dns: FakeDns;
   domain: string;
@@ -151,7 +151,7 @@ export const TROUBLED: Readonly<Record<string, Place>> = Object.fromEntries([
   ...named('dns', RECORDS, (place) => place),
 ]);
 
-/** Domains whose best server is in doubt after the dot, and whose second one is always well. */
+/** Domains whose best server fails after the final dot, and whose second one never fails. */
 export const SPARED: Readonly<Record<string, string>> = Object.fromEntries(
   named('mx', DOUBTS, (mood) => ({ kind: 'mood', mood })).map(([domain]) => [
     `spare-${domain}`,
@@ -159,11 +159,11 @@ export const SPARED: Readonly<Record<string, string>> = Object.fromEntries(
   ]),
 );
 
-/** Always well, and always without mail servers. `steps` knows no PIPELINING. */
+/** Never failing, and always without mail servers. `steps` has no PIPELINING. */
 export const WELL = ['well.example', 'steps.example'] as const;
 export const NOBODY = ['nullmx.example', 'unknown.example'] as const;
 
-/** Test mail goes there as well; nobody may ever ask the DNS for it. */
+/** Test mail is sent there as well; it must never cause a DNS query. */
 export const TEST_ONLY = 'testonly.example';
 
 /** How mail to a domain may end when nothing is lost; null: it is none of ours. */

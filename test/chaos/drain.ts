@@ -55,7 +55,7 @@ export async function drain(stage: Stage, { say, restart }: Means): Promise<bool
       sayAtMs = performance.now() + SAY_EVERY_MS;
       say(`open: ${JSON.stringify(open)}`);
     }
-    // What is due may rest all the same: a destination or an endpoint in trouble is left alone.
+    // Due rows may still wait: a failing destination or endpoint is suspended.
     const rests = open.due === 0 || performance.now() - progressAtMs > RESTS_AFTER_MS;
     if (restart !== null && vainJumps === VAIN_JUMPS) {
       vainJumps = 0;

@@ -18,13 +18,13 @@ export type Rewind = {
   toMs: number;
   /** By id: its first 202. */
   toldAtMs: ReadonlyMap<string, FirstTold>;
-  /** Webhooks that had been told before, by endpoint. */
+  /** Webhooks that had been sent before, by endpoint. */
   heardBefore: ReadonlyMap<string, ReadonlySet<string>>;
 };
 
 export type Rewound = {
   evidence: Evidence;
-  /** Emails that a client was told of and that are gone. */
+  /** Accepted emails that are missing. */
   lost: number;
   /** Copies of stored emails that had to be made again. */
   repeated: number;

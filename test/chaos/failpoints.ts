@@ -1,6 +1,6 @@
 /**
  * Which failpoint is armed where, in which way, and when it acts: every one of them kills at least
- * once in every run; some also freeze, stall or throw, where a process in trouble could do that. Where
+ * once in every run; some also freeze, stall or throw, where a failing process could do that. Where
  * outcomes are written the database also refuses for some seconds, once in every run with each SQLSTATE.
  */
 import {

@@ -1,5 +1,5 @@
 /**
- * The faults, one function each: does its harm, for as long as it takes, and leaves the rest to the
+ * The faults, one function each: injects its fault, for as long as it takes, and leaves the rest to the
  * keepers of the nodes. What may make duplicates is written down before it is done.
  */
 import { setTimeout as delay } from 'node:timers/promises';
@@ -191,7 +191,7 @@ async function removeDomain(service: Service, id: string, key: string): Promise<
   if (status !== 200 && status !== 404) throw new Error(text);
 }
 
-/** Waits for claims that are being written, so that what it finds is held by nobody. */
+/** Waits for claims that are being written, so that no worker holds what it finds. */
 const WAITING = `
 select q.email_id as "emailId", r.address
   from queue q

@@ -1,5 +1,5 @@
 /**
- * The receivers of webhooks: one server, an endpoint per path, moods while faults go on. Every
+ * The receivers of webhooks: one server, an endpoint per path, failures while faults go on. Every
  * signature is checked as it comes, by the reference verifier, which has an opinion on its age.
  */
 import { Webhook } from 'standardwebhooks';

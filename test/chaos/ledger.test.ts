@@ -1,4 +1,4 @@
-/** The ledger finds each kind of wrong, and nothing when all is well. */
+/** The ledger finds each kind of error, and nothing in a correct run. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { countDuplicates } from './duplicates.ts';

@@ -1,6 +1,6 @@
 /**
  * The ledger: compares what was promised with what is stored, and both with what arrived. Pure; it
- * shares no rule with the service. One finding per difference, none when all is well.
+ * shares no rule with the service. One finding per difference, none for a correct run.
  *
  * The rules are those of ARCHITECTURE.md ("Invariants"): nothing lost, nothing unexpected, one ending
  * per recipient by legal steps, one event per change and one webhook per event and endpoint, and a
@@ -122,7 +122,7 @@ function eventsTellTheStory({ emails, recipients, events }: Evidence): Finding[]
   return [...gaps, ...stories];
 }
 
-/** From queued: put off any number of times, then one ending, then nothing. */
+/** From queued: deferred any number of times, then one final status, then nothing. */
 function storyOf(who: string, events: readonly StoredEvent[], status: string): Finding[] {
   const steps = events
     .toSorted((a, b) => a.seq - b.seq)

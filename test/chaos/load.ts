@@ -1,7 +1,7 @@
 /**
  * The load: clients that do what good clients do. Each email goes out under an Idempotency-Key and is
  * asked for again, at whichever node answers, until there is an answer; a few have no key and are tried
- * once. What every client was told is the first column of the ledger.
+ * once. The responses of all clients are the first column of the ledger.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Dice } from './random.ts';

@@ -1,6 +1,6 @@
 /**
- * `npm run chaos`: breaks a running service in every way that is known, heals it, and compares what it
- * promised with what it did. Read it as: stage.ts (what plays) → director.ts (what happens: faults.ts,
+ * `npm run chaos`: injects faults into a running service, ends them, and compares what was accepted
+ * with what happened. Read it as: stage.ts (the processes) → director.ts (the course: faults.ts,
  * failpoints.ts, behaviours.ts, load.ts) → drain.ts → lossy-failover.ts → evidence.ts → excused.ts → ledger.ts.
  */
 import { Arsenal } from './armed-failpoints.ts';
@@ -176,5 +176,5 @@ function untilInterrupted(): Promise<never> {
   return promise;
 }
 
-// After an interruption faults and moods may still be under way, on what is not there any more.
+// After an interruption faults may still be under way, on processes that have ended.
 process.exit(await main());

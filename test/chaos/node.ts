@@ -1,6 +1,6 @@
 /**
- * One node of the service under test, and what is done to it. Whoever kills it leaves it lying: its
- * keeper (`keep`) starts it again, armed with what is left of its failpoints. Every harm that can make a
+ * One node of the service under test, and the faults injected into it. After a kill its keeper (`keep`)
+ * starts it again, armed with the rest of its failpoints. Every fault that can make a
  * duplicate is written down as a disturbance.
  */
 import { setTimeout as delay } from 'node:timers/promises';

@@ -1,6 +1,6 @@
 /**
- * Dice that fall the same way for the same seed, one stream per purpose: what the load draws does not
- * shift what the faults draw, however the two are interleaved.
+ * Random numbers that are the same for the same seed, one stream per purpose: the numbers of the load
+ * do not shift those of the faults, however the two are interleaved.
  */
 
 export type Dice = {

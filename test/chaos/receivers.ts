@@ -1,6 +1,6 @@
 /**
- * The receiving side: the places of domains.ts with their mail servers and their DNS. Each is in its
- * trouble until mail has met it, then comes and goes. `settle` makes all of them well.
+ * The receiving side: the domains of domains.ts with their mail servers and their DNS. Each fails
+ * until mail has met the failure, then alternates with normal operation. `settle` ends all failures.
  */
 import { type FakeDns, startFakeDns } from '../support/fake-dns.ts';
 import { type FakeMx, type MxBehaviour, startFakeMx } from '../support/fake-mx.ts';
@@ -24,17 +24,17 @@ export type Receivers = AsyncDisposable & {
   dns: FakeDns;
   /** Of all mail servers. */
   port: number;
-  /** The trouble of some place ends or begins again. */
+  /** The failure of some domain ends or begins again. */
   change(dice: Dice): Promise<void>;
-  /** Domains whose trouble no mail has met yet. */
+  /** Domains whose failure no mail has met yet. */
   unmet(): string[];
-  /** Everybody is well from now on. */
+  /** No domain fails from now on. */
   settle(): Promise<void>;
   copies(): Copy[];
   testLookUps(): string[];
 };
 
-/** By local part: `gone-…` is nobody, `full-…` and `grey-…` come back later. */
+/** By local part: `gone-…` does not exist, `full-…` and `grey-…` are deferred. */
 const BY_LOCAL_PART: MxBehaviour['recipients'] = new Proxy(
   {},
   {
@@ -58,7 +58,7 @@ type Standing = {
   domain: string;
   begin(): Promise<void> | void;
   end(): Promise<void> | void;
-  /** Whether mail has come to its trouble. */
+  /** Whether mail has met its failure. */
   isMet(): boolean;
   isOn: boolean;
 };

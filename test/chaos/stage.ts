@@ -1,5 +1,5 @@
 /**
- * What a run of chaos plays on: node `a` with its embedded database and two workers; `b` and `c`, as on
+ * The processes of a chaos run: node `a` with its embedded database and two workers; `b` and `c`, as on
  * two other machines, that reach this database through proxies; receivers of mail and of webhooks;
  * keys, a verified domain, endpoints, two suppressed addresses.
  */

@@ -1,4 +1,4 @@
-/** A short run of `npm run fuzz`, always the same, and proof that it finds what it looks for. */
+/** A short, deterministic run of `npm run fuzz`, and tests that it detects each kind of problem. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';

@@ -1,5 +1,5 @@
 /**
- * `npm run fuzz`: generated inputs for everything that reads what strangers send. Each target runs in a
+ * `npm run fuzz`: generated inputs for all parsers of untrusted input. Each target runs in a
  * thread, so that one that hangs is noticed.
  */
 import { randomInt } from 'node:crypto';

@@ -1,5 +1,5 @@
 /**
- * Gives a target its inputs and finds what may not be: an exception, more CPU than any input may
+ * Gives a target its inputs and detects exceptions, more CPU than any input may
  * take, time that grows faster than the input. An input is known by the seed and its number.
  */
 import { type Dice, diceFor } from '../chaos/random.ts';
@@ -24,7 +24,7 @@ export type RunOptions = {
   runs: number;
   /** Every so many inputs one is read in three sizes; 200 when nothing is said. */
   grownEvery?: number;
-  /** Told before each input. */
+  /** Called before each input. */
   onInput?: (number: number) => void;
 };
 

@@ -1,4 +1,4 @@
-/** Large emails pour in while the database does not move: answers are refused, not memory used up. */
+/** Large emails arrive while the database is frozen: they are refused, and memory stays bounded. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';

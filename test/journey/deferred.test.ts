@@ -1,4 +1,4 @@
-/** An email that has to wait: it is tried again as promised, and it ends. */
+/** Deferred emails: retries by the schedule, and expiry. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { startJourney } from '../support/journey.ts';
@@ -141,7 +141,7 @@ test('a server that has just failed to answer is not contacted, and that does no
     const find = 'select from queue where holder is not null or claim < $1';
     return (await journey.service.sql(find, [times])).length === 0;
   };
-  // The two workers find it out each for itself.
+  // Each of the two workers detects it by itself.
   for (const name of ['kim', 'lee', 'max', 'eve', 'pat', 'sam']) {
     ids.push(await journey.send({ to: `${name}@resting.test` }));
   }

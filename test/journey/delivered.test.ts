@@ -1,4 +1,4 @@
-/** An email that arrives: what the receiver gets, and what the sender is told. */
+/** Delivered emails: what the receiver gets, and what the API shows. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -11,7 +11,7 @@ import { OWN_NAME, startJourney } from '../support/journey.ts';
 const journey = await startJourney({}, { args: ['--workers', '2'] });
 after(() => journey[Symbol.asyncDispose]());
 
-/** As a mail program shows it, by a parser that is not ours. */
+/** As a mail program shows it, by an independent parser. */
 function read(message: ReceivedMessage | undefined): Promise<Email> {
   assert.ok(message);
   return PostalMime.parse(message.raw);
@@ -123,7 +123,7 @@ test('a delivered email shows the reply of the server and the bytes that arrived
   assert.equal(attempt.message_bytes, arrived.length);
 });
 
-/** SPF, DKIM and DMARC as a receiver judges them, asking the same DNS. */
+/** SPF, DKIM and DMARC as a receiver checks them, with the same DNS. */
 async function judge(message: ReceivedMessage, clientIp: string) {
   const resolver = new Resolver();
   resolver.setServers([journey.dns.server]);

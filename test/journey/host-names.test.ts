@@ -1,6 +1,6 @@
 /**
- * Nodes with host names of their own on one database: they ask of a domain the same records, and what
- * one has verified the other leaves verified.
+ * Nodes with different host names on one database: they require the same records of a domain, and a
+ * domain that one node verified stays verified at the others.
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';

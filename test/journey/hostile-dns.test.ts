@@ -1,10 +1,10 @@
-/** What the DNS of a recipient's domain can do: too much, round in circles, in pieces, nonsense. */
+/** Excessive, circular, truncated and malformed DNS answers for a recipient's domain. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import type { FakeFailure } from '../support/fake-dns.ts';
 import { startJourney } from '../support/journey.ts';
 
-// One worker: its look at the queue after the jump of time finds everything at once.
+// One worker: its poll after the jump of time finds everything at once.
 const journey = await startJourney({}, { args: ['--workers', '1'] });
 after(() => journey[Symbol.asyncDispose]());
 

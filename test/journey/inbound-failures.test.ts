@@ -1,4 +1,4 @@
-/** What comes back while things fail, and what is made to do harm. */
+/** Reports during failures, and forged or mangled ones. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import fc from 'fast-check';

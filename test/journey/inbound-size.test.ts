@@ -1,4 +1,4 @@
-/** What strangers hand in to stop a worker, and reports of any size: the worker goes on answering. */
+/** Reports made to block a worker, and reports of any size: the worker continues to respond. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startJourney } from '../support/journey.ts';

@@ -1,4 +1,4 @@
-/** What comes back after an email was delivered: bounces, complaints, and what changes nothing. */
+/** Mail about delivered emails: bounces, complaints, and messages that change nothing. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startJourney } from '../support/journey.ts';

@@ -1,4 +1,4 @@
-/** Promise 1 and 2: a 2xx is on disk, and accepted mail ends, whatever is killed in between. */
+/** A 2xx is on disk, and accepted mail ends, whichever process is killed meanwhile. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { arrivals, assertSettled, duplicates, runLoad } from '../support/load.ts';

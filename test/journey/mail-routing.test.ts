@@ -1,4 +1,4 @@
-/** Where an email goes: what the DNS says of the recipient's domain, and which server answers. */
+/** Mail routing: the mail servers of a recipient's domain, and which of them is used. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { startFakeDns } from '../support/fake-dns.ts';

@@ -1,4 +1,4 @@
-/** Mail servers as they are: old ones, impatient ones, rude ones. */
+/** Mail servers with old, slow or unusual behaviour. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import type { MxBehaviour } from '../support/fake-mx.ts';

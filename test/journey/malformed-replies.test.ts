@@ -1,7 +1,7 @@
 /**
- * Mail servers that send what no mail server should: garbage, lines and replies without end,
- * replies to nothing. Each is left after little was read, the attempt says where and why, the email
- * is tried again, and mail to others goes its way meanwhile.
+ * Mail servers that send malformed data: garbage, endless lines and replies, replies without a
+ * command. Each is disconnected after little was read, the attempt has phase and reason, the email is
+ * tried again, and other mail is not delayed.
  */
 import { readFileSync } from 'node:fs';
 import { after, test } from 'node:test';

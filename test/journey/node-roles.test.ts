@@ -1,4 +1,4 @@
-/** An email whose parts of the way are on nodes of their own: API, delivery, webhooks. */
+/** API, delivery and webhooks on separate nodes. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { migratedDatabase } from '../support/postgres.ts';

@@ -1,7 +1,7 @@
 /**
- * The database is away while messages are under way: what a receiver has taken waits in memory to be
- * written down, and no further message gets its final dot. A kill then repeats what was between its
- * dot and its commit when the outage began, and nothing else.
+ * A database outage while messages are under way: outcomes wait in memory until they are written, and
+ * no further message gets its final dot. A kill then repeats only messages that were between final
+ * dot and commit when the outage began.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

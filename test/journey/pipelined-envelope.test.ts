@@ -1,4 +1,4 @@
-/** Much mail for one server: the next envelope travels with the message before it. */
+/** Much mail for one server: the next envelope is sent with the message before it. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { createServer, type Socket } from 'node:net';

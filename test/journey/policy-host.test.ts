@@ -1,4 +1,4 @@
-/** Where the rules about TLS are not looked for: inside of our own network. */
+/** MTA-STS policies are not fetched from private networks. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { startFakeDns } from '../support/fake-dns.ts';

@@ -1,4 +1,4 @@
-/** An email that a receiver does not want: who is told what, and what it means for the next one. */
+/** Emails that a receiver refuses: statuses, events and suppressions. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { startJourney } from '../support/journey.ts';

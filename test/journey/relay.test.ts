@@ -1,4 +1,4 @@
-/** All mail through one relay: it is handed over there, and what happens later is not known. */
+/** All mail through one relay: accepted mail is sent, and its delivery is not known. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { type FakeMx, startFakeMx } from '../support/fake-mx.ts';
@@ -47,7 +47,7 @@ test('all mail goes to a relay after authentication, and its status is sent, not
   const refused = await journey.ended(await journey.send({ to: 'max@far.test' }));
   assert.equal(refused.status, 'bounced');
 
-  // The password is changed, the relay starts anew: mail waits until it lets us in again.
+  // The password is changed and the relay restarted: mail waits until authentication works again.
   relay.set({ auth: { ...auth, pass: 'other', mechanisms: ['LOGIN'] } });
   await relay.stop();
   await relay.start();

@@ -1,4 +1,4 @@
-/** Too many bounces or complaints: an event, warnings in lists, and all clear when it is over. */
+/** Reputation alerts: events, warnings in lists, and recovery. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startJourney } from '../support/journey.ts';

@@ -1,4 +1,4 @@
-/** The secret key is replaced while the service runs, and nobody notices. */
+/** The secret key is replaced while the service runs, without an effect on mail. */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { Resolver } from 'node:dns/promises';

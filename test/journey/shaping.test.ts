@@ -1,4 +1,4 @@
-/** How much mail a receiver gets at a time, over all workers of a machine, and when it gets none. */
+/** Limits per provider over all workers of a machine, and suspensions. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -33,7 +33,7 @@ after(() => journey[Symbol.asyncDispose]());
 const { service } = journey;
 const key = await journey.key();
 
-/** A server that takes its time, so that mail piles up before it. */
+/** A slow server, so that a backlog builds up. */
 const SLOW = { phases: { data: { reply: '250 2.0.0 Taken', dripMs: 2 } } };
 
 /** Over many connections, so that both workers have mail. */

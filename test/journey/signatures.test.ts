@@ -1,4 +1,4 @@
-/** What the signature of an email covers and for how long, and who a complaint is counted for. */
+/** Expiry of signatures, signed fields, and Feedback-ID. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { Resolver } from 'node:dns/promises';

@@ -1,10 +1,10 @@
-/** Each step of the dialogue, refused for now and refused for good: what the sender is told. */
+/** Each step of the dialogue, refused temporarily and permanently: the status of the email. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import type { FakePhase } from '../support/fake-mx.ts';
 import { type MailServer, startJourney } from '../support/journey.ts';
 
-// One worker: its look at the queue after the jump of time finds everything at once.
+// One worker: its poll after the jump of time finds everything at once.
 const journey = await startJourney({}, { args: ['--workers', '1'] });
 after(() => journey[Symbol.asyncDispose]());
 

@@ -18,7 +18,7 @@ function portsOf({ service }: Journey) {
   return { starttls, tls, inbound: inbound_port ?? 0 };
 }
 
-/** Connects and says nothing. @returns what each is told until it is shut */
+/** Connects and sends nothing. @returns what each receives until it is closed */
 async function idle(port: number, options: { addresses: number; each: number }) {
   const ends: Promise<string[]>[] = [];
   for (let address = 1; address <= options.addresses; address += 1) {
@@ -57,12 +57,12 @@ test('1,120 idle clients do not block submission or reports, and are disconnecte
   for (const replies of await Promise.all(submission)) {
     assert.match(last(replies), /^421 4\.(4\.2 Log-in timeout|3\.2 This connection is needed)/);
   }
-  // It has not begun TLS, so it can be told nothing.
+  // It has not begun TLS, so that it gets no reply.
   for (const replies of await Promise.all(secure)) assert.deepEqual(replies, []);
   for (const replies of await Promise.all(reports)) {
     assert.match(last(replies), /^421 4\.4\.2 Timeout/);
   }
-  // Who is logged in may be quiet.
+  // An authenticated client may be idle.
   assert.equal(await app.ask('NOOP'), '250 2.0.0 Ok');
 });
 
@@ -86,7 +86,7 @@ test('a log-in at one worker makes the client known to all workers', async () =>
   await using journey = await startJourney(ENV, { args: ['--workers', '2'] });
   const port = portsOf(journey).starttls;
   const key = await journey.key();
-  // More than strangers may have, one half at each worker.
+  // More than unauthenticated clients may have, one half at each worker.
   const apps: Dialogue[] = [];
   await using first = await loggedIn({ port, key });
   const greet = async (): Promise<string> => {

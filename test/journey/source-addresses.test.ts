@@ -1,6 +1,6 @@
 /**
- * Several addresses to send from, each with its name: what a receiver sees of a sending domain stays the
- * same, at retries too.
+ * Several source addresses, each with its name: a sending domain keeps its address towards a receiver,
+ * also at retries.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

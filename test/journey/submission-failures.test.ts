@@ -1,4 +1,4 @@
-/** SMTP submission when something is in the way: limits, wrong keys, test keys, a stop, a kill. */
+/** SMTP submission with limits, invalid keys, test keys, outages, a stop and a kill. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { arrivals, assertSettled, duplicates } from '../support/load.ts';

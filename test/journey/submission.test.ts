@@ -1,4 +1,4 @@
-/** Mail that an application hands in by SMTP: it goes on as it was written, and is told of as any. */
+/** Mail submitted by SMTP: it is sent unchanged, with the usual events. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { Resolver } from 'node:dns/promises';

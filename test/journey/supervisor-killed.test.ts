@@ -1,4 +1,4 @@
-/** The supervisor is killed alone: its workers end with it at once and have nothing to complain of. */
+/** Only the supervisor is killed: its workers end at once, without an error. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';

@@ -1,4 +1,4 @@
-/** An address that gets no more mail: by request, or because its mailbox is full for too long. */
+/** Suppressed addresses: by request, or because a mailbox was full for too long. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure } from '../support/api.ts';

@@ -1,4 +1,4 @@
-/** Mail of a test key: everything happens but the connection. */
+/** Mail of a test key: everything but the connection to a mail server. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { startJourney } from '../support/journey.ts';

@@ -1,6 +1,6 @@
 /**
- * DANE (RFC 7672): what the domain's DNS says of its servers' certificates decides, once DNSSEC
- * vouches for all of it. The service here trusts no authority, so nothing is proven without DANE.
+ * DANE (RFC 7672): TLSA records authenticated by DNSSEC decide about the certificates of servers. The
+ * service here trusts no authority, so that no server is authenticated without DANE.
  */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';

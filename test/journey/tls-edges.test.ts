@@ -1,4 +1,4 @@
-/** Where the rules about TLS are looked for, and in which order (RFC 8461 §3, RFC 7672 §2.2). */
+/** Where TLS policies are looked up, and in which order (RFC 8461 §3, RFC 7672 §2.2). */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { CA_FILE, startJourney } from '../support/journey.ts';

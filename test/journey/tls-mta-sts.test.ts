@@ -1,6 +1,5 @@
 /**
- * MTA-STS (RFC 8461): a domain that says how its mail servers are reached is believed, also when it
- * cannot be asked any more.
+ * MTA-STS (RFC 8461): the published policy of a domain holds, also while it cannot be looked up.
  */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';

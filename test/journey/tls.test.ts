@@ -1,4 +1,4 @@
-/** How an email is protected on its way: STARTTLS offered, absent, broken, and asked for. */
+/** TLS with mail servers: STARTTLS offered, absent, broken and enforced. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import type { MxBehaviour } from '../support/fake-mx.ts';

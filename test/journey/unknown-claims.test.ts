@@ -1,7 +1,7 @@
 /**
- * The queue says that a living worker holds what that worker does not know of, as after a fail-over to a
- * standby that lacks the last commits. It does not wait for ever: the operator's retry frees it, and so
- * does the comparison of table and memory after the database was away.
+ * Claims in the queue that their live worker does not know of, as after a fail-over to a standby that
+ * lacks the last commits. The operator's retry releases them, and so does the comparison of table and
+ * memory after a database outage.
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';

@@ -1,4 +1,4 @@
-/** One click and no more mail (RFC 8058): hosted links, from the header to the list and back. */
+/** One-click unsubscription (RFC 8058): hosted links, suppression and undo. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';

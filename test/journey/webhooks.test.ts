@@ -1,4 +1,4 @@
-/** What a receiver of webhooks goes through with a service that is killed, stopped or slowed down. */
+/** Webhooks of a service that is killed, stopped or slowed down. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { startService } from '../support/service.ts';

@@ -1,4 +1,4 @@
-/** A current clone: nobody notices that there is a launcher in between. */
+/** A current clone: the launcher is transparent. */
 import assert from 'node:assert/strict';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -2,7 +2,7 @@
  * The embedded PostgreSQL for tests, with the template of their databases, in a process of its own:
  * prints one JSON line (KeptEngine), lives until its stdin closes, then stops the engine and removes every file.
  *
- * The pipe is the leash: however the tests end, `kill -9` included, their end of it closes. Ctrl-C
+ * The pipe ends with the tests: however they end, `kill -9` included, their end of it closes. Ctrl-C
  * does not reach this process (it leads its own group), so nothing stops before the tests have.
  * Started by engine.ts.
  */

@@ -1,6 +1,6 @@
 /**
- * A scripted mail server on real sockets: it takes mail like any other until a test tells it, per
- * phase or per recipient, to answer otherwise, to stay silent, to hang up or to talk nonsense.
+ * A scripted mail server on real sockets: it accepts mail until a test configures it, per phase or
+ * per recipient, to reply otherwise, to time out, to disconnect or to send malformed data.
  * Several of them on 127.0.0.2, 127.0.0.3, ... with the same port are different MX hosts.
  *
  *     await using mx = await startFakeMx({ recipients: { 'full@acme.test': '452 4.2.2 Mailbox full' } });
@@ -48,7 +48,7 @@ export type MxBehaviour = {
   recipients?: Record<string, FakeAnswers>;
   /** Answers to the message, by the same. */
   verdicts?: Record<string, FakeAnswers>;
-  /** Every recipient is put off this many times first. */
+  /** Every recipient is deferred this many times first. */
   greylist?: number;
   /** Each address that a client comes from begins anew at that. */
   greylistsByClient?: true;

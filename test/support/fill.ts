@@ -1,5 +1,5 @@
 /**
- * Tables as they are after months of mail, filled by SQL: what was accepted, delivered and told, over
+ * Tables as they are after months of mail, filled by SQL: accepted and delivered emails and webhooks, over
  * some weeks, the newest of it still open. Nothing is analysed: so are tables that grow quickly, and
  * so plans have to be good without. Indexes are kept while it fills, as when mail comes.
  */
@@ -20,14 +20,14 @@ export type Filling = {
   open: number;
   /** Over how many weeks until now they came. */
   weeks: number;
-  /** Was told the last event of each email. */
+  /** Has received the last event of each email. */
   endpointId: string;
-  /** Was not told of the open ones yet: they wait for it, due now. */
+  /** Has not received the open ones, which are due now. */
   deadEndpointId: string;
   htmlBytes: number;
   /** Empties the tables first: then it goes twice as fast. Else it comes on top. */
   anew: boolean;
-  /** Told now and then how many emails are there. */
+  /** Called now and then with the number of emails. */
   onProgress?: (emails: number) => void;
 };
 

@@ -1,7 +1,7 @@
 /**
  * What a journey starts from: a service that delivers the live mail of the verified domain
  * acme.example, the DNS it asks, mail servers that a test puts into that DNS, and a receiver of
- * webhooks that hears everything. All on loopback.
+ * webhooks that receives every event. All on loopback.
  *
  *   const journey = await startJourney();
  *   after(() => journey[Symbol.asyncDispose]());
@@ -21,7 +21,7 @@ import { startService, type Answer, type Service } from './service.ts';
 import { waitFor } from './wait.ts';
 import { startReceiver, verified, type Received, type Receiver } from './webhook-receiver.ts';
 
-/** What the service says of itself in EHLO. */
+/** The name of the service in EHLO. */
 export const OWN_NAME = 'out.posthorn.example';
 
 /** For NODE_EXTRA_CA_CERTS: makes the service trust the authority behind `trusted.pem`. */

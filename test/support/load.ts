@@ -73,7 +73,7 @@ export function duplicates(counts: ReadonlyMap<string, number>): number {
   return [...counts.values()].reduce((sum, count) => sum + count - 1, 0);
 }
 
-/** Every recipient has ended, once, and its email says the same. */
+/** Every recipient has ended, once, and its email has the same status. */
 export async function assertSettled(service: Service, ids: readonly string[]): Promise<void> {
   const odd = await service.sql(
     `select e.id, e.open_count, e.event_count, r.status,

@@ -1,6 +1,6 @@
 /**
  * The hosts `mta-sts.sts1.test` to `mta-sts.sts30.test`, which serve MTA-STS policies: one HTTPS
- * server on 127.0.0.1 that a test tells what to answer for which domain.
+ * server on 127.0.0.1 whose response a test sets for each domain.
  */
 import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:https';

@@ -100,7 +100,7 @@ class Visitor {
     socket.on('data', (bytes: Buffer) => {
       this.#working = this.#working.then(() => this.#hear(bytes));
     });
-    // A session that ends takes its connection along: nobody else gets its settings.
+    // A session that ends closes its connection, so that no other client gets its settings.
     socket.on('close', () => this.#backend?.stream.destroy());
   }
 

@@ -29,7 +29,7 @@ export type TestDatabase = AsyncDisposable & {
   address: DatabaseAddress;
   /** The same, for DATABASE_URL. */
   url: string;
-  /** Ends all connections and lets nobody connect; true: lets them again. */
+  /** Ends all connections and refuses new ones; true: allows them again. */
   setReachable(isReachable: boolean): Promise<void>;
 };
 

@@ -36,7 +36,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
 export class ServiceProcess {
   /** Everything it has written to stderr so far. */
   logs = '';
-  /** Supervisor and workers are gone: nobody is left who could write to the log. */
+  /** Supervisor and workers have ended: no process can write to the log. */
   isSilent = false;
   /** Exit code, or the signal that ended it. */
   readonly ended: Promise<number | NodeJS.Signals>;

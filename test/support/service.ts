@@ -72,7 +72,7 @@ const METRICS_TOKEN = 'token-of-the-metrics';
  */
 const AS_IT_IS = ':~0x0';
 
-/** Nobody answers there, and that at once. */
+/** Refuses connections at once. */
 const NO_DNS = '127.0.0.1:9';
 
 /** Starts a service and waits until it is ready. */

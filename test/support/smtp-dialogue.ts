@@ -1,4 +1,4 @@
-/** A client that says what the test writes, byte for byte, and hears every reply. */
+/** A client that sends what the test writes, byte for byte, and reads every reply. */
 import { connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { TEST_CA } from './smtp.ts';
@@ -14,7 +14,7 @@ export type DialogueOptions = {
 
 export class Dialogue implements AsyncDisposable {
   socket: Socket;
-  /** All that was heard so far and not taken. */
+  /** Received and not yet read. */
   #text = '';
   #isOver = false;
   #wake: (() => void) | null = null;
@@ -37,7 +37,7 @@ export class Dialogue implements AsyncDisposable {
     return dialogue;
   }
 
-  /** A session that has heard the greeting and said EHLO. */
+  /** A session that has received the greeting and sent EHLO. */
   static async greeted(port: number, options: DialogueOptions = {}) {
     const dialogue = await Dialogue.open(port, options);
     await dialogue.hear();
@@ -58,7 +58,7 @@ export class Dialogue implements AsyncDisposable {
     }
   }
 
-  /** Says a line and hears its reply. */
+  /** Sends a line and reads its reply. */
   ask(line: string): Promise<string | null> {
     this.send(`${line}\r\n`);
     return this.hear();
@@ -77,7 +77,7 @@ export class Dialogue implements AsyncDisposable {
     return replies;
   }
 
-  /** Says STARTTLS, and goes on inside of TLS. */
+  /** Sends STARTTLS, and continues inside TLS. */
   async startTls(): Promise<void> {
     await this.ask('STARTTLS');
     await this.secure();

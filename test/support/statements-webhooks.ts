@@ -123,7 +123,7 @@ export async function useReplays({ db, sender, endpointId, deadEndpointId }: Sta
   ]);
 }
 
-/** Of an endpoint that was told none of the newest. */
+/** Of an endpoint without the newest events. */
 export function listDelivered({ db, sender, deadEndpointId: endpointId }: Stage): Promise<unknown> {
   const filter = { status: 'delivered', type: null } as const;
   return deliveries.listDeliveries(db, sender, { ...filter, endpointId, page: PAGE });

@@ -29,7 +29,7 @@ export type TcpProxy = AsyncDisposable & {
   readonly port: number;
   /** Connections that are open now. */
   readonly open: number;
-  /** Nothing passes in either direction; new connections are taken and hear nothing. */
+  /** Nothing passes in either direction; new connections are accepted and receive nothing. */
   stall(): void;
   /** Everything takes so much longer in each direction, until healed. */
   slow(delayMs: number): void;

@@ -1,5 +1,5 @@
 /**
- * A PostgreSQL server that does not promise to keep what it commits, and that nobody has used yet:
+ * A PostgreSQL server that may lose commits (fsync off), not used before:
  * no database of ours, no role. The embedded engine itself cannot be had like that.
  */
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
 /**
- * A webhook endpoint on loopback that does what a test says: answers, hangs, redirects, drips,
+ * A webhook endpoint on loopback that a test controls: responds, hangs, redirects, sends slowly,
  * floods, breaks off. It records every request before it answers.
  *
  *   await using receiver = await startReceiver();

@@ -1,6 +1,6 @@
 /**
  * What the tests of webhooks stand on: a fresh database with one project, the service, and workers
- * whose loops can be started, frozen and buried.
+ * whose loops can be started, frozen and expired.
  */
 import { randomUUID } from 'node:crypto';
 import { pino } from 'pino';
@@ -35,7 +35,7 @@ export type WebhookTest = AsyncDisposable & {
   ): Promise<{ id: string; signingSecret: string }>;
   /** Records an event as a change of a domain would; returns its id. */
   emit(type?: EventType): Promise<string>;
-  /** Many events that wait for one endpoint and for nobody else. */
+  /** Many events that wait for one endpoint only. */
   backlog(endpointId: string, count: number): Promise<void>;
   /** A running loop under a worker of its own, stopped with the test. */
   startLoop(options?: Partial<WebhookLoopOptions>): Promise<WebhookLoop & { holder: string }>;
