@@ -6,8 +6,8 @@
  * transaction), outcome.ts (meaning). Nothing is written to the database here.
  *
  * Guarantee: the final dot is written only while this worker holds the delivery under a fresh lease, outcomes
- * are being written, and no stop has begun (`mayProceed`). An attempt whose dot was written ends with an outcome,
- * whatever happens; one whose dot was not written may be released.
+ * are being written, and no stop has begun (`mayProceed`). Once the dot is written the attempt ends
+ * with an outcome, also after an error; before that the delivery may be released.
  */
 import type { Logger } from 'pino';
 import type { World } from '../core/world.ts';
@@ -39,7 +39,7 @@ export type AttemptOptions = {
   tls: TlsRules;
   connections: Connections;
   settling: { health: Pick<SettleHealth, 'isStuck' | 'recovers'> };
-  /** With a relay a 250 means `sent`, not `delivered`. */
+  /** Mail goes through a relay: a 250 means `sent`, not `delivered`. */
   viaRelay: boolean;
   /** The minimum, whatever the email asks for: a relay's password needs a verified server. */
   leastTls: 'opportunistic' | 'enforced';
@@ -73,15 +73,15 @@ export async function attemptLive(
     .unlessCut(sending, () => progress.hasWrittenDot)
     .catch((error: unknown) => {
       if (!progress.hasWrittenDot) throw error;
-      // A bug. It counts as an attempt, so that it is repeated by the retry schedule and ends.
+      // A bug. It counts as an attempt, so that retries follow the schedule and end.
       log.error(
         { err: error, emailId: delivery.message.id },
-        'an attempt ended in an error in doubt',
+        'an attempt failed with an error after the final dot; it is settled as in doubt',
       );
       return 'broken' as const;
     });
   const { message, route } = progress;
-  // The worker stops, and nothing was sent.
+  // The worker is stopping, and nothing was sent.
   if (ended === 'unsent' || !message || !route) return { kind: 'release', delayMs: 0 };
   const result = typeof ended === 'string' ? inDoubt(progress, ended) : ended;
   if (result.kind === 'postponed') return { kind: 'release', delayMs: Math.ceil(result.delayMs) };
@@ -154,7 +154,7 @@ function transactionOf(
         progress.hasWrittenDot = may && step === 'data';
         return may;
       };
-      // A worker that wakes from a freeze gives up at once: its lease is checked before waiting.
+      // Checked before waiting: after a freeze the lease has expired, and the attempt ends at once.
       if (!settling.health.isStuck || !isOurs()) return decide();
       return settling.health
         .recovers(OUTCOMES_MOVE_WITHIN_MS)
@@ -214,7 +214,7 @@ export class Cutoff {
   readonly #listeners = new Set<(all: boolean) => void>();
   #stage: 'none' | 'unsent' | 'all' = 'none';
 
-  /** No final dot is written any more. */
+  /** No further final dot is written. */
   get isClosed(): boolean {
     return this.#stage !== 'none';
   }
@@ -230,7 +230,7 @@ export class Cutoff {
     for (const listener of this.#listeners) listener(true);
   }
 
-  /** The result of the attempt, or how it was cut off. */
+  /** The result of the attempt, or how the stop ended it. */
   async unlessCut<Result>(
     attempt: Promise<Result>,
     hasWrittenDot: () => boolean,

@@ -14,11 +14,11 @@ export type WorkerMessage =
   | (PoolKey & { kind: 'want'; count: number; urgent: number })
   /** Connections were closed; `unused`: messages of their allowance that they did not carry. */
   | (PoolKey & { kind: 'free'; count: number; unused: number })
-  /** Messages that the provider took while all connections were busy: the window may grow. */
+  /** Messages that the provider accepted while all connections were busy: the window may grow. */
   | (PoolKey & { kind: 'took'; count: number })
   /**
-   * The receiver asked for less. `pace`: the number of messages is limited, too. `openedForMs`: it
-   * refused a connection that was begun so long ago; null: it said so on an open session.
+   * The receiver asked for fewer connections. `pace`: the message rate is limited, too. `openedForMs`: the age of
+   * the connection that was refused; null: the reply came on an open session.
    */
   | (PoolKey & { kind: 'slow'; reason: string; pace: Pace | null; openedForMs: number | null })
   /** A server of the provider answered. */
@@ -29,15 +29,15 @@ export type WorkerMessage =
 
 type Pace = { messagesPerMinute: number; forMs: number };
 
-/** The address does not answer and is skipped for so long; 0: it answers again. */
+/** The address does not answer and is skipped for `deadForMs`; 0: it answers again. */
 export type HostMessage = { kind: 'host'; address: string; deadForMs: number };
 
 export type BrokerMessage =
   /** One connection may be opened; `messagesMax` null: no limit besides the usual. */
   | (PoolKey & { kind: 'grant'; messagesMax: number | null })
-  /** So many connections are to be closed as soon as their message is done. */
+  /** `count` connections are to be closed as soon as their message is done. */
   | (PoolKey & { kind: 'yield'; count: number })
-  /** Whether another worker waits: then idle connections are closed. */
+  /** Another worker waits: idle connections are closed. */
   | (PoolKey & { kind: 'wanted'; isWanted: boolean })
   /** `share`: connections that this worker may count on; `window`: those of the machine. */
   | (PoolKey & { kind: 'pool'; share: number; window: number })
@@ -48,7 +48,7 @@ export type ProviderStatus = {
   provider: string;
   /** `outage`: no server answers. `pace`: the next message has to wait. */
   suspension: { kind: 'outage' | 'pace'; forMs: number } | null;
-  /** It asked for less, and stays limited for about so long. */
+  /** About how long the provider stays limited after it asked for fewer connections; null: it did not. */
   slowedForMs: number | null;
   /** Why it is suspended or slowed, one sentence. */
   reason: string | null;

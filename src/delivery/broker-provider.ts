@@ -12,14 +12,14 @@ import {
   type SuspensionRules,
 } from './shaping-settings.ts';
 
-/** One worker's part of a pool. */
+/** The part of a pool that one worker holds. */
 export type Holder = {
   held: number;
   wanted: number;
   urgent: number;
-  /** Since when it waits without holding a connection. */
+  /** When it began to wait without holding a connection. */
   waitingSinceMs: number;
-  /** Connections that it was asked for and has not given back yet. */
+  /** Connections that it was told to return and has not returned yet. */
   yielding: number;
   lastSent: { isWanted: boolean; share: number; window: number };
 };
@@ -68,7 +68,7 @@ export class BrokerProvider {
   readonly #settings: ShapingSettings;
   readonly #world: Pick<World, 'monotonicMs' | 'random'>;
   #pacing: Pacing | null;
-  /** The reply with which it asked for less. */
+  /** The reply that asked for fewer connections. */
   #complaint: string | null = null;
   usedAtMs: number;
   /** The suspension that the workers were last notified of. */
@@ -136,7 +136,7 @@ export class BrokerProvider {
     return true;
   }
 
-  /** Ends the slower time when it is over. @returns whether it ended */
+  /** Ends the slowdown when its time is up. @returns whether it ended */
   expire(): boolean {
     if (this.#pacing === null || this.#world.monotonicMs() < this.#pacing.untilMs) return false;
     this.#pacing = this.#usualPacing();
@@ -205,14 +205,14 @@ function sum<Item>(items: ReadonlyMap<unknown, Item>, of: (item: Item) => number
   return total;
 }
 
-/** Several connections get the same complaint at about the same time: it counts once. */
+/** Complaints on several connections within this time count once. */
 const SAME_COMPLAINT_MS = 2_000;
 const TRY_AGAIN_MAX_MS = 3600_000;
 /** A complaint this long after the last starts with the first waiting time again. */
 const REMEMBERED_MS = 6 * 3600_000;
 
 /**
- * How many connections a receiver accepts: grows with each message that it takes while all are busy,
+ * How many connections a receiver accepts: grows with each message accepted while all are busy,
  * halves when it complains, and recovers slowly.
  *
  * The number that was too many is remembered. The window grows up to it and reaches it only after a

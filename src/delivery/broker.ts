@@ -23,7 +23,7 @@ export const BROKER_TICK_MS = 250;
 /** A worker without any connection waits this long before a busy one is taken from another. */
 const WAITING_FOR_MS = 1_000;
 const FORGET_EVERY_MS = 10_000;
-/** A provider without mail is kept for so long, with the number of connections that it accepted. */
+/** A provider without mail is kept for this time, with the number of connections that it accepted. */
 const FORGET_AFTER_MS = 3600_000;
 /** Beyond this, providers without mail are forgotten at once: they start with few connections again. */
 const PROVIDERS_MAX = 20_000;
@@ -165,14 +165,14 @@ export class Broker {
     this.#serve(provider);
   }
 
-  /** Asks for all open connections back: they were granted without a message rate. */
+  /** Revokes all open connections: they were granted without a message rate. */
   #recall(provider: BrokerProvider): void {
     for (const pool of provider.pools.values()) {
       while (pool.out > pool.yielding) this.#askBack(provider, pool);
     }
   }
 
-  /** Grants what may be granted, then asks for connections back where shares are unequal. */
+  /** Grants what may be granted, then revokes connections where shares are unequal. */
   #serve(provider: BrokerProvider): void {
     for (const pool of provider.pools.values()) {
       while (this.#grantOne(provider, pool));
@@ -216,7 +216,7 @@ export class Broker {
     return true;
   }
 
-  /** Asks for connections back: those beyond the window, and those that other workers need. */
+  /** Revokes connections: those beyond the window, and those that other workers need. */
   #redistribute(provider: BrokerProvider, pool: BrokerPool): void {
     let excess = pool.out - pool.yielding - provider.windowOf(pool);
     while (excess-- > 0) this.#askBack(provider, pool);
@@ -320,14 +320,14 @@ export class Broker {
   }
 }
 
-/** The worker that holds most, less what it was asked to give back. */
+/** The worker that holds most, less what was revoked from it. */
 function richestOf(pool: BrokerPool): [number, Holder] | undefined {
   return [...pool.holders]
     .filter(([, { held, yielding }]) => held > yielding)
     .toSorted(([, one], [, other]) => other.held - other.yielding - (one.held - one.yielding))[0];
 }
 
-/** Calls the broker's `tick` as long as anything depends on time, and not at all without mail. */
+/** Calls the broker's `tick` while anything depends on time; without mail there are no calls. */
 export class BrokerTimer {
   readonly #broker: Pick<Broker, 'tick' | 'tickWithinMs'>;
   #timer: NodeJS.Timeout | undefined;

@@ -22,17 +22,17 @@ import type { FairQueue } from './fair-queue.ts';
 import type { MailRouting } from './mail-routing.ts';
 import { SIMULATOR_PROVIDER } from './simulator.ts';
 
-/** One statement claims at most so many. When so many are due there is a backlog. */
+/** The most that one statement claims. When this many are due there is a backlog. */
 const CLAIM_MAX = 128;
-/** One step of the walk: so many projects, and about so many providers together. */
+/** The projects, and about the providers of all of them together, in one step of the walk. */
 const WALK_PROJECTS_MAX = 32;
 const WALK_PROVIDERS_MAX = 192;
 /** Claims start at the last due time seen, less the time that a transaction may take to commit. */
 const LOW_WATER_MARGIN_MS = 60_000;
 const FULL_SCAN_EVERY_MS = 60_000;
 /**
- * A destination whose provider is not known may be one of thousands at an unreachable provider: so many
- * deliveries of each, and so many destinations at a time.
+ * A destination whose provider is not known may be one of thousands at an unreachable provider, so the
+ * deliveries of each and the number of such destinations are limited.
  */
 const UNKNOWN_PROVIDER_MAX = 2;
 const UNKNOWN_PROVIDERS_MAX = 32;
@@ -63,7 +63,7 @@ export class Claims {
   #steps = { withoutWork: 0, isRound: false };
   /** Tenant queues that had more than was claimed: claimed from again without waiting for the walk. */
   readonly #withMore = new Map<string, Omit<TenantQueue, 'max'>>();
-  /** More is due than was claimed: worth a poll as soon as a queue has room. */
+  /** More is due than was claimed: polled again as soon as a queue has room. */
   hasMore = false;
 
   constructor(options: {
@@ -108,7 +108,7 @@ export class Claims {
     if (seen >= CLAIM_MAX) return null;
     this.hasMore = claimed.length < seen;
     const newest = claimed.at(-1);
-    // What was not claimed may be older than the newest: then the mark stays where it is.
+    // The mark moves only if nothing is left: what was not claimed may be older than the newest.
     if (newest && !this.hasMore) {
       this.#lowWater = new Date(newest.dueAt.getTime() - LOW_WATER_MARGIN_MS);
     }
@@ -197,8 +197,8 @@ export class Claims {
   }
 
   /**
-   * Sets the cursors behind what was seen, but not behind what there was no room for. At the end of
-   * a list they return to its beginning.
+   * Sets the cursors behind what was seen, but not behind queues that were left out for lack of room. At the
+   * end of a list a cursor returns to its beginning.
    */
   #moveOn(found: readonly FoundQueue[], leftOut: ReadonlySet<string>): void {
     const walked = found.filter(({ isOldest }) => !isOldest);
@@ -223,7 +223,7 @@ export class Claims {
     const { isRound } = this.#steps;
     this.#steps.withoutWork = hasWork ? 0 : this.#steps.withoutWork + 1;
     if (hasWork) return 'more';
-    // Two complete walks: the first one may have begun in the middle.
+    // Two complete walks are needed, because the first one may have begun in the middle.
     if (!isRound || this.#steps.withoutWork < 2) return 'walking';
     this.#steps.withoutWork = 0;
     this.#isBacklog = false;
@@ -236,7 +236,7 @@ function byProjectInTurn(queues: Iterable<TenantQueue>): TenantQueue[] {
   return inTurn([...Map.groupBy(queues, ({ projectId }) => projectId).values()]);
 }
 
-/** As the index sorts them: provider names are ASCII. */
+/** In the order of the index; provider names are ASCII. */
 function byCodeUnits(one: string, other: string): number {
   if (one === other) return 0;
   return one < other ? -1 : 1;

@@ -3,7 +3,7 @@
  * ConnectionPool for each of our addresses with permits, idle sessions and waiting deliveries.
  *
  * A permit (broker-messages.ts) is held from its grant until its connection is closed, the server's
- * reply to QUIT included: the receiver never sees one connection more than allowed.
+ * reply to QUIT included, so that the receiver never has more connections than allowed.
  */
 import type { Follower, SmtpConnection, Transaction } from '../net/smtp/client.ts';
 import type { World } from '../core/world.ts';
@@ -66,11 +66,11 @@ export class ConnectionPool {
   readonly #listener: PoolListener;
   readonly #unused: Permit[] = [];
   readonly #waiting: Waiter[] = [];
-  /** Connections requested from the broker, less what it granted since. */
+  /** Connections requested from the broker and not granted yet. */
   #asked = 0;
   #askedUrgent = 0;
   #toGiveBack = 0;
-  /** When a message was last done, by key; of the last few seconds. */
+  /** By key, when the last message was done; entries of the last few seconds. */
   readonly #finishedAtMs = new Map<string, number>();
 
   constructor(
@@ -93,7 +93,7 @@ export class ConnectionPool {
     return this.held === 0 && this.waiting === 0 && this.#asked === 0;
   }
 
-  /** The most recently used idle session for the key, so that the others time out. */
+  /** The most recently used idle session for the key, so that sessions that are not needed time out. */
   takeIdle(key: string): Slot | null {
     for (let index = this.idle.length - 1; index >= 0; index -= 1) {
       const slot = this.idle[index];
@@ -105,7 +105,7 @@ export class ConnectionPool {
     return null;
   }
 
-  /** It was granted a connection that is not being opened yet. */
+  /** A granted connection is not being opened yet. */
   get hasPermit(): boolean {
     return this.#unused.length > 0;
   }
@@ -197,7 +197,7 @@ export class ConnectionPool {
     this.#wakeOne();
   }
 
-  /** Gives so many connections back: idle ones now, busy ones when their message is done. */
+  /** Returns `count` connections: idle ones now, busy ones when their message is done. */
   giveBack(count: number): void {
     this.#toGiveBack = Math.min(this.held, this.#toGiveBack + count);
     while (this.#toGiveBack > 0 && this.idle.length > 0) this.end(this.idle.shift()!);
@@ -208,7 +208,7 @@ export class ConnectionPool {
     this.#finishedAtMs.set(slot.key, nowMs);
     this.wasBusy = this.idle.length === 0;
     const { connection } = slot;
-    // Another message is on it or follows: the last one gives the session back.
+    // Another message is on it or follows: the session is returned after the last one.
     if (connection.isBusy || connection.hasAnnounced) return;
     const isSpent = connection.messagesSent >= slot.messagesMax;
     if (!connection.reusable || isSpent || this.#toGiveBack > 0) return this.end(slot);
@@ -237,7 +237,7 @@ export class ConnectionPool {
 
   /** A permit whose connection is closed or failed: to a waiting delivery, else back to the broker. */
   returnPermit({ allowance }: Permit): void {
-    // A permit with an allowance goes back, because the broker counts its messages.
+    // A permit with an allowance is returned, because the broker counts its messages.
     if (
       allowance === null &&
       this.#toGiveBack === 0 &&
@@ -251,7 +251,7 @@ export class ConnectionPool {
     this.held -= 1;
     const { provider, source } = this;
     this.#listener.send({ kind: 'free', provider, source, count: 1, unused: allowance ?? 0 });
-    // One busy session less to follow on: a connection may be needed now.
+    // There is one busy session less to follow on, so that a connection may be needed now.
     if (this.#waiting.length > 0) this.#listener.waitingChanged(this);
   }
 
@@ -274,8 +274,8 @@ export class ConnectionPool {
   }
 
   /**
-   * Gives unused permits back. Not to be called right after a grant: the delivery that it woke takes
-   * the permit a moment later.
+   * Returns unused permits. Not to be called in the turn of a grant: the delivery that it woke takes the
+   * permit in a later one.
    */
   returnUnused(): void {
     while (this.#unused.length > this.#waiting.length) this.returnPermit(this.#unused.pop()!);
@@ -308,12 +308,12 @@ export type ProviderFacts = {
   idle: number;
 };
 
-/** A provider without mail is kept for so long, so that its share is known when mail comes again. */
+/** A provider without mail is kept for this time, so that its share is known for the next mail. */
 const FORGET_AFTER_MS = 10 * 60_000;
 /** Beyond this, providers without mail are forgotten at once. */
 const PROVIDERS_MAX = 10_000;
 
-/** One provider as a worker sees it: its connections there, and what the broker says of it. */
+/** One provider as a worker sees it: its connections there, and the state that the broker reported. */
 export class ProviderView {
   readonly key: string;
   readonly limits: ProviderLimits;

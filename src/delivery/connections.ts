@@ -57,7 +57,7 @@ function keyOf({ host, address, tls, daneKey = '' }: Target): string {
   return `${host} ${address} ${tls} ${daneKey}`;
 }
 
-/** No server was contacted, and none is to be for so long. */
+/** No server was contacted, and none is to be contacted for `delayMs`. */
 export type Postponed = { kind: 'postponed'; delayMs: number };
 /**
  * `source`: our address; `''` for the system's choice. `isCrowded`: refused because of our other open
@@ -76,7 +76,7 @@ type Acquired =
 /** One message that needs a session, and how long it may wait for it. */
 export type SendRequest = {
   transaction: Transaction;
-  /** A message that would expire sooner is sent to servers that did not answer a moment ago, too. */
+  /** A message that would expire sooner is also sent to servers that did not answer within the last minutes. */
   postponableMs: number;
   /** It was announced before without success. */
   isAlone: boolean;
@@ -89,7 +89,7 @@ type ConnectionsOptions = {
   /** Addresses to send from; none: the system's choice, with `heloName`. */
   sources: readonly Source[];
   shaping: ShapingSettings;
-  /** To the broker, in order; its answers come to `receive`. */
+  /** Sends to the broker, in order; its messages are passed to `receive`. */
   send: (messages: readonly WorkerMessage[]) => void;
   session?: Pick<SmtpOptions, 'auth' | 'implicitTls' | 'timeouts' | 'ca'>;
 };
@@ -98,17 +98,17 @@ const DEAD_FOR_MS = 2 * 60_000;
 const TIMED_OUT_FOR_MS = 15 * 60_000;
 /** Greylisting usually accepts a retry from the same address within this time. */
 const UNUSABLE_FOR_MS = 15 * 60_000;
-/** A server that did not answer an announced message gets no announced messages for so long. */
+/** A server that did not answer an announced message gets no announced messages for this time. */
 const ALONE_FOR_MS = 3 * 24 * 3600_000;
-/** After waiting so long for a connection, a delivery is postponed so that others get its place. */
+/** After this time without a connection a delivery is postponed and makes room for others. */
 const TURN_WITHIN_MS = 30_000;
 const NO_TURN_DELAY_MS = 2_000;
-/** More deliveries than this, or twice the share, are postponed: they would occupy the worker. */
+/** Deliveries beyond this, or twice the share, are postponed, because waiting ones occupy the worker. */
 const WAITING_MIN = 16;
 const SWEEP_EVERY_MS = 1_000;
 /** Interval while another worker waits for a connection. */
 const WANTED_SWEEP_EVERY_MS = 50;
-/** Growth reports are batched for so long. */
+/** Growth reports are batched for this time. */
 const GROWTH_BATCHED_FOR_MS = 10;
 
 export class Connections {
@@ -192,7 +192,7 @@ export class Connections {
     this.#alone.remember(host, ALONE_FOR_MS);
   }
 
-  /** Gives a session back after a message; it is kept if it can carry another. */
+  /** Releases a session after a message; it is kept if it can carry another. */
   release(connection: SmtpConnection): void {
     const slot = this.#slots.get(connection);
     if (!slot) return;
@@ -206,12 +206,12 @@ export class Connections {
     return (view?.share ?? START_CONNECTIONS) + (view?.following ?? 0);
   }
 
-  /** How much longer the provider is suspended; 0: it is not. */
+  /** The remaining time of the suspension; 0: the provider is not suspended. */
   suspendedForMs(provider: string): number {
     return this.#providers.get(provider)?.suspendedForMs ?? 0;
   }
 
-  /** The last error of a provider of which no server answers; null: one does, or nothing is known. */
+  /** The last error of a provider in an outage; null: a server answers, or nothing is known. */
   outageReasonOf(provider: string): string | null {
     return this.#providers.get(provider)?.outageReason ?? null;
   }
@@ -220,7 +220,7 @@ export class Connections {
     this.#onChange = listener;
   }
 
-  /** The provider took a message: one more connection, up to the limit, if all were busy. */
+  /** The provider accepted a message: one more connection, up to the limit, if all were busy. */
   grow(provider: string, source: string): void {
     const pool = this.#provider(provider).pool(source);
     if (!pool.wasBusy || pool.window >= pool.limits.connections) return;
@@ -244,7 +244,7 @@ export class Connections {
     this.#send({ kind: 'host', address, deadForMs });
   }
 
-  /** How much longer the address is skipped; 0: it may be connected to. */
+  /** The remaining time for which the address is skipped; 0: it may be connected to. */
   deadForMs(address: string): number {
     return this.#dead.forMs(address);
   }
@@ -262,7 +262,7 @@ export class Connections {
     }
   }
 
-  /** Says QUIT on every idle session. Sessions in use are closed when they are given back. */
+  /** Sends QUIT on every idle session. Sessions in use are closed when they are released. */
   async close(): Promise<void> {
     clearInterval(this.#sweeper);
     this.#sweeper = undefined;
@@ -479,7 +479,7 @@ class Remembered {
     this.#untilMs.delete(oldest!);
   }
 
-  /** How much longer it holds; 0: it does not. */
+  /** The remaining time; 0: it does not hold any more. */
   forMs(host: string): number {
     const untilMs = this.#untilMs.get(host);
     if (untilMs === undefined) return 0;

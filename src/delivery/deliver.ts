@@ -1,6 +1,6 @@
 /**
  * Delivers to one recipient: checks that the email may still be sent, makes the attempt, and settles its
- * outcome. What was not sent is released.
+ * outcome. A delivery that was not sent is released.
  *
  * Next: attempt.ts for live mail. Test mail takes the same steps; only its attempt is answered by simulator.ts,
  * which cannot reach a network. Then store/settle.ts.
@@ -60,7 +60,7 @@ export function createDeliver(options: DeliverOptions): Deliver {
   };
 }
 
-/** After waiting longer than this in memory, suppression and sending domain are checked again. */
+/** After a longer wait in memory, suppression and sending domain are checked again. */
 const RECHECK_AFTER_MS = 2_000;
 
 /** Expiry, the sending domain and the suppression list may have changed since the email was accepted. */
@@ -97,7 +97,7 @@ async function expired(
 }
 
 function unattempted(delivery: Delivery, outcome: Outcome): Attempted {
-  // A deferral without a connection counts as an attempt, so that the waits grow as usual.
+  // A deferral without a connection counts as an attempt, so that the waits between attempts grow.
   const isDeferred = outcome.status === 'deferred';
   const attempt = isDeferred
     ? { number: delivery.attempts + 1, phase: 'connect', transcript: [] }

@@ -59,21 +59,21 @@ type Incoming = Omit<Delivery, 'provider' | 'weightBytes'>;
 /** Deliveries of test mail under way at once. */
 const SIMULATOR_WINDOW = 32;
 const POLL_MS = 400;
-/** After IDLE_AFTER_MS without work: polling more often would be half of an idle worker's CPU time. */
+/** After IDLE_AFTER_MS without work. At POLL_MS polling takes half of the CPU time of an idle worker. */
 const IDLE_POLL_MS = 2_000;
 const IDLE_AFTER_MS = 10_000;
 /** Between two polls of a backlog of which nothing can start. */
 const WALK_EVERY_MS = 50;
-/** A statement ends after 20 s at the latest: then an unanswered one was committed or never will be. */
+/** A statement ends after 20 s at the latest. After this time an unanswered one was committed or rolled back. */
 const UNKNOWN_FATE_MS = 30_000;
-/** After a suspension the mail becomes due over so long, not all at once. */
+/** After a suspension the mail becomes due spread over this time. */
 const RESUME_SPREAD_MS = 10_000;
-/** What expires before the suspension ends is tried all the same, as soon as there is room. */
+/** Mail that expires before the suspension ends is tried nevertheless, as soon as there is room. */
 const URGENT_AGAIN_MS = 1_000;
-/** A stop waits so long for attempts that have not written the final dot, and for those that have. */
+/** How long a stop waits for attempts that have not written the final dot, and for those that have. */
 const STOP_UNSENT_WITHIN_MS = 2_000;
 const STOP_WITHIN_MS = 25_000;
-/** To settle what was cut off then. */
+/** How long it then waits for the attempts that it ended to be settled. */
 const STOP_SETTLE_WITHIN_MS = 2_000;
 
 export class Dispatcher {
@@ -85,7 +85,7 @@ export class Dispatcher {
   readonly #polls = new PollTimer(() => this.#poll());
   #isRunning = false;
   #idle: (() => void) | undefined;
-  /** Everything in memory that has not ended. What else the table has under our lease is unknown (releases.ts). */
+  /** Everything in memory that has not ended. Other rows under this lease are unknown claims (releases.ts). */
   readonly #held = new Set<Delivery>();
   readonly #unknownClaims: UnknownClaims;
   #checksSeen = 0;
@@ -182,7 +182,7 @@ export class Dispatcher {
     this.#polls.soon();
   }
 
-  /** Emails whose accept was not answered: released if they turn out to be stored. */
+  /** Emails whose accept statement was not answered: released if they were stored. */
   releaseLater(emailIds: readonly string[]): void {
     const holder = this.#options.lease.holder();
     if (holder !== null) this.#releases.releaseLater(emailIds, holder);
@@ -197,8 +197,8 @@ export class Dispatcher {
   }
 
   /**
-   * Takes nothing more, releases what has not started and, after 2 s, what has not written its final
-   * dot; waits at most 25 s for replies to the others, which then end in doubt.
+   * Takes no more work. Releases deliveries that have not started and, after 2 s, those without a final dot;
+   * waits at most 25 s for the replies to the others, which then end in doubt.
    */
   async stop(): Promise<void> {
     this.#isRunning = false;
@@ -267,13 +267,13 @@ export class Dispatcher {
     try {
       return this.#fairQueue.next();
     } catch (error) {
-      // The others start with the next call.
+      // The next call starts the others.
       this.#options.log.error({ err: error }, 'a delivery was not started');
       return null;
     }
   }
 
-  /** Gives a suspended provider's deliveries back until the end, except those that expire before. */
+  /** Releases the deliveries of a suspended provider until the suspension ends, except those that expire before. */
   #defer(provider: string): void {
     const { connections, world } = this.#options;
     const restMs = connections.suspendedForMs(provider);
@@ -312,7 +312,7 @@ export class Dispatcher {
       });
       if (result?.kind !== 'settled') await this.#release([delivery], () => result?.delayMs ?? 0);
     } catch (error) {
-      // A bug, or keys that cannot be decrypted: the mail is kept and tried again in a minute.
+      // A bug, or keys that cannot be decrypted: the delivery is released and due again in a minute.
       log.error({ err: error, emailId: delivery.message.id }, 'an attempt ended in an error');
       await this.#release([delivery], () => 60_000);
     } finally {
@@ -333,7 +333,7 @@ export class Dispatcher {
     }
   }
 
-  /** Claims what is due, as far as there is room. @returns when to poll again */
+  /** Claims what is due, as far as there is room. @returns the milliseconds until the next poll */
   async #poll(): Promise<number> {
     const holder = this.#options.lease.holder();
     if (holder === null) return POLL_MS;
@@ -349,7 +349,7 @@ export class Dispatcher {
       if (fitting < claimed.length) return this.#pollDelayMs;
       return { more: 0, walking: WALK_EVERY_MS, done: this.#pollDelayMs }[outlook];
     } catch (error) {
-      // The claim may be committed all the same: then this worker holds rows that it does not know.
+      // The claim may have been committed: this worker then holds rows that are not in its memory.
       this.#unknownClaims.compareLater();
       if (!(error instanceof DatabaseUnavailable)) {
         this.#options.log.error({ err: error }, 'claiming due work failed');
@@ -375,7 +375,7 @@ export class Dispatcher {
     yield* this.#options.unsettled.kept();
   }
 
-  /** Puts mail of paused sending domains on hold; what has expired ends as usual. */
+  /** Puts mail of paused sending domains on hold, unless it has expired. */
   async #holdPaused(
     claimed: readonly ClaimedRecipient[],
     holder: string,
@@ -414,7 +414,7 @@ function sizeOf(message: StoredMessage): number {
   return 1_000 + (message.html?.length ?? 0) + (message.text?.length ?? 0) + attachments + raw;
 }
 
-/** One poll answers all events of the last few milliseconds. */
+/** Events within this time share one poll. */
 const SOON_MS = 5;
 
 /** Calls `poll` one call at a time: after the delay that the last one returned, or soon after an event. */

@@ -7,9 +7,9 @@
  * start anything (at its window, suspended, its route not known yet) are parked with the provider and
  * cost nothing until it opens.
  *
- * A project may use as much as it leaves free, of the memory and of the deliveries under way, and so
- * may a tenant queue within its project. One project alone gets half, and the next one always finds
- * room. Deliveries under way count as memory, too. No count falls below 0 (`reduced`).
+ * A project may use as much of the memory, and of the deliveries under way, as it leaves free, and the same
+ * holds for a tenant queue within its project. A single project gets half, so that there is room for
+ * the next one. Deliveries under way count as memory, too. No count falls below 0 (`reduced`).
  */
 import type { StoredMessage } from '../store/emails.ts';
 import type { ClaimedRecipient } from '../store/queue.ts';
@@ -40,22 +40,22 @@ type ProviderRules = {
   /** Deliveries of the provider that may be under way at once on this worker; 1 or more. */
   windowOf(provider: string): number;
   /**
-   * More than 0: the provider is suspended for so long, and none of its deliveries is started. A
-   * delivery that would expire before the end is started all the same: the attempt decides.
+   * The remaining time of a suspension, in which no delivery of the provider is started, except those that
+   * would expire before its end; 0: none.
    */
   suspendedForMs(provider: string): number;
 };
 
 const UNDER_WAY_MAX = 512;
 const MEMORY_BYTES_MAX = 48 * 1024 * 1024;
-/** A smaller message counts as so much, so that at most 2,048 are in memory. */
+/** The least that a message counts, so that at most 2,048 are in memory. */
 export const WEIGHT_BYTES_MIN = 24 * 1024;
 /** Claims fill the memory up to here; the remainder is for mail that is handed over. */
 const CLAIMED_BYTES_MAX = 0.7 * MEMORY_BYTES_MAX;
-/** Above the first, the projects that hold most release deliveries, down to the second. */
+/** Above the first limit the projects that hold most release deliveries, down to the second. */
 const CROWDED_BYTES = 0.9 * MEMORY_BYTES_MAX;
 const UNCROWDED_BYTES = 0.8 * MEMORY_BYTES_MAX;
-/** So few deliveries of a queue are always taken. */
+/** Up to this many deliveries of a queue are always taken. */
 const QUEUE_FEW = 4;
 /** A queue claims as many as keep its provider busy until the next claim. */
 const QUEUE_CLAIMED_PER_WINDOW = 16;
@@ -100,7 +100,7 @@ export class FairQueue {
       this.#ready.delete(project);
       if (queue === null) continue;
       const delivery = queue.deliveries.shift()!;
-      // To the end: the others' turn.
+      // Moves to the end, after the queues and projects that wait for their turn.
       project.ready.delete(queue);
       if (queue.deliveries.length > 0) project.ready.add(queue);
       if (project.ready.size > 0) this.#ready.add(project);
@@ -124,7 +124,7 @@ export class FairQueue {
     this.open(delivery.provider);
   }
 
-  /** The provider may have room: its parked queues get ready, in turn. */
+  /** The provider may have room: its parked queues become ready, in turn. */
   open(name: string): void {
     const provider = this.#providers.get(name);
     if (!provider || provider.isClosed) return;

@@ -34,7 +34,7 @@ type HostResult = Exclude<AttemptResult, { kind: 'unroutable' }>;
 /** RFC 5321 §5.1 asks for at least two addresses; Postfix stops at five, and two sessions. */
 const ADDRESSES_MAX = 5;
 const SESSIONS_MAX = 2;
-/** A window of 20 connections is halved down to one in this many steps. */
+/** The number of halvings from a window of 20 connections down to one. */
 const CROWDED_MAX = 4;
 
 export async function tryHosts(
@@ -190,11 +190,11 @@ async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult |
   const sent = await connection.send(transaction, connections.followerOn(connection));
   connections.release(connection);
   if (announced === true && sent.phase === 'mail') {
-    // The failure is not about this message: it is sent again, alone on its session.
+    // The failure does not concern this message: it is sent again, alone on its session.
     if (sent.kind === 'replied' || sent.cause !== 'closed') connections.markAlone(target.host);
     return tryTarget(target, { ...hostTry, isAlone: true });
   }
-  // The server had closed the kept session meanwhile: that is no answer about the message.
+  // The server had closed the kept session meanwhile, which is no answer about the message.
   if (reused === true && diedBeforeTheMessage(sent)) return tryTarget(target, hostTry);
   return { ...sent, via, source };
 }
@@ -219,7 +219,7 @@ function easierTarget(target: Target, failure: SessionFailure): Target | null {
   return mayBePlain ? { ...target, tls: 'off' } : null;
 }
 
-/** TLS that used to work failed: TlsMemory decides for how long the mail waits. */
+/** TLS that has worked before failed: TlsMemory decides how long the mail waits. */
 function lacksExpectedTls({ expectsTls, reducedHello }: Target, failure: SessionFailure): boolean {
   if (expectsTls !== true || failure.kind !== 'failed') return false;
   return failure.phase === 'starttls' || (failure.phase === 'tls' && reducedHello === true);

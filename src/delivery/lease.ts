@@ -1,9 +1,9 @@
 /**
- * This worker's lease on everything it holds: one row in `nodes` with a beat counter.
+ * The lease of this worker on everything that it holds: one row in `nodes` with a beat counter.
  *
  * Guarantee: work is held only under a lease whose counter others see change. `holder()` is the id that
  * claims and outcomes name. `isFresh()` is checked before DATA and again before the final dot, because
- * fencing its writes does not stop a worker that wakes from a freeze from sending reclaimed mail.
+ * fencing the writes of a worker does not prevent it from sending reclaimed mail after a freeze.
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
@@ -12,7 +12,7 @@ import type { Queryable } from '../store/postgres/database.ts';
 import { type Beat, beat, expireWorker, registerNode } from '../store/nodes.ts';
 
 const BEAT_EVERY_MS = 2_000;
-/** Its work is reclaimed after 15 s (src/service/supervisor.ts): this worker stops sending before that. */
+/** Work is reclaimed 15 s after the last beat (src/service/maintenance/maintenance.ts); sending ends before that. */
 const FRESH_FOR_MS = 10_000;
 
 type LeaseOptions = {
@@ -53,8 +53,8 @@ export class Lease {
   checksWanted = (): number => this.#checksWanted;
 
   /**
-   * Whether this worker's work cannot have been reclaimed. By the larger age of two clocks: the monotonic
-   * one stops while a virtual machine is suspended, and the wall clock may be set back.
+   * Whether the work of this worker cannot have been reclaimed. The larger age of two clocks counts: the
+   * monotonic clock stops while a virtual machine is suspended, and the wall clock may be set back.
    */
   isFresh = (): boolean => {
     const { world } = this.#options;

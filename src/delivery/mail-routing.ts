@@ -15,9 +15,9 @@ import type { ProviderSuffixes } from '../net/providers.ts';
 import { readInstallation } from '../store/mail-hosts.ts';
 import type { Queryable } from '../store/postgres/database.ts';
 
-/** A failed lookup is the answer for so long, so that further attempts do not wait for it again. */
+/** A failed lookup is kept for this time, so that further attempts do not repeat it. */
 const FAILURE_REMEMBERED_MS = 10_000;
-/** Destinations; beyond that all are forgotten and looked up again. */
+/** Destinations. Beyond this number all are forgotten and looked up again. */
 const REMEMBERED_MAX = 50_000;
 const OWN_NAMES_FOR_MS = 60_000;
 
@@ -61,7 +61,7 @@ export class MailRouting {
     return this.#ask(destination).then(() => undefined);
   }
 
-  /** The route, or for a while the failure of the last lookup. */
+  /** The route, or the failure of a lookup within the last FAILURE_REMEMBERED_MS. */
   async find(destination: string): Promise<Route> {
     const failure = this.#failures.get(destination);
     const isFresh = failure && this.#options.world.monotonicMs() < failure.untilMs;
@@ -108,7 +108,7 @@ export class MailRouting {
   }
 }
 
-/** All mail goes to one host; the operator chose it, so its address is not guarded. */
+/** All mail goes to one host. The operator chose it, so its address may be private. */
 async function relayRoute(host: string): Promise<Route> {
   try {
     const found = await lookup(host, { all: true });

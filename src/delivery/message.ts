@@ -33,7 +33,7 @@ export type SignedMessage = {
   is8Bit?: boolean;
 };
 
-/** Of a larger message the size alone is compared: hashing 30 KB again takes 21 µs, 5 KB 5 µs. */
+/** Only the size of a larger message is compared: hashing 30 KB again takes 21 µs, 5 KB 5 µs. */
 const HASHED_AGAIN_BYTES_MAX = 16 * 1024;
 
 /**
@@ -65,7 +65,7 @@ type Unsubscribing = { url: string | null; mailto: string | null };
 
 type DomainKeys = { rsa: DkimKey; ed25519: DkimKey };
 
-/** Domains whose parsed keys are kept, those that signed last: decoding a PEM costs more than an RSA signature. */
+/** Domains whose parsed keys are kept, the last used ones: decoding a PEM costs more than an RSA signature. */
 const KEYS_MAX = 5_000;
 
 export class MessageBuilder {
@@ -166,8 +166,8 @@ export class MessageBuilder {
 }
 
 /**
- * What the email's own time leaves for the way behind the first server: as long as that one may try
- * to pass it on (RFC 5321 §4.5.4.1).
+ * How long a signature is valid after the email has expired: as long as the first server may try to pass
+ * it on (RFC 5321 §4.5.4.1).
  */
 const HOLDS_BEYOND_EXPIRY_S = 5 * 86_400;
 
@@ -179,7 +179,7 @@ function timesOf(message: StoredMessage): SignatureTimes {
   };
 }
 
-/** When its sender wanted it to go: receivers see no message that is days old when it arrives. */
+/** The scheduled time, if there is one: the Date of a message should not be days before its arrival. */
 function dateOf({ createdAt, scheduledAt }: StoredMessage): Date {
   return scheduledAt === null || scheduledAt < createdAt ? createdAt : scheduledAt;
 }

@@ -26,7 +26,7 @@ import { newSettlement, type Settlement } from '../store/settle.ts';
 import type { Delivery } from './fair-queue.ts';
 import type { SignedMessage } from './message.ts';
 
-/** The server that the attempt ended at; null where it did not get that far. */
+/** The server at which the attempt ended; null for what was not reached. */
 export type Via = {
   mx: string | null;
   ip: string | null;
@@ -134,7 +134,7 @@ type Unroutable = Extract<AttemptResult, { kind: 'unroutable' }>['route'];
 
 type RouteOutcome = { means: MeaningName; enhancedCode: string; status: StoredStatus };
 
-/** What DNS says without a connection to a mail server. */
+/** Results of DNS that end or defer a delivery without a connection to a mail server. */
 const ROUTES: Readonly<Record<Unroutable['kind'], RouteOutcome>> = {
   null_mx: { means: 'domain_takes_no_mail', enhancedCode: '5.1.10', status: 'bounced' },
   no_such_domain: { means: 'no_such_domain', enhancedCode: '5.1.2', status: 'bounced' },
@@ -252,7 +252,7 @@ export const EXPIRED_MAILBOX_FULL: Outcome = {
   mailboxFull: true,
 };
 
-/** A backlog for a provider in an outage is not tried one by one, so an email may expire untried. */
+/** The deliveries of a provider in an outage are not tried, so that an email may expire untried. */
 export function expiredUntried(outageReason: string | null): Outcome {
   const why =
     outageReason === null

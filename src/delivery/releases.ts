@@ -1,7 +1,7 @@
 /**
  * Releases claims in the queue table: deliveries that were not tried (Releases), and recipients that
- * this worker holds in the table without knowing of them (UnknownClaims). While the database is unavailable
- * a release waits, until the worker stops: then the work is free when the lease ends.
+ * this worker holds in the table but not in memory (UnknownClaims). While the database is unavailable
+ * a release waits. After a stop it does not: the rows become free when the lease ends.
  */
 import type { Logger } from 'pino';
 import { type Queryable, whenAvailable } from '../store/postgres/database.ts';
@@ -18,9 +18,9 @@ import {
 import type { World } from '../core/world.ts';
 import type { Delivery } from './fair-queue.ts';
 
-/** Between two tries while the database is away. */
+/** Between two tries while the database is unavailable. */
 export const AWAY_PAUSE_MS = 1_000;
-/** No network keeps a message for longer than TCP tries to deliver it, about 15 minutes. */
+/** TCP gives up a segment after about 15 minutes; waits double, so that the last one ends later than that. */
 const UNKNOWN_FATE_MAX_MS = 10 * 60_000;
 /** Approximate size: 64 of them always fit a batch. */
 const RELEASE_BYTES = 200;
@@ -46,7 +46,7 @@ export class Releases {
     });
   }
 
-  /** In few statements, so that outcomes keep the connections. Never rejects. */
+  /** Batched, so that settling has enough connections. Never rejects. */
   async release(
     deliveries: readonly Delivery[],
     delayMsOf: (delivery: Delivery) => number,
@@ -95,7 +95,7 @@ type UnknownClaimsOptions = {
   log: Logger;
   /** Everything that this worker has in memory. */
   known: () => Iterable<Pick<UnknownClaim, 'emailId' | 'position'>>;
-  /** After so long a statement without an answer was committed or never will be. */
+  /** After this time a statement without an answer was committed or rolled back. */
   fateKnownAfterMs: number;
 };
 
@@ -125,7 +125,7 @@ export class UnknownClaims {
     this.#compareAtMs = options.world.monotonicMs() + COMPARE_EVERY_MS;
   }
 
-  /** For a statement that was not answered: compares when its outcome is certain. */
+  /** After a statement without an answer: compares when its outcome is certain. */
   compareLater(): void {
     const { world, fateKnownAfterMs } = this.#options;
     this.#compareAtMs = world.monotonicMs() + fateKnownAfterMs;
@@ -140,7 +140,7 @@ export class UnknownClaims {
     const { world, fateKnownAfterMs } = this.#options;
     const nowMs = world.monotonicMs();
     if (nowMs >= this.#suspectsAtMs) {
-      // After a freeze an answer may be unread in its socket: a round trip later it has been read.
+      // After a freeze an answer may still be unread in its socket; one round trip later it has been read.
       await this.#options.db.query('select 1');
       await this.#release(this.#takeSuspects(), holder);
     }

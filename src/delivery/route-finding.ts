@@ -1,7 +1,7 @@
 /**
- * Where an email for a domain would go, without going there: the steps of an attempt (deliver.ts) up to
- * the first connection. The same route, provider and TLS rules, by the same functions; what these
- * remember (answers of DNS, MTA-STS policies) is filled in as by a delivery.
+ * The route, provider and TLS rules for a domain, without a connection: the steps of an attempt (attempt.ts)
+ * up to the first connection, by the same functions. Their caches (DNS, MTA-STS policies) are filled as by
+ * a delivery.
  */
 import type { RouteFinding } from '../core/findings.ts';
 import type { MxHost } from '../net/dns/mx.ts';
@@ -13,7 +13,7 @@ import type { TlsRules } from './tls-rules.ts';
 type RouteFindingOptions = {
   mailRouting: Pick<MailRouting, 'find'>;
   tls: Pick<TlsRules, 'policyOf' | 'forAttempt'>;
-  /** As in DeliverOptions. */
+  /** As in AttemptOptions. */
   leastTls: 'opportunistic' | 'enforced';
 };
 
@@ -57,7 +57,7 @@ function hostOf(
   };
 }
 
-/** Test mail goes nowhere else, and nothing is looked up. */
+/** The route of all test mail, without a look-up. */
 export const SIMULATED_ROUTE: RouteFinding = {
   verdict: 'found',
   provider: SIMULATOR_PROVIDER,

@@ -14,7 +14,7 @@ export type ProviderLimits = {
   /** Open at once, at most; the first are START_CONNECTIONS. */
   connections: number;
   messagesPerConnection: number;
-  /** A session without a message for so long is closed. */
+  /** A session without a message for this time is closed. */
   idleMs: number;
   /** null: as many as the other limits allow. */
   newConnectionsPerMinute: number | null;
@@ -22,7 +22,7 @@ export type ProviderLimits = {
   messagesPerMinute: number | null;
 };
 
-/** The first connections to a provider that nothing is known of. */
+/** The first connections to a provider about which nothing is known. */
 export const START_CONNECTIONS = 2;
 
 /**
@@ -52,7 +52,7 @@ export const PROVIDER_LIMITS: Readonly<Record<string, Partial<ProviderLimits>>> 
   comcast: { connections: 25, messagesPerConnection: 1000, newConnectionsPerMinute: 100 },
 };
 
-/** Replies about our address as a whole: then one connection and a message rate. */
+/** Replies that limit our address as a whole: one connection and a message rate follow. */
 type Slowdown = {
   /** In lower case; found anywhere in a temporary reply. */
   words: string;
@@ -109,9 +109,9 @@ const SUSPENSION_RULES: SuspensionRules = {
 
 /** How the number of connections recovers after a receiver asked for fewer. */
 export type RecoveryRules = {
-  /** No growth for so long. */
+  /** No growth for this time. */
   holdDownMs: number;
-  /** Then one more connection each time this much has passed. */
+  /** Then one more connection after each interval of this length. */
   stepMs: number;
   /** The number that was too many is tried again after this; twice as long each time. */
   tryAgainAfterMs: number;

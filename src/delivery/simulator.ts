@@ -21,14 +21,14 @@ type Simulated =
   /** `thenComplains`: a complaint follows the delivery. */
   | { kind: 'replied'; phase: 'rcpt' | 'data'; reply: SmtpReply; thenComplains: boolean }
   | { kind: 'suppressed' }
-  /** To be tried after the delay. */
+  /** Tried again after the delay. */
   | { kind: 'wait'; delayMs: number };
 
 export const SIMULATOR_HOST = 'simulator.posthorn.invalid';
 /** The provider of test mail: a name without a dot, so that no destination or provider has it. */
 export const SIMULATOR_PROVIDER = 'simulator';
 
-/** In place of attempt.ts. */
+/** The attempt for test mail, in place of attempt.ts. */
 export async function attemptSimulated(
   delivery: Delivery,
   { world, builder }: { world: World; builder: Pick<MessageBuilder, 'build'> },

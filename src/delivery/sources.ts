@@ -4,7 +4,7 @@
  * different domains are spread over all addresses.
  *
  * Rendezvous hashing: every address has a rank for each pair of sending domain and receiver, and the
- * highest one is used. When an address is added or removed, only the pairs that it ranks first for move.
+ * highest one is used. When an address is added or removed, only the pairs for which it ranks first change their address.
  */
 import { hash } from 'node:crypto';
 

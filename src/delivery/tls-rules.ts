@@ -115,7 +115,7 @@ async function findDaneOf(
 const REDUCED_FOR_MS = 3 * 24 * 3600_000;
 const BROKEN_FOR_MS = 10 * 60_000;
 const WORKED_FOR_MS = 3 * 24 * 3600_000;
-/** A server that has removed TLS gets its mail this much later. */
+/** How long mail waits for a server that no longer offers TLS. */
 const HELD_FOR_MS = 3600_000;
 /** Beyond this the least recently updated ones are dropped. */
 const REMEMBERED_MAX = 10_000;
@@ -124,7 +124,7 @@ type Known = {
   reducedUntilMs: number;
   brokenUntilMs: number;
   workedUntilMs: number;
-  /** Since when TLS fails although it had worked; null: it does not fail. */
+  /** When TLS began to fail after it had worked; null: it does not fail. */
   failingSinceMs: number | null;
 };
 
@@ -139,9 +139,9 @@ const NOTHING: Known = {
  * What was learnt about opportunistic TLS with mail servers: which need a small ClientHello, which
  * offer STARTTLS but fail it, and with which it has worked.
  *
- * Anybody on the path can break a handshake. A server whose handshakes fail therefore gets plain text
- * for minutes only, and one with which TLS has worked lately must keep doing it: its mail waits until
- * TLS has failed for an hour. This never relaxes a rule of net/tls/policy.ts. In memory of one worker.
+ * An attacker on the path can break a handshake. A server whose handshakes fail therefore gets plain text
+ * for minutes only. Where TLS has worked within 3 days it is required: mail waits until TLS has failed for an
+ * hour. This never relaxes a rule of net/tls/policy.ts. Kept in the memory of one worker.
  */
 export class TlsMemory {
   readonly #world: Pick<World, 'monotonicMs'>;
@@ -195,7 +195,7 @@ export class TlsMemory {
   }
 }
 
-/** With this many kinds the counts are written at once. */
+/** At this number of kinds the counts are written at once. */
 const KINDS_MAX = 2_000;
 
 /**
@@ -215,7 +215,7 @@ export class TlsCounters {
 
   add(kind: Omit<TlsCount, 'sessions'>): void {
     const isNew = this.#sums.add({ ...kind, sessions: 1 });
-    // Only when this number is reached: while the database is away the timer decides.
+    // Only at this number: while the database is unavailable the timer writes.
     if (isNew && this.#sums.size === KINDS_MAX) void this.flush();
   }
 

@@ -33,7 +33,7 @@ export type AcceptEmail = (
   idempotency: { key: string; fingerprint: string } | null,
 ) => Promise<AcceptOutcome>;
 
-/** Recipients that delivery may start with at once: this worker holds them already. */
+/** Recipients that this worker holds already, so that their delivery may start at once. */
 type HandOver = {
   message: StoredMessage;
   recipients: readonly { position: number; address: Address; destination: string }[];
@@ -126,7 +126,7 @@ export function newEmail(
   };
 }
 
-/** One recipient per address, in the first role it has: an address is mailed once. */
+/** One recipient per address, in the first role in which it occurs: an address gets one copy. */
 function uniqueRecipients(
   { environment }: Caller,
   draft: EmailDraft,
@@ -149,7 +149,7 @@ function uniqueRecipients(
   return [...recipients.values()];
 }
 
-/** What follows when the email is committed; nothing when it was not. */
+/** Hands over and counts a committed email; does nothing with one that was not stored. */
 export function takeAccepted(
   email: NewEmail,
   draft: EmailDraft,
@@ -217,7 +217,7 @@ export function answer(row: AcceptRow, email: NewEmail): AcceptOutcome {
   return { kind: 'refused', ...refusal, ...(outcome !== 'unknown' && { limit }) };
 }
 
-/** The first response, unless it was to another request. */
+/** The first response, or a conflict if the key was used with another request. */
 export function answerAgain(
   { limit, fingerprint, response }: AcceptRow,
   idempotency: NewEmail['idempotency'],
@@ -273,7 +273,7 @@ export function refusalOf(
   }
 }
 
-/** The field as its sender wrote it: in JSON, or in the header of a submitted message. */
+/** With the name of the field in the request: of JSON, or of the header of a submitted message. */
 function tooFarAhead({ written }: NewEmail): FieldProblem {
   const field = written === null ? 'scheduled_at' : 'X-Posthorn-Scheduled-At';
   return { field, message: TOO_FAR_AHEAD };

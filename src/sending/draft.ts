@@ -1,9 +1,11 @@
 /**
- * An email as a client asked for it, parsed and checked: after this, every string is trusted to be
- * what its type says. An SMTP submission becomes the same draft (submission.ts).
+ * The email of a request, parsed and checked: from here on every string is what its type says. An SMTP
+ * submission becomes the same draft (submission.ts).
  *
  * All problems of a request are reported at once, each with the name of its field as the client
- * wrote it. A field of the contract that does not work yet is refused by name, never ignored.
+ * wrote it. A documented field that is not implemented yet is refused by name, never ignored.
+ *
+ * Next: accept.ts.
  */
 import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Environment } from '../core/scope.ts';
@@ -24,7 +26,7 @@ import { hostedAt, PUBLIC_URL_MAX_LENGTH } from '../mail/unsubscribe-link.ts';
 export type EmailDraft = {
   email: Email;
   bcc: readonly Mailbox[];
-  /** Who gets it, in the order of their roles; an address may occur more than once. */
+  /** The recipients, in the order of their roles; an address may occur more than once. */
   recipients: readonly DraftRecipient[];
   /** Of a message that came by SMTP, whose trace names it; null: accepting makes one. */
   emailId: string | null;
@@ -40,7 +42,7 @@ export type DraftRecipient = { kind: 'to' | 'cc' | 'bcc'; address: Address };
 
 type Optional<Value> = Value | null | undefined;
 
-/** The request with its wire names; types are checked, contents are not. null is as good as absent. */
+/** The request with its wire names; types are checked, contents are not. null means absent. */
 export type DraftInput = {
   from: string;
   to: string | readonly string[];
@@ -73,9 +75,9 @@ export type DraftRules = {
   environment: Environment;
   /** Development: reserved domains are allowed with a live key. */
   allowPrivateNetworks: boolean;
-  /** Where recipients reach the pages of this service; null or absent: nowhere yet. */
+  /** The URL of the pages of this service for recipients; null or absent: there is none. */
   pagesAt?: string | null;
-  /** Mail comes in, so that it unsubscribes as the pages do. */
+  /** This service receives mail, so that recipients can unsubscribe by mail. */
   takesMail?: boolean;
 };
 
@@ -273,14 +275,14 @@ export function readExpiry(
   return null;
 }
 
-/** ISO 8601 as in RFC 3339; a time without an offset would be another in each time zone. */
+/** ISO 8601 as in RFC 3339. A time without an offset is refused, because its meaning depends on the time zone. */
 const TIME = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)$/;
-/** The years that PostgreSQL reads in the form that JSON has. */
+/** The JSON text of later times has six digits for the year, which PostgreSQL does not read. */
 const TIME_MAX_MS = Date.UTC(9999, 11, 31);
 
 /**
- * The time as it is written. Whether it has come, and whether it is too far ahead, is decided by the
- * clock of the database (store/accept-statement.ts).
+ * The time as it is written. The clock of the database decides whether it has come and whether it is too far
+ * ahead (store/accept-statement.ts).
  */
 export function readScheduledAt(
   field: string,
@@ -290,7 +292,7 @@ export function readScheduledAt(
   if (text === null || text === undefined) return null;
   const [, year, month, day] = TIME.exec(text) ?? [];
   const timeMs = year === undefined ? Number.NaN : Date.parse(text);
-  // Date.parse takes 30 February for 2 March.
+  // Date.parse reads 30 February as 2 March.
   const isDay =
     new Date(Date.UTC(Number(year), Number(month) - 1, Number(day))).getUTCDate() === Number(day);
   if (!Number.isNaN(timeMs) && isDay) {
@@ -305,8 +307,8 @@ const NO_PAGES =
   `(${PUBLIC_URL_MAX_LENGTH} characters at most); set it, or give an https URL of yours`;
 
 /**
- * RFC 8058: an https address that alone says who unsubscribes from what; with `true` pages of this
- * service are (mail/unsubscribe-link.ts).
+ * RFC 8058: an https URL that identifies recipient and list; with `true` it is that of a page of this service
+ * (mail/unsubscribe-link.ts).
  */
 function readUnsubscribe(
   { unsubscribe }: DraftInput,
@@ -327,7 +329,7 @@ function readUnsubscribe(
   return null;
 }
 
-/** Names come from the client and go into answers and logs. */
+/** For names that come from the client and appear in responses and logs. */
 function shown(name: string): string {
   const plain = name.replace(/[^!-~]/g, '?');
   return plain.length <= 64 ? plain : `${plain.slice(0, 64)}…`;
@@ -417,18 +419,18 @@ function readContent(field: string, attachment: AttachmentInput, addProblem: Add
   return '';
 }
 
-/** Most clients write it canonically, and then none of it is decoded here; null: not base64. */
+/** Canonical base64, as most clients send it, is returned without decoding; null: not base64. */
 function canonicalBase64(text: string): string | null {
   if (text.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(text)) {
     const last = text.slice(-4);
-    // Bits that no octet needs may be set in the last digit; decoders ignore them.
+    // The last digit may have bits set that belong to no octet; decoders ignore them.
     if (Buffer.from(last, 'base64').toString('base64') === last) return text;
   }
   const bytes = decodeBase64(text) ?? decodeBase64(text.replace(/\s+/g, ''));
   return bytes === null ? null : bytes.toString('base64');
 }
 
-/** Node skips what is not base64: the number of bytes tells whether it had to. */
+/** Node skips characters that are not base64, so the number of bytes shows whether there were any. */
 function decodeBase64(text: string): Buffer | null {
   const bytes = Buffer.from(text, 'base64');
   const digits = text.length - (/={1,2}$/.exec(text)?.[0].length ?? 0);

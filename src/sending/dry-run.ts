@@ -1,11 +1,11 @@
 /**
- * A dry run: what would happen to an email if it were sent now. Stores, counts and sends nothing.
+ * Dry run: determines what would happen to an email if it were sent now. Stores, counts and sends nothing.
  *
  * The same steps as accepting and delivery take, by the same functions: the draft is made before
  * (draft.ts), the rules that need the database decide in one statement (store/dry-run.ts), the message is
- * composed and signed (delivery/message.ts), each destination gets its route. So it is refused for the same
- * reasons and in the same words as the email would be. Look-ups are bounded (net/dns/allowance.ts): what DNS does
- * not say in time is `unknown`, and the request is answered all the same.
+ * composed and signed (delivery/message.ts), each destination gets its route. So a dry run is refused for the same
+ * reasons and with the same sentences as the email. Look-ups are bounded (net/dns/allowance.ts): a result that
+ * DNS does not give in time is `unknown` in the response.
  */
 import { type AuthenticationFinding, type RouteFinding, unknownRoute } from '../core/findings.ts';
 import type { LimitState } from '../core/limits.ts';

@@ -2,10 +2,9 @@
  * Accepting the emails of one request (`POST /v1/emails/batch`): the same rules as for one email
  * (accept.ts), one commit for all of them (store/email-batch.ts), then the hand-over of each.
  *
- * Strict: all are stored, or none is, and the refusal names what is wrong by its place in the request.
- * Permissive: what can be stored is, and the rest is in `errors` of the response, with its place. What
- * the limits have no room for is refused like anything else: emails with few recipients come first,
- * then those at the front.
+ * Strict: all are stored, or none is, and the refusal names each error with its index in the request.
+ * Permissive: valid emails are stored, and `errors` of the response has the others with their index. Emails
+ * beyond the limits are refused too: emails with few recipients come first, then those at the front.
  */
 import { batchLimitRefusal } from '../core/limits.ts';
 import { type FieldProblem, isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
@@ -29,7 +28,7 @@ export const BATCH_MAX = 100;
 export const BATCH_VALIDATIONS = ['strict', 'permissive'] as const;
 export type BatchValidation = (typeof BATCH_VALIDATIONS)[number];
 
-/** @param items the emails of the request in its order, each a draft or why it is none */
+/** @param items the emails of the request in its order, each a draft or the reason of its refusal */
 export type AcceptBatch = (
   caller: Caller,
   items: readonly (EmailDraft | Refusal)[],

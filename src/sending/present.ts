@@ -40,14 +40,14 @@ export function presentEmail(email: EmailDetail) {
   return { ...presentSummary(email), html, text, recipients };
 }
 
-/** The first text and html of a message as it was written; null for what it does not have. */
+/** The first text and html of a message as it was written; null where there is none. */
 function textsOf(raw: Buffer): { html: string | null; text: string | null } {
   const leaves = [...partsWithin(readMessage(raw))].filter(
     ({ parts, fields }) => parts.length === 0 && !isAttached(fields),
   );
   const first = (type: string): string | null => {
     const part = leaves.find(({ contentType }) => contentType.type === type);
-    // JSON knows no lone surrogates, and readers no NUL.
+    // JSON has no lone surrogates, and some readers refuse NUL.
     return part === undefined ? null : textOfPart(part).toWellFormed().replaceAll('\0', '');
   };
   return { html: first('text/html'), text: first('text/plain') };

@@ -1,6 +1,6 @@
 /**
- * Canceling an accepted email and moving its time, behind the HTTP API and the command line: what is
- * refused, and in which words. The changes themselves: store/schedule.ts.
+ * Cancels accepted emails and changes their time, for the HTTP API and the command line: the refusals and
+ * their sentences. The statements: store/schedule.ts.
  */
 import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
 import { isFinal } from '../core/statuses.ts';
@@ -16,8 +16,8 @@ const NO_EMAIL: Refusal = {
 };
 
 /**
- * Cancels what has not left of an email.
- * @returns the email as it is then
+ * Cancels the recipients of an email that have not been sent to.
+ * @returns the email after the change
  */
 export async function cancel(db: Database, ref: EmailRef): Promise<EmailDetail | Refusal> {
   const cancellation = await cancelEmail(db, ref);
@@ -28,8 +28,8 @@ export async function cancel(db: Database, ref: EmailRef): Promise<EmailDetail |
 }
 
 /**
- * Moves the time of an email that has not left.
- * @returns the email as it is then
+ * Changes the time of an email before its first attempt.
+ * @returns the email after the change
  */
 export async function reschedule(
   db: Database,
@@ -60,7 +60,7 @@ function readTime(text: string): Date | Refusal {
   return time ?? refuseFields(problems);
 }
 
-/** The reason that passes comes first. */
+/** A temporary reason comes before a permanent one. */
 function conflict(what: string, { status }: EmailDetail, { sending, inDoubt }: Unfree): Refusal {
   const refusal = (why: string): Refusal => ({ refused: 'conflict', message: `${what}: ${why}.` });
   if (sending > 0) return refusal('a worker is sending the email; look at it again in a moment');

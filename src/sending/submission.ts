@@ -1,10 +1,10 @@
 /**
- * A message that an application hands in by SMTP, as the same draft that HTTP makes of JSON: checked,
- * parsed for showing, its options read from its own header, and otherwise left as it was written
- * (RFC 6409 §8). All problems are found in one go.
+ * Makes the same draft of a message submitted by SMTP that HTTP makes of JSON: checked, parsed for display,
+ * with options read from its header, and otherwise kept as it was written (RFC 6409 §8). All problems are
+ * reported at once.
  *
- * Promise: what is checked is what is signed and sent. A header that is read in part, or that others
- * might read in another way, is refused; From is read again from the octets that go out.
+ * Guarantee: the octets that are checked are those that are signed and sent. A header that is only partly read,
+ * or that receivers may read differently, is refused; From is read again from the octets that are sent.
  */
 import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
@@ -56,20 +56,20 @@ export type SubmittedMessage = {
   /** CRLF at the end of every line. */
   content: Buffer;
   longestLine: number;
-  /** Of the envelope: who gets it, whatever its header says. */
+  /** Of the envelope: the recipients, independent of the header. */
   recipients: readonly Address[];
   trace: Trace;
 };
 
-/** RFC 5322 §2.1.1; what is longer is cut or refused somewhere on the way. */
+/** RFC 5322 §2.1.1: some servers cut or refuse longer lines. */
 const LINE_OCTETS_MAX = 998;
-/** Receivers take a quarter of a megabyte, most of them less. */
+/** Receivers accept at most a quarter of a megabyte, most of them less. */
 const HEADER_BYTES_MAX = 256 * 1024;
-/** Well below what is read, so that those put in front are read and signed too. */
+/** Below the number that is read, so that fields that servers add in front are read and signed too. */
 const FIELDS_MAX = 1_000;
-/** With its folds. A line of it has 998 at most. */
+/** Of a field with its folds; a line of it has at most 998. */
 const FROM_OCTETS_MAX = 1_000;
-/** Signatures and one more trace. */
+/** Room for signatures and one more trace field. */
 const ADDED_BYTES = 5_000;
 
 /** Reads a recipient of the envelope. */
@@ -155,7 +155,7 @@ function refuseWhatMailCannotCarry(
 
 const COLON = 0x3a;
 
-/** What is valid only as history (RFC 5322 §4), and read by some as something else or not at all. */
+/** Obsolete syntax (RFC 5322 §4), which receivers read differently or not at all. */
 function refuseAmbiguousFields(
   content: Buffer,
   { fields, bodyStart }: Header,
@@ -163,7 +163,7 @@ function refuseAmbiguousFields(
 ): void {
   for (const { name, start, end } of fields) {
     if (name === '') continue;
-    // Of what is longer only the beginning is read here.
+    // Only the beginning of a longer field is read here.
     if (end - start > VALUE_CHARS_MAX) addProblem(name, 'is longer than 64 KB');
     if (content[start + name.length] !== COLON)
       addProblem(name, 'has white space before its colon');
@@ -176,7 +176,7 @@ function refuseAmbiguousFields(
   }
 }
 
-/** RFC 5322 §3.6; receivers refuse a second one, or show another than is signed. */
+/** RFC 5322 §3.6: receivers refuse a second one, or show one that is not signed. */
 const ONCE = new Set(
   'from sender reply-to to cc message-id in-reply-to references subject date mime-version content-type content-transfer-encoding x-posthorn-scheduled-at'.split(
     ' ',
@@ -211,8 +211,8 @@ function readFrom({ fields }: Header, addProblem: AddProblem): Mailbox | null {
 }
 
 /**
- * Some readers show the Sender beside From, and some take the Resent fields for the author: From decides
- * what the key may do, so they name no other address.
+ * Some mail programs show the Sender beside From, and some show the Resent fields as the author. The key is
+ * checked against From, so these fields must not name another address.
  */
 function refuseOtherSenders({ fields }: Header, domain: string, addProblem: AddProblem): void {
   for (const { name, value } of fields) {
@@ -237,7 +237,7 @@ type Options = {
 const OPTIONS = new Set(['idempotency-key', 'tags', 'scheduled-at', 'expires-in']);
 const PREFIX = 'x-posthorn-';
 
-/** What HTTP takes as fields of the request stands here in the header. */
+/** Options that are fields of the request over HTTP are header fields here. */
 function readOptions({ fields }: Header, addProblem: AddProblem): Options {
   for (const { name } of fields) {
     const key = name.toLowerCase();
@@ -284,7 +284,7 @@ function readSeconds(text: string | undefined, addProblem: AddProblem): number |
 
 type Shown = Pick<Email, 'to' | 'cc' | 'replyTo' | 'subject'>;
 
-/** RCPT decides who gets it; To and Cc are what people see. */
+/** RCPT decides about the recipients; To and Cc are for display. */
 function shownFields(
   { recipients }: SubmittedMessage,
   { fields }: Header,
@@ -308,7 +308,7 @@ function shownFields(
   };
 }
 
-/** Each event repeats them: of a long list those who get the message, then others up to the usual number. */
+/** Each event repeats the list, so a long one is cut: recipients of the message come first, then others. */
 function shownOf(list: readonly Mailbox[], mailed: ReadonlySet<string>): readonly Mailbox[] {
   if (list.length <= RECIPIENTS_MAX) return list;
   const isMailed = ({ address }: Mailbox) => mailed.has(addressKey(address));
@@ -354,7 +354,7 @@ function recipientsOf(
   });
 }
 
-/** Different in each repetition, or not part of what the message says. */
+/** Fields that differ in each repetition, or that are not content. */
 const LEFT_OUT =
   /^(?:date|message-id|received|return-path|dkim-signature|mime-version|content-.*|x-mailer|user-agent|x-posthorn-idempotency-key|resend-idempotency-key)$/i;
 

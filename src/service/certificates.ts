@@ -1,7 +1,7 @@
 /**
  * The certificates of this service: the operator's files for the API and for the ports of mail, or for
- * mail a self-signed one in the data directory. Files are read again at a handshake when they have
- * changed, so that a renewal needs no restart; wrong ones are logged, and the last good ones stay.
+ * mail a self-signed one in the data directory. Files that have changed are read again at the next
+ * handshake, so that a renewal needs no restart. Invalid files are logged, and the last valid ones stay in use.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { chmodSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ export type CertificateFiles = { cert: string; key: string };
 const LOOK_EVERY_MS = 2_000;
 const DAY_MS = 24 * 3_600_000;
 const OWN_VALID_MS = 3_650 * DAY_MS;
-/** For clocks that go wrong by a little. */
+/** Tolerance for clocks that differ. */
 const OWN_VALID_BEFORE_MS = DAY_MS;
 const RENEW_BEFORE_MS = 30 * DAY_MS;
 
@@ -49,7 +49,7 @@ export function problemOf(
   return `${names.cert}: ${files.cert} has ended on ${certificate.validTo}; renew it.`;
 }
 
-/** Makes a certificate for this host in the data directory, unless there is a good one. */
+/** Makes a certificate for this host in the data directory, unless there is a valid one. */
 export function keepOwnCertificate(
   options: { dataDir: string; hostname: string },
   { world, log }: { world: Pick<World, 'now'>; log: Logger },
@@ -75,7 +75,7 @@ export function keepOwnCertificate(
   return { cert: path, key: path };
 }
 
-/** What the files held when they were read last. */
+/** The contents of the files when they were last read. */
 type Pems = { cert: Buffer; key: Buffer };
 
 type ReloadedOptions = {
@@ -99,13 +99,13 @@ export class ReloadedCertificate {
     this.#look();
   }
 
-  /** For one handshake; null while there is none that works. */
+  /** For one handshake; null while there is no valid one. */
   context(): SecureContext | null {
     this.#look();
     return this.#context;
   }
 
-  /** The same as files; another object after they have changed. */
+  /** The same as PEM; a new object after the files have changed. */
   pems(): Pems | null {
     this.#look();
     return this.#pems;

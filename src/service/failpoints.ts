@@ -29,7 +29,7 @@ export function armWorker(armed: ArmedFailpoint | null): void {
   if (armed !== null) armFailpoints([armed], act);
 }
 
-/** When what lasts is over. */
+/** The end of an action that lasts. */
 const lastsUntilMs = new Map<ArmedFailpoint, number>();
 
 function act(armed: ArmedFailpoint): void {

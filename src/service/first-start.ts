@@ -1,6 +1,6 @@
 /**
- * The first start: makes a project with a verified test domain and a test key, by the same functions
- * as all others, so that the first email can be sent at once.
+ * The first start: creates a project with a verified test domain and a test key, by the functions that create
+ * all others, so that an email can be sent immediately.
  */
 import type { Config } from '../config/config.ts';
 import { isRefusal } from '../core/refusals.ts';
@@ -53,7 +53,7 @@ async function firstProject(db: Database): Promise<string> {
 async function addVerifiedDomain(db: Database, scope: Scope, parts: Parts): Promise<void> {
   const domain = await createDomain(db, scope, { ...parts, name: FIRST_DOMAIN });
   if (isRefusal(domain)) return; // there since a first start that was cut off
-  // Nothing is looked up for the test environment.
+  // The test environment needs no DNS look-up.
   const resolver = createResolver({ servers: [], world: parts.world });
   await verifyDomain({ db, resolver, config: parts.config }, domain);
   resolver.close();

@@ -1,8 +1,7 @@
 /**
- * The log: one line per request, attempt and webhook call, on stderr. JSON, or the same as
- * short text when stderr is a terminal. Promises: no message content,
- * addresses or keys (callers pass ids); a line is written as soon as the last write is done,
- * never held back for a fuller buffer.
+ * The log: one line per request, attempt and webhook call, on stderr, as JSON, or as short text when
+ * stderr is a terminal. Guarantee: no message content, addresses or keys (callers pass ids). A line is written
+ * as soon as the write before it is done, not when a buffer is full.
  */
 import { writeSync } from 'node:fs';
 import { stripVTControlCharacters } from 'node:util';
@@ -81,7 +80,7 @@ export function errorText(error: Error): string {
   return `${type}: ${message}\n${stack}`;
 }
 
-/** An uncaught error ends this process with a log line: Node would print its message, too. */
+/** Ends this process with a log line after an uncaught error; Node would print the whole message. */
 export function logUncaught(): void {
   process.on('uncaughtException', (error) => {
     const time = new Date().toISOString();

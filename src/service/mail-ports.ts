@@ -1,6 +1,6 @@
 /**
- * The SMTP half of a worker, wired: the ports on which mail comes in, with their certificate, for
- * submission and for reports. All workers of a machine share the ports.
+ * Constructs the SMTP half of a worker: the ports for submission and for reports, with their certificate. All
+ * workers of a machine share the ports.
  */
 import { AuthLimiter } from '../auth/auth-limiter.ts';
 import { KeyCache, KeyUse } from '../auth/key-cache.ts';
@@ -27,11 +27,11 @@ import { UnmatchedStore } from '../store/inbound-messages.ts';
 export type SmtpPorts = {
   /** A client has logged in at another worker. */
   noteLogIn(client: string): void;
-  /** Takes no new connections and lets messages under way be finished. */
+  /** Accepts no new connections and waits for messages in progress. */
   close(): Promise<void>;
 };
 
-/** As long as requests have when the service stops. */
+/** As long as HTTP requests may take when the service stops. */
 const CLOSE_WITHIN_MS = 10_000;
 
 /** One application may open many sessions, and keep one for all its mail. */
@@ -43,7 +43,7 @@ const SUBMISSION_LIMITS: Partial<SmtpServerLimits> = {
 
 /** Per machine: its workers accept connections in turn. */
 const ANONYMOUS_PER_CLIENT = 20;
-/** The turns are not always even, so each worker grants at least this many. */
+/** Connections are not always spread evenly, so each worker allows at least this many. */
 const ANONYMOUS_PER_CLIENT_MIN = 4;
 const NEW_SUBMISSIONS_PER_MINUTE = 120;
 const NEW_INBOUND_PER_MINUTE = 1_200;
@@ -82,7 +82,8 @@ export async function listenForMail(
     hostname: config.hostname,
     sizeBytesMax: MESSAGE_MAX_BYTES,
     world: systemWorld,
-    onBug: (error: unknown) => log.error({ err: error }, 'a bug while mail was received'),
+    onBug: (error: unknown) =>
+      log.error({ err: error }, 'an unexpected error while mail was received'),
   };
   const tlsContext = () => certificate.context();
   const servers: { close(graceMs: number): Promise<void> }[] = [];

@@ -1,6 +1,6 @@
 /**
- * What a worker counts, and where the sum of all workers is served. The supervisor adds the workers
- * up for `GET /metrics` of the API and for the listener below.
+ * The metrics of a worker, and the listener that serves the sum of all workers. The supervisor adds up the
+ * metrics of the workers for `GET /metrics` of the API and for this listener.
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -21,7 +21,7 @@ export type ServiceMetrics = {
   acceptSeconds: Histogram;
   /** Accepted, and lost by a fail-over to an asynchronous standby. */
   lost: Counter;
-  /** Recipients by what an attempt made of them: delivered, deferred, bounced, failed, ... */
+  /** Recipients by their status after an attempt: delivered, deferred, bounced, failed, ... */
   attempts: Counter<'status'>;
   attemptSeconds: Histogram;
   /** Outcomes that the database refused, by SQLSTATE; each is kept and tried again. */
@@ -30,7 +30,7 @@ export type ServiceMetrics = {
   firstAttemptSeconds: Histogram;
 };
 
-/** What is read when the metrics are asked for. */
+/** Values that are read when the metrics are requested. */
 type MetricsState = {
   waiting: () => number;
   underWay: () => number;
@@ -275,7 +275,7 @@ const TIMEOUT_MS = 10_000;
 
 /**
  * Metrics name projects, sending domains and receivers, so they are served apart from the API and on
- * the loopback address unless the operator chose another. Few connections, none for long.
+ * the loopback address unless the operator configured another. Number and time of connections are limited.
  *
  * @param where a port that is free
  * @param text undefined while there are none yet

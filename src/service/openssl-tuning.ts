@@ -3,7 +3,7 @@
  *
  * A DKIM signature by RSA-2048 is two exponentiations modulo 1024 bits, and takes about as much of a
  * worker's time as everything else it does for an email. OpenSSL has one implementation for processors
- * with ADX (`mulx`) and one with AVX2, and takes the first wherever there is ADX. On some processors
+ * with ADX (`mulx`) and one with AVX2, and uses the first wherever there is ADX. On some processors
  * the second is faster by a third, so both are measured, in about 100 ms while the database starts.
  * A process reads the choice only when it starts (OPENSSL_ia32cap, openssl-ia32cap(3)).
  *
@@ -33,7 +33,7 @@ export async function tuneOpenssl({ arch, env }: Surroundings = process): Promis
   return chosen(await measureBoth(env));
 }
 
-/** What one exponentiation takes. `withoutAdxUs` is null where it could not be measured. */
+/** The time of one exponentiation. `withoutAdxUs` is null where it could not be measured. */
 type Times = { withAdxUs: number; withoutAdxUs: number | null };
 
 export async function measureBoth(env: NodeJS.ProcessEnv): Promise<Times> {
@@ -60,8 +60,8 @@ async function elsewhere(env: NodeJS.ProcessEnv): Promise<number | null> {
 
 /**
  * One exponentiation of the size that a signature needs two of: a Diffie-Hellman exchange in the
- * group of RFC 2409 §6.2, which takes the same way through OpenSSL and needs no key.
- * The fastest of some batches, because other programs can only make it slower.
+ * group of RFC 2409 §6.2, which uses the same code of OpenSSL and needs no key. The fastest of some
+ * batches counts, because other programs can only slow it down.
  */
 function exponentiationUs(): number {
   const own = getDiffieHellman('modp2');

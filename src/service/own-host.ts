@@ -10,7 +10,7 @@ import { adoptReturnPathHost, noteMailHost } from '../store/mail-hosts.ts';
 
 type Node = Pick<ServiceDatabase, 'db' | 'instance'>;
 
-/** At the start. A name without a dot is not registered: other machines cannot look it up. */
+/** Called at the start. A name without a dot is not registered, because other machines cannot look it up. */
 export async function registerHost(
   node: Node,
   { config, log }: { config: Config; log: Logger },
@@ -26,7 +26,7 @@ export async function registerHost(
   );
 }
 
-/** Run periodically: a host that is not renewed for a week is ignored. */
+/** Called periodically, because a host that is not renewed for a week is ignored. */
 export async function renewHost({ db, instance }: Node, config: Config): Promise<void> {
   const { hostname: name, sources } = config;
   if (!isQualified(name)) return;

@@ -1,7 +1,7 @@
 /**
- * Started as root, workers run as the user of the embedded database: one that no account has and that
- * owns nothing else. They load all code first, since that user may not be able to read it, and drop
- * privileges before they open or serve anything. The supervisor keeps root: it binds ports for
+ * When the service is started as root, workers run as the user of the embedded database: a user id without an
+ * account that owns nothing else. They load all code first, since that user may not be able to read it, and
+ * drop privileges before they open or serve anything. The supervisor keeps root: it binds ports for
  * workers, those below 1024 among them, starts the database as another user, and reads certificates.
  */
 import { createHash } from 'node:crypto';
@@ -24,11 +24,11 @@ import { isAlive } from '../store/postgres/embedded/process.ts';
 export type User = { uid: number; gid: number };
 
 /**
- * Becomes that user, in no other group, for good.
+ * Switches permanently to that user, in no other group.
  * @throws with a sentence for the operator
  */
 export function dropTo({ uid, gid }: User): void {
-  // Otherwise it is written at exit, by a user without permission, and each start compiles everything again.
+  // Written now: at exit the user has no permission to write it, and each start would compile all code again.
   flushCompileCache();
   try {
     process.setgroups?.([]);
@@ -43,8 +43,8 @@ export function dropTo({ uid, gid }: User): void {
 }
 
 /**
- * Makes one request to itself: undici loads its parser only then, which fails once this process runs as a
- * user that cannot read the code.
+ * Makes one request to this process, because undici loads its parser with the first request, which fails after
+ * the switch to a user that cannot read the code.
  */
 export async function loadLazyCode(): Promise<void> {
   const server = createServer((_request, response) => response.end('{}'));
@@ -80,7 +80,7 @@ export function userBeside(
 
 const LOOK_EVERY_MS = 1_000;
 
-/** In memory where possible, so that keys are not on the disk twice. */
+/** On a file system in memory where possible, so that keys are not on the disk twice. */
 const IN_MEMORY = '/run';
 const FOLDER_NAME = /^posthorn-tls-([0-9a-f]{16})-(\d+)$/;
 
@@ -95,7 +95,7 @@ export class SharedFiles implements Disposable {
   /** Made for the first file. */
   #folder: string | null = null;
 
-  /** Removes what killed processes have left. */
+  /** Removes the copies of processes that were killed. */
   constructor(
     user: User,
     { dataDir, log, parent = IN_MEMORY }: { dataDir: string; log: Logger; parent?: string },
@@ -108,7 +108,7 @@ export class SharedFiles implements Disposable {
     this.#timer = setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
   }
 
-  /** @returns where the copies are */
+  /** @returns the paths of the copies */
   share({ cert, key }: CertificateFiles): CertificateFiles {
     this.#folder ??= this.#makeFolder();
     this.#look([cert, key]);

@@ -34,7 +34,7 @@ export class ProviderReport {
     this.#timer = setTimeout(() => {
       this.#write()
         .catch((error: unknown) => {
-          // It is not known what was written: everything is written again.
+          // Which rows were written is not known, so all are written again.
           this.#node = null;
           this.#options.log.debug({ err: error }, 'the states of receivers could not be written');
         })

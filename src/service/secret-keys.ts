@@ -1,8 +1,8 @@
 /**
- * The secret keys of a running service: all workers adopt what `posthorn secrets rotate` writes into the
- * data directory within seconds; when all have it, that is recorded in the database. A key
- * that is configured (POSTHORN_SECRET_KEY) changes with a restart. A file that was deleted, or that has
- * lost the key which seals, changes nothing: what is stored could not be opened any more.
+ * The secret keys of a running service: all workers adopt the keys that `posthorn secrets rotate` writes into
+ * the data directory within seconds; when all have them, that is recorded in the database. A configured
+ * key (POSTHORN_SECRET_KEY) changes with a restart. A file that was deleted, or that lacks the key in use,
+ * changes nothing, because stored secrets could not be opened any more.
  */
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
@@ -61,12 +61,12 @@ export function keepSecretKeys(options: SecretKeepingOptions): Disposable {
   };
 }
 
-/** null: it stays as it is. */
+/** null: the keys stay as they are. */
 function presentKey({ dataDir }: ServiceDatabase, { secretKey }: Config): string | null {
   return secretKey === null ? readSecretKey(dataDir) : null;
 }
 
-/** Every step of a rotation keeps it. @throws when it is not among the present ones */
+/** Every step of a rotation keeps the key in use. @throws when the new keys lack it */
 function requireSealingKey(present: string, used: string): void {
   const [sealing = ''] = secretKeysOf(used);
   if (secretKeysOf(present).includes(sealing)) return;

@@ -118,7 +118,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
   return { ...accepting, dispatcher, connections, findRoute, metrics, sayWhatIsLost, stop };
 }
 
-/** Where mail goes, and how it is protected. */
+/** Mail routing and TLS rules. */
 function createRouting(context: WorkerContext) {
   const { config } = context;
   const mailRouting = new MailRouting({
@@ -227,10 +227,10 @@ function connectionsOf(
   return connections;
 }
 
-/** How long a stop tries to write refused outcomes; the second is the minimum after a slow stop. */
+/** How long a stop tries to write refused outcomes, and the least time after a slow stop. */
 const STOP_SETTLE_WITHIN_MS = 10_000;
 const STOP_SETTLE_MIN_MS = 1_000;
-/** Each has a label. */
+/** Caps label cardinality. */
 const ALERTS_SHOWN = 100;
 const ONLY_WORKER = 0;
 
@@ -252,7 +252,7 @@ function ownBroker(
   };
 }
 
-/** A relay identifies us by password or address, and private networks often have no full names. */
+/** A relay identifies this host by password or address, and private networks often have no full names. */
 function mayIntroduceItself({ hostname, relay, allowPrivateNetworks }: Config): boolean {
   return hostname.includes('.') || relay !== null || allowPrivateNetworks;
 }

@@ -1,6 +1,5 @@
 /**
- * Constructs what answers questions about mail without sending any: dry runs. They use
- * the parts that accepting and delivery use, and share one allowance of look-ups.
+ * Constructs dry runs. They use the parts that accepting and delivery use, and share one allowance of look-ups.
  */
 import { type FindRoute, SIMULATED_ROUTE } from '../delivery/route-finding.ts';
 import type { DomainService } from '../domains/service.ts';
@@ -11,7 +10,7 @@ import { rehearse } from '../store/dry-run.ts';
 import { systemWorld } from './system-world.ts';
 import type { WorkerContext } from './worker-context.ts';
 
-/** What it uses of the other halves of a worker. */
+/** The parts of the other halves of a worker that are used. */
 type Parts = {
   dispatcher: AcceptOptions['dispatcher'];
   findRoute: FindRoute;

@@ -1,5 +1,5 @@
 /**
- * One worker, constructed and wired: HTTP, accepting, delivery, webhooks, around one database.
+ * Constructs one worker: HTTP, accepting, delivery and webhooks, with one database.
  *
  * Here, in server-delivery.ts and in mail-ports.ts the parts are constructed and connected; features
  * never import one another. An email comes in at http/routes/emails.ts.
@@ -44,11 +44,11 @@ export type WorkerServer = {
   receiveFromBroker(messages: readonly BrokerMessage[]): void;
   /** A client has logged in by SMTP at another worker. */
   noteLogIn(client: string): void;
-  /** Stops accepting, finishes what has begun, releases the rest. */
+  /** Stops accepting, waits for work in progress, and releases the rest. */
   stop(): Promise<void>;
 };
 
-/** What the supervisor does for a worker. */
+/** Functions of the supervisor that a worker calls. */
 export type SupervisorLink = {
   /** All code is loaded, nothing is open yet. */
   onBuilt: () => void;
@@ -130,7 +130,7 @@ export async function createServer(
   };
 }
 
-/** For how long an answer of /readyz holds. */
+/** How long a result of /readyz is kept. */
 const READY_FRESH_MS = 1_000;
 
 type State = { refusal: string | null; isStopping: boolean };
@@ -182,7 +182,7 @@ function readiness(db: Database): () => Promise<string | null> {
   };
 }
 
-/** The exact bytes of an email, composed again from what was stored. */
+/** The exact bytes of an email, composed again from the stored content. */
 async function contentOf(
   db: Database,
   builder: MessageBuilder,
@@ -198,7 +198,7 @@ async function stopTaking(parts: {
   delivery: ReturnType<typeof createDelivery>;
   webhooks: WebhookLoop;
 }): Promise<void> {
-  // What was accepted while requests ended is released by the dispatcher, so it stops last.
+  // The dispatcher stops last, because it releases emails that are accepted while requests end.
   await Promise.all([parts.app.close(), parts.smtp.close()]);
   await Promise.all([parts.delivery.stop(), parts.webhooks.stop()]);
 }

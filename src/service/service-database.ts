@@ -34,27 +34,27 @@ export type ServiceDatabase = AsyncDisposable & {
   db: Database;
   /** With the rights of the owner: for partitions. */
   address: DatabaseAddress;
-  /** For workers: what they log in as, and the role they then take. */
+  /** For workers: their log-in, and the role that they then set. */
   login: { address: DatabaseAddress; role: string | null };
-  /** Whom workers run as; null: as the user who started us, who is not root. */
+  /** The system user of workers; null: the user that started the service, who is not root. */
   workerUser: User | null;
   secretKey: string;
   instance: string;
   dataDir: string;
-  /** For people, without a password. */
+  /** For display, without a password. */
   description: string;
   /** Free bytes on the database's disk; null when it is not on this machine, or unknown. */
   freeBytes(): Promise<number | null>;
   publish(info: { url: string }): void;
-  /** Resolves with a sentence when the database is gone for good. */
+  /** Resolves with a sentence when the database has ended and does not come back. */
   failed: Promise<string>;
-  /** Frees at once what a dead worker of ours held. */
+  /** Releases at once the work of a dead worker of this service. */
   expire: (holder: string) => Promise<void>;
 };
 
 type Opened = {
   address: DatabaseAddress;
-  /** Whom workers run as, given whether they have a log-in of their own. */
+  /** The system user of workers, given whether they have a log-in of their own. */
   workerUser(hasOwnLogin: boolean): User | null;
   description: string;
   dataDir: string;
@@ -64,7 +64,7 @@ type Opened = {
   close(): Promise<void>;
 };
 
-/** Opens, migrates, and frees what a killed predecessor on this data directory still held. */
+/** Opens, migrates, and releases the work of a killed predecessor on this data directory. */
 export async function openServiceDatabase(
   config: Config,
   { log, world, work }: { log: Logger; world: World; work: Work },
@@ -81,7 +81,7 @@ export async function openServiceDatabase(
       nowMs: world.now(),
       acceptAnyDurability: config.acceptDatabaseDurability,
       log: (sentence) => log.warn(sentence),
-      // While it is replaced there are two; the first is the one in use.
+      // During a replacement there are two; the first one is in use.
       secretKey: secretKey.split(',', 1)[0] ?? secretKey,
     });
     const { length: migrations } = migrated.applied;
@@ -116,7 +116,7 @@ export async function openServiceDatabase(
 const STAY_ROOT =
   'workers stay root, because only root may enter the folder of the database or log in there; run Posthorn as an ordinary user';
 
-/** As a role that owns nothing where the server lets one in, else as the owner in another role. */
+/** Logs in as a role that owns nothing if the server allows it, else as the owner, and sets that role. */
 function loginFor(
   address: DatabaseAddress,
   { role, login }: MigrationResult,
@@ -169,7 +169,7 @@ async function openExternal(config: Config, url: string, world: World): Promise<
   };
 }
 
-/** Where the server keeps its data is asked once, as soon as it answers. */
+/** The data directory of the server is queried once, as soon as it answers. */
 function serverDisk(address: DatabaseAddress): () => Promise<number | null> {
   let folder: string | null | undefined;
   const ask = async (): Promise<string | null> => {
@@ -186,7 +186,7 @@ function serverDisk(address: DatabaseAddress): () => Promise<number | null> {
   };
 }
 
-/** We hold the data directory's lock: workers of this installation that have a row are dead. */
+/** Called under the lock of the data directory: workers of this installation with a row are dead. */
 async function expirePredecessor(db: Database, instance: string, log: Logger): Promise<void> {
   for (const node of await listNodes(db)) {
     if (node.instance !== instance) continue;
@@ -201,7 +201,7 @@ async function expireOwn(db: Database, holder: string, log: Logger): Promise<voi
     const freed = await expireWorker(db, { id: holder, beat: null });
     log.warn({ node: holder, freed }, 'a worker died; its work was released');
   } catch (error) {
-    // The database cannot be reached; every node's watch will find the dead worker later.
+    // The database cannot be reached; a node finds the dead worker by its heartbeat later.
     log.warn({ err: error, node: holder }, 'the work of a dead worker could not be released yet');
   }
 }

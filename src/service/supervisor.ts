@@ -1,10 +1,10 @@
 /**
  * The service as one machine runs it: a supervisor and its workers.
  *
- * The supervisor opens the database, migrates, starts N workers that each do everything, and
- * watches them: it restarts a dead worker and frees its work at once, reclaims the work of nodes
- * elsewhere that have expired, makes partitions, and stops everything in order. It holds no mail, so
- * nothing is lost when it dies: its workers end with it.
+ * The supervisor opens the database, migrates it, starts N workers that each do everything, and monitors them:
+ * it restarts a dead worker and releases its work at once, reclaims the work of expired nodes, creates
+ * partitions, and stops everything in order. It holds no mail, so nothing is lost when it dies: its workers
+ * end with it.
  */
 import { availableParallelism } from 'node:os';
 import type { Logger } from 'pino';
@@ -39,18 +39,18 @@ import { MigrationRefused } from '../store/postgres/schema-version.ts';
 import { SecretBox } from '../store/secrets.ts';
 
 export type ReadyInfo = {
-  /** Where the API answers, without a final slash. */
+  /** The URL of the API, without a final slash. */
   url: string;
   pid: number;
   dataDir: string;
-  /** Where metrics are without a token; null: nowhere. */
+  /** The URL of metrics without a token; null: there is none. */
   metricsUrl: string | null;
-  /** Where mail comes in; null and none: it does not. */
+  /** The addresses for incoming mail; null: there are none. */
   inboundPort: number | null;
   submissionPorts: readonly number[];
-  /** Where the database is, without a password. */
+  /** The address of the database, without a password. */
   database: string;
-  /** What was made when the database was empty; the key in it is shown here and never again. */
+  /** Created when the database was empty; its key is shown only here. */
   firstStart: Seeded | null;
 };
 
@@ -63,13 +63,13 @@ type RunOptions = {
   onFailed(failure: ServiceFailure): void;
 };
 
-/** Why the service cannot start, or had to end. Exit code 2: the operator has to change something. */
+/** The reason why the service cannot start, or had to end. Exit code 2: the configuration has to be changed. */
 type ServiceFailure = { failed: string; code: string; exitCode: 1 | 2 };
 
 /** A mistake in the configuration that ends the start with exit code 2. */
 class CannotStart extends Error {}
 
-/** Runs until it is asked to stop. @returns the exit code */
+/** Runs until a stop is requested. @returns the exit code */
 export async function runService(config: Config, options: RunOptions): Promise<number> {
   const log = createLog({ level: config.logLevel, forPeople: process.stderr.isTTY });
   const signals = createSignals();
@@ -122,7 +122,7 @@ export async function runService(config: Config, options: RunOptions): Promise<n
   }
 }
 
-/** What each worker will do, with the ports that will be listened on. */
+/** The setup of each worker, with the ports to listen on. */
 function workOf({ inboundPort, submissionPorts }: Config, options: RunOptions): Work {
   const parts = options.only ?? PARTS;
   return {
@@ -162,7 +162,7 @@ function warnOfClearText({ host, apiTlsFiles, trustedProxies }: Config, log: Log
   );
 }
 
-/** Chosen before the database is opened. A taken port may be this service, started before. */
+/** Chosen before the database is opened. A taken port may belong to a running instance of this service. */
 async function portFor(config: Config): Promise<number> {
   const chosen = await choosePort(config, random);
   if ('port' in chosen) return chosen.port;
@@ -173,7 +173,7 @@ async function portFor(config: Config): Promise<number> {
 
 const random = (): number => systemWorld.random();
 
-/** The configuration with the ports that will be listened on in place of the configured ones. */
+/** The configuration with the chosen ports in place of the configured ones. */
 async function portsFor(config: Config, options: RunOptions): Promise<Config> {
   const port = await portFor(config);
   const takesMail = (options.only ?? PARTS).includes('inbound');
@@ -209,7 +209,7 @@ async function metricsListener(
   return listenForMetrics({ ...metrics, ...chosen }, text);
 }
 
-/** Null when no mail comes in. */
+/** Null when no port for mail is configured. */
 function certificateFor(
   { inboundPort, submissionPorts, tlsFiles, hostname }: Config,
   { dataDir, log }: { dataDir: string; log: Logger },
@@ -222,7 +222,7 @@ function certificateFor(
   throw new CannotStart(problem);
 }
 
-/** Null when workers can read what we can. */
+/** Null when workers can read the same files. */
 function sharedFiles({ workerUser, dataDir }: ServiceDatabase, log: Logger): SharedFiles | null {
   return workerUser && new SharedFiles(workerUser, { dataDir, log });
 }
@@ -274,7 +274,7 @@ function explain(error: unknown): ServiceFailure & { trace: string } {
   if (isOperators || isDatabases) {
     return { failed: message, code: 'usage_error', exitCode: 2, trace: '' };
   }
-  // A trace helps with bugs of Posthorn, not with a database that cannot be reached.
+  // The trace is logged for bugs only, not for a database that cannot be reached.
   if (error instanceof DatabaseUnavailable) {
     const failed = message + CHECK_DATABASE;
     return { failed, code: 'service_unavailable', exitCode: 1, trace: '' };
@@ -295,8 +295,8 @@ type StopSignals = {
 };
 
 /**
- * A Ctrl-C reaches the service twice (from the terminal and from npm): the first signal drains, and
- * only one that comes at least a second later stops at once.
+ * A Ctrl-C reaches the service twice, from the terminal and from npm. The first signal drains; only a signal
+ * at least one second later stops immediately.
  */
 function createSignals(): StopSignals {
   const { promise, resolve } = Promise.withResolvers<'stop'>();

@@ -1,4 +1,4 @@
-/** What all parts of a worker share: database, log, resolver, secrets, the lease on its mail. */
+/** Shared by all parts of a worker: database, log, resolver, secrets, the lease on its mail. */
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
@@ -12,7 +12,6 @@ import { createNetwork, type Network } from './network.ts';
 import { systemWorld } from './system-world.ts';
 import type { WorkerSetup } from './worker-messages.ts';
 
-/** What every part of a worker uses. */
 export type WorkerContext = Network & {
   setup: WorkerSetup;
   config: Config;

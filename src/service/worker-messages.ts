@@ -10,7 +10,7 @@ import type { BrokerMessage, WorkerMessage } from '../delivery/broker-messages.t
 import type { User } from './privileges.ts';
 import type { DatabaseAddress, PoolSizes } from '../store/postgres/database.ts';
 
-/** What a worker can be made to do; by default everything. */
+/** The tasks of a worker; by default all. */
 export const PARTS = ['api', 'delivery', 'webhooks', 'inbound'] as const;
 export type Part = (typeof PARTS)[number];
 
@@ -33,7 +33,7 @@ export type WorkerSetup = {
 
 export type Metrics = MetricObjectWithValues<MetricValue<string>>[];
 
-/** A worker asks the supervisor for the text of all metrics, which asks every worker for its own. */
+/** A worker requests the text of all metrics from the supervisor, which requests it from each worker. */
 type Asked = { type: 'ask_metrics'; id: number };
 type Answered = { type: 'answer'; id: number; value: unknown };
 
@@ -42,7 +42,7 @@ export type ToWorker =
   | { type: 'stop' }
   /** Why emails are not accepted at present (the disk is nearly full); null when they are. */
   | { type: 'refuse_mail'; reason: string | null }
-  /** Work of a dead worker is free: poll now. */
+  /** Work of a dead worker was released: poll now. */
   | { type: 'look' }
   /** The database is another server than before, which may lack the last commits. */
   | { type: 'failed_over' }
@@ -58,9 +58,9 @@ export type ToWorker =
 export type FromWorker =
   | { type: 'hello' }
   | { type: 'ready'; port: number | null }
-  /** It could not start; the sentence is for the operator. */
+  /** The worker could not start; the sentence is for the operator. */
   | { type: 'failed'; message: string }
-  /** The id under which it holds work; freed at once when the worker dies. */
+  /** The id under which the worker holds work, which is released at once when it dies. */
   | { type: 'holder'; id: string }
   | { type: 'broker'; messages: readonly WorkerMessage[] }
   /** It uses the secret keys that were sent. */

@@ -1,6 +1,6 @@
 /**
- * The worker processes of this machine: forked, set up, restarted when they die, stopped together.
- * They load their code when they are forked and begin to work when `run` sends the setup. The cluster
+ * The worker processes of this machine: forks them, sends their setup, restarts dead ones, and stops all
+ * together. They load their code when they are forked and begin to work when `run` sends the setup. The cluster
  * module lets them share one listening socket. The broker, which grants them connections to mail
  * servers (delivery/broker.ts), runs here.
  */
@@ -20,10 +20,10 @@ import {
   type WorkerSetup,
 } from './worker-messages.ts';
 
-/** The message has the worker's own trace; the trace of this error is of no use. */
+/** The message has the trace of the worker; this error needs none. */
 export class WorkersCannotRun extends Error {}
 
-/** `env`: what workers get beside the environment of this process. */
+/** `env`: variables for workers beside the environment of this process. */
 export type WorkerPoolOptions = { count: number; log: Logger; env: OpensslTuning };
 
 export type RunningWorkers = AsyncDisposable & {
@@ -41,9 +41,9 @@ const METRICS_FRESH_MS = 1_000;
 /** A service whose workers die this often within a minute cannot run. */
 const DEATHS_PER_MINUTE_MAX = 20;
 /**
- * Three quarters of what lives may come on top before the heap is cleaned: left to itself V8 lets
- * garbage grow to several times that (370 MB instead of 245 while 50,000 emails come in). At one half
- * it is 235 MB, and mail of 20 KB has the whole heap searched for garbage half again as often.
+ * The heap may grow by three quarters of its live objects before it is collected. By default V8 lets it grow
+ * several times as far (370 MB instead of 245 while 50,000 emails are accepted). With one half it is 235 MB,
+ * and mail of 20 KB causes one and a half times as many full collections.
  */
 const V8_FLAGS = ['--heap-growing-percent=75'];
 
@@ -80,7 +80,7 @@ export class WorkerPool {
     for (let index = 0; index < options.count; index += 1) this.#fork();
   }
 
-  /** Sends the setup to the workers. Disposing lets each finish what it has begun, within 30 s. */
+  /** Sends the setup to the workers. Disposing waits up to 30 s for each to finish its work. */
   run(setup: WorkerSetup, onDeath: OnDeath): RunningWorkers {
     this.#setup = setup;
     this.#onDeath = onDeath;
@@ -101,7 +101,7 @@ export class WorkerPool {
     };
   }
 
-  /** Emails are refused with this reason until it is null again. */
+  /** Emails are refused with this reason; null: they are accepted. */
   refuseMail(reason: string | null): void {
     if (this.#refusal === reason) return;
     this.#refusal = reason;
@@ -124,7 +124,7 @@ export class WorkerPool {
     if (this.#outdated.size === 0) this.#onUpToDate();
   }
 
-  /** Makes workers poll now for work that has become free, instead of some seconds later. */
+  /** Workers poll for released work now, instead of some seconds later. */
   lookNow(): void {
     this.#sendAll({ type: 'look' });
   }
@@ -134,7 +134,7 @@ export class WorkerPool {
     this.#sendAll({ type: 'failed_over' });
   }
 
-  /** Kills all workers; the next start reclaims what they held. */
+  /** Kills all workers; the next start reclaims their work. */
   cutShort(): void {
     this.#isStopping = true;
     for (const worker of workers()) worker.process.kill('SIGKILL');
@@ -160,11 +160,11 @@ export class WorkerPool {
   }
 
   #fork(): void {
-    // The owner's log-in is not for workers: roles.ts.
+    // Workers do not get the log-in of the owner (roles.ts).
     const worker = cluster.fork({ ...this.#options.env, DATABASE_URL: undefined });
     worker.on('message', (message: FromWorker) => this.#receive(worker, message));
     this.#connections.watch(worker);
-    // A dying worker no longer reads: sending to it fails.
+    // Sending fails when the worker is about to end.
     worker.on('error', () => {});
   }
 
@@ -215,7 +215,7 @@ export class WorkerPool {
     if (holder !== undefined) void this.#onDeath(holder).then(() => this.lookNow());
     if (this.#isStopping) return;
     this.#options.log.error({ pid: worker.process.pid, code, signal }, 'a worker died');
-    // A worker that dies before the service is ready would die again.
+    // Not restarted before the service is ready, because it would die again.
     if (this.#readyCount < this.#options.count || this.#diesTooOften()) {
       const problem = new WorkersCannotRun('The workers cannot run; the log says why.');
       this.#ready.reject(problem);
@@ -258,14 +258,14 @@ export class WorkerPool {
 }
 
 /**
- * The connection that each worker was handed last. The cluster module keeps it open until the worker
- * confirms it. A worker that dies before never does, and the client would wait until its own time
- * limit; closed, the client sees at once that it has to connect again.
+ * The connection that each worker received last. The cluster module keeps it open until the worker confirms
+ * it. If the worker dies before that, the connection is closed here; the client would otherwise wait until
+ * its own timeout instead of connecting again.
  */
 class ConnectionsOnTheirWay {
   readonly #last = new Map<Worker, Handle>();
 
-  /** Notes what the worker is handed: one at a time, as the next one waits for the confirmation. */
+  /** Records the connection that is sent to the worker; the next one is sent after its confirmation. */
   watch(worker: Worker): void {
     const { process: child } = worker;
     const handOver = child.send.bind(child) as (...args: unknown[]) => boolean;
@@ -275,7 +275,7 @@ class ConnectionsOnTheirWay {
     };
   }
 
-  /** A worker that stops refuses a connection, and another one is handed it. */
+  /** A stopping worker refuses a connection, which is then sent to another worker. */
   #note(worker: Worker, handle: Handle): void {
     for (const [other, last] of this.#last) if (last === handle) this.#last.delete(other);
     this.#last.set(worker, handle);

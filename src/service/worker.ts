@@ -10,17 +10,17 @@ import { createServer } from './server.ts';
 import { DatabaseUnavailable } from '../store/postgres/database.ts';
 import { type FromWorker, Questions, type ToWorker } from './worker-messages.ts';
 
-/** Sending to a supervisor that was killed is skipped; `disconnect` reports that it is gone. */
+/** Skips messages to a supervisor that was killed; `disconnect` reports its end. */
 function send(message: FromWorker): void {
   if (process.connected) process.send?.(message, undefined, undefined, () => {});
 }
 
 logUncaught();
-// A Ctrl-C in the terminal reaches the whole group; only the supervisor acts on it.
+// A Ctrl-C in the terminal reaches the whole process group; only the supervisor handles it.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
-// Without a supervisor nothing would stop it; the next start reclaims what it held.
+// A worker without a supervisor ends, because nothing would stop it; the next start reclaims its work.
 process.on('disconnect', () => process.exit(1));
-// The cluster module writes to the supervisor too, and its write may fail first.
+// The cluster module writes to the supervisor as well, and its write may fail first.
 cluster.worker?.on('error', () => process.exit(1));
 
 let server: Awaited<ReturnType<typeof createServer>> | undefined;

@@ -1,6 +1,6 @@
 /**
- * Removes what is past its retention: whole weeks for all projects, small batches for projects that
- * keep their mail for less time. Rate-limited and logged; an interrupted removal resumes at the next
+ * Removes data past its retention: whole weeks for all projects, small batches for projects with a shorter
+ * retention. Rate-limited and logged; an interrupted removal resumes at the next
  * run.
  */
 import type { Logger } from 'pino';
@@ -37,7 +37,7 @@ export class MailRemoval {
     this.#options = options;
   }
 
-  /** @param isStopping called after every batch: the rest is left for the next run */
+  /** @param isStopping called after every batch; true leaves the rest to the next run */
   async run(isStopping: () => boolean): Promise<void> {
     const { retention } = this.#options;
     await this.#removeWeeks();
@@ -61,7 +61,7 @@ export class MailRemoval {
     if (kept.length > 0) log.warn({ kept }, 'partitions past their retention are still needed');
   }
 
-  /** What came back is content: it goes when content goes. */
+  /** Messages that came back are content and are removed with it. */
   async #forgetInbound(
     { projectId, contentH }: { projectId: string | null; contentH: number | null },
     isStopping: () => boolean,
@@ -88,10 +88,10 @@ export class MailRemoval {
       removed[batch.what] = (removed[batch.what] ?? 0) + batch.removed;
       batches += 1;
       if (isStopping()) break;
-      if (batches % LOG_EVERY_BATCHES === 0) logProgress('removing what is past its retention');
+      if (batches % LOG_EVERY_BATCHES === 0) logProgress('removing data past its retention');
       await this.#rest();
     }
-    logProgress('what was past its retention is removed');
+    logProgress('data past its retention was removed');
   }
 
   #rest(): Promise<void> {

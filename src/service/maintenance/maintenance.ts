@@ -1,8 +1,8 @@
 /**
- * What one process per machine does beside the mail: watches other nodes and the schema, creates
- * partitions in advance, removes what is past its retention (mail-removal.ts), warns of bad senders
- * (reputation-watch.ts), removes what has expired, builds indexes after an upgrade,
- * re-checks domains, and watches the disk.
+ * Periodic tasks of one process per machine: monitors other nodes and the schema, creates partitions in
+ * advance, removes data past its retention (mail-removal.ts), reports senders with many bounces
+ * (reputation-watch.ts), removes expired rows, builds indexes after an upgrade, re-checks domains, and monitors
+ * the disk.
  *
  * Each task has its own interval; one that fails is logged and tried again at the next interval.
  * Several machines may run the same task at once: every task is idempotent.
@@ -37,7 +37,7 @@ export type MaintenanceOptions = {
 };
 
 const WATCH_EVERY_MS = 2_500;
-/** A node is dead when its beat stood still through this much time of successful polls of ours. */
+/** A node is dead when its beat did not change during this time of successful polls of this process. */
 const SILENT_POLLS_MAX = 6;
 /** How long after a death its last statement's rows are searched for at every poll. */
 const ORPHANS_FOR_MS = 30_000;
@@ -46,11 +46,11 @@ const OUTDATED = 'the database was migrated for a newer version';
 const DISK_EVERY_MS = 5_000;
 const DISK_FREE_MIN_BYTES = 1024 ** 3;
 const FORGET_EVERY_MS = 60_000;
-/** Of wall time: after a jump of the clock ids need the partitions of other weeks. */
+/** By the wall clock: after it jumps, ids need the partitions of other weeks. */
 const PARTITIONS_EVERY_MS = 6 * 3600_000;
 const CLOCK_EVERY_MS = 60_000;
 const INDEXES_EVERY_MS = 10_000;
-/** A transaction that writes for as long as this is none of ours. */
+/** No transaction of Posthorn writes for this long. */
 const STREAM_EVERY_MS = 60_000;
 const DOMAINS_EVERY_MS = 10 * 60_000;
 const HOST_EVERY_MS = 3600_000;
@@ -71,7 +71,7 @@ export class Maintenance implements AsyncDisposable {
   readonly #outdated = Promise.withResolvers<string>();
   /** Resolves with a sentence when the database asks for newer code. */
   readonly outdated = this.#outdated.promise;
-  /** From the start on: a predecessor may have died a moment ago. */
+  /** Begins at the start, because a predecessor may have died a moment ago. */
   #orphansUntilMs = systemWorld.monotonicMs() + ORPHANS_FOR_MS;
 
   constructor(options: MaintenanceOptions) {
@@ -82,7 +82,7 @@ export class Maintenance implements AsyncDisposable {
     const { database, config, log } = this.#options;
     this.#every(WATCH_EVERY_MS, 'watching nodes', () => this.#watchNodes());
     this.#every(WATCH_EVERY_MS, 'watching for a fail-over', () => this.#watchTimeline());
-    // Now as well: a fail-over may come before the first interval.
+    // Also now, because a fail-over may come before the first interval.
     this.#running.add(this.#watchTimeline().catch(() => {}));
     this.#every(WATCH_EVERY_MS, 'watching the schema', () => this.#watchSchema());
     this.#every(ORPHANS_EVERY_MS, 'freeing orphans', () => this.#releaseOrphans());
@@ -176,7 +176,7 @@ export class Maintenance implements AsyncDisposable {
     if (freed > 0) this.#options.log.warn({ freed }, 'work without a holder was released');
   }
 
-  /** A promoted standby begins a new timeline. What it never received is lost, which must be logged. */
+  /** A promoted standby begins a new timeline. Commits that it did not receive are lost, which is logged. */
   async #watchTimeline(): Promise<void> {
     const timeline = await databaseTimeline(this.#options.database.db);
     if (timeline === null) return;
@@ -191,7 +191,7 @@ export class Maintenance implements AsyncDisposable {
     this.#options.pool.failedOver();
   }
 
-  /** A migration is about to take away what this code needs. */
+  /** A migration is about to drop something that this code uses. */
   async #watchSchema(): Promise<void> {
     const problem = outdatedProblem(await schemaRequired(this.#options.database.db));
     if (problem === null) return;
@@ -200,13 +200,13 @@ export class Maintenance implements AsyncDisposable {
     this.#outdated.resolve(problem);
   }
 
-  /** Those that a migration left to be built while the service works. */
+  /** Builds indexes that a migration left to be built while the service runs. */
   async #buildIndexes(): Promise<void> {
     const built = await buildStreamIndexes(this.#options.database.address);
     this.#options.log.info({ built }, 'indexes of the event stream were built');
   }
 
-  /** Nothing is read from the stream that a transaction at work may still add something to. */
+  /** The stream is read only below the oldest running transaction, so a long one delays it. */
   async #watchStream(): Promise<void> {
     const before = this.#streamWaitsFor;
     this.#streamWaitsFor = await streamWaitsFor(this.#options.database.db);
@@ -217,7 +217,7 @@ export class Maintenance implements AsyncDisposable {
     );
   }
 
-  /** Settling needs room on the disk: what would fill it is refused in time. */
+  /** Refuses emails before the disk is full, because settling needs room on it. */
   async #watchDisk(): Promise<void> {
     const { database, config, log, pool } = this.#options;
     const freeDiskBytes = await database.freeBytes();

@@ -27,7 +27,7 @@ import {
   type Alert,
 } from '../../store/reputation.ts';
 
-/** A worker's counts may be committed later than counts that were seen already. */
+/** A worker may commit counts later than others that were already read. */
 const LOOK_BACK_MS = 60_000;
 
 export class ReputationWatch {

@@ -1,7 +1,7 @@
 /**
- * Fetches MTA-STS policies again while they hold, once a day (RFC 8461 §3.3 asks for that): an
- * attacker who blocks the policy host has to do so for as long as the policy is valid, not only on the
- * day it ends. Policies of domains without mail for a month are not renewed.
+ * Fetches MTA-STS policies again once a day before they expire (RFC 8461 §3.3), so that an attacker has to block
+ * the policy host for the whole time in which the policy is valid. Policies of domains without mail for a
+ * month are not renewed.
  */
 import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
@@ -11,7 +11,7 @@ import { forgetStsPolicies, policiesToRenew, StsPolicies } from '../../store/tra
 import { createNetwork } from '../network.ts';
 import { systemWorld } from '../system-world.ts';
 
-/** Each takes a second or two; the next run takes the next ones. */
+/** Policies per run. Each takes a second or two; the next run continues. */
 const AT_ONCE_MAX = 50;
 const FORGOTTEN_MAX = 5_000;
 
