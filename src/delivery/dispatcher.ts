@@ -1,14 +1,16 @@
 /**
- * Takes recipients in, starts their deliveries in fair order, and releases what cannot start soon.
+ * Takes recipients into memory, starts their deliveries in fair order, and releases those that cannot start soon.
  *
- * Work comes in two ways: handed over in memory by the accept path, so that the first attempt starts
- * within milliseconds, and claimed from the queue table when it is due. Both are limited in number and
- * bytes; what does not fit stays in the table. Everything in memory is held under the lease (lease.ts),
+ * There are two sources of work: emails that the accept path hands over in memory, so that the first attempt
+ * starts within milliseconds, and rows of the queue table that are due and claimed. Both are limited in number and
+ * bytes; the rest stays in the table. Everything in memory is held under the lease (lease.ts),
  * and every outcome is fenced by it.
  *
- * The route of a destination is looked up before its mail starts, so that thousands of domains at one
- * unreachable provider are one provider before any of them is tried. What cannot start soon (its
- * provider is suspended, its tenant queue or the memory is full) is released to the table.
+ * The route of a destination is looked up before its mail starts, so that mail of thousands of domains at one
+ * unreachable provider is queued under that provider before any of it is tried. A delivery that cannot start
+ * soon, because its provider is suspended or its tenant queue or the memory is full, is released to the table.
+ *
+ * Next: fair-queue.ts (the order), for claimed work claims.ts; then deliver.ts.
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
