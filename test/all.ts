@@ -9,6 +9,7 @@ import { chooseChanged } from './runner/changed.ts';
 import { stopCommands } from './runner/command.ts';
 import { conclude, describeSteps, reportFile, reportTool } from './runner/report.ts';
 import { runSteps } from './runner/run.ts';
+import { dropScratch, useScratch } from './runner/scratch.ts';
 import { chooseSteps, type Step } from './runner/steps.ts';
 
 const USAGE = `Usage: npm test -- [options] [file ...]
@@ -37,12 +38,14 @@ async function main(argv: string[]): Promise<number> {
   if (typeof steps === 'string') return refuse(steps);
   if (request.list) return print(describeSteps(steps));
   endWithWhatRuns();
+  const scratch = useScratch();
   const startedAtMs = performance.now();
   const results = await runSteps(steps, {
     jobs: request.jobs,
     onTool: (result) => reportTool(result, request.verbose),
     onFile: (file, left) => reportFile(file, left, request.verbose),
   });
+  dropScratch(scratch);
   return conclude(results, performance.now() - startedAtMs) ? 0 : 1;
 }
 

@@ -5,7 +5,8 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, globSync, mkdtempSync, rmSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -27,9 +28,10 @@ const WORLD = { monotonicMs: () => performance.now() };
 export const OTHER_UID = 65_534;
 export const AS_ROOT = process.geteuid?.() === 0;
 
-/** A folder below /tmp (so that sockets fit) that disappears with what runs in it. */
+/** A folder with a short path (so that sockets fit) that disappears with what runs in it. */
 export function temporaryFolder(): string {
-  const folder = mkdtempSync('/tmp/posthorn-test-');
+  const base = process.platform === 'darwin' ? '/tmp' : tmpdir();
+  const folder = mkdtempSync(join(base, 'posthorn-test-'));
   chmodSync(folder, 0o711); // root's database runs as another user, who has to pass
   after(async () => {
     const running = globSync(`${folder}/**/pg/postmaster.pid`).map((file) => dirname(file));

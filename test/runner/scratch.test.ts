@@ -1,0 +1,27 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { hasRoom, removeAbandoned, scratchOf } from './scratch.ts';
+
+const base = mkdtempSync(join(tmpdir(), 'posthorn-scratch-'));
+after(() => rmSync(base, { recursive: true }));
+
+test('a run removes what killed runs have left, and nothing of those that go on', () => {
+  const mine = scratchOf(base, process.pid);
+  const { pid } = spawnSync(process.execPath, ['--version']);
+  mkdirSync(join(scratchOf(base, pid), 'database'));
+  mkdirSync(join(base, 'of-another-program'));
+  removeAbandoned(base);
+  assert.deepEqual(readdirSync(base).toSorted(), [
+    'of-another-program',
+    `posthorn-run-${process.pid}`,
+  ]);
+  assert.equal(statSync(mine).mode & 0o7777, 0o1777, 'other users may make folders there');
+});
+
+test('a folder that is not in memory is not taken for one that is', () => {
+  for (const place of ['/', base, '/proc', '/no/such/folder']) assert.equal(hasRoom(place), false);
+});
