@@ -234,7 +234,7 @@ test('every package is asked for in one version', () => {
   ]);
 });
 
-test('npm is told to run no scripts, by the clone as by the first start', () => {
+test('npm runs no scripts, neither in the clone nor at the first start', () => {
   const [npmrc, install] = readFiles(['.npmrc', 'bin/install.js']);
   assert.match(npmrc?.text ?? '', /^ignore-scripts=true$/m);
   assert.match(install?.text ?? '', /'--ignore-scripts'/);

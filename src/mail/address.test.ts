@@ -57,7 +57,7 @@ test('quoting does not change a local part', () => {
   assert.equal(parseAddress('"a\\\\b"@acme.com'), '"a\\\\b"@acme.com');
 });
 
-test('what is not exactly one plain address is refused, with the reason', () => {
+test('a text that is not exactly one plain address is refused with the reason', () => {
   const reasons: Record<string, RegExp> = {
     '': /is empty/,
     bob: /has no @/,

@@ -306,7 +306,7 @@ test('a lock that is held too long fails its request and delays no other', async
   await own.close();
 });
 
-test('what was committed stays accepted when the database goes away a moment later', async () => {
+test('committed emails stay accepted when the database becomes unreachable just after', async () => {
   const sender = await newSender(db, 1);
   const lookFails: AcceptConnection = {
     transaction,

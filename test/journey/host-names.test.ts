@@ -108,7 +108,7 @@ test('a command changes the return-path host for all nodes and prints the record
   assert.deepEqual(problemsOf(await verified(service, key, id)), []);
 });
 
-test('the records follow the first proper name, and nobody who is verified when it changes again', async () => {
+test('the records follow the first valid host name, and verified domains stay verified when it changes', async () => {
   const service = await startService({ dns, env: env(undefined) });
   await using _ = service;
   const restartAs = async (hostname: string): Promise<void> => {

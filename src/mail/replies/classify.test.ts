@@ -156,7 +156,7 @@ test('the reply code decides when the enhanced code contradicts it', () => {
   assert.equal(verdict('550 4.7.1 No').permanent, true);
 });
 
-test('the answers of the simulator mean what the interface says', () => {
+test('the replies of the simulator are classified as documented', () => {
   assert.deepEqual(pick(verdict('550 5.1.1 No such user')), ['mailbox', true, true]);
   assert.deepEqual(pick(verdict('550 5.7.1 Blocked')), ['policy', true, false]);
   assert.deepEqual(pick(verdict('452 4.2.2 Mailbox full')), ['quota', false, false]);

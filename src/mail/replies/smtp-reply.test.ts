@@ -57,7 +57,7 @@ test('a long text is cut at 2 KB between characters', () => {
   assert.match(reply?.message ?? '', /^é+$/);
 });
 
-test('what is not a reply is an error', () => {
+test('malformed data in place of a reply is an error', () => {
   const garbage = [
     'hello\r\n',
     '\r\n',

@@ -26,7 +26,7 @@ test('a chosen source address is the one the server sees', async () => {
   assert.equal(mx.sessions[0]?.socket.remoteAddress, '127.0.0.9');
 });
 
-test('a server that refuses at the greeting or at EHLO is quoted', async () => {
+test('the reply of a server that refuses at the greeting or at EHLO is reported', async () => {
   await using mx = await startFakeMx();
   const cases = [
     ['greeting', '421 4.3.2 Too busy'],
@@ -68,7 +68,7 @@ test('a server that does not know EHLO is greeted with HELO and still takes mail
   assert.ok(mx.sessions[0]?.lines.includes('C: HELO out.posthorn.test'));
 });
 
-test('a server that refuses HELO as well is quoted', async () => {
+test('the reply of a server that refuses HELO is reported', async () => {
   await using mx = await startFakeMx({ phases: { ehlo: '502 No', helo: '550 5.7.1 Not you' } });
   assert.deepEqual(summary(await connectTo(mx)), { phase: 'ehlo', code: 550 });
 });
