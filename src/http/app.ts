@@ -49,6 +49,7 @@ import { registerProjectRoutes } from './routes/projects.ts';
 import { registerServiceRoutes } from './routes/service.ts';
 import { registerSuppressionFileRoutes } from './routes/suppression-files.ts';
 import { registerSuppressionRoutes } from './routes/suppressions.ts';
+import { registerTemplateRoutes } from './routes/templates.ts';
 import { registerUnsubscribeRoutes } from './routes/unsubscribe.ts';
 import { registerWebhookRoutes } from './routes/webhooks.ts';
 import type { App, Certificate, HttpServices } from './services.ts';
@@ -101,6 +102,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
     registerWebhookRoutes(app, services);
     registerSuppressionRoutes(app, services);
     registerSuppressionFileRoutes(app, services, timeouts);
+    registerTemplateRoutes(app, services);
     registerUnsubscribeRoutes(app, services);
     registerKeyRoutes(app, services);
     registerProjectRoutes(app, services);

@@ -75,6 +75,7 @@ const TAGS = {
   Events: 'Everything that happens, in commit order, as pages or as a stream that stays open.',
   Domains: 'The domains that email is sent from, and the DNS records that they need.',
   Webhooks: 'Where events are posted, what was posted, and posting it again.',
+  Templates: 'Contents of emails with variables, in versions.',
   Suppressions: 'The addresses that get no email.',
   'API keys': 'Who may use this API.',
   Projects: 'What keys, domains and emails belong to.',

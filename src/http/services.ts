@@ -20,6 +20,7 @@ import type { AcceptBatch } from '../sending/email-batch.ts';
 import type { Database } from '../store/postgres/database.ts';
 import type { SecretBox } from '../store/secrets.ts';
 import type { ScopeCategory } from '../store/limits.ts';
+import type { TemplateService } from '../templates/service.ts';
 import type { WebhookService } from '../webhooks/service.ts';
 import type { BodyAccount } from './bodies.ts';
 
@@ -44,6 +45,7 @@ export type HttpServices = {
     | 'retention'
   >;
   domains: DomainService;
+  templates: TemplateService;
   webhooks: WebhookService;
   /** The URL of this machine's HTTP listener, used if there is no public URL. */
   localUrl: string;

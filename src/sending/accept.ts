@@ -12,13 +12,14 @@ import { failpoint } from '../core/failpoint.ts';
 import { limitRefusal, type LimitState } from '../core/limits.ts';
 import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
 import { MAIL_LIFETIME_S, SCHEDULE_DAYS_MAX } from '../core/retry.ts';
-import type { Caller, Environment } from '../core/scope.ts';
+import type { Caller, Environment, Scope } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
 import { type Address, addressKey, domainOf } from '../mail/address.ts';
-import type { AcceptStore } from '../store/accept.ts';
+import { type AcceptStore, findRemembered } from '../store/accept.ts';
 import type { AcceptRow, NewEmail, NewRecipient } from '../store/accept-statement.ts';
 import { messageIdIn, type StoredMessage } from '../store/emails.ts';
 import { emailEventData } from '../store/events.ts';
+import type { Queryable } from '../store/postgres/database.ts';
 import type { EmailDraft } from './draft.ts';
 
 export type AcceptOutcome =
@@ -217,9 +218,23 @@ export function answer(row: AcceptRow, email: NewEmail): AcceptOutcome {
   return { kind: 'refused', ...refusal, ...(outcome !== 'unknown' && { limit }) };
 }
 
+/** The answer to an earlier request with this key; null: there was none, or it is long ago. */
+export async function findReplay(
+  db: Queryable,
+  caller: Scope,
+  idempotency: NonNullable<NewEmail['idempotency']>,
+): Promise<AcceptOutcome | null> {
+  const earlier = await findRemembered(db, caller, idempotency.key);
+  return earlier && answerAgain({ ...earlier, limit: null }, idempotency);
+}
+
 /** The first response, or a conflict if the key was used with another request. */
 export function answerAgain(
-  { limit, fingerprint, response }: AcceptRow,
+  {
+    limit,
+    fingerprint,
+    response,
+  }: Pick<AcceptRow, 'fingerprint' | 'response'> & { limit: LimitState | null },
   idempotency: NewEmail['idempotency'],
 ): AcceptOutcome {
   if (fingerprint === idempotency?.fingerprint) {
@@ -228,7 +243,7 @@ export function answerAgain(
   return refuse(
     'idempotency_conflict',
     'This Idempotency-Key was used within 24 hours with another body; use a new key.',
-    limit,
+    limit ?? undefined,
   );
 }
 

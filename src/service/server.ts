@@ -24,6 +24,7 @@ import type { Database } from '../store/postgres/database.ts';
 import { loadMessages } from '../store/emails.ts';
 import { DiskFullMemory } from '../store/postgres/capacity.ts';
 import { systemWorld } from './system-world.ts';
+import { createTemplateService } from '../templates/service.ts';
 import { createWebhookLoop, type WebhookLoop } from '../webhooks/loop.ts';
 import { createWebhookService } from '../webhooks/service.ts';
 import { createWorkerContext, type WorkerContext } from './worker-context.ts';
@@ -150,6 +151,7 @@ function createApp(
     ...context,
     ...features,
     world,
+    templates: createTemplateService(context),
     webhooks: createWebhookService({ ...context, world }),
     localUrl: ownUrl(context.config),
     contentOf: (wanted) => contentOf(db, builder, wanted),

@@ -14,6 +14,7 @@
  * Next: accept-statement.ts; postgres/group-commit.ts forms the batches.
  */
 import { Overloaded } from '../core/refusals.ts';
+import type { Scope } from '../core/scope.ts';
 import { type AcceptRow, type BatchOptions, type NewEmail, runBatch } from './accept-statement.ts';
 import { type EmailBatch, runEmailBatch } from './email-batch.ts';
 import {
@@ -301,6 +302,16 @@ async function findKeys(
     requests.map(({ idempotency }) => idempotency?.key),
   ]);
   return new Map(found.map((row) => [row.id, row]));
+}
+
+/** What was answered to a request with this Idempotency-Key; null: nothing within 24 hours. */
+export async function findRemembered(
+  db: Queryable,
+  { projectId, environment }: Scope,
+  key: string,
+): Promise<Omit<Remembered, 'id'> | null> {
+  const [found] = await db.query<Remembered>(FIND_KEYS, [[projectId], [environment], [key]]);
+  return found ?? null;
 }
 
 /** How long and at which interval the result is queried. */

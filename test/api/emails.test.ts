@@ -230,7 +230,6 @@ test('unsubscribe by an https URL makes the one-click headers', async () => {
 
 test('an unsupported field is refused by name', async () => {
   const notYet: [object, RegExp][] = [
-    [{ template: { id: 'welcome', variables: {} } }, /^template: .*not available yet/],
     [{ tracking: { opens: true } }, /^tracking\.opens: .*not available yet/],
     [{ tracking: { clicks: true } }, /^tracking\.clicks: .*not available yet/],
     [
@@ -239,10 +238,6 @@ test('an unsupported field is refused by name', async () => {
     ],
   ];
   for (const [change, text] of notYet) await refused(change, text);
-  const alone = { ...EMAIL, subject: undefined, html: undefined, template: { id: 'welcome' } };
-  const answer = await service.request('POST', '/v1/emails', { body: alone });
-  assertFailure(answer, 422, 'validation_error');
-  assert.match(answer.text, /template/);
   await accepted({ tracking: { opens: false, clicks: false }, tls: 'enforced' });
   await accepted({ tls: 'opportunistic' });
 });

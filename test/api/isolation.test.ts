@@ -23,6 +23,7 @@ async function makeResources(): Promise<Record<string, Record<string, string>>> 
   const { id: webhook } = await made('/v1/webhooks', { url: receiver.url });
   const { id: domain } = await made('/v1/domains', { name: 'owned.test' });
   const { id: key } = await made('/v1/api-keys', { name: 'owned' });
+  const { id: template } = await made('/v1/templates', { name: 'Owned', subject: 'a', text: 'b' });
   const email = await service.send();
   await service.waitForStatus(email, 'delivered');
   const path = `/v1/webhooks/${webhook}/deliveries?status=delivered`;
@@ -36,6 +37,7 @@ async function makeResources(): Promise<Record<string, Record<string, string>>> 
     emails: { id: email },
     domains: { id: domain },
     'api-keys': { id: key },
+    templates: { id: template, version: '1' },
     webhooks: { id: webhook, delivery_id: delivery, replay_id: body.id },
   };
 }
@@ -43,6 +45,7 @@ async function makeResources(): Promise<Record<string, Record<string, string>>> 
 /** What a request needs to come as far as its id. */
 const BODIES: Record<string, object> = {
   'PATCH /v1/emails/{id}': { scheduled_at: '2026-01-01T00:00:00Z' },
+  'PATCH /v1/templates/{id}': { subject: 'changed' },
   'PATCH /v1/webhooks/{id}': { status: 'disabled' },
   'PATCH /v1/domains/{id}': { tls: 'enforced' },
   'PATCH /v1/api-keys/{id}': { permission: 'sending_access' },
@@ -114,7 +117,7 @@ for (const [method, template] of all) {
 
 test('lists do not contain resources of others', async () => {
   for (const key of Object.values(strangers)) {
-    for (const kind of ['emails', 'domains', 'webhooks']) {
+    for (const kind of ['emails', 'domains', 'templates', 'webhooks']) {
       const { body } = await service.request('GET', `/v1/${kind}`, { key });
       assert.deepEqual(body.data, [], kind);
     }

@@ -152,6 +152,15 @@ test('every endpoint is documented', () => {
     GET /v1/webhooks/{id}/deliveries
     GET /v1/webhooks/{id}/deliveries/{delivery_id}
     POST /v1/webhooks/{id}/deliveries/{delivery_id}/replay
+    GET /v1/templates
+    POST /v1/templates
+    GET /v1/templates/{id}
+    PATCH /v1/templates/{id}
+    DELETE /v1/templates/{id}
+    GET /v1/templates/{id}/versions
+    GET /v1/templates/{id}/versions/{version}
+    POST /v1/templates/{id}/publish
+    POST /v1/templates/{id}/preview
     GET /v1/suppressions
     POST /v1/suppressions
     GET /v1/suppressions/{address}
@@ -281,6 +290,25 @@ test('answers about webhooks are as documented', async () => {
   }
   await ask('updateWebhook', webhook, { body: { status: 'disabled' } });
   await ask('deleteWebhook', webhook);
+});
+
+test('answers about templates are as documented', async () => {
+  const body = {
+    name: 'Hi',
+    alias: 'hi',
+    subject: 'Hi',
+    text: '{{ a }}',
+    variables: [{ name: 'a' }],
+  };
+  const { body: template } = await ask('createTemplate', {}, { body });
+  await ask('previewTemplate', template, { body: { variables: { a: 'b' } } });
+  await ask('updateTemplate', template, { body: { name: 'Hello', alias: null } });
+  const version = { id: template.id, version: '1' };
+  for (const id of ['publishTemplate', 'listTemplates', 'getTemplate', 'listTemplateVersions']) {
+    await ask(id, template);
+  }
+  await ask('getTemplateVersion', version);
+  await ask('deleteTemplate', template);
 });
 
 test('answers about suppressions are as documented', async () => {

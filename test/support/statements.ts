@@ -49,6 +49,7 @@ import { releaseUnknownWebhooks } from '../../src/store/webhook-queue.ts';
 import { BUSY_ADDRESS } from './fill.ts';
 import { useReputation, useTls } from './statements-counts.ts';
 import { claimAndRelease, operate } from './statements-queue.ts';
+import { useTemplates } from './statements-templates.ts';
 import {
   closedEndpoint,
   tellBatch,
@@ -408,6 +409,7 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'secret keys', asks: 10, run: useSecretKeys },
   { what: 'projects', asks: 10, run: useProjects },
   { what: 'suppressions', asks: 20, run: useSuppressions },
+  { what: 'templates', asks: 20, run: useTemplates },
   { what: 'webhooks: tell a batch', asks: 32, run: tellBatch },
   { what: 'webhooks: end a closed provider', asks: 10, run: closedEndpoint },
   { what: 'webhooks: endpoints', asks: 10, run: useEndpoints },

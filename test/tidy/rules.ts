@@ -8,7 +8,16 @@ import type { SourceFile } from './source.ts';
 export type Rule = (files: readonly SourceFile[]) => string[];
 
 const BELOW_FEATURES = ['core', 'mail', 'net', 'store'];
-const FEATURES = ['auth', 'sending', 'domains', 'delivery', 'inbound', 'suppressions', 'webhooks'];
+const FEATURES = [
+  'auth',
+  'sending',
+  'templates',
+  'domains',
+  'delivery',
+  'inbound',
+  'suppressions',
+  'webhooks',
+];
 
 const SURFACES = ['http', 'smtp', 'cli'];
 /** A surface may know the shape of what an operator can set; only cli/ and service/ read it. */

@@ -4,20 +4,18 @@
  */
 import type { FastifyRequest, FastifySchemaCompiler } from 'fastify';
 import { z, type ZodType } from 'zod';
-import { type Refusal, refuseFields } from '../../core/refusals.ts';
-import { type EmailDraft, type DraftRules, makeDraft } from '../../sending/draft.ts';
+import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
+import type { Caller } from '../../core/scope.ts';
+import type { DraftRules, EmailDraft } from '../../sending/draft.ts';
 import { BATCH_MAX, BATCH_VALIDATIONS, type BatchValidation } from '../../sending/email-batch.ts';
 import { callerOf } from '../access.ts';
 import { BadRequest, malformed } from '../errors.ts';
 import { failures } from '../schemas/common.ts';
 import { noQuery } from '../schemas/dry-run.ts';
-import {
-  acceptedBatch,
-  batchHeaders,
-  emailBatchCreation,
-  emailCreation,
-} from '../schemas/emails.ts';
+import { acceptedBatch } from '../schemas/emails.ts';
+import { batchHeaders, emailBatchCreation, emailCreation } from '../schemas/new-emails.ts';
 import type { App, HttpServices } from '../services.ts';
+import { draftFrom, replayOf } from '../templated.ts';
 import { pagesAt } from '../unsubscribe-page.ts';
 import { checkItem, validatorCompiler } from '../validation.ts';
 import { answerSending, idempotencyOf } from './emails.ts';
@@ -57,7 +55,14 @@ export function registerEmailBatchRoute(app: App, services: HttpServices): void 
         pagesAt: pagesAt(services, caller),
         takesMail: config.inboundPort !== null,
       };
-      const items = request.body.map((item) => draftOf(item, rules));
+      const items: (EmailDraft | Refusal)[] = [];
+      // One after the other: other requests get their turn between two that are rendered.
+      for (const item of request.body) items.push(await draftOf(services, caller, { item, rules }));
+      if (items.some(isRefusal)) {
+        const usesTemplate = request.body.some(namesTemplate);
+        const replay = await replayOf(services, caller, { usesTemplate, idempotency });
+        if (replay !== null) return answerSending(reply, replay);
+      }
       return answerSending(reply, await acceptBatch(caller, items, { validation, idempotency }));
     },
   });
@@ -82,7 +87,16 @@ function validationOf({ headers }: FastifyRequest): BatchValidation {
   );
 }
 
-function draftOf(item: unknown, rules: DraftRules): EmailDraft | Refusal {
+async function draftOf(
+  services: HttpServices,
+  caller: Caller,
+  { item, rules }: { item: unknown; rules: DraftRules },
+): Promise<EmailDraft | Refusal> {
   const checked = checkItem(emailCreation, item);
-  return 'problems' in checked ? refuseFields(checked.problems) : makeDraft(checked.value, rules);
+  if ('problems' in checked) return refuseFields(checked.problems);
+  return draftFrom(services, caller, { body: checked.value, rules });
+}
+
+function namesTemplate(item: unknown): boolean {
+  return typeof item === 'object' && item !== null && 'template' in item;
 }

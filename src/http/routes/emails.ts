@@ -1,6 +1,7 @@
 /**
- * Routes of emails: sending, reading, canceling and rescheduling. Sending checks the shape and makes a
- * draft; sending/accept.ts does the rest in the transaction that stores the email.
+ * Routes of emails: sending, reading, canceling and rescheduling. Sending checks the shape, has the
+ * content of a template rendered (http/templated.ts) and makes a draft (sending/draft.ts);
+ * sending/accept.ts does the rest in the transaction that stores the email.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
@@ -10,7 +11,6 @@ import type { Caller } from '../../core/scope.ts';
 import type { MessageRecipient } from '../../delivery/message.ts';
 import { addressKey, parseAddress } from '../../mail/address.ts';
 import type { AcceptOutcome } from '../../sending/accept.ts';
-import { makeDraft } from '../../sending/draft.ts';
 import { type DryRunOutcome, presentDryRun } from '../../sending/dry-run.ts';
 import { cancel, reschedule } from '../../sending/schedule.ts';
 import { presentEmail, presentEvent, presentSummary } from '../../sending/present.ts';
@@ -32,17 +32,16 @@ import {
   acceptedEmail,
   contentQuery,
   email,
-  emailChange,
-  emailCreation,
   emailList,
   emailQuery,
-  idempotencyHeaders,
   messageBytes,
   timeline,
   timelineQuery,
 } from '../schemas/emails.ts';
+import { emailChange, emailCreation, idempotencyHeaders } from '../schemas/new-emails.ts';
 import { pagesAt } from '../unsubscribe-page.ts';
 import type { App, HttpServices } from '../services.ts';
+import { draftFrom, replayOf } from '../templated.ts';
 
 const TAGS = ['Emails'];
 const params = idParams('email');
@@ -81,14 +80,21 @@ function registerSend(app: App, services: HttpServices): void {
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const idempotency = idempotencyOf(request, 'POST /v1/emails');
-      const draft = makeDraft(request.body, {
+      const { body } = request;
+      const rules = {
         environment: caller.environment,
         allowPrivateNetworks: config.allowPrivateNetworks,
         pagesAt: pagesAt(services, caller),
         takesMail: config.inboundPort !== null,
-      });
-      if (isRefusal(draft)) return refuse(reply, draft);
-      if (request.query.dry_run === 'true') {
+      };
+      const draft = await draftFrom(services, caller, { body, rules });
+      const isDry = request.query.dry_run === 'true';
+      if (isRefusal(draft)) {
+        const usesTemplate = body.template != null && !isDry;
+        const replay = await replayOf(services, caller, { usesTemplate, idempotency });
+        return replay === null ? refuse(reply, draft) : answerSending(reply, replay);
+      }
+      if (isDry) {
         return answerDryRun(reply, await dryRun(caller, draft, idempotency));
       }
       return answerSending(reply, await accept(caller, draft, idempotency));

@@ -1,0 +1,185 @@
+/** Schemas of templates in requests and responses. What a source may be: templates/liquid.ts. */
+import { z } from 'zod';
+import { VARIABLE_TYPES } from '../../store/templates.ts';
+import { SOURCE_MAX } from '../../templates/liquid.ts';
+import { VARIABLE_NAME, VARIABLES_MAX } from '../../templates/variables.ts';
+import { deleted, environment, idSchema, label, listOf, time } from './common.ts';
+
+const SUBJECT_SOURCE_MAX = 2_000;
+
+const name = label(100).meta({ description: 'For people.', examples: ['Receipt'] });
+
+const alias = z
+  .string()
+  .regex(/^[a-z][a-z0-9_-]{0,63}$/, 'must be 1-64 of a-z, 0-9, _ and -, with a letter first')
+  .meta({
+    description: 'A name for programs, in place of the id; unique in its project and environment.',
+    examples: ['receipt'],
+  });
+
+const variable = z
+  .strictObject({
+    name: z
+      .string()
+      .regex(VARIABLE_NAME, 'must be 1-64 letters, digits and _, not a digit first')
+      .meta({ examples: ['name'] }),
+    type: z.enum(VARIABLE_TYPES).default('string').optional(),
+    default: z
+      .unknown()
+      .optional()
+      .describe('Its value when a request leaves it out; without one it is required.'),
+  })
+  .meta({ id: 'TemplateVariable' });
+
+const subject = label(SUBJECT_SOURCE_MAX).meta({
+  description: 'One line in Liquid.',
+  examples: ['Your receipt, {{ name }}'],
+});
+
+const source = (description: string, example: string | null) =>
+  z
+    .string()
+    .max(SOURCE_MAX)
+    .nullable()
+    .meta({ description, examples: [example] });
+
+const html = source(
+  'In Liquid; what variables bring is escaped. `html` or `text` is needed.',
+  '<p>Thank you, {{ name }}.</p>',
+);
+const text = source('In Liquid; derived from the html when null.', null);
+
+const variables = z
+  .array(variable)
+  .max(VARIABLES_MAX)
+  .describe('Every variable that the subject, html or text reads.');
+
+export const templateCreation = z
+  .strictObject({
+    name,
+    alias: alias.nullish(),
+    subject,
+    html: html.optional(),
+    text: text.optional(),
+    variables: variables.optional(),
+  })
+  .meta({
+    id: 'NewTemplate',
+    examples: [
+      {
+        name: 'Receipt',
+        alias: 'receipt',
+        subject: 'Your receipt, {{ name }}',
+        html: '<p>Thank you, {{ name }}.</p>',
+        variables: [{ name: 'name' }],
+      },
+    ],
+  });
+
+export const templateChange = z
+  .strictObject({
+    name: name.optional(),
+    alias: alias.nullish().describe('null takes it away.'),
+    subject: subject.optional(),
+    html: html.optional(),
+    text: text.optional(),
+    variables: variables.optional(),
+  })
+  .meta({ id: 'TemplateChange', examples: [{ subject: 'Thank you, {{ name }}' }] });
+
+const version = z.int().meta({ description: 'Counted from 1.', examples: [1] });
+const wantedVersion = z.int().min(1).max(2_147_483_647).optional();
+
+export const templatePublication = z
+  .strictObject({
+    version: wantedVersion.describe('Default: the latest. An older one takes a change back.'),
+  })
+  .meta({ examples: [{ version: 1 }] });
+
+export const templatePreview = z
+  .strictObject({
+    variables: z.record(z.string(), z.unknown()).optional(),
+    version: wantedVersion.describe('Default: the latest, published or not.'),
+  })
+  .meta({ examples: [{ variables: { name: 'Jo' } }] });
+
+const headFields = {
+  object: z.literal('template'),
+  id: idSchema('The template.'),
+  name,
+  alias: alias.nullable(),
+  latest_version: version,
+  published_version: version.nullable().describe('What emails are made of; null: nothing yet.'),
+  environment,
+  created_at: time('When it was made.'),
+  updated_at: time('When it was last changed or published.'),
+};
+
+const summary = z.object(headFields).meta({ id: 'TemplateSummary' });
+export const templateList = listOf(summary);
+
+const contentFields = { subject, html, text };
+
+const publishedAt = time('When it was first published; null: it is a draft.').nullable();
+
+export const template = z
+  .object({
+    ...headFields,
+    version: version.describe('The one whose content this is.'),
+    ...contentFields,
+    variables: z.array(variable),
+    published_at: publishedAt,
+  })
+  .meta({ id: 'Template' });
+
+const templateVersion = z
+  .object({
+    object: z.literal('template_version'),
+    version,
+    subject,
+    created_at: time('When it was made.'),
+    published_at: publishedAt,
+  })
+  .meta({ id: 'TemplateVersion' });
+
+export const templateVersionList = listOf(templateVersion);
+
+export const renderedTemplate = z
+  .object({
+    object: z.literal('rendered_template'),
+    subject: z.string().meta({ examples: ['Your receipt, Jo'] }),
+    html: z
+      .string()
+      .nullable()
+      .meta({ examples: ['<p>Thank you, Jo.</p>'] }),
+    text: z
+      .string()
+      .nullable()
+      .meta({ examples: [null] }),
+  })
+  .meta({ id: 'RenderedTemplate' });
+
+export const templateDeleted = deleted('template');
+
+export const templateParams = z.object({
+  id: z.string().meta({ description: 'The id of the template, or its alias.' }),
+});
+
+export const versionParams = templateParams.extend({
+  version: z.string().meta({ description: 'Counted from 1.', examples: ['1'] }),
+});
+
+/** `template` of a new email. */
+export const emailTemplate = z
+  .strictObject({
+    id: z.string().min(1).max(64).describe('The id of a template, or its alias.'),
+    variables: z
+      .record(z.string(), z.unknown())
+      .optional()
+      .describe('The values of its variables, by name.'),
+  })
+  .meta({
+    description:
+      'Makes subject, html and text of the published version of a template; they are left out then.',
+    examples: [{ id: 'receipt', variables: { name: 'Jo' } }],
+  });

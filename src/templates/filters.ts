@@ -1,0 +1,151 @@
+/**
+ * The filters and operators that templates may use, each with what it costs (work.ts). They are
+ * LiquidJS's own; those that evaluate text as an expression, draw random numbers, print the internals
+ * of a value or belong to another product are left out.
+ */
+import { type Context, defaultOperators, filters as libraryFilters } from 'liquidjs';
+import { type Work, workOf } from './work.ts';
+
+/** Of a filter or an operator, whatever it does. */
+const CALL_UNITS = 12;
+
+/** What a filter costs beyond looking at its value and its arguments once. */
+type Extra = (work: Work, value: unknown, args: readonly unknown[]) => void;
+
+const nothingMore: Extra = () => {};
+
+/** Compared at each place of the text, at worst along the whole pattern. */
+function useSearch(work: Work, text: unknown, pattern: unknown): void {
+  const [textLength, patternLength] = [lengthOf(text), lengthOf(pattern)];
+  work.use((textLength * Math.min(textLength, patternLength)) / 64);
+}
+
+/** Every part becomes a string of its own. */
+const splits: Extra = (work, text, [pattern]) => {
+  work.use(lengthOf(text) / 2);
+  useSearch(work, text, pattern);
+};
+
+/** At worst every character. */
+const replacesEach: Extra = (work, text) => work.use(lengthOf(text) / 2);
+
+const searches: Extra = (work, text, [pattern]) => useSearch(work, text, pattern);
+
+/** The path of a property is read anew for each item. */
+const eachProperty: Extra = (work, list, [property]) => {
+  const items = Array.isArray(list) ? list.length : 1;
+  work.use(items * (48 + lengthOf(property) / 4));
+};
+
+const sorts: Extra = (work, list, args) => {
+  eachProperty(work, list, args);
+  const rounds = Math.ceil(Math.log2(2 + (Array.isArray(list) ? list.length : 1)));
+  for (let round = 0; round < rounds; round++) work.use(4 * work.useFor(list));
+};
+
+const DATE_TEXT_MAX = 64;
+const DATE_UNITS = 1_000;
+/** Names of days, months and time zones come from tables of the locale, which are slow. */
+const DATE_NAME_UNITS = 2_500;
+
+/** "now" would make a second rendering differ from the first; a width pads without an end. */
+const readsDate: Extra = (work, value, args) => {
+  if (value === 'now' || value === 'today') {
+    throw new Error(`"${value}" is not known to templates; pass the time as a variable`);
+  }
+  for (const text of [value, ...args]) {
+    if (lengthOf(text) > DATE_TEXT_MAX || (typeof text === 'string' && /%\D*\d{3}/.test(text))) {
+      throw new Error('a time or its format is too long');
+    }
+  }
+  const [format] = args;
+  // Without a format names are written, too.
+  const names = typeof format === 'string' ? format.match(/%[^A-Za-z]*[aAbBhcxXpPZ]/g) : null;
+  work.use(DATE_UNITS + DATE_NAME_UNITS * (names?.length ?? (format === undefined ? 3 : 0)));
+};
+
+const EXTRAS: Record<string, Extra> = {
+  ...without('append prepend capitalize upcase downcase strip lstrip rstrip strip_newlines'),
+  ...without('newline_to_br squish truncate slice size raw default'),
+  ...without('plus minus times divided_by modulo round ceil floor abs at_least at_most'),
+  ...without('join first last reverse uniq compact concat'),
+  escape: replacesEach,
+  escape_once: (work, text) => work.use(lengthOf(text)),
+  url_encode: (work, text) => work.use(3 * lengthOf(text)),
+  replace: splits,
+  replace_first: searches,
+  remove: splits,
+  remove_first: searches,
+  split: splits,
+  truncatewords: (work, text) => work.use(lengthOf(text) / 2),
+  map: eachProperty,
+  where: eachProperty,
+  sum: eachProperty,
+  sort: sorts,
+  sort_natural: sorts,
+  date: readsDate,
+};
+
+function without(names: string): Record<string, Extra> {
+  return Object.fromEntries(names.split(' ').map((name) => [name, nothingMore]));
+}
+
+/** What `map` would take for one item is one string; an array is as long as it is. */
+function lengthOf(value: unknown): number {
+  return typeof value === 'string' || Array.isArray(value) ? value.length : 0;
+}
+
+/** How LiquidJS calls a filter. */
+type FilterCall = { context: Context };
+type Handler = (this: FilterCall, value: unknown, ...args: unknown[]) => unknown;
+
+/** The handlers by name; `raw` is the one whose result is not escaped. */
+export function meteredFilters(): [
+  name: string,
+  filter: Handler | { handler: Handler; raw: true },
+][] {
+  const library = libraryFilters as Record<string, unknown>;
+  return Object.entries(EXTRAS).map(([name, extra]) => {
+    const filter = library[name];
+    const handler = metered(handlerOf(filter), extra);
+    return [name, name === 'raw' ? { handler, raw: true } : handler];
+  });
+}
+
+function handlerOf(filter: unknown): Handler {
+  if (typeof filter === 'function') return filter as Handler;
+  // The library's `raw` is only a mark.
+  return (value) => value;
+}
+
+function metered(handler: Handler, extra: Extra): Handler {
+  return function (value, ...args) {
+    const work = workOf(this.context);
+    work.use(CALL_UNITS);
+    for (const argument of [value, ...args]) work.useFor(argument);
+    extra(work, value, args);
+    return handler.call(this, value, ...args);
+  };
+}
+
+/** What every output of html goes through unless its last filter is `raw`. */
+export const escapeOutput: Handler = metered(libraryFilters['escape'] as Handler, replacesEach);
+
+/** What every output of plain text goes through. */
+export const plainOutput: Handler = metered((value) => value, nothingMore);
+
+/** The operators of conditions. They get their operands and then the context. */
+export function meteredOperators(): typeof defaultOperators {
+  return Object.fromEntries(
+    Object.entries(defaultOperators).map(([name, operator]) => [
+      name,
+      (...operands: unknown[]) => {
+        const work = workOf(operands.at(-1) as Context);
+        work.use(CALL_UNITS);
+        for (const operand of operands.slice(0, -1)) work.use(4 * work.useFor(operand));
+        if (name === 'contains') useSearch(work, operands[0], operands[1]);
+        return (operator as (...all: unknown[]) => boolean)(...operands);
+      },
+    ]),
+  );
+}

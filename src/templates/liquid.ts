@@ -1,0 +1,196 @@
+/**
+ * One part of a template (subject, html or text) in the Liquid language: read once, rendered for
+ * each email. Pure: no files, no includes, no clock, no prototypes; of the language only what is
+ * listed here and in filters.ts.
+ *
+ * Promise: whatever source and variables are, reading and rendering end within 50 ms on the
+ * reference machine, with text or with a sentence that says what is wrong. Sources are bounded by
+ * their size, their number of tags and their depth; rendering by its work (work.ts). Output in html
+ * is escaped unless its last filter is `raw`.
+ */
+import {
+  CaseTag,
+  type Context,
+  type Emitter,
+  evalToken,
+  ForTag,
+  Liquid,
+  LiquidError,
+  TagToken,
+  type Template,
+  Tokenizer,
+  TypeGuards,
+  toValueSync,
+} from 'liquidjs';
+import { escapeOutput, meteredFilters, meteredOperators, plainOutput } from './filters.ts';
+import { variablesOf } from './reads.ts';
+import { isPlainObject, MeteredContext, type Work, workOf } from './work.ts';
+
+export const SOURCE_MAX = 256 * 1024;
+/** Of one part of an email that was rendered. */
+export const RENDERED_MAX = 1024 * 1024;
+const TAGS_MAX = 2_000;
+/** Characters between the delimiters of all tags together. */
+const TAGS_LENGTH_MAX = 64 * 1024;
+const DEPTH_MAX = 32;
+
+const TAGS = 'assign break capture case comment continue for if raw unless #'.split(' ');
+const BLOCKS = new Set(['capture', 'case', 'comment', 'for', 'if', 'unless']);
+/** Their conditions are evaluated with the tag that they belong to. */
+const BRANCHES = new Set(['elsif', 'when']);
+
+export type TemplatePart = {
+  /** Variables that it reads. */
+  variables: readonly string[];
+  render: (variables: Readonly<Record<string, unknown>>, work: Work) => Rendered;
+};
+
+/** `problem`: the end of a sentence that begins with the name of the part. */
+export type Rendered = { text: string } | { problem: string };
+
+const html = createEngine(escapeOutput);
+const plain = createEngine(plainOutput);
+
+function createEngine(outputEscape: typeof escapeOutput): Liquid {
+  const engine = new Liquid({
+    templates: {},
+    dynamicPartials: false,
+    ownPropertyOnly: true,
+    strictFilters: true,
+    strictVariables: true,
+    lenientIf: true,
+    outputEscape: outputEscape as (value: unknown) => string,
+    operators: meteredOperators(),
+    locale: 'en-US',
+    timezoneOffset: 0,
+    parseLimit: SOURCE_MAX,
+  });
+  const { filters, tags } = engine as unknown as Record<string, Record<string, unknown>>;
+  for (const name of Object.keys(tags!)) if (!TAGS.includes(name)) delete tags![name];
+  for (const name of Object.keys(filters!)) engine.unregisterFilter(name);
+  for (const [name, filter] of meteredFilters()) {
+    engine.registerFilter(name, filter as Parameters<Liquid['registerFilter']>[1]);
+  }
+  return engine;
+}
+
+/** Reads a part; what is wrong with it as the end of a sentence. */
+export function readPart(
+  source: string,
+  { isHtml }: { isHtml: boolean },
+): TemplatePart | { problem: string } {
+  const engine = isHtml ? html : plain;
+  try {
+    const weights = weigh(source, engine);
+    if (typeof weights === 'string') return { problem: weights };
+    const templates = engine.parse(source);
+    meter(templates, weights);
+    return {
+      variables: variablesOf(templates),
+      render: (variables, work) =>
+        render(engine, templates, new MeteredContext(variables, engine, work)),
+    };
+  } catch (error) {
+    return { problem: problemOf(error) };
+  }
+}
+
+/**
+ * What each tag and output costs when it is reached: the length of its source, with that of its
+ * further conditions. By the place where it begins; or why the source is refused.
+ */
+function weigh(source: string, engine: Liquid): Map<number, number> | string {
+  if (source.length > SOURCE_MAX) return `is longer than ${SOURCE_MAX} characters`;
+  const tokens = new Tokenizer(source).readTopLevelTokens(engine.options);
+  const weights = new Map<number, number>();
+  const open: number[] = [];
+  let [count, length] = [0, 0];
+  for (const token of tokens) {
+    if (TypeGuards.isHTMLToken(token)) continue;
+    const size = token.end - token.begin;
+    weights.set(token.begin, size);
+    count += 1;
+    length += size;
+    if (!(token instanceof TagToken)) continue;
+    if (BLOCKS.has(token.name)) open.push(token.begin);
+    else if (token.name.startsWith('end')) open.pop();
+    const block = open.at(-1);
+    if (BRANCHES.has(token.name) && block !== undefined) {
+      weights.set(block, (weights.get(block) ?? 0) + size);
+    }
+    if (open.length > DEPTH_MAX) return `is nested more than ${DEPTH_MAX} tags deep`;
+  }
+  if (count > TAGS_MAX) return `has more than ${TAGS_MAX} tags and outputs`;
+  return length > TAGS_LENGTH_MAX ? `has more than ${TAGS_LENGTH_MAX} characters in tags` : weights;
+}
+
+/** Has every part, at every depth, charge its work before it is rendered. */
+function meter(templates: readonly Template[], weights: ReadonlyMap<number, number>): void {
+  for (const template of templates) {
+    const { begin, end } = template.token;
+    const weight = weights.get(begin) ?? (end - begin) / 16;
+    const original = template.render.bind(template);
+    template.render = (context: Context, emitter: Emitter): unknown => {
+      const work = workOf(context);
+      work.use(weight);
+      if (template instanceof ForTag) useForLoop(template, context, work);
+      if (template instanceof CaseTag) useForCase(template, context, work);
+      return original(context, emitter);
+    };
+    const inner = template.children?.(false, true);
+    if (inner) meter(toValueSync(inner), weights);
+  }
+}
+
+/** `offset`, `limit` and `reversed` copy the list; an object becomes a list. */
+function useForLoop({ collection }: ForTag, context: Context, work: Work): void {
+  const over: unknown = toValueSync(evalToken(collection, context));
+  if (Array.isArray(over)) work.use(over.length / 8);
+  else if (isPlainObject(over)) work.use(6 * Object.keys(over).length);
+}
+
+/** A list is compared with each of the values. */
+function useForCase(template: CaseTag, context: Context, work: Work): void {
+  const target: unknown = toValueSync(template.value.value(context, true));
+  if (!Array.isArray(target)) return;
+  const values = template.branches.reduce((sum, branch) => sum + branch.values.length, 0);
+  work.use(4 * values * work.useFor(target));
+}
+
+function render(engine: Liquid, templates: Template[], context: MeteredContext): Rendered {
+  try {
+    const text = String(engine.renderSync(templates, context));
+    return text.length > RENDERED_MAX
+      ? { problem: `is longer than ${RENDERED_MAX} characters when it is rendered` }
+      : { text };
+  } catch (error) {
+    if (context.work.isExceeded) return { problem: TOO_MUCH };
+    return { problem: problemOf(error) };
+  }
+}
+
+const TOO_MUCH =
+  'takes too much work to render; use smaller lists, fewer loops within loops, or shorter texts';
+
+/** An error of the engine, without its excerpt of the source. */
+function problemOf(error: unknown): string {
+  if (!(error instanceof Error)) throw error;
+  if (!LiquidError.is(error)) {
+    // A stack that is used up, a string that would be too long.
+    if (error instanceof RangeError) return TOO_MUCH;
+    throw error;
+  }
+  if (error.originalError instanceof RangeError) return TOO_MUCH;
+  const [line, column] = error.token.getPosition();
+  const at = `(line ${line}, column ${column})`;
+  const reason = error.originalError?.message ?? error.message.replace(/, line:\d+, col:\d+$/, '');
+  const unknown = /^undefined variable: (.*)$/s.exec(reason)?.[1];
+  if (unknown !== undefined) return `uses ${shown(unknown)}, which has no value ${at}`;
+  return `cannot be rendered: ${shown(reason)} ${at}`;
+}
+
+/** Parts of sources and variables go into answers and logs. */
+function shown(text: string): string {
+  const plainText = text.replace(/[\u0000-\u001f\u007f-\u009f]/g, ' ');
+  return plainText.length <= 120 ? plainText : `${plainText.slice(0, 120)}…`;
+}

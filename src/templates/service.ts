@@ -1,0 +1,287 @@
+/**
+ * Templates for the HTTP API and the command line: kept in versions (store/templates.ts), rendered for
+ * previews and for emails as they are accepted.
+ *
+ * Promise: a template that is stored can be rendered, with every variable that it reads declared; what
+ * is refused names the field. Emails are made of the published version. Reading and rendering a part
+ * takes some 20 ms at most (liquid.ts), and other work of the process gets its turn between parts.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
+import { type FieldProblem, isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
+import type { Scope } from '../core/scope.ts';
+import type { Database, Queryable } from '../store/postgres/database.ts';
+import type { Page, PageOf } from '../store/page.ts';
+import * as store from '../store/templates.ts';
+import { readPart, type TemplatePart } from './liquid.ts';
+import { checkDeclarations, fillIn } from './variables.ts';
+import { Work } from './work.ts';
+
+/** `content`: of the version that is meant, the latest unless it was asked for another. */
+export type Template = { head: store.TemplateHead; content: store.TemplateVersion };
+
+export type NewTemplate = store.TemplateContent & Pick<store.TemplateHead, 'name' | 'alias'>;
+export type TemplateChange = { [Field in keyof NewTemplate]?: NewTemplate[Field] | undefined };
+
+/** The content of an email. */
+export type RenderedTemplate = { subject: string; html: string | null; text: string | null };
+
+type Values = Readonly<Record<string, unknown>>;
+
+export type TemplateService = ReturnType<typeof createTemplateService>;
+
+export function createTemplateService({ db }: { db: Database }) {
+  const published = new PublishedTemplates(db);
+  return {
+    create: (scope: Scope, template: NewTemplate): Promise<Template | Refusal> =>
+      create(db, scope, template),
+
+    list: (scope: Scope, page: Page): Promise<PageOf<store.TemplateHead>> =>
+      store.listTemplates(db, scope, page),
+
+    /** @param named here and below: its id or its alias */
+    get: (scope: Scope, named: string, version?: number): Promise<Template | Refusal> =>
+      find(db, scope, { named, version }),
+
+    /** Newest first. */
+    async versions(scope: Scope, named: string): Promise<store.VersionSummary[] | Refusal> {
+      const head = await store.findTemplate(db, scope, named);
+      return head === null ? NO_TEMPLATE : store.listVersions(db, scope, head.id);
+    },
+
+    /** Omitted fields stay. Content that is published is not changed: the change is the next version. */
+    update: (scope: Scope, named: string, change: TemplateChange): Promise<Template | Refusal> =>
+      update(db, scope, { named, change }),
+
+    /** Has emails made of a version, the latest unless another one is named. */
+    publish: (scope: Scope, named: string, version?: number): Promise<Template | Refusal> =>
+      publish(db, scope, { named, version }),
+
+    /** Emails that were made of it stay, scheduled ones as well. */
+    async delete(scope: Scope, named: string): Promise<{ id: string } | Refusal> {
+      const id = await store.deleteTemplate(db, scope, named);
+      return id === null ? NO_TEMPLATE : { id };
+    },
+
+    async preview(
+      scope: Scope,
+      named: string,
+      { variables, version }: { variables: Values; version?: number | undefined },
+    ): Promise<RenderedTemplate | Refusal> {
+      const found = await find(db, scope, { named, version });
+      if (isRefusal(found)) return found;
+      const parts = await read(found.content);
+      if (isRefusal(parts)) return parts;
+      return render(parts, { declared: found.content.variables, variables, field: 'variables' });
+    },
+
+    /** The content of an email that a request asks for with `template`. */
+    async render(
+      scope: Scope,
+      template: { id: string; variables: Values },
+    ): Promise<RenderedTemplate | Refusal> {
+      const found = await published.find(scope, template.id);
+      if (isRefusal(found)) return found;
+      const { variables } = template;
+      const { parts, declared } = found;
+      return render(parts, { declared, variables, field: 'template.variables' });
+    },
+  };
+}
+
+const NO_TEMPLATE: Refusal = {
+  refused: 'not_found',
+  message: 'There is no template with this id or alias.',
+};
+
+const NO_VERSION: Refusal = {
+  refused: 'not_found',
+  message: 'The template has no such version.',
+};
+
+function takenAlias(alias: string | null): Refusal {
+  const message =
+    alias === null
+      ? `A project has at most ${store.TEMPLATES_MAX} templates; delete one first.`
+      : `The alias ${alias} is taken, or there are ${store.TEMPLATES_MAX} templates; choose another, or delete one.`;
+  return { refused: 'conflict', message };
+}
+
+async function create(
+  db: Database,
+  scope: Scope,
+  template: NewTemplate,
+): Promise<Template | Refusal> {
+  const parts = await read(template);
+  if (isRefusal(parts)) return parts;
+  const head = await store.createTemplate(db, scope, template);
+  return head === null ? takenAlias(template.alias) : withContent(db, scope, head);
+}
+
+async function find(
+  db: Queryable,
+  scope: Scope,
+  { named, version }: { named: string; version?: number | undefined },
+): Promise<Template | Refusal> {
+  const head = await store.findTemplate(db, scope, named);
+  return head === null ? NO_TEMPLATE : withContent(db, scope, head, version);
+}
+
+async function withContent(
+  db: Queryable,
+  scope: Scope,
+  head: store.TemplateHead,
+  version = head.latestVersion,
+): Promise<Template | Refusal> {
+  const content = await store.findVersion(db, scope, { id: head.id, version });
+  return content === null ? NO_VERSION : { head, content };
+}
+
+/** Read outside of the transaction, which looks whether it is still the content that was changed. */
+async function update(
+  db: Database,
+  scope: Scope,
+  { named, change }: { named: string; change: TemplateChange },
+): Promise<Template | Refusal> {
+  const before = await find(db, scope, { named });
+  if (isRefusal(before)) return before;
+  const { name = before.head.name, alias = before.head.alias, ...changed } = change;
+  const given = Object.entries(changed).filter(([, value]) => value !== undefined);
+  const content: store.TemplateContent = { ...before.content, ...Object.fromEntries(given) };
+  if (given.length > 0) {
+    const parts = await read(content);
+    if (isRefusal(parts)) return parts;
+  }
+  return db.transaction(async (tx) => {
+    const head = await store.lockTemplate(tx, scope, before.head.id);
+    if (head === null) return NO_TEMPLATE;
+    if (head.updatedAt.getTime() !== before.head.updatedAt.getTime()) return CHANGED_MEANWHILE;
+    const { id } = head;
+    const renamed = await store.renameTemplate(tx, scope, { id, name, alias });
+    if (renamed === null) return takenAlias(alias);
+    if (given.length === 0) return withContent(tx, scope, renamed);
+    const version = head.latestVersion + (before.content.publishedAt === null ? 0 : 1);
+    const written = await store.writeDraft(tx, scope, { ...content, id, version });
+    return withContent(tx, scope, written);
+  });
+}
+
+const CHANGED_MEANWHILE: Refusal = {
+  refused: 'conflict',
+  message:
+    'The template was changed by another request at the same time; look at it and try again.',
+};
+
+async function publish(
+  db: Database,
+  scope: Scope,
+  { named, version }: { named: string; version?: number | undefined },
+): Promise<Template | Refusal> {
+  return db.transaction(async (tx) => {
+    const head = await store.lockTemplate(tx, scope, named);
+    if (head === null) return NO_TEMPLATE;
+    const wanted = { id: head.id, version: version ?? head.latestVersion };
+    const published = await store.publishVersion(tx, scope, wanted);
+    return published === null ? NO_VERSION : withContent(tx, scope, published, wanted.version);
+  });
+}
+
+type Parts = Partial<Record<keyof RenderedTemplate, TemplatePart>>;
+const PARTS = ['subject', 'html', 'text'] as const;
+
+/** Reads the parts; every variable they read has to be declared. */
+async function read(content: store.TemplateContent): Promise<Parts | Refusal> {
+  const problems: FieldProblem[] = checkDeclarations(content.variables, 'variables');
+  const declared = new Set(content.variables.map(({ name }) => name));
+  if (!content.html && !content.text) {
+    problems.push({ field: 'html', message: 'is required, unless there is text' });
+  }
+  const parts: Parts = {};
+  for (const field of PARTS) {
+    const source = content[field];
+    if (source === null) continue;
+    await nextTurn();
+    const part = readPart(source, { isHtml: field === 'html' });
+    if ('problem' in part) {
+      problems.push({ field, message: part.problem });
+      continue;
+    }
+    parts[field] = part;
+    for (const name of part.variables.filter((one) => !declared.has(one))) {
+      const message = `uses ${name}, which is not declared in variables`;
+      problems.push({ field, message });
+    }
+  }
+  return problems.length > 0 ? refuseFields(problems) : parts;
+}
+
+/** One budget of work for all parts (work.ts). */
+async function render(
+  parts: Parts,
+  {
+    declared,
+    variables,
+    field,
+  }: { declared: readonly store.TemplateVariable[]; variables: Values; field: string },
+): Promise<RenderedTemplate | Refusal> {
+  const filled = fillIn(declared, variables, field);
+  if ('problems' in filled) return refuseFields(filled.problems);
+  const rendered: RenderedTemplate = { subject: '', html: null, text: null };
+  const work = new Work();
+  for (const name of PARTS) {
+    const result = parts[name]?.render(filled.values, work);
+    if (result === undefined) continue;
+    if ('problem' in result) {
+      return refuseFields([{ field: 'template', message: `its ${name} ${result.problem}` }]);
+    }
+    rendered[name] = result.text;
+  }
+  return rendered;
+}
+
+type Published = { parts: Parts; declared: readonly store.TemplateVariable[]; size: number };
+
+/** Characters of sources that a worker keeps read. */
+const KEPT_SOURCE_MAX = 4 * 1024 * 1024;
+
+/** Published versions in their parsed form. They do not change, so they need not be asked for again. */
+class PublishedTemplates {
+  readonly #db: Queryable;
+  readonly #kept = new LRUCache<string, Published>({
+    maxSize: KEPT_SOURCE_MAX,
+    sizeCalculation: ({ size }) => size,
+  });
+
+  constructor(db: Queryable) {
+    this.#db = db;
+  }
+
+  async find(scope: Scope, named: string): Promise<Published | Refusal> {
+    const head = await store.findTemplate(this.#db, scope, named);
+    if (head === null) return refuseId('there is no template with this id or alias');
+    if (head.publishedVersion === null) return refuseId('has no published version; publish it');
+    const key = `${head.id} ${head.publishedVersion}`;
+    return this.#kept.get(key) ?? this.#load(scope, head, key);
+  }
+
+  async #load(
+    scope: Scope,
+    { id, publishedVersion }: store.TemplateHead,
+    key: string,
+  ): Promise<Published | Refusal> {
+    const version = publishedVersion ?? 0;
+    const content = await store.findVersion(this.#db, scope, { id, version });
+    if (content === null) return refuseId('there is no template with this id or alias');
+    const parts = await read(content);
+    if (isRefusal(parts)) return parts;
+    const { subject, html, text, variables } = content;
+    const size = 1_000 + subject.length + (html?.length ?? 0) + (text?.length ?? 0);
+    const published = { parts, declared: variables, size };
+    this.#kept.set(key, published);
+    return published;
+  }
+}
+
+function refuseId(message: string): Refusal {
+  return refuseFields([{ field: 'template.id', message }]);
+}

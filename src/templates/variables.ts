@@ -1,0 +1,108 @@
+/**
+ * The variables that a template declares: what a declaration may be, and whether the values that a
+ * request gives fit. All problems are reported at once, each with the name of its field.
+ */
+import type { FieldProblem } from '../core/refusals.ts';
+import type { TemplateVariable, VariableType } from '../store/templates.ts';
+import { isPlainObject } from './work.ts';
+
+export const VARIABLES_MAX = 100;
+export const VARIABLE_NAME = /^[A-Za-z_][A-Za-z0-9_]{0,63}$/;
+/** Characters in all values together, with one for each item and member. */
+export const VALUES_MAX = 256 * 1024;
+
+/** Words of the language. */
+const RESERVED = new Set(
+  'true false nil null empty blank and or not contains in forloop'.split(' '),
+);
+
+type Values = Readonly<Record<string, unknown>>;
+
+/** @param field of the list, in the request */
+export function checkDeclarations(
+  variables: readonly TemplateVariable[],
+  field: string,
+): FieldProblem[] {
+  const problems: FieldProblem[] = [];
+  const seen = new Set<string>();
+  for (const [index, variable] of variables.entries()) {
+    const { name, type } = variable;
+    const at = `${field}[${index}]`;
+    if (seen.has(name)) problems.push({ field: `${at}.name`, message: `${name} is there twice` });
+    if (RESERVED.has(name)) {
+      problems.push({ field: `${at}.name`, message: `${name} is a word of the language` });
+    }
+    seen.add(name);
+    const problem = variable.default === undefined ? null : unfit(type, variable.default);
+    if (problem !== null) problems.push({ field: `${at}.default`, message: problem });
+  }
+  if (isLarger(variables, VALUES_MAX)) problems.push({ field, message: TOO_LARGE });
+  return problems;
+}
+
+/** What the template is rendered with: the given values, and defaults where they are left out. */
+export function fillIn(
+  variables: readonly TemplateVariable[],
+  given: Values,
+  field: string,
+): { values: Values } | { problems: FieldProblem[] } {
+  const problems: FieldProblem[] = [];
+  const values: Record<string, unknown> = {};
+  const known = new Map(variables.map((variable) => [variable.name, variable]));
+  if (isLarger(given, VALUES_MAX)) return { problems: [{ field, message: TOO_LARGE }] };
+  for (const name of Object.keys(given)) {
+    if (known.has(name)) continue;
+    const message = 'is not a variable of this template; check the spelling';
+    problems.push({ field: `${field}.${shown(name)}`, message });
+  }
+  for (const { name, type, default: fallback } of variables) {
+    const value = Object.hasOwn(given, name) ? (given[name] ?? fallback) : fallback;
+    const message = value === undefined ? 'is required' : unfit(type, value);
+    if (message === null) values[name] = value;
+    else problems.push({ field: `${field}.${name}`, message });
+  }
+  return problems.length > 0 ? { problems } : { values };
+}
+
+const TOO_LARGE = `has more than ${VALUES_MAX} characters in its values`;
+
+const FITS: Record<VariableType, (value: unknown) => boolean> = {
+  string: (value) => typeof value === 'string',
+  number: (value) => typeof value === 'number',
+  boolean: (value) => typeof value === 'boolean',
+  list: Array.isArray,
+  object: isPlainObject,
+};
+
+/** The end of a sentence; null: it fits. */
+function unfit(type: VariableType, value: unknown): string | null {
+  if (FITS[type](value)) return null;
+  return `must be ${aType(type)}, not ${value === null ? 'null' : aType(typeOf(value))}`;
+}
+
+function typeOf(value: unknown): string {
+  return Array.isArray(value) ? 'list' : typeof value;
+}
+
+function aType(type: string): string {
+  return type === 'object' ? 'an object' : `a ${type}`;
+}
+
+/** Stops looking as soon as it is. */
+function isLarger(value: unknown, max: number): boolean {
+  let size = 0;
+  const look = (inner: unknown): boolean => {
+    size += typeof inner === 'string' ? 1 + inner.length : 1;
+    if (size > max) return true;
+    if (Array.isArray(inner)) return inner.some(look);
+    if (!isPlainObject(inner)) return false;
+    return Object.entries(inner).some(([name, member]) => look(name) || look(member));
+  };
+  return look(value);
+}
+
+/** Names come from the client and go into answers and logs. */
+function shown(name: string): string {
+  const plain = name.replace(/[^!-~]/g, '?');
+  return plain.length <= 64 ? plain : `${plain.slice(0, 64)}…`;
+}

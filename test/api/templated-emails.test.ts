@@ -1,0 +1,227 @@
+/** Emails that are made of a template: single, in a batch, repeated, and what is refused. */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import { assertFailure, UNKNOWN_ID } from '../support/api.ts';
+import { type Answer, startService } from '../support/service.ts';
+
+const service = await startService({ args: ['--workers', '2'] });
+after(() => service[Symbol.asyncDispose]());
+
+type Body = Answer['body'];
+
+const TO = { from: 'Acme <hello@acme.test>', to: 'delivered@simulator.test' };
+
+const post = (path: string, body: object, options: object = {}) =>
+  service.request('POST', path, { body, ...options });
+
+/** Made and published. */
+async function published(template: object): Promise<string> {
+  const made = await post('/v1/templates', {
+    name: 'x',
+    variables: [{ name: 'name' }],
+    ...template,
+  });
+  assert.equal(made.status, 201, made.text);
+  const { status, text } = await post(`/v1/templates/${made.body.id}/publish`, {});
+  assert.equal(status, 200, text);
+  return made.body.id;
+}
+
+const welcome = await published({
+  alias: 'welcome',
+  subject: 'Welcome, {{ name }}',
+  html: '<p>Hello {{ name }}</p>',
+  text: 'Hello {{ name }}',
+});
+
+const send = (template: object, more: object = {}, options: object = {}) =>
+  post('/v1/emails', { ...TO, template, ...more }, options);
+
+async function contentOf({ body }: Answer): Promise<Body> {
+  const { status, body: email } = await service.request('GET', `/v1/emails/${body.id}`);
+  assert.equal(status, 200);
+  return { subject: email.subject, html: email.html, text: email.text };
+}
+
+test('an email is made of the published version of a template, by its id or its alias', async () => {
+  for (const id of [welcome, 'welcome']) {
+    const answer = await send({ id, variables: { name: 'Jo & <Co>' } });
+    assert.equal(answer.status, 202, answer.text);
+    assert.deepEqual(await contentOf(answer), {
+      subject: 'Welcome, Jo & <Co>',
+      html: '<p>Hello Jo &amp; &lt;Co&gt;</p>',
+      text: 'Hello Jo & <Co>',
+    });
+  }
+});
+
+test('fields of null or no characters beside a template are as good as absent', async () => {
+  const template = { id: 'welcome', variables: { name: 'Jo' } };
+  const answer = await send(template, { subject: '', html: null, text: '' });
+  assert.equal((await contentOf(answer)).subject, 'Welcome, Jo');
+});
+
+test('what was accepted is what is sent, whatever becomes of the template', async () => {
+  const id = await published({ subject: 'First {{ name }}', text: 'First' });
+  const scheduled_at = new Date(Date.now() + 3_600_000).toISOString();
+  const answer = await send({ id, variables: { name: 'Jo' } }, { scheduled_at });
+  await service.request('PATCH', `/v1/templates/${id}`, { body: { subject: 'Second' } });
+  await post(`/v1/templates/${id}/publish`, {});
+  assert.equal((await contentOf(answer)).subject, 'First Jo');
+  const next = await send({ id, variables: { name: 'Jo' } });
+  assert.equal((await contentOf(next)).subject, 'Second');
+  await service.request('DELETE', `/v1/templates/${id}`);
+  assert.equal((await contentOf(answer)).subject, 'First Jo');
+});
+
+test('what is published counts at once, in every worker', async () => {
+  const id = await published({ subject: 'Version 1', text: 'x', variables: [] });
+  for (let version = 2; version <= 6; version += 1) {
+    await service.request('PATCH', `/v1/templates/${id}`, {
+      body: { subject: `Version ${version}` },
+    });
+    await post(`/v1/templates/${id}/publish`, {});
+    const sent = await Promise.all([1, 2, 3, 4].map(() => send({ id })));
+    for (const answer of sent) {
+      assert.equal((await contentOf(answer)).subject, `Version ${version}`);
+    }
+  }
+});
+
+test('what is wrong with a template or its variables is named, and nothing is accepted', async () => {
+  const draft = await post('/v1/templates', { name: 'x', subject: 'x', text: 'x' });
+  const empty = await published({ subject: '{{ name }}', text: 'x' });
+  const before = await service.request('GET', '/v1/emails?limit=1');
+  const variables = { name: 'Jo' };
+  const refused: [object, RegExp][] = [
+    [{ template: { id: 'welcome' } }, /^template\.variables\.name: is required$/],
+    [
+      { template: { id: 'welcome', variables: { nmae: 'x' } } },
+      /^template\.variables\.nmae: is not a variable/,
+    ],
+    [
+      { template: { id: 'welcome', variables: { name: 7 } } },
+      /^template\.variables\.name: must be a string, not a number$/,
+    ],
+    [{ template: { id: UNKNOWN_ID, variables } }, /^template\.id: there is no template/],
+    [{ template: { id: 'nothing', variables } }, /^template\.id: there is no template/],
+    [{ template: { id: draft.body.id } }, /^template\.id: has no published version/],
+    [{ template: { id: 'welcome', version: 1 } }, /^template\.version: is not a field/],
+    [{ template: 'welcome' }, /^template: must be an object/],
+    [
+      { template: { id: 'welcome', variables }, subject: 'Hi' },
+      /^subject: is made by the template/,
+    ],
+    [{ template: { id: 'welcome', variables }, html: 'Hi' }, /^html: is made by the template/],
+    [{ template: { id: empty, variables: { name: '' } } }, /^template: its subject is empty/],
+    [
+      { template: { id: empty, variables: { name: 'a\r\nBcc: b@c.d' } } },
+      /^template: its subject has control/,
+    ],
+    [
+      { template: { id: empty, variables: { name: 'x'.repeat(999) } } },
+      /^template: its subject is longer/,
+    ],
+    [{}, /^subject: is required/],
+  ];
+  for (const [more, message] of refused) {
+    assertFailure(await post('/v1/emails', { ...TO, ...more }), 422, 'validation_error', message);
+  }
+  assert.equal((await service.request('GET', '/v1/emails?limit=1')).text, before.text);
+});
+
+test('templates of another project or environment are not there', async () => {
+  const key = await service.liveKey();
+  const live = await send({ id: welcome, variables: { name: 'Jo' } }, {}, { key });
+  assertFailure(live, 422, 'validation_error', /^template\.id: there is no template/);
+});
+
+test('a key that may only send uses the templates of its project', async () => {
+  const { body } = await post('/v1/api-keys', { name: 'sender', permission: 'sending_access' });
+  const answer = await send({ id: 'welcome', variables: { name: 'Jo' } }, {}, { key: body.key });
+  assert.equal(answer.status, 202, answer.text);
+});
+
+test('the same request repeated answers the same, even if the template is gone since', async () => {
+  const id = await published({ subject: 'Hi {{ name }}', text: 'Hi' });
+  const template = { id, variables: { name: 'Jo' } };
+  const options = { headers: { 'idempotency-key': 'templated' } };
+  const first = await send(template, {}, options);
+  assert.equal(first.status, 202);
+  const variables = [{ name: 'name' }, { name: 'more' }];
+  await service.request('PATCH', `/v1/templates/${id}`, { body: { variables } });
+  const changes = [
+    () => post(`/v1/templates/${id}/publish`, {}),
+    () => service.request('DELETE', `/v1/templates/${id}`),
+  ];
+  for (const change of changes) {
+    await change();
+    const again = await send(template, {}, options);
+    assert.deepEqual([again.status, again.text], [200, first.text]);
+    assert.equal(again.headers.get('idempotent-replayed'), 'true');
+    const other = await send({ id, variables: { name: 'Ann' } }, {}, options);
+    assertFailure(other, 409, 'idempotency_conflict');
+  }
+  assertFailure(await send(template), 422, 'validation_error', /^template\.id: /);
+});
+
+test('each email of a batch has its own template and variables', async () => {
+  const items = ['Jo', 'Ann'].map((name) => ({
+    ...TO,
+    template: { id: 'welcome', variables: { name } },
+  }));
+  const plain = { ...TO, subject: 'Plain', text: 'Plain' };
+  const answer = await post('/v1/emails/batch', [...items, plain]);
+  assert.equal(answer.status, 202, answer.text);
+  const subjects = await Promise.all(
+    answer.body.data.map(
+      async ({ id }: Body) => (await service.request('GET', `/v1/emails/${id}`)).body.subject,
+    ),
+  );
+  assert.deepEqual(subjects, ['Welcome, Jo', 'Welcome, Ann', 'Plain']);
+
+  const wrong = { ...TO, template: { id: 'welcome' } };
+  const strict = await post('/v1/emails/batch', [...items, wrong]);
+  assertFailure(strict, 422, 'validation_error', /^\[2\]\.template\.variables\.name: is required/);
+  const headers = { 'x-batch-validation': 'permissive' };
+  const { body } = await post('/v1/emails/batch', [wrong, ...items], { headers });
+  assert.equal(body.data.length, 2);
+  assert.deepEqual([body.errors[0].index, body.errors.length], [0, 1]);
+});
+
+test('a batch repeated answers the same, even if its template is gone since', async () => {
+  for (const validation of ['strict', 'permissive']) {
+    const id = await published({ subject: 'Hi {{ name }}', text: 'Hi' });
+    const batch = [{ ...TO, template: { id, variables: { name: 'Jo' } } }];
+    const headers = { 'idempotency-key': `batch ${validation}`, 'x-batch-validation': validation };
+    const first = await post('/v1/emails/batch', batch, { headers });
+    assert.equal(first.body.data.length, 1, first.text);
+    await service.request('DELETE', `/v1/templates/${id}`);
+    const again = await post('/v1/emails/batch', batch, { headers });
+    assert.deepEqual([again.status, again.text], [200, first.text]);
+  }
+});
+
+test('while hostile variables are refused, other requests are answered', async () => {
+  const id = await published({
+    subject: 'x',
+    html: '{% for a in list %}{% for b in list %}{% for c in list %}{{ c }}{% endfor %}{% endfor %}{% endfor %}',
+    variables: [{ name: 'list', type: 'list' }],
+  });
+  const list = Array.from({ length: 1_000 }, (_, index) => `item ${index}`);
+  const email = { ...TO, template: { id, variables: { list } } };
+  const state: { answer: Answer | null } = { answer: null };
+  const refusing = post(
+    '/v1/emails/batch',
+    Array.from({ length: 40 }, () => email),
+  ).then((answer) => (state.answer = answer));
+  let answered = 0;
+  for (; state.answer === null; answered += 1) {
+    const { status } = await service.request('GET', '/v1/projects');
+    assert.equal(status, 200);
+  }
+  const message =
+    /^\[0\]\.template: its html takes too much work to render.* \(and 39 more problems\)$/;
+  assertFailure(await refusing, 422, 'validation_error', message);
+  assert.ok(answered > 3, String(answered));
+});
