@@ -36,6 +36,11 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     load: async () => (await import('./commands/send.ts')).describeSend,
   },
   {
+    name: 'templates',
+    about: 'make, change, preview, publish and remove templates of emails',
+    load: async () => (await import('./commands/templates.ts')).describeTemplates,
+  },
+  {
     name: 'emails',
     about: 'list emails, show one with its outcome, cancel or reschedule it',
     load: async () => (await import('./commands/emails.ts')).describeEmails,

@@ -17,6 +17,7 @@ import {
   withApi,
 } from '../service-api.ts';
 import { type DryRunAnswer, dryRunText } from './dry-run-text.ts';
+import { addValue, allValues, type Values } from '../variables.ts';
 
 const TIMEOUT_MS = 30_000;
 
@@ -26,6 +27,7 @@ On the machine of the service no key is needed; the email is a test email unless
 Examples:
   posthorn send --from hello@acme.test --to delivered@simulator.test --subject Hello --text 'Hi!'
   posthorn send --mode live --from 'Acme <hello@acme.com>' --to jo@example.org --subject Hello --html-file mail.html
+  posthorn send --mode live --from hello@acme.com --to jo@example.org --template receipt --variable name=Jo
   posthorn send --dry-run --mode live --from hello@acme.com --to jo@example.org --subject Hello --text 'Hi!'`;
 
 export function describeSend(send: Command, cli: Cli): void {
@@ -37,6 +39,13 @@ export function describeSend(send: Command, cli: Cli): void {
     .option('--html-file <file>', 'HTML content from a file; - is standard input')
     .option('--text <text>', 'content as plain text')
     .option('--text-file <file>', 'plain text content from a file; - is standard input')
+    .option('--template <id>', 'instead of subject and content: id or alias of a template')
+    .option(
+      '--variable <name=value>',
+      'of it: a text, or JSON as name:=json; once for each',
+      addValue,
+    )
+    .option('--variables-file <file>', 'a JSON object with its variables')
     .option('--cc <address...>', 'copies')
     .option('--bcc <address...>', 'blind copies')
     .option('--reply-to <address...>', 'where replies go')
@@ -60,6 +69,9 @@ type SendOptions = OwnKeyOptions & {
   htmlFile?: string;
   text?: string;
   textFile?: string;
+  template?: string;
+  variable?: Values;
+  variablesFile?: string;
   cc?: string[];
   bcc?: string[];
   replyTo?: string[];
@@ -100,17 +112,22 @@ async function emailsIn(file: string): Promise<object | string> {
 
 /** @returns the request's body; a sentence when a file cannot be read or an option is missing */
 async function emailOf(options: SendOptions): Promise<object | string> {
-  const isWhole = options.from && options.to && options.subject;
-  if (!isWhole) return 'An email needs --from, --to and --subject; several are sent with --batch.';
+  const { from, to, subject, template: id } = options;
+  if (!from || !to || (!subject && id === undefined)) {
+    return 'An email needs --from, --to, and --subject or --template; several are sent with --batch.';
+  }
+  const variables = await allValues(options);
+  if (typeof variables === 'string') return variables;
   try {
     return {
-      from: options.from,
-      to: options.to,
+      from,
+      to,
       cc: options.cc,
       bcc: options.bcc,
       reply_to: options.replyTo,
       scheduled_at: options.at,
-      subject: options.subject,
+      subject,
+      template: id === undefined ? undefined : { id, variables },
       html: options.html ?? (await contentOf(options.htmlFile)),
       text: options.text ?? (await contentOf(options.textFile)),
     };
