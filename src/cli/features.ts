@@ -5,7 +5,12 @@
 import { isRefusal, type Refusal } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
 import { createDomainService, type DomainService } from '../domains/service.ts';
+import { createFindRoute } from '../delivery/route-finding.ts';
+import { LookupAllowance } from '../net/dns/allowance.ts';
+import type { Diagnose } from '../sending/diagnosis.ts';
 import { createLog } from '../service/log.ts';
+import { createRouting } from '../service/routing.ts';
+import { createDiagnosis } from '../service/server-inquiries.ts';
 import { createNetwork } from '../service/network.ts';
 import { prepareDataDir } from '../store/postgres/embedded/layout.ts';
 import { secretKeyOf, SecretBox } from '../store/secrets.ts';
@@ -14,7 +19,11 @@ import { createWebhookService, type WebhookService } from '../webhooks/service.t
 import { type Cli, failure, isFailure, type Outcome } from './command.ts';
 import { type ProjectOptions, scopesOfId, type Store, withStore } from './store.ts';
 
-export type Features = Store & { domains: DomainService; webhooks: WebhookService };
+export type Features = Store & {
+  domains: DomainService;
+  webhooks: WebhookService;
+  diagnose: Diagnose;
+};
 
 /** As withStore, with the domain and webhook services. */
 export function withFeatures(
@@ -29,9 +38,23 @@ export function withFeatures(
     const log = createLog({ level: 'silent', forPeople: false });
     const domains = createDomainService({ db, world, secrets, resolver, config });
     const webhooks = createWebhookService({ db, world, secrets, resolver, guard, log });
+    const { mailRouting, tls, leastTls, stopTls } = createRouting({
+      config,
+      db,
+      resolver,
+      guard,
+      log,
+    });
+    const findRoute = createFindRoute({ mailRouting, tls, leastTls });
+    const diagnose = createDiagnosis(db, new LookupAllowance(world), {
+      domains,
+      findRoute,
+      isDatabaseStuck: () => false,
+    });
     try {
-      return await work({ ...store, domains, webhooks });
+      return await work({ ...store, domains, webhooks, diagnose });
     } finally {
+      await stopTls();
       resolver.close();
     }
   });

@@ -7,7 +7,7 @@
 /** The result of a receiver's authentication checks. */
 export type AuthenticationFinding = {
   /** One per signature of the message. */
-  dkim: readonly DkimFinding[];
+  dkim: DkimFinding[];
   spf: SpfFinding;
   dmarc: DmarcFinding;
 };
@@ -46,10 +46,10 @@ export type RouteFinding = {
   /** The provider whose limits apply; null: unknown. */
   provider: string | null;
   /** In the order in which they are tried. */
-  mx: readonly {
+  mx: {
     host: string;
     preference: number;
-    addresses: readonly string[];
+    addresses: string[];
     /** `barred`: nothing is sent to this server. */
     tls: { mode: string; policy: string; problem: string | null };
   }[];

@@ -52,7 +52,7 @@ function hostOf(
   return {
     host: name,
     preference,
-    addresses,
+    addresses: [...addresses],
     tls: { mode: rule.mode, policy: rule.policy, problem },
   };
 }

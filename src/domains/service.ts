@@ -294,7 +294,9 @@ async function authenticationOf(
   const sender = { name: domain.name, expected, dualSigned };
   if (domain.environment === 'test') return testAuthentication(sender);
   const relay = config.relay?.host ?? null;
-  const found = await ask(() => findAuthentication(sender, { lookups: resolver, places, relay }));
+  const found = await ask(`sender ${domain.name}`, () =>
+    findAuthentication(sender, { lookups: resolver, places, relay }),
+  );
   return found.kind === 'known' ? found.value : unknownAuthentication(sender, found.reason);
 }
 

@@ -15,6 +15,7 @@ import type { World } from '../core/world.ts';
 import type { MessageRecipient } from '../delivery/message.ts';
 import type { DomainService } from '../domains/service.ts';
 import type { AcceptEmail } from '../sending/accept.ts';
+import type { Diagnose } from '../sending/diagnosis.ts';
 import type { DryRun } from '../sending/dry-run.ts';
 import type { AcceptBatch } from '../sending/email-batch.ts';
 import type { Database } from '../store/postgres/database.ts';
@@ -31,6 +32,7 @@ export type HttpServices = {
   accept: AcceptEmail;
   acceptBatch: AcceptBatch;
   dryRun: DryRun;
+  diagnose: Diagnose;
   secrets: SecretBox;
   config: Pick<
     Config,

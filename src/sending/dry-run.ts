@@ -142,7 +142,7 @@ function recipientsOf(
   const routeTo = (destination: string): Promise<RouteFinding> => {
     const known = routes.get(destination);
     if (known !== undefined) return known;
-    const finding = ask(() => options.findRoute(message, destination)).then((found) =>
+    const finding = ask(destination, () => options.findRoute(message, destination)).then((found) =>
       found.kind === 'known' ? found.value : unknownRoute(found.reason),
     );
     routes.set(destination, finding);
@@ -176,7 +176,7 @@ export function presentDryRun(report: DryRunReport) {
       window: limit.windowS,
     },
     message: message && { size: message.sizeBytes, headers: [...message.headers] },
-    sender: sender && { ...sender, dkim: [...sender.dkim] },
+    sender,
     recipients: report.recipients.map(({ address, kind, suppression, route }) => ({
       address,
       kind,

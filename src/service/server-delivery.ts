@@ -7,13 +7,9 @@ import { Connections } from '../delivery/connections.ts';
 import { createDeliver } from '../delivery/deliver.ts';
 import { Dispatcher } from '../delivery/dispatcher.ts';
 import type { BrokerMessage, WorkerMessage } from '../delivery/broker-messages.ts';
-import { MailRouting } from '../delivery/mail-routing.ts';
 import { createFindRoute, type FindRoute } from '../delivery/route-finding.ts';
 import type { ShapingSettings } from '../delivery/shaping-settings.ts';
-import { TlsCounters } from '../delivery/tls-rules.ts';
-import { TlsRules } from '../delivery/tls-rules.ts';
 import { timeoutsWithin } from '../net/smtp/session.ts';
-import { StsCache } from '../net/tls/mta-sts.ts';
 import {
   type AcceptEmail,
   type AcceptOptions,
@@ -23,10 +19,10 @@ import {
 import { type AcceptBatch, createAcceptBatch } from '../sending/email-batch.ts';
 import { createMetrics, type ServiceMetrics } from './metrics.ts';
 import { ProviderReport } from './provider-report.ts';
+import { createRouting } from './routing.ts';
 import { systemWorld } from './system-world.ts';
 import type { WorkerContext } from './worker-context.ts';
 import { AcceptStore } from '../store/accept.ts';
-import { StsPolicies, addTlsResults } from '../store/transport-security.ts';
 import { RecentlyAccepted } from '../store/postgres/failover.ts';
 import { queueDepth } from '../store/queue.ts';
 import { listAlerts } from '../store/reputation.ts';
@@ -38,6 +34,8 @@ type Delivery = Accepting & {
   dispatcher: Dispatcher;
   connections: Connections;
   findRoute: FindRoute;
+  /** Outcomes cannot be written at present. */
+  isDatabaseStuck: () => boolean;
   metrics: ServiceMetrics;
   /** After a fail-over of the database. */
   sayWhatIsLost(): Promise<void>;
@@ -115,20 +113,9 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
   const accepting = acceptInto(dispatcher, context, { metrics, onNotified, recent });
   const sayWhatIsLost = () => sayLost(recent, { db, log, metrics });
   const findRoute = createFindRoute({ mailRouting, tls, leastTls });
-  return { ...accepting, dispatcher, connections, findRoute, metrics, sayWhatIsLost, stop };
-}
-
-/** Mail routing and TLS rules. */
-function createRouting(context: WorkerContext) {
-  const { config } = context;
-  const mailRouting = new MailRouting({
-    ...context,
-    world: systemWorld,
-    relayHost: config.relay?.host ?? null,
-    ownNames: [config.hostname, ...config.sources.map(({ heloName }) => heloName)],
-    providerSuffixes: config.shaping.suffixes,
-  });
-  return { mailRouting, leastTls: tlsFor(config), ...createTls(context) };
+  const isDatabaseStuck = () => settling.health.isStuck;
+  const inquiring = { findRoute, isDatabaseStuck };
+  return { ...accepting, ...inquiring, dispatcher, connections, metrics, sayWhatIsLost, stop };
 }
 
 const LOST_IDS_PER_LINE = 100;
@@ -257,12 +244,6 @@ function mayIntroduceItself({ hostname, relay, allowPrivateNetworks }: Config): 
   return hostname.includes('.') || relay !== null || allowPrivateNetworks;
 }
 
-/** A password is sent only to a relay with a verified certificate, or within this machine. */
-function tlsFor({ relay }: Config): 'opportunistic' | 'enforced' {
-  const isHere = /^(?:localhost|127\.[\d.]+|::1)$/.test(relay?.host ?? '');
-  return relay?.auth && !isHere ? 'enforced' : 'opportunistic';
-}
-
 function countAttempt(
   metrics: ServiceMetrics,
   attempt: { status: string; durationMs: number; firstAfterMs: number | null },
@@ -272,32 +253,4 @@ function countAttempt(
   if (attempt.firstAfterMs !== null) {
     metrics.firstAttemptSeconds.observe(attempt.firstAfterMs / 1000);
   }
-}
-
-function createTls(context: WorkerContext): { tls: TlsRules; stopTls: () => Promise<void> } {
-  const { config, db, resolver, guard, log } = context;
-  const counters = new TlsCounters((counts) => addTlsResults(db, counts));
-  const policies = new StsCache({
-    resolver,
-    guard,
-    world: systemWorld,
-    port: config.mtaStsPort,
-    store: new StsPolicies(db),
-    onFailure: (domain, result, message) => {
-      counters.add({ domain, policy: 'sts', result });
-      log.info({ domain, result, problem: message }, 'an MTA-STS policy could not be fetched');
-    },
-  });
-  const tls = new TlsRules({
-    resolver,
-    policies: config.relay === null ? policies : null,
-    counters,
-    port: config.mxPort,
-    world: systemWorld,
-  });
-  const stopTls = async (): Promise<void> => {
-    await policies.settled();
-    await counters.flush();
-  };
-  return { tls, stopTls };
 }

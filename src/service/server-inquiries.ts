@@ -1,26 +1,36 @@
 /**
- * Constructs dry runs. They use the parts that accepting and delivery use, and share one allowance of look-ups.
+ * Constructs dry runs and diagnoses. They use the parts that accepting and delivery use, and share one
+ * allowance of look-ups.
  */
+import type { Environment } from '../core/scope.ts';
 import { type FindRoute, SIMULATED_ROUTE } from '../delivery/route-finding.ts';
 import type { DomainService } from '../domains/service.ts';
 import { LookupAllowance } from '../net/dns/allowance.ts';
 import type { AcceptOptions } from '../sending/accept.ts';
+import { createDiagnose, type Diagnose } from '../sending/diagnosis.ts';
 import { createDryRun, type DryRun } from '../sending/dry-run.ts';
 import { rehearse } from '../store/dry-run.ts';
+import type { Queryable } from '../store/postgres/database.ts';
 import { systemWorld } from './system-world.ts';
 import type { WorkerContext } from './worker-context.ts';
 
-/** The parts of the other halves of a worker that are used. */
-type Parts = {
-  dispatcher: AcceptOptions['dispatcher'];
+/** The parts of a worker or a command that are used. */
+type DiagnosisParts = {
   findRoute: FindRoute;
   domains: DomainService;
+  isDatabaseStuck: () => boolean;
 };
+type Parts = DiagnosisParts & { dispatcher: AcceptOptions['dispatcher'] };
 
-export function createInquiries(context: WorkerContext, parts: Parts): { dryRun: DryRun } {
+export function createInquiries(
+  context: WorkerContext,
+  parts: Parts,
+): { dryRun: DryRun; diagnose: Diagnose } {
   const { builder, config, db } = context;
   const { dispatcher, domains, findRoute } = parts;
   const { sending: limit, recipients: recipientLimit } = config.limits;
+  const allowance = new LookupAllowance(systemWorld);
+  const routeFor = routesOf(findRoute);
   const dryRun = createDryRun({
     dispatcher,
     world: systemWorld,
@@ -32,9 +42,31 @@ export function createInquiries(context: WorkerContext, parts: Parts): { dryRun:
         dualSigned: message.dualSigned,
         ask,
       }),
-    findRoute: ({ environment, tls }, destination) =>
-      environment === 'test' ? Promise.resolve(SIMULATED_ROUTE) : findRoute(destination, tls),
-    allowance: new LookupAllowance(systemWorld),
+    findRoute: ({ environment, tls }, destination) => routeFor(environment, destination, tls),
+    allowance,
   });
-  return { dryRun };
+  return { dryRun, diagnose: createDiagnosis(db, allowance, parts) };
+}
+
+/** Also for a command, which has no worker. */
+export function createDiagnosis(
+  db: Queryable,
+  allowance: LookupAllowance,
+  { domains, findRoute, isDatabaseStuck }: DiagnosisParts,
+): Diagnose {
+  const routeFor = routesOf(findRoute);
+  return createDiagnose({
+    db,
+    allowance,
+    isDatabaseStuck,
+    authenticate: ({ projectId, environment }, { domainId: id, dualSigned }, ask) =>
+      domains.authentication({ projectId, environment }, { id, dualSigned, ask }),
+    findRoute: ({ environment }, destination, tls) => routeFor(environment, destination, tls),
+  });
+}
+
+/** Test mail goes to the simulator. */
+function routesOf(findRoute: FindRoute) {
+  return (environment: Environment, ...wanted: Parameters<FindRoute>) =>
+    environment === 'test' ? Promise.resolve(SIMULATED_ROUTE) : findRoute(...wanted);
 }

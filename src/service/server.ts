@@ -89,7 +89,8 @@ export async function createServer(
   const domains = createDomainService({ ...context, world: systemWorld });
   const inquiries = createInquiries(context, { ...delivery, domains });
   const dryRun: DryRun = (...request) => whileRoom(() => inquiries.dryRun(...request));
-  const features = { accept, acceptBatch, dryRun, domains };
+  const { diagnose } = inquiries;
+  const features = { accept, acceptBatch, dryRun, diagnose, domains };
   const app = createApp(context, { state, features, supervisor });
 
   await app.ready();
@@ -140,7 +141,7 @@ function createApp(
   context: WorkerContext,
   parts: {
     state: State;
-    features: Pick<HttpServices, 'accept' | 'acceptBatch' | 'dryRun' | 'domains'>;
+    features: Pick<HttpServices, 'accept' | 'acceptBatch' | 'dryRun' | 'diagnose' | 'domains'>;
     supervisor: SupervisorLink;
   },
 ): App {

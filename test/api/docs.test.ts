@@ -38,6 +38,9 @@ async function verifiedDomain(name: string): Promise<string> {
   return body.id;
 }
 
+/** The email that the examples ask about. */
+const emailId = await service.send();
+
 /** Lets a shell read the command as it stands, with a curl that prints its arguments. */
 async function argumentsOf(script: string): Promise<string[]> {
   const curl = `curl() { printf '%s\\0' "$@"; }`;
@@ -45,6 +48,7 @@ async function argumentsOf(script: string): Promise<string[]> {
     PATH: process.env['PATH'],
     BASE: service.url,
     ID: domainId,
+    EMAIL_ID: emailId,
     KEY: service.testKey,
     POSTHORN_API_KEY: service.testKey,
   };

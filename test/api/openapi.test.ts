@@ -132,6 +132,7 @@ test('every endpoint is documented', () => {
     POST /v1/emails/{id}/cancel
     GET /v1/emails/{id}/events
     GET /v1/emails/{id}/content
+    GET /v1/emails/{id}/diagnosis
     GET /v1/events
     GET /v1/domains
     POST /v1/domains
@@ -245,7 +246,13 @@ test('answers about emails, keys, domains and projects are as documented', async
   await ask('sendEmailBatch', {}, batch);
   await ask('getEmail', sent);
   await service.waitForStatus(sent.id, 'bounced');
-  for (const id of ['getEmail', 'listEmailEvents', 'getEmailContent', 'listEmails']) {
+  for (const id of [
+    'getEmail',
+    'listEmailEvents',
+    'getEmailContent',
+    'listEmails',
+    'diagnoseEmail',
+  ]) {
     await ask(id, sent);
   }
   const scheduled_at = new Date(Date.now() + 3600_000).toISOString();

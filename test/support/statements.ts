@@ -7,6 +7,8 @@ import type { Database } from '../../src/store/postgres/database.ts';
 import { AcceptStore, findStored } from '../../src/store/accept.ts';
 import * as domains from '../../src/store/domains.ts';
 import { loadSigningKeys } from '../../src/store/domains.ts';
+import { AHEAD_MAX } from '../../src/store/diagnosis.ts';
+import * as diagnosis from '../../src/store/diagnosis.ts';
 import { rehearse } from '../../src/store/dry-run.ts';
 import * as emails from '../../src/store/emails.ts';
 import { type EmailFilter, listEmails } from '../../src/store/emails.ts';
@@ -358,6 +360,17 @@ export const EXERCISES: readonly Exercise[] = [
     what: 'the queue by provider, for people',
     asks: Infinity,
     run: ({ db }) => providersInQueue(db, { projectId: null, limit: 30 }),
+  },
+  {
+    what: 'diagnose an email',
+    asks: AHEAD_MAX,
+    run: async ({ db, sender, someEmailId: id }) => {
+      const ref = { ...sender, id, keyId: null, domain: null };
+      await diagnosis.readRecipientStates(db, ref);
+      await diagnosis.readSenderState(db, ref);
+      const dueAt = new Date(Date.now() + 86_400_000);
+      await diagnosis.countAhead(db, { ...sender, provider: 'customers1.test', dueAt });
+    },
   },
   {
     what: 'rehearse an email',

@@ -1,4 +1,5 @@
 /** The result of a dry run (sending/dry-run.ts) as text: what would happen, then the findings. */
+import type { AuthenticationFinding, RouteFinding } from '../../core/findings.ts';
 import type { presentDryRun } from '../../sending/dry-run.ts';
 import { facts, shortTime, table } from '../command.ts';
 
@@ -37,7 +38,7 @@ const OUTCOMES = {
   hold: 'would be held: the sending domain is paused',
 } as const;
 
-function senderText({ dkim, spf, dmarc }: NonNullable<DryRunAnswer['sender']>): string {
+export function senderText({ dkim, spf, dmarc }: AuthenticationFinding): string {
   const rows = [
     ...dkim.map((one) => ['DKIM', `${one.selector}._domainkey.${one.domain}`, one] as const),
     ['SPF', spf.domain, spf] as const,
@@ -52,9 +53,12 @@ function senderText({ dkim, spf, dmarc }: NonNullable<DryRunAnswer['sender']>): 
 
 function wayOf({ suppression, route }: DryRunAnswer['recipients'][number]): string {
   if (suppression) return `suppressed (${suppression.reason})`;
-  if (!route || route.verdict !== 'found') return `${route?.verdict}: ${route?.problem}`;
-  const hosts = route.mx.map(
-    ({ host, preference, tls }) => `${preference} ${host} (TLS ${tls.mode})`,
-  );
-  return hosts.join(', ');
+  return route ? routeText(route) : '-';
+}
+
+export function routeText({ verdict, problem, mx }: RouteFinding): string {
+  if (verdict !== 'found') return `${verdict}: ${problem}`;
+  return mx
+    .map(({ host, preference, tls }) => `${preference} ${host} (TLS ${tls.mode})`)
+    .join(', ');
 }

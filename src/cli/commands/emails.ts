@@ -1,4 +1,4 @@
-/** `posthorn emails`: lists emails, shows one with its timeline, cancels and reschedules. */
+/** `posthorn emails`: lists emails, shows one with its timeline, diagnoses, cancels and reschedules. */
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { Refusal } from '../../core/refusals.ts';
 import type { Scope } from '../../core/scope.ts';
@@ -28,6 +28,8 @@ import {
   type Store,
   withStore,
 } from '../store.ts';
+import { withFeatures } from '../features.ts';
+import { diagnosisText } from './diagnosis-text.ts';
 import {
   addCommand,
   type Cli,
@@ -72,6 +74,10 @@ export function describeEmails(emails: Command, cli: Cli): void {
   addCommand(emails, cli, { name: 'cancel', about: 'cancel what is not sent yet', run: cancelOne })
     .argument('<id>')
     .addOption(projectOption());
+  addCommand(emails, cli, { name: 'why', about: 'why it is slow, or not there', run: why })
+    .argument('<id>')
+    .addOption(projectOption())
+    .addHelpText('after', '\nExample:\n  posthorn emails why 0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa');
   const about = 'change when a waiting email is sent';
   addCommand(emails, cli, { name: 'reschedule', about, run: rescheduleOne })
     .argument('<id>')
@@ -135,6 +141,19 @@ async function findWithTimeline(
   if (email === null) return null;
   const events = await listTimeline(db, ref, { after: 0, limit: EVENTS_SHOWN_MAX });
   return { email, events };
+}
+
+/** Exit code 0 whatever became of the email: the question was answered. */
+function why(cli: Cli, options: ProjectOptions, [id]: [string]): Promise<Outcome> {
+  return withFeatures(cli, async ({ db, diagnose }) => {
+    const scopes = await scopesOfId(db, options, { table: 'emails', id });
+    if (isFailure(scopes)) return scopes;
+    for (const scope of scopes) {
+      const found = await diagnose({ ...scope, id, keyId: null, domain: null });
+      if (found !== null) return { data: found, text: diagnosisText(found) };
+    }
+    return noEmail(id);
+  });
 }
 
 function cancelOne(cli: Cli, options: ProjectOptions, [id]: [string]): Promise<Outcome> {

@@ -27,6 +27,7 @@ import { callerOf, KEY_REFUSED } from '../access.ts';
 import { BadRequest, JSON_TYPE, malformed, notFound, refuse, setLimitHeaders } from '../errors.ts';
 import { filterFrom, listAnswer, pageAnswer, pageFrom } from '../list.ts';
 import { failures, idParams } from '../schemas/common.ts';
+import { diagnosis } from '../schemas/diagnosis.ts';
 import { dryRun as dryRunReport, sendQuery } from '../schemas/dry-run.ts';
 import {
   acceptedEmail,
@@ -53,6 +54,7 @@ export function registerEmailRoutes(app: App, services: HttpServices): void {
   registerChanges(app, services);
   registerTimeline(app, services);
   registerContent(app, services);
+  registerDiagnosis(app, services);
 }
 
 function registerSend(app: App, services: HttpServices): void {
@@ -291,6 +293,27 @@ function registerContent(app: App, { db, contentOf }: HttpServices): void {
           'x-content-type-options': 'nosniff',
         })
         .send(bytes);
+    },
+  });
+}
+
+function registerDiagnosis(app: App, { diagnose }: HttpServices): void {
+  app.get('/v1/emails/:id/diagnosis', {
+    config: { access: 'any_key', withinDomain: true },
+    schema: {
+      summary: 'Find out why an email is slow or not there',
+      description:
+        'For each recipient the last attempt in words, the limit that holds it now, what DNS has of its ' +
+        'domain, and what to do next. What DNS does not say within seconds is `unknown`.',
+      operationId: 'diagnoseEmail',
+      tags: TAGS,
+      params,
+      response: { 200: diagnosis, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const ref = refOf(request);
+      const found = ref && (await diagnose(ref));
+      return found ?? notFound(reply, 'email');
     },
   });
 }

@@ -140,7 +140,7 @@ const summaryFields = {
   environment,
 };
 
-const reason = z
+export const reason = z
   .object({
     category: z.string().meta({
       description: 'The kind of problem.',
@@ -154,7 +154,7 @@ const reason = z
   })
   .meta({ id: 'Reason' });
 
-const smtp = z
+export const smtp = z
   .object({
     code: z
       .int()

@@ -10,15 +10,17 @@ function allowance(bounds: ConstructorParameters<typeof LookupAllowance>[1]) {
   return { clock, allowance: new LookupAllowance({ monotonicMs: () => clock.nowMs }, bounds) };
 }
 
-const known = async (look: BoundedLook) => (await look(() => 'x')).kind === 'known';
+let domains = 0;
+const known = async (look: BoundedLook) =>
+  (await look(`${(domains += 1)}.test`, () => 'x')).kind === 'known';
 const never = () => new Promise<never>(() => {});
 
 test('a request looks up a few domains, and says of the others that they were not looked up', async () => {
   const look = allowance({ perRequestMax: 2 }).allowance.forRequest(SCOPE);
-  assert.deepEqual(await look(() => 'a'), { kind: 'known', value: 'a' });
+  assert.deepEqual(await look('a.test', () => 'a'), { kind: 'known', value: 'a' });
   assert.ok(await known(look));
   let asked = 0;
-  const refused = await look(() => (asked += 1));
+  const refused = await look('b.test', () => (asked += 1));
   assert.equal(refused.kind, 'unknown');
   assert.equal(asked, 0);
 });
@@ -29,15 +31,17 @@ test('a project looks up so many domains in a minute; another one is not affecte
   assert.deepEqual([await ask(), await ask(), await ask()], [true, true, false]);
   assert.ok(await known(bounded.forRequest(OTHER)));
   clock.nowMs += 60_000;
-  assert.ok(await ask());
+  const again = async () => (await bounded.forRequest(SCOPE)('same.test', () => 'x')).kind;
+  assert.deepEqual([await again(), await again(), await again()], ['known', 'known', 'known']);
+  assert.deepEqual([await ask(), await ask()], [true, false]);
 });
 
 test('silent name servers make an answer unknown in time, and occupy only their own project', async () => {
   const { clock, allowance: bounded } = allowance({ withinMs: 20, atOnceMax: 1 });
-  const silent = await bounded.forRequest(SCOPE)(never);
+  const silent = await bounded.forRequest(SCOPE)('a.test', never);
   assert.deepEqual(silent, { kind: 'unknown', reason: 'DNS gave no answer within 0.02 s' });
   clock.nowMs += 60_000;
-  const next = await bounded.forRequest(SCOPE)(() => 'x');
+  const next = await bounded.forRequest(SCOPE)('a.test', () => 'x');
   assert.match(next.kind === 'unknown' ? next.reason : '', /^1 look-ups of this project wait/);
   assert.ok(await known(bounded.forRequest(OTHER)));
 });
@@ -45,6 +49,6 @@ test('silent name servers make an answer unknown in time, and occupy only their 
 test('a look-up that has ended makes room for another, also when it failed', async () => {
   const bounded = allowance({ atOnceMax: 1 }).allowance;
   const failing = () => Promise.reject(new Error('no database'));
-  await assert.rejects(bounded.forRequest(SCOPE)(failing), /no database/);
+  await assert.rejects(bounded.forRequest(SCOPE)('a.test', failing), /no database/);
   assert.ok(await known(bounded.forRequest(SCOPE)));
 });

@@ -13,7 +13,7 @@ import type { World } from '../../core/world.ts';
 export type Looked<T> = { kind: 'known'; value: T } | { kind: 'unknown'; reason: string };
 
 /** The look-ups of one request for one purpose. Rejects with the error of `look`. */
-export type BoundedLook = <T>(look: () => T | Promise<T>) => Promise<Looked<T>>;
+export type BoundedLook = <T>(domain: string, look: () => T | Promise<T>) => Promise<Looked<T>>;
 
 export type LookupBounds = {
   perRequestMax: number;
@@ -31,7 +31,8 @@ const DEFAULT_BOUNDS: LookupBounds = {
 };
 const MINUTE_MS = 60_000;
 
-type Used = { inMinute: number; atOnce: number };
+/** A domain that is looked up again within the minute is counted once: its answers are remembered. */
+type Used = { inMinute: Set<string>; atOnce: number };
 
 export class LookupAllowance {
   readonly #world: Pick<World, 'monotonicMs'>;
@@ -49,13 +50,13 @@ export class LookupAllowance {
     const { perRequestMax, withinMs } = this.#bounds;
     const timeUp = AbortSignal.timeout(withinMs);
     let left = perRequestMax;
-    return async (look) => {
+    return async (domain, look) => {
       if (left === 0) return unknown(`one request looks up at most ${perRequestMax} domains`);
       left -= 1;
       const used = this.#usedBy(`${projectId} ${environment}`);
-      const bound = this.#boundReached(used);
+      const bound = this.#boundReached(used, domain);
       if (bound !== null) return unknown(bound);
-      used.inMinute += 1;
+      used.inMinute.add(domain);
       used.atOnce += 1;
       const looking = (async () => look())().finally(() => (used.atOnce -= 1));
       return Promise.race([
@@ -65,9 +66,9 @@ export class LookupAllowance {
     };
   }
 
-  #boundReached({ inMinute, atOnce }: Used): string | null {
+  #boundReached({ inMinute, atOnce }: Used, domain: string): string | null {
     const { perMinuteMax, atOnceMax } = this.#bounds;
-    if (inMinute >= perMinuteMax) {
+    if (inMinute.size >= perMinuteMax && !inMinute.has(domain)) {
       return `dry runs and diagnoses of this project have looked up ${perMinuteMax} domains within a minute; try again in a minute`;
     }
     if (atOnce < atOnceMax) return null;
@@ -79,11 +80,11 @@ export class LookupAllowance {
     if (nowMs - this.#minuteBeganMs >= MINUTE_MS) {
       this.#minuteBeganMs = nowMs;
       for (const [key, used] of this.#used) {
-        used.inMinute = 0;
+        used.inMinute.clear();
         if (used.atOnce === 0) this.#used.delete(key);
       }
     }
-    const used = this.#used.get(who) ?? { inMinute: 0, atOnce: 0 };
+    const used = this.#used.get(who) ?? { inMinute: new Set<string>(), atOnce: 0 };
     this.#used.set(who, used);
     return used;
   }
