@@ -1,6 +1,6 @@
 /**
  * When the service is started as root, workers run as the user of the embedded database: a user id without an
- * account that owns nothing else. They load all code first, since that user may not be able to read it, and
+ * account that owns nothing else. Where that user cannot read the code they load all of it first, and they
  * drop privileges before they open or serve anything. The supervisor keeps root: it binds ports for
  * workers, those below 1024 among them, starts the database as another user, and reads certificates.
  */
@@ -8,15 +8,15 @@ import { createHash } from 'node:crypto';
 import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync } from 'node:fs';
 import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
 import { flushCompileCache } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import type { Logger } from 'pino';
-import { Agent, request } from 'undici';
 import type { CertificateFiles } from './certificates.ts';
+import { loadUndici } from '../net/http/guarded-client.ts';
 import { urlsOf } from '../store/postgres/database-address.ts';
 import { privateOwner } from '../store/postgres/embedded/folders.ts';
 import { isAlive } from '../store/postgres/embedded/process.ts';
@@ -43,10 +43,15 @@ export function dropTo({ uid, gid }: User): void {
 }
 
 /**
- * Makes one request to this process, because undici loads its parser with the first request, which fails after
- * the switch to a user that cannot read the code.
+ * Loads what is otherwise loaded when it is first needed: undici, unless everybody can read it. Makes one
+ * request to this process, because undici loads its parser with the first request.
  */
-export async function loadLazyCode(): Promise<void> {
+export async function loadLazyCode(
+  code: string = fileURLToPath(import.meta.resolve('undici')),
+): Promise<void> {
+  if (everybodyCanRead(code)) return;
+  const { Agent, request } = await loadUndici();
+  const { createServer } = await import('node:http');
   const server = createServer((_request, response) => response.end('{}'));
   server.listen({ port: 0, host: '127.0.0.1', exclusive: true });
   await once(server, 'listening');
@@ -57,6 +62,15 @@ export async function loadLazyCode(): Promise<void> {
   await body.text();
   await agent.close();
   server.close();
+}
+
+/** The user of the workers owns no code and is in no group that does: others' permissions count. */
+function everybodyCanRead(file: string): boolean {
+  if ((statSync(file).mode & 0o004) === 0) return false;
+  for (let folder = dirname(file); ; folder = dirname(folder)) {
+    if ((statSync(folder).mode & 0o001) === 0) return false;
+    if (folder === dirname(folder)) return true;
+  }
 }
 
 /**

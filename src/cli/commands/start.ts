@@ -13,7 +13,6 @@ import {
   runnable,
   usageFailure,
 } from '../command.ts';
-import { runOnce } from '../once/run-once.ts';
 import { type Config, readConfig } from '../../config/config.ts';
 import { mostSimilar } from '../../core/similar.ts';
 import { FIRST_DOMAIN } from '../../service/first-start.ts';
@@ -45,7 +44,10 @@ With --json, one line is printed when the service is ready: {"url", "pid", "data
 with ports for SMTP "inbound_port" and "submission_ports", with one for metrics "metrics_url".`;
 
 async function start(cli: Cli, options: StartOptions): Promise<ExitCode | Failure> {
-  if (options.once) return runOnce(cli, options);
+  if (options.once) {
+    const { runOnce } = await import('../once/run-once.ts');
+    return runOnce(cli, options);
+  }
   const outcome = readConfig(cli.env);
   if (!outcome.ok) return usageFailure(outcome.problems.join('\n'));
   const { config } = outcome;
