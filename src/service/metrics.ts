@@ -1,9 +1,7 @@
 /**
- * The metrics of a worker, and the listener that serves the sum of all workers. The supervisor adds up the
- * metrics of the workers for `GET /metrics` of the API and for this listener.
+ * The metrics of a worker. The supervisor adds up the metrics of the workers (worker-pool.ts) for
+ * `GET /metrics` of the API and for a port of its own (metrics-listener.ts).
  */
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { ProviderFacts } from '../delivery/connection-pool.ts';
 import { mostImportantFirst } from './provider-report.ts';
@@ -264,52 +262,4 @@ function addReputationGauge(registry: Registry, read: () => Promise<readonly Ale
       }
     },
   });
-}
-
-const PROMETHEUS_TEXT = 'text/plain; version=0.0.4; charset=utf-8';
-
-export type MetricsListener = AsyncDisposable & { url: string };
-
-const CONNECTIONS_MAX = 64;
-const TIMEOUT_MS = 10_000;
-
-/**
- * Metrics name projects, sending domains and receivers, so they are served apart from the API and on
- * the loopback address unless the operator configured another. Number and time of connections are limited.
- *
- * @param where a port that is free
- * @param text undefined while there are none yet
- */
-export async function listenForMetrics(
-  where: { host: string; port: number },
-  text: () => Promise<string> | undefined,
-): Promise<MetricsListener> {
-  const times = { headersTimeout: TIMEOUT_MS, requestTimeout: TIMEOUT_MS };
-  const server = createServer(times, (request, response) => {
-    response.setHeader('content-type', PROMETHEUS_TEXT);
-    const isScrape = /^\/metrics(?:\?|$)/.test(request.url ?? '');
-    if (!isScrape || !/^(?:GET|HEAD)$/.test(request.method ?? '')) {
-      return void response.writeHead(404).end('Metrics are at GET /metrics.\n');
-    }
-    Promise.resolve(text()).then(
-      (metrics) => response.writeHead(metrics === undefined ? 503 : 200).end(metrics),
-      () => response.writeHead(503).end(),
-    );
-  });
-  server.maxConnections = CONNECTIONS_MAX;
-  // Bounds requests, answers, and clients that do not read.
-  server.setTimeout(TIMEOUT_MS, (socket) => socket.destroy());
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject).listen(where, () => resolve());
-  });
-  const { address, family, port } = server.address() as AddressInfo;
-  const host = family === 'IPv6' ? `[${address}]` : address;
-  return {
-    url: `http://${host}:${port}/metrics`,
-    async [Symbol.asyncDispose]() {
-      const closed = new Promise((resolve) => server.close(resolve));
-      server.closeAllConnections();
-      await closed;
-    },
-  };
 }

@@ -22,7 +22,7 @@ import { armSupervisor } from './failpoints.ts';
 import { type Seeded, seedFirstStart } from './first-start.ts';
 import { createLog, errorText, logUncaught } from './log.ts';
 import { Maintenance } from './maintenance/maintenance.ts';
-import { listenForMetrics, type MetricsListener } from './metrics.ts';
+import type { MetricsListener } from './metrics-listener.ts';
 import { tuneOpenssl } from './openssl-tuning.ts';
 import { registerHost, ownUrl } from './own-host.ts';
 import { SharedFiles } from './privileges.ts';
@@ -206,6 +206,8 @@ async function metricsListener(
   const names = { host: 'POSTHORN_METRICS_PORT', port: 'POSTHORN_METRICS_PORT' };
   const chosen = await choosePort({ ...metrics, portAsked: true, names }, random);
   if ('problem' in chosen) throw new CannotStart(chosen.problem);
+  // Few services have it, and node:http takes 40 ms of CPU time to load.
+  const { listenForMetrics } = await import('./metrics-listener.ts');
   return listenForMetrics({ ...metrics, ...chosen }, text);
 }
 

@@ -6,7 +6,6 @@
  */
 import cluster, { type Worker } from 'node:cluster';
 import { fileURLToPath } from 'node:url';
-import { AggregatorRegistry } from 'prom-client';
 import type { Logger } from 'pino';
 import type { OpensslTuning } from './openssl-tuning.ts';
 import { Broker, BrokerTimer } from '../delivery/broker.ts';
@@ -294,8 +293,9 @@ function isHandle(value: unknown): value is Handle {
   return typeof value === 'object' && value !== null && 'close' in value;
 }
 
-/** The metrics of all workers as one. */
-function metricsText(answers: readonly unknown[]): Promise<string> {
+/** The metrics of all workers as one. The library is loaded for the first scrape: 25 ms of CPU time. */
+async function metricsText(answers: readonly unknown[]): Promise<string> {
+  const { AggregatorRegistry } = await import('prom-client');
   const metrics = answers.filter((answer) => answer !== null) as Metrics[];
   return AggregatorRegistry.aggregate(metrics).metrics();
 }
