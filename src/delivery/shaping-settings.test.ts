@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { parseShaping } from './shaping-file.ts';
 import {
   DEFAULT_LIMITS,
   limitsOf,
-  parseShaping,
   PROVIDER_LIMITS,
   type ProviderLimits,
   type ShapingSettings,
