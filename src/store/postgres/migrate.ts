@@ -9,7 +9,7 @@
  */
 import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import Postgrator from 'postgrator';
+import type Postgrator from 'postgrator';
 import { TRANSITIONS } from '../../core/statuses.ts';
 import { clientQueries, connectAsOwner, type DatabaseAddress, type Queryable } from './database.ts';
 import { requireSessions } from './connect.ts';
@@ -115,20 +115,25 @@ async function applyMigrations(
   const { folder = MIGRATIONS, nowMs, triesMax, log = () => {} } = options;
   const step = (name: string, run: () => Promise<unknown>): Promise<void> =>
     runStep(db, { name, run }, { address, log, triesMax });
-  const postgrator = migrationsIn(folder, db);
   const newest = newestIn(folder);
-  const present = await postgrator.getDatabaseVersion();
+  const present = await versionOf(db);
   if (present > 0) await refuseOutdatedCode(db, newest);
   const finish = async (): Promise<void> => {
     if (present <= newest) await seedTransitions(db);
     await noteDatabaseSystem(db);
     await ensurePartitions(db, nowMs);
   };
-  const pending = (await postgrator.getMigrations()).filter(({ version }) => version > present);
+  const version = Math.max(present, newest);
+  if (present >= newest) {
+    await step('making partitions', finish);
+    return { version, applied: [] };
+  }
+  const postgrator = await migrationsIn(folder, db);
+  const pending = (await postgrator.getMigrations()).filter((each) => each.version > present);
   if (present === 0) {
     await step('the first migration', () => postgrator.migrate().then(finish));
   } else {
-    if (pending.length > 0) await postgrator.validateMigrations(present);
+    await postgrator.validateMigrations(present);
     for (const migration of pending) {
       const name = `migration ${basename(migration.filename)}`;
       await step(name, () => postgrator.runMigrations([migration]));
@@ -136,12 +141,25 @@ async function applyMigrations(
     }
     await step('making partitions', finish);
   }
-  const version = Math.max(present, newest);
   return { version, applied: pending.map(({ filename }) => filename) };
 }
 
-function migrationsIn(folder: string, db: Queryable): Postgrator {
-  return new Postgrator({
+/** 0: nothing was migrated yet. */
+async function versionOf(db: Queryable): Promise<number> {
+  const [table] = await db.query<{ isThere: boolean }>(
+    `select to_regclass('${SCHEMA_TABLE}') is not null as "isThere"`,
+  );
+  if (table?.isThere !== true) return 0;
+  const [row] = await db.query<{ version: number }>(
+    `select coalesce(max(version), 0)::int as version from ${SCHEMA_TABLE}`,
+  );
+  return row?.version ?? 0;
+}
+
+/** The library is loaded for the few starts that have something to migrate: 15 ms of CPU time. */
+async function migrationsIn(folder: string, db: Queryable): Promise<Postgrator> {
+  const { default: Library } = await import('postgrator');
+  return new Library({
     migrationPattern: join(folder, '*.sql'),
     driver: 'pg',
     schemaTable: SCHEMA_TABLE,

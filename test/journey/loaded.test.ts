@@ -1,0 +1,65 @@
+/**
+ * What processes load in order to start. A library that few need, or need late, is loaded then: loading is
+ * most of the CPU time of a start, and of every command.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { AS_ROOT } from '../support/embedded.ts';
+import { posthorn } from '../support/posthorn.ts';
+import { preload } from '../support/preload.ts';
+import { startService } from '../support/service.ts';
+
+/** Writes the packages and the built-in modules that the process has loaded when it ends. */
+const LIST_LOADED = `
+  const names = new Set();
+  process.getBuiltinModule('node:module').registerHooks({
+    load(url, context, next) {
+      names.add(/node_modules\\/((?:@[^/]+\\/)?[^/]+)/.exec(url)?.[1]);
+      return next(url, context);
+    },
+  });
+  process.on('exit', () => {
+    const all = [...names, ...process.moduleLoadList].join(';');
+    process.getBuiltinModule('node:fs').writeSync(2, '<loaded>;' + all + ';</loaded>');
+  });`;
+
+/** Node's own undici, which comes with the exports of node:http unless these are avoided. */
+const BUILT_IN_UNDICI = 'NativeModule internal/deps/undici/undici';
+
+function loadedIn(log: string): Set<string> {
+  const list = /<loaded>(.*)<\/loaded>/.exec(log)?.[1];
+  assert.ok(list, log);
+  return new Set(list.split(';'));
+}
+
+function assertLoaded(log: string, { loaded, not }: { loaded: string; not: string[] }): void {
+  const all = loadedIn(log);
+  assert.ok(all.has(loaded), `${loaded} is not loaded, or not noticed`);
+  assert.deepEqual(
+    not.filter((name) => all.has(name)),
+    [],
+  );
+}
+
+test('a supervisor starts without the libraries of its workers', async () => {
+  await using service = await startService({ env: preload('main.ts', LIST_LOADED) });
+  await service.stop();
+  const not = ['undici', 'zod', 'fastify', 'prom-client', 'postgrator', BUILT_IN_UNDICI];
+  assertLoaded(service.logs, { loaded: 'pg', not });
+});
+
+test('a worker starts without the library for requests to others', async () => {
+  await using service = await startService({ env: preload('worker.ts', LIST_LOADED) });
+  await service.stop();
+  // Root's worker loads it before it drops its privileges where the code is closed to others.
+  const not = ['postgrator', BUILT_IN_UNDICI, ...(AS_ROOT ? [] : ['undici'])];
+  assertLoaded(service.logs, { loaded: 'fastify', not });
+});
+
+test('a command loads what it needs itself', async () => {
+  const list = async (...args: string[]) =>
+    (await posthorn(args, preload('main.ts', LIST_LOADED))).stderr;
+  assertLoaded(await list('--help'), { loaded: 'commander', not: ['pg', 'pino', 'zod', 'undici'] });
+  const [loaded, not] = ['pg', ['zod', 'undici', 'postgrator', BUILT_IN_UNDICI]];
+  assertLoaded(await list('emails', 'list', '--help'), { loaded, not });
+});
