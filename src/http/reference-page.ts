@@ -244,9 +244,10 @@ border-right:1px solid var(--line);font-size:.875rem}
 nav .home{font-size:1.125rem;font-weight:600;text-decoration:none}
 nav h2{margin:1.25rem 0 .25rem;font-size:.8125rem;color:var(--soft)}
 nav ul{margin:0;padding:0;list-style:none}
-nav li a{display:block;padding:.125rem 0;text-decoration:none}
+nav li a{display:grid;grid-template-columns:3.5rem 1fr;align-items:baseline;padding:.125rem 0;
+text-decoration:none}
 nav li a:hover{text-decoration:underline}
-nav li span{display:inline-block;width:3.25rem;font-size:.6875rem;font-weight:600;text-transform:uppercase}
+nav li span{font-size:.6875rem;font-weight:600;text-transform:uppercase}
 main{max-width:56rem;padding:2rem clamp(1rem,4vw,3rem) 6rem}
 h1{font-size:2rem;line-height:1.2;margin:0 0 1rem}
 section>h2{margin:3.5rem 0 0;font-size:1.5rem}
