@@ -1,0 +1,179 @@
+/**
+ * The OpenAPI document is kept: requests that are generated from its schemas never get a 5xx, a status that
+ * is not documented for the operation, or a body that breaks its schema.
+ */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after, test } from 'node:test';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import fc from 'fast-check';
+import { UNKNOWN_ID } from '../support/api.ts';
+import { FromSchema, type JsonSchema } from '../support/from-schema.ts';
+import { startService } from '../support/service.ts';
+
+type Media = { schema: JsonSchema };
+type Parameter = {
+  name: string;
+  in: 'path' | 'query' | 'header';
+  required?: boolean;
+  schema: JsonSchema;
+};
+type Operation = {
+  operationId: string;
+  parameters?: Parameter[];
+  requestBody?: { content: Record<string, Media> };
+  responses: Record<string, { content?: Record<string, Media> }>;
+};
+type Document = {
+  paths: Record<string, Record<string, Operation>>;
+  components: { schemas: Record<string, JsonSchema> };
+};
+type Request = {
+  method: string;
+  path: string;
+  headers: Record<string, string>;
+  body: string | null;
+};
+
+const REQUESTS_PER_OPERATION = 40;
+/** It stays open, and has tests of its own. */
+const STREAM = 'text/event-stream';
+
+const document = JSON.parse(
+  await readFile(new URL('../../docs/openapi.json', import.meta.url), 'utf8'),
+) as Document;
+const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({ ...operation, method, path })),
+);
+
+const unlimited = '1000000/60';
+const service = await startService({
+  env: {
+    POSTHORN_LIMIT_SENDING: unlimited,
+    POSTHORN_LIMIT_DOMAINS: unlimited,
+    POSTHORN_LIMIT_VERIFICATION: unlimited,
+    POSTHORN_LIMIT_WEBHOOKS: unlimited,
+    POSTHORN_LOG: 'warn',
+  },
+});
+after(() => service[Symbol.asyncDispose]());
+
+/** Ids of what the requests have made, by collection, so that later ones find something. */
+const made = new Map<string, string[]>();
+const collectionOf = (path: string) => path.split(/[/?]/)[2] ?? '';
+let collection = '';
+const known = {
+  strings: [
+    'hello@acme.test',
+    'delivered@simulator.test',
+    'acme.test',
+    'https://acme.test/hooks',
+    'latest',
+    '',
+  ],
+  ids: () => [UNKNOWN_ID, ...(made.get(collection)?.slice(-3) ?? [])],
+  fields: {
+    from: ['hello@acme.test', 'Acme <hello@acme.test>'],
+    to: ['delivered@simulator.test', ['bounced@simulator.test', 'jo@example.com']],
+    url: ['https://acme.test/hooks'],
+  },
+};
+const { schemas } = document.components;
+const wellFormed = new FromSchema(schemas, { known, breaks: false });
+const broken = new FromSchema(schemas, { known, breaks: true });
+
+const ajv = new Ajv2020({ strict: false, validateFormats: false });
+ajv.addSchema({ $id: 'openapi', components: document.components });
+
+/** @returns what is wrong with a body; null: nothing */
+function problemOf(schema: JsonSchema, body: unknown): string | null {
+  const text = JSON.stringify(schema).replaceAll('"#/components', '"openapi#/components');
+  const validate = ajv.compile(JSON.parse(text) as object);
+  return validate(body) ? null : ajv.errorsText(validate.errors);
+}
+
+function requestOf(
+  { method, path, parameters = [], requestBody }: (typeof operations)[number],
+  from: FromSchema,
+): fc.Arbitrary<Request> {
+  const part = (place: Parameter['in']) => {
+    const own = parameters.filter((one) => one.in === place);
+    const required = own.filter((one) => one.required).map(({ name }) => name);
+    const properties = Object.fromEntries(own.map(({ name, schema }) => [name, schema]));
+    return from.objectOf(properties, required).map(asTexts);
+  };
+  const [type, media] = Object.entries(requestBody?.content ?? {})[0] ?? [];
+  const body =
+    media === undefined
+      ? fc.constant(null)
+      : type === 'application/json'
+        ? // The domain that a first start makes; that of the examples is not verified.
+          from
+            .valueOf(media.schema)
+            .map((value) => JSON.stringify(value).replaceAll('@acme.com', '@acme.test'))
+        : from.valueOf(media.schema).map(asText);
+  return fc
+    .record({ path: part('path'), query: part('query'), headers: part('header'), body })
+    .map((values): Request => {
+      const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
+        encodeURIComponent(values.path[name] || '-'),
+      );
+      const query = new URLSearchParams(values.query);
+      const headers = Object.entries(values.headers);
+      return {
+        method: method.toUpperCase(),
+        path: `${filled}?${query}`,
+        headers: {
+          authorization: `Bearer ${service.testKey}`,
+          ...Object.fromEntries(headers.map(([name, value]) => [name, printable(value)])),
+          ...(type !== undefined && { 'content-type': type }),
+        },
+        body: values.body,
+      };
+    });
+}
+
+/** In a path, a query, a header. */
+const asText = (value: unknown) =>
+  (typeof value === 'string' ? value : JSON.stringify(value)).toWellFormed();
+const asTexts = (values: Record<string, unknown>): Record<string, string> =>
+  Object.fromEntries(Object.entries(values).map(([name, value]) => [name, asText(value)]));
+
+/** What fetch lets through as the value of a header. */
+const printable = (text: string) => text.replace(/[^!-~]/g, '') || 'x';
+
+/** Operations that did what was asked at least once. */
+const succeeded = new Set<string>();
+
+for (const operation of operations) {
+  test(`${operation.operationId} answers every request as it is documented`, async () => {
+    const documented = { ...operation.responses };
+    collection = collectionOf(operation.path);
+    const either = fc.oneof(requestOf(operation, wellFormed), requestOf(operation, broken));
+    await fc.assert(
+      fc.asyncProperty(either, async ({ path, ...request }) => {
+        const answer = await fetch(new URL(path, service.url), request);
+        const type = answer.headers.get('content-type')?.split(';')[0] ?? '';
+        assert.ok(answer.status < 500 || answer.status === 503, `${answer.status}`);
+        assert.ok(String(answer.status) in documented, `${answer.status} is not documented`);
+        if (answer.ok) succeeded.add(operation.operationId);
+        if (type === STREAM) return void (await answer.body?.cancel());
+        const text = await answer.text();
+        const { content } = documented[answer.status]!;
+        if (content === undefined) return assert.equal(text, '');
+        assert.ok(content[type], `${type} is not documented for ${answer.status}`);
+        if (type !== 'application/json') return;
+        const body = JSON.parse(text) as { id?: string };
+        assert.equal(problemOf(content[type].schema, body), null, text);
+        if (answer.ok && request.method === 'POST' && body.id !== undefined) {
+          made.set(collection, [...(made.get(collection) ?? []), body.id]);
+        }
+      }),
+      { numRuns: REQUESTS_PER_OPERATION },
+    );
+  });
+}
+
+test('most operations did what was asked of them: the generated requests are not all refused', () => {
+  assert.ok(succeeded.size > 0.6 * operations.length, [...succeeded].join());
+});

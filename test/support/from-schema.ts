@@ -1,0 +1,132 @@
+/**
+ * Values from JSON Schemas, as generators of fast-check: what a schema permits, its examples among them;
+ * or the same with values of another kind in one place out of eight.
+ */
+import fc from 'fast-check';
+
+export type JsonSchema = {
+  $ref?: string;
+  type?: string | string[];
+  format?: string;
+  pattern?: string;
+  enum?: unknown[];
+  const?: unknown;
+  anyOf?: JsonSchema[];
+  items?: JsonSchema;
+  properties?: Record<string, JsonSchema>;
+  required?: string[];
+  additionalProperties?: boolean | JsonSchema;
+  minimum?: number;
+  maximum?: number;
+  minLength?: number;
+  maxLength?: number;
+  examples?: unknown[];
+};
+
+/** What the schemas do not tell: values that lead further in than arbitrary ones. */
+export type Known = {
+  strings: readonly string[];
+  ids: () => readonly string[];
+  /** Of properties with these names. */
+  fields: Readonly<Record<string, readonly unknown[]>>;
+};
+
+const ITEMS_MAX = 4;
+/** Few at a time: each may contradict another. */
+const OPTIONAL_MAX = 3;
+const LENGTH_MAX = 60;
+
+export class FromSchema {
+  readonly #components: Readonly<Record<string, JsonSchema>>;
+  readonly #known: Known;
+  readonly #breaks: boolean;
+
+  /** @param options.breaks whether values may break their schema, at any depth */
+  constructor(
+    components: Readonly<Record<string, JsonSchema>>,
+    { known, breaks }: { known: Known; breaks: boolean },
+  ) {
+    this.#components = components;
+    this.#known = known;
+    this.#breaks = breaks;
+  }
+
+  valueOf(schema: JsonSchema): fc.Arbitrary<unknown> {
+    const { examples = [] } = schema;
+    return fc.oneof(
+      { weight: 4, arbitrary: this.#permitted(schema) },
+      ...(examples.length === 0 ? [] : [{ weight: 3, arbitrary: fc.constantFrom(...examples) }]),
+      { weight: this.#breaks ? 1 : 0, arbitrary: fc.jsonValue({ maxDepth: 2 }) },
+    );
+  }
+
+  #permitted(schema: JsonSchema): fc.Arbitrary<unknown> {
+    const { $ref, anyOf, items, properties, additionalProperties } = schema;
+    if ($ref !== undefined) return this.valueOf(this.#components[$ref.split('/').at(-1)!]!);
+    if (schema.const !== undefined) return fc.constant(schema.const);
+    if (schema.enum) return fc.constantFrom(...schema.enum);
+    if (anyOf) return fc.oneof(...anyOf.map((one) => this.valueOf(one)));
+    if (items) return fc.array(this.valueOf(items), { maxLength: ITEMS_MAX });
+    if (properties) return this.objectOf(properties, schema.required ?? []);
+    if (typeof additionalProperties === 'object') {
+      return fc.dictionary(fc.string(), this.valueOf(additionalProperties), { maxKeys: ITEMS_MAX });
+    }
+    const types = [schema.type ?? 'any'].flat();
+    return fc.oneof(...types.map((type) => this.#scalar(type, schema)));
+  }
+
+  objectOf(
+    properties: Record<string, JsonSchema>,
+    required: readonly string[],
+  ): fc.Arbitrary<Record<string, unknown>> {
+    const optional = Object.keys(properties).filter((name) => !required.includes(name));
+    return fc
+      .subarray(optional, { maxLength: Math.min(OPTIONAL_MAX, optional.length) })
+      .chain((extra) => {
+        const names = this.#breaks && extra.length === 1 ? extra : [...required, ...extra];
+        return fc.record(
+          Object.fromEntries(names.map((name) => [name, this.#fieldOf(name, properties[name]!)])),
+        );
+      });
+  }
+
+  #fieldOf(name: string, schema: JsonSchema): fc.Arbitrary<unknown> {
+    const known = this.#known.fields[name];
+    const value = this.valueOf(schema);
+    return known === undefined
+      ? value
+      : fc.oneof(
+          { weight: 4, arbitrary: fc.constantFrom(...known) },
+          { weight: 1, arbitrary: value },
+        );
+  }
+
+  #scalar(type: string, schema: JsonSchema): fc.Arbitrary<unknown> {
+    if (type === 'null') return fc.constant(null);
+    if (type === 'boolean') return fc.boolean();
+    if (type === 'integer' || type === 'number') {
+      const { minimum = -1_000, maximum = 100_000 } = schema;
+      return fc.integer({ min: Math.max(minimum, -1e9), max: Math.min(maximum, 1e9) });
+    }
+    return type === 'string' ? this.#string(schema) : fc.jsonValue({ maxDepth: 2 });
+  }
+
+  #string({ format, pattern, minLength = 0, maxLength = LENGTH_MAX }: JsonSchema) {
+    if (format === 'uuid') return fc.oneof(fc.constantFrom(...this.#known.ids()), fc.uuid());
+    if (format === 'date-time') {
+      const nearMs = {
+        min: new Date('2026-01-01T00:00:00Z'),
+        max: new Date('2028-01-01T00:00:00Z'),
+      };
+      return fc.date({ ...nearMs, noInvalidDate: true }).map((date) => date.toISOString());
+    }
+    if (pattern !== undefined)
+      return fc.stringMatching(new RegExp(pattern), { maxLength: LENGTH_MAX });
+    const length = { minLength, maxLength: Math.max(minLength, Math.min(maxLength, LENGTH_MAX)) };
+    return fc.oneof(
+      fc.constantFrom(...this.#known.strings),
+      fc.string(length),
+      fc.string({ ...length, unit: 'binary' }),
+    );
+  }
+}
