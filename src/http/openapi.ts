@@ -165,7 +165,10 @@ function exampleOf(schema: Json, schemas: JsonObject): Json {
   if (Array.isArray(anyOf)) return exampleOf(anyOf[0] ?? {}, schemas);
   if (items !== undefined) return [exampleOf(items, schemas)];
   if (isObject(properties)) return mapValues(properties, (inner) => exampleOf(inner, schemas));
-  return schema['type'] === 'boolean' ? true : {};
+  const type = Array.isArray(schema['type']) ? schema['type'][0] : schema['type'];
+  if (type === 'string') return 'text';
+  if (type === 'integer' || type === 'number') return schema['minimum'] ?? 1;
+  return type === 'boolean' ? true : {};
 }
 
 /** Every component that the paths refer to, in alphabetical order. */

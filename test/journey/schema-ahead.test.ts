@@ -90,7 +90,7 @@ test('when the schema requires the next version, the older version settles its w
   await waitFor(() => service.isSilent, { what: 'the service to end', timeoutMs: 45_000 });
   assert.match(
     service.logs,
-    /"level":"fatal".*asks for schema 9002, this version knows \d+\. Start the newer/,
+    /"level":"fatal".*requires schema 9002, this version supports \d+\. Start the newer/,
   );
   assert.equal(await service.stop(), 1, 'it had ended by itself');
 
@@ -107,7 +107,10 @@ test('when the schema requires the next version, the older version settles its w
 
   const { code, stderr } = await service.cli('start', '--json');
   assert.equal(code, 2, stderr);
-  assert.match(stderr, /asks for schema 9002, this version knows \d+\. Start the newer version\./);
+  assert.match(
+    stderr,
+    /requires schema 9002, this version supports \d+\. Start the newer version\./,
+  );
   const command = await service.cli('keys', 'list');
   assert.equal(command.code, 2, command.stderr);
 });
