@@ -101,7 +101,7 @@ test('the secret key is replaced while the service runs, and earlier signatures 
   assert.deepEqual([again.step, again.sealed, keysNow().length], ['sealed', 0, 2]);
   const early = await rotate('--finish');
   assert.equal(early.code, 1);
-  assert.match(early.stderr, /may come until 20\d\d-/);
+  assert.match(early.stderr, /are accepted until 20\d\d-/);
   assert.equal(keysNow().length, 2);
 
   const finished = await rotate('--finish', '--force');
