@@ -5,6 +5,8 @@
  * stderr (with `--json` an error object as in the API). Exit codes: 0 success, 1 failure, 2 wrong usage
  * or configuration.
  */
+import { readFile } from 'node:fs/promises';
+import { text as readAll } from 'node:stream/consumers';
 import { stripVTControlCharacters } from 'node:util';
 import { type Command, InvalidArgumentError } from 'commander';
 import type { Env } from '../config/env-reader.ts';
@@ -92,6 +94,12 @@ export function complain(cli: Pick<Cli, 'err'>, { code, failed }: Failure, json:
   const error = { code, message: failed.replaceAll('\n', ' ') };
   const lines = failed.split('\n').map((line) => `posthorn: ${line}\n`);
   cli.err(json ? `${JSON.stringify({ error })}\n` : lines.join(''));
+}
+
+/** Of an option that names a file. @param file - is standard input @throws when it cannot be read */
+export function readContent(file: string | undefined): Promise<string | undefined> {
+  if (file === undefined) return Promise.resolve(undefined);
+  return file === '-' ? readAll(process.stdin) : readFile(file, 'utf8');
 }
 
 export function parseName(text: string): string {

@@ -2,7 +2,7 @@
  * The API reference at /docs, generated from the OpenAPI document of this version: one page without scripts or
  * external resources, which works offline and in any browser.
  */
-import { createHash } from 'node:crypto';
+import { escapeHtml as escape, pageHeaders } from './html-page.ts';
 
 type Schema = {
   $ref?: string;
@@ -222,10 +222,6 @@ function prose(text: string): string {
   return escape(text).replaceAll(/`([^`]+)`/g, '<code>$1</code>');
 }
 
-function escape(text: string): string {
-  return text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
-}
-
 const STYLE = `
 :root{color-scheme:light dark;--ground:#fff;--side:#f7f7f4;--text:#1c1c1a;--soft:#5c5c57;--line:#dcdcd5;
 --code:#f4f4f1;--green:#176639;--blue:#1f4fa8;--red:#a3262a;--amber:#8a5300}
@@ -275,13 +271,4 @@ summary{cursor:pointer}
 border-bottom:1px solid var(--line)}nav ul{columns:2 12rem}td:first-child{width:40%}}
 `;
 
-const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64');
-
-export const REFERENCE_HEADERS = {
-  'content-type': 'text/html; charset=utf-8',
-  'content-security-policy':
-    `default-src 'none'; style-src 'sha256-${STYLE_HASH}'; base-uri 'none'; ` +
-    `form-action 'none'; frame-ancestors 'none'`,
-  'referrer-policy': 'no-referrer',
-  'x-content-type-options': 'nosniff',
-} as const;
+export const REFERENCE_HEADERS = pageHeaders(STYLE, "'none'");

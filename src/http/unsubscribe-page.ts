@@ -2,10 +2,10 @@
  * The page of an unsubscribe link: one question, one button. Self-contained: no script, no external
  * resources, no cookies, no referrer that would disclose the link.
  */
-import { createHash } from 'node:crypto';
 import type { Environment } from '../core/scope.ts';
 import { domainOf, localPartOf } from '../mail/address.ts';
 import { PUBLIC_URL_MAX_LENGTH, type Unsubscriber } from '../mail/unsubscribe-link.ts';
+import { escapeHtml as escape, pageHeaders } from './html-page.ts';
 import type { HttpServices } from './services.ts';
 
 /** The base URL of these pages for recipients; null: live email cannot use them. */
@@ -114,10 +114,6 @@ function recipient({ address }: Unsubscriber): string {
   return `<strong><bdi>${escape(first)}•••@${escape(domainOf(address))}</bdi></strong>`;
 }
 
-function escape(text: string): string {
-  return text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
-}
-
 const STYLE = `
 :root{color-scheme:light dark;--ground:#f4f4f1;--card:#fff;--text:#1c1c1a;--soft:#5c5c57;
 --line:#dcdcd5;--button:#1c1c1a;--on-button:#fff}
@@ -141,17 +137,10 @@ button:focus-visible{outline:3px solid var(--soft);outline-offset:3px}
 button.quiet{background:none;border-color:var(--line);color:var(--text)}
 `;
 
-const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64');
-
 /** Sent with every page, so that the link does not leak by Referer and the page is not indexed, framed or cached. */
 export const PAGE_HEADERS = {
-  'content-type': 'text/html; charset=utf-8',
-  'content-security-policy':
-    `default-src 'none'; style-src 'sha256-${STYLE_HASH}'; form-action 'self'; ` +
-    `base-uri 'none'; frame-ancestors 'none'`,
+  ...pageHeaders(STYLE, "'self'"),
   'cache-control': 'no-store',
-  'referrer-policy': 'no-referrer',
-  'x-content-type-options': 'nosniff',
   'x-robots-tag': 'noindex, nofollow',
 } as const;
 

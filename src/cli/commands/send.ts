@@ -2,11 +2,9 @@
  * `posthorn send`: sends one email, or a file of up to 100, through the API of a running service, so
  * that the permissions and limits of the key apply.
  */
-import { readFile } from 'node:fs/promises';
-import { text as readAll } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import type { RequestInit } from 'undici';
-import { type Cli, type Outcome, runnable, usageFailure } from '../command.ts';
+import { type Cli, type Outcome, readContent, runnable, usageFailure } from '../command.ts';
 import {
   type ErrorAnswer,
   noAnswer,
@@ -103,7 +101,7 @@ async function run(cli: Cli, options: SendOptions): Promise<Outcome> {
 /** @returns the request's body; a sentence when the file cannot be read */
 async function emailsIn(file: string): Promise<object | string> {
   try {
-    const lines = ((await contentOf(file)) ?? '').split('\n');
+    const lines = ((await readContent(file)) ?? '').split('\n');
     return lines.filter((line) => line.trim() !== '').map((line) => JSON.parse(line) as unknown);
   } catch (error) {
     return `The batch cannot be read: ${(error as Error).message}; write one email as JSON on each line.`;
@@ -128,17 +126,12 @@ async function emailOf(options: SendOptions): Promise<object | string> {
       scheduled_at: options.at,
       subject,
       template: id === undefined ? undefined : { id, variables },
-      html: options.html ?? (await contentOf(options.htmlFile)),
-      text: options.text ?? (await contentOf(options.textFile)),
+      html: options.html ?? (await readContent(options.htmlFile)),
+      text: options.text ?? (await readContent(options.textFile)),
     };
   } catch (error) {
     return `The content cannot be read: ${(error as Error).message}.`;
   }
-}
-
-function contentOf(file: string | undefined): Promise<string | undefined> {
-  if (file === undefined) return Promise.resolve(undefined);
-  return file === '-' ? readAll(process.stdin) : readFile(file, 'utf8');
 }
 
 async function post(api: ServiceApi, path: string, request: RequestInit): Promise<Outcome> {

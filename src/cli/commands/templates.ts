@@ -2,8 +2,6 @@
  * `posthorn templates`: templates in the database, by the code of the API. Contents come from options
  * or files, variables from options or a JSON file (../variables.ts).
  */
-import { readFile } from 'node:fs/promises';
-import { text as readAll } from 'node:stream/consumers';
 import { type Command, InvalidArgumentError } from 'commander';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
 import type { Scope } from '../../core/scope.ts';
@@ -25,6 +23,7 @@ import {
   type Outcome,
   parseName,
   printable,
+  readContent,
   shortTime,
   table,
   usageFailure,
@@ -226,17 +225,12 @@ async function filesOf(
 ): Promise<{ html?: string | undefined; text?: string | undefined } | string> {
   try {
     return {
-      html: options.html ?? (await contentOf(options.htmlFile)),
-      text: options.text ?? (await contentOf(options.textFile)),
+      html: options.html ?? (await readContent(options.htmlFile)),
+      text: options.text ?? (await readContent(options.textFile)),
     };
   } catch (error) {
     return `The content cannot be read: ${(error as Error).message}.`;
   }
-}
-
-function contentOf(file: string | undefined): Promise<string | undefined> {
-  if (file === undefined) return Promise.resolve(undefined);
-  return file === '-' ? readAll(process.stdin) : readFile(file, 'utf8');
 }
 
 function publish(cli: Cli, options: ChosenVersion, [named]: [string]): Promise<Outcome> {
