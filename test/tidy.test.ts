@@ -168,7 +168,7 @@ holds("the table of ARCHITECTURE.md names the files of one email's path", MAP, t
 ]);
 
 holds("one email's path leads from file to file, and never back", MAP, theMapIsAStraightLine, [
-  ['src/core/a.ts', `/** Next: b.ts. */\nimport type { C } from '../mail/c.ts';`],
+  ['src/core/a.ts', `/** Stores what b.ts delivers. */\nimport type { C } from '../mail/c.ts';`],
   [
     'src/core/b.ts',
     `import { type A, a } from './a.ts';`,

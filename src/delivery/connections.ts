@@ -7,8 +7,6 @@
  * message on an open one. A message leaves from the address that its sending domain has towards this
  * receiver (sources.ts), so only on a session from that address. An address that did not answer is
  * skipped for minutes, and a provider that does not answer at all is suspended.
- *
- * Next: connection-pool.ts (sessions and permits of one provider), net/smtp/client.ts (a new session).
  */
 import { isIPv6 } from 'node:net';
 import {

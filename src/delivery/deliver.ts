@@ -2,8 +2,7 @@
  * Delivers to one recipient: checks that the email may still be sent, makes the attempt, and settles its
  * outcome. A delivery that was not sent is released.
  *
- * Next: attempt.ts for live mail. Test mail takes the same steps; only its attempt is answered by simulator.ts,
- * which cannot reach a network. Then store/settle.ts.
+ * Test mail takes the same steps; only its attempt is answered by simulator.ts, which cannot reach a network.
  */
 import type { Logger } from 'pino';
 import { Unsignable } from '../mail/dkim.ts';

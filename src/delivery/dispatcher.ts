@@ -9,8 +9,7 @@
  * The route of a destination is looked up before its mail starts, so that mail of thousands of domains at one
  * unreachable provider is queued under that provider before any of it is tried. A delivery that cannot start
  * soon, because its provider is suspended or its tenant queue or the memory is full, is released to the table.
- *
- * Next: fair-queue.ts (the order), for claimed work claims.ts; then deliver.ts.
+ * fair-queue.ts decides the order; deliver.ts does the work.
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';

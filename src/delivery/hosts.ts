@@ -6,8 +6,6 @@
  * answer. After the dot was written no further host is tried, because the message may have been
  * delivered (RFC 5321 §4.2.5). Hosts that failed to answer within the last minutes are skipped; when
  * that is all of them, the delivery is postponed and no attempt is counted.
- *
- * Next: connections.ts (the session), net/smtp/transaction.ts (the message), outcome.ts (what the result means).
  */
 import type { SmtpPhase } from '../mail/replies/smtp-reply.ts';
 import type { MxHost, Route } from '../net/dns/mx.ts';

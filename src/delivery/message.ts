@@ -5,8 +5,6 @@
  * Guarantee: a pure function of what was stored and the domain's keys (Date, `t=` and `x=` are stored
  * times, the boundary is derived from the id), so `GET /v1/emails/:id/content` returns exactly what was
  * sent. Without a signature there is no message.
- *
- * Next: mail/compose.ts, mail/dkim.ts.
  */
 import { isAscii } from 'node:buffer';
 import { createHash, createPrivateKey } from 'node:crypto';

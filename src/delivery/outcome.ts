@@ -4,8 +4,6 @@
  *
  * `bounced`: a permanent answer of the receiver or of its DNS (no such domain, null MX). `failed`: the
  * service gave up. Everything else is deferred until it expires.
- *
- * Next: mail/replies/classify.ts (the reply), store/settle.ts (the settlement).
  */
 import { mailRetryDelayMs, simulatedRetryDelayMs } from '../core/retry.ts';
 import type { StoredStatus } from '../core/statuses.ts';

@@ -5,8 +5,7 @@
  * Guarantee: `accepted` means that the email is on disk and will be attempted. A replay returns the first
  * response byte for byte, and nothing is sent. The statement decides domain, suppression, limit and
  * idempotency in one transaction (store/accept-statement.ts); this file maps its results to refusals.
- *
- * Next: store/accept.ts; for delivery, delivery/dispatcher.ts.
+ * What is accepted waits in the queue until delivery/dispatcher.ts claims it.
  */
 import { failpoint } from '../core/failpoint.ts';
 import { limitRefusal, type LimitState } from '../core/limits.ts';

@@ -3,9 +3,8 @@
  * submission becomes the same draft (submission.ts).
  *
  * All problems of a request are reported at once, each with the name of its field as the client
- * wrote it. A documented field that is not implemented yet is refused by name, never ignored.
- *
- * Next: accept.ts.
+ * wrote it. What this version does not support (`attachments[].path`, `tracking`) is refused by name, never ignored:
+ * an email must not be sent without what was asked for. accept.ts takes the draft.
  */
 import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Environment } from '../core/scope.ts';

@@ -10,8 +10,6 @@
  *
  * Emails of a project whose limit row is locked by another transaction are committed separately, with a
  * short lock timeout, so that they do not delay other projects.
- *
- * Next: accept-statement.ts; postgres/group-commit.ts forms the batches.
  */
 import { Overloaded } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
