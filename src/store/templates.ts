@@ -127,8 +127,12 @@ export async function lockTemplate(
   return row ?? null;
 }
 
+export const ALIAS = /^[a-z][a-z0-9_-]{0,63}$/;
+
+/** What is neither an id nor an alias finds nothing; PostgreSQL takes no NUL in a text. */
 function keyOf({ projectId, environment }: Scope, named: string): unknown[] {
-  return [projectId, environment, ...(isId(named) ? [named, null] : [null, named])];
+  const id = isId(named) ? named : null;
+  return [projectId, environment, id, id === null && ALIAS.test(named) ? named : null];
 }
 
 const FIND_VERSION = `

@@ -131,6 +131,19 @@ test('a new name or alias makes no version', async () => {
   assertFailure(await service.request('GET', '/v1/templates/before'), 404, 'not_found');
 });
 
+test('a name that can be no alias is not found', async () => {
+  for (const [method, path, body] of [
+    ['GET', '/v1/templates/%00', undefined],
+    ['PATCH', '/v1/templates/%00', {}],
+    ['DELETE', '/v1/templates/%00', undefined],
+  ] as const) {
+    assertFailure(await service.request(method, path, { body }), 404, 'not_found');
+  }
+  const email = { from: 'hello@acme.test', to: 'delivered@simulator.test' };
+  const sent = await post('/v1/emails', { ...email, template: { id: '\0', variables: {} } });
+  assertFailure(sent, 422, 'validation_error');
+});
+
 test('of many versions the last 50 are kept, and the published one', async () => {
   const { id } = await make();
   await publish(id);

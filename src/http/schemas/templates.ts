@@ -1,6 +1,6 @@
 /** Schemas of templates in requests and responses. What a source may be: templates/liquid.ts. */
 import { z } from 'zod';
-import { VARIABLE_TYPES } from '../../store/templates.ts';
+import { ALIAS, VARIABLE_TYPES } from '../../store/templates.ts';
 import { SOURCE_MAX } from '../../templates/liquid.ts';
 import { VARIABLE_NAME, VARIABLES_MAX } from '../../templates/variables.ts';
 import { deleted, environment, idSchema, label, listOf, time } from './common.ts';
@@ -11,7 +11,7 @@ const name = label(100).meta({ description: 'For people.', examples: ['Receipt']
 
 const alias = z
   .string()
-  .regex(/^[a-z][a-z0-9_-]{0,63}$/, 'must be 1-64 of a-z, 0-9, _ and -, with a letter first')
+  .regex(ALIAS, 'must be 1-64 of a-z, 0-9, _ and -, with a letter first')
   .meta({
     description: 'A name for programs, in place of the id; unique in its project and environment.',
     examples: ['receipt'],
