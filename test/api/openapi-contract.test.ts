@@ -116,7 +116,7 @@ function requestOf(
     .record({ path: part('path'), query: part('query'), headers: part('header'), body })
     .map((values): Request => {
       const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
-        encodeURIComponent(values.path[name] || '-'),
+        segment(values.path[name] ?? ''),
       );
       const query = new URLSearchParams(values.query);
       const headers = Object.entries(values.headers);
@@ -138,6 +138,9 @@ const asText = (value: unknown) =>
   (typeof value === 'string' ? value : JSON.stringify(value)).toWellFormed();
 const asTexts = (values: Record<string, unknown>): Record<string, string> =>
   Object.fromEntries(Object.entries(values).map(([name, value]) => [name, asText(value)]));
+
+/** Nothing, `.` and `..` would make a path of another operation (RFC 3986 §5.2.4). */
+const segment = (text: string) => (/^\.{0,2}$/.test(text) ? '-' : encodeURIComponent(text));
 
 /** What fetch lets through as the value of a header. */
 const printable = (text: string) => text.replace(/[^!-~]/g, '') || 'x';
