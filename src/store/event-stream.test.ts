@@ -44,6 +44,25 @@ const namesIn = ({ events }: StreamPage): string[] =>
 const record = (tx: Queryable, scope: Sender, name: string, type: EventType = 'domain.created') =>
   recordEvent(tx, { scope, type, data: { name } });
 
+/**
+ * The page once it has these events. A transaction of another database of the server that ends while a
+ * page is read may hold that page back; the next one has passed it.
+ */
+async function readNames(
+  names: readonly string[],
+  scope: Sender,
+  options: Parameters<typeof read>[1] & { hasMore?: boolean } = {},
+): Promise<StreamPage> {
+  const { hasMore = false, ...request } = options;
+  const isThere = async () => {
+    const page = await read(scope, request);
+    return page.events.length >= names.length && page.hasMore === hasMore && page;
+  };
+  const found = await waitFor(isThere, { what: `the events ${names.join(', ')}` });
+  assert.deepEqual(namesIn(found), names);
+  return found;
+}
+
 /** A transaction that stays open until it is told to commit. */
 async function openTransaction(scope: Sender, name: string) {
   const client = await connectAsOwner(database.address, 'late');
@@ -61,11 +80,11 @@ async function openTransaction(scope: Sender, name: string) {
 
 test('an event whose transaction commits late is not skipped, and a reader by id skips it', async () => {
   const scope = await newSender(db);
-  assert.equal(await streamWaitsFor(db), null);
+  await waitFor(async () => (await streamWaitsFor(db)) === null, { what: 'no transaction' });
   const late = await openTransaction(scope, 'late');
   await record(db, scope, 'early');
   const [own] = await late.tx.query<{ id: string }>('select pg_current_xact_id()::text as id');
-  assert.equal(await streamWaitsFor(db), own!.id);
+  await waitFor(async () => (await streamWaitsFor(db)) === own!.id, { what: 'the late one' });
   const before = await read(scope);
   assert.deepEqual(namesIn(before), [], 'what is not complete is not read');
   assert.equal(before.hasMore, false);
@@ -77,8 +96,7 @@ test('an event whose transaction commits late is not skipped, and a reader by id
   const naive = await db.query(byId, [scope.projectId, newest!.id]);
   assert.deepEqual(naive, [], 'after the newest id there is nothing: the late event would be lost');
 
-  const page = await read(scope, { after: before.next });
-  assert.deepEqual(namesIn(page), ['late', 'early']);
+  const page = await readNames(['late', 'early'], scope, { after: before.next });
   assert.deepEqual(namesIn(await read(scope, { after: page.next })), []);
 });
 
@@ -88,7 +106,7 @@ test('a transaction that is rolled back delays the stream only while it runs', a
   await record(db, scope, 'early');
   await late.tx.query('rollback');
   await late.commit();
-  assert.deepEqual(namesIn(await read(scope)), ['early']);
+  await readNames(['early'], scope);
 });
 
 test('a long transaction in another database of the server does not delay the stream', async () => {
@@ -98,7 +116,7 @@ test('a long transaction in another database of the server does not delay the st
   await client.query('begin');
   await client.query('select pg_current_xact_id()');
   await record(db, scope, 'here');
-  assert.deepEqual(namesIn(await read(scope)), ['here']);
+  await readNames(['here'], scope);
   await client.end();
 });
 
@@ -149,37 +167,48 @@ test('pages of any size give the same stream, and a filter advances past other e
   for (let n = 0; n < 10; n += 1) {
     await record(db, scope, `${n}`, n % 4 === 0 ? 'domain.verified' : 'domain.created');
   }
-  const whole = namesIn(await read(scope));
-  assert.equal(whole.length, 10);
+  const whole = Array.from({ length: 10 }, (_, n) => `${n}`);
+  const all = await readNames(whole, scope);
+  assert.deepEqual(await read(scope, { after: all.next, limit: 1 }).then(namesIn), []);
   for (const limit of [1, 3, 9, 10, 11]) {
-    const found: string[] = [];
-    let page = await read(scope, { limit });
-    for (; page.hasMore; page = await read(scope, { limit, after: page.next })) {
-      found.push(...namesIn(page));
+    let point = BEGINNING;
+    for (let n = 0; n < whole.length; n += limit) {
+      const hasMore = n + limit < whole.length;
+      const page = await readNames(whole.slice(n, n + limit), scope, {
+        limit,
+        after: point,
+        hasMore,
+      });
+      point = page.next;
     }
-    assert.deepEqual([...found, ...namesIn(page)], whole, `pages of ${limit}`);
   }
   const filter = { types: ['domain.verified'] as const };
-  const first = await read(scope, { filter, limit: 2 });
-  assert.deepEqual([namesIn(first), first.hasMore], [['0', '4'], true]);
-  const rest = await read(scope, { filter, limit: 2, after: first.next });
-  assert.deepEqual([namesIn(rest), rest.hasMore], [['8'], false]);
+  const first = await readNames(['0', '4'], scope, { filter, limit: 2, hasMore: true });
+  const rest = await readNames(['8'], scope, { filter, limit: 2, after: first.next });
   await record(db, scope, '10');
-  assert.deepEqual(namesIn(await read(scope, { after: rest.next })), ['10']);
+  await readNames(['10'], scope, { after: rest.next });
 });
 
 test('each scope has its own stream, and its newest cursor is after all events', async () => {
   const [one, other] = [await newSender(db), await newSender(db)];
   await record(db, one, 'one');
   await record(db, other, 'other');
-  assert.deepEqual(namesIn(await read(one)), ['one']);
+  await readNames(['one'], one);
   const readers = [one, other].map((scope) => ({ ...scope, at: BEGINNING }));
-  assert.equal((await findNewer(db, readers)).length, 2);
-  for (const reader of readers) reader.at = await latestPoint(db, reader);
+  await waitFor(async () => (await findNewer(db, readers)).length === 2, { what: 'both' });
+  const isLatest = async () => {
+    for (const reader of readers) reader.at = await latestPoint(db, reader);
+    return readers.every(({ at }) => at.eventId !== null);
+  };
+  await waitFor(isLatest, { what: 'the newest events' });
   assert.deepEqual(await findNewer(db, readers), []);
   await record(db, other, 'another');
-  assert.deepEqual(await findNewer(db, readers), [readers[1]]);
-  assert.deepEqual(namesIn(await read(other, { after: readers[1]!.at })), ['another']);
+  const newer = await waitFor(
+    async () => findNewer(db, readers).then((found) => found.length > 0 && found),
+    { what: 'another' },
+  );
+  assert.deepEqual(newer, [readers[1]]);
+  await readNames(['another'], other, { after: readers[1]!.at });
   const elsewhere = readers.map((reader) => ({ ...reader, at: { ...reader.at, history: '42' } }));
   assert.equal((await findNewer(db, elsewhere)).length, 2, 'all of them after a fail-over');
 });
@@ -198,7 +227,7 @@ test('a cursor whose event was lost with the last commits is refused, whatever c
   const scope = await newSender(db);
   await record(db, scope, 'kept');
   await record(db, scope, 'lost');
-  const { next } = await read(scope);
+  const { next } = await readNames(['kept', 'lost'], scope);
   await asOwner(database.address, (owner) =>
     owner.query(`delete from events where project_id = $1 and data ->> 'name' = 'lost'`, [
       scope.projectId,
@@ -237,8 +266,15 @@ test('after a restore into another system later events come after earlier ones, 
     await noteDatabaseSystem(owner);
   });
   await record(restored.db, scope, 'after');
-  const whole = await page(BEGINNING);
+  const whole = await waitFor(
+    async () => {
+      const answer = await page(BEGINNING);
+      return names(answer).length === 2 && answer;
+    },
+    { what: 'both events' },
+  );
   assert.deepEqual(names(whole), ['before', 'after']);
   const [first] = (whole as StreamPage).events;
-  assert.deepEqual(names(await page({ ...first!.point, history: '42' })), ['after']);
+  const isAfter = async () => names(await page({ ...first!.point, history: '42' }))[0] === 'after';
+  await waitFor(isAfter, { what: 'the event after the first' });
 });
