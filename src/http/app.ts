@@ -40,6 +40,7 @@ import {
   answerLate,
   answerRawRequests,
 } from './raw-answers.ts';
+import { registerRootMount } from './resend/mount.ts';
 import { registerDomainRoutes } from './routes/domains.ts';
 import { registerEmailBatchRoute } from './routes/email-batches.ts';
 import { registerEmailRoutes } from './routes/emails.ts';
@@ -107,6 +108,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
     registerKeyRoutes(app, services);
     registerProjectRoutes(app, services);
     registerServiceRoutes(app, services);
+    registerRootMount(app, services);
   });
   return app;
 }

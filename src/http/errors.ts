@@ -1,8 +1,8 @@
 /**
  * All failures in one shape, `{"error": {"code", "message", "request_id"}}`, with the status of the code:
  * refusals, unknown routes and thrown errors (Fastify's, an unavailable database, bugs). Only this file
- * has the statuses of the API; the pages of unsubscribe links have their own (unsubscribe-page.ts), and
- * raw-answers.ts answers malformed HTTP.
+ * has the statuses of the API; those on the root mount are in resend/failures.ts, the pages of
+ * unsubscribe links have their own (unsubscribe-page.ts), and raw-answers.ts answers malformed HTTP.
  *
  * Also sets the rate-limit headers: on every response below 500 of a limited route, with Retry-After on a
  * 429 (core/limits.ts has the rules). The page of an unsubscribe link that was changed too often is a 429
@@ -17,6 +17,7 @@ import type {
 } from 'fastify';
 import { limitRefusal, type LimitState } from '../core/limits.ts';
 import { type FieldProblem, Overloaded, type Refusal, type RefusalCode } from '../core/refusals.ts';
+import { isOfRootMount, resendFailure } from './resend/failures.ts';
 import type { HttpServices } from './services.ts';
 import { AcceptedUnknown } from '../store/accept.ts';
 import { peekLimit, type ScopeCategory, takeOne } from '../store/limits.ts';
@@ -76,14 +77,25 @@ export function errorBody(problem: HttpProblem, requestId: string): string {
 }
 
 export function sendProblem(reply: FastifyReply, problem: HttpProblem): FastifyReply {
-  const { id } = reply.request;
+  const { request } = reply;
   if (problem.status === 503) reply.header('retry-after', UNAVAILABLE_RETRY_S);
   if (problem.status === 401) reply.header('www-authenticate', 'Bearer');
+  const { status, body } = failureFor(request, problem);
   return reply
-    .code(problem.status)
-    .header('x-request-id', id)
+    .code(status)
+    .header('x-request-id', request.id)
     .header('content-type', JSON_TYPE)
-    .send(errorBody(problem, id));
+    .send(body);
+}
+
+/** In the shape of the API that the path belongs to. */
+function failureFor(
+  { id, url, headers }: FastifyRequest,
+  problem: HttpProblem,
+): { status: number; body: string } {
+  if (!isOfRootMount(url)) return { status: problem.status, body: errorBody(problem, id) };
+  const hasKey = headers.authorization !== undefined;
+  return resendFailure(problem, { requestId: id, hasKey });
 }
 
 /** Answers a refusal. With `limit`, sets the RateLimit headers; a 429 always has them. */

@@ -5,6 +5,8 @@
  */
 import type { FastifyRequest } from 'fastify';
 import { BadRequest, malformed, NOT_JSON } from './errors.ts';
+import { packByteArrays } from './resend/byte-arrays.ts';
+import { isOfRootMount } from './resend/failures.ts';
 
 const DEPTH_MAX = 32;
 /** A batch of 100 emails with all fields has far fewer. */
@@ -40,7 +42,7 @@ export function jsonBodyParser(
   const charset = /charset="?([^";\s]+)/i.exec(request.headers['content-type'] ?? '')?.[1];
   if (charset && !/^(utf-?8|us-ascii)$/i.test(charset)) return done(new BadRequest(NOT_JSON));
   try {
-    done(null, parseJsonBody(bytes));
+    done(null, parseJsonBody(isOfRootMount(request.url) ? packByteArrays(bytes) : bytes));
   } catch (error) {
     done(error as Error);
   }

@@ -10,6 +10,18 @@ import { type AcceptOutcome, findReplay } from '../sending/accept.ts';
 import { type DraftRules, type EmailDraft, makeDraft } from '../sending/draft.ts';
 import type { emailCreation } from './schemas/new-emails.ts';
 import type { HttpServices } from './services.ts';
+import { pagesAt } from './unsubscribe-page.ts';
+
+/** What the caller's emails may be. */
+export function rulesFor(services: HttpServices, caller: Caller): DraftRules {
+  const { allowPrivateNetworks, inboundPort } = services.config;
+  return {
+    environment: caller.environment,
+    allowPrivateNetworks,
+    pagesAt: pagesAt(services, caller),
+    takesMail: inboundPort !== null,
+  };
+}
 
 export async function draftFrom(
   { templates }: HttpServices,

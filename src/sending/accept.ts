@@ -123,6 +123,7 @@ export function newEmail(
       }),
     idempotency: context.idempotency,
     sizeBytes,
+    acceptsSuppressed: draft.acceptsSuppressed ?? false,
   };
 }
 
@@ -167,12 +168,17 @@ function handOver(
   { row, holder, options }: { row: AcceptRow; holder: string; options: AcceptOptions },
 ): void {
   const { domainId } = row;
-  if (domainId === null) return;
+  const open = email.recipients.filter(
+    (recipient) => !row.suppressedPositions.includes(recipient.position),
+  );
+  if (domainId === null || open.length === 0) return;
   options.dispatcher.handOver({
     message: messageOf(email, draft, { ...row, domainId, startsAt: row.createdAt }),
-    recipients: email.recipients
-      .filter((recipient) => !row.suppressedPositions.includes(recipient.position))
-      .map(({ position, address, destination }) => ({ position, address, destination })),
+    recipients: open.map(({ position, address, destination }) => ({
+      position,
+      address,
+      destination,
+    })),
     holder,
     lifetimeMs: email.lifetimeS * 1000,
   });

@@ -35,6 +35,8 @@ export type EmailDraft = {
   expiresInS: number | null;
   /** Size of the message once composed, at most; for back-pressure and the 30 MB rule. */
   sizeBytes: number;
+  /** Accepted also when every recipient is suppressed, and then ends `suppressed`; absent: refused. */
+  acceptsSuppressed?: true;
 };
 
 export type DraftRecipient = { kind: 'to' | 'cc' | 'bcc'; address: Address };

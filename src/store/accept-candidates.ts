@@ -18,7 +18,7 @@ input as materialized (
       from_address text, from_name text, to_list text[], cc_list text[], bcc_list text[],
       reply_to text[], subject text, tags jsonb, metadata jsonb, headers json, unsubscribe_url text,
       tls text, scheduled_at timestamptz, lifetime_s int, recipients json, event_data json, response text, hand_over boolean,
-      idempotency_key text, fingerprint text, message_id text)
+      idempotency_key text, fingerprint text, message_id text, accepts_suppressed boolean)
 ),
 windows as materialized (
   select w.project_id, w.environment, w.started_at, w.used, m.max,
@@ -74,7 +74,7 @@ checked as materialized (
               when replay.email_id is not null then 'replayed'
               when i.scheduled_at > t.now + interval '${SCHEDULE_DAYS_MAX} days' then 'schedule_refused'
               when d.id is null then 'domain_refused'
-              when c.open = 0 then 'suppressed'
+              when c.open = 0 and i.accepts_suppressed is not true then 'suppressed'
               else 'candidate' end as verdict
     from t, input i
     join tally c on c.ord = i.ord

@@ -43,6 +43,8 @@ export type NewEmail = Email & {
   handOver: boolean;
   idempotency: { key: string; fingerprint: string } | null;
   sizeBytes: number;
+  /** Absent or false: refused when every recipient is suppressed. */
+  acceptsSuppressed?: boolean;
 };
 
 export type NewRecipient = {
@@ -129,12 +131,15 @@ new_emails as (
   insert into emails (project_id, environment, id, created_at, scheduled_at, expires_at, domain_id,
                       dual_signed, key_id,
                       from_address, from_name, to_list, cc_list, bcc_list, reply_to, subject, tags,
-                      metadata, message_id, open_count, worst, event_count, last_event)
+                      metadata, message_id, open_count, worst, event_count, last_event,
+                      completed_at)
   select a.project_id, a.environment, a.id, t.now, case when a.is_scheduled then a.scheduled_at end,
          a.starts_at + a.lifetime_s * interval '1 second', a.domain_id, a.dual_signed, a.key_id, a.from_address, a.from_name, a.to_list, a.cc_list, a.bcc_list,
          a.reply_to, a.subject, a.tags, a.metadata, a.message_id, a.open,
          case when a.suppressed > 0 then 4 else 0 end, 1 + a.suppressed,
-         case when a.is_scheduled then 'email.scheduled' else 'email.queued' end
+         case when a.open = 0 then 'email.suppressed'
+              when a.is_scheduled then 'email.scheduled' else 'email.queued' end,
+         case when a.open = 0 then t.now end
     from accepted a, t
 ),
 new_contents as (
@@ -370,6 +375,7 @@ export function toInput(email: NewEmail, index: number, mayHandOver: boolean): o
     idempotency_key: email.idempotency?.key,
     fingerprint: email.idempotency?.fingerprint,
     message_id: email.written?.messageId,
+    accepts_suppressed: email.acceptsSuppressed || undefined,
   };
 }
 

@@ -6,7 +6,7 @@ import type { FastifyRequest, FastifySchemaCompiler } from 'fastify';
 import { z, type ZodType } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import type { Caller } from '../../core/scope.ts';
-import type { DraftRules, EmailDraft } from '../../sending/draft.ts';
+import type { EmailDraft } from '../../sending/draft.ts';
 import { BATCH_MAX, BATCH_VALIDATIONS, type BatchValidation } from '../../sending/email-batch.ts';
 import { callerOf } from '../access.ts';
 import { BadRequest, malformed } from '../errors.ts';
@@ -15,13 +15,12 @@ import { noQuery } from '../schemas/dry-run.ts';
 import { acceptedBatch } from '../schemas/emails.ts';
 import { batchHeaders, emailBatchCreation, emailCreation } from '../schemas/new-emails.ts';
 import type { App, HttpServices } from '../services.ts';
-import { draftFrom, replayOf } from '../templated.ts';
-import { pagesAt } from '../unsubscribe-page.ts';
+import { draftFrom, replayOf, rulesFor } from '../templated.ts';
 import { checkItem, validatorCompiler } from '../validation.ts';
 import { answerSending, idempotencyOf } from './emails.ts';
 
 export function registerEmailBatchRoute(app: App, services: HttpServices): void {
-  const { acceptBatch, config } = services;
+  const { acceptBatch } = services;
   app.post('/v1/emails/batch', {
     config: { access: 'any_key', limit: 'sending', withinDomain: true },
     validatorCompiler: checkArray,
@@ -49,15 +48,9 @@ export function registerEmailBatchRoute(app: App, services: HttpServices): void 
       const caller = callerOf(request);
       const validation = validationOf(request);
       const idempotency = idempotencyOf(request, 'POST /v1/emails/batch');
-      const rules = {
-        environment: caller.environment,
-        allowPrivateNetworks: config.allowPrivateNetworks,
-        pagesAt: pagesAt(services, caller),
-        takesMail: config.inboundPort !== null,
-      };
       const items: (EmailDraft | Refusal)[] = [];
       // One after the other: other requests get their turn between two that are rendered.
-      for (const item of request.body) items.push(await draftOf(services, caller, { item, rules }));
+      for (const item of request.body) items.push(await draftOf(services, caller, item));
       if (items.some(isRefusal)) {
         const usesTemplate = request.body.some(namesTemplate);
         const replay = await replayOf(services, caller, { usesTemplate, idempotency });
@@ -68,7 +61,7 @@ export function registerEmailBatchRoute(app: App, services: HttpServices): void 
   });
 }
 
-const arrayOfItems = z.array(z.unknown()).min(1).max(BATCH_MAX);
+export const arrayOfItems = z.array(z.unknown()).min(1).max(BATCH_MAX);
 
 /** Checks only what concerns the body as a whole. */
 const checkArray: FastifySchemaCompiler<unknown> = (part) =>
@@ -78,7 +71,7 @@ const checkArray: FastifySchemaCompiler<unknown> = (part) =>
   });
 
 /** @throws BadRequest for an unknown value */
-function validationOf({ headers }: FastifyRequest): BatchValidation {
+export function validationOf({ headers }: FastifyRequest): BatchValidation {
   const value = headers['x-batch-validation'] ?? 'strict';
   const validation = BATCH_VALIDATIONS.find((one) => one === value);
   if (validation !== undefined) return validation;
@@ -87,16 +80,17 @@ function validationOf({ headers }: FastifyRequest): BatchValidation {
   );
 }
 
-async function draftOf(
+/** An email that is not yet checked. */
+export async function draftOf(
   services: HttpServices,
   caller: Caller,
-  { item, rules }: { item: unknown; rules: DraftRules },
+  item: unknown,
 ): Promise<EmailDraft | Refusal> {
   const checked = checkItem(emailCreation, item);
   if ('problems' in checked) return refuseFields(checked.problems);
-  return draftFrom(services, caller, { body: checked.value, rules });
+  return draftFrom(services, caller, { body: checked.value, rules: rulesFor(services, caller) });
 }
 
-function namesTemplate(item: unknown): boolean {
+export function namesTemplate(item: unknown): boolean {
   return typeof item === 'object' && item !== null && 'template' in item;
 }

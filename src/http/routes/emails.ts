@@ -40,9 +40,8 @@ import {
   timelineQuery,
 } from '../schemas/emails.ts';
 import { emailChange, emailCreation, idempotencyHeaders } from '../schemas/new-emails.ts';
-import { pagesAt } from '../unsubscribe-page.ts';
 import type { App, HttpServices } from '../services.ts';
-import { draftFrom, replayOf } from '../templated.ts';
+import { draftFrom, replayOf, rulesFor } from '../templated.ts';
 
 const TAGS = ['Emails'];
 const params = idParams('email');
@@ -58,7 +57,7 @@ export function registerEmailRoutes(app: App, services: HttpServices): void {
 }
 
 function registerSend(app: App, services: HttpServices): void {
-  const { accept, config, dryRun } = services;
+  const { accept, dryRun } = services;
   app.post('/v1/emails', {
     config: { access: 'any_key', limit: 'sending', withinDomain: true },
     schema: {
@@ -83,12 +82,7 @@ function registerSend(app: App, services: HttpServices): void {
       const caller = callerOf(request);
       const idempotency = idempotencyOf(request, 'POST /v1/emails');
       const { body } = request;
-      const rules = {
-        environment: caller.environment,
-        allowPrivateNetworks: config.allowPrivateNetworks,
-        pagesAt: pagesAt(services, caller),
-        takesMail: config.inboundPort !== null,
-      };
+      const rules = rulesFor(services, caller);
       const draft = await draftFrom(services, caller, { body, rules });
       const isDry = request.query.dry_run === 'true';
       if (isRefusal(draft)) {
@@ -113,11 +107,10 @@ export function idempotencyOf(
   if (key === undefined) return null;
   const isOne = request.raw.headersDistinct['idempotency-key']?.length === 1;
   if (typeof key !== 'string' || !isOne || !isIdempotencyKey(key)) {
-    throw new BadRequest(
-      malformed(
-        'The Idempotency-Key header must be one string of 1-256 printable ASCII characters.',
-      ),
-    );
+    const field = 'Idempotency-Key';
+    const message = 'must be one string of 1-256 printable ASCII characters';
+    const problem = malformed(`The ${field} header ${message}.`);
+    throw new BadRequest({ ...problem, details: [{ field, message }] });
   }
   return { key, fingerprint: fingerprintOf(endpoint, request.body) };
 }
@@ -132,7 +125,7 @@ function answerDryRun(reply: FastifyReply, outcome: DryRunOutcome): FastifyReply
     .send(JSON.stringify(presentDryRun(report)));
 }
 
-function refuseSending(
+export function refuseSending(
   reply: FastifyReply,
   outcome: Extract<AcceptOutcome, { kind: 'refused' }>,
 ): FastifyReply {
@@ -341,13 +334,13 @@ const CONTENT_GONE: Refusal = {
 };
 
 /** The email in the path, restricted to what the caller may see; null when it is not an id. */
-function refOf(request: FastifyRequest<{ Params: { id: string } }>): EmailRef | null {
+export function refOf(request: FastifyRequest<{ Params: { id: string } }>): EmailRef | null {
   const { id } = request.params;
   const caller = callerOf(request);
   return isId(id) ? { ...caller, id, keyId: ownKeyOf(caller) } : null;
 }
 
 /** The key to which emails are restricted; null: none. */
-function ownKeyOf({ permission, keyId }: Caller): string | null {
+export function ownKeyOf({ permission, keyId }: Caller): string | null {
   return permission === 'sending_access' ? keyId : null;
 }

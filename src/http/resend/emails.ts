@@ -1,0 +1,164 @@
+/**
+ * `/emails` of the root mount: sending, batches, reading, rescheduling and canceling, by the same functions
+ * as `/v1/emails`.
+ *
+ * One rule differs: an email whose recipients are all suppressed is accepted and ends `suppressed`, because
+ * clients of Resend learn of it by the event.
+ */
+import type { FastifyReply } from 'fastify';
+import { z } from 'zod';
+import { isRefusal, type Refusal } from '../../core/refusals.ts';
+import type { Caller } from '../../core/scope.ts';
+import type { AcceptOutcome } from '../../sending/accept.ts';
+import type { EmailDraft } from '../../sending/draft.ts';
+import { cancel, reschedule } from '../../sending/schedule.ts';
+import { findEmail, listEmails } from '../../store/emails.ts';
+import { callerOf } from '../access.ts';
+import { notFound, refuse, setLimitHeaders } from '../errors.ts';
+import { filterFrom, pageAnswer, pageFrom } from '../list.ts';
+import { arrayOfItems, draftOf, namesTemplate, validationOf } from '../routes/email-batches.ts';
+import { idempotencyOf, ownKeyOf, refOf, refuseSending } from '../routes/emails.ts';
+import type { App, HttpServices } from '../services.ts';
+import { replayOf } from '../templated.ts';
+import {
+  presentListed,
+  presentOne,
+  readNewEmail,
+  readTime,
+  refuseNotOffered,
+} from './email-wire.ts';
+import { idInPath, pageQuery } from './wire.ts';
+
+const HIDDEN = { hide: true } as const;
+
+export function registerResendEmails(app: App, services: HttpServices): void {
+  registerSend(app, services);
+  registerBatch(app, services);
+  registerReading(app, services);
+  registerChanges(app, services);
+}
+
+function registerSend(app: App, services: HttpServices): void {
+  app.post('/emails', {
+    config: { access: 'any_key', limit: 'sending', withinDomain: true },
+    schema: { ...HIDDEN, body: z.unknown() },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const idempotency = idempotencyOf(request, 'POST /emails');
+      const draft = await draftFor(services, caller, request.body);
+      if (isRefusal(draft)) {
+        const usesTemplate = namesTemplate(request.body);
+        const replay = await replayOf(services, caller, { usesTemplate, idempotency });
+        return replay === null ? refuse(reply, draft) : answerOne(reply, replay);
+      }
+      return answerOne(reply, await services.accept(caller, draft, idempotency));
+    },
+  });
+}
+
+async function draftFor(
+  services: HttpServices,
+  caller: Caller,
+  body: unknown,
+): Promise<EmailDraft | Refusal> {
+  const refusal = refuseNotOffered(body);
+  if (refusal !== null) return refusal;
+  const draft = await draftOf(services, caller, readNewEmail(body, services.world.now()));
+  return isRefusal(draft) ? draft : { ...draft, acceptsSuppressed: true };
+}
+
+function answerOne(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
+  if (outcome.kind === 'refused') return refuseSending(reply, outcome);
+  const { id } = accepted(reply, outcome) as { id: string };
+  return reply.code(200).send({ id });
+}
+
+/** The answer of the core, whose headers are set. */
+function accepted(
+  reply: FastifyReply,
+  outcome: Exclude<AcceptOutcome, { kind: 'refused' }>,
+): unknown {
+  if (outcome.limit !== null) setLimitHeaders(reply, outcome.limit);
+  if (outcome.kind === 'replayed') reply.header('idempotent-replayed', 'true');
+  return JSON.parse(outcome.body);
+}
+
+function registerBatch(app: App, services: HttpServices): void {
+  app.post('/emails/batch', {
+    config: { access: 'any_key', limit: 'sending', withinDomain: true },
+    schema: { ...HIDDEN, body: arrayOfItems },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const validation = validationOf(request);
+      const idempotency = idempotencyOf(request, 'POST /emails/batch');
+      const items: (EmailDraft | Refusal)[] = [];
+      // One after the other, as in /v1: each may render a template.
+      for (const item of request.body) items.push(await draftFor(services, caller, item));
+      const usesTemplate = items.some(isRefusal) && request.body.some(namesTemplate);
+      const outcome =
+        (await replayOf(services, caller, { usesTemplate, idempotency })) ??
+        (await services.acceptBatch(caller, items, { validation, idempotency }));
+      if (outcome.kind === 'refused') return refuseSending(reply, outcome);
+      const { data, errors } = accepted(reply, outcome) as Batch;
+      if (validation === 'strict') return { data };
+      return { data, errors: errors.map(({ index, message }) => ({ index, message })) };
+    },
+  });
+}
+
+type Batch = { data: { id: string }[]; errors: { index: number; message: string }[] };
+
+function registerReading(app: App, { db }: HttpServices): void {
+  app.get('/emails', {
+    config: { access: 'any_key', withinDomain: true },
+    schema: { ...HIDDEN, querystring: pageQuery },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const page = pageFrom(request.query);
+      if (isRefusal(page)) return refuse(reply, page);
+      const own = { keyId: ownKeyOf(caller), domain: caller.domain };
+      const filter = filterFrom(request.query, own);
+      if (isRefusal(filter)) return refuse(reply, filter);
+      return pageAnswer(await listEmails(db, caller, { page, filter }), presentListed);
+    },
+  });
+
+  app.get('/emails/:id', {
+    config: { access: 'any_key', withinDomain: true },
+    schema: { ...HIDDEN, params: idInPath },
+    handler: async (request, reply) => {
+      const ref = refOf(request);
+      const found = ref && (await findEmail(db, ref));
+      return found ? presentOne(found) : notFound(reply, 'email');
+    },
+  });
+}
+
+function registerChanges(app: App, { db, world }: HttpServices): void {
+  app.patch('/emails/:id', {
+    config: { withinDomain: true },
+    schema: {
+      ...HIDDEN,
+      params: idInPath,
+      body: z.object({ scheduled_at: z.string() }),
+    },
+    handler: async (request, reply) => {
+      const ref = refOf(request);
+      if (ref === null) return notFound(reply, 'email');
+      const time = readTime(request.body.scheduled_at, world.now());
+      const found = await reschedule(db, ref, time);
+      return isRefusal(found) ? refuse(reply, found) : { object: 'email', id: found.id };
+    },
+  });
+
+  app.post('/emails/:id/cancel', {
+    config: { access: 'any_key', withinDomain: true },
+    schema: { ...HIDDEN, params: idInPath },
+    handler: async (request, reply) => {
+      const ref = refOf(request);
+      if (ref === null) return notFound(reply, 'email');
+      const found = await cancel(db, ref);
+      return isRefusal(found) ? refuse(reply, found) : { object: 'email', id: found.id };
+    },
+  });
+}

@@ -1,0 +1,33 @@
+/**
+ * The root mount: the wire format of Resend over the same core as `/v1`, so that an application written
+ * for it changes only its base URL. Each file of this folder reads requests of one noun into what the core
+ * takes, and presents what the core returns; the rules are those of `/v1`. docs/moving-from-resend.md says
+ * what differs.
+ */
+import { refuse } from '../errors.ts';
+import type { App, HttpServices } from '../services.ts';
+import { registerResendEmails } from './emails.ts';
+import { NOT_OFFERED } from './failures.ts';
+
+export function registerRootMount(app: App, services: HttpServices): void {
+  registerResendEmails(app, services);
+  for (const noun of NOT_OFFERED) {
+    refuseAll(app, `/${noun}`, noun);
+    refuseAll(app, `/${noun}/*`, noun);
+  }
+}
+
+/** A key is needed here as well, so that a client with a wrong one learns that first. */
+function refuseAll(app: App, path: string, what: string): void {
+  app.route({
+    method: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
+    url: path,
+    config: { access: 'any_key', withinDomain: true },
+    schema: { hide: true },
+    handler: (_request, reply) =>
+      refuse(reply, {
+        refused: 'not_found',
+        message: `This service sends transactional email and does not offer ${what.replace('-', ' ')}.`,
+      }),
+  });
+}
