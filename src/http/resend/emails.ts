@@ -27,9 +27,7 @@ import {
   readTime,
   refuseNotOffered,
 } from './email-wire.ts';
-import { idInPath, pageQuery } from './wire.ts';
-
-const HIDDEN = { hide: true } as const;
+import { HIDDEN, idInPath, pageQuery } from './wire.ts';
 
 export function registerResendEmails(app: App, services: HttpServices): void {
   registerSend(app, services);

@@ -6,15 +6,25 @@
  */
 import { refuse } from '../errors.ts';
 import type { App, HttpServices } from '../services.ts';
+import { registerResendDomains } from './domains.ts';
 import { registerResendEmails } from './emails.ts';
 import { NOT_OFFERED } from './failures.ts';
+import { registerResendKeys } from './keys.ts';
+import { HIDDEN } from './wire.ts';
 
 export function registerRootMount(app: App, services: HttpServices): void {
   registerResendEmails(app, services);
+  registerResendDomains(app, services);
+  registerResendKeys(app, services);
   for (const noun of NOT_OFFERED) {
     refuseAll(app, `/${noun}`, noun);
     refuseAll(app, `/${noun}/*`, noun);
   }
+  refuseAll(app, '/domains/claim', 'claims of domains');
+  refuseAll(app, '/domains/:id/claim', 'claims of domains');
+  refuseAll(app, '/domains/:id/claim/verify', 'claims of domains');
+  refuseAll(app, '/emails/receiving', 'received mail');
+  refuseAll(app, '/emails/receiving/*', 'received mail');
 }
 
 /** A key is needed here as well, so that a client with a wrong one learns that first. */
@@ -23,7 +33,7 @@ function refuseAll(app: App, path: string, what: string): void {
     method: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
     url: path,
     config: { access: 'any_key', withinDomain: true },
-    schema: { hide: true },
+    schema: HIDDEN,
     handler: (_request, reply) =>
       refuse(reply, {
         refused: 'not_found',

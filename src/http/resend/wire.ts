@@ -2,6 +2,9 @@
 import { z } from 'zod';
 import { limitField } from '../schemas/common.ts';
 
+/** Of every route here: the OpenAPI document describes `/v1` only. */
+export const HIDDEN = { hide: true } as const;
+
 export const idInPath = z.object({ id: z.string() });
 
 export const pageQuery = z.object({

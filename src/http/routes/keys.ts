@@ -88,7 +88,7 @@ function registerCreateAndList(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const { name, permission, domain, expires_at } = request.body;
       const caller = callerOf(request);
-      const wanted = checked(caller, {
+      const wanted = checkedKey(caller, {
         name,
         permission,
         domain: domain ?? caller.domain,
@@ -139,7 +139,7 @@ function registerChangeAndRevoke(app: App, { db }: HttpServices): void {
       const present = isId(id) ? await findKey(db, caller, id, caller) : null;
       if (!present) return notFound(reply, WHAT);
       const { name, permission, domain, expires_at } = request.body;
-      const wanted = checked(caller, {
+      const wanted = checkedKey(caller, {
         name: name ?? present.name,
         permission: permission ?? present.permission,
         domain: domain === undefined ? present.domain : domain,
@@ -208,7 +208,7 @@ function registerRotate(app: App, { db }: HttpServices): void {
 }
 
 /** Checks beyond the schema. */
-function checked(caller: Caller, wanted: Wanted): NewKey | Refusal {
+export function checkedKey(caller: Caller, wanted: Wanted): NewKey | Refusal {
   const { name, permission } = wanted;
   const domain = wanted.domain === null ? null : parseDomain(wanted.domain);
   if (domain === null && wanted.domain !== null) {

@@ -1,0 +1,192 @@
+/**
+ * `/domains` of the root mount. A domain has the fields of Resend's, with `advice` besides: the records
+ * are those of `/v1`, their names relative to the registrable domain, as DNS panels ask for them.
+ */
+import { getDomain } from 'tldts';
+import { z } from 'zod';
+import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
+import { presentDomain } from '../../domains/service.ts';
+import { DOMAIN_TLS, type StoredDomain } from '../../store/domains.ts';
+import { callerOf } from '../access.ts';
+import { countToLimit, refuse } from '../errors.ts';
+import { pageAnswer, pageFrom } from '../list.ts';
+import type { App, HttpServices } from '../services.ts';
+import { HIDDEN, idInPath, pageQuery } from './wire.ts';
+
+export function registerResendDomains(app: App, services: HttpServices): void {
+  registerCreateAndList(app, services);
+  registerOne(app, services);
+  registerVerify(app, services);
+}
+
+function registerCreateAndList(app: App, services: HttpServices): void {
+  const { domains } = services;
+  app.post('/domains', {
+    config: { limit: 'domains', withinDomain: true },
+    schema: { ...HIDDEN, body: creation },
+    handler: async (request, reply) => {
+      const { name, tls, ...settings } = request.body;
+      const refusal = refuseSettings(settings);
+      if (refusal !== null) return refuse(reply, refusal);
+      if (!(await countToLimit(services, request, reply, 'domains'))) return reply;
+      const added = await domains.create(callerOf(request), name, tls ?? undefined);
+      return isRefusal(added) ? refuse(reply, added) : reply.code(201).send(present(added));
+    },
+  });
+
+  app.get('/domains', {
+    config: { withinDomain: true },
+    schema: { ...HIDDEN, querystring: pageQuery },
+    handler: async (request, reply) => {
+      const page = pageFrom(request.query);
+      if (isRefusal(page)) return refuse(reply, page);
+      return pageAnswer(await domains.list(callerOf(request), page), presentListed);
+    },
+  });
+}
+
+function registerOne(app: App, { domains }: HttpServices): void {
+  app.get('/domains/:id', {
+    config: { withinDomain: true },
+    schema: { ...HIDDEN, params: idInPath },
+    handler: async (request, reply) => {
+      const found = await domains.get(callerOf(request), request.params.id);
+      return isRefusal(found) ? refuse(reply, found) : present(found);
+    },
+  });
+
+  app.patch('/domains/:id', {
+    config: { withinDomain: true },
+    schema: { ...HIDDEN, params: idInPath, body: z.object(settingFields) },
+    handler: async (request, reply) => {
+      const { id } = request.params;
+      const { tls, ...settings } = request.body;
+      const refusal = refuseSettings(settings);
+      if (refusal !== null) return refuse(reply, refusal);
+      const caller = callerOf(request);
+      const changed = await (tls ? domains.setTls(caller, id, tls) : domains.get(caller, id));
+      return isRefusal(changed) ? refuse(reply, changed) : { object: 'domain', id: changed.id };
+    },
+  });
+
+  app.delete('/domains/:id', {
+    config: { withinDomain: true },
+    schema: { ...HIDDEN, params: idInPath },
+    handler: async (request, reply) => {
+      const removed = await domains.delete(callerOf(request), request.params.id);
+      if (isRefusal(removed)) return refuse(reply, removed);
+      return { object: 'domain', id: removed.id, deleted: true };
+    },
+  });
+}
+
+function registerVerify(app: App, services: HttpServices): void {
+  const { domains } = services;
+  app.post('/domains/:id/verify', {
+    config: { limit: 'verification', withinDomain: true },
+    schema: { ...HIDDEN, params: idInPath },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const found = await domains.get(caller, request.params.id);
+      if (isRefusal(found)) return refuse(reply, found);
+      if (!(await countToLimit(services, request, reply, 'verification'))) return reply;
+      const verified = await domains.verify(caller, found.id);
+      // Resend answers with the id alone and checks later; here the result is known at once.
+      return isRefusal(verified) ? refuse(reply, verified) : present(verified);
+    },
+  });
+}
+
+const capability = z.enum(['enabled', 'disabled']).nullish();
+
+const settingFields = {
+  tls: z.enum(DOMAIN_TLS).nullish(),
+  open_tracking: z.boolean().nullish(),
+  click_tracking: z.boolean().nullish(),
+  tracking_subdomain: z.string().nullish(),
+  capabilities: z.object({ sending: capability, receiving: capability }).nullish(),
+};
+
+/** Regions of Resend: accepted, and without effect. */
+const REGIONS = ['us-east-1', 'eu-west-1', 'sa-east-1', 'ap-northeast-1'] as const;
+
+const creation = z.object({
+  name: z.string().min(1).max(253),
+  region: z.enum(REGIONS).nullish(),
+  custom_return_path: z.string().nullish(),
+  ...settingFields,
+});
+
+type Settings = Omit<z.output<typeof creation>, 'name' | 'region' | 'tls'>;
+
+/** What would have to be done and is not; null: nothing. */
+function refuseSettings(settings: Partial<Settings>): Refusal | null {
+  const { capabilities, custom_return_path: returnPath } = settings;
+  if (returnPath && returnPath !== 'send') {
+    const message = 'is always send here; leave it out';
+    return refuseFields([{ field: 'custom_return_path', message }]);
+  }
+  if (capabilities?.receiving === 'enabled') {
+    const message = 'this service keeps no received mail; leave it out';
+    return refuseFields([{ field: 'capabilities.receiving', message }]);
+  }
+  if (capabilities?.sending === 'disabled') {
+    const message = 'a domain is for sending; delete it instead';
+    return refuseFields([{ field: 'capabilities.sending', message }]);
+  }
+  for (const field of ['open_tracking', 'click_tracking'] as const) {
+    if (settings[field]) {
+      return refuseFields([{ field, message: 'is not available yet; leave it out' }]);
+    }
+  }
+  return null;
+}
+
+function presentListed(domain: StoredDomain) {
+  return {
+    id: domain.id,
+    name: domain.name,
+    status: domain.status,
+    created_at: domain.createdAt.toISOString(),
+    region: REGIONS[0],
+    capabilities: { sending: 'enabled' as const, receiving: 'disabled' as const },
+    open_tracking: false,
+    click_tracking: false,
+    tls: domain.tls,
+  };
+}
+
+function present(domain: StoredDomain) {
+  return { object: 'domain' as const, ...presentListed(domain), ...presentRecords(domain) };
+}
+
+/** Records, as also the events of domains have them. */
+export function presentRecords(domain: StoredDomain) {
+  const { records, advice } = presentDomain(domain);
+  const zone = getDomain(domain.name) ?? domain.name;
+  return {
+    records: records.map(({ record, type, name, value, priority, status }) => ({
+      // The return path's MX is part of SPF there: clients know no record of another kind.
+      record: record === 'MX' ? ('SPF' as const) : record,
+      name: relativeTo(zone, name),
+      type,
+      ttl: 'Auto',
+      status: STATUS[status],
+      value,
+      ...(priority !== undefined && { priority }),
+    })),
+    advice,
+  };
+}
+
+const STATUS = {
+  not_started: 'not_started',
+  verified: 'verified',
+  missing: 'pending',
+  mismatch: 'failed',
+  dns_error: 'temporary_failure',
+} as const;
+
+function relativeTo(zone: string, name: string): string {
+  return name.endsWith(`.${zone}`) ? name.slice(0, -zone.length - 1) : name;
+}
