@@ -22,6 +22,8 @@ export type HttpConfig = {
   logLevel: string;
   /** Without a trailing slash; null: derived from host and port. */
   publicUrl: string | null;
+  /** Before the links of tracked emails, without a trailing slash; null: the public URL. */
+  trackingUrl: string | null;
   /** The listener that serves metrics without a token; null: none. */
   metrics: { host: string; port: number } | null;
   /** The token that `/metrics` of the API requires; null: the route does not exist. */
@@ -53,6 +55,11 @@ export function readHttp(read: EnvReader): HttpConfig {
       'POSTHORN_PUBLIC_URL',
       parsePublicUrl,
       'write it as https://mail.example.com',
+    ),
+    trackingUrl: read.parsed(
+      'POSTHORN_TRACKING_URL',
+      parsePublicUrl,
+      'write it as https://links.example.com',
     ),
     logLevel:
       read.parsed('POSTHORN_LOG', oneOf(LOG_LEVELS), `write one of ${LOG_LEVELS.join(', ')}`) ??

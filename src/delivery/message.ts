@@ -1,6 +1,6 @@
 /**
  * The bytes on the wire: composed and signed once per email, the same for every recipient and
- * every retry. Only with hosted unsubscribe links each recipient has a message of its own.
+ * every retry. With hosted unsubscribe links or tracking each recipient has a message of its own.
  *
  * Guarantee: a pure function of what was stored and the domain's keys (Date, `t=` and `x=` are stored
  * times, the boundary is derived from the id), so `GET /v1/emails/:id/content` returns exactly what was
@@ -14,6 +14,7 @@ import { partsAsWritten } from '../mail/as-written.ts';
 import { composeMessage, feedbackIdOf, type Message } from '../mail/compose.ts';
 import { type DkimKey, type SignatureTimes, signMessage, signWritten } from '../mail/dkim.ts';
 import { textFromHtml } from '../mail/text-from-html.ts';
+import { targetOf, TRACKING, TrackingTokens } from '../mail/tracking-link.ts';
 import { makeUnsubscribeAddress } from '../mail/return-path.ts';
 import { hostedOf, UNSUBSCRIBE, UnsubscribeTokens } from '../mail/unsubscribe-link.ts';
 import type { Queryable } from '../store/postgres/database.ts';
@@ -60,8 +61,8 @@ function sha256Of(parts: readonly Buffer[]): string {
 /** Whose copy of the message it is; `position` within the email. */
 export type MessageRecipient = { address: Address; position: number };
 
-/** What a recipient's List-Unsubscribe names. */
-type Unsubscribing = { url: string | null; mailto: string | null };
+/** What differs between recipients: what List-Unsubscribe names, and the links of a tracked email. */
+type Copy = { url: string | null; mailto: string | null; html: string | null };
 
 type DomainKeys = { rsa: DkimKey; ed25519: DkimKey };
 
@@ -83,15 +84,16 @@ export class MessageBuilder {
   }
 
   /**
-   * The same for every recipient, unless each has an unsubscribe link of its own.
+   * The same for every recipient, unless each has links of its own.
    * @throws when the domain's keys cannot be used; nothing leaves unsigned
    */
   build(message: StoredMessage, recipient: MessageRecipient): Promise<SignedMessage> {
-    const isHosted = hostedOf(message.unsubscribeUrl) !== null;
-    const id = isHosted ? `${message.id} ${recipient.position}` : message.id;
+    const { unsubscribeUrl, tracking } = message;
+    const isOwn = hostedOf(unsubscribeUrl) !== null || tracking.base !== null;
+    const id = isOwn ? `${message.id} ${recipient.position}` : message.id;
     let building = this.#building.get(id);
     if (!building) {
-      building = this.#buildNow(message, this.#unsubscribing(message, recipient));
+      building = this.#buildNow(message, recipient);
       this.#building.set(id, building);
       const forget = (): void => void this.#building.delete(id);
       building.then(forget, forget);
@@ -99,9 +101,11 @@ export class MessageBuilder {
     return building;
   }
 
-  #unsubscribing(message: StoredMessage, recipient: MessageRecipient): Unsubscribing {
+  async #copyFor(message: StoredMessage, recipient: MessageRecipient): Promise<Copy> {
+    const isTracked = message.tracking.base !== null;
+    const html = isTracked ? await this.#trackedHtml(message, recipient) : message.html;
     const hosted = hostedOf(message.unsubscribeUrl);
-    if (hosted === null) return { url: message.unsubscribeUrl, mailto: null };
+    if (hosted === null) return { url: message.unsubscribeUrl, mailto: null, html };
     const { projectId, environment, id: emailId, from } = message;
     const { address, position } = recipient;
     const fromDomain = domainOf(from.address);
@@ -116,10 +120,27 @@ export class MessageBuilder {
     return {
       url: hosted.base + tokens.make(who),
       mailto: hosted.byMail ? makeUnsubscribeAddress(mail) : null,
+      html,
     };
   }
 
-  async #buildNow(message: StoredMessage, unsubscribing: Unsubscribing): Promise<SignedMessage> {
+  async #trackedHtml(
+    message: StoredMessage,
+    { position }: MessageRecipient,
+  ): Promise<string | null> {
+    const { html, tracking, unsubscribeUrl, projectId, environment, id: emailId } = message;
+    if (html === null) return null;
+    // Loaded with the first tracked email: the parser takes 17 ms of CPU time.
+    const { trackHtml } = await import('../mail/tracked-html.ts');
+    return trackHtml(html, {
+      tracking,
+      who: { projectId, environment, emailId, position },
+      tokens: new TrackingTokens(this.#secrets.deriveAll(TRACKING)),
+      isUntracked: unsubscribesAt(unsubscribeUrl, message.headers),
+    });
+  }
+
+  async #buildNow(message: StoredMessage, recipient: MessageRecipient): Promise<SignedMessage> {
     const keys = await this.#keysOf(message);
     const signWith = message.dualSigned ? [keys.rsa, keys.ed25519] : [keys.rsa];
     const times = timesOf(message);
@@ -127,7 +148,11 @@ export class MessageBuilder {
     const written = message.written && partsAsWritten(message.written.raw);
     const parts =
       written === null
-        ? await signMessage(composeMessage(toCompose(message, unsubscribing)), signWith, times)
+        ? await signMessage(
+            composeMessage(toCompose(message, await this.#copyFor(message, recipient))),
+            signWith,
+            times,
+          )
         : await signWritten(written, { fromDomain, keys: signWith, times });
     const smtpUtf8 = written ? !isAscii(written.headerBytes) : hasUtf8Address(message);
     const is8Bit = written !== null && !isAscii(written.raw);
@@ -189,9 +214,22 @@ function hasUtf8Address({ from, to, cc, replyTo }: StoredMessage): boolean {
   return [from, ...to, ...cc, ...replyTo].some((mailbox) => needsSmtpUtf8(mailbox.address));
 }
 
-function toCompose(message: StoredMessage, { url, mailto }: Unsubscribing): Message {
+/** Whether recipients unsubscribe by a link: hosted here, the sender's own, or in the sender's own header. */
+function unsubscribesAt(
+  url: string | null,
+  headers: StoredMessage['headers'],
+): (target: string) => boolean {
+  const fields = headers.filter(([name]) => /^list-unsubscribe$/i.test(name));
+  const written = fields.flatMap(([, value]) => value.match(/(?<=<)https?:[^<>]+(?=>)/gi) ?? []);
+  const links = new Set([url ?? '', ...written].map(targetOf));
+  const hosted = hostedOf(url)?.base;
+  return (target) => links.has(target) || (hosted !== undefined && target.startsWith(hosted));
+}
+
+function toCompose(message: StoredMessage, { url, mailto, html }: Copy): Message {
   return {
     ...message,
+    html,
     text: textOf(message),
     emailId: message.id,
     date: dateOf(message),

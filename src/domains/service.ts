@@ -28,8 +28,10 @@ import { parseDomain } from '../mail/address.ts';
 import type { BoundedLook } from '../net/dns/allowance.ts';
 import type { Resolver } from '../net/dns/resolver.ts';
 import {
+  changeDomain,
   databaseNow,
   deleteDomain,
+  type DomainChange,
   domainsToRecheck,
   type DomainTls,
   findDomain,
@@ -40,7 +42,6 @@ import {
   type NewDomain,
   roomForDomain,
   saveCheck,
-  setDomainTls,
   type StoredDomain,
 } from '../store/domains.ts';
 import { recordEvent } from '../store/events.ts';
@@ -63,6 +64,10 @@ type DomainServiceOptions = {
     inboundPort: number | null;
     /** All mail goes through it; absent: none. */
     relay?: { host: string } | null;
+    /** Before the links of tracked emails; without one live mail cannot be tracked. */
+    trackingUrl?: string | null;
+    publicUrl?: string | null;
+    allowPrivateNetworks?: boolean;
   };
 };
 
@@ -86,8 +91,11 @@ export function createDomainService(options: DomainServiceOptions) {
       (isId(id) ? await findDomain(db, reach, id) : null) ?? NO_DOMAIN,
 
     /** Applies to emails that are accepted from now on and do not set it themselves. */
-    setTls: async (reach: Reach, id: string, tls: DomainTls): Promise<StoredDomain | Refusal> =>
-      (isId(id) ? await setDomainTls(db, reach, { id, tls }) : null) ?? NO_DOMAIN,
+    async change(reach: Reach, id: string, change: DomainChange): Promise<StoredDomain | Refusal> {
+      const refusal = refuseTracking(options.config, reach, change);
+      if (refusal !== null) return refusal;
+      return (isId(id) ? await changeDomain(db, reach, { id, ...change }) : null) ?? NO_DOMAIN;
+    },
 
     /** Looks up the records now and returns the result; a missing one is not an error. */
     async verify(reach: Reach, id: string): Promise<StoredDomain | Refusal> {
@@ -120,6 +128,21 @@ export function createDomainService(options: DomainServiceOptions) {
       return deleted ?? NO_DOMAIN;
     },
   };
+}
+
+/** Live mail is tracked only through an address that recipients reach by https. */
+function refuseTracking(
+  { trackingUrl = null, publicUrl = null, allowPrivateNetworks }: DomainServiceOptions['config'],
+  { environment }: Scope,
+  { tracking }: DomainChange,
+): Refusal | null {
+  const url = trackingUrl ?? publicUrl;
+  const isServed = url?.startsWith('https://') || allowPrivateNetworks || environment === 'test';
+  const asked = (['opens', 'clicks'] as const).filter((name) => tracking?.[name]);
+  if (isServed || asked.length === 0) return null;
+  const message =
+    'needs POSTHORN_TRACKING_URL or POSTHORN_PUBLIC_URL, the https address at which recipients reach this service';
+  return refuseFields(asked.map((name) => ({ field: `tracking.${name}`, message })));
 }
 
 /** Adds a domain within a transaction (the first start) or in its own. */
@@ -314,6 +337,7 @@ export function presentDomain(domain: StoredDomain) {
     status: domain.status,
     environment: domain.environment,
     tls: domain.tls,
+    tracking: { opens: domain.trackOpens, clicks: domain.trackClicks },
     created_at: domain.createdAt.toISOString(),
     verified_at: domain.verifiedAt?.toISOString() ?? null,
     checked_at: domain.checkedAt?.toISOString() ?? null,

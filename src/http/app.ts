@@ -51,6 +51,7 @@ import { registerServiceRoutes } from './routes/service.ts';
 import { registerSuppressionFileRoutes } from './routes/suppression-files.ts';
 import { registerSuppressionRoutes } from './routes/suppressions.ts';
 import { registerTemplateRoutes } from './routes/templates.ts';
+import { registerTrackingRoutes } from './routes/tracking.ts';
 import { registerUnsubscribeRoutes } from './routes/unsubscribe.ts';
 import { registerWebhookRoutes } from './routes/webhooks.ts';
 import type { App, Certificate, HttpServices } from './services.ts';
@@ -105,6 +106,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
     registerSuppressionFileRoutes(app, services, timeouts);
     registerTemplateRoutes(app, services);
     registerUnsubscribeRoutes(app, services);
+    registerTrackingRoutes(app, services);
     registerKeyRoutes(app, services);
     registerProjectRoutes(app, services);
     registerServiceRoutes(app, services);
@@ -130,8 +132,8 @@ function bareApp(services: HttpServices, timeouts: HttpTimeouts): App {
     ...(certificate === null
       ? {}
       : ({ https: { ...http, ...tlsOptions(certificate, timeouts.headersMs) } } as object)),
-    // A parameter may be an address with every octet escaped.
-    routerOptions: { ignoreDuplicateSlashes: true, maxParamLength: 1_024 },
+    // A parameter may be an address with every octet escaped, or a tracked link.
+    routerOptions: { ignoreDuplicateSlashes: true, maxParamLength: 2_048 },
     trustProxy: config.trustedProxies.length > 0 && [...config.trustedProxies],
     genReqId: () => world.newId(),
     return503OnClosing: false,

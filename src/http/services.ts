@@ -41,6 +41,7 @@ export type HttpServices = {
     | 'allowPrivateNetworks'
     | 'limits'
     | 'publicUrl'
+    | 'trackingUrl'
     | 'hostname'
     | 'sources'
     | 'inboundPort'

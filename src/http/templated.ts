@@ -9,8 +9,8 @@ import type { Caller } from '../core/scope.ts';
 import { type AcceptOutcome, findReplay } from '../sending/accept.ts';
 import { type DraftRules, type EmailDraft, makeDraft } from '../sending/draft.ts';
 import type { emailCreation } from './schemas/new-emails.ts';
+import { recipientUrls } from './recipient-urls.ts';
 import type { HttpServices } from './services.ts';
-import { pagesAt } from './unsubscribe-page.ts';
 
 /** What the caller's emails may be. */
 export function rulesFor(services: HttpServices, caller: Caller): DraftRules {
@@ -18,7 +18,7 @@ export function rulesFor(services: HttpServices, caller: Caller): DraftRules {
   return {
     environment: caller.environment,
     allowPrivateNetworks,
-    pagesAt: pagesAt(services, caller),
+    ...recipientUrls(services, caller),
     takesMail: inboundPort !== null,
   };
 }

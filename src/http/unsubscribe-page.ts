@@ -2,22 +2,9 @@
  * The page of an unsubscribe link: one question, one button. Self-contained: no script, no external
  * resources, no cookies, no referrer that would disclose the link.
  */
-import type { Environment } from '../core/scope.ts';
 import { domainOf, localPartOf } from '../mail/address.ts';
-import { PUBLIC_URL_MAX_LENGTH, type Unsubscriber } from '../mail/unsubscribe-link.ts';
+import type { Unsubscriber } from '../mail/unsubscribe-link.ts';
 import { escapeHtml as escape, pageHeaders } from './html-page.ts';
-import type { HttpServices } from './services.ts';
-
-/** The base URL of these pages for recipients; null: live email cannot use them. */
-export function pagesAt(
-  { config, localUrl }: Pick<HttpServices, 'config' | 'localUrl'>,
-  { environment }: { environment: Environment },
-): string | null {
-  const localWillDo = environment === 'test' || config.allowPrivateNetworks;
-  const url = config.publicUrl ?? (localWillDo ? localUrl : null);
-  if (url === null || url.length > PUBLIC_URL_MAX_LENGTH) return null;
-  return url.startsWith('https://') || localWillDo ? url : null;
-}
 
 export type Page = {
   status: number;

@@ -6,12 +6,15 @@
  * including blind copies, are not part of it, so that no header can contain one.
  */
 import type { Mailbox } from './address.ts';
+import { NOT_TRACKED, type Tracking } from './tracking-link.ts';
 
 export type Email = MessageContent & {
   tags: readonly Tag[];
   metadata: Readonly<Record<string, string>>;
   /** null: the domain's setting. */
   tls: 'opportunistic' | 'enforced' | null;
+  /** Of opens and clicks. */
+  tracking: Tracking;
   /** null: the message is composed from the fields above. */
   written: WrittenMessage | null;
 };
@@ -68,5 +71,6 @@ export const EMAIL_DEFAULTS = {
   tags: [],
   metadata: {},
   tls: null,
+  tracking: NOT_TRACKED,
   written: null,
 } as const satisfies Partial<Email>;

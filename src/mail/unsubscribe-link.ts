@@ -8,6 +8,7 @@
  */
 import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto';
 import { type Address, parseAddress, parseDomain } from './address.ts';
+import { UUID_BYTES, uuidBytes, uuidText } from './uuid.ts';
 
 export type Unsubscriber = {
   /** UUIDs in lower case. */
@@ -47,10 +48,7 @@ export function hostedOf(stored: string | null): { base: string; byMail: boolean
 const VERSION = 1;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-const UUID_BYTES = 16;
 const ENVIRONMENTS = ['live', 'test'] as const;
-
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 export class UnsubscribeTokens {
   readonly #secrets: readonly [Buffer, ...Buffer[]];
@@ -132,13 +130,4 @@ function decode(plain: Buffer): Unsubscriber | null {
     address,
     fromDomain,
   };
-}
-
-function uuidBytes(uuid: string): Buffer {
-  if (!UUID.test(uuid)) throw new Error('an unsubscribe link needs UUIDs');
-  return Buffer.from(uuid.replaceAll('-', ''), 'hex');
-}
-
-function uuidText(bytes: Buffer): string {
-  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }

@@ -188,12 +188,12 @@ function handOver(
 export function messageOf(
   email: NewEmail,
   draft: EmailDraft,
-  decided: Pick<AcceptRow, 'createdAt' | 'dualSigned' | 'tls'> & {
+  decided: Pick<AcceptRow, 'createdAt' | 'dualSigned' | 'tls' | 'tracking'> & {
     domainId: string;
     startsAt: Date;
   },
 ): StoredMessage {
-  const { createdAt, startsAt, domainId, dualSigned, tls } = decided;
+  const { createdAt, startsAt, domainId, dualSigned, tls, tracking } = decided;
   return {
     ...draft.email,
     projectId: email.projectId,
@@ -205,6 +205,7 @@ export function messageOf(
     domainId,
     dualSigned,
     tls,
+    tracking,
   };
 }
 

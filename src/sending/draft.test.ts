@@ -2,7 +2,7 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { isRefusal } from '../core/refusals.ts';
-import { type DraftInput, makeDraft } from './draft.ts';
+import { type DraftInput, type DraftRules, makeDraft } from './draft.ts';
 
 const GOOD: DraftInput = {
   from: 'Acme <hello@acme.com>',
@@ -13,14 +13,14 @@ const GOOD: DraftInput = {
 const LIVE = { environment: 'live', allowPrivateNetworks: false, pagesAt: null } as const;
 const TEST = { ...LIVE, environment: 'test' } as const;
 
-function draftOf(change: Partial<DraftInput>) {
-  const draft = makeDraft({ ...GOOD, ...change }, LIVE);
+function draftOf(change: Partial<DraftInput>, rules: Partial<DraftRules> = {}) {
+  const draft = makeDraft({ ...GOOD, ...change }, { ...LIVE, ...rules });
   assert.ok(!isRefusal(draft), JSON.stringify(draft));
   return draft;
 }
 
-function problemOf(change: Partial<DraftInput>): string {
-  const refusal = makeDraft({ ...GOOD, ...change }, LIVE);
+function problemOf(change: Partial<DraftInput>, rules: Partial<DraftRules> = {}): string {
+  const refusal = makeDraft({ ...GOOD, ...change }, { ...LIVE, ...rules });
   assert.ok(isRefusal(refusal), `accepted ${JSON.stringify(change)}`);
   assert.equal(refusal.refused, 'validation_error');
   return refusal.message;
@@ -44,6 +44,7 @@ test('the smallest email needs from, to, subject and a content', () => {
       metadata: {},
       unsubscribeUrl: null,
       tls: null,
+      tracking: { opens: null, clicks: null, base: null },
       written: null,
     },
     bcc: [],
@@ -198,11 +199,25 @@ test('a time without offset is refused', () => {
 });
 
 test('an unsupported field is refused by name', () => {
-  assert.match(problemOf({ tracking: { clicks: true } }), /^tracking.clicks: /);
   assert.match(
     problemOf({ attachments: [{ filename: 'a.pdf', path: 'https://x.com/a.pdf' }] }),
     /^attachments\[0\].path: is not available yet/,
   );
+});
+
+test('what cannot be tracked is refused, unless only the domain asks for it', () => {
+  const trackedAt = 'https://links.acme.com';
+  const wanted = { tracking: { opens: true, clicks: null } };
+  assert.match(problemOf(wanted), /^tracking.opens: needs POSTHORN_TRACKING_URL or /);
+  const long = 'x'.repeat(256 * 1024 + 1);
+  for (const html of [null, '', long]) {
+    const email = { text: 'Hi', html, ...wanted };
+    assert.match(problemOf(email, { trackedAt }), /^tracking.opens: needs html, of at most 256 K/);
+    const { tracking } = draftOf({ text: 'Hi', html }, { trackedAt }).email;
+    assert.deepEqual(tracking, { opens: null, clicks: null, base: null });
+  }
+  const { tracking } = draftOf(wanted, { trackedAt }).email;
+  assert.deepEqual(tracking, { opens: true, clicks: null, base: trackedAt });
   draftOf({ tracking: { opens: false, clicks: false } });
 });
 

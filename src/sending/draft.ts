@@ -3,7 +3,7 @@
  * submission becomes the same draft (submission.ts).
  *
  * All problems of a request are reported at once, each with the name of its field as the client
- * wrote it. What this version does not support (`attachments[].path`, `tracking`) is refused by name, never ignored:
+ * wrote it. What this version does not support (`attachments[].path`) is refused by name, never ignored:
  * an email must not be sent without what was asked for. accept.ts takes the draft.
  */
 import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
@@ -20,6 +20,7 @@ import { isClear } from '../mail/address-fields.ts';
 import { estimateSizeBytes } from '../mail/compose.ts';
 import type { Attachment, Email, Tag } from '../mail/email.ts';
 import { checkCustomHeader, isContentId, isMediaType } from '../mail/header.ts';
+import { TRACKED_HTML_MAX_LENGTH, type Tracking } from '../mail/tracking-link.ts';
 import { hostedAt, PUBLIC_URL_MAX_LENGTH } from '../mail/unsubscribe-link.ts';
 
 export type EmailDraft = {
@@ -60,7 +61,7 @@ export type DraftInput = {
   expires_in?: Optional<number>;
   unsubscribe?: Optional<string | boolean>;
   tls?: Optional<'opportunistic' | 'enforced'>;
-  tracking?: Optional<{ opens?: boolean | undefined; clicks?: boolean | undefined }>;
+  tracking?: Optional<{ opens?: Optional<boolean>; clicks?: Optional<boolean> }>;
   scheduled_at?: Optional<string>;
 };
 
@@ -80,6 +81,8 @@ export type DraftRules = {
   pagesAt?: string | null;
   /** This service receives mail, so that recipients can unsubscribe by mail. */
   takesMail?: boolean;
+  /** The URL before the links of tracked emails; null or absent: nothing can be tracked. */
+  trackedAt?: string | null;
 };
 
 /** Adds a problem; `message` is the rest of the sentence after the name of the field. */
@@ -124,12 +127,12 @@ export function makeDraft(input: DraftInput, rules: DraftRules): EmailDraft | Re
     metadata: readMetadata(input.metadata ?? {}, addProblem),
     unsubscribeUrl: readUnsubscribe(input, rules, addProblem),
     tls: input.tls ?? null,
+    tracking: readTracking(input, rules, addProblem),
     written: null,
   };
   const scheduledAt = readScheduledAt('scheduled_at', input.scheduled_at, addProblem);
   const expiresInS = readExpiry(input.expires_in, addProblem);
   if (!fields.html && !fields.text) addProblem('html', 'is required, unless there is text');
-  refuseNotAvailable(input, addProblem);
   if (problems.length > 0 || from === null) return refuseFields(problems);
 
   const email: Email = { from, ...fields };
@@ -143,13 +146,6 @@ function recipientsOf(lists: Pick<Recipients, 'to' | 'cc' | 'bcc'>): DraftRecipi
   return (['to', 'cc', 'bcc'] as const).flatMap((kind) =>
     lists[kind].map(({ address }) => ({ kind, address })),
   );
-}
-
-function refuseNotAvailable(input: DraftInput, addProblem: AddProblem): void {
-  for (const name of ['opens', 'clicks'] as const) {
-    if (input.tracking?.[name])
-      addProblem(`tracking.${name}`, 'is not available yet; leave it out');
-  }
 }
 
 type Recipients = Record<'to' | 'cc' | 'bcc' | 'replyTo', readonly Mailbox[]>;
@@ -328,6 +324,28 @@ function readUnsubscribe(
   }
   addProblem('unsubscribe', `must be an https URL of at most ${URL_MAX} characters, %-escaped`);
   return null;
+}
+
+export const NOTHING_TRACKED_AT =
+  'needs POSTHORN_TRACKING_URL or POSTHORN_PUBLIC_URL, the https address at which recipients reach ' +
+  `this service (${PUBLIC_URL_MAX_LENGTH} characters at most)`;
+
+/** An email without such html is not tracked by the domain's setting either. */
+function readTracking(
+  { tracking, html }: DraftInput,
+  { trackedAt = null }: Pick<DraftRules, 'trackedAt'>,
+  addProblem: AddProblem,
+): Tracking {
+  const isTrackable = Boolean(html) && html!.length <= TRACKED_HTML_MAX_LENGTH;
+  const { opens = null, clicks = null } = tracking ?? {};
+  for (const [name, isAsked] of Object.entries({ opens, clicks })) {
+    if (isAsked && trackedAt === null) addProblem(`tracking.${name}`, NOTHING_TRACKED_AT);
+    else if (isAsked && !isTrackable) {
+      const max = `${TRACKED_HTML_MAX_LENGTH / 1024} K`;
+      addProblem(`tracking.${name}`, `needs html, of at most ${max} characters`);
+    }
+  }
+  return { opens, clicks, base: isTrackable ? trackedAt : null };
 }
 
 /** For names that come from the client and appear in responses and logs. */

@@ -8,6 +8,7 @@ import {
   textOfPart,
   valueOf,
 } from '../mail/mime-reader.ts';
+import { trackingOf } from '../mail/tracking-link.ts';
 import type { EmailDetail, EmailSummary, TimelineEvent } from '../store/emails.ts';
 
 export function presentSummary(email: EmailSummary) {
@@ -37,7 +38,9 @@ export function presentSummary(email: EmailSummary) {
 export function presentEmail(email: EmailDetail) {
   const { recipients, raw } = email;
   const { html, text } = raw === null ? email : textsOf(raw);
-  return { ...presentSummary(email), html, text, recipients };
+  const { opens, clicks } = trackingOf(email.tracking);
+  const tracking = { opens: opens === true, clicks: clicks === true };
+  return { ...presentSummary(email), html, text, tracking, recipients };
 }
 
 /** The first text and html of a message as it was written; null where there is none. */

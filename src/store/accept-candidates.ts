@@ -10,6 +10,12 @@
  */
 import { SCHEDULE_DAYS_MAX } from '../core/retry.ts';
 
+/** The stored form of what is tracked (mail/tracking-link.ts); null: nothing, or it cannot be. */
+const TRACKING = `case when i.tracking_base is not null then
+           nullif(concat_ws('+', case when coalesce(i.track_opens, d.track_opens) then 'opens' end,
+                                 case when coalesce(i.track_clicks, d.track_clicks) then 'clicks' end),
+                  '') || ':' || i.tracking_base end`;
+
 export const CANDIDATES = `
 with t as materialized (select app_now() as now),
 input as materialized (
@@ -17,7 +23,8 @@ input as materialized (
       ord int, project_id uuid, environment text, key_id uuid, id uuid, event_id uuid, domain text,
       from_address text, from_name text, to_list text[], cc_list text[], bcc_list text[],
       reply_to text[], subject text, tags jsonb, metadata jsonb, headers json, unsubscribe_url text,
-      tls text, scheduled_at timestamptz, lifetime_s int, recipients json, event_data json, response text, hand_over boolean,
+      tls text, track_opens boolean, track_clicks boolean, tracking_base text,
+      scheduled_at timestamptz, lifetime_s int, recipients json, event_data json, response text, hand_over boolean,
       idempotency_key text, fingerprint text, message_id text, accepts_suppressed boolean)
 ),
 windows as materialized (
@@ -68,7 +75,7 @@ tally as materialized (
 checked as materialized (
   select i.*, coalesce(i.scheduled_at > t.now, false) as is_scheduled,
          greatest(t.now, i.scheduled_at) as starts_at, d.id as domain_id, d.ed25519_verified as dual_signed,
-         coalesce(i.tls, d.tls) as effective_tls, d.is_paused, c.open, c.suppressed, replay.email_id as replay_id,
+         coalesce(i.tls, d.tls) as effective_tls, ${TRACKING} as tracking, d.is_paused, c.open, c.suppressed, replay.email_id as replay_id,
          replay.fingerprint as replay_fingerprint, replay.response as replay_response,
          case when k.id is null then 'key_refused'
               when replay.email_id is not null then 'replayed'
@@ -85,7 +92,7 @@ checked as materialized (
          and (k.domain is null or k.domain = i.domain) limit 1) k on true
     left join lateral (
       select d.id, d.ed25519_verified, nullif(d.tls, 'opportunistic') as tls,
-             d.paused_at is not null as is_paused from domains d
+             d.track_opens, d.track_clicks, d.paused_at is not null as is_paused from domains d
        where d.project_id = i.project_id and d.environment = i.environment and d.name = i.domain
          and d.deleted_at is null and d.status = 'verified' limit 1) d on true
     left join lateral (

@@ -17,6 +17,7 @@ import type { Environment } from '../core/scope.ts';
 import type { Limit, LimitState } from '../core/limits.ts';
 import { type Address, domainOf, formatMailbox, type Mailbox } from '../mail/address.ts';
 import type { Email } from '../mail/email.ts';
+import { type Tracking, trackingOf } from '../mail/tracking-link.ts';
 import { binaryArray } from './postgres/binary-array.ts';
 import type { Queryable, Statement } from './postgres/database.ts';
 
@@ -80,6 +81,8 @@ export type AcceptRow = {
   dualSigned: boolean;
   /** The email's setting, else that of its domain; null: opportunistic. */
   tls: Email['tls'];
+  /** As asked for by the email, else by its domain. */
+  tracking: Tracking;
   createdAt: Date;
   /** Positions of suppressed recipients, which end at once. */
   suppressedPositions: readonly number[];
@@ -144,9 +147,9 @@ new_emails as (
 ),
 new_contents as (
   insert into contents (project_id, email_id, html, body_text, headers, attachments,
-                        unsubscribe_url, tls, raw)
+                        unsubscribe_url, tls, tracking, raw)
   select project_id, id, ($2::text[])[ord], ($3::text[])[ord], headers, ($4::json[])[ord],
-         unsubscribe_url, effective_tls, ($8::bytea[])[ord]
+         unsubscribe_url, effective_tls, tracking, ($8::bytea[])[ord]
     from accepted
 ),
 new_recipients as (
@@ -234,7 +237,7 @@ select c.ord, ${LIMIT_STATE},
             else coalesce(m.response, c.replay_response) end as response,
        encode(coalesce(m.fingerprint, c.replay_fingerprint), 'hex') as fingerprint,
        case when x.is_accepted then c.domain_id end as domain_id,
-       c.dual_signed, c.effective_tls as tls, c.is_paused, t.now as created_at,
+       c.dual_signed, c.effective_tls as tls, c.tracking, c.is_paused, t.now as created_at,
        (select count(*) from notification_queue)::int as notified,
        case when x.is_accepted and c.suppressed > 0 then
          (select array_agg(r.position) from recipient r where r.ord = c.ord and r.suppressed)
@@ -253,10 +256,11 @@ select c.ord, ${LIMIT_STATE},
 
 export type Row = Omit<
   AcceptRow,
-  'domainId' | 'dualSigned' | 'createdAt' | 'suppressedPositions' | 'holder' | 'limit'
+  'domainId' | 'dualSigned' | 'tracking' | 'createdAt' | 'suppressedPositions' | 'holder' | 'limit'
 > & {
   domain_id: string | null;
   dual_signed: boolean | null;
+  tracking: string | null;
   is_paused: boolean | null;
   created_at: Date;
   suppressed_positions: number[] | null;
@@ -358,6 +362,9 @@ export function toInput(email: NewEmail, index: number, mayHandOver: boolean): o
     headers: email.headers.length > 0 ? email.headers : undefined,
     unsubscribe_url: email.unsubscribeUrl,
     tls: email.tls,
+    track_opens: email.tracking.opens ?? undefined,
+    track_clicks: email.tracking.clicks ?? undefined,
+    tracking_base: email.tracking.base ?? undefined,
     scheduled_at: email.scheduledAt ?? undefined,
     lifetime_s: email.lifetimeS,
     recipients: email.recipients.map((recipient) => ({
@@ -387,6 +394,7 @@ export function fromRow(row: Omit<Row, 'notified'>): Omit<AcceptRow, 'holder'> {
     domainId: row.domain_id,
     dualSigned: row.dual_signed ?? false,
     tls: row.tls,
+    tracking: trackingOf(row.tracking),
     createdAt: row.created_at,
     suppressedPositions: row.suppressed_positions ?? [],
     limit: {

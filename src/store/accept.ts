@@ -13,6 +13,7 @@
  */
 import { Overloaded } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
+import { NOT_TRACKED, trackingOf } from '../mail/tracking-link.ts';
 import { type AcceptRow, type BatchOptions, type NewEmail, runBatch } from './accept-statement.ts';
 import { type EmailBatch, runEmailBatch } from './email-batch.ts';
 import {
@@ -320,7 +321,7 @@ const TRUTH_PAUSE_MS = 400;
 const FIND_EMAILS = `
 select e.id, wire_time(e.created_at) as created_at, e.created_at as at,
        e.scheduled_at is not null as is_scheduled, e.domain_id, e.dual_signed,
-       (select c.tls from contents c where c.project_id = e.project_id and c.email_id = e.id) as tls,
+       c.tls, c.tracking,
        (select array_agg(r.position) from recipients r
          where r.project_id = e.project_id and r.email_id = e.id and r.status = 'suppressed')
          as suppressed_positions,
@@ -328,7 +329,10 @@ select e.id, wire_time(e.created_at) as created_at, e.created_at as at,
   from unnest($1::uuid[], $2::text[], $3::uuid[]) as i(project_id, environment, id)
  cross join lateral (
     select * from emails e
-     where e.project_id = i.project_id and e.environment = i.environment and e.id = i.id limit 1) e`;
+     where e.project_id = i.project_id and e.environment = i.environment and e.id = i.id limit 1) e
+  left join lateral (
+    select c.tls, c.tracking from contents c
+     where c.project_id = e.project_id and c.email_id = e.id limit 1) c on true`;
 
 type FoundEmail = {
   id: string;
@@ -338,6 +342,7 @@ type FoundEmail = {
   domain_id: string;
   dual_signed: boolean;
   tls: AcceptRow['tls'];
+  tracking: string | null;
   suppressed_positions: number[] | null;
   is_held: boolean;
 };
@@ -380,6 +385,7 @@ function truthOf(email: NewEmail, row: FoundEmail | undefined, holder: string | 
       domainId: null,
       dualSigned: false,
       tls: null,
+      tracking: NOT_TRACKED,
       createdAt: new Date(0),
       suppressedPositions: [],
       holder: null,
@@ -395,6 +401,7 @@ function truthOf(email: NewEmail, row: FoundEmail | undefined, holder: string | 
     domainId: row.domain_id,
     dualSigned: row.dual_signed,
     tls: row.tls,
+    tracking: trackingOf(row.tracking),
     createdAt: row.at,
     suppressedPositions: row.suppressed_positions ?? [],
     holder: email.handOver && !row.is_held ? holder : null,

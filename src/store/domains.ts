@@ -34,6 +34,9 @@ export type StoredDomain = {
   ed25519Verified: boolean;
   /** For emails that do not set it themselves. */
   tls: DomainTls;
+  /** For emails that do not set it themselves. */
+  trackOpens: boolean;
+  trackClicks: boolean;
   /** The result of the last check, in the API's format. */
   records: unknown[];
   advice: unknown[];
@@ -62,7 +65,8 @@ const COLUMNS = `
   verified_at as "verifiedAt", checked_at as "checkedAt", failing_since as "failingSince",
   rsa_selector as "rsaSelector", rsa_public_key as "rsaPublicKey",
   ed25519_selector as "ed25519Selector", ed25519_public_key as "ed25519PublicKey",
-  ed25519_verified as "ed25519Verified", tls, records, advice,
+  ed25519_verified as "ed25519Verified", tls, track_opens as "trackOpens",
+  track_clicks as "trackClicks", records, advice,
   (select coalesce(json_agg(json_build_object('kind', g.kind, 'count', g.count, 'ended', g.ended,
             'thresholdPpm', g.threshold_ppm, 'since', g.since, 'isPaused', g.paused) order by g.kind), '[]')
      from reputation_alerts g
@@ -223,18 +227,27 @@ export async function saveCheck(
   return row;
 }
 
-const SET_TLS = `
-update domains set tls = $5
+const CHANGE = `
+update domains
+   set tls = coalesce($5, tls), track_opens = coalesce($6, track_opens),
+       track_clicks = coalesce($7, track_clicks)
  where ${PRESENT}
 returning ${COLUMNS}`;
 
+/** Absent: stays as it is. */
+export type DomainChange = {
+  tls?: DomainTls | undefined;
+  tracking?: { opens?: boolean | undefined; clicks?: boolean | undefined } | undefined;
+};
+
 /** Applies to emails that are accepted from now on; null when there is no such domain. */
-export async function setDomainTls(
+export async function changeDomain(
   db: Queryable,
   reach: Reach,
-  { id, tls }: { id: string; tls: DomainTls },
+  { id, tls, tracking }: DomainChange & { id: string },
 ): Promise<StoredDomain | null> {
-  return (await db.query<StoredDomain>(SET_TLS, [...which(reach, id), tls]))[0] ?? null;
+  const changes = [tls ?? null, tracking?.opens ?? null, tracking?.clicks ?? null];
+  return (await db.query<StoredDomain>(CHANGE, [...which(reach, id), ...changes]))[0] ?? null;
 }
 
 const DELETE = `

@@ -39,7 +39,7 @@ select c.ord, ${LIMIT_STATE},
             when n.fits_emails and n.fits_recipients then 'accepted'
             else 'limited' end as outcome,
        c.replay_response as response, encode(c.replay_fingerprint, 'hex') as fingerprint,
-       c.domain_id, c.dual_signed, c.effective_tls as tls, c.is_paused, t.now as created_at,
+       c.domain_id, c.dual_signed, c.effective_tls as tls, c.tracking, c.is_paused, t.now as created_at,
        c.is_scheduled, c.starts_at,
        (select array_agg(r.position) from recipient r where r.ord = c.ord and r.suppressed)
          as suppressed_positions,

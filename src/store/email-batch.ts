@@ -121,7 +121,7 @@ select c.ord, ${LIMIT_STATE},
        case when c.ord = 1 then coalesce(p.response, b.response) end as response,
        encode(p.fingerprint, 'hex') as fingerprint,
        case when x.is_accepted then c.domain_id end as domain_id,
-       c.dual_signed, c.effective_tls as tls, c.is_paused, t.now as created_at,
+       c.dual_signed, c.effective_tls as tls, c.tracking, c.is_paused, t.now as created_at,
        (select count(*) from notification_queue)::int as notified,
        case when x.is_accepted and c.suppressed > 0 then
          (select array_agg(r.position) from recipient r where r.ord = c.ord and r.suppressed)

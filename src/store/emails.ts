@@ -10,6 +10,7 @@ import type { Environment, Scope } from '../core/scope.ts';
 import { type Address, domainOf, type Mailbox, parseMailbox } from '../mail/address.ts';
 import { messageIdOf } from '../mail/compose.ts';
 import type { Attachment, Email } from '../mail/email.ts';
+import { trackingOf } from '../mail/tracking-link.ts';
 import type { Blame, Category } from '../mail/replies/meanings.ts';
 import type { Queryable } from './postgres/database.ts';
 import { type Page, type PageOf, pageOf } from './page.ts';
@@ -66,6 +67,8 @@ export type EmailDetail = EmailSummary & {
   text: string | null;
   /** The beginning of a submitted message, which is sent as written. */
   raw: Buffer | null;
+  /** In the stored form. */
+  tracking: string | null;
   recipients: RecipientView[];
 };
 
@@ -129,7 +132,7 @@ const NEXT_ATTEMPT_AT = `case when q.held then null
 const RAW_BYTES_READ = 2 * 1024 * 1024;
 
 const FIND = `
-select ${SUMMARY_COLUMNS}, c.html, c.body_text as text,
+select ${SUMMARY_COLUMNS}, c.html, c.body_text as text, c.tracking,
        substring(c.raw from 1 for ${RAW_BYTES_READ}) as raw,
        (select json_agg(json_build_object(
                  'address', r.address, 'kind', r.kind,
@@ -215,7 +218,7 @@ export type StoredMessage = Email & {
 const LOAD_MESSAGES = `
 select e.project_id, e.environment, e.id, e.created_at, e.scheduled_at, e.expires_at, e.domain_id, e.dual_signed, e.from_address,
        e.from_name, e.to_list, e.cc_list, e.reply_to, e.subject, e.tags, e.metadata, c.html,
-       c.body_text, c.headers, c.attachments, c.unsubscribe_url, c.tls, c.raw, e.message_id
+       c.body_text, c.headers, c.attachments, c.unsubscribe_url, c.tls, c.tracking, c.raw, e.message_id
   from emails e
   join contents c on c.project_id = e.project_id and c.email_id = e.id
  where e.project_id = any($1::uuid[]) and e.environment = any($2::text[]) and e.id = any($3::uuid[])
@@ -244,6 +247,7 @@ type MessageRow = {
   attachments: Attachment[] | null;
   unsubscribe_url: string | null;
   tls: Email['tls'];
+  tracking: string | null;
   raw: Buffer | null;
   message_id: string | null;
 };
@@ -284,6 +288,7 @@ function messageOf(row: MessageRow): StoredMessage {
     metadata: row.metadata,
     unsubscribeUrl: row.unsubscribe_url,
     tls: row.tls,
+    tracking: trackingOf(row.tracking),
     written:
       row.raw === null || row.message_id === null
         ? null

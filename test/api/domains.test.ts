@@ -71,6 +71,7 @@ test('a new domain lists the records to publish, and is not verified', async () 
     status: 'not_started',
     environment: 'test',
     tls: 'opportunistic',
+    tracking: { opens: false, clicks: false },
     verified_at: null,
     checked_at: null,
     advice: [],

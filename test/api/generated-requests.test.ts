@@ -62,7 +62,7 @@ const email = fc.record(
     expires_in: often(fc.integer({ min: 60, max: 432_000 })),
     unsubscribe: often(fc.webUrl()),
     tls: often(fc.constantFrom('opportunistic', 'enforced')),
-    tracking: often(fc.record({ opens: fc.constant(false) })),
+    tracking: often(fc.record({ opens: fc.boolean() })),
     scheduled_at: anything,
     template: anything,
     [UNKNOWN_ID]: anything,

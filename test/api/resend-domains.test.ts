@@ -37,10 +37,11 @@ test('a domain is added, verified, changed, listed and removed', async () => {
     },
   );
   assert.equal(records.length, 4);
-  const update = await resend.domains.update({ id, tls: 'enforced' });
+  const update = await resend.domains.update({ id, tls: 'enforced', clickTracking: true });
   assert.deepEqual(succeeded(update), { object: 'domain', id });
   const native = await service.request('GET', `/v1/domains/${id}`);
   assert.equal(native.body.tls, 'enforced');
+  assert.deepEqual(native.body.tracking, { opens: false, clicks: true });
   const list = succeeded(await resend.domains.list());
   assert.deepEqual([list.object, list.data[0]?.id, list.has_more], ['list', id, false]);
   assert.deepEqual(list.data[0]?.capabilities, { sending: 'enabled', receiving: 'disabled' });

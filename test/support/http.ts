@@ -133,6 +133,7 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
       allowPrivateNetworks: false,
       limits: { ...DEFAULT_LIMITS, recipients: null },
       publicUrl: null,
+      trackingUrl: null,
       hostname: 'localhost',
       sources: [],
       inboundPort: null,

@@ -202,7 +202,7 @@ async function useDomains({ db, sender }: Stage): Promise<void> {
     await domains.deleteDomain(tx, sender, added!.id);
   });
   await domains.findDomain(db, sender, stored!.id);
-  await domains.setDomainTls(db, sender, { id: stored!.id, tls: 'opportunistic' });
+  await domains.changeDomain(db, sender, { id: stored!.id, tls: 'opportunistic' });
   await domains.domainsToRecheck(db, { max: 10, perProjectMax: 4 });
   await domains.databaseNow(db);
   await loadSigningKeys(db, sender.projectId, stored!.id);

@@ -33,6 +33,7 @@ import { isId } from '../../store/ids.ts';
 import { readInstallation, setReturnPathHost } from '../../store/mail-hosts.ts';
 
 const PAGE = { limit: 100, before: null };
+const TRACKED = ['off', 'opens', 'clicks', 'both'] as const;
 
 export function describeDomains(domains: Command, cli: Cli): void {
   addCommand(domains, cli, { name: 'add', about: 'add a sending domain', run: add })
@@ -51,6 +52,15 @@ export function describeDomains(domains: Command, cli: Cli): void {
   })
     .argument('<domain>', 'name or id')
     .addArgument(new Argument('<how>', 'opportunistic or enforced').choices(DOMAIN_TLS))
+    .addOption(projectOption())
+    .addOption(modeOption().default('live'));
+  addCommand(domains, cli, {
+    name: 'set-tracking',
+    about: 'set what is tracked of its emails',
+    run: setTracking,
+  })
+    .argument('<domain>', 'name or id')
+    .addArgument(new Argument('<what>', 'off, opens, clicks or both').choices(TRACKED))
     .addOption(projectOption())
     .addOption(modeOption().default('live'));
   addCommand(domains, cli, { name: 'list', about: 'all domains', run: list })
@@ -121,9 +131,26 @@ function setTls(
   [wanted, tls]: [string, DomainTls],
 ): Promise<Outcome> {
   return withOneDomain(cli, { options, wanted }, async ({ domains }, scope, { id }) => {
-    const domain = await domains.setTls(scope, id, tls);
+    const domain = await domains.change(scope, id, { tls });
     if (isRefusal(domain)) return failure(domain);
     const text = `TLS is ${tls} for emails that ${domain.name} sends from now on.`;
+    return { data: presentDomain(domain), text };
+  });
+}
+
+function setTracking(
+  cli: Cli,
+  options: ScopeOptions,
+  [wanted, what]: [string, (typeof TRACKED)[number]],
+): Promise<Outcome> {
+  return withOneDomain(cli, { options, wanted }, async ({ domains }, scope, { id }) => {
+    const isBoth = what === 'both';
+    const tracking = { opens: isBoth || what === 'opens', clicks: isBoth || what === 'clicks' };
+    const domain = await domains.change(scope, id, { tracking });
+    if (isRefusal(domain)) return failure(domain);
+    const tracked = { off: 'Nothing is', opens: 'Opens are', clicks: 'Clicks are' };
+    const subject = isBoth ? 'Opens and clicks are' : tracked[what];
+    const text = `${subject} tracked in emails that ${domain.name} sends from now on.`;
     return { data: presentDomain(domain), text };
   });
 }

@@ -2,7 +2,7 @@
  * `posthorn send`: sends one email, or a file of up to 100, through the API of a running service, so
  * that the permissions and limits of the key apply.
  */
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import type { RequestInit } from 'undici';
 import { type Cli, type Outcome, readContent, runnable, usageFailure } from '../command.ts';
 import {
@@ -47,6 +47,14 @@ export function describeSend(send: Command, cli: Cli): void {
     .option('--cc <address...>', 'copies')
     .option('--bcc <address...>', 'blind copies')
     .option('--reply-to <address...>', 'where replies go')
+    .addOption(
+      new Option('--track <what>', "instead of the domain's setting").choices([
+        'off',
+        'opens',
+        'clicks',
+        'both',
+      ]),
+    )
     .option('--at <time>', 'send it later: ISO 8601 with an offset, at most 30 days ahead')
     .option('--batch <file>', '1-100 emails instead, a line of JSON each; - is standard input')
     .option('--permissive', 'with --batch: send the valid emails even if others are not')
@@ -73,6 +81,7 @@ type SendOptions = OwnKeyOptions & {
   cc?: string[];
   bcc?: string[];
   replyTo?: string[];
+  track?: 'off' | 'opens' | 'clicks' | 'both';
   at?: string;
   batch?: string;
   permissive?: true;
@@ -123,6 +132,7 @@ async function emailOf(options: SendOptions): Promise<object | string> {
       cc: options.cc,
       bcc: options.bcc,
       reply_to: options.replyTo,
+      tracking: trackingOf(options),
       scheduled_at: options.at,
       subject,
       template: id === undefined ? undefined : { id, variables },
@@ -132,6 +142,12 @@ async function emailOf(options: SendOptions): Promise<object | string> {
   } catch (error) {
     return `The content cannot be read: ${(error as Error).message}.`;
   }
+}
+
+function trackingOf({ track }: SendOptions): object | undefined {
+  if (track === undefined) return undefined;
+  const isBoth = track === 'both';
+  return { opens: isBoth || track === 'opens', clicks: isBoth || track === 'clicks' };
 }
 
 async function post(api: ServiceApi, path: string, request: RequestInit): Promise<Outcome> {

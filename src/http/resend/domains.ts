@@ -60,11 +60,12 @@ function registerOne(app: App, { domains }: HttpServices): void {
     schema: { ...HIDDEN, params: idInPath, body: z.object(settingFields) },
     handler: async (request, reply) => {
       const { id } = request.params;
-      const { tls, ...settings } = request.body;
+      const { tls, open_tracking: opens, click_tracking: clicks, ...settings } = request.body;
       const refusal = refuseSettings(settings);
       if (refusal !== null) return refuse(reply, refusal);
       const caller = callerOf(request);
-      const changed = await (tls ? domains.setTls(caller, id, tls) : domains.get(caller, id));
+      const tracking = { opens: opens ?? undefined, clicks: clicks ?? undefined };
+      const changed = await domains.change(caller, id, { tls: tls ?? undefined, tracking });
       return isRefusal(changed) ? refuse(reply, changed) : { object: 'domain', id: changed.id };
     },
   });
@@ -136,7 +137,7 @@ function refuseSettings(settings: Partial<Settings>): Refusal | null {
   }
   for (const field of ['open_tracking', 'click_tracking'] as const) {
     if (settings[field]) {
-      return refuseFields([{ field, message: 'is not available yet; leave it out' }]);
+      return refuseFields([{ field, message: 'is set by changing the domain; leave it out' }]);
     }
   }
   return null;
@@ -150,8 +151,8 @@ function presentListed(domain: StoredDomain) {
     created_at: domain.createdAt.toISOString(),
     region: REGIONS[0],
     capabilities: { sending: 'enabled' as const, receiving: 'disabled' as const },
-    open_tracking: false,
-    click_tracking: false,
+    open_tracking: domain.trackOpens,
+    click_tracking: domain.trackClicks,
     tls: domain.tls,
   };
 }

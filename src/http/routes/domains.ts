@@ -96,7 +96,7 @@ function registerOne(app: App, { domains }: HttpServices): void {
     },
     handler: async (request, reply) => {
       const { id } = request.params;
-      const changed = await domains.setTls(callerOf(request), id, request.body.tls);
+      const changed = await domains.change(callerOf(request), id, request.body);
       return isRefusal(changed) ? refuse(reply, changed) : presentDomain(changed);
     },
   });
@@ -151,6 +151,8 @@ const tls = z
       'certificate over TLS; otherwise recipients are retried and fail when the email expires.',
   );
 
+const TRACKING = 'Whether opens and clicks are tracked, for emails that do not set it themselves.';
+
 const record = z
   .object({
     record: z.enum(['DKIM', 'SPF', 'MX']).describe('Its purpose.'),
@@ -194,6 +196,7 @@ const domain = z
       .describe('`failed`: was verified, then its records were missing for 72 hours.'),
     environment,
     tls,
+    tracking: z.object({ opens: z.boolean(), clicks: z.boolean() }).describe(TRACKING),
     created_at: time('When it was added.'),
     verified_at: time('When it last became verified.').nullable(),
     checked_at: time('When its records were last looked up.').nullable(),
@@ -219,4 +222,15 @@ const domainCreation = z.strictObject({
   tls: tls.optional(),
 });
 
-const domainChange = z.strictObject({ tls });
+const domainChange = z
+  .strictObject({
+    tls: tls.optional(),
+    tracking: z
+      .strictObject({ opens: z.boolean().optional(), clicks: z.boolean().optional() })
+      .optional()
+      .describe(`${TRACKING} What is left out stays as it is.`),
+  })
+  .refine(({ tls: mode, tracking }) => mode !== undefined || tracking !== undefined, {
+    error: 'There is nothing to change; give tls or tracking.',
+  })
+  .meta({ examples: [{ tracking: { opens: true, clicks: true } }] });

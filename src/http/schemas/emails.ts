@@ -234,6 +234,11 @@ export const email = z
       .string()
       .nullable()
       .meta({ description: 'null: derived from the html. Empty: none.', examples: [null] }),
+    tracking: z
+      .object({ opens: z.boolean(), clicks: z.boolean() })
+      .describe(
+        'What is tracked, by the email or its domain. Both false after the retention of content.',
+      ),
     recipients: z.array(recipient),
   })
   .meta({

@@ -146,9 +146,12 @@ const handling = {
       ),
   ),
   tracking: optional(
-    z
-      .strictObject({ opens: z.boolean().optional(), clicks: z.boolean().optional() })
-      .describe('Not available yet: both must be false.'),
+    z.strictObject({ opens: optional(z.boolean()), clicks: optional(z.boolean()) }).meta({
+      description:
+        "Overrides the domain's setting. `opens`: a pixel in the html; `clicks`: its links lead through " +
+        'POSTHORN_TRACKING_URL. Needs html.',
+      examples: [{ opens: true, clicks: true }],
+    }),
   ),
   scheduled_at: optional(scheduledAt),
 };
