@@ -8,6 +8,7 @@
  * `quota`, the address is suppressed as a hard bounce for two weeks. An email counts once, whether it
  * bounced with this reply or expired with it as its last reply.
  */
+import { hash } from 'node:crypto';
 import type { Scope } from '../core/scope.ts';
 import type { Database, Queryable } from './postgres/database.ts';
 import { recordEvent, FAN_OUT } from './events.ts';
@@ -195,6 +196,12 @@ export function removeSuppression(
     });
     return removed;
   });
+}
+
+/** For clients that need an id besides the address: the same for the same address, whatever its case. */
+export function suppressionId(address: string): string {
+  const digest = hash('sha256', addressKey(address), 'hex');
+  return digest.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*/, '$1-$2-$3-$4-$5');
 }
 
 /** The JSON in events and API responses. Statements that write many rows produce the same. */

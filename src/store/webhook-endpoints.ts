@@ -9,12 +9,16 @@ import { type Page, type PageOf, pageOf } from './page.ts';
 
 export type EndpointStatus = 'enabled' | 'disabled';
 
+/** The shape of the events that an endpoint gets (webhooks/resend-payload.ts). */
+export type PayloadFormat = 'posthorn' | 'resend';
+
 export type WebhookEndpoint = {
   id: string;
   url: string;
   /** null: all types, including those added later. */
   events: readonly EventType[] | null;
   status: EndpointStatus;
+  format: PayloadFormat;
   /** Why the service disabled it, as a sentence; null when a request did. */
   disabledReason: string | null;
   /** Since when all attempts have failed; null: it is not failing. */
@@ -33,12 +37,13 @@ export type SealedSecrets = {
 /** Limits the fan-out of an event, which notifies every endpoint. */
 export const ENDPOINTS_MAX = 50;
 
-const COLUMNS = `id, url, events, status, disabled_reason as "disabledReason",
+const COLUMNS = `id, url, events, status, payload_format as format, disabled_reason as "disabledReason",
        failing_since as "failingSince", created_at as "createdAt"`;
 
 const CREATE = `
-insert into webhook_endpoints (project_id, environment, id, url, events, status, secret, created_at)
-select $1, $2, $3, $4, $5, 'enabled', $6, app_now()
+insert into webhook_endpoints (project_id, environment, id, url, events, status, secret,
+                               payload_format, created_at)
+select $1, $2, $3, $4, $5, 'enabled', $6, $7, app_now()
  where (select count(*) from webhook_endpoints where project_id = $1 and environment = $2)
        < ${ENDPOINTS_MAX}
 returning ${COLUMNS}`;
@@ -47,10 +52,13 @@ returning ${COLUMNS}`;
 export async function createEndpoint(
   db: Queryable,
   scope: Scope,
-  endpoint: { id: string; url: string; events: readonly EventType[] | null; secret: Buffer },
+  endpoint: Pick<WebhookEndpoint, 'id' | 'url' | 'events'> & {
+    secret: Buffer;
+    format?: PayloadFormat;
+  },
 ): Promise<WebhookEndpoint | null> {
-  const { id, url, events, secret } = endpoint;
-  const values = [scope.projectId, scope.environment, id, url, events, secret];
+  const { id, url, events, secret, format = 'posthorn' } = endpoint;
+  const values = [scope.projectId, scope.environment, id, url, events, secret, format];
   const [row] = await db.query<WebhookEndpoint>(CREATE, values);
   return row ?? null;
 }
@@ -116,7 +124,7 @@ update webhook_endpoints e
           from webhook_endpoints
          where project_id = $1 and environment = $2 and id = $3 for update) c
  where e.project_id = $1 and e.environment = $2 and e.id = $3
-returning e.id, e.url, e.events, e.status, e.disabled_reason as "disabledReason",
+returning e.id, e.url, e.events, e.status, e.payload_format as format, e.disabled_reason as "disabledReason",
           e.failing_since as "failingSince", e.created_at as "createdAt"`;
 
 /** Omitted fields do not change; `events` null: all types. */

@@ -14,7 +14,7 @@
  */
 import { type Queryable, whenAvailable } from './postgres/database.ts';
 import type { LoggedAttempt } from './webhook-deliveries.ts';
-import type { SealedSecrets } from './webhook-endpoints.ts';
+import type { PayloadFormat, SealedSecrets } from './webhook-endpoints.ts';
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
 import type { World } from '../core/world.ts';
@@ -84,6 +84,7 @@ export type ClaimedWebhook = SealedSecrets & {
   attempts: number;
   dueAtMs: number;
   url: string;
+  format: PayloadFormat;
   /** Null, like the next two, when delivery or event are no longer stored. */
   type: string | null;
   /** ISO 8601. */
@@ -99,7 +100,7 @@ export const SUSPENSION_FAILURES = 5;
 const CLAIM = `
 with t as materialized (select app_now() as now),
 endpoint as materialized (
-  select e.id, e.url, e.secret, to_timestamp(l.low_water_ms / 1000) as low_water,
+  select e.id, e.url, e.payload_format, e.secret, to_timestamp(l.low_water_ms / 1000) as low_water,
          case when e.previous_secret_expires_at > t.now then e.previous_secret end
            as previous_secret,
          case when e.earlier_secret_expires_at > t.now then e.earlier_secret end as earlier_secret,
@@ -122,7 +123,7 @@ claimed as (
   returning q.*
 )
 select c.project_id as "projectId", c.endpoint_id as "endpointId", c.event_id as "eventId", c.claim,
-       c.attempts, floor(extract(epoch from c.due_at) * 1000)::float8 as "dueAtMs", l.url, l.secret,
+       c.attempts, floor(extract(epoch from c.due_at) * 1000)::float8 as "dueAtMs", l.url, l.payload_format as format, l.secret,
        l.previous_secret as "previousSecret", l.earlier_secret as "earlierSecret", d.type, wire_time(e.created_at) as "createdAt",
        e.data::text as data
   from claimed c join endpoint l on l.id = c.endpoint_id

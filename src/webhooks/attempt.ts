@@ -15,7 +15,8 @@ import type { AddressGuard } from '../net/addresses.ts';
 import type { Resolver } from '../net/dns/resolver.ts';
 import type { SecretBox } from '../store/secrets.ts';
 import type { StoredEvent } from '../store/webhook-deliveries.ts';
-import type { SealedSecrets } from '../store/webhook-endpoints.ts';
+import type { PayloadFormat, SealedSecrets } from '../store/webhook-endpoints.ts';
+import { resendPayload } from './resend-payload.ts';
 
 export type Outbound = {
   world: World;
@@ -30,6 +31,7 @@ type Message = SealedSecrets & {
   endpointId: string;
   eventId: string;
   url: string;
+  format: PayloadFormat;
   event: StoredEvent;
   /** Failed attempts before this one. */
   attempts: number;
@@ -54,8 +56,8 @@ export async function attemptWebhook(
 
 function post(outbound: Outbound, message: Message): Promise<GuardedAnswer> {
   const { world, guard, resolver, agents } = outbound;
-  const { eventId, url, event } = message;
-  const body = payloadOf(event);
+  const { eventId, url, event, format } = message;
+  const body = payloadOf(event, format);
   const timestampS = Math.floor(world.now() / 1000);
   return guardedRequest({
     url,
@@ -76,8 +78,10 @@ function post(outbound: Outbound, message: Message): Promise<GuardedAnswer> {
   });
 }
 
-/** The request body. `data` is included byte for byte as recorded. */
-export function payloadOf({ type, createdAt, data }: StoredEvent): string {
+/** The request body. `data` is included byte for byte as recorded, unless the shape is another's. */
+export function payloadOf(event: StoredEvent, format: PayloadFormat = 'posthorn'): string {
+  if (format === 'resend') return resendPayload(event);
+  const { type, createdAt, data } = event;
   return `{"type":${JSON.stringify(type)},"created_at":"${createdAt}","data":${data}}`;
 }
 

@@ -36,6 +36,10 @@ type WebhookServiceOptions = TryOutOptions;
 /** `signingSecret` is shown once. */
 export type WithSecret = { endpoint: WebhookEndpoint; signingSecret: string };
 
+/** `format`: posthorn unless given. */
+type NewEndpoint = Pick<WebhookEndpoint, 'url' | 'events'> &
+  Partial<Pick<WebhookEndpoint, 'format'>>;
+
 export type WebhookService = ReturnType<typeof createWebhookService>;
 
 export function createWebhookService(options: WebhookServiceOptions) {
@@ -43,15 +47,19 @@ export function createWebhookService(options: WebhookServiceOptions) {
   const find = (scope: Scope, id: string) => findEndpoint(db, scope, id);
   return {
     /** Registers an endpoint, enabled. `events` null: all types. */
-    create: (
-      scope: Scope,
-      wanted: { url: string; events: readonly EventType[] | null },
-    ): Promise<WithSecret | Refusal> => create(options, scope, wanted),
+    create: (scope: Scope, wanted: NewEndpoint): Promise<WithSecret | Refusal> =>
+      create(options, scope, wanted),
 
     list: (scope: Scope, page: Page): Promise<PageOf<WebhookEndpoint>> =>
       endpoints.listEndpoints(db, scope, page),
 
     get: find,
+
+    /** The present secret; null when there is no such endpoint. */
+    async secretOf(scope: Scope, id: string): Promise<string | null> {
+      const sealed = await endpoints.findSecrets(db, scope, id);
+      return sealed && options.secrets.open(sealed.secret, id);
+    },
 
     /** Omitted fields stay unchanged. Another URL or enabling resets earlier failures. */
     update: (
@@ -111,7 +119,7 @@ export function createWebhookService(options: WebhookServiceOptions) {
 async function create(
   { db, secrets, guard }: WebhookServiceOptions,
   scope: Scope,
-  { url, events }: { url: string; events: readonly EventType[] | null },
+  { url, events, format = 'posthorn' }: NewEndpoint,
 ): Promise<WithSecret | Refusal> {
   const problem = checkWebhookUrl(url, guard);
   if (problem !== null) return refuseUrl(problem);
@@ -123,6 +131,7 @@ async function create(
     url,
     events: distinct(events),
     secret,
+    format,
   });
   if (endpoint) return { endpoint, signingSecret };
   return {
@@ -208,7 +217,8 @@ async function tryOut(
   if (!sealed) return NO_ENDPOINT;
   const id = newId();
   const event = testEvent(endpointId, world.now());
-  const message = { ...sealed, endpointId, eventId: id, url: endpoint.url, event, attempts: 0 };
+  const { url, format } = endpoint;
+  const message = { ...sealed, endpointId, eventId: id, url, format, event, attempts: 0 };
   const { verdict, attempt } = await attemptWebhook(options, message);
   const status = verdict === 'delivered' ? 'delivered' : 'failed';
   const logged = { at: event.createdAt, ...attempt };

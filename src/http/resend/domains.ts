@@ -1,12 +1,11 @@
 /**
- * `/domains` of the root mount. A domain has the fields of Resend's, with `advice` besides: the records
- * are those of `/v1`, their names relative to the registrable domain, as DNS panels ask for them.
+ * `/domains` of the root mount. A domain has the fields of Resend's, with `advice` besides.
  */
-import { getDomain } from 'tldts';
 import { z } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import { presentDomain } from '../../domains/service.ts';
 import { DOMAIN_TLS, type StoredDomain } from '../../store/domains.ts';
+import { REGION, resendRecords } from '../../webhooks/resend-payload.ts';
 import { callerOf } from '../access.ts';
 import { countToLimit, refuse } from '../errors.ts';
 import { pageAnswer, pageFrom } from '../list.ts';
@@ -149,7 +148,7 @@ function presentListed(domain: StoredDomain) {
     name: domain.name,
     status: domain.status,
     created_at: domain.createdAt.toISOString(),
-    region: REGIONS[0],
+    region: REGION,
     capabilities: { sending: 'enabled' as const, receiving: 'disabled' as const },
     open_tracking: domain.trackOpens,
     click_tracking: domain.trackClicks,
@@ -158,36 +157,7 @@ function presentListed(domain: StoredDomain) {
 }
 
 function present(domain: StoredDomain) {
-  return { object: 'domain' as const, ...presentListed(domain), ...presentRecords(domain) };
-}
-
-/** Records, as also the events of domains have them. */
-export function presentRecords(domain: StoredDomain) {
-  const { records, advice } = presentDomain(domain);
-  const zone = getDomain(domain.name) ?? domain.name;
-  return {
-    records: records.map(({ record, type, name, value, priority, status }) => ({
-      // The return path's MX is part of SPF there: clients know no record of another kind.
-      record: record === 'MX' ? ('SPF' as const) : record,
-      name: relativeTo(zone, name),
-      type,
-      ttl: 'Auto',
-      status: STATUS[status],
-      value,
-      ...(priority !== undefined && { priority }),
-    })),
-    advice,
-  };
-}
-
-const STATUS = {
-  not_started: 'not_started',
-  verified: 'verified',
-  missing: 'pending',
-  mismatch: 'failed',
-  dns_error: 'temporary_failure',
-} as const;
-
-function relativeTo(zone: string, name: string): string {
-  return name.endsWith(`.${zone}`) ? name.slice(0, -zone.length - 1) : name;
+  const { name, records, advice } = presentDomain(domain);
+  const listed = presentListed(domain);
+  return { object: 'domain' as const, ...listed, records: resendRecords(name, records), advice };
 }

@@ -10,12 +10,14 @@ import { registerResendDomains } from './domains.ts';
 import { registerResendEmails } from './emails.ts';
 import { NOT_OFFERED } from './failures.ts';
 import { registerResendKeys } from './keys.ts';
+import { registerResendWebhooks } from './webhooks.ts';
 import { HIDDEN } from './wire.ts';
 
 export function registerRootMount(app: App, services: HttpServices): void {
   registerResendEmails(app, services);
   registerResendDomains(app, services);
   registerResendKeys(app, services);
+  registerResendWebhooks(app, services);
   for (const noun of NOT_OFFERED) {
     refuseAll(app, `/${noun}`, noun);
     refuseAll(app, `/${noun}/*`, noun);
