@@ -1,8 +1,13 @@
--- What the root mount needs: the shape in which an endpoint gets its events, and a log of requests.
+-- What the root mount needs: the shape in which an endpoint gets its events, suppressions by the id that
+-- clients know them by (store/suppressions.ts), and a log of requests.
 
 alter table webhook_endpoints
   add column payload_format text not null default 'posthorn'
     check (payload_format in ('posthorn', 'resend'));
+
+-- Of one expression, so that no other statement can be planned over it.
+create index suppressions_by_id on suppressions
+  ((md5(address_key) || project_id::text || environment));
 
 -- Requests to the root mount, kept for days (store/request-log.ts). No bodies, queries or keys. The
 -- primary key serves the list, the index the deletion.

@@ -90,6 +90,10 @@ export function createDomainService(options: DomainServiceOptions) {
     get: async (reach: Reach, id: string): Promise<StoredDomain | Refusal> =>
       (isId(id) ? await findDomain(db, reach, id) : null) ?? NO_DOMAIN,
 
+    /** Why a domain cannot have these settings here; null: it can. */
+    refuseChange: (reach: Reach, change: DomainChange): Refusal | null =>
+      refuseTracking(options.config, reach, change),
+
     /** Applies to emails that are accepted from now on and do not set it themselves. */
     async change(reach: Reach, id: string, change: DomainChange): Promise<StoredDomain | Refusal> {
       const refusal = refuseTracking(options.config, reach, change);

@@ -198,10 +198,28 @@ export function removeSuppression(
   });
 }
 
+/** Conditions that only suppressions_by_id can serve: plans for empty tables would take another index. */
+const FIND_BY_ID = `
+select ${SUPPRESSION_COLUMNS} from suppressions
+ where md5(address_key) || project_id::text || environment = $3 || $1::uuid::text || $2
+   and project_id::text = $1::uuid::text and environment || '' = $2
+   and (expires_at is null or expires_at > app_now())
+ limit 1`;
+
+/** The entry with this id (suppressionId). */
+export async function findSuppressionById(
+  db: Queryable,
+  { projectId, environment }: Scope,
+  id: string,
+): Promise<Suppression | null> {
+  const values = [projectId, environment, id.replaceAll('-', '')];
+  return (await db.query<Suppression>(FIND_BY_ID, values))[0] ?? null;
+}
+
 /** For clients that need an id besides the address: the same for the same address, whatever its case. */
 export function suppressionId(address: string): string {
-  const digest = hash('sha256', addressKey(address), 'hex');
-  return digest.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*/, '$1-$2-$3-$4-$5');
+  const digest = hash('md5', addressKey(address), 'hex');
+  return digest.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }
 
 /** The JSON in events and API responses. Statements that write many rows produce the same. */

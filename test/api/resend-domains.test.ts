@@ -68,6 +68,22 @@ test('the records of a domain are of the kinds that clients know, with names for
   );
 });
 
+test('tracking is switched on when a domain is added, and off later', async () => {
+  const { id } = succeeded(
+    await resend.domains.create({ name: 'tracked.test', openTracking: true, clickTracking: true }),
+  );
+  const shown = async () => {
+    const { open_tracking, click_tracking } = succeeded(await resend.domains.get(id));
+    return [open_tracking, click_tracking];
+  };
+  assert.deepEqual(await shown(), [true, true]);
+  succeeded(await resend.domains.update({ id, clickTracking: false }));
+  assert.deepEqual(await shown(), [true, false]);
+  const live = resendClient(service, await service.liveKey());
+  const refused = await live.domains.create({ name: 'live.test', openTracking: true });
+  failed(refused, 422, 'validation_error', /^open_tracking: needs POSTHORN_TRACKING_URL/);
+});
+
 test('settings that a domain cannot have here are refused, not ignored', async () => {
   const name = 'refused.test';
   for (const [settings, field] of [

@@ -276,6 +276,7 @@ async function useSuppressions({ db, sender }: Stage): Promise<void> {
   const manual = { ...entry, reason: 'manual', by: 'api' } as const;
   await suppressions.addSuppression(db, sender, manual);
   await suppressions.addSuppression(db, sender, manual);
+  await suppressions.findSuppressionById(db, sender, suppressions.suppressionId(manual.address));
   await suppressions.removeSuppression(db, sender, manual);
   const { projectId, environment } = sender;
   const failure = { projectId, environment, address: 'full@one.test' };

@@ -24,12 +24,17 @@ function registerCreateAndList(app: App, services: HttpServices): void {
     config: { limit: 'domains', withinDomain: true },
     schema: { ...HIDDEN, body: creation },
     handler: async (request, reply) => {
-      const { name, tls, ...settings } = request.body;
-      const refusal = refuseSettings(settings);
-      if (refusal !== null) return refuse(reply, refusal);
+      const caller = callerOf(request);
+      const { name, ...settings } = request.body;
+      const change = changeOf(settings);
+      const refusal = refuseSettings(settings) ?? domains.refuseChange(caller, change);
+      if (refusal !== null) return refuse(reply, withTheirNames(refusal));
       if (!(await countToLimit(services, request, reply, 'domains'))) return reply;
-      const added = await domains.create(callerOf(request), name, tls ?? undefined);
-      return isRefusal(added) ? refuse(reply, added) : reply.code(201).send(present(added));
+      const added = await domains.create(caller, name, change.tls);
+      if (isRefusal(added)) return refuse(reply, added);
+      const { opens, clicks } = change.tracking;
+      const domain = opens || clicks ? await domains.change(caller, added.id, change) : added;
+      return isRefusal(domain) ? refuse(reply, domain) : reply.code(201).send(present(domain));
     },
   });
 
@@ -59,13 +64,11 @@ function registerOne(app: App, { domains }: HttpServices): void {
     schema: { ...HIDDEN, params: idInPath, body: z.object(settingFields) },
     handler: async (request, reply) => {
       const { id } = request.params;
-      const { tls, open_tracking: opens, click_tracking: clicks, ...settings } = request.body;
-      const refusal = refuseSettings(settings);
+      const refusal = refuseSettings(request.body);
       if (refusal !== null) return refuse(reply, refusal);
-      const caller = callerOf(request);
-      const tracking = { opens: opens ?? undefined, clicks: clicks ?? undefined };
-      const changed = await domains.change(caller, id, { tls: tls ?? undefined, tracking });
-      return isRefusal(changed) ? refuse(reply, changed) : { object: 'domain', id: changed.id };
+      const changed = await domains.change(callerOf(request), id, changeOf(request.body));
+      if (isRefusal(changed)) return refuse(reply, withTheirNames(changed));
+      return { object: 'domain', id: changed.id };
     },
   });
 
@@ -117,7 +120,23 @@ const creation = z.object({
   ...settingFields,
 });
 
-type Settings = Omit<z.output<typeof creation>, 'name' | 'region' | 'tls'>;
+type Settings = Omit<z.output<typeof creation>, 'name'>;
+
+function changeOf({ tls, open_tracking: opens, click_tracking: clicks }: Partial<Settings>) {
+  const tracking = { opens: opens ?? undefined, clicks: clicks ?? undefined };
+  return { tls: tls ?? undefined, tracking };
+}
+
+/** The core has the two kinds of tracking as members of one field. */
+function withTheirNames(refusal: Refusal): Refusal {
+  if (refusal.details === undefined) return refusal;
+  return refuseFields(
+    refusal.details.map(({ field, message }) => ({
+      field: field.replace(/^tracking\.(open|click)s$/, '$1_tracking'),
+      message,
+    })),
+  );
+}
 
 /** What would have to be done and is not; null: nothing. */
 function refuseSettings(settings: Partial<Settings>): Refusal | null {
@@ -133,11 +152,6 @@ function refuseSettings(settings: Partial<Settings>): Refusal | null {
   if (capabilities?.sending === 'disabled') {
     const message = 'a domain is for sending; delete it instead';
     return refuseFields([{ field: 'capabilities.sending', message }]);
-  }
-  for (const field of ['open_tracking', 'click_tracking'] as const) {
-    if (settings[field]) {
-      return refuseFields([{ field, message: 'is set by changing the domain; leave it out' }]);
-    }
   }
   return null;
 }

@@ -10,6 +10,8 @@ import { registerResendDomains } from './domains.ts';
 import { registerResendEmails } from './emails.ts';
 import { NOT_OFFERED } from './failures.ts';
 import { registerResendKeys } from './keys.ts';
+import { registerResendSuppressions } from './suppressions.ts';
+import { registerResendTemplates } from './templates.ts';
 import { registerResendWebhooks } from './webhooks.ts';
 import { HIDDEN } from './wire.ts';
 
@@ -18,6 +20,8 @@ export function registerRootMount(app: App, services: HttpServices): void {
   registerResendDomains(app, services);
   registerResendKeys(app, services);
   registerResendWebhooks(app, services);
+  registerResendSuppressions(app, services);
+  registerResendTemplates(app, services);
   for (const noun of NOT_OFFERED) {
     refuseAll(app, `/${noun}`, noun);
     refuseAll(app, `/${noun}/*`, noun);
