@@ -16,7 +16,7 @@ const USAGE = `Usage: npm test -- [options] [file ...]
 
 Runs all checks and tests; with files (a path or a part of one), only the tests in these.
 
-  --changed [ref]    the checks, and the tests that a change since the ref can reach; without a ref,
+  --changed [ref]    the checks, and the tests near what has changed since the ref; without a ref,
                      since this branch left main
   --only <step,...>  only these steps; "check" means all that are not tests
   --jobs <n>         test files that run at the same time (default: 2 for each core)

@@ -4,7 +4,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { chooseFor, MATTERS } from './changed.ts';
+import { chooseFor, MATTERS, NEAR } from './changed.ts';
 import { reachedFrom } from './imports.ts';
 import { runSteps, type StepResult } from './run.ts';
 import { chooseSteps, type Step } from './steps.ts';
@@ -105,8 +105,21 @@ test('a change of src runs the few tests of a whole service that its folder name
   assert.deepEqual(services('src/store/postgres/database.ts'), MATTERS['src/store']?.toSorted());
   assert.deepEqual(services('src/new-folder/file.ts'), MATTERS['src']);
   assert.deepEqual(services('src/webhooks/endpoints.test.ts'), []);
+  assert.ok(services('src/http/routes/scheduling.ts').includes('test/api/scheduling.test.ts'));
   const all = filesOf(everything());
   for (const file of Object.values(MATTERS).flat()) assert.ok(all.includes(file), file);
+});
+
+test('a change runs the unit tests near it, not those that reach it over many files', () => {
+  const chosen = filesFor('src/core/refusals.ts');
+  const distances = everything()
+    .flatMap((step) => (step.kind === 'tests' && step.name === 'unit' ? step.files : []))
+    .map((file) => ({ file, distance: reachedFrom(file).get('src/core/refusals.ts') ?? Infinity }));
+  const near = distances.filter(({ distance }) => distance <= NEAR);
+  const far = distances.filter(({ distance }) => distance > NEAR && distance < Infinity);
+  assert.ok(near.length > 0 && far.length > 0);
+  assert.ok(near.every(({ file }) => chosen.includes(file)));
+  assert.ok(!far.some(({ file }) => chosen.includes(file)));
 });
 
 test('a changed migration runs what uses a database, a changed lockfile runs everything', () => {
