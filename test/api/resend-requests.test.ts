@@ -1,0 +1,227 @@
+/**
+ * The root mount: requests as Resend's clients for other languages write them, each with what is
+ * particular about it, and what these clients read of the answers.
+ */
+import { request } from 'node:http';
+import { json } from 'node:stream/consumers';
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import { UUID_V7 } from '../support/api.ts';
+import { startService } from '../support/service.ts';
+
+const service = await startService({ env: { POSTHORN_LIMIT_SENDING: '10000/60' } });
+after(() => service[Symbol.asyncDispose]());
+
+const FILE = Buffer.from('%PDF-1.7 is the beginning of a file');
+const BASE64 = FILE.toString('base64');
+const MINIMAL = { from: 'a@acme.test', to: ['delivered@resend.dev'], subject: 'Hi', text: 'Hi' };
+
+type Case = { name: string; body: object; sent?: RegExp };
+
+/** The body of `POST /emails`, and a line of the message that it becomes. */
+const SENDING: Case[] = [
+  {
+    name: 'Go: reply_to is one string',
+    body: { ...MINIMAL, reply_to: 'answers@acme.test' },
+    sent: /^Reply-To: answers@acme\.test\r$/m,
+  },
+  {
+    name: 'Go: bytes are numbers, and an inline file has inline_content_id',
+    body: {
+      ...MINIMAL,
+      html: '<img src="cid:logo">',
+      attachments: [
+        { content: [...FILE], filename: 'a.pdf', content_type: '', inline_content_id: 'logo' },
+      ],
+    },
+    sent: /^Content-ID: <logo>\r$/m,
+  },
+  {
+    name: 'Rust: bytes are numbers, and the type is contentType',
+    body: {
+      ...MINIMAL,
+      attachments: [{ content: [...FILE], filename: 'a', contentType: 'application/pdf' }],
+    },
+    sent: /^Content-Type: application\/pdf/m,
+  },
+  {
+    name: 'older Node: a Buffer as JSON.stringify writes it',
+    body: {
+      ...MINIMAL,
+      topic_id: null,
+      attachments: [{ content: FILE.toJSON(), filename: 'a.pdf' }],
+    },
+    sent: new RegExp(`^${BASE64}\r$`, 'm'),
+  },
+  {
+    name: 'PHP: bytes are base64, and empty maps are lists',
+    body: {
+      ...MINIMAL,
+      headers: [],
+      tags: [],
+      attachments: [{ content: BASE64, filename: 'a.pdf' }],
+    },
+    sent: new RegExp(`^${BASE64}\r$`, 'm'),
+  },
+  {
+    name: 'Laravel: nulls and empty lists stand for what is absent',
+    body: {
+      ...MINIMAL,
+      html: null,
+      cc: [],
+      bcc: [],
+      reply_to: [],
+      headers: [],
+      tags: [],
+      attachments: [],
+      scheduled_at: null,
+    },
+  },
+  {
+    name: 'Python: bytes are a list of numbers beside a content type',
+    body: {
+      ...MINIMAL,
+      to: 'delivered@resend.dev',
+      attachments: [{ content: [...FILE], filename: 'a.pdf', content_type: 'application/pdf' }],
+    },
+    sent: new RegExp(`^${BASE64}\r$`, 'm'),
+  },
+  {
+    name: '.NET: lists everywhere, names in snake case',
+    body: { ...MINIMAL, cc: ['delivered+cc@resend.dev'], reply_to: ['x@acme.test'], tags: null },
+    sent: /^Cc: delivered\+cc@resend\.dev\r$/m,
+  },
+];
+
+for (const { name, body, sent } of SENDING) {
+  test(`an email is sent: ${name}`, async () => {
+    const answer = await service.request('POST', '/emails', { body });
+    assert.equal(answer.status, 200, answer.text);
+    assert.deepEqual(Object.keys(answer.body), ['id']);
+    assert.match(answer.body.id, UUID_V7);
+    const content = await service.request('GET', `/v1/emails/${answer.body.id}/content`);
+    assert.match(content.text, sent ?? /^Subject: Hi\r$/m);
+  });
+}
+
+test('an email is sent: Go and Rust write empty strings beside a template', async () => {
+  const template = { name: 'T', alias: 'greeting', subject: 'From it', html: '<p>{{{NAME}}}</p>' };
+  const variables = [{ key: 'NAME', type: 'string', fallback_value: null }];
+  const made = await service.request('POST', '/templates', { body: { ...template, variables } });
+  assert.equal(made.status, 201, made.text);
+  await service.request('POST', `/templates/${made.body.id}/publish`);
+  const body = {
+    from: 'a@acme.test',
+    to: ['delivered@resend.dev'],
+    subject: '',
+    html: '',
+    text: '',
+    template: { id: 'greeting', variables: { NAME: 'Jo' } },
+  };
+  const answer = await service.request('POST', '/emails', { body });
+  assert.equal(answer.status, 200, answer.text);
+  const email = await service.email(answer.body.id);
+  assert.deepEqual([email.subject, email.html], ['From it', '<p>Jo</p>']);
+  const senderless = await service.request('POST', '/emails', { body: { ...body, from: '' } });
+  assert.deepEqual([senderless.status, senderless.body.name], [422, 'invalid_from_address']);
+});
+
+test('a file of a megabyte may be a list of numbers', async () => {
+  const file = Buffer.alloc(1024 * 1024, 'content of a big file ');
+  const body = { ...MINIMAL, attachments: [{ content: [...file], filename: 'big.bin' }] };
+  const answer = await service.request('POST', '/emails', { body });
+  assert.equal(answer.status, 200, answer.text);
+  const content = await service.request('GET', `/v1/emails/${answer.body.id}/content`);
+  assert.ok(content.text.replaceAll('\r\n', '').includes(file.toString('base64')));
+});
+
+test('numbers that are no bytes are refused', async () => {
+  const body = { ...MINIMAL, attachments: [{ content: [1, 256], filename: 'a' }] };
+  const answer = await service.request('POST', '/emails', { body });
+  assert.deepEqual([answer.status, answer.body.name], [422, 'invalid_attachment']);
+});
+
+/** As the client writes it: the JSON type on every method, and a body that `fetch` would refuse. */
+async function raw(
+  method: string,
+  path: string,
+  body = '',
+): Promise<{ status: number; body: never }> {
+  const { promise, resolve, reject } = Promise.withResolvers<{ status: number; body: never }>();
+  const headers = {
+    authorization: `Bearer ${service.testKey}`,
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+  };
+  request(service.url + path, { method, headers }, (response) => {
+    json(response).then(
+      (parsed) => resolve({ status: response.statusCode ?? 0, body: parsed as never }),
+      reject,
+    );
+  })
+    .on('error', reject)
+    .end(body);
+  return promise;
+}
+
+const scheduled = async (): Promise<string> => {
+  const body = { ...MINIMAL, scheduled_at: 'in 2 days' };
+  return (await service.request('POST', '/emails', { body })).body.id;
+};
+
+test('Node and Java: a POST without content has the JSON type and no body', async () => {
+  const id = await scheduled();
+  assert.deepEqual(await raw('POST', `/emails/${id}/cancel`), {
+    status: 200,
+    body: { object: 'email', id },
+  });
+});
+
+test('Python: a GET has the body {}', async () => {
+  const id = await scheduled();
+  const answer = await raw('GET', `/emails/${id}`, '{}');
+  assert.equal(answer.status, 200);
+});
+
+test('Ruby: a PATCH repeats the id in its body', async () => {
+  const id = await scheduled();
+  const body = JSON.stringify({ email_id: id, scheduled_at: 'in 3 days' });
+  const answer = await raw('PATCH', `/emails/${id}`, body);
+  assert.deepEqual(answer, { status: 200, body: { object: 'email', id } });
+});
+
+test('a base URL with a slash at its end leads to two slashes, which are one', async () => {
+  const answer = await service.request('POST', '//emails', { body: MINIMAL });
+  assert.equal(answer.status, 200, answer.text);
+  const unknown = await service.request('GET', '//emails/nonsense');
+  assert.deepEqual([unknown.status, unknown.body.name], [404, 'not_found']);
+});
+
+test('Rust decodes cc and bcc, which are always there', async () => {
+  const { body } = await service.request('POST', '/emails', { body: MINIMAL });
+  const email = (await service.request('GET', `/emails/${body.id}`)).body;
+  assert.deepEqual([email.cc, email.bcc], [[], []]);
+});
+
+test('a DELETE is answered with a body, and no success has a statusCode', async () => {
+  const made = await service.request('POST', '/api-keys', { body: { name: 'x' } });
+  assert.equal(made.status, 201);
+  assert.ok(!('statusCode' in made.body));
+  const removed = await service.request('DELETE', `/api-keys/${made.body.id}`);
+  assert.equal(removed.status, 200);
+  assert.ok(!('statusCode' in removed.body));
+});
+
+test('limits are told in whole numbers, and a refusal says when to come back', async () => {
+  await using limited = await startService({ env: { POSTHORN_LIMIT_SENDING: '2/60' } });
+  const send = () => limited.request('POST', '/emails', { body: MINIMAL });
+  const first = await send();
+  assert.equal(first.headers.get('ratelimit-limit'), '2');
+  assert.equal(first.headers.get('ratelimit-remaining'), '1');
+  assert.match(first.headers.get('ratelimit-reset') ?? '', /^\d+$/);
+  assert.equal(first.headers.get('ratelimit-policy'), '2;w=60');
+  await send();
+  const refused = await send();
+  assert.deepEqual([refused.status, refused.body.name], [429, 'rate_limit_exceeded']);
+  assert.match(refused.headers.get('retry-after') ?? '', /^\d+$/);
+});
