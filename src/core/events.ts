@@ -15,6 +15,8 @@ export const EVENT_TYPES = [
   'email.suppressed',
   'email.failed',
   'email.canceled',
+  'email.opened',
+  'email.clicked',
   'domain.created',
   'domain.verified',
   'domain.failed',

@@ -10,6 +10,8 @@
  *     auth          requests and log-ins without    http/access.ts and smtp/submission.ts
  *                   a valid key, per client         (auth/auth-limiter.ts)
  *
+ * Requests of tracked links are never refused; what is stored of them is limited in tracking/visits.ts.
+ *
  * The refusals are `limitRefusal` and, for a batch of emails, `batchLimitRefusal`. HTTP answers 429 with
  * headers (http/errors.ts, `refuse`); SMTP replies 451, and 421 to a log-in (smtp/submission.ts).
  */

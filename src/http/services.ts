@@ -22,6 +22,7 @@ import type { Database } from '../store/postgres/database.ts';
 import type { SecretBox } from '../store/secrets.ts';
 import type { ScopeCategory } from '../store/limits.ts';
 import type { TemplateService } from '../templates/service.ts';
+import type { Visits } from '../tracking/visits.ts';
 import type { WebhookService } from '../webhooks/service.ts';
 import type { BodyAccount } from './bodies.ts';
 
@@ -49,6 +50,8 @@ export type HttpServices = {
   >;
   domains: DomainService;
   templates: TemplateService;
+  /** Opens and clicks. */
+  visits: Pick<Visits, 'note'>;
   webhooks: WebhookService;
   /** The URL of this machine's HTTP listener, used if there is no public URL. */
   localUrl: string;

@@ -155,6 +155,13 @@ export function clientOf(address: string): string {
     .join(':')}::/64`;
 }
 
+/** The network of an address, for records that shall not name a person: its /24, or its /48 of IPv6. */
+export function networkOf(address: string): string {
+  const client = clientOf(address);
+  if (isIPv4(client)) return client.replace(/\d+$/, '0');
+  return client.replace(/^((?:[^:]+:){2}[^:]+):.*$/, '$1::');
+}
+
 /**
  * Whether many clients share an address, so that limits per client do not apply: the addresses of these
  * networks (`10.0.0.0/8` or an address), and loopback, where a proxy may run that is not configured.

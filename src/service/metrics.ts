@@ -24,6 +24,8 @@ export type ServiceMetrics = {
   attemptSeconds: Histogram;
   /** Outcomes that the database refused, by SQLSTATE; each is kept and tried again. */
   settleFailures: Counter<'sqlstate'>;
+  /** Opens and clicks by what became of them. */
+  visits: Counter<'result'>;
   /** From the commit of an email to the start of its first attempt. */
   firstAttemptSeconds: Histogram;
 };
@@ -94,6 +96,7 @@ export function createMetrics(state: MetricsState): ServiceMetrics {
       labelNames: ['sqlstate'],
       registers,
     }),
+    visits: visitCounter(registry),
     attemptSeconds: new Histogram({
       name: 'posthorn_attempt_seconds',
       help: 'Duration of one delivery attempt, settled.',
@@ -107,6 +110,15 @@ export function createMetrics(state: MetricsState): ServiceMetrics {
       registers,
     }),
   };
+}
+
+function visitCounter(registry: Registry): Counter<'result'> {
+  return new Counter({
+    name: 'posthorn_tracking_visits_total',
+    help: 'Opens and clicks of tracked emails by what became of them.',
+    labelNames: ['result'],
+    registers: [registry],
+  });
 }
 
 function addUnsettledGauge(

@@ -22,8 +22,10 @@ import { createInquiries } from './server-inquiries.ts';
 import { listenForMail, type SmtpPorts } from './mail-ports.ts';
 import type { Database } from '../store/postgres/database.ts';
 import { loadMessages } from '../store/emails.ts';
+import { recordVisits } from '../store/tracking.ts';
 import { DiskFullMemory } from '../store/postgres/capacity.ts';
 import { systemWorld } from './system-world.ts';
+import { Visits } from '../tracking/visits.ts';
 import { createTemplateService } from '../templates/service.ts';
 import { createWebhookLoop, type WebhookLoop } from '../webhooks/loop.ts';
 import { createWebhookService } from '../webhooks/service.ts';
@@ -90,7 +92,8 @@ export async function createServer(
   const inquiries = createInquiries(context, { ...delivery, domains });
   const dryRun: DryRun = (...request) => whileRoom(() => inquiries.dryRun(...request));
   const { diagnose } = inquiries;
-  const features = { accept, acceptBatch, dryRun, diagnose, domains };
+  const visits = createVisits(context, { webhooks, delivery });
+  const features = { accept, acceptBatch, dryRun, diagnose, domains, visits };
   const app = createApp(context, { state, features, supervisor });
 
   await app.ready();
@@ -123,13 +126,26 @@ export async function createServer(
     noteLogIn: (client) => smtp.noteLogIn(client),
     stop: async () => {
       state.isStopping = true;
-      await stopTaking({ app, smtp, delivery, webhooks });
+      await stopTaking({ app, smtp, delivery, webhooks, visits });
       await lease.stop();
       await context.reputation.flush();
       resolver.close();
       await db.close();
     },
   };
+}
+
+function createVisits(
+  context: WorkerContext,
+  { webhooks, delivery }: { webhooks: WebhookLoop; delivery: ReturnType<typeof createDelivery> },
+): Visits {
+  return new Visits({
+    ...context,
+    world: systemWorld,
+    write: (batch) => recordVisits(context.db, batch),
+    onNotified: () => webhooks.wake(),
+    onResult: (result, count) => delivery.metrics.visits.inc({ result }, count),
+  });
 }
 
 /** How long a result of /readyz is kept. */
@@ -141,7 +157,10 @@ function createApp(
   context: WorkerContext,
   parts: {
     state: State;
-    features: Pick<HttpServices, 'accept' | 'acceptBatch' | 'dryRun' | 'diagnose' | 'domains'>;
+    features: Pick<
+      HttpServices,
+      'accept' | 'acceptBatch' | 'dryRun' | 'diagnose' | 'domains' | 'visits'
+    >;
     supervisor: SupervisorLink;
   },
 ): App {
@@ -200,8 +219,9 @@ async function stopTaking(parts: {
   smtp: SmtpPorts;
   delivery: ReturnType<typeof createDelivery>;
   webhooks: WebhookLoop;
+  visits: Visits;
 }): Promise<void> {
   // The dispatcher stops last, because it releases emails that are accepted while requests end.
   await Promise.all([parts.app.close(), parts.smtp.close()]);
-  await Promise.all([parts.delivery.stop(), parts.webhooks.stop()]);
+  await Promise.all([parts.delivery.stop(), parts.webhooks.stop(), parts.visits.stop()]);
 }

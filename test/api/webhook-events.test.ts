@@ -27,7 +27,7 @@ const heardAbout = (id: string, type: string) =>
   heard(type, ({ event }) => event.type === type && event.data.email_id === id);
 
 const KINDS = `email.queued email.scheduled email.sent email.delivered email.delivery_delayed
-  email.bounced email.complained email.suppressed email.failed email.canceled domain.created
+  email.bounced email.complained email.suppressed email.failed email.canceled email.opened email.clicked domain.created
   domain.verified domain.failed domain.deleted suppression.added suppression.removed
   project.reputation_alert`;
 

@@ -5,6 +5,7 @@ import { Resolver } from 'node:dns/promises';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { authenticate } from 'mailauth';
+import PostalMime from 'postal-mime';
 import { SecretBox, secretKeysOf } from '../../src/store/secrets.ts';
 import { startJourney } from '../support/journey.ts';
 import { handIn, statusReport } from '../support/reports.ts';
@@ -25,13 +26,23 @@ const { service } = journey;
 const keyFile = join(service.dataDir, 'secrets', 'secret-key');
 const keysNow = () => secretKeysOf(readFileSync(keyFile, 'utf8'));
 
-type Sent = { id: string; returnPath: string; link: string; address: string; raw: Buffer };
+type Sent = {
+  id: string;
+  returnPath: string;
+  /** For unsubscribing. */
+  link: string;
+  tracked: string;
+  address: string;
+  raw: Buffer;
+};
 
 /** Sends an email that is delivered, and told by webhooks whose signatures hold. */
 async function send(domain: string): Promise<Sent> {
   const mx = await journey.mailServer(domain);
   const address = `jo@${domain}`;
-  const id = await journey.send({ to: address, unsubscribe: true });
+  const html = '<a href="https://shop.example/">Shop</a>';
+  const tracking = { clicks: true };
+  const id = await journey.send({ to: address, html, tracking, unsubscribe: true });
   await journey.ended(id);
   assert.deepEqual(await journey.story(id), ['queued', 'delivered']);
   const [message] = mx.messages;
@@ -41,7 +52,9 @@ async function send(domain: string): Promise<Sent> {
     field.replaceAll(/\s/g, ''),
   )?.[1];
   assert.ok(link, field);
-  return { id, returnPath: message!.envelopeFrom, link, address, raw };
+  const { html: shown = '' } = await PostalMime.parse(raw);
+  const tracked = /https:\/\/mail\.acme\.example(\/t\/[\w-]+)/.exec(shown)?.[1] ?? '';
+  return { id, returnPath: message!.envelopeFrom, link, tracked, address, raw };
 }
 
 async function isSigned({ raw }: Sent): Promise<boolean> {
@@ -59,9 +72,12 @@ async function isSigned({ raw }: Sent): Promise<boolean> {
 }
 
 /** A bounce comes back to it, and somebody follows its link. */
-async function assertStillValid({ id, returnPath, link, address }: Sent): Promise<void> {
+async function assertStillValid(sent: Sent): Promise<void> {
+  const { id, returnPath, link, tracked, address } = sent;
   const asked = await service.request('GET', link, { key: null });
   assert.equal(asked.status, 200, asked.text);
+  const clicked = await fetch(service.url + tracked, { redirect: 'manual' });
+  assert.equal(clicked.headers.get('location'), 'https://shop.example/');
   const message = statusReport({ recipient: address });
   const taken = await handIn(service.readyLine.inbound_port ?? 0, { to: returnPath, message });
   assert.match(taken, /^250 /);

@@ -142,6 +142,7 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
     localUrl: 'http://127.0.0.1:3000',
     domains: nothingThere(),
     webhooks: nothingThere(),
+    visits: { note: () => {} },
     contentOf: async () => null,
     isReady: async () => null,
     isStopping: () => false,

@@ -1,6 +1,8 @@
-/** The statements of what is counted and of what it leads to, for statements.ts. */
+/** The statements of what is counted and of what it leads to, and of tracking, for statements.ts. */
 import * as tls from '../../src/store/transport-security.ts';
 import * as reputation from '../../src/store/reputation.ts';
+import { newId } from '../../src/store/ids.ts';
+import { recordVisits } from '../../src/store/tracking.ts';
 import type { Stage } from './statements.ts';
 
 export async function useTls({ db }: Stage): Promise<void> {
@@ -39,4 +41,16 @@ export async function useReputation({ db, sender }: Stage): Promise<void> {
   await reputation.setAlertRule(db, projectId, own);
   await reputation.listAlertRules(db);
   await reputation.forgetReputation(db, 500);
+}
+
+/** Opens and clicks of one email. */
+export async function useTracking({ db, sender, someEmailId }: Stage): Promise<void> {
+  const facts = { link: 'https://a.test/', ip: '203.0.113.0', user_agent: 'x' };
+  const { projectId, environment } = sender;
+  const who = { projectId, environment, emailId: someEmailId, position: 0 };
+  const visit = { ...who, agoMs: 0, botReason: null, facts };
+  await recordVisits(db, [
+    { ...visit, eventId: newId(), type: 'email.clicked' },
+    { ...visit, eventId: newId(), type: 'email.opened' },
+  ]);
 }

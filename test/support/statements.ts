@@ -49,7 +49,7 @@ import {
 import { createEndpoint, deleteEndpoint } from '../../src/store/webhook-endpoints.ts';
 import { releaseUnknownWebhooks } from '../../src/store/webhook-queue.ts';
 import { BUSY_ADDRESS } from './fill.ts';
-import { useReputation, useTls } from './statements-counts.ts';
+import { useReputation, useTls, useTracking } from './statements-counts.ts';
 import { claimAndRelease, operate } from './statements-queue.ts';
 import { useTemplates } from './statements-templates.ts';
 import {
@@ -415,6 +415,7 @@ export const EXERCISES: readonly Exercise[] = [
   list('by subject, none', SCANNED, { subject: 'nothing like it' }),
   { what: 'policies and results of TLS', asks: 10, run: useTls },
   { what: 'the reputation of senders', asks: 10, run: useReputation },
+  { what: 'opens and clicks', asks: 10, run: useTracking },
   { what: 'domains', asks: 1, run: useDomains },
   { what: 'hosts', asks: 1, run: useMailHosts },
   { what: 'keys', asks: 5, run: useKeys },

@@ -12,6 +12,7 @@ const FEATURES = [
   'auth',
   'sending',
   'templates',
+  'tracking',
   'domains',
   'delivery',
   'inbound',

@@ -3,10 +3,12 @@
  * programs. A link redirects to its target, the pixel of an open is an image.
  *
  * Guarantees: only a token that this installation made is answered, so that nobody can redirect to elsewhere. The
- * answer does not need the database. No cookie is set, and the target does not learn the link.
+ * answer does not need the database: the open or click is noted in memory (tracking/visits.ts). No cookie is set, and
+ * the target does not learn the link.
  */
-import type { FastifyReply } from 'fastify';
-import { TRACKING, TrackingTokens } from '../../mail/tracking-link.ts';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { type TrackedLink, TRACKING, TrackingTokens } from '../../mail/tracking-link.ts';
+import type { Visit } from '../../tracking/visits.ts';
 import type { App, HttpServices } from '../services.ts';
 import { BAD_LINK_PAGE, PAGE_HEADERS, renderPage } from '../unsubscribe-page.ts';
 
@@ -28,11 +30,25 @@ export function registerTrackingRoutes(app: App, services: HttpServices): void {
       const tokens = new TrackingTokens(services.secrets.deriveAll(TRACKING));
       const link = tokens.read((request.params as { token: string }).token);
       if (link === null) return sendBadLink(reply);
+      services.visits.note(visitOf(request, link));
       reply.headers(HEADERS);
       if (link.target === null) return reply.type('image/gif').send(PIXEL);
       return reply.redirect(link.target, 302);
     },
   });
+}
+
+const PURPOSES = ['sec-purpose', 'purpose', 'x-moz'] as const;
+
+function visitOf({ method, headers, ip }: FastifyRequest, link: TrackedLink): Visit {
+  const purpose = PURPOSES.map((name) => headers[name]).find((value) => value !== undefined);
+  return {
+    link,
+    ip,
+    isHead: method === 'HEAD',
+    userAgent: headers['user-agent'] ?? null,
+    purpose: purpose === undefined ? null : String(purpose),
+  };
 }
 
 function sendBadLink(reply: FastifyReply): FastifyReply {

@@ -5,6 +5,8 @@ import { classifyReply } from '../../../src/mail/replies/classify.ts';
 import { partsWithin, readMessage, textOfPart } from '../../../src/mail/mime-reader.ts';
 import { relaxedBodyHash } from '../../../src/mail/dkim.ts';
 import { textFromHtml } from '../../../src/mail/text-from-html.ts';
+import { trackHtml } from '../../../src/mail/tracked-html.ts';
+import { TrackingTokens } from '../../../src/mail/tracking-link.ts';
 import { parseStsPolicy, policyNames } from '../../../src/net/tls/mta-sts.ts';
 import {
   readCsv,
@@ -53,6 +55,8 @@ const FORMATS: Record<'mime' | 'html' | 'csv' | 'policy' | 'replies' | 'canonica
       '<a href="x">',
       '</a>',
       '<a href=',
+      '<a href="https://a.test/">',
+      '</body>',
       '<li>',
       '<ol>',
       '<pre>',
@@ -149,10 +153,29 @@ function readsMime(bytes: Buffer): void {
   assert.ok(parts <= 300);
 }
 
+const TRACKED = {
+  tracking: { opens: false, clicks: true, base: 'https://links.test' },
+  who: {
+    projectId: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa',
+    environment: 'live' as const,
+    emailId: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21ab',
+    position: 0,
+  },
+  tokens: new TrackingTokens([Buffer.alloc(32, 1)]),
+  isUntracked: () => false,
+};
+const TRACKED_LINK = /https:\/\/links\.test\/t\/([\w-]+)/g;
+
 function readsHtml(bytes: Buffer): void {
   const html = bytes.toString();
   const text = textFromHtml(html);
   assert.ok(text.length <= html.length + 200 && text.length <= 200_000 && text.isWellFormed());
+  const tracked = trackHtml(html, TRACKED);
+  const shown = tracked.replace(TRACKED_LINK, (_, token: string) => {
+    assert.ok(TRACKED.tokens.read(token) !== null);
+    return '';
+  });
+  assert.ok(shown.length <= html.length && tracked.length >= shown.length);
 }
 
 async function readsCsv(bytes: Buffer): Promise<void> {

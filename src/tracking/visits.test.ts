@@ -1,0 +1,138 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import pino from 'pino';
+import { DatabaseUnavailable } from '../store/postgres/database.ts';
+import type { TrackedVisit } from '../store/tracking.ts';
+import {
+  MANY_LINKS,
+  type Visit,
+  type VisitResult,
+  Visits,
+  VISITS_PER_MINUTE,
+  WAITING_MAX,
+} from './visits.ts';
+
+const BROWSER = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0';
+
+/** Visits that are written into a list while the database is available. */
+function startVisits() {
+  const written: TrackedVisit[] = [];
+  const results: Partial<Record<VisitResult, number>> = {};
+  const state = { nowMs: 0, isAvailable: true, stored: (count: number) => count };
+  let id = 0;
+  const visits = new Visits({
+    world: { monotonicMs: () => state.nowMs, newId: () => String((id += 1)) },
+    log: pino({ level: 'silent' }),
+    write: async (batch) => {
+      if (!state.isAvailable) throw new DatabaseUnavailable('it is away');
+      assert.ok(batch.length <= 100);
+      written.push(...batch);
+      return { stored: state.stored(batch.length), notified: 0 };
+    },
+    onNotified: () => assert.fail('no webhook was queued'),
+    onResult: (result, count) => (results[result] = (results[result] ?? 0) + count),
+  });
+  return { visits, written, results, state };
+}
+
+type Change = Partial<Omit<Visit, 'link'>> & { target?: string | null; position?: number };
+
+function visit({ target = 'https://a.test/', position = 0, ...change }: Change = {}): Visit {
+  const who = { projectId: 'p', environment: 'live' as const, emailId: 'e', position };
+  const request = { isHead: false, userAgent: BROWSER, purpose: null, ip: '203.0.113.77' };
+  return { ...request, ...change, link: { ...who, target } };
+}
+
+test('a click and an open are written with their client and without the last part of its address', async () => {
+  const { visits, written, state, results } = startVisits();
+  visits.note(visit());
+  state.nowMs = 1_500;
+  visits.note(visit({ target: null, ip: '2001:db8:1:2:3::7', userAgent: 'Mozilla/5.0' }));
+  await visits.flush();
+  const [click, open] = written;
+  assert.deepEqual([click?.type, click?.agoMs, click?.botReason], ['email.clicked', 1_500, null]);
+  assert.deepEqual(click?.facts, {
+    link: 'https://a.test/',
+    ip: '203.0.113.0',
+    user_agent: BROWSER,
+  });
+  assert.deepEqual([open?.type, open?.agoMs, open?.botReason], ['email.opened', 0, 'prefetch']);
+  assert.deepEqual(open?.facts, { ip: '2001:db8:1::', user_agent: 'Mozilla/5.0' });
+  assert.deepEqual(results, { stored: 2 });
+});
+
+test('what a client repeats within a minute counts once', async () => {
+  const { visits, written, results, state } = startVisits();
+  for (let times = 0; times < 10; times += 1) visits.note(visit());
+  visits.note(visit({ target: 'https://b.test/' }));
+  visits.note(visit({ position: 1 }));
+  visits.note(visit({ ip: '203.0.113.78' }));
+  await visits.flush();
+  assert.deepEqual([written.length, results], [4, { repeated: 9, stored: 4 }]);
+  state.nowMs += 60_001;
+  visits.note(visit());
+  await visits.flush();
+  assert.equal(written.length, 5);
+});
+
+test('a client that requests more than its limit is not written', async () => {
+  const { visits, written, results, state } = startVisits();
+  const flood = () => {
+    for (let position = 0; position < VISITS_PER_MINUTE + 50; position += 1) {
+      visits.note(visit({ position, ip: `2001:db8:1:2::${position}` }));
+    }
+  };
+  flood();
+  visits.note(visit({ ip: '203.0.113.78' }));
+  await visits.flush();
+  assert.equal(written.length, VISITS_PER_MINUTE + 1);
+  assert.equal(results.limited, 50);
+  state.nowMs += 60_001;
+  flood();
+  await visits.flush();
+  assert.equal(written.length, 2 * VISITS_PER_MINUTE + 1);
+});
+
+test('while the database is away visits wait within bounds, and none of them is lost', async () => {
+  const { visits, written, results, state } = startVisits();
+  state.isAvailable = false;
+  for (let position = 0; position < WAITING_MAX + 30; position += 1) {
+    visits.note(visit({ position, ip: `203.0.${position % 100}.${position % 250}` }));
+  }
+  await visits.flush();
+  assert.deepEqual([written.length, results], [0, { dropped: 30 }]);
+  state.isAvailable = true;
+  await visits.stop();
+  assert.equal(new Set(written.map(({ position }) => position)).size, WAITING_MAX);
+});
+
+test('many different links of a recipient at once are requested by a machine', async () => {
+  const { visits, written, state } = startVisits();
+  const click = (number: number) => visits.note(visit({ target: `https://${number}.test/` }));
+  for (let number = 1; number < MANY_LINKS; number += 1) click(number);
+  await visits.flush();
+  assert.deepEqual(new Set(written.map(({ botReason }) => botReason)), new Set([null]));
+  state.nowMs += 10_001;
+  for (let number = 11; number < 11 + MANY_LINKS; number += 1) click(number);
+  visits.note(visit({ position: 1 }));
+  await visits.flush();
+  const reasons = written.slice(MANY_LINKS - 1).map(({ botReason }) => botReason);
+  assert.deepEqual(reasons, [...Array.from({ length: MANY_LINKS }, () => 'many_links'), null]);
+});
+
+test('hostile user agents are stored as short, plain text', async () => {
+  const { visits, written } = startVisits();
+  visits.note(visit({ userAgent: `x\0\ud800é\n${'y'.repeat(5_000)}` }));
+  await visits.flush();
+  const { user_agent: text } = written[0]!.facts as { user_agent: string };
+  assert.match(text, /^x\?\?\?\?y+$/);
+  assert.equal(text.length, 300);
+});
+
+test('what the database does not take is counted', async () => {
+  const { visits, results, state } = startVisits();
+  state.stored = () => 1;
+  for (const position of [0, 1, 2]) visits.note(visit({ position }));
+  await visits.flush();
+  assert.deepEqual(results, { stored: 1, not_stored: 2 });
+});

@@ -1,0 +1,183 @@
+/**
+ * Opens and clicks on their way to the database: kept in memory for a moment, then stored in batches.
+ *
+ * Guarantees: `note` never waits and never throws, so that a redirect does not depend on the database; memory and
+ * writes are bounded whatever is requested. Visits are not mail: what exceeds a bound is dropped and
+ * counted, and a crash loses the last seconds.
+ *
+ *     bound                          of                        beyond it
+ *     repeated within a minute       link and client           counts once
+ *     VISITS_PER_MINUTE              client address            dropped
+ *     WAITING_MAX                    worker                    dropped, while the database is unavailable
+ *     VISITS_STORED_MAX              recipient (store/)        not stored
+ */
+import { hash } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
+import type { Logger } from 'pino';
+import { agesBy, type World } from '../core/world.ts';
+import type { TrackedLink } from '../mail/tracking-link.ts';
+import { clientOf, networkOf } from '../net/addresses.ts';
+import { DatabaseUnavailable } from '../store/postgres/database.ts';
+import type { TrackedVisit } from '../store/tracking.ts';
+import { botReasonOf, type BotReason, type VisitRequest } from './machines.ts';
+
+/** A request of a tracked link. */
+export type Visit = VisitRequest & { link: TrackedLink; ip: string };
+
+/** What became of visits, for metrics. */
+export type VisitResult =
+  | 'stored'
+  | 'repeated'
+  | 'limited'
+  /** There was no room while the database was unavailable. */
+  | 'dropped'
+  /** Beyond the bound of its recipient, or the email was removed. */
+  | 'not_stored';
+
+export type VisitsOptions = {
+  world: Pick<World, 'monotonicMs' | 'newId'>;
+  log: Logger;
+  write: (visits: readonly TrackedVisit[]) => Promise<{ stored: number; notified: number }>;
+  /** Called when webhook deliveries were queued. */
+  onNotified: () => void;
+  onResult: (result: VisitResult, count: number) => void;
+};
+
+const MINUTE_MS = 60_000;
+export const VISITS_PER_MINUTE = 600;
+/** Clients and links that are remembered, the last used ones. */
+const REMEMBERED_MAX = 10_000;
+export const WAITING_MAX = 5_000;
+const BATCH_MAX = 100;
+/** Long enough to see that a scanner requests all links of a message. */
+const WRITE_AFTER_MS = 2_000;
+const RETRY_AFTER_MS = 5_000;
+const STOP_WITHIN_MS = 2_000;
+/** This many different links of a recipient within the time are requested by a machine. */
+export const MANY_LINKS = 3;
+const MANY_LINKS_WITHIN_MS = 10_000;
+const USER_AGENT_MAX_LENGTH = 300;
+
+type Waiting = { visit: Visit; atMs: number; reason: BotReason | null; links: Set<string> };
+
+export class Visits {
+  readonly #options: VisitsOptions;
+  readonly #ofClient: LRUCache<string, { count: number }>;
+  readonly #seen: LRUCache<string, true>;
+  /** Different links that a recipient requested a moment ago. */
+  readonly #links: LRUCache<string, Set<string>>;
+  #waiting: Waiting[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #writing: Promise<void> = Promise.resolve();
+  #isStopped = false;
+
+  constructor(options: VisitsOptions) {
+    this.#options = options;
+    const ages = agesBy(options.world);
+    this.#ofClient = new LRUCache({ max: REMEMBERED_MAX, ttl: MINUTE_MS, ...ages });
+    this.#seen = new LRUCache({ max: REMEMBERED_MAX, ttl: MINUTE_MS, ...ages });
+    this.#links = new LRUCache({ max: REMEMBERED_MAX, ttl: MANY_LINKS_WITHIN_MS, ...ages });
+  }
+
+  note(visit: Visit): void {
+    const client = clientOf(visit.ip);
+    const of = this.#ofClient.get(client) ?? { count: 0 };
+    if (of.count === 0) this.#ofClient.set(client, of);
+    of.count += 1;
+    if (of.count > VISITS_PER_MINUTE) return this.#options.onResult('limited', 1);
+    const { emailId, position, target } = visit.link;
+    const link = hash('sha1', target ?? '');
+    const seen = hash('sha1', [emailId, position, link, client, visit.userAgent].join(' '));
+    if (this.#seen.has(seen)) return this.#options.onResult('repeated', 1);
+    if (this.#waiting.length >= WAITING_MAX) return this.#options.onResult('dropped', 1);
+    this.#seen.set(seen, true);
+    const links = this.#linksOf(`${emailId} ${position}`);
+    if (target !== null && links.size < MANY_LINKS) links.add(link);
+    const atMs = this.#options.world.monotonicMs();
+    this.#waiting.push({ visit, atMs, reason: botReasonOf(visit), links });
+    this.#writeAfter(WRITE_AFTER_MS);
+  }
+
+  #linksOf(recipient: string): Set<string> {
+    const known = this.#links.get(recipient);
+    if (known !== undefined) return known;
+    const links = new Set<string>();
+    this.#links.set(recipient, links);
+    return links;
+  }
+
+  #writeAfter(waitMs: number): void {
+    if (this.#isStopped) return;
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      void this.flush();
+    }, waitMs).unref();
+  }
+
+  /** Resolves when all visits so far were written or an attempt has failed. */
+  flush(): Promise<void> {
+    this.#writing = this.#writing.then(() => this.#writeAll());
+    return this.#writing;
+  }
+
+  async #writeAll(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting.slice(0, BATCH_MAX);
+      if (!(await this.#write(batch))) return this.#writeAfter(RETRY_AFTER_MS);
+      this.#waiting = this.#waiting.slice(batch.length);
+    }
+  }
+
+  /** @returns false: the database is unavailable */
+  async #write(batch: readonly Waiting[]): Promise<boolean> {
+    const { log, onNotified, onResult, write } = this.#options;
+    try {
+      const { stored, notified } = await write(batch.map((one) => this.#toStore(one)));
+      onResult('stored', stored);
+      if (stored < batch.length) onResult('not_stored', batch.length - stored);
+      if (notified > 0) onNotified();
+      return true;
+    } catch (error) {
+      if (error instanceof DatabaseUnavailable) return false;
+      log.error({ err: error, visits: batch.length }, 'opens and clicks could not be stored');
+      onResult('dropped', batch.length);
+      return true;
+    }
+  }
+
+  #toStore({ visit, atMs, reason, links }: Waiting): TrackedVisit {
+    const { world } = this.#options;
+    const { target, ...who } = visit.link;
+    const isClick = target !== null;
+    return {
+      ...who,
+      eventId: world.newId(),
+      type: isClick ? 'email.clicked' : 'email.opened',
+      agoMs: world.monotonicMs() - atMs,
+      botReason: reason ?? (isClick && links.size >= MANY_LINKS ? 'many_links' : null),
+      facts: {
+        ...(isClick && { link: target }),
+        ip: networkOf(visit.ip),
+        user_agent: plain(visit.userAgent),
+      },
+    };
+  }
+
+  /** Writes what waits, if the database answers soon. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    clearTimeout(this.#timer);
+    let late: NodeJS.Timeout | undefined;
+    const timeUp = new Promise<void>((resolve) => {
+      late = setTimeout(resolve, STOP_WITHIN_MS);
+    });
+    await Promise.race([this.flush(), timeUp]);
+    clearTimeout(late);
+  }
+}
+
+/** JSON in the database has no NUL and no lone surrogates. */
+function plain(userAgent: string | null): string | null {
+  const text = userAgent?.slice(0, USER_AGENT_MAX_LENGTH).replace(/[^ -~]/g, '?');
+  return text === undefined || text === '' ? null : text;
+}
