@@ -20,6 +20,8 @@ const TYPES: Readonly<Record<string, readonly EventType[]>> = {
   'email.complained': ['email.complained'],
   'email.failed': ['email.failed'],
   'email.suppressed': ['email.suppressed'],
+  'email.opened': ['email.opened'],
+  'email.clicked': ['email.clicked'],
   'domain.created': ['domain.created'],
   'domain.updated': ['domain.verified', 'domain.failed'],
   'domain.deleted': ['domain.deleted'],
@@ -28,7 +30,7 @@ const TYPES: Readonly<Record<string, readonly EventType[]>> = {
 };
 
 /** Of features that this service does not have. */
-const NEVER = /^(contact|topic|inbox|broadcast)\.[a-z._]+$|^email\.(received|opened|clicked)$/;
+const NEVER = /^(contact|topic|inbox|broadcast)\.[a-z._]+$|^email\.received$/;
 
 /** What to subscribe to for a list of Resend's types; a text: a type that does not exist. */
 export function subscriptionTo(types: readonly string[]): EventType[] | string {
@@ -56,14 +58,20 @@ export function nameOfType(type: string): string {
 export function resendPayload({ type, createdAt, data }: StoredEvent): string {
   const native = JSON.parse(data) as Data;
   const name = nameOfType(type);
-  return JSON.stringify({ type: name, created_at: createdAt, data: dataOf(name, native) });
+  return JSON.stringify({
+    type: name,
+    created_at: createdAt,
+    data: dataOf(name, native, createdAt),
+  });
 }
 
 type Data = Readonly<Record<string, unknown>>;
 
-function dataOf(name: string, native: Data): object {
+function dataOf(name: string, native: Data, at: string): object {
   if (!NAMES_KNOWN.has(name)) return native;
-  if (name.startsWith('email.')) return ofEmail(name, native as EmailData);
+  if (name.startsWith('email.')) {
+    return { ...ofEmail(name, native as EmailData), ...clickOf(native['click'], at) };
+  }
   if (name.startsWith('domain.')) return ofDomain(native as DomainData);
   return ofSuppression(native as SuppressionData);
 }
@@ -95,6 +103,14 @@ function ofEmail(name: string, native: EmailData): object {
     tags: Object.fromEntries(tags.map((tag) => [tag.name, tag.value])),
     ...outcomeOf(name, native),
   };
+}
+
+type Click = { link: string; ip: string; user_agent: string | null };
+
+function clickOf(native: unknown, timestamp: string): object {
+  if (native === undefined) return {};
+  const { link, ip: ipAddress, user_agent: userAgent } = native as Click;
+  return { click: { ipAddress, link, timestamp, userAgent: userAgent ?? '' } };
 }
 
 /** A UUIDv7 begins with its time, in milliseconds. */
