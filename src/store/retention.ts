@@ -13,6 +13,7 @@ import { firstUuidOf } from './partitions.ts';
 import { purgeAuthWindows } from './limits.ts';
 import { forgetQuotaFailures, forgetHistory } from './suppressions.ts';
 import { forgetReputation } from './reputation.ts';
+import { forgetRequests } from './request-log.ts';
 import { forgetTlsResults } from './transport-security.ts';
 import { forgetReplays } from './webhook-replays.ts';
 
@@ -269,8 +270,8 @@ delete from idempotency where ctid = any(array(
 
 /**
  * Deletes idempotency keys after 24 hours, windows of failed authentications, old TLS results and outcome
- * counts, full mailboxes after a week, the history of suppressions after 400 days, and ended replays of
- * webhooks after 30 days.
+ * counts, full mailboxes after a week, the history of suppressions after 400 days, ended replays of
+ * webhooks after 30 days, and the log of requests after a week.
  */
 export async function forgetExpired(db: Queryable): Promise<void> {
   let forgotten: number;
@@ -283,4 +284,5 @@ export async function forgetExpired(db: Queryable): Promise<void> {
   await forgetQuotaFailures(db, EXPIRED_BATCH);
   while ((await forgetHistory(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
   while ((await forgetReplays(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
+  while ((await forgetRequests(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
 }

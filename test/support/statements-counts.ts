@@ -1,5 +1,6 @@
 /** The statements of what is counted and of what it leads to, and of tracking, for statements.ts. */
 import * as tls from '../../src/store/transport-security.ts';
+import * as requestLog from '../../src/store/request-log.ts';
 import * as reputation from '../../src/store/reputation.ts';
 import { newId } from '../../src/store/ids.ts';
 import { recordVisits } from '../../src/store/tracking.ts';
@@ -41,6 +42,20 @@ export async function useReputation({ db, sender }: Stage): Promise<void> {
   await reputation.setAlertRule(db, projectId, own);
   await reputation.listAlertRules(db);
   await reputation.forgetReputation(db, 500);
+}
+
+/** The log of requests to the root mount. */
+export async function useRequestLog({ db, sender }: Stage): Promise<void> {
+  const { projectId, environment } = sender;
+  const id = newId();
+  const facts = { method: 'GET', endpoint: '/emails', status: 200, userAgent: null };
+  await requestLog.addRequests(db, [{ projectId, environment, id, ...facts }]);
+  const page = { limit: 20, after: null, before: null };
+  for (const one of [page, { ...page, after: newId() }, { ...page, before: id }]) {
+    await requestLog.listRequests(db, sender, one);
+  }
+  await requestLog.findRequest(db, sender, id);
+  await requestLog.forgetRequests(db, 500);
 }
 
 /** Opens and clicks of one email. */

@@ -10,6 +10,7 @@ import { registerResendDomains } from './domains.ts';
 import { registerResendEmails } from './emails.ts';
 import { NOT_OFFERED } from './failures.ts';
 import { registerResendKeys } from './keys.ts';
+import { registerResendLogs } from './logs.ts';
 import { registerResendSuppressions } from './suppressions.ts';
 import { registerResendTemplates } from './templates.ts';
 import { registerResendWebhooks } from './webhooks.ts';
@@ -22,6 +23,7 @@ export function registerRootMount(app: App, services: HttpServices): void {
   registerResendWebhooks(app, services);
   registerResendSuppressions(app, services);
   registerResendTemplates(app, services);
+  registerResendLogs(app, services);
   for (const noun of NOT_OFFERED) {
     refuseAll(app, `/${noun}`, noun);
     refuseAll(app, `/${noun}/*`, noun);

@@ -1,0 +1,49 @@
+/** The root mount: the log of requests to it, read with the official client of Resend. */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import { TIME, UNKNOWN_ID } from '../support/api.ts';
+import { failed, resendClient, succeeded } from '../support/resend.ts';
+import { startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+
+const service = await startService();
+after(() => service[Symbol.asyncDispose]());
+
+const resend = resendClient(service);
+
+test('requests are logged with their answer, without keys, addresses and bodies', async () => {
+  const address = 'somebody@acme.test';
+  failed(await resend.suppressions.get(address), 404, 'not_found');
+  failed(await resend.emails.get(UNKNOWN_ID), 404, 'not_found');
+  const unlogged = await service.request('GET', '/emails', { key: null });
+  assert.equal(unlogged.status, 401);
+  const logged = await waitFor(
+    async () => {
+      // The requests of this loop are logged as well.
+      const { data } = succeeded(await resend.logs.list({ limit: 100 }));
+      return data.length >= 2 && data;
+    },
+    { what: 'the requests to be logged' },
+  );
+  const [second, first] = logged.slice(-2);
+  const { id, created_at, user_agent, ...facts } = first!;
+  assert.match(created_at, TIME);
+  assert.match(user_agent!, /^resend-node:/);
+  assert.deepEqual(facts, { endpoint: '/suppressions/:id', method: 'GET', response_status: 404 });
+  assert.equal(second!.endpoint, `/emails/${UNKNOWN_ID}`);
+  const one = succeeded(await resend.logs.get(id));
+  const bodies = { request_body: null, response_body: null };
+  assert.deepEqual(one, { object: 'log', ...first, ...bodies });
+  assert.ok(!JSON.stringify(logged).includes(address));
+  const live = resendClient(service, await service.liveKey());
+  failed(await live.logs.get(id), 404, 'not_found');
+});
+
+test('the log is listed in pages', async () => {
+  const all = succeeded(await resend.logs.list()).data;
+  const first = succeeded(await resend.logs.list({ limit: 1, after: all[0]!.id }));
+  assert.deepEqual(first.data, [all[1]]);
+  const back = succeeded(await resend.logs.list({ limit: 1, before: all[1]!.id }));
+  assert.equal(back.data.length, 1);
+  failed(await resend.logs.get('nonsense'), 404, 'not_found');
+});
