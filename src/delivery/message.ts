@@ -10,10 +10,11 @@ import { isAscii } from 'node:buffer';
 import { createHash, createPrivateKey } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { type Address, domainOf, needsSmtpUtf8 } from '../mail/address.ts';
-import { partsAsWritten } from '../mail/as-written.ts';
+import { partsAsWritten, type WrittenParts } from '../mail/as-written.ts';
 import { composeMessage, feedbackIdOf, type Message } from '../mail/compose.ts';
 import { type DkimKey, type SignatureTimes, signMessage, signWritten } from '../mail/dkim.ts';
 import { textFromHtml } from '../mail/text-from-html.ts';
+import { trackMessage } from '../mail/tracked-message.ts';
 import { targetOf, TRACKING, TrackingTokens } from '../mail/tracking-link.ts';
 import { makeUnsubscribeAddress } from '../mail/return-path.ts';
 import { hostedOf, UNSUBSCRIBE, UnsubscribeTokens } from '../mail/unsubscribe-link.ts';
@@ -124,20 +125,42 @@ export class MessageBuilder {
     };
   }
 
-  async #trackedHtml(
-    message: StoredMessage,
-    { position }: MessageRecipient,
-  ): Promise<string | null> {
-    const { html, tracking, unsubscribeUrl, projectId, environment, id: emailId } = message;
+  async #trackedHtml(message: StoredMessage, recipient: MessageRecipient): Promise<string | null> {
+    const { html, unsubscribeUrl, headers } = message;
     if (html === null) return null;
+    const isUntracked = unsubscribesAt(unsubscribeUrl, headers);
+    return (await this.#trackerFor(message, { recipient, isUntracked }))(html);
+  }
+
+  /** A message that was written by an SMTP client; null: it is composed. */
+  async #writtenFor(
+    message: StoredMessage,
+    recipient: MessageRecipient,
+  ): Promise<WrittenParts | null> {
+    if (message.written === null) return null;
+    const { raw } = message.written;
+    if (message.tracking.base === null) return partsAsWritten(raw);
+    const isUntracked = unsubscribesAt(
+      null,
+      partsAsWritten(raw).headers.map(({ name, value }) => [name, value]),
+    );
+    return partsAsWritten(
+      trackMessage(raw, await this.#trackerFor(message, { recipient, isUntracked })),
+    );
+  }
+
+  async #trackerFor(
+    { tracking, projectId, environment, id: emailId }: StoredMessage,
+    {
+      recipient: { position },
+      isUntracked,
+    }: { recipient: MessageRecipient; isUntracked: (target: string) => boolean },
+  ): Promise<(html: string) => string> {
     // Loaded with the first tracked email: the parser takes 17 ms of CPU time.
     const { trackHtml } = await import('../mail/tracked-html.ts');
-    return trackHtml(html, {
-      tracking,
-      who: { projectId, environment, emailId, position },
-      tokens: new TrackingTokens(this.#secrets.deriveAll(TRACKING)),
-      isUntracked: unsubscribesAt(unsubscribeUrl, message.headers),
-    });
+    const who = { projectId, environment, emailId, position };
+    const tokens = new TrackingTokens(this.#secrets.deriveAll(TRACKING));
+    return (html) => trackHtml(html, { tracking, who, tokens, isUntracked });
   }
 
   async #buildNow(message: StoredMessage, recipient: MessageRecipient): Promise<SignedMessage> {
@@ -145,7 +168,7 @@ export class MessageBuilder {
     const signWith = message.dualSigned ? [keys.rsa, keys.ed25519] : [keys.rsa];
     const times = timesOf(message);
     const fromDomain = domainOf(message.from.address);
-    const written = message.written && partsAsWritten(message.written.raw);
+    const written = await this.#writtenFor(message, recipient);
     const parts =
       written === null
         ? await signMessage(

@@ -8,17 +8,18 @@ import { isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
 import { type AcceptOutcome, findReplay } from '../sending/accept.ts';
 import { type DraftRules, type EmailDraft, makeDraft } from '../sending/draft.ts';
+import { recipientUrls } from '../sending/recipient-urls.ts';
 import type { emailCreation } from './schemas/new-emails.ts';
-import { recipientUrls } from './recipient-urls.ts';
 import type { HttpServices } from './services.ts';
 
 /** What the caller's emails may be. */
 export function rulesFor(services: HttpServices, caller: Caller): DraftRules {
-  const { allowPrivateNetworks, inboundPort } = services.config;
+  const { config, localUrl } = services;
+  const { allowPrivateNetworks, inboundPort } = config;
   return {
     environment: caller.environment,
     allowPrivateNetworks,
-    ...recipientUrls(services, caller),
+    ...recipientUrls(config, { environment: caller.environment, localUrl }),
     takesMail: inboundPort !== null,
   };
 }

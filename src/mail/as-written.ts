@@ -1,6 +1,7 @@
 /**
  * A message that is sent as an SMTP client wrote it (RFC 6409): its octets do not change, except that Bcc
- * and fields for the service are removed, and missing required fields are added at the beginning.
+ * and fields for the service are removed, and missing required fields are added at the beginning; and unless
+ * its domain is tracked (tracked-message.ts).
  */
 import { dateText } from './compose.ts';
 import { type HeaderField, headerLine } from './header.ts';

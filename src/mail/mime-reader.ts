@@ -41,6 +41,8 @@ export type Header = {
 export type MimePart = {
   fields: readonly PlacedField[];
   contentType: ContentType;
+  /** As it was received, with its header; a part of the message's memory unless an embedded message was decoded. */
+  octets: Buffer;
   /** For leaves: without the transfer encoding. */
   body: Buffer;
   /** The parts of a multipart; for message/rfc822 and message/global the embedded message. */
@@ -139,7 +141,13 @@ function readPart(bytes: Buffer, budget: Budget, { depth, defaultType }: Place):
   const written = valueOf(fields, 'content-type');
   const contentType = readContentType(written ?? defaultType);
   const raw = bytes.subarray(bodyStart);
-  const leaf = (body: Buffer, parts: MimePart[] = []) => ({ fields, contentType, body, parts });
+  const leaf = (body: Buffer, parts: MimePart[] = []) => ({
+    fields,
+    contentType,
+    octets: bytes,
+    body,
+    parts,
+  });
   const boundary = contentType.parameters.get('boundary') ?? '';
   const isMultipart = contentType.type.startsWith('multipart/') && boundary !== '';
   if (isMultipart && depth < DEPTH_MAX && boundary.length <= BOUNDARY_CHARS_MAX) {

@@ -32,6 +32,11 @@ export function trackingOf(stored: string | null): Tracking {
   return { opens: opens !== undefined, clicks: clicks !== undefined, base };
 }
 
+/** What is tracked of a stored email, as the API shows it. */
+export function trackedIn({ opens, clicks }: Tracking): { opens: boolean; clicks: boolean } {
+  return { opens: opens === true, clicks: clicks === true };
+}
+
 /** The email and the recipient whose copy has the link. */
 export type TrackedRecipient = {
   /** UUIDs in lower case. */

@@ -13,6 +13,7 @@ import type { Refusal } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
 import { domainOf } from '../mail/address.ts';
 import type { HeaderField } from '../mail/header.ts';
+import { trackedIn } from '../mail/tracking-link.ts';
 import { lintEmail, type LintFinding } from '../mail/lint.ts';
 import { readHeader } from '../mail/mime-reader.ts';
 import type { BoundedLook, LookupAllowance } from '../net/dns/allowance.ts';
@@ -31,6 +32,8 @@ export type DryRunReport = {
   limit: LimitState;
   /** null of a replay, which composes nothing. */
   message: { sizeBytes: number; headers: readonly HeaderField[] } | null;
+  /** What would be tracked; null of a replay. */
+  tracking: { opens: boolean; clicks: boolean } | null;
   sender: (AuthenticationFinding & { domain: string }) | null;
   recipients: readonly DryRunRecipient[];
   lint: readonly LintFinding[];
@@ -91,6 +94,7 @@ function replay({ response, limit }: Rehearsal): DryRunReport {
     scheduledAt: null,
     limit,
     message: null,
+    tracking: null,
     sender: null,
     recipients: [],
     lint: [],
@@ -112,6 +116,7 @@ async function describe(message: StoredMessage, parts: Parts): Promise<DryRunRep
     scheduledAt: row.isScheduled ? row.startsAt : null,
     limit: row.limit,
     message: composed,
+    tracking: trackedIn(message.tracking),
     sender: sender && { domain: domainOf(message.from.address), ...sender },
     recipients,
     lint: lintEmail(message),
@@ -175,6 +180,7 @@ export function presentDryRun(report: DryRunReport) {
       reset: limit.resetS,
       window: limit.windowS,
     },
+    tracking: report.tracking,
     message: message && { size: message.sizeBytes, headers: [...message.headers] },
     sender,
     recipients: report.recipients.map(({ address, kind, suppression, route }) => ({

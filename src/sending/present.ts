@@ -8,7 +8,7 @@ import {
   textOfPart,
   valueOf,
 } from '../mail/mime-reader.ts';
-import { trackingOf } from '../mail/tracking-link.ts';
+import { trackedIn, trackingOf } from '../mail/tracking-link.ts';
 import type { EmailDetail, EmailSummary, TimelineEvent } from '../store/emails.ts';
 
 export function presentSummary(email: EmailSummary) {
@@ -38,8 +38,7 @@ export function presentSummary(email: EmailSummary) {
 export function presentEmail(email: EmailDetail) {
   const { recipients, raw } = email;
   const { html, text } = raw === null ? email : textsOf(raw);
-  const { opens, clicks } = trackingOf(email.tracking);
-  const tracking = { opens: opens === true, clicks: clicks === true };
+  const tracking = trackedIn(trackingOf(email.tracking));
   return { ...presentSummary(email), html, text, tracking, recipients };
 }
 

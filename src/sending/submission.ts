@@ -22,6 +22,7 @@ import { HOPS_MAX, partsAsWritten, passedOn, type Trace } from '../mail/as-writt
 import { dateText, feedbackIdOf, messageIdOf } from '../mail/compose.ts';
 import { type Email, EMAIL_DEFAULTS, type Tag, type WrittenMessage } from '../mail/email.ts';
 import { field } from '../mail/header.ts';
+import { NOT_TRACKED, type Tracking } from '../mail/tracking-link.ts';
 import {
   decodedValue,
   type Header,
@@ -56,6 +57,8 @@ export type SubmittedMessage = {
   /** CRLF at the end of every line. */
   content: Buffer;
   longestLine: number;
+  /** The URL before the links of tracked emails; null or absent: nothing can be tracked. */
+  trackedAt?: string | null;
   /** Of the envelope: the recipients, independent of the header. */
   recipients: readonly Address[];
   trace: Trace;
@@ -106,7 +109,15 @@ export function readSubmission(message: SubmittedMessage): Submission | Refusal 
     return refuseFields([{ field: 'From', message: NOT_ONE_AUTHOR }]);
   }
   const draft: EmailDraft = {
-    email: { ...EMAIL_DEFAULTS, text: '', from, ...shown, tags, written },
+    email: {
+      ...EMAIL_DEFAULTS,
+      text: '',
+      from,
+      ...shown,
+      tags,
+      tracking: trackingFor(message),
+      written,
+    },
     bcc,
     recipients: recipientsOf(message, shown),
     emailId: message.trace.emailId,
@@ -117,6 +128,12 @@ export function readSubmission(message: SubmittedMessage): Submission | Refusal 
   if (key === null) return { draft, idempotency: null };
   const fingerprint = fingerprintOfMessage(content, message.recipients);
   return { draft, idempotency: { key, fingerprint } };
+}
+
+/** By the setting of its domain, if it has html. */
+function trackingFor({ content, trackedAt = null }: SubmittedMessage): Tracking {
+  const base = trackedAt !== null && content.includes('text/html') ? trackedAt : null;
+  return { ...NOT_TRACKED, base };
 }
 
 const NOT_ONE_AUTHOR = 'can be read in more than one way; write it as Name <name@example.com>';

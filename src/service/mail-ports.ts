@@ -15,6 +15,7 @@ import { SmtpServer, type SmtpServerLimits, type SmtpServerOptions } from '../ne
 import type { AcceptEmail } from '../sending/accept.ts';
 import { MESSAGE_MAX_BYTES, RECIPIENTS_MAX } from '../sending/draft.ts';
 import { ReloadedCertificate } from './certificates.ts';
+import { ownUrl } from './own-host.ts';
 import { systemWorld } from './system-world.ts';
 import type { WorkerContext } from './worker-context.ts';
 import { createInboundHandlers, INBOUND_LIMITS } from '../smtp/inbound.ts';
@@ -139,6 +140,7 @@ function submissionOptions(
     keys: new KeyCache(db, systemWorld),
     limiter: new AuthLimiter(db, systemWorld, config.limits.auth),
     config,
+    localUrl: ownUrl(config),
     world: systemWorld,
     log,
   };

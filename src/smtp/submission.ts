@@ -22,6 +22,7 @@ import type {
   SmtpSession,
 } from '../net/smtp/server.ts';
 import type { AcceptEmail, AcceptOutcome } from '../sending/accept.ts';
+import { recipientUrls, type UrlSettings } from '../sending/recipient-urls.ts';
 import { readSubmission, readSubmittedRecipient } from '../sending/submission.ts';
 import { AcceptedUnknown } from '../store/accept.ts';
 import { DatabaseUnavailable } from '../store/postgres/database.ts';
@@ -31,7 +32,9 @@ export type SubmissionOptions = {
   keys: Pick<KeyCache, 'find'>;
   limiter: Pick<AuthLimiter, 'count'>;
   use: Pick<KeyUse, 'note'>;
-  config: Pick<Config, 'allowPrivateNetworks' | 'hostname' | 'submissionShowsClient'>;
+  config: Pick<Config, 'hostname' | 'submissionShowsClient'> & UrlSettings;
+  /** Of this machine's HTTP listener, for links in test email. */
+  localUrl: string;
   world: Pick<World, 'now' | 'newId' | 'monotonicMs'>;
   log: Logger;
 };
@@ -119,6 +122,7 @@ async function take(
   const submission = readSubmission({
     ...message,
     projectId: caller.projectId,
+    trackedAt: rules.trackedAt,
     recipients: envelope.recipients.flatMap((text): Address[] => {
       const read = readSubmittedRecipient(text, rules);
       return isRefusal(read) ? [] : [read.address];
@@ -151,9 +155,10 @@ function answerTo(outcome: AcceptOutcome): Taken {
   return { answer: answerOf(250, '2.0.0', `${word} ${id}`), emailId: id };
 }
 
-function rulesFor(session: SmtpSession<Caller>, { config }: SubmissionOptions) {
+function rulesFor(session: SmtpSession<Caller>, { config, localUrl }: SubmissionOptions) {
   const { environment } = callerOf(session);
-  return { environment, allowPrivateNetworks: config.allowPrivateNetworks };
+  const { trackedAt } = recipientUrls(config, { environment, localUrl });
+  return { environment, allowPrivateNetworks: config.allowPrivateNetworks, trackedAt };
 }
 
 /** The server accepts mail only after log-in. */

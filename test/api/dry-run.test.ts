@@ -30,6 +30,7 @@ test('a dry run has the fields of the contract', async () => {
     outcome: 'send',
     replay_of: null,
     scheduled_at: null,
+    tracking: { opens: false, clicks: false },
     lint: [],
   });
   const { reset, ...limits } = limit;
@@ -204,6 +205,7 @@ test('an idempotency key is compared and not used up', async () => {
   assert.ok(limit.limit > 0);
   assert.deepEqual(rest, {
     scheduled_at: null,
+    tracking: null,
     message: null,
     sender: null,
     recipients: [],

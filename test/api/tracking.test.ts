@@ -81,6 +81,10 @@ test('a batch, a template and a dry run are tracked as a single email is', async
     [email, { ...email, tracking: null }].map(async (one) => {
       const dry = await service.request('POST', '/v1/emails?dry_run=true', { body: one });
       assert.equal(dry.status, 200, dry.text);
+      assert.deepEqual(dry.body.tracking, {
+        opens: one.tracking !== null,
+        clicks: one.tracking !== null,
+      });
       return dry.body.message.size as number;
     }),
   );

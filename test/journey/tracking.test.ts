@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import PostalMime from 'postal-mime';
 import { startJourney } from '../support/journey.ts';
 import type { Answer } from '../support/service.ts';
+import { idIn, SUBMISSION_ENV, transportTo } from '../support/submission.ts';
 import { waitFor } from '../support/wait.ts';
 
 const TRACKING_URL = 'https://links.acme.example';
@@ -11,6 +12,7 @@ const PROXY = '127.0.0.1';
 
 const journey = await startJourney(
   {
+    ...SUBMISSION_ENV,
     POSTHORN_PUBLIC_URL: 'https://mail.acme.example',
     POSTHORN_TRACKING_URL: TRACKING_URL,
     POSTHORN_TRUSTED_PROXIES: PROXY,
@@ -105,6 +107,45 @@ test('links by which recipients unsubscribe are not tracked', async () => {
   const written = await sent('written.test', { headers: header });
   assert.ok(written.html.includes(`<a href="${OPT_OUT}">`));
   assert.equal(written.links.filter((link) => link.startsWith('/t/')).length, TARGETS.length);
+});
+
+test('mail submitted by SMTP is tracked by the setting of its domain, and signed with its links', async () => {
+  const { body } = await journey.request('GET', '/v1/domains');
+  const path = `/v1/domains/${body.data[0].id}`;
+  const setting = (opens: boolean) => journey.request('PATCH', path, { tracking: { opens } });
+  assert.equal((await setting(true)).status, 200);
+  const mx = await journey.mailServer('bysmtp.test');
+  const [port = 0] = service.readyLine.submission_ports ?? [];
+  const transport = transportTo({ port, key: await journey.key() });
+  const { response } = await transport.sendMail({
+    from: 'Acme <hello@acme.example>',
+    to: ['kim@bysmtp.test', 'lee@bysmtp.test'],
+    subject: 'Hi',
+    text: 'Grüße',
+    html: `<p>Grüße</p>${HTML}`,
+    headers: { 'List-Unsubscribe': `<${OPT_OUT}>` },
+  });
+  transport.close();
+  await setting(false);
+  const id = idIn(response);
+  await journey.ended(id);
+  assert.deepEqual((await journey.email(id)).tracking, { opens: true, clicks: false });
+  const pixels = new Set<string>();
+  for (const { raw, recipients } of mx.messages) {
+    const { html = '', text } = await PostalMime.parse(raw);
+    assert.ok(html.startsWith('<p>Grüße</p>') && html.includes(HTML.replace('</body>', '')));
+    assert.equal(text?.trim(), 'Grüße');
+    pixels.add(/<img src="https:\/\/links\.acme\.example(\/t\/[^"]+)"/.exec(html)?.[1] ?? '');
+    const shown = await journey.request(
+      'GET',
+      `/v1/emails/${id}/content?recipient=${recipients[0]}`,
+    );
+    assert.equal(shown.text, raw.toString());
+    assert.match(raw.toString(), /^DKIM-Signature: /m);
+  }
+  assert.equal(pixels.size, 2);
+  for (const pixel of pixels) await visit(pixel);
+  await visits(id, 2);
 });
 
 test('a link that is requested very often stores few events and answers every time', async () => {

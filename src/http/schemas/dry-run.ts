@@ -118,6 +118,10 @@ export const dryRun = z
       reset: z.number().int().describe('Seconds until the window ends.'),
       window: z.number().int().describe('Seconds.'),
     }),
+    tracking: z
+      .object({ opens: z.boolean(), clicks: z.boolean() })
+      .nullable()
+      .describe('What would be tracked, by the email or its domain; null of a replay.'),
     message: z
       .object({
         size: z.number().int().describe('Bytes on the wire, with all signatures.'),

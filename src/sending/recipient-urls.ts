@@ -4,26 +4,24 @@
  */
 import type { Environment } from '../core/scope.ts';
 import { PUBLIC_URL_MAX_LENGTH } from '../mail/unsubscribe-link.ts';
-import type { HttpServices } from './services.ts';
+import type { DraftRules } from './draft.ts';
 
-/** null: emails of this environment cannot use it. */
-export type RecipientUrls = {
-  /** Before the links of unsubscribe pages. */
-  pagesAt: string | null;
-  /** Before the links of tracked emails. */
-  trackedAt: string | null;
+export type UrlSettings = {
+  publicUrl: string | null;
+  trackingUrl: string | null;
+  allowPrivateNetworks: boolean;
 };
 
+/** @param localUrl of this machine's HTTP listener */
 export function recipientUrls(
-  { config, localUrl }: Pick<HttpServices, 'config' | 'localUrl'>,
-  { environment }: { environment: Environment },
-): RecipientUrls {
-  const localWillDo = environment === 'test' || config.allowPrivateNetworks;
+  { publicUrl, trackingUrl, allowPrivateNetworks }: UrlSettings,
+  { environment, localUrl }: { environment: Environment; localUrl: string },
+): Required<Pick<DraftRules, 'pagesAt' | 'trackedAt'>> {
+  const localWillDo = environment === 'test' || allowPrivateNetworks;
   const usable = (configured: string | null): string | null => {
     const url = configured ?? (localWillDo ? localUrl : null);
     if (url === null || url.length > PUBLIC_URL_MAX_LENGTH) return null;
     return url.startsWith('https://') || localWillDo ? url : null;
   };
-  const { publicUrl, trackingUrl } = config;
   return { pagesAt: usable(publicUrl), trackedAt: usable(trackingUrl ?? publicUrl) };
 }
