@@ -19,14 +19,14 @@ Runs all checks and tests; with files (a path or a part of one), only the tests 
   --changed [ref]    the checks, and the tests near what has changed since the ref; without a ref,
                      since this branch left main
   --only <step,...>  only these steps; "check" means all that are not tests
-  --jobs <n>         test files that run at the same time (default: 2 for each core)
+  --jobs <n>         test files that run at the same time (default: 3 for each core)
   --list             the steps, without running them
   --verbose          everything the steps print; else only that of failing ones
   --help             this text
 `;
 
 /** Most tests wait for sockets and other processes most of the time. */
-const JOBS_PER_CORE = 2;
+const JOBS_PER_CORE = 3;
 
 process.exitCode = await main(process.argv.slice(2));
 

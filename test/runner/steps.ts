@@ -29,7 +29,7 @@ function allSteps(): Step[] {
       'test/chaos',
       'test/fuzz',
     ]),
-    tests('api', 'the interface, by chapter', ['test/api']),
+    tests('api', 'the interface, by chapter', ['test/api', 'test/sdk']),
     tests('journey', "emails' lives", ['test/journey']),
     tests('launcher', 'install and start', ['test/launcher']),
   ];

@@ -1,0 +1,1524 @@
+// Generated from docs/openapi.json by `npm run openapi`.
+
+export type AcceptedBatch = {
+  /** The accepted emails, in the order of the request. */
+  data: Array<{
+    /** The email. */
+    id: string;
+  }>;
+  /** The emails that were not accepted, in the order of the request; empty when strict. */
+  errors: Array<{
+    /** The place in the request, from 0. */
+    index: number;
+    /** For programs. */
+    code: string;
+    /** One sentence: what is wrong and what to do. */
+    message: string;
+  }>;
+};
+
+export type AcceptedEmail = {
+  object: 'email';
+  /** The email. */
+  id: string;
+  status: EmailStatus;
+  /** When it was accepted. */
+  created_at: string;
+};
+
+export type ApiKey = {
+  object: 'api_key';
+  /** The id of the key. */
+  id: string;
+  /** A label; need not be unique. */
+  name: string;
+  /** The beginning of the key, for recognition. */
+  hint: string;
+  /** Live delivers. Test simulates everything and delivers nothing. */
+  environment: 'live' | 'test';
+  /** `sending_access`: may send, and read the emails that it sent. */
+  permission: 'full_access' | 'sending_access';
+  /** The only domain it may send from and manage; null: any. */
+  domain: string | null;
+  /** When it was made. */
+  created_at: string;
+  expires_at: string | null;
+  last_used_at: string | null;
+};
+
+export type ApiKeyChange = {
+  /** A label; need not be unique. */
+  name?: string | undefined;
+  /** `sending_access`: may send, and read the emails that it sent. */
+  permission?: 'full_access' | 'sending_access' | undefined;
+  /** The only domain it may send from and manage; null: any. */
+  domain?: string | null | undefined;
+  /** When it expires; null: never. */
+  expires_at?: string | null | undefined;
+};
+
+export type ApiKeyRotation = {
+  /** For how many seconds the old key stays valid; 0: it expires at once. */
+  expires_in?: number | undefined;
+};
+
+export type ApiKeyWithSecret = {
+  object: 'api_key';
+  /** The id of the key. */
+  id: string;
+  /** A label; need not be unique. */
+  name: string;
+  /** The beginning of the key, for recognition. */
+  hint: string;
+  /** Live delivers. Test simulates everything and delivers nothing. */
+  environment: 'live' | 'test';
+  /** `sending_access`: may send, and read the emails that it sent. */
+  permission: 'full_access' | 'sending_access';
+  /** The only domain it may send from and manage; null: any. */
+  domain: string | null;
+  /** When it was made. */
+  created_at: string;
+  expires_at: string | null;
+  last_used_at: string | null;
+  /** The key itself, which is shown only here. */
+  key: string;
+};
+
+export type Attachment = {
+  filename: string;
+  /** The bytes, in base64. */
+  content?: string | undefined;
+  /** Guessed from the filename when absent. */
+  content_type?: string | undefined;
+  /** Makes it inline: the html refers to it as `cid:<content_id>`. */
+  content_id?: string | undefined;
+};
+
+export type CurrentApiKey = {
+  object: 'api_key';
+  /** The id of the key. */
+  id: string;
+  /** A label; need not be unique. */
+  name: string;
+  /** The beginning of the key, for recognition. */
+  hint: string;
+  /** Live delivers. Test simulates everything and delivers nothing. */
+  environment: 'live' | 'test';
+  /** `sending_access`: may send, and read the emails that it sent. */
+  permission: 'full_access' | 'sending_access';
+  /** The only domain it may send from and manage; null: any. */
+  domain: string | null;
+  /** When it was made. */
+  created_at: string;
+  expires_at: string | null;
+  last_used_at: string | null;
+  project: {
+    /** The project of the key. */
+    id: string;
+    name: string;
+  };
+  /** The organization of the project. */
+  organization_id: string;
+};
+
+export type Diagnosis = {
+  object: 'diagnosis';
+  /** The email. */
+  id: string;
+  status: EmailStatus;
+  summary: string;
+  /** When it was accepted. */
+  created_at: string;
+  scheduled_at: string | null;
+  /** Until when it is tried. */
+  expires_at: string;
+  sender: {
+    domain: string;
+    status: 'not_started' | 'pending' | 'verified' | 'failed' | 'removed';
+    /** As receivers judge it now; null: the domain was removed. */
+    authentication: {
+      /** One for each signature of the message. */
+      dkim: Array<{
+        domain: string;
+        selector: string;
+        algorithm: 'rsa-sha256' | 'ed25519-sha256';
+        /** `unknown`: DNS did not answer; `problem` has the reason. */
+        verdict: 'pass' | 'fail' | 'unknown';
+        /** DMARC counts the domain as that of `from`. */
+        aligned: boolean;
+        /** One sentence: the problem, or why the result is unknown; null: none. */
+        problem: string | null;
+      }>;
+      spf: {
+        /** The domain of the return path. */
+        domain: string;
+        /** `unknown`: DNS did not answer; `problem` has the reason. */
+        verdict: 'pass' | 'fail' | 'unknown';
+        /** DMARC counts the domain as that of `from`. */
+        aligned: boolean;
+        /** One sentence: the problem, or why the result is unknown; null: none. */
+        problem: string | null;
+      };
+      dmarc: {
+        /** The domain whose record applies. */
+        domain: string | null;
+        policy: 'none' | 'quarantine' | 'reject' | null;
+        /** `none`: there is no valid record. */
+        verdict: 'pass' | 'fail' | 'none' | 'unknown';
+        /** One sentence: the problem, or why the result is unknown; null: none. */
+        problem: string | null;
+      };
+    } | null;
+  };
+  recipients: Array<{
+    address: string;
+    kind: 'to' | 'cc' | 'bcc';
+    status: EmailStatus;
+    attempts: number;
+    /** The last attempt, in one sentence. */
+    what_happened: string;
+    last_attempt: {
+      number: number | null;
+      ended_at: string | null;
+      duration_ms: number | null;
+      /** The step it ended at. */
+      phase: string | null;
+      /** The message may have arrived: no reply came to its final dot. */
+      in_doubt: boolean;
+      smtp: SmtpAnswer | null;
+      /** The conversation with the server, line by line. */
+      dialogue: string[];
+    } | null;
+    reason: Reason | null;
+    /** What it waits for now; null: it has ended. */
+    held_by: {
+      /** `attempt`: a worker is delivering it. `retry`: the retry schedule. `suspension`, `rate`, `connections`: of the provider. `hold`: by an operator. `pause`, `sender`: of the sending domain. `project`: its turn. */
+      limit: 'attempt' | 'database' | 'hold' | 'pause' | 'sender' | 'schedule' | 'retry' | 'suspension' | 'rate' | 'connections' | 'project' | 'service';
+      /** One sentence, with the figure. */
+      message: string;
+      until: string | null;
+    } | null;
+    /** null: it has no further need of DNS. */
+    route: MailRoute | null;
+    /** What to do, in one sentence. */
+    next_step: string;
+  }>;
+};
+
+/** A sending domain. */
+export type Domain = {
+  object: 'domain';
+  /** The domain. */
+  id: string;
+  name: string;
+  /** `failed`: was verified, then its records were missing for 72 hours. */
+  status: 'not_started' | 'pending' | 'verified' | 'failed';
+  /** Live delivers. Test simulates everything and delivers nothing. */
+  environment: 'live' | 'test';
+  /** For emails that do not set it themselves. `enforced`: only to mail servers with a valid certificate over TLS; otherwise recipients are retried and fail when the email expires. */
+  tls: 'opportunistic' | 'enforced';
+  /** Whether opens and clicks are tracked, for emails that do not set it themselves. */
+  tracking: {
+    opens: boolean;
+    clicks: boolean;
+  };
+  /** When it was added. */
+  created_at: string;
+  verified_at: string | null;
+  checked_at: string | null;
+  records: DomainRecord[];
+  advice: Array<{
+    about: 'dmarc' | 'ptr' | 'replies' | 'mta_sts' | 'inbound' | 'reputation';
+    message: string;
+  }>;
+};
+
+/** A DNS record to publish, and what was found. */
+export type DomainRecord = {
+  /** Its purpose. */
+  record: 'DKIM' | 'SPF' | 'MX';
+  type: 'TXT' | 'MX';
+  /** The full name; some DNS panels require it without the domain. */
+  name: string;
+  value: string;
+  /** Suggested TTL in seconds. */
+  ttl: number;
+  /** For MX records only. */
+  priority?: number | undefined;
+  /** Without it the domain is not verified. */
+  required: boolean;
+  status: 'not_started' | 'verified' | 'missing' | 'mismatch' | 'dns_error';
+  /** The records in DNS at this name. */
+  found: string[];
+  /** What is wrong and what to do. */
+  problem: string | null;
+};
+
+export type DryRun = {
+  object: 'dry_run';
+  /** `hold`: the sending domain is paused. `replay`: the Idempotency-Key was used for the same email, and nothing would be sent. */
+  outcome: 'send' | 'schedule' | 'hold' | 'replay';
+  replay_of: string | null;
+  scheduled_at: string | null;
+  limit: {
+    counts: 'emails' | 'recipients';
+    limit: number;
+    /** Without this email, which is not counted. */
+    remaining: number;
+    /** Seconds until the window ends. */
+    reset: number;
+    /** Seconds. */
+    window: number;
+  };
+  /** null of a replay, as is `sender`. */
+  message: {
+    /** Bytes on the wire, with all signatures. */
+    size: number;
+    /** As they would be sent, in order, without folds. */
+    headers: Array<{
+      name: string;
+      value: string;
+    }>;
+  } | null;
+  sender: {
+    domain: string;
+    /** One for each signature of the message. */
+    dkim: Array<{
+      domain: string;
+      selector: string;
+      algorithm: 'rsa-sha256' | 'ed25519-sha256';
+      /** `unknown`: DNS did not answer; `problem` has the reason. */
+      verdict: 'pass' | 'fail' | 'unknown';
+      /** DMARC counts the domain as that of `from`. */
+      aligned: boolean;
+      /** One sentence: the problem, or why the result is unknown; null: none. */
+      problem: string | null;
+    }>;
+    spf: {
+      /** The domain of the return path. */
+      domain: string;
+      /** `unknown`: DNS did not answer; `problem` has the reason. */
+      verdict: 'pass' | 'fail' | 'unknown';
+      /** DMARC counts the domain as that of `from`. */
+      aligned: boolean;
+      /** One sentence: the problem, or why the result is unknown; null: none. */
+      problem: string | null;
+    };
+    dmarc: {
+      /** The domain whose record applies. */
+      domain: string | null;
+      policy: 'none' | 'quarantine' | 'reject' | null;
+      /** `none`: there is no valid record. */
+      verdict: 'pass' | 'fail' | 'none' | 'unknown';
+      /** One sentence: the problem, or why the result is unknown; null: none. */
+      problem: string | null;
+    };
+  } | null;
+  recipients: Array<{
+    address: string;
+    kind: 'to' | 'cc' | 'bcc';
+    outcome: 'attempt' | 'suppressed';
+    suppression: {
+      reason: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual';
+      expires_at: string | null;
+    } | null;
+    /** null: suppressed. */
+    route: MailRoute | null;
+  }>;
+  /** Advice; the email is accepted nevertheless. */
+  lint: Array<{
+    /** A stable code. */
+    code: 'no_text_part' | 'clipped_by_gmail' | 'http_links' | 'image_only' | 'no_unsubscribe';
+    /** One sentence: the likely problem. */
+    message: string;
+  }>;
+};
+
+/** Its status is that of the most active recipient while any is open, then the worst outcome. */
+export type Email = {
+  object: 'email';
+  /** The email. */
+  id: string;
+  /** The Message-ID header, with its angle brackets. */
+  message_id: string;
+  from: string;
+  to: string[];
+  cc: string[];
+  bcc: string[];
+  reply_to: string[];
+  subject: string;
+  status: EmailStatus;
+  last_event: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert';
+  /** When it was accepted. */
+  created_at: string;
+  scheduled_at: string | null;
+  sent_at: string | null;
+  completed_at: string | null;
+  tags: Array<{
+    name: string;
+    value: string;
+  }>;
+  metadata: Record<string, string>;
+  /** Live delivers. Test simulates everything and delivers nothing. */
+  environment: 'live' | 'test';
+  /** null, like `text`, after the retention of content. */
+  html: string | null;
+  /** null: derived from the html. Empty: none. */
+  text: string | null;
+  /** What is tracked, by the email or its domain. Both false after the retention of content. */
+  tracking: {
+    opens: boolean;
+    clicks: boolean;
+  };
+  recipients: Recipient[];
+};
+
+export type EmailChange = {
+  /** When to send it: ISO 8601 with an offset, up to 30 days ahead. A time in the past sends it at once. */
+  scheduled_at: string;
+};
+
+export type EmailStatus = 'sending' | 'scheduled' | 'queued' | 'deferred' | 'delivered' | 'sent' | 'canceled' | 'suppressed' | 'failed' | 'bounced' | 'complained';
+
+export type EmailStatusInput = 'sending' | 'scheduled' | 'queued' | 'deferred' | 'delivered' | 'sent' | 'canceled' | 'suppressed' | 'failed' | 'bounced' | 'complained';
+
+/** An email without its content and recipients. */
+export type EmailSummary = {
+  object: 'email';
+  /** The email. */
+  id: string;
+  /** The Message-ID header, with its angle brackets. */
+  message_id: string;
+  from: string;
+  to: string[];
+  cc: string[];
+  bcc: string[];
+  reply_to: string[];
+  subject: string;
+  status: EmailStatus;
+  last_event: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert';
+  /** When it was accepted. */
+  created_at: string;
+  scheduled_at: string | null;
+  sent_at: string | null;
+  completed_at: string | null;
+  tags: Array<{
+    name: string;
+    value: string;
+  }>;
+  metadata: Record<string, string>;
+  /** Live delivers. Test simulates everything and delivers nothing. */
+  environment: 'live' | 'test';
+};
+
+export type EventList = {
+  object: 'list';
+  data: StreamEvent[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
+  /** The position to continue from, also when `data` is empty: pass it as `after`. */
+  cursor: string;
+};
+
+/** Every failure has this shape. */
+export type Failure = {
+  error: {
+    /** For programs. */
+    code: string;
+    /** One sentence: what is wrong and what to do. */
+    message: string;
+    /** Quote this when you report a problem. */
+    request_id: string;
+    /** The fields that break a rule, each with its own message. */
+    details?: Array<{
+      field: string;
+      message: string;
+    }> | undefined;
+  };
+};
+
+export type MailRoute = {
+  /** `none`: the domain cannot be sent to. `unknown`: DNS did not answer. */
+  verdict: 'found' | 'none' | 'unknown';
+  /** The provider whose limits apply. */
+  provider: string | null;
+  /** The mail servers, in the order in which they are tried. */
+  mx: Array<{
+    host: string;
+    preference: number;
+    addresses: string[];
+    tls: {
+      /** `barred`: nothing is sent to this server; `none`: the simulator. */
+      mode: string;
+      /** The TLS rule that applies. */
+      policy: string;
+      /** One sentence: the problem, or why the result is unknown; null: none. */
+      problem: string | null;
+    };
+  }>;
+  /** One sentence: the problem, or why the result is unknown; null: none. */
+  problem: string | null;
+};
+
+export type NewApiKey = {
+  /** A label; need not be unique. */
+  name: string;
+  /** `sending_access`: may send, and read the emails that it sent. */
+  permission?: 'full_access' | 'sending_access' | undefined;
+  /** The only domain it may send from and manage; null: any. */
+  domain?: string | null | undefined;
+  /** When it expires; null: never. */
+  expires_at?: string | null | undefined;
+};
+
+export type NewEmail = {
+  /** One address, with or without a name. Its domain must be verified. */
+  from: string;
+  /** 1-50 addresses in `to`, `cc` and `bcc` together. */
+  to: string | string[];
+  cc?: string | string[] | undefined;
+  bcc?: string | string[] | undefined;
+  /** Where replies go. */
+  reply_to?: string | string[] | undefined;
+  /** Needed unless there is a `template`. */
+  subject?: string | undefined;
+  /** `html`, `text` or `template` is needed. */
+  html?: string | undefined;
+  /** Derived from the html when absent; an empty string switches that off. */
+  text?: string | undefined;
+  /** Further headers; not those that the service writes itself. */
+  headers?: Record<string, string> | undefined;
+  /** The whole message: at most 30 MB. */
+  attachments?: Attachment[] | undefined;
+  /** Makes subject, html and text of the published version of a template; they are left out then. */
+  template?: {
+    /** The id of a template, or its alias. */
+    id: string;
+    /** The values of its variables, by name. */
+    variables?: Record<string, unknown> | undefined;
+  } | undefined;
+  /** For finding emails; repeated in events. */
+  tags?: Array<{
+    name: string;
+    value: string;
+  }> | undefined;
+  /** Your own strings, repeated in events: at most 75 names of 256 characters with values of 1024. */
+  metadata?: Record<string, string> | undefined;
+  /** Seconds, counted from `scheduled_at` if given. After that, recipients that have not received it end `failed` with the reason `expired`. */
+  expires_in?: number | undefined;
+  /** One-click unsubscribe (RFC 8058): an https URL of yours, or `true` for a page of this service, which suppresses the recipient and needs POSTHORN_PUBLIC_URL. */
+  unsubscribe?: string | boolean | undefined;
+  /** Overrides the domain's setting. `enforced`: fails rather than sending unencrypted. */
+  tls?: 'opportunistic' | 'enforced' | undefined;
+  /** Overrides the domain's setting. `opens`: a pixel in the html; `clicks`: its links lead through POSTHORN_TRACKING_URL. Needs html. */
+  tracking?: {
+    opens?: boolean | undefined;
+    clicks?: boolean | undefined;
+  } | undefined;
+  /** When to send it: ISO 8601 with an offset, up to 30 days ahead. A time in the past sends it at once. */
+  scheduled_at?: string | undefined;
+};
+
+export type NewSuppression = {
+  /** As written when it was added; case-insensitive. */
+  address: string;
+  /** `hard_bounce`: the mailbox or its domain does not exist, or was full for a long time. */
+  reason?: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual' | undefined;
+  /** When it expires; null: never. */
+  expires_at?: string | null | undefined;
+};
+
+export type NewTemplate = {
+  /** For people. */
+  name: string;
+  alias?: string | null | undefined;
+  /** One line in Liquid. */
+  subject: string;
+  /** In Liquid; what variables bring is escaped. `html` or `text` is needed. */
+  html?: string | null | undefined;
+  /** In Liquid; derived from the html when null. */
+  text?: string | null | undefined;
+  /** Every variable that the subject, html or text reads. */
+  variables?: TemplateVariableInput[] | undefined;
+};
+
+export type NewWebhook = {
+  /** HTTPS, on a public address. Redirects are not followed. */
+  url: string;
+  /** The types of events to send; null: all, including those added later. */
+  events?: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert'> | null | undefined;
+};
+
+export type NewWebhookReplay = {
+  /** Events from this time on … */
+  since: string;
+  /** … and before this time; never later than now. */
+  until: string;
+  /** Only deliveries with this status. */
+  status?: 'pending' | 'delivered' | 'failed' | undefined;
+};
+
+export type Project = {
+  object: 'project';
+  /** The project. */
+  id: string;
+  name: string;
+  /** When it was made. */
+  created_at: string;
+  /** For the project and environment of the key. */
+  warnings: Array<{
+    about: 'reputation';
+    /** Live delivers. Test simulates everything and delivers nothing. */
+    environment: 'live' | 'test';
+    /** The sending domain. */
+    domain: string;
+    message: string;
+  }>;
+};
+
+export type Reason = {
+  /** The kind of problem. */
+  category: string;
+  /** Who can solve it. */
+  blame: 'recipient' | 'receiver' | 'sender' | 'us';
+  /** What to do, in one sentence. */
+  advice: string;
+};
+
+export type Recipient = {
+  address: string;
+  kind: 'to' | 'cc' | 'bcc';
+  status: EmailStatus;
+  attempts: number;
+  next_attempt_at: string | null;
+  completed_at: string | null;
+  reason: Reason | null;
+  smtp: SmtpAnswer | null;
+};
+
+export type RenderedTemplate = {
+  object: 'rendered_template';
+  subject: string;
+  html: string | null;
+  text: string | null;
+};
+
+export type RotatedApiKey = {
+  object: 'api_key';
+  /** The id of the key. */
+  id: string;
+  /** A label; need not be unique. */
+  name: string;
+  /** The beginning of the key, for recognition. */
+  hint: string;
+  /** Live delivers. Test simulates everything and delivers nothing. */
+  environment: 'live' | 'test';
+  /** `sending_access`: may send, and read the emails that it sent. */
+  permission: 'full_access' | 'sending_access';
+  /** The only domain it may send from and manage; null: any. */
+  domain: string | null;
+  /** When it was made. */
+  created_at: string;
+  expires_at: string | null;
+  last_used_at: string | null;
+  /** The key itself, which is shown only here. */
+  key: string;
+  replaces: {
+    /** The old key. */
+    id: string;
+    /** When the old key expires. */
+    expires_at: string;
+  };
+};
+
+/** The last reply or error about the recipient. */
+export type SmtpAnswer = {
+  code: number | null;
+  enhanced_code: string | null;
+  message: string;
+  /** The server that replied. */
+  mx: string | null;
+  ip: string | null;
+  /** null: unencrypted. */
+  tls: {
+    version: string;
+    cipher: string;
+    /** The certificate of the server was valid. */
+    verified: boolean;
+    /** Why it was not. */
+    problem?: string | null | undefined;
+  } | null;
+  /** The TLS rule that applied to the server; null: no server was chosen. */
+  tls_policy?: string | null | undefined;
+};
+
+export type StreamEvent = {
+  object: 'event';
+  /** The event, the same as `webhook-id`: repeated events have the same id. */
+  id: string;
+  type: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert';
+  /** When it occurred. */
+  created_at: string;
+  /** 1, 2, 3, … within its email, as in the timeline. */
+  number: number;
+  /** A position in the stream. Opaque: store it and pass it back unchanged. */
+  cursor: string;
+  /** As in the webhook of this event. */
+  data: Record<string, unknown>;
+};
+
+export type Suppression = {
+  object: 'suppression';
+  /** As written when it was added; case-insensitive. */
+  address: string;
+  /** `hard_bounce`: the mailbox or its domain does not exist, or was full for a long time. */
+  reason: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual';
+  source_email_id: string | null;
+  /** Since when. */
+  created_at: string;
+  expires_at: string | null;
+};
+
+export type SuppressionChange = {
+  action: 'added' | 'removed';
+  /** `hard_bounce`: the mailbox or its domain does not exist, or was full for a long time. */
+  reason: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual';
+  source_email_id: string | null;
+  /** When. */
+  at: string;
+  /** `delivery`: the reply of a mail server; `recipient`: the unsubscribe page. */
+  by: 'delivery' | 'recipient' | 'api' | 'import' | 'command_line';
+};
+
+export type SuppressionImport = {
+  object: 'suppression_import';
+  added: number;
+  /** Includes repeated rows of the file. */
+  already_there: number;
+  rejected: number;
+  /** The first 100 of the rejected rows. */
+  errors: Array<{
+    /** The first is 1. */
+    line: number;
+    message: string;
+  }>;
+};
+
+export type SuppressionWithHistory = {
+  object: 'suppression';
+  /** As written when it was added; case-insensitive. */
+  address: string;
+  /** `hard_bounce`: the mailbox or its domain does not exist, or was full for a long time. */
+  reason: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual';
+  source_email_id: string | null;
+  /** Since when. */
+  created_at: string;
+  expires_at: string | null;
+  /** Newest first, at most 100. */
+  history: SuppressionChange[];
+};
+
+export type Template = {
+  object: 'template';
+  /** The template. */
+  id: string;
+  /** For people. */
+  name: string;
+  alias: string | null;
+  /** Counted from 1. */
+  latest_version: number;
+  /** What emails are made of; null: nothing yet. */
+  published_version: number | null;
+  /** Live delivers. Test simulates everything and delivers nothing. */
+  environment: 'live' | 'test';
+  /** When it was made. */
+  created_at: string;
+  /** When it was last changed or published. */
+  updated_at: string;
+  /** The one whose content this is. */
+  version: number;
+  /** One line in Liquid. */
+  subject: string;
+  /** In Liquid; what variables bring is escaped. `html` or `text` is needed. */
+  html: string | null;
+  /** In Liquid; derived from the html when null. */
+  text: string | null;
+  variables: TemplateVariable[];
+  published_at: string | null;
+};
+
+export type TemplateChange = {
+  /** For people. */
+  name?: string | undefined;
+  /** null takes it away. */
+  alias?: string | null | undefined;
+  /** One line in Liquid. */
+  subject?: string | undefined;
+  /** In Liquid; what variables bring is escaped. `html` or `text` is needed. */
+  html?: string | null | undefined;
+  /** In Liquid; derived from the html when null. */
+  text?: string | null | undefined;
+  /** Every variable that the subject, html or text reads. */
+  variables?: TemplateVariableInput[] | undefined;
+};
+
+export type TemplateSummary = {
+  object: 'template';
+  /** The template. */
+  id: string;
+  /** For people. */
+  name: string;
+  alias: string | null;
+  /** Counted from 1. */
+  latest_version: number;
+  /** What emails are made of; null: nothing yet. */
+  published_version: number | null;
+  /** Live delivers. Test simulates everything and delivers nothing. */
+  environment: 'live' | 'test';
+  /** When it was made. */
+  created_at: string;
+  /** When it was last changed or published. */
+  updated_at: string;
+};
+
+export type TemplateVariable = {
+  name: string;
+  type?: 'string' | 'number' | 'boolean' | 'list' | 'object' | undefined;
+  /** Its value when a request leaves it out; without one it is required. */
+  default?: unknown;
+};
+
+export type TemplateVariableInput = {
+  name: string;
+  type?: 'string' | 'number' | 'boolean' | 'list' | 'object' | undefined;
+  /** Its value when a request leaves it out; without one it is required. */
+  default?: unknown;
+};
+
+export type TemplateVersion = {
+  object: 'template_version';
+  /** Counted from 1. */
+  version: number;
+  /** One line in Liquid. */
+  subject: string;
+  /** When it was made. */
+  created_at: string;
+  published_at: string | null;
+};
+
+export type TimelineEvent = {
+  object: 'event';
+  /** 1, 2, 3, … within the email. */
+  number: number;
+  /** The event, the same as `webhook-id`. */
+  id: string;
+  type: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert';
+  /** When it occurred. */
+  created_at: string;
+  /** null: the event concerns the whole email. */
+  recipient: string | null;
+  /** As in the webhook of this event. */
+  data: Record<string, unknown>;
+  /** The attempt that caused it, with the SMTP dialogue. */
+  attempt: Record<string, unknown> | null;
+};
+
+export type Webhook = {
+  object: 'webhook';
+  /** The webhook. */
+  id: string;
+  /** HTTPS, on a public address. Redirects are not followed. */
+  url: string;
+  /** The types of events to send; null: all, including those added later. */
+  events: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert'> | null;
+  /** A disabled webhook receives nothing; its pending deliveries have failed. */
+  status: 'enabled' | 'disabled';
+  /** Why the service disabled it; null if it did not. */
+  disabled_reason: string | null;
+  failing_since: string | null;
+  /** When it was registered. */
+  created_at: string;
+};
+
+export type WebhookChange = {
+  /** HTTPS, on a public address. Redirects are not followed. */
+  url?: string | undefined;
+  /** The types of events to send; null: all, including those added later. */
+  events?: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert'> | null | undefined;
+  /** A disabled webhook receives nothing; its pending deliveries have failed. */
+  status?: 'enabled' | 'disabled' | undefined;
+};
+
+export type WebhookDelivery = {
+  object: 'webhook_delivery';
+  /** The delivery and its event: the `webhook-id` header of every attempt. */
+  id: string;
+  /** The type of event. */
+  type: string;
+  /** `pending` until a 2xx response or the last retry. */
+  status: 'pending' | 'delivered' | 'failed';
+  /** How often it was sent. */
+  attempts: number;
+  /** When the event occurred. */
+  created_at: string;
+  completed_at: string | null;
+  next_attempt_at: string | null;
+};
+
+export type WebhookDeliveryDetail = {
+  object: 'webhook_delivery';
+  /** The delivery and its event: the `webhook-id` header of every attempt. */
+  id: string;
+  /** The type of event. */
+  type: string;
+  /** `pending` until a 2xx response or the last retry. */
+  status: 'pending' | 'delivered' | 'failed';
+  /** How often it was sent. */
+  attempts: number;
+  /** When the event occurred. */
+  created_at: string;
+  completed_at: string | null;
+  next_attempt_at: string | null;
+  /** The attempts, oldest first; the newest 20. */
+  log: Array<{
+    /** When it was sent. */
+    at: string;
+    /** The HTTP status of the response; null: no response. */
+    status: number | null;
+    latency_ms: number;
+    /** The first 4 KB of the response. */
+    answer: string | null;
+    /** Why there was no response, or the problem with it. */
+    error: string | null;
+  }>;
+  /** The request body; null: the event is past its retention. */
+  payload: {
+    type: string;
+    /** When the event occurred. */
+    created_at: string;
+    data: unknown;
+  } | null;
+};
+
+/** The deliveries of a period, sent again. */
+export type WebhookReplay = {
+  object: 'webhook_replay';
+  /** The replay. */
+  id: string;
+  /** Its webhook. */
+  webhook_id: string;
+  /** `completed`: all are queued. `canceled`: the webhook was disabled or deleted. */
+  status: 'running' | 'completed' | 'canceled';
+  /** Events from this time on … */
+  since: string;
+  /** … and before this time. */
+  until: string;
+  /** Only deliveries with this status. */
+  delivery_status: 'pending' | 'delivered' | 'failed' | null;
+  /** The number of deliveries in its range at its start. */
+  total: number;
+  /** The number of deliveries queued so far. */
+  queued: number;
+  /** When it began. */
+  created_at: string;
+  completed_at: string | null;
+};
+
+export type WebhookWithSecret = {
+  object: 'webhook';
+  /** The webhook. */
+  id: string;
+  /** HTTPS, on a public address. Redirects are not followed. */
+  url: string;
+  /** The types of events to send; null: all, including those added later. */
+  events: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert'> | null;
+  /** A disabled webhook receives nothing; its pending deliveries have failed. */
+  status: 'enabled' | 'disabled';
+  /** Why the service disabled it; null if it did not. */
+  disabled_reason: string | null;
+  failing_since: string | null;
+  /** When it was registered. */
+  created_at: string;
+  /** Verifies signatures (Standard Webhooks). Shown only here. */
+  signing_secret: string;
+};
+
+export type Operations = {
+  /** Send an email */
+  sendEmail: {
+    query: {
+      /** `true`: nothing is stored, counted or sent, and the response describes what would happen. */
+      dry_run?: 'true' | 'false' | undefined;
+    };
+    body: NewEmail;
+    result: AcceptedEmail | DryRun | AcceptedEmail;
+  };
+  /** List emails */
+  listEmails: {
+    query: {
+      /** How many to return at most. */
+      limit?: number | undefined;
+      /** Only objects older than this id: the next page. */
+      after?: string | undefined;
+      /** Only objects newer than this id: the previous page. */
+      before?: string | undefined;
+      status?: EmailStatusInput | undefined;
+      /** An address in `to`, `cc` or `bcc`. */
+      to?: string | undefined;
+      /** The address of the sender, without the name. */
+      from?: string | undefined;
+      /** A part of it, in any case. */
+      subject?: string | undefined;
+      /** `name` or `name:value`. */
+      tag?: string | undefined;
+      /** The sending domain. */
+      domain?: string | undefined;
+      /** Only emails created at or after this time. */
+      created_after?: string | undefined;
+      /** Only emails created before this time. */
+      created_before?: string | undefined;
+    };
+    body: undefined;
+    result: {
+      object: 'list';
+      data: EmailSummary[];
+      /** Whether there is more in this direction. */
+      has_more: boolean;
+      scanned_until: string | null;
+    };
+  };
+  /** Get an email */
+  getEmail: {
+    query: Record<never, never>;
+    body: undefined;
+    result: Email;
+  };
+  /** Change when an email is sent */
+  rescheduleEmail: {
+    query: Record<never, never>;
+    body: EmailChange;
+    result: Email;
+  };
+  /** Cancel an email */
+  cancelEmail: {
+    query: Record<never, never>;
+    body: undefined;
+    result: Email;
+  };
+  /** Get the timeline of an email */
+  listEmailEvents: {
+    query: {
+      /** How many to return at most. */
+      limit?: number | undefined;
+      /** The number of the last event that was read. */
+      after?: number | undefined;
+    };
+    body: undefined;
+    result: {
+      object: 'list';
+      data: TimelineEvent[];
+      /** Whether there is more in this direction. */
+      has_more: boolean;
+    };
+  };
+  /** Get the exact bytes of an email */
+  getEmailContent: {
+    query: {
+      /** The recipient of the message; default: the first one. */
+      recipient?: string | undefined;
+    };
+    body: undefined;
+    result: string;
+  };
+  /** Find out why an email is slow or not there */
+  diagnoseEmail: {
+    query: Record<never, never>;
+    body: undefined;
+    result: Diagnosis;
+  };
+  /** Read the stream of events */
+  listEvents: {
+    query: {
+      /** A cursor: only events after it. `latest`: only new events. Without it the stream begins with the oldest stored event. */
+      after?: string | undefined;
+      /** Only these types, separated by commas. */
+      types?: string | undefined;
+      /** Only events of this email. */
+      email_id?: string | undefined;
+      /** How many to return at most. */
+      limit?: number | undefined;
+    };
+    body: undefined;
+    result: EventList;
+  };
+  /** Send up to 100 emails */
+  sendEmailBatch: {
+    query: Record<never, never>;
+    body: NewEmail[];
+    result: AcceptedBatch;
+  };
+  /** Add a domain */
+  createDomain: {
+    query: Record<never, never>;
+    body: {
+      /** A subdomain is a domain of its own. */
+      name: string;
+      /** For emails that do not set it themselves. `enforced`: only to mail servers with a valid certificate over TLS; otherwise recipients are retried and fail when the email expires. */
+      tls?: 'opportunistic' | 'enforced' | undefined;
+    };
+    result: Domain;
+  };
+  /** List domains */
+  listDomains: {
+    query: {
+      /** How many to return at most. */
+      limit?: number | undefined;
+      /** Only objects older than this id: the next page. */
+      after?: string | undefined;
+      /** Only objects newer than this id: the previous page. */
+      before?: string | undefined;
+    };
+    body: undefined;
+    result: {
+      object: 'list';
+      data: Domain[];
+      /** Whether there is more in this direction. */
+      has_more: boolean;
+    };
+  };
+  /** Get a domain */
+  getDomain: {
+    query: Record<never, never>;
+    body: undefined;
+    result: Domain;
+  };
+  /** Change a domain */
+  updateDomain: {
+    query: Record<never, never>;
+    body: {
+      /** For emails that do not set it themselves. `enforced`: only to mail servers with a valid certificate over TLS; otherwise recipients are retried and fail when the email expires. */
+      tls?: 'opportunistic' | 'enforced' | undefined;
+      /** Whether opens and clicks are tracked, for emails that do not set it themselves. What is left out stays as it is. */
+      tracking?: {
+        opens?: boolean | undefined;
+        clicks?: boolean | undefined;
+      } | undefined;
+    };
+    result: Domain;
+  };
+  /** Remove a domain */
+  deleteDomain: {
+    query: Record<never, never>;
+    body: undefined;
+    result: {
+      object: 'domain';
+      /** The deleted object. */
+      id: string;
+      deleted: true;
+    };
+  };
+  /** Verify a domain */
+  verifyDomain: {
+    query: Record<never, never>;
+    body: undefined;
+    result: Domain;
+  };
+  /** Register a webhook */
+  createWebhook: {
+    query: Record<never, never>;
+    body: NewWebhook;
+    result: WebhookWithSecret;
+  };
+  /** List webhooks */
+  listWebhooks: {
+    query: {
+      /** How many to return at most. */
+      limit?: number | undefined;
+      /** Only objects older than this id: the next page. */
+      after?: string | undefined;
+      /** Only objects newer than this id: the previous page. */
+      before?: string | undefined;
+    };
+    body: undefined;
+    result: {
+      object: 'list';
+      data: Webhook[];
+      /** Whether there is more in this direction. */
+      has_more: boolean;
+    };
+  };
+  /** Get a webhook */
+  getWebhook: {
+    query: Record<never, never>;
+    body: undefined;
+    result: Webhook;
+  };
+  /** Change a webhook */
+  updateWebhook: {
+    query: Record<never, never>;
+    body: WebhookChange;
+    result: Webhook;
+  };
+  /** Delete a webhook */
+  deleteWebhook: {
+    query: Record<never, never>;
+    body: undefined;
+    result: {
+      object: 'webhook';
+      /** The deleted object. */
+      id: string;
+      deleted: true;
+    };
+  };
+  /** Make a new signing secret */
+  rotateWebhookSecret: {
+    query: Record<never, never>;
+    body: undefined;
+    result: WebhookWithSecret;
+  };
+  /** Test a webhook */
+  testWebhook: {
+    query: Record<never, never>;
+    body: undefined;
+    result: WebhookDeliveryDetail;
+  };
+  /** List deliveries of a webhook */
+  listWebhookDeliveries: {
+    query: {
+      /** How many to return at most. */
+      limit?: number | undefined;
+      /** Only objects older than this id: the next page. */
+      after?: string | undefined;
+      /** Only objects newer than this id: the previous page. */
+      before?: string | undefined;
+      /** `pending` until a 2xx response or the last retry. */
+      status?: 'pending' | 'delivered' | 'failed' | undefined;
+      /** Only events of this type. */
+      type?: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.test' | undefined;
+    };
+    body: undefined;
+    result: {
+      object: 'list';
+      data: WebhookDelivery[];
+      /** Whether there is more in this direction. */
+      has_more: boolean;
+      scanned_until: string | null;
+    };
+  };
+  /** Get a delivery */
+  getWebhookDelivery: {
+    query: Record<never, never>;
+    body: undefined;
+    result: WebhookDeliveryDetail;
+  };
+  /** Send a delivery again */
+  replayWebhookDelivery: {
+    query: Record<never, never>;
+    body: undefined;
+    result: WebhookDeliveryDetail;
+  };
+  /** Send the deliveries of a period again */
+  replayWebhook: {
+    query: Record<never, never>;
+    body: NewWebhookReplay;
+    result: WebhookReplay;
+  };
+  /** Get a replay */
+  getWebhookReplay: {
+    query: Record<never, never>;
+    body: undefined;
+    result: WebhookReplay;
+  };
+  /** List suppressed addresses */
+  listSuppressions: {
+    query: {
+      /** How many to return at most. */
+      limit?: number | undefined;
+      /** Only what comes after this address of the list. */
+      after?: string | undefined;
+      /** Only what comes before this address of the list. */
+      before?: string | undefined;
+      /** `hard_bounce`: the mailbox or its domain does not exist, or was full for a long time. */
+      reason?: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual' | undefined;
+      /** Only addresses that begin with this. */
+      address?: string | undefined;
+    };
+    body: undefined;
+    result: {
+      object: 'list';
+      data: Suppression[];
+      /** Whether there is more in this direction. */
+      has_more: boolean;
+    };
+  };
+  /** Suppress an address */
+  createSuppression: {
+    query: Record<never, never>;
+    body: NewSuppression;
+    result: Suppression;
+  };
+  /** Get a suppression */
+  getSuppression: {
+    query: Record<never, never>;
+    body: undefined;
+    result: SuppressionWithHistory;
+  };
+  /** Remove a suppression */
+  deleteSuppression: {
+    query: Record<never, never>;
+    body: undefined;
+    result: {
+      object: 'suppression';
+      /** As written when it was added; case-insensitive. */
+      address: string;
+      deleted: true;
+    };
+  };
+  /** List the history of an address */
+  listSuppressionHistory: {
+    query: Record<never, never>;
+    body: undefined;
+    result: {
+      object: 'list';
+      data: SuppressionChange[];
+      /** Whether there is more in this direction. */
+      has_more: boolean;
+    };
+  };
+  /** Export suppressed addresses */
+  exportSuppressions: {
+    query: {
+      /** `hard_bounce`: the mailbox or its domain does not exist, or was full for a long time. */
+      reason?: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual' | undefined;
+      /** Only addresses that begin with this. */
+      address?: string | undefined;
+    };
+    body: undefined;
+    result: string;
+  };
+  /** Make a template */
+  createTemplate: {
+    query: Record<never, never>;
+    body: NewTemplate;
+    result: Template;
+  };
+  /** List templates */
+  listTemplates: {
+    query: {
+      /** How many to return at most. */
+      limit?: number | undefined;
+      /** Only objects older than this id: the next page. */
+      after?: string | undefined;
+      /** Only objects newer than this id: the previous page. */
+      before?: string | undefined;
+    };
+    body: undefined;
+    result: {
+      object: 'list';
+      data: TemplateSummary[];
+      /** Whether there is more in this direction. */
+      has_more: boolean;
+    };
+  };
+  /** Get a template */
+  getTemplate: {
+    query: Record<never, never>;
+    body: undefined;
+    result: Template;
+  };
+  /** Change a template */
+  updateTemplate: {
+    query: Record<never, never>;
+    body: TemplateChange;
+    result: Template;
+  };
+  /** Delete a template */
+  deleteTemplate: {
+    query: Record<never, never>;
+    body: undefined;
+    result: {
+      object: 'template';
+      /** The deleted object. */
+      id: string;
+      deleted: true;
+    };
+  };
+  /** List the versions of a template */
+  listTemplateVersions: {
+    query: Record<never, never>;
+    body: undefined;
+    result: {
+      object: 'list';
+      data: TemplateVersion[];
+      /** Whether there is more in this direction. */
+      has_more: boolean;
+    };
+  };
+  /** Get a version of a template */
+  getTemplateVersion: {
+    query: Record<never, never>;
+    body: undefined;
+    result: Template;
+  };
+  /** Publish a version of a template */
+  publishTemplate: {
+    query: Record<never, never>;
+    body: {
+      /** Default: the latest. An older one takes a change back. */
+      version?: number | undefined;
+    };
+    result: Template;
+  };
+  /** Render a template */
+  previewTemplate: {
+    query: Record<never, never>;
+    body: {
+      variables?: Record<string, unknown> | undefined;
+      /** Default: the latest, published or not. */
+      version?: number | undefined;
+    };
+    result: RenderedTemplate;
+  };
+  /** Get the calling key */
+  getCurrentApiKey: {
+    query: Record<never, never>;
+    body: undefined;
+    result: CurrentApiKey;
+  };
+  /** Make an API key */
+  createApiKey: {
+    query: Record<never, never>;
+    body: NewApiKey;
+    result: ApiKeyWithSecret;
+  };
+  /** List API keys */
+  listApiKeys: {
+    query: {
+      /** How many to return at most. */
+      limit?: number | undefined;
+      /** Only objects older than this id: the next page. */
+      after?: string | undefined;
+      /** Only objects newer than this id: the previous page. */
+      before?: string | undefined;
+    };
+    body: undefined;
+    result: {
+      object: 'list';
+      data: ApiKey[];
+      /** Whether there is more in this direction. */
+      has_more: boolean;
+    };
+  };
+  /** Change an API key */
+  updateApiKey: {
+    query: Record<never, never>;
+    body: ApiKeyChange;
+    result: ApiKey;
+  };
+  /** Revoke an API key */
+  revokeApiKey: {
+    query: Record<never, never>;
+    body: undefined;
+    result: {
+      object: 'api_key';
+      /** The deleted object. */
+      id: string;
+      deleted: true;
+    };
+  };
+  /** Rotate an API key */
+  rotateApiKey: {
+    query: Record<never, never>;
+    body: ApiKeyRotation;
+    result: RotatedApiKey;
+  };
+  /** List the projects of the organization */
+  listProjects: {
+    query: Record<never, never>;
+    body: undefined;
+    result: {
+      object: 'list';
+      data: Project[];
+      /** Whether there is more in this direction. */
+      has_more: boolean;
+    };
+  };
+  /** Is the process alive? */
+  getHealth: {
+    query: Record<never, never>;
+    body: undefined;
+    result: {
+      status: 'ok';
+    };
+  };
+  /** Can requests be served? */
+  getReadiness: {
+    query: Record<never, never>;
+    body: undefined;
+    result: {
+      status: 'ok';
+    };
+  };
+  /** Import suppressed addresses */
+  importSuppressions: {
+    query: Record<never, never>;
+    body: string;
+    result: SuppressionImport;
+  };
+};
+
+export const OPERATIONS = {
+  sendEmail: ['POST', '/v1/emails'],
+  listEmails: ['GET', '/v1/emails'],
+  getEmail: ['GET', '/v1/emails/{id}'],
+  rescheduleEmail: ['PATCH', '/v1/emails/{id}'],
+  cancelEmail: ['POST', '/v1/emails/{id}/cancel'],
+  listEmailEvents: ['GET', '/v1/emails/{id}/events'],
+  getEmailContent: ['GET', '/v1/emails/{id}/content'],
+  diagnoseEmail: ['GET', '/v1/emails/{id}/diagnosis'],
+  listEvents: ['GET', '/v1/events'],
+  sendEmailBatch: ['POST', '/v1/emails/batch'],
+  createDomain: ['POST', '/v1/domains'],
+  listDomains: ['GET', '/v1/domains'],
+  getDomain: ['GET', '/v1/domains/{id}'],
+  updateDomain: ['PATCH', '/v1/domains/{id}'],
+  deleteDomain: ['DELETE', '/v1/domains/{id}'],
+  verifyDomain: ['POST', '/v1/domains/{id}/verify'],
+  createWebhook: ['POST', '/v1/webhooks'],
+  listWebhooks: ['GET', '/v1/webhooks'],
+  getWebhook: ['GET', '/v1/webhooks/{id}'],
+  updateWebhook: ['PATCH', '/v1/webhooks/{id}'],
+  deleteWebhook: ['DELETE', '/v1/webhooks/{id}'],
+  rotateWebhookSecret: ['POST', '/v1/webhooks/{id}/rotate-secret'],
+  testWebhook: ['POST', '/v1/webhooks/{id}/test'],
+  listWebhookDeliveries: ['GET', '/v1/webhooks/{id}/deliveries'],
+  getWebhookDelivery: ['GET', '/v1/webhooks/{id}/deliveries/{delivery_id}'],
+  replayWebhookDelivery: ['POST', '/v1/webhooks/{id}/deliveries/{delivery_id}/replay'],
+  replayWebhook: ['POST', '/v1/webhooks/{id}/replay'],
+  getWebhookReplay: ['GET', '/v1/webhooks/{id}/replays/{replay_id}'],
+  listSuppressions: ['GET', '/v1/suppressions'],
+  createSuppression: ['POST', '/v1/suppressions'],
+  getSuppression: ['GET', '/v1/suppressions/{address}'],
+  deleteSuppression: ['DELETE', '/v1/suppressions/{address}'],
+  listSuppressionHistory: ['GET', '/v1/suppressions/{address}/history'],
+  exportSuppressions: ['GET', '/v1/suppressions/export'],
+  createTemplate: ['POST', '/v1/templates'],
+  listTemplates: ['GET', '/v1/templates'],
+  getTemplate: ['GET', '/v1/templates/{id}'],
+  updateTemplate: ['PATCH', '/v1/templates/{id}'],
+  deleteTemplate: ['DELETE', '/v1/templates/{id}'],
+  listTemplateVersions: ['GET', '/v1/templates/{id}/versions'],
+  getTemplateVersion: ['GET', '/v1/templates/{id}/versions/{version}'],
+  publishTemplate: ['POST', '/v1/templates/{id}/publish'],
+  previewTemplate: ['POST', '/v1/templates/{id}/preview'],
+  getCurrentApiKey: ['GET', '/v1/api-keys/current'],
+  createApiKey: ['POST', '/v1/api-keys'],
+  listApiKeys: ['GET', '/v1/api-keys'],
+  updateApiKey: ['PATCH', '/v1/api-keys/{id}'],
+  revokeApiKey: ['DELETE', '/v1/api-keys/{id}'],
+  rotateApiKey: ['POST', '/v1/api-keys/{id}/rotate'],
+  listProjects: ['GET', '/v1/projects'],
+  getHealth: ['GET', '/healthz'],
+  getReadiness: ['GET', '/readyz'],
+  importSuppressions: ['POST', '/v1/suppressions/import'],
+} as const;

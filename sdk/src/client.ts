@@ -1,0 +1,387 @@
+/**
+ * The client: a resource for each part of the API, a method for each operation. Fields are named as in the
+ * API; what a method takes and returns is typed from the same schemas that the service checks with.
+ */
+import type { AcceptedBatch, AcceptedEmail, DryRun, NewEmail, StreamEvent } from './api.ts';
+import { type StreamOptions, streamEvents } from './event-stream.ts';
+import { type Page, Pages } from './pages.ts';
+import {
+  type Body,
+  type CallOptions,
+  type OperationId,
+  type PosthornOptions,
+  type Query,
+  type Result,
+  Transport,
+} from './transport.ts';
+
+/** An email; with `renderReact`, `react` instead of `html`. */
+export type EmailToSend = NewEmail & { react?: unknown };
+
+export type SendOptions = CallOptions & {
+  /** The same key sends only once, within 24 hours. Default: a new one for each call. */
+  idempotencyKey?: string | undefined;
+};
+
+export type BatchOptions = SendOptions & {
+  /** `strict` (default) accepts all or none; `permissive` accepts what it can and reports the others. */
+  validation?: 'strict' | 'permissive' | undefined;
+};
+
+/**
+ * ```ts
+ * const posthorn = new Posthorn({ baseUrl: 'https://mail.acme.com', apiKey: 'ph_live_…' });
+ * ```
+ * @throws TypeError without a key or an address
+ */
+export class Posthorn {
+  readonly emails: Emails;
+  readonly events: Events;
+  readonly domains: Domains;
+  readonly webhooks: Webhooks;
+  readonly suppressions: Suppressions;
+  readonly templates: Templates;
+  readonly apiKeys: ApiKeys;
+  readonly projects: Projects;
+  readonly service: Service;
+
+  constructor(options: PosthornOptions = {}) {
+    const transport = new Transport(options);
+    this.emails = new Emails(transport);
+    this.events = new Events(transport);
+    this.domains = new Domains(transport);
+    this.webhooks = new Webhooks(transport);
+    this.suppressions = new Suppressions(transport);
+    this.templates = new Templates(transport);
+    this.apiKeys = new ApiKeys(transport);
+    this.projects = new Projects(transport);
+    this.service = new Service(transport);
+  }
+}
+
+class Resource {
+  protected readonly transport: Transport;
+
+  constructor(transport: Transport) {
+    this.transport = transport;
+  }
+
+  /** @param path the values of the path's parameters */
+  protected call<Id extends OperationId>(
+    id: Id,
+    path: Record<string, string | number> = {},
+    body?: Body<Id>,
+  ): Promise<Result<Id>> {
+    return this.transport.json(id, { path, body });
+  }
+
+  protected pages<Id extends ListId>(
+    id: Id,
+    { path, query, positionOf = idOf }: Listing<Id>,
+  ): Pages<Item<Id>> {
+    return new Pages(async (after) => {
+      // A page after a position continues the first one; it is not bounded from the other side.
+      const rest = after === undefined ? query : { ...query, after, before: undefined };
+      return this.transport.json(id, { path, query: rest });
+    }, positionOf);
+  }
+}
+
+type ListId = {
+  [Id in OperationId]: Result<Id> extends Page<unknown> ? Id : never;
+}[OperationId];
+type Item<Id extends ListId> = Result<Id>['data'][number];
+type Listing<Id extends ListId> = {
+  path?: Record<string, string>;
+  query: Query<Id>;
+  positionOf?: (item: Item<Id>) => string;
+};
+
+function idOf(item: object): string {
+  return String((item as { id?: string }).id);
+}
+
+class Emails extends Resource {
+  /** Accepts an email for delivery. Repeats safely: each call has an idempotency key. */
+  async send(email: EmailToSend, options: SendOptions = {}): Promise<AcceptedEmail> {
+    const body = await this.#rendered(email);
+    return (await this.transport.json('sendEmail', {
+      body,
+      headers: { 'idempotency-key': options.idempotencyKey ?? crypto.randomUUID() },
+      signal: options.signal,
+    })) as AcceptedEmail;
+  }
+
+  /** What would happen to an email: stores and sends nothing. */
+  async dryRun(email: EmailToSend, { signal }: CallOptions = {}): Promise<DryRun> {
+    const body = await this.#rendered(email);
+    const call = { body, query: { dry_run: true }, signal };
+    return (await this.transport.json('sendEmail', call)) as DryRun;
+  }
+
+  /** Accepts up to 100 emails with one request. */
+  async sendBatch(emails: EmailToSend[], options: BatchOptions = {}): Promise<AcceptedBatch> {
+    const body = await Promise.all(emails.map((email) => this.#rendered(email)));
+    return this.transport.json('sendEmailBatch', {
+      body,
+      headers: {
+        'idempotency-key': options.idempotencyKey ?? crypto.randomUUID(),
+        ...(options.validation && { 'x-batch-validation': options.validation }),
+      },
+      signal: options.signal,
+    });
+  }
+
+  list(query: Query<'listEmails'> = {}) {
+    return this.pages('listEmails', { query });
+  }
+
+  get(id: string) {
+    return this.call('getEmail', { id });
+  }
+
+  reschedule(id: string, change: Body<'rescheduleEmail'>) {
+    return this.call('rescheduleEmail', { id }, change);
+  }
+
+  cancel(id: string) {
+    return this.call('cancelEmail', { id });
+  }
+
+  /** Everything that happened to an email, in order. */
+  events(id: string, query: Query<'listEmailEvents'> = {}) {
+    const positionOf = ({ number }: { number: number }) => String(number);
+    return this.pages('listEmailEvents', { path: { id }, query, positionOf });
+  }
+
+  /** The message as it is sent (RFC 5322). */
+  content(id: string, query: Query<'getEmailContent'> = {}): Promise<Uint8Array> {
+    return this.transport.bytes('getEmailContent', { path: { id }, query });
+  }
+
+  /** Why an email is slow, or not there. */
+  diagnose(id: string) {
+    return this.call('diagnoseEmail', { id });
+  }
+
+  async #rendered({ react, ...email }: EmailToSend): Promise<NewEmail> {
+    if (react === undefined) return email;
+    const { options } = this.transport;
+    if (!options.renderReact) {
+      throw new TypeError('renderReact is needed to send a React element.');
+    }
+    return { ...email, html: await options.renderReact(react) };
+  }
+}
+
+class Events extends Resource {
+  /** A page of the event stream; its `cursor` is where the next one starts, also when `data` is empty. */
+  list(query: Query<'listEvents'> = {}): Promise<Result<'listEvents'>> {
+    return this.transport.json('listEvents', { query });
+  }
+
+  /** Every event after `after` and each that follows, until `signal` ends it. It reconnects by itself. */
+  stream(options: StreamOptions = {}): AsyncIterable<StreamEvent> {
+    return streamEvents(this.transport, options);
+  }
+}
+
+class Domains extends Resource {
+  create(domain: Body<'createDomain'>) {
+    return this.call('createDomain', {}, domain);
+  }
+
+  list(query: Query<'listDomains'> = {}) {
+    return this.pages('listDomains', { query });
+  }
+
+  get(id: string) {
+    return this.call('getDomain', { id });
+  }
+
+  update(id: string, change: Body<'updateDomain'>) {
+    return this.call('updateDomain', { id }, change);
+  }
+
+  delete(id: string) {
+    return this.call('deleteDomain', { id });
+  }
+
+  /** Looks the records up now. */
+  verify(id: string) {
+    return this.call('verifyDomain', { id });
+  }
+}
+
+class Webhooks extends Resource {
+  /** The only response with `signing_secret`, but for that of `rotateSecret`. */
+  create(webhook: Body<'createWebhook'>) {
+    return this.call('createWebhook', {}, webhook);
+  }
+
+  list(query: Query<'listWebhooks'> = {}) {
+    return this.pages('listWebhooks', { query });
+  }
+
+  get(id: string) {
+    return this.call('getWebhook', { id });
+  }
+
+  update(id: string, change: Body<'updateWebhook'>) {
+    return this.call('updateWebhook', { id }, change);
+  }
+
+  delete(id: string) {
+    return this.call('deleteWebhook', { id });
+  }
+
+  /** Requests carry the signatures of both secrets for a while. */
+  rotateSecret(id: string) {
+    return this.call('rotateWebhookSecret', { id });
+  }
+
+  /** Sends a `webhook.test` event now. */
+  test(id: string) {
+    return this.call('testWebhook', { id });
+  }
+
+  deliveries(id: string, query: Query<'listWebhookDeliveries'> = {}) {
+    return this.pages('listWebhookDeliveries', { path: { id }, query });
+  }
+
+  getDelivery(id: string, deliveryId: string) {
+    return this.call('getWebhookDelivery', { id, delivery_id: deliveryId });
+  }
+
+  replayDelivery(id: string, deliveryId: string) {
+    return this.call('replayWebhookDelivery', { id, delivery_id: deliveryId });
+  }
+
+  /** Repeats the deliveries of a time range. */
+  replay(id: string, range: Body<'replayWebhook'>) {
+    return this.call('replayWebhook', { id }, range);
+  }
+
+  getReplay(id: string, replayId: string) {
+    return this.call('getWebhookReplay', { id, replay_id: replayId });
+  }
+}
+
+class Suppressions extends Resource {
+  create(suppression: Body<'createSuppression'>) {
+    return this.call('createSuppression', {}, suppression);
+  }
+
+  list(query: Query<'listSuppressions'> = {}) {
+    const positionOf = ({ address }: { address: string }) => address;
+    return this.pages('listSuppressions', { query, positionOf });
+  }
+
+  get(address: string) {
+    return this.call('getSuppression', { address });
+  }
+
+  delete(address: string) {
+    return this.call('deleteSuppression', { address });
+  }
+
+  history(address: string) {
+    return this.call('listSuppressionHistory', { address });
+  }
+
+  /** CSV. */
+  async export(query: Query<'exportSuppressions'> = {}): Promise<string> {
+    const bytes = await this.transport.bytes('exportSuppressions', { query });
+    return new TextDecoder().decode(bytes);
+  }
+
+  /** @param csv a header line with `address`, then one address for each line */
+  import(csv: string) {
+    return this.call('importSuppressions', {}, csv);
+  }
+}
+
+class Templates extends Resource {
+  create(template: Body<'createTemplate'>) {
+    return this.call('createTemplate', {}, template);
+  }
+
+  list(query: Query<'listTemplates'> = {}) {
+    return this.pages('listTemplates', { query });
+  }
+
+  /** @param id or alias, as in the other methods */
+  get(id: string) {
+    return this.call('getTemplate', { id });
+  }
+
+  update(id: string, change: Body<'updateTemplate'>) {
+    return this.call('updateTemplate', { id }, change);
+  }
+
+  delete(id: string) {
+    return this.call('deleteTemplate', { id });
+  }
+
+  versions(id: string) {
+    return this.call('listTemplateVersions', { id });
+  }
+
+  getVersion(id: string, version: number) {
+    return this.call('getTemplateVersion', { id, version });
+  }
+
+  publish(id: string, which: Body<'publishTemplate'> = {}) {
+    return this.call('publishTemplate', { id }, which);
+  }
+
+  preview(id: string, preview: Body<'previewTemplate'> = {}) {
+    return this.call('previewTemplate', { id }, preview);
+  }
+}
+
+class ApiKeys extends Resource {
+  /** The key that this client uses. */
+  current() {
+    return this.call('getCurrentApiKey');
+  }
+
+  /** The only response with the key itself, but for that of `rotate`. */
+  create(key: Body<'createApiKey'>) {
+    return this.call('createApiKey', {}, key);
+  }
+
+  list(query: Query<'listApiKeys'> = {}) {
+    return this.pages('listApiKeys', { query });
+  }
+
+  update(id: string, change: Body<'updateApiKey'>) {
+    return this.call('updateApiKey', { id }, change);
+  }
+
+  revoke(id: string) {
+    return this.call('revokeApiKey', { id });
+  }
+
+  /** A new key with the same rights; the old one ends when `rotation` says. */
+  rotate(id: string, rotation: Body<'rotateApiKey'> = {}) {
+    return this.call('rotateApiKey', { id }, rotation);
+  }
+}
+
+class Projects extends Resource {
+  list() {
+    return this.call('listProjects');
+  }
+}
+
+class Service extends Resource {
+  health() {
+    return this.call('getHealth');
+  }
+
+  /** @throws PosthornError 503 while it cannot serve requests */
+  readiness() {
+    return this.call('getReadiness');
+  }
+}

@@ -1,0 +1,97 @@
+/**
+ * What a call throws: `PosthornError` for a failure that the service answered, `ConnectionError` when there
+ * was no answer.
+ */
+
+/** Later versions of the service may add codes. */
+export type ErrorCode =
+  | 'validation_error'
+  | 'authentication_error'
+  | 'authorization_error'
+  | 'domain_not_verified'
+  | 'not_found'
+  | 'method_not_allowed'
+  | 'request_timeout'
+  | 'idempotency_conflict'
+  | 'conflict'
+  | 'suppressed'
+  | 'payload_too_large'
+  | 'unsupported_media_type'
+  | 'rate_limit_error'
+  | 'internal_error'
+  | 'service_unavailable'
+  | (string & {});
+
+export type FieldProblem = { field: string; message: string };
+
+type Failure = {
+  status: number;
+  code: ErrorCode;
+  message: string;
+  request_id: string | null;
+  details: readonly FieldProblem[];
+  retry_after: number | null;
+};
+
+/** The service refused a request. `message` is one sentence: what is wrong and what to do. */
+export class PosthornError extends Error {
+  override readonly name: string = 'PosthornError';
+  /** The HTTP status. */
+  readonly status: number;
+  readonly code: ErrorCode;
+  /** Quote this when you report a problem; null when something before the service answered. */
+  readonly request_id: string | null;
+  /** The fields that break a rule, each with its own message. */
+  readonly details: readonly FieldProblem[];
+  /** Seconds to wait, for 429 and 503. */
+  readonly retry_after: number | null;
+
+  constructor(failure: Failure) {
+    super(failure.message);
+    this.status = failure.status;
+    this.code = failure.code;
+    this.request_id = failure.request_id;
+    this.details = failure.details;
+    this.retry_after = failure.retry_after;
+  }
+}
+
+/** There was no complete answer: the connection failed, or `timeoutMs` passed. `cause` has the reason. */
+export class ConnectionError extends Error {
+  override readonly name: string = 'ConnectionError';
+}
+
+/** A webhook's signature is missing, wrong or too old. */
+export class SignatureError extends Error {
+  override readonly name: string = 'SignatureError';
+}
+
+/** @returns the failure of a response whose status is not 2xx; reads its body */
+export async function failureOf(response: Response): Promise<PosthornError> {
+  const text = await response.text();
+  const { error } = parsed(text);
+  return new PosthornError({
+    status: response.status,
+    code: error?.code ?? 'internal_error',
+    message:
+      error?.message ?? `The response has status ${response.status} and is not from Posthorn.`,
+    request_id: error?.request_id ?? response.headers.get('x-request-id'),
+    details: error?.details ?? [],
+    retry_after: secondsOf(response.headers.get('retry-after')),
+  });
+}
+
+type ErrorBody = { error?: Partial<Failure> };
+
+function parsed(text: string): ErrorBody {
+  try {
+    const body: unknown = JSON.parse(text);
+    return typeof body === 'object' && body !== null ? body : {};
+  } catch {
+    return {};
+  }
+}
+
+function secondsOf(header: string | null): number | null {
+  return header !== null && /^\d{1,9}$/.test(header) ? Number(header) : null;
+}

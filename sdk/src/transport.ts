@@ -1,0 +1,204 @@
+/**
+ * Requests to the service, repeated where that is safe.
+ *
+ * What is repeated: 429 always, since nothing happened. No answer, 408 and 5xx only when a second request
+ * changes nothing more: reading, replacing and deleting, and sending, which always has an idempotency
+ * key. The wait is what Retry-After says, else doubles from half a second.
+ */
+import { OPERATIONS, type Operations } from './api.ts';
+import { ConnectionError, failureOf, PosthornError } from './errors.ts';
+
+export type OperationId = keyof Operations;
+export type Result<Id extends OperationId> = Operations[Id]['result'];
+export type Body<Id extends OperationId> = Operations[Id]['body'];
+export type Query<Id extends OperationId> = Operations[Id]['query'];
+
+export type PosthornOptions = {
+  /** Default: the variable POSTHORN_API_KEY. */
+  apiKey?: string | undefined;
+  /** Where the service is, as `https://mail.acme.com`. Default: the variable POSTHORN_URL. */
+  baseUrl?: string | undefined;
+  /** How often a failed request is repeated; default 3. */
+  maxRetries?: number | undefined;
+  /** For each attempt, until its complete response; default 30,000. */
+  timeoutMs?: number | undefined;
+  /** Makes the html of an email's `react` element, for example `render` of `@react-email/render`. */
+  renderReact?(element: unknown): string | Promise<string>;
+  /** Default: the global one. */
+  fetch?: typeof fetch | undefined;
+};
+
+/** Options of a single call. */
+export type CallOptions = { signal?: AbortSignal | undefined };
+
+export type Call = CallOptions & {
+  path?: Record<string, string | number> | undefined;
+  query?: object | undefined;
+  /** Sent as JSON; a string is sent as CSV. */
+  body?: unknown;
+  headers?: Record<string, string> | undefined;
+};
+
+const FIRST_WAIT_MS = 500;
+const LONGEST_WAIT_MS = 8_000;
+/** A Retry-After beyond it is for the caller to handle. */
+const LONGEST_RETRY_AFTER_S = 60;
+
+export class Transport {
+  readonly options: PosthornOptions;
+  readonly #apiKey: string;
+  readonly #baseUrl: string;
+  readonly #fetch: typeof fetch;
+
+  constructor(options: PosthornOptions) {
+    const env = environment();
+    const apiKey = options.apiKey ?? env['POSTHORN_API_KEY'];
+    const baseUrl = options.baseUrl ?? env['POSTHORN_URL'];
+    if (!apiKey) throw new TypeError('An API key is needed: give apiKey or set POSTHORN_API_KEY.');
+    if (!baseUrl) throw new TypeError('The service is needed: give baseUrl or set POSTHORN_URL.');
+    this.options = options;
+    this.#apiKey = apiKey;
+    this.#baseUrl = new URL(baseUrl).href.replace(/\/+$/, '');
+    this.#fetch = options.fetch ?? globalThis.fetch.bind(globalThis);
+  }
+
+  /** @throws PosthornError, ConnectionError */
+  async json<Id extends OperationId>(id: Id, call: Call = {}): Promise<Result<Id>> {
+    return this.#complete(id, call, async (response) => (await response.json()) as Result<Id>);
+  }
+
+  /** @throws PosthornError, ConnectionError */
+  async bytes(id: OperationId, call: Call = {}): Promise<Uint8Array> {
+    return this.#complete(
+      id,
+      call,
+      async (response) => new Uint8Array(await response.arrayBuffer()),
+    );
+  }
+
+  /**
+   * A response whose body is a stream; it has no time limit and is not repeated.
+   * @throws PosthornError, ConnectionError
+   */
+  async stream(id: OperationId, call: Call): Promise<Response> {
+    const response = await this.#fetchOnce(id, call, call.signal);
+    if (!response.ok) throw await failureOf(response);
+    return response;
+  }
+
+  async #complete<T>(id: OperationId, call: Call, read: (response: Response) => Promise<T>) {
+    const { maxRetries = 3 } = this.options;
+    for (let attempt = 0; ; attempt += 1) {
+      try {
+        return await this.#attempt(id, call, read);
+      } catch (error) {
+        const waitMs =
+          attempt < maxRetries ? waitBeforeRetry(error, attempt, isSafe(id, call)) : null;
+        if (waitMs === null) throw error;
+        await pause(waitMs, call.signal);
+      }
+    }
+  }
+
+  async #attempt<T>(id: OperationId, call: Call, read: (response: Response) => Promise<T>) {
+    const { timeoutMs = 30_000 } = this.options;
+    const limit = AbortSignal.timeout(timeoutMs);
+    const signal = call.signal ? AbortSignal.any([call.signal, limit]) : limit;
+    const response = await this.#fetchOnce(id, call, signal);
+    try {
+      if (response.ok) return await read(response);
+      throw await failureOf(response);
+    } catch (error) {
+      throw error instanceof PosthornError ? error : noAnswer(error, call.signal);
+    }
+  }
+
+  async #fetchOnce(id: OperationId, call: Call, signal: AbortSignal | undefined) {
+    const [method, path] = OPERATIONS[id];
+    const isText = typeof call.body === 'string';
+    const init: RequestInit = {
+      method,
+      headers: {
+        authorization: `Bearer ${this.#apiKey}`,
+        'user-agent': 'posthorn-sdk/0.1.0',
+        ...(call.body !== undefined && {
+          'content-type': isText ? 'text/csv' : 'application/json',
+        }),
+        ...call.headers,
+      },
+      // A redirect would carry the key elsewhere.
+      redirect: 'error',
+      ...(call.body !== undefined && { body: isText ? call.body : JSON.stringify(call.body) }),
+      ...(signal && { signal }),
+    } as RequestInit;
+    const url = `${this.#baseUrl}${filled(path, call.path ?? {})}${queryOf(call.query ?? {})}`;
+    try {
+      return await this.#fetch(url, init);
+    } catch (error) {
+      throw noAnswer(error, call.signal);
+    }
+  }
+}
+
+/** Whether a second request changes nothing more. */
+function isSafe(id: OperationId, { headers }: Call): boolean {
+  const [method] = OPERATIONS[id];
+  return method !== 'POST' || headers?.['idempotency-key'] !== undefined;
+}
+
+/** @param attempt from 0 @returns null: not again */
+function waitBeforeRetry(error: unknown, attempt: number, isSafeToRepeat: boolean): number | null {
+  const retryAfter = error instanceof PosthornError ? error.retry_after : null;
+  if (!mayRepeat(error, isSafeToRepeat) || (retryAfter ?? 0) > LONGEST_RETRY_AFTER_S) return null;
+  if (retryAfter !== null) return retryAfter * 1_000;
+  const waitMs = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** attempt);
+  return waitMs * (0.5 + Math.random() / 2);
+}
+
+function mayRepeat(error: unknown, isSafeToRepeat: boolean): boolean {
+  if (error instanceof ConnectionError) return isSafeToRepeat;
+  if (!(error instanceof PosthornError)) return false;
+  return error.status === 429 || (isSafeToRepeat && (error.status >= 500 || error.status === 408));
+}
+
+/** What the caller's own signal says is not a failure of the connection. */
+function noAnswer(error: unknown, signal: AbortSignal | undefined): unknown {
+  if (signal?.aborted) return signal.reason;
+  const reason = error instanceof Error ? error.message : String(error);
+  return new ConnectionError(`There was no answer from the service: ${reason}`, { cause: error });
+}
+
+export async function pause(waitMs: number, signal?: AbortSignal): Promise<void> {
+  signal?.throwIfAborted();
+  await new Promise<void>((resolve, reject) => {
+    const onAbort = () => {
+      clearTimeout(timer);
+      reject(signal?.reason as Error);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', onAbort);
+      resolve();
+    }, waitMs);
+    signal?.addEventListener('abort', onAbort, { once: true });
+  });
+}
+
+function filled(path: string, values: Record<string, string | number>): string {
+  return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
+    const value = values[name];
+    if (value === undefined || value === '') throw new TypeError(`${name} is needed.`);
+    return encodeURIComponent(value);
+  });
+}
+
+function queryOf(query: object): string {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined);
+  if (given.length === 0) return '';
+  return `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`;
+}
+
+/** Of Node, Deno and Bun; elsewhere nothing. */
+function environment(): Record<string, string | undefined> {
+  const { process } = globalThis as { process?: { env?: Record<string, string | undefined> } };
+  return process?.env ?? {};
+}

@@ -1,0 +1,312 @@
+/** The TypeScript client: every operation of the service, typed from its schemas, against the service. */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { Webhook } from 'standardwebhooks';
+import { typesOf } from '../../scripts/openapi-types.ts';
+import {
+  ConnectionError,
+  Posthorn,
+  PosthornError,
+  SignatureError,
+  verifyWebhook,
+} from '../../sdk/src/index.ts';
+import { OPERATIONS } from '../../sdk/src/api.ts';
+import { UNKNOWN_ID, UUID_V7 } from '../support/api.ts';
+import { startService } from '../support/service.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
+import { startReceiver } from '../support/webhook-receiver.ts';
+
+const service = await startService({
+  env: { POSTHORN_LIMIT_SENDING: '10000/60', POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' },
+});
+after(() => service[Symbol.asyncDispose]());
+const posthorn = new Posthorn({ baseUrl: service.url, apiKey: service.testKey });
+
+const EMAIL = {
+  from: 'Acme <hello@acme.test>',
+  to: 'delivered@simulator.test',
+  subject: 'Hello',
+  html: '<p>Hello</p>',
+};
+
+test('the types are those of the service (else: npm run openapi)', async () => {
+  const document = await source('docs/openapi.json');
+  assert.equal(await source('sdk/src/api.ts'), typesOf(JSON.parse(document)));
+});
+
+test('every operation of the service has a method', async () => {
+  const client = await source('sdk/src/client.ts');
+  const stream = await source('sdk/src/event-stream.ts');
+  for (const id of Object.keys(OPERATIONS)) {
+    assert.match(client + stream, new RegExp(`'${id}'`), `${id} has no method`);
+  }
+});
+
+test('the codes of failures are those of the service', async () => {
+  const known = await source('sdk/src/errors.ts');
+  const codes = [
+    ...(await source('src/core/refusals.ts')).matchAll(/^ {2}'([a-z_]+)',$/gm),
+    ...(await source('src/http/errors.ts')).matchAll(/^ {2}\| '([a-z_]+)'/gm),
+  ].map(([, code]) => code);
+  assert.ok(codes.length >= 15);
+  for (const code of codes) assert.match(known, new RegExp(String.raw`\| '${code}'`));
+});
+
+test('an email is sent, read, and followed to its delivery', async () => {
+  const { id, status } = await posthorn.emails.send({
+    ...EMAIL,
+    tags: [{ name: 'a', value: 'b' }],
+  });
+  assert.match(id, UUID_V7);
+  assert.equal(status, 'queued');
+  await service.waitForStatus(id, 'delivered');
+  const email = await posthorn.emails.get(id);
+  assert.deepEqual(email.to, ['delivered@simulator.test']);
+  const types = await collected(posthorn.emails.events(id), ({ type }) => type);
+  assert.deepEqual(types, ['email.queued', 'email.delivered']);
+  const content = new TextDecoder().decode(await posthorn.emails.content(id));
+  assert.match(content, /^Subject: Hello\r$/m);
+  assert.equal((await posthorn.emails.diagnose(id)).id, id);
+});
+
+test('a dry run says what would happen and sends nothing', async () => {
+  const before = await count(posthorn.emails.list());
+  const run = await posthorn.emails.dryRun(EMAIL);
+  assert.equal(run.object, 'dry_run');
+  assert.equal(await count(posthorn.emails.list()), before);
+});
+
+test('a batch is accepted as a whole, or what is right of it', async () => {
+  const bad = { ...EMAIL, to: 'nobody' };
+  await assert.rejects(posthorn.emails.sendBatch([EMAIL, bad]), /^PosthornError: .*\b1\b/);
+  const sent = await posthorn.emails.sendBatch([EMAIL, bad], { validation: 'permissive' });
+  assert.equal(sent.data.length, 1);
+  assert.deepEqual(
+    sent.errors.map(({ index }) => index),
+    [1],
+  );
+});
+
+test('a list is read page after page', async () => {
+  const ids: string[] = [];
+  for (let sent = 0; sent < 5; sent += 1) ids.unshift((await posthorn.emails.send(EMAIL)).id);
+  const page = await posthorn.emails.list({ limit: 2 }).page();
+  assert.deepEqual(
+    page.data.map(({ id }) => id),
+    ids.slice(0, 2),
+  );
+  assert.equal(page.has_more, true);
+  const all = await collected(posthorn.emails.list({ limit: 2 }), ({ id }) => id);
+  assert.deepEqual(all.slice(0, 5), ids);
+  assert.equal(new Set(all).size, all.length);
+});
+
+test('suppressions are listed, exported and imported', async () => {
+  const addresses = ['a+1@example.com', 'b@example.com', 'c@example.com'];
+  for (const address of addresses) await posthorn.suppressions.create({ address });
+  const listed = await collected(posthorn.suppressions.list({ limit: 1 }), (one) => one.address);
+  assert.deepEqual(listed.toSorted(), addresses);
+  assert.equal((await posthorn.suppressions.get('a+1@example.com')).reason, 'manual');
+  const csv = await posthorn.suppressions.export();
+  for (const address of addresses) await posthorn.suppressions.delete(address);
+  const { added } = await posthorn.suppressions.import(csv);
+  assert.equal(added, 3);
+});
+
+test('a scheduled email is moved and canceled', async () => {
+  const later = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
+  const { id } = await posthorn.emails.send({ ...EMAIL, scheduled_at: later(1) });
+  const moved = await posthorn.emails.reschedule(id, { scheduled_at: later(2) });
+  assert.equal(moved.status, 'scheduled');
+  assert.equal((await posthorn.emails.cancel(id)).status, 'canceled');
+});
+
+test('a refusal is an error with its status, code, fields and request id', async () => {
+  const refused = await posthorn.emails.send({ ...EMAIL, to: 'nobody' }).catch((error) => error);
+  assert.ok(refused instanceof PosthornError);
+  assert.deepEqual([refused.status, refused.code], [422, 'validation_error']);
+  assert.match(refused.request_id ?? '', UUID_V7);
+  assert.equal(refused.details[0]?.field, 'to');
+  const unknown = await posthorn.emails.get(UNKNOWN_ID).catch((error) => error);
+  assert.deepEqual([unknown.status, unknown.code], [404, 'not_found']);
+  const stranger = new Posthorn({ baseUrl: service.url, apiKey: 'ph_test_wrong' });
+  const forbidden = await stranger.projects.list().catch((error) => error);
+  assert.deepEqual([forbidden.status, forbidden.code], [401, 'authentication_error']);
+});
+
+test('an answer that is lost is asked for again, and the email is sent once', async () => {
+  await using proxy = await startTcpProxy({ host: '127.0.0.1', port: portOf(service.url) });
+  const client = behind(proxy.port);
+  const sprung = proxy.trap({ text: 'Lost on the way', cutWhen: 'answered' });
+  const { id } = await client.emails.send({ ...EMAIL, subject: 'Lost on the way' });
+  await sprung;
+  const sent = await collected(
+    posthorn.emails.list({ subject: 'Lost on the way' }),
+    (one) => one.id,
+  );
+  assert.deepEqual(sent, [id]);
+});
+
+test('what would be done twice is not asked for again', async () => {
+  await using proxy = await startTcpProxy({ host: '127.0.0.1', port: portOf(service.url) });
+  const client = behind(proxy.port);
+  const sprung = proxy.trap({ text: 'made-once', cutWhen: 'answered' });
+  await assert.rejects(
+    client.templates.create({ name: 'made-once', subject: 'x', html: 'x' }),
+    ConnectionError,
+  );
+  await sprung;
+  const names = await collected(posthorn.templates.list(), ({ name }) => name);
+  assert.equal(names.filter((name) => name === 'made-once').length, 1);
+});
+
+test('a server that is busy is asked again after the time that it says', async () => {
+  const answers = [
+    { status: 429, headers: { 'retry-after': '0' } },
+    { status: 503, headers: { 'retry-after': '0' } },
+    { status: 202, body: '{"object":"email","id":"1","status":"queued"}' },
+  ];
+  await using receiver = await startReceiver();
+  receiver.answer = () => answers.shift()!;
+  const client = new Posthorn({ baseUrl: receiver.url, apiKey: 'ph_test_x' });
+  assert.equal((await client.emails.send(EMAIL)).status, 'queued');
+  assert.equal(receiver.received.length, 3);
+});
+
+test('a server that stays busy is given up, with its error', async () => {
+  await using receiver = await startReceiver();
+  receiver.answer = { status: 503, headers: { 'retry-after': '0' } };
+  const client = new Posthorn({ baseUrl: receiver.url, apiKey: 'ph_test_x', maxRetries: 2 });
+  const error = await client.emails.send(EMAIL).catch((reason) => reason);
+  assert.deepEqual([error.name, error.status], ['PosthornError', 503]);
+  const keys = receiver.received.map(({ headers }) => headers['idempotency-key']);
+  assert.equal(keys.length, 3);
+  assert.equal(new Set(keys).size, 1);
+});
+
+test('a redirect is not followed: it would carry the key elsewhere', async () => {
+  await using elsewhere = await startReceiver();
+  await using receiver = await startReceiver();
+  receiver.answer = { status: 307, headers: { location: elsewhere.url } };
+  const client = new Posthorn({ baseUrl: receiver.url, apiKey: 'ph_test_x', maxRetries: 0 });
+  await assert.rejects(client.emails.send(EMAIL), ConnectionError);
+  assert.equal(elsewhere.received.length, 0);
+});
+
+test('a call ends when its signal says so, or after its time', async () => {
+  await using receiver = await startReceiver();
+  receiver.answer = 'hang';
+  const options = { baseUrl: receiver.url, apiKey: 'ph_test_x', maxRetries: 0 };
+  const reason = new Error('changed my mind');
+  const call = new Posthorn(options).emails.send(EMAIL, { signal: AbortSignal.abort(reason) });
+  await assert.rejects(call, reason);
+  await assert.rejects(
+    new Posthorn({ ...options, timeoutMs: 50 }).emails.send(EMAIL),
+    ConnectionError,
+  );
+});
+
+test('the event stream gives every event once, also when its connection is cut', async () => {
+  await using proxy = await startTcpProxy({ host: '127.0.0.1', port: portOf(service.url) });
+  const { cursor } = await lastPage();
+  const end = new AbortController();
+  const seen: string[] = [];
+  const sent = [await posthorn.emails.send(EMAIL), await posthorn.emails.send(EMAIL)];
+  const options = { after: cursor, types: 'email.queued', signal: end.signal };
+  for await (const event of behind(proxy.port).events.stream(options)) {
+    seen.push(String(event.data['email_id']));
+    if (seen.length === 2) {
+      proxy.cut();
+      sent.push(await posthorn.emails.send(EMAIL));
+    }
+    if (seen.length === 3) end.abort();
+  }
+  assert.deepEqual(
+    seen,
+    sent.map(({ id }) => id),
+  );
+});
+
+test('an event stream with a wrong key is an error, not a retry', async () => {
+  const stranger = new Posthorn({ baseUrl: service.url, apiKey: 'ph_test_wrong' });
+  await assert.rejects(collected(stranger.events.stream(), String), PosthornError);
+});
+
+test('a webhook of the service is verified; one that was altered or is old is not', async () => {
+  await using receiver = await startReceiver();
+  const webhook = await posthorn.webhooks.create({ url: receiver.url });
+  await posthorn.webhooks.test(webhook.id);
+  const [received] = await receiver.waitForCount(1);
+  assert.ok(received);
+  const secret = webhook.signing_secret;
+  const given = { payload: received.body, headers: received.headers, secret };
+  const event = await verifyWebhook(given);
+  assert.deepEqual([event.type, event.id], ['webhook.test', received.id]);
+  const bytes = new TextEncoder().encode(received.body);
+  const other = `whsec_${Buffer.from('another secret').toString('base64')}`;
+  await verifyWebhook({ ...given, payload: bytes, secret: [other, secret] });
+  const headers = new Headers(received.headers);
+  await verifyWebhook({ ...given, headers });
+  const altered = received.body.replace('webhook.test', 'email.bounce');
+  await assert.rejects(verifyWebhook({ ...given, payload: altered }), SignatureError);
+  await assert.rejects(verifyWebhook({ ...given, secret: other }), SignatureError);
+  await assert.rejects(verifyWebhook({ ...given, headers: {} }), SignatureError);
+  await posthorn.webhooks.delete(webhook.id);
+});
+
+test('a webhook from five minutes ago is refused, unless that is permitted', async () => {
+  const secret = `whsec_${Buffer.from('a secret of 24 bytes ...').toString('base64')}`;
+  const sentAt = new Date(Date.now() - 301_000);
+  const payload = '{"type":"email.delivered","created_at":"2026-11-21T08:30:00.123Z","data":{}}';
+  const headers = {
+    'Webhook-Id': 'id',
+    'Webhook-Timestamp': String(Math.floor(sentAt.getTime() / 1_000)),
+    'Webhook-Signature': `v1,bad v2,x ${new Webhook(secret).sign('id', sentAt, payload)}`,
+  };
+  await assert.rejects(verifyWebhook({ payload, headers, secret }), SignatureError);
+  const event = await verifyWebhook({ payload, headers, secret, toleranceSeconds: 600 });
+  assert.equal(event.type, 'email.delivered');
+});
+
+test('a React element is sent as the html that the renderer makes', async () => {
+  const renderReact = async ({ name }: { name: string }) => `<p>Hello ${name}</p>`;
+  const client = new Posthorn({ baseUrl: service.url, apiKey: service.testKey, renderReact });
+  const { html: _, ...email } = EMAIL;
+  const { id } = await client.emails.send({ ...email, react: { name: 'Jo' } });
+  assert.match(new TextDecoder().decode(await client.emails.content(id)), /<p>Hello Jo<\/p>/);
+  await assert.rejects(posthorn.emails.send({ ...email, react: {} }), /renderReact is needed/);
+});
+
+test('a client without a key or an address says what is missing', () => {
+  assert.throws(() => new Posthorn({ baseUrl: service.url }), /POSTHORN_API_KEY/);
+  assert.throws(() => new Posthorn({ apiKey: 'ph_test_x' }), /POSTHORN_URL/);
+});
+
+function behind(port: number): Posthorn {
+  return new Posthorn({ baseUrl: `http://127.0.0.1:${port}`, apiKey: service.testKey });
+}
+
+function portOf(url: string): number {
+  return Number(new URL(url).port);
+}
+
+async function collected<T, Out>(items: AsyncIterable<T>, of: (item: T) => Out): Promise<Out[]> {
+  const found: Out[] = [];
+  for await (const item of items) found.push(of(item));
+  return found;
+}
+
+async function count(items: AsyncIterable<unknown>): Promise<number> {
+  return (await collected(items, () => null)).length;
+}
+
+async function lastPage() {
+  let page = await posthorn.events.list({ limit: 100 });
+  while (page.has_more) page = await posthorn.events.list({ limit: 100, after: page.cursor });
+  return page;
+}
+
+function source(path: string): Promise<string> {
+  return readFile(new URL(`../../${path}`, import.meta.url), 'utf8');
+}
