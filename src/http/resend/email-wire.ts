@@ -102,15 +102,22 @@ const UNIT_MS: Readonly<Record<string, number>> = {
   w: 604_800_000,
 };
 
-const RELATIVE =
-  /^in (\d{1,6}|an?) ?(s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|d(?:ays?)?|w(?:eeks?)?)$/i;
+const PERIOD =
+  /^(\d{1,6}|an?) ?(s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|d(?:ays?)?|w(?:eeks?)?)$/i;
+
+/** "5 min", "24h", "an hour"; null: another text. */
+export function readPeriodMs(text: string): number | null {
+  const [, count = '', unit = ''] = PERIOD.exec(text.trim()) ?? [];
+  if (unit === '') return null;
+  const times = /^an?$/i.test(count) ? 1 : Number(count);
+  return times * UNIT_MS[unit[0]!.toLowerCase()]!;
+}
 
 /** "in 5 min" as a time; the core refuses what else is not ISO 8601. */
 export function readTime(text: string, nowMs: number): string {
-  const [, count = '', unit = ''] = RELATIVE.exec(text.trim()) ?? [];
-  if (unit === '') return text;
-  const times = /^an?$/i.test(count) ? 1 : Number(count);
-  return new Date(nowMs + times * UNIT_MS[unit[0]!.toLowerCase()]!).toISOString();
+  const [, period = ''] = /^in (.+)$/i.exec(text.trim()) ?? [];
+  const periodMs = readPeriodMs(period);
+  return periodMs === null ? text : new Date(nowMs + periodMs).toISOString();
 }
 
 /** As `GET /emails` lists it. */

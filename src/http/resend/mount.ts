@@ -11,6 +11,7 @@ import { registerResendEmails } from './emails.ts';
 import { NOT_OFFERED } from './failures.ts';
 import { registerResendKeys } from './keys.ts';
 import { registerResendLogs } from './logs.ts';
+import { registerResendShare } from './share.ts';
 import { registerResendSuppressions } from './suppressions.ts';
 import { registerResendTemplates } from './templates.ts';
 import { registerResendWebhooks } from './webhooks.ts';
@@ -18,6 +19,7 @@ import { HIDDEN } from './wire.ts';
 
 export function registerRootMount(app: App, services: HttpServices): void {
   registerResendEmails(app, services);
+  registerResendShare(app, services);
   registerResendDomains(app, services);
   registerResendKeys(app, services);
   registerResendWebhooks(app, services);
@@ -31,6 +33,7 @@ export function registerRootMount(app: App, services: HttpServices): void {
   refuseAll(app, '/domains/claim', 'claims of domains');
   refuseAll(app, '/domains/:id/claim', 'claims of domains');
   refuseAll(app, '/domains/:id/claim/verify', 'claims of domains');
+  refuseAll(app, '/emails/metrics', 'metrics of emails');
   refuseAll(app, '/emails/receiving', 'received mail');
   refuseAll(app, '/emails/receiving/*', 'received mail');
 }

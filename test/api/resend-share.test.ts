@@ -1,0 +1,68 @@
+/** The root mount: links that show an email, made with the official client of Resend. */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import { makeShareToken, SHARE } from '../../src/mail/share-link.ts';
+import { SecretBox } from '../../src/store/secrets.ts';
+import { UNKNOWN_ID } from '../support/api.ts';
+import { failed, resendClient, succeeded } from '../support/resend.ts';
+import { startService } from '../support/service.ts';
+
+const SECRET_KEY = 'a secret key that only this test knows';
+const service = await startService({ env: { POSTHORN_SECRET_KEY: SECRET_KEY } });
+after(() => service[Symbol.asyncDispose]());
+
+const resend = resendClient(service);
+const EMAIL = { from: 'a@acme.test', to: 'delivered@resend.dev', subject: 'Hi' };
+const open = async (url: string) => {
+  assert.ok(url.startsWith(`${service.url}/s/`), url);
+  return service.request('GET', url.slice(service.url.length), { key: null });
+};
+
+test('a link shows the email to whoever has it, without scripts', async () => {
+  const html = '<p>Hello</p><script>alert(1)</script>';
+  const { id } = succeeded(await resend.emails.send({ ...EMAIL, html }));
+  const shared = succeeded(await resend.emails.share(id, { expiresIn: '1h' }));
+  assert.deepEqual([shared.object, shared.id], ['email', id]);
+  const page = await open(shared.url);
+  assert.equal(page.status, 200);
+  assert.equal(page.text, html);
+  assert.equal(page.headers.get('content-type'), 'text/html; charset=utf-8');
+  assert.match(page.headers.get('content-security-policy')!, /^sandbox; default-src 'none';/);
+  assert.match(page.headers.get('x-robots-tag')!, /noindex/);
+  const changed = `${shared.url.slice(0, -1)}${shared.url.endsWith('A') ? 'B' : 'A'}`;
+  assert.equal((await open(changed)).status, 404);
+});
+
+test('an email without html is shown as text', async () => {
+  const text = 'Hello <b>you</b>';
+  const { id } = succeeded(await resend.emails.send({ ...EMAIL, text }));
+  const page = await open(succeeded(await resend.emails.share(id)).url);
+  assert.equal(page.headers.get('content-type'), 'text/plain; charset=utf-8');
+  assert.equal(page.text, text);
+});
+
+test('an expired link shows nothing', async () => {
+  const { id: emailId } = succeeded(await resend.emails.send({ ...EMAIL, text: 'Hi' }));
+  const { body } = await service.request('GET', '/v1/api-keys/current');
+  const secret = new SecretBox(SECRET_KEY).derive(SHARE);
+  const statusAt = async (expiresAtS: number) => {
+    const scope = { projectId: body.project.id, environment: 'test' } as const;
+    const token = makeShareToken({ ...scope, emailId, expiresAtS }, secret);
+    return (await open(`${service.url}/s/${token}`)).status;
+  };
+  const nowS = Math.floor(Date.now() / 1000);
+  assert.equal(await statusAt(nowS + 60), 200);
+  assert.equal(await statusAt(nowS - 1), 404);
+});
+
+test('a link lasts for two days at most, and belongs to an email of the project', async () => {
+  const { id } = succeeded(await resend.emails.send({ ...EMAIL, text: 'Hi' }));
+  succeeded(await resend.emails.share(id, { expiresIn: '48 hours' }));
+  for (const expiresIn of ['49h', '3 days', 'for ever', '1s']) {
+    const refused = await resend.emails.share(id, { expiresIn });
+    failed(refused, 422, 'validation_error', /^expires_in: must be/);
+  }
+  failed(await resend.emails.share(UNKNOWN_ID), 404, 'not_found');
+  const live = resendClient(service, await service.liveKey());
+  failed(await live.emails.share(id), 404, 'not_found');
+});
