@@ -88,6 +88,27 @@ export function readStandings(db: Queryable, since: Date): Promise<Standing[]> {
   return db.query<Standing>(STANDINGS, [since]);
 }
 
+const ENDED = `
+select app_now() as now, coalesce(sum(ended), 0)::int as month,
+       coalesce(sum(ended) filter (where hour >= date_trunc('day', app_now(), 'UTC')), 0)::int as today
+  from reputation_counts
+ where project_id = $1 and environment = $2 and hour >= date_trunc('month', app_now(), 'UTC')`;
+
+export type EndedCounts = { now: Date; today: number; month: number };
+
+/**
+ * How many recipients got an outcome today and this month, in UTC. The last seconds are missing, and on the
+ * 31st the first of the month (KEPT_DAYS).
+ */
+export async function readEnded(
+  db: Queryable,
+  { projectId, environment }: Scope,
+): Promise<EndedCounts> {
+  const [row] = await db.query<EndedCounts>(ENDED, [projectId, environment]);
+  if (!row) throw new Error('the counts were not returned');
+  return row;
+}
+
 /** An active alert, with the figures of the last check. */
 export type Alert = SenderDomain & {
   kind: AlertKind;

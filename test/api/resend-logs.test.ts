@@ -1,4 +1,4 @@
-/** The root mount: the log of requests to it, read with the official client of Resend. */
+/** The root mount: the log of requests to it and what was used, read with the official client of Resend. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { TIME, UNKNOWN_ID } from '../support/api.ts';
@@ -46,4 +46,32 @@ test('the log is listed in pages', async () => {
   const back = succeeded(await resend.logs.list({ limit: 1, before: all[1]!.id }));
   assert.equal(back.data.length, 1);
   failed(await resend.logs.get('nonsense'), 404, 'not_found');
+});
+
+test('usage counts the recipients of the day and the month', async () => {
+  const email = { from: 'a@acme.test', subject: 'Hi', text: 'Hi' };
+  const to = ['delivered@resend.dev', 'delivered+2@resend.dev'];
+  const { id } = succeeded(await resend.emails.send({ ...email, to }));
+  await service.waitForStatus(id, 'delivered');
+  const usage = await waitFor(
+    async () => {
+      const found = succeeded(await resend.usage.get());
+      return found.emails.monthly.used === 2 && found;
+    },
+    { what: 'both recipients to be counted' },
+  );
+  const { daily, monthly } = usage.emails;
+  assert.equal(daily.limit, 100 * 60 * 24);
+  assert.equal(monthly.sent, 2);
+  for (const { resets_at } of [daily, monthly]) {
+    assert.match(resets_at, /^\d{4}-\d\d-\d\dT00:00:00\.000Z$/);
+  }
+  assert.deepEqual(usage.rate_limit, { limit: 100, duration: '60s' });
+  assert.equal(usage.domains.used, 1);
+});
+
+test('what is counted for a client per email is refused by name', async () => {
+  const answer = await service.request('GET', '/emails/metrics');
+  assert.deepEqual([answer.status, answer.body.name], [404, 'not_found']);
+  assert.match(answer.body.message, /does not offer metrics of emails/);
 });

@@ -24,6 +24,7 @@ export async function useReputation({ db, sender }: Stage): Promise<void> {
   const standing = { projectId, environment, domain: 'acme.com', ended: 600 };
   await reputation.addReputation(db, [{ ...standing, bounced: 60, complained: 0 }]);
   await reputation.readStandings(db, new Date(0));
+  await reputation.readEnded(db, sender);
   const alert = {
     ...standing,
     kind: 'bounce',

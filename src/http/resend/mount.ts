@@ -14,6 +14,7 @@ import { registerResendLogs } from './logs.ts';
 import { registerResendShare } from './share.ts';
 import { registerResendSuppressions } from './suppressions.ts';
 import { registerResendTemplates } from './templates.ts';
+import { registerResendUsage } from './usage.ts';
 import { registerResendWebhooks } from './webhooks.ts';
 import { HIDDEN } from './wire.ts';
 
@@ -26,6 +27,7 @@ export function registerRootMount(app: App, services: HttpServices): void {
   registerResendSuppressions(app, services);
   registerResendTemplates(app, services);
   registerResendLogs(app, services);
+  registerResendUsage(app, services);
   for (const noun of NOT_OFFERED) {
     refuseAll(app, `/${noun}`, noun);
     refuseAll(app, `/${noun}/*`, noun);
@@ -34,6 +36,8 @@ export function registerRootMount(app: App, services: HttpServices): void {
   refuseAll(app, '/domains/:id/claim', 'claims of domains');
   refuseAll(app, '/domains/:id/claim/verify', 'claims of domains');
   refuseAll(app, '/emails/metrics', 'metrics of emails');
+  refuseAll(app, '/emails/:id/attachments', 'downloads of attachments');
+  refuseAll(app, '/emails/:id/attachments/:attachment_id', 'downloads of attachments');
   refuseAll(app, '/emails/receiving', 'received mail');
   refuseAll(app, '/emails/receiving/*', 'received mail');
 }
