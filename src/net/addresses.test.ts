@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { test } from 'node:test';
-import { clientOf, createAddressGuard, isPublicAddress, sharedAddresses } from './addresses.ts';
+import {
+  clientOf,
+  networkOf,
+  createAddressGuard,
+  isPublicAddress,
+  sharedAddresses,
+} from './addresses.ts';
 
 /** First and last address of each range that must be refused, and the neighbours that must not. */
 const REFUSED: readonly [string, string[]][] = [
@@ -178,4 +184,15 @@ test('loopback and trusted networks count as many clients, all others as one', (
   for (const address of ['192.0.2.8', '::2', '2001:db9::1', 'fe80::1%eth0', 'nonsense', '']) {
     assert.equal(isShared(address), false, address);
   }
+});
+
+test('the network of an address is its /24, or its /48 of IPv6', () => {
+  const cases = [
+    ['203.0.113.77', '203.0.113.0'],
+    ['::ffff:203.0.113.77', '203.0.113.0'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1::'],
+    ['2001:db8::7', '2001:db8:0::'],
+    ['::1', '0:0:0::'],
+  ] as const;
+  for (const [address, network] of cases) assert.equal(networkOf(address), network);
 });

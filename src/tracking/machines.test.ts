@@ -12,7 +12,9 @@ const reasonOf = (change: Partial<VisitRequest>) =>
   botReasonOf({ isHead: false, userAgent: IPHONE, purpose: null, ...change });
 
 test('browsers and mail programs are people', () => {
-  for (const userAgent of [IPHONE, THUNDERBIRD, OUTLOOK]) {
+  // A telephone.
+  const cubot = 'Mozilla/5.0 (Linux; Android 14; CUBOT P80) AppleWebKit/537.36 Chrome/140.0 Mobile';
+  for (const userAgent of [IPHONE, THUNDERBIRD, OUTLOOK, cubot]) {
     assert.equal(reasonOf({ userAgent }), null, userAgent);
   }
 });

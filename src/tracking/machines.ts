@@ -35,7 +35,10 @@ const USER_AGENTS: readonly [BotReason, RegExp][] = [
     'scanner',
     /barracuda|mimecast|proofpoint|symantec|messagelabs|sophos|fortinet|fortiguard|trend ?micro|zscaler|cisco|ironport|cloudmark|forcepoint|websense|checkpoint|urldefense|safelinks/i,
   ],
-  ['scanner', /bot\b|crawl|spider|slurp|preview|scanner|monitor|headless|phantomjs|puppeteer/i],
+  [
+    'scanner',
+    /(?<!\bcu)bot\b|crawl|spider|slurp|preview|scanner|monitor|headless|phantomjs|puppeteer/i,
+  ],
   [
     'scanner',
     /^(?:curl|wget|python|go-http|java|okhttp|ruby|perl|php|node|axios|undici|libwww|apache-httpclient|postman)/i,
