@@ -135,6 +135,8 @@ test('a request that is repeated with its idempotency key sends once', async () 
   assert.deepEqual(succeeded(await resend.emails.send(EMAIL, options)), first);
   const other = await resend.emails.send({ ...EMAIL, subject: 'Other' }, options);
   failed(other, 409, 'invalid_idempotent_request');
+  const batch = () => resend.batch.send([EMAIL, EMAIL], { idempotencyKey: 'batch-4711' });
+  assert.deepEqual(succeeded(await batch()), succeeded(await batch()));
   const tooLong = await resend.emails.send(EMAIL, { idempotencyKey: 'x'.repeat(257) });
   failed(tooLong, 400, 'invalid_idempotency_key');
 });
