@@ -270,6 +270,11 @@ export type DryRun = {
     /** Seconds. */
     window: number;
   };
+  /** What would be tracked, by the email or its domain; null of a replay. */
+  tracking: {
+    opens: boolean;
+    clicks: boolean;
+  } | null;
   /** null of a replay, as is `sender`. */
   message: {
     /** Bytes on the wire, with all signatures. */

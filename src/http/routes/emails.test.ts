@@ -76,6 +76,7 @@ test('an email is returned with all documented fields', async () => {
     subject: 'Hello',
     html: '<p>Hello</p>',
     text: null,
+    tracking: { opens: false, clicks: false },
     last_event: 'email.delivered',
     scheduled_at: null,
     tags: [],
