@@ -70,8 +70,33 @@ test('usage counts the recipients of the day and the month', async () => {
   assert.equal(usage.domains.used, 1);
 });
 
-test('what is counted for a client per email is refused by name', async () => {
-  const answer = await service.request('GET', '/emails/metrics');
-  assert.deepEqual([answer.status, answer.body.name], [404, 'not_found']);
-  assert.match(answer.body.message, /does not offer metrics of emails/);
+test('metrics count what became of the recipients, by period, domain and email', async () => {
+  const to = ['delivered@resend.dev', 'bounced@resend.dev', 'complained@resend.dev'];
+  const email = { from: 'a@acme.test', to, subject: 'Hi', text: 'Hi' };
+  const { id } = succeeded(await resend.emails.send(email));
+  await service.waitForStatus(id, 'complained');
+  const one = { emailId: [id], metrics: ['sent', 'delivered', 'bounced', 'complained'] as const };
+  const options = { ...one, metrics: [...one.metrics] };
+  const { totals, object } = succeeded(await resend.emails.metrics(options));
+  assert.equal(object, 'metrics');
+  assert.deepEqual(totals, { sent: 3, delivered: 2, bounced: 1, complained: 1 });
+  const dimensions = ['period' as const, 'domain' as const, 'email' as const];
+  const grouped = succeeded(await resend.emails.metrics({ ...options, dimensions }));
+  assert.equal(grouped.data?.length, 1);
+  const [{ period, domain_id, ...row }] = grouped.data as [Record<string, unknown>];
+  assert.match(String(period), /T00:00:00\.000Z$/);
+  assert.ok(domain_id);
+  assert.deepEqual(row, { domain_name: 'acme.test', email_id: id, ...totals });
+  const all = succeeded(await resend.emails.metrics());
+  assert.ok(all.totals.sent! > 3);
+  assert.equal(all.data, undefined);
+  const live = resendClient(service, await service.liveKey());
+  assert.equal(succeeded(await live.emails.metrics()).totals.sent, 0);
+  for (const wrong of [{ metrics: ['open_rate' as const] }, { timezone: 'Europe/Berlin' }]) {
+    failed(await resend.emails.metrics(wrong), 422, 'validation_error');
+  }
+  for (const query of ['start_date=x', 'end_date=99999-01-01', 'domain_id=x', 'dimensions=x']) {
+    const answer = await service.request('GET', `/emails/metrics?${query}`);
+    assert.equal(answer.status, 422, query);
+  }
 });

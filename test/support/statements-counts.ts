@@ -1,5 +1,6 @@
 /** The statements of what is counted and of what it leads to, and of tracking, for statements.ts. */
 import * as tls from '../../src/store/transport-security.ts';
+import { countMetrics } from '../../src/store/email-metrics.ts';
 import * as requestLog from '../../src/store/request-log.ts';
 import * as reputation from '../../src/store/reputation.ts';
 import { newId } from '../../src/store/ids.ts';
@@ -43,6 +44,15 @@ export async function useReputation({ db, sender }: Stage): Promise<void> {
   await reputation.setAlertRule(db, projectId, own);
   await reputation.listAlertRules(db);
   await reputation.forgetReputation(db, 500);
+}
+
+/** What became of the emails of a moment. */
+export async function useMetrics({ db, sender, someEmailId }: Stage): Promise<void> {
+  const all = { granularity: 'daily', dimensions: ['period', 'domain'], domainIds: null } as const;
+  const until = new Date();
+  const day = { since: new Date(until.getTime() - 86_400_000), until };
+  await countMetrics(db, sender, { ...all, ...day, emailIds: [someEmailId] });
+  await countMetrics(db, sender, { ...all, since: until, until, emailIds: null });
 }
 
 /** The log of requests to the root mount. */

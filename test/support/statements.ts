@@ -49,7 +49,13 @@ import {
 import { createEndpoint, deleteEndpoint } from '../../src/store/webhook-endpoints.ts';
 import { releaseUnknownWebhooks } from '../../src/store/webhook-queue.ts';
 import { BUSY_ADDRESS } from './fill.ts';
-import { useReputation, useRequestLog, useTls, useTracking } from './statements-counts.ts';
+import {
+  useMetrics,
+  useReputation,
+  useRequestLog,
+  useTls,
+  useTracking,
+} from './statements-counts.ts';
 import { claimAndRelease, operate } from './statements-queue.ts';
 import { useTemplates } from './statements-templates.ts';
 import {
@@ -426,6 +432,7 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'suppressions', asks: 20, run: useSuppressions },
   { what: 'templates', asks: 20, run: useTemplates },
   { what: 'log of requests', asks: 20, run: useRequestLog },
+  { what: 'metrics of emails', asks: 200, run: useMetrics },
   { what: 'webhooks: tell a batch', asks: 32, run: tellBatch },
   { what: 'webhooks: end a closed provider', asks: 10, run: closedEndpoint },
   { what: 'webhooks: endpoints', asks: 10, run: useEndpoints },

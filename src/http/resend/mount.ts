@@ -11,6 +11,7 @@ import { registerResendEmails } from './emails.ts';
 import { NOT_OFFERED } from './failures.ts';
 import { registerResendKeys } from './keys.ts';
 import { registerResendLogs } from './logs.ts';
+import { registerResendMetrics } from './metrics.ts';
 import { registerResendShare } from './share.ts';
 import { registerResendSuppressions } from './suppressions.ts';
 import { registerResendTemplates } from './templates.ts';
@@ -21,6 +22,7 @@ import { HIDDEN } from './wire.ts';
 export function registerRootMount(app: App, services: HttpServices): void {
   registerResendEmails(app, services);
   registerResendShare(app, services);
+  registerResendMetrics(app, services);
   registerResendDomains(app, services);
   registerResendKeys(app, services);
   registerResendWebhooks(app, services);
@@ -35,7 +37,6 @@ export function registerRootMount(app: App, services: HttpServices): void {
   refuseAll(app, '/domains/claim', 'claims of domains');
   refuseAll(app, '/domains/:id/claim', 'claims of domains');
   refuseAll(app, '/domains/:id/claim/verify', 'claims of domains');
-  refuseAll(app, '/emails/metrics', 'metrics of emails');
   refuseAll(app, '/emails/:id/attachments', 'downloads of attachments');
   refuseAll(app, '/emails/:id/attachments/:attachment_id', 'downloads of attachments');
   refuseAll(app, '/emails/receiving', 'received mail');
