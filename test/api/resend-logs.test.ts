@@ -23,7 +23,7 @@ test('requests are logged with their answer, without keys, addresses and bodies'
       const { data } = succeeded(await resend.logs.list({ limit: 100 }));
       return data.length >= 2 && data;
     },
-    { what: 'the requests to be logged' },
+    { what: 'the requests to be logged', everyMs: 100 },
   );
   const [second, first] = logged.slice(-2);
   const { id, created_at, user_agent, ...facts } = first!;
