@@ -7,10 +7,12 @@
  *
  * Prints one line of JSON, HttpLoadResult, when every request has been answered.
  */
+import { randomBytes } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { machineMs } from './parts/machine-clock.ts';
+import { startOwnUse, type Use } from './parts/processes.ts';
 import { htmlOf, SENDER_DOMAIN, SUBJECT } from './parts/mail-text.ts';
 import { Template, TOKEN } from './parts/template.ts';
 
@@ -24,6 +26,10 @@ export type HttpLoad = {
   firstNumber: number;
   connections: number;
   htmlBytes: number;
+  /** Of an attachment to each email, before base64; default: none. */
+  attachmentBytes?: number;
+  /** Domain of the sender; default: the one with one signature. */
+  sender?: string;
   /** Recipients' domains, in turn. */
   domains: readonly string[];
   /** Pause after each response; 0: none. */
@@ -40,11 +46,14 @@ export type HttpLoadResult = {
   latenciesMs: number[];
   /** When each 202 came; only with a pause. */
   answeredMs: number[];
-  /** CPU of this process while it was under load. */
-  cpuMs: number;
+  /** Of this process while it was under load. */
+  use: Use;
 };
 
 const load = JSON.parse(process.argv[2] ?? '{}') as HttpLoad;
+const attachments = load.attachmentBytes && [
+  { filename: 'terms.pdf', content: randomBytes(load.attachmentBytes).toString('base64') },
+];
 const templates = load.domains.map((domain) =>
   load.batch === undefined
     ? new Template(requestOf('', emailTo(domain)))
@@ -56,10 +65,11 @@ let next = 0;
 
 function emailTo(domain: string): string {
   return JSON.stringify({
-    from: `The Shop <orders@${SENDER_DOMAIN}>`,
+    from: `The Shop <orders@${load.sender ?? SENDER_DOMAIN}>`,
     to: `zoe-${TOKEN}@${domain}`,
     subject: SUBJECT,
     html: htmlOf(load.htmlBytes),
+    ...(attachments && { attachments }),
   });
 }
 
@@ -140,16 +150,15 @@ async function openSockets(): Promise<Socket[]> {
 }
 
 const sockets = await openSockets();
-const cpuBefore = process.cpuUsage();
+const useSince = startOwnUse();
 const startedMs = machineMs();
 await Promise.all(sockets.map(work));
 const endedMs = machineMs();
-const cpu = process.cpuUsage(cpuBefore);
 const result: HttpLoadResult = {
   startedMs,
   endedMs,
   latenciesMs,
   answeredMs,
-  cpuMs: (cpu.user + cpu.system) / 1000,
+  use: useSince(),
 };
 process.stdout.write(`${JSON.stringify(result)}\n`, () => process.exit(0));

@@ -5,7 +5,8 @@
  * It fails when something does not work (an email that is not accepted, not delivered, delivered
  * twice), never because of a time. Method and figures: bench/README.md.
  */
-import { measure } from './measure.ts';
+import { comparisonOf, measure } from './measure.ts';
+import { compareVersions, formatComparison } from './compare.ts';
 import { HELP, readOptions } from './options.ts';
 import { whyNoPostfix } from './parts/postfix.ts';
 import { measureScale } from './scale.ts';
@@ -27,6 +28,13 @@ async function main(): Promise<number> {
     if (options.scaleTo !== null) {
       process.stdout.write(
         `\n${await measureScale({ ...options, emails: options.scaleTo }, tell)}`,
+      );
+      return 0;
+    }
+    if (options.compare !== null) {
+      const comparison = await compareVersions(comparisonOf(options, options.compare), tell);
+      process.stdout.write(
+        options.json ? reportAsJson(comparison) : `\n${formatComparison(comparison)}`,
       );
       return 0;
     }

@@ -2,17 +2,19 @@
  * The measurements in their order. Each starts what it needs and stops it again; rates are measured
  * in rounds that alternate between Posthorn and Postfix.
  */
+import { measureAttachments } from './attachments.ts';
 import { measureBurst } from './burst.ts';
 import { Sink } from './parts/children.ts';
+import type { CompareOptions } from './compare.ts';
+import { type EndToEndCounts, measureEndToEnd, said, shareOf } from './end-to-end.ts';
+import { measureEvents } from './events.ts';
 import { firstCommandLatencies } from './latency.ts';
 import { describeMachine, loadNow } from './machine.ts';
 import { idleCpu, memoryWithQueued, memoryWithWaiting } from './memory.ts';
-import { median, show } from './numbers.ts';
-import type { BenchOptions, Row } from './options.ts';
-import { Postfix } from './parts/postfix.ts';
-import type { CpuByPart } from './parts/processes.ts';
-import { acceptRound, endToEndRound, postfixRound, type Rate, type RateOptions } from './rates.ts';
-import type { CpuLine, Line, Report } from './report.ts';
+import { show } from './numbers.ts';
+import { type BenchOptions, END_TO_END_ROWS, type EndToEndRow, type Row } from './options.ts';
+import { acceptRound, perSeconds, type Rate } from './rates.ts';
+import { cpuLine, type CpuLine, type Line, type Report } from './report.ts';
 import { Rig } from './parts/rig.ts';
 import { startTwice } from './startup.ts';
 import { measureBoth, sharesOf } from './submission.ts';
@@ -23,16 +25,17 @@ type Say = (line: string) => void;
 type Measured = { lines: Line[]; cpu?: CpuLine[] };
 type Context = { options: BenchOptions; counts: Counts; say: Say };
 
+/** Those of end-to-end.ts are one step, so that they alternate. */
+type Step = Exclude<Row, EndToEndRow> | 'end-to-end';
+
 /** How much is sent. A round takes about ten seconds, or about one with --quick. */
-type Counts = {
+type Counts = EndToEndCounts & {
   starts: number;
   accept: number;
-  small: number;
-  large: number;
-  postfixSmall: number;
-  postfixLarge: number;
+  attachments: number;
   variant: number;
   webhooks: number;
+  events: number;
   latencyKnown: number;
   latencyNew: number;
   queued: number;
@@ -44,12 +47,14 @@ type Counts = {
 const FULL: Counts = {
   starts: 3,
   accept: 20_000,
+  attachments: 400,
   small: 20_000,
   large: 8_000,
   postfixSmall: 3_000,
   postfixLarge: 2_000,
   variant: 10_000,
   webhooks: 20_000,
+  events: 50_000,
   latencyKnown: 200,
   latencyNew: 200,
   queued: 50_000,
@@ -61,12 +66,14 @@ const FULL: Counts = {
 const QUICK: Counts = {
   starts: 1,
   accept: 1_000,
+  attachments: 32,
   small: 1_000,
   large: 300,
   postfixSmall: 200,
   postfixLarge: 100,
   variant: 400,
   webhooks: 400,
+  events: 1_000,
   latencyKnown: 20,
   latencyNew: 20,
   queued: 2_000,
@@ -75,27 +82,46 @@ const QUICK: Counts = {
   idleS: 1,
 };
 
-const STEPS: Record<Row, (context: Context) => Promise<Measured>> = {
+const STEPS: Record<Step, (context: Context) => Promise<Measured>> = {
   start: measureStart,
   accept: measureAccept,
   batch: measureBatch,
+  attachments: measureWithAttachments,
   submission: measureSubmission,
-  'end-to-end': measureEndToEnd,
+  'end-to-end': measureAllEndToEnd,
   variants: measureWithMore,
   webhooks: measureHooks,
+  events: measureReading,
   latency: measureLatency,
   burst: measureBursts,
   memory: measureMemory,
   million: measureMillion,
 };
 
+/** More and shorter rounds say more about a ratio than few long ones. */
+const COMPARED_SHARE = 0.25;
+
+/** What two versions are compared with. */
+export function comparisonOf(options: BenchOptions, commit: string): CompareOptions {
+  const counts = options.quick ? QUICK : FULL;
+  const share = options.quick ? 1 : COMPARED_SHARE;
+  const { accept, small, large } = counts;
+  const [acceptCount, smallCount, largeCount] = [accept, small, large].map((one) => one * share);
+  return {
+    ...options,
+    commit,
+    counts: { ...counts, accept: acceptCount!, small: smallCount!, large: largeCount! },
+  };
+}
+
 export async function measure(options: BenchOptions, say: Say): Promise<Report> {
   const context = { options, counts: options.quick ? QUICK : FULL, say };
   const machine = describeMachine();
   const lines: Line[] = [];
   const cpu: CpuLine[] = [];
-  for (const [row, step] of Object.entries(STEPS) as [Row, (typeof STEPS)[Row]][]) {
-    if (options.only !== null && !options.only.includes(row)) continue;
+  for (const [row, step] of Object.entries(STEPS) as [Step, (typeof STEPS)[Step]][]) {
+    const rows = row === 'end-to-end' ? END_TO_END_ROWS : [row];
+    if (options.only !== null && !rows.some((one) => options.only?.includes(one))) continue;
     say(`${row} (load average ${loadNow()})`);
     const measured = await step(context);
     lines.push(...measured.lines);
@@ -131,7 +157,9 @@ async function measureAccept({ options, counts, say }: Context): Promise<Measure
     say(`  accept only: ${said(rates.at(-1)!)}`);
   }
   return {
-    lines: [{ what: 'accept only, 2 KB', unit: '/s', wanted: '≥ 5,000', values: perSecond(rates) }],
+    lines: [
+      { what: 'accept only, 2 KB', unit: '/s', wanted: '≥ 5,000', values: perSeconds(rates) },
+    ],
     cpu: cpuLine('accept only, 2 KB', rates),
   };
 }
@@ -149,7 +177,27 @@ async function measureBatch({ options, counts, say }: Context): Promise<Measured
     say(`  ${what}: ${said(rates.at(-1)!)}`);
   }
   return {
-    lines: [{ what, unit: '/s', wanted: '≥ 8,000', values: perSecond(rates) }],
+    lines: [{ what, unit: '/s', wanted: '≥ 8,000', values: perSeconds(rates) }],
+    cpu: cpuLine(what, rates),
+  };
+}
+
+async function measureWithAttachments({ options, counts, say }: Context): Promise<Measured> {
+  const what = 'accept with 1 MB attached, one worker';
+  const { rates, memory } = await measureAttachments(
+    { ...options, count: counts.attachments },
+    say,
+  );
+  const ofMemory = {
+    what: 'memory of such a request, of its size',
+    unit: '×' as const,
+    wanted: '≤ 4',
+  };
+  return {
+    lines: [
+      { what, unit: '/s', wanted: '', values: perSeconds(rates) },
+      ...(memory === null ? [] : [{ ...ofMemory, values: [memory] }]),
+    ],
     cpu: cpuLine(what, rates),
   };
 }
@@ -159,54 +207,15 @@ async function measureSubmission({ options, counts, say }: Context): Promise<Mea
   const rates = await measureBoth({ count: counts.accept, htmlBytes: 2_048 }, { ...options, say });
   return {
     lines: [
-      { what, unit: '/s', wanted: '', values: perSecond(rates.submission) },
+      { what, unit: '/s', wanted: '', values: perSeconds(rates.submission) },
       { what: 'accept by SMTP, of HTTP', unit: '%', wanted: '≥ 60', values: sharesOf(rates) },
     ],
     cpu: [...cpuLine('accept by HTTP, 2 KB', rates.accept), ...cpuLine(what, rates.submission)],
   };
 }
 
-const SIZES = [
-  { what: '2 KB', htmlBytes: 2_048, wanted: '≥ 1,800, 6 ×', counts: ['small', 'postfixSmall'] },
-  { what: '20 KB', htmlBytes: 20_480, wanted: '≥ 700, 3 ×', counts: ['large', 'postfixLarge'] },
-] as const;
-
-async function measureEndToEnd({ options, counts, say }: Context): Promise<Measured> {
-  await using sink = await Sink.start();
-  await using rig = await Rig.start({ workers: options.workers, mxPort: sink.port });
-  await using postfix = options.postfix ? await Postfix.start(sink.port) : null;
-  const sizes = SIZES.map((size) => ({
-    ...size,
-    load: { count: counts[size.counts[0]], htmlBytes: size.htmlBytes },
-    postfixLoad: { count: counts[size.counts[1]], htmlBytes: size.htmlBytes },
-    ours: [] as Rate[],
-    theirs: [] as Rate[],
-  }));
-  // Round 0 warms up and is not counted.
-  for (let round = 0; round <= options.rounds; round += 1) {
-    for (const { what, load, postfixLoad, ours, theirs } of sizes) {
-      const share = round === 0 ? 0.25 : 1;
-      const rate = await endToEndRound({ rig, sink }, shareOf(load, share));
-      const their = postfix && (await postfixRound({ postfix, sink }, shareOf(postfixLoad, share)));
-      say(`  ${round === 0 ? 'warming up' : what}: ${compare(rate, their)}`);
-      if (round === 0) continue;
-      ours.push(rate);
-      if (their) theirs.push(their);
-    }
-  }
-  return {
-    lines: sizes.map(({ what, wanted, ours, theirs }) => ({
-      what: `end to end, ${what}`,
-      unit: '/s',
-      wanted,
-      values: perSecond(ours),
-      ...(postfix && { postfix: perSecond(theirs) }),
-    })),
-    cpu: sizes.flatMap(({ what, ours, theirs }) => [
-      ...cpuLine(`end to end, ${what}`, ours),
-      ...cpuLine(`Postfix + OpenDKIM, ${what}`, theirs),
-    ]),
-  };
+async function measureAllEndToEnd({ options, counts, say }: Context): Promise<Measured> {
+  return measureEndToEnd({ ...options, counts }, say);
 }
 
 async function measureWithMore({ options, counts, say }: Context): Promise<Measured> {
@@ -216,7 +225,7 @@ async function measureWithMore({ options, counts, say }: Context): Promise<Measu
       what: `2 KB, ${what}`,
       unit: '/s',
       wanted,
-      values: perSecond(rates),
+      values: perSeconds(rates),
     })),
     cpu: found.flatMap(({ what, rates }) => cpuLine(`2 KB, ${what}`, rates)),
   };
@@ -225,15 +234,27 @@ async function measureWithMore({ options, counts, say }: Context): Promise<Measu
 async function measureHooks({ options, counts, say }: Context): Promise<Measured> {
   const { alone, besideDead } = await measureWebhooks({ ...options, count: counts.webhooks }, say);
   const lines: Line[] = [
-    { what: 'webhooks to one receiver', unit: '/s', wanted: '≥ 2,000', values: perSecond(alone) },
+    { what: 'webhooks to one receiver', unit: '/s', wanted: '≥ 2,000', values: perSeconds(alone) },
     {
       what: 'webhooks beside a dead endpoint',
       unit: '/s',
       wanted: '',
-      values: perSecond(besideDead),
+      values: perSeconds(besideDead),
     },
   ];
   return { lines, cpu: cpuLine('webhooks to one receiver', alone) };
+}
+
+async function measureReading({ options, counts, say }: Context): Promise<Measured> {
+  const { pages, stream } = await measureEvents({ ...options, count: counts.events }, say);
+  const lines: Line[] = [
+    { what: 'events read in pages of 100', unit: '/s', wanted: '', values: perSeconds(pages) },
+    { what: 'events read from a stream', unit: '/s', wanted: '', values: perSeconds(stream) },
+  ];
+  return {
+    lines,
+    cpu: [...cpuLine('events in pages', pages), ...cpuLine('events from a stream', stream)],
+  };
 }
 
 async function measureLatency({ options, counts }: Context): Promise<Measured> {
@@ -296,36 +317,4 @@ async function measureMemory({ options, counts }: Context): Promise<Measured> {
       },
     ],
   };
-}
-
-function shareOf(load: RateOptions, share: number): RateOptions {
-  return { ...load, count: Math.ceil(load.count * share) };
-}
-
-function perSecond(rates: readonly Rate[]): number[] {
-  return rates.map((rate) => rate.perSecond);
-}
-
-function compare(ours: Rate, theirs: Rate | null): string {
-  if (theirs === null) return `Posthorn ${said(ours)}`;
-  const ratio = (ours.perSecond / theirs.perSecond).toFixed(1);
-  return `Posthorn ${said(ours)}, Postfix + OpenDKIM ${said(theirs)}, ratio ${ratio}`;
-}
-
-function said({ perSecond: rate, cpu }: Rate): string {
-  return `${show(rate)}/s${cpu ? ` (others: ${cpu.othersCores.toFixed(1)} cores)` : ''}`;
-}
-
-/** Medians over the rounds, part by part. */
-function cpuLine(what: string, rates: readonly Rate[]): CpuLine[] {
-  const each = rates.map((rate) => rate.cpu).filter((cpu) => cpu !== null);
-  if (each.length === 0) return [];
-  const byPartUs: CpuByPart = {};
-  for (const part of Object.keys(each[0]?.byPartUs ?? {})) {
-    byPartUs[part] = median(each.map((cpu) => cpu.byPartUs[part] ?? 0));
-  }
-  const othersCores = median(each.map((cpu) => cpu.othersCores));
-  const bytes = rates.map((rate) => rate.messageBytes).filter((one) => one !== null);
-  const messageBytes = bytes.length > 0 ? median(bytes) : null;
-  return [{ what, cpu: { byPartUs, othersCores }, messageBytes }];
 }

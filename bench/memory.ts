@@ -81,7 +81,7 @@ export async function idleCpu(
   await using rig = await Rig.start({ workers, mxPort: 9 });
   await delay(CALM_MS * 3);
   const sum = (): number | null => {
-    const parts = cpuOf({ supervisor: rig.service.pid });
+    const parts = cpuOf({ supervisor: rig.pid });
     return parts && Object.values(parts).reduce((total, ms) => total + ms, 0);
   };
   const before = sum();
@@ -91,7 +91,7 @@ export async function idleCpu(
 }
 
 function largestWorker(rig: Rig): { nowMb: number; peakMb: number } | null {
-  const each = workersOf(rig.service.pid).map(memoryOf);
+  const each = workersOf(rig.pid).map(memoryOf);
   const known = each.filter((one) => one !== null);
   if (known.length === 0) return null;
   return {

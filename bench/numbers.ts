@@ -13,6 +13,11 @@ export function median(values: readonly number[]): number {
   return ((sorted[middle - 1] ?? Number.NaN) + (sorted[middle] ?? Number.NaN)) / 2;
 }
 
+/** Round by round: what was measured in the same round, and so under the same load of others. */
+export function ratiosOf(values: readonly number[], others: readonly number[]): number[] {
+  return values.map((value, round) => value / (others[round] ?? Number.NaN));
+}
+
 /** Rounded for display: 1234.5 → `1,235`, 3.456 → `3.5`, 0.0456 → `0.05`. */
 export function show(value: number): string {
   const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 1 ? 1 : 2;

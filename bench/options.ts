@@ -10,18 +10,26 @@ export type BenchOptions = {
   workers: number;
   /** Rows to measure; null: all. */
   only: readonly Row[] | null;
+  /** The commit to compare the present version with; null: the present version is measured alone. */
+  compare: string | null;
   /** Emails to go to, for `scale`; null: the other rows are measured. */
   scaleTo: number | null;
 };
+
+/** These alternate in one step (end-to-end.ts). */
+export const END_TO_END_ROWS = ['end-to-end', 'receivers', 'signatures', 'clients'] as const;
+export type EndToEndRow = (typeof END_TO_END_ROWS)[number];
 
 export const ROWS = [
   'start',
   'accept',
   'batch',
+  'attachments',
   'submission',
-  'end-to-end',
+  ...END_TO_END_ROWS,
   'variants',
   'webhooks',
+  'events',
   'latency',
   'burst',
   'memory',
@@ -35,6 +43,7 @@ export const HELP = `Measures Posthorn on this machine: load generator, service,
 
   --quick       small counts and one round, about two minutes: whether everything works, not how fast
   --postfix     run Postfix and OpenDKIM against the same sink, in turn with Posthorn (as root)
+  --compare COMMIT  that version and the present one in turn, rates only, with rounds of a quarter
   --rounds N    rounds of each rate; the table shows their median (default 5)
   --workers N   workers of the service (default: one per core)
   --only ROWS   only these, separated by commas: ${ROWS.join(', ')}
@@ -45,6 +54,11 @@ export const HELP = `Measures Posthorn on this machine: load generator, service,
 
 Times each statement of the service with 10,000 stored emails and with N (default: 10,000,000, which
 takes about 20 minutes and 25 GB below /tmp while it runs), without and with an old snapshot.
+
+Examples:
+  posthorn bench --quick
+  posthorn bench --postfix --rounds 3
+  posthorn bench --compare HEAD~1 --only receivers
 
 Method and figures: bench/README.md.
 `;
@@ -60,6 +74,7 @@ export function readOptions(args: readonly string[]): BenchOptions | 'help' | { 
         postfix: { type: 'boolean', default: false },
         json: { type: 'boolean', default: false },
         help: { type: 'boolean', default: false },
+        compare: { type: 'string' },
         rounds: { type: 'string' },
         workers: { type: 'string' },
         only: { type: 'string' },
@@ -68,13 +83,17 @@ export function readOptions(args: readonly string[]): BenchOptions | 'help' | { 
     });
     if (values.help) return 'help';
     const scaleTo = scaleOf(positionals, values);
+    const compare = values.compare ?? null;
+    const only = values.only === undefined ? null : values.only.split(',').map(rowOf);
+    if (compare !== null) requireComparable(only, { ...values, scaleTo });
     return {
       quick: values.quick,
       postfix: values.postfix,
       json: values.json,
       rounds: countOf('rounds', values.rounds) ?? (values.quick ? 1 : 5),
       workers: countOf('workers', values.workers) ?? availableParallelism(),
-      only: values.only === undefined ? null : values.only.split(',').map(rowOf),
+      only,
+      compare,
       scaleTo,
     };
   } catch (error) {
@@ -100,6 +119,22 @@ function scaleOf(
   if (emails === undefined) return quick ? SCALE_TO_QUICK : SCALE_TO;
   if (/^[1-9]\d{4,8}$/.test(emails)) return Number(emails);
   throw new Error(`--emails: write a number from 10000 on, not ${JSON.stringify(emails)}.`);
+}
+
+/** Rows that --compare measures. */
+const COMPARED: readonly Row[] = ['accept', ...END_TO_END_ROWS];
+
+function requireComparable(
+  only: readonly Row[] | null,
+  { postfix, scaleTo }: { postfix: boolean; scaleTo: number | null },
+): void {
+  const other = only?.find((row) => !COMPARED.includes(row));
+  if (other !== undefined) {
+    throw new Error(`--compare measures ${COMPARED.join(', ')}, not ${other}.`);
+  }
+  if (postfix || scaleTo !== null) {
+    throw new Error('--compare goes neither with --postfix nor with `scale`.');
+  }
 }
 
 function rowOf(name: string): Row {

@@ -7,7 +7,14 @@ import { runLoad, type Sink } from './parts/children.ts';
 import type { HttpLoadResult } from './http-load.ts';
 import { machineMs } from './parts/machine-clock.ts';
 import type { Postfix } from './parts/postfix.ts';
-import { type CpuByPart, cpuOf, machineCpuMs, type Roots } from './parts/processes.ts';
+import {
+  type CpuByPart,
+  machineCpuMs,
+  type ProcessUse,
+  type Roots,
+  type Use,
+  usesOf,
+} from './parts/processes.ts';
 import { DOMAINS, type Rig } from './parts/rig.ts';
 import type { SmtpLoadResult } from './smtp-load.ts';
 
@@ -16,6 +23,10 @@ export type RateOptions = {
   htmlBytes: number;
   /** Recipients' domains, in turn; default: ten. */
   domains?: readonly string[];
+  /** Domain of the sender; default: the one with one signature. */
+  sender?: string;
+  /** Clients at the same time; default: HTTP_CONNECTIONS. */
+  connections?: number;
   /** Emails in one request; default: one by itself. */
   batch?: number;
 };
@@ -33,7 +44,11 @@ export type Cpu = {
   byPartUs: CpuByPart;
   /** Cores that other programs used meanwhile, which makes figures worse. */
   othersCores: number;
+  processes: readonly ProcessCost[];
 };
+
+/** Of one process, or of several with one name, per message. */
+export type ProcessCost = { name: string; cpuUs: number; voluntary: number; involuntary: number };
 
 /** Full batches for two workers' group commits; with 64 an email costs a tenth more CPU. */
 const HTTP_CONNECTIONS = 128;
@@ -48,21 +63,21 @@ const LOOK_EVERY_MS = 10;
 /** From the first request to the last 202. The service runs with `--only api`. */
 export async function acceptRound(rig: Rig, load: RateOptions): Promise<Rate> {
   const { count } = load;
-  const cpu = startCpu({ supervisor: rig.service.pid });
+  const cpu = startCpu({ supervisor: rig.pid });
   const openBefore = await rig.open();
   const posted = await postAll(rig, load);
   const opened = (await rig.open()) - openBefore;
   if (opened !== count) throw new Error(`${count} emails got a 202, ${opened} were queued`);
   return {
     perSecond: perSecond(count, posted.endedMs - posted.startedMs),
-    cpu: cpu(posted, count),
+    cpu: cpu(posted.use, count),
     messageBytes: null,
   };
 }
 
 /** The same by SMTP; the sessions are open and logged in before. */
 export async function submissionRound(rig: Rig, { count, htmlBytes }: RateOptions): Promise<Rate> {
-  const cpu = startCpu({ supervisor: rig.service.pid });
+  const cpu = startCpu({ supervisor: rig.pid });
   const openBefore = await rig.open();
   const submitted = await rig.submit({
     count,
@@ -75,7 +90,7 @@ export async function submissionRound(rig: Rig, { count, htmlBytes }: RateOption
   if (opened !== count) throw new Error(`${count} emails got a 250, ${opened} were queued`);
   return {
     perSecond: perSecond(count, submitted.endedMs - submitted.startedMs),
-    cpu: cpu(submitted, count),
+    cpu: cpu(submitted.use, count),
     messageBytes: null,
   };
 }
@@ -87,12 +102,12 @@ export async function endToEndRound(
 ): Promise<Rate> {
   const { count } = load;
   const before = await sink.totals();
-  const cpu = startCpu({ supervisor: rig.service.pid, sink: sink.pid });
+  const cpu = startCpu({ supervisor: rig.pid, sink: sink.pid });
   const posted = await postAll(rig, load);
   await arrived(sink, before.messages + count);
   while ((await rig.open()) > 0) await delay(LOOK_EVERY_MS);
   const settledMs = machineMs();
-  const spent = cpu(posted, count);
+  const spent = cpu(posted.use, count);
   const after = await sink.totals();
   await requireDelivered(rig, after.messages - before.messages - count);
   return {
@@ -119,7 +134,7 @@ export async function postfixRound(
   const after = await sink.totals();
   return {
     perSecond: perSecond(count, lastMs - injected.startedMs),
-    cpu: cpu(injected, count),
+    cpu: cpu(injected.use, count),
     messageBytes: (after.bytes - before.bytes) / count,
   };
 }
@@ -131,7 +146,7 @@ function textBytesBeside(htmlBytes: number): number {
 
 function postAll(rig: Rig, load: RateOptions): Promise<HttpLoadResult> {
   const connections = load.batch === undefined ? HTTP_CONNECTIONS : BATCH_CONNECTIONS;
-  return rig.post({ domains: DOMAINS, ...load, connections, pauseMs: 0 });
+  return rig.post({ domains: DOMAINS, connections, ...load, pauseMs: 0 });
 }
 
 /** @returns when the last of them came */
@@ -155,25 +170,62 @@ async function requireDelivered(rig: Rig, surplus: number): Promise<void> {
   if (surplus !== 0) throw new Error(`${surplus} messages more than accepted arrived at the sink`);
 }
 
+export function perSeconds(rates: readonly Rate[]): number[] {
+  return rates.map((rate) => rate.perSecond);
+}
+
 export function perSecond(count: number, durationMs: number): number {
   return (count / durationMs) * 1000;
 }
 
-type EndOfCpu = (load: { cpuMs: number }, count: number) => Cpu | null;
+/** @param load what the load generator reports of itself; null: there was none */
+type EndOfCpu = (load: Use | null, count: number) => Cpu | null;
 
-/** @returns a function for the CPU time since now; the load generator reports its own */
+/** @returns a function for the CPU time since now */
 export function startCpu(roots: Roots): EndOfCpu {
-  const before = { parts: cpuOf(roots), machine: machineCpuMs(), atMs: machineMs() };
+  const before = { uses: usesOf(roots), machine: machineCpuMs(), atMs: machineMs() };
   return (load, count) => {
-    const [after, machine, tookMs] = [cpuOf(roots), machineCpuMs(), machineMs() - before.atMs];
-    if (before.parts === null || after === null) return null;
-    const spent: CpuByPart = { load: load.cpuMs };
-    for (const [part, ms] of Object.entries(after)) spent[part] = ms - (before.parts[part] ?? 0);
-    const ours = Object.values(spent).reduce((sum, ms) => sum + ms, 0);
-    const perMessage = Object.entries(spent).map(([part, ms]) => [part, (ms * 1000) / count]);
+    const [after, machine, tookMs] = [usesOf(roots), machineCpuMs(), machineMs() - before.atMs];
+    if (before.uses === null || after === null) return null;
+    const ofLoad = load === null ? [] : [{ pid: 0, part: 'load', name: 'load', ...load }];
+    const spent = [...ofLoad, ...usedSince(before.uses, after)];
+    const oursMs = spent.reduce((sum, { cpuMs }) => sum + cpuMs, 0);
+    const byPartUs: CpuByPart = {};
+    for (const { part, cpuMs } of spent) {
+      byPartUs[part] = (byPartUs[part] ?? 0) + (cpuMs * 1000) / count;
+    }
     return {
-      byPartUs: Object.fromEntries(perMessage) as CpuByPart,
-      othersCores: Math.max(0, (machine ?? 0) - (before.machine ?? 0) - ours) / tookMs,
+      byPartUs,
+      othersCores: Math.max(0, (machine ?? 0) - (before.machine ?? 0) - oursMs) / tookMs,
+      processes: costsOf(spent, count),
     };
   };
+}
+
+/** A process that has ended meanwhile is missing; its parent has its CPU time. */
+function usedSince(before: readonly ProcessUse[], after: readonly ProcessUse[]): ProcessUse[] {
+  const earlier = new Map(before.map((one) => [one.pid, one]));
+  return after.map((one) => {
+    const { cpuMs = 0, voluntary = 0, involuntary = 0 } = earlier.get(one.pid) ?? {};
+    return {
+      ...one,
+      cpuMs: one.cpuMs - cpuMs,
+      voluntary: one.voluntary - voluntary,
+      involuntary: one.involuntary - involuntary,
+    };
+  });
+}
+
+/** Processes with one name together, in the order in which they first appear. */
+export function costsOf(uses: readonly ProcessUse[], count: number): ProcessCost[] {
+  return [...Map.groupBy(uses, ({ name }) => name)].map(([name, each]) => {
+    const perMessage = (of: (use: Use) => number): number =>
+      each.reduce((sum, use) => sum + of(use), 0) / count;
+    return {
+      name,
+      cpuUs: perMessage(({ cpuMs }) => cpuMs * 1000),
+      voluntary: perMessage(({ voluntary }) => voluntary),
+      involuntary: perMessage(({ involuntary }) => involuntary),
+    };
+  });
 }

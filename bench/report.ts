@@ -1,11 +1,12 @@
 /** The tables at the end: figures, CPU per message by part, and the machine. */
 import type { Machine } from './machine.ts';
 import { median, quantile, show } from './numbers.ts';
-import type { Cpu } from './rates.ts';
+import type { CpuByPart } from './parts/processes.ts';
+import type { Cpu, ProcessCost, Rate } from './rates.ts';
 
 export type Line = {
   what: string;
-  unit: '/s' | 'ms' | 'MB' | 's' | '%';
+  unit: '/s' | 'ms' | 'MB' | 's' | '%' | '×';
   /** The goal of the project. */
   wanted: string;
   /** One per round or sample. */
@@ -22,24 +23,59 @@ export type CpuLine = { what: string; cpu: Cpu; messageBytes: number | null };
 export type Report = { machine: Machine; lines: readonly Line[]; cpu: readonly CpuLine[] };
 
 export function formatReport({ machine, lines, cpu }: Report): string {
+  return [formatMachine(machine), '', alignColumns(figureRows(lines)), ...formatCpu(cpu), ''].join(
+    '\n',
+  );
+}
+
+export function formatMachine(machine: Machine): string {
   const { cpus, memoryGb, kernel, node, postgres, load } = machine;
+  return `${cpus}, ${memoryGb} GB, ${kernel}; Node ${node}, PostgreSQL ${postgres}; load average ${load} before`;
+}
+
+/** Lines; none when nothing could be read. */
+export function formatCpu(cpu: readonly CpuLine[]): string[] {
+  if (cpu.length === 0) return [];
   return [
-    `${cpus}, ${memoryGb} GB, ${kernel}; Node ${node}, PostgreSQL ${postgres}; load average ${load} before`,
     '',
-    alignColumns(figureRows(lines)),
-    ...(cpu.length > 0
-      ? [
-          '',
-          'CPU per message, in µs, and the cores that other programs kept busy:',
-          alignColumns(cpuRows(cpu)),
-        ]
-      : []),
+    'CPU per message, in µs, and the cores that other programs kept busy:',
+    alignColumns(cpuRows(cpu)),
     '',
-  ].join('\n');
+    'The same by process, with context switches per message:',
+    alignColumns(processRows(cpu)),
+  ];
+}
+
+/** Medians over the rounds, part by part and process by process. */
+export function cpuLine(what: string, rates: readonly Rate[]): CpuLine[] {
+  const each = rates.map((rate) => rate.cpu).filter((cpu) => cpu !== null);
+  if (each.length === 0) return [];
+  const byPartUs: CpuByPart = {};
+  for (const part of Object.keys(each[0]?.byPartUs ?? {})) {
+    byPartUs[part] = median(each.map((cpu) => cpu.byPartUs[part] ?? 0));
+  }
+  const othersCores = median(each.map((cpu) => cpu.othersCores));
+  const bytes = rates.map((rate) => rate.messageBytes).filter((one) => one !== null);
+  const messageBytes = bytes.length > 0 ? median(bytes) : null;
+  const byName = Map.groupBy(
+    each.flatMap(({ processes }) => processes),
+    ({ name }) => name,
+  );
+  const processes = [...byName].map(([name, costs]) => medianCost(name, costs));
+  return [{ what, cpu: { byPartUs, othersCores, processes }, messageBytes }];
+}
+
+function medianCost(name: string, costs: readonly ProcessCost[]): ProcessCost {
+  return {
+    name,
+    cpuUs: median(costs.map((one) => one.cpuUs)),
+    voluntary: median(costs.map((one) => one.voluntary)),
+    involuntary: median(costs.map((one) => one.involuntary)),
+  };
 }
 
 /** The same for programs: every value, nothing rounded. */
-export function reportAsJson(report: Report): string {
+export function reportAsJson(report: object): string {
   return `${JSON.stringify(report, null, 2)}\n`;
 }
 
@@ -84,6 +120,26 @@ function cpuRows(cpu: readonly CpuLine[]): string[][] {
       show(Object.values(byPartUs).reduce((sum, us) => sum + us, 0)),
       messageBytes === null ? '' : show(messageBytes),
       othersCores.toFixed(1),
+    ]),
+  ];
+}
+
+/** Processes that hardly took part are in the JSON only. */
+const SHOWN_FROM_US = 1;
+
+function processRows(cpu: readonly CpuLine[]): string[][] {
+  return [
+    ['', 'CPU, µs', 'voluntary', 'involuntary'],
+    ...cpu.flatMap(({ what, cpu: { processes } }) => [
+      [what, '', '', ''],
+      ...processes
+        .filter(({ cpuUs }) => cpuUs >= SHOWN_FROM_US)
+        .map(({ name, cpuUs, voluntary, involuntary }) => [
+          `  ${name}`,
+          show(cpuUs),
+          voluntary.toFixed(2),
+          involuntary.toFixed(2),
+        ]),
     ]),
   ];
 }

@@ -12,6 +12,7 @@ import { connect, type Socket } from 'node:net';
 import { once } from 'node:events';
 import { connect as connectTls } from 'node:tls';
 import { machineMs } from './parts/machine-clock.ts';
+import { startOwnUse, type Use } from './parts/processes.ts';
 import { htmlOf, SENDER_DOMAIN, SUBJECT } from './parts/mail-text.ts';
 import { Template, TOKEN } from './parts/template.ts';
 
@@ -29,7 +30,7 @@ export type SmtpLoad = {
 };
 
 /** Times are those of machine-clock.ts. */
-export type SmtpLoadResult = { startedMs: number; endedMs: number; cpuMs: number };
+export type SmtpLoadResult = { startedMs: number; endedMs: number; use: Use };
 
 const load = JSON.parse(process.argv[2] ?? '{}') as SmtpLoad;
 const templates = load.domains.map((domain) => ({
@@ -139,10 +140,9 @@ function templateOf(number: number): (typeof templates)[number] {
 // One after the other: few of one client may be open without a log-in.
 const sockets: Socket[] = [];
 while (sockets.length < load.connections) sockets.push(await openSession());
-const cpuBefore = process.cpuUsage();
+const useSince = startOwnUse();
 const startedMs = machineMs();
 await Promise.all(sockets.map(work));
 const endedMs = machineMs();
-const cpu = process.cpuUsage(cpuBefore);
-const result: SmtpLoadResult = { startedMs, endedMs, cpuMs: (cpu.user + cpu.system) / 1000 };
+const result: SmtpLoadResult = { startedMs, endedMs, use: useSince() };
 process.stdout.write(`${JSON.stringify(result)}\n`, () => process.exit(0));

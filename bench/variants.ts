@@ -1,17 +1,16 @@
 /**
  * The rate at 2 KB with further features, beside the plain one in the same rounds: encrypted
- * sessions, a second signature, a webhook for every delivery, a receiving server with 20 ms latency.
+ * sessions, a webhook for every delivery, a receiving server with 20 ms latency.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Sink, type SinkOptions } from './parts/children.ts';
-import { DOMAINS, Rig, type RigOptions } from './parts/rig.ts';
+import { DOMAINS, Rig } from './parts/rig.ts';
 import { endToEndRound, type Rate } from './rates.ts';
 
 type Variant = {
   what: string;
   wanted: string;
   sink?: SinkOptions;
-  rig?: Pick<RigOptions, 'signatures'>;
   domains?: readonly string[];
   /** Of the usual number of emails. */
   share?: number;
@@ -20,7 +19,6 @@ type Variant = {
 const VARIANTS: readonly Variant[] = [
   { what: 'plain', wanted: '' },
   { what: 'STARTTLS', wanted: '', sink: { tls: true } },
-  { what: 'Ed25519 as well', wanted: '', rig: { signatures: 'both' } },
   { what: 'one webhook', wanted: '', sink: { webhooks: true } },
   {
     what: 'one provider, 20 ms away',
@@ -44,9 +42,7 @@ export async function measureVariants(
   const running: Running[] = [];
   for (const variant of VARIANTS) {
     const sink = stack.use(await Sink.start(variant.sink));
-    const rig = stack.use(
-      await Rig.start({ ...variant.rig, workers: options.workers, mxPort: sink.port }),
-    );
+    const rig = stack.use(await Rig.start({ workers: options.workers, mxPort: sink.port }));
     if (sink.webhookPort !== null) await rig.addWebhook(sink.webhookPort);
     running.push({ ...variant, rig, sink, rates: [] });
   }

@@ -14,7 +14,7 @@ import { Rig } from './parts/rig.ts';
 import { perSecond, type Rate, startCpu } from './rates.ts';
 
 /** As long as that of an email that was delivered. */
-const DATA = {
+export const EVENT_DATA = {
   email_id: newId(),
   recipient: 'jo@customers1.test',
   from: 'Acme Shop <orders@acme.example>',
@@ -89,7 +89,7 @@ async function round(
 ): Promise<Rate> {
   const before = (await sink.totals()).webhooks;
   const ids = await fill(rig, endpointId, count);
-  const cpu = startCpu({ supervisor: rig.service.pid, sink: sink.pid });
+  const cpu = startCpu({ supervisor: rig.pid, sink: sink.pid });
   await until(async () => (await sink.totals()).webhooks > before, 'the first webhook');
   const startedMs = machineMs();
   // The sink is asked first, because counting pending rows would cost the database more than sending them.
@@ -98,7 +98,7 @@ async function round(
   const isSent = async () => (await rig.service.sql(UNSENT, [endpointId]))[0].unsent === 0;
   await until(isSent, 'every outcome');
   const durationMs = machineMs() - startedMs;
-  const spent = cpu({ cpuMs: 0 }, count);
+  const spent = cpu(null, count);
   const [{ delivered }] = await rig.service.sql(DELIVERED, [endpointId, ids]);
   const arrived = (await sink.totals()).webhooks - before;
   if (delivered !== count || arrived !== count) {
@@ -109,7 +109,7 @@ async function round(
 
 async function fill(rig: Rig, endpointId: string, count: number): Promise<string[]> {
   const ids = Array.from({ length: count }, () => newId());
-  await rig.service.sql(FILL, [endpointId, ids, JSON.stringify(DATA)]);
+  await rig.service.sql(FILL, [endpointId, ids, JSON.stringify(EVENT_DATA)]);
   return ids;
 }
 

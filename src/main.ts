@@ -16,6 +16,9 @@ await runCommandLine(process.argv.slice(2), {
   world: systemWorld,
   out: (text) => process.stdout.write(text),
   err: (text) => process.stderr.write(text),
+  // A terminal that does not say how wide it is reports 0.
+  ...(process.stdout.isTTY &&
+    process.stdout.columns > 0 && { widthColumns: process.stdout.columns }),
   ...(process.stdin.isTTY && process.stderr.isTTY && { confirm }),
 });
 

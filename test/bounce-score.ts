@@ -58,12 +58,12 @@ function judge(file: string, label: Label, report: Report): void {
   note(score.recipients, isSame(ours, label), `${file}: ${label.recipient}, read "${named}"`);
   if (label.feedbacktype !== '' || UNDECIDED.has(label.reason)) return;
   const verdict = ours?.verdict;
-  const told = `${file}: ${label.reason}, read as ${ours?.status} ${ours?.code} ${verdict?.category}: ${ours?.diagnostic?.slice(0, 150)}`;
+  const summary = `${file}: ${label.reason}, read as ${ours?.status} ${ours?.code} ${verdict?.category}: ${ours?.diagnostic?.slice(0, 150)}`;
   const isHard = verdict?.permanent === true && verdict.category === 'mailbox';
-  note(score.hard, isHard === (label.hard === 1), `${isHard ? 'hard' : 'not hard'}: ${told}`);
+  note(score.hard, isHard === (label.hard === 1), `${isHard ? 'hard' : 'not hard'}: ${summary}`);
   const suppresses = verdict?.suppress === true;
   note(score.hardBySuppress, suppresses === (label.hard === 1), '');
-  note(score.suppressed, !suppresses || label.hard === 1, `suppressed: ${told}`);
+  note(score.suppressed, !suppresses || label.hard === 1, `suppressed: ${summary}`);
 }
 
 function isSame(ours: ReportedRecipient | undefined, { recipient }: Label): boolean {

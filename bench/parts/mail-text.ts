@@ -5,6 +5,8 @@
 import { TOKEN } from './template.ts';
 
 export const SENDER_DOMAIN = 'shop.test';
+/** Publishes its Ed25519 key as well. */
+export const TWICE_SIGNED_DOMAIN = 'market.test';
 export const SUBJECT = `Your order ${TOKEN} is on its way`;
 
 const HEAD = `<!doctype html>

@@ -1,13 +1,25 @@
 /**
- * CPU time and memory of other processes, from /proc (Linux). Elsewhere there is nothing to read and
- * every figure is null.
+ * CPU time, context switches and memory of processes, from /proc (Linux). Elsewhere there is nothing to
+ * read and every figure is null.
  */
 import { readdirSync, readFileSync } from 'node:fs';
+import { basename } from 'node:path';
 
 /** What /proc counts CPU time in; 100 on every Linux that Node runs on. */
 const TICKS_PER_SECOND = 100;
 
-type ProcessInfo = { pid: number; parent: number; cpuMs: number; program: string };
+type ProcessInfo = { pid: number; parent: number; cpuMs: number; command: readonly string[] };
+
+/** What a process has used so far, with all of its threads. */
+export type Use = {
+  cpuMs: number;
+  /** Context switches because it waited for something. */
+  voluntary: number;
+  /** Context switches because another process was to run. */
+  involuntary: number;
+};
+
+export type ProcessUse = Use & { pid: number; part: string; name: string };
 
 /** Milliseconds of CPU so far, by part of the system under test. */
 export type CpuByPart = Record<string, number>;
@@ -15,29 +27,78 @@ export type CpuByPart = Record<string, number>;
 /** Whose CPU is whose: all descendants of `roots[part]`, or as `partOf` tells. */
 export type Roots = Record<string, number>;
 
+/** Sums of `usesOf` by part. */
+export function cpuOf(roots: Roots): CpuByPart | null {
+  const uses = usesOf(roots);
+  if (uses === null) return null;
+  const sums: CpuByPart = {};
+  for (const { part, cpuMs } of uses) sums[part] = (sums[part] ?? 0) + cpuMs;
+  return sums;
+}
+
 /**
- * CPU of process trees. Time of children that have ended counts for the parent that waited for them.
+ * The processes of trees. CPU of children that have ended counts for the parent that waited for them.
  * A descendant that runs PostgreSQL counts as `postgres`, a worker of Posthorn's as `workers`.
  */
-export function cpuOf(roots: Roots): CpuByPart | null {
+export function usesOf(roots: Roots): ProcessUse[] | null {
   const processes = listProcesses();
   if (processes === null) return null;
   const children = Map.groupBy(processes, (one) => one.parent);
   const byPid = new Map(processes.map((one) => [one.pid, one]));
-  const sums: CpuByPart = {};
+  const uses: ProcessUse[] = [];
+  let workers = 0;
   const add = (one: ProcessInfo, part: string): void => {
-    sums[part] = (sums[part] ?? 0) + one.cpuMs;
-    for (const child of children.get(one.pid) ?? []) add(child, partOf(child, part));
+    const { pid, cpuMs, command } = one;
+    const name = nameOf(command, part);
+    if (name === 'worker') workers += 1;
+    const numbered = name === 'worker' ? `worker ${workers}` : name;
+    uses.push({ pid, part, name: numbered, cpuMs, ...switchesOf(pid) });
+    for (const child of children.get(pid) ?? []) add(child, partOf(child, part));
   };
   for (const [part, pid] of Object.entries(roots)) {
     const root = byPid.get(pid);
     if (root) add(root, part);
   }
+  return uses;
+}
+
+/** What the table calls a process: `worker`, `postgres: walwriter`; all backends have one name. */
+export function nameOf(command: readonly string[], part: string): string {
+  const [program = ''] = command;
+  if (part === 'postgres') {
+    const title = /^postgres: (.+?)(?: \d+)?\s*$/.exec(program)?.[1] ?? 'postmaster';
+    return `postgres: ${/\[local\]|\(\d+\)/.test(title) ? 'backends' : title}`;
+  }
+  return command.some((word) => basename(word) === 'worker.ts') ? 'worker' : part;
+}
+
+/** Each thread has its own counts; those of threads that have ended are not known. */
+function switchesOf(pid: number): Pick<Use, 'voluntary' | 'involuntary'> {
+  const sums = { voluntary: 0, involuntary: 0 };
+  for (const thread of list(`/proc/${pid}/task`)) {
+    const status = read(`/proc/${pid}/task/${thread}/status`) ?? '';
+    sums.voluntary += Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(status)?.[1] ?? 0);
+    sums.involuntary += Number(/^nonvoluntary_ctxt_switches:\s+(\d+)/m.exec(status)?.[1] ?? 0);
+  }
   return sums;
 }
 
+/** @returns a function for what this process has used since now */
+export function startOwnUse(): () => Use {
+  const before = process.resourceUsage();
+  return () => {
+    const after = process.resourceUsage();
+    const since = (name: keyof NodeJS.ResourceUsage): number => after[name] - before[name];
+    return {
+      cpuMs: (since('userCPUTime') + since('systemCPUTime')) / 1000,
+      voluntary: since('voluntaryContextSwitches'),
+      involuntary: since('involuntaryContextSwitches'),
+    };
+  };
+}
+
 function partOf(child: ProcessInfo, parentsPart: string): string {
-  if (child.program.endsWith('/postgres') || parentsPart === 'postgres') return 'postgres';
+  if (isPostgres(child) || parentsPart === 'postgres') return 'postgres';
   return parentsPart === 'supervisor' ? 'workers' : parentsPart;
 }
 
@@ -57,7 +118,7 @@ export function machineCpuMs(): number | null {
 /** The workers of a service: its supervisor's children that are not the database. */
 export function workersOf(supervisorPid: number): number[] {
   return (listProcesses() ?? [])
-    .filter((one) => one.parent === supervisorPid && !one.program.endsWith('/postgres'))
+    .filter((one) => one.parent === supervisorPid && !isPostgres(one))
     .map((one) => one.pid);
 }
 
@@ -72,7 +133,7 @@ export function memoryOf(pid: number): { nowMb: number; peakMb: number } | null 
 
 function listProcesses(): ProcessInfo[] | null {
   if (process.platform !== 'linux') return null;
-  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  const pids = list('/proc').filter((name) => /^\d+$/.test(name));
   return pids.map((pid) => describe(Number(pid))).filter((one) => one !== null);
 }
 
@@ -87,7 +148,20 @@ function describe(pid: number): ProcessInfo | null {
     .map(Number);
   const [user = 0, system = 0, childUser = 0, childSystem = 0] = fields.slice(11, 15);
   const cpuMs = ((user + system + childUser + childSystem) * 1000) / TICKS_PER_SECOND;
-  return { pid, parent: fields[1] ?? 0, cpuMs, program: commandLine.split('\0', 1)[0] ?? '' };
+  return { pid, parent: fields[1] ?? 0, cpuMs, command: commandLine.split('\0') };
+}
+
+function isPostgres({ command: [program = ''] }: ProcessInfo): boolean {
+  return program.endsWith('/postgres');
+}
+
+/** Empty when the process has ended meanwhile. */
+function list(path: string): string[] {
+  try {
+    return readdirSync(path);
+  } catch {
+    return [];
+  }
 }
 
 /** null when the process has ended meanwhile. */

@@ -7,7 +7,7 @@ import { startService, type Service } from '../../test/support/service.ts';
 import { runLoad } from './children.ts';
 import type { HttpLoad, HttpLoadResult } from '../http-load.ts';
 import type { SmtpLoad, SmtpLoadResult } from '../smtp-load.ts';
-import { SENDER_DOMAIN } from './mail-text.ts';
+import { SENDER_DOMAIN, TWICE_SIGNED_DOMAIN } from './mail-text.ts';
 
 export type RigOptions = {
   workers: number;
@@ -15,8 +15,8 @@ export type RigOptions = {
   mxPort: number;
   /** Parts to run; null: all. */
   only?: string;
-  /** `both`: RSA and Ed25519. Default: RSA alone, as OpenDKIM does beside it. */
-  signatures?: 'rsa' | 'both';
+  /** bin/posthorn of another version (checkout.ts). */
+  launcher?: string;
   env?: Record<string, string>;
 };
 
@@ -35,6 +35,7 @@ export class Rig implements AsyncDisposable {
     const service = await startService({
       database: 'own',
       dns,
+      ...(options.launcher !== undefined && { launcher: options.launcher }),
       args: [
         '--workers',
         String(options.workers),
@@ -48,7 +49,9 @@ export class Rig implements AsyncDisposable {
         ...options.env,
       },
     });
-    await service.addLiveDomain(SENDER_DOMAIN, { onlyRequired: options.signatures !== 'both' });
+    // One signs with RSA alone, as OpenDKIM does beside it; the other with RSA and Ed25519.
+    await service.addLiveDomain(SENDER_DOMAIN, { onlyRequired: true });
+    await service.addLiveDomain(TWICE_SIGNED_DOMAIN);
     return new Rig(service, dns, await service.liveKey());
   }
 
@@ -56,6 +59,11 @@ export class Rig implements AsyncDisposable {
     this.service = service;
     this.#dns = dns;
     this.#key = key;
+  }
+
+  /** Of the supervisor. */
+  get pid(): number {
+    return this.service.readyLine.pid;
   }
 
   post(load: Omit<HttpLoad, 'url' | 'key' | 'firstNumber'>): Promise<HttpLoadResult> {

@@ -86,12 +86,14 @@ export type ApiKeyWithSecret = {
 
 export type Attachment = {
   filename: string;
-  /** The bytes, in base64. */
+  /** The bytes, in base64; or there is a `path`. */
   content?: string | undefined;
   /** Guessed from the filename when absent. */
   content_type?: string | undefined;
   /** Makes it inline: the html refers to it as `cid:<content_id>`. */
   content_id?: string | undefined;
+  /** Instead of `content`: an https URL of the file, at a public address, which is downloaded before the email is accepted. Redirections are not followed. */
+  path?: string | undefined;
 };
 
 export type CurrentApiKey = {
@@ -228,7 +230,7 @@ export type Domain = {
   checked_at: string | null;
   records: DomainRecord[];
   advice: Array<{
-    about: 'dmarc' | 'ptr' | 'replies' | 'mta_sts' | 'inbound' | 'reputation';
+    about: 'dkim' | 'dmarc' | 'ptr' | 'replies' | 'mta_sts' | 'inbound' | 'reputation';
     message: string;
   }>;
 };
@@ -381,6 +383,11 @@ export type Email = {
 export type EmailChange = {
   /** When to send it: ISO 8601 with an offset, up to 30 days ahead. A time in the past sends it at once. */
   scheduled_at: string;
+};
+
+export type EmailSharing = {
+  /** How long the link shows the email, in seconds; default: 48 hours. */
+  expires_in?: number | undefined;
 };
 
 export type EmailStatus = 'sending' | 'scheduled' | 'queued' | 'deferred' | 'delivered' | 'sent' | 'canceled' | 'suppressed' | 'failed' | 'bounced' | 'complained';
@@ -636,6 +643,16 @@ export type RotatedApiKey = {
   };
 };
 
+export type SharedEmail = {
+  object: 'email';
+  /** The email. */
+  id: string;
+  /** The page with the email. */
+  url: string;
+  /** From then on it shows nothing. */
+  expires_at: string;
+};
+
 /** The last reply or error about the recipient. */
 export type SmtpAnswer = {
   code: number | null;
@@ -655,6 +672,109 @@ export type SmtpAnswer = {
   } | null;
   /** The TLS rule that applied to the server; null: no server was chosen. */
   tls_policy?: string | null | undefined;
+};
+
+export type Stats = {
+  object: 'stats';
+  /** The beginning of the first period. */
+  from: string;
+  /** The end of the last period. */
+  to: string;
+  granularity: 'hour' | 'day';
+  by: 'domain' | 'provider' | 'tag' | 'key' | null;
+  /** Each value over all periods, the largest first; without `by` one or none. */
+  totals: Array<{
+    /** The domain, the provider, the tag or the id of the key. `*`: further ones together. */
+    value: string | null;
+    /** Of the key. */
+    name: string | null;
+    /** Accepted emails. Null by provider. */
+    emails: number | null;
+    /** Recipients of accepted emails. Null by provider. */
+    recipients: number | null;
+    /** Taken by a relay. */
+    sent: number;
+    /** Taken by the recipient's mail server. */
+    delivered: number;
+    /** Attempts that failed for the moment. */
+    deferred: number;
+    /** Refused permanently, at once or by a report later. */
+    bounced: number;
+    /** Given up. */
+    failed: number;
+    /** Not attempted: on the suppression list. Null by provider. */
+    suppressed: number | null;
+    /** Canceled. Null by provider. */
+    canceled: number | null;
+    /** Reported as spam. */
+    complained: number;
+    /** Recipients who opened it, machines excluded, where opens are tracked. */
+    opened: number;
+    /** Recipients who clicked, machines excluded, where clicks are tracked. */
+    clicked: number;
+    /** Between acceptance, or the scheduled time, and delivery. */
+    time_to_delivery: {
+      /** Deliveries by an attempt of this service, `sent` or `delivered`. */
+      count: number;
+      /** An upper bound: 50 % took at most as many seconds. Null: none, or more than 5 days. */
+      p50_at_most_s: number | null;
+      /** An upper bound: 95 % took at most as many seconds. Null: none, or more than 5 days. */
+      p95_at_most_s: number | null;
+      /** An upper bound: 99 % took at most as many seconds. Null: none, or more than 5 days. */
+      p99_at_most_s: number | null;
+    };
+    /** Deliveries by the time that they took. */
+    histogram: Array<{
+      /** Null: more than the last bound. */
+      at_most_s: number | null;
+      /** Deliveries that took at most so long, and longer than the bound before. */
+      count: number;
+    }>;
+  }>;
+  /** Each period, and in it each value, of which something was counted. */
+  data: Array<{
+    /** When the period begins. */
+    period: string;
+    /** The domain, the provider, the tag or the id of the key. `*`: further ones together. */
+    value: string | null;
+    /** Of the key. */
+    name: string | null;
+    /** Accepted emails. Null by provider. */
+    emails: number | null;
+    /** Recipients of accepted emails. Null by provider. */
+    recipients: number | null;
+    /** Taken by a relay. */
+    sent: number;
+    /** Taken by the recipient's mail server. */
+    delivered: number;
+    /** Attempts that failed for the moment. */
+    deferred: number;
+    /** Refused permanently, at once or by a report later. */
+    bounced: number;
+    /** Given up. */
+    failed: number;
+    /** Not attempted: on the suppression list. Null by provider. */
+    suppressed: number | null;
+    /** Canceled. Null by provider. */
+    canceled: number | null;
+    /** Reported as spam. */
+    complained: number;
+    /** Recipients who opened it, machines excluded, where opens are tracked. */
+    opened: number;
+    /** Recipients who clicked, machines excluded, where clicks are tracked. */
+    clicked: number;
+    /** Between acceptance, or the scheduled time, and delivery. */
+    time_to_delivery: {
+      /** Deliveries by an attempt of this service, `sent` or `delivered`. */
+      count: number;
+      /** An upper bound: 50 % took at most as many seconds. Null: none, or more than 5 days. */
+      p50_at_most_s: number | null;
+      /** An upper bound: 95 % took at most as many seconds. Null: none, or more than 5 days. */
+      p95_at_most_s: number | null;
+      /** An upper bound: 99 % took at most as many seconds. Null: none, or more than 5 days. */
+      p99_at_most_s: number | null;
+    };
+  }>;
 };
 
 export type StreamEvent = {
@@ -697,14 +817,25 @@ export type SuppressionChange = {
 
 export type SuppressionImport = {
   object: 'suppression_import';
+  /** The list that was recognised; null: the file has no entries. */
+  format: 'posthorn' | 'resend' | 'postmark' | 'sendgrid' | 'mailgun' | 'amazon_ses' | null;
   added: number;
   /** Includes repeated rows of the file. */
   already_there: number;
   rejected: number;
+  /** Entries of another service's list that would not be suppressed here, and why. */
+  left_out: Array<{
+    because: 'not_permanent' | 'expired' | 'not_all_mail';
+    rows: number;
+    first_line: number;
+    message: string;
+  }>;
   /** The first 100 of the rejected rows. */
   errors: Array<{
     /** The first is 1. */
     line: number;
+    /** Its position among the entries of a JSON file; null: CSV. */
+    item: number | null;
     message: string;
   }>;
 };
@@ -826,6 +957,24 @@ export type TimelineEvent = {
   data: Record<string, unknown>;
   /** The attempt that caused it, with the SMTP dialogue. */
   attempt: Record<string, unknown> | null;
+};
+
+export type TranslatedTemplate = {
+  object: 'translated_template';
+  subject: string | null;
+  html: string | null;
+  text: string | null;
+  /** All that it reads, with the types that their uses suggest. */
+  variables: TemplateVariable[];
+  /** Tags and outputs that were translated. */
+  translated: number;
+  /** What has no translation and is left out; at most 100 of each part. */
+  problems: Array<{
+    field: 'subject' | 'html' | 'text';
+    /** The first is 1. */
+    line: number;
+    message: string;
+  }>;
 };
 
 export type Webhook = {
@@ -967,6 +1116,8 @@ export type Operations = {
       after?: string | undefined;
       /** Only objects newer than this id: the previous page. */
       before?: string | undefined;
+      /** A search: words and quoted texts that the subject contains, all of them, and the filters as operators `to:`, `from:`, `status:`, `domain:`, `tag:`, `after:` and `before:` (created; a date, in UTC, or a time). */
+      q?: string | undefined;
       status?: EmailStatusInput | undefined;
       /** An address in `to`, `cc` or `bcc`. */
       to?: string | undefined;
@@ -1041,6 +1192,12 @@ export type Operations = {
     body: undefined;
     result: Diagnosis;
   };
+  /** Share an email by a link */
+  shareEmail: {
+    query: Record<never, never>;
+    body: EmailSharing;
+    result: SharedEmail;
+  };
   /** Read the stream of events */
   listEvents: {
     query: {
@@ -1056,6 +1213,21 @@ export type Operations = {
     body: undefined;
     result: EventList;
   };
+  /** Count what became of mail */
+  getStats: {
+    query: {
+      /** A time or a date, in the first period. Default: 24 hours or 30 days before `to`. */
+      from?: string | undefined;
+      /** The end; default: now. A period that it cuts is included whole. */
+      to?: string | undefined;
+      /** The length of a period. Hours are kept for 31 days, days for 400. */
+      granularity?: 'hour' | 'day' | undefined;
+      /** Counts each value separately: the sending domain, the provider of the recipient, each tag as `name:value`, or the API key. */
+      by?: 'domain' | 'provider' | 'tag' | 'key' | undefined;
+    };
+    body: undefined;
+    result: Stats;
+  };
   /** Send up to 100 emails */
   sendEmailBatch: {
     query: Record<never, never>;
@@ -1070,6 +1242,13 @@ export type Operations = {
       name: string;
       /** For emails that do not set it themselves. `enforced`: only to mail servers with a valid certificate over TLS; otherwise recipients are retried and fail when the email expires. */
       tls?: 'opportunistic' | 'enforced' | undefined;
+      /** An RSA key that is in use already; it is never returned. Absent: a new key. */
+      dkim?: {
+        /** The name of its record before `._domainkey`. */
+        selector: string;
+        /** RSA of 1024 to 4096 bits in PEM (PKCS#8 or PKCS#1), without a passphrase. */
+        private_key: string;
+      } | undefined;
     };
     result: Domain;
   };
@@ -1384,6 +1563,18 @@ export type Operations = {
     };
     result: RenderedTemplate;
   };
+  /** Translate a template of another service */
+  translateTemplate: {
+    query: Record<never, never>;
+    body: {
+      /** `resend`: variables in three braces, nothing else. */
+      syntax: 'handlebars' | 'resend';
+      subject?: string | null | undefined;
+      html?: string | null | undefined;
+      text?: string | null | undefined;
+    };
+    result: TranslatedTemplate;
+  };
   /** Get the calling key */
   getCurrentApiKey: {
     query: Record<never, never>;
@@ -1466,7 +1657,10 @@ export type Operations = {
   };
   /** Import suppressed addresses */
   importSuppressions: {
-    query: Record<never, never>;
+    query: {
+      /** The reason of entries that have none: required for lists of SendGrid and Mailgun whose columns do not tell complaints from unsubscribes. hard_bounce: a bounce whose reply is not known is added as well; unsubscribe: so is who unsubscribed from a group or tag only. */
+      reason?: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual' | undefined;
+    };
     body: string;
     result: SuppressionImport;
   };
@@ -1481,7 +1675,9 @@ export const OPERATIONS = {
   listEmailEvents: ['GET', '/v1/emails/{id}/events'],
   getEmailContent: ['GET', '/v1/emails/{id}/content'],
   diagnoseEmail: ['GET', '/v1/emails/{id}/diagnosis'],
+  shareEmail: ['POST', '/v1/emails/{id}/share'],
   listEvents: ['GET', '/v1/events'],
+  getStats: ['GET', '/v1/stats'],
   sendEmailBatch: ['POST', '/v1/emails/batch'],
   createDomain: ['POST', '/v1/domains'],
   listDomains: ['GET', '/v1/domains'],
@@ -1516,6 +1712,7 @@ export const OPERATIONS = {
   getTemplateVersion: ['GET', '/v1/templates/{id}/versions/{version}'],
   publishTemplate: ['POST', '/v1/templates/{id}/publish'],
   previewTemplate: ['POST', '/v1/templates/{id}/preview'],
+  translateTemplate: ['POST', '/v1/templates/translate'],
   getCurrentApiKey: ['GET', '/v1/api-keys/current'],
   createApiKey: ['POST', '/v1/api-keys'],
   listApiKeys: ['GET', '/v1/api-keys'],

@@ -37,6 +37,7 @@ export type BatchOptions = SendOptions & {
 export class Posthorn {
   readonly emails: Emails;
   readonly events: Events;
+  readonly stats: Stats;
   readonly domains: Domains;
   readonly webhooks: Webhooks;
   readonly suppressions: Suppressions;
@@ -49,6 +50,7 @@ export class Posthorn {
     const transport = new Transport(options);
     this.emails = new Emails(transport);
     this.events = new Events(transport);
+    this.stats = new Stats(transport);
     this.domains = new Domains(transport);
     this.webhooks = new Webhooks(transport);
     this.suppressions = new Suppressions(transport);
@@ -159,6 +161,11 @@ class Emails extends Resource {
     return this.transport.bytes('getEmailContent', { path: { id }, query });
   }
 
+  /** A link that shows the email to whoever has it, for 48 hours at most. */
+  share(id: string, options: Body<'shareEmail'> = {}) {
+    return this.call('shareEmail', { id }, options);
+  }
+
   /** Why an email is slow, or not there. */
   diagnose(id: string) {
     return this.call('diagnoseEmail', { id });
@@ -183,6 +190,13 @@ class Events extends Resource {
   /** Every event after `after` and each that follows, until `signal` ends it. It reconnects by itself. */
   stream(options: StreamOptions = {}): AsyncIterable<StreamEvent> {
     return streamEvents(this.transport, options);
+  }
+}
+
+class Stats extends Resource {
+  /** How much was sent and what became of it, by hour or by day; by default the last 30 days. */
+  get(query: Query<'getStats'> = {}): Promise<Result<'getStats'>> {
+    return this.transport.json('getStats', { query });
   }
 }
 
@@ -295,9 +309,12 @@ class Suppressions extends Resource {
     return new TextDecoder().decode(bytes);
   }
 
-  /** @param csv a header line with `address`, then one address for each line */
-  import(csv: string) {
-    return this.call('importSuppressions', {}, csv);
+  /**
+   * @param list CSV: a header line with `address`, then one address for each line; or the list of another
+   *   service, as CSV or JSON
+   */
+  import(list: string, query: Query<'importSuppressions'> = {}) {
+    return this.transport.json('importSuppressions', { query, body: list });
   }
 }
 
@@ -333,6 +350,11 @@ class Templates extends Resource {
 
   publish(id: string, which: Body<'publishTemplate'> = {}) {
     return this.call('publishTemplate', { id }, which);
+  }
+
+  /** From Handlebars or the syntax of Resend; nothing is stored. */
+  translate(template: Body<'translateTemplate'>) {
+    return this.call('translateTemplate', {}, template);
   }
 
   preview(id: string, preview: Body<'previewTemplate'> = {}) {

@@ -45,20 +45,28 @@ const LONGEST_WAIT_MS = 8_000;
 const LONGEST_RETRY_AFTER_S = 60;
 
 export class Transport {
-  readonly options: PosthornOptions;
+  /** Without the key, which what prints or serialises the client would show. */
+  readonly options: Omit<PosthornOptions, 'apiKey'>;
   readonly #apiKey: string;
   readonly #baseUrl: string;
   readonly #fetch: typeof fetch;
 
   constructor(options: PosthornOptions) {
     const env = environment();
-    const apiKey = options.apiKey ?? env['POSTHORN_API_KEY'];
+    const { apiKey: given, ...others } = options;
+    const apiKey = (given ?? env['POSTHORN_API_KEY'])?.trim();
     const baseUrl = options.baseUrl ?? env['POSTHORN_URL'];
     if (!apiKey) throw new TypeError('An API key is needed: give apiKey or set POSTHORN_API_KEY.');
     if (!baseUrl) throw new TypeError('The service is needed: give baseUrl or set POSTHORN_URL.');
-    this.options = options;
+    // Failures of fetch quote what they refuse.
+    if (!/^[!-~]+$/.test(apiKey))
+      throw new TypeError('The API key has characters that no key has.');
+    const url = new URL(baseUrl);
+    if (url.username || url.password)
+      throw new TypeError('baseUrl must have no user and password.');
+    this.options = others;
     this.#apiKey = apiKey;
-    this.#baseUrl = new URL(baseUrl).href.replace(/\/+$/, '');
+    this.#baseUrl = url.href.replace(/\/+$/, '');
     this.#fetch = options.fetch ?? globalThis.fetch.bind(globalThis);
   }
 
@@ -81,16 +89,18 @@ export class Transport {
    * @throws PosthornError, ConnectionError
    */
   async stream(id: OperationId, call: Call): Promise<Response> {
-    const response = await this.#fetchOnce(id, call, call.signal);
+    const response = await this.#fetchOnce(id, { ...call, ...sentOf(call.body) }, call.signal);
     if (!response.ok) throw await failureOf(response);
     return response;
   }
 
   async #complete<T>(id: OperationId, call: Call, read: (response: Response) => Promise<T>) {
     const { maxRetries = 3 } = this.options;
+    // Once: what the caller changes meanwhile would be another body with the same idempotency key.
+    const sent = sentOf(call.body);
     for (let attempt = 0; ; attempt += 1) {
       try {
-        return await this.#attempt(id, call, read);
+        return await this.#attempt(id, { ...call, ...sent }, read);
       } catch (error) {
         const waitMs =
           attempt < maxRetries ? waitBeforeRetry(error, attempt, isSafe(id, call)) : null;
@@ -100,7 +110,7 @@ export class Transport {
     }
   }
 
-  async #attempt<T>(id: OperationId, call: Call, read: (response: Response) => Promise<T>) {
+  async #attempt<T>(id: OperationId, call: SentCall, read: (response: Response) => Promise<T>) {
     const { timeoutMs = 30_000 } = this.options;
     const limit = AbortSignal.timeout(timeoutMs);
     const signal = call.signal ? AbortSignal.any([call.signal, limit]) : limit;
@@ -113,24 +123,21 @@ export class Transport {
     }
   }
 
-  async #fetchOnce(id: OperationId, call: Call, signal: AbortSignal | undefined) {
+  async #fetchOnce(id: OperationId, call: SentCall, signal: AbortSignal | undefined) {
     const [method, path] = OPERATIONS[id];
-    const isText = typeof call.body === 'string';
     const init: RequestInit = {
       method,
       headers: {
         authorization: `Bearer ${this.#apiKey}`,
         'user-agent': 'posthorn-sdk/0.1.0',
-        ...(call.body !== undefined && {
-          'content-type': isText ? 'text/csv' : 'application/json',
-        }),
+        ...(call.contentType !== null && { 'content-type': call.contentType }),
         ...call.headers,
       },
       // A redirect would carry the key elsewhere.
       redirect: 'error',
-      ...(call.body !== undefined && { body: isText ? call.body : JSON.stringify(call.body) }),
+      ...(call.body !== undefined && { body: call.body }),
       ...(signal && { signal }),
-    } as RequestInit;
+    };
     const url = `${this.#baseUrl}${filled(path, call.path ?? {})}${queryOf(call.query ?? {})}`;
     try {
       return await this.#fetch(url, init);
@@ -138,6 +145,15 @@ export class Transport {
       throw noAnswer(error, call.signal);
     }
   }
+}
+
+/** A call whose body is as it is sent. */
+type SentCall = Omit<Call, 'body'> & { body: string | undefined; contentType: string | null };
+
+function sentOf(body: unknown): Pick<SentCall, 'body' | 'contentType'> {
+  if (body === undefined) return { body, contentType: null };
+  if (typeof body === 'string') return { body, contentType: 'text/csv' };
+  return { body: JSON.stringify(body), contentType: 'application/json' };
 }
 
 /** Whether a second request changes nothing more. */

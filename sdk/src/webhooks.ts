@@ -27,7 +27,7 @@ export async function verifyWebhook(webhook: WebhookToVerify): Promise<WebhookEv
   const timestamp = header(headers, 'webhook-timestamp');
   const signatures = header(headers, 'webhook-signature').split(' ');
   const ageSeconds = Math.abs(Date.now() / 1_000 - Number(timestamp));
-  if (!/^\d+$/.test(timestamp) || ageSeconds > toleranceSeconds) {
+  if (!/^\d+$/.test(timestamp) || !(ageSeconds <= toleranceSeconds)) {
     throw new SignatureError('The timestamp of the webhook is too far from the present time.');
   }
   const body = typeof payload === 'string' ? new TextEncoder().encode(payload) : payload;

@@ -1,5 +1,6 @@
 /**
- * What all commands share: their input and output as an argument, `--json`, tables, failures.
+ * What all commands share: their input and output as an argument, `--json`, examples in `--help`,
+ * failures. table.ts has the tables.
  *
  * With `--json` a command prints one JSON value on stdout, otherwise text. A failure is one sentence on
  * stderr (with `--json` an error object as in the API). Exit codes: 0 success, 1 failure, 2 wrong usage
@@ -7,7 +8,6 @@
  */
 import { readFile } from 'node:fs/promises';
 import { text as readAll } from 'node:stream/consumers';
-import { stripVTControlCharacters } from 'node:util';
 import { type Command, InvalidArgumentError } from 'commander';
 import type { Env } from '../config/env-reader.ts';
 import type { Refusal } from '../core/refusals.ts';
@@ -23,6 +23,8 @@ export type Cli = {
   out: (text: string) => void;
   /** Writes failures and progress to stderr. */
   err: (text: string) => void;
+  /** Of the terminal that stdout is; undefined when it is none, and tables are not cut. */
+  widthColumns?: number;
   /** Asks yes or no; undefined without a terminal. */
   confirm?: (question: string) => Promise<boolean>;
 };
@@ -58,26 +60,61 @@ export function usageFailure(message: string): Failure {
 /** Runs a command. It returns an exit code instead of an outcome when it has printed its result itself. */
 type Run<Options, Args> = (cli: Cli, options: Options, args: Args) => Promise<Outcome | ExitCode>;
 
+/**
+ * What --help ends with: at least one command line of this command, without the name of the program
+ * (`keys create --mode live`). A test parses all of them (examples.test.ts).
+ */
+export type Examples = readonly [string, ...string[]];
+
+/**
+ * @property notes printed before the examples
+ * @property hidden not listed by the help of the parent
+ */
+type Runnable<Options, Args> = { examples: Examples; notes?: string; run: Run<Options, Args> };
+type Added<Options, Args> = Runnable<Options, Args> & {
+  name: string;
+  about: string;
+  hidden?: boolean;
+};
+
+/** An id for examples. */
+export const EXAMPLE_ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
+
 /** Adds a command with its action. The caller adds arguments and options to the returned command. */
 export function addCommand<Options extends object, Args extends unknown[]>(
   parent: Command,
   cli: Cli,
-  { name, about, run }: { name: string; about: string; run: Run<Options, Args> },
+  { name, about, hidden = false, ...rest }: Added<Options, Args>,
 ): Command {
-  return runnable(parent.command(name).description(about), cli, run);
+  return runnable(parent.command(name, { hidden }).description(about), cli, rest);
 }
 
-/** Adds --json and the action to a command. Its exit code becomes that of the process. */
+/** Adds --json, the examples and the action to a command. Its exit code becomes that of the process. */
 export function runnable<Options extends object, Args extends unknown[]>(
   command: Command,
   cli: Cli,
-  run: Run<Options, Args>,
+  { examples, notes, run }: Runnable<Options, Args>,
 ): Command {
+  addExamples(command, examples, notes);
   return command.option('--json', 'print JSON').action(async () => {
     const options = command.opts<Options & { json?: true }>();
     const outcome = await run(cli, options, command.processedArgs as Args);
     process.exitCode = typeof outcome === 'number' ? outcome : print(cli, outcome, options.json);
   });
+}
+
+const EXAMPLES = new WeakMap<Command, Examples>();
+
+/** Also for a command that only has subcommands. */
+export function addExamples(command: Command, examples: Examples, notes?: string): void {
+  EXAMPLES.set(command, examples);
+  const lines = examples.map((example) => `\n  posthorn ${example}`).join('');
+  const heading = examples.length === 1 ? 'Example:' : 'Examples:';
+  command.addHelpText('after', `\n${notes === undefined ? '' : `${notes}\n\n`}${heading}${lines}`);
+}
+
+export function examplesOf(command: Command): readonly string[] {
+  return EXAMPLES.get(command) ?? [];
 }
 
 function print(cli: Cli, outcome: Outcome, json = false): ExitCode {
@@ -102,55 +139,22 @@ export function readContent(file: string | undefined): Promise<string | undefine
   return file === '-' ? readAll(process.stdin) : readFile(file, 'utf8');
 }
 
+const UNIT_MS = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** A time, or how long ago it was. */
+export function parseTime(text: string, nowMs: number): Date {
+  const span = /^(\d{1,5})([mhd])$/.exec(text);
+  const atMs = span
+    ? nowMs - Number(span[1]) * UNIT_MS[span[2] as keyof typeof UNIT_MS]
+    : Date.parse(text);
+  if (Number.isFinite(atMs)) return new Date(atMs);
+  throw new InvalidArgumentError('Write 30m, 6h or 2d, or a time, as 2026-11-21T08:30Z.');
+}
+
 export function parseName(text: string): string {
   const isOneLine = /^[^\u0000-\u001f\u007f]{1,100}$/u.test(text);
   if (isOneLine && text.trim() !== '') return text;
   throw new InvalidArgumentError('Write a name of 1 to 100 characters on one line.');
-}
-
-const GAP = '   ';
-
-/**
- * Rows under their headings, each column as wide as its widest cell, without trailing blanks.
- * @param none printed when there are no rows
- */
-export function table(
-  headings: readonly string[],
-  rows: readonly (readonly string[])[],
-  none: string,
-): string {
-  if (rows.length === 0) return none;
-  const cells = [headings, ...rows].map((row) => row.map(printable));
-  const widths = headings.map((_, column) =>
-    Math.max(...cells.map((row) => row[column]?.length ?? 0)),
-  );
-  return cells.map((row) => aligned(row, widths)).join('\n');
-}
-
-/** Aligned `name   value` lines; lines without a value are left out. */
-export function facts(pairs: readonly (readonly [string, string | null])[]): string {
-  const present = pairs.filter((pair): pair is [string, string] => pair[1] !== null);
-  const width = Math.max(...present.map(([name]) => name.length));
-  return present.map(([name, value]) => aligned([name, printable(value)], [width, 0])).join('\n');
-}
-
-/** `2026-11-21 08:30:00` in UTC; `-` for null. */
-export function shortTime(time: string | Date | null): string {
-  if (time === null) return '-';
-  const iso = typeof time === 'string' ? time : time.toISOString();
-  return iso.slice(0, 19).replace('T', ' ');
-}
-
-function aligned(cells: readonly string[], widths: readonly number[]): string {
-  return cells
-    .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-    .join(GAP)
-    .trimEnd();
-}
-
-/** Replaces control characters: subjects and server replies could otherwise control the terminal. */
-export function printable(cell: string): string {
-  return stripVTControlCharacters(cell).replace(/[\u0000-\u001f\u007f-\u009f]+/g, ' ');
 }
 
 export function parseRecipientDomain(text: string): string {

@@ -32,15 +32,17 @@ end
 complete -c posthorn -f -a '(__posthorn_complete)'`,
 } as const;
 
-const HOW = `
-Examples:
+const NOTES = `To complete in every new shell:
   echo 'source <(posthorn completion bash)' >> ~/.bashrc
-  echo 'source <(posthorn completion zsh)' >> ~/.zshrc
-  posthorn completion fish > ~/.config/fish/completions/posthorn.fish`;
+  echo 'source <(posthorn completion zsh)' >> ~/.zshrc`;
+const EXAMPLES = [
+  'completion bash',
+  'completion fish > ~/.config/fish/completions/posthorn.fish',
+] as const;
 
 export function describeCompletion(completion: Command, cli: Cli): void {
   const shell = new Argument('<shell>', 'the shell').choices(Object.keys(SCRIPTS));
-  runnable(completion.addArgument(shell).addHelpText('after', HOW), cli, script);
+  runnable(completion.addArgument(shell), cli, { examples: EXAMPLES, notes: NOTES, run: script });
 }
 
 function script(_cli: Cli, _options: object, [shell]: [keyof typeof SCRIPTS]): Promise<Outcome> {

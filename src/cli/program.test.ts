@@ -37,7 +37,7 @@ test('every command and every part of one has --help, and --json where it does s
     return text;
   };
   const partsIn = (text: string) => {
-    const list = text.split(/^Commands:\n/m)[1] ?? '';
+    const list = text.split(/^Commands:\n/m)[1]?.split('\n\n')[0] ?? '';
     const names = list.split('\n').map((line) => /^ {2}([a-z-]+)/.exec(line)?.[1]);
     return names.filter((name) => name !== undefined && name !== 'help') as string[];
   };

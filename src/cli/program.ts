@@ -4,7 +4,7 @@
  */
 import { Command, CommanderError } from 'commander';
 import packageFile from '../../package.json' with { type: 'json' };
-import { type Cli, complain, usageFailure } from './command.ts';
+import { addExamples, type Cli, complain, examplesOf, usageFailure } from './command.ts';
 
 /** Adds a command's subcommands, options and action. */
 export type Describe = (command: Command, cli: Cli) => void;
@@ -49,6 +49,11 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     name: 'events',
     about: 'list events, or follow them as they happen',
     load: async () => (await import('./commands/events.ts')).describeEvents,
+  },
+  {
+    name: 'stats',
+    about: 'count emails by what became of them, by hour or by day',
+    load: async () => (await import('./commands/stats.ts')).describeStats,
   },
   {
     name: 'webhooks',
@@ -103,12 +108,40 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
 ];
 
+const EXAMPLES = [
+  'start',
+  'domains add yourdomain.com',
+  "send --from hello@acme.test --to delivered@simulator.test --subject Hello --text 'Hi!'",
+  'emails list',
+] as const;
+/** Of a command with subcommands, --help shows one example each of the first ones. */
+const PARTS_SHOWN = 3;
+
 /**
  * Runs one command line and sets process.exitCode.
  * @param argv without the names of node and script
  */
 export async function runCommandLine(argv: readonly string[], cli: Cli): Promise<void> {
   const json = argv.includes('--json');
+  const completes = argv[0] === 'complete' && argv[1] === '--';
+  const words = completes ? argv.slice(2) : argv;
+  const asked = words.find((word) => !word.startsWith('-') && word !== 'help');
+  const program = await createProgram(cli, { json, loaded: (name) => name === asked });
+  if (completes) return cli.out((await import('./completion.ts')).complete(program, words));
+  try {
+    await program.parseAsync(argv, { from: 'user' });
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    // commander exits with 1 for wrong usage; here 2 means that repeating the command cannot succeed.
+    process.exitCode = error.exitCode === 0 ? 0 : 2;
+  }
+}
+
+/** The tree of commands; those that are not loaded have only a name and a description. */
+export async function createProgram(
+  cli: Cli,
+  { json, loaded }: { json: boolean; loaded: (name: string) => boolean },
+): Promise<Command> {
   const program = new Command('posthorn')
     .description('Self-hosted transactional email: send by one POST, delivered by this service.')
     .version(packageFile.version, '-v, --version', 'show the version')
@@ -122,21 +155,21 @@ export async function runCommandLine(argv: readonly string[], cli: Cli): Promise
     // Options belong to the command before them: `queue` and `queue hold` share some names.
     .enablePositionalOptions()
     .exitOverride();
-  const completes = argv[0] === 'complete' && argv[1] === '--';
-  const words = completes ? argv.slice(2) : argv;
-  const asked = words.find((word) => !word.startsWith('-') && word !== 'help');
+  addExamples(program, EXAMPLES);
   for (const { name, about, load } of COMMANDS) {
     const command = program.command(name).description(about).copyInheritedSettings(program);
-    if (name === asked) (await load())(command, cli);
+    if (!loaded(name)) continue;
+    (await load())(command, cli);
+    if (examplesOf(command).length === 0) addExamplesOfParts(command);
   }
-  if (completes) return cli.out((await import('./completion.ts')).complete(program, words));
-  try {
-    await program.parseAsync(argv, { from: 'user' });
-  } catch (error) {
-    if (!(error instanceof CommanderError)) throw error;
-    // commander exits with 1 for wrong usage; here 2 means that repeating the command cannot succeed.
-    process.exitCode = error.exitCode === 0 ? 0 : 2;
-  }
+  return program;
+}
+
+function addExamplesOfParts(command: Command): void {
+  const [first, ...others] = command.commands
+    .slice(0, PARTS_SHOWN)
+    .flatMap((part) => examplesOf(part).slice(0, 1));
+  if (first !== undefined) addExamples(command, [first, ...others]);
 }
 
 /** @param message as commander words it: `error: unknown …` */

@@ -8,7 +8,7 @@ import { Agent, fetch, type RequestInit, type Response } from 'undici';
 import { readConfig } from '../config/config.ts';
 import { readRunning } from '../store/postgres/embedded/lock.ts';
 import { type Environment } from '../core/scope.ts';
-import { createKey, revokeKey } from '../store/keys.ts';
+import { createKey, removeShortLivedKey } from '../store/keys.ts';
 import {
   type Cli,
   failure,
@@ -44,8 +44,8 @@ const OWN_KEY_LASTS_MS = 5 * 60_000;
 
 /**
  * Does the work with the given key. Without one, who can open the database of the service that runs here
- * needs none: a key that may send is made for this work and revoked after it, and expires soon where the
- * command dies before. Its environment is --mode, by default test, so that nothing real is sent by mistake.
+ * needs none: a key that may send is made for this work and removed after it. Where the command dies before,
+ * the key expires soon, and the next use removes it. Its environment is --mode, by default test, so that nothing real is sent by mistake.
  */
 export async function withApi(
   cli: Cli,
@@ -73,7 +73,7 @@ export async function withApi(
       const api = apiOf(cli, { key: text });
       return isFailure(api) ? api : await work(api);
     } finally {
-      await revokeKey(db, scope, key.id);
+      await removeShortLivedKey(db, scope, key);
     }
   });
 }

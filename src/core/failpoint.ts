@@ -36,8 +36,8 @@ export const INBOUND_FAILPOINTS = ['inbound_before_commit', 'inbound_after_commi
 
 export const SUPERVISOR_FAILPOINTS = [
   'supervisor_start',
-  'burial_before_commit',
-  'takeover_before_commit',
+  'expire_before_commit',
+  'reclaim_before_commit',
   'orphans_before_release',
 ] as const;
 

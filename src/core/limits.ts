@@ -12,8 +12,9 @@
  *
  * Requests of tracked links are never refused; what is stored of them is limited in tracking/visits.ts.
  *
- * The refusals are `limitRefusal` and, for a batch of emails, `batchLimitRefusal`. HTTP answers 429 with
- * headers (http/errors.ts, `refuse`); SMTP replies 451, and 421 to a log-in (smtp/submission.ts).
+ * The refusals are `limitRefusal` and, for a batch of emails, `batchLimitRefusal`; an email that is left out of a
+ * permissive batch has its sentence in `refusalOf` (sending/accept.ts). HTTP answers 429 with headers
+ * (http/errors.ts, `refuse`); SMTP replies 451, and 421 to a log-in (`tooMany` in smtp/submission.ts).
  */
 import type { Refusal } from './refusals.ts';
 

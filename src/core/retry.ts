@@ -1,4 +1,7 @@
-/** The retry schedules of mail and of webhooks. Pure: the caller adds the time and a random number. */
+/**
+ * The retry schedules of mail and of webhooks. Pure: the caller adds the time and a random number. A
+ * webhook waits longer when its receiver asks for it with Retry-After (webhooks/attempt.ts).
+ */
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;

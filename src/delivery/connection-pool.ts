@@ -375,7 +375,7 @@ export class ProviderView {
     );
   }
 
-  /** Messages that may be in progress beside those with a session of their own. */
+  /** Sessions on which a message may be announced behind the one in progress. */
   get following(): number {
     return total(this.#pools.values(), ({ pipelining }) => pipelining);
   }

@@ -192,6 +192,19 @@ test('a waiting message is sent right after the one on the only session', async 
   assert.deepEqual([again.connection, mx.connections], [connection, 1]);
 });
 
+test('a session with PIPELINING keeps three attempts in progress, one without it one', async () => {
+  for (const [pipelining, attempts] of [
+    [true, 3],
+    [false, 1],
+  ] as const) {
+    await using mx = await startFakeMx({ pipelining });
+    using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
+    const [worker] = machine.workers as [Connections];
+    worker.release((await open(worker, targetOf(mx))).connection);
+    assert.equal(worker.windowOf(PROVIDER), attempts);
+  }
+});
+
 test('a message for another server, or one whose announcement failed, is not announced', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });

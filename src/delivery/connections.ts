@@ -103,7 +103,10 @@ const ALONE_FOR_MS = 3 * 24 * 3600_000;
 /** After this time without a connection a delivery is postponed and makes room for others. */
 const TURN_WITHIN_MS = 30_000;
 const NO_TURN_DELAY_MS = 2_000;
-/** Deliveries beyond this, or twice the share, are postponed, because waiting ones occupy the worker. */
+/**
+ * Deliveries beyond this, or four times the share, are postponed, because waiting ones occupy the worker. A share
+ * that is halved leaves as many: three for each session (`windowOf`), of which the remaining ones take two.
+ */
 const WAITING_MIN = 16;
 const SWEEP_EVERY_MS = 1_000;
 /** Interval while another worker waits for a connection. */
@@ -165,7 +168,7 @@ export class Connections {
         continue;
       }
       const timeoutMs = untilMs - this.#nowMs();
-      const areTooMany = pool.waiting >= Math.max(WAITING_MIN, 2 * pool.share);
+      const areTooMany = pool.waiting >= Math.max(WAITING_MIN, 4 * pool.share);
       if (timeoutMs <= 0 || areTooMany) return { kind: 'postponed', delayMs: NO_TURN_DELAY_MS };
       const ahead = await pool.turn(wanted, { isUrgent: provider.isInOutage, timeoutMs });
       if (ahead) return { ...usedAgain(ahead), announced: true };
@@ -200,10 +203,14 @@ export class Connections {
     this.#startSweeping();
   }
 
-  /** How many messages to this provider may be in progress at once. */
+  /**
+   * How many attempts at this provider may be in progress at once: one for each session, and two more for each that
+   * can announce. One of these follows the message in progress; the other is signed meanwhile, because it
+   * has to be ready in the moment when the first one's turn comes.
+   */
   windowOf(provider: string): number {
     const view = this.#providers.get(provider);
-    return (view?.share ?? START_CONNECTIONS) + (view?.following ?? 0);
+    return (view?.share ?? START_CONNECTIONS) + 2 * (view?.following ?? 0);
   }
 
   /** The remaining time of the suspension; 0: the provider is not suspended. */

@@ -64,6 +64,7 @@ function deliverTo(
     world,
     log: pino({ level: 'silent' }),
     lease: { holder: () => delivery.holder, isFresh: () => true },
+    attempted: () => {},
     holds: () => true,
     builder: {
       build: async () => ({

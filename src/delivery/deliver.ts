@@ -38,6 +38,8 @@ export type DeliverOptions = AttemptOptions & {
   db: Queryable & Pick<Database, 'transaction'>;
   log: Logger;
   settling: Pick<SettleStore, 'settle'>;
+  /** The attempt has ended, before its outcome is settled: its provider may start another one. */
+  attempted: (delivery: Delivery) => void;
   /** Whether this worker holds the delivery; an outcome of any other must not be settled. */
   holds: (delivery: Delivery) => boolean;
   /** Whether this host has a name for EHLO; else live mail is deferred. */
@@ -55,11 +57,13 @@ export function createDeliver(options: DeliverOptions): Deliver {
       early === null
         ? await attemptDelivery(delivery, cutoff, options)
         : unattempted(delivery, early);
-    return attempted.kind === 'ended' ? settle(delivery, attempted, options) : attempted;
+    if (attempted.kind !== 'ended') return attempted;
+    options.attempted(delivery);
+    return settle(delivery, attempted, options);
   };
 }
 
-/** After a longer wait in memory, suppression and sending domain are checked again. */
+/** After a longer wait in memory, suppression and removal of the sending domain are checked again. */
 const RECHECK_AFTER_MS = 2_000;
 
 /** Expiry, the sending domain and the suppression list may have changed since the email was accepted. */

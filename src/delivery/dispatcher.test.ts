@@ -28,7 +28,7 @@ type Scene = AsyncDisposable & {
 function newScene(
   options: {
     queries?: Queryable;
-    deliver?: () => Promise<Delivered>;
+    deliver?: Deliver;
     unknownFateMs?: number;
     window?: number;
   } = {},
@@ -36,9 +36,9 @@ function newScene(
   const holder = newId();
   const taken: string[] = [];
   const checks = { asked: 0 };
-  const deliver: Deliver = (delivery) => {
+  const deliver: Deliver = (delivery, cutoff) => {
     taken.push(delivery.address);
-    return options.deliver?.() ?? Promise.resolve({ kind: 'settled' });
+    return options.deliver?.(delivery, cutoff) ?? Promise.resolve({ kind: 'settled' });
   };
   const dispatcher = new Dispatcher({
     db: options.queries ?? db,
@@ -137,6 +137,24 @@ test('a stop releases queued deliveries and waits for those under way', async ()
   finish.resolve({ kind: 'settled' });
   await stopped;
   assert.deepEqual(scene.taken, ['first@turn.example.net']);
+});
+
+test('a provider starts its next attempt before the outcome of the last one is settled', async () => {
+  const settled = Promise.withResolvers<Delivered>();
+  await using scene = newScene({
+    window: 1,
+    deliver: (delivery) => {
+      scene.dispatcher.attempted(delivery);
+      return settled.promise;
+    },
+  });
+  await queued('one@settling.test');
+  await queued('two@settling.test');
+  scene.dispatcher.start();
+  const both = ['one@settling.test', 'two@settling.test'];
+  await waitFor(() => both.every((one) => scene.taken.includes(one)), { what: 'both attempts' });
+  assert.equal(scene.dispatcher.underWay, scene.taken.length);
+  settled.resolve({ kind: 'settled' });
 });
 
 test('a claim whose reply was lost is released and delivered', async () => {

@@ -154,6 +154,18 @@ export class Dispatcher {
     return this.#held.has(delivery);
   }
 
+  /** The attempt has ended, and its outcome is to be settled. Never throws: the message may have been sent. */
+  attempted(delivery: Delivery): void {
+    try {
+      this.#fairQueue.attempted(delivery);
+      this.#pump();
+      this.#claimMore(delivery);
+    } catch (error) {
+      const emailId = delivery.message.id;
+      this.#options.log.error({ err: error, emailId }, 'the end of an attempt was not counted');
+    }
+  }
+
   /** Takes recipients that the accept path stored under this worker's lease. */
   handOver({ message, recipients, holder, lifetimeMs }: HandedOver): void {
     const heldSinceMs = this.#options.world.monotonicMs();
@@ -321,8 +333,12 @@ export class Dispatcher {
       this.#countDone(delivery);
       this.#pump();
       if (this.#fairQueue.underWay === 0) this.#idle?.();
-      if (this.#claims.hasMore && this.#fairQueue.wantsMore(delivery)) this.#polls.soon();
+      this.#claimMore(delivery);
     }
+  }
+
+  #claimMore(delivery: Delivery): void {
+    if (this.#claims.hasMore && this.#fairQueue.wantsMore(delivery)) this.#polls.soon();
   }
 
   #countDone(delivery: Delivery): void {

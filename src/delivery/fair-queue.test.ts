@@ -72,6 +72,20 @@ test('no more than the window of a provider is under way, and projects share it'
   assert.deepEqual(names(providers, 2), ['n1@x.net', undefined]);
 });
 
+test('a provider starts the next attempt while the outcome of another is settled', () => {
+  const providers = newFairQueue(1);
+  addAll(providers, deliveriesOf('a', many(3, 'x.net')));
+  const first = providers.next()!;
+  assert.equal(providers.next(), null);
+  providers.attempted(first);
+  providers.attempted(first);
+  assert.deepEqual(names(providers, 2), ['n1@x.net', undefined]);
+  assert.equal(providers.underWay, 2);
+  providers.done(first);
+  assert.equal(providers.next(), null, 'its place was left once');
+  assert.equal(providers.underWay, 1);
+});
+
 test('a provider whose window grows is served at once when it says so', () => {
   let window = 1;
   const providers = newFairQueue(() => window);

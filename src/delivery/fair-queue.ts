@@ -10,6 +10,9 @@
  * A project may use as much of the memory, and of the deliveries under way, as it leaves free, and the same
  * holds for a tenant queue within its project. A single project gets half, so that there is room for
  * the next one. Deliveries under way count as memory, too. No count falls below 0 (`reduced`).
+ *
+ * A delivery is under way until its outcome is settled, but occupies its provider only until its attempt has
+ * ended: a commit takes longer than a message to a server nearby, and needs no connection.
  */
 import type { StoredMessage } from '../store/emails.ts';
 import type { ClaimedRecipient } from '../store/queue.ts';
@@ -37,7 +40,7 @@ export type Delivery = Pick<
 };
 
 type ProviderRules = {
-  /** Deliveries of the provider that may be under way at once on this worker; 1 or more. */
+  /** Attempts of the provider that may be in progress at once on this worker; 1 or more. */
   windowOf(provider: string): number;
   /**
    * The remaining time of a suspension, in which no delivery of the provider is started, except those that
@@ -69,6 +72,8 @@ export class FairQueue {
   readonly #suspended = new Set<string>();
   readonly #rules: ProviderRules;
   readonly #underWay = new Set<Delivery>();
+  /** Those of them whose attempt has not ended. */
+  readonly #attempts = new Set<Delivery>();
   waiting = 0;
   weightBytes = 0;
 
@@ -111,13 +116,21 @@ export class FairQueue {
     return null;
   }
 
+  /** The attempt has ended, and its outcome is to be settled: the provider may start another one. */
+  attempted(delivery: Delivery): void {
+    if (!this.#attempts.delete(delivery)) return;
+    const { provider } = this.#queue(delivery);
+    provider.attempts = reduced(provider.attempts, 1);
+    this.open(delivery.provider);
+  }
+
   /** Ends a delivery that was started. @throws when it is not under way: no count is changed then */
   done(delivery: Delivery): void {
     if (!this.#underWay.delete(delivery)) {
       throw new Error('a delivery ended that is not under way');
     }
+    this.attempted(delivery);
     const queue = this.#queue(delivery);
-    queue.provider.underWay = reduced(queue.provider.underWay, 1);
     queue.project.underWay = reduced(queue.project.underWay, 1);
     this.#weigh(queue, -delivery.weightBytes);
     this.#forgetIfEmpty(queue);
@@ -128,7 +141,7 @@ export class FairQueue {
   open(name: string): void {
     const provider = this.#providers.get(name);
     if (!provider || provider.isClosed) return;
-    let room = this.#rules.windowOf(name) - provider.underWay;
+    let room = this.#rules.windowOf(name) - provider.attempts;
     for (const queue of provider.parked) {
       if (room <= 0) return;
       provider.parked.delete(queue);
@@ -188,7 +201,7 @@ export class FairQueue {
   }
 
   isFull(provider: string): boolean {
-    return (this.#providers.get(provider)?.underWay ?? 0) >= this.#rules.windowOf(provider);
+    return (this.#providers.get(provider)?.attempts ?? 0) >= this.#rules.windowOf(provider);
   }
 
   /** Whether an accepted email may be taken: its queues have few, or leave as much memory as they use. */
@@ -287,8 +300,8 @@ export class FairQueue {
     return null;
   }
 
-  #isOpen({ name, isClosed, underWay }: Provider): boolean {
-    if (isClosed || underWay >= this.#rules.windowOf(name)) return false;
+  #isOpen({ name, isClosed, attempts }: Provider): boolean {
+    if (isClosed || attempts >= this.#rules.windowOf(name)) return false;
     if (this.#rules.suspendedForMs(name) <= 0) return true;
     this.#suspended.add(name);
     return false;
@@ -302,7 +315,8 @@ export class FairQueue {
   #start(queue: TenantQueue, delivery: Delivery): void {
     if (this.#underWay.has(delivery)) throw new Error('a delivery is under way already');
     this.#underWay.add(delivery);
-    queue.provider.underWay += 1;
+    this.#attempts.add(delivery);
+    queue.provider.attempts += 1;
     queue.project.underWay += 1;
   }
 
@@ -328,7 +342,7 @@ export class FairQueue {
   #queue({ provider: name, message: { projectId } }: Delivery): TenantQueue {
     let provider = this.#providers.get(name);
     if (!provider) {
-      provider = { name, queues: new Map(), parked: new Set(), underWay: 0, isClosed: false };
+      provider = { name, queues: new Map(), parked: new Set(), attempts: 0, isClosed: false };
       this.#providers.set(name, provider);
     }
     let queue = provider.queues.get(projectId);
@@ -368,7 +382,8 @@ type Provider = {
   queues: Map<string, TenantQueue>;
   /** Queues with deliveries that cannot start now, in turn. */
   parked: Set<TenantQueue>;
-  underWay: number;
+  /** In progress. */
+  attempts: number;
   /** Its route is being looked up. */
   isClosed: boolean;
 };

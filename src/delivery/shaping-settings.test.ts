@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { parseShaping } from './shaping-file.ts';
 import {
-  DEFAULT_LIMITS,
+  DEFAULT_PROVIDER_LIMITS,
   limitsOf,
   PROVIDER_LIMITS,
   type ProviderLimits,
@@ -25,7 +25,7 @@ function problems(text: string): string[] {
 
 test('an empty file changes nothing', () => {
   assert.deepEqual(settings({}), USUAL_SHAPING);
-  assert.deepEqual(limitsOf(USUAL_SHAPING, 'small.example'), DEFAULT_LIMITS);
+  assert.deepEqual(limitsOf(USUAL_SHAPING, 'small.example'), DEFAULT_PROVIDER_LIMITS);
 });
 
 test('docs/shaping.md lists the limits of every provider that has its own', () => {
@@ -39,7 +39,7 @@ test('docs/shaping.md lists the limits of every provider that has its own', () =
       String,
     );
   assert.deepEqual(listed, [
-    ['all others', ...shown(DEFAULT_LIMITS)],
+    ['all others', ...shown(DEFAULT_PROVIDER_LIMITS)],
     ...Object.keys(PROVIDER_LIMITS).map((name) => [name, ...shown(limitsOf(USUAL_SHAPING, name))]),
   ]);
 });

@@ -2,7 +2,7 @@
  * Limits per provider: the defaults, as data, and what the operator's file (shaping-file.ts) replaces.
  *
  * A provider key is what net/providers.ts derives from the names of the mail servers; a provider that
- * is not listed gets DEFAULT_LIMITS. The numbers are those that large senders measured and keep in
+ * is not listed gets DEFAULT_PROVIDER_LIMITS. The numbers are those that large senders measured and keep in
  * KumoMTA's shipped shaping rules; no provider publishes all of its own. Settings must survive JSON,
  * because workers get them from the supervisor.
  */
@@ -27,7 +27,7 @@ export const START_CONNECTIONS = 2;
  * For all other providers. 20 is Postfix's limit, too: 500 messages/s to a server 20 ms away need about
  * that many. Idle sessions cost the receiver memory, so they are closed after 10 s.
  */
-export const DEFAULT_LIMITS: ProviderLimits = {
+export const DEFAULT_PROVIDER_LIMITS: ProviderLimits = {
   connections: 20,
   messagesPerConnection: 100,
   idleMs: 10_000,
@@ -143,7 +143,7 @@ export const USUAL_SHAPING: ShapingSettings = {
  * strictest of each. A relay is `relay` in the file.
  */
 export function limitsOf(settings: ShapingSettings, provider: string): ProviderLimits {
-  const usual = { ...DEFAULT_LIMITS, ...settings.default };
+  const usual = { ...DEFAULT_PROVIDER_LIMITS, ...settings.default };
   const keys = provider.startsWith('relay ') ? ['relay'] : provider.split('+');
   return keys
     .map((key) => ({ ...usual, ...PROVIDER_LIMITS[key], ...settings.providers[key] }))

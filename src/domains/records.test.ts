@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { spf } from 'mailauth';
+import { spf } from 'mailauth/lib/spf/index.js';
 import { requiredRecords, uncheckedRecords, type DomainSetup, type Places } from './records.ts';
 
 const HOST = 'mail.posthorn.example';

@@ -1,7 +1,8 @@
 /**
  * Management of sending domains for the HTTP API and the command line: add, list, read, verify, remove.
  * Each domain has its own DKIM keys with selectors that no other project uses, so that only an owner who
- * can publish them can send from it. A key limited to one domain cannot see or add others.
+ * can publish them can send from it; or an existing RSA key with its selector, which only the holder of the
+ * private key can bring. A key limited to one domain cannot see or add others.
  *
  * No transaction is open during DNS queries: a check first queries DNS, then locks the row, decides, and
  * writes state and event together.
@@ -23,7 +24,8 @@ import {
   uncheckedRecords,
 } from './records.ts';
 import { checkDomain, checkTestDomain, type DomainCheck, nextDomainState } from './verify.ts';
-import { dkimRecordValue, generateDkimKeys } from '../mail/dkim.ts';
+import { type DkimKeyPair, dkimRecordValue, generateDkimKeys } from '../mail/dkim.ts';
+import { adviseKeySize, readDkimKey, readSelector } from '../mail/dkim-import.ts';
 import { parseDomain } from '../mail/address.ts';
 import type { BoundedLook } from '../net/dns/allowance.ts';
 import type { Resolver } from '../net/dns/resolver.ts';
@@ -82,8 +84,12 @@ export function createDomainService(options: DomainServiceOptions) {
   const { db } = options;
   return {
     /** Adds a domain; it can send once its records are published and verified. */
-    create: (reach: Reach, name: string, tls?: DomainTls): Promise<StoredDomain | Refusal> =>
-      createDomain(db, reach, { ...options, name, ...(tls && { tls }) }),
+    create: (
+      reach: Reach,
+      name: string,
+      settings: NewDomainSettings = {},
+    ): Promise<StoredDomain | Refusal> =>
+      createDomain(db, reach, { ...options, ...settings, name }),
 
     list: (reach: Reach, page: Page): Promise<PageOf<StoredDomain>> => listDomains(db, reach, page),
 
@@ -149,14 +155,21 @@ function refuseTracking(
   return refuseFields(asked.map((name) => ({ field: `tracking.${name}`, message })));
 }
 
+/** An RSA key that is in use already; its record need not be changed. */
+export type ExistingDkim = { selector: string; private_key: string };
+
+type NewDomainSettings = {
+  tls?: DomainTls | undefined;
+  /** Absent: a new key. */
+  dkim?: ExistingDkim | undefined;
+};
+
 /** Adds a domain within a transaction (the first start) or in its own. */
 export async function createDomain(
   db: Database,
   scope: Reach,
-  options: Pick<DomainServiceOptions, 'world' | 'secrets' | 'config'> & {
-    name: string;
-    tls?: DomainTls;
-  },
+  options: Pick<DomainServiceOptions, 'world' | 'secrets' | 'config'> &
+    NewDomainSettings & { name: string },
 ): Promise<StoredDomain | Refusal> {
   const name = parseDomain(options.name);
   if (name === null) {
@@ -170,8 +183,11 @@ export async function createDomain(
   const { domainsMax } = options.config;
   const early = noRoom(scope, name, await roomForDomain(db, { ...scope, name }, domainsMax));
   if (early) return early;
-  const keys = await makeKeys();
-  if (keys === null) return TOO_MANY_AT_ONCE;
+  const existing = options.dkim === undefined ? null : await readExisting(options.dkim, name);
+  if (existing !== null && 'refused' in existing) return existing;
+  const made = await makeKeys(existing?.pair);
+  if (made === null) return TOO_MANY_AT_ONCE;
+  const keys = { ...made, rsaSelector: existing?.selector ?? null };
   const places = await placesOf(db, options.config);
   const domain = newDomain(scope, { ...options, name, places, keys });
   return db.transaction(async (tx) => {
@@ -183,6 +199,21 @@ export async function createDomain(
     await notify(tx, 'domain.created', stored);
     return stored;
   });
+}
+
+/** The pair and the selector as they are stored. */
+async function readExisting(
+  dkim: ExistingDkim,
+  domain: string,
+): Promise<{ pair: DkimKeyPair; selector: string } | Refusal> {
+  const read = readSelector(dkim.selector, domain);
+  const pair = await readDkimKey(dkim.private_key);
+  const problems = [
+    ...('problem' in read ? [{ field: 'dkim.selector', message: read.problem }] : []),
+    ...('problem' in pair ? [{ field: 'dkim.private_key', message: pair.problem }] : []),
+  ];
+  if ('problem' in read || 'problem' in pair) return refuseFields(problems);
+  return { pair, selector: read.selector };
 }
 
 /** Null: the project may have another domain. */
@@ -213,17 +244,21 @@ let lastKeys: Promise<unknown> = Promise.resolve();
  * Generates keys one domain at a time, because an RSA key occupies one of the process's four helper
  * threads, which also serve file access and name look-ups. Null: too many domains wait already.
  */
-async function makeKeys(): Promise<NewDomainParts['keys'] | null> {
+async function makeKeys(existing?: DkimKeyPair): Promise<DkimKeys | null> {
   if (keysWaiting >= KEYS_WAITING_MAX) return null;
   keysWaiting += 1;
-  const made = lastKeys.then(generateDkimKeys, generateDkimKeys);
+  const make = () => generateDkimKeys(existing);
+  const made = lastKeys.then(make, make);
   lastKeys = made;
   return made.finally(() => (keysWaiting -= 1));
 }
 
+type DkimKeys = Awaited<ReturnType<typeof generateDkimKeys>>;
+
 type NewDomainParts = Parameters<typeof createDomain>[2] & {
   places: Places;
-  keys: Awaited<ReturnType<typeof generateDkimKeys>>;
+  /** `rsaSelector` null: of a new key. */
+  keys: DkimKeys & { rsaSelector: string | null };
 };
 
 function newDomain(
@@ -239,7 +274,7 @@ function newDomain(
     id,
     name,
     status: 'not_started' as const,
-    rsaSelector: `posthorn1-${suffix}`,
+    rsaSelector: keys.rsaSelector ?? `posthorn1-${suffix}`,
     rsaPublicKey: keys.rsa.publicKey,
     rsaPrivateKey: secrets.seal(keys.rsa.privateKey, id),
     ed25519Selector: `posthorn2-${suffix}`,
@@ -346,8 +381,13 @@ export function presentDomain(domain: StoredDomain) {
     verified_at: domain.verifiedAt?.toISOString() ?? null,
     checked_at: domain.checkedAt?.toISOString() ?? null,
     records: (domain.records as CheckedRecord[]).map(presentRecord),
-    advice: [...(domain.advice as Advice[]), ...domain.alerts.map(warning)],
+    advice: [...adviseKey(domain), ...(domain.advice as Advice[]), ...domain.alerts.map(warning)],
   };
+}
+
+function adviseKey({ rsaPublicKey }: StoredDomain): { about: 'dkim'; message: string }[] {
+  const message = adviseKeySize(rsaPublicKey);
+  return message === null ? [] : [{ about: 'dkim', message }];
 }
 
 /** Restores a fixed order of the members, which jsonb does not keep. */

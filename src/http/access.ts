@@ -117,12 +117,16 @@ export function checkRoutes(app: App, services: HttpServices, connections: Conne
   app.decorate('forgetKey', (keyId: string) => keys.forget(keyId));
   app.addHook('onClose', () => use.close());
   app.addHook('onRoute', (route) => {
-    const { access = 'full_access', limit, streams, withinDomain } = route.config ?? {};
+    const { access = 'full_access', limit, streams, refuses, withinDomain } = route.config ?? {};
     const checks: onRequestHookHandler[] = [];
     if (access !== 'public') checks.push(limit === 'sending' ? needsKeyToSend : needsKey);
     if (access === 'full_access') checks.push(requireFullAccess);
     if (access !== 'public' && !withinDomain) checks.push(requireAllDomains);
     if (limit) route.onSend = setsLimitHeaders;
+    if (refuses) {
+      route.onRequest = [...checks, (_request, reply) => void refuse(reply, refuses)];
+      return;
+    }
     if (streams) {
       route.onRequest = [...checks, streams];
       return;

@@ -54,8 +54,10 @@ test('an accepted email gets 202 with its id and the state of the limit', async 
   assert.deepEqual(await response.json(), SENT);
   assert.match(response.headers.get('x-request-id') ?? '', UUIDV7);
   const names = ['ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset', 'ratelimit-policy'];
-  const told = [...names, 'limit', 'remaining', 'reset'].map((name) => response.headers.get(name));
-  assert.deepEqual(told, ['100', '99', '60', '100;w=60', '100', '99', '60']);
+  const values = [...names, 'limit', 'remaining', 'reset'].map((name) =>
+    response.headers.get(name),
+  );
+  assert.deepEqual(values, ['100', '99', '60', '100;w=60', '100', '99', '60']);
 });
 
 test('an unknown path is 404 before the key is checked', async () => {
@@ -189,8 +191,8 @@ test('types and contents are checked, and every problem is reported', async () =
     [{ ...EMAIL, unsubscribe: 'http://acme.org' }, /^unsubscribe: /],
     [{ ...EMAIL, tracking: { opens: 'yes' } }, /^tracking\.opens: /],
     [
-      { ...EMAIL, attachments: [{ filename: 'a', path: 'https://x.org/a' }] },
-      /^attachments\[0\]\.path: is not available yet/,
+      { ...EMAIL, attachments: [{ filename: 'a', path: 'http://x.org/a' }] },
+      /^attachments\[0\]\.path: the URL must start with https/,
     ],
   ];
   for (const [body, sentence] of cases) {

@@ -97,6 +97,22 @@ test('a body in chunks counts as it comes', async () => {
   await once(whole, 'close');
 });
 
+test('a body in chunks of one byte is refused and its connection closed, because each costs as much as a large one', async () => {
+  await using http = await stubHttp();
+  const socket = begin(http, { head: 'Transfer-Encoding: chunked', key: http.keys.full });
+  let isClosed = false;
+  socket.on('error', () => {}).once('close', () => (isClosed = true));
+  const chunks = Buffer.from('1\r\n \r\n'.repeat(10_000));
+  const write = () => {
+    while (!socket.destroyed && socket.write(chunks));
+  };
+  socket.on('drain', write);
+  write();
+  await waitFor(() => isClosed, { what: 'the connection to be closed', timeoutMs: 60_000 });
+  assert.match(socket.heard, /^HTTP\/1\.1 400 /);
+  assert.match(socket.heard, /in pieces of a few bytes; send larger chunks/);
+});
+
 test('answered requests no longer count', async () => {
   await using http = await stubHttp();
   const body = JSON.stringify({ ...EMAIL, html: 'x'.repeat(MB) });

@@ -17,6 +17,7 @@ import {
   type FastifyRequest,
   type onRequestHookHandler,
 } from 'fastify';
+import { Pieces } from '../core/pieces.ts';
 import { Overloaded } from '../core/refusals.ts';
 import type { World } from '../core/world.ts';
 import { clientOf } from '../net/addresses.ts';
@@ -56,12 +57,15 @@ class BodyBudget {
   }
 }
 
+const DISCONNECTED = new Overloaded('the client has disconnected');
+
 /** The part of a budget that the body of one request holds, until its response is sent or the client disconnects. */
 export class BodyAccount {
   readonly #budget: BodyBudget;
   readonly #owner: string;
   #takenBytes = 0;
   #isClosed = false;
+  #closing: AbortController | null = null;
 
   constructor(budget: BodyBudget, owner: string, reply: FastifyReply) {
     this.#budget = budget;
@@ -69,7 +73,15 @@ export class BodyAccount {
     reply.raw.once('close', () => {
       this.#isClosed = true;
       budget.take(owner, -this.#takenBytes);
+      this.#closing?.abort(DISCONNECTED);
     });
+  }
+
+  /** Aborted when the account is closed, for work that would hold memory without being counted. */
+  closed(): AbortSignal {
+    if (this.#isClosed) return AbortSignal.abort(DISCONNECTED);
+    this.#closing ??= new AbortController();
+    return this.#closing.signal;
   }
 
   take(bytes: number): boolean {
@@ -108,23 +120,26 @@ export function wholeBody(
   return (request, payload, done) => {
     const { bodyAccount: account } = request;
     const limitBytes = request.routeOptions.bodyLimit;
-    const chunks: Buffer[] = [];
-    let readBytes = 0;
+    const pieces = new Pieces();
     const stop = (error: Error): void => {
       payload.off('data', onData).off('end', onEnd).off('error', stop);
       // Closing the connection now could discard the response, so the rest is read and dropped.
       payload.on('error', () => {}).resume();
       done(error);
     };
-    const onData = (chunk: Buffer): void => {
-      readBytes += chunk.length;
-      if (readBytes > limitBytes) return stop(new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE());
-      if (account?.take(chunk.length) !== true) return stop(tooMuch());
-      chunks.push(chunk);
+    const onData = (piece: Buffer): void => {
+      const isTooLarge = pieces.bytes + piece.length > limitBytes;
+      if (isTooLarge) return stop(new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE());
+      if (account?.take(piece.length) !== true) return stop(tooMuch());
+      pieces.add(piece);
+      if (!pieces.areTiny) return;
+      stop(new TinyPieces());
+      dropRest(payload, TINY_LINGER_MS);
     };
     const onEnd = (): void => {
       payload.off('error', stop);
-      parse(request, Buffer.concat(chunks, readBytes), done);
+      // The listeners, and with them the pieces, live as long as the request.
+      parse(request, pieces.take(), done);
     };
     if (Number(request.headers['content-length']) > limitBytes) {
       return stop(new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE());
@@ -132,6 +147,14 @@ export function wholeBody(
     payload.on('data', onData).once('end', onEnd).once('error', stop);
   };
 }
+
+/** errors.ts has its answer. */
+class TinyPieces extends Error {
+  readonly code = 'ERR_TINY_PIECES';
+}
+
+/** Not longer: that is the work which is refused. */
+const TINY_LINGER_MS = 1_000;
 
 function tooMuch(): Overloaded {
   return new Overloaded('too many large requests are in progress');

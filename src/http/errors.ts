@@ -98,7 +98,7 @@ function failureFor(
   return resendFailure(problem, { requestId: id, hasKey });
 }
 
-/** Answers a refusal. With `limit`, sets the RateLimit headers; a 429 always has them. */
+/** Answers a refusal. With `limit`, sets the RateLimit headers; an exceeded limit always has one. */
 export function refuse(
   reply: FastifyReply,
   refusal: Refusal & { limit?: LimitState | undefined },
@@ -116,10 +116,12 @@ export function refuse(
 
 /** The same response for an object that does not exist and for one of another project. */
 export function notFound(reply: FastifyReply, what: string): FastifyReply {
-  return refuse(reply, {
-    refused: 'not_found',
-    message: `There is no ${what} with this id in this project and environment.`,
-  });
+  return refuse(reply, noSuch(what));
+}
+
+export function noSuch(what: string): Refusal {
+  const message = `There is no ${what} with this id in this project and environment.`;
+  return { refused: 'not_found', message };
 }
 
 /**
@@ -267,6 +269,7 @@ const OF_FASTIFY: Readonly<Record<string, HttpProblem>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: TOO_LARGE,
   FST_ERR_CTP_INVALID_MEDIA_TYPE: NOT_JSON,
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: malformed('The body is shorter than its Content-Length.'),
+  ERR_TINY_PIECES: malformed('The body arrives in pieces of a few bytes; send larger chunks.'),
   ECONNRESET: malformed('The connection ended before the body was complete.'),
   FST_ERR_BAD_URL: malformed('The path is not a valid URL path: it contains an invalid %-escape.'),
   FST_ERR_MAX_PARAM_LENGTH: PATH_TOO_LONG,

@@ -153,3 +153,19 @@ test('a stream survives a database outage and misses no event', async () => {
   streams.close();
   await textUntil(opened.text, () => false);
 });
+
+test('the streams of one project, with however many keys, leave room for others', async () => {
+  const [one, other] = [await requestOf(await newSender(db)), await requestOf(await newSender(db))];
+  const streams = new EventStreams({
+    db,
+    log: LOG,
+    findKey: () => Promise.resolve(one.caller),
+    retentionH: null,
+    limits: { ...QUICK, streams: 3, streamsOfProject: 2 },
+  });
+  const withKey = (keyId: string) => ({ ...one, caller: { ...one.caller, keyId } });
+  for (const key of ['first', 'second']) await streams.open(withKey(key));
+  await assert.rejects(streams.open(withKey('third')), /2 event streams of this project are open/);
+  assert.ok(typeof (await streams.open(other)) !== 'string');
+  streams.close();
+});

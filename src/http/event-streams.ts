@@ -15,6 +15,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { KeyCache } from '../auth/key-cache.ts';
 import { Overloaded } from '../core/refusals.ts';
+import { Turns } from '../core/turns.ts';
 import type { Caller } from '../core/scope.ts';
 import {
   findNewer,
@@ -29,6 +30,7 @@ import { cursorText } from './event-cursor.ts';
 
 export type StreamLimits = {
   streams: number;
+  streamsOfProject: number;
   streamsOfKey: number;
   /** The interval of checks for new events. */
   lookEveryMs: number;
@@ -38,6 +40,7 @@ export type StreamLimits = {
 
 const STREAM_LIMITS: StreamLimits = {
   streams: 250,
+  streamsOfProject: 100,
   streamsOfKey: 10,
   lookEveryMs: 250,
   checkKeysEveryMs: 1_000,
@@ -124,7 +127,7 @@ export class EventStreams {
   /**
    * Opens a stream and reads its first page.
    * @returns the content for the client; a text: why the cursor is not valid any more
-   * @throws Overloaded when the key or the worker has the maximum number of streams
+   * @throws Overloaded when the key, the project or the worker has the maximum number of streams
    */
   async open(
     request: StreamRequest,
@@ -153,11 +156,14 @@ export class EventStreams {
     for (const stream of this.#open) stream.close('the service is stopping');
   }
 
-  #refuseTooMany({ keyId }: Caller): void {
-    const { streams, streamsOfKey } = this.#limits;
-    const own = [...this.#open].filter(({ request }) => request.caller.keyId === keyId);
-    if (own.length >= streamsOfKey) {
+  #refuseTooMany({ projectId, keyId }: Caller): void {
+    const { streams, streamsOfProject, streamsOfKey } = this.#limits;
+    const callers = [...this.#open].map(({ request }) => request.caller);
+    if (callers.filter((caller) => caller.keyId === keyId).length >= streamsOfKey) {
       throw new Overloaded(`${streamsOfKey} event streams of this key are open`);
+    }
+    if (callers.filter((caller) => caller.projectId === projectId).length >= streamsOfProject) {
+      throw new Overloaded(`${streamsOfProject} event streams of this project are open`);
     }
     if (this.#open.size >= streams) throw new Overloaded(`${streams} event streams are open`);
   }
@@ -270,26 +276,4 @@ function eventText(event: StreamEvent, caller: Caller): string {
 /** A heartbeat. Its id without data moves a client's Last-Event-ID past events that the filter omits. */
 function checkpoint({ at, request }: OpenStream): string {
   return `: heartbeat\nid: ${cursorText(at, request.caller)}\n\n`;
-}
-
-/** A semaphore: `count` tasks run at a time, the others wait in order. */
-class Turns {
-  #free: number;
-  readonly #waiting: (() => void)[] = [];
-
-  constructor(count: number) {
-    this.#free = count;
-  }
-
-  async take<Result>(work: () => Promise<Result>): Promise<Result> {
-    if (this.#free > 0) this.#free -= 1;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    try {
-      return await work();
-    } finally {
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#free += 1;
-      else next();
-    }
-  }
 }

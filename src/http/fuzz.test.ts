@@ -2,17 +2,18 @@ import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { stubHttp } from '../../test/support/http.ts';
+import { CHARACTER, URL_PART, WEB_URL } from '../../test/support/characters.ts';
 
 const http = await stubHttp();
 after(() => http[Symbol.asyncDispose]());
 
-/** Drawn anew each time; `npm run fuzz` sends 10,000 bodies through the same app. */
-const RUNS = 1_000;
+/** Drawn anew each time. The long run is `npm run fuzz`: 10,000 bodies through the same app. */
+const RUNS = 300;
 
 /** Strings that have hurt somebody somewhere, and ordinary ones. */
 const text = fc.oneof(
   fc.string(),
-  fc.string({ unit: 'binary' }),
+  fc.string({ unit: CHARACTER }),
   fc.constantFrom(
     'a@b.co',
     'A <a@b.co>',
@@ -45,7 +46,7 @@ const email = fc.record({
   tags: optional(fc.array(fc.oneof(fc.record({ name: text, value: text }), anything))),
   metadata: optional(fc.oneof(fc.dictionary(text, text), anything)),
   expires_in: optional(fc.oneof(fc.integer(), fc.double(), anything)),
-  unsubscribe: optional(fc.oneof(fc.webUrl(), fc.boolean(), anything)),
+  unsubscribe: optional(fc.oneof(WEB_URL, fc.boolean(), anything)),
   tls: optional(fc.oneof(fc.constantFrom('enforced', 'opportunistic'), anything)),
   tracking: optional(anything),
 });
@@ -64,7 +65,7 @@ async function checkAnswer(response: Response): Promise<void> {
   if (response.status >= 400) assert.ok(body.error?.code && body.error.message);
 }
 
-test('a thousand generated bodies never cause a 5xx', async () => {
+test('generated bodies never cause a 5xx', async () => {
   await fc.assert(
     fc.asyncProperty(fc.oneof({ weight: 3, arbitrary: email }, anything), async (body) => {
       await checkAnswer(await http.post('/v1/emails', JSON.stringify(body) ?? ''));
@@ -96,7 +97,7 @@ const PIECES = [
   'é',
 ];
 
-test('a thousand malformed JSON texts never cause a 5xx', async () => {
+test('malformed JSON texts never cause a 5xx', async () => {
   const piece = fc.constantFrom(...PIECES);
   await fc.assert(
     fc.asyncProperty(fc.array(piece, { maxLength: 40 }), async (pieces) => {
@@ -128,7 +129,7 @@ test('generated headers never cause a 5xx', async () => {
 
 test('generated paths and queries never cause a 5xx', async () => {
   const part = fc.oneof(
-    fc.webFragments(),
+    URL_PART,
     fc.constantFrom('v1', 'emails', 'domains', '..', '', '%00', '%2f', '%zz', 'api-keys', 'events'),
   );
   const filter = fc.constantFrom(
@@ -144,7 +145,7 @@ test('generated paths and queries never cause a 5xx', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(part, { maxLength: 5 }),
-      fc.array(fc.tuple(filter, fc.oneof(text, fc.webQueryParameters())), { maxLength: 3 }),
+      fc.array(fc.tuple(filter, fc.oneof(text, URL_PART)), { maxLength: 3 }),
       async (parts, filters) => {
         const query = filters.map(
           ([name, one]) => `${name}=${encodeURIComponent(one.toWellFormed())}`,

@@ -46,6 +46,27 @@ test('32 levels are allowed, 33 are not, and brackets in strings do not count', 
   assert.equal(statusOf(`"\\\\",${nested(33)}`), 422);
 });
 
+test('a short body gets the same answer as one whose every byte is examined', () => {
+  const tokens = ['['.repeat(11), ']'.repeat(11), '[', ']', '{', '}', '"', '\\', '"a":', ',', '1'];
+  const bodies = fc.array(fc.constantFrom(...tokens), { maxLength: 12 });
+  const nested = fc.nat(40).map((depth) => ['['.repeat(depth), ']'.repeat(depth)]);
+  const inString = fc
+    .string()
+    .map((text) => [JSON.stringify({ text: `${'{['.repeat(20)}${text}` })]);
+  const statuses = new Set<number>();
+  fc.assert(
+    fc.property(fc.oneof(bodies, nested, inString), (parts) => {
+      const body = parts.join('');
+      const status = statusOf(body);
+      statuses.add(status);
+      // Spaces at the end mean nothing, and make it too long for the shorter examination.
+      assert.equal(status, body === '' ? 200 : statusOf(body + ' '.repeat(50_000)), body);
+    }),
+    { numRuns: 2_000 },
+  );
+  assert.deepEqual(statuses, new Set([200, 400, 422]));
+});
+
 test('40 MB of brackets are refused in milliseconds, without being parsed', () => {
   const startedMs = performance.now();
   assert.equal(statusOf(Buffer.alloc(40_000_000, '[')), 422);

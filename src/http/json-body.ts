@@ -55,11 +55,28 @@ export function jsonBodyParser(
 export function parseJsonBody(bytes: Uint8Array): unknown {
   if (bytes.length === 0) return {};
   if (bytes.includes(0)) throw unprocessable('The body contains a NUL byte; leave it out.');
-  refuseShape(bytes);
+  if (!isPlainlyFlat(bytes)) refuseShape(bytes);
   const text = decode(bytes);
   const value = parse(text);
   if (MAY_HIDE_A_TRAP.test(text)) refuseHiddenTraps(value);
   return value;
+}
+
+/**
+ * Whether refuseShape could refuse nothing: there are fewer bytes than members that are allowed, and no more
+ * opening brackets, inside of strings or outside, than levels. Most bodies with one email are, and native
+ * searches say so in a tenth of the time.
+ */
+function isPlainlyFlat(bytes: Uint8Array): boolean {
+  if (bytes.length >= MEMBERS_MAX) return false;
+  let left = DEPTH_MAX;
+  for (const opening of [OPENING, OPENING & ~BRACE_BIT]) {
+    for (let at = bytes.indexOf(opening); at !== -1; at = bytes.indexOf(opening, at + 1)) {
+      if (left === 0) return false;
+      left -= 1;
+    }
+  }
+  return true;
 }
 
 /**

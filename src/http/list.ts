@@ -2,10 +2,10 @@
  * Lists: their page parameters and cursors, and the filters of the list of emails.
  */
 import type { z } from 'zod';
-import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
+import { type FieldProblem, isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { emailQuery } from './schemas/emails.ts';
-import { addressKey, parseDomain, parseMailbox } from '../mail/address.ts';
-import { TAG_PATTERN } from '../sending/draft.ts';
+import { parseDomain } from '../mail/address.ts';
+import { keyOfAddress, parseTag, readSearch, withSearch } from '../sending/search.ts';
 import type { EmailFilter } from '../store/emails.ts';
 import { isId } from '../store/ids.ts';
 import type { Page, PageOf } from '../store/page.ts';
@@ -68,30 +68,30 @@ export function filterFrom(
     tag: read('tag', parseTag, 'a tag, like kind or kind:receipt'),
     domain: read('domain', parseDomain, 'a domain name, like acme.com'),
     status: query.status ?? null,
-    subject: query.subject ?? null,
+    subject: query.subject === undefined ? null : [query.subject],
     createdAfter: timeOf(query.created_after),
     createdBefore: timeOf(query.created_before),
     keyId: own.keyId,
   };
   if (problems.length > 0) return refuseFields(problems);
-  if (own.domain === null) return filter;
-  if (filter.domain === null || filter.domain === own.domain) {
-    return { ...filter, domain: own.domain };
+  const searched = query.q === undefined ? filter : searchedBy(query.q, filter);
+  if (isRefusal(searched) || own.domain === null) return searched;
+  if (searched.domain === null || searched.domain === own.domain) {
+    return { ...searched, domain: own.domain };
   }
   const message = `This key is limited to ${own.domain}; list the emails of that domain.`;
   return { refused: 'authorization_error', message };
 }
 
-function keyOfAddress(text: string): string | null {
-  const mailbox = parseMailbox(text);
-  return mailbox && addressKey(mailbox.address);
-}
-
-function parseTag(text: string): EmailFilter['tag'] {
-  const [name = '', value, ...more] = text.split(':');
-  if (!TAG_PATTERN.test(name) || more.length > 0) return null;
-  if (value === undefined) return { name };
-  return TAG_PATTERN.test(value) ? { name, value } : null;
+function searchedBy(text: string, filter: EmailFilter): EmailFilter | Refusal {
+  const search = readSearch(text);
+  if ('problems' in search) {
+    return refuseFields(search.problems.map((message) => ({ field: 'q', message })));
+  }
+  const searched = withSearch(filter, search);
+  if (!('twice' in searched)) return searched;
+  const message = `has ${searched.twice}, which another parameter gives as well; leave one of them out`;
+  return refuseFields([{ field: 'q', message }]);
 }
 
 function timeOf(text: string | undefined): Date | null {

@@ -44,6 +44,7 @@ const NO_SERVICES = {
   },
   log: { info: () => {} },
   world: { monotonicMs: () => 0 },
+  attachmentUrls: { stop: () => {} },
   certificate: null,
 } as unknown as HttpServices;
 
@@ -73,6 +74,7 @@ function registerSwagger(app: App): void {
 const TAGS = {
   Emails: 'Send email, see what became of it, cancel and reschedule it.',
   Events: 'Everything that happens, in commit order, as pages or as a stream that stays open.',
+  Stats: 'How much was sent, and what became of it.',
   Domains: 'The domains that email is sent from, and the DNS records that they need.',
   Webhooks: 'Where events are posted, what was posted, and posting it again.',
   Templates: 'Contents of emails with variables, in versions.',
@@ -215,12 +217,7 @@ function tidySchema(schema: Json, direction: { isInput: boolean }): Json {
   if (!direction.isInput && plain['additionalProperties'] === false) {
     delete plain['additionalProperties'];
   }
-  const entries = Object.entries(plain).filter(([, inner]) => !isNotYet(inner));
-  return Object.fromEntries(entries.map(([name, inner]) => [name, tidySchema(inner, direction)]));
-}
-
-function isNotYet(value: Json): boolean {
-  return isObject(value) && value['x-not-yet'] === true;
+  return mapValues(plain, (inner) => tidySchema(inner, direction));
 }
 
 /** Accepted for clients that cannot omit a field; not documented. */

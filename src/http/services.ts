@@ -10,11 +10,13 @@ import type {
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
+import type { Refusal } from '../core/refusals.ts';
 import type { Caller, Scope } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
 import type { MessageRecipient } from '../delivery/message.ts';
 import type { DomainService } from '../domains/service.ts';
 import type { AcceptEmail } from '../sending/accept.ts';
+import type { AttachmentUrls } from '../sending/attachment-urls.ts';
 import type { Diagnose } from '../sending/diagnosis.ts';
 import type { DryRun } from '../sending/dry-run.ts';
 import type { AcceptBatch } from '../sending/email-batch.ts';
@@ -32,6 +34,7 @@ export type HttpServices = {
   log: Logger;
   accept: AcceptEmail;
   acceptBatch: AcceptBatch;
+  attachmentUrls: Pick<AttachmentUrls, 'forRequest' | 'stop'>;
   dryRun: DryRun;
   diagnose: Diagnose;
   secrets: SecretBox;
@@ -96,6 +99,8 @@ declare module 'fastify' {
     limit?: ScopeCategory;
     /** Reads its body as a stream of any size; the function refuses other types. */
     streams?: onRequestHookHandler;
+    /** Every request with a valid key is refused so, before its body is read, of whatever type that is. */
+    refuses?: Refusal;
   }
   interface FastifyRequest {
     /** Set after the key was checked; read it with callerOf. */

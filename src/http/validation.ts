@@ -105,6 +105,7 @@ function sentenceOf(issue: RawIssue): string {
 const FORMATS: Readonly<Record<string, string>> = {
   uuid: 'must be an id, as this API returns it',
   datetime: 'must be a time in ISO 8601, like 2026-11-21T08:30:00Z',
+  date: 'must be a date, like 2026-11-21',
   url: 'must be a URL',
 };
 

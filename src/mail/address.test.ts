@@ -14,6 +14,7 @@ import {
   parseDomain,
   parseMailbox,
 } from './address.ts';
+import { CHARACTER } from '../../test/support/characters.ts';
 
 const read = (text: string) => {
   const mailbox = parseMailbox(text);
@@ -140,7 +141,7 @@ const tricky = fc
         '\u00e9',
         '\ud83d\ude80',
       ),
-      fc.string({ unit: 'binary', maxLength: 3 }),
+      fc.string({ unit: CHARACTER, maxLength: 3 }),
     ),
     { maxLength: 14 },
   )
@@ -268,9 +269,9 @@ test('mixtures of scripts that languages use are accepted', () => {
 });
 
 test('every domain is lower-case letters, digits and hyphens, and is its own spelling', () => {
-  const labels = fc.array(fc.string({ unit: 'binary', maxLength: 6 }), { maxLength: 4 });
+  const labels = fc.array(fc.string({ unit: CHARACTER, maxLength: 6 }), { maxLength: 4 });
   const texts = fc.oneof(
-    fc.string({ unit: 'binary' }),
+    fc.string({ unit: CHARACTER }),
     labels.map((parts) => parts.join('.')),
     fc.domain(),
   );

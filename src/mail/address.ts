@@ -122,7 +122,7 @@ function readAddress(text: string): Address | Problem {
   if (at === -1) return problem('it has no @');
   const given = text.slice(0, at);
   const local = leastQuoted(given);
-  const wrong = localProblem(given) ?? localProblem(local);
+  const wrong = localProblem(given) ?? (local === given ? null : localProblem(local));
   if (wrong !== null) return problem(wrong);
 
   if (at === text.length - 1) return problem('nothing follows the @');

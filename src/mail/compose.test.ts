@@ -6,6 +6,7 @@ import { parseMailbox } from './address.ts';
 import { composeMessage, estimateSizeBytes, type Message, messageIdOf } from './compose.ts';
 import { headerLine } from './header.ts';
 import { textFromHtml } from './text-from-html.ts';
+import { CHARACTER } from '../../test/support/characters.ts';
 
 const EMAIL_ID = '0193a5b4-1c2d-7e3f-8a4b-5c6d7e8f9a0b';
 const mailbox = (text: string) => parseMailbox(text)!;
@@ -104,7 +105,7 @@ test('without html an inline attachment is an ordinary one', async () => {
 });
 
 const line = fc.oneof(
-  fc.string({ unit: 'binary', maxLength: 30 }),
+  fc.string({ unit: CHARACTER, maxLength: 30 }),
   fc.constantFrom('.', '..', '.dot', 'From me', '-- ', '--=_x', '  indented', 'trailing \t', 'a=b'),
   fc.constantFrom(
     'x'.repeat(2_000),
@@ -119,7 +120,7 @@ const content = fc
   // The reader of the test takes U+FEFF at the beginning for a byte order mark, and drops it.
   .map((text) => text.replace(/^\uFEFF+/, ''));
 const filename = fc
-  .string({ unit: 'binary', minLength: 1, maxLength: 80 })
+  .string({ unit: CHARACTER, minLength: 1, maxLength: 80 })
   .map((name) => name.replace(/[\0-\x1f\x7f-\x9f]/g, '').toWellFormed())
   .filter((name) => name.trim() === name && name !== '');
 const attachment = fc.record({
@@ -274,7 +275,7 @@ test('no string of a message can add a header: it is refused or encoded', () => 
 });
 
 test('the estimated size is never too small', () => {
-  const person = fc.string({ unit: 'binary', maxLength: 120 }).map((name) => {
+  const person = fc.string({ unit: CHARACTER, maxLength: 120 }).map((name) => {
     const clean = name
       .replace(/[\0-\x1f\x7f-\x9f]/g, '')
       .toWellFormed()

@@ -244,27 +244,26 @@ const DERIVED_BYTES_MAX = 3 * DERIVED_TEXT_LENGTH_MAX;
  * for memory budgets. A `text` of null counts as derived from the html.
  */
 export function estimateSizeBytes(message: MessageContent): number {
-  const { from, to, cc, replyTo, subject, headers, attachments, html } = message;
-  const mailboxes = [from, ...to, ...cc, ...replyTo];
-  const inHeaders = [
-    subject,
-    message.unsubscribeUrl ?? '',
-    ...headers.flat(),
-    ...mailboxes.flatMap(({ name, address }) => [name ?? '', address]),
-    ...attachments.flatMap((one) => [one.filename, one.contentType, one.contentId ?? '']),
-  ];
+  const { from, to, cc, replyTo, subject, unsubscribeUrl, headers, attachments, html } = message;
+  let octets = FIXED_BYTES + fieldOctetsMax(subject) + fieldOctetsMax(unsubscribeUrl ?? '');
+  for (const [name, value] of headers) octets += fieldOctetsMax(name) + fieldOctetsMax(value);
+  for (const mailboxes of [[from], to, cc, replyTo]) {
+    for (const { name, address } of mailboxes) {
+      octets += fieldOctetsMax(name ?? '') + fieldOctetsMax(address);
+    }
+  }
+  for (const { filename, contentType, contentId, content } of attachments) {
+    octets += fieldOctetsMax(filename) + fieldOctetsMax(contentType);
+    octets += fieldOctetsMax(contentId ?? '') + base64LineOctets(content.length) + PART_BYTES;
+  }
   const htmlOctets = html === null ? 0 : canonicalOctets(html);
-  const text = message.text;
+  const { text } = message;
   const textOctets = text === null ? derivedOctetsMax(htmlOctets) : canonicalOctets(text);
-  const contents = [
-    ...[htmlOctets, textOctets].map(base64Octets),
-    ...attachments.map(({ content }) => base64LineOctets(content.length)),
-  ];
-  return (
-    FIXED_BYTES +
-    sum(inHeaders.map((one) => HEADER_EXPANSION * Buffer.byteLength(one) + FIELD_BYTES)) +
-    sum(contents.map((octets) => octets + PART_BYTES))
-  );
+  return octets + base64Octets(htmlOctets) + base64Octets(textOctets) + 2 * PART_BYTES;
+}
+
+function fieldOctetsMax(text: string): number {
+  return HEADER_EXPANSION * Buffer.byteLength(text) + FIELD_BYTES;
 }
 
 function derivedOctetsMax(htmlOctets: number): number {
@@ -278,8 +277,4 @@ function canonicalOctets(text: string): number {
     for (let at = text.indexOf(lineEnd); at !== -1; at = text.indexOf(lineEnd, at + 1)) octets += 1;
   }
   return octets;
-}
-
-function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, number) => total + number, 0);
 }

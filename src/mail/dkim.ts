@@ -189,22 +189,32 @@ export type DkimKeyPair = {
   publicKey: string;
 };
 
-/** RSA of 2048 bits, which RFC 8301 recommends, and Ed25519. */
-export async function generateDkimKeys(): Promise<{ rsa: DkimKeyPair; ed25519: DkimKeyPair }> {
-  const generate = promisify(generateKeyPair);
-  const [rsa, ed25519] = await Promise.all([
-    generate('rsa', { modulusLength: 2048 }),
-    generate('ed25519', {}),
-  ]);
-  const pem = (key: KeyObject): string => key.export({ type: 'pkcs8', format: 'pem' });
-  const der = (key: KeyObject): Buffer => key.export({ type: 'spki', format: 'der' });
+/**
+ * RSA of 2048 bits, which RFC 8301 recommends, and Ed25519.
+ * @param existing taken in place of a new RSA key
+ */
+export async function generateDkimKeys(
+  existing?: DkimKeyPair,
+): Promise<{ rsa: DkimKeyPair; ed25519: DkimKeyPair }> {
+  const [rsa, ed25519] = await Promise.all([existing ?? generateRsa(), generateEd25519()]);
+  return { rsa, ed25519 };
+}
+
+const generate = promisify(generateKeyPair);
+const pem = (key: KeyObject): string => key.export({ type: 'pkcs8', format: 'pem' });
+const der = (key: KeyObject): Buffer => key.export({ type: 'spki', format: 'der' });
+
+async function generateRsa(): Promise<DkimKeyPair> {
+  const { privateKey, publicKey } = await generate('rsa', { modulusLength: 2048 });
+  return { privateKey: pem(privateKey), publicKey: der(publicKey).toString('base64') };
+}
+
+async function generateEd25519(): Promise<DkimKeyPair> {
+  const { privateKey, publicKey } = await generate('ed25519', {});
+  // RFC 8463 §4: the bare key, which is the end of the SubjectPublicKeyInfo.
   return {
-    rsa: { privateKey: pem(rsa.privateKey), publicKey: der(rsa.publicKey).toString('base64') },
-    ed25519: {
-      privateKey: pem(ed25519.privateKey),
-      // RFC 8463 §4: the bare key, which is the end of the SubjectPublicKeyInfo.
-      publicKey: der(ed25519.publicKey).subarray(-32).toString('base64'),
-    },
+    privateKey: pem(privateKey),
+    publicKey: der(publicKey).subarray(-32).toString('base64'),
   };
 }
 

@@ -12,6 +12,7 @@ import {
   headerLine,
   textField,
 } from './header.ts';
+import { CHARACTER } from '../../test/support/characters.ts';
 
 const parse = (lines: string) => PostalMime.parse(`${lines}\r\n`);
 const mailbox = (text: string): Mailbox => parseMailbox(text)!;
@@ -29,7 +30,7 @@ function assertWellFolded(line: string, columnsMax = 998): void {
 /** Text of a subject: anything but controls. */
 const text = fc
   .oneof(
-    fc.string({ unit: 'binary', minLength: 1, maxLength: 200 }),
+    fc.string({ unit: CHARACTER, minLength: 1, maxLength: 200 }),
     fc
       .array(
         fc.constantFrom(
@@ -226,7 +227,7 @@ test('every custom header that may be added can be written', () => {
 });
 
 const anyWords = fc.oneof(
-  fc.string({ unit: 'binary', minLength: 1 }),
+  fc.string({ unit: CHARACTER, minLength: 1 }),
   fc.string({ unit: fc.constantFrom('é', '日', '🚀', ' ', '=', '?', '_', 'a'), minLength: 1 }),
 );
 

@@ -13,6 +13,7 @@ import {
   valueOf,
   valuesOf,
 } from './mime-reader.ts';
+import { CHARACTER } from '../../test/support/characters.ts';
 
 const read = (...lines: string[]) => readMessage(Buffer.from(lines.join('\r\n'), 'latin1'));
 const types = (message: MimePart) =>
@@ -202,7 +203,7 @@ test('any octets are read, and an embedded message is never longer than its cont
       '=\n',
       '; a*0*="',
     ),
-    fc.string({ unit: 'binary', maxLength: 20 }),
+    fc.string({ unit: CHARACTER, maxLength: 20 }),
   );
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 30 }), (pieces) => {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { compile } from 'html-to-text';
 import { textFromHtml } from './text-from-html.ts';
+import { CHARACTER } from '../../test/support/characters.ts';
 
 test('the text of a receipt is readable', () => {
   const html = `<!doctype html><html><head><title>Receipt</title>
@@ -161,7 +162,7 @@ const soup = fc
         '<table>',
         '<svg>',
       ),
-      fc.string({ unit: 'binary', maxLength: 4 }),
+      fc.string({ unit: CHARACTER, maxLength: 4 }),
     ),
     { maxLength: 60 },
   )

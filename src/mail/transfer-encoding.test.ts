@@ -2,6 +2,7 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { base64Lines, base64Octets, encodeText, type Encoded } from './transfer-encoding.ts';
+import { CHARACTER } from '../../test/support/characters.ts';
 
 /** Text with what encoders stumble over: line ends of all kinds, spaces at ends, dots, long lines. */
 const text = fc
@@ -12,7 +13,7 @@ const text = fc
         arbitrary: fc.constantFrom('\n', '\r\n', '\r', ' ', '  ', '\t', '.', '=', 'From '),
       },
       { weight: 3, arbitrary: fc.constantFrom('word', '--=_', 'é', '日本', '🚀', 'x'.repeat(74)) },
-      { weight: 1, arbitrary: fc.string({ unit: 'binary', maxLength: 20 }) },
+      { weight: 1, arbitrary: fc.string({ unit: CHARACTER, maxLength: 20 }) },
     ),
     { maxLength: 60 },
   )

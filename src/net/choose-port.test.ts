@@ -2,7 +2,7 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
-import { choosePort } from './choose-port.ts';
+import { choosePort, turnsOf } from './choose-port.ts';
 
 const host = '127.0.0.1';
 
@@ -17,27 +17,38 @@ async function listenOn(wanted: number): Promise<AsyncDisposable & { port: numbe
 
 test('if the default port is in use, the next free one is chosen', async () => {
   await using taken = await takenPort();
-  const chosen = await choosePort({ host, port: taken.port, portAsked: false }, Math.random);
+  const chosen = await choosePort({ host, port: taken.port, portAsked: false }, turnsOf(1));
   assert.ok('port' in chosen && chosen.port > taken.port);
 });
 
 test('a configured port that is in use is an error', async () => {
   await using taken = await takenPort();
-  assert.deepEqual(await choosePort({ host, port: taken.port, portAsked: true }, Math.random), {
+  assert.deepEqual(await choosePort({ host, port: taken.port, portAsked: true }, turnsOf(1)), {
     problem: `PORT: port ${taken.port} is taken by another program; stop it or choose another port.`,
   });
 });
 
 test('port 0 chooses a port outside the ephemeral range', async () => {
-  const chosen = await choosePort({ host, port: 0, portAsked: true }, Math.random);
+  const wish = { host, port: 0, portAsked: true };
+  const chosen = await choosePort(wish, turnsOf(1));
   assert.ok('port' in chosen && chosen.port >= 20_000 && chosen.port < 32_000);
   await using taken = await listenOn(chosen.port);
-  const dice = [(taken.port - 20_000) / 12_000, 0.5];
-  const next = await choosePort({ host, port: 0, portAsked: true }, () => dice.shift() ?? 0.9);
+  const next = await choosePort(wish, turnsOf(1));
   assert.ok('port' in next && next.port !== taken.port);
 });
 
+test('services that start at the same time choose different ports', async () => {
+  const wish = { host, port: 0, portAsked: true };
+  const pids = Array.from({ length: 30 }, (_, index) => 4_000_000 + index);
+  const ports = pids.map(async (pid) => {
+    const turns = turnsOf(pid);
+    return [await choosePort(wish, turns), await choosePort(wish, turns)];
+  });
+  const chosen = (await Promise.all(ports)).flat().map((found) => 'port' in found && found.port);
+  assert.equal(new Set(chosen).size, 60);
+});
+
 test('an address of another machine is reported as a problem of HOST', async () => {
-  const chosen = await choosePort({ host: '192.0.2.1', port: 0, portAsked: true }, Math.random);
+  const chosen = await choosePort({ host: '192.0.2.1', port: 0, portAsked: true }, turnsOf(1));
   assert.match('problem' in chosen ? chosen.problem : '', /^HOST: 192\.0\.2\.1 is not an address/);
 });

@@ -23,17 +23,32 @@ type PortWish = {
   names?: { host: string; port: string };
 };
 
+/** Ports that a process may choose as "any port" before they are those of the next process id. */
+const TURNS_PER_PROCESS = 16;
+
+/**
+ * Numbers for the choices of "any port" of one process. A chosen port is free until the workers listen on it, so
+ * services that start at the same time must not choose the same one. Their process ids are close together, and
+ * each id has numbers of its own; within a process no number comes twice.
+ */
+export function* turnsOf(pid: number): Generator<number, never> {
+  for (let turn = pid * TURNS_PER_PROCESS; ; turn += 1) yield turn;
+}
+
 type ChosenPort = { port: number } | { problem: string };
 
 /**
  * Finds a free port: `port`; the next free one if `port` is the default; any if it is 0. The port is
  * not reserved.
- * @param random from 0 (inclusive) to 1
+ * @param turns of `turnsOf`, the same ones for all choices of a process
  */
-export async function choosePort(options: PortWish, random: () => number): Promise<ChosenPort> {
+export async function choosePort(
+  options: PortWish,
+  turns: Iterator<number, never>,
+): Promise<ChosenPort> {
   const { host } = options;
   let refused = 'EADDRINUSE';
-  for (const candidate of candidates(options, random)) {
+  for (const candidate of candidates(options, turns)) {
     if (refused !== 'EADDRINUSE') break;
     const found = await tryPort(host, candidate);
     if (typeof found === 'number') return { port: found };
@@ -44,12 +59,12 @@ export async function choosePort(options: PortWish, random: () => number): Promi
 
 function* candidates(
   { port, portAsked }: { port: number; portAsked: boolean },
-  random: () => number,
+  turns: Iterator<number, never>,
 ): Generator<number> {
   const isAny = port === 0;
   const count = isAny ? TRIES : portAsked ? 1 : Math.min(TRIES + 1, 65_536 - port);
   for (let tries = 0; tries < count; tries += 1) {
-    yield isAny ? ANY_FIRST + Math.floor(random() * ANY_COUNT) : port + tries;
+    yield isAny ? ANY_FIRST + (turns.next().value % ANY_COUNT) : port + tries;
   }
 }
 

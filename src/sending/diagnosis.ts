@@ -19,7 +19,7 @@ import {
   type SenderState,
 } from '../store/diagnosis.ts';
 import { type EmailDetail, type EmailRef, findEmail, type RecipientView } from '../store/emails.ts';
-import type { Queryable } from '../store/postgres/database.ts';
+import type { Database, Queryable } from '../store/postgres/database.ts';
 import { type ProviderState, readProviderStates } from '../store/provider-states.ts';
 import {
   explainWait,
@@ -31,7 +31,7 @@ import {
 } from './diagnosis-words.ts';
 
 export type DiagnosisOptions = {
-  db: Queryable;
+  db: Queryable & Pick<Database, 'transaction'>;
   authenticate: (
     email: EmailRef,
     sender: Pick<SenderState, 'domainId' | 'dualSigned'>,
@@ -54,13 +54,9 @@ export type Diagnose = ReturnType<typeof createDiagnose>;
 export function createDiagnose(options: DiagnosisOptions) {
   const { db, allowance } = options;
   return async (ref: EmailRef) => {
-    const email = await findEmail(db, ref);
-    const sender = email && (await readSenderState(db, ref));
-    if (!email || !sender) return null;
-    const [states, providers] = await Promise.all([
-      readRecipientStates(db, ref),
-      readProviderStates(db),
-    ]);
+    const read = await db.transaction((tx) => readAtOneMoment(tx, ref));
+    if (read === null) return null;
+    const { email, sender, states, providers } = read;
     const context = { ref, email, sender, providers, options };
     const ask = allowance.forRequest(ref);
     const routes = new Map<string, Promise<RouteFinding>>();
@@ -88,6 +84,16 @@ export function createDiagnose(options: DiagnosisOptions) {
       recipients,
     };
   };
+}
+
+/** In one snapshot: an attempt that is settled meanwhile is in all parts of the answer or in none. */
+async function readAtOneMoment(tx: Queryable, ref: EmailRef) {
+  await tx.query('set transaction isolation level repeatable read, read only');
+  const email = await findEmail(tx, ref);
+  const sender = email && (await readSenderState(tx, ref));
+  if (!email || !sender) return null;
+  const states = await readRecipientStates(tx, ref);
+  return { email, sender, states, providers: await readProviderStates(tx) };
 }
 
 type Context = {

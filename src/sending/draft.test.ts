@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { isRefusal } from '../core/refusals.ts';
 import { type DraftInput, type DraftRules, makeDraft } from './draft.ts';
+import { CHARACTER } from '../../test/support/characters.ts';
 
 const GOOD: DraftInput = {
   from: 'Acme <hello@acme.com>',
@@ -198,10 +199,10 @@ test('a time without offset is refused', () => {
   }
 });
 
-test('an unsupported field is refused by name', () => {
+test('an attachment without content is refused, never sent empty', () => {
   assert.match(
-    problemOf({ attachments: [{ filename: 'a.pdf', path: 'https://x.com/a.pdf' }] }),
-    /^attachments\[0\].path: is not available yet/,
+    problemOf({ attachments: [{ filename: 'a.pdf' }] }),
+    /^attachments\[0\].content: is required, unless there is a path/,
   );
 });
 
@@ -316,7 +317,7 @@ test('hosted unsubscribe pages need an address at which recipients reach them', 
 });
 
 test('any strings give a draft or a refusal that names fields', () => {
-  const text = fc.oneof(fc.string(), fc.string({ unit: 'binary' }), fc.emailAddress());
+  const text = fc.oneof(fc.string(), fc.string({ unit: CHARACTER }), fc.emailAddress());
   const list = fc.oneof(text, fc.array(text, { maxLength: 60 }));
   const optional = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined });
   const input = fc.record({

@@ -3,8 +3,7 @@
  * submission becomes the same draft (submission.ts).
  *
  * All problems of a request are reported at once, each with the name of its field as the client
- * wrote it. What this version does not support (`attachments[].path`) is refused by name, never ignored:
- * an email must not be sent without what was asked for. accept.ts takes the draft.
+ * wrote it. accept.ts takes the draft.
  */
 import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Environment } from '../core/scope.ts';
@@ -65,12 +64,12 @@ export type DraftInput = {
   scheduled_at?: Optional<string>;
 };
 
+/** One that was named by URL has been downloaded (attachment-urls.ts). */
 type AttachmentInput = {
   filename: string;
   content?: string | null | undefined;
   content_type?: string | null | undefined;
   content_id?: string | null | undefined;
-  path?: unknown;
 };
 
 export type DraftRules = {
@@ -424,18 +423,14 @@ function readContentId(
   return contentId;
 }
 
-function readContent(field: string, attachment: AttachmentInput, addProblem: AddProblem): string {
-  const { content, path } = attachment;
-  if (path != null) {
-    addProblem(`${field}.path`, 'is not available yet; send the bytes in content');
-  } else if (typeof content !== 'string') {
-    addProblem(`${field}.content`, 'is required');
-  } else {
-    const base64 = canonicalBase64(content);
-    if (base64 !== null) return base64;
-    addProblem(`${field}.content`, 'is not base64');
+function readContent(field: string, { content }: AttachmentInput, addProblem: AddProblem): string {
+  if (typeof content !== 'string') {
+    addProblem(`${field}.content`, 'is required, unless there is a path');
+    return '';
   }
-  return '';
+  const base64 = canonicalBase64(content);
+  if (base64 === null) addProblem(`${field}.content`, 'is not base64');
+  return base64 ?? '';
 }
 
 /** Canonical base64, as most clients send it, is returned without decoding; null: not base64. */

@@ -19,7 +19,10 @@ export type ServiceMetrics = {
   acceptSeconds: Histogram;
   /** Accepted, and lost by a fail-over to an asynchronous standby. */
   lost: Counter;
-  /** Recipients by their status after an attempt: delivered, deferred, bounced, failed, ... */
+  /**
+   * Attempts by the status that they led to, also when the outcome was fenced off. A recipient that ends without an
+   * attempt (expired, suppressed) is not counted.
+   */
   attempts: Counter<'status'>;
   attemptSeconds: Histogram;
   /** Outcomes that the database refused, by SQLSTATE; each is kept and tried again. */

@@ -68,6 +68,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
   const deliver = createDeliver({
     ...context,
     world,
+    attempted: (delivery) => dispatcher.attempted(delivery),
     holds: (delivery) => dispatcher.holds(delivery),
     connections,
     mailRouting,

@@ -10,7 +10,7 @@ import type { AcceptOptions } from '../sending/accept.ts';
 import { createDiagnose, type Diagnose } from '../sending/diagnosis.ts';
 import { createDryRun, type DryRun } from '../sending/dry-run.ts';
 import { rehearse } from '../store/dry-run.ts';
-import type { Queryable } from '../store/postgres/database.ts';
+import type { Database, Queryable } from '../store/postgres/database.ts';
 import { systemWorld } from './system-world.ts';
 import type { WorkerContext } from './worker-context.ts';
 
@@ -50,7 +50,7 @@ export function createInquiries(
 
 /** Also for a command, which has no worker. */
 export function createDiagnosis(
-  db: Queryable,
+  db: Queryable & Pick<Database, 'transaction'>,
   allowance: LookupAllowance,
   { domains, findRoute, isDatabaseStuck }: DiagnosisParts,
 ): Diagnose {

@@ -16,6 +16,7 @@ import type { App, HttpServices } from '../http/services.ts';
 import { ownUrl } from './own-host.ts';
 import type { AcceptEmail } from '../sending/accept.ts';
 import type { DryRun } from '../sending/dry-run.ts';
+import { AttachmentUrls } from '../sending/attachment-urls.ts';
 import type { AcceptBatch } from '../sending/email-batch.ts';
 import { createDelivery } from './server-delivery.ts';
 import { createInquiries } from './server-inquiries.ts';
@@ -172,6 +173,7 @@ function createApp(
     ...features,
     world,
     templates: createTemplateService(context),
+    attachmentUrls: new AttachmentUrls({ ...context, world }),
     webhooks: createWebhookService({ ...context, world }),
     localUrl: ownUrl(context.config),
     contentOf: (wanted) => contentOf(db, builder, wanted),

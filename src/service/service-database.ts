@@ -197,7 +197,7 @@ async function expirePredecessor(db: Database, instance: string, log: Logger): P
 
 async function expireOwn(db: Database, holder: string, log: Logger): Promise<void> {
   try {
-    failpoint('burial_before_commit');
+    failpoint('expire_before_commit');
     const freed = await expireWorker(db, { id: holder, beat: null });
     log.warn({ node: holder, freed }, 'a worker died; its work was released');
   } catch (error) {

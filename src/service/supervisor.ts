@@ -10,7 +10,7 @@ import { availableParallelism } from 'node:os';
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
 import { failpoint } from '../core/failpoint.ts';
-import { choosePort } from '../net/choose-port.ts';
+import { choosePort, turnsOf } from '../net/choose-port.ts';
 import { sharedAddresses } from '../net/addresses.ts';
 import {
   API_VARIABLES,
@@ -164,14 +164,14 @@ function warnOfClearText({ host, apiTlsFiles, trustedProxies }: Config, log: Log
 
 /** Chosen before the database is opened. A taken port may belong to a running instance of this service. */
 async function portFor(config: Config): Promise<number> {
-  const chosen = await choosePort(config, random);
+  const chosen = await choosePort(config, turns);
   if ('port' in chosen) return chosen.port;
   const holder = readRunning(config.dataDir);
   if (holder?.kind === 'service') throw alreadyRunning(config.dataDir, holder);
   throw new CannotStart(chosen.problem);
 }
 
-const random = (): number => systemWorld.random();
+const turns = turnsOf(process.pid);
 
 /** The configuration with the chosen ports in place of the configured ones. */
 async function portsFor(config: Config, options: RunOptions): Promise<Config> {
@@ -192,7 +192,7 @@ async function portsFor(config: Config, options: RunOptions): Promise<Config> {
 
 async function mailPort({ smtpHost }: Config, port: number, name: string): Promise<number> {
   const names = { host: 'POSTHORN_SMTP_HOST', port: name };
-  const chosen = await choosePort({ host: smtpHost, port, portAsked: true, names }, random);
+  const chosen = await choosePort({ host: smtpHost, port, portAsked: true, names }, turns);
   if ('port' in chosen) return chosen.port;
   throw new CannotStart(chosen.problem);
 }
@@ -204,7 +204,7 @@ async function metricsListener(
 ): Promise<MetricsListener | null> {
   if (metrics === null) return null;
   const names = { host: 'POSTHORN_METRICS_PORT', port: 'POSTHORN_METRICS_PORT' };
-  const chosen = await choosePort({ ...metrics, portAsked: true, names }, random);
+  const chosen = await choosePort({ ...metrics, portAsked: true, names }, turns);
   if ('problem' in chosen) throw new CannotStart(chosen.problem);
   // Few services have it, and node:http takes 40 ms of CPU time to load.
   const { listenForMetrics } = await import('./metrics-listener.ts');

@@ -5,6 +5,7 @@
  * servers (delivery/broker.ts), runs here.
  */
 import cluster, { type Worker } from 'node:cluster';
+import { totalmem } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
 import type { OpensslTuning } from './openssl-tuning.ts';
@@ -39,12 +40,24 @@ const RESTART_AFTER_MS = 500;
 const METRICS_FRESH_MS = 1_000;
 /** A service whose workers die this often within a minute cannot run. */
 const DEATHS_PER_MINUTE_MAX = 20;
+/** Of memory for each worker; from here on, less CPU is worth more memory. */
+const ROOMY_BYTES = 2 * 1024 ** 3;
+
 /**
- * The heap may grow by three quarters of its live objects before it is collected. By default V8 lets it grow
- * several times as far (370 MB instead of 245 while 50,000 emails are accepted). With one half it is 235 MB,
- * and mail of 20 KB causes one and a half times as many full collections.
+ * How workers collect garbage (docs/decisions/0019-garbage-collection.md). On the thread that made it: all
+ * cores have workers, so helper threads of one take time from another. The heap may grow to four times its live
+ * objects before a full collection, or to 1.75 times where there is little memory.
+ * @param memoryBytes of the machine, or of the container
  */
-const V8_FLAGS = ['--heap-growing-percent=75'];
+export function v8Flags(memoryBytes: number, workerCount: number): string[] {
+  const growingPercent = memoryBytes / workerCount >= ROOMY_BYTES ? 300 : 75;
+  return ['--single-threaded-gc', `--heap-growing-percent=${growingPercent}`];
+}
+
+function availableBytes(): number {
+  // 0 without a limit.
+  return Math.min(totalmem(), process.constrainedMemory() || Infinity);
+}
 
 export class WorkerPool {
   readonly #options: WorkerPoolOptions;
@@ -73,7 +86,7 @@ export class WorkerPool {
     this.#ready.promise.catch(() => {});
     cluster.setupPrimary({
       exec: fileURLToPath(new URL('./worker.ts', import.meta.url)),
-      execArgv: [...process.execArgv, ...V8_FLAGS],
+      execArgv: [...process.execArgv, ...v8Flags(availableBytes(), options.count)],
     });
     cluster.on('exit', this.#onExit);
     for (let index = 0; index < options.count; index += 1) this.#fork();

@@ -10,11 +10,57 @@
  */
 import { SCHEDULE_DAYS_MAX } from '../core/retry.ts';
 
+/*
+ * Parts that accept-usual.ts has as well. `i` is what is asked for, `t` has the time, `w` the limit row and `d` the
+ * domain.
+ */
+
 /** The stored form of what is tracked (mail/tracking-link.ts); null: nothing, or it cannot be. */
-const TRACKING = `case when i.tracking_base is not null then
+export const TRACKING = `case when i.tracking_base is not null then
            nullif(concat_ws('+', case when coalesce(i.track_opens, d.track_opens) then 'opens' end,
                                  case when coalesce(i.track_clicks, d.track_clicks) then 'clicks' end),
                   '') || ':' || i.tracking_base end`;
+
+/** The locked limit row with what holds for it: the project's own limits, else the configured ones. */
+export const LIMIT_WINDOW = `
+      select w.project_id, w.environment, w.started_at, w.used, m.max,
+             m.window_s * interval '1 second' as length, w.recipients_started_at, w.recipients_used,
+             coalesce(w.recipients_max, $9::int, least(m.max * 50::bigint, 2147483647)::int)
+               as recipients_max,
+             coalesce(w.recipients_window_s, $10::int, m.window_s) * interval '1 second'
+               as recipients_length
+        from (select * from limit_windows w
+               where w.project_id = i.project_id and w.environment = i.environment
+                 and w.category = 'sending' limit 1 for update) w
+       cross join lateral (
+          select coalesce(w.max, $5::int) as max, coalesce(w.window_s, $6::int) as window_s) m`;
+
+/** Whether the windows of both limits have not ended (LIMIT_WINDOW). */
+export const OPEN_WINDOWS = `
+      select w.started_at + w.length > t.now and w.started_at < t.now + interval '1 minute'
+             as is_open,
+             w.recipients_started_at + w.recipients_length > t.now
+             and w.recipients_started_at < t.now + interval '1 minute' as is_open_for_recipients`;
+
+/** The counts that hold now; `o` is OPEN_WINDOWS. */
+export const CURRENT_COUNTS = `
+         case when o.is_open then w.used else 0 end as used,
+         case when o.is_open then w.started_at else t.now end as started_at,
+         case when o.is_open_for_recipients then w.recipients_used else 0 end as recipients_used,
+         case when o.is_open_for_recipients then w.recipients_started_at else t.now end
+           as recipients_started_at`;
+
+export const VALID_KEY = `
+      select k.id from api_keys k
+       where k.project_id = i.project_id and k.id = i.key_id and k.environment = i.environment
+         and k.revoked_at is null and (k.expires_at is null or k.expires_at > t.now)
+         and (k.domain is null or k.domain = i.domain) limit 1`;
+
+export const VERIFIED_DOMAIN = `
+      select d.id, d.ed25519_verified, nullif(d.tls, 'opportunistic') as tls,
+             d.track_opens, d.track_clicks, d.paused_at is not null as is_paused from domains d
+       where d.project_id = i.project_id and d.environment = i.environment and d.name = i.domain
+         and d.deleted_at is null and d.status = 'verified' limit 1`;
 
 export const CANDIDATES = `
 with t as materialized (select app_now() as now),
@@ -28,33 +74,13 @@ input as materialized (
       idempotency_key text, fingerprint text, message_id text, accepts_suppressed boolean)
 ),
 windows as materialized (
-  select w.project_id, w.environment, w.started_at, w.used, m.max,
-         m.window_s * interval '1 second' as length, w.recipients_started_at, w.recipients_used,
-         coalesce(w.recipients_max, $9::int, least(m.max * 50::bigint, 2147483647)::int)
-           as recipients_max,
-         coalesce(w.recipients_window_s, $10::int, m.window_s) * interval '1 second'
-           as recipients_length
-    from (select distinct project_id, environment from input order by 1, 2) i
-   cross join lateral (
-      select * from limit_windows w
-       where w.project_id = i.project_id and w.environment = i.environment
-         and w.category = 'sending' limit 1 for update) w
-   cross join lateral (
-      select coalesce(w.max, $5::int) as max, coalesce(w.window_s, $6::int) as window_s) m
+  select w.* from (select distinct project_id, environment from input order by 1, 2) i
+   cross join lateral (${LIMIT_WINDOW}) w
 ),
 current_windows as materialized (
-  select w.project_id, w.environment, w.max, w.length, w.recipients_max, w.recipients_length,
-         case when o.is_open then w.used else 0 end as used,
-         case when o.is_open then w.started_at else t.now end as started_at,
-         case when o.is_open_for_recipients then w.recipients_used else 0 end as recipients_used,
-         case when o.is_open_for_recipients then w.recipients_started_at else t.now end
-           as recipients_started_at
+  select w.project_id, w.environment, w.max, w.length, w.recipients_max, w.recipients_length,${CURRENT_COUNTS}
     from t, windows w
-   cross join lateral (
-      select w.started_at + w.length > t.now and w.started_at < t.now + interval '1 minute'
-             as is_open,
-             w.recipients_started_at + w.recipients_length > t.now
-             and w.recipients_started_at < t.now + interval '1 minute' as is_open_for_recipients) o
+   cross join lateral (${OPEN_WINDOWS}) o
 ),
 recipient as materialized (
   select i.ord, i.project_id, i.environment, i.id as email_id, r.*,
@@ -85,16 +111,8 @@ checked as materialized (
               else 'candidate' end as verdict
     from t, input i
     join tally c on c.ord = i.ord
-    left join lateral (
-      select k.id from api_keys k
-       where k.project_id = i.project_id and k.id = i.key_id and k.environment = i.environment
-         and k.revoked_at is null and (k.expires_at is null or k.expires_at > t.now)
-         and (k.domain is null or k.domain = i.domain) limit 1) k on true
-    left join lateral (
-      select d.id, d.ed25519_verified, nullif(d.tls, 'opportunistic') as tls,
-             d.track_opens, d.track_clicks, d.paused_at is not null as is_paused from domains d
-       where d.project_id = i.project_id and d.environment = i.environment and d.name = i.domain
-         and d.deleted_at is null and d.status = 'verified' limit 1) d on true
+    left join lateral (${VALID_KEY}) k on true
+    left join lateral (${VERIFIED_DOMAIN}) d on true
     left join lateral (
       select m.email_id, m.fingerprint, m.response from idempotency m
        where m.project_id = i.project_id and m.environment = i.environment

@@ -1,7 +1,8 @@
 /**
  * The accept statement: stores a batch of requests in one round trip and one commit.
  *
- * The first steps, which decide what may be stored, are in accept-candidates.ts.
+ * The first steps, which decide what may be stored, are in accept-candidates.ts. Most emails are stored by a
+ * shorter statement, which has the same results (accept-usual.ts).
  * Idempotency is `on conflict do update … returning`, in key order: `do nothing` would not return the row
  * of a batch that has just committed.
  *
@@ -12,11 +13,12 @@
  */
 import { CANDIDATES } from './accept-candidates.ts';
 import { FAN_OUT } from './events.ts';
+import { COUNT_ACCEPTED } from './stats.ts';
 import { failpoint } from '../core/failpoint.ts';
 import type { Environment } from '../core/scope.ts';
 import type { Limit, LimitState } from '../core/limits.ts';
 import { type Address, domainOf, formatMailbox, type Mailbox } from '../mail/address.ts';
-import type { Email } from '../mail/email.ts';
+import type { Attachment, Email } from '../mail/email.ts';
 import { type Tracking, trackingOf } from '../mail/tracking-link.ts';
 import { binaryArray } from './postgres/binary-array.ts';
 import type { Queryable, Statement } from './postgres/database.ts';
@@ -194,7 +196,7 @@ new_events as (
        where r.suppressed) e
   returning project_id, environment, subject_id, seq, id, type
 ),
-${FAN_OUT},
+${FAN_OUT},${COUNT_ACCEPTED},
 spent as materialized (
   select project_id, environment, count(*)::int as count, sum(open)::int as recipients
     from accepted group by 1, 2
@@ -299,8 +301,7 @@ export async function runStatement(
   wanted: BatchOptions & { emails: readonly NewEmail[]; last?: string },
 ): Promise<AcceptRow[]> {
   const { emails, limit, recipientLimit = null, holder, onNotified, last } = wanted;
-  failpoint('accept_before_commit');
-  const rows = await db.query<Row>(statement, [
+  const values = [
     JSON.stringify(emails.map((email, index) => toInput(email, index, holder !== null))),
     binaryArray(
       'text',
@@ -312,9 +313,7 @@ export async function runStatement(
     ),
     binaryArray(
       'json',
-      emails.map(({ attachments }) =>
-        attachments.length > 0 ? JSON.stringify(attachments) : null,
-      ),
+      emails.map(({ attachments }) => jsonOf(attachments)),
     ),
     limit.max,
     limit.windowS,
@@ -326,14 +325,37 @@ export async function runStatement(
     recipientLimit?.max ?? null,
     recipientLimit?.windowS ?? null,
     ...(last === undefined ? [] : [last]),
-  ]);
-  failpoint('accept_after_commit');
+  ];
+  const rows = await commitAccepted<Row>(db, { statement, values }, onNotified);
   if (rows.length !== emails.length) throw new Error('the accept statement lost a request');
-  if ((rows[0]?.notified ?? 0) > 0) onNotified();
   return rows.map((row, index) => ({
     ...fromRow(row),
     holder: isHandedOver(row, emails[index]!) ? holder : null,
   }));
+}
+
+/** Runs a statement that stores emails; the first row has the number of webhook deliveries that it queued. */
+export async function commitAccepted<AnyRow extends { notified: number }>(
+  db: Queryable,
+  { statement, values }: { statement: Statement; values: readonly unknown[] },
+  onNotified: BatchOptions['onNotified'],
+): Promise<AnyRow[]> {
+  failpoint('accept_before_commit');
+  const rows = await db.query<AnyRow>(statement, values);
+  failpoint('accept_after_commit');
+  if ((rows[0]?.notified ?? 0) > 0) onNotified();
+  return rows;
+}
+
+/** As JSON in pieces, so that no content is copied on the way: base64 needs no escaping. null: none. */
+export function jsonOf(attachments: readonly Attachment[]): string[] | null {
+  if (attachments.length === 0) return null;
+  const pieces = attachments.flatMap(({ content, ...rest }, index) => [
+    `${index === 0 ? '[' : ','}${JSON.stringify(rest).slice(0, -1)},"content":"`,
+    content,
+    '"}',
+  ]);
+  return [...pieces, ']'];
 }
 
 /** Paused mail is held in the queue table instead. */

@@ -8,6 +8,9 @@
  *
  * The emails of one batch request (email-batch.ts) are one commit.
  *
+ * Usual emails are stored by a shorter statement (accept-usual.ts). What it leaves alone, and what is not
+ * usual, is decided by the accept statement, in commits of its own.
+ *
  * Emails of a project whose limit row is locked by another transaction are committed separately, with a
  * short lock timeout, so that they do not delay other projects.
  */
@@ -15,6 +18,7 @@ import { Overloaded } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
 import { NOT_TRACKED, trackingOf } from '../mail/tracking-link.ts';
 import { type AcceptRow, type BatchOptions, type NewEmail, runBatch } from './accept-statement.ts';
+import { isUsual, runUsual, runUsualTogether } from './accept-usual.ts';
 import { type EmailBatch, runEmailBatch } from './email-batch.ts';
 import {
   type Database,
@@ -59,6 +63,7 @@ const BUSY_PACE_MS = 1_000;
 const ACCEPT_PACE_MS = 4;
 
 export class AcceptStore {
+  readonly #usualCommits: GroupCommit<AcceptRequest, readonly AcceptRow[]>;
   readonly #commits: GroupCommit<AcceptRequest, readonly AcceptRow[]>;
   /** For projects whose limit row was locked for too long, until one of their emails is stored. */
   readonly #busyCommits: GroupCommit<AcceptRequest, readonly AcceptRow[]>;
@@ -77,22 +82,39 @@ export class AcceptStore {
       isAlone: (request: AcceptRequest) => isBatch(request),
     };
     this.#busyCommits = new GroupCommit({ ...common, commit: apart, paceMs: BUSY_PACE_MS });
-    this.#commits = new GroupCommit({
-      ...common,
-      commit: async (requests) => {
+    const unlessBusy =
+      (commit: (requests: readonly AcceptRequest[]) => Promise<Answer[]>) =>
+      async (requests: readonly AcceptRequest[]): Promise<Answer[]> => {
         try {
           // Requests that joined this batch before their project was found to be locked.
           const isBusy = requests.some((request) => this.#busy.has(limitOf(request)));
-          return isBusy ? await apart(requests) : await commitOrFind(db, requests, options);
+          return isBusy ? await apart(requests) : await commit(requests);
         } catch (error) {
           if (isLockTimeout(error)) return apart(requests);
           // Waiting requests would wait as long and fail, too.
-          if (error instanceof DatabaseUnavailable) this.#commits.rejectWaiting(error);
+          if (error instanceof DatabaseUnavailable) this.#rejectWaiting(error);
           throw error;
         }
-      },
-      paceMs: ACCEPT_PACE_MS,
-    });
+      };
+    const decide = unlessBusy((requests) => commitOrFind(db, requests, options));
+    const store = unlessBusy((requests) => this.#commitUsual(db, requests, options));
+    this.#commits = new GroupCommit({ ...common, commit: decide, paceMs: ACCEPT_PACE_MS });
+    this.#usualCommits = new GroupCommit({ ...common, commit: store, paceMs: ACCEPT_PACE_MS });
+  }
+
+  #rejectWaiting(error: DatabaseUnavailable): void {
+    this.#usualCommits.rejectWaiting(error);
+    this.#commits.rejectWaiting(error);
+  }
+
+  /** What the shorter statement leaves alone joins the next batch of the accept statement. */
+  async #commitUsual(
+    db: Queryable,
+    requests: readonly AcceptRequest[],
+    options: AcceptStoreOptions,
+  ): Promise<Answer[]> {
+    const answers = await storeOrFind(db, requests, { options, store: storeUsual });
+    return answers.map((answer, index) => answer ?? this.#commits.add(requests[index]!));
   }
 
   /** Commits project by project, so that a locked row fails only its own project. */
@@ -138,14 +160,20 @@ export class AcceptStore {
     const twin = shared === null ? undefined : this.#byKey.get(shared);
     if (twin) return asReplay(await twin, request);
     this.#refuseOverload(request.sizeBytes);
-    const commits = this.#busy.has(limitOf(request)) ? this.#busyCommits : this.#commits;
-    const commit = commits.add(request);
+    const commit = this.#commitsFor(request).add(request);
     return shared === null ? commit : this.#shared(shared, commit);
   }
 
+  #commitsFor(request: AcceptRequest): GroupCommit<AcceptRequest, readonly AcceptRow[]> {
+    if (this.#busy.has(limitOf(request))) return this.#busyCommits;
+    const emails = isBatch(request) ? request.emails : [request];
+    return emails.every(isUsual) ? this.#usualCommits : this.#commits;
+  }
+
   #refuseOverload(bytes: number): void {
-    const pendingItems = this.#commits.pendingItems + this.#busyCommits.pendingItems;
-    const pendingBytes = this.#commits.pendingBytes + this.#busyCommits.pendingBytes;
+    const all = [this.#usualCommits, this.#commits, this.#busyCommits];
+    const pendingItems = all.reduce((sum, commits) => sum + commits.pendingItems, 0);
+    const pendingBytes = all.reduce((sum, commits) => sum + commits.pendingBytes, 0);
     if (pendingItems < PENDING_ITEMS_MAX && pendingBytes + bytes <= PENDING_BYTES_MAX) return;
     throw new Overloaded('too many messages are waiting to be stored');
   }
@@ -198,31 +226,57 @@ function asReplay(rows: readonly AcceptRow[], { idempotency }: AcceptRequest): A
   );
 }
 
+/** Stores requests with one statement. @returns null for those that it leaves alone */
+type Store<Rows> = (
+  db: Queryable,
+  requests: readonly AcceptRequest[],
+  options: BatchOptions,
+) => Promise<Rows[]>;
+
 /** @throws DatabaseUnavailable when nothing was stored */
-async function commitOrFind(
+function commitOrFind(
   db: Queryable,
   requests: readonly AcceptRequest[],
   options: AcceptStoreOptions,
 ): Promise<Answer[]> {
+  return storeOrFind(db, requests, { options, store: decideAll });
+}
+
+/** @throws DatabaseUnavailable when nothing was stored */
+async function storeOrFind<Rows extends readonly AcceptRow[] | null>(
+  db: Queryable,
+  requests: readonly AcceptRequest[],
+  { options, store }: { options: AcceptStoreOptions; store: Store<Rows> },
+): Promise<(Rows | Answer)[]> {
   const holder = options.holder();
-  const settings = { ...options, holder };
   try {
-    const [first] = requests;
-    if (first && isBatch(first)) {
-      const rows = await runEmailBatch(db, first, settings);
-      return [await lookAgainAtRefusedBatch(db, first, rows).catch(() => rows)];
-    }
-    const emails = requests.filter(isEmail);
-    const rows = await runBatch(db, emails, settings);
-    // Committed: an error in this look-up must not change the result.
-    const known = await lookAgainAtRefusedKeys(db, emails, rows).catch(() => rows);
-    return known.map((row) => [row]);
+    return await store(db, requests, { ...options, holder });
   } catch (error) {
     if (!(error instanceof DatabaseUnavailable) || error.isUndone) throw error;
     const truth = findTruth(db, requests, { holder, options, cause: error });
     return requests.map((_, index) => truth.then((answers) => answers[index]!));
   }
 }
+
+const storeUsual: Store<readonly AcceptRow[] | null> = async (db, requests, options) => {
+  const [first] = requests;
+  if (first && isBatch(first)) return [await runUsualTogether(db, first, options)];
+  const rows = await runUsual(db, requests.filter(isEmail), options);
+  return rows.map((row) => row && [row]);
+};
+
+const decideAll: Store<readonly AcceptRow[]> = async (db, requests, options) => {
+  const [first] = requests;
+  if (first && isBatch(first)) {
+    const rows = await runEmailBatch(db, first, options);
+    return [await lookAgainAtRefusedBatch(db, first, rows).catch(() => rows)];
+  }
+  const emails = requests.filter(isEmail);
+  const rows = await runBatch(db, emails, options);
+  // Committed: an error in this look-up must not change the result.
+  const known = await lookAgainAtRefusedKeys(db, emails, rows).catch(() => rows);
+  return known.map((row) => [row]);
+};
 
 /** @throws AcceptedUnknown */
 async function findTruth(

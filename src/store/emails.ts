@@ -321,8 +321,8 @@ export type EmailFilter = {
   to: string | null;
   /** In the form of addressKey. */
   from: string | null;
-  /** A part of the subject, case-insensitive. */
-  subject: string | null;
+  /** Parts of the subject, case-insensitive; it has all of them. Each costs time for each email that is searched. */
+  subject: readonly string[] | null;
   tag: { name: string; value?: string } | null;
   /** Domain of the from address. */
   domain: string | null;
@@ -399,7 +399,8 @@ const list = ({ from, order }: Look) => `
 select ${SUMMARY_COLUMNS}
   from (${SCANNED_EMAILS[from](order)}) e${OPEN_STATUSES}
  where ($6::text is null or lower(e.from_address collate "C") = $6)
-   and ($7::text is null or strpos(lower(e.subject), lower($7)) > 0)
+   and ($7::text[] is null or (strpos(lower(e.subject), lower($7[1])) > 0 and not exists (
+          select from unnest($7[2:]) part where strpos(lower(e.subject), lower(part)) = 0)))
    and ($8::jsonb is null or e.tags @> $8)
    and ($9::text is null or right(e.from_address, length($9) + 1) = '@' || $9)
    and ($10::uuid is null or e.key_id = $10)

@@ -23,12 +23,16 @@ export function idsFrom(fresh: () => string): () => string {
   return () => {
     const uuid = fresh();
     const time = uuid.slice(0, TIME_LENGTH);
-    if (time > last.time || msOf(last.time) - msOf(time) > SET_BACK_MAX_MS) {
+    if (time !== last.time && (time > last.time || isFarBefore(time, last.time))) {
       last = { time, counter: Number.parseInt(uuid.slice(15, 18), 16) >> 1 };
     } else if (last.counter < COUNTER_MAX) last.counter += 1;
     else last = { time: nextMillisecond(last.time), counter: 0 };
     return `${last.time}-7${last.counter.toString(16).padStart(3, '0')}${uuid.slice(18)}`;
   };
+}
+
+function isFarBefore(time: string, last: string): boolean {
+  return msOf(last) - msOf(time) > SET_BACK_MAX_MS;
 }
 
 function msOf(time: string): number {

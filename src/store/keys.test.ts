@@ -86,6 +86,22 @@ test('keys of another environment or project cannot be seen, changed or revoked'
   assert.ok(await callerOf(db, text));
 });
 
+test('a key that is renamed while it is restricted stays restricted', async () => {
+  const scope = await newScope();
+  const { key } = await createKey(db, scope, KEY);
+  const { id } = key;
+  const expiresAt = new Date('2030-01-01T00:00:00.000Z');
+  const limits = { permission: 'sending_access' as const, domain: 'acme.com', expiresAt };
+  await Promise.all([
+    updateKey(db, scope, { id, ...limits }),
+    updateKey(db, scope, { id, name: 'renamed' }),
+  ]);
+  const { name, permission, domain, expiresAt: until } = (await findKey(db, scope, id))!;
+  assert.deepEqual({ name, permission, domain, expiresAt: until }, { name: 'renamed', ...limits });
+  const widened = await updateKey(db, scope, { id, domain: null, expiresAt: null });
+  assert.deepEqual([widened?.domain, widened?.expiresAt], [null, null]);
+});
+
 test('keys are listed newest first, paged in both directions', async () => {
   const scope = await newScope();
   const ids: string[] = [];

@@ -124,19 +124,35 @@ export async function findKey(
 }
 
 const UPDATE = `
-update api_keys set name = $7, permission = $8, domain = $9, expires_at = $10
+update api_keys
+   set name = coalesce($7, name), permission = coalesce($8, permission),
+       domain = case when $9::boolean then $10 else domain end,
+       expires_at = case when $11::boolean then $12::timestamptz else expires_at end
  where project_id = $1 and environment = $2 and id = $3 and revoked_at is null${NOT_BROADER}
 returning ${COLUMNS}`;
+
+/** Omitted fields stay as they are at that moment. */
+export type KeyChange = { [Field in keyof NewKey]?: NewKey[Field] | undefined };
 
 /** Changes a key; null when there is none with this id. Takes effect like a revocation. */
 export async function updateKey(
   db: Queryable,
   scope: Scope,
-  { id, ...key }: NewKey & { id: string },
+  { id, name, permission, domain, expiresAt }: KeyChange & { id: string },
   within = UNLIMITED,
 ): Promise<ApiKey | null> {
-  const values = [id, ...limitsOf(within), key.name, ...limitsOf(key)];
-  const [row] = await db.query<ApiKey>(UPDATE, [scope.projectId, scope.environment, ...values]);
+  const [row] = await db.query<ApiKey>(UPDATE, [
+    scope.projectId,
+    scope.environment,
+    id,
+    ...limitsOf(within),
+    name ?? null,
+    permission ?? null,
+    domain !== undefined,
+    domain ?? null,
+    expiresAt !== undefined,
+    expiresAt ?? null,
+  ]);
   return row ?? null;
 }
 
@@ -205,6 +221,25 @@ export async function revokeKey(
 ): Promise<boolean> {
   const values = [scope.projectId, scope.environment, id, ...limitsOf(within)];
   return (await db.query(REVOKE, values)).length > 0;
+}
+
+// A key that this process did not get to remove has expired; it is removed by the next use.
+const REMOVE_SHORT_LIVED = `
+delete from api_keys
+ where project_id = $1 and environment = $2
+   and (id = $3 or (name = $4 and expires_at < app_now()
+                    and expires_at < created_at + interval '1 hour'))`;
+
+/**
+ * Removes a key that was made for one use, without a trace, together with expired ones of the same name that
+ * were valid for less than an hour. Emails that it accepted stay.
+ */
+export async function removeShortLivedKey(
+  db: Queryable,
+  scope: Scope,
+  { id, name }: Pick<ApiKey, 'id' | 'name'>,
+): Promise<void> {
+  await db.query(REMOVE_SHORT_LIVED, [scope.projectId, scope.environment, id, name]);
 }
 
 function limitsOf({ permission, domain, expiresAt }: KeyLimits): unknown[] {

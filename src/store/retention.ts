@@ -14,6 +14,7 @@ import { purgeAuthWindows } from './limits.ts';
 import { forgetQuotaFailures, forgetHistory } from './suppressions.ts';
 import { forgetReputation } from './reputation.ts';
 import { forgetRequests } from './request-log.ts';
+import { forgetStats } from './stats.ts';
 import { forgetTlsResults } from './transport-security.ts';
 import { forgetReplays } from './webhook-replays.ts';
 
@@ -271,7 +272,7 @@ delete from idempotency where ctid = any(array(
 /**
  * Deletes idempotency keys after 24 hours, windows of failed authentications, old TLS results and outcome
  * counts, full mailboxes after a week, the history of suppressions after 400 days, ended replays of
- * webhooks after 30 days, and the log of requests after a week.
+ * webhooks after 30 days, the log of requests after a week, and counts of mail (core/stats.ts).
  */
 export async function forgetExpired(db: Queryable): Promise<void> {
   let forgotten: number;
@@ -285,4 +286,5 @@ export async function forgetExpired(db: Queryable): Promise<void> {
   while ((await forgetHistory(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
   while ((await forgetReplays(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
   while ((await forgetRequests(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
+  while ((await forgetStats(db, EXPIRED_BATCH)) >= EXPIRED_BATCH);
 }

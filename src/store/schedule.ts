@@ -12,6 +12,7 @@ import { STATUS_RANK } from '../core/statuses.ts';
 import type { EmailRef } from './emails.ts';
 import { FAN_OUT } from './events.ts';
 import { newId } from './ids.ts';
+import { COUNT_CANCELED } from './stats.ts';
 
 /** $4 and $5: the key and the domain that the caller is restricted to. */
 const LOCK = `
@@ -75,8 +76,8 @@ counted as (
          completed_at = case when e.open_count = c.count then t.now else e.completed_at end
     from t, change c
    where e.project_id = $1 and e.environment = $2 and e.id = $3 and c.count > 0
-  returning e.event_count
-),
+  returning e.project_id, e.environment, e.from_address, e.key_id, e.tags, e.event_count
+),${COUNT_CANCELED},
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
   select $1, $2, $3, c.event_count, $4, 'email.canceled', t.now,

@@ -217,12 +217,12 @@ test('a hard bounce suppresses the address, with one event', async () => {
   assert.deepEqual(rows, [
     { address: 'Gone@example.net', reason: 'hard_bounce', source_email_id: id, days: 7 },
   ]);
-  const told = await db.query(
+  const added = await db.query(
     `select data->>'address' as address from events
       where project_id = $1 and type = 'suppression.added'`,
     [email.projectId],
   );
-  assert.deepEqual(told, [{ address: 'Gone@example.net' }]);
+  assert.deepEqual(added, [{ address: 'Gone@example.net' }]);
 });
 
 test('a complaint about delivered mail counts once and does not reopen it', async () => {

@@ -17,6 +17,7 @@
  */
 import { remember, SUPPRESSION_JSON, UNLESS_OUTLASTED } from './suppressions.ts';
 import { emailEventData, type EventEmail, FAN_OUT } from './events.ts';
+import { COUNT_SETTLED } from './stats.ts';
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
 import { EVENT_OF_STATUS, type EventType } from '../core/events.ts';
@@ -290,7 +291,8 @@ input as materialized (
     suppress_reason text, suppress_days int, suppress_event_id uuid)
 ),
 email as materialized (
-  select e.project_id, e.environment, e.id, e.event_count, e.open_count, e.expires_at
+  select e.project_id, e.environment, e.id, e.event_count, e.open_count, e.expires_at, e.created_at,
+         e.scheduled_at, e.from_address, e.key_id, e.tags
     from emails e
    where (e.project_id, e.environment, e.id) in
          (select project_id, environment, email_id from input)
@@ -314,7 +316,8 @@ moved as (
   update recipients r
      set status = i.status, attempts = r.attempts + i.counts_attempt::int, smtp = coalesce(i.smtp, r.smtp), reason = i.reason, completed_at = case when i.rank is not null then t.now end,
          next_attempt_at = case when i.rank is null
-           then least(t.now + i.retry_ms * interval '1 millisecond', e.expires_at) end
+           then least(t.now + i.retry_ms * interval '1 millisecond', e.expires_at) end,
+         provider = case when i.rank is not null and not i.late then i.provider else r.provider end
     from t, held h, input i, email e, status_transitions s
    where i.email_id = h.email_id and i.position = h.position and e.id = h.email_id
      and r.project_id = i.project_id and r.email_id = h.email_id and r.position = h.position
@@ -323,7 +326,7 @@ moved as (
      and i.late = (r.completed_at is not null)
   returning i.ord, i.project_id, i.environment, r.email_id, r.position, i.status, i.rank, i.event_id,
             i.type, i.data, i.attempt, i.counts_attempt, i.provider, i.late, r.next_attempt_at, i.suppress_key,
-            i.suppress_address, i.suppress_reason, i.suppress_days, i.suppress_event_id
+            case when i.late then r.provider else i.provider end as counted_provider, i.suppress_address, i.suppress_reason, i.suppress_days, i.suppress_event_id
 ),
 numbered as materialized (
   select m.*, e.event_count + row_number() over (partition by m.email_id order by m.position) as seq
@@ -384,7 +387,7 @@ new_events as (
     join numbered n on n.project_id = s.project_id and n.environment = s.environment
                    and n.suppress_key = s.address_key and n.email_id = s.source_email_id
   returning project_id, environment, subject_id, seq, id, type
-)`;
+),${COUNT_SETTLED}`;
 
 /**
  * Checked before the commit: each outcome whose queue row this worker holds is written (otherwise it would

@@ -8,6 +8,7 @@
 import type { EventType } from '../core/events.ts';
 import type { TrackedRecipient } from '../mail/tracking-link.ts';
 import { FAN_OUT } from './events.ts';
+import { COUNT_VISITS } from './stats.ts';
 import type { Database } from './postgres/database.ts';
 
 /** An open or a click to store. */
@@ -42,7 +43,7 @@ input as materialized (
     type text, ago_ms int, bot_reason text, facts json)
 ),
 email as materialized (
-  select e.project_id, e.environment, e.id, e.event_count
+  select e.project_id, e.environment, e.id, e.event_count, e.from_address, e.key_id, e.tags
     from emails e
    where (e.project_id, e.environment, e.id) in
          (select project_id, environment, email_id from input)
@@ -50,14 +51,16 @@ email as materialized (
 ),
 visit as materialized (
   select i.*, r.address, r.status, t.now - i.ago_ms * interval '1 millisecond' as at,
-         r.completed_at,
+         r.completed_at, r.provider,
+         case i.type when 'email.opened' then r.opened_at else r.clicked_at end as first_at,
          case i.type when 'email.opened' then coalesce(r.opens, 0) else coalesce(r.clicks, 0) end
            + row_number() over (partition by i.email_id, i.position, i.type order by i.ord) as nth
     from t, input i
     join email e on e.project_id = i.project_id and e.environment = i.environment
                 and e.id = i.email_id
    cross join lateral (
-      select r.address, r.status, r.completed_at, r.opens, r.clicks from recipients r
+      select r.address, r.status, r.completed_at, r.opens, r.clicks, r.opened_at, r.clicked_at,
+             r.provider from recipients r
        where r.project_id = e.project_id and r.email_id = e.id and r.position = i.position
       offset 0) r
 ),
@@ -74,10 +77,13 @@ stored as materialized (
 counted_recipients as (
   update recipients r
      set opens = nullif(coalesce(r.opens, 0) + s.opens, 0),
-         clicks = nullif(coalesce(r.clicks, 0) + s.clicks, 0)
+         clicks = nullif(coalesce(r.clicks, 0) + s.clicks, 0),
+         opened_at = coalesce(r.opened_at, s.opened_at), clicked_at = coalesce(r.clicked_at, s.clicked_at)
     from (select project_id, email_id, position,
                  count(*) filter (where type = 'email.opened')::int as opens,
-                 count(*) filter (where type = 'email.clicked')::int as clicks
+                 count(*) filter (where type = 'email.clicked')::int as clicks,
+                 min(at) filter (where type = 'email.opened' and reason is null) as opened_at,
+                 min(at) filter (where type = 'email.clicked' and reason is null) as clicked_at
             from stored group by 1, 2, 3) s
    where r.project_id = s.project_id and r.email_id = s.email_id and r.position = s.position
      and r.email_id = any($2::uuid[])
@@ -105,7 +111,7 @@ new_events as (
        where v.project_id = s.project_id and v.subject_id = s.email_id and v.seq = 1 offset 0) f
   returning project_id, environment, subject_id, seq, id, type
 ),
-${FAN_OUT}
+${FAN_OUT},${COUNT_VISITS}
 select (select count(*) from new_events)::int as stored,
        (select count(*) from notification_queue)::int as notified`;
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';
 import { testDatabase } from '../../test/support/postgres.ts';
+import { waitFor } from '../../test/support/wait.ts';
 import { connectAsOwner, Database } from './postgres/database.ts';
 import { newId } from './ids.ts';
 import type { NewInboundMessage } from './inbound.ts';
@@ -43,6 +44,11 @@ async function keptIds(): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
+/** Autovacuum may hold the segment that would be emptied: the sender is deferred, and comes again. */
+async function keepAtLast(store: UnmatchedStore, one: NewInboundMessage): Promise<void> {
+  await waitFor(async () => (await store.keep(one)) === 'kept', { what: 'room in the ring' });
+}
+
 /** As several workers at once do. @returns the ids, in the order of their coming */
 async function flood(messages: { count: number; contentBytes: number }): Promise<string[]> {
   const workers = [1, 2, 3].map(() => new Database(database.address, { role: null, name: 'test' }));
@@ -52,10 +58,7 @@ async function flood(messages: { count: number; contentBytes: number }): Promise
   for (let count = 0; count < messages.count; count += PER_ROUND) {
     const round = Array.from({ length: PER_ROUND }, () => message(messages.contentBytes));
     ids.push(...round.map(({ id }) => id));
-    const results = await Promise.all(
-      round.map((one, index) => stores[index % stores.length]!.keep(one)),
-    );
-    assert.ok(results.every((result) => result === 'kept'));
+    await Promise.all(round.map((one, index) => keepAtLast(stores[index % stores.length]!, one)));
   }
   await Promise.all(workers.map((worker) => worker.close()));
   return ids;

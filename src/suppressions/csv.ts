@@ -197,7 +197,7 @@ export function writeCell(text: string): string {
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** @internal */
+/** The text of a cell without spaces around it and without the prefix of a formula. */
 export function readCell(cell: string | undefined): string {
   const text = (cell ?? '').trim();
   return ESCAPED.test(text) ? text.slice(1) : text;
@@ -235,10 +235,14 @@ export function columnsOf(cells: readonly string[]): Columns | null {
   return columns.address === undefined ? null : columns;
 }
 
-/** The suppression of a row, or the problem as a sentence without its period. */
+/**
+ * The suppression of a row, or the problem as a sentence without its period.
+ * @param defaultReason of a row that has none
+ */
 export function readRow(
   cells: readonly string[],
   columns: Columns,
+  defaultReason: SuppressionReason = 'manual',
 ): ImportedSuppression | { problem: string } {
   const cell = (field: Field) => {
     const index = columns[field];
@@ -248,7 +252,7 @@ export function readRow(
   if (written.includes('\u{fffd}')) return { problem: 'The address is not in UTF-8' };
   const address = parseAddress(written);
   if (address === null) return { problem: explainAddress(written) };
-  const reason = reasonOf(cell('reason'));
+  const reason = reasonOf(cell('reason')) ?? (cell('reason') === '' ? defaultReason : null);
   if (reason === null) {
     return { problem: `${shown(cell('reason'))} is not one of ${SUPPRESSION_REASONS.join(', ')}` };
   }
@@ -261,34 +265,34 @@ export function readRow(
 
 function reasonOf(text: string): SuppressionReason | null {
   const wanted = text.toLowerCase();
-  if (wanted === '') return 'manual';
   return SUPPRESSION_REASONS.find((reason) => reason === wanted) ?? null;
 }
 
 /** ISO 8601: a date, or a date and a time with or without an offset from UTC. */
 const TIME =
-  /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?) ?(Z|[+-]\d\d:?\d\d)?)?$/i;
+  /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?) ?(Z|[+-]\d\d(?::?\d\d)?)?)?$/i;
 
 const FIRST_TIME = new Date('0001-01-01T00:00:00Z');
 const LAST_TIME = new Date('9999-12-31T23:59:59.999Z');
 
 /** null: empty. Without an offset the time is UTC. */
-function timeOf(text: string): Date | 'wrong' | null {
+export function timeOf(text: string): Date | 'wrong' | null {
   if (text === '') return null;
   const [, day, clock = '00:00', zone = 'Z'] = TIME.exec(text) ?? [];
   if (day === undefined) return 'wrong';
-  const offset = zone.length === 5 ? `${zone.slice(0, 3)}:${zone.slice(3)}` : zone.toUpperCase();
+  const isZ = zone.toUpperCase() === 'Z';
+  const offset = isZ ? 'Z' : `${zone.slice(0, 3)}:${zone.slice(3).replace(':', '') || '00'}`;
   const time = new Date(`${day}T${clock}${offset}`);
   // The database has no year 0, and ISO 8601 uses four digits for a year.
   const isOutside = !(time >= FIRST_TIME && time <= LAST_TIME);
   return isOutside ? 'wrong' : time;
 }
 
-function notATime(field: Field, text: string): string {
+export function notATime(field: string, text: string): string {
   return `${field}: ${shown(text)} is not a time in ISO 8601, like 2026-11-21T08:30:00Z`;
 }
 
 /** Text from the file, shortened and without control characters. */
-function shown(text: string): string {
+export function shown(text: string): string {
   return JSON.stringify(text.length <= 40 ? text : `${text.slice(0, 40)}…`);
 }

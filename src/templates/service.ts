@@ -4,18 +4,20 @@
  *
  * Promise: a template that is stored can be rendered, with every variable that it reads declared; what
  * is refused names the field. Emails are made of the published version. Reading and rendering a part
- * takes some 20 ms at most (liquid.ts), and other work of the process gets its turn between parts.
+ * takes some 20 ms at most (liquid.ts), a project reads or renders one at a time, and other work of the process gets its
+ * turn in between.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { type FieldProblem, isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
+import { OwnTurns } from '../core/turns.ts';
 import type { Database, Queryable } from '../store/postgres/database.ts';
 import type { Page, PageOf } from '../store/page.ts';
 import * as store from '../store/templates.ts';
 import { readPart, type TemplatePart } from './liquid.ts';
-import { checkDeclarations, fillIn } from './variables.ts';
-import { Work } from './work.ts';
+import { checkDeclarations, fillIn, type Given } from './variables.ts';
+import { type RequestWork, Work, WORK_MAX } from './work.ts';
 
 /** `content`: of the version that is meant, the latest unless it was asked for another. */
 export type Template = { head: store.TemplateHead; content: store.TemplateVersion };
@@ -70,23 +72,47 @@ export function createTemplateService({ db }: { db: Database }) {
     ): Promise<RenderedTemplate | Refusal> {
       const found = await find(db, scope, { named, version });
       if (isRefusal(found)) return found;
-      const parts = await read(found.content);
+      const parts = await read(scope, found.content);
       if (isRefusal(parts)) return parts;
-      return render(parts, { declared: found.content.variables, variables, field: 'variables' });
+      const { variables: declared } = found.content;
+      const given = { values: variables, field: 'variables' };
+      return inTurn(scope, () => render(parts, { declared, given }));
     },
 
-    /** The content of an email that a request asks for with `template`. */
+    /**
+     * The content of an email that a request asks for with `template`.
+     * @param of.gone aborted when its client has gone
+     * @throws the reason of `gone`
+     */
     async render(
       scope: Scope,
-      template: { id: string; variables: Values },
+      template: { id: string; variables: Values; numbersAsText?: boolean | undefined },
+      of: { work: RequestWork; gone: AbortSignal },
     ): Promise<RenderedTemplate | Refusal> {
       const found = await published.find(scope, template.id);
       if (isRefusal(found)) return found;
-      const { variables } = template;
-      const { parts, declared } = found;
-      return render(parts, { declared, variables, field: 'template.variables' });
+      const { variables: values, numbersAsText } = template;
+      const { key, size, parts, declared } = found;
+      of.work.useForReading(key, size);
+      const given = { values, field: 'template.variables', numbersAsText };
+      return inTurn(scope, () => renderWithin(of.work, parts, { declared, given }), of.gone);
     },
   };
+}
+
+/** For what keeps the thread busy, here and in every service of the process. */
+const turns = new OwnTurns(1);
+
+function inTurn<Result>(
+  { projectId }: Scope,
+  work: () => Result | Promise<Result>,
+  signal?: AbortSignal,
+): Promise<Result> {
+  const next = async () => {
+    await nextTurn();
+    return work();
+  };
+  return turns.take(projectId, next, signal);
 }
 
 const NO_TEMPLATE: Refusal = {
@@ -112,7 +138,7 @@ async function create(
   scope: Scope,
   template: NewTemplate,
 ): Promise<Template | Refusal> {
-  const parts = await read(template);
+  const parts = await read(scope, template);
   if (isRefusal(parts)) return parts;
   const head = await store.createTemplate(db, scope, template);
   return head === null ? takenAlias(template.alias) : withContent(db, scope, head);
@@ -149,7 +175,7 @@ async function update(
   const given = Object.entries(changed).filter(([, value]) => value !== undefined);
   const content: store.TemplateContent = { ...before.content, ...Object.fromEntries(given) };
   if (given.length > 0) {
-    const parts = await read(content);
+    const parts = await read(scope, content);
     if (isRefusal(parts)) return parts;
   }
   return db.transaction(async (tx) => {
@@ -190,7 +216,11 @@ type Parts = Partial<Record<keyof RenderedTemplate, TemplatePart>>;
 const PARTS = ['subject', 'html', 'text'] as const;
 
 /** Reads the parts; every variable they read has to be declared. */
-async function read(content: store.TemplateContent): Promise<Parts | Refusal> {
+function read(scope: Scope, content: store.TemplateContent): Promise<Parts | Refusal> {
+  return inTurn(scope, () => readParts(content));
+}
+
+async function readParts(content: store.TemplateContent): Promise<Parts | Refusal> {
   const problems: FieldProblem[] = checkDeclarations(content.variables, 'variables');
   const declared = new Set(content.variables.map(({ name }) => name));
   if (!content.html && !content.text) {
@@ -215,19 +245,17 @@ async function read(content: store.TemplateContent): Promise<Parts | Refusal> {
   return problems.length > 0 ? refuseFields(problems) : parts;
 }
 
+type Filling = { declared: readonly store.TemplateVariable[]; given: Given };
+
 /** One budget of work for all parts (work.ts). */
-async function render(
+function render(
   parts: Parts,
-  {
-    declared,
-    variables,
-    field,
-  }: { declared: readonly store.TemplateVariable[]; variables: Values; field: string },
-): Promise<RenderedTemplate | Refusal> {
-  const filled = fillIn(declared, variables, field);
+  { declared, given }: Filling,
+  work = new Work(),
+): RenderedTemplate | Refusal {
+  const filled = fillIn(declared, given);
   if ('problems' in filled) return refuseFields(filled.problems);
   const rendered: RenderedTemplate = { subject: '', html: null, text: null };
-  const work = new Work();
   for (const name of PARTS) {
     const result = parts[name]?.render(filled.values, work);
     if (result === undefined) continue;
@@ -239,7 +267,31 @@ async function render(
   return rendered;
 }
 
-type Published = { parts: Parts; declared: readonly store.TemplateVariable[]; size: number };
+/** Within what the other emails of the request have left. */
+function renderWithin(of: RequestWork, parts: Parts, filling: Filling): RenderedTemplate | Refusal {
+  const limit = of.next();
+  if (limit === null) return TOO_MUCH_AT_ONCE;
+  const work = new Work(limit);
+  const rendered = render(parts, filling, work);
+  of.use(limit - work.left);
+  return work.isExceeded && limit < WORK_MAX ? TOO_MUCH_AT_ONCE : rendered;
+}
+
+const TOO_MUCH_AT_ONCE: Refusal = refuseFields([
+  {
+    field: 'template',
+    message:
+      'the templates of this request take too much work to render; send fewer emails in one request',
+  },
+]);
+
+type Published = {
+  key: string;
+  parts: Parts;
+  declared: readonly store.TemplateVariable[];
+  /** In characters. */
+  size: number;
+};
 
 /** Characters of sources that a worker keeps read. */
 const KEPT_SOURCE_MAX = 4 * 1024 * 1024;
@@ -272,11 +324,11 @@ class PublishedTemplates {
     const version = publishedVersion ?? 0;
     const content = await store.findVersion(this.#db, scope, { id, version });
     if (content === null) return refuseId('there is no template with this id or alias');
-    const parts = await read(content);
+    const parts = await read(scope, content);
     if (isRefusal(parts)) return parts;
     const { subject, html, text, variables } = content;
     const size = 1_000 + subject.length + (html?.length ?? 0) + (text?.length ?? 0);
-    const published = { parts, declared: variables, size };
+    const published = { key, parts, declared: variables, size };
     this.#kept.set(key, published);
     return published;
   }

@@ -12,7 +12,7 @@ export const VARIABLE_NAME = /^[A-Za-z_][A-Za-z0-9_]{0,63}$/;
 export const VALUES_MAX = 256 * 1024;
 
 /** Words of the language. */
-const RESERVED = new Set(
+export const RESERVED = new Set(
   'true false nil null empty blank and or not contains in forloop'.split(' '),
 );
 
@@ -40,11 +40,19 @@ export function checkDeclarations(
   return problems;
 }
 
+/** The values of a request. */
+export type Given = {
+  values: Values;
+  /** Of the values, in the request. */
+  field: string;
+  /** Whether `"3.50"` is a number too, and stays as it is written; some clients know no other form. */
+  numbersAsText?: boolean | undefined;
+};
+
 /** What the template is rendered with: the given values, and defaults where they are left out. */
 export function fillIn(
   variables: readonly TemplateVariable[],
-  given: Values,
-  field: string,
+  { values: given, field, numbersAsText = false }: Given,
 ): { values: Values } | { problems: FieldProblem[] } {
   const problems: FieldProblem[] = [];
   const values: Record<string, unknown> = {};
@@ -57,11 +65,19 @@ export function fillIn(
   }
   for (const { name, type, default: fallback } of variables) {
     const value = Object.hasOwn(given, name) ? (given[name] ?? fallback) : fallback;
-    const message = value === undefined ? 'is required' : unfit(type, value);
+    const isNumber = numbersAsText && type === 'number' && isNumberText(value);
+    const message = value === undefined ? 'is required' : isNumber ? null : unfit(type, value);
     if (message === null) values[name] = value;
     else problems.push({ field: `${field}.${name}`, message });
   }
   return problems.length > 0 ? { problems } : { values };
+}
+
+/** As in JSON, but for zeros at the beginning. */
+const NUMBER_TEXT = /^-?\d{1,32}(\.\d{1,32})?(e[+-]?\d{1,3})?$/i;
+
+function isNumberText(value: unknown): boolean {
+  return typeof value === 'string' && NUMBER_TEXT.test(value);
 }
 
 const TOO_LARGE = `has more than ${VALUES_MAX} characters in its values`;

@@ -11,6 +11,8 @@
 import { Context, type Liquid, toValue } from 'liquidjs';
 
 export const WORK_MAX = 400_000;
+/** Of all emails of a request, with reading each template once. */
+export const REQUEST_WORK_MAX = 20 * WORK_MAX;
 
 /** Characters that are copied or compared for one unit. */
 const CHARS_PER_UNIT = 16;
@@ -25,7 +27,11 @@ class WorkExceeded extends Error {
 }
 
 export class Work {
-  #left = WORK_MAX;
+  #left: number;
+
+  constructor(limit = WORK_MAX) {
+    this.#left = limit;
+  }
 
   /** Whether that is why rendering failed: the engine wraps errors in its own. */
   get isExceeded(): boolean {
@@ -61,6 +67,27 @@ export class Work {
     this.use(1);
     if (Array.isArray(value)) for (const item of value) this.#look(item);
     else if (isPlainObject(value)) for (const member of Object.values(value)) this.#look(member);
+  }
+}
+
+/** What is left for the emails of one request. */
+export class RequestWork {
+  #left = REQUEST_WORK_MAX;
+  readonly #read = new Set<string>();
+
+  /** For one email; null: nothing is left. */
+  next(): number | null {
+    return this.#left > 0 ? Math.min(this.#left, WORK_MAX) : null;
+  }
+
+  use(units: number): void {
+    this.#left -= units;
+  }
+
+  /** Counted once for each template, whether its parsed form is still known or not. @param size in characters */
+  useForReading(key: string, size: number): void {
+    if (!this.#read.has(key)) this.use(size);
+    this.#read.add(key);
   }
 }
 

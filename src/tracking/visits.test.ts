@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import pino from 'pino';
 import { DatabaseUnavailable } from '../store/postgres/database.ts';
 import type { TrackedVisit } from '../store/tracking.ts';
@@ -135,4 +137,27 @@ test('what the database does not take is counted', async () => {
   for (const position of [0, 1, 2]) visits.note(visit({ position }));
   await visits.flush();
   assert.deepEqual(results, { stored: 1, not_stored: 2 });
+});
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
+function usedBytes(): number {
+  collectGarbage();
+  return process.memoryUsage().heapUsed;
+}
+
+test('long user agents of visits that wait for the database are not kept whole', async () => {
+  const { visits, state, written } = startVisits();
+  state.isAvailable = false;
+  const before = usedBytes();
+  for (let client = 0; client < WAITING_MAX; client += 1) {
+    const ip = `203.0.${client >> 8}.${client & 255}`;
+    const userAgent = Buffer.alloc(12_000, `Browser ${client} `).toString();
+    visits.note(visit({ ip, userAgent }));
+  }
+  assert.ok(usedBytes() - before < 20 * 1024 * 1024);
+  state.isAvailable = true;
+  await visits.flush();
+  assert.equal(written.length, WAITING_MAX);
 });

@@ -94,7 +94,8 @@ export class Visits {
     const links = this.#linksOf(`${emailId} ${position}`);
     if (target !== null && links.size < MANY_LINKS) links.add(link);
     const atMs = this.#options.world.monotonicMs();
-    this.#waiting.push({ visit, atMs, reason: botReasonOf(visit), links });
+    const waiting = { ...visit, userAgent: plain(visit.userAgent) };
+    this.#waiting.push({ visit: waiting, atMs, reason: botReasonOf(visit), links });
     this.#writeAfter(WRITE_AFTER_MS);
   }
 
@@ -158,7 +159,7 @@ export class Visits {
       facts: {
         ...(isClick && { link: target }),
         ip: networkOf(visit.ip),
-        user_agent: plain(visit.userAgent),
+        user_agent: visit.userAgent,
       },
     };
   }
@@ -176,8 +177,10 @@ export class Visits {
   }
 }
 
-/** JSON in the database has no NUL and no lone surrogates. */
+/** What is kept of it: JSON in the database has no NUL and no lone surrogates. */
 function plain(userAgent: string | null): string | null {
-  const text = userAgent?.slice(0, USER_AGENT_MAX_LENGTH).replace(/[^ -~]/g, '?');
-  return text === undefined || text === '' ? null : text;
+  if (userAgent === null || userAgent === '') return null;
+  const text = userAgent.slice(0, USER_AGENT_MAX_LENGTH).replace(/[^ -~]/g, '?');
+  // A copy: a slice of a string holds all of it, which may be 16 KB.
+  return Buffer.from(text, 'latin1').toString('latin1');
 }

@@ -9,7 +9,7 @@ import { randomBytes } from 'node:crypto';
 import type { EventType } from '../core/events.ts';
 import { type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
-import { checkWebhookUrl } from '../net/http/guarded-client.ts';
+import { checkOutboundUrl } from '../net/http/guarded-client.ts';
 import { isId, newId } from '../store/ids.ts';
 import type { Page, PageOf } from '../store/page.ts';
 import * as deliveries from '../store/webhook-deliveries.ts';
@@ -121,7 +121,7 @@ async function create(
   scope: Scope,
   { url, events, format = 'posthorn' }: NewEndpoint,
 ): Promise<WithSecret | Refusal> {
-  const problem = checkWebhookUrl(url, guard);
+  const problem = checkOutboundUrl(url, guard);
   if (problem !== null) return refuseUrl(problem);
   const id = newId();
   const signingSecret = secretText(randomBytes(SECRET_BYTES));
@@ -148,7 +148,7 @@ async function update(
   const present = await findEndpoint(db, scope, id);
   if ('refused' in present) return present;
   const { url = present.url, events } = change;
-  const problem = url === present.url ? null : checkWebhookUrl(url, guard);
+  const problem = url === present.url ? null : checkOutboundUrl(url, guard);
   if (problem !== null) return refuseUrl(problem);
   const wanted = { ...change, id, events: events && distinct(events) };
   return (await endpoints.updateEndpoint(db, scope, wanted)) ?? NO_ENDPOINT;

@@ -3,6 +3,8 @@ import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { assertFailure, UUID_V7 } from '../support/api.ts';
@@ -10,8 +12,19 @@ import { type Answer, startService } from '../support/service.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 
-const service = await startService({ args: ['--workers', '1'] });
-after(() => service[Symbol.asyncDispose]());
+/** In place of the web server that the examples of attachments name. */
+const web = createServer((_request, response) => response.end('%PDF-1.7'));
+await new Promise<void>((resolve) => web.listen(0, '127.0.0.1', resolve));
+const FILES = `http://127.0.0.1:${(web.address() as AddressInfo).port}/`;
+
+const service = await startService({
+  args: ['--workers', '1'],
+  env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' },
+});
+after(async () => {
+  await service[Symbol.asyncDispose]();
+  web.close();
+});
 
 const read = (file: string) => readFileSync(join(ROOT, file), 'utf8');
 
@@ -58,13 +71,18 @@ async function argumentsOf(script: string): Promise<string[]> {
 
 /** Does what curl does with such arguments, at the service of this test. */
 async function runCurl(script: string): Promise<Answer> {
-  const rest = await argumentsOf(script);
+  const rest = await argumentsOf(script.replaceAll('https://acme.com/files/', FILES));
   let [method, url, body] = ['GET', '', undefined as string | undefined];
   const headers: Record<string, string> = {};
+  const query = new URLSearchParams();
   for (let argument = rest.shift(); argument !== undefined; argument = rest.shift()) {
     if (argument === '-s') continue;
+    if (argument === '-G') continue;
     if (argument === '-X') method = rest.shift() ?? '';
-    else if (argument === '-d') [method, body] = ['POST', rest.shift()];
+    else if (argument === '--data-urlencode') {
+      const [name = '', value = ''] = (rest.shift() ?? '').split(/=(.*)/s);
+      query.append(name, value);
+    } else if (argument === '-d') [method, body] = ['POST', rest.shift()];
     else if (argument === '-H') {
       const [name = '', value = ''] = (rest.shift() ?? '').split(/: (.*)/s);
       headers[name.toLowerCase()] = value;
@@ -74,12 +92,13 @@ async function runCurl(script: string): Promise<Answer> {
     }
   }
   assert.equal(headers['authorization'], `Bearer ${service.testKey}`);
-  const { pathname, search } = new URL(url);
+  const { pathname, search } = new URL(query.size > 0 ? `${url}?${query.toString()}` : url);
   return service.request(method, pathname + search, { key: null, headers, ...(body && { body }) });
 }
 
 test('the documents have examples', () => {
-  for (const file of ['README.md', 'docs/api.md', 'docs/webhooks.md', 'docs/domains.md']) {
+  const guides = ['sending', 'api', 'webhooks', 'domains'].map((name) => `docs/${name}.md`);
+  for (const file of ['README.md', ...guides]) {
     assert.ok(
       curls.some((example) => example.file === file),
       file,
@@ -87,13 +106,13 @@ test('the documents have examples', () => {
   }
 });
 
-for (const { file, text } of curls) {
-  test(`the curl in ${file} works as pasted: ${text.split('\n', 1)[0]}`, async () => {
+for (const [number, { file, text }] of curls.entries()) {
+  test(`the curl in ${file} works as pasted: ${text.split('\n', 1)[0]} (${number})`, async () => {
     const addsDomain = /\/v1\/domains" /.test(text);
     if (addsDomain) await service.request('DELETE', `/v1/domains/${domainId}`);
     const answer = await runCurl(text);
     assert.ok([200, 201, 202].includes(answer.status), answer.text);
-    if (!['list', 'dry_run', 'rendered_template'].includes(answer.body.object)) {
+    if (!['list', 'dry_run', 'rendered_template', 'stats'].includes(answer.body.object)) {
       assert.match(answer.body.id ?? answer.body.data[0].id, UUID_V7);
     }
     if (addsDomain) domainId = answer.body.id;

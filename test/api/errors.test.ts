@@ -137,8 +137,8 @@ test('409: the same key with another body, a domain added twice', async () => {
 });
 
 test('413: a body over 45 MB, with or without Content-Length', async () => {
-  const told = await rawAnswer(service.url, postHead('Content-Length: 50000000'));
-  assertFailure(told, 413, 'payload_too_large');
+  const answer = await rawAnswer(service.url, postHead('Content-Length: 50000000'));
+  assertFailure(answer, 413, 'payload_too_large');
   const chunk = `100000\r\n${'x'.repeat(0x100000)}\r\n`;
   const untold = await rawAnswer(
     service.url,

@@ -4,22 +4,24 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { assertFailure, EMAIL, UNKNOWN_ID } from '../support/api.ts';
 import { type Answer, startService } from '../support/service.ts';
+import { CHARACTER, WEB_URL } from '../support/characters.ts';
 
 const service = await startService({
   env: { POSTHORN_LIMIT_SENDING: '1000000/60', POSTHORN_LOG: 'warn' },
 });
 after(() => service[Symbol.asyncDispose]());
 
-const BODIES = 2_500;
+/** Drawn anew each time. The long run is `npm run fuzz`, without a database behind. */
+const BODIES = 1_000;
 const IN_FLIGHT = 40;
 
 /** Strings that have caused errors in other software, and ordinary ones. */
 const text = fc.oneof(
   fc.string(),
-  fc.string({ unit: 'binary' }),
+  fc.string({ unit: CHARACTER }),
   fc.string({ unit: 'grapheme' }),
   fc.emailAddress(),
-  fc.webUrl(),
+  WEB_URL,
   fc.constantFrom('a@acme.test', 'A <a@acme.test>', 'delivered@simulator.test', 'b@other.test'),
   fc.constantFrom('"', "'", '\\', '${a}', '%s', '<!--', '\r\nBcc: x@y.test', '\0', '\ud800', '$1'),
   fc.constantFrom('__proto__', 'constructor', 'toString', 'x'.repeat(2_000), '💥', '\u202e', ''),
@@ -60,7 +62,7 @@ const email = fc.record(
     tags: often(fc.array(often(fc.record({ name: text, value: text })), { maxLength: 3 })),
     metadata: often(fc.dictionary(text, often(text))),
     expires_in: often(fc.integer({ min: 60, max: 432_000 })),
-    unsubscribe: often(fc.webUrl()),
+    unsubscribe: often(WEB_URL),
     tls: often(fc.constantFrom('opportunistic', 'enforced')),
     tracking: often(fc.record({ opens: fc.boolean() })),
     scheduled_at: anything,
@@ -76,7 +78,7 @@ const almostGood = fc.record(
     from: fc.constantFrom('a@other.test', 'Ünï <b@other.test>'),
     to: fc.array(fc.emailAddress(), { minLength: 1, maxLength: 3 }),
     subject: fc.string({ unit: 'grapheme', minLength: 1 }),
-    html: fc.string({ unit: 'binary', minLength: 1 }).map((one) => one.replaceAll('\0', '')),
+    html: fc.string({ unit: CHARACTER, minLength: 1 }).map((one) => one.replaceAll('\0', '')),
     metadata: fc.dictionary(fc.string(), fc.string({ unit: 'grapheme' })),
     tags: fc.array(fc.record({ name: fc.constant('a'), value: fc.constant('b') })),
   },
@@ -116,7 +118,7 @@ const rows = async () => {
   return (await service.sql(`select ${counts.join(', ')}`))[0];
 };
 
-test('thousands of generated bodies never cause a 5xx or a row', async () => {
+test('generated bodies never cause a 5xx or a row', async () => {
   const before = await rows();
   const { seed, values } = samplesOf(body, BODIES);
   const codes = new Map<string, number>();
@@ -148,7 +150,7 @@ test('generated requests to all other endpoints never cause a 5xx', async () => 
     query: fc.array(fc.tuple(names, value), { maxLength: 3 }),
     body: fc.oneof(
       fc.record(
-        { name: text, url: fc.oneof(text, fc.webUrl()), domain: text, status: text },
+        { name: text, url: fc.oneof(text, WEB_URL), domain: text, status: text },
         { requiredKeys: [] },
       ),
       fc.record({
@@ -179,7 +181,7 @@ test('accepted texts are returned unchanged', async () => {
     .string({ unit: 'grapheme', minLength: 1, maxLength: 200 })
     .filter((one) => !/[\p{Cc}\p{Cs}]/u.test(one));
   const content = fc
-    .string({ unit: 'binary', minLength: 1 })
+    .string({ unit: CHARACTER, minLength: 1 })
     .map((one) => one.toWellFormed().replaceAll('\0', '?'));
   const good = fc.record({
     subject: printable,

@@ -26,10 +26,10 @@ const verify = (key = service.testKey) =>
 /** Every test begins with windows that are over. */
 const newWindow = () => service.clock.advance({ seconds: 61 });
 
-type Told = { limit: number; remaining: number; reset: number };
+type StatedLimit = { limit: number; remaining: number; reset: number };
 
 /** What the headers say, the two families alike. */
-function told({ headers }: Answer): Told {
+function limitIn({ headers }: Answer): StatedLimit {
   const read = (name: string) => headers.get(name) ?? '';
   for (const name of ['limit', 'remaining', 'reset']) {
     assert.match(read(name), /^\d+$/);
@@ -44,7 +44,7 @@ function told({ headers }: Answer): Told {
 
 function assertLimited(answer: Answer): void {
   assertFailure(answer, 429, 'rate_limit_error', /\d+ s/);
-  const { remaining, reset } = told(answer);
+  const { remaining, reset } = limitIn(answer);
   assert.equal(remaining, 0);
   assert.ok(reset >= 1 && reset <= 60);
   assert.equal(answer.headers.get('retry-after'), String(reset));
@@ -63,7 +63,7 @@ test('the limit on emails is exact for concurrent requests', async () => {
   assert.equal(countStatus(answers, 202), 20);
   for (const answer of answers) if (answer.status !== 202) assertLimited(answer);
   // Emails that are committed together get the state of the limit after them.
-  const remaining = answers.map((answer) => told(answer).remaining);
+  const remaining = answers.map((answer) => limitIn(answer).remaining);
   assert.ok(Math.min(...remaining) === 0 && Math.max(...remaining) < 20);
   const [row] = await service.sql('select count(*)::int as n from emails');
   assert.equal(row.n, before.n + 20);
@@ -95,7 +95,7 @@ test('every response of a limited endpoint has the state of the limit', async ()
     [202, 200, 409, 422, 403, 400, 415],
   );
   for (const answer of answers) {
-    const { limit, remaining, reset } = told(answer);
+    const { limit, remaining, reset } = limitIn(answer);
     assert.deepEqual([limit, remaining], [20, 19], answer.text);
     assert.ok(reset > 50 && reset <= 60);
   }
@@ -103,26 +103,26 @@ test('every response of a limited endpoint has the state of the limit', async ()
 
 test('a window begins with the first email and lasts a minute', async () => {
   await newWindow();
-  assert.equal(told(await send()).reset, 60);
+  assert.equal(limitIn(await send()).reset, 60);
   await service.clock.advance({ seconds: 30 });
   const rest = await inParallel(20, () => send());
   assert.equal(countStatus(rest, 202), 19);
   const limited = await send();
   assertLimited(limited);
-  assert.ok(told(limited).reset <= 30);
+  assert.ok(limitIn(limited).reset <= 30);
   await service.clock.advance({ seconds: 31 });
   const next = await send();
   assert.equal(next.status, 202);
-  assert.deepEqual([told(next).remaining, told(next).reset], [19, 60]);
+  assert.deepEqual([limitIn(next).remaining, limitIn(next).reset], [19, 60]);
 });
 
 test('idempotent repetitions do not count and are answered beyond the limit', async () => {
   await newWindow();
   const headers = { 'idempotency-key': 'replayed' };
-  assert.equal(told(await send({ headers })).remaining, 19);
+  assert.equal(limitIn(await send({ headers })).remaining, 19);
   const replays = await inParallel(30, () => send({ headers }));
   for (const replay of replays)
-    assert.deepEqual([replay.status, told(replay).remaining], [200, 19]);
+    assert.deepEqual([replay.status, limitIn(replay).remaining], [200, 19]);
   await inParallel(19, () => send());
   assertLimited(await send());
   assert.equal((await send({ headers })).status, 200);
@@ -133,7 +133,7 @@ test('verifications have a limit of their own', async () => {
   const answers = await inParallel(8, () => verify());
   assert.equal(countStatus(answers, 200), 3);
   for (const answer of answers) {
-    assert.equal(told(answer).limit, 3);
+    assert.equal(limitIn(answer).limit, 3);
     if (answer.status !== 200) assertLimited(answer);
   }
   assert.equal((await send()).status, 202);
@@ -148,17 +148,17 @@ test('each environment and each project has its own window', async () => {
   const live = await service.liveKey();
   const elsewhere = await send({ key: live, body: { ...EMAIL, to: 'jo@acme.io' } });
   assertFailure(elsewhere, 403, 'domain_not_verified');
-  assert.equal(told(elsewhere).remaining, 20);
+  assert.equal(limitIn(elsewhere).remaining, 20);
   await service.cliJson('projects', 'create', 'Other');
   const { key } = await service.cliJson('keys', 'create', '--mode', 'test', '--project', 'Other');
-  assert.equal(told(await send({ key })).remaining, 20);
+  assert.equal(limitIn(await send({ key })).remaining, 20);
 });
 
 test('keys of one project and environment share a window', async () => {
   await newWindow();
   const { body } = await service.request('POST', '/v1/api-keys', { body: { name: 'second' } });
   await send();
-  assert.equal(told(await send({ key: body.key })).remaining, 18);
+  assert.equal(limitIn(await send({ key: body.key })).remaining, 18);
 });
 
 test('an operator can set and reset the limit of a project', async () => {
@@ -169,10 +169,10 @@ test('an operator can set and reset the limit of a project', async () => {
   await set('2/60');
   const answers = await inParallel(5, () => send());
   assert.equal(countStatus(answers, 202), 2);
-  assert.equal(told(answers[0]!).limit, 2);
+  assert.equal(limitIn(answers[0]!).limit, 2);
   await set('default');
   const next = await send();
-  assert.deepEqual([next.status, told(next).limit], [202, 20]);
+  assert.deepEqual([next.status, limitIn(next).limit], [202, 20]);
 });
 
 const ask = (options: RequestOptions) => service.request('GET', '/v1/emails', options);
@@ -195,7 +195,7 @@ test('failed authentications are limited per address, while a valid key always w
   for (const [n, options] of failing.entries()) {
     const answer = await ask(options);
     assertFailure(answer, 401, 'authentication_error');
-    assert.deepEqual(told(answer).remaining, 4 - n);
+    assert.deepEqual(limitIn(answer).remaining, 4 - n);
   }
   assertLimited(await ask(from('192.0.2.1')));
   assertLimited(await ask({ key: 'nonsense', headers: { 'x-forwarded-for': '192.0.2.1' } }));
@@ -229,12 +229,12 @@ test('an IPv6 network counts as one address', async () => {
 
 test('the default limits are 100 emails, 10 verifications and 20 failures per minute', async () => {
   await using other = await startService({ args: ['--workers', '1'] });
-  assert.deepEqual(told(await send({ key: other.testKey }, other)).limit, 100);
+  assert.deepEqual(limitIn(await send({ key: other.testKey }, other)).limit, 100);
   const { data } = (await other.request('GET', '/v1/domains')).body;
   const verified = await other.request('POST', `/v1/domains/${data[0].id}/verify`);
-  assert.deepEqual([told(verified).limit, told(verified).remaining], [10, 9]);
+  assert.deepEqual([limitIn(verified).limit, limitIn(verified).remaining], [10, 9]);
   const failed = await other.request('GET', '/v1/emails', { key: null });
-  assert.deepEqual([told(failed).limit, told(failed).remaining], [20, 19]);
+  assert.deepEqual([limitIn(failed).limit, limitIn(failed).remaining], [20, 19]);
   const forged = await other.request('GET', '/v1/emails', from('192.0.2.9'));
-  assert.equal(told(forged).remaining, 18);
+  assert.equal(limitIn(forged).remaining, 18);
 });

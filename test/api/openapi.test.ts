@@ -130,10 +130,12 @@ test('every endpoint is documented', () => {
     GET /v1/emails/{id}
     PATCH /v1/emails/{id}
     POST /v1/emails/{id}/cancel
+    POST /v1/emails/{id}/share
     GET /v1/emails/{id}/events
     GET /v1/emails/{id}/content
     GET /v1/emails/{id}/diagnosis
     GET /v1/events
+    GET /v1/stats
     GET /v1/domains
     POST /v1/domains
     GET /v1/domains/{id}
@@ -162,6 +164,7 @@ test('every endpoint is documented', () => {
     GET /v1/templates/{id}/versions/{version}
     POST /v1/templates/{id}/publish
     POST /v1/templates/{id}/preview
+    POST /v1/templates/translate
     GET /v1/suppressions
     POST /v1/suppressions
     GET /v1/suppressions/{address}
@@ -259,6 +262,7 @@ test('answers about emails, keys, domains and projects are as documented', async
   const { body: later } = await ask('sendEmail', {}, { body: { ...EMAIL, scheduled_at } });
   await ask('rescheduleEmail', later, { body: { scheduled_at } });
   await ask('cancelEmail', later);
+  await ask('shareEmail', later, { body: { expires_in: 60 } });
   const { body: domain } = await ask('createDomain', {}, { body: { name: 'documented.test' } });
   await ask('updateDomain', domain, { body: { tls: 'enforced' } });
   for (const id of ['listDomains', 'getDomain', 'verifyDomain', 'deleteDomain']) {
@@ -269,7 +273,8 @@ test('answers about emails, keys, domains and projects are as documented', async
   await ask('getCurrentApiKey', {}, { key: key.key });
   await ask('updateApiKey', key, { body: { name: 'Documented' } });
   for (const id of ['listApiKeys', 'rotateApiKey', 'revokeApiKey']) await ask(id, key);
-  for (const id of ['listEvents', 'listProjects', 'getHealth', 'getReadiness']) await ask(id);
+  for (const id of ['listEvents', 'getStats', 'listProjects', 'getHealth', 'getReadiness'])
+    await ask(id);
 });
 
 test('answers about webhooks are as documented', async () => {
@@ -309,6 +314,7 @@ test('answers about templates are as documented', async () => {
   };
   const { body: template } = await ask('createTemplate', {}, { body });
   await ask('previewTemplate', template, { body: { variables: { a: 'b' } } });
+  await ask('translateTemplate', {}, { body: { syntax: 'handlebars', html: '{{a}}{{> b}}' } });
   await ask('updateTemplate', template, { body: { name: 'Hello', alias: null } });
   const version = { id: template.id, version: '1' };
   for (const id of ['publishTemplate', 'listTemplates', 'getTemplate', 'listTemplateVersions']) {

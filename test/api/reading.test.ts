@@ -215,6 +215,58 @@ test('emails are found by status, alone and together with other filters', async 
   assert.deepEqual(await found(query), [byStatus.bounced]);
 });
 
+test('a search in one text combines the filters', async () => {
+  const tags = [{ name: 'search', value: 's' }];
+  const to = 'jo+search@simulator.test';
+  const [receipt, order, other] = await sendAll([
+    { tags, to, subject: 'Your Receipt 100%' },
+    { tags, to, subject: 'Your order: 4711' },
+    { tags, subject: 'Your receipt' },
+  ]);
+  const search = (q: string) => found(`q=${encodeURIComponent(`tag:search ${q}`)}`);
+  assert.deepEqual(await search(''), [other, order, receipt]);
+  assert.deepEqual(await search('receipt'), [other, receipt]);
+  assert.deepEqual(await search('receipt your'), [other, receipt]);
+  assert.deepEqual(await search('"receipt your"'), []);
+  assert.deepEqual(await search('100%'), [receipt]);
+  assert.deepEqual(await search('_'), []);
+  assert.deepEqual(await search('"order: 4711"'), [order]);
+  assert.deepEqual(await search(`to:${to} receipt`), [receipt]);
+  assert.deepEqual(await search('from:nobody@acme.test'), []);
+  assert.deepEqual(await search('domain:acme.test before:2020-01-01'), []);
+  assert.deepEqual(await search('after:2020-01-01 order'), [order]);
+  await service.waitForStatus(other!, 'delivered');
+  assert.deepEqual(await search('status:bounced'), []);
+  assert.deepEqual(await found(`q=tag:search&to=${encodeURIComponent(to)}`), [order, receipt]);
+  const { data } = await service.cliJson('emails', 'list', '--query', `to:${to} order`);
+  assert.deepEqual(ids({ data }), [order]);
+});
+
+test('a search that cannot be read is refused, and the unknown operator named', async () => {
+  for (const [query, message] of [
+    ['q=too:a', /^q: too: is not an operator; use to:, from:, status:, domain:, tag:, after:/],
+    ['q=to:a', /^q: to: "a" is not an email address/],
+    ['q=status:bounced&status=bounced', /^q: has status:, which another parameter gives as well/],
+    ['q=a&subject=b', /^q: has a part of the subject, which another parameter gives/],
+    ['q=a%00', /^q: contains a NUL/],
+    [`q=${'a'.repeat(1001)}`, /^q: /],
+  ] as const) {
+    assertFailure(await get(`/v1/emails?${query}`), 422, 'validation_error', message);
+  }
+  const limited = await service.request('POST', '/v1/api-keys', {
+    body: { name: 'x', permission: 'sending_access', domain: 'acme.test' },
+  });
+  const { key } = limited.body;
+  const foreign = await service.request('GET', '/v1/emails?q=domain:other.test', { key });
+  assertFailure(foreign, 403, 'authorization_error');
+  const wrong = await service.cli('emails', 'list', '--query', 'too:a');
+  assert.equal(wrong.code, 2);
+  assert.match(wrong.stderr, /too: is not an operator/);
+  const twice = await service.cli('emails', 'list', '--query', 'status:sent', '--status', 'sent');
+  assert.equal(twice.code, 2);
+  assert.match(twice.stderr, /--query has status:/);
+});
+
 test('a filter reads 50,000 emails per call and returns where it stopped', async () => {
   const last = await service.send({ subject: 'A needle' });
   // Not sent one by one: rows that differ from a sent email in their ids, younger by a little.

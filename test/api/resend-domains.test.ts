@@ -89,6 +89,7 @@ test('settings that a domain cannot have here are refused, not ignored', async (
   for (const [settings, field] of [
     [{ customReturnPath: 'bounces' }, /custom_return_path/],
     [{ capabilities: { receiving: 'enabled' } }, /capabilities\.receiving/],
+    [{ trackingSubdomain: 'links' }, /^tracking_subdomain: .*POSTHORN_TRACKING_URL/],
   ] as const) {
     failed(await resend.domains.create({ name, ...settings }), 422, 'validation_error', field);
   }

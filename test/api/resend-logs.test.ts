@@ -95,8 +95,11 @@ test('metrics count what became of the recipients, by period, domain and email',
   for (const wrong of [{ metrics: ['open_rate' as const] }, { timezone: 'Europe/Berlin' }]) {
     failed(await resend.emails.metrics(wrong), 422, 'validation_error');
   }
-  for (const query of ['start_date=x', 'end_date=99999-01-01', 'domain_id=x', 'dimensions=x']) {
+  for (const query of ['start_date=x', 'end_date=99999-01-01', 'domain_id=x', 'metrics=toString']) {
     const answer = await service.request('GET', `/emails/metrics?${query}`);
     assert.equal(answer.status, 422, query);
   }
+  const repeated = Array.from({ length: 500 }, () => 'sent').join(',');
+  const { body } = await service.request('GET', `/emails/metrics?metrics=${repeated}`);
+  assert.deepEqual(body.metrics, ['sent']);
 });

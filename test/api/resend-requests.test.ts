@@ -7,6 +7,7 @@ import { json } from 'node:stream/consumers';
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { UUID_V7 } from '../support/api.ts';
+import { resendClient } from '../support/resend.ts';
 import { startService } from '../support/service.ts';
 
 const service = await startService({ env: { POSTHORN_LIMIT_SENDING: '10000/60' } });
@@ -212,7 +213,7 @@ test('a DELETE is answered with a body, and no success has a statusCode', async 
   assert.ok(!('statusCode' in removed.body));
 });
 
-test('limits are told in whole numbers, and a refusal says when to come back', async () => {
+test('limits are stated in whole numbers, and a refusal says when to come back', async () => {
   await using limited = await startService({ env: { POSTHORN_LIMIT_SENDING: '2/60' } });
   const send = () => limited.request('POST', '/emails', { body: MINIMAL });
   const first = await send();
@@ -224,4 +225,10 @@ test('limits are told in whole numbers, and a refusal says when to come back', a
   const refused = await send();
   assert.deepEqual([refused.status, refused.body.name], [429, 'rate_limit_exceeded']);
   assert.match(refused.headers.get('retry-after') ?? '', /^\d+$/);
+  const client = resendClient(limited);
+  const { error, headers } = await client.emails.send({ ...MINIMAL, to: 'delivered@resend.dev' });
+  assert.deepEqual([error?.statusCode, error?.name], [429, 'rate_limit_exceeded']);
+  assert.deepEqual([headers?.['ratelimit-limit'], headers?.['ratelimit-remaining']], ['2', '0']);
+  const quotas = Object.keys(headers ?? {}).filter((name) => name.startsWith('x-resend-'));
+  assert.deepEqual(quotas, [], 'there are no quotas');
 });

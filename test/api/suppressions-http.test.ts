@@ -66,8 +66,8 @@ test('an address is added, found and removed with webhooks, and its history rema
       ['added', 'api'],
     ],
   );
-  const told = await receiver.waitForCount(2);
-  assert.deepEqual(told.map(({ event }) => event.type).toSorted(), events);
+  const notified = await receiver.waitForCount(2);
+  assert.deepEqual(notified.map(({ event }) => event.type).toSorted(), events);
 });
 
 test('an expired entry is not listed and does not stop mail', async () => {

@@ -91,7 +91,8 @@ test('what is published counts at once, in every worker', async () => {
 test('what is wrong with a template or its variables is named, and nothing is accepted', async () => {
   const draft = await post('/v1/templates', { name: 'x', subject: 'x', text: 'x' });
   const empty = await published({ subject: '{{ name }}', text: 'x' });
-  const before = await service.request('GET', '/v1/emails?limit=1');
+  const newest = async () => (await service.request('GET', '/v1/emails?limit=1')).body.data[0].id;
+  const before = await newest();
   const variables = { name: 'Jo' };
   const refused: [object, RegExp][] = [
     [{ template: { id: 'welcome' } }, /^template\.variables\.name: is required$/],
@@ -127,7 +128,7 @@ test('what is wrong with a template or its variables is named, and nothing is ac
   for (const [more, message] of refused) {
     assertFailure(await post('/v1/emails', { ...TO, ...more }), 422, 'validation_error', message);
   }
-  assert.equal((await service.request('GET', '/v1/emails?limit=1')).text, before.text);
+  assert.equal(await newest(), before);
 });
 
 test('templates of another project or environment are not there', async () => {
@@ -224,4 +225,33 @@ test('while hostile variables are refused, other requests are answered', async (
     /^\[0\]\.template: its html takes too much work to render.* \(and 39 more problems\)$/;
   assertFailure(await refusing, 422, 'validation_error', message);
   assert.ok(answered > 3, String(answered));
+});
+
+test('the templates of a batch have a common budget of work', async () => {
+  const id = await published({
+    subject: 'x',
+    html: '{% for a in list %}{% for b in list %}{{ b }}{% endfor %}{% endfor %}',
+    variables: [{ name: 'list', type: 'list' }],
+  });
+  const list = Array.from({ length: 70 }, () => 'x');
+  const email = { ...TO, template: { id, variables: { list } } };
+  const alone = await post('/v1/emails', email);
+  assert.equal(alone.status, 202, alone.text);
+  const batch = Array.from({ length: 100 }, () => email);
+  const message = /template: the templates of this request take too much work.* send fewer emails/;
+  const answer = await post('/v1/emails/batch', batch);
+  assertFailure(answer, 422, 'validation_error', message);
+});
+
+test('what templates make is bounded as the body of a request is', async () => {
+  const id = await published({
+    subject: 'x',
+    html: `{% for a in (1..1000) %}${'x'.repeat(1_000)}{% endfor %}`,
+    variables: [],
+  });
+  const email = { ...TO, template: { id } };
+  const batch = Array.from({ length: 100 }, () => email);
+  const answer = await post('/v1/emails/batch', batch);
+  const message = /^\[\d+\]\.template: the templates of this request make more than 45 MB/;
+  assertFailure(answer, 422, 'validation_error', message);
 });

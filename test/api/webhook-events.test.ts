@@ -137,10 +137,10 @@ test('an event is sent once, only to webhooks of its project and environment', a
   const own = `${receiver.url}/second`;
   const { body: second } = await post('/v1/webhooks', { url: own, events: ['email.delivered'] });
   const id = await service.send();
-  const told = () => receiver.received.filter(({ event }) => event.data.email_id === id);
-  await waitFor(() => told().length >= 3, { what: 'both webhooks to hear' });
+  const notified = () => receiver.received.filter(({ event }) => event.data.email_id === id);
+  await waitFor(() => notified().length >= 3, { what: 'both webhooks' });
   await post(`/v1/webhooks/${second.id}/test`);
-  const paths = told().map(({ path, event }) => `${path} ${event.type}`);
+  const paths = notified().map(({ path, event }) => `${path} ${event.type}`);
   assert.deepEqual(
     new Set(paths),
     new Set(['/ email.queued', '/ email.delivered', '/second email.delivered']),

@@ -4,20 +4,20 @@
  */
 import type { FakePhase, MxBehaviour } from '../support/fake-mx.ts';
 
-export type Mood = {
+export type ServerFault = {
   behaviour: MxBehaviour;
   /** It may count as a reply about the message; else mail arrives once the server has recovered. */
   mayBounce?: true;
   /** Mail to it is large: only then the buffers of the sockets are full before it is sent. */
   isForLarge?: true;
 };
-type Moods = Readonly<Record<string, Mood>>;
+type ServerFaults = Readonly<Record<string, ServerFault>>;
 
 /** More than nodes wait for an answer (stage.ts), and clearly less. */
 const TOO_LATE_MS = 6_000;
 const LATE_MS = 2_500;
 
-const REFUSALS: Moods = Object.fromEntries(
+const REFUSALS: ServerFaults = Object.fromEntries(
   (
     [
       ['greeting', '421 4.3.2 Too busy'],
@@ -55,7 +55,7 @@ const PHASES: readonly FakePhase[] = [
 ];
 
 /** As a crashed machine hangs up, and as a polite one does, wherever the dialogue is. */
-const DROPS: Moods = Object.fromEntries(
+const DROPS: ServerFaults = Object.fromEntries(
   PHASES.flatMap((phase) =>
     (['rst', 'fin'] as const).map((drop) => [
       `${drop} at ${phase}`,
@@ -67,7 +67,7 @@ const DROPS: Moods = Object.fromEntries(
 const OK = '250 2.0.0 Taken';
 
 /** What comes after the dot; each is also the best of two servers of a domain (domains.ts). */
-export const DOUBTS: Moods = {
+export const AFTER_DOT: ServerFaults = {
   'kept and never answered': { behaviour: { phases: { data: { keep: true } } } },
   'kept and reset': { behaviour: { phases: { data: { keep: true, drop: 'rst' } } } },
   'kept and answered a byte at a time': {
@@ -79,7 +79,7 @@ export const DOUBTS: Moods = {
   'never answered': { behaviour: { phases: { data: {} } } },
 };
 
-const NONSENSE: Moods = {
+const MALFORMED: ServerFaults = {
   'zero bytes': { behaviour: { phases: { ehlo: { raw: Buffer.alloc(512) } } } },
   'not UTF-8': {
     behaviour: {
@@ -100,7 +100,7 @@ const NONSENSE: Moods = {
   garbage: { behaviour: { phases: { rcpt: { raw: '\u0007\u0000 what\r\n' } } } },
 };
 
-const SLOWNESS: Moods = {
+const SLOW: ServerFaults = {
   'late greeting': {
     behaviour: { phases: { greeting: { reply: '220 fake.test ESMTP', afterMs: LATE_MS } } },
   },
@@ -117,7 +117,7 @@ const SLOWNESS: Moods = {
   'reading slowly': { behaviour: { readPauseMs: 150 }, isForLarge: true },
 };
 
-const ABILITIES: Moods = {
+const CAPABILITIES: ServerFaults = {
   'neither EHLO nor HELO': {
     behaviour: { phases: { ehlo: '502 5.5.1 What?', helo: '502 5.5.1 What?' } },
   },
@@ -136,17 +136,17 @@ const ABILITIES: Moods = {
   'other-name TLS': { behaviour: { startTls: 'offered', certificate: 'other-name' } },
 };
 
-export const MOODS: Moods = {
+export const SERVER_FAULTS: ServerFaults = {
   ...REFUSALS,
   ...DROPS,
-  ...DOUBTS,
-  ...NONSENSE,
-  ...SLOWNESS,
-  ...ABILITIES,
+  ...AFTER_DOT,
+  ...MALFORMED,
+  ...SLOW,
+  ...CAPABILITIES,
 };
 
 /** Not for mail with enforced TLS: nothing may arrive with such a behaviour. */
-export const UNPROVEN: Readonly<Record<string, MxBehaviour>> = {
+export const UNVERIFIED_TLS: Readonly<Record<string, MxBehaviour>> = {
   stripped: { startTls: 'absent' },
   refused: { startTls: 'refused' },
   broken: { startTls: 'broken' },

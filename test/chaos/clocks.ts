@@ -1,7 +1,7 @@
 /**
  * The clocks of the nodes, which differ: each lives in a time zone of its own, and the wall clock of
- * every process of a node (`Date`) can be moved while it runs. The clock of the database is another
- * matter: faults.ts moves it for all at once.
+ * every process of a node (`Date`) can be moved while it runs. The clock of the database is moved for all
+ * at once, and its moves are recorded.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -21,7 +21,7 @@ const ZONES: Readonly<Record<string, string>> = {
   c: 'Pacific/Kiritimati',
 };
 
-const HOUR_MS = 3_600_000;
+export const HOUR_MS = 3_600_000;
 
 /** So far from the true time. The last one: a few seconds before the clocks of Berlin go back. */
 export const JUMPS: Readonly<Record<string, () => number>> = {
@@ -66,4 +66,33 @@ function wrongDate(file: string): string {
         return TrueDate.now() + offsetMs;
       }
     };`;
+}
+
+/** By how much the clock of the database was ahead of the true time, from a time on. */
+export type Skew = { fromMs: number; skewMs: number };
+
+const MOVE = `
+update clock set skew = skew + $1 * interval '1 millisecond'
+returning extract(epoch from skew)::float * 1000 as "skewMs"`;
+
+export class DatabaseClock {
+  readonly skews: Skew[] = [];
+  readonly #sql: (text: string, values: unknown[]) => Promise<{ skewMs: number }[]>;
+
+  /** @param sql repeats a statement whose answer was lost, so that the clock may move twice */
+  constructor(sql: (text: string, values: unknown[]) => Promise<{ skewMs: number }[]>) {
+    this.#sql = sql;
+  }
+
+  get skewMs(): number {
+    return this.skews.at(-1)?.skewMs ?? 0;
+  }
+
+  async move(byMs: number): Promise<void> {
+    // Before the statement: the database may use the new time before its answer arrives.
+    this.skews.push({ fromMs: Date.now(), skewMs: this.skewMs + byMs });
+    const fromMs = Date.now();
+    const [row] = await this.#sql(MOVE, [byMs]);
+    if (row !== undefined) this.skews.push({ fromMs, skewMs: row.skewMs });
+  }
 }

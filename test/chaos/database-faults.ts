@@ -3,10 +3,10 @@
  * off, no connection left. None of it may make a duplicate: nothing is written down as a disturbance.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Dice } from './random.ts';
+import type { RandomSource } from './random.ts';
 import type { Stage } from './stage.ts';
 
-type Around = { stage: Stage; dice: Dice; say: (line: string) => void };
+type Around = { stage: Stage; random: RandomSource; log: (line: string) => void };
 
 const LOCK = `
 begin;
@@ -34,8 +34,8 @@ const FREE = 3;
 const CROWDED_FOR_MS = 6_000;
 
 export const DATABASE_FAULTS = {
-  async database_locked({ stage, dice }: Around): Promise<void> {
-    await stage.sql(LOCK.replace('$SECONDS', String(dice.between(3, 10))));
+  async database_locked({ stage, random }: Around): Promise<void> {
+    await stage.sql(LOCK.replace('$SECONDS', String(random.between(3, 10))));
   },
   async database_deadlocks({ stage }: Around): Promise<void> {
     await stage.sql(BREAK_OFF);
@@ -48,13 +48,13 @@ export const DATABASE_FAULTS = {
     await delay(BROKEN_FOR_MS);
     for (const table of BROKEN_OFF) await stage.sql(`drop trigger if exists chaos on ${table}`);
   },
-  async database_crowded({ stage, say }: Around): Promise<void> {
+  async database_crowded({ stage, log }: Around): Promise<void> {
     const [{ open, max }] = await stage.sql(OPEN);
     const asked = Array.from({ length: max - open - FREE }, () =>
       stage.connect().catch(() => null),
     );
     const clients = (await Promise.all(asked)).filter((client) => client !== null);
-    say(`${clients.length} connections are taken away`);
+    log(`${clients.length} connections are taken away`);
     await delay(CROWDED_FOR_MS);
     await Promise.all(clients.map((client) => client.end().catch(() => {})));
   },

@@ -4,23 +4,25 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { waitFor } from '../support/wait.ts';
-import type { Arsenal } from './armed-failpoints.ts';
-import { diceFor } from './random.ts';
-import { DO, type FaultContext } from './faults.ts';
+import type { FailpointPlan } from './armed-failpoints.ts';
+import { randomFor } from './random.ts';
+import { INJECT, type FaultContext } from './faults.ts';
 import { Load } from './load.ts';
 import type { ChaosNode } from './node.ts';
 import type { ChaosOptions } from './options.ts';
+import type { ReadStream } from './ledger-types.ts';
 import { type Fault, round } from './schedule.ts';
 import type { Stage } from './stage.ts';
+import { StreamReaders } from './streams.ts';
 
 /** Between two faults, when two nodes are up. */
 const FAULT_EVERY_MS = { quick: 1_500, long: 5_000 };
-const MOOD_EVERY_MS = 300;
+const RECEIVER_FAULT_EVERY_MS = 300;
 const PER_SECOND = { quick: 60, long: 25 };
 /** A node that is armed with the last points gets so long to reach one before the next is asked. */
 const POINT_WITHIN_MS = 12_000;
 const POINTS_WITHIN_MS = 480_000;
-const MET_WITHIN_MS = 60_000;
+const EXERCISED_WITHIN_MS = 60_000;
 const ANSWERED_WITHIN_MS = 180_000;
 const SOME_UP_WITHIN_MS = 15_000;
 const UP_WITHIN_MS = 180_000;
@@ -28,41 +30,47 @@ const UP_WITHIN_MS = 180_000;
 export class Director {
   readonly load: Load;
   readonly context: FaultContext;
+  /** What the readers of the event stream got until the queue had drained. */
+  streams: readonly ReadStream[] = [];
+  readonly #readers: StreamReaders;
   readonly #options: ChaosOptions;
   readonly #stage: Stage;
-  readonly #say: (line: string) => void;
-  readonly #arsenal: Arsenal;
+  readonly #log: (line: string) => void;
+  readonly #plan: FailpointPlan;
   readonly #begunMs = performance.now();
   readonly #faults = new Set<Promise<void>>();
   #isBroken = false;
 
   constructor(
     options: ChaosOptions,
-    { stage, arsenal, say }: { stage: Stage; arsenal: Arsenal; say: (line: string) => void },
+    { stage, plan, log }: { stage: Stage; plan: FailpointPlan; log: (line: string) => void },
   ) {
     const { seed, emails, minutes } = options;
     this.#options = options;
     this.#stage = stage;
-    this.#arsenal = arsenal;
-    this.#say = say;
+    this.#plan = plan;
+    this.#log = log;
     this.load = new Load({
       nodes: stage.nodes,
       testKey: stage.testKey,
       liveKey: stage.liveKey,
+      adminKey: stage.adminKey,
+      databaseSkewMs: () => stage.databaseClock.skewMs,
       emails,
       perSecond: minutes === null ? PER_SECOND.quick : PER_SECOND.long,
-      dice: diceFor(seed, 'load'),
-      chance: diceFor(seed, 'retries'),
+      random: randomFor(seed, 'load'),
+      retryRandom: randomFor(seed, 'retries'),
     });
+    this.#readers = new StreamReaders(stage, randomFor(seed, 'streams'));
     this.context = {
       stage,
       load: this.load,
-      arsenal,
-      dice: diceFor(seed, 'faults'),
+      plan,
+      random: randomFor(seed, 'faults'),
       freezes: [],
       suppressed: [],
       stopped: [],
-      say,
+      log,
       clockJumps: 0,
       isLong: minutes !== null,
     };
@@ -71,40 +79,41 @@ export class Director {
   /** Faults over a load, until every failpoint was hit and the time is over. */
   async run(): Promise<void> {
     const { nodes } = this.#stage;
-    this.#arsenal.begin();
+    this.#plan.begin();
     for (const node of nodes) node.keep();
     this.load.start();
-    const moods = this.#changeMoods();
+    this.#readers.start();
+    const receiverFaults = this.#changeReceiverFaults();
     try {
       // It was needed to set the stage and starts again armed; the others are armed already.
       await nodes[0].stop();
-      await this.#strike();
-      await this.#hitTheRest();
-      await this.#meetTheRest();
+      await this.#injectRounds();
+      await this.#hitRemaining();
+      await this.#exerciseRemaining();
     } finally {
       this.#isBroken = true;
-      await moods;
+      await receiverFaults;
     }
   }
 
-  async #changeMoods(): Promise<void> {
+  async #changeReceiverFaults(): Promise<void> {
     const { receivers, hooks } = this.#stage;
-    const dice = diceFor(this.#options.seed, 'moods');
+    const random = randomFor(this.#options.seed, 'receivers');
     while (!this.#isBroken) {
-      const kind = dice.next();
-      if (kind < 0.85) await receivers.change(dice);
-      else hooks.changeMood(dice);
-      await delay(MOOD_EVERY_MS);
+      const kind = random.next();
+      if (kind < 0.85) await receivers.change(random);
+      else hooks.changeFault(random);
+      await delay(RECEIVER_FAULT_EVERY_MS);
     }
   }
 
   /** Rounds of faults: one, or as many as there are minutes. */
-  async #strike(): Promise<void> {
+  async #injectRounds(): Promise<void> {
     const { minutes } = this.#options;
     const everyMs = minutes === null ? FAULT_EVERY_MS.quick : FAULT_EVERY_MS.long;
     const untilMs = this.#begunMs + (minutes ?? 0) * 60_000;
     do {
-      for (const fault of round(this.context.dice)) {
+      for (const fault of round(this.context.random)) {
         await delay(everyMs);
         // Nothing can be broken where nothing runs.
         await this.#untilSomeAreUp();
@@ -120,27 +129,27 @@ export class Director {
 
   #begin(fault: Fault): void {
     const { accepted } = this.load;
-    this.#say(`${fault} (${accepted} emails accepted, ${this.#arsenal.unhit.size} points to hit)`);
-    const harm = DO[fault](this.context).catch((error: unknown) => {
-      this.#say(`${fault}: ${(error as Error).message}`);
+    this.#log(`${fault} (${accepted} emails accepted, ${this.#plan.unhit.size} points to hit)`);
+    const injection = INJECT[fault](this.context).catch((error: unknown) => {
+      this.#log(`${fault}: ${(error as Error).message}`);
     });
-    this.#faults.add(harm);
-    void harm.finally(() => this.#faults.delete(harm));
+    this.#faults.add(injection);
+    void injection.finally(() => this.#faults.delete(injection));
   }
 
   /** Restarts nodes, armed with what is left, until every failpoint was hit. */
-  async #hitTheRest(): Promise<void> {
-    const { unhit } = this.#arsenal;
+  async #hitRemaining(): Promise<void> {
+    const { unhit } = this.#plan;
     const deadlineMs = performance.now() + POINTS_WITHIN_MS;
     await Promise.all(this.#faults);
     for (let turn = 1; unhit.size > 0 && performance.now() < deadlineMs; turn += 1) {
       const node = this.#stage.nodes[turn % 3]!;
       const before = unhit.size;
-      this.#say(`still to hit: ${[...unhit].join(', ')}`);
-      if (unhit.has('takeover_before_commit')) await DO.kill_node(this.context);
+      this.#log(`still to hit: ${[...unhit].join(', ')}`);
+      if (unhit.has('reclaim_before_commit')) await INJECT.kill_node(this.context);
       else await node.stop();
       await this.#untilUp(node);
-      if (this.#arsenal.hasOnlyTheStopLeft) await node.stop();
+      if (this.#plan.hasOnlyTheStopLeft) await node.stop();
       const what = 'a failpoint';
       await waitFor(() => unhit.size < before, { what, timeoutMs: POINT_WITHIN_MS }).catch(
         () => {},
@@ -148,14 +157,14 @@ export class Director {
     }
   }
 
-  /** The load continues until mail has met every failure of the receivers. */
-  async #meetTheRest(): Promise<void> {
+  /** The load continues until mail was subject to every failure of the receivers. */
+  async #exerciseRemaining(): Promise<void> {
     const { receivers } = this.#stage;
-    const deadlineMs = performance.now() + MET_WITHIN_MS;
-    const left = receivers.unmet();
-    if (left.length > 0) this.#say(`still to meet: ${left.join(', ')}`);
-    while (receivers.unmet().length > 0 && performance.now() < deadlineMs) {
-      await delay(MOOD_EVERY_MS);
+    const deadlineMs = performance.now() + EXERCISED_WITHIN_MS;
+    const left = receivers.unexercised();
+    if (left.length > 0) this.#log(`faults without mail: ${left.join(', ')}`);
+    while (receivers.unexercised().length > 0 && performance.now() < deadlineMs) {
+      await delay(RECEIVER_FAULT_EVERY_MS);
     }
   }
 
@@ -167,7 +176,7 @@ export class Director {
     const { nodes, proxies, receivers, hooks, clocks } = this.#stage;
     const [, ...others] = nodes;
     await Promise.all(this.#faults);
-    this.#arsenal.layDown();
+    this.#plan.disarm();
     for (const node of others) node.disturbed('healed: cut off from the database once more');
     for (const proxy of proxies) {
       proxy.cut();
@@ -177,13 +186,29 @@ export class Director {
     hooks.settle();
     for (const { name, service } of nodes) {
       clocks.set(name, 0);
-      // Who is slow now is no server that hangs, but a machine with a lot to do.
+      // From here on slowness means a busy machine, not a server that hangs.
       service.env['POSTHORN_SMTP_TIMEOUT_S'] = '60';
     }
     await this.restartAll();
     let isAnswered = false;
     void this.load.end().then(() => (isAnswered = true));
     await waitFor(() => isAnswered, { what: 'all clients', timeoutMs: ANSWERED_WITHIN_MS });
+  }
+
+  /** Events that the readers of the stream got. */
+  get streamed(): number {
+    return this.streams.reduce((sum, { received }) => sum + received.length, 0);
+  }
+
+  /** After the queue has drained, and before the database loses events that were read. */
+  async finishReading(): Promise<void> {
+    this.streams = await this.#readers.finish();
+  }
+
+  /** Ends everything that sends requests: the run has failed, or is over. */
+  async giveUp(): Promise<void> {
+    this.load.giveUp();
+    await this.#readers.stop();
   }
 
   /** What a node remembers of a server that was slow for a moment would last for minutes. */
@@ -196,7 +221,7 @@ export class Director {
   async #restart(node: ChaosNode): Promise<void> {
     await this.#untilUp(node);
     const end = await node.stop();
-    this.#say(`${node.name} stopped with ${end}`);
+    this.#log(`${node.name} stopped with ${end}`);
     await this.#untilUp(node);
   }
 

@@ -1,17 +1,17 @@
 /**
  * The recipient domains of a run: domains without failures, and one domain for every failure of a
- * receiver. A failure lasts until mail has met it, then alternates with normal operation; at the end
+ * receiver. A failure lasts until mail was subject to it, then alternates with normal operation; at the end
  * the domain accepts everything. The allowed final statuses are fixed; receivers.ts implements them.
  */
 import type { FakeDns, FakeFailure } from '../support/fake-dns.ts';
 import type { MxBehaviour } from '../support/fake-mx.ts';
-import { DOUBTS, type Mood, MOODS, UNPROVEN } from './behaviours.ts';
+import { AFTER_DOT, type ServerFault, SERVER_FAULTS, UNVERIFIED_TLS } from './behaviours.ts';
 
-export type Place =
+export type DomainFault =
   /** Its server has a failing behaviour. */
-  | { kind: 'mood'; mood: Mood }
-  /** As such a server, for mail that asks for TLS with a proof. */
-  | { kind: 'unproven'; behaviour: MxBehaviour }
+  | { kind: 'server'; fault: ServerFault }
+  /** As such a server, for mail with `tls: enforced`. */
+  | { kind: 'unverified_tls'; behaviour: MxBehaviour }
   /** No server listens there. */
   | { kind: 'away' }
   /** Its address is one that no connection gets to. */
@@ -55,7 +55,7 @@ const FAILURES: readonly FakeFailure[] = [
   'crowded',
 ];
 
-const RECORDS: Readonly<Record<string, Extract<Place, { kind: 'records' }>>> = {
+const RECORDS: Readonly<Record<string, Extract<DomainFault, { kind: 'records' }>>> = {
   'no data': {
     kind: 'records',
     mayBounce: true,
@@ -128,17 +128,17 @@ const RECORDS: Readonly<Record<string, Extract<Place, { kind: 'records' }>>> = {
 const named = <Thing>(
   prefix: string,
   things: Readonly<Record<string, Thing>>,
-  toPlace: (thing: Thing) => Place,
-): [string, Place][] =>
+  toFault: (thing: Thing) => DomainFault,
+): [string, DomainFault][] =>
   Object.entries(things).map(([name, thing]) => [
     `${prefix}-${name.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}.example`,
-    toPlace(thing),
+    toFault(thing),
   ]);
 
 /** By domain. */
-export const TROUBLED: Readonly<Record<string, Place>> = Object.fromEntries([
-  ...named('mx', MOODS, (mood) => ({ kind: 'mood', mood })),
-  ...named('tls', UNPROVEN, (behaviour) => ({ kind: 'unproven', behaviour })),
+export const FAILING_DOMAINS: Readonly<Record<string, DomainFault>> = Object.fromEntries([
+  ...named('mx', SERVER_FAULTS, (fault) => ({ kind: 'server', fault })),
+  ...named('tls', UNVERIFIED_TLS, (behaviour) => ({ kind: 'unverified_tls', behaviour })),
   ...named('to', { nobody: null }, () => ({ kind: 'away' })),
   ...named('to', { unreachable: UNREACHABLE_ADDRESS, silence: SILENT_ADDRESS }, (address) => ({
     kind: 'address',
@@ -148,34 +148,35 @@ export const TROUBLED: Readonly<Record<string, Place>> = Object.fromEntries([
     kind: 'dns',
     failure,
   })),
-  ...named('dns', RECORDS, (place) => place),
+  ...named('dns', RECORDS, (fault) => fault),
 ]);
 
 /** Domains whose best server fails after the final dot, and whose second one never fails. */
-export const SPARED: Readonly<Record<string, string>> = Object.fromEntries(
-  named('mx', DOUBTS, (mood) => ({ kind: 'mood', mood })).map(([domain]) => [
+export const FALLBACK_DOMAINS: Readonly<Record<string, string>> = Object.fromEntries(
+  named('mx', AFTER_DOT, (fault) => ({ kind: 'server', fault })).map(([domain]) => [
     `spare-${domain}`,
     domain,
   ]),
 );
 
 /** Never failing, and always without mail servers. `steps` has no PIPELINING. */
-export const WELL = ['well.example', 'steps.example'] as const;
-export const NOBODY = ['nullmx.example', 'unknown.example'] as const;
+export const HEALTHY_DOMAINS = ['well.example', 'steps.example'] as const;
+export const UNDELIVERABLE_DOMAINS = ['nullmx.example', 'unknown.example'] as const;
 
 /** Test mail is sent there as well; it must never cause a DNS query. */
 export const TEST_ONLY = 'testonly.example';
 
-/** How mail to a domain may end when nothing is lost; null: it is none of ours. */
+/** How mail to a domain may end when nothing is lost; null: the domain is not part of the run. */
 export function endsOf(domain: string): readonly string[] | null {
-  if (NOBODY.some((one) => one === domain)) return ['bounced'];
-  if (WELL.some((one) => one === domain) || domain in SPARED) return ['delivered'];
-  const place = TROUBLED[domain];
-  if (!place) return null;
-  return mayBounce(place) ? ['delivered', 'bounced'] : ['delivered'];
+  if (UNDELIVERABLE_DOMAINS.some((one) => one === domain)) return ['bounced'];
+  if (HEALTHY_DOMAINS.some((one) => one === domain) || domain in FALLBACK_DOMAINS)
+    return ['delivered'];
+  const fault = FAILING_DOMAINS[domain];
+  if (!fault) return null;
+  return mayBounce(fault) ? ['delivered', 'bounced'] : ['delivered'];
 }
 
-function mayBounce(place: Place): boolean {
-  if (place.kind === 'mood') return place.mood.mayBounce === true;
-  return place.kind === 'records' && place.mayBounce === true;
+function mayBounce(fault: DomainFault): boolean {
+  if (fault.kind === 'server') return fault.fault.mayBounce === true;
+  return fault.kind === 'records' && fault.mayBounce === true;
 }

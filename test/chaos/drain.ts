@@ -17,31 +17,31 @@ select (select count(*) from queue)::int as mail,
 
 const STUCK = `select q.*, app_now() as now from queue q order by due_at limit 8`;
 
-const LOOK_EVERY_MS = 500;
+const POLL_EVERY_MS = 500;
 /** Without any progress; then the clock jumps. */
-const RESTS_AFTER_MS = 5_000;
-const SAY_EVERY_MS = 5_000;
+const IDLE_AFTER_MS = 5_000;
+const LOG_EVERY_MS = 5_000;
 /** Without any progress; then it is stuck. */
 const STUCK_AFTER_MS = 120_000;
 /** The longest wait between two attempts is four hours. */
-const JUMP = `update clock set skew = skew + interval '5 hours'`;
+const JUMP_MS = 5 * 3_600_000;
 const JUMPS_MAX = 9;
-/** So many jumps in a row that bring nothing: the nodes rest by their own clocks, until restarted. */
+/** Jumps in a row without effect: suspensions follow the clocks of the nodes, and end by a restart. */
 const VAIN_JUMPS = 2;
 
 type Means = {
-  say: (line: string) => void;
+  log: (line: string) => void;
   /** null: nothing may need it. */
   restart: (() => Promise<void>) | null;
 };
 
 /** @returns whether everything is done */
-export async function drain(stage: Stage, { say, restart }: Means): Promise<boolean> {
+export async function drain(stage: Stage, { log, restart }: Means): Promise<boolean> {
   let best = Infinity;
   let progressAtMs = performance.now();
   let jumps = 0;
   let vainJumps = 0;
-  let sayAtMs = 0;
+  let logAtMs = 0;
   while (performance.now() - progressAtMs < STUCK_AFTER_MS) {
     const [open] = (await stage.sql(OPEN)) as [Open];
     const left = open.mail + open.hooks;
@@ -51,26 +51,26 @@ export async function drain(stage: Stage, { say, restart }: Means): Promise<bool
       vainJumps = 0;
       progressAtMs = performance.now();
     }
-    if (performance.now() > sayAtMs) {
-      sayAtMs = performance.now() + SAY_EVERY_MS;
-      say(`open: ${JSON.stringify(open)}`);
+    if (performance.now() > logAtMs) {
+      logAtMs = performance.now() + LOG_EVERY_MS;
+      log(`open: ${JSON.stringify(open)}`);
     }
     // Due rows may still wait: a failing destination or endpoint is suspended.
-    const rests = open.due === 0 || performance.now() - progressAtMs > RESTS_AFTER_MS;
+    const isIdle = open.due === 0 || performance.now() - progressAtMs > IDLE_AFTER_MS;
     if (restart !== null && vainJumps === VAIN_JUMPS) {
       vainJumps = 0;
-      say('that brings nothing: all nodes are started anew');
+      log('the jumps have no effect: all nodes are restarted');
       await restart();
       progressAtMs = performance.now();
-    } else if (rests && open.held === 0 && jumps < JUMPS_MAX) {
+    } else if (isIdle && open.held === 0 && jumps < JUMPS_MAX) {
       jumps += 1;
       vainJumps += 1;
       progressAtMs = performance.now();
-      say(`${open.mail} emails and ${open.hooks} webhooks wait for later: the clock jumps`);
-      await stage.sql(JUMP);
+      log(`${open.mail} emails and ${open.hooks} webhooks wait for later: the clock jumps`);
+      await stage.databaseClock.move(JUMP_MS);
     }
-    await delay(LOOK_EVERY_MS);
+    await delay(POLL_EVERY_MS);
   }
-  say(JSON.stringify(await stage.sql(STUCK)));
+  log(JSON.stringify(await stage.sql(STUCK)));
   return false;
 }

@@ -1,8 +1,15 @@
-/** What the load sends: the nth email, drawn by the seed. */
-import type { Dice } from './random.ts';
-import { endsOf, NOBODY, SPARED, TEST_ONLY, TROUBLED, WELL } from './domains.ts';
+/** What the load sends: the nth request, drawn by the seed: an email, or a batch of some. */
+import type { RandomSource } from './random.ts';
+import {
+  endsOf,
+  UNDELIVERABLE_DOMAINS,
+  FALLBACK_DOMAINS,
+  TEST_ONLY,
+  FAILING_DOMAINS,
+  HEALTHY_DOMAINS,
+} from './domains.ts';
 
-export type Letter = {
+export type DrawnEmail = {
   index: number;
   environment: 'live' | 'test';
   body: object;
@@ -12,6 +19,10 @@ export type Letter = {
   isKeyed: boolean;
   /** Asked for twice at once. */
   isTwin: boolean;
+  /** From the request until it is due, by the clock of the database; null: it is not scheduled. */
+  scheduledInMs: number | null;
+  /** From its response until its client cancels it; null: never. */
+  cancelAfterMs: number | null;
 };
 
 /** Suppressed before anything is sent, and meanwhile. */
@@ -30,43 +41,99 @@ export const LIVE_DOMAIN = 'acme.chaos.example';
 export const LEAVING_DOMAINS = ['left-0.chaos.example', 'left-1.chaos.example'];
 
 const TEST_NAMES = ['delivered', 'bounced', 'deferred'];
-const LARGE = '<p>A long letter.</p>\n'.repeat(5_000);
+const LARGE = '<p>A long email.</p>\n'.repeat(5_000);
 /** More than what the sockets between two processes hold. */
-const HUGE = '<p>A very long letter.</p>\n'.repeat(120_000);
+const HUGE = '<p>A very long email.</p>\n'.repeat(120_000);
 
-const TROUBLES = Object.keys(TROUBLED);
+/** Of the template in both environments (stage.ts), which makes the same subject as the others have. */
+export const TEMPLATE = {
+  name: 'Chaos',
+  alias: 'chaos',
+  subject: 'Email {{ index }}',
+  html: '<p>Email {{ index }}.</p>',
+  text: 'Email {{ index }}.',
+  variables: [{ name: 'index', type: 'string' }],
+} as const;
+
+const BATCHED = 0.04;
+const BATCH_MAX = 5;
+const SCHEDULED = 0.08;
+/** Due during the run, or only when the clock of the database jumps. */
+const SOON_MS = [1_000, 20_000] as const;
+const LATER_MS = 1_800_000;
+const CANCELED = { scheduled: 0.4, other: 0.05 };
+const CANCEL_WITHIN_MS = 1_500;
+
+const FAILING_NAMES = Object.keys(FAILING_DOMAINS);
 /** Each place so often as the others; what takes a lot of time or memory less. */
 const SELDOM = 0.3;
 
-export function letter(index: number, dice: Dice): Letter {
-  const isTest = dice.chance(0.06);
-  const fromDomain = dice.chance(0.06) ? dice.pick(LEAVING_DOMAINS) : LIVE_DOMAIN;
+/** The emails of the next request: one, or several of one environment, which are a batch. */
+export function drawRequest(index: number, random: RandomSource): DrawnEmail[] {
+  const first = drawEmail(index, random);
+  if (!random.chance(BATCHED)) return [first];
+  const others = Array.from({ length: random.between(1, BATCH_MAX - 1) }, (_, n) =>
+    drawEmail(index + n + 1, random, first.environment),
+  );
+  return [first, ...others].map((email) => ({ ...email, cancelAfterMs: null, isTwin: false }));
+}
+
+function drawEmail(
+  index: number,
+  random: RandomSource,
+  environment?: DrawnEmail['environment'],
+): DrawnEmail {
+  const isTest = environment === undefined ? random.chance(0.06) : environment === 'test';
+  const fromDomain = random.chance(0.06) ? random.pick(LEAVING_DOMAINS) : LIVE_DOMAIN;
   const isLeaving = !isTest && fromDomain !== LIVE_DOMAIN;
   const addresses = isTest
-    ? [testAddress(index, dice)]
+    ? [testAddress(index, random)]
     : isLeaving
-      ? [`left-${index}@${place(dice)}`]
-      : liveAddresses(index, dice);
-  const isLarge = dice.chance(0.05);
+      ? [`left-${index}@${drawDomain(random)}`]
+      : liveAddresses(index, random);
+  const isLarge = random.chance(0.05);
+  const isTemplated = random.chance(0.08);
+  const scheduledInMs = drawSchedule(random);
   const [to, ...others] = addresses;
   return {
     index,
     environment: isTest ? 'test' : 'live',
     addresses,
     fromDomain,
-    isKeyed: dice.chance(0.95),
-    isTwin: dice.chance(0.05),
+    isKeyed: random.chance(0.95),
+    isTwin: random.chance(0.05),
+    scheduledInMs,
+    cancelAfterMs: drawCancel(scheduledInMs, random),
     body: {
       from: isTest ? TEST_FROM : `Acme <hello@${fromDomain}>`,
       to: [to],
-      ...(others.length > 0 && { [dice.pick(['cc', 'bcc'])]: others }),
-      subject: `Letter ${index}`,
-      html: htmlOf(index, { addresses, isLarge }),
-      text: `Letter ${index}.`,
-      ...(addresses.some(needsProof) && { tls: 'enforced' }),
+      ...(others.length > 0 && { [random.pick(['cc', 'bcc'])]: others }),
+      ...(isTemplated && !addresses.some((address) => isForLarge(domainOf(address)))
+        ? { template: { id: TEMPLATE.alias, variables: { index: String(index) } } }
+        : {
+            subject: subjectOf(index),
+            html: htmlOf(index, { addresses, isLarge }),
+            text: `Email ${index}.`,
+          }),
+      ...(addresses.some(needsVerifiedTls) && { tls: 'enforced' }),
       metadata: { index: String(index) },
     },
   };
+}
+
+/** Of every email, however it was made. */
+export function subjectOf(index: number): string {
+  return `Email ${index}`;
+}
+
+function drawSchedule(random: RandomSource): number | null {
+  if (!random.chance(SCHEDULED)) return null;
+  return random.chance(0.3) ? LATER_MS : random.between(...SOON_MS);
+}
+
+function drawCancel(scheduledInMs: number | null, random: RandomSource): number | null {
+  const share = scheduledInMs === null ? CANCELED.other : CANCELED.scheduled;
+  return random.chance(share) ? random.between(0, CANCEL_WITHIN_MS) : null;
 }
 
 function htmlOf(
@@ -74,48 +141,48 @@ function htmlOf(
   { addresses, isLarge }: { addresses: readonly string[]; isLarge: boolean },
 ): string {
   if (addresses.some((address) => isForLarge(domainOf(address)))) return HUGE;
-  return isLarge ? LARGE : `<p>Letter ${index}.</p>`;
+  return isLarge ? LARGE : `<p>Email ${index}.</p>`;
 }
 
-function testAddress(index: number, dice: Dice): string {
-  if (dice.chance(0.3)) return `jo-${index}@${TEST_ONLY}`;
-  return `${dice.pick(TEST_NAMES)}+${index}@simulator.test`;
+function testAddress(index: number, random: RandomSource): string {
+  if (random.chance(0.3)) return `jo-${index}@${TEST_ONLY}`;
+  return `${random.pick(TEST_NAMES)}+${index}@simulator.test`;
 }
 
-function liveAddresses(index: number, dice: Dice): string[] {
-  const first = liveAddress(`${index}-0`, dice);
+function liveAddresses(index: number, random: RandomSource): string[] {
+  const first = liveAddress(`${index}-0`, random);
   // What is asked for an email is asked for all of its recipients.
   if (isAlone(first)) return [first];
-  const count = dice.chance(0.15) ? dice.between(2, 4) : 1;
+  const count = random.chance(0.15) ? random.between(2, 4) : 1;
   const others = Array.from({ length: count - 1 }, (_, n) =>
-    liveAddress(`${index}-${n + 1}`, dice),
+    liveAddress(`${index}-${n + 1}`, random),
   );
   const addresses = [first, ...others.filter((one) => !isAlone(one))];
-  if (!dice.chance(0.04)) return addresses;
-  const refused = dice.pick([...SUPPRESSED_BEFORE, ...SUPPRESSED_MEANWHILE]);
-  return dice.chance(0.5) ? [refused] : [...addresses, refused];
+  if (!random.chance(0.04)) return addresses;
+  const refused = random.pick([...SUPPRESSED_BEFORE, ...SUPPRESSED_MEANWHILE]);
+  return random.chance(0.5) ? [refused] : [...addresses, refused];
 }
 
-function liveAddress(name: string, dice: Dice): string {
-  const domain = place(dice);
-  if (dice.chance(0.12)) return `${dice.pick(['gone', 'full', 'grey'])}-${name}@${domain}`;
-  return `${dice.chance(0.04) ? 'jö' : 'jo'}-${name}@${domain}`;
+function liveAddress(name: string, random: RandomSource): string {
+  const domain = drawDomain(random);
+  if (random.chance(0.12)) return `${random.pick(['gone', 'full', 'grey'])}-${name}@${domain}`;
+  return `${random.chance(0.04) ? 'jö' : 'jo'}-${name}@${domain}`;
 }
 
 /** Not every server takes its name, and then the whole message. */
 const isForUtf8 = (address: string): boolean => address.startsWith('jö-');
 
 function isAlone(address: string): boolean {
-  return needsProof(address) || isForUtf8(address) || isForLarge(domainOf(address));
+  return needsVerifiedTls(address) || isForUtf8(address) || isForLarge(domainOf(address));
 }
 
-function place(dice: Dice): string {
-  const kind = dice.next();
-  if (kind < 0.35) return dice.pick(WELL);
-  if (kind < 0.38) return dice.pick(NOBODY);
-  if (kind < 0.44) return dice.pick(Object.keys(SPARED));
-  const domain = dice.pick(TROUBLES);
-  return isForLarge(domain) && !dice.chance(SELDOM) ? place(dice) : domain;
+function drawDomain(random: RandomSource): string {
+  const kind = random.next();
+  if (kind < 0.35) return random.pick(HEALTHY_DOMAINS);
+  if (kind < 0.38) return random.pick(UNDELIVERABLE_DOMAINS);
+  if (kind < 0.44) return random.pick(Object.keys(FALLBACK_DOMAINS));
+  const domain = random.pick(FAILING_NAMES);
+  return isForLarge(domain) && !random.chance(SELDOM) ? drawDomain(random) : domain;
 }
 
 function domainOf(address: string): string {
@@ -123,13 +190,13 @@ function domainOf(address: string): string {
 }
 
 function isForLarge(domain: string): boolean {
-  const found = TROUBLED[domain];
-  return found?.kind === 'mood' && found.mood.isForLarge === true;
+  const found = FAILING_DOMAINS[domain];
+  return found?.kind === 'server' && found.fault.isForLarge === true;
 }
 
 /** Mail there must not go out but over TLS, to a server that proves who it is. */
-export function needsProof(address: string): boolean {
-  return TROUBLED[domainOf(address)]?.kind === 'unproven';
+export function needsVerifiedTls(address: string): boolean {
+  return FAILING_DOMAINS[domainOf(address)]?.kind === 'unverified_tls';
 }
 
 export function isSuppressible(address: string): boolean {

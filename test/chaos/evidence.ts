@@ -8,20 +8,34 @@ import type {
   StoredRecipient,
   WebhookSet,
 } from './ledger-types.ts';
-import { mayEndAs, needsProof, SUPPRESSED_BEFORE } from './emails.ts';
+import { mayEndAs, needsVerifiedTls, SUPPRESSED_BEFORE } from './emails.ts';
 import type { Stage } from './stage.ts';
 
 const EMAILS = `
-select id, (metadata->>'index')::int as index, environment, open_count as "openCount",
+select id, (metadata->>'index')::int as index, environment, subject, open_count as "openCount",
        event_count as "eventCount"
   from emails`;
 const RECIPIENTS = `
 select email_id as "emailId", position, address, status, attempts from recipients`;
 const EVENTS = `
 select subject_id as "emailId", seq, type, position, attempt is not null as "hasAttempt",
-       coalesce((attempt->>'in_doubt')::boolean, false) as "isInDoubt"
+       coalesce((attempt->>'in_doubt')::boolean, false) as "isInDoubt",
+       case when type = 'email.canceled' and position is null then data->'recipients' end as canceled
   from events where type like 'email.%'`;
 const ALL_EVENTS = `select id, environment, type from events`;
+const COUNTS = `
+select name, sum(count)::int as count from (
+  select v.name, v.count from stats s cross join lateral (values
+           ('emails', emails), ('recipients', recipients), ('sent', sent), ('delivered', delivered),
+           ('deferred', deferred), ('bounced', bounced), ('failed', failed),
+           ('suppressed', suppressed), ('canceled', canceled)) v(name, count)
+   where granularity = 'day' and dimension = 'total'
+  union all
+  select case what when 'accepted' then 'recipients' else what end, recipients from stats_deltas
+  union all
+  select v.name, v.count from stats_deltas
+   cross join lateral (values ('emails', emails), ('suppressed', suppressed)) v(name, count)) c
+ group by name`;
 const LEFT = `
 select (select count(*) from queue)::int as queue,
        (select count(*) from webhook_queue)::int as "webhookQueue",
@@ -36,8 +50,12 @@ export async function gather(stage: Stage, director: Director): Promise<Evidence
     emails: (await stage.sql(EMAILS)) as StoredEmail[],
     recipients: (await stage.sql(RECIPIENTS)) as StoredRecipient[],
     events: (await stage.sql(EVENTS)) as StoredEvent[],
+    counts: Object.fromEntries((await stage.sql(COUNTS)).map(({ name, count }) => [name, count])),
     copies: receivers.copies(),
     webhooks: await webhookSets(stage),
+    cancels: load.cancels,
+    streams: director.streams,
+    skews: stage.databaseClock.skews,
     disturbances: nodes.flatMap(({ disturbances }) => disturbances),
     freezes: context.freezes,
     suppressed: [
@@ -48,7 +66,7 @@ export async function gather(stage: Stage, director: Director): Promise<Evidence
     acceptedFromRemovedDomain: load.acceptedFromRemovedDomain,
     stopped: context.stopped,
     mayEndAs,
-    needsProof,
+    needsVerifiedTls,
     left: { ...left, workers: nodes.reduce((sum, { workers }) => sum + workers, 0) },
     testLookUps: receivers.testLookUps(),
   };

@@ -13,14 +13,14 @@ const AFTER_MS = 115_000;
 
 type Mail = {
   id: string;
-  /** When its client asked and was told. */
+  /** When its client asked and was answered. */
   atMs: number;
   isStored: boolean;
   copiesAtMs: readonly number[];
 };
 
 /** Each to a recipient of its own; who is stored is delivered, and `told` is a webhook of its event. */
-function aftermath(mails: readonly Mail[], told: readonly string[] = []): [Evidence, Rewind] {
+function aftermath(mails: readonly Mail[], result: readonly string[] = []): [Evidence, Rewind] {
   const stored = mails.filter(({ isStored }) => isStored);
   const address = 'jo@a.test';
   const evidence: Evidence = {
@@ -28,16 +28,20 @@ function aftermath(mails: readonly Mail[], told: readonly string[] = []): [Evide
       index,
       environment: 'live',
       isKeyed: true,
+      batch: null,
+      scheduledAtMs: null,
+      isCanceled: false,
       outcome: 'accepted',
       ids: [id],
       addresses: [address],
       begunMs: atMs,
-      oddAnswers: [],
+      unexpectedAnswers: [],
     })),
     emails: stored.map((mail) => ({
       id: mail.id,
       index: mails.indexOf(mail),
       environment: 'live',
+      subject: `Email ${mails.indexOf(mail)}`,
       openCount: 0,
       eventCount: 1,
     })),
@@ -55,7 +59,9 @@ function aftermath(mails: readonly Mail[], told: readonly string[] = []): [Evide
       position: 0,
       hasAttempt: true,
       isInDoubt: false,
+      canceled: null,
     })),
+    counts: { emails: stored.length, recipients: stored.length, delivered: stored.length },
     copies: mails.flatMap(({ id, copiesAtMs }) =>
       copiesAtMs.map((atMs) => ({
         emailId: id,
@@ -63,7 +69,7 @@ function aftermath(mails: readonly Mail[], told: readonly string[] = []): [Evide
         atMs,
         node: 'a',
         sessionBegunMs: 0,
-        isProven: false,
+        isTlsVerified: false,
       })),
     ),
     webhooks: [
@@ -71,13 +77,16 @@ function aftermath(mails: readonly Mail[], told: readonly string[] = []): [Evide
         endpoint: 'all',
         expected: stored.map(({ id }) => id),
         received: new Map(
-          [...stored.map(({ id }) => id), ...told].map((id) => [
+          [...stored.map(({ id }) => id), ...result].map((id) => [
             id,
             { bodies: new Set(['{}']), isVerified: true },
           ]),
         ),
       },
     ],
+    cancels: [],
+    streams: [],
+    skews: [],
     disturbances: [],
     freezes: [],
     suppressed: [],
@@ -85,21 +94,21 @@ function aftermath(mails: readonly Mail[], told: readonly string[] = []): [Evide
     acceptedFromRemovedDomain: [],
     stopped: [],
     mayEndAs: () => null,
-    needsProof: () => false,
+    needsVerifiedTls: () => false,
     left: { queue: 0, webhookQueue: 0, nodes: 4, workers: 4 },
     testLookUps: [],
   };
   const rewind = {
     fromMs: FROM_MS,
     toMs: TO_MS,
-    toldAtMs: new Map(mails.map(({ id, atMs }) => [id, { askedMs: atMs, toldMs: atMs }])),
-    heardBefore: new Map([['all', new Set(['heard long before'])]]),
+    firstAccepted: new Map(mails.map(({ id, atMs }) => [id, { askedMs: atMs, answeredMs: atMs }])),
+    receivedBefore: new Map([['all', new Set(['byPath long before'])]]),
   };
   return [evidence, rewind];
 }
 
-const found = (mails: readonly Mail[], told?: readonly string[]): string[] =>
-  compare(excuse(...aftermath(mails, told)).evidence).map(({ kind }) => kind);
+const found = (mails: readonly Mail[], result?: readonly string[]): string[] =>
+  compare(excuse(...aftermath(mails, result)).evidence).map(({ kind }) => kind);
 
 const mail = (change: Partial<Mail>): Mail => ({
   id: 'e1',
@@ -137,6 +146,23 @@ test('a message settled long before the copy, or accepted after the swap, must b
 });
 
 test('a webhook may be about a missing event, but not if it came before the copy', () => {
-  assert.deepEqual(found([mail({})], ['told between']), []);
-  assert.deepEqual(found([mail({})], ['heard long before']), ['webhook_unexpected']);
+  assert.deepEqual(found([mail({})], ['result between']), []);
+  assert.deepEqual(found([mail({})], ['byPath long before']), ['webhook_unexpected']);
+});
+
+test('a cancel that was answered between copy and swap may be undone, one before may not', () => {
+  for (const [answeredMs, expected] of [
+    [BETWEEN_MS, []],
+    [LONG_BEFORE_MS + 1, ['sent_after_cancel', 'wrong_ending']],
+  ] as const) {
+    const [evidence, rewind] = aftermath([mail({ copiesAtMs: [AFTER_MS] })]);
+    const cancel = { emailId: 'e1', addresses: ['jo@a.test'], askedMs: answeredMs, answeredMs };
+    const excused = excuse({ ...evidence, cancels: [cancel] }, rewind).evidence;
+    assert.deepEqual(
+      compare(excused)
+        .map(({ kind }) => kind)
+        .toSorted(),
+      expected,
+    );
+  }
 });

@@ -2,24 +2,24 @@
  * What a database that lost the commits of some seconds (lossy-failover.ts) excuses. Pure: takes from the
  * evidence what may be missing or repeated because of it, and leaves the rest to the strict rules.
  *
- * An email may be gone if its first 202 was asked for or told within these seconds, and with it its
+ * An email may be gone if its first 202 was requested or answered within these seconds, and with it its
  * copies and webhooks. Who is stored but was in the hands of a worker then may get further copies.
- * Webhooks of events that are gone may have been told. Whoever was settled before, and whoever came
+ * Webhooks of events that are gone may have been sent, and a cancel of these seconds may be undone. Whoever was settled before, and whoever came
  * after, gets no excuse; nor does anything that does not end.
  */
 import { groupBy } from './group.ts';
 import type { Copy, Evidence, Request } from './ledger-types.ts';
 
-export type FirstTold = { askedMs: number; toldMs: number };
+export type FirstAcceptance = { askedMs: number; answeredMs: number };
 
 export type Rewind = {
   /** From the copy of the cluster until it was put in place. */
   fromMs: number;
   toMs: number;
   /** By id: its first 202. */
-  toldAtMs: ReadonlyMap<string, FirstTold>;
+  firstAccepted: ReadonlyMap<string, FirstAcceptance>;
   /** Webhooks that had been sent before, by endpoint. */
-  heardBefore: ReadonlyMap<string, ReadonlySet<string>>;
+  receivedBefore: ReadonlyMap<string, ReadonlySet<string>>;
 };
 
 export type Rewound = {
@@ -36,11 +36,16 @@ const SETTLED_WITHIN_MS = 5_000;
 const SENT_WITHIN_MS = 60_000;
 
 export function excuse(evidence: Evidence, rewind: Rewind): Rewound {
-  const { fromMs, toMs, toldAtMs, heardBefore } = rewind;
+  const { fromMs, toMs, firstAccepted, receivedBefore } = rewind;
   const stored = new Map(evidence.emails.map((email) => [email.id, email]));
   const mayBeGone = (id: string): boolean => {
-    const told = toldAtMs.get(id);
-    return !stored.has(id) && told !== undefined && told.toldMs >= fromMs && told.askedMs <= toMs;
+    const result = firstAccepted.get(id);
+    return (
+      !stored.has(id) &&
+      result !== undefined &&
+      result.answeredMs >= fromMs &&
+      result.askedMs <= toMs
+    );
   };
   const lost = new Set(evidence.requests.flatMap(({ ids }) => ids).filter(mayBeGone));
   const requests = evidence.requests.map((request): Request => {
@@ -56,7 +61,7 @@ export function excuse(evidence: Evidence, rewind: Rewind): Rewound {
     const email = stored.get(first.emailId);
     if (email === undefined) {
       const isInTime = first.atMs >= fromMs && inOrder.at(-1)!.atMs <= toMs + SENT_WITHIN_MS;
-      const isKnown = toldAtMs.has(first.emailId);
+      const isKnown = firstAccepted.has(first.emailId);
       return isInTime && (!isKnown || lost.has(first.emailId)) ? [] : own;
     }
     const isInHand =
@@ -70,9 +75,13 @@ export function excuse(evidence: Evidence, rewind: Rewind): Rewound {
 
   const webhooks = evidence.webhooks.map((set) => {
     const wanted = new Set(set.expected);
-    const before = heardBefore.get(set.endpoint) ?? new Set();
+    const before = receivedBefore.get(set.endpoint) ?? new Set();
     const kept = [...set.received].filter(([id]) => wanted.has(id) || before.has(id));
     return { ...set, received: new Map(kept) };
   });
-  return { evidence: { ...evidence, requests, copies, webhooks }, lost: lost.size, repeated };
+  const cancels = evidence.cancels.filter(
+    ({ askedMs, answeredMs }) => answeredMs < fromMs || askedMs > toMs,
+  );
+  const kept = { ...evidence, requests, copies, webhooks, cancels };
+  return { evidence: kept, lost: lost.size, repeated };
 }

@@ -11,7 +11,7 @@ import {
   WORKER_FAILPOINTS,
   type WorkerFailpoint,
 } from '../../src/core/failpoint.ts';
-import type { Dice } from './random.ts';
+import type { RandomSource } from './random.ts';
 
 export type PlannedPoint = { name: Failpoint; action: FailpointAction; hit: number };
 
@@ -21,15 +21,15 @@ export function titleOf(name: string, action: string): string {
 }
 
 /** A POST may be repeated, so that one SQLSTATE, whichever, is enough for webhooks. */
-export function refusals(dice: Dice): PlannedPoint[] {
-  const hit = (): number => dice.between(1, 5);
+export function refusals(random: RandomSource): PlannedPoint[] {
+  const hit = (): number => random.between(1, 5);
   return [
     ...SQL_FAILURES.map((action) => ({
       name: 'settle_before_commit' as const,
       action,
       hit: hit(),
     })),
-    { name: 'webhook_before_commit', action: dice.pick(SQL_FAILURES), hit: hit() },
+    { name: 'webhook_before_commit', action: random.pick(SQL_FAILURES), hit: hit() },
   ];
 }
 
@@ -45,9 +45,9 @@ const ONE_HIT: readonly Failpoint[] = [
   ...SUPERVISOR_FAILPOINTS,
 ];
 
-export function killAt(name: Failpoint, dice: Dice): PlannedPoint {
+export function killAt(name: Failpoint, random: RandomSource): PlannedPoint {
   const first = FIRST_HIT[name] ?? 1;
-  const hit = ONE_HIT.includes(name) ? first : dice.between(first, first + 4);
+  const hit = ONE_HIT.includes(name) ? first : random.between(first, first + 4);
   return { name, action: 'kill', hit };
 }
 
@@ -55,26 +55,26 @@ export function killAt(name: Failpoint, dice: Dice): PlannedPoint {
 export const AT_STOP: WorkerFailpoint = 'lease_before_end';
 
 /** What workers are armed with but for the last point: each kills, some also refuse. */
-export function workerPoints(dice: Dice): PlannedPoint[] {
+export function workerPoints(random: RandomSource): PlannedPoint[] {
   const names = WORKER_FAILPOINTS.filter((name) => name !== AT_STOP);
-  return [...names.map((name) => killAt(name, dice)), ...refusals(dice)];
+  return [...names.map((name) => killAt(name, random)), ...refusals(random)];
 }
 
 /** Shared out: so many lists, the first twice as long. */
 export function shareOut(
   points: readonly PlannedPoint[],
-  dice: Dice,
+  random: RandomSource,
   nodes: number,
 ): PlannedPoint[][] {
   const lists: PlannedPoint[][] = Array.from({ length: nodes }, () => []);
-  dice.shuffled(points).forEach((point, index) => {
+  random.shuffled(points).forEach((point, index) => {
     lists[Math.max(0, (index % (nodes + 1)) - 1)]!.push(point);
   });
   return lists;
 }
 
 /** What else a process may do than die. Frozen only where its lease is asked again before it sends. */
-const OTHERWISE: readonly (readonly [WorkerFailpoint, FailpointAction])[] = [
+const OTHER_ACTIONS: readonly (readonly [WorkerFailpoint, FailpointAction])[] = [
   ['accept_before_commit', 'delay'],
   ['accept_after_commit', 'delay'],
   ['claim_before_load', 'delay'],
@@ -90,10 +90,10 @@ const OTHERWISE: readonly (readonly [WorkerFailpoint, FailpointAction])[] = [
 ];
 
 /** For the rounds of a long run: any point, killing or otherwise. */
-export function anyPoints(dice: Dice, count: number): PlannedPoint[] {
+export function anyPoints(random: RandomSource, count: number): PlannedPoint[] {
   return Array.from({ length: count }, () => {
-    if (dice.chance(0.7)) return killAt(dice.pick(WORKER_FAILPOINTS), dice);
-    const [name, action] = dice.pick(OTHERWISE);
-    return { name, action, hit: dice.between(FIRST_HIT[name] ?? 1, 6) };
+    if (random.chance(0.7)) return killAt(random.pick(WORKER_FAILPOINTS), random);
+    const [name, action] = random.pick(OTHER_ACTIONS);
+    return { name, action, hit: random.between(FIRST_HIT[name] ?? 1, 6) };
   });
 }

@@ -6,9 +6,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { waitFor } from '../support/wait.ts';
 import type { TcpProxy } from '../support/tcp-proxy.ts';
 import type { Service } from '../support/service.ts';
-import type { Arsenal } from './armed-failpoints.ts';
-import { JUMPS } from './clocks.ts';
-import type { Dice } from './random.ts';
+import type { FailpointPlan } from './armed-failpoints.ts';
+import { HOUR_MS, JUMPS } from './clocks.ts';
+import type { RandomSource } from './random.ts';
 import type { Freeze } from './ledger-types.ts';
 import { DATABASE_FAULTS } from './database-faults.ts';
 import { SUPPRESSED_MEANWHILE } from './emails.ts';
@@ -20,12 +20,12 @@ import { newLiveKey, type Stage } from './stage.ts';
 export type FaultContext = {
   stage: Stage;
   load: Load;
-  arsenal: Arsenal;
-  dice: Dice;
+  plan: FailpointPlan;
+  random: RandomSource;
   freezes: Freeze[];
   suppressed: { address: string; sinceMs: number }[];
   stopped: { emailId: string; address: string; sinceMs: number }[];
-  say: (line: string) => void;
+  log: (line: string) => void;
   clockJumps: number;
   /** There is time for an outage of a minute. */
   isLong: boolean;
@@ -40,24 +40,24 @@ const CLI_TRIES = 10;
 /** Mail lives for three days of this clock, and draining needs two of them. */
 const CLOCK_JUMPS_MAX = 12;
 
-export const DO: Readonly<Record<Fault, (context: FaultContext) => Promise<void>>> = {
-  async kill_worker({ stage, dice }) {
-    const node = dice.pick(stage.nodes);
-    const [pid] = dice.shuffled(await node.workerPids());
+export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<void>>> = {
+  async kill_worker({ stage, random }) {
+    const node = random.pick(stage.nodes);
+    const [pid] = random.shuffled(await node.workerPids());
     if (pid === undefined) return;
     node.signal(pid, 'SIGKILL');
     node.disturbed('worker killed');
   },
-  async kill_supervisor({ stage, dice }) {
-    await dice.pick(stage.nodes).killSupervisor();
+  async kill_supervisor({ stage, random }) {
+    await random.pick(stage.nodes).killSupervisor();
   },
   /** One that has no database of its own stays away until another has declared it dead. */
-  async kill_node({ stage, dice, arsenal }) {
-    const isNeeded = arsenal.unhit.has('takeover_before_commit');
-    const node = dice.pick(isNeeded ? stage.nodes.slice(1) : stage.nodes);
-    node.isHeldDown = isNeeded || (node !== stage.nodes[0] && dice.chance(0.3));
+  async kill_node({ stage, random, plan }) {
+    const isNeeded = plan.unhit.has('reclaim_before_commit');
+    const node = random.pick(isNeeded ? stage.nodes.slice(1) : stage.nodes);
+    node.isHeldDown = isNeeded || (node !== stage.nodes[0] && random.chance(0.3));
     await node.killWhole();
-    const isTaken = (): boolean => isNeeded && !arsenal.unhit.has('takeover_before_commit');
+    const isTaken = (): boolean => isNeeded && !plan.unhit.has('reclaim_before_commit');
     if (node.isHeldDown) {
       await waitFor(isTaken, { what: 'a takeover', timeoutMs: TAKEOVER_MS }).catch(() => {});
     }
@@ -71,16 +71,16 @@ export const DO: Readonly<Record<Fault, (context: FaultContext) => Promise<void>
     for (const node of stage.nodes) node.disturbed('database killed', Date.now(), later());
     signalDatabase(stage, 'SIGKILL');
   },
-  async restart_database({ stage, dice }) {
+  async restart_database({ stage, random }) {
     for (const node of stage.nodes) node.disturbed('database restarted', Date.now(), later());
     // PostgreSQL's fast and immediate shutdown; its supervisor starts it again.
-    signalDatabase(stage, dice.pick(['SIGINT', 'SIGQUIT']));
+    signalDatabase(stage, random.pick(['SIGINT', 'SIGQUIT']));
   },
-  async stop_under_load({ stage, dice }) {
-    await dice.pick(stage.nodes).stop();
+  async stop_under_load({ stage, random }) {
+    await random.pick(stage.nodes).stop();
   },
-  async freeze_worker({ stage, dice, freezes }) {
-    const node = dice.pick(stage.nodes.slice(1));
+  async freeze_worker({ stage, random, freezes }) {
+    const node = random.pick(stage.nodes.slice(1));
     const [pid] = await node.workerPids();
     if (pid === undefined) return;
     const fromMs = Date.now();
@@ -95,34 +95,34 @@ export const DO: Readonly<Record<Fault, (context: FaultContext) => Promise<void>
     node.signal(pid, 'SIGCONT');
     node.isUp = isUp && node.isAlive;
   },
-  async stall_worker({ stage, dice }) {
-    const [pid, node] = await anyWorker(stage, dice);
+  async stall_worker({ stage, random }) {
+    const [pid, node] = await anyWorker(stage, random);
     if (pid === undefined) return;
     node.signal(pid, 'SIGSTOP');
-    await delay(dice.between(1_000, 8_000));
+    await delay(random.between(1_000, 8_000));
     node.signal(pid, 'SIGCONT');
   },
   database_refused: (context) =>
     whileCutOff(context, async (proxy) => {
       await proxy.refuse();
-      await delay(context.dice.between(2_000, context.isLong ? 60_000 : 8_000));
+      await delay(context.random.between(2_000, context.isLong ? 60_000 : 8_000));
       await proxy.heal();
     }),
   database_silent: (context) =>
     whileCutOff(context, async (proxy) => {
       proxy.stall();
-      await delay(context.dice.between(2_000, 18_000));
+      await delay(context.random.between(2_000, 18_000));
       await proxy.heal();
     }),
   database_slow: (context) =>
     whileCutOff(context, async (proxy) => {
-      proxy.slow(context.dice.between(20, 2_000));
+      proxy.slow(context.random.between(20, 2_000));
       await delay(6_000);
       await proxy.heal();
     }),
   database_sliced: (context) =>
     whileCutOff(context, async (proxy) => {
-      proxy.slice(context.dice.between(16, 256));
+      proxy.slice(context.random.between(16, 256));
       await delay(6_000);
       await proxy.heal();
     }),
@@ -144,44 +144,44 @@ export const DO: Readonly<Record<Fault, (context: FaultContext) => Promise<void>
   async clock_jump(context) {
     if (context.clockJumps >= CLOCK_JUMPS_MAX) return;
     context.clockJumps += 1;
-    await context.stage.sql(`update clock set skew = skew + interval '1 hour'`);
+    await context.stage.databaseClock.move(HOUR_MS);
   },
   /** And right again: what rests until a time of this clock would rest for an hour longer. */
-  async clock_back({ stage, dice }) {
-    await stage.sql(`update clock set skew = skew - interval '1 hour'`);
-    await delay(dice.between(5_000, 15_000));
-    await stage.sql(`update clock set skew = skew + interval '1 hour'`);
+  async clock_back({ stage, random }) {
+    await stage.databaseClock.move(-HOUR_MS);
+    await delay(random.between(5_000, 15_000));
+    await stage.databaseClock.move(HOUR_MS);
   },
-  async nodes_clock({ stage, dice, say }) {
-    const { name } = dice.pick(stage.nodes);
-    const jump = dice.pick(Object.keys(JUMPS));
+  async nodes_clock({ stage, random, log }) {
+    const { name } = random.pick(stage.nodes);
+    const jump = random.pick(Object.keys(JUMPS));
     stage.hooks.forgiveAge();
     stage.clocks.set(name, JUMPS[jump]!());
-    say(`the clock of ${name} is ${jump}`);
+    log(`the clock of ${name} is ${jump}`);
   },
-  async suppress({ stage, suppressed, stopped, say }) {
+  async suppress({ stage, suppressed, stopped, log }) {
     const address = SUPPRESSED_MEANWHILE[suppressed.length % SUPPRESSED_MEANWHILE.length]!;
     if (suppressed.some((one) => one.address === address)) return;
-    await patiently(stage, (node) => node.service.cliJson('suppressions', 'add', address));
+    await retrying(stage, (node) => node.service.cliJson('suppressions', 'add', address));
     suppressed.push({ address, sinceMs: Date.now() });
     stopped.push(...(await waitingNow(stage, { address, domain: null })));
-    say(`suppressed ${address}`);
+    log(`suppressed ${address}`);
   },
-  async remove_domain({ stage, load, stopped, say }) {
+  async remove_domain({ stage, load, stopped, log }) {
     const [name, id] = [...stage.leaving].find(([one]) => !load.isRemoved(one)) ?? [];
     if (name === undefined) return;
     load.removing(name);
-    await patiently(stage, ({ service }) => removeDomain(service, `${id}`, stage.adminKey));
+    await retrying(stage, ({ service }) => removeDomain(service, `${id}`, stage.adminKey));
     load.removed(name);
     stopped.push(...(await waitingNow(stage, { address: null, domain: name })));
-    say(`removed ${name}`);
+    log(`removed ${name}`);
   },
-  async revoke_key({ stage, load, say }) {
+  async revoke_key({ stage, load, log }) {
     const old = load.liveKey;
-    load.useKey(await patiently(stage, (node) => newLiveKey(node.service)));
-    await patiently(stage, (node) => node.service.cliJson('keys', 'revoke', old.id));
+    load.useKey(await retrying(stage, (node) => newLiveKey(node.service)));
+    await retrying(stage, (node) => node.service.cliJson('keys', 'revoke', old.id));
     load.revoked(old);
-    say(`revoked the key ${old.id}`);
+    log(`revoked the key ${old.id}`);
   },
 };
 
@@ -219,33 +219,36 @@ function signalDatabase(stage: Stage, signal: NodeJS.Signals): void {
   if (pid !== null) stage.nodes[0].signal(pid, signal);
 }
 
-async function anyWorker(stage: Stage, dice: Dice): Promise<[number | undefined, ChaosNode]> {
-  const node = dice.pick(stage.nodes);
-  return [dice.shuffled(await node.workerPids())[0], node];
+async function anyWorker(
+  stage: Stage,
+  random: RandomSource,
+): Promise<[number | undefined, ChaosNode]> {
+  const node = random.pick(stage.nodes);
+  return [random.shuffled(await node.workerPids())[0], node];
 }
 
 /** One of the nodes that reach the database through a network. */
 async function whileCutOff(
-  { stage, dice }: FaultContext,
-  harm: (proxy: TcpProxy) => Promise<void>,
+  { stage, random }: FaultContext,
+  injection: (proxy: TcpProxy) => Promise<void>,
 ): Promise<void> {
-  const which = dice.pick([0, 1] as const);
+  const which = random.pick([0, 1] as const);
   const node = stage.nodes[which + 1]!;
   const disturbance = node.disturbed('cut off from the database', Date.now(), Infinity);
-  await harm(stage.proxies[which]);
+  await injection(stage.proxies[which]);
   disturbance.toMs = later();
 }
 
 /** The next one of these statements is cut off from its answer, or after it was sent. */
 function loseAnswer(context: FaultContext, text: string): Promise<void> {
   return whileCutOff(context, async (proxy) => {
-    const cutWhen = context.dice.pick(['sent', 'answered'] as const);
+    const cutWhen = context.random.pick(['sent', 'answered'] as const);
     await Promise.race([proxy.trap({ text, cutWhen }), delay(10_000)]);
   });
 }
 
 /** The command line, by whichever node's way to the database. Never node a's: it would start it. */
-async function patiently<Result>(
+async function retrying<Result>(
   stage: Stage,
   command: (node: ChaosNode) => Promise<Result>,
 ): Promise<Result> {

@@ -9,7 +9,7 @@ import {
   startReceiver,
   verified,
 } from '../support/webhook-receiver.ts';
-import type { Dice } from './random.ts';
+import type { RandomSource } from './random.ts';
 import type { WebhookSet } from './ledger-types.ts';
 
 export type Endpoint = {
@@ -25,7 +25,7 @@ export const ENDPOINTS: readonly Endpoint[] = [
   { path: '/test', environment: 'test', types: null },
 ];
 
-const MOODS: readonly Behaviour[] = [
+const WEBHOOK_FAULTS: readonly Behaviour[] = [
   500,
   503,
   { status: 429, headers: { 'retry-after': '1' } },
@@ -35,8 +35,8 @@ const MOODS: readonly Behaviour[] = [
 ];
 
 /**
- * A mood lasts so many requests, not so long: an endpoint that fails is left alone, for longer each
- * time. A few more than make it rest.
+ * A fault lasts for a number of requests, not for a time: an endpoint that fails is suspended, for longer
+ * each time. A few more than suspend it.
  */
 const REQUESTS_MAX = 8;
 
@@ -44,8 +44,8 @@ export type Hooks = AsyncDisposable & {
   url: string;
   /** Of an endpoint; what comes to it before is taken for wrongly signed. */
   setSecret(path: string, secret: string): void;
-  /** An endpoint that has answered well again has a mood for its next requests. */
-  changeMood(dice: Dice): void;
+  /** An endpoint that has recovered fails for its next requests. */
+  changeFault(random: RandomSource): void;
   settle(): void;
   /** From now on nodes may date what they sign as they like. */
   forgiveAge(): void;
@@ -55,30 +55,30 @@ export type Hooks = AsyncDisposable & {
 
 export async function startHooks(): Promise<Hooks> {
   const secrets = new Map<string, string>();
-  const heard = new Map(
+  const byPath = new Map(
     ENDPOINTS.map(({ path }) => [
       path,
       new Map<string, { bodies: Set<string>; isVerified: boolean }>(),
     ]),
   );
-  const moods = new Map<string, { behaviour: Behaviour; left: number }>();
-  /** Since its last mood. */
-  const isWell = new Set<string>();
+  const faults = new Map<string, { behaviour: Behaviour; left: number }>();
+  /** Has answered 200 since its last fault. */
+  const hasRecovered = new Set<string>();
   let isAgeForgiven = false;
   const receiver = await startReceiver((webhook) => {
     note(webhook);
     // Only what is noted is kept: a long run has a hundred thousand of them.
     receiver.received.length = 0;
-    const mood = moods.get(webhook.path);
-    if (mood === undefined || mood.left === 0) {
-      isWell.add(webhook.path);
+    const fault = faults.get(webhook.path);
+    if (fault === undefined || fault.left === 0) {
+      hasRecovered.add(webhook.path);
       return 200;
     }
-    mood.left -= 1;
-    return mood.behaviour;
+    fault.left -= 1;
+    return fault.behaviour;
   });
   const note = (webhook: Received): void => {
-    const set = heard.get(webhook.path)!;
+    const set = byPath.get(webhook.path)!;
     const before = set.get(webhook.id) ?? { bodies: new Set<string>(), isVerified: true };
     before.bodies.add(webhook.body);
     before.isVerified &&= isSigned(secrets.get(webhook.path) ?? '', webhook, isAgeForgiven);
@@ -87,15 +87,18 @@ export async function startHooks(): Promise<Hooks> {
   return {
     url: receiver.url,
     setSecret: (path, secret) => void secrets.set(path, secret),
-    changeMood(dice) {
-      const { path } = dice.pick(ENDPOINTS);
-      const mood = { behaviour: dice.pick(MOODS), left: dice.between(1, REQUESTS_MAX) };
-      if (isWell.delete(path)) moods.set(path, mood);
+    changeFault(random) {
+      const { path } = random.pick(ENDPOINTS);
+      const fault = {
+        behaviour: random.pick(WEBHOOK_FAULTS),
+        left: random.between(1, REQUESTS_MAX),
+      };
+      if (hasRecovered.delete(path)) faults.set(path, fault);
     },
-    settle: () => moods.clear(),
+    settle: () => faults.clear(),
     forgiveAge: () => void (isAgeForgiven = true),
-    received: (path) => heard.get(path)!,
-    count: () => [...heard.values()].reduce((sum, { size }) => sum + size, 0),
+    received: (path) => byPath.get(path)!,
+    count: () => [...byPath.values()].reduce((sum, { size }) => sum + size, 0),
     [Symbol.asyncDispose]: () => receiver[Symbol.asyncDispose](),
   };
 }

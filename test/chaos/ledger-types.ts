@@ -1,7 +1,9 @@
 /**
- * What a run of chaos leaves behind, as facts to compare: what was promised, what is stored, what
+ * The evidence of a run: what was accepted, what is stored, what
  * arrived. Made by evidence.ts, judged by ledger.ts.
  */
+
+import type { Skew } from './clocks.ts';
 
 /** One email as the client knows it. Times are milliseconds of the clock of this machine. */
 export type Request = {
@@ -17,16 +19,23 @@ export type Request = {
   /** Of every 2xx. */
   ids: readonly string[];
   addresses: readonly string[];
+  /** The index of the first email of its batch; null: it was sent by itself. */
+  batch: number | null;
+  /** By the clock of the database; null: at once. */
+  scheduledAtMs: number | null;
+  /** Its client asked to cancel it. */
+  isCanceled: boolean;
   /** When its first attempt began. */
   begunMs: number;
   /** What a client must never see: a status, and the answer. */
-  oddAnswers: readonly string[];
+  unexpectedAnswers: readonly string[];
 };
 
 export type StoredEmail = {
   id: string;
   index: number;
   environment: 'live' | 'test';
+  subject: string;
   openCount: number;
   eventCount: number;
 };
@@ -47,6 +56,23 @@ export type StoredEvent = {
   hasAttempt: boolean;
   /** The dot of the attempt was written and its answer never came. */
   isInDoubt: boolean;
+  /** The addresses of `email.canceled`, which is about the email; otherwise null. */
+  canceled: readonly string[] | null;
+};
+
+/** A cancel that was answered with 200, and the recipients that its response shows as canceled. */
+export type Cancel = {
+  emailId: string;
+  addresses: readonly string[];
+  askedMs: number;
+  answeredMs: number;
+};
+
+/** What one reader of the event stream got, in its order, and what it had to get. */
+export type ReadStream = {
+  reader: string;
+  expected: readonly string[];
+  received: readonly string[];
 };
 
 /** A message that a receiving server took responsibility for. */
@@ -57,7 +83,7 @@ export type Copy = {
   node: string;
   sessionBegunMs: number;
   /** Over TLS, to a server with a good certificate. */
-  isProven: boolean;
+  isTlsVerified: boolean;
 };
 
 export type WebhookSet = {
@@ -82,8 +108,14 @@ export type Evidence = {
   emails: readonly StoredEmail[];
   recipients: readonly StoredRecipient[];
   events: readonly StoredEvent[];
+  /** The counts of `GET /v1/stats`, of all projects and times; what is missing is 0. */
+  counts: Readonly<Record<string, number>>;
   copies: readonly Copy[];
   webhooks: readonly WebhookSet[];
+  cancels: readonly Cancel[];
+  streams: readonly ReadStream[];
+  /** In their order; before the first one the clock of the database is right. */
+  skews: readonly Skew[];
   disturbances: readonly Disturbance[];
   freezes: readonly Freeze[];
   /** Addresses that get nothing that was asked for after this time. */
@@ -97,7 +129,7 @@ export type Evidence = {
   /** Statuses that a recipient may end with; any final one where nothing is said. */
   mayEndAs: (address: string) => readonly string[] | null;
   /** Whose mail must not go out but over TLS, to a server that proves who it is. */
-  needsProof: (address: string) => boolean;
+  needsVerifiedTls: (address: string) => boolean;
   left: { queue: number; webhookQueue: number; nodes: number; workers: number };
   /** Names that only test mail goes to and that were asked for in the DNS. */
   testLookUps: readonly string[];
@@ -115,23 +147,30 @@ export type FindingKind =
   | 'copy_of_test_mail'
   | 'unexplained_duplicate'
   | 'sent_to_suppressed'
-  | 'sent_without_proof'
+  | 'sent_without_verified_tls'
   | 'sent_though_stopped'
-  | 'sent_after_waking'
+  | 'sent_after_freeze'
+  | 'sent_after_cancel'
+  | 'sent_before_its_time'
+  | 'batch_in_part'
+  | 'wrong_content'
+  | 'event_not_streamed'
+  | 'event_streamed_twice'
   | 'wrong_ending'
   | 'illegal_transition'
   | 'status_and_events_differ'
   | 'events_with_gaps'
+  | 'counts_differ'
   | 'attempts_and_events_differ'
   | 'webhook_missing'
   | 'webhook_unexpected'
   | 'webhook_changed'
   | 'webhook_not_verified'
-  | 'odd_answer'
+  | 'unexpected_answer'
   | 'accepted_with_revoked_key'
   | 'accepted_from_removed_domain'
   | 'left_over'
   | 'test_mail_in_dns'
-  | 'point_never_hit'
-  | 'trouble_never_met'
+  | 'failpoint_not_hit'
+  | 'fault_not_exercised'
   | 'broken_process';

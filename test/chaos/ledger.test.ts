@@ -12,11 +12,14 @@ function allIsWell(): Evidence {
   const request = {
     environment: 'live' as const,
     isKeyed: true,
+    batch: null,
+    scheduledAtMs: null,
+    isCanceled: false,
     outcome: 'accepted' as const,
     begunMs: 10 * SECOND_MS,
-    oddAnswers: [],
+    unexpectedAnswers: [],
   };
-  const event = { emailId: 'e1', position: 0, hasAttempt: true, isInDoubt: false };
+  const event = { emailId: 'e1', position: 0, hasAttempt: true, isInDoubt: false, canceled: null };
   const webhook = { bodies: new Set(['{}']), isVerified: true };
   return {
     requests: [
@@ -25,8 +28,8 @@ function allIsWell(): Evidence {
       { ...request, index: 3, outcome: 'refused', ids: [], addresses: ['no@a.test'] },
     ],
     emails: [
-      { id: 'e1', index: 1, environment: 'live', openCount: 0, eventCount: 4 },
-      { id: 't1', index: 2, environment: 'test', openCount: 0, eventCount: 2 },
+      { id: 'e1', index: 1, environment: 'live', subject: 'Email 1', openCount: 0, eventCount: 4 },
+      { id: 't1', index: 2, environment: 'test', subject: 'Email 2', openCount: 0, eventCount: 2 },
     ],
     recipients: [
       { emailId: 'e1', position: 0, address: 'jo@a.test', status: 'delivered', attempts: 2 },
@@ -48,6 +51,7 @@ function allIsWell(): Evidence {
       },
       { ...event, emailId: 't1', seq: 2, type: 'email.delivered' },
     ],
+    counts: { emails: 2, recipients: 3, delivered: 2, deferred: 1, bounced: 1 },
     copies: [
       {
         emailId: 'e1',
@@ -55,7 +59,7 @@ function allIsWell(): Evidence {
         atMs: 20 * SECOND_MS,
         node: 'a',
         sessionBegunMs: 0,
-        isProven: false,
+        isTlsVerified: false,
       },
     ],
     webhooks: [
@@ -68,6 +72,9 @@ function allIsWell(): Evidence {
         ]),
       },
     ],
+    cancels: [],
+    streams: [],
+    skews: [],
     disturbances: [],
     freezes: [],
     suppressed: [{ address: 'jo@a.test', sinceMs: 15 * SECOND_MS }],
@@ -75,7 +82,7 @@ function allIsWell(): Evidence {
     acceptedFromRemovedDomain: [],
     stopped: [],
     mayEndAs: () => null,
-    needsProof: () => false,
+    needsVerifiedTls: () => false,
     left: { queue: 0, webhookQueue: 0, nodes: 4, workers: 4 },
     testLookUps: [],
   };
@@ -100,6 +107,13 @@ test('an accepted email that is not stored is found as lost', () => {
   assert.ok(found.some(({ kind, what }) => kind === 'lost' && what === 'e1'));
 });
 
+test('an outcome that was counted twice, or not, is found', () => {
+  for (const delivered of [1, 3]) {
+    const found = wrong(({ counts }) => ({ counts: { ...counts, delivered } }));
+    assert.deepEqual(found, ['counts_differ']);
+  }
+});
+
 test('a recipient that is missing is found as lost', () => {
   assert.deepEqual(
     wrong(({ recipients, emails, events }) => ({
@@ -107,7 +121,7 @@ test('a recipient that is missing is found as lost', () => {
       emails,
       events,
     })),
-    ['lost'],
+    ['lost', 'counts_differ'],
   );
 });
 
@@ -137,7 +151,7 @@ test('two emails for one request are found', () => {
       requests: [{ ...requests[0]!, ids: ['e1', 'e9'] }, ...requests.slice(1)],
     })).includes('two_emails_for_one_request'),
   );
-  const twin = { id: 'e2', index: 1, environment: 'live' as const, openCount: 0, eventCount: 0 };
+  const twin = { ...allIsWell().emails[0]!, id: 'e2', openCount: 0, eventCount: 0 };
   assert.ok(
     wrong(({ emails }) => ({ emails: [...emails, twin] })).includes('two_emails_for_one_request'),
   );
@@ -158,7 +172,7 @@ test('a message without an accepted email is found', () => {
     atMs: 0,
     node: 'a',
     sessionBegunMs: 0,
-    isProven: false,
+    isTlsVerified: false,
   };
   assert.deepEqual(
     wrong(({ copies }) => ({ copies: [...copies, copy] })),
@@ -177,7 +191,7 @@ test('test mail at a server or in a DNS query is found', () => {
     atMs: 0,
     node: 'a',
     sessionBegunMs: 0,
-    isProven: false,
+    isTlsVerified: false,
   };
   assert.ok(wrong(({ copies }) => ({ copies: [...copies, copy] })).includes('copy_of_test_mail'));
   assert.deepEqual(
@@ -199,7 +213,7 @@ const second = {
   atMs: 60_000,
   node: 'b',
   sessionBegunMs: 0,
-  isProven: false,
+  isTlsVerified: false,
 };
 test('mail sent although it was suppressed or its domain removed while it waited is found', () => {
   const stopped = { emailId: 'e1', address: 'jo@a.test', sinceMs: 19 * SECOND_MS };
@@ -219,8 +233,8 @@ test('mail sent although it was suppressed or its domain removed while it waited
 
 test('mail sent to an unauthenticated server although TLS was enforced is found', () => {
   assert.deepEqual(
-    wrong(() => ({ needsProof: () => true })),
-    ['sent_without_proof'],
+    wrong(() => ({ needsVerifiedTls: () => true })),
+    ['sent_without_verified_tls'],
   );
 });
 
@@ -280,7 +294,7 @@ test('a frozen worker that sends after resuming is found', () => {
   const freeze = { node: 'a', fromMs: 5_000, toMs: 19_000 };
   assert.deepEqual(
     wrong(() => ({ freezes: [freeze] })),
-    ['sent_after_waking'],
+    ['sent_after_freeze'],
   );
   assert.deepEqual(
     wrong(({ copies }) => ({
@@ -300,14 +314,44 @@ test('a final status that the receiver cannot have caused is found', () => {
 });
 
 test('two final statuses of one recipient are found', () => {
-  const again = { emailId: 'e1', position: 0, hasAttempt: false, isInDoubt: false };
+  const again = { ...allIsWell().events[3]!, hasAttempt: false };
   assert.deepEqual(
-    wrong(({ events, emails }) => ({
+    wrong(({ events, emails, counts }) => ({
       events: [...events, { ...again, seq: 5, type: 'email.bounced' }],
       emails: [{ ...emails[0]!, eventCount: 5 }, emails[1]!],
+      counts: { ...counts, bounced: 2 },
     })),
     ['illegal_transition'],
   );
+});
+
+test('a canceled recipient needs a client that canceled it, and the event that names it', () => {
+  const canceled = (addresses: readonly string[], isCanceled: boolean): FindingKind[] =>
+    wrong(({ events, recipients, requests, emails, counts }) => ({
+      requests: [{ ...requests[0]!, isCanceled }, ...requests.slice(1)],
+      recipients: [
+        recipients[0]!,
+        { ...recipients[1]!, status: 'canceled', attempts: 0 },
+        recipients[2]!,
+      ],
+      events: events.map((one) =>
+        one.type === 'email.bounced'
+          ? {
+              ...one,
+              type: 'email.canceled',
+              position: null,
+              hasAttempt: false,
+              canceled: addresses,
+            }
+          : one,
+      ),
+      emails,
+      counts: { ...counts, bounced: 0, canceled: addresses.length },
+      mayEndAs: () => ['delivered'],
+    }));
+  assert.deepEqual(canceled(['al@a.test'], true), []);
+  assert.deepEqual(canceled(['al@a.test'], false), ['wrong_ending']);
+  assert.deepEqual(canceled([], true), ['status_and_events_differ']);
 });
 
 test('a status without an event is found', () => {
@@ -344,19 +388,19 @@ test('a counted attempt without an event is found', () => {
 
 test('a missing, additional, changed or wrongly signed webhook is found', () => {
   const webhook = { bodies: new Set(['{}']), isVerified: true };
-  const heard = (received: [string, { bodies: Set<string>; isVerified: boolean }][]) =>
+  const byPath = (received: [string, { bodies: Set<string>; isVerified: boolean }][]) =>
     wrong(({ webhooks }) => ({ webhooks: [{ ...webhooks[0]!, received: new Map(received) }] }));
   const both = [
     ['v1', webhook],
     ['v2', webhook],
   ] as [string, typeof webhook][];
-  assert.deepEqual(heard(both), []);
-  assert.deepEqual(heard(both.slice(1)), ['webhook_missing']);
-  assert.deepEqual(heard([...both, ['v3', webhook]]), ['webhook_unexpected']);
-  assert.deepEqual(heard([['v1', { ...webhook, bodies: new Set(['{}', '[]']) }], both[1]!]), [
+  assert.deepEqual(byPath(both), []);
+  assert.deepEqual(byPath(both.slice(1)), ['webhook_missing']);
+  assert.deepEqual(byPath([...both, ['v3', webhook]]), ['webhook_unexpected']);
+  assert.deepEqual(byPath([['v1', { ...webhook, bodies: new Set(['{}', '[]']) }], both[1]!]), [
     'webhook_changed',
   ]);
-  assert.deepEqual(heard([['v1', { ...webhook, isVerified: false }], both[1]!]), [
+  assert.deepEqual(byPath([['v1', { ...webhook, isVerified: false }], both[1]!]), [
     'webhook_not_verified',
   ]);
 });
@@ -364,9 +408,9 @@ test('a missing, additional, changed or wrongly signed webhook is found', () => 
 test('an unexpected response, and a revoked key that still works, are found', () => {
   assert.deepEqual(
     wrong(({ requests }) => ({
-      requests: [{ ...requests[0]!, oddAnswers: ['500'] }, ...requests.slice(1)],
+      requests: [{ ...requests[0]!, unexpectedAnswers: ['500'] }, ...requests.slice(1)],
     })),
-    ['odd_answer'],
+    ['unexpected_answer'],
   );
   assert.deepEqual(
     wrong(() => ({ acceptedWithRevokedKey: [1] })),

@@ -8,6 +8,7 @@
  */
 import { groupBy } from './group.ts';
 import { findUnexplainedCopies } from './duplicates.ts';
+import { compareRequests } from './ledger-requests.ts';
 import type { Evidence, Finding, FindingKind, StoredEvent, WebhookSet } from './ledger-types.ts';
 
 export function compare(evidence: Evidence): Finding[] {
@@ -15,11 +16,13 @@ export function compare(evidence: Evidence): Finding[] {
     ...requestsAreKept(evidence),
     ...emailsAreAskedFor(evidence),
     ...recipientsEnd(evidence),
-    ...eventsTellTheStory(evidence),
+    ...eventsMatchStatuses(evidence),
+    ...countsMatchEvents(evidence),
     ...copiesAreExpected(evidence),
     ...findUnexplainedCopies(evidence),
-    ...nothingIsSentAfterWaking(evidence),
+    ...nothingIsSentAfterFreeze(evidence),
     ...nothingStoppedIsSent(evidence),
+    ...compareRequests(evidence),
     ...evidence.webhooks.flatMap(webhooksAreComplete),
     ...nothingIsLeft(evidence),
   ];
@@ -43,7 +46,9 @@ function requestsAreKept(evidence: Evidence): Finding[] {
         ...(outcome === 'refused' && ours.size > 0
           ? [finding('stored_though_refused', `${index}: ${[...ours].join(', ')}`)]
           : []),
-        ...request.oddAnswers.map((answer) => finding('odd_answer', `${index}: ${answer}`)),
+        ...request.unexpectedAnswers.map((answer) =>
+          finding('unexpected_answer', `${index}: ${answer}`),
+        ),
       ];
     }),
     ...acceptedWithRevokedKey.map((index) => finding('accepted_with_revoked_key', String(index))),
@@ -68,7 +73,8 @@ function emailsAreAskedFor({ requests, emails, recipients }: Evidence): Finding[
 const ENDINGS = ['delivered', 'bounced', 'failed', 'suppressed', 'sent', 'canceled'];
 
 function recipientsEnd(evidence: Evidence): Finding[] {
-  const { emails, recipients, copies, mayEndAs } = evidence;
+  const { emails, recipients, copies, mayEndAs, requests } = evidence;
+  const cancelable = new Set(requests.flatMap((one) => (one.isCanceled ? one.ids : [])));
   const environments = new Map(emails.map(({ id, environment }) => [id, environment]));
   const arrived = new Set(copies.map(({ emailId, address }) => `${emailId} ${address}`));
   const open = emails.filter(({ openCount }) => openCount !== 0);
@@ -80,9 +86,12 @@ function recipientsEnd(evidence: Evidence): Finding[] {
       const isLive = environments.get(emailId) === 'live';
       const isMissing = status === 'delivered' && isLive && !arrived.has(`${emailId} ${address}`);
       const allowed = mayEndAs(address);
+      const mayBeCanceled = status === 'canceled' && cancelable.has(emailId);
       return [
         ...(isMissing ? [finding('never_arrived', who)] : []),
-        ...(allowed && !allowed.includes(status) ? [finding('wrong_ending', who)] : []),
+        ...(allowed && !allowed.includes(status) && !mayBeCanceled
+          ? [finding('wrong_ending', who)]
+          : []),
       ];
     }),
   ];
@@ -99,7 +108,7 @@ const STATUS_OF_EVENT: Readonly<Record<string, string>> = {
   'email.canceled': 'canceled',
 };
 
-function eventsTellTheStory({ emails, recipients, events }: Evidence): Finding[] {
+function eventsMatchStatuses({ emails, recipients, events }: Evidence): Finding[] {
   const byEmail = groupBy(events, ({ emailId }) => emailId);
   const ofRecipient = groupBy(events, ({ emailId, position }) => `${emailId} ${position}`);
   const gaps = emails.flatMap(({ id, eventCount }) => {
@@ -108,22 +117,25 @@ function eventsTellTheStory({ emails, recipients, events }: Evidence): Finding[]
     const what = `${id} has the events ${seqs.join(' ')} and counts ${eventCount}`;
     return isWhole ? [] : [finding('events_with_gaps', what)];
   });
-  const stories = recipients.flatMap(({ emailId, position, status, attempts }) => {
-    const own = ofRecipient.get(`${emailId} ${position}`) ?? [];
+  const histories = recipients.flatMap(({ emailId, position, address, status, attempts }) => {
+    const cancels = (byEmail.get(emailId) ?? []).filter(
+      ({ canceled }) => canceled?.includes(address) === true,
+    );
+    const own = [...(ofRecipient.get(`${emailId} ${position}`) ?? []), ...cancels];
     const attempted = own.filter(({ hasAttempt }) => hasAttempt).length;
     const who = `${emailId} recipient ${position}`;
     return [
-      ...storyOf(who, own, status),
+      ...historyOf(who, own, status),
       ...(attempted === attempts
         ? []
         : [finding('attempts_and_events_differ', `${who}: ${attempts} and ${attempted}`)]),
     ];
   });
-  return [...gaps, ...stories];
+  return [...gaps, ...histories];
 }
 
 /** From queued: deferred any number of times, then one final status, then nothing. */
-function storyOf(who: string, events: readonly StoredEvent[], status: string): Finding[] {
+function historyOf(who: string, events: readonly StoredEvent[], status: string): Finding[] {
   const steps = events
     .toSorted((a, b) => a.seq - b.seq)
     .map(({ type }) => STATUS_OF_EVENT[type] ?? type);
@@ -131,21 +143,43 @@ function storyOf(who: string, events: readonly StoredEvent[], status: string): F
     (step, at) =>
       (step === 'deferred' || ENDINGS.includes(step)) && !ENDINGS.includes(steps[at - 1]!),
   );
-  const story = ['queued', ...steps].join(' → ');
-  if (!isLegal) return [finding('illegal_transition', `${who}: ${story}`)];
+  const history = ['queued', ...steps].join(' → ');
+  if (!isLegal) return [finding('illegal_transition', `${who}: ${history}`)];
   const last = steps.at(-1) ?? 'queued';
   if (last === status) return [];
-  return [finding('status_and_events_differ', `${who} is ${status} after ${story}`)];
+  return [finding('status_and_events_differ', `${who} is ${status} after ${history}`)];
+}
+
+/** What was counted is what is stored: each email, each recipient, each change. */
+function countsMatchEvents({ emails, recipients, events, counts }: Evidence): Finding[] {
+  const changes = groupBy(
+    events.filter(({ position }) => position !== null),
+    ({ type }) => STATUS_OF_EVENT[type] ?? type,
+  );
+  const canceled = events.reduce((sum, event) => sum + (event.canceled?.length ?? 0), 0);
+  const stored: Record<string, number> = {
+    emails: emails.length,
+    recipients: recipients.length,
+    deferred: changes.get('deferred')?.length ?? 0,
+    ...Object.fromEntries(ENDINGS.map((status) => [status, changes.get(status)?.length ?? 0])),
+    canceled,
+  };
+  return Object.entries(stored)
+    .filter(([name, count]) => (counts[name] ?? 0) !== count)
+    .map(([name, count]) =>
+      finding('counts_differ', `${counts[name] ?? 0} ${name} counted of ${count}`),
+    );
 }
 
 function copiesAreExpected(evidence: Evidence): Finding[] {
-  const { emails, requests, recipients, copies, suppressed, needsProof, testLookUps } = evidence;
+  const { emails, requests, recipients, copies, suppressed, needsVerifiedTls, testLookUps } =
+    evidence;
   const stored = new Map(emails.map((email) => [email.id, email]));
   const known = new Set(recipients.map(({ emailId, address }) => `${emailId} ${address}`));
   const begun = new Map(requests.map(({ index, begunMs }) => [index, begunMs]));
   const since = new Map(suppressed.map(({ address, sinceMs }) => [address, sinceMs]));
   return [
-    ...copies.flatMap(({ emailId, address, isProven }) => {
+    ...copies.flatMap(({ emailId, address, isTlsVerified }) => {
       const who = `${emailId} to ${address}`;
       const email = stored.get(emailId);
       if (!email || !known.has(`${emailId} ${address}`)) return [finding('unexpected_copy', who)];
@@ -153,7 +187,9 @@ function copiesAreExpected(evidence: Evidence): Finding[] {
       const isTooLate = (begun.get(email.index) ?? 0) > (since.get(address) ?? Infinity);
       return [
         ...(isTooLate ? [finding('sent_to_suppressed', who)] : []),
-        ...(needsProof(address) && !isProven ? [finding('sent_without_proof', who)] : []),
+        ...(needsVerifiedTls(address) && !isTlsVerified
+          ? [finding('sent_without_verified_tls', who)]
+          : []),
       ];
     }),
     ...testLookUps.map((name) => finding('test_mail_in_dns', name)),
@@ -164,12 +200,12 @@ function copiesAreExpected(evidence: Evidence): Finding[] {
 const IN_FLIGHT_MS = 3_000;
 
 /** A session that a frozen worker held is dead: whatever it held belongs to others now. */
-function nothingIsSentAfterWaking({ copies, freezes }: Evidence): Finding[] {
+function nothingIsSentAfterFreeze({ copies, freezes }: Evidence): Finding[] {
   return freezes.flatMap(({ node, fromMs, toMs }) =>
     copies
       .filter((copy) => copy.node === node && copy.sessionBegunMs < fromMs)
       .filter(({ atMs }) => atMs > Math.min(fromMs + IN_FLIGHT_MS, toMs))
-      .map(({ emailId, address }) => finding('sent_after_waking', `${emailId} to ${address}`)),
+      .map(({ emailId, address }) => finding('sent_after_freeze', `${emailId} to ${address}`)),
   );
 }
 
@@ -199,7 +235,7 @@ function nothingIsLeft({ left }: Evidence): Finding[] {
   const { queue, webhookQueue, nodes, workers } = left;
   return [
     ...(queue > 0 ? [finding('left_over', `${queue} rows in the queue`)] : []),
-    ...(webhookQueue > 0 ? [finding('left_over', `${webhookQueue} webhooks to tell`)] : []),
+    ...(webhookQueue > 0 ? [finding('left_over', `${webhookQueue} webhooks to send`)] : []),
     ...(nodes === workers ? [] : [finding('left_over', `${nodes} leases of ${workers} workers`)]),
   ];
 }

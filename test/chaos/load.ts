@@ -1,25 +1,30 @@
 /**
- * The load: clients that do what good clients do. Each email goes out under an Idempotency-Key and is
- * asked for again, at whichever node answers, until there is an answer; a few have no key and are tried
- * once. The responses of all clients are the first column of the ledger.
+ * The load: clients that do what good clients do. Each request, an email or a batch, has an Idempotency-Key
+ * and is repeated, at whichever node answers, until there is an answer; a few have no key and are tried
+ * once. Some emails are scheduled, and some are canceled soon after they were accepted. The responses of all
+ * clients are the first column of the ledger.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Dice } from './random.ts';
-import type { Request } from './ledger-types.ts';
-import type { FirstTold } from './excused.ts';
-import { isSuppressible, type Letter, letter } from './emails.ts';
+import type { RandomSource } from './random.ts';
+import type { Cancel, Request } from './ledger-types.ts';
+import type { FirstAcceptance } from './excused.ts';
+import { isSuppressible, type DrawnEmail, drawRequest } from './emails.ts';
 
 export type LoadNode = { isUp: boolean; service: { url: string } };
 export type LiveKey = { id: string; key: string };
 
 type Record = { -readonly [Field in keyof Request]: Request[Field] } & {
   ids: string[];
-  oddAnswers: string[];
+  unexpectedAnswers: string[];
 };
-type Told =
-  | { kind: 'accepted'; id: string }
+type AskResult =
+  | { kind: 'accepted'; ids: readonly string[] }
   | { kind: 'refused' }
   | { kind: 'again'; isOpen: boolean };
+
+/** What one request asks for: an email, or the emails of a batch. */
+type Asked = { emails: readonly DrawnEmail[]; records: readonly Record[]; body: string };
+type Answer = { status: number; text: string };
 
 const CONNECTIONS = 48;
 const ANSWER_WITHIN_MS = 8_000;
@@ -31,20 +36,25 @@ export type LoadOptions = {
   nodes: readonly LoadNode[];
   testKey: string;
   liveKey: LiveKey;
+  /** May cancel what any key has sent. */
+  adminKey: string;
+  /** By how much the clock of the database is ahead now. */
+  databaseSkewMs: () => number;
   /** So many at least. */
   emails: number;
   perSecond: number;
-  dice: Dice;
+  random: RandomSource;
   /** Of retries: their number depends on timing, and must not shift what is drawn for emails. */
-  chance: Dice;
+  retryRandom: RandomSource;
 };
 
 export class Load {
   readonly requests: Request[] = [];
+  readonly cancels: Cancel[] = [];
   readonly acceptedWithRevokedKey: number[] = [];
   readonly acceptedFromRemovedDomain: number[] = [];
   /** By id: its first 2xx. */
-  readonly toldAtMs = new Map<string, FirstTold>();
+  readonly firstAccepted = new Map<string, FirstAcceptance>();
   accepted = 0;
   readonly #options: LoadOptions;
   #emailsMin: number;
@@ -90,7 +100,7 @@ export class Load {
     this.#removedAtMs.set(domain, Date.now());
   }
 
-  #goneSinceMs({ environment, fromDomain }: Letter): number {
+  #goneSinceMs({ environment, fromDomain }: DrawnEmail): number {
     return environment === 'test' ? Infinity : (this.#removedAtMs.get(fromDomain) ?? Infinity);
   }
 
@@ -121,10 +131,10 @@ export class Load {
     for (;;) {
       const isEnough = this.accepted >= this.#emailsMin;
       if (this.#isGivenUp || (this.#isEnding && isEnough)) return;
-      const drawn = letter(this.#next, this.#options.dice);
-      this.#next += 1;
+      const emails = drawRequest(this.#next, this.#options.random);
+      this.#next += emails.length;
       await this.#turn(isEnough);
-      await this.#send(drawn);
+      await this.#send(emails);
     }
   }
 
@@ -136,103 +146,188 @@ export class Load {
     if (this.#nextAtMs > nowMs) await delay(this.#nextAtMs - nowMs);
   }
 
-  async #send(drawn: Letter): Promise<void> {
-    const { index, environment, addresses, isKeyed, isTwin } = drawn;
-    const request: Record = {
-      index,
-      environment,
-      addresses,
-      isKeyed,
-      outcome: 'unknown',
-      ids: [],
-      begunMs: Date.now(),
-      oddAnswers: [],
-    };
-    this.requests.push(request);
-    const askers = isKeyed && isTwin ? 2 : 1;
+  async #send(emails: readonly DrawnEmail[]): Promise<void> {
+    const batch = emails.length === 1 ? null : emails[0]!.index;
+    const nowMs = Date.now() + this.#options.databaseSkewMs();
+    const records = emails.map((email) => newRecord(email, { batch, nowMs }));
+    this.requests.push(...records);
+    const bodies = emails.map((email, at) => bodyOf(email, records[at]!));
+    const asked = { emails, records, body: JSON.stringify(batch === null ? bodies[0] : bodies) };
+    const [{ isKeyed, isTwin }] = emails as [DrawnEmail];
     const ends = await Promise.all(
-      Array.from({ length: askers }, () => this.#askUntilAnswered(drawn, request)),
+      Array.from({ length: isKeyed && isTwin ? 2 : 1 }, () => this.#askUntilAnswered(asked)),
     );
-    if (request.ids.length > 0) {
-      request.outcome = 'accepted';
-      this.accepted += 1;
-    } else if (ends.every((end) => end === 'refused')) request.outcome = 'refused';
+    if (records[0]!.ids.length > 0) {
+      for (const record of records) record.outcome = 'accepted';
+      this.accepted += records.length;
+      await this.#cancelLater(emails[0]!, records[0]!);
+    } else if (ends.every((end) => end === 'refused')) {
+      for (const record of records) record.outcome = 'refused';
+    }
   }
 
-  async #askUntilAnswered(drawn: Letter, request: Record): Promise<'refused' | 'unknown'> {
+  async #askUntilAnswered(asked: Asked): Promise<'refused' | 'unknown'> {
     let isOpen = false;
     while (!this.#isGivenUp) {
-      const told = await this.#ask(drawn, request);
-      if (told.kind === 'accepted') {
-        request.ids.push(told.id);
+      const result = await this.#ask(asked);
+      if (result.kind === 'accepted') {
+        for (const [at, record] of asked.records.entries()) record.ids.push(result.ids[at]!);
         return 'unknown';
       }
-      if (told.kind === 'again') isOpen ||= told.isOpen;
-      if (told.kind === 'refused' || !drawn.isKeyed) return isOpen ? 'unknown' : 'refused';
-      await delay(PAUSE_MS * (0.5 + this.#options.chance.next()));
+      if (result.kind === 'again') isOpen ||= result.isOpen;
+      const isLast = result.kind === 'refused' || !asked.emails[0]!.isKeyed;
+      if (isLast) return isOpen ? 'unknown' : 'refused';
+      await this.#pause();
     }
     return 'unknown';
   }
 
-  async #ask(drawn: Letter, request: Record): Promise<Told> {
-    const up = this.#options.nodes.filter(({ isUp }) => isUp);
-    if (up.length === 0) return { kind: 'again', isOpen: false };
-    const key = drawn.environment === 'test' ? this.#options.testKey : this.#liveKey.key;
-    const askedAtMs = Date.now();
-    try {
-      const response = await fetch(`${this.#options.chance.pick(up).service.url}/v1/emails`, {
-        method: 'POST',
-        signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
-        headers: {
-          authorization: `Bearer ${key}`,
-          'content-type': 'application/json',
-          ...(drawn.isKeyed && { 'idempotency-key': `letter ${drawn.index}` }),
-        },
-        body: JSON.stringify(drawn.body),
-      });
-      const text = await response.text();
-      if (response.ok && askedAtMs > (this.#revokedAtMs.get(key) ?? Infinity)) {
-        this.acceptedWithRevokedKey.push(drawn.index);
+  async #ask(asked: Asked): Promise<AskResult> {
+    const { emails, records, body } = asked;
+    const [{ index, environment, isKeyed }] = emails as [DrawnEmail];
+    const key = environment === 'test' ? this.#options.testKey : this.#liveKey.key;
+    const askedMs = Date.now();
+    const answer = await this.#post(emails.length === 1 ? '/v1/emails' : '/v1/emails/batch', key, {
+      'content-type': 'application/json',
+      ...(isKeyed && { 'idempotency-key': `email ${index}` }),
+      body,
+    });
+    if (typeof answer === 'string') return { kind: 'again', isOpen: answer === 'no answer' };
+    if (answer.status < 300 && askedMs > (this.#revokedAtMs.get(key) ?? Infinity)) {
+      this.acceptedWithRevokedKey.push(index);
+    }
+    // What was accepted before is answered as before.
+    const isGone = emails.some((email) => records[0]!.begunMs > this.#goneSinceMs(email));
+    if (answer.status === 202 && isGone) this.acceptedFromRemovedDomain.push(index);
+    const result = this.#understand(answer, key, asked);
+    if (result.kind === 'accepted') {
+      const answeredMs = Date.now();
+      for (const id of result.ids) {
+        if (!this.firstAccepted.has(id)) this.firstAccepted.set(id, { askedMs, answeredMs });
       }
-      // What was accepted before is answered as before.
-      if (response.status === 202 && request.begunMs > this.#goneSinceMs(drawn)) {
-        this.acceptedFromRemovedDomain.push(drawn.index);
+    }
+    return result;
+  }
+
+  #understand(answer: Answer, key: string, { emails, records }: Asked): AskResult {
+    const { status, text } = answer;
+    const body = parsed(text);
+    const ids = idsIn(body);
+    const isAccepted = status === 202 || status === 200;
+    if (isAccepted && ids.length === emails.length) return { kind: 'accepted', ids };
+    const code = body?.error?.code;
+    const mayBeSuppressed = emails.some(({ addresses }) => addresses.every(isSuppressible));
+    if (status === 422 && code === 'suppressed' && mayBeSuppressed) return { kind: 'refused' };
+    const mayBeRemoved = emails.some(({ fromDomain }) => this.isRemoved(fromDomain));
+    if (status === 403 && code === 'domain_not_verified' && mayBeRemoved) {
+      return { kind: 'refused' };
+    }
+    if (isAway(answer)) return { kind: 'again', isOpen: text.includes('may have been') };
+    // The key was changed on the way.
+    if (status === 401 && key !== this.#liveKey.key) return { kind: 'again', isOpen: false };
+    records[0]!.unexpectedAnswers.push(`${status} ${text.slice(0, 300)}`);
+    return { kind: 'again', isOpen: true };
+  }
+
+  /** Repeated until it is answered: 200, or 409 if there was nothing left to cancel. */
+  async #cancelLater({ environment, cancelAfterMs }: DrawnEmail, record: Record): Promise<void> {
+    if (cancelAfterMs === null) return;
+    await delay(cancelAfterMs);
+    record.isCanceled = true;
+    const [emailId = ''] = record.ids;
+    const key = environment === 'test' ? this.#options.testKey : this.#options.adminKey;
+    while (!this.#isGivenUp) {
+      const askedMs = Date.now();
+      const answer = await this.#post(`/v1/emails/${emailId}/cancel`, key, {});
+      if (typeof answer !== 'string' && !isAway(answer)) {
+        const { status, text } = answer;
+        const addresses = canceledIn(parsed(text));
+        if (status === 200) {
+          this.cancels.push({ emailId, addresses, askedMs, answeredMs: Date.now() });
+        } else if (status !== 409 && status !== 404) {
+          // 404: the database has lost it, and a missing email is found anyhow.
+          record.unexpectedAnswers.push(`cancel: ${status} ${text.slice(0, 300)}`);
+        }
+        return;
       }
-      const told = this.#understand({ status: response.status, text, key }, { drawn, request });
-      if (told.kind === 'accepted' && !this.toldAtMs.has(told.id)) {
-        this.toldAtMs.set(told.id, { askedMs: askedAtMs, toldMs: Date.now() });
-      }
-      return told;
-    } catch {
-      return { kind: 'again', isOpen: true };
+      await this.#pause();
     }
   }
 
-  #understand(
-    { status, text, key }: { status: number; text: string; key: string },
-    { drawn, request }: { drawn: Letter; request: Record },
-  ): Told {
-    const body = parsed(text);
-    if ((status === 202 || status === 200) && body?.id) return { kind: 'accepted', id: body.id };
-    const code = body?.error?.code;
-    if (status === 422 && code === 'suppressed' && drawn.addresses.every(isSuppressible)) {
-      return { kind: 'refused' };
+  /** At a node that is up. */
+  async #post(
+    path: string,
+    key: string,
+    { body, ...headers }: { body?: string; [header: string]: string },
+  ): Promise<Answer | 'no node' | 'no answer'> {
+    const up = this.#options.nodes.filter(({ isUp }) => isUp);
+    if (up.length === 0) return 'no node';
+    try {
+      const response = await fetch(this.#options.retryRandom.pick(up).service.url + path, {
+        method: 'POST',
+        signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+        headers: { authorization: `Bearer ${key}`, ...headers },
+        ...(body !== undefined && { body }),
+      });
+      return { status: response.status, text: await response.text() };
+    } catch {
+      return 'no answer';
     }
-    if (status === 403 && code === 'domain_not_verified' && this.isRemoved(drawn.fromDomain)) {
-      return { kind: 'refused' };
-    }
-    const isAway = status === 503 && code === 'service_unavailable';
-    if (isAway) return { kind: 'again', isOpen: text.includes('may have been') };
-    // The key was changed on the way.
-    if (status === 401 && key !== this.#liveKey.key) return { kind: 'again', isOpen: false };
-    request.oddAnswers.push(`${status} ${text.slice(0, 300)}`);
-    return { kind: 'again', isOpen: true };
+  }
+
+  #pause(): Promise<void> {
+    return delay(PAUSE_MS * (0.5 + this.#options.retryRandom.next()));
   }
 }
 
-function parsed(text: string): { id?: string; error?: { code?: string } } | null {
+function newRecord(
+  { index, environment, addresses, isKeyed, scheduledInMs }: DrawnEmail,
+  { batch, nowMs }: { batch: number | null; nowMs: number },
+): Record {
+  return {
+    index,
+    environment,
+    addresses,
+    isKeyed,
+    batch,
+    scheduledAtMs: scheduledInMs === null ? null : nowMs + scheduledInMs,
+    isCanceled: false,
+    outcome: 'unknown',
+    ids: [],
+    begunMs: Date.now(),
+    unexpectedAnswers: [],
+  };
+}
+
+function bodyOf({ body }: DrawnEmail, { scheduledAtMs }: Record): object {
+  if (scheduledAtMs === null) return body;
+  return { ...body, scheduled_at: new Date(scheduledAtMs).toISOString() };
+}
+
+function isAway({ status, text }: Answer): boolean {
+  return status === 503 && parsed(text)?.error?.code === 'service_unavailable';
+}
+
+type Body = {
+  id?: string;
+  data?: { id: string }[];
+  recipients?: { address: string; status: string }[];
+  error?: { code?: string };
+};
+
+function idsIn(body: Body | null): string[] {
+  if (body?.id !== undefined) return [body.id];
+  return (body?.data ?? []).map(({ id }) => id);
+}
+
+function canceledIn(body: Body | null): string[] {
+  const canceled = (body?.recipients ?? []).filter(({ status }) => status === 'canceled');
+  return canceled.map(({ address }) => address);
+}
+
+function parsed(text: string): Body | null {
   try {
-    return JSON.parse(text) as { id?: string; error?: { code?: string } };
+    return JSON.parse(text) as Body;
   } catch {
     return null;
   }

@@ -1,8 +1,8 @@
 /**
  * A fail-over to a standby that lacks the last commits, at the end of every run: the database is killed
  * under load and its cluster copied while it is down; it comes back and takes more; it is killed
- * again and the copy put in its place. What was committed in between is gone, for a client who was
- * told of it and for a worker that holds it in memory. Nobody is restarted by it, and all has to drain.
+ * again and the copy put in its place. What was committed in between is gone, for a client that
+ * received its response and for a worker that holds it in memory. Nobody is restarted by it, and all has to drain.
  * What may be missing and repeated then, and nothing else: excused.ts.
  */
 import { cp, rename, rm, stat } from 'node:fs/promises';
@@ -22,17 +22,17 @@ const COPIES_BETWEEN = 40;
 const WITHIN_MS = 90_000;
 const GONE_WITHIN_MS = 15_000;
 
-type Means = { load: Load; say: (line: string) => void };
+type Means = { load: Load; log: (line: string) => void };
 
-export async function rewindDatabase(stage: Stage, { load, say }: Means): Promise<Rewind> {
+export async function rewindDatabase(stage: Stage, { load, log }: Means): Promise<Rewind> {
   const { pgDir } = stage;
   const copy = `${pgDir}-before`;
   const begun = load.accepted;
   load.goOn(EMAILS.before + EMAILS.between + EMAILS.after);
   await acceptedSince(load, begun, EMAILS.before);
 
-  say('the database is killed and its cluster copied');
-  const heardBefore = new Map(
+  log('the database is killed and its cluster copied');
+  const receivedBefore = new Map(
     ENDPOINTS.map(({ path }) => [path, new Set(stage.hooks.received(path).keys())]),
   );
   const fromMs = Date.now();
@@ -52,14 +52,14 @@ export async function rewindDatabase(stage: Stage, { load, say }: Means): Promis
     await rename(pgDir, `${pgDir}-after`);
     await rename(copy, pgDir);
   });
-  say('the database is as it was then');
+  log('the database is as it was then');
   await stage.sql('select 1');
   await acceptedSince(load, load.accepted, EMAILS.after);
   let isAnswered = false;
   void load.end().then(() => (isAnswered = true));
   await waitFor(() => isAnswered, { what: 'all clients', timeoutMs: WITHIN_MS });
   await rm(`${pgDir}-after`, { recursive: true });
-  return { fromMs, toMs, toldAtMs: load.toldAtMs, heardBefore };
+  return { fromMs, toMs, firstAccepted: load.firstAccepted, receivedBefore };
 }
 
 async function acceptedSince(load: Load, since: number, count: number): Promise<void> {

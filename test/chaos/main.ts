@@ -3,8 +3,8 @@
  * with what happened. Read it as: stage.ts (the processes) → director.ts (the course: faults.ts,
  * failpoints.ts, behaviours.ts, load.ts) → drain.ts → lossy-failover.ts → evidence.ts → excused.ts → ledger.ts.
  */
-import { Arsenal } from './armed-failpoints.ts';
-import { diceFor } from './random.ts';
+import { FailpointPlan } from './armed-failpoints.ts';
+import { randomFor } from './random.ts';
 import { Director } from './director.ts';
 import { drain } from './drain.ts';
 import { countDuplicates } from './duplicates.ts';
@@ -35,9 +35,9 @@ async function main(): Promise<number> {
     return 2;
   }
   const interrupted = untilInterrupted();
-  say(`seed ${options.seed}`);
+  log(`seed ${options.seed}`);
   try {
-    const { line, isGood } = await play(options, interrupted);
+    const { line, isGood } = await runChaos(options, interrupted);
     process.stdout.write(`${line}\n`);
     return isGood ? 0 : 1;
   } catch (error) {
@@ -51,65 +51,72 @@ async function main(): Promise<number> {
   }
 }
 
-function say(line: string): void {
+function log(line: string): void {
   const atS = ((performance.now() - begunMs) / 1_000).toFixed(1).padStart(6);
   process.stderr.write(`${atS} s  ${line}\n`);
 }
 
-async function play(
+async function runChaos(
   options: ChaosOptions,
   interrupted: Promise<never>,
 ): Promise<{ line: string; isGood: boolean }> {
-  const arsenal = new Arsenal(NODES, diceFor(options.seed, 'points'), options.minutes !== null);
+  const plan = new FailpointPlan(
+    NODES,
+    randomFor(options.seed, 'points'),
+    options.minutes !== null,
+  );
   const onPoint = ({ failpoint, action, pid }: PointLine): void => {
-    if (!arsenal.hit(failpoint, action)) return;
+    if (!plan.hit(failpoint, action)) return;
     const where = pid === undefined ? '' : ` (process ${pid})`;
-    say(`failpoint ${titleOf(failpoint, action)}${where}, ${arsenal.unhit.size} to go`);
+    log(`failpoint ${titleOf(failpoint, action)}${where}, ${plan.unhit.size} to go`);
   };
-  const pointsFor: PointsFor = (node, starts) => arsenal.pointsFor(node, starts);
-  await using stage = await openStage({ onLine: say, onPoint }, pointsFor);
-  const director = new Director(options, { stage, arsenal, say });
+  const pointsFor: PointsFor = (node, starts) => plan.pointsFor(node, starts);
+  await using stage = await openStage({ onLine: log, onPoint }, pointsFor);
+  const director = new Director(options, { stage, plan, log });
   let rewind: Rewind | null;
   try {
-    rewind = await Promise.race([interrupted, takeCourse(director, stage)]);
+    rewind = await Promise.race([interrupted, runCourse(director, stage)]);
   } finally {
-    director.load.giveUp();
-    await Promise.all(stage.nodes.map((node) => node.letGo()));
+    await director.giveUp();
+    await Promise.all(stage.nodes.map((node) => node.release()));
   }
   const gathered = await gather(stage, director);
   const { evidence, lost, repeated } =
     rewind === null ? { evidence: gathered, lost: 0, repeated: 0 } : excuse(gathered, rewind);
-  const findings = [...compare(evidence), ...findingsOf(stage, arsenal)];
-  const unmet = 'a fail-over that loses commits';
-  if (lost === 0) findings.push({ kind: 'trouble_never_met', what: unmet });
+  const findings = [...compare(evidence), ...findingsOf(stage, plan)];
+  const failover = 'a fail-over that loses commits';
+  if (lost === 0) findings.push({ kind: 'fault_not_exercised', what: failover });
   for (const [kind, ones] of groupBy(findings, (one) => one.kind)) {
-    say(`${ones.length} times ${kind}:`);
-    for (const { what } of ones.slice(0, FINDINGS_SHOWN_MAX)) say(`  ${what}`);
+    log(`${ones.length} times ${kind}:`);
+    for (const { what } of ones.slice(0, FINDINGS_SHOWN_MAX)) log(`  ${what}`);
   }
   const isGood = findings.length === 0;
-  const result = { evidence, director, arsenal, stage, findings, lost, repeated };
+  const result = { evidence, director, plan, stage, findings, lost, repeated };
   return { line: lineOf(options, result), isGood };
 }
 
 /** @returns which commits were lost in the end; null: it did not come to that */
-async function takeCourse(director: Director, stage: Stage): Promise<Rewind | null> {
+async function runCourse(director: Director, stage: Stage): Promise<Rewind | null> {
   await director.run();
-  say(`healing, ${director.load.accepted} emails accepted`);
+  log(`healing, ${director.load.accepted} emails accepted`);
   await director.heal();
-  say('draining');
-  if (!(await drain(stage, { say, restart: () => director.restartAll() }))) return null;
-  const rewind = await rewindDatabase(stage, { load: director.load, say });
-  await drain(stage, { say, restart: null });
+  log('draining');
+  if (!(await drain(stage, { log, restart: () => director.restartAll() }))) return null;
+  await director.finishReading();
+  const rewind = await rewindDatabase(stage, { load: director.load, log });
+  await drain(stage, { log, restart: null });
   return rewind;
 }
 
-/** What no comparison shows: what was never reached or met, processes that broke by themselves. */
-function findingsOf(stage: Stage, { unhit }: Arsenal): Finding[] {
+/** What no comparison shows: failpoints and faults that had no effect, processes that crashed by themselves. */
+function findingsOf(stage: Stage, { unhit }: FailpointPlan): Finding[] {
   return [
-    ...[...unhit].map((what): Finding => ({ kind: 'point_never_hit', what })),
-    ...stage.receivers.unmet().map((what): Finding => ({ kind: 'trouble_never_met', what })),
-    ...stage.nodes.flatMap(({ name, troubles }) =>
-      troubles.map((line): Finding => ({ kind: 'broken_process', what: `${name}: ${line}` })),
+    ...[...unhit].map((what): Finding => ({ kind: 'failpoint_not_hit', what })),
+    ...stage.receivers
+      .unexercised()
+      .map((what): Finding => ({ kind: 'fault_not_exercised', what })),
+    ...stage.nodes.flatMap(({ name, crashes }) =>
+      crashes.map((line): Finding => ({ kind: 'broken_process', what: `${name}: ${line}` })),
     ),
   ];
 }
@@ -117,7 +124,7 @@ function findingsOf(stage: Stage, { unhit }: Arsenal): Finding[] {
 type Result = {
   evidence: Evidence;
   director: Director;
-  arsenal: Arsenal;
+  plan: FailpointPlan;
   stage: Stage;
   findings: Finding[];
   /** By the fail-over: emails, and copies that were made again. */
@@ -127,7 +134,7 @@ type Result = {
 
 function lineOf(
   { seed }: ChaosOptions,
-  { evidence, director, arsenal, stage, findings, lost, repeated }: Result,
+  { evidence, director, plan, stage, findings, lost, repeated }: Result,
 ): string {
   const { emails, recipients, copies, events, disturbances } = evidence;
   const { extra, inDoubt, atDisturbances } = countDuplicates(evidence);
@@ -140,9 +147,12 @@ function lineOf(
     `${count(extra, 'duplicates')} (${inDoubt} in doubt, ${atDisturbances} at kills)`,
     count(events.length, 'events'),
     count(stage.hooks.count(), 'webhooks'),
+    count(evidence.cancels.length, 'canceled'),
+    count(new Set(evidence.requests.flatMap(({ batch }) => batch ?? [])).size, 'batches'),
+    count(director.streamed, 'events streamed'),
     count(disturbances.length, 'disturbances'),
     `${lost} lost and ${repeated} repeated by the fail-over`,
-    `${arsenal.total - arsenal.unhit.size}/${arsenal.total} failpoints`,
+    `${plan.total - plan.unhit.size}/${plan.total} failpoints`,
     `${Math.round((performance.now() - begunMs) / 1_000)} s`,
   ];
   const verdict = findings.length === 0 ? 'PASS' : `FAIL (${findings.length}): ${shown(findings)}`;

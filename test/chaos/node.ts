@@ -7,17 +7,17 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Service } from '../support/service.ts';
 import type { Disturbance } from './ledger-types.ts';
 
-/** How often what a node has said is read, and whether it lives is looked at. */
-const LOOK_EVERY_MS = 25;
-/** How Node begins to say that a program broke; a line that a kill cut in two looks otherwise. */
+/** How often the log of a node is read, and its process checked. */
+const POLL_EVERY_MS = 25;
+/** How the trace of a crash begins; the half of a log line that a kill left behind does not match. */
 const CRASH = /^(?:node:|Warning: |\w*Error\b)/;
-/** Of what Node says then: where it happened, and whose event nobody heard. */
+/** Lines of the trace that are kept. */
 const TRACE_LINES = 16;
 /** Bugs that a failpoint threw, and a service whose workers are killed too often. */
 const EXPECTED = /failpoint |The workers cannot run/;
 const START_AGAIN_AFTER_MS = 300;
 
-/** What src/service/failpoints.ts says. */
+/** A line that src/service/failpoints.ts writes. */
 export type PointLine = { failpoint: string; action: string; pid?: number };
 
 export type NodeReport = {
@@ -34,8 +34,7 @@ export class ChaosNode {
   readonly service: Service;
   readonly workers: number;
   readonly disturbances: Disturbance[] = [];
-  /** Lines that a service in order never writes. */
-  readonly troubles: string[] = [];
+  readonly #traces: string[][] = [];
   #traceLines = 0;
   /** Answers and has not been asked to stop. */
   isUp = true;
@@ -71,7 +70,7 @@ export class ChaosNode {
     this.#keeping = Promise.all([this.#keepAlive(), this.#keepReading()]);
   }
 
-  async letGo(): Promise<void> {
+  async release(): Promise<void> {
     this.#isKept = false;
     await this.#keeping;
   }
@@ -130,7 +129,7 @@ export class ChaosNode {
   async #keepAlive(): Promise<void> {
     while (this.#isKept) {
       if (!this.isAlive && !this.isHeldDown) await this.#startAgain();
-      await delay(LOOK_EVERY_MS);
+      await delay(POLL_EVERY_MS);
     }
   }
 
@@ -153,17 +152,17 @@ export class ChaosNode {
       this.#isStarting = false;
       this.#report.onLine(`${this.name} is up again`);
     } catch (error) {
-      const [reason = '', ...log] = (error as Error).message.trim().split('\n');
-      const why = log.find((line) => line.startsWith('posthorn:')) ?? log.at(-1) ?? '';
+      const [reason = '', ...lines] = (error as Error).message.trim().split('\n');
+      const why = lines.find((line) => line.startsWith('posthorn:')) ?? lines.at(-1) ?? '';
       this.#report.onLine(`${this.name}: ${reason}; ${why}`);
-      // Its last words may come after its end: until one start has worked they all belong to it.
+      // Its last lines may arrive after its end: until one start has worked they all belong to it.
     }
   }
 
   async #keepReading(): Promise<void> {
     while (this.#isKept) {
       this.readLogs();
-      await delay(LOOK_EVERY_MS);
+      await delay(POLL_EVERY_MS);
     }
     this.readLogs();
   }
@@ -184,8 +183,12 @@ export class ChaosNode {
   #understand(line: string): void {
     const fields = parsed(line);
     if (fields === null) {
-      if (CRASH.test(line)) this.#traceLines = TRACE_LINES;
-      if (this.#traceLines > 0) this.#trouble(line);
+      if (CRASH.test(line)) {
+        if (this.#traceLines <= 0) this.#traces.push([]);
+        this.#traceLines = TRACE_LINES;
+      }
+      // A start may fail: the database is away, or a failpoint ends a worker too early.
+      if (this.#traceLines > 0 && !this.#isStarting) this.#traces.at(-1)!.push(line);
       this.#traceLines -= 1;
       return;
     }
@@ -204,17 +207,30 @@ export class ChaosNode {
     } else if (msg.includes('taken for dead')) {
       this.disturbed(msg, Date.now() - 30_000);
     } else if (level === 'fatal' || msg.includes('ended in an error')) {
-      if (!EXPECTED.test(line)) this.#trouble(line);
+      if (!EXPECTED.test(line)) this.#noteCrash(line);
     } else if (msg === 'a worker died') {
       this.disturbed(msg);
-      if (fields.signal === null) this.#trouble(line);
+      if (fields.signal === null) this.#noteCrash(line);
     }
   }
 
-  /** A start may fail: the database is away, or a failpoint ends a worker too early. */
-  #trouble(line: string): void {
-    if (!this.#isStarting) this.troubles.push(line);
+  #noteCrash(line: string): void {
+    if (!this.#isStarting) this.#traces.push([line]);
   }
+
+  /** Lines that a service in order never writes. */
+  get crashes(): string[] {
+    return this.#traces.filter((trace) => !isBirthWithoutSupervisor(trace)).flat();
+  }
+}
+
+/**
+ * The trace of a worker whose supervisor was killed before Node had connected the two: Node ends it before any
+ * code of the service runs.
+ */
+export function isBirthWithoutSupervisor(trace: readonly string[]): boolean {
+  const has = (text: string): boolean => trace.some((line) => line.includes(text));
+  return has('Error: write EPIPE') && has('at cluster._setupWorker');
 }
 
 type Fields = {

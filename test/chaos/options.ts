@@ -14,14 +14,14 @@ export type ChaosOptions = {
 const QUICK_EMAILS = 2_000;
 const SEED_MAX = 1_000_000;
 
-export const HELP = `Breaks a running service on purpose and checks that it kept every promise.
+export const HELP = `Injects faults into a running service and checks its guarantees.
 
   npm run chaos -- --quick | --minutes N [--seed N]
 
 Three nodes on one database, a load over HTTP, faulty mail servers, DNS and webhook receivers. While it
 runs, processes are killed and frozen at every named step (src/core/failpoint.ts), the database goes
 away, networks break. Then everything is healed, the queue drains, the database loses its last commits
-once, and a ledger compares what was accepted with what is stored, what arrived and what was told.
+once, and a ledger compares what was accepted with what is stored, what arrived and which webhooks were sent.
 
   --quick       ${QUICK_EMAILS} emails, every failpoint and every kind of fault once: some minutes
   --minutes N   rounds of faults for so long (1 to 600)
@@ -46,7 +46,7 @@ export function readOptions(args: readonly string[]): ChaosOptions | 'help' | { 
     if (values.help) return 'help';
     const minutes = numberOf('minutes', values.minutes, 600);
     if (values.quick === (minutes !== null)) {
-      return { problem: 'say either --quick or --minutes N; --help says more.' };
+      return { problem: 'give either --quick or --minutes N; see --help.' };
     }
     const seed = numberOf('seed', values.seed, SEED_MAX) ?? randomInt(1, SEED_MAX);
     return { seed, minutes, emails: QUICK_EMAILS };

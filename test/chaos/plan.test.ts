@@ -1,12 +1,12 @@
 /** What a seed fixes: every fault, every failpoint, and the choices of the load. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Arsenal } from './armed-failpoints.ts';
-import { diceFor } from './random.ts';
-import { letter, needsProof } from './emails.ts';
-import { settledLate } from './node.ts';
+import { FailpointPlan } from './armed-failpoints.ts';
+import { randomFor } from './random.ts';
+import { type DrawnEmail, drawRequest, needsVerifiedTls } from './emails.ts';
+import { isBirthWithoutSupervisor, settledLate } from './node.ts';
 import { readOptions } from './options.ts';
-import { endsOf, SPARED, TROUBLED } from './domains.ts';
+import { endsOf, FALLBACK_DOMAINS, FAILING_DOMAINS } from './domains.ts';
 import { anyPoints, AT_STOP, refusals, shareOut, workerPoints } from './failpoints.ts';
 import { FAULTS, round } from './schedule.ts';
 import {
@@ -16,8 +16,8 @@ import {
 } from '../../src/core/failpoint.ts';
 
 const draws = (seed: number, purpose: string): number[] => {
-  const dice = diceFor(seed, purpose);
-  return Array.from({ length: 1_000 }, () => dice.next());
+  const random = randomFor(seed, purpose);
+  return Array.from({ length: 1_000 }, () => random.next());
 };
 
 test('the same seed and purpose give the same random numbers', () => {
@@ -27,9 +27,9 @@ test('the same seed and purpose give the same random numbers', () => {
 });
 
 test('random numbers are evenly distributed between their bounds', () => {
-  const dice = diceFor(1, 'bounds');
+  const random = randomFor(1, 'bounds');
   const counts = [0, 0, 0, 0];
-  for (let throws = 0; throws < 4_000; throws += 1) counts[dice.between(0, 3)]! += 1;
+  for (let throws = 0; throws < 4_000; throws += 1) counts[random.between(0, 3)]! += 1;
   assert.ok(
     counts.every((count) => count > 800),
     counts.join(' '),
@@ -38,7 +38,7 @@ test('random numbers are evenly distributed between their bounds', () => {
 });
 
 test('a round has every fault once, in an order fixed by the seed', () => {
-  const orders = [1, 2, 1].map((seed) => round(diceFor(seed, 'faults')));
+  const orders = [1, 2, 1].map((seed) => round(randomFor(seed, 'faults')));
   for (const order of orders) {
     assert.deepEqual(
       order.toSorted((a, b) => a.localeCompare(b)),
@@ -50,8 +50,8 @@ test('a round has every fault once, in an order fixed by the seed', () => {
 });
 
 test('every failpoint of a worker kills on exactly one node, the last one at the stop', () => {
-  const dice = diceFor(3, 'points');
-  const lists = shareOut(workerPoints(dice), dice, 3);
+  const random = randomFor(3, 'points');
+  const lists = shareOut(workerPoints(random), random, 3);
   const names = lists.flatMap((list) =>
     list.filter(({ action }) => action === 'kill').map(({ name }) => name),
   );
@@ -61,19 +61,19 @@ test('every failpoint of a worker kills on exactly one node, the last one at the
 });
 
 test('every SQLSTATE refuses outcomes of mail in every run, and one of them those of webhooks', () => {
-  const asked = refusals(diceFor(3, 'points'));
+  const asked = refusals(randomFor(3, 'points'));
   const at = (wanted: string): string[] =>
     asked.filter(({ name }) => name === wanted).map(({ action }) => action);
   assert.deepEqual(at('settle_before_commit'), [...SQL_FAILURES]);
   assert.equal(at('webhook_before_commit').length, 1);
-  const dice = diceFor(3, 'points');
-  const planned = shareOut(workerPoints(dice), dice, 3).flat();
+  const random = randomFor(3, 'points');
+  const planned = shareOut(workerPoints(random), random, 3).flat();
   assert.equal(planned.filter(({ action }) => action !== 'kill').length, asked.length);
 });
 
 test('a refusal counts only when the refused outcome has been written', () => {
-  const arsenal = new Arsenal(['a', 'b', 'c'], diceFor(3, 'points'), false);
-  const before = arsenal.total;
+  const plan = new FailpointPlan(['a', 'b', 'c'], randomFor(3, 'points'), false);
+  const before = plan.total;
   assert.equal(before, WORKER_FAILPOINTS.length + SUPERVISOR_FAILPOINTS.length + 4);
   const kept = { sqlstate: '42703', emailId: 'an id' };
   assert.equal(settledLate({ ...kept, msg: 'an outcome could not be written' }), null);
@@ -81,49 +81,61 @@ test('a refusal counts only when the refused outcome has been written', () => {
     ...kept,
     msg: 'an outcome that the database had refused is written',
   })!;
-  assert.equal(arsenal.hit(failpoint, action), true);
-  assert.equal(arsenal.hit(failpoint, action), false);
-  assert.equal(arsenal.unhit.size, before - 1);
-  assert.ok(arsenal.unhit.has('settle_before_commit'), 'the kill there is still to come');
-  assert.equal(arsenal.hit('settle_before_commit', 'delay'), false, 'a delay is no kill');
+  assert.equal(plan.hit(failpoint, action), true);
+  assert.equal(plan.hit(failpoint, action), false);
+  assert.equal(plan.unhit.size, before - 1);
+  assert.ok(plan.unhit.has('settle_before_commit'), 'the kill there is still to come');
+  assert.equal(plan.hit('settle_before_commit', 'delay'), false, 'a delay is no kill');
 });
 
 test('a node is armed with failpoints that were not hit, and last with those of its stop', () => {
-  const arsenal = new Arsenal(['a', 'b', 'c'], diceFor(3, 'points'), false);
+  const plan = new FailpointPlan(['a', 'b', 'c'], randomFor(3, 'points'), false);
   const titled = (text: string): string[] =>
     text.split(',').map((item) => item.split('@')[0]!.replace('=kill', ''));
-  const before = titled(arsenal.pointsFor('b', 0));
-  assert.ok(before.includes('burial_before_commit') && !before.includes(AT_STOP));
+  const before = titled(plan.pointsFor('b', 0));
+  assert.ok(before.includes('expire_before_commit') && !before.includes(AT_STOP));
   const [name = '', action = 'kill'] = before[0]!.split('=');
-  assert.equal(arsenal.hit(name, action), true);
-  assert.equal(arsenal.hit(name, action), false);
-  assert.ok(!titled(arsenal.pointsFor('b', 0)).includes(before[0]!));
-  for (const title of arsenal.unhit) {
+  assert.equal(plan.hit(name, action), true);
+  assert.equal(plan.hit(name, action), false);
+  assert.ok(!titled(plan.pointsFor('b', 0)).includes(before[0]!));
+  for (const title of plan.unhit) {
     const [left = '', how = 'kill'] = title.split('=');
-    if (left !== AT_STOP) arsenal.hit(left, how);
+    if (left !== AT_STOP) plan.hit(left, how);
   }
-  assert.deepEqual(titled(arsenal.pointsFor('b', 0)), [AT_STOP]);
-  arsenal.layDown();
-  assert.equal(arsenal.pointsFor('b', 0), '');
+  assert.deepEqual(titled(plan.pointsFor('b', 0)), [AT_STOP]);
+  plan.disarm();
+  assert.equal(plan.pointsFor('b', 0), '');
 });
 
 test('the emails of a short run go to every failing domain, and enforce TLS where it matters', () => {
-  const dice = diceFor(6, 'load');
-  const letters = Array.from({ length: 2_000 }, (_, index) => letter(index, dice));
-  const addresses = letters.flatMap((one) => one.addresses);
+  const random = randomFor(6, 'load');
+  const drawnEmails: DrawnEmail[] = [];
+  while (drawnEmails.length < 2_000) {
+    const request = drawRequest(drawnEmails.length, random);
+    assert.equal(new Set(request.map(({ environment }) => environment)).size, 1);
+    drawnEmails.push(...request);
+  }
+  assert.deepEqual(
+    drawnEmails.map(({ index }) => index),
+    drawnEmails.map((_, at) => at),
+  );
+  const addresses = drawnEmails.flatMap((one) => one.addresses);
   const domains = new Set(addresses.map((address) => address.split('@')[1]));
-  for (const domain of [...Object.keys(TROUBLED), ...Object.keys(SPARED)]) {
+  for (const domain of [...Object.keys(FAILING_DOMAINS), ...Object.keys(FALLBACK_DOMAINS)]) {
     assert.ok(domains.has(domain), domain);
     assert.ok(endsOf(domain)!.includes('delivered'), domain);
   }
-  for (const { body, addresses: own } of letters) {
-    assert.equal('tls' in body, own.some(needsProof), own.join());
+  for (const { body, addresses: own } of drawnEmails) {
+    assert.equal('tls' in body, own.some(needsVerifiedTls), own.join());
   }
-  assert.equal(domains.size, Object.keys(TROUBLED).length + Object.keys(SPARED).length + 6);
+  assert.equal(
+    domains.size,
+    Object.keys(FAILING_DOMAINS).length + Object.keys(FALLBACK_DOMAINS).length + 6,
+  );
 });
 
 test('a long run also stalls processes and throws errors, but freezes none before a final dot', () => {
-  const points = anyPoints(diceFor(5, 'more'), 2_000);
+  const points = anyPoints(randomFor(5, 'more'), 2_000);
   assert.deepEqual([...new Set(points.map(({ action }) => action))].toSorted(), [
     'delay',
     'kill',
@@ -152,4 +164,16 @@ test('the command line requires --quick or --minutes and reports errors', () => 
   ]) {
     assert.ok('problem' in Object(readOptions(args)), args.join(' '));
   }
+});
+
+test('a worker that Node ends because its supervisor is gone is no broken process; another broken pipe is', () => {
+  const trace = [
+    'node:events:505',
+    'Error: write EPIPE',
+    '    at target._send (node:internal/child_process:932:20)',
+    '    at cluster._setupWorker (node:internal/cluster/child:56:3)',
+  ];
+  assert.equal(isBirthWithoutSupervisor(trace), true);
+  assert.equal(isBirthWithoutSupervisor(trace.slice(0, -1)), false);
+  assert.equal(isBirthWithoutSupervisor(['TypeError: x', trace[3]!]), false);
 });

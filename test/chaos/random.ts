@@ -3,7 +3,7 @@
  * do not shift those of the faults, however the two are interleaved.
  */
 
-export type Dice = {
+export type RandomSource = {
   /** 0 (inclusive) to 1. */
   next(): number;
   /** A whole number from `min` to `max`, both included. */
@@ -14,7 +14,7 @@ export type Dice = {
   shuffled<Item>(items: readonly Item[]): Item[];
 };
 
-export function diceFor(seed: number, purpose: string): Dice {
+export function randomFor(seed: number, purpose: string): RandomSource {
   let state = hashOf(`${seed} ${purpose}`);
   /** Mulberry32: small, and more than random enough for this. */
   const next = (): number => {

@@ -1,33 +1,33 @@
 /**
  * The receiving side: the domains of domains.ts with their mail servers and their DNS. Each fails
- * until mail has met the failure, then alternates with normal operation. `settle` ends all failures.
+ * until mail was subject to the failure, then alternates with normal operation. `settle` ends all failures.
  */
 import { type FakeDns, startFakeDns } from '../support/fake-dns.ts';
 import { type FakeMx, type MxBehaviour, startFakeMx } from '../support/fake-mx.ts';
 import { startBlackHole } from '../support/black-hole.ts';
-import type { Dice } from './random.ts';
+import type { RandomSource } from './random.ts';
 import type { Copy } from './ledger-types.ts';
 import {
-  type Place,
+  type DomainFault,
   SILENT_ADDRESS,
-  SPARED,
+  FALLBACK_DOMAINS,
   TEST_ONLY,
-  TROUBLED,
-  WELL,
+  FAILING_DOMAINS,
+  HEALTHY_DOMAINS,
   type Zone,
 } from './domains.ts';
 
-/** How nodes are told apart in EHLO. */
+/** The name in EHLO, which identifies the node. */
 export const helloName = (node: string): string => `${node}.chaos.example`;
 
 export type Receivers = AsyncDisposable & {
   dns: FakeDns;
   /** Of all mail servers. */
   port: number;
-  /** The failure of some domain ends or begins again. */
-  change(dice: Dice): Promise<void>;
-  /** Domains whose failure no mail has met yet. */
-  unmet(): string[];
+  /** The fault of some domain ends or begins again. */
+  change(random: RandomSource): Promise<void>;
+  /** Domains whose fault no mail was subject to yet. */
+  unexercised(): string[];
   /** No domain fails from now on. */
   settle(): Promise<void>;
   copies(): Copy[];
@@ -51,15 +51,15 @@ const BY_LOCAL_PART: MxBehaviour['recipients'] = new Proxy(
 const USUAL: MxBehaviour = { recipients: BY_LOCAL_PART };
 const STEP_BY_STEP: MxBehaviour = { ...USUAL, pipelining: false };
 /** For mail that asks for a proof. */
-const PROVEN: MxBehaviour = { ...USUAL, startTls: 'offered' };
+const VERIFIED_TLS: MxBehaviour = { ...USUAL, startTls: 'offered' };
 
-/** A place as it stands there. */
-type Standing = {
+/** A fault that can begin and end. */
+type ActiveFault = {
   domain: string;
   begin(): Promise<void> | void;
   end(): Promise<void> | void;
-  /** Whether mail has met its failure. */
-  isMet(): boolean;
+  /** Whether mail was subject to it. */
+  isExercised(): boolean;
   isOn: boolean;
 };
 
@@ -90,40 +90,42 @@ export async function startReceivers(): Promise<Receivers> {
   await serve(USUAL, '::1').catch(() => null);
   stack.use(await startBlackHole(SILENT_ADDRESS, port));
   const steps = await serve(STEP_BY_STEP);
-  for (const [index, domain] of WELL.entries()) {
+  for (const [index, domain] of HEALTHY_DOMAINS.entries()) {
     publish({ dns, domain, host: `mx.${domain}`, address: [first, steps][index]!.address });
   }
   dns.set('nullmx.example', 'MX', ['0 .']);
   dns.set(TEST_ONLY, 'MX', ['10 mx.well.example']);
-  const places: Standing[] = [];
+  const faults: ActiveFault[] = [];
   const askedFor = namesIn(dns.queries);
-  for (const [domain, place] of Object.entries(TROUBLED)) {
-    const hasOwn = place.kind === 'mood' || place.kind === 'unproven' || place.kind === 'away';
+  for (const [domain, fault] of Object.entries(FAILING_DOMAINS)) {
+    const hasOwn =
+      fault.kind === 'server' || fault.kind === 'unverified_tls' || fault.kind === 'away';
     const mx = hasOwn ? await serve(USUAL) : first;
-    const host = place.kind === 'unproven' ? `${domain.split('.')[0]}.mx.test` : `mx.${domain}`;
+    const host =
+      fault.kind === 'unverified_tls' ? `${domain.split('.')[0]}.mx.test` : `mx.${domain}`;
     const zone = { dns, domain, host, address: mx.address };
-    places.push(standing(place, { mx, zone, askedFor }));
+    faults.push(controlOf(fault, { mx, zone, askedFor }));
   }
-  for (const [domain, best] of Object.entries(SPARED)) {
+  for (const [domain, best] of Object.entries(FALLBACK_DOMAINS)) {
     dns.set(domain, 'MX', [`10 mx.${best}`, `20 mx.well.example`]);
   }
-  for (const place of places) {
-    await place.end();
-    await place.begin();
+  for (const fault of faults) {
+    await fault.end();
+    await fault.begin();
   }
   const things = stack.move();
   return {
     dns,
     port,
-    async change(dice) {
-      const place = dice.pick(places);
-      if (!place.isMet()) return;
-      place.isOn = !place.isOn;
-      await (place.isOn ? place.begin() : place.end());
+    async change(random) {
+      const fault = random.pick(faults);
+      if (!fault.isExercised()) return;
+      fault.isOn = !fault.isOn;
+      await (fault.isOn ? fault.begin() : fault.end());
     },
-    unmet: () => places.filter((place) => !place.isMet()).map(({ domain }) => domain),
+    unexercised: () => faults.filter((fault) => !fault.isExercised()).map(({ domain }) => domain),
     async settle() {
-      for (const place of places) await place.end();
+      for (const fault of faults) await fault.end();
     },
     copies: () => servers.flatMap(copiesAt),
     testLookUps: () => [...askedFor()].filter((name) => name.endsWith(TEST_ONLY)),
@@ -131,62 +133,62 @@ export async function startReceivers(): Promise<Receivers> {
   };
 }
 
-type Surroundings = { mx: FakeMx; zone: Zone; askedFor: () => ReadonlySet<string> };
+type FaultContext = { mx: FakeMx; zone: Zone; askedFor: () => ReadonlySet<string> };
 
-function standing(place: Place, { mx, zone, askedFor }: Surroundings): Standing {
+function controlOf(fault: DomainFault, { mx, zone, askedFor }: FaultContext): ActiveFault {
   const { dns, domain, host } = zone;
   const isAskedFor = (name: string): boolean => askedFor().has(name);
-  const isSpokenTo = (): boolean => mx.sessions.some(({ lines }) => lines.some(isHello));
+  const hasSessions = (): boolean => mx.sessions.some(({ lines }) => lines.some(isHello));
   const usual = { domain, isOn: true };
-  switch (place.kind) {
-    case 'mood': {
-      const { behaviour } = place.mood;
+  switch (fault.kind) {
+    case 'server': {
+      const { behaviour } = fault.fault;
       return {
         ...usual,
         begin: () => mx.set({ ...USUAL, ...behaviour }),
         end: () => (publish(zone), mx.set(USUAL)),
-        isMet: behaviour.phases === undefined ? isSpokenTo : () => mx.acted > 0,
+        isExercised: behaviour.phases === undefined ? hasSessions : () => mx.acted > 0,
       };
     }
-    case 'unproven':
+    case 'unverified_tls':
       return {
         ...usual,
-        begin: () => mx.set({ ...USUAL, ...place.behaviour }),
-        end: () => (publish(zone), mx.set(PROVEN)),
-        isMet: isSpokenTo,
+        begin: () => mx.set({ ...USUAL, ...fault.behaviour }),
+        end: () => (publish(zone), mx.set(VERIFIED_TLS)),
+        isExercised: hasSessions,
       };
     case 'away':
       return {
         ...usual,
         begin: () => mx.stop(),
         end: () => (publish(zone), mx.start()),
-        isMet: () => isAskedFor(host),
+        isExercised: () => isAskedFor(host),
       };
     case 'address':
       return {
         ...usual,
-        begin: () => dns.set(host, 'A', [place.address]),
+        begin: () => dns.set(host, 'A', [fault.address]),
         end: () => publish(zone),
-        isMet: () => isAskedFor(host),
+        isExercised: () => isAskedFor(host),
       };
     case 'dns':
       return {
         ...usual,
-        begin: () => dns.setFailure(domain, place.failure),
+        begin: () => dns.setFailure(domain, fault.failure),
         end: () => (publish(zone), dns.setFailure(domain, null)),
-        isMet: () => isAskedFor(domain),
+        isExercised: () => isAskedFor(domain),
       };
     case 'records':
       return {
         ...usual,
-        begin: () => place.begin(zone),
+        begin: () => fault.begin(zone),
         end: () => publish(zone),
-        isMet: () => isAskedFor(domain),
+        isExercised: () => isAskedFor(domain),
       };
   }
 }
 
-/** What the DNS says of a place that is well; the domain's own address is for who remembers no MX. */
+/** The DNS records of a domain without a fault; its own address is for nodes that remember that it has no MX. */
 function publish({ dns, domain, host, address }: Zone): void {
   dns.remove(domain);
   dns.remove(host);
@@ -213,7 +215,7 @@ function copiesAt(mx: FakeMx): Copy[] {
       atMs: at,
       node: hello.slice('C: EHLO '.length).split('.')[0]!,
       sessionBegunMs: performance.timeOrigin + fromMs,
-      isProven: certificate === 'trusted',
+      isTlsVerified: certificate === 'trusted',
     };
   });
 }

@@ -2,7 +2,7 @@
  * Which faults come in which order: fixed by the seed. When exactly one strikes depends on the
  * machine. A round has every fault once.
  */
-import type { Dice } from './random.ts';
+import type { RandomSource } from './random.ts';
 
 export const FAULTS = [
   'kill_worker',
@@ -40,9 +40,9 @@ export type Fault = (typeof FAULTS)[number];
 const HARD: readonly Fault[] = ['kill_everything', 'freeze_worker', 'kill_database'];
 
 /** One round: the hard ones at equal distances, the rest shuffled between them. */
-export function round(dice: Dice): Fault[] {
-  const hard = dice.shuffled(HARD);
-  const rest = dice.shuffled(FAULTS.filter((fault) => !HARD.includes(fault)));
+export function round(random: RandomSource): Fault[] {
+  const hard = random.shuffled(HARD);
+  const rest = random.shuffled(FAULTS.filter((fault) => !HARD.includes(fault)));
   const share = Math.ceil(rest.length / hard.length);
   return hard.flatMap((fault, at) => [fault, ...rest.slice(at * share, (at + 1) * share)]);
 }

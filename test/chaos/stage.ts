@@ -10,9 +10,9 @@ import { type Service, type ServiceOptions, startService } from '../support/serv
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import { CA_FILE } from '../support/journey.ts';
 import { waitFor } from '../support/wait.ts';
-import { type Clocks, makeClocks } from './clocks.ts';
+import { type Clocks, DatabaseClock, makeClocks } from './clocks.ts';
 import { ENDPOINTS, type Hooks, startHooks } from './hooks.ts';
-import { LEAVING_DOMAINS, LIVE_DOMAIN, SUPPRESSED_BEFORE } from './emails.ts';
+import { LEAVING_DOMAINS, LIVE_DOMAIN, SUPPRESSED_BEFORE, TEMPLATE } from './emails.ts';
 import type { LiveKey } from './load.ts';
 import { ChaosNode, type NodeReport, type PointsFor } from './node.ts';
 import { helloName, type Receivers, startReceivers } from './receivers.ts';
@@ -30,6 +30,7 @@ export type Stage = AsyncDisposable & {
   /** Ids of the sending domains that are removed meanwhile, by name. */
   leaving: ReadonlyMap<string, string>;
   clocks: Clocks;
+  databaseClock: DatabaseClock;
   /** Events of before the endpoints were there. */
   earlierEvents: ReadonlySet<string>;
   /** The folder of the database's cluster. */
@@ -85,8 +86,8 @@ export async function openStage(report: NodeReport, pointsFor: PointsFor): Promi
   const [b, c] = await Promise.all(
     proxies.map((proxy, index) => start(index === 0 ? 'b' : 'c', 1, through(proxy, a.service))),
   );
-  const sql: Stage['sql'] = (text, values = []) => patiently(() => query(a.service, text, values));
-  const furniture = await furnish(a.service, hooks);
+  const sql: Stage['sql'] = (text, values = []) => retrying(() => query(a.service, text, values));
+  const fixtures = await createFixtures(a.service, hooks);
   const earlier: { id: string }[] = await sql('select id from events');
   const things = stack.move();
   return {
@@ -94,8 +95,9 @@ export async function openStage(report: NodeReport, pointsFor: PointsFor): Promi
     proxies: [proxies[0]!, proxies[1]!],
     receivers,
     hooks,
-    ...furniture,
+    ...fixtures,
     clocks,
+    databaseClock: new DatabaseClock(sql),
     earlierEvents: new Set(earlier.map(({ id }) => id)),
     pgDir: pgDirOf(a.service),
     databasePid: () => databasePid(a.service),
@@ -107,10 +109,10 @@ export async function openStage(report: NodeReport, pointsFor: PointsFor): Promi
 
 type Database = NonNullable<ServiceOptions['database']>;
 
-type Furniture = Pick<Stage, 'testKey' | 'liveKey' | 'adminKey' | 'leaving'>;
+type Fixtures = Pick<Stage, 'testKey' | 'liveKey' | 'adminKey' | 'leaving'>;
 
 /** The domains, the endpoints and what may not be written to. */
-async function furnish(service: Service, hooks: Hooks): Promise<Furniture> {
+async function createFixtures(service: Service, hooks: Hooks): Promise<Fixtures> {
   const key = await service.liveKey();
   for (const name of [LIVE_DOMAIN, ...LEAVING_DOMAINS]) await service.addLiveDomain(name);
   const { body: domains } = await service.request('GET', '/v1/domains', { key });
@@ -128,8 +130,15 @@ async function furnish(service: Service, hooks: Hooks): Promise<Furniture> {
     if (status !== 201) throw new Error(`no endpoint: ${text}`);
     hooks.setSecret(path, body.signing_secret);
   }
+  for (const own of [key, service.testKey]) await publishTemplate(service, own);
   const liveKey = await newLiveKey(service);
   return { liveKey, testKey: service.testKey, adminKey: key, leaving };
+}
+
+async function publishTemplate(service: Service, key: string): Promise<void> {
+  const { body, text } = await service.request('POST', '/v1/templates', { key, body: TEMPLATE });
+  const published = await service.request('POST', `/v1/templates/${body.id}/publish`, { key });
+  if (published.status !== 200) throw new Error(`no template: ${text} ${published.text}`);
 }
 
 /** For the load alone: it will be revoked. */
@@ -172,7 +181,7 @@ async function query(service: Service, text: string, values: unknown[]): Promise
   }
 }
 
-async function patiently<Rows>(ask: () => Promise<Rows>): Promise<Rows> {
+async function retrying<Rows>(ask: () => Promise<Rows>): Promise<Rows> {
   let last: unknown;
   const { rows } = await waitFor(
     () =>

@@ -1,22 +1,22 @@
 /** From fragments and samples to inputs: what all generators share. */
-import type { Dice } from '../chaos/random.ts';
+import type { RandomSource } from '../chaos/random.ts';
 
 export function times<Item>(count: number, make: (index: number) => Item): Item[] {
   return Array.from({ length: count }, (_, index) => make(index));
 }
 
 /** So many fragments one after the other, now and then one of them many times. */
-export function strung(dice: Dice, fragments: readonly string[], max: number): string {
-  return times(dice.between(0, max), () => {
-    const fragment = dice.pick(fragments);
-    return dice.chance(0.05) ? fragment.repeat(dice.between(2, 60)) : fragment;
+export function strung(random: RandomSource, fragments: readonly string[], max: number): string {
+  return times(random.between(0, max), () => {
+    const fragment = random.pick(fragments);
+    return random.chance(0.05) ? fragment.repeat(random.between(2, 60)) : fragment;
   }).join('');
 }
 
 /** Of few repetitions most often, of very many sometimes. */
-export function manyTimes(dice: Dice): number {
-  const most = dice.pick([3, 3, 10, 10, 60, 300, dice.chance(0.02) ? 5_000 : 300]);
-  return dice.between(1, most);
+export function manyTimes(random: RandomSource): number {
+  const most = random.pick([3, 3, 10, 10, 60, 300, random.chance(0.02) ? 5_000 : 300]);
+  return random.between(1, most);
 }
 
 const NOISE = [
@@ -39,30 +39,30 @@ const NOISE = [
 ];
 
 /** A text in Latin-1 with something cut out, doubled, put in or turned round in a few places. */
-export function mutated(dice: Dice, text: string, fragments: readonly string[]): string {
+export function mutated(random: RandomSource, text: string, fragments: readonly string[]): string {
   let changed = text;
-  for (let left = dice.between(0, 4); left > 0; left -= 1) {
-    const at = dice.between(0, changed.length);
-    const to = Math.min(changed.length, at + manyTimes(dice));
-    changed = `${changed.slice(0, at)}${change(dice, changed.slice(at, to), fragments)}${changed.slice(to)}`;
+  for (let left = random.between(0, 4); left > 0; left -= 1) {
+    const at = random.between(0, changed.length);
+    const to = Math.min(changed.length, at + manyTimes(random));
+    changed = `${changed.slice(0, at)}${change(random, changed.slice(at, to), fragments)}${changed.slice(to)}`;
   }
-  return dice.chance(0.05) ? changed.slice(0, dice.between(0, changed.length)) : changed;
+  return random.chance(0.05) ? changed.slice(0, random.between(0, changed.length)) : changed;
 }
 
-function change(dice: Dice, piece: string, fragments: readonly string[]): string {
-  switch (dice.between(0, 5)) {
+function change(random: RandomSource, piece: string, fragments: readonly string[]): string {
+  switch (random.between(0, 5)) {
     case 0:
       return '';
     case 1:
-      return piece.repeat(Math.min(manyTimes(dice), Math.ceil(20_000 / (piece.length + 1))));
+      return piece.repeat(Math.min(manyTimes(random), Math.ceil(20_000 / (piece.length + 1))));
     case 2:
-      return `${piece}${dice.pick(fragments)}`;
+      return `${piece}${random.pick(fragments)}`;
     case 3:
-      return `${dice.pick(NOISE).repeat(manyTimes(dice))}${piece}`;
+      return `${random.pick(NOISE).repeat(manyTimes(random))}${piece}`;
     case 4:
       return piece.split('').toReversed().join('');
     default:
-      return `${String.fromCharCode(dice.between(0, 255))}${piece.slice(1)}`;
+      return `${String.fromCharCode(random.between(0, 255))}${piece.slice(1)}`;
   }
 }
 
@@ -80,12 +80,12 @@ const RUNS = [...' \t.-"<@=0a>(;,'.split(''), ' ', ' ', '\r', '\n', 'a', '"a', '
 const LENGTHS = [1, 30, 400, 1_000, 1_000, 8_000, 60_000];
 
 /** A unit for growing: a line with a long run in it, or a few fragments and runs in any order. */
-export function unitOf(dice: Dice, fragments: readonly string[]): string {
-  const run = () => dice.pick(RUNS).repeat(dice.pick(LENGTHS));
-  const repeated = () => dice.pick(fragments).repeat(dice.pick([1, 1, 3, 30, 120]));
-  const begin = dice.chance(0.5) ? dice.pick(fragments) : '';
-  const end = dice.pick(['', 'x', 'x ', '@', '"', ';', ':']);
-  switch (dice.between(0, 3)) {
+export function unitOf(random: RandomSource, fragments: readonly string[]): string {
+  const run = () => random.pick(RUNS).repeat(random.pick(LENGTHS));
+  const repeated = () => random.pick(fragments).repeat(random.pick([1, 1, 3, 30, 120]));
+  const begin = random.chance(0.5) ? random.pick(fragments) : '';
+  const end = random.pick(['', 'x', 'x ', '@', '"', ';', ':']);
+  switch (random.between(0, 3)) {
     case 0:
       return `${run()}${end}${repeated()}\r\n`;
     case 1:
@@ -93,6 +93,6 @@ export function unitOf(dice: Dice, fragments: readonly string[]): string {
     case 2:
       return `${begin}${repeated()}${end}`;
     default:
-      return times(dice.between(1, 4), () => (dice.chance(0.5) ? run() : repeated())).join('');
+      return times(random.between(1, 4), () => (random.chance(0.5) ? run() : repeated())).join('');
   }
 }

@@ -105,13 +105,13 @@ async function runInThread(target: Target, options: Options): Promise<Outcome> {
   const worker = new Worker(new URL('thread.ts', import.meta.url), {
     workerData: { target: target.name, seed, from, runs, samples, current },
   });
-  let last = { number: -1, atMs: performance.now(), toldMs: performance.now() };
+  let last = { number: -1, atMs: performance.now(), loggedMs: performance.now() };
   const watch = setInterval(() => {
     const number = Atomics.load(current, 0);
     const nowMs = performance.now();
     if (number !== last.number) last = { ...last, number, atMs: nowMs };
-    if (nowMs - last.toldMs > PROGRESS_MS) {
-      last.toldMs = nowMs;
+    if (nowMs - last.loggedMs > PROGRESS_MS) {
+      last.loggedMs = nowMs;
       process.stderr.write(`${target.name}: ${number - from} of ${runs}\n`);
     }
     if (nowMs - last.atMs > SILENT_MS_MAX) resolve(hanging(target, number, options));

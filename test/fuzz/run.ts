@@ -2,7 +2,7 @@
  * Gives a target its inputs and detects exceptions, more CPU than any input may
  * take, time that grows faster than the input. An input is known by the seed and its number.
  */
-import { type Dice, diceFor } from '../chaos/random.ts';
+import { type RandomSource, randomFor } from '../chaos/random.ts';
 import type { Input, Reader, Target } from './target.ts';
 
 export type Finding = { number: number; what: string; input: Input };
@@ -56,13 +56,13 @@ async function readAll(
   for (let number = from; number < from + runs; number += 1) {
     onInput?.(number);
     const isGrown = number % grownEvery === 0;
-    const dice = diceFor(seed, `${target.name} ${number}`);
-    const input = isGrown ? shortOf(target, dice) : target.generate(dice);
+    const random = randomFor(seed, `${target.name} ${number}`);
+    const input = isGrown ? shortOf(target, random) : target.generate(random);
     const what = await problemWith(input, fuzzed, outcome);
     outcome.runs += 1;
     if (what !== null) return { ...outcome, finding: { number, what, input } };
     if (!isGrown) continue;
-    const steep = await growthProblem(diceFor(seed, `${target.name} ${number}`), fuzzed, outcome);
+    const steep = await growthProblem(randomFor(seed, `${target.name} ${number}`), fuzzed, outcome);
     outcome.grown += 1;
     if (steep !== null) return { ...outcome, finding: { number, ...steep } };
   }
@@ -71,12 +71,12 @@ async function readAll(
 
 /** The input of a number, as a run reads it first. */
 export function inputOf(target: Target, seed: number, number: number): Input {
-  const dice = diceFor(seed, `${target.name} ${number}`);
-  return number % GROWN_EVERY === 0 ? shortOf(target, dice) : target.generate(dice);
+  const random = randomFor(seed, `${target.name} ${number}`);
+  return number % GROWN_EVERY === 0 ? shortOf(target, random) : target.generate(random);
 }
 
-function shortOf(target: Target, dice: Dice): Input {
-  return target.grow(dice)(target.growsUpTo / FACTOR);
+function shortOf(target: Target, random: RandomSource): Input {
+  return target.grow(random)(target.growsUpTo / FACTOR);
 }
 
 /** A sentence, or null. */
@@ -96,11 +96,11 @@ async function problemWith(input: Input, fuzzed: Fuzzed, outcome: Outcome): Prom
 }
 
 async function growthProblem(
-  dice: Dice,
+  random: RandomSource,
   { target, reader }: Fuzzed,
   outcome: Outcome,
 ): Promise<{ what: string; input: Input } | null> {
-  const ofLength = target.grow(dice);
+  const ofLength = target.grow(random);
   const short = ofLength(target.growsUpTo / FACTOR);
   const long = ofLength(target.growsUpTo);
   const what = await problemWith(long, { target, reader }, outcome);
@@ -113,21 +113,21 @@ async function growthProblem(
   }
   outcome.steepest = Math.max(outcome.steepest, found.steepness);
   if (found.steepness <= STEEPNESS_MAX) return null;
-  return { what: `takes longer than linear: ${found.told}`, input: long };
+  return { what: `takes longer than linear: ${found.measured}`, input: long };
 }
 
 /** By how much the time per byte grows; 0 where there is too little of it to tell. */
 async function steepnessOf(
   { short, long }: { short: Input; long: Input },
   reader: Reader,
-): Promise<{ steepness: number; told: string }> {
+): Promise<{ steepness: number; measured: string }> {
   const longMs = await leastCpuMs(long, reader);
   // As much work in one piece as the long one if it is linear: clocks of CPU are coarse.
   const manyMs = await leastCpuMs(short, reader, FACTOR);
   const shortMs = Math.max(manyMs, MEASURABLE_MS) / FACTOR;
   const steepness = longMs / shortMs / (long.bytes.length / short.bytes.length);
-  const told = `${shortMs.toFixed(2)} ms for ${short.bytes.length}, ${longMs.toFixed(2)} ms for ${long.bytes.length} bytes`;
-  return { steepness: longMs < MEASURABLE_MS ? 0 : steepness, told };
+  const measured = `${shortMs.toFixed(2)} ms for ${short.bytes.length}, ${longMs.toFixed(2)} ms for ${long.bytes.length} bytes`;
+  return { steepness: longMs < MEASURABLE_MS ? 0 : steepness, measured };
 }
 
 async function leastCpuMs(input: Input, reader: Reader, times = 1): Promise<number> {

@@ -1,5 +1,5 @@
 /** What is fuzzed: a generator of inputs, and the real reader that they are given to. */
-import type { Dice } from '../chaos/random.ts';
+import type { RandomSource } from '../chaos/random.ts';
 
 export type Input = {
   /** Which of the target's readers it is for. */
@@ -10,10 +10,10 @@ export type Input = {
 export type Target = {
   name: string;
   about: string;
-  /** The same dice, the same input. */
-  generate(dice: Dice): Input;
+  /** The same random, the same input. */
+  generate(random: RandomSource): Input;
   /** An input of about so many bytes, alike in its structure for every length. */
-  grow(dice: Dice): (bytes: number) => Input;
+  grow(random: RandomSource): (bytes: number) => Input;
   /** Bytes that are read at most: beyond them time does not grow. */
   growsUpTo: number;
   /** CPU that one input may take, whatever its length. */

@@ -26,8 +26,8 @@ test('greylisted mail is sent again as the same message and delivered', async ()
   assert.deepEqual([recipients[0].attempts, recipients[0].reason], [2, null]);
 
   const timeline = await journey.timeline(id);
-  const told = timeline.map(({ type, attempt }) => `${type} ${attempt?.number ?? '-'}`);
-  assert.deepEqual(told, ['email.queued -', 'email.delivery_delayed 1', 'email.delivered 2']);
+  const steps = timeline.map(({ type, attempt }) => `${type} ${attempt?.number ?? '-'}`);
+  assert.deepEqual(steps, ['email.queued -', 'email.delivery_delayed 1', 'email.delivered 2']);
   const [, first, second] = timeline;
   assert.equal(first.attempt.message_sha256, second.attempt.message_sha256);
 });

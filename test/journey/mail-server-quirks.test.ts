@@ -52,7 +52,7 @@ test('an idle connection that the server has closed costs no attempt', async () 
   assert.equal(mx.messages.length, 2 * NAMES.length);
 });
 
-/** What happens once, and what the recipient is told meanwhile. */
+/** What happens once, and what is reported of the recipient meanwhile. */
 const PUT_OFF: Record<string, { behaviour: MxBehaviour; category?: string; code: number | null }> =
   {
     'has too many connections': {
@@ -139,6 +139,6 @@ test('fifty recipients in ten domains each get a copy and an event', async () =>
   assert.deepEqual(reached.toSorted(), to.toSorted());
   const events = await journey.timeline(id);
   assert.equal(events.length, 51);
-  const told = events.slice(1).map(({ recipient }): string => recipient);
-  assert.deepEqual(told.toSorted(), to.toSorted());
+  const notified = events.slice(1).map(({ recipient }): string => recipient);
+  assert.deepEqual(notified.toSorted(), to.toSorted());
 });

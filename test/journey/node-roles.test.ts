@@ -38,7 +38,7 @@ test('an email is accepted by one node, delivered by a second, and its webhooks 
   assert.equal(receiver.received.length, 0);
 
   await using _webhooks = await startOnly('webhooks');
-  const told = await receiver.waitForCount(2);
-  const types = told.map(({ event }) => `${event.type} ${event.data.recipient}`);
+  const notified = await receiver.waitForCount(2);
+  const types = notified.map(({ event }) => `${event.type} ${event.data.recipient}`);
   assert.deepEqual(types.toSorted(), [`email.delivered ${to(2)}`, `email.failed ${to(1)}`]);
 });

@@ -142,7 +142,7 @@ test('the webhook of a suppression names the email that caused it', async () => 
   const id = await journey.send({ to: 'kim@list.test' });
   await journey.ended(id);
   const { data } = await journey.webhook(
-    ({ type, data: told }) => type === 'suppression.added' && told.address === 'kim@list.test',
+    ({ type, data: added }) => type === 'suppression.added' && added.address === 'kim@list.test',
   );
   assert.equal(data.source_email_id, id);
   assert.equal(data.reason, 'hard_bounce');

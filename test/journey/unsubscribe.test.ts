@@ -7,6 +7,7 @@ import { authenticate } from 'mailauth';
 import { assertFailure, EMAIL } from '../support/api.ts';
 import { startJourney } from '../support/journey.ts';
 import type { Answer } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
 
 const PUBLIC_URL = 'https://mail.acme.example/posthorn';
 
@@ -237,7 +238,14 @@ test('during a database outage the form is still shown, and submitting it says w
   assertPage(away, 503, /try again/);
   assert.ok(Number(away.headers.get('retry-after')) > 0);
   await service.setDatabaseReachable(true);
-  assertPage(await click(path), 200, /You are unsubscribed/);
+  const back = await waitFor(
+    async () => {
+      const answer = await click(path);
+      return answer.status !== 503 && answer;
+    },
+    { what: 'the database to be back' },
+  );
+  assertPage(back, 200, /You are unsubscribed/);
   assert.equal((await entryOf(address)).reason, 'unsubscribe');
 });
 

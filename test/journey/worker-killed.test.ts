@@ -11,12 +11,12 @@ import { everythingArrives, FROM, newScene, queueIsEmpty, to } from '../support/
 import { waitFor } from '../support/wait.ts';
 
 /** Every supervisor stumbles over its first takeover, and over no other work. */
-const NO_TAKEOVER = 'takeover_before_commit=throw';
+const NO_RECLAIM = 'reclaim_before_commit=throw';
 
 test('the mail of a killed worker is sent at once by the remaining worker', async () => {
   await using scene = await newScene({
     args: ['--workers', '2'],
-    env: { POSTHORN_FAILPOINTS: NO_TAKEOVER },
+    env: { POSTHORN_FAILPOINTS: NO_RECLAIM },
   });
   const { service, mx, key } = scene;
   const release = Promise.withResolvers<void>();

@@ -23,6 +23,11 @@ export const MATTERS: Readonly<Record<string, readonly string[]>> = {
   'src/core': SENDING,
   'src/delivery': ['test/journey/deferred.test.ts', 'test/journey/shaping.test.ts', ...TRANSPORT],
   'src/domains': ['test/api/domains.test.ts', 'test/journey/signatures.test.ts'],
+  'src/http/resend': [
+    'test/api/resend-emails.test.ts',
+    'test/api/resend-methods.test.ts',
+    'test/api/resend-requests.test.ts',
+  ],
   'src/http': ['test/api/errors.test.ts', 'test/api/requests.test.ts', ...SENDING],
   'src/inbound': ['test/journey/inbound.test.ts', 'test/journey/unsubscribe-mail.test.ts'],
   'src/mail': ['test/journey/signatures.test.ts', 'test/journey/inbound.test.ts', ...SENDING],
@@ -104,7 +109,10 @@ function mattersFor(path: string): readonly string[] {
   if (!path.startsWith('src/') || path.endsWith('.test.ts')) return [];
   const name = basename(path, '.ts');
   const namesakes = [`test/api/${name}.test.ts`, `test/journey/${name}.test.ts`];
-  return [...(MATTERS[path.split('/', 2).join('/')] ?? MATTERS['src'] ?? []), ...namesakes];
+  const folder = [3, 2]
+    .map((depth) => path.split('/', depth).join('/'))
+    .find((at) => at in MATTERS);
+  return [...MATTERS[folder ?? 'src']!, ...namesakes];
 }
 
 function changedSince(base: string): string[] {

@@ -28,6 +28,7 @@ function allSteps(): Step[] {
       'test/runner',
       'test/chaos',
       'test/fuzz',
+      'bench',
     ]),
     tests('api', 'the interface, by chapter', ['test/api', 'test/sdk']),
     tests('journey', "emails' lives", ['test/journey']),

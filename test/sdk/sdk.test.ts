@@ -2,6 +2,7 @@
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
+import { inspect } from 'node:util';
 import { Webhook } from 'standardwebhooks';
 import { typesOf } from '../../scripts/openapi-types.ts';
 import {
@@ -112,6 +113,9 @@ test('suppressions are listed, exported and imported', async () => {
   for (const address of addresses) await posthorn.suppressions.delete(address);
   const { added } = await posthorn.suppressions.import(csv);
   assert.equal(added, 3);
+  const list = 'email,created\nd@example.com,1443651125\n';
+  const { format } = await posthorn.suppressions.import(list, { reason: 'unsubscribe' });
+  assert.equal(format, 'sendgrid');
 });
 
 test('a scheduled email is moved and canceled', async () => {
@@ -120,6 +124,14 @@ test('a scheduled email is moved and canceled', async () => {
   const moved = await posthorn.emails.reschedule(id, { scheduled_at: later(2) });
   assert.equal(moved.status, 'scheduled');
   assert.equal((await posthorn.emails.cancel(id)).status, 'canceled');
+});
+
+test('an email is shared by a link', async () => {
+  const { id } = await posthorn.emails.send(EMAIL);
+  const { url, expires_at } = await posthorn.emails.share(id, { expires_in: 3_600 });
+  assert.ok(Date.parse(expires_at) <= Date.now() + 3_600_000);
+  assert.equal((await fetch(url)).status, 200);
+  assert.ok((await posthorn.emails.share(id)).expires_at > expires_at);
 });
 
 test('a refusal is an error with its status, code, fields and request id', async () => {
@@ -172,6 +184,20 @@ test('a server that is busy is asked again after the time that it says', async (
   const client = new Posthorn({ baseUrl: receiver.url, apiKey: 'ph_test_x' });
   assert.equal((await client.emails.send(EMAIL)).status, 'queued');
   assert.equal(receiver.received.length, 3);
+});
+
+test('what is asked for again is what was asked first, whatever became of the object meanwhile', async () => {
+  const to = ['delivered@simulator.test'];
+  await using receiver = await startReceiver();
+  receiver.answer = () => {
+    to.push('other@simulator.test');
+    return { status: 503, headers: { 'retry-after': '0' } };
+  };
+  const client = new Posthorn({ baseUrl: receiver.url, apiKey: 'ph_test_x', maxRetries: 1 });
+  await assert.rejects(client.emails.send({ ...EMAIL, to }), /503/);
+  const [first, second] = receiver.received.map(({ body }) => body);
+  assert.match(first ?? '', /delivered@simulator/);
+  assert.equal(second, first);
 });
 
 test('a server that stays busy is given up, with its error', async () => {
@@ -281,6 +307,28 @@ test('a React element is sent as the html that the renderer makes', async () => 
 test('a client without a key or an address says what is missing', () => {
   assert.throws(() => new Posthorn({ baseUrl: service.url }), /POSTHORN_API_KEY/);
   assert.throws(() => new Posthorn({ apiKey: 'ph_test_x' }), /POSTHORN_URL/);
+});
+
+test('a client shows its key to nobody: not printed, not as JSON, not in an error', async () => {
+  const apiKey = 'ph_test_secret';
+  const client = new Posthorn({ baseUrl: service.url, apiKey, maxRetries: 0 });
+  assert.doesNotMatch(inspect(client, { depth: null, showHidden: true }), /ph_test_secret/);
+  assert.doesNotMatch(JSON.stringify(client), /ph_test_secret/);
+  const refusal = await client.emails.get(UNKNOWN_ID).catch((error: unknown) => error);
+  assert.doesNotMatch(inspect(refusal, { depth: null }), /ph_test_secret/);
+  for (const broken of [`${apiKey}\nph_test_other`, `${apiKey}\u2014`]) {
+    assert.throws(
+      () => new Posthorn({ baseUrl: service.url, apiKey: broken }),
+      (error: Error) => !error.message.includes(apiKey) && error instanceof TypeError,
+    );
+  }
+  const withPassword = () => new Posthorn({ baseUrl: 'https://jo:hunter2@acme.test', apiKey });
+  assert.throws(withPassword, (error: Error) => !error.message.includes('hunter2'));
+});
+
+test('a key from a file may end with a line break', async () => {
+  const client = new Posthorn({ baseUrl: service.url, apiKey: `${service.testKey}\n` });
+  assert.equal((await client.emails.send(EMAIL)).object, 'email');
 });
 
 function behind(port: number): Posthorn {

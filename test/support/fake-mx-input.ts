@@ -51,7 +51,10 @@ export class FakeMxInput {
         if (window.includes(mark)) return this.#cutAt(mark);
         tail = window.subarray(-(mark.length - 1));
       }
-      if (!(await this.#more())) return null;
+      if (await this.#more()) continue;
+      // The rest of a message is no command.
+      this.#chunks = [];
+      return null;
     }
   }
 

@@ -3,7 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createTransport, type Transporter } from 'nodemailer';
 import { startFakeMx, type FakeMx } from './fake-mx.ts';
+import { Dialogue } from './smtp-dialogue.ts';
 import { TEST_CA } from './smtp.ts';
+import { waitFor } from './wait.ts';
 
 function clientOf(mx: FakeMx): Transporter {
   return createTransport({
@@ -50,6 +52,19 @@ test('nodemailer gets its refusals, by recipient and attempt', async () => {
   );
   const info = await client.sendMail({ envelope, raw: 'A: b\r\n\r\n' });
   assert.deepEqual([info.accepted, info.rejected], [['kim@full.test'], ['lee@full.test']]);
+});
+
+test('of a message whose client leaves before its end, nothing is taken for a command', async () => {
+  await using mx = await startFakeMx();
+  await using client = await Dialogue.greeted(mx.port, { host: mx.address });
+  for (const command of ['MAIL FROM:<jo@acme.test>', 'RCPT TO:<kim@full.test>', 'DATA']) {
+    await client.ask(command);
+  }
+  client.socket.end('Subject: Hi\r\n\r\nHello\r\n');
+  const session = mx.sessions[0]!;
+  await waitFor(() => session.socket.closed, { what: 'the session to end' });
+  assert.equal(session.lines.at(-1), 'S: 354 Send the message');
+  assert.deepEqual(mx.messages, []);
 });
 
 test('it can be stopped and started on the same port', async () => {

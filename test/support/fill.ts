@@ -102,6 +102,7 @@ function valuesOf(table: Table, run: Run): unknown[] {
     webhook_queue: [deadEndpointId, firstOpen],
     suppressions: [],
     idempotency: [],
+    stats: [],
   };
   return [projectId, ...values[table]];
 }
@@ -192,6 +193,21 @@ select $1, 'live', 'gone' || id || '@nowhere.test', 'gone' || id || '@nowhere.te
 insert into idempotency (project_id, environment, key, fingerprint, email_id, response, expires_at)
 select $1, 'live', 'order-' || id, '\\x00', id, '{}', now() + interval '1 day'
   from made where n % 10 = 0`,
+
+  stats: `
+insert into stats (project_id, environment, granularity, dimension, period, value, emails, recipients,
+                   sent, delivered, deferred, bounced, failed, suppressed, canceled, complained, opened,
+                   clicked, latencies)
+select $1::uuid, 'live', g.granularity, v.dimension, date_trunc(g.granularity, at, 'UTC'), v.value,
+       count(*), count(*), 0, count(*), 0, 0, 0, 0, 0, 0, 0, 0,
+       array[count(*), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+  from made
+ cross join (values ('hour'), ('day')) g(granularity)
+ cross join lateral (values ('total', ''), ('domain', 'acme.com'), ('key', ''),
+                            ('tag', 'kind:order' || n % 5),
+                            ('provider', 'customers' || n % 10 || '.test')) v(dimension, value)
+ group by 1, 2, 3, 4, 5, 6
+on conflict do nothing`,
 } as const;
 
 type Table = keyof typeof INSERT;
@@ -199,5 +215,5 @@ type Table = keyof typeof INSERT;
 /** About as much work each. */
 const HALVES: readonly (readonly Table[])[] = [
   ['contents', 'events', 'webhook_deliveries', 'webhook_queue'],
-  ['emails', 'recipients', 'suppressions', 'idempotency', 'queue'],
+  ['emails', 'recipients', 'suppressions', 'idempotency', 'queue', 'stats'],
 ];

@@ -3,6 +3,7 @@
  * or the same with values of another kind in one place out of eight.
  */
 import fc from 'fast-check';
+import { CHARACTER } from './characters.ts';
 
 export type JsonSchema = {
   $ref?: string;
@@ -126,7 +127,7 @@ export class FromSchema {
     return fc.oneof(
       fc.constantFrom(...this.#known.strings),
       fc.string(length),
-      fc.string({ ...length, unit: 'binary' }),
+      fc.string({ ...length, unit: CHARACTER }),
     );
   }
 }

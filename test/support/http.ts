@@ -10,6 +10,8 @@ import { DEFAULT_LIMITS } from '../../src/core/limits.ts';
 import type { Caller } from '../../src/core/scope.ts';
 import { type AppOptions, buildApp } from '../../src/http/app.ts';
 import type { App, HttpServices } from '../../src/http/services.ts';
+import { createAddressGuard } from '../../src/net/addresses.ts';
+import { AttachmentUrls } from '../../src/sending/attachment-urls.ts';
 import { DatabaseUnavailable } from '../../src/store/postgres/database.ts';
 import { SecretBox } from '../../src/store/secrets.ts';
 
@@ -143,6 +145,11 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
     domains: nothingThere(),
     webhooks: nothingThere(),
     visits: { note: () => {} },
+    attachmentUrls: new AttachmentUrls({
+      guard: createAddressGuard({ allowPrivate: false }),
+      resolver: { a: noSuchName, aaaa: noSuchName },
+      world: { monotonicMs: () => performance.now() },
+    }),
     contentOf: async () => null,
     isReady: async () => null,
     isStopping: () => false,
@@ -150,6 +157,8 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
     metricsText: async () => '# no metrics\n',
   };
 }
+
+const noSuchName = async () => ({ kind: 'nxdomain' }) as const;
 
 /** What got as far as the store was a good request: 503. */
 function nothingBehind(): never {

@@ -143,13 +143,13 @@ export class Journey implements AsyncDisposable {
       this.#receiver.received.filter(({ event }) => event.data.email_id === id);
     const what = `${events.length} webhooks about the email`;
     await waitFor(() => webhooks().length >= events.length, { what });
-    const told = new Map(webhooks().map((webhook) => [webhook.id, webhook]));
-    assert.equal(webhooks().length, told.size);
+    const received = new Map(webhooks().map((webhook) => [webhook.id, webhook]));
+    assert.equal(webhooks().length, received.size);
     const ids = events.map((event): string => event.id);
-    assert.deepEqual([...told.keys()].toSorted(), ids.toSorted());
+    assert.deepEqual([...received.keys()].toSorted(), ids.toSorted());
     for (const [index, event] of events.entries()) {
       const payload = { type: event.type, created_at: event.created_at, data: event.data };
-      assert.deepEqual(verified(this.#webhookSecret, told.get(event.id)!), payload);
+      assert.deepEqual(verified(this.#webhookSecret, received.get(event.id)!), payload);
       assert.equal(event.number, index + 1);
     }
     return events;

@@ -8,8 +8,12 @@ import type { Cli } from '../../src/cli/command.ts';
 import { systemWorld } from '../../src/service/system-world.ts';
 
 export const LAUNCHER = fileURLToPath(new URL('../../bin/posthorn', import.meta.url));
+/** What the launcher becomes: a service without the start of another Node before it. */
+export const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 export type Env = Record<string, string | undefined>;
+/** What stdout is: nothing given, no terminal. */
+export type Terminal = Pick<Cli, 'widthColumns'>;
 export type CommandEnd = { code: number; stdout: string; stderr: string };
 
 /** A command that has become a service, against expectation, is asked to stop. */
@@ -24,9 +28,13 @@ export function cleanEnv(env: Env): Env {
 }
 
 /** Runs one command to its end. */
-export function posthorn(args: readonly string[], env: Env): Promise<CommandEnd> {
+export function posthorn(
+  args: readonly string[],
+  env: Env,
+  launcher = LAUNCHER,
+): Promise<CommandEnd> {
   return new Promise((resolve, reject) => {
-    const argv = [LAUNCHER, ...args];
+    const argv = [launcher, ...args];
     const options = { env: cleanEnv(env), timeout: END_WITHIN_MS };
     execFile(process.execPath, argv, options, (error, stdout, stderr) => {
       const code = error === null ? 0 : error.code;
@@ -43,19 +51,24 @@ let commandBefore: Promise<unknown> = Promise.resolve();
  * The same without the start of a process where a command can do without; one at a time. That the
  * launcher runs every command, test/launcher and src/cli show.
  */
-export function posthornHere(args: readonly string[], env: Env): Promise<CommandEnd> {
+export function posthornHere(
+  args: readonly string[],
+  env: Env,
+  terminal: Terminal = {},
+): Promise<CommandEnd> {
   if (NEEDS_PROCESS.test(args.join(' '))) return posthorn(args, env);
-  const end = commandBefore.then(() => runHere(args, env));
+  const end = commandBefore.then(() => runHere(args, env, terminal));
   commandBefore = end.catch(() => {});
   return end;
 }
 
-async function runHere(args: readonly string[], env: Env): Promise<CommandEnd> {
+async function runHere(args: readonly string[], env: Env, terminal: Terminal): Promise<CommandEnd> {
   const end: CommandEnd = { code: 0, stdout: '', stderr: '' };
   const cli: Cli = {
     env: cleanEnv(env),
     world: systemWorld,
     program: './bin/posthorn',
+    ...terminal,
     out: (text) => (end.stdout += text),
     err: (text) => (end.stderr += text),
   };

@@ -5,7 +5,7 @@
 import { spawn, type ChildProcessByStdio } from 'node:child_process';
 import { once } from 'node:events';
 import type { Readable } from 'node:stream';
-import { LAUNCHER, type Env } from './posthorn.ts';
+import { MAIN, type Env } from './posthorn.ts';
 import { waitFor } from './wait.ts';
 
 export type ReadyLine = {
@@ -44,10 +44,11 @@ export class ServiceProcess {
   #stdout = '';
   #end: number | NodeJS.Signals | null = null;
 
-  constructor(args: readonly string[], env: Env) {
-    // Under the bundled Node the launcher becomes the service: one process, one pid.
-    this.#child = spawn(process.execPath, [LAUNCHER, 'start', '--json', ...args], {
-      env,
+  constructor(args: readonly string[], env: Env, program = MAIN) {
+    // As the launcher sets it; a launcher becomes the service as well: one process, one pid.
+    const { NODE_COMPILE_CACHE } = process.env;
+    this.#child = spawn(process.execPath, [program, 'start', '--json', ...args], {
+      env: { NODE_COMPILE_CACHE, ...env },
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
     });

@@ -22,7 +22,7 @@ import { killLeftover } from './embedded.ts';
 import type { FakeDns, FakeRecordType } from './fake-dns.ts';
 import { asOwner, migratedDatabase, type TestDatabase } from './postgres.ts';
 import { workersOf } from './processes.ts';
-import { cleanEnv, posthornHere, type CommandEnd, type Env } from './posthorn.ts';
+import { cleanEnv, posthorn, posthornHere, type CommandEnd, type Env } from './posthorn.ts';
 import { ServiceProcess, type ReadyLine } from './service-process.ts';
 import { waitFor } from './wait.ts';
 
@@ -33,6 +33,8 @@ export type ServiceOptions = {
   args?: readonly string[];
   /** To start on what an earlier service has left; it is then not removed. */
   dataDir?: string;
+  /** bin/posthorn of another version, for the benchmark. */
+  launcher?: string;
   /** Answers every look-up of the service; without it there is no DNS at all. */
   dns?: FakeDns;
   /**
@@ -144,9 +146,9 @@ export class Service implements AsyncDisposable {
   /** Starts it (again), on the same data; the port may be another. */
   async restart(): Promise<void> {
     if (this.#process?.isRunning) await this.stop();
-    const { args = [] } = this.#options;
+    const { args = [], launcher } = this.#options;
     const workers = args.includes('--workers') ? [] : ['--workers', '1'];
-    this.#process = new ServiceProcess([...workers, ...args], this.env);
+    this.#process = new ServiceProcess([...workers, ...args], this.env, launcher);
     this.readyLine = await this.#process.ready();
     this.url = this.readyLine.url;
     this.testKey = this.readyLine.test_key ?? this.testKey;
@@ -191,14 +193,26 @@ export class Service implements AsyncDisposable {
 
   /** A key with full access to the live environment; the same at every call. */
   liveKey(): Promise<string> {
-    this.#liveKey ??= asOwner(this.address(), async (db) => {
+    this.#liveKey ??= this.#createLiveKey();
+    return this.#liveKey;
+  }
+
+  async #createLiveKey(): Promise<string> {
+    const { launcher } = this.#options;
+    if (launcher !== undefined) {
+      // Only that version knows its tables.
+      const args = ['keys', 'create', '--mode', 'live', '--json'];
+      const { code, stdout, stderr } = await posthorn(args, this.env, launcher);
+      assert.equal(code, 0, stderr);
+      return JSON.parse(stdout).key;
+    }
+    return asOwner(this.address(), async (db) => {
       const [project] = await listAllProjects(db);
       assert.ok(project, 'the first start made a project');
       const rights = { permission: 'full_access', domain: null, expiresAt: null } as const;
       const scope = { projectId: project.id, environment: 'live' } as const;
       return (await createKey(db, scope, { name: 'Live', ...rights })).text;
     });
-    return this.#liveKey;
   }
 
   async request(method: string, path: string, options: RequestOptions = {}): Promise<Answer> {

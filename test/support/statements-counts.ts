@@ -3,7 +3,9 @@ import * as tls from '../../src/store/transport-security.ts';
 import { countMetrics } from '../../src/store/email-metrics.ts';
 import * as requestLog from '../../src/store/request-log.ts';
 import * as reputation from '../../src/store/reputation.ts';
+import { STATS_DIMENSIONS } from '../../src/core/stats.ts';
 import { newId } from '../../src/store/ids.ts';
+import { foldStats, forgetStats, keyNames, readStats } from '../../src/store/stats.ts';
 import { recordVisits } from '../../src/store/tracking.ts';
 import type { Stage } from './statements.ts';
 
@@ -53,6 +55,21 @@ export async function useMetrics({ db, sender, someEmailId }: Stage): Promise<vo
   const day = { since: new Date(until.getTime() - 86_400_000), until };
   await countMetrics(db, sender, { ...all, ...day, emailIds: [someEmailId] });
   await countMetrics(db, sender, { ...all, since: until, until, emailIds: null });
+}
+
+export async function addUp({ db }: Stage): Promise<void> {
+  while ((await foldStats(db, 500)) === 500);
+}
+
+/** The counts of a week by hour. */
+export async function useStats({ db, sender }: Stage): Promise<void> {
+  const to = new Date();
+  const week = { from: new Date(to.getTime() - 7 * 86_400_000), to, domain: null };
+  for (const by of [null, ...STATS_DIMENSIONS]) {
+    await readStats(db, sender, { ...week, granularity: 'hour', by });
+  }
+  await keyNames(db, sender, [sender.keyId]);
+  await forgetStats(db, 500);
 }
 
 /** The log of requests to the root mount. */

@@ -50,9 +50,11 @@ import { createEndpoint, deleteEndpoint } from '../../src/store/webhook-endpoint
 import { releaseUnknownWebhooks } from '../../src/store/webhook-queue.ts';
 import { BUSY_ADDRESS } from './fill.ts';
 import {
+  addUp,
   useMetrics,
   useReputation,
   useRequestLog,
+  useStats,
   useTls,
   useTracking,
 } from './statements-counts.ts';
@@ -96,6 +98,7 @@ export type Exercise = {
 };
 
 const BATCH = 64;
+const FEW = 8;
 const PAGE: Page = { limit: 20, after: null, before: null };
 const LIMIT = { max: 1_000_000, windowS: 60 };
 const NO_FILTER: EmailFilter = {
@@ -119,23 +122,31 @@ function acceptStore({ db, holder }: Stage, limit = LIMIT): AcceptStore {
   });
 }
 
-export async function acceptBatch(stage: Stage, count = BATCH) {
-  const batch = Array.from({ length: count }, (_, index) =>
-    newEmail(stage.sender, {
-      to: [`jo${index}@customers${index % 10}.test`],
-      idempotency: { key: newId(), fingerprint: '00' },
-    }),
-  );
+type Batch = { count?: number; usual?: boolean; hasKeys?: boolean };
+
+export async function acceptBatch(stage: Stage, wanted: Batch = {}) {
+  const batch = newEmails(stage, wanted);
   await acceptAll(acceptStore(stage), batch);
   return batch;
 }
 
-/** The emails of one request, permissive. */
-async function acceptTogether(stage: Stage): Promise<void> {
-  const together = Array.from({ length: BATCH }, (_, index) =>
-    newEmail(stage.sender, { to: [`jo${index}@customers${index % 10}.test`] }),
+const acceptFew = (stage: Stage, wanted: Batch) => acceptBatch(stage, { ...wanted, count: FEW });
+
+/** What has a time to send it is not usual, also in the past. */
+function newEmails({ sender }: Stage, { count = BATCH, usual = true, hasKeys = true }: Batch) {
+  return Array.from({ length: count }, (_, index) =>
+    newEmail(sender, {
+      to: [`jo${index}@customers${index % 10}.test`],
+      idempotency: hasKeys ? { key: newId(), fingerprint: '00' } : null,
+      scheduledAt: usual ? null : new Date(0),
+    }),
   );
-  const permissive = emailBatch(together, {
+}
+
+/** The emails of one request, permissive. */
+async function acceptTogether(stage: Stage, usual = false): Promise<void> {
+  const count = usual ? FEW : BATCH;
+  const permissive = emailBatch(newEmails(stage, { usual, count, hasKeys: false }), {
     idempotency: { key: newId(), fingerprint: '00' },
     permissive: true,
   });
@@ -231,6 +242,7 @@ async function useKeys({ db, sender }: Stage): Promise<void> {
   await keys.rotateKey(db, sender, { id: key.id, overlapS: 60 });
   await keys.touchLastUsed(db, [{ projectId: sender.projectId, keyId: key.id }]);
   await keys.revokeKey(db, sender, key.id);
+  await keys.removeShortLivedKey(db, sender, key);
 }
 
 async function useLimits({ db, sender }: Stage): Promise<void> {
@@ -327,7 +339,7 @@ async function useRetention({ db, sender }: Stage): Promise<void> {
 /** Of emails that no worker has. */
 async function changeScheduled(stage: Stage): Promise<void> {
   const { db, holder, sender } = stage;
-  const [email] = await acceptBatch(stage, 1);
+  const [email] = await acceptBatch(stage, { count: 1 });
   await queue.releaseEmails(db.settling, [email!.id], holder);
   const ref = { ...sender, id: email!.id, keyId: sender.keyId, domain: 'acme.com' };
   const at = new Date(Date.now() + 86_400_000);
@@ -336,8 +348,19 @@ async function changeScheduled(stage: Stage): Promise<void> {
 }
 
 export const EXERCISES: readonly Exercise[] = [
-  { what: 'accept a batch', asks: BATCH, run: acceptBatch },
-  { what: 'accept the emails of one request', asks: BATCH, run: acceptTogether },
+  { what: 'accept a batch', asks: BATCH, run: (stage) => acceptBatch(stage) },
+  { what: 'accept without keys', asks: FEW, run: (stage) => acceptFew(stage, { hasKeys: false }) },
+  { what: 'accept unusual emails', asks: FEW, run: (stage) => acceptFew(stage, { usual: false }) },
+  {
+    what: 'accept the emails of one request',
+    asks: FEW,
+    run: (stage) => acceptTogether(stage, true),
+  },
+  {
+    what: 'accept unusual ones of one request',
+    asks: BATCH,
+    run: (stage) => acceptTogether(stage),
+  },
   { what: 'accept beyond the limit', asks: 1, run: goBeyondTheLimit },
   {
     what: 'what became of a batch',
@@ -418,7 +441,7 @@ export const EXERCISES: readonly Exercise[] = [
   list('by tag', 200, { tag: { name: 'kind', value: 'order3' } }),
   list('by sender', 200, { from: 'orders@acme.com' }),
   list('by domain', 20, { domain: 'acme.com' }),
-  list('by subject, none', SCANNED, { subject: 'nothing like it' }),
+  list('by subject, none', SCANNED, { subject: ['nothing like it'] }),
   { what: 'policies and results of TLS', asks: 10, run: useTls },
   { what: 'the reputation of senders', asks: 10, run: useReputation },
   { what: 'opens and clicks', asks: 10, run: useTracking },
@@ -433,6 +456,9 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'templates', asks: 20, run: useTemplates },
   { what: 'log of requests', asks: 20, run: useRequestLog },
   { what: 'metrics of emails', asks: 200, run: useMetrics },
+  { what: 'add up counts of mail', asks: 500, run: addUp },
+  // Of each hour a row for each of some values.
+  { what: 'counts of mail', asks: 168, run: useStats },
   { what: 'webhooks: tell a batch', asks: 32, run: tellBatch },
   { what: 'webhooks: end a closed provider', asks: 10, run: closedEndpoint },
   { what: 'webhooks: endpoints', asks: 10, run: useEndpoints },

@@ -53,13 +53,13 @@ with event as (
   insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
   select $1, 'live', id, 1, id, 'domain.verified', app_now(), '{}' from unnest($3::uuid[]) id
   returning *
-), told as (
+), deliveries as (
   insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
                                   type, created_at)
   select project_id, environment, $2, id, id, 1, type, created_at from event returning *
 )
 insert into webhook_queue (project_id, endpoint_id, event_id, due_at)
-select project_id, endpoint_id, event_id, created_at from told`;
+select project_id, endpoint_id, event_id, created_at from deliveries`;
 
 export async function webhookTest(
   guard: AddressGuard = createAddressGuard({ allowPrivate: true }),

@@ -2,11 +2,12 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
-import { type Cli, complain, usageFailure } from '../command.ts';
+import { addExamples, type Cli, complain, usageFailure } from '../command.ts';
 
 const BENCH = fileURLToPath(new URL('../../../bench/main.ts', import.meta.url));
 
 export function describeBench(command: Command, cli: Cli): void {
+  addExamples(command, ['bench --quick', 'bench --postfix --rounds 3']);
   command
     .argument('[options...]', 'as bench --help lists them')
     .helpOption(false)

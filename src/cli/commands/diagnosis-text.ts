@@ -1,9 +1,13 @@
 /** A diagnosis (sending/diagnosis.ts) for people: the email, each recipient, the sender's records. */
 import type { Diagnosis } from '../../sending/diagnosis.ts';
-import { facts, printable, shortTime } from '../command.ts';
+import type { Cli } from '../command.ts';
+import { facts, printable, shortTime } from '../table.ts';
 import { routeText, senderText } from './dry-run-text.ts';
 
-export function diagnosisText({ summary, sender, recipients, ...email }: Diagnosis): string {
+export function diagnosisText(
+  cli: Cli,
+  { summary, sender, recipients, ...email }: Diagnosis,
+): string {
   const { authentication } = sender;
   const state = sender.status === 'verified' ? '' : ` The sending domain is ${sender.status}.`;
   return [
@@ -14,7 +18,7 @@ export function diagnosisText({ summary, sender, recipients, ...email }: Diagnos
       ['Expires', shortTime(email.expires_at)],
     ]),
     ...recipients.map(recipientText),
-    ...(authentication ? [senderText(authentication)] : []),
+    ...(authentication ? [senderText(cli, authentication)] : []),
   ].join('\n\n');
 }
 

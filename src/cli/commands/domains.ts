@@ -1,4 +1,5 @@
 /** `posthorn domains`: add, verify, list and remove sending domains. */
+import { readFile, stat } from 'node:fs/promises';
 import { Argument, type Command, Option } from 'commander';
 import {
   addCommand,
@@ -7,10 +8,9 @@ import {
   type Failure,
   isFailure,
   type Outcome,
-  shortTime,
-  table,
   usageFailure,
 } from '../command.ts';
+import { shortTime, table } from '../table.ts';
 import { type Features, withFeatures } from '../features.ts';
 import {
   chooseScope,
@@ -25,9 +25,10 @@ import {
 import type { Config } from '../../config/config.ts';
 import { isRefusal } from '../../core/refusals.ts';
 import type { Scope } from '../../core/scope.ts';
-import { presentDomain } from '../../domains/service.ts';
+import { type ExistingDkim, presentDomain } from '../../domains/service.ts';
 import type { CheckedRecord } from '../../domains/records.ts';
 import { parseDomain } from '../../mail/address.ts';
+import { DKIM_PEM_MAX_LENGTH } from '../../mail/dkim-import.ts';
 import { DOMAIN_TLS, type DomainTls, type StoredDomain } from '../../store/domains.ts';
 import { isId } from '../../store/ids.ts';
 import { readInstallation, setReturnPathHost } from '../../store/mail-hosts.ts';
@@ -36,18 +37,35 @@ const PAGE = { limit: 100, before: null };
 const TRACKED = ['off', 'opens', 'clicks', 'both'] as const;
 
 export function describeDomains(domains: Command, cli: Cli): void {
-  addCommand(domains, cli, { name: 'add', about: 'add a sending domain', run: add })
+  addCommand(domains, cli, {
+    name: 'add',
+    about: 'add a sending domain',
+    examples: [
+      'domains add acme.com',
+      'domains add acme.com --tls enforced',
+      'domains add acme.com --dkim-key s1.pem --dkim-selector s1',
+    ],
+    run: add,
+  })
     .argument('<name>', 'as acme.com')
     .addOption(new Option('--tls <how>', 'TLS mode of its emails').choices(DOMAIN_TLS))
+    .option('--dkim-key <file>', 'sign with this RSA key (PEM), whose record is published already')
+    .option('--dkim-selector <selector>', 'the name of its record before ._domainkey')
     .addOption(projectOption())
     .addOption(modeOption().default('live'));
-  addCommand(domains, cli, { name: 'verify', about: 'look up its DNS records now', run: verify })
+  addCommand(domains, cli, {
+    name: 'verify',
+    about: 'look up its DNS records now',
+    examples: ['domains verify acme.com'],
+    run: verify,
+  })
     .argument('<domain>', 'name or id')
     .addOption(projectOption())
     .addOption(modeOption().default('live'));
   addCommand(domains, cli, {
     name: 'set-tls',
     about: 'set the TLS mode of its emails',
+    examples: ['domains set-tls acme.com enforced'],
     run: setTls,
   })
     .argument('<domain>', 'name or id')
@@ -57,42 +75,74 @@ export function describeDomains(domains: Command, cli: Cli): void {
   addCommand(domains, cli, {
     name: 'set-tracking',
     about: 'set what is tracked of its emails',
+    examples: ['domains set-tracking acme.com opens'],
     run: setTracking,
   })
     .argument('<domain>', 'name or id')
     .addArgument(new Argument('<what>', 'off, opens, clicks or both').choices(TRACKED))
     .addOption(projectOption())
     .addOption(modeOption().default('live'));
-  addCommand(domains, cli, { name: 'list', about: 'all domains', run: list })
+  addCommand(domains, cli, {
+    name: 'list',
+    about: 'all domains',
+    examples: ['domains list'],
+    run: list,
+  })
     .addOption(projectOption())
     .addOption(modeOption());
-  addCommand(domains, cli, { name: 'remove', about: 'stop sending from a domain', run: remove })
+  addCommand(domains, cli, {
+    name: 'remove',
+    about: 'stop sending from a domain',
+    examples: ['domains remove acme.com'],
+    run: remove,
+  })
     .argument('<domain>', 'name or id')
     .addOption(projectOption())
     .addOption(modeOption().default('live'));
   describeReturnPathHost(domains, cli);
 }
 
-function add(
-  cli: Cli,
-  options: ScopeOptions & { tls?: DomainTls },
-  [name]: [string],
-): Promise<Outcome> {
+type AddOptions = ScopeOptions & { tls?: DomainTls; dkimKey?: string; dkimSelector?: string };
+
+async function add(cli: Cli, options: AddOptions, [name]: [string]): Promise<Outcome> {
+  const dkim = await existingDkim(options);
+  if (dkim !== undefined && isFailure(dkim)) return dkim;
   return withFeatures(cli, async ({ db, domains, config }) => {
     const scope = await chooseScope(db, options);
     if (isFailure(scope)) return scope;
-    const domain = await domains.create(scope, name, options.tls);
+    const { tls } = options;
+    const domain = await domains.create(scope, name, { tls, dkim });
     if (isRefusal(domain)) return failure(domain);
     const mode = options.mode === 'live' ? '' : ` --mode ${options.mode}`;
     const next = `${cli.program} domains verify ${domain.name}${mode}`;
-    const records = recordsText(presentDomain(domain).records);
+    const data = presentDomain(domain);
+    const records = recordsText(data.records);
     const { returnPathHost } = await readInstallation(db);
     const note = returnPathHost === null ? nameNote(scope, config) : '';
+    const advice = data.advice.map(({ message }) => `\n\n! ${message}`).join('');
     return {
-      data: presentDomain(domain),
-      text: `Publish these records in the DNS of ${domain.name}:\n\n${records}\n\nThen:  ${next}${note}`,
+      data,
+      text: `Publish these records in the DNS of ${domain.name}:\n\n${records}\n\nThen:  ${next}${note}${advice}`,
     };
   });
+}
+
+/** Undefined: a new key is made. */
+async function existingDkim(options: AddOptions): Promise<ExistingDkim | Failure | undefined> {
+  const { dkimKey: file, dkimSelector: selector } = options;
+  if (file === undefined && selector === undefined) return undefined;
+  if (file === undefined || selector === undefined) {
+    return usageFailure('--dkim-key and --dkim-selector belong together: give both, or neither.');
+  }
+  try {
+    const { size } = await stat(file);
+    if (size <= DKIM_PEM_MAX_LENGTH) {
+      return { selector, private_key: await readFile(file, 'utf8') };
+    }
+    return usageFailure(`${file} has ${size} bytes; give the file with the private key alone.`);
+  } catch (error) {
+    return usageFailure(`${file} cannot be read: ${(error as Error).message}.`);
+  }
 }
 
 /** Two of the records name this host, and receivers refuse a name that does not resolve. */
@@ -168,9 +218,9 @@ function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
     return {
       data: { object: 'list', data: found.map(presentDomain), has_more: false },
       text: [
-        table(
-          ['ID', 'DOMAIN', 'MODE', 'STATUS', 'TLS', 'CHECKED'],
-          found.map((domain) => [
+        table(cli, {
+          columns: ['ID', { heading: 'DOMAIN', cut: 1 }, 'MODE', 'STATUS', 'TLS', 'CHECKED'],
+          rows: found.map((domain) => [
             domain.id,
             domain.name,
             domain.environment,
@@ -178,8 +228,12 @@ function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
             domain.tls,
             shortTime(domain.checkedAt),
           ]),
-          'There is no domain.',
-        ),
+          none: {
+            says: 'There is no sending domain yet.',
+            toDo: 'To add one and see the records to publish',
+            command: 'domains add yourdomain.com',
+          },
+        }),
         ...warnings,
       ].join('\n'),
     };
@@ -252,6 +306,7 @@ function describeReturnPathHost(domains: Command, cli: Cli): void {
   addCommand(domains, cli, {
     name: 'return-path-host',
     about: 'show or set the host that receives bounces',
+    examples: ['domains return-path-host', 'domains return-path-host mail.example.com'],
     run: changeReturnPathHost,
   }).argument('[name]', 'as mail.example.com; of one of the nodes, or leading to them all');
 }

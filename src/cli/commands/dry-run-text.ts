@@ -1,11 +1,12 @@
 /** The result of a dry run (sending/dry-run.ts) as text: what would happen, then the findings. */
 import type { AuthenticationFinding, RouteFinding } from '../../core/findings.ts';
 import type { presentDryRun } from '../../sending/dry-run.ts';
-import { facts, shortTime, table } from '../command.ts';
+import type { Cli } from '../command.ts';
+import { facts, shortTime, table } from '../table.ts';
 
 export type DryRunAnswer = ReturnType<typeof presentDryRun>;
 
-export function dryRunText(answer: DryRunAnswer): string {
+export function dryRunText(cli: Cli, answer: DryRunAnswer): string {
   if (answer.outcome === 'replay') {
     return `Nothing would be sent: the idempotency key was used for email ${answer.replay_of}.`;
   }
@@ -18,12 +19,22 @@ export function dryRunText(answer: DryRunAnswer): string {
       ['Size', `${message?.size} bytes`],
       ['Limit', `${remaining} of ${limit.limit} ${counts} per ${window} s left`],
     ]),
-    ...(sender ? [senderText(sender)] : []),
-    table(
-      ['RECIPIENT', 'OUTCOME', 'PROVIDER', 'MAIL SERVERS'],
-      recipients.map((one) => [one.address, one.outcome, one.route?.provider ?? '-', wayOf(one)]),
-      'No recipients.',
-    ),
+    ...(sender ? [senderText(cli, sender)] : []),
+    table(cli, {
+      columns: [
+        { heading: 'RECIPIENT', cut: 3 },
+        'OUTCOME',
+        { heading: 'PROVIDER', cut: 2 },
+        { heading: 'MAIL SERVERS', wraps: true },
+      ],
+      rows: recipients.map((one) => [
+        one.address,
+        one.outcome,
+        one.route?.provider ?? '-',
+        wayOf(one),
+      ]),
+      none: 'No recipients.',
+    }),
     lint.map(({ code, message: text }) => `Warning: ${text} (${code})`).join('\n'),
     (message?.headers ?? []).map(({ name, value }) => facts([[`${name}:`, value]])).join('\n'),
     'Nothing was sent.',
@@ -38,17 +49,27 @@ const OUTCOMES = {
   hold: 'would be held: the sending domain is paused',
 } as const;
 
-export function senderText({ dkim, spf, dmarc }: AuthenticationFinding): string {
+export function senderText(cli: Cli, { dkim, spf, dmarc }: AuthenticationFinding): string {
   const rows = [
     ...dkim.map((one) => ['DKIM', `${one.selector}._domainkey.${one.domain}`, one] as const),
     ['SPF', spf.domain, spf] as const,
     ['DMARC', dmarc.domain ? `${dmarc.domain} (p=${dmarc.policy})` : '-', dmarc] as const,
   ];
-  return table(
-    ['CHECK', 'RECORD', 'VERDICT', 'PROBLEM'],
-    rows.map(([check, record, { verdict, problem }]) => [check, record, verdict, problem ?? '']),
-    '',
-  );
+  return table(cli, {
+    columns: [
+      'CHECK',
+      { heading: 'RECORD', cut: 1 },
+      'VERDICT',
+      { heading: 'PROBLEM', wraps: true },
+    ],
+    rows: rows.map(([check, record, { verdict, problem }]) => [
+      check,
+      record,
+      verdict,
+      problem ?? '',
+    ]),
+    none: '',
+  });
 }
 
 function wayOf({ suppression, route }: DryRunAnswer['recipients'][number]): string {

@@ -5,6 +5,7 @@ import type { Scope } from '../../core/scope.ts';
 import { FINAL_STATUSES, OPEN_STATUSES } from '../../core/statuses.ts';
 import { addressKey, explainAddress, parseAddress } from '../../mail/address.ts';
 import { presentEmail, presentSummary } from '../../sending/present.ts';
+import { readSearch, type Search, withSearch } from '../../sending/search.ts';
 import { cancel, reschedule } from '../../sending/schedule.ts';
 import {
   listEmails,
@@ -33,14 +34,14 @@ import { diagnosisText } from './diagnosis-text.ts';
 import {
   addCommand,
   type Cli,
-  facts,
   failure,
   type Failure,
   isFailure,
   type Outcome,
-  shortTime,
-  table,
+  EXAMPLE_ID,
+  usageFailure,
 } from '../command.ts';
+import { type Empty, facts, shortTime, table } from '../table.ts';
 
 const STATUSES = ['sending', ...OPEN_STATUSES, ...FINAL_STATUSES] as const;
 const EVENTS_SHOWN_MAX = 1000;
@@ -58,28 +59,65 @@ const EVERYTHING: EmailFilter = {
   keyId: null,
 };
 
-const NONE_SENT = `No email was sent yet. To send a test email:
-  posthorn send --from hello@acme.test --to delivered@simulator.test --subject Hello --text 'Hi!'`;
+const NONE_SENT: Empty = {
+  says: 'No email was sent yet.',
+  toDo: 'To send a test email',
+  command: "send --from hello@acme.test --to delivered@simulator.test --subject Hello --text 'Hi!'",
+};
+const NONE_MATCHES: Empty = {
+  says: 'No email matches.',
+  toDo: 'To list all',
+  command: 'emails list',
+};
 
 export function describeEmails(emails: Command, cli: Cli): void {
-  addCommand(emails, cli, { name: 'list', about: 'the newest emails', run: list })
+  addCommand(emails, cli, {
+    name: 'list',
+    about: 'the newest emails',
+    examples: [
+      'emails list',
+      'emails list --status bounced --to jo@example.org --limit 50',
+      "emails list --query 'receipt tag:kind:order after:2026-11-21'",
+    ],
+    run: list,
+  })
     .addOption(projectOption())
     .addOption(modeOption())
     .addOption(new Option('--status <status>', 'only with this status').choices(STATUSES))
     .option('--to <address>', 'only to this recipient', parseRecipient)
+    .option('--query <search>', 'only what matches, like "receipt to:jo@example.org"', parseQuery)
     .option('--limit <n>', 'how many', parseCount, 20);
-  addCommand(emails, cli, { name: 'show', about: 'one email and its timeline', run: show })
+  addCommand(emails, cli, {
+    name: 'show',
+    about: 'one email and its timeline',
+    examples: [`emails show ${EXAMPLE_ID}`],
+    run: show,
+  })
     .argument('<id>')
     .addOption(projectOption());
-  addCommand(emails, cli, { name: 'cancel', about: 'cancel what is not sent yet', run: cancelOne })
+  addCommand(emails, cli, {
+    name: 'cancel',
+    about: 'cancel what is not sent yet',
+    examples: [`emails cancel ${EXAMPLE_ID}`],
+    run: cancelOne,
+  })
     .argument('<id>')
     .addOption(projectOption());
-  addCommand(emails, cli, { name: 'why', about: 'why it is slow, or not there', run: why })
+  addCommand(emails, cli, {
+    name: 'why',
+    about: 'why it is slow, or not there',
+    examples: [`emails why ${EXAMPLE_ID}`],
+    run: why,
+  })
     .argument('<id>')
-    .addOption(projectOption())
-    .addHelpText('after', '\nExample:\n  posthorn emails why 0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa');
+    .addOption(projectOption());
   const about = 'change when a waiting email is sent';
-  addCommand(emails, cli, { name: 'reschedule', about, run: rescheduleOne })
+  addCommand(emails, cli, {
+    name: 'reschedule',
+    about,
+    examples: [`emails reschedule ${EXAMPLE_ID} --at 2027-01-31T09:00:00+01:00`],
+    run: rescheduleOne,
+  })
     .argument('<id>')
     .requiredOption('--at <time>', 'ISO 8601 with an offset, like 2027-01-31T09:00:00+01:00')
     .addOption(projectOption());
@@ -89,6 +127,7 @@ type ListOptions = ScopesOptions & {
   status?: (typeof STATUSES)[number];
   /** In the form of addressKey. */
   to?: string;
+  query?: Search;
   limit: number;
 };
 
@@ -96,11 +135,14 @@ function list(cli: Cli, options: ListOptions): Promise<Outcome> {
   return withStore(cli, async ({ db }) => {
     const scopes = await chooseScopes(db, options);
     if (isFailure(scopes)) return scopes;
-    const { limit, status = null, to } = options;
-    const look = {
-      page: { limit, after: null, before: null },
-      filter: { ...EVERYTHING, status, to: to ?? null },
-    };
+    const { limit, status = null, to = null, query = EVERYTHING } = options;
+    const filter = withSearch({ ...EVERYTHING, status, to }, query);
+    if ('twice' in filter) {
+      return usageFailure(
+        `--query has ${filter.twice}, which another option gives as well; leave one of them out.`,
+      );
+    }
+    const look = { page: { limit, after: null, before: null }, filter };
     const pages = await Promise.all(scopes.map((scope) => listEmails(db, scope, look)));
     // Ids sort by time; this merges both environments.
     const all = pages.flatMap(({ rows }) => rows).toSorted((a, b) => (a.id < b.id ? 1 : -1));
@@ -108,11 +150,21 @@ function list(cli: Cli, options: ListOptions): Promise<Outcome> {
     const hasMore = all.length > limit || pages.some((page) => page.hasMore);
     return {
       data: { object: 'list', data: emails.map(presentSummary), has_more: hasMore },
-      text: table(
-        ['ID', 'CREATED', 'MODE', 'STATUS', 'TO', 'SUBJECT'],
-        emails.map(summaryCells),
-        status === null && to === undefined ? NONE_SENT : 'No email matches.',
-      ),
+      text: table(cli, {
+        columns: [
+          'ID',
+          'CREATED',
+          'MODE',
+          'STATUS',
+          { heading: 'TO', cut: 2 },
+          { heading: 'SUBJECT', cut: 1 },
+        ],
+        rows: emails.map(summaryCells),
+        none:
+          Object.values(filter).every((value) => value === null) && options.mode === undefined
+            ? NONE_SENT
+            : NONE_MATCHES,
+      }),
     };
   });
 }
@@ -125,7 +177,7 @@ function show(cli: Cli, options: ProjectOptions, [id]: [string]): Promise<Outcom
       const found = await findWithTimeline(store, scope, id);
       if (found === null) continue;
       const { email, events } = found;
-      return { data: presentEmail(email), text: emailText(email, events) };
+      return { data: presentEmail(email), text: emailText(cli, email, events) };
     }
     return noEmail(id);
   });
@@ -150,7 +202,7 @@ function why(cli: Cli, options: ProjectOptions, [id]: [string]): Promise<Outcome
     if (isFailure(scopes)) return scopes;
     for (const scope of scopes) {
       const found = await diagnose({ ...scope, id, keyId: null, domain: null });
-      if (found !== null) return { data: found, text: diagnosisText(found) };
+      if (found !== null) return { data: found, text: diagnosisText(cli, found) };
     }
     return noEmail(id);
   });
@@ -205,7 +257,7 @@ function summaryCells(email: EmailSummary): string[] {
   return [id, shortTime(createdAt), environment, status, to, subject];
 }
 
-function emailText(email: EmailDetail, events: readonly TimelineEvent[]): string {
+function emailText(cli: Cli, email: EmailDetail, events: readonly TimelineEvent[]): string {
   const about = facts([
     ['id', email.id],
     ['mode', email.environment],
@@ -214,16 +266,27 @@ function emailText(email: EmailDetail, events: readonly TimelineEvent[]): string
     ['subject', email.subject],
     ['created', shortTime(email.createdAt)],
   ]);
-  const recipients = table(
-    ['RECIPIENT', 'STATUS', 'ATTEMPTS', 'NEXT', 'TLS', 'LAST REPLY'],
-    email.recipients.map(recipientCells),
-    '',
-  );
-  const timeline = table(
-    ['TIME', 'EVENT', 'RECIPIENT'],
-    events.map(({ createdAt, type, recipient }) => [shortTime(createdAt), type, recipient ?? '']),
-    '',
-  );
+  const recipients = table(cli, {
+    columns: [
+      { heading: 'RECIPIENT', cut: 2 },
+      'STATUS',
+      'ATTEMPTS',
+      'NEXT',
+      { heading: 'TLS', cut: 1 },
+      { heading: 'LAST REPLY', wraps: true },
+    ],
+    rows: email.recipients.map(recipientCells),
+    none: '',
+  });
+  const timeline = table(cli, {
+    columns: ['TIME', 'EVENT', { heading: 'RECIPIENT', cut: 1 }],
+    rows: events.map(({ createdAt, type, recipient }) => [
+      shortTime(createdAt),
+      type,
+      recipient ?? '',
+    ]),
+    none: '',
+  });
   return `${about}\n\n${recipients}\n\n${timeline}`;
 }
 
@@ -252,6 +315,12 @@ function parseRecipient(text: string): string {
   const address = parseAddress(text);
   if (address !== null) return addressKey(address);
   throw new InvalidArgumentError(`${explainAddress(text)}.`);
+}
+
+function parseQuery(text: string): Search {
+  const search = readSearch(text);
+  if (!('problems' in search)) return search;
+  throw new InvalidArgumentError(`${search.problems.join('; ')}.`);
 }
 
 function parseCount(text: string): number {

@@ -7,10 +7,10 @@ import {
   type ExitCode,
   isFailure,
   type Outcome,
-  printable,
   runnable,
-  shortTime,
+  EXAMPLE_ID,
 } from '../command.ts';
+import { type Empty, emptyText, printable, shortTime } from '../table.ts';
 import { EventSource, SILENCE_MS, type SourceEvent } from '../event-source.ts';
 import {
   apiOf,
@@ -31,13 +31,16 @@ export function describeEvents(events: Command, cli: Cli): void {
       '--after <cursor>',
       'only events after this cursor, which --json shows with every event',
     )
-    .option('--limit <n>', 'at most so many, without --follow', parseLimit)
-    .addHelpText(
-      'after',
-      '\nWithout --follow it prints the stored events, oldest first. --json prints one object per line.' +
-        '\n\nExample:\n  posthorn events --follow --types email.bounced,email.complained',
-    );
-  runnable(apiOptions(events), cli, run);
+    .option('--limit <n>', 'at most so many, without --follow', parseLimit);
+  runnable(apiOptions(events), cli, {
+    examples: [
+      'events --follow --types email.bounced,email.complained',
+      `events --email ${EXAMPLE_ID}`,
+    ],
+    notes:
+      'Without --follow it prints the stored events, oldest first. --json prints one object per line.',
+    run,
+  });
 }
 
 type Options = ApiOptions & {
@@ -58,7 +61,7 @@ async function run(cli: Cli, options: Options): Promise<Outcome | ExitCode> {
   const print = (event: SourceEvent): void =>
     cli.out(`${options.json ? JSON.stringify(event) : line(event)}\n`);
   if (options.follow) return follow(cli, api, { query, after: options.after ?? 'latest', print });
-  return list(api, { query, print, ...options });
+  return list(cli, api, { query, print, ...options });
 }
 
 type Printing = { query: URLSearchParams; print: (event: SourceEvent) => void };
@@ -78,10 +81,12 @@ async function follow(
 type EventPage = { data: SourceEvent[]; has_more: boolean; cursor: string };
 
 async function list(
+  cli: Cli,
   api: ServiceApi,
-  { query, print, after, limit = Infinity }: Printing & Pick<Options, 'after' | 'limit'>,
+  { query, print, ...options }: Printing & Omit<Options, 'follow'>,
 ): Promise<Outcome | ExitCode> {
-  let left = limit;
+  const { after, limit = Infinity } = options;
+  let [left, printed] = [limit, 0];
   let at: Pick<EventPage, 'has_more' | 'cursor'> = { has_more: true, cursor: after ?? '' };
   while (at.has_more && left > 0) {
     if (at.cursor !== '') query.set('after', at.cursor);
@@ -90,9 +95,19 @@ async function list(
     if (isFailure(page)) return page;
     page.data.forEach(print);
     left -= page.data.length;
+    printed += page.data.length;
     at = page;
   }
+  // On stderr: stdout has one event per line.
+  if (printed === 0 && !options.json) cli.err(`${emptyText(cli, noneOf(options))}\n`);
   return 0;
+}
+
+function noneOf({ types, email, after }: Options): Empty {
+  const toDo = 'To wait for new ones';
+  const command = 'events --follow';
+  const isFiltered = (types ?? email ?? after) !== undefined;
+  return { says: isFiltered ? 'No stored event matches.' : 'No event is stored.', toDo, command };
 }
 
 async function pageOf(api: ServiceApi, query: URLSearchParams) {

@@ -17,11 +17,11 @@ test('explain bounce says what each file holds, in order, and goes on after one 
 
     const json = await posthorn(['explain', 'bounce', '--json', bounce, letter], {});
     assert.equal(json.code, 0, json.stderr);
-    const told = json.stdout
+    const explained = json.stdout
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line));
-    assert.deepEqual(told, [
+    assert.deepEqual(explained, [
       {
         file: bounce,
         kind: 'bounce',

@@ -4,14 +4,8 @@
  */
 import { readFile } from 'node:fs/promises';
 import { type Command, Option } from 'commander';
-import {
-  addCommand,
-  type Cli,
-  type ExitCode,
-  facts,
-  type Outcome,
-  usageFailure,
-} from '../command.ts';
+import { addCommand, type Cli, type ExitCode, type Outcome, usageFailure } from '../command.ts';
+import { facts } from '../table.ts';
 import { classifyReply, meaningOf, ruleFor } from '../../mail/replies/classify.ts';
 import type { Blame, Verdict } from '../../mail/replies/meanings.ts';
 import { REPLY_PHASES, ReplyParser, type SmtpReply } from '../../mail/replies/smtp-reply.ts';
@@ -37,6 +31,10 @@ export function describeExplain(explain: Command, cli: Cli): void {
   addCommand(explain, cli, {
     name: 'reply',
     about: "explain a mail server's reply: whether it is retried, who is responsible, what to do",
+    examples: [
+      'explain reply "550 5.7.1 Message refused"',
+      'explain reply "421 4.7.0 Try again later" --phase greeting',
+    ],
     run: explainReply,
   })
     .argument('<reply...>', 'as the server sent it: "550 5.7.1 Message refused"')
@@ -121,6 +119,7 @@ function describeExplainBounce(explain: Command, cli: Cli): void {
   addCommand(explain, cli, {
     name: 'bounce',
     about: 'explain a bounce, complaint or other report',
+    examples: ['explain bounce returned.eml'],
     run: explainBounces,
   }).argument('<file...>', 'messages as received; - is the standard input');
 }

@@ -1,7 +1,8 @@
 /** `posthorn inbound`: lists and shows messages received by SMTP, and the status changes they caused. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { findInbound, type InboundMessage, listInbound } from '../../store/inbound-messages.ts';
-import { addCommand, type Cli, facts, type Outcome, shortTime, table } from '../command.ts';
+import { addCommand, type Cli, type Outcome, EXAMPLE_ID } from '../command.ts';
+import { type Empty, facts, shortTime, table } from '../table.ts';
 import { withStore } from '../store.ts';
 
 const KINDS = [
@@ -14,15 +15,31 @@ const KINDS = [
   'other',
 ] as const;
 const LIMIT_MAX = 1_000;
+const NONE_RECEIVED: Empty = {
+  says: 'No message has been received. Port 25 is open if POSTHORN_INBOUND_PORT is set, and the MX record of send.<domain> has to lead here.',
+  toDo: 'To look that record up',
+  command: 'domains verify yourdomain.com',
+};
+const NONE_MATCHES: Empty = {
+  says: 'No received message matches.',
+  toDo: 'To list all',
+  command: 'inbound list',
+};
 
 export function describeInbound(inbound: Command, cli: Cli): void {
-  addCommand(inbound, cli, { name: 'list', about: 'received messages, newest first', run: list })
+  addCommand(inbound, cli, {
+    name: 'list',
+    about: 'received messages, newest first',
+    examples: ['inbound list --kind bounce --limit 100'],
+    run: list,
+  })
     .addOption(new Option('--kind <kind>', 'only messages of this kind').choices(KINDS))
     .option('--before <id>', 'only messages received before this one')
     .option('--limit <n>', `how many, up to ${LIMIT_MAX}`, parseLimit, 30);
   addCommand(inbound, cli, {
     name: 'show',
     about: 'one message, as received (its first 256 KB)',
+    examples: [`inbound show ${EXAMPLE_ID}`],
     run: show,
   }).argument('<id>');
 }
@@ -37,11 +54,12 @@ function list(cli: Cli, { kind, before, limit }: ListOptions): Promise<Outcome> 
       before: before ?? null,
     });
     const page = found.slice(0, limit);
+    const isFiltered = kind !== undefined || before !== undefined;
     return {
       data: { object: 'list', data: page.map(asJson), has_more: found.length > limit },
-      text: table(
-        ['CAME', 'KIND', 'TO', 'EMAIL', 'CHANGED TO', 'ID'],
-        page.map(({ receivedAt, kind: what, recipient, emailId, change, id }) => [
+      text: table(cli, {
+        columns: ['CAME', 'KIND', { heading: 'TO', cut: 1 }, 'EMAIL', 'CHANGED TO', 'ID'],
+        rows: page.map(({ receivedAt, kind: what, recipient, emailId, change, id }) => [
           shortTime(receivedAt),
           what,
           shortened(recipient),
@@ -49,8 +67,8 @@ function list(cli: Cli, { kind, before, limit }: ListOptions): Promise<Outcome> 
           change ?? '-',
           id,
         ]),
-        'No message has been received.',
-      ),
+        none: isFiltered ? NONE_MATCHES : NONE_RECEIVED,
+      }),
     };
   });
 }

@@ -30,9 +30,9 @@ import {
   isFailure,
   type Outcome,
   parseName,
-  shortTime,
-  table,
+  EXAMPLE_ID,
 } from '../command.ts';
+import { shortTime, table } from '../table.ts';
 
 const KEYS_SHOWN_MAX = 1000;
 const DAY_S = 86_400;
@@ -40,7 +40,15 @@ const OVERLAP_MAX_S = 30 * DAY_S;
 const UNIT_MS = { h: 3_600_000, d: 86_400_000 };
 
 export function describeKeys(keys: Command, cli: Cli): void {
-  addCommand(keys, cli, { name: 'create', about: 'create a key and show it once', run: create })
+  addCommand(keys, cli, {
+    name: 'create',
+    about: 'create a key and show it once',
+    examples: [
+      'keys create --mode test',
+      'keys create --mode live --permission sending_access --domain acme.com --expires 30d',
+    ],
+    run: create,
+  })
     .addOption(projectOption())
     .addOption(modeOption().makeOptionMandatory())
     .option('--name <name>', 'what it is for', parseName, 'Made on the command line')
@@ -53,12 +61,18 @@ export function describeKeys(keys: Command, cli: Cli): void {
     .option('--expires <when>', 'in 12h or 30d, or at a time, as 2027-01-31', (text) =>
       parseExpiry(text, cli.world.now()),
     );
-  addCommand(keys, cli, { name: 'list', about: 'the keys that are not revoked', run: list })
+  addCommand(keys, cli, {
+    name: 'list',
+    about: 'the keys that are not revoked',
+    examples: ['keys list'],
+    run: list,
+  })
     .addOption(projectOption())
     .addOption(modeOption());
   addCommand(keys, cli, {
     name: 'rotate',
     about: 'make a key like another one, which ends after an overlap',
+    examples: [`keys rotate ${EXAMPLE_ID} --overlap 7d`],
     run: rotate,
   })
     .argument('<id>', 'its id, or the key itself')
@@ -68,12 +82,13 @@ export function describeKeys(keys: Command, cli: Cli): void {
       parseOverlapS,
       DAY_S,
     )
-    .addOption(projectOption())
-    .addHelpText(
-      'after',
-      '\nExample: posthorn keys rotate 0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa --overlap 7d',
-    );
-  addCommand(keys, cli, { name: 'revoke', about: 'revoke a key permanently', run: revoke })
+    .addOption(projectOption());
+  addCommand(keys, cli, {
+    name: 'revoke',
+    about: 'revoke a key permanently',
+    examples: [`keys revoke ${EXAMPLE_ID}`],
+    run: revoke,
+  })
     .argument('<id>', 'its id, or the key itself')
     .addOption(projectOption());
 }
@@ -116,11 +131,24 @@ function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
         data: keys.map(keyJson),
         has_more: pages.some(({ hasMore }) => hasMore),
       },
-      text: table(
-        ['ID', 'KEY', 'MODE', 'PERMISSION', 'DOMAIN', 'EXPIRES', 'LAST USED', 'NAME'],
-        keys.map(keyCells),
-        'There is no key.',
-      ),
+      text: table(cli, {
+        columns: [
+          'ID',
+          'KEY',
+          'MODE',
+          'PERMISSION',
+          { heading: 'DOMAIN', cut: 2 },
+          'EXPIRES',
+          'LAST USED',
+          { heading: 'NAME', cut: 1 },
+        ],
+        rows: keys.map(keyCells),
+        none: {
+          says: 'There is no key.',
+          toDo: 'To create one',
+          command: `keys create --mode ${options.mode ?? 'test'}`,
+        },
+      }),
     };
   });
 }

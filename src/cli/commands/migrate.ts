@@ -5,7 +5,7 @@ import { type Cli, type Outcome, runnable } from '../command.ts';
 import { withStore } from '../store.ts';
 
 export function describeMigrate(migrate: Command, cli: Cli): void {
-  runnable(migrate, cli, run);
+  runnable(migrate, cli, { examples: ['migrate'], run });
 }
 
 function run(cli: Cli): Promise<Outcome> {

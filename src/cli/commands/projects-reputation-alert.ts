@@ -25,7 +25,7 @@ import {
   type Alert,
 } from '../../store/reputation.ts';
 import { chooseProject, projectOption, type ProjectOptions, withStore } from '../store.ts';
-import { type Cli, isFailure, type Outcome, runnable } from '../command.ts';
+import { type Cli, isFailure, type Outcome, addCommand } from '../command.ts';
 
 type Asked = number | 'default';
 type Options = ProjectOptions & {
@@ -43,19 +43,20 @@ const ALERTS_MAX = 1_000;
 export function describeReputationAlert(projects: Command, cli: Cli): void {
   addAlertCommand(projects, cli, 'set-reputation-alert');
   // The former name, kept for scripts.
-  addAlertCommand(projects, cli, 'set-guard', { hidden: true });
+  addAlertCommand(projects, cli, 'set-guard', true);
 }
 
-function addAlertCommand(
-  projects: Command,
-  cli: Cli,
-  name: string,
-  commandOptions: { hidden?: boolean } = {},
-): void {
-  const command = projects
-    .command(name, commandOptions)
-    .description('set the thresholds for bounces and complaints');
-  runnable(command, cli, setReputationAlert)
+function addAlertCommand(projects: Command, cli: Cli, name: string, hidden = false): void {
+  addCommand(projects, cli, {
+    name,
+    about: 'set the thresholds for bounces and complaints',
+    hidden,
+    examples: [
+      `projects ${name} --bounces 5% --complaints 0.3% --pause`,
+      `projects ${name} Shop --resume`,
+    ],
+    run: setReputationAlert,
+  })
     .argument('[project]', 'name or id (default: the only one)')
     .addOption(percentOption('--bounces <share>', 'of what ends in 24 hours, as 5%'))
     .addOption(percentOption('--complaints <share>', 'of what ends in 24 hours, as 0.3%'))

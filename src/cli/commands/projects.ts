@@ -6,10 +6,9 @@ import {
   isFailure,
   type Outcome,
   parseName,
-  shortTime,
-  table,
   usageFailure,
 } from '../command.ts';
+import { shortTime, table } from '../table.ts';
 import {
   describeReputationAlert,
   reputationJson,
@@ -47,15 +46,25 @@ import { findRetention, setRetention } from '../../store/retention.ts';
 const CATEGORIES = ['sending', 'recipients', 'verification', 'domains', 'webhooks'] as const;
 
 export function describeProjects(projects: Command, cli: Cli): void {
-  addCommand(projects, cli, { name: 'list', about: 'all projects', run: list });
-  addCommand(projects, cli, { name: 'create', about: 'create a project', run: create }).argument(
-    '<name>',
-    'for people',
-    parseName,
-  );
+  addCommand(projects, cli, {
+    name: 'list',
+    about: 'all projects',
+    examples: ['projects list'],
+    run: list,
+  });
+  addCommand(projects, cli, {
+    name: 'create',
+    about: 'create a project',
+    examples: ['projects create Shop'],
+    run: create,
+  }).argument('<name>', 'for people', parseName);
   addCommand(projects, cli, {
     name: 'set-limit',
     about: 'set a rate limit of a project',
+    examples: [
+      'projects set-limit 5000/60 --mode live',
+      'projects set-limit default --category recipients',
+    ],
     run: limit,
   })
     .argument('<limit>', 'how many per seconds, as 5000/60, or default', parseLimitOrDefault)
@@ -65,6 +74,7 @@ export function describeProjects(projects: Command, cli: Cli): void {
   addCommand(projects, cli, {
     name: 'set-domains-max',
     about: 'set how many domains a project may have in each environment',
+    examples: ['projects set-domains-max 5000'],
     run: domainsMax,
   })
     .argument('<count>', 'as 5000, or default', parseCountOrDefault)
@@ -80,11 +90,20 @@ function list(cli: Cli): Promise<Outcome> {
     const rows = withRules.map(({ id, name, createdAt, rule }) => {
       return [id, name, shortTime(createdAt), showRule(rule)];
     });
-    const lines = table(
-      ['ID', 'NAME', 'CREATED', 'REPUTATION ALERT'],
+    const lines = table(cli, {
+      columns: [
+        'ID',
+        { heading: 'NAME', cut: 1 },
+        'CREATED',
+        { heading: 'REPUTATION ALERT', wraps: true },
+      ],
       rows,
-      'There is no project yet.',
-    );
+      none: {
+        says: 'There is no project yet.',
+        toDo: 'To create one',
+        command: 'projects create Shop',
+      },
+    });
     const warnings = withRules.flatMap(({ name, alerts }) => {
       return alerts.map(
         (alert) => `! ${name}, ${alert.domain} (${alert.environment}): ${describeAlert(alert)}`,
@@ -174,6 +193,7 @@ function describeRetention(projects: Command, cli: Cli): void {
   addCommand(projects, cli, {
     name: 'set-retention',
     about: 'set how long a project keeps its mail',
+    examples: ['projects set-retention --content 7d --metadata 30d'],
     run: retention,
   })
     .addOption(periodOption('--content <period>', 'html, text and attachments'))

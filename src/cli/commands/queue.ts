@@ -9,10 +9,10 @@ import {
   type Outcome,
   parseRecipientDomain,
   runnable,
-  shortTime,
-  table,
   usageFailure,
+  EXAMPLE_ID,
 } from '../command.ts';
+import { shortTime, table } from '../table.ts';
 import {
   chooseProject,
   projectOption,
@@ -45,18 +45,23 @@ const PROVIDERS_MAX = 10_000;
 
 export function describeQueue(queue: Command, cli: Cli): void {
   queue.enablePositionalOptions();
-  runnable(queue, cli, show)
+  runnable(queue, cli, { examples: ['queue', 'queue retry --domain example.org'], run: show })
     .addOption(projectOption())
     .option('--limit <n>', 'how many providers', parseCount, PROVIDERS_SHOWN);
   for (const [name, { about }] of Object.entries(CHANGES)) {
     const run = (io: Cli, options: Selection) => change(io, name as QueueChange, options);
-    selectable(addCommand(queue, cli, { name, about, run }));
+    const examples = [`queue ${name} --domain example.org`, `queue ${name} --all`] as const;
+    selectable(addCommand(queue, cli, { name, about, examples, run }));
   }
   const about = 'cancel it, with events and webhooks';
-  selectable(addCommand(queue, cli, { name: 'drop', about, run: drop })).option(
-    '--yes',
-    'do not ask for confirmation',
-  );
+  selectable(
+    addCommand(queue, cli, {
+      name: 'drop',
+      about,
+      examples: [`queue drop --email ${EXAMPLE_ID}`, 'queue drop --domain example.org --yes'],
+      run: drop,
+    }),
+  ).option('--yes', 'do not ask for confirmation');
 }
 
 function selectable(command: Command): Command {
@@ -81,17 +86,27 @@ function show(cli: Cli, options: ProjectOptions & { limit: number }): Promise<Ou
     const more = total - providers.length;
     return {
       data: { object: 'list', data: rows.map(providerJson), has_more: more > 0 },
-      text: `${providerTable(rows)}${more > 0 ? `\n… and ${more} more; --limit shows them` : ''}`,
+      text: `${providerTable(cli, rows)}${more > 0 ? `\n… and ${more} more; --limit shows them` : ''}`,
     };
   });
 }
 
 type ShownProvider = ProviderInQueue & { state: ProviderState | null };
 
-function providerTable(providers: readonly ShownProvider[]): string {
-  return table(
-    ['PROVIDER', 'PROJECTS', 'DEPTH', 'DUE', 'OLDEST', 'HELD', 'NEXT DUE', 'STATE', 'WHY'],
-    providers.map((provider) => [
+function providerTable(cli: Cli, providers: readonly ShownProvider[]): string {
+  return table(cli, {
+    columns: [
+      { heading: 'PROVIDER', cut: 2 },
+      'PROJECTS',
+      'DEPTH',
+      'DUE',
+      'OLDEST',
+      'HELD',
+      'NEXT DUE',
+      'STATE',
+      { heading: 'WHY', wraps: true },
+    ],
+    rows: providers.map((provider) => [
       provider.provider,
       String(provider.projects),
       String(provider.depth),
@@ -102,8 +117,12 @@ function providerTable(providers: readonly ShownProvider[]): string {
       stateOf(provider),
       provider.state?.reason ?? '-',
     ]),
-    'The queue is empty.',
-  );
+    none: {
+      says: 'The queue is empty: no email waits.',
+      toDo: 'To see what became of the newest emails',
+      command: 'emails list',
+    },
+  });
 }
 
 function stateOf({ depth, held, state }: ShownProvider): string {

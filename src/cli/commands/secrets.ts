@@ -46,6 +46,7 @@ export function describeSecrets(secrets: Command, cli: Cli): void {
   addCommand(secrets, cli, {
     name: 'rotate',
     about: 'replace the secret key, while the service runs',
+    examples: ['secrets rotate', 'secrets rotate --finish'],
     run: rotate,
   })
     .option('--finish', 'remove the old key once it is no longer needed')

@@ -19,14 +19,15 @@ import { addValue, allValues, type Values } from '../variables.ts';
 
 const TIMEOUT_MS = 30_000;
 
-const EXAMPLES = `
-On the machine of the service no key is needed; the email is a test email unless --mode live is given.
-
-Examples:
-  posthorn send --from hello@acme.test --to delivered@simulator.test --subject Hello --text 'Hi!'
-  posthorn send --mode live --from 'Acme <hello@acme.com>' --to jo@example.org --subject Hello --html-file mail.html
-  posthorn send --mode live --from hello@acme.com --to jo@example.org --template receipt --variable name=Jo
-  posthorn send --dry-run --mode live --from hello@acme.com --to jo@example.org --subject Hello --text 'Hi!'`;
+const NOTES =
+  'On the machine of the service no key is needed; the email is a test email unless --mode live is given.';
+const EXAMPLES = [
+  "send --from hello@acme.test --to delivered@simulator.test --subject Hello --text 'Hi!'",
+  "send --mode live --from 'Acme <hello@acme.com>' --to jo@example.org --subject Hello --html-file mail.html",
+  'send --mode live --from hello@acme.com --to jo@example.org --template receipt --variable name=Jo',
+  "send --dry-run --mode live --from hello@acme.com --to jo@example.org --subject Hello --text 'Hi!'",
+  'send --batch emails.jsonl --idempotency-key statements-2026-11',
+] as const;
 
 export function describeSend(send: Command, cli: Cli): void {
   send
@@ -62,9 +63,8 @@ export function describeSend(send: Command, cli: Cli): void {
       '--idempotency-key <key>',
       'repeating the command with the same key sends no second email',
     )
-    .option('--dry-run', 'send nothing; print what would happen, with size, DNS and limits')
-    .addHelpText('after', EXAMPLES);
-  runnable(ownKeyOptions(send), cli, run);
+    .option('--dry-run', 'send nothing; print what would happen, with size, DNS and limits');
+  runnable(ownKeyOptions(send), cli, { examples: EXAMPLES, notes: NOTES, run });
 }
 
 type SendOptions = OwnKeyOptions & {
@@ -104,7 +104,7 @@ async function run(cli: Cli, options: SendOptions): Promise<Outcome> {
   const one = dryRun ? '/v1/emails?dry_run=true' : '/v1/emails';
   const path = batch === undefined ? one : '/v1/emails/batch';
   const request = { method: 'POST', headers, body: JSON.stringify(body) };
-  return withApi(cli, options, (api) => post(api, path, request));
+  return withApi(cli, options, (api) => post(cli, api, { path, request }));
 }
 
 /** @returns the request's body; a sentence when the file cannot be read */
@@ -150,13 +150,17 @@ function trackingOf({ track }: SendOptions): object | undefined {
   return { opens: isBoth || track === 'opens', clicks: isBoth || track === 'clicks' };
 }
 
-async function post(api: ServiceApi, path: string, request: RequestInit): Promise<Outcome> {
+async function post(
+  cli: Cli,
+  api: ServiceApi,
+  { path, request }: { path: string; request: RequestInit },
+): Promise<Outcome> {
   try {
     const signal = AbortSignal.timeout(TIMEOUT_MS);
     const response = await api.request(path, { ...request, signal });
     const answer = JSON.parse(await response.text()) as (Accepted | DryRunAnswer) & ErrorAnswer;
     if (!response.ok) return refusedBy(answer);
-    if ('recipients' in answer) return { data: answer, text: dryRunText(answer) };
+    if ('recipients' in answer) return { data: answer, text: dryRunText(cli, answer) };
     return accepted(answer, response.status);
   } catch (error) {
     return noAnswer(api.origin, error);

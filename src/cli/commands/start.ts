@@ -8,11 +8,11 @@ import {
   type Cli,
   complain,
   type ExitCode,
-  facts,
   type Failure,
   runnable,
   usageFailure,
 } from '../command.ts';
+import { facts } from '../table.ts';
 import { type Config, readConfig } from '../../config/config.ts';
 import { mostSimilar } from '../../core/similar.ts';
 import { FIRST_DOMAIN } from '../../service/first-start.ts';
@@ -35,11 +35,14 @@ export function describeStart(command: Command, cli: Cli): void {
       `only these parts, separated by commas: ${PARTS.join(', ')}`,
       parseParts,
     );
-  runnable(command, cli, start).addHelpText('after', HELP);
+  runnable(command, cli, {
+    examples: ['start', 'start --once', 'start --workers 2 --only api,delivery'],
+    notes: NOTES,
+    run: start,
+  });
 }
 
-const HELP = `
-Nothing has to be configured; docs/configuration.md lists the environment variables.
+const NOTES = `Nothing has to be configured; docs/configuration.md lists the environment variables.
 With --json, one line is printed when the service is ready: {"url", "pid", "data_dir", "database"},
 with ports for SMTP "inbound_port" and "submission_ports", with one for metrics "metrics_url".`;
 

@@ -1,21 +1,20 @@
 /**
- * `posthorn suppressions`: the addresses that get no mail. CSV files are streamed, with progress on
- * stderr (suppressions/csv-files.ts).
+ * `posthorn suppressions`: the addresses that get no mail. Files are streamed, with progress on
+ * stderr (suppressions/files.ts).
  */
 import { createReadStream, createWriteStream } from 'node:fs';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { type Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import {
   addCommand,
   type Cli,
   type ExitCode,
   isFailure,
   type Outcome,
-  shortTime,
-  table,
   usageFailure,
 } from '../command.ts';
+import { shortTime, table } from '../table.ts';
 import {
   chooseScope,
   chooseScopes,
@@ -39,22 +38,31 @@ import {
   presentSuppression,
   removeSuppression,
   type Suppression,
+  SUPPRESSION_REASONS,
+  type SuppressionReason,
 } from '../../store/suppressions.ts';
 import {
   exportCsv,
   IMPORT_ROWS_MAX,
-  importCsv,
+  importFile,
   type ImportResult,
   newImportResult,
   presentImport,
   TooManyRows,
-} from '../../suppressions/csv-files.ts';
+} from '../../suppressions/files.ts';
+import { ReasonNeeded, UnusableFile } from '../../suppressions/entries.ts';
+import { FORMAT_NAMES, LEFT_OUT } from '../../suppressions/services.ts';
 
 const PAGE_SIZE = 1000;
 const HISTORY_MAX = 100;
 
 export function describeSuppressions(suppressions: Command, cli: Cli): void {
-  addCommand(suppressions, cli, { name: 'list', about: 'all suppressed addresses', run: list })
+  addCommand(suppressions, cli, {
+    name: 'list',
+    about: 'all suppressed addresses',
+    examples: ['suppressions list --mode live'],
+    run: list,
+  })
     .addOption(projectOption())
     .addOption(modeOption());
   const ofAddress = { show, add, remove };
@@ -64,7 +72,12 @@ export function describeSuppressions(suppressions: Command, cli: Cli): void {
     remove: 'remove it, so that it gets mail again',
   };
   for (const name of ['show', 'add', 'remove'] as const) {
-    addCommand(suppressions, cli, { name, about: about[name], run: ofAddress[name] })
+    addCommand(suppressions, cli, {
+      name,
+      about: about[name],
+      examples: [`suppressions ${name} jo@example.org`],
+      run: ofAddress[name],
+    })
       .argument('<address>', '', parseSuppressed)
       .addOption(projectOption())
       .addOption(modeOption().default('live'));
@@ -72,14 +85,26 @@ export function describeSuppressions(suppressions: Command, cli: Cli): void {
   addCommand(suppressions, cli, {
     name: 'import',
     about: 'add the addresses of a file',
-    run: importFile,
+    examples: [
+      'suppressions import addresses.csv',
+      'suppressions import list.json --reason complaint',
+    ],
+    run: importList,
   })
-    .argument('<file>', 'CSV: address, reason, created_at, expires_at; - is standard input')
+    .argument(
+      '<file>',
+      'CSV: address, reason, created_at, expires_at; or CSV or JSON of Resend, Postmark, SendGrid, ' +
+        'Mailgun, Amazon SES; - is standard input',
+    )
+    .addOption(
+      new Option('--reason <reason>', 'of entries that have none').choices(SUPPRESSION_REASONS),
+    )
     .addOption(projectOption())
     .addOption(modeOption().default('live'));
   addCommand(suppressions, cli, {
     name: 'export',
     about: 'write the addresses to a file',
+    examples: ['suppressions export suppressions.csv'],
     run: exportFile,
   })
     .argument('[file]', 'CSV; default: standard output')
@@ -94,17 +119,21 @@ function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
     const found = (await Promise.all(scopes.map((scope) => allIn(db, scope)))).flat();
     return {
       data: { object: 'list', data: found.map(entryJson), has_more: false },
-      text: table(
-        ['ADDRESS', 'MODE', 'REASON', 'SINCE', 'UNTIL'],
-        found.map(({ address, reason, createdAt, expiresAt, environment }) => [
+      text: table(cli, {
+        columns: [{ heading: 'ADDRESS', cut: 1 }, 'MODE', 'REASON', 'SINCE', 'UNTIL'],
+        rows: found.map(({ address, reason, createdAt, expiresAt, environment }) => [
           address,
           environment,
           reason,
           shortTime(createdAt),
           shortTime(expiresAt),
         ]),
-        'No address is suppressed.',
-      ),
+        none: {
+          says: 'No address is suppressed. Addresses that bounce for good or complain are added by themselves.',
+          toDo: 'To add one',
+          command: 'suppressions add jo@example.org',
+        },
+      }),
     };
   });
 }
@@ -121,7 +150,7 @@ function show(cli: Cli, options: ScopeOptions, [address]: [Address]): Promise<Ou
         ...(entry ?? { object: 'suppression', address, reason: null }),
         history: history.map(presentHistory),
       },
-      text: `${describeEntry(address, found)}\n\n${historyTable(history)}`,
+      text: `${describeEntry(address, found)}\n\n${historyTable(cli, history)}`,
       ...(found === null && { exitCode: 1 as const }),
     };
   });
@@ -135,12 +164,12 @@ function describeEntry(address: string, found: Suppression | null): string {
   return `${address} is suppressed since ${shortTime(createdAt)} (${reason})${until}${source}.`;
 }
 
-function historyTable(history: readonly HistoryEntry[]): string {
-  return table(
-    ['AT', 'WHAT', 'REASON', 'BY'],
-    history.map(({ at, action, reason, by }) => [shortTime(at), action, reason, by]),
-    'It has no history in the last 400 days.',
-  );
+function historyTable(cli: Cli, history: readonly HistoryEntry[]): string {
+  return table(cli, {
+    columns: ['AT', 'WHAT', 'REASON', { heading: 'BY', cut: 1 }],
+    rows: history.map(({ at, action, reason, by }) => [shortTime(at), action, reason, by]),
+    none: 'It has no history in the last 400 days.',
+  });
 }
 
 function add(cli: Cli, options: ScopeOptions, [address]: [Address]): Promise<Outcome> {
@@ -209,25 +238,22 @@ function parseSuppressed(text: string): Address {
 const PROGRESS_EVERY_ROWS = 50_000;
 const ERRORS_SHOWN_MAX = 20;
 
-function importFile(cli: Cli, options: ScopeOptions, [file]: [string]): Promise<Outcome> {
+type ImportOptions = ScopeOptions & { reason?: SuppressionReason };
+
+function importList(cli: Cli, options: ImportOptions, [file]: [string]): Promise<Outcome> {
   return withStore(cli, async ({ db }) => {
     const scope = await chooseScope(db, options);
     if (isFailure(scope)) return scope;
     const result = newImportResult();
     const progress = countingRows(cli, 'read');
     const onProgress = (soFar: ImportResult) =>
-      progress(soFar.added + soFar.alreadyThere + soFar.rejected);
+      progress(soFar.added + soFar.alreadyThere + soFar.rejected + leftOutOf(soFar));
+    const { reason = null } = options;
     const pieces: AsyncIterable<Buffer> = file === '-' ? process.stdin : createReadStream(file);
     try {
-      await importCsv(db, scope, { pieces, result, onProgress });
+      await importFile(db, scope, { pieces, result, reason, onProgress });
     } catch (error) {
-      if (error instanceof TooManyRows) {
-        return usageFailure(
-          `${file} has more than ${IMPORT_ROWS_MAX} rows; the rows before that are imported, ` +
-            'put the rest into another file.',
-        );
-      }
-      const problem = fileProblem(file, error);
+      const problem = importProblem(file, error, result);
       if (problem === null) throw error;
       return usageFailure(problem);
     }
@@ -239,13 +265,45 @@ function importFile(cli: Cli, options: ScopeOptions, [file]: [string]): Promise<
   });
 }
 
-function describeImport({ added, alreadyThere, rejected, errors }: ImportResult): string {
-  const shown = errors
-    .slice(0, ERRORS_SHOWN_MAX)
-    .map(({ line, message }) => `line ${line}: ${message}`);
+/** The message of an error that ends an import; null for other errors. */
+function importProblem(file: string, error: unknown, { added }: ImportResult): string | null {
+  if (error instanceof TooManyRows) {
+    return (
+      `${file} has more than ${IMPORT_ROWS_MAX} rows; the rows before that are imported, ` +
+      'put the rest into another file.'
+    );
+  }
+  if (error instanceof ReasonNeeded) {
+    const choices = error.reasons.map((reason) => `--reason ${reason}`).join(' or ');
+    return `${error.message}; say which with ${choices}.`;
+  }
+  if (error instanceof UnusableFile) {
+    const before = `${added} addresses were added before; importing the file again adds only what is missing`;
+    return `${file}: ${error.message}.${added === 0 ? '' : ` ${before}.`}`;
+  }
+  return fileProblem(file, error);
+}
+
+function leftOutOf({ leftOut }: ImportResult): number {
+  return Array.from(leftOut.values()).reduce((sum, { rows }) => sum + rows, 0);
+}
+
+function describeImport(result: ImportResult): string {
+  const { format, added, alreadyThere, rejected, leftOut, errors } = result;
+  const shown = errors.slice(0, ERRORS_SHOWN_MAX).map(({ line, item, message }) => {
+    const place = item === null ? '' : `, entry ${item}`;
+    return `line ${line}${place}: ${message}`;
+  });
   const more = rejected - shown.length;
-  const counts = `${added} added, ${alreadyThere} already present, ${rejected} rejected.`;
-  return [...shown, ...(more > 0 ? [`(and ${more} more)`] : []), counts].join('\n');
+  const reasons = Array.from(leftOut, ([because, { rows, firstLine }]) => {
+    return `${rows} left out, the first in line ${firstLine}: ${LEFT_OUT[because]}`;
+  });
+  const counts = `${added} added, ${alreadyThere} already present, ${rejected} rejected`;
+  const left = leftOut.size === 0 ? '' : `, ${leftOutOf(result)} left out`;
+  const from =
+    format === null || format === 'posthorn' ? '' : ` The list is one of ${FORMAT_NAMES[format]}.`;
+  const last = `${counts}${left}.${from}`;
+  return [...shown, ...(more > 0 ? [`(and ${more} more)`] : []), ...reasons, last].join('\n');
 }
 
 async function exportFile(

@@ -17,17 +17,14 @@ import {
 import {
   addCommand,
   type Cli,
-  facts,
   failure,
   isFailure,
   type Outcome,
   parseName,
-  printable,
   readContent,
-  shortTime,
-  table,
   usageFailure,
 } from '../command.ts';
+import { facts, printable, shortTime, table } from '../table.ts';
 import {
   chooseScope,
   chooseScopes,
@@ -38,26 +35,29 @@ import {
   withStore,
 } from '../store.ts';
 import { addDeclaration, addValue, allValues, type Values } from '../variables.ts';
+import { describeImport, IMPORT_EXAMPLES, importTemplate } from './templates-import.ts';
 
 /** More than a project can have. */
 const PAGE: Page = { limit: 1_000, after: null, before: null };
 
-const EXAMPLES: Record<string, string> = {
-  list: 'posthorn templates list --mode live',
-  show: 'posthorn templates show receipt --version 2',
-  create: `posthorn templates create --name Receipt --alias receipt --subject 'Your receipt, {{ name }}' \\
-    --html-file receipt.html --variable name --variable items:list=[]`,
-  update: 'posthorn templates update receipt --html-file receipt.html',
-  publish: 'posthorn templates publish receipt',
-  remove: 'posthorn templates remove receipt',
-  preview: `posthorn templates preview receipt --variable name=Jo --variable 'items:=[{"name": "Tea"}]'`,
-};
+const EXAMPLES = {
+  list: ['templates list --mode live'],
+  show: ['templates show receipt --version 2'],
+  create: [
+    "templates create --name Receipt --alias receipt --subject 'Your receipt, {{ name }}' --html-file receipt.html --variable name --variable items:list=[]",
+  ],
+  update: ['templates update receipt --html-file receipt.html'],
+  publish: ['templates publish receipt'],
+  import: IMPORT_EXAMPLES,
+  remove: ['templates remove receipt'],
+  preview: [`templates preview receipt --variable name=Jo --variable 'items:=[{"name": "Tea"}]'`],
+} as const;
 
 export function describeTemplates(templates: Command, cli: Cli): void {
-  const command = (name: string, about: string, run: Run): Command =>
-    addCommand(templates, cli, { name, about, run })
-      .addOption(projectOption())
-      .addHelpText('after', `\nExample:\n  ${EXAMPLES[name]}`);
+  const command = (name: keyof typeof EXAMPLES, about: string, run: Run): Command =>
+    addCommand(templates, cli, { name, about, examples: EXAMPLES[name], run }).addOption(
+      projectOption(),
+    );
   command('list', 'all templates', list).addOption(modeOption());
   command('show', 'one template with its content', show)
     .argument('<id>', 'or its alias')
@@ -66,6 +66,9 @@ export function describeTemplates(templates: Command, cli: Cli): void {
   describeContent(command('create', 'make a template, as a draft', create), '').addOption(
     modeOption().default('live'),
   );
+  describeImport(
+    command('import', 'translate one from Handlebars or Resend', importTemplate),
+  ).addOption(modeOption().default('live'));
   describeContent(command('update', 'change a template, as a draft', update), ' another')
     .argument('<id>', 'or its alias')
     .addOption(modeOption().default('live'));
@@ -143,9 +146,16 @@ function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
         data: found.map(({ head, scope }) => presentTemplateHead(head, scope)),
         has_more: false,
       },
-      text: table(
-        ['ID', 'ALIAS', 'NAME', 'MODE', 'PUBLISHED', 'CHANGED'],
-        found.map(({ head, scope }) => [
+      text: table(cli, {
+        columns: [
+          'ID',
+          { heading: 'ALIAS', cut: 2 },
+          { heading: 'NAME', cut: 1 },
+          'MODE',
+          'PUBLISHED',
+          'CHANGED',
+        ],
+        rows: found.map(({ head, scope }) => [
           head.id,
           head.alias ?? '-',
           head.name,
@@ -153,8 +163,13 @@ function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
           publishedVersion(head),
           shortTime(head.updatedAt),
         ]),
-        'There is no template.',
-      ),
+        none: {
+          says: 'There is no template yet.',
+          toDo: 'To make one',
+          command:
+            "templates create --name Welcome --alias welcome --subject 'Welcome, {{ name }}' --text 'Hi {{ name }}!' --variable name",
+        },
+      }),
     };
   });
 }

@@ -1,13 +1,17 @@
 /** `posthorn tls-report`: TLS results per recipient domain, with the result types of RFC 8460. */
 import { InvalidArgumentError, type Command } from 'commander';
 import { readTlsResults, type TlsCount } from '../../store/transport-security.ts';
-import { type Cli, type Outcome, parseRecipientDomain, runnable, table } from '../command.ts';
+import { type Cli, type Outcome, parseRecipientDomain, runnable } from '../command.ts';
+import { table } from '../table.ts';
 import { withStore } from '../store.ts';
 
 const ROWS_MAX = 10_000;
 
 export function describeTlsReport(command: Command, cli: Cli): void {
-  runnable(command, cli, run)
+  runnable(command, cli, {
+    examples: ['tls-report', 'tls-report --domain example.org --days 30'],
+    run,
+  })
     .option('--domain <domain>', 'only recipients at this domain', parseRecipientDomain)
     .option('--days <number>', 'the last 1 to 30 days; 1 is today (UTC)', parseDays, 7);
 }
@@ -19,17 +23,21 @@ function run(cli: Cli, options: { domain?: string; days: number }): Promise<Outc
     const shown = rows.slice(0, ROWS_MAX);
     return {
       data: { object: 'list', data: shown.map(resultJson), has_more: rows.length > ROWS_MAX },
-      text: table(
-        ['DAY', 'DOMAIN', 'POLICY', 'RESULT', 'SESSIONS'],
-        shown.map(({ day, domain: name, policy, result, sessions }) => [
+      text: table(cli, {
+        columns: ['DAY', { heading: 'DOMAIN', cut: 1 }, 'POLICY', 'RESULT', 'SESSIONS'],
+        rows: shown.map(({ day, domain: name, policy, result, sessions }) => [
           day,
           name,
           policy,
           result,
           String(sessions),
         ]),
-        'There are no sessions.',
-      ),
+        none: {
+          says: `No TLS session with ${domain ?? 'a mail server'} is counted for these days; only live mail makes them.`,
+          toDo: 'To count 30 days',
+          command: 'tls-report --days 30',
+        },
+      }),
     };
   });
 }

@@ -14,30 +14,33 @@ import type { WebhookReplay } from '../../store/webhook-replays.ts';
 import {
   addCommand,
   type Cli,
-  facts,
   type Outcome,
-  shortTime,
+  parseTime,
   type Success,
-  table,
   usageFailure,
+  EXAMPLE_ID,
 } from '../command.ts';
+import { type Empty, facts, shortTime, table } from '../table.ts';
 import { onWebhook } from '../features.ts';
 import { projectOption, type ProjectOptions } from '../store.ts';
 
 const STATUSES = ['pending', 'delivered', 'failed'] as const;
 const TYPES = [...EVENT_TYPES, 'webhook.test'] as const;
 const LIMIT_MAX = 1000;
-const ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
-const UNIT_MS = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 export function describeWebhookDeliveries(webhooks: Command, cli: Cli): void {
-  addCommand(webhooks, cli, { name: 'test', about: 'send a test event now', run: test })
+  addCommand(webhooks, cli, {
+    name: 'test',
+    about: 'send a test event now',
+    examples: [`webhooks test ${EXAMPLE_ID}`],
+    run: test,
+  })
     .argument('<id>')
-    .addOption(projectOption())
-    .addHelpText('after', `\nExample: posthorn webhooks test ${ID}`);
+    .addOption(projectOption());
   addCommand(webhooks, cli, {
     name: 'deliveries',
     about: 'the newest deliveries, or one with its attempts',
+    examples: [`webhooks deliveries ${EXAMPLE_ID} --status failed`],
     run: deliveries,
   })
     .argument('<id>', 'the webhook')
@@ -46,11 +49,15 @@ export function describeWebhookDeliveries(webhooks: Command, cli: Cli): void {
     .addOption(new Option('--type <type>', 'only events of this kind').choices(TYPES))
     .option('--after <delivery>', 'continue after this delivery')
     .option('--limit <n>', 'how many', parseCount, 20)
-    .addOption(projectOption())
-    .addHelpText('after', `\nExample: posthorn webhooks deliveries ${ID} --status failed`);
+    .addOption(projectOption());
   addCommand(webhooks, cli, {
     name: 'replay',
     about: 'send one delivery again, or all of a period',
+    notes: 'The running service sends them, at most 500 before new events.',
+    examples: [
+      `webhooks replay ${EXAMPLE_ID} --since 6h --status failed`,
+      `webhooks replay ${EXAMPLE_ID} --progress 0193f2a5-0c1e-7b3a-9d52-6f0e8c4b21aa`,
+    ],
     run: replay,
   })
     .argument('<id>', 'the webhook')
@@ -65,14 +72,8 @@ export function describeWebhookDeliveries(webhooks: Command, cli: Cli): void {
     )
     .addOption(statusOption())
     .option('--progress <replay>', 'the progress of a replay of a period')
-    .addOption(projectOption())
-    .addHelpText('after', REPLAY_EXAMPLES);
+    .addOption(projectOption());
 }
-
-const REPLAY_EXAMPLES = `
-The running service sends them, at most 500 before new events. Examples:
-  posthorn webhooks replay ${ID} --since 6h --status failed
-  posthorn webhooks replay ${ID} --progress 0193f2a5-0c1e-7b3a-9d52-6f0e8c4b21aa`;
 
 function statusOption(): Option {
   return new Option('--status <status>', 'only with this status').choices(STATUSES);
@@ -106,17 +107,17 @@ function deliveries(
   return onWebhook(cli, { options, id }, async ({ webhooks }, scope) => {
     if (deliveryId !== undefined) {
       const found = await webhooks.delivery(scope, { endpointId: id, id: deliveryId });
-      return isRefusal(found) ? found : shown(found);
+      return isRefusal(found) ? found : shown(cli, found);
     }
     const page = { limit, after, before: null };
     const found = await webhooks.deliveries(scope, id, { status, type, page });
     if (isRefusal(found)) return found;
     const { rows, hasMore, scannedUntil } = found;
-    const lines = table(
-      ['ID', 'CREATED', 'EVENT', 'STATUS', 'ATTEMPTS', 'NEXT'],
-      rows.map(cells),
-      'No delivery matches.',
-    );
+    const lines = table(cli, {
+      columns: ['ID', 'CREATED', { heading: 'EVENT', cut: 1 }, 'STATUS', 'ATTEMPTS', 'NEXT'],
+      rows: rows.map(cells),
+      none: noneOf(id, status !== null || type !== null || after !== null),
+    });
     const from = scannedUntil ?? rows.at(-1)?.id;
     return {
       data: {
@@ -130,12 +131,24 @@ function deliveries(
   });
 }
 
+function noneOf(id: string, isFiltered: boolean): Empty {
+  if (isFiltered) {
+    const command = `webhooks deliveries ${id}`;
+    return { says: 'No delivery matches.', toDo: 'To list all', command };
+  }
+  return {
+    says: 'Nothing was delivered to this webhook yet.',
+    toDo: 'To send it a test event',
+    command: `webhooks test ${id}`,
+  };
+}
+
 function cells(delivery: WebhookDelivery): string[] {
   const { id, createdAt, type, status, attempts, nextAttemptAt } = delivery;
   return [id, shortTime(createdAt), type, status, String(attempts), shortTime(nextAttemptAt)];
 }
 
-function shown(delivery: WebhookDeliveryDetail): Success {
+function shown(cli: Cli, delivery: WebhookDeliveryDetail): Success {
   const { id, type, status, createdAt, completedAt, nextAttemptAt, event, log } = delivery;
   const about = facts([
     ['id', id],
@@ -146,16 +159,16 @@ function shown(delivery: WebhookDeliveryDetail): Success {
     ['next attempt', nextAttemptAt && shortTime(nextAttemptAt)],
     ['data', event === null ? 'no longer kept' : event.data],
   ]);
-  const attempts = table(
-    ['ATTEMPT', 'STATUS', 'LATENCY', 'RESPONSE'],
-    log.map((one) => [
+  const attempts = table(cli, {
+    columns: ['ATTEMPT', 'STATUS', 'LATENCY', { heading: 'RESPONSE', wraps: true }],
+    rows: log.map((one) => [
       shortTime(one.at),
       String(one.status ?? '-'),
       `${one.latency_ms} ms`,
       one.error ?? one.answer ?? '',
     ]),
-    'There was no attempt yet.',
-  );
+    none: 'There was no attempt yet.',
+  });
   return { data: presentDeliveryDetail(delivery), text: `${about}\n\n${attempts}` };
 }
 
@@ -198,15 +211,6 @@ async function replay(
 
 function progressOf({ id, status, queued, total }: WebhookReplay): string {
   return `Replay ${id} is ${status}: ${queued} of ${total} deliveries are queued.`;
-}
-
-function parseTime(text: string, nowMs: number): Date {
-  const span = /^(\d{1,5})([mhd])$/.exec(text);
-  const atMs = span
-    ? nowMs - Number(span[1]) * UNIT_MS[span[2] as keyof typeof UNIT_MS]
-    : Date.parse(text);
-  if (Number.isFinite(atMs)) return new Date(atMs);
-  throw new InvalidArgumentError('Write 30m, 6h or 2d, or a time, as 2026-11-21T08:30Z.');
 }
 
 function parseCount(text: string): number {

@@ -27,17 +27,14 @@ export function describeListen(webhooks: Command, cli: Cli): void {
   const command = addCommand(webhooks, cli, {
     name: 'listen',
     about: 'forward the events of a service to this machine, for development',
+    examples: ['webhooks listen --forward-to http://localhost:4000/hooks'],
     run: listen,
   });
   apiOptions(command)
     .requiredOption('--forward-to <url>', 'where to post them', parseTarget)
     .option('--types <types>', 'only these, separated by commas (default: all)', parseEvents)
     .option('--secret <secret>', 'to sign with: whsec_… (default: a new one)', parseSecret)
-    .option('--after <cursor>', 'only events after this cursor (default: new events)')
-    .addHelpText(
-      'after',
-      '\nExample:\n  posthorn webhooks listen --forward-to http://localhost:4000/hooks',
-    );
+    .option('--after <cursor>', 'only events after this cursor (default: new events)');
 }
 
 type Options = ApiOptions & {

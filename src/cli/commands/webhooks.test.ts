@@ -105,12 +105,3 @@ test('a URL of this machine is refused with the variable that permits it', async
   const other = await strict.cli('webhooks', 'add', 'https://user:word@acme.test/');
   assert.doesNotMatch(other.stderr, /POSTHORN_ALLOW/);
 });
-
-test('every command has an example', async () => {
-  for (const command of ['list', 'show', 'add', 'update', 'test', 'deliveries', 'replay']) {
-    assert.match(await text(command, '--help'), /Examples?:\s+posthorn webhooks /, command);
-  }
-  for (const command of ['rotate-secret', 'remove', 'enable']) {
-    assert.match(await text(command, '--help'), /Example: posthorn webhooks /, command);
-  }
-});

@@ -15,14 +15,13 @@ import {
 import {
   addCommand,
   type Cli,
-  facts,
   failure,
   isFailure,
   type Outcome,
-  shortTime,
-  table,
   usageFailure,
+  EXAMPLE_ID,
 } from '../command.ts';
+import { facts, shortTime, table } from '../table.ts';
 import { onWebhook, withFeatures } from '../features.ts';
 import { describeWebhookDeliveries } from './webhook-deliveries.ts';
 import { parseEvents } from './events.ts';
@@ -31,57 +30,81 @@ import { describeListen } from './webhooks-listen.ts';
 /** Above the maximum number of endpoints of a project. */
 const PAGE = { limit: 1000, after: null, before: null };
 
-const ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
-const ADD_EXAMPLES = `
-Examples:
-  posthorn webhooks add https://acme.com/hooks/mail
-  posthorn webhooks add https://acme.com/hooks/mail --events email.delivered,email.bounced`;
-const UPDATE_EXAMPLES = `
-Examples:
-  posthorn webhooks update ${ID} --url https://acme.com/hooks/new
-  posthorn webhooks update ${ID} --events email.bounced --enable`;
-
 export function describeWebhooks(webhooks: Command, cli: Cli): void {
-  addCommand(webhooks, cli, { name: 'list', about: 'all webhooks', run: list })
+  addCommand(webhooks, cli, {
+    name: 'list',
+    about: 'all webhooks',
+    examples: ['webhooks list --mode live'],
+    run: list,
+  })
     .addOption(projectOption())
-    .addOption(modeOption())
-    .addHelpText('after', '\nExample: posthorn webhooks list --mode live');
-  addCommand(webhooks, cli, { name: 'show', about: 'one webhook', run: show })
+    .addOption(modeOption());
+  addCommand(webhooks, cli, {
+    name: 'show',
+    about: 'one webhook',
+    examples: [`webhooks show ${EXAMPLE_ID}`],
+    run: show,
+  })
     .argument('<id>')
-    .addOption(projectOption())
-    .addHelpText('after', `\nExample: posthorn webhooks show ${ID}`);
-  addCommand(webhooks, cli, { name: 'add', about: 'send events to a URL', run: add })
+    .addOption(projectOption());
+  addCommand(webhooks, cli, {
+    name: 'add',
+    about: 'send events to a URL',
+    examples: [
+      'webhooks add https://acme.com/hooks/mail',
+      'webhooks add https://acme.com/hooks/mail --events email.delivered,email.bounced',
+    ],
+    run: add,
+  })
     .argument('<url>')
     .option('--events <types>', 'only these, separated by commas (default: all)', parseEvents)
     .addOption(projectOption())
-    .addOption(modeOption().default('live'))
-    .addHelpText('after', ADD_EXAMPLES);
-  addCommand(webhooks, cli, { name: 'update', about: 'change URL, events or state', run: update })
+    .addOption(modeOption().default('live'));
+  describeChanges(webhooks, cli);
+  describeWebhookDeliveries(webhooks, cli);
+  describeListen(webhooks, cli);
+}
+
+function describeChanges(webhooks: Command, cli: Cli): void {
+  addCommand(webhooks, cli, {
+    name: 'update',
+    about: 'change URL, events or state',
+    examples: [
+      `webhooks update ${EXAMPLE_ID} --url https://acme.com/hooks/new`,
+      `webhooks update ${EXAMPLE_ID} --events email.bounced --enable`,
+    ],
+    run: update,
+  })
     .argument('<id>')
     .option('--url <url>', 'another URL')
     .option('--events <types>', 'only these, separated by commas, or all', parseEventsOrAll)
     .option('--enable', 'send events to it')
     .addOption(new Option('--disable', 'send no events to it').conflicts('enable'))
-    .addOption(projectOption())
-    .addHelpText('after', UPDATE_EXAMPLES);
-  addCommand(webhooks, cli, { name: 'enable', about: 'enable one that was disabled', run: enable })
+    .addOption(projectOption());
+  addCommand(webhooks, cli, {
+    name: 'enable',
+    about: 'enable one that was disabled',
+    examples: [`webhooks enable ${EXAMPLE_ID}`],
+    run: enable,
+  })
     .argument('<id>')
-    .addOption(projectOption())
-    .addHelpText('after', `\nExample: posthorn webhooks enable ${ID}`);
-  describeWebhookDeliveries(webhooks, cli);
+    .addOption(projectOption());
   addCommand(webhooks, cli, {
     name: 'rotate-secret',
     about: 'make a new signing secret and show it once',
+    examples: [`webhooks rotate-secret ${EXAMPLE_ID}`],
     run: rotateSecret,
   })
     .argument('<id>')
-    .addOption(projectOption())
-    .addHelpText('after', `\nExample: posthorn webhooks rotate-secret ${ID}`);
-  addCommand(webhooks, cli, { name: 'remove', about: 'stop notifying a URL', run: remove })
+    .addOption(projectOption());
+  addCommand(webhooks, cli, {
+    name: 'remove',
+    about: 'stop notifying a URL',
+    examples: [`webhooks remove ${EXAMPLE_ID}`],
+    run: remove,
+  })
     .argument('<id>')
-    .addOption(projectOption())
-    .addHelpText('after', `\nExample: posthorn webhooks remove ${ID}`);
-  describeListen(webhooks, cli);
+    .addOption(projectOption());
 }
 
 function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
@@ -98,14 +121,24 @@ function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
         data: found.map(({ endpoint }) => presentWebhook(endpoint)),
         has_more: false,
       },
-      text: table(
-        ['ID', 'URL', 'MODE', 'STATUS', 'EVENTS'],
-        found.map(({ endpoint: { id, url, status, disabledReason, events }, mode }) => {
+      text: table(cli, {
+        columns: [
+          'ID',
+          { heading: 'URL', cut: 3 },
+          'MODE',
+          { heading: 'STATUS', cut: 2 },
+          { heading: 'EVENTS', cut: 1 },
+        ],
+        rows: found.map(({ endpoint: { id, url, status, disabledReason, events }, mode }) => {
           const state = disabledReason === null ? status : `${status}: ${disabledReason}`;
           return [id, url, mode, state, events?.join(', ') ?? 'all'];
         }),
-        'There is no webhook.',
-      ),
+        none: {
+          says: 'There is no webhook yet.',
+          toDo: 'To have events posted to a URL',
+          command: 'webhooks add https://yourdomain.com/hooks/posthorn',
+        },
+      }),
     };
   });
 }

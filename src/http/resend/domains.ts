@@ -30,7 +30,7 @@ function registerCreateAndList(app: App, services: HttpServices): void {
       const refusal = refuseSettings(settings) ?? domains.refuseChange(caller, change);
       if (refusal !== null) return refuse(reply, withTheirNames(refusal));
       if (!(await countToLimit(services, request, reply, 'domains'))) return reply;
-      const added = await domains.create(caller, name, change.tls);
+      const added = await domains.create(caller, name, { tls: change.tls });
       if (isRefusal(added)) return refuse(reply, added);
       const { opens, clicks } = change.tracking;
       const domain = opens || clicks ? await domains.change(caller, added.id, change) : added;
@@ -140,10 +140,14 @@ function withTheirNames(refusal: Refusal): Refusal {
 
 /** What would have to be done and is not; null: nothing. */
 function refuseSettings(settings: Partial<Settings>): Refusal | null {
-  const { capabilities, custom_return_path: returnPath } = settings;
+  const { capabilities, custom_return_path: returnPath, tracking_subdomain: links } = settings;
   if (returnPath && returnPath !== 'send') {
     const message = 'is always send here; leave it out';
     return refuseFields([{ field: 'custom_return_path', message }]);
+  }
+  if (links) {
+    const message = 'links lead to POSTHORN_TRACKING_URL here, for all domains; leave it out';
+    return refuseFields([{ field: 'tracking_subdomain', message }]);
   }
   if (capabilities?.receiving === 'enabled') {
     const message = 'this service keeps no received mail; leave it out';

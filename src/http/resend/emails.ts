@@ -8,18 +8,17 @@
 import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
-import type { Caller } from '../../core/scope.ts';
 import type { AcceptOutcome } from '../../sending/accept.ts';
 import type { EmailDraft } from '../../sending/draft.ts';
 import { cancel, reschedule } from '../../sending/schedule.ts';
 import { findEmail, listEmails } from '../../store/emails.ts';
 import { callerOf } from '../access.ts';
+import { draftsFor, type MakeDraft, replayOf } from '../drafts.ts';
 import { notFound, refuse, setLimitHeaders } from '../errors.ts';
 import { filterFrom, pageAnswer, pageFrom } from '../list.ts';
-import { arrayOfItems, draftOf, namesTemplate, validationOf } from '../routes/email-batches.ts';
+import { arrayOfItems, draftOf, validationOf } from '../routes/email-batches.ts';
 import { idempotencyOf, ownKeyOf, refOf, refuseSending } from '../routes/emails.ts';
 import type { App, HttpServices } from '../services.ts';
-import { replayOf } from '../templated.ts';
 import {
   presentListed,
   presentOne,
@@ -43,10 +42,11 @@ function registerSend(app: App, services: HttpServices): void {
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const idempotency = idempotencyOf(request, 'POST /emails');
-      const draft = await draftFor(services, caller, request.body);
+      const makeDraft = draftsFor(services, request, NUMBERS_AS_TEXT);
+      const draft = await draftFor(request.body, { makeDraft, nowMs: services.world.now() });
       if (isRefusal(draft)) {
-        const usesTemplate = namesTemplate(request.body);
-        const replay = await replayOf(services, caller, { usesTemplate, idempotency });
+        const emails = [request.body];
+        const replay = await replayOf(services, request, { emails, idempotency });
         return replay === null ? refuse(reply, draft) : answerOne(reply, replay);
       }
       return answerOne(reply, await services.accept(caller, draft, idempotency));
@@ -54,14 +54,16 @@ function registerSend(app: App, services: HttpServices): void {
   });
 }
 
+/** The command line of Resend writes the values of all variables as strings. */
+const NUMBERS_AS_TEXT = { numbersAsText: true } as const;
+
 async function draftFor(
-  services: HttpServices,
-  caller: Caller,
   body: unknown,
+  { makeDraft, nowMs }: { makeDraft: MakeDraft; nowMs: number },
 ): Promise<EmailDraft | Refusal> {
   const refusal = refuseNotOffered(body);
   if (refusal !== null) return refusal;
-  const draft = await draftOf(services, caller, readNewEmail(body, services.world.now()));
+  const draft = await draftOf(readNewEmail(body, nowMs), makeDraft);
   return isRefusal(draft) ? draft : { ...draft, acceptsSuppressed: true };
 }
 
@@ -91,10 +93,14 @@ function registerBatch(app: App, services: HttpServices): void {
       const idempotency = idempotencyOf(request, 'POST /emails/batch');
       const items: (EmailDraft | Refusal)[] = [];
       // One after the other, as in /v1: each may render a template.
-      for (const item of request.body) items.push(await draftFor(services, caller, item));
-      const usesTemplate = items.some(isRefusal) && request.body.some(namesTemplate);
+      const drafting = {
+        makeDraft: draftsFor(services, request, NUMBERS_AS_TEXT),
+        nowMs: services.world.now(),
+      };
+      for (const item of request.body) items.push(await draftFor(item, drafting));
+      const emails = items.some(isRefusal) ? request.body : [];
       const outcome =
-        (await replayOf(services, caller, { usesTemplate, idempotency })) ??
+        (await replayOf(services, request, { emails, idempotency })) ??
         (await services.acceptBatch(caller, items, { validation, idempotency }));
       if (outcome.kind === 'refused') return refuseSending(reply, outcome);
       const { data, errors } = accepted(reply, outcome) as Batch;

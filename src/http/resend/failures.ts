@@ -35,6 +35,8 @@ const MOUNTED = new Set([...OFFERED, ...NOT_OFFERED]);
 
 /** Whether a path is one of Resend's, so that its failures have that shape. Duplicate slashes collapse. */
 export function isOfRootMount(url: string): boolean {
+  // Asked for every request, most of which are these.
+  if (url.startsWith('/v1/')) return false;
   return MOUNTED.has(/^\/+([^/?#]+)/.exec(url)?.[1] ?? '');
 }
 

@@ -3,14 +3,7 @@ import { z } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import { type Caller, PERMISSIONS } from '../../core/scope.ts';
 import { isId } from '../../store/ids.ts';
-import {
-  type ApiKey,
-  createKey,
-  findKey,
-  listKeys,
-  revokeKey,
-  updateKey,
-} from '../../store/keys.ts';
+import { type ApiKey, createKey, listKeys, revokeKey, updateKey } from '../../store/keys.ts';
 import { callerOf } from '../access.ts';
 import { notFound, refuse } from '../errors.ts';
 import { pageAnswer, pageFrom } from '../list.ts';
@@ -69,9 +62,8 @@ function registerChangeAndRemove(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const { id } = request.params;
       const caller = callerOf(request);
-      const found = isId(id) ? await findKey(db, caller, id, caller) : null;
-      if (found === null) return notFound(reply, WHAT);
-      const changed = await updateKey(db, caller, { ...found, ...request.body }, caller);
+      const { name } = request.body;
+      const changed = isId(id) ? await updateKey(db, caller, { id, name }, caller) : null;
       return changed === null ? notFound(reply, WHAT) : { object: 'api_key', id };
     },
   });

@@ -80,9 +80,9 @@ function readQuery(query: z.output<typeof metricsQuery>, nowMs: number): Wanted 
     query.start_date === undefined
       ? new Date(until.getTime() - DAYS_BY_DEFAULT * DAY_MS)
       : new Date(query.start_date);
-  const metrics = query.metrics?.split(',') ?? Object.keys(METRICS);
-  const dimensions = query.dimensions?.split(',') ?? [];
-  const wrongMetric = metrics.find((name) => !(name in METRICS));
+  const metrics = namesIn(query.metrics) ?? Object.keys(METRICS);
+  const dimensions = namesIn(query.dimensions) ?? [];
+  const wrongMetric = metrics.find((name) => !Object.hasOwn(METRICS, name));
   const wrongDimension = dimensions.find((name) => !isDimension(name));
   const lists = { domain_id: query.domain_id?.split(','), email_id: query.email_id?.split(',') };
   const problems = [
@@ -106,6 +106,11 @@ function readQuery(query: z.output<typeof metricsQuery>, nowMs: number): Wanted 
     domainIds: lists.domain_id ?? null,
     emailIds: lists.email_id ?? null,
   };
+}
+
+/** Each once: every metric is counted for every group. */
+function namesIn(list: string | undefined): string[] | undefined {
+  return list === undefined ? undefined : [...new Set(list.split(','))];
 }
 
 const NO_TIME = 'must be a date or a time in ISO 8601';

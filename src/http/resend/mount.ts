@@ -4,6 +4,7 @@
  * takes, and presents what the core returns; the rules are those of `/v1`. docs/moving-from-resend.md says
  * what differs.
  */
+import type { Refusal } from '../../core/refusals.ts';
 import { refuse } from '../errors.ts';
 import type { App, HttpServices } from '../services.ts';
 import { registerResendDomains } from './domains.ts';
@@ -45,15 +46,15 @@ export function registerRootMount(app: App, services: HttpServices): void {
 
 /** A key is needed here as well, so that a client with a wrong one learns that first. */
 function refuseAll(app: App, path: string, what: string): void {
+  const refuses: Refusal = {
+    refused: 'not_found',
+    message: `This service sends transactional email and does not offer ${what.replace('-', ' ')}.`,
+  };
   app.route({
     method: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
     url: path,
-    config: { access: 'any_key', withinDomain: true },
+    config: { access: 'any_key', withinDomain: true, refuses },
     schema: HIDDEN,
-    handler: (_request, reply) =>
-      refuse(reply, {
-        refused: 'not_found',
-        message: `This service sends transactional email and does not offer ${what.replace('-', ' ')}.`,
-      }),
+    handler: (_request, reply) => refuse(reply, refuses),
   });
 }

@@ -16,6 +16,7 @@ import {
   time,
 } from '../schemas/common.ts';
 import type { App, HttpServices } from '../services.ts';
+import { DKIM_PEM_MAX_LENGTH } from '../../mail/dkim-import.ts';
 import { DOMAIN_STATUSES, DOMAIN_TLS } from '../../store/domains.ts';
 
 const TAGS = ['Domains'];
@@ -33,16 +34,18 @@ function registerCreateAndList(app: App, services: HttpServices): void {
     config: { limit: 'domains', withinDomain: true },
     schema: {
       summary: 'Add a domain',
-      description: 'The response lists the DNS records to publish; then verify it.',
+      description:
+        'The response lists the DNS records to publish; then verify it. With `dkim` it signs with an ' +
+        'existing key, whose record need not be changed.',
       operationId: 'createDomain',
       tags: TAGS,
       body: domainCreation,
       response: { 201: domain, ...failures(400, 409, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const { name, tls } = request.body;
+      const { name, ...settings } = request.body;
       if (!(await countToLimit(services, request, reply, 'domains'))) return reply;
-      const added = await domains.create(callerOf(request), name, tls);
+      const added = await domains.create(callerOf(request), name, settings);
       if (isRefusal(added)) return refuse(reply, added);
       return reply.code(201).send(presentDomain(added));
     },
@@ -203,7 +206,7 @@ const domain = z
     records: z.array(record),
     advice: z.array(
       z.object({
-        about: z.enum(['dmarc', 'ptr', 'replies', 'mta_sts', 'inbound', 'reputation']),
+        about: z.enum(['dkim', 'dmarc', 'ptr', 'replies', 'mta_sts', 'inbound', 'reputation']),
         message: z.string().meta({ examples: ['Publish a DMARC record at _dmarc.acme.com.'] }),
       }),
     ),
@@ -213,14 +216,38 @@ const domain = z
 const domainList = listOf(domain);
 const domainDeleted = deleted('domain');
 
-const domainCreation = z.strictObject({
-  name: z
-    .string()
-    .min(1)
-    .max(253)
-    .meta({ description: 'A subdomain is a domain of its own.', examples: ['acme.com'] }),
-  tls: tls.optional(),
-});
+const domainCreation = z
+  .strictObject({
+    name: z
+      .string()
+      .min(1)
+      .max(253)
+      .meta({ description: 'A subdomain is a domain of its own.', examples: ['acme.com'] }),
+    tls: tls.optional(),
+    dkim: z
+      .strictObject({
+        selector: z
+          .string()
+          .min(1)
+          .max(200)
+          .meta({ description: 'The name of its record before `._domainkey`.', examples: ['s1'] }),
+        private_key: z
+          .string()
+          .min(1)
+          .max(DKIM_PEM_MAX_LENGTH)
+          .meta({
+            description:
+              'RSA of 1024 to 4096 bits in PEM (PKCS#8 or PKCS#1), without a passphrase.',
+            examples: [
+              '-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq…\n-----END PRIVATE KEY-----\n',
+            ],
+            writeOnly: true,
+          }),
+      })
+      .optional()
+      .describe('An RSA key that is in use already; it is never returned. Absent: a new key.'),
+  })
+  .meta({ examples: [{ name: 'acme.com' }] });
 
 const domainChange = z
   .strictObject({

@@ -5,17 +5,16 @@
 import type { FastifyRequest, FastifySchemaCompiler } from 'fastify';
 import { z, type ZodType } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
-import type { Caller } from '../../core/scope.ts';
 import type { EmailDraft } from '../../sending/draft.ts';
 import { BATCH_MAX, BATCH_VALIDATIONS, type BatchValidation } from '../../sending/email-batch.ts';
 import { callerOf } from '../access.ts';
+import { draftsFor, type MakeDraft, replayOf } from '../drafts.ts';
 import { BadRequest, malformed } from '../errors.ts';
 import { failures } from '../schemas/common.ts';
 import { noQuery } from '../schemas/dry-run.ts';
 import { acceptedBatch } from '../schemas/emails.ts';
 import { batchHeaders, emailBatchCreation, emailCreation } from '../schemas/new-emails.ts';
 import type { App, HttpServices } from '../services.ts';
-import { draftFrom, replayOf, rulesFor } from '../templated.ts';
 import { checkItem, validatorCompiler } from '../validation.ts';
 import { answerSending, idempotencyOf } from './emails.ts';
 
@@ -49,11 +48,12 @@ export function registerEmailBatchRoute(app: App, services: HttpServices): void 
       const validation = validationOf(request);
       const idempotency = idempotencyOf(request, 'POST /v1/emails/batch');
       const items: (EmailDraft | Refusal)[] = [];
+      const makeDraft = draftsFor(services, request);
       // One after the other: other requests get their turn between two that are rendered.
-      for (const item of request.body) items.push(await draftOf(services, caller, item));
+      for (const item of request.body) items.push(await draftOf(item, makeDraft));
       if (items.some(isRefusal)) {
-        const usesTemplate = request.body.some(namesTemplate);
-        const replay = await replayOf(services, caller, { usesTemplate, idempotency });
+        const emails = request.body;
+        const replay = await replayOf(services, request, { emails, idempotency });
         if (replay !== null) return answerSending(reply, replay);
       }
       return answerSending(reply, await acceptBatch(caller, items, { validation, idempotency }));
@@ -80,17 +80,8 @@ export function validationOf({ headers }: FastifyRequest): BatchValidation {
   );
 }
 
-/** An email that is not yet checked. */
-export async function draftOf(
-  services: HttpServices,
-  caller: Caller,
-  item: unknown,
-): Promise<EmailDraft | Refusal> {
+/** @param item an email that is not yet checked */
+export async function draftOf(item: unknown, makeDraft: MakeDraft): Promise<EmailDraft | Refusal> {
   const checked = checkItem(emailCreation, item);
-  if ('problems' in checked) return refuseFields(checked.problems);
-  return draftFrom(services, caller, { body: checked.value, rules: rulesFor(services, caller) });
-}
-
-export function namesTemplate(item: unknown): boolean {
-  return typeof item === 'object' && item !== null && 'template' in item;
+  return 'problems' in checked ? refuseFields(checked.problems) : makeDraft(checked.value);
 }

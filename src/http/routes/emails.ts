@@ -1,6 +1,6 @@
 /**
  * Routes of emails: sending, reading, canceling and rescheduling. Sending checks the shape, has the
- * content of a template rendered (http/templated.ts) and makes a draft (sending/draft.ts);
+ * content of a template rendered, files downloaded and a draft made (http/drafts.ts, sending/draft.ts);
  * sending/accept.ts does the rest in the transaction that stores the email.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -24,6 +24,7 @@ import {
 } from '../../store/emails.ts';
 import { isId } from '../../store/ids.ts';
 import { callerOf, KEY_REFUSED } from '../access.ts';
+import { draftsFor, replayOf } from '../drafts.ts';
 import { BadRequest, JSON_TYPE, malformed, notFound, refuse, setLimitHeaders } from '../errors.ts';
 import { filterFrom, listAnswer, pageAnswer, pageFrom } from '../list.ts';
 import { failures, idParams } from '../schemas/common.ts';
@@ -41,7 +42,6 @@ import {
 } from '../schemas/emails.ts';
 import { emailChange, emailCreation, idempotencyHeaders } from '../schemas/new-emails.ts';
 import type { App, HttpServices } from '../services.ts';
-import { draftFrom, replayOf, rulesFor } from '../templated.ts';
 
 const TAGS = ['Emails'];
 const params = idParams('email');
@@ -82,12 +82,11 @@ function registerSend(app: App, services: HttpServices): void {
       const caller = callerOf(request);
       const idempotency = idempotencyOf(request, 'POST /v1/emails');
       const { body } = request;
-      const rules = rulesFor(services, caller);
-      const draft = await draftFrom(services, caller, { body, rules });
+      const draft = await draftsFor(services, request)(body);
       const isDry = request.query.dry_run === 'true';
       if (isRefusal(draft)) {
-        const usesTemplate = body.template != null && !isDry;
-        const replay = await replayOf(services, caller, { usesTemplate, idempotency });
+        const emails = isDry ? [] : [body];
+        const replay = await replayOf(services, request, { emails, idempotency });
         return replay === null ? refuse(reply, draft) : answerSending(reply, replay);
       }
       if (isDry) {

@@ -27,6 +27,7 @@ import {
   type ApiKey,
   createKey,
   findKey,
+  type KeyChange,
   listKeys,
   type NewKey,
   revokeKey,
@@ -146,7 +147,8 @@ function registerChangeAndRevoke(app: App, { db }: HttpServices): void {
         expiresAt: expires_at === undefined ? present.expiresAt : expires_at,
       });
       if (isRefusal(wanted)) return refuse(reply, wanted);
-      const changed = await updateKey(db, caller, { id, ...wanted }, caller);
+      // Only what is given: a key that is restricted at the same time stays so.
+      const changed = await updateKey(db, caller, { id, ...givenOf(request.body, wanted) }, caller);
       app.forgetKey(id);
       return changed ? toWire(changed) : notFound(reply, WHAT);
     },
@@ -217,6 +219,18 @@ export function checkedKey(caller: Caller, wanted: Wanted): NewKey | Refusal {
   const expiresAt = wanted.expiresAt ? new Date(wanted.expiresAt) : null;
   const key = { name, permission, domain, expiresAt };
   return isBroader(key, caller) ? tooBroad(caller) : key;
+}
+
+function givenOf(
+  { name, permission, domain, expires_at }: z.output<typeof keyChange>,
+  wanted: NewKey,
+): KeyChange {
+  return {
+    name,
+    permission,
+    domain: domain === undefined ? undefined : wanted.domain,
+    expiresAt: expires_at === undefined ? undefined : wanted.expiresAt,
+  };
 }
 
 /** The caller has full access here, so only its domain or its expiry can be exceeded. */

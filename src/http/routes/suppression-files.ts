@@ -1,29 +1,48 @@
 /**
- * The suppression list as a file: import and export as CSV, both streamed
- * (suppressions/csv-files.ts). An import is the only request whose body is not JSON, may be larger
+ * The suppression list as a file: import of CSV or JSON and export as CSV, both streamed
+ * (suppressions/files.ts). An import is the only request whose body may be CSV, may be larger
  * than 45 MB and has no time limit as long as data arrives.
  */
 import { Readable } from 'node:stream';
-import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
+import type {
+  FastifyReply,
+  FastifyRequest,
+  FastifySchemaCompiler,
+  onRequestHookHandler,
+} from 'fastify';
 import { Overloaded } from '../../core/refusals.ts';
 import { DatabaseUnavailable } from '../../store/postgres/database.ts';
 import {
   exportCsv,
-  importCsv,
+  importFile,
   type ImportResult,
   IMPORT_ROWS_MAX,
   newImportResult,
   presentImport,
   TooManyRows,
-} from '../../suppressions/csv-files.ts';
+} from '../../suppressions/files.ts';
+import { ReasonNeeded, UnusableFile } from '../../suppressions/entries.ts';
 import { callerOf } from '../access.ts';
 import { type HttpProblem, sendProblem } from '../errors.ts';
 import { failures } from '../schemas/common.ts';
-import { csvFile, suppressionExportQuery, suppressionImport } from './suppressions.ts';
+import {
+  csvFile,
+  suppressionExportQuery,
+  suppressionImport,
+  suppressionImportFile,
+  suppressionImportQuery,
+} from './suppressions.ts';
+import { validatorCompiler } from '../validation.ts';
 import type { App, HttpServices } from '../services.ts';
 import { dropRest, piecesOf, UploadStalled } from '../bodies.ts';
 
 const TAGS = ['Suppressions'];
+
+/** The body of an import is a stream, of which importFile checks each entry. */
+const allButBody: FastifySchemaCompiler<unknown> = (route) =>
+  route.httpPart === 'body'
+    ? () => true
+    : validatorCompiler(route as Parameters<typeof validatorCompiler>[0]);
 
 /**
  * At most 3 imports run at a time in a worker, and 2 of one project, so that other requests keep a
@@ -43,10 +62,11 @@ export function registerSuppressionFileRoutes(
   options: FileOptions,
 ): void {
   registerExport(app, services);
-  // In its own scope, since no other route accepts CSV.
+  // In its own scope, since no other route accepts CSV, or JSON as a stream.
   app.register(async (scope: App) => {
     scope.removeAllContentTypeParsers();
-    scope.addContentTypeParser('text/csv', (_request, body, done) => done(null, body));
+    const types = ['text/csv', 'application/json', 'application/x-ndjson'];
+    scope.addContentTypeParser(types, (_request, body, done) => done(null, body));
     registerImport(scope, services, options);
   });
 }
@@ -92,20 +112,22 @@ function registerImport(app: App, { db, world }: HttpServices, { silenceMs }: Fi
   /** The project of each import. */
   let underWay: string[] = [];
   app.post('/v1/suppressions/import', {
-    config: { streams: onlyCsv },
-    // The body is a stream here: importCsv checks each row.
-    validatorCompiler: () => () => true,
+    config: { streams: onlyLists },
+    validatorCompiler: allButBody,
     schema: {
       summary: 'Import suppressed addresses',
       description:
         `A CSV file of up to ${IMPORT_ROWS_MAX} rows with the columns address, reason (default ` +
-        'manual), created_at and expires_at: named in the first row, or in this order. Valid rows are ' +
+        'manual), created_at and expires_at: named in the first row, or in this order. The lists of Resend, ' +
+        'Postmark, SendGrid, Mailgun and Amazon SES are recognised by their columns, as CSV or as the JSON ' +
+        'of their APIs (Content-Type: application/json); bounces that would not have suppressed an address here are left out. Valid rows are ' +
         'added even if others are rejected; repeating an import changes nothing.',
       operationId: 'importSuppressions',
       tags: TAGS,
       consumes: ['text/csv'],
-      body: csvFile.content['text/csv'].schema,
-      response: { 200: suppressionImport, ...failures(413, 415) },
+      querystring: suppressionImportQuery,
+      body: suppressionImportFile,
+      response: { 200: suppressionImport, ...failures(413, 415, 422) },
     },
     handler: async (request, reply) => {
       const body = (request.body as unknown as Readable | undefined) ?? Readable.from([]);
@@ -119,7 +141,7 @@ function registerImport(app: App, { db, world }: HttpServices, { silenceMs }: Fi
       const result = newImportResult();
       try {
         const pieces = piecesOf(request.raw, { body, silenceMs, world });
-        await importCsv(db, caller, { pieces, result });
+        await importFile(db, caller, { pieces, result, reason: request.query.reason ?? null });
         return presentImport(result);
       } catch (error) {
         dropRest(body, silenceMs);
@@ -133,18 +155,20 @@ function registerImport(app: App, { db, world }: HttpServices, { silenceMs }: Fi
   });
 }
 
-const NOT_CSV: HttpProblem = {
+const NO_LIST: HttpProblem = {
   status: 415,
   code: 'unsupported_media_type',
-  message: 'The body must be CSV in UTF-8; send it with Content-Type: text/csv.',
+  message:
+    'The body must be CSV or JSON in UTF-8; send it with Content-Type: text/csv or application/json.',
 };
 
-const onlyCsv: onRequestHookHandler = (request: FastifyRequest, reply, done) => {
+const onlyLists: onRequestHookHandler = (request: FastifyRequest, reply, done) => {
   const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = request.headers;
-  const isCsv = /^text\/csv *(?:;|$)/i.test(type) && encoding.toLowerCase() === 'identity';
+  const isKnown = /^(?:text\/csv|application\/(?:x-nd)?json) *(?:;|$)/i.test(type);
+  const isPlain = encoding.toLowerCase() === 'identity';
   const charset = /charset="?([^";\s]+)/i.exec(type)?.[1] ?? 'utf-8';
-  if (isCsv && /^(utf-?8|us-ascii)$/i.test(charset)) return done();
-  sendProblem(reply, NOT_CSV);
+  if (isKnown && isPlain && /^(utf-?8|us-ascii)$/i.test(charset)) return done();
+  sendProblem(reply, NO_LIST);
 };
 
 /** The error that ended an import, with the number of rows added before; null: another error. */
@@ -158,9 +182,20 @@ function problemOf(error: unknown, { added }: ImportResult): HttpProblem | null 
     const message = `The file did not arrive completely; ${done}.`;
     return { status: 408, code: 'request_timeout', message };
   }
+  if (error instanceof ReasonNeeded) {
+    const choices = error.reasons.map((reason) => `?reason=${reason}`).join(' or ');
+    return refusedFile(`${error.message}; say which with ${choices}.`);
+  }
+  if (error instanceof UnusableFile) {
+    return refusedFile(added === 0 ? `${error.message}.` : `${error.message}. ${done}.`);
+  }
   if (error instanceof DatabaseUnavailable) {
     const message = `The connection to the database was lost; ${done}.`;
     return { status: 503, code: 'service_unavailable', message };
   }
   return null;
+}
+
+function refusedFile(message: string): HttpProblem {
+  return { status: 422, code: 'validation_error', message };
 }

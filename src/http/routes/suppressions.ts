@@ -21,6 +21,7 @@ import {
   type Suppression,
   SUPPRESSION_REASONS,
 } from '../../store/suppressions.ts';
+import { IMPORT_FORMATS, LEFT_OUT } from '../../suppressions/services.ts';
 
 const TAGS = ['Suppressions'];
 const HISTORY_MAX = 100;
@@ -210,6 +211,16 @@ const suppressionQuery = z.strictObject({
 
 export const suppressionExportQuery = z.strictObject(filters);
 
+export const suppressionImportQuery = z.strictObject({
+  reason: reason
+    .optional()
+    .describe(
+      'The reason of entries that have none: required for lists of SendGrid and Mailgun whose columns do ' +
+        'not tell complaints from unsubscribes. hard_bounce: a bounce whose reply is not known is added as ' +
+        'well; unsubscribe: so is who unsubscribed from a group or tag only.',
+    ),
+});
+
 const suppressionParams = z.object({ address });
 
 const suppressionCreation = z
@@ -264,6 +275,13 @@ const suppressionDeleted = z.object({
 export const suppressionImport = z
   .object({
     object: z.literal('suppression_import'),
+    format: z
+      .enum(IMPORT_FORMATS)
+      .nullable()
+      .meta({
+        description: 'The list that was recognised; null: the file has no entries.',
+        examples: ['sendgrid'],
+      }),
     added: z
       .int()
       .min(0)
@@ -276,6 +294,22 @@ export const suppressionImport = z
       .int()
       .min(0)
       .meta({ examples: [1] }),
+    left_out: z
+      .array(
+        z.object({
+          because: z.enum(['not_permanent', 'expired', 'not_all_mail']),
+          rows: z
+            .int()
+            .min(1)
+            .meta({ examples: [12] }),
+          first_line: z
+            .int()
+            .min(1)
+            .meta({ examples: [3] }),
+          message: z.string().meta({ examples: [LEFT_OUT.not_permanent] }),
+        }),
+      )
+      .describe("Entries of another service's list that would not be suppressed here, and why."),
     errors: z
       .array(
         z.object({
@@ -283,6 +317,14 @@ export const suppressionImport = z
             .int()
             .min(1)
             .meta({ description: 'The first is 1.', examples: [7] }),
+          item: z
+            .int()
+            .min(1)
+            .nullable()
+            .meta({
+              description: 'Its position among the entries of a JSON file; null: CSV.',
+              examples: [null],
+            }),
           message: z.string().meta({ examples: ['"bob@" is not an email address'] }),
         }),
       )
@@ -302,3 +344,10 @@ export const csvFile = {
     },
   },
 };
+
+export const suppressionImportFile = z.string().meta({
+  description: 'CSV or JSON.',
+  examples: [
+    'email,created,reason,status\njo@example.com,1785225600,550 5.1.1 User unknown,5.1.1\n',
+  ],
+});

@@ -15,7 +15,9 @@ import {
   templateParams,
   templatePreview,
   templatePublication,
+  templateTranslation,
   templateVersionList,
+  translatedTemplate,
   versionParams,
 } from '../schemas/templates.ts';
 import type { App, HttpServices } from '../services.ts';
@@ -26,6 +28,7 @@ import {
   presentTemplateHead,
   presentVersion,
 } from '../../templates/present.ts';
+import { presentTranslation, translateTemplate } from '../../templates/translation.ts';
 
 const TAGS = ['Templates'];
 const params = templateParams;
@@ -35,6 +38,7 @@ export function registerTemplateRoutes(app: App, services: HttpServices): void {
   registerOne(app, services);
   registerVersions(app, services);
   registerPublishAndPreview(app, services);
+  registerTranslation(app);
 }
 
 function registerCreateAndList(app: App, { templates }: HttpServices): void {
@@ -207,6 +211,25 @@ function registerPublishAndPreview(app: App, { templates }: HttpServices): void 
       const wanted = { variables, version };
       const rendered = await templates.preview(callerOf(request), request.params.id, wanted);
       return isRefusal(rendered) ? refuse(reply, rendered) : presentRendered(rendered);
+    },
+  });
+}
+
+function registerTranslation(app: App): void {
+  app.post('/v1/templates/translate', {
+    schema: {
+      summary: 'Translate a template of another service',
+      description:
+        'From Handlebars or the syntax of Resend to Liquid. Nothing is evaluated and nothing is stored: the ' +
+        'result, with what its `problems` leave out put right, is the body of a request that makes a template.',
+      operationId: 'translateTemplate',
+      tags: TAGS,
+      body: templateTranslation,
+      response: { 200: translatedTemplate, ...failures(400, 413, 415, 422) },
+    },
+    handler: async (request) => {
+      const { syntax, subject = null, html = null, text = null } = request.body;
+      return presentTranslation(await translateTemplate({ subject, html, text }, syntax));
     },
   });
 }

@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { EVENT_TYPES } from '../../core/events.ts';
 import { FINAL_STATUSES, OPEN_STATUSES } from '../../core/statuses.ts';
 import { SUBJECT_MAX } from '../../sending/draft.ts';
+import { SEARCH_MAX } from '../../sending/search.ts';
 import { environment, idSchema, listOf, listQuery, time } from './common.ts';
 
 export const status = z
@@ -21,6 +22,18 @@ const created = (bound: string) =>
     });
 
 export const emailQuery = listQuery({
+  q: z
+    .string()
+    .max(SEARCH_MAX)
+    .refine((text) => !text.includes('\0'), 'contains a NUL; leave it out')
+    .optional()
+    .meta({
+      description:
+        'A search: words and quoted texts that the subject contains, all of them, and the filters as ' +
+        'operators `to:`, `from:`, `status:`, `domain:`, `tag:`, `after:` and `before:` (created; a date, ' +
+        'in UTC, or a time).',
+      examples: ['receipt to:jo@example.com status:bounced after:2026-11-21'],
+    }),
   status: status.optional().describe('Only with this status.'),
   to: z
     .string()
@@ -253,6 +266,33 @@ export const emailList = listOf(emailSummary).extend({
       'continues, this is the position: continue with `after` (or `before`) this id.',
   ).nullable(),
 });
+
+/** In seconds. */
+export const SHARED_FOR_S = { min: 60, max: 48 * 3_600 } as const;
+
+export const sharing = z
+  .strictObject({
+    expires_in: z.int().nullish().meta({
+      description: 'How long the link shows the email, in seconds; default: 48 hours.',
+      minimum: SHARED_FOR_S.min,
+      maximum: SHARED_FOR_S.max,
+      'x-null-is-absent': true,
+    }),
+  })
+  .meta({ id: 'EmailSharing', examples: [{ expires_in: 86_400 }] });
+
+export const sharedEmail = z
+  .object({
+    object: z.literal('email'),
+    id: idSchema('The email.'),
+    url: z.string().meta({
+      description: 'The page with the email.',
+      format: 'uri',
+      examples: ['https://mail.acme.com/s/AQEBogjKQAV0zpO0'],
+    }),
+    expires_at: time('From then on it shows nothing.'),
+  })
+  .meta({ id: 'SharedEmail' });
 
 const timelineEvent = z
   .object({

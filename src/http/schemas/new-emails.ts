@@ -16,9 +16,6 @@ import {
 import { BATCH_MAX, BATCH_VALIDATIONS } from '../../sending/email-batch.ts';
 import { emailTemplate } from './templates.ts';
 
-/** Refused by the draft with a specific message; not in the OpenAPI document. */
-const notYet = z.unknown().optional().meta({ 'x-not-yet': true });
-
 /** null is treated as absent, since some clients cannot omit a field. */
 const optional = <Schema extends z.ZodType>(schema: Schema) =>
   schema.nullish().meta({ ...schema.meta(), 'x-null-is-absent': true });
@@ -32,7 +29,7 @@ const attachment = z
     filename: z.string().meta({ minLength: 1, examples: ['invoice.pdf'] }),
     content: optional(
       z.string().meta({
-        description: 'The bytes, in base64.',
+        description: 'The bytes, in base64; or there is a `path`.',
         format: 'byte',
         examples: ['JVBERi0xLjcK'],
       }),
@@ -49,7 +46,14 @@ const attachment = z
         examples: ['logo'],
       }),
     ),
-    path: notYet,
+    path: optional(
+      z.string().meta({
+        description:
+          'Instead of `content`: an https URL of the file, at a public address, which is downloaded before the ' +
+          'email is accepted. Redirections are not followed.',
+        examples: ['https://acme.com/files/terms.pdf'],
+      }),
+    ),
   })
   .meta({ id: 'Attachment' });
 

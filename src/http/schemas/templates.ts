@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { ALIAS, VARIABLE_TYPES } from '../../store/templates.ts';
 import { SOURCE_MAX } from '../../templates/liquid.ts';
+import { SYNTAXES } from '../../templates/translate.ts';
 import { VARIABLE_NAME, VARIABLES_MAX } from '../../templates/variables.ts';
 import { deleted, environment, idSchema, label, listOf, time } from './common.ts';
 
@@ -183,3 +184,56 @@ export const emailTemplate = z
       'Makes subject, html and text of the published version of a template; they are left out then.',
     examples: [{ id: 'receipt', variables: { name: 'Jo' } }],
   });
+
+const foreign = (example: string) =>
+  z
+    .string()
+    .max(SOURCE_MAX)
+    .nullish()
+    .meta({ examples: [example] });
+
+export const templateTranslation = z
+  .strictObject({
+    syntax: z.enum(SYNTAXES).describe('`resend`: variables in three braces, nothing else.'),
+    subject: foreign('Your receipt, {{name}}'),
+    html: foreign('<p>Thank you, {{name}}.</p>'),
+    text: foreign('Thank you, {{name}}.'),
+  })
+  .refine(({ syntax: _syntax, ...parts }) => Object.values(parts).some((part) => part != null), {
+    error: 'There is nothing to translate; give subject, html or text.',
+  })
+  .meta({ examples: [{ syntax: 'handlebars', html: '<p>Thank you, {{{name}}}.</p>' }] });
+
+const translatedPart = (example: string | null) =>
+  z
+    .string()
+    .nullable()
+    .meta({ examples: [example] });
+
+export const translatedTemplate = z
+  .object({
+    object: z.literal('translated_template'),
+    subject: translatedPart(null),
+    html: translatedPart('<p>Thank you, {{ name | raw }}.</p>'),
+    text: translatedPart(null),
+    variables: z
+      .array(variable)
+      .describe('All that it reads, with the types that their uses suggest.'),
+    translated: z
+      .int()
+      .min(0)
+      .meta({ description: 'Tags and outputs that were translated.', examples: [1] }),
+    problems: z
+      .array(
+        z.object({
+          field: z.enum(['subject', 'html', 'text']),
+          line: z
+            .int()
+            .min(1)
+            .meta({ description: 'The first is 1.', examples: [3] }),
+          message: z.string().meta({ examples: ['the helper formatDate is not known to Liquid'] }),
+        }),
+      )
+      .describe('What has no translation and is left out; at most 100 of each part.'),
+  })
+  .meta({ id: 'TranslatedTemplate' });

@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { classifyFailure, classifyReply } from './classify.ts';
 import { MEANINGS, type Verdict } from './meanings.ts';
 import { REPLY_PHASES, ReplyParser, type SmtpPhase, type SmtpReply } from './smtp-reply.ts';
+import { CHARACTER } from '../../../test/support/characters.ts';
 
 const CATEGORIES = new Set(Object.values(MEANINGS).map(({ category }): string => category));
 /** Those in which a reply decides about a message. */
@@ -207,7 +208,7 @@ test('no reply suppresses unless it is a 5xx from RCPT on', () => {
 });
 
 test('no reply makes the classifier throw, and its result is always complete', () => {
-  const text = fc.oneof(fc.string({ unit: 'binary', maxLength: 300 }), fc.string());
+  const text = fc.oneof(fc.string({ unit: CHARACTER, maxLength: 300 }), fc.string());
   fc.assert(
     fc.property(
       fc.constantFrom(...ALL_PHASES),

@@ -16,7 +16,8 @@
  *
  * To change the meaning of a reply, run `posthorn explain reply "554 5.7.1 ..."`, which shows the example of
  * the matching rule, if any. Then add a phrase to a rule of the desired meaning, or a rule with the reply as
- * its example. rules.test.ts checks every example and phrase, and names an earlier rule that matches.
+ * its example: by its text in the list of its subject; by an enhanced code alone in CODES, or about the mailbox in
+ * mailbox.ts. rules.test.ts checks every example and phrase, and names an earlier rule that matches.
  */
 import { AUTHENTICATION } from './authentication.ts';
 import { CONTENT, POLICY } from './policy.ts';

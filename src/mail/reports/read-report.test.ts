@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { readReport } from './read-report.ts';
 import { ruleAmong } from '../replies/match.ts';
 import { REPORT_RULES } from './classify-report.ts';
+import { CHARACTER } from '../../../test/support/characters.ts';
 
 const JO = 'jo@receiver.test';
 
@@ -261,7 +262,7 @@ const damages = fc.array(
     removed: fc.nat(200),
     inserted: fc.oneof(
       fc.constantFrom('\n', '\n\n', '--b 1\n', '@', '<', '550 ', '5.1.1', '=?utf-8?q?', '\0', ': '),
-      fc.string({ unit: 'binary', maxLength: 40 }),
+      fc.string({ unit: CHARACTER, maxLength: 40 }),
     ),
     times: fc.constantFrom(1, 1, 1, 50),
   }),

@@ -15,7 +15,7 @@ import { waitFor } from '../../../test/support/wait.ts';
 import { type AddressGuard, createAddressGuard } from '../addresses.ts';
 import { createResolver } from '../dns/resolver.ts';
 import {
-  checkWebhookUrl,
+  checkOutboundUrl,
   createHttpAgents,
   guardedRequest,
   type GuardedRequest,
@@ -222,6 +222,30 @@ test('a connection that breaks before the answer is a reset, noise is no protoco
   assert.equal(reasonOf(await send(`http://localhost:${large.port}/`)), 'protocol');
 });
 
+/** Writes for as long as it is read. */
+function writeForever(socket: Socket, bytes: Buffer): void {
+  const write = () => {
+    while (!socket.destroyed && socket.write(bytes));
+  };
+  socket.on('drain', write);
+  write();
+}
+
+test('informational responses without end are no protocol, a few are none of our business', async () => {
+  const early = 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n';
+  await using flooding = await rawServer((socket) =>
+    socket.once('data', () => writeForever(socket, Buffer.from(early.repeat(100)))),
+  );
+  const failed = await send(`http://127.0.0.1:${flooding.port}/`, { timeoutMs: 60_000 });
+  assert.ok(failed.kind === 'failed' && failed.reason === 'protocol', JSON.stringify(failed));
+  assert.match(failed.message, /more than 20 informational responses/);
+  await using polite = await rawServer((socket) =>
+    socket.once('data', () => socket.end(`${early.repeat(3)}HTTP/1.1 204 No Content\r\n\r\n`)),
+  );
+  const answer = await send(`http://127.0.0.1:${polite.port}/`);
+  assert.ok(answer.kind === 'answered' && answer.status === 204);
+});
+
 test('a response before the connection breaks counts', async () => {
   await using server = await rawServer((socket) => {
     socket.once('data', () => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc'));
@@ -330,7 +354,7 @@ test('a host without an address, and a DNS that is away, fail as dns; a slow one
 });
 
 test('registration reports what is wrong with a URL', () => {
-  const strict = (url: string) => checkWebhookUrl(url, { allowPrivate: false });
+  const strict = (url: string) => checkOutboundUrl(url, { allowPrivate: false });
   assert.equal(strict('https://hooks.example.org/posthorn?x=1'), null);
   assert.equal(strict('https://hooks.example.org:443/'), null);
   assert.equal(strict('https://8.8.8.8/'), null);
@@ -343,7 +367,7 @@ test('registration reports what is wrong with a URL', () => {
   assert.match(strict('https://10.0.0.1/') ?? '', /cannot be reached/);
   assert.match(strict('https://[fd00::1]/') ?? '', /cannot be reached/);
   assert.match(strict(`https://hooks.example.org/${'x'.repeat(3_000)}`) ?? '', /longer/);
-  const lenient = (url: string) => checkWebhookUrl(url, { allowPrivate: true });
+  const lenient = (url: string) => checkOutboundUrl(url, { allowPrivate: true });
   assert.equal(lenient('http://localhost:3000/hook'), null);
   assert.equal(lenient('http://10.0.0.1:8080/'), null);
   assert.match(lenient('ftp://localhost/') ?? '', /https/);

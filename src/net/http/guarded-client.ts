@@ -1,39 +1,53 @@
 /**
- * HTTP to hosts that customers and recipients choose: webhooks and MTA-STS policies. Protection against
- * SSRF, in the order of the steps below:
+ * HTTP to hosts that customers and recipients choose: webhooks, MTA-STS policies and attachments that are
+ * named by URL. Protection against SSRF, in the order of the steps below:
  *
- * - the URL: https, port 443, no credentials (`checkWebhookUrl` applies the same at registration);
+ * - the URL: https, port 443, no credentials (`checkOutboundUrl` applies the same at registration);
  * - the addresses: all A and AAAA records, or the literal; one that is not public refuses the request;
  * - the connection: to the checked address only (`HttpAgents`); redirects are not followed;
  * - the response: no compression is requested, the body is read up to a limit, one timeout for all.
  *
- * A request ends within `timeoutMs`, never throws and holds at most `maxResponseBytes` in memory.
+ * A request ends within `timeoutMs`, never throws and holds at most `maxResponseBytes` in memory, a download
+ * what its caller takes.
  * `/etc/hosts` is not read; `localhost` works where private networks are permitted.
  */
 import { isIP } from 'node:net';
 import { LRUCache } from 'lru-cache';
 import type * as Undici from 'undici';
+import { Pieces } from '../../core/pieces.ts';
 import type { World } from '../../core/world.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import { type AddressGuard, isPublicAddress } from '../addresses.ts';
 
-export type GuardedRequest = {
-  url: string;
+export type GuardedRequest = Guarded & {
   method: 'GET' | 'POST';
   /** Without Host and Content-Length, which come from the URL and the body. */
   headers: Readonly<Record<string, string>>;
   body?: string | Buffer;
+  /** At most 64 KiB. */
+  maxResponseBytes: number;
+};
+
+/** A GET whose answer is wanted as a whole. */
+export type GuardedDownload = Guarded & {
+  /** Called for all bytes before they are kept; false: they are too many. */
+  take: (bytes: number) => boolean;
+  /** Aborted: the download fails at once. */
+  signal: AbortSignal;
+};
+
+type Guarded = {
+  url: string;
   guard: AddressGuard;
   resolver: Pick<Resolver, 'a' | 'aaaa'>;
   world: Pick<World, 'monotonicMs'>;
   /** For DNS, connection, handshake, headers and body together. */
   timeoutMs: number;
-  /** At most 64 KiB. */
-  maxResponseBytes: number;
   /** Permits `http://`; otherwise it fails as `refused`. */
   allowHttp: boolean;
   /** Connections to reuse; without them each request opens its own. */
   agents?: HttpAgents;
+  signal?: AbortSignal;
 };
 
 type FailureReason =
@@ -46,7 +60,9 @@ type FailureReason =
   /** The connection was closed before the response's headers were complete. */
   | 'reset'
   /** The response is not valid HTTP. */
-  | 'protocol';
+  | 'protocol'
+  /** Of a download: the answer is not a file, is larger than what is taken, or ended early. */
+  | 'content';
 
 export type GuardedAnswer =
   | {
@@ -61,6 +77,8 @@ export type GuardedAnswer =
     }
   /** `message`: one sentence for the owner of the URL. */
   | { kind: 'failed'; reason: FailureReason; message: string; latencyMs: number };
+
+export type Downloaded = { kind: 'downloaded'; bytes: Buffer };
 
 type Failed = { kind: 'failed'; reason: FailureReason; message: string };
 type Answered = Omit<Extract<GuardedAnswer, { kind: 'answered' }>, 'latencyMs'>;
@@ -78,8 +96,8 @@ const MAX_RESPONSE_BYTES = 65_536;
 /** Addresses that are tried in turn until one connects. */
 const MAX_ADDRESSES = 3;
 
-/** Why a webhook URL cannot be registered, as a sentence; null when it can. */
-export function checkWebhookUrl(text: string, options: { allowPrivate: boolean }): string | null {
+/** Why a URL of a customer is refused before anything is looked up, as a sentence; null: it is not. */
+export function checkOutboundUrl(text: string, options: { allowPrivate: boolean }): string | null {
   if (text.length > MAX_URL_CHARACTERS) {
     return `the URL is longer than ${MAX_URL_CHARACTERS} characters`;
   }
@@ -95,25 +113,52 @@ export function checkWebhookUrl(text: string, options: { allowPrivate: boolean }
 
 /** Sends one request and reads the start of the response. */
 export async function guardedRequest(request: GuardedRequest): Promise<GuardedAnswer> {
-  const { world, timeoutMs } = request;
+  const { world, maxResponseBytes } = request;
   const startedMs = world.monotonicMs();
+  const answer = await inTime(request, request, (response) =>
+    answerOf(response, Math.min(maxResponseBytes, MAX_RESPONSE_BYTES)),
+  );
+  return { ...answer, latencyMs: Math.round(world.monotonicMs() - startedMs) };
+}
+
+/** Reads a whole file. Only 200 and a complete body without a content coding are one. */
+export async function guardedDownload(download: GuardedDownload): Promise<Downloaded | Failed> {
+  const sent = { method: 'GET', headers: { 'user-agent': 'Posthorn' } } as const;
+  return inTime(download, sent, (response) => fileOf(response, download.take));
+}
+
+/** What is sent, except what the URL says. */
+type Sent = Pick<GuardedRequest, 'method' | 'headers' | 'body'>;
+type Read<Result> = (response: Undici.Dispatcher.ResponseData) => Promise<Result | Failed>;
+
+async function inTime<Result>(
+  request: Guarded,
+  sent: Sent,
+  read: Read<Result>,
+): Promise<Result | Failed> {
   const timeout = new AbortController();
-  const timer = setTimeout(() => timeout.abort(), timeoutMs);
+  const timer = setTimeout(() => timeout.abort(), request.timeoutMs);
   const agents = request.agents ?? createHttpAgents();
+  const signal = AbortSignal.any([timeout.signal, ...(request.signal ? [request.signal] : [])]);
   try {
-    const answer = await checkedRequest(request, agents, timeout.signal);
-    return { ...answer, latencyMs: Math.round(world.monotonicMs() - startedMs) };
+    return await checkedRequest(
+      request,
+      (at) => requestAt(at, { request, sent, agents, signal, read }),
+      signal,
+    );
   } finally {
     clearTimeout(timer);
     if (request.agents === undefined) await agents.close();
   }
 }
 
-async function checkedRequest(
-  request: GuardedRequest,
-  agents: HttpAgents,
+type At = { url: URL; address: string };
+
+async function checkedRequest<Result>(
+  request: Guarded,
+  send: (at: At) => Promise<Result | Failed>,
   signal: AbortSignal,
-): Promise<Answered | Failed> {
+): Promise<Result | Failed> {
   const url = URL.parse(request.url);
   if (url === null) return failed('refused', 'the address is not a URL');
   const { allowPrivate } = request.guard;
@@ -121,12 +166,16 @@ async function checkedRequest(
   if (problem !== null) return failed('refused', problem);
   const addresses = await orTimeout(checkedAddresses(hostOf(url), request), signal);
   if ('kind' in addresses) return addresses;
-  let outcome: Answered | Failed = failed('dns', `${hostOf(url)} has no address`);
+  let outcome: Result | Failed = failed('dns', `${hostOf(url)} has no address`);
   for (const address of addresses.slice(0, MAX_ADDRESSES)) {
-    outcome = await requestAt({ url, address, request, agents, signal });
-    if (outcome.kind === 'answered' || outcome.reason !== 'connect') break;
+    outcome = await send({ url, address });
+    if (!isUnconnected(outcome)) break;
   }
   return outcome;
+}
+
+function isUnconnected(outcome: unknown): boolean {
+  return (outcome as Partial<Failed>).reason === 'connect';
 }
 
 function urlProblem(
@@ -151,7 +200,7 @@ function urlProblem(
 /** All addresses of the host; refused if one of them is not permitted. */
 async function checkedAddresses(
   host: string,
-  { guard, resolver }: GuardedRequest,
+  { guard, resolver }: Guarded,
 ): Promise<readonly string[] | Failed> {
   const addresses = await addressesOf(host, resolver);
   if ('kind' in addresses) return addresses;
@@ -166,7 +215,7 @@ async function checkedAddresses(
 
 async function addressesOf(
   host: string,
-  resolver: GuardedRequest['resolver'],
+  resolver: Guarded['resolver'],
 ): Promise<readonly string[] | Failed> {
   if (isIP(host) !== 0) return [host];
   // RFC 6761 §6.3: `localhost` must not be looked up in DNS.
@@ -180,31 +229,89 @@ async function addressesOf(
   return failed('dns', missing ? `${host} does not exist in DNS` : `${host} has no address in DNS`);
 }
 
-async function requestAt(at: {
-  url: URL;
-  address: string;
-  request: GuardedRequest;
-  agents: HttpAgents;
-  signal: AbortSignal;
-}): Promise<Answered | Failed> {
-  const { url, address, request, agents, signal } = at;
+async function requestAt<Result>(
+  { url, address }: At,
+  how: {
+    request: Guarded;
+    sent: Sent;
+    agents: HttpAgents;
+    signal: AbortSignal;
+    read: Read<Result>;
+  },
+): Promise<Result | Failed> {
+  const { request, sent, agents, signal, read } = how;
   const library = undici ?? (await loadUndici());
+  const flood = new AbortController();
+  let informational = 0;
   try {
     const response = await agents.pool(library, url.origin, address).request({
       path: `${url.pathname}${url.search}`,
-      method: request.method,
-      headers: { ...request.headers, 'accept-encoding': 'identity' },
-      body: request.body ?? null,
-      signal,
+      method: sent.method,
+      headers: { ...sent.headers, 'accept-encoding': 'identity' },
+      body: sent.body ?? null,
+      signal: AbortSignal.any([signal, flood.signal]),
+      onInfo: () => {
+        informational += 1;
+        if (informational > MAX_INFORMATIONAL) flood.abort();
+      },
     });
-    const limit = Math.min(request.maxResponseBytes, MAX_RESPONSE_BYTES);
-    const header = (name: string) => [response.headers[name] ?? []].flat()[0] ?? null;
-    const headers = { retryAfter: header('retry-after'), contentType: header('content-type') };
-    const body = await startOf(response.body, limit);
-    return { kind: 'answered', status: response.statusCode, headers, ...body };
+    return await read(response);
   } catch (error) {
+    if (flood.signal.aborted && !signal.aborted) return failed('protocol', NO_FINAL_ANSWER);
     return failureOf(error as Error, library.errors, { signal, request, address });
   }
+}
+
+/** Responses before the final one, with a status of 1xx. */
+const MAX_INFORMATIONAL = 20;
+const NO_FINAL_ANSWER = `the server sent more than ${MAX_INFORMATIONAL} informational responses (1xx)`;
+
+async function answerOf(
+  response: Undici.Dispatcher.ResponseData,
+  limitBytes: number,
+): Promise<Answered> {
+  const headers = {
+    retryAfter: headerOf(response, 'retry-after'),
+    contentType: headerOf(response, 'content-type'),
+  };
+  const body = await startOf(response.body, limitBytes);
+  return { kind: 'answered', status: response.statusCode, headers, ...body };
+}
+
+function headerOf({ headers }: Undici.Dispatcher.ResponseData, name: string): string | null {
+  return [headers[name] ?? []].flat()[0] ?? null;
+}
+
+/** @throws when the body ends early or exceeds the timeout */
+async function fileOf(
+  response: Undici.Dispatcher.ResponseData,
+  take: GuardedDownload['take'],
+): Promise<Downloaded | Failed> {
+  const { statusCode, body } = response;
+  const problem = noFile(statusCode, headerOf(response, 'content-encoding'));
+  if (problem !== null) {
+    body.on('error', () => {}).destroy();
+    return failed('content', problem);
+  }
+  const pieces = new Pieces();
+  // Leaving the loop closes the connection, so that an endless body is not read.
+  for await (const piece of body as AsyncIterable<Buffer>) {
+    if (!take(piece.length)) return failed('content', 'the file is too large');
+    pieces.add(piece);
+    if (pieces.areTiny) {
+      return failed('content', 'the server sends the file in pieces of a few bytes');
+    }
+  }
+  return { kind: 'downloaded', bytes: pieces.take() };
+}
+
+function noFile(status: number, coding: string | null): string | null {
+  if (status >= 300 && status < 400) {
+    return `the server answered ${status}, a redirection, which is not followed: use the URL of the file itself`;
+  }
+  if (status !== 200) return `the server answered ${status} instead of 200`;
+  if (coding === null || coding.toLowerCase() === 'identity') return null;
+  return 'the server compressed the file (Content-Encoding), although none was accepted';
 }
 
 /**
@@ -235,7 +342,7 @@ async function startOf(
 function failureOf(
   error: Error,
   errors: (typeof Undici)['errors'],
-  { signal, request, address }: { signal: AbortSignal; request: GuardedRequest; address: string },
+  { signal, request, address }: { signal: AbortSignal; request: Guarded; address: string },
 ): Failed {
   if (signal.aborted) return timedOut(request.timeoutMs);
   if (error instanceof ConnectError) {
@@ -244,7 +351,10 @@ function failureOf(
   if (error instanceof errors.HTTPParserError || error instanceof errors.HeadersOverflowError) {
     return failed('protocol', `the response of ${address} is not valid HTTP: ${error.message}`);
   }
-  return failed('reset', `${address} closed the connection before it answered: ${error.message}`);
+  return failed(
+    'reset',
+    `${address} closed the connection before its answer was complete: ${error.message}`,
+  );
 }
 
 /** A look-up cannot be canceled; a late answer is dropped. */
@@ -260,7 +370,7 @@ async function orTimeout<T>(looking: Promise<T>, signal: AbortSignal): Promise<T
 }
 
 function timedOut(timeoutMs: number): Failed {
-  return failed('timeout', `no complete answer within ${timeoutMs / 1000} s`);
+  return failed('timeout', `no complete answer within ${Number((timeoutMs / 1000).toFixed(1))} s`);
 }
 
 function failed(reason: FailureReason, message: string): Failed {

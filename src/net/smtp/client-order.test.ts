@@ -70,15 +70,15 @@ test('nothing is sent before the greeting', async () => {
 test('BODY=8BITMIME is sent for octets above 127 to servers that offer 8BITMIME', async () => {
   await using mx = await startFakeMx();
   const message = Buffer.from('Subject: hello\r\n\r\nGrüße\r\n');
-  const told = async (transaction: object) => {
+  const isSentAs8Bit = async (transaction: object) => {
     using connection = await openTo(mx);
     assert.deepEqual(summary(await send(connection, transaction)), { phase: 'data', code: 250 });
     return mx.sessions.at(-1)?.lines.some((line) => line.endsWith('BODY=8BITMIME'));
   };
-  assert.equal(await told({ message, is8Bit: true }), true);
+  assert.equal(await isSentAs8Bit({ message, is8Bit: true }), true);
   assert.deepEqual(mx.messages[0]?.raw, message);
-  assert.equal(await told({}), false);
+  assert.equal(await isSentAs8Bit({}), false);
   mx.set({ smtpUtf8: false });
-  assert.equal(await told({ message, is8Bit: true }), false);
+  assert.equal(await isSentAs8Bit({ message, is8Bit: true }), false);
   assert.deepEqual(mx.messages[2]?.raw, message);
 });

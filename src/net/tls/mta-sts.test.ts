@@ -122,18 +122,18 @@ const STORED: StoredSts = {
   failedAgoMs: null,
 };
 
-/** A cache over a store and a DNS that answer as they are told; no policy host can be reached. */
+/** A cache over a store and a DNS that answer as the test sets them; no policy host can be reached. */
 function cacheOver({ stored = NOTHING, txt = ['v=STSv1; id=1'] as string[] | null } = {}) {
-  const told = { stored, txt, nowMs: 0, loads: 0, lookups: 0, failures: [] as string[] };
+  const state = { stored, txt, nowMs: 0, loads: 0, lookups: 0, failures: [] as string[] };
   const answer = (): DnsAnswer<string> =>
-    told.txt === null
+    state.txt === null
       ? { kind: 'error', message: 'SERVFAIL' }
-      : { kind: 'records', records: told.txt, authenticated: false };
+      : { kind: 'records', records: state.txt, authenticated: false };
   const nothing = async (): Promise<DnsAnswer<string>> => ({ kind: 'nxdomain' });
   const cache = new StsCache({
     resolver: {
       txt: async () => {
-        told.lookups++;
+        state.lookups++;
         return answer();
       },
       a: nothing,
@@ -141,75 +141,75 @@ function cacheOver({ stored = NOTHING, txt = ['v=STSv1; id=1'] as string[] | nul
     },
     guard: createAddressGuard({ allowPrivate: false }),
     port: 443,
-    world: { monotonicMs: () => told.nowMs },
+    world: { monotonicMs: () => state.nowMs },
     store: {
       load: async () => {
-        told.loads++;
-        return told.stored;
+        state.loads++;
+        return state.stored;
       },
       save: async () => {},
       saveFailure: async () => {
-        told.stored = { ...told.stored, failedAgoMs: 0 };
+        state.stored = { ...state.stored, failedAgoMs: 0 };
       },
     },
-    onFailure: (_, result) => void told.failures.push(result),
+    onFailure: (_, result) => void state.failures.push(result),
   });
-  return { cache, told };
+  return { cache, state };
 }
 
 test('a result is cached for five minutes', async () => {
-  const { cache, told } = cacheOver({ txt: [] });
+  const { cache, state } = cacheOver({ txt: [] });
   assert.equal(await cache.of('a.test'), null);
   assert.equal(cache.of('a.test'), null, 'no promise');
-  told.nowMs = 5 * MINUTE_MS - 1;
+  state.nowMs = 5 * MINUTE_MS - 1;
   await cache.of('a.test');
-  assert.deepEqual([told.loads, told.lookups], [1, 1]);
-  told.nowMs += 1;
+  assert.deepEqual([state.loads, state.lookups], [1, 1]);
+  state.nowMs += 1;
   await cache.of('a.test');
-  assert.deepEqual([told.loads, told.lookups], [2, 2]);
+  assert.deepEqual([state.loads, state.lookups], [2, 2]);
 });
 
 test('concurrent look-ups share one query', async () => {
-  const { cache, told } = cacheOver({ stored: STORED });
+  const { cache, state } = cacheOver({ stored: STORED });
   const answers = await Promise.all([1, 2, 3].map(async () => cache.of('a.test')));
   assert.deepEqual(answers, [policy, policy, policy]);
-  assert.equal(told.lookups, 1);
+  assert.equal(state.lookups, 1);
 });
 
 test('a stored policy holds when DNS, the record or its host is unavailable', async () => {
   for (const txt of [null, [], ['v=STSv1; id=2']]) {
-    const { cache, told } = cacheOver({ stored: STORED, txt });
+    const { cache, state } = cacheOver({ stored: STORED, txt });
     assert.deepEqual(await cache.of('a.test'), policy);
-    told.nowMs = 61 * MINUTE_MS;
-    told.stored = NOTHING;
+    state.nowMs = 61 * MINUTE_MS;
+    state.stored = NOTHING;
     assert.equal(await cache.of('a.test'), null, 'until it expires');
   }
 });
 
 test('a policy expires on time, also between two look-ups', async () => {
   const remainingMs = MINUTE_MS;
-  const { cache, told } = cacheOver({
+  const { cache, state } = cacheOver({
     stored: { ...STORED, known: { ...STORED.known!, remainingMs } },
   });
   await cache.of('a.test');
-  told.nowMs = remainingMs - 1;
+  state.nowMs = remainingMs - 1;
   assert.deepEqual(cache.of('a.test'), policy);
-  told.nowMs = remainingMs;
+  state.nowMs = remainingMs;
   assert.equal(cache.of('a.test'), null);
 });
 
 test('a failed fetch is not repeated for five minutes, and is reported once', async () => {
-  const { cache, told } = cacheOver();
+  const { cache, state } = cacheOver();
   await cache.of('a.test');
-  assert.deepEqual(told.failures, ['sts-policy-fetch-error']);
-  told.nowMs = 6 * MINUTE_MS;
-  told.stored = { ...told.stored, failedAgoMs: 5 * MINUTE_MS };
+  assert.deepEqual(state.failures, ['sts-policy-fetch-error']);
+  state.nowMs = 6 * MINUTE_MS;
+  state.stored = { ...state.stored, failedAgoMs: 5 * MINUTE_MS };
   await cache.of('a.test');
-  assert.equal(told.failures.length, 1);
-  told.nowMs = 12 * MINUTE_MS;
-  told.stored = { ...told.stored, failedAgoMs: 6 * MINUTE_MS };
+  assert.equal(state.failures.length, 1);
+  state.nowMs = 12 * MINUTE_MS;
+  state.stored = { ...state.stored, failedAgoMs: 6 * MINUTE_MS };
   await cache.of('a.test');
-  assert.equal(told.failures.length, 2);
+  assert.equal(state.failures.length, 2);
 });
 
 test('a policy of mode none is cached and requires nothing', async () => {
@@ -219,20 +219,20 @@ test('a policy of mode none is cached and requires nothing', async () => {
 });
 
 test('after a TLS failure DNS is queried again, at most once a minute', async () => {
-  const { cache, told } = cacheOver({ stored: STORED });
+  const { cache, state } = cacheOver({ stored: STORED });
   await cache.of('a.test');
   await cache.recheck('a.test');
   await cache.recheck('a.test');
-  assert.equal(told.lookups, 2);
-  told.nowMs = MINUTE_MS;
+  assert.equal(state.lookups, 2);
+  state.nowMs = MINUTE_MS;
   await cache.recheck('a.test');
-  assert.equal(told.lookups, 3);
+  assert.equal(state.lookups, 3);
 });
 
 test('a policy that is a day old is fetched again in the background', async () => {
   const known = { ...STORED.known!, ageMs: 25 * 60 * MINUTE_MS };
-  const { cache, told } = cacheOver({ stored: { ...STORED, known } });
+  const { cache, state } = cacheOver({ stored: { ...STORED, known } });
   assert.deepEqual(await cache.of('a.test'), policy);
   await cache.settled();
-  assert.deepEqual(told.failures, ['sts-policy-fetch-error']);
+  assert.deepEqual(state.failures, ['sts-policy-fetch-error']);
 });

@@ -12,7 +12,11 @@ const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
 const { db, address } = database;
 
-const log = { told: [] as object[], info: (facts: object) => log.told.push(facts), warn: () => {} };
+const log = {
+  entries: [] as object[],
+  info: (facts: object) => log.entries.push(facts),
+  warn: () => {},
+};
 const retention = { contentH: 45 * 24, metadataH: 90 * 24 };
 const newTask = () => new MailRemoval(database, { retention, log: log as never, restMs: 0 });
 
@@ -56,8 +60,8 @@ test('one run removes weeks beyond all retention times and mail beyond that of i
   assert.ok(contents < emails && emails < before.emails, `${contents} ${emails}`);
   assert.equal((await db.query('select from contents')).length, 0);
   assert.equal((await db.query('select from emails')).length, 1);
-  assert.deepEqual(log.told.at(-1), { project: sender.projectId, contents: 1 });
+  assert.deepEqual(log.entries.at(-1), { project: sender.projectId, contents: 1 });
 
   await newTask().run(() => false);
-  assert.equal(log.told.length, 2, 'nothing is left to remove');
+  assert.equal(log.entries.length, 2, 'nothing is left to remove');
 });

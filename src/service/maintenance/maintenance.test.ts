@@ -5,12 +5,12 @@ import { Maintenance, type MaintenanceOptions } from './maintenance.ts';
 
 const GB = 1024 ** 3;
 
-/** Looks at the disk alone, which has this much room at each look; what the workers are told. */
+/** Looks at the disk alone, which has this much room at each look; what the workers are sent. */
 async function refusalsWith(
   freeBytes: (number | null)[],
   size: { sizes: number[]; databaseBytesMax: number } | null = null,
 ): Promise<(string | null)[]> {
-  const told: (string | null)[] = [];
+  const notified: (string | null)[] = [];
   const looks = [...freeBytes];
   mock.timers.enable({ apis: ['setTimeout'] });
   const options = {
@@ -24,7 +24,7 @@ async function refusalsWith(
       freeBytes: () => Promise.resolve(looks.shift() ?? null),
     },
     config: { reputationEveryMs: 3_600_000, databaseBytesMax: size?.databaseBytesMax ?? null },
-    pool: { refuseMail: (reason: string | null) => told.push(reason) },
+    pool: { refuseMail: (reason: string | null) => notified.push(reason) },
     log: pino({ level: 'silent' }),
   };
   const maintenance = new Maintenance(options as unknown as MaintenanceOptions);
@@ -35,7 +35,7 @@ async function refusalsWith(
   }
   await maintenance[Symbol.asyncDispose]();
   mock.timers.reset();
-  return told;
+  return notified;
 }
 
 test('emails are refused with that reason while less than 1 GB is free', async () => {
@@ -66,29 +66,29 @@ test('emails are refused while the database has its maximum size', async () => {
 });
 
 test('workers are notified to poll as soon as the work of a dead node is released', async () => {
-  const told: string[] = [];
+  const notified: string[] = [];
   mock.timers.enable({ apis: ['setTimeout'] });
   const query = (text: string): Promise<object[]> => {
     if (/select id, instance, beat/.test(text)) {
       return Promise.resolve([{ id: 'silent', instance: 'elsewhere', beat: 7 }]);
     }
-    if (/delete from nodes/.test(text)) told.push('freed');
+    if (/delete from nodes/.test(text)) notified.push('freed');
     return Promise.resolve([{ freed: 3 }]);
   };
   const options = {
     database: { db: { query }, freeBytes: () => Promise.resolve(null) },
     config: { reputationEveryMs: 3_600_000, databaseBytesMax: null },
-    pool: { lookNow: () => told.push('look') },
+    pool: { lookNow: () => notified.push('look') },
     log: pino({ level: 'silent' }),
   };
   const maintenance = new Maintenance(options as unknown as MaintenanceOptions);
   maintenance.start();
   for (let looks = 0; looks < 7; looks += 1) {
-    assert.deepEqual(told, [], `after ${looks} looks`);
+    assert.deepEqual(notified, [], `after ${looks} looks`);
     mock.timers.tick(2_500);
     for (let turns = 0; turns < 10; turns += 1) await new Promise(setImmediate);
   }
   await maintenance[Symbol.asyncDispose]();
   mock.timers.reset();
-  assert.deepEqual(told, ['freed', 'look']);
+  assert.deepEqual(notified, ['freed', 'look']);
 });

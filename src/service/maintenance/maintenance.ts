@@ -17,6 +17,7 @@ import { renewHost } from '../own-host.ts';
 import type { ServiceDatabase } from '../service-database.ts';
 import { buildStreamIndexes, isStreamIndexed, streamWaitsFor } from '../../store/event-order.ts';
 import { forgetExpired } from '../../store/retention.ts';
+import { foldStats } from '../../store/stats.ts';
 import { databaseTimeline } from '../../store/postgres/failover.ts';
 import { makePartitions } from '../../store/postgres/migrate.ts';
 import { databaseBytes } from '../../store/postgres/capacity.ts';
@@ -46,6 +47,8 @@ const OUTDATED = 'the database was migrated for a newer version';
 const DISK_EVERY_MS = 5_000;
 const DISK_FREE_MIN_BYTES = 1024 ** 3;
 const FORGET_EVERY_MS = 60_000;
+const STATS_EVERY_MS = 10_000;
+const STATS_BATCH = 5_000;
 /** By the wall clock: after it jumps, ids need the partitions of other weeks. */
 const PARTITIONS_EVERY_MS = 6 * 3600_000;
 const CLOCK_EVERY_MS = 60_000;
@@ -88,6 +91,9 @@ export class Maintenance implements AsyncDisposable {
     this.#every(ORPHANS_EVERY_MS, 'freeing orphans', () => this.#releaseOrphans());
     this.#every(DISK_EVERY_MS, 'looking at the disk', () => this.#watchDisk());
     this.#every(FORGET_EVERY_MS, 'forgetting', () => forgetExpired(database.db));
+    this.#every(STATS_EVERY_MS, 'adding up counts', async () => {
+      while (!this.#isStopping && (await foldStats(database.db, STATS_BATCH)) === STATS_BATCH);
+    });
     let partitionsAtMs = systemWorld.now();
     this.#every(CLOCK_EVERY_MS, 'partitions', async () => {
       const nowMs = systemWorld.now();
@@ -156,7 +162,7 @@ export class Maintenance implements AsyncDisposable {
       const polls = before?.beat === beat ? before.polls + 1 : 0;
       seen.set(id, { beat, polls });
       if (polls < SILENT_POLLS_MAX) continue;
-      failpoint('takeover_before_commit');
+      failpoint('reclaim_before_commit');
       const freed = await expireWorker(db, { id, beat });
       this.#options.log.warn(
         { node: id, freed },

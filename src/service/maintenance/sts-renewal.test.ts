@@ -22,17 +22,17 @@ test('a policy that is a day old is fetched again without mail, and kept when th
     allowPrivateNetworks: true,
     mtaStsPort: server.port,
   } as unknown as Config;
-  const told: string[] = [];
-  const log = { info: ({ result }: { result: string }) => told.push(result) } as never;
+  const results: string[] = [];
+  const log = { info: ({ result }: { result: string }) => results.push(result) } as never;
   const policies = new StsPolicies(db);
   await policies.save('a.test', '1', POLICY);
 
   await renewStsPolicies(db, { config, log });
-  assert.deepEqual(told, [], 'it is young');
+  assert.deepEqual(results, [], 'it is young');
   await db.query(`update clock set skew = interval '25 hours'`);
   // No authority that Node knows vouches for the server of this test.
   await renewStsPolicies(db, { config, log });
-  assert.deepEqual(told, ['sts-webpki-invalid']);
+  assert.deepEqual(results, ['sts-webpki-invalid']);
   const { known, failedAgoMs } = await policies.load('a.test');
   assert.deepEqual(known?.policy, POLICY);
   assert.ok(failedAgoMs !== null);

@@ -3,6 +3,7 @@ import { after, test } from 'node:test';
 import fc from 'fast-check';
 import { testDatabase } from '../../../test/support/postgres.ts';
 import { binaryArray } from './binary-array.ts';
+import { CHARACTER } from '../../../test/support/characters.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
@@ -24,13 +25,20 @@ const hexOf = (item: string | Buffer | null) =>
   item === null ? null : Buffer.from(item as string).toString('hex');
 
 test('PostgreSQL reads texts, bytes and nulls unchanged and in order', async () => {
-  const texts = fc.string({ unit: 'binary' }).map((text) => text.replaceAll('\0', ''));
+  const texts = fc.string({ unit: CHARACTER }).map((text) => text.replaceAll('\0', ''));
   const bytes = fc.uint8Array().map((octets) => Buffer.from(octets));
   const items = fc.array(fc.option(texts));
   await fc.assert(
     fc.asyncProperty(items, fc.array(fc.option(bytes)), async (written, raw) => {
       assert.deepEqual(await readBack('text', binaryArray('text', written)), written.map(hexOf));
       assert.deepEqual(await readBack('bytea', binaryArray('bytea', raw)), raw.map(hexOf));
+    }),
+  );
+  const pieces = fc.array(fc.option(fc.array(texts)));
+  await fc.assert(
+    fc.asyncProperty(pieces, async (written) => {
+      const joined = written.map((item) => item && item.join(''));
+      assert.deepEqual(await readBack('text', binaryArray('text', written)), joined.map(hexOf));
     }),
   );
   const json = [JSON.stringify([{ filename: 'a "b" \\ {c}.txt' }]), null];

@@ -10,12 +10,12 @@ const NULL_LENGTH = -1;
 const HEADER_BYTES = 20;
 const LENGTH_BYTES = 4;
 
+/** A list is one element in pieces, which are not joined in memory before they are written. */
+type Item = string | Buffer | readonly string[] | null;
+
 /** The value of a parameter of type `type[]`: one dimension, with subscripts from 1. */
-export function binaryArray(
-  type: keyof typeof TYPE_OIDS,
-  items: readonly (string | Buffer | null)[],
-): Buffer {
-  const lengths = items.map((item) => (item === null ? NULL_LENGTH : Buffer.byteLength(item)));
+export function binaryArray(type: keyof typeof TYPE_OIDS, items: readonly Item[]): Buffer {
+  const lengths = items.map(lengthOf);
   const contentBytes = lengths.reduce((sum, length) => sum + Math.max(length, 0), 0);
   const array = Buffer.allocUnsafe(HEADER_BYTES + items.length * LENGTH_BYTES + contentBytes);
   let at = 0;
@@ -24,8 +24,21 @@ export function binaryArray(
   }
   for (const [index, item] of items.entries()) {
     at = array.writeInt32BE(lengths[index]!, at);
-    if (typeof item === 'string') at += array.write(item, at);
-    else if (item !== null) at += item.copy(array, at);
+    at = write(item, array, at);
   }
   return array;
+}
+
+function lengthOf(item: Item): number {
+  if (item === null) return NULL_LENGTH;
+  if (typeof item === 'string' || Buffer.isBuffer(item)) return Buffer.byteLength(item);
+  return item.reduce((sum, piece) => sum + Buffer.byteLength(piece), 0);
+}
+
+/** @returns the offset after the item */
+function write(item: Item, array: Buffer, at: number): number {
+  if (item === null) return at;
+  if (typeof item === 'string') return at + array.write(item, at);
+  if (Buffer.isBuffer(item)) return at + item.copy(array, at);
+  return item.reduce((offset, piece) => offset + array.write(piece, offset), at);
 }

@@ -8,8 +8,14 @@ import { temporaryFolder } from '../../../test/support/embedded.ts';
 import { startForgetfulEngine } from '../../../test/support/unsynced-engine.ts';
 import { asOwner, emptyDatabase, testDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait.ts';
-import { APP_ROLE, DatabaseUnavailable, type Queryable } from './database.ts';
-import { makePartitions, migrate } from './migrate.ts';
+import {
+  APP_ROLE,
+  clientQueries,
+  connectAsOwner,
+  DatabaseUnavailable,
+  type Queryable,
+} from './database.ts';
+import { lockMigrations, makePartitions, migrate } from './migrate.ts';
 import { ensurePartitions, firstUuidOf } from '../partitions.ts';
 import { newId } from '../ids.ts';
 import { expireWorker, registerNode } from '../nodes.ts';
@@ -25,6 +31,17 @@ test('an empty database is migrated once, however many nodes start at once', asy
   const applied = results.map((result) => result.applied.length);
   assert.equal(applied.filter((count) => count > 0).length, 1);
   assert.equal(new Set(results.map(({ version }) => version)).size, 1);
+});
+
+test('a node that is frozen while it migrates does not keep others from starting', async () => {
+  await using database = await testDatabase();
+  const frozen = await connectAsOwner(database.address, 'frozen');
+  const ended = once(frozen, 'error');
+  await lockMigrations(clientQueries(frozen), 200);
+  const { applied } = await migrate(database.address, OPTIONS);
+  assert.deepEqual(applied, []);
+  const [error] = await ended;
+  assert.equal(error.code, '57P05');
 });
 
 /** This version's migrations, and these after them. */

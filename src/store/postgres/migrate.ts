@@ -72,7 +72,7 @@ export async function migrate(
     if (!options.acceptAnyDurability) await refuseForgetfulServer(db);
     // Another node's migration may take any time, so this wait has no limit.
     await db.query('set lock_timeout = 0');
-    await db.query('select pg_advisory_lock($1)', [LOCK_KEY]);
+    await lockMigrations(db);
     const applied = await applyMigrations(db, address, options);
     const role = await makeAppRole(db);
     if (role === null || options.secretKey === undefined) return { ...applied, role, login: null };
@@ -81,6 +81,21 @@ export async function migrate(
   } finally {
     await client.end();
   }
+}
+
+/** Longer than any pause between the statements of a migration (PAUSE_MAX_MS). */
+const HOLDER_IDLE_MAX_MS = 30_000;
+
+/**
+ * Held until the session ends. The server ends it when its client sends nothing for `idleMaxMs`: a node that is
+ * frozen, or whose machine lost its power, must not keep the others from starting until TCP gives up.
+ */
+export async function lockMigrations(
+  db: Queryable,
+  idleMaxMs: number = HOLDER_IDLE_MAX_MS,
+): Promise<void> {
+  await db.query(`set idle_session_timeout = ${idleMaxMs}`);
+  await db.query('select pg_advisory_lock($1)', [LOCK_KEY]);
 }
 
 async function refuseOldServer(db: Queryable): Promise<void> {
@@ -300,7 +315,7 @@ export async function makePartitions(address: DatabaseAddress, nowMs: number): P
   try {
     await client.query(`set lock_timeout = '2s'`);
     const db = clientQueries(client);
-    await db.query('select pg_advisory_lock($1)', [LOCK_KEY]);
+    await lockMigrations(db);
     await ensurePartitions(db, nowMs);
   } finally {
     await client.end();

@@ -13,7 +13,7 @@ import {
   readTxt,
 } from '../../../src/net/dns/message.ts';
 import { readStsRecord } from '../../../src/net/tls/mta-sts.ts';
-import type { Dice } from '../../chaos/random.ts';
+import type { RandomSource } from '../../chaos/random.ts';
 import { times } from '../generators.ts';
 import type { Input, Target } from '../target.ts';
 
@@ -47,82 +47,92 @@ const SAMPLES = TYPES.map((type) =>
   }),
 );
 
-function generate(dice: Dice): Input {
-  const index = dice.between(0, TYPES.length - 1);
+function generate(random: RandomSource): Input {
+  const index = random.between(0, TYPES.length - 1);
   const kind = TYPES[index]!;
-  const bytes = dice.chance(0.5) ? damaged(dice, SAMPLES[index]!) : packet(dice, kind, 500);
+  const bytes = random.chance(0.5) ? damaged(random, SAMPLES[index]!) : packet(random, kind, 500);
   return { kind, bytes };
 }
 
-function damaged(dice: Dice, sample: Buffer): Buffer {
+function damaged(random: RandomSource, sample: Buffer): Buffer {
   const bytes = Buffer.from(sample);
-  for (let left = dice.between(0, 6); left > 0; left -= 1) {
-    bytes[dice.between(2, bytes.length - 1)] = dice.pick([0, 1, 0xc0, 0xff, dice.between(0, 255)]);
+  for (let left = random.between(0, 6); left > 0; left -= 1) {
+    bytes[random.between(2, bytes.length - 1)] = random.pick([
+      0,
+      1,
+      0xc0,
+      0xff,
+      random.between(0, 255),
+    ]);
   }
-  return dice.chance(0.2) ? bytes.subarray(0, dice.between(0, bytes.length)) : bytes;
+  return random.chance(0.2) ? bytes.subarray(0, random.between(0, bytes.length)) : bytes;
 }
 
 /** A packet that is right as far as its header goes, with records of up to so many bytes. */
-function packet(dice: Dice, type: (typeof TYPES)[number], bytesMax: number): Buffer {
+function packet(random: RandomSource, type: (typeof TYPES)[number], bytesMax: number): Buffer {
   const head = encode({ type: 'response', id: ID, questions: [{ name: NAME, type }], answers: [] });
   const records = [head];
   let length = head.length;
   let count = 0;
   do {
-    const next = recordOf(dice, length);
+    const next = recordOf(random, length);
     records.push(next);
     length += next.length;
     count += 1;
-  } while (length < bytesMax && dice.chance(0.8));
+  } while (length < bytesMax && random.chance(0.8));
   const bytes = Buffer.concat(records);
-  bytes.writeUInt16BE(dice.chance(0.9) ? count : dice.between(0, 65_535), dice.pick([6, 6, 6, 8]));
+  bytes.writeUInt16BE(
+    random.chance(0.9) ? count : random.between(0, 65_535),
+    random.pick([6, 6, 6, 8]),
+  );
   return bytes;
 }
 
-function recordOf(dice: Dice, at: number): Buffer {
+function recordOf(random: RandomSource, at: number): Buffer {
   const head = Buffer.alloc(10);
-  head.writeUInt16BE(dice.pick(NUMBERS), 0);
-  head.writeUInt16BE(dice.chance(0.95) ? 1 : dice.between(0, 65_535), 2);
-  head.writeUInt32BE(dice.between(0, 2 ** 32 - 1), 4);
-  const name = nameOf(dice, at);
-  const data = dataOf(dice, at + name.length + head.length);
-  head.writeUInt16BE(dice.chance(0.95) ? data.length : dice.between(0, 300), 8);
+  head.writeUInt16BE(random.pick(NUMBERS), 0);
+  head.writeUInt16BE(random.chance(0.95) ? 1 : random.between(0, 65_535), 2);
+  head.writeUInt32BE(random.between(0, 2 ** 32 - 1), 4);
+  const name = nameOf(random, at);
+  const data = dataOf(random, at + name.length + head.length);
+  head.writeUInt16BE(random.chance(0.95) ? data.length : random.between(0, 300), 8);
   return Buffer.concat([name, head, data]);
 }
 
-function dataOf(dice: Dice, at: number): Buffer {
-  const numbers = () => Buffer.from(times(dice.between(0, 40), () => dice.between(0, 255)));
-  switch (dice.between(0, 4)) {
+function dataOf(random: RandomSource, at: number): Buffer {
+  const numbers = () => Buffer.from(times(random.between(0, 40), () => random.between(0, 255)));
+  switch (random.between(0, 4)) {
     case 0:
       return Buffer.from([1, 2, 3, 4]);
     case 1:
-      return Buffer.alloc(16, dice.between(0, 255));
+      return Buffer.alloc(16, random.between(0, 255));
     case 2:
-      return nameOf(dice, at);
+      return nameOf(random, at);
     case 3:
-      return Buffer.concat([Buffer.from([0, 10]), nameOf(dice, at + 2)]);
+      return Buffer.concat([Buffer.from([0, 10]), nameOf(random, at + 2)]);
     default:
       return numbers();
   }
 }
 
 /** Labels, then the root, a pointer to something in front, or one that leads nowhere. */
-function nameOf(dice: Dice, at: number): Buffer {
-  const labels = times(dice.pick([0, 0, 1, 3, 130]), () => {
-    const text = Buffer.alloc(dice.pick([1, 3, 63]), dice.pick(['a', '.', '\0', '\u00ff']));
+function nameOf(random: RandomSource, at: number): Buffer {
+  const labels = times(random.pick([0, 0, 1, 3, 130]), () => {
+    const text = Buffer.alloc(random.pick([1, 3, 63]), random.pick(['a', '.', '\0', '\u00ff']));
     return Buffer.concat([Buffer.from([text.length]), text]);
   });
-  const target = dice.pick([12, 12, at, dice.between(0, Math.min(at, 0x3fff)), 0x3fff]) & 0x3fff;
-  const end = dice.chance(0.5) ? [0] : [0xc0 | (target >> 8), target & 255];
+  const target =
+    random.pick([12, 12, at, random.between(0, Math.min(at, 0x3fff)), 0x3fff]) & 0x3fff;
+  const end = random.chance(0.5) ? [0] : [0xc0 | (target >> 8), target & 255];
   return Buffer.concat([...labels, Buffer.from(end)]);
 }
 
 /** Chains of pointers, names of many labels and records without end. */
-function grow(dice: Dice): (bytes: number) => Input {
-  const kind = dice.pick(TYPES);
-  const filler = growingFiller(dice);
-  const number = dice.pick(NUMBERS);
-  const share = dice.pick([0, 0.1, 0.5]);
+function grow(random: RandomSource): (bytes: number) => Input {
+  const kind = random.pick(TYPES);
+  const filler = growingFiller(random);
+  const number = random.pick(NUMBERS);
+  const share = random.pick([0, 0.1, 0.5]);
   return (bytes) => {
     const question = { name: NAME, type: kind };
     const head = encode({ type: 'response', id: ID, questions: [question], answers: [] });
@@ -145,9 +155,9 @@ function grow(dice: Dice): (bytes: number) => Input {
   };
 }
 
-function growingFiller(dice: Dice): (at: number, bytes: number) => Buffer {
+function growingFiller(random: RandomSource): (at: number, bytes: number) => Buffer {
   const label = Buffer.from([1, 97]);
-  if (dice.chance(0.3)) {
+  if (random.chance(0.3)) {
     return (_at, bytes) => Buffer.concat(times(Math.floor(bytes / 2), () => label));
   }
   return (at, bytes) => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { pino } from 'pino';
 import { SENT, stubHttp } from '../../support/http.ts';
-import type { Dice } from '../../chaos/random.ts';
+import type { RandomSource } from '../../chaos/random.ts';
 import { filled, manyTimes, mutated, strung, times, unitOf } from '../generators.ts';
 import type { Input, Reader, Target } from '../target.ts';
 
@@ -89,54 +89,58 @@ const NAMES = (
   'tls scheduled_at filename content content_type content_id name value url events enabled address reason'
 ).split(' ');
 
-function generate(dice: Dice): Input {
-  const kind = dice.pick(ROUTES);
-  return { kind, bytes: Buffer.from(bodyOf(dice), 'latin1') };
+function generate(random: RandomSource): Input {
+  const kind = random.pick(ROUTES);
+  return { kind, bytes: Buffer.from(bodyOf(random), 'latin1') };
 }
 
 /** In Latin-1, as the other generators have it. */
-function bodyOf(dice: Dice): string {
+function bodyOf(random: RandomSource): string {
   const json = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('latin1');
-  switch (dice.between(0, 2)) {
+  switch (random.between(0, 2)) {
     case 0:
-      return mutated(dice, Buffer.from(dice.pick(SAMPLES)).toString('latin1'), PIECES);
+      return mutated(random, Buffer.from(random.pick(SAMPLES)).toString('latin1'), PIECES);
     case 1:
-      return strung(dice, PIECES, 30);
+      return strung(random, PIECES, 30);
     default:
-      return json(objectOf(dice, 0));
+      return json(objectOf(random, 0));
   }
 }
 
 /** An email with anything in the place of anything. */
-function objectOf(dice: Dice, depth: number): Record<string, unknown> {
-  const email = depth === 0 && dice.chance(0.7) ? (JSON.parse(SAMPLES[0]!) as object) : {};
-  const entries = times(dice.between(0, 4), () => [dice.pick(NAMES), anything(dice, depth)]);
+function objectOf(random: RandomSource, depth: number): Record<string, unknown> {
+  const email = depth === 0 && random.chance(0.7) ? (JSON.parse(SAMPLES[0]!) as object) : {};
+  const entries = times(random.between(0, 4), () => [random.pick(NAMES), anything(random, depth)]);
   return { ...email, ...(Object.fromEntries(entries) as object) };
 }
 
-function anything(dice: Dice, depth: number): unknown {
-  switch (dice.between(0, depth > 3 ? 3 : 6)) {
+function anything(random: RandomSource, depth: number): unknown {
+  switch (random.between(0, depth > 3 ? 3 : 6)) {
     case 0:
-      return dice.pick([null, true, 0, -1, 1e308, 0.5, 2 ** 53]);
+      return random.pick([null, true, 0, -1, 1e308, 0.5, 2 ** 53]);
     case 1:
     case 2:
-      return dice.pick(STRINGS);
+      return random.pick(STRINGS);
     case 3:
-      return dice.pick(STRINGS).repeat(Math.min(manyTimes(dice), 100));
+      return random.pick(STRINGS).repeat(Math.min(manyTimes(random), 100));
     case 4:
-      return times(Math.min(manyTimes(dice), 60), () => dice.pick(STRINGS));
+      return times(Math.min(manyTimes(random), 60), () => random.pick(STRINGS));
     case 5:
-      return times(dice.between(0, 3), () => anything(dice, depth + 1));
+      return times(random.between(0, 3), () => anything(random, depth + 1));
     default:
-      return objectOf(dice, depth + 1);
+      return objectOf(random, depth + 1);
   }
 }
 
 const FRONTS = ['', '{"from":"', '{"to":["', '{"html":"', '{"subject":"', '[', '{"headers":{"'];
 const ENDS = ['', '"}', '"]}', ']', '}', '"}}'];
 
-function grow(dice: Dice): (bytes: number) => Input {
-  const parts = { before: dice.pick(FRONTS), unit: unitOf(dice, PIECES), after: dice.pick(ENDS) };
+function grow(random: RandomSource): (bytes: number) => Input {
+  const parts = {
+    before: random.pick(FRONTS),
+    unit: unitOf(random, PIECES),
+    after: random.pick(ENDS),
+  };
   return (bytes) => ({
     kind: 'POST /v1/emails',
     bytes: Buffer.from(filled(parts, bytes), 'latin1'),
@@ -165,8 +169,8 @@ async function open(): Promise<Reader> {
       const answer = await http.app.inject({ method, url, headers, payload: bytes });
       // 503: it was good, and there is no database behind this.
       const isTaken = url === '/v1/suppressions' && answer.statusCode === 503;
-      const told = `${answer.statusCode} ${answer.body.slice(0, 500)}`;
-      assert.ok(isTaken || answer.statusCode < 500, told);
+      const shown = `${answer.statusCode} ${answer.body.slice(0, 500)}`;
+      assert.ok(isTaken || answer.statusCode < 500, shown);
       if (answer.statusCode < 400) return;
       const { error } = answer.json<{ error: { code: string; message: string } }>();
       assert.ok(error.code !== '' && error.message !== '');

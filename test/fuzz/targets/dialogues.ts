@@ -9,7 +9,7 @@ import { ContentBudget, MinuteCounts } from '../../../src/net/smtp/server-limits
 import { type SmtpServerOptions, SmtpServerSession } from '../../../src/net/smtp/server.ts';
 import { answerOf, SMTP_SERVER_LIMITS } from '../../../src/net/smtp/server-types.ts';
 import { SmtpServerWire } from '../../../src/net/smtp/server-wire.ts';
-import type { Dice } from '../../chaos/random.ts';
+import type { RandomSource } from '../../chaos/random.ts';
 import { filled, manyTimes, mutated, strung, unitOf } from '../generators.ts';
 import { MemorySocket } from '../memory-socket.ts';
 import type { Input, Target } from '../target.ts';
@@ -56,20 +56,20 @@ const LINES = [
 const KINDS = ['inbound', 'submission'] as const;
 type Kind = (typeof KINDS)[number];
 
-function generate(dice: Dice): Input {
-  const text = dice.chance(0.6)
-    ? mutated(dice, dice.pick(SAMPLES), LINES)
-    : strung(dice, LINES, 16);
-  const long = dice.chance(0.02) ? `${'x'.repeat(70)}\r\n`.repeat(manyTimes(dice)) : '';
-  return { kind: dice.pick(KINDS), bytes: Buffer.from(`${text}${long}`, 'latin1') };
+function generate(random: RandomSource): Input {
+  const text = random.chance(0.6)
+    ? mutated(random, random.pick(SAMPLES), LINES)
+    : strung(random, LINES, 16);
+  const long = random.chance(0.02) ? `${'x'.repeat(70)}\r\n`.repeat(manyTimes(random)) : '';
+  return { kind: random.pick(KINDS), bytes: Buffer.from(`${text}${long}`, 'latin1') };
 }
 
-function grow(dice: Dice): (bytes: number) => Input {
-  const kind = dice.pick(KINDS);
+function grow(random: RandomSource): (bytes: number) => Input {
+  const kind = random.pick(KINDS);
   const parts = {
-    before: dice.pick(['', 'EHLO a\r\n', `${SAMPLES[0]!.split('Subject')[0]}`]),
-    unit: unitOf(dice, LINES),
-    after: dice.pick(['', '\r\n', '\r\n.\r\nQUIT\r\n']),
+    before: random.pick(['', 'EHLO a\r\n', `${SAMPLES[0]!.split('Subject')[0]}`]),
+    unit: unitOf(random, LINES),
+    after: random.pick(['', '\r\n', '\r\n.\r\nQUIT\r\n']),
   };
   return (bytes) => ({ kind, bytes: Buffer.from(filled(parts, bytes), 'latin1') });
 }

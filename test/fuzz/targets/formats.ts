@@ -14,7 +14,10 @@ import {
   columnsOf,
   readRow,
 } from '../../../src/suppressions/csv.ts';
-import type { Dice } from '../../chaos/random.ts';
+import { readPart } from '../../../src/templates/liquid.ts';
+import { SYNTAXES, translatePart } from '../../../src/templates/translate.ts';
+import { readEntries, type SourceEntry, UnusableFile } from '../../../src/suppressions/entries.ts';
+import type { RandomSource } from '../../chaos/random.ts';
 import { filled, mutated, strung, unitOf } from '../generators.ts';
 import type { Input, Target } from '../target.ts';
 import { reportSamples } from './report-samples.ts';
@@ -25,7 +28,10 @@ type Format = {
   read: (bytes: Buffer) => void | Promise<void>;
 };
 
-const FORMATS: Record<'mime' | 'html' | 'csv' | 'policy' | 'replies' | 'canonical', Format> = {
+const FORMATS: Record<
+  'mime' | 'html' | 'csv' | 'lists' | 'templates' | 'policy' | 'replies' | 'canonical',
+  Format
+> = {
   mime: {
     samples: reportSamples,
     fragments: [
@@ -81,6 +87,59 @@ const FORMATS: Record<'mime' | 'html' | 'csv' | 'policy' | 'replies' | 'canonica
     fragments: ['a@b.test', ',', ';', '"', '""', '\n', '\r\n', 'reason', '=1', "'@", '\t'],
     read: readsCsv,
   },
+  lists: {
+    samples: () => [
+      '{"Suppressions":[{"EmailAddress":"a@b.test","SuppressionReason":"HardBounce","Origin":"Recipient","CreatedAt":"2019-12-17T08:58:33-05:00"}]}',
+      '[{"created":1443651125,"email":"a@b.test","reason":"550 5.1.1 no","status":"5.1.1"},\n"c@d.test"]\n',
+      '{"items":[{"address":"a@b.test","tags":["*"],"created_at":"Tue, 07 Jan 2025 19:25:45 UTC"}],"paging":{"next":"x"}}\n{"items":[]}',
+      'emailAddress,reason\na@b.test,BOUNCE\n',
+      '{"address":"a@b.test","code":550,"error":"x"}\n{"address":"b@b.test","code":550,"error":""}',
+    ],
+    fragments: [
+      '{',
+      '}',
+      '[',
+      ']',
+      '"',
+      '\\',
+      ',',
+      ':',
+      '1e9',
+      'null',
+      '\n',
+      '\ufeff',
+      '[[[[',
+      '{"a":',
+    ],
+    read: readsLists,
+  },
+  templates: {
+    samples: () => [
+      '{{#each a.b as |c d|}}{{c.e}}{{@index}}{{else}}{{{../f}}}{{/each}} {{~#if g~}}{%{{else if h}}{{^i}}x{{/i}}{{/if}}',
+      '{{#with a}}{{this}}{{@root.b}}{{/with}}\n{{!-- c --}}\n{{> d}}{{#equals e "f"}}{{g h=1}}{{/equals}}',
+      'Hi {{{NAME}}} {{{CITY|Paris}}} {{x}}',
+    ],
+    fragments: [
+      '{{',
+      '}}',
+      '{{{',
+      '}}}',
+      '{%',
+      '%}',
+      '{',
+      '\\',
+      '#if',
+      '/if',
+      '#each x',
+      'else',
+      '"',
+      '[',
+      '(',
+      '~',
+      '../',
+    ],
+    read: translatesTemplate,
+  },
   policy: {
     samples: () => [
       'version: STSv1\r\nmode: enforce\r\nmx: *.a.test\r\nmx: b.test\r\nmax_age: 86400\r\n',
@@ -124,22 +183,22 @@ const FORMATS: Record<'mime' | 'html' | 'csv' | 'policy' | 'replies' | 'canonica
 };
 const KINDS = Object.keys(FORMATS) as (keyof typeof FORMATS)[];
 
-function generate(dice: Dice): Input {
-  const kind = dice.pick(KINDS);
+function generate(random: RandomSource): Input {
+  const kind = random.pick(KINDS);
   const { samples, fragments } = FORMATS[kind];
-  const text = dice.chance(0.5)
-    ? mutated(dice, dice.pick(samples()), fragments)
-    : strung(dice, fragments, 30);
+  const text = random.chance(0.5)
+    ? mutated(random, random.pick(samples()), fragments)
+    : strung(random, fragments, 30);
   return { kind, bytes: Buffer.from(text, 'latin1') };
 }
 
-function grow(dice: Dice): (bytes: number) => Input {
-  const kind = dice.pick(KINDS);
+function grow(random: RandomSource): (bytes: number) => Input {
+  const kind = random.pick(KINDS);
   const { samples, fragments } = FORMATS[kind];
   const parts = {
-    before: dice.chance(0.5) ? '' : dice.pick(samples()).slice(0, dice.between(0, 200)),
-    unit: unitOf(dice, fragments),
-    after: dice.pick(['', 'x', '\r\n']),
+    before: random.chance(0.5) ? '' : random.pick(samples()).slice(0, random.between(0, 200)),
+    unit: unitOf(random, fragments),
+    after: random.pick(['', 'x', '\r\n']),
   };
   return (bytes) => ({ kind, bytes: Buffer.from(filled(parts, bytes), 'latin1') });
 }
@@ -190,6 +249,31 @@ async function readsCsv(bytes: Buffer): Promise<void> {
       const said = readRow(row.cells, columns);
       if ('problem' in said) assert.ok(said.problem.length < 700);
     }
+  }
+}
+
+/** What is unusable is refused with a sentence, and every entry has a place. */
+async function readsLists(bytes: Buffer): Promise<void> {
+  const seen: SourceEntry[] = [];
+  try {
+    for await (const { entries } of readEntries(pieces(bytes), null)) seen.push(...entries);
+  } catch (error) {
+    assert.ok(error instanceof UnusableFile && error.message.length < 700, String(error));
+  }
+  let line = 1;
+  for (const entry of seen) {
+    assert.ok(entry.line >= line);
+    line = entry.line;
+    assert.ok(!('problem' in entry.read) || entry.read.problem.length < 700);
+  }
+}
+
+/** Whatever it was, it is Liquid now, unless it is too large for it. */
+function translatesTemplate(bytes: Buffer): void {
+  for (const syntax of SYNTAXES) {
+    const { liquid } = translatePart(bytes.toString(), { syntax, isHtml: true });
+    const part = readPart(liquid, { isHtml: true });
+    if ('problem' in part) assert.match(part.problem, /^(?:has|is nested) more than|^is longer/);
   }
 }
 

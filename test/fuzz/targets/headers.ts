@@ -21,7 +21,7 @@ import {
 import { readHeader } from '../../../src/mail/mime-reader.ts';
 import { relaxedField } from '../../../src/mail/dkim.ts';
 import { readCommand, readMail, readRcpt } from '../../../src/net/smtp/server-commands.ts';
-import type { Dice } from '../../chaos/random.ts';
+import type { RandomSource } from '../../chaos/random.ts';
 import { filled, mutated, strung, unitOf } from '../generators.ts';
 import type { Input, Target } from '../target.ts';
 
@@ -83,19 +83,19 @@ const READERS = {
 };
 const KINDS = Object.keys(READERS) as (keyof typeof READERS)[];
 
-function generate(dice: Dice): Input {
-  const text = dice.chance(0.5)
-    ? mutated(dice, dice.pick(SAMPLES), FRAGMENTS)
-    : strung(dice, FRAGMENTS, 12);
-  return { kind: dice.pick(KINDS), bytes: Buffer.from(text, 'latin1') };
+function generate(random: RandomSource): Input {
+  const text = random.chance(0.5)
+    ? mutated(random, random.pick(SAMPLES), FRAGMENTS)
+    : strung(random, FRAGMENTS, 12);
+  return { kind: random.pick(KINDS), bytes: Buffer.from(text, 'latin1') };
 }
 
-function grow(dice: Dice): (bytes: number) => Input {
-  const kind = dice.pick(KINDS);
+function grow(random: RandomSource): (bytes: number) => Input {
+  const kind = random.pick(KINDS);
   const parts = {
-    before: dice.pick(['', 'a', 'From: ', '"', '<', 'a@', 'FROM:<', 'text/plain; a=', '=?']),
-    unit: unitOf(dice, FRAGMENTS),
-    after: dice.pick(['', '>', 'x', '@', '"']),
+    before: random.pick(['', 'a', 'From: ', '"', '<', 'a@', 'FROM:<', 'text/plain; a=', '=?']),
+    unit: unitOf(random, FRAGMENTS),
+    after: random.pick(['', '>', 'x', '@', '"']),
   };
   return (bytes) => ({ kind, bytes: Buffer.from(filled(parts, bytes), 'latin1') });
 }

@@ -4,7 +4,7 @@ import { consequenceOf } from '../../../src/inbound/consequence.ts';
 import { readReport, REPORT_BYTES_MAX } from '../../../src/mail/reports/read-report.ts';
 import type { SentRecipient } from '../../../src/store/inbound.ts';
 import { parseMailbox } from '../../../src/mail/address.ts';
-import type { Dice } from '../../chaos/random.ts';
+import type { RandomSource } from '../../chaos/random.ts';
 import { filled, manyTimes, mutated, strung, times, unitOf } from '../generators.ts';
 import type { Input, Target } from '../target.ts';
 import { reportSamples } from './report-samples.ts';
@@ -74,23 +74,26 @@ const TYPES = [
   'application/octet-stream',
 ];
 
-function generate(dice: Dice): Input {
-  const bytes = dice.chance(0.6)
-    ? mutated(dice, dice.pick(reportSamples()), [...WORDS, ...FIELDS])
-    : written(dice, 0);
+function generate(random: RandomSource): Input {
+  const bytes = random.chance(0.6)
+    ? mutated(random, random.pick(reportSamples()), [...WORDS, ...FIELDS])
+    : written(random, 0);
   return { kind: 'report', bytes: Buffer.from(bytes, 'latin1') };
 }
 
-function written(dice: Dice, depth: number): string {
-  const type = dice.pick(TYPES);
-  const head = `${strung(dice, FIELDS, 6)}Content-Type: ${type}\r\n\r\n`;
+function written(random: RandomSource, depth: number): string {
+  const type = random.pick(TYPES);
+  const head = `${strung(random, FIELDS, 6)}Content-Type: ${type}\r\n\r\n`;
   const boundary = /boundary="?([^";]+)/.exec(type)?.[1];
   if (boundary === undefined || depth > 4) {
-    return `${head}${strung(dice, dice.chance(0.5) ? WORDS : FIELDS, 12)}`;
+    return `${head}${strung(random, random.chance(0.5) ? WORDS : FIELDS, 12)}`;
   }
-  const parts = times(dice.between(0, 4), () => `\r\n--${boundary}\r\n${written(dice, depth + 1)}`);
-  const many = dice.chance(0.02) ? '\r\n--b\r\n'.repeat(manyTimes(dice)) : '';
-  return `${head}${parts.join('')}${many}${dice.chance(0.7) ? `\r\n--${boundary}--\r\n` : ''}`;
+  const parts = times(
+    random.between(0, 4),
+    () => `\r\n--${boundary}\r\n${written(random, depth + 1)}`,
+  );
+  const many = random.chance(0.02) ? '\r\n--b\r\n'.repeat(manyTimes(random)) : '';
+  return `${head}${parts.join('')}${many}${random.chance(0.7) ? `\r\n--${boundary}--\r\n` : ''}`;
 }
 
 const FRONTS = [
@@ -119,12 +122,12 @@ const HOSTILE = [
   ...FIELDS,
 ];
 
-function grow(dice: Dice): (bytes: number) => Input {
+function grow(random: RandomSource): (bytes: number) => Input {
   const parts = {
-    before: dice.pick(FRONTS),
+    before: random.pick(FRONTS),
     // Half of them of what reports name: addresses.
-    unit: unitOf(dice, dice.chance(0.5) ? HOSTILE.slice(0, 7) : HOSTILE),
-    after: dice.chance(0.3) ? 'x' : '',
+    unit: unitOf(random, random.chance(0.5) ? HOSTILE.slice(0, 7) : HOSTILE),
+    after: random.chance(0.3) ? 'x' : '',
   };
   return (bytes) => ({ kind: 'report', bytes: Buffer.from(filled(parts, bytes), 'latin1') });
 }

@@ -1,9 +1,9 @@
-/** The root mount: links that show an email, made with the official client of Resend. */
+/** Links that show one email: at /v1, and at the root with the official client of Resend. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
-import { makeShareToken, SHARE } from '../../src/mail/share-link.ts';
+import { makeShareToken, readShareToken, SHARE } from '../../src/mail/share-link.ts';
 import { SecretBox } from '../../src/store/secrets.ts';
-import { UNKNOWN_ID } from '../support/api.ts';
+import { assertFailure, TIME, UNKNOWN_ID } from '../support/api.ts';
 import { failed, resendClient, succeeded } from '../support/resend.ts';
 import { startService } from '../support/service.ts';
 
@@ -55,6 +55,19 @@ test('an expired link shows nothing', async () => {
   assert.equal(await statusAt(nowS - 1), 404);
 });
 
+test('a link lasts for two days unless another time is given', async () => {
+  const { id } = succeeded(await resend.emails.send({ ...EMAIL, text: 'Hi' }));
+  const secondsOf = async (expiresIn?: string) => {
+    const { url } = succeeded(await resend.emails.share(id, expiresIn ? { expiresIn } : {}));
+    const token = new URL(url).pathname.slice('/s/'.length);
+    const secret = new SecretBox(SECRET_KEY).derive(SHARE);
+    return readShareToken(token, [secret])!.expiresAtS;
+  };
+  const before = await secondsOf('48h');
+  const byDefault = await secondsOf();
+  assert.ok(before <= byDefault && byDefault <= (await secondsOf('48h')));
+});
+
 test('a link lasts for two days at most, and belongs to an email of the project', async () => {
   const { id } = succeeded(await resend.emails.send({ ...EMAIL, text: 'Hi' }));
   succeeded(await resend.emails.share(id, { expiresIn: '48 hours' }));
@@ -65,4 +78,39 @@ test('a link lasts for two days at most, and belongs to an email of the project'
   failed(await resend.emails.share(UNKNOWN_ID), 404, 'not_found');
   const live = resendClient(service, await service.liveKey());
   failed(await live.emails.share(id), 404, 'not_found');
+});
+
+test('at /v1 the time is in seconds, and the answer says when the link ends', async () => {
+  const id = await service.send({ html: '<p>Shared</p>' });
+  const share = (body: object, key = service.testKey) =>
+    service.request('POST', `/v1/emails/${id}/share`, { body, key });
+  const { status, body } = await share({ expires_in: 60 });
+  assert.equal(status, 200);
+  const { url, expires_at, ...rest } = body;
+  assert.deepEqual(rest, { object: 'email', id });
+  assert.match(expires_at, TIME);
+  const page = await open(url);
+  assert.deepEqual([page.status, page.text], [200, '<p>Shared</p>']);
+  const longest = await share({});
+  assert.ok(longest.body.expires_at > expires_at);
+  for (const expires_in of [59, 172_801, 0, -1, 1e15]) {
+    const refused = await share({ expires_in });
+    assertFailure(refused, 422, 'validation_error');
+    assert.match(refused.body.error.message, /^expires_in: must be 1 minute to 48 hours/);
+  }
+  for (const wrong of [{ expires_in: '1h' }, { expires_in: 90.5 }, { expires: 60 }]) {
+    assertFailure(await share(wrong), 422, 'validation_error');
+  }
+  assertFailure(await share({}, await service.liveKey()), 404, 'not_found');
+});
+
+test('a sending-only key shares only what it sent', async () => {
+  const permission = { name: 'x', permission: 'sending_access' };
+  const made = await service.request('POST', '/v1/api-keys', { body: permission });
+  const { key } = made.body;
+  const [own, other] = [await service.send({}, { key }), await service.send()];
+  const share = (id: string) =>
+    service.request('POST', `/v1/emails/${id}/share`, { key, body: {} });
+  assert.equal((await share(own)).status, 200);
+  assertFailure(await share(other), 404, 'not_found');
 });

@@ -1,9 +1,10 @@
 /**
- * CSV files into and out of a suppression list, with bounded memory for any size.
+ * Files into and out of a suppression list, with bounded memory for any size.
  *
- * Import: read as it arrives and stored in batches, each in its own transaction. A valid row is added
- * even if others are rejected. Committed rows remain when the rest does not arrive; importing the file
- * again adds only the missing rows.
+ * Import: CSV (csv.ts) or JSON (json.ts), the own export or the lists of other services (services.ts), read as it
+ * arrives and stored in batches, each in its own transaction. A valid row is added even if others are
+ * rejected. Committed rows remain when the rest does not arrive or turns out to be unreadable; importing the
+ * file again adds only the missing rows.
  *
  * Export: a page is read after the previous one was consumed, so that a slow reader holds neither memory
  * nor an open transaction. Concurrent changes may or may not be included; no entry is repeated.
@@ -15,28 +16,27 @@ import {
   importSuppressions,
   listSuppressions,
   type SuppressionFilter,
+  type SuppressionReason,
 } from '../store/suppressions.ts';
-import {
-  type CsvRow,
-  readCsv,
-  type Columns,
-  COLUMNS_WITHOUT_NAMES,
-  columnsOf,
-  readRow,
-  CSV_HEADER,
-  csvRowOf,
-} from './csv.ts';
+import { CSV_HEADER, csvRowOf } from './csv.ts';
+import { readEntries, type SourceEntry } from './entries.ts';
+import { type ImportFormat, LEFT_OUT, type LeftOut } from './services.ts';
 
 export type ImportResult = {
+  /** null: the file has no entries. */
+  format: ImportFormat | null;
   added: number;
   /** Includes repeated rows of the file. */
   alreadyThere: number;
   rejected: number;
+  leftOut: Map<LeftOut, { rows: number; firstLine: number }>;
   /** The first rejected rows. */
-  errors: { line: number; message: string }[];
+  errors: { line: number; item: number | null; message: string }[];
 };
 
 type ImportOptions = {
+  /** The reason of entries that have none; null: not given. */
+  reason: SuppressionReason | null;
   /** Called after each batch. */
   onProgress?: (soFar: ImportResult) => void;
 };
@@ -53,27 +53,25 @@ const ERRORS_MAX = 100;
 /**
  * Imports a file in any chunks.
  * @param result updated as rows are committed, so that it is valid when this throws
- * @throws TooManyRows, DatabaseUnavailable, errors of the stream
+ * @throws TooManyRows, UnusableFile, DatabaseUnavailable, errors of the stream
  */
-export async function importCsv(
+export async function importFile(
   db: Queryable,
   scope: Scope,
   file: { pieces: AsyncIterable<Uint8Array>; result: ImportResult } & ImportOptions,
 ): Promise<void> {
-  const { pieces, result, onProgress } = file;
+  const { pieces, result, reason, onProgress } = file;
   const batch = new Batch(db, scope, result);
-  let columns: Columns | null = null;
   let rows = 0;
-  for await (const piece of readCsv(pieces)) {
-    const named: Columns | null = columns === null ? namesIn(piece) : null;
-    if (piece.length > 0) columns ??= named ?? COLUMNS_WITHOUT_NAMES;
-    for (const row of named === null ? piece : piece.slice(1)) {
+  for await (const { format, entries } of readEntries(pieces, reason)) {
+    result.format = format ?? result.format;
+    for (const entry of entries) {
       rows += 1;
       if (rows > IMPORT_ROWS_MAX) {
         await batch.commit();
-        throw new TooManyRows(`line ${row.line} is beyond ${IMPORT_ROWS_MAX} rows`);
+        throw new TooManyRows(`line ${entry.line} is beyond ${IMPORT_ROWS_MAX} rows`);
       }
-      take(row, columns ?? COLUMNS_WITHOUT_NAMES, { batch, result });
+      take(entry, { batch, result });
       if (batch.size < BATCH_ROWS) continue;
       await batch.commit();
       onProgress?.(result);
@@ -82,28 +80,35 @@ export async function importCsv(
   await batch.commit();
 }
 
-/** The columns that the first row names; null: it is a data row. */
-function namesIn([first]: readonly CsvRow[]): Columns | null {
-  return first !== undefined && 'cells' in first ? columnsOf(first.cells) : null;
-}
-
 export function newImportResult(): ImportResult {
-  return { added: 0, alreadyThere: 0, rejected: 0, errors: [] };
+  return {
+    format: null,
+    added: 0,
+    alreadyThere: 0,
+    rejected: 0,
+    leftOut: new Map(),
+    errors: [],
+  };
 }
 
-function take(
-  row: CsvRow,
-  columns: Columns,
-  { batch, result }: { batch: Batch; result: ImportResult },
-): void {
-  const read = 'cells' in row ? readRow(row.cells, columns) : row;
-  if ('problem' in read) reject(result, row.line, `${read.problem}.`);
-  else batch.add(row.line, read);
+type Where = Pick<SourceEntry, 'line' | 'item'>;
+
+function take(entry: SourceEntry, to: { batch: Batch; result: ImportResult }): void {
+  const { read } = entry;
+  if ('problem' in read) reject(to.result, entry, `${read.problem}.`);
+  else if ('leftOut' in read) leaveOut(to.result, entry, read.leftOut);
+  else to.batch.add(entry, read);
 }
 
-function reject(result: ImportResult, line: number, message: string): void {
+function reject(result: ImportResult, { line, item }: Where, message: string): void {
   result.rejected += 1;
-  if (result.errors.length < ERRORS_MAX) result.errors.push({ line, message });
+  if (result.errors.length < ERRORS_MAX) result.errors.push({ line, item, message });
+}
+
+function leaveOut(result: ImportResult, { line }: Where, because: LeftOut): void {
+  const counted = result.leftOut.get(because);
+  if (counted === undefined) result.leftOut.set(because, { rows: 1, firstLine: line });
+  else counted.rows += 1;
 }
 
 /** Rows that are committed together. */
@@ -112,7 +117,7 @@ class Batch {
   readonly #scope: Scope;
   readonly #result: ImportResult;
   #entries: ImportedSuppression[] = [];
-  #lines: number[] = [];
+  #places: (Where & { endsByRule: boolean })[] = [];
 
   constructor(db: Queryable, scope: Scope, result: ImportResult) {
     this.#db = db;
@@ -124,9 +129,11 @@ class Batch {
     return this.#entries.length;
   }
 
-  add(line: number, entry: ImportedSuppression): void {
-    this.#entries.push(entry);
-    this.#lines.push(line);
+  /** @param entry.endsByRule an entry that has expired by now is left out and not rejected */
+  add({ line, item }: Where, entry: ImportedSuppression & { endsByRule?: boolean }): void {
+    const { endsByRule = false, ...suppression } = entry;
+    this.#entries.push(suppression);
+    this.#places.push({ line, item, endsByRule });
   }
 
   async commit(): Promise<void> {
@@ -136,19 +143,29 @@ class Batch {
     result.added += added;
     result.alreadyThere += this.size - added - expired.length;
     for (const index of expired) {
-      reject(result, this.#lines[index] ?? 0, 'expires_at: is in the past.');
+      const place = this.#places[index] ?? { line: 0, item: null, endsByRule: false };
+      if (place.endsByRule) leaveOut(result, place, 'expired');
+      else reject(result, place, 'expires_at: is in the past.');
     }
-    [this.#entries, this.#lines] = [[], []];
+    [this.#entries, this.#places] = [[], []];
   }
 }
 
 /** As JSON, for the API and the command line. */
-export function presentImport({ added, alreadyThere, rejected, errors }: ImportResult) {
+export function presentImport(result: ImportResult) {
+  const { format, added, alreadyThere, rejected, leftOut, errors } = result;
   return {
     object: 'suppression_import' as const,
+    format,
     added,
     already_there: alreadyThere,
     rejected,
+    left_out: Array.from(leftOut, ([because, { rows, firstLine }]) => ({
+      because,
+      rows,
+      first_line: firstLine,
+      message: LEFT_OUT[because],
+    })),
     errors,
   };
 }

@@ -1,0 +1,59 @@
+/**
+ * Another version of this clone, in a temporary git worktree: the files of the commit, and the packages
+ * of its package-lock.json.
+ */
+import { execFile, execFileSync } from 'node:child_process';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtemp, symlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+const ROOT = join(import.meta.dirname, '../..');
+const run = promisify(execFile);
+
+export class Checkout implements Disposable {
+  /** Its bin/posthorn. */
+  readonly launcher: string;
+  readonly #folder: string;
+  readonly #remove = (): void => this[Symbol.dispose]();
+
+  /** @throws when there is no such commit, or its packages cannot be installed */
+  static async of(commit: string): Promise<Checkout> {
+    const checkout = new Checkout(await mkdtemp(join(tmpdir(), 'posthorn-bench-')));
+    try {
+      await checkout.#fill(commit);
+      return checkout;
+    } catch (error) {
+      checkout[Symbol.dispose]();
+      throw error;
+    }
+  }
+
+  constructor(folder: string) {
+    this.#folder = folder;
+    this.launcher = join(folder, 'clone/bin/posthorn');
+    // Also when the benchmark is ended by a second signal.
+    process.once('exit', this.#remove);
+  }
+
+  async #fill(commit: string): Promise<void> {
+    const clone = join(this.#folder, 'clone');
+    await run('git', ['-C', ROOT, 'worktree', 'add', '--quiet', '--detach', clone, commit]);
+    const [own, its] = [ROOT, clone].map((folder) =>
+      readFileSync(join(folder, 'package-lock.json'), 'utf8'),
+    );
+    if (own === its) await symlink(join(ROOT, 'node_modules'), join(clone, 'node_modules'));
+    // Otherwise the launcher installs what its package-lock.json names.
+    const env = { ...process.env, npm_config_prefer_offline: 'true' };
+    await run(process.execPath, [this.launcher, '--version'], { env });
+  }
+
+  [Symbol.dispose](): void {
+    process.off('exit', this.#remove);
+    const clone = join(this.#folder, 'clone');
+    if (existsSync(clone))
+      execFileSync('git', ['-C', ROOT, 'worktree', 'remove', '--force', clone]);
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,158 @@
+/**
+ * What commands print: tables, `name   value` lines, times. Control characters never reach the terminal.
+ *
+ * On a terminal a table fits its width, as far as the columns that may be cut allow: they shrink in their
+ * order of priority and end with an ellipsis, and a last column of sentences continues on the next lines.
+ * Ids, times and statuses are never cut, and nothing is when stdout is not a terminal, so that scripts read
+ * whole values. No colours are used.
+ */
+import { stripVTControlCharacters } from 'node:util';
+import type { Cli } from './command.ts';
+
+/**
+ * A heading.
+ * @property cut the column may be cut, the lowest number first, down to CUT_MIN
+ * @property wraps the last column, whose text continues below itself, in at least WRAP_MIN
+ */
+export type Column = string | { heading: string; cut: number } | { heading: string; wraps: true };
+
+/** What an empty list prints: what there is none of, and the command that changes that. */
+export type Empty = { says: string; toDo: string; command: string };
+
+const GAP = '   ';
+const CUT_MIN = 12;
+const WRAP_MIN = 30;
+const ELLIPSIS = '…';
+
+/**
+ * Rows under their headings, each column as wide as its widest cell, without trailing blanks.
+ * @param shown.none printed when there are no rows
+ */
+export function table(
+  cli: Pick<Cli, 'program' | 'widthColumns'>,
+  shown: { columns: readonly Column[]; rows: readonly (readonly string[])[]; none: Empty | string },
+): string {
+  const { columns, rows, none } = shown;
+  if (rows.length === 0) return typeof none === 'string' ? none : emptyText(cli, none);
+  const headings = columns.map((column) => (typeof column === 'string' ? column : column.heading));
+  const cells = [headings, ...rows].map((row) => row.map(printable));
+  const natural = headings.map((_, at) => Math.max(...cells.map((row) => widthOf(row[at] ?? ''))));
+  const widths = fitted(columns, natural, cli.widthColumns ?? Infinity);
+  return cells
+    .flatMap((row) => linesOf(columns, row, widths))
+    .map((line) => aligned(line, widths))
+    .join('\n');
+}
+
+/** @param toDo followed by a colon and, on a line of its own, the command to copy */
+export function emptyText({ program }: Pick<Cli, 'program'>, empty: Empty): string {
+  return `${empty.says} ${empty.toDo}:\n  ${program} ${empty.command}`;
+}
+
+/** The lines of one row: more than one where a column wraps. */
+function linesOf(columns: readonly Column[], row: readonly string[], widths: readonly number[]) {
+  const cells = row.map((cell, at) => {
+    const width = widths[at] ?? 0;
+    return wraps(columns[at]) ? wrapped(cell, width) : [shortened(cell, width)];
+  });
+  const height = Math.max(...cells.map((lines) => lines.length));
+  return Array.from({ length: height }, (_, line) => cells.map((lines) => lines[line] ?? ''));
+}
+
+/** The widths of the columns, of which those that wrap or may be cut give up what exceeds the line. */
+function fitted(columns: readonly Column[], natural: readonly number[], max: number): number[] {
+  const widths = [...natural];
+  const gaps = GAP.length * (columns.length - 1);
+  let excess = widths.reduce((sum, width) => sum + width, gaps) - max;
+  for (const at of cutOrder(columns)) {
+    if (excess <= 0) break;
+    const width = widths[at] ?? 0;
+    const min = wraps(columns[at]) ? WRAP_MIN : CUT_MIN;
+    const less = Math.max(Math.min(width, min), width - excess);
+    excess -= width - less;
+    widths[at] = less;
+  }
+  return widths;
+}
+
+/** The indexes of the columns that may shrink, first that which shrinks first. */
+function cutOrder(columns: readonly Column[]): number[] {
+  return columns
+    .flatMap((column, at) => (typeof column === 'string' ? [] : [{ at, column }]))
+    .map(({ at, column }) => ({ at, order: 'cut' in column ? column.cut : 0 }))
+    .toSorted((a, b) => a.order - b.order)
+    .map(({ at }) => at);
+}
+
+function wraps(column: Column | undefined): boolean {
+  return typeof column === 'object' && 'wraps' in column;
+}
+
+/** Aligned `name   value` lines; lines without a value are left out. */
+export function facts(pairs: readonly (readonly [string, string | null])[]): string {
+  const present = pairs.filter((pair): pair is [string, string] => pair[1] !== null);
+  const width = Math.max(...present.map(([name]) => name.length));
+  return present.map(([name, value]) => aligned([name, printable(value)], [width, 0])).join('\n');
+}
+
+/** `2026-11-21 08:30:00` in UTC; `-` for null. */
+export function shortTime(time: string | Date | null): string {
+  if (time === null) return '-';
+  const iso = typeof time === 'string' ? time : time.toISOString();
+  return iso.slice(0, 19).replace('T', ' ');
+}
+
+function aligned(cells: readonly string[], widths: readonly number[]): string {
+  return cells
+    .map((cell, at) => cell + ' '.repeat(Math.max(0, (widths[at] ?? 0) - widthOf(cell))))
+    .join(GAP)
+    .trimEnd();
+}
+
+/** Replaces control characters: subjects and server replies could otherwise control the terminal. */
+export function printable(cell: string): string {
+  return stripVTControlCharacters(cell).replace(/[\u0000-\u001f\u007f-\u009f]+/g, ' ');
+}
+
+const CHARACTERS = new Intl.Segmenter('en', { granularity: 'grapheme' });
+/** What terminals show in two columns (UAX #11, Wide and Fullwidth), as far as text in emails has it. */
+const WIDE =
+  /^[\p{scx=Han}\p{scx=Hangul}\p{scx=Hiragana}\p{scx=Katakana}\p{Emoji_Presentation}\uff01-\uff60\uffe0-\uffe6]|\ufe0f/v;
+const NO_WIDTH = /^[\p{M}\p{Cf}]+$/v;
+
+/** The columns that a terminal needs for a text without control characters. */
+function widthOf(text: string): number {
+  if (/^[ -~]*$/.test(text)) return text.length;
+  let width = 0;
+  for (const { segment } of CHARACTERS.segment(text)) width += widthOfCharacter(segment);
+  return width;
+}
+
+function widthOfCharacter(character: string): number {
+  if (NO_WIDTH.test(character)) return 0;
+  return WIDE.test(character) ? 2 : 1;
+}
+
+/** The text in lines of whole words; a word that is wider than a line stays whole. */
+function wrapped(text: string, widthMax: number): string[] {
+  const [first = '', ...words] = text.split(' ');
+  const lines = [first];
+  for (const word of words) {
+    const longer = `${lines.at(-1)} ${word}`;
+    if (widthOf(longer) <= widthMax) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
+}
+
+/** The text, or its beginning and an ellipsis. */
+function shortened(text: string, widthMax: number): string {
+  if (widthOf(text) <= widthMax) return text;
+  let [beginning, width] = ['', 0];
+  for (const { segment } of CHARACTERS.segment(text)) {
+    width += widthOfCharacter(segment);
+    if (width > widthMax - ELLIPSIS.length) break;
+    beginning += segment;
+  }
+  return beginning.trimEnd() + ELLIPSIS;
+}

@@ -1,0 +1,67 @@
+/**
+ * Bytes that arrive in pieces, until they are wanted as a whole. Small pieces are copied together: a peer chooses
+ * their size, and a Buffer for each byte of a body would take a hundred times its memory.
+ */
+
+/** A piece of this size is kept as it is. */
+const LARGE_BYTES = 8 * 1024;
+/** A block is as large as all bytes before it, within these bounds. */
+const BLOCK_MIN_BYTES = 1024;
+const BLOCK_MAX_BYTES = 64 * 1024;
+/** From this number on, the average size must be sensible: a piece costs as much work as a kilobyte. */
+const MANY = 100_000;
+const MANY_MIN_BYTES = 32;
+
+export class Pieces {
+  #kept: Buffer[] = [];
+  /** The small pieces since the last kept one, at its beginning. */
+  #block: Buffer | null = null;
+  #blockBytes = 0;
+  #bytes = 0;
+  #count = 0;
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Whether there are so many of so few bytes that no honest sender would send them. */
+  get areTiny(): boolean {
+    return this.#count >= MANY && this.#bytes / this.#count < MANY_MIN_BYTES;
+  }
+
+  add(piece: Buffer): void {
+    // Most bodies are one piece.
+    if (this.#bytes === 0 || piece.length >= LARGE_BYTES) {
+      this.#endBlock();
+      this.#kept.push(piece);
+    } else {
+      this.#copy(piece);
+    }
+    this.#bytes += piece.length;
+    this.#count += 1;
+  }
+
+  #copy(piece: Buffer): void {
+    if (this.#block === null || this.#blockBytes + piece.length > this.#block.length) {
+      this.#endBlock();
+      const wanted = Math.max(this.#bytes, piece.length, BLOCK_MIN_BYTES);
+      this.#block = Buffer.allocUnsafeSlow(Math.min(wanted, BLOCK_MAX_BYTES));
+    }
+    this.#blockBytes += piece.copy(this.#block, this.#blockBytes);
+  }
+
+  #endBlock(): void {
+    if (this.#block !== null) this.#kept.push(this.#block.subarray(0, this.#blockBytes));
+    this.#block = null;
+    this.#blockBytes = 0;
+  }
+
+  /** All bytes. The pieces are forgotten, so that they need no memory beside the whole. */
+  take(): Buffer {
+    this.#endBlock();
+    const whole = Buffer.concat(this.#kept, this.#bytes);
+    this.#kept = [];
+    this.#bytes = 0;
+    return whole;
+  }
+}

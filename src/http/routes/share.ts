@@ -1,0 +1,112 @@
+/**
+ * `POST /v1/emails/:id/share`: a link to one rendered email, for whoever has it, and the page behind it.
+ *
+ * The html is a customer's: the page is sandboxed, so that it runs no script and has no origin. Nothing is
+ * counted as an open, since the html is that of the request, not of the message that was sent.
+ */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
+import { makeShareToken, readShareToken, SHARE } from '../../mail/share-link.ts';
+import { presentEmail } from '../../sending/present.ts';
+import { emailExists, findEmail } from '../../store/emails.ts';
+import { callerOf } from '../access.ts';
+import { noSuch, refuse } from '../errors.ts';
+import { failures, idParams } from '../schemas/common.ts';
+import { SHARED_FOR_S, sharedEmail, sharing } from '../schemas/emails.ts';
+import type { App, HttpServices } from '../services.ts';
+import { PAGE_HEADERS, renderPage } from '../unsubscribe-page.ts';
+import { refOf } from './emails.ts';
+
+const HEADERS = {
+  'content-security-policy':
+    "sandbox; default-src 'none'; img-src https: data:; font-src https:; style-src 'unsafe-inline' https:",
+  'cache-control': 'no-store',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'x-robots-tag': 'noindex, nofollow',
+} as const;
+
+export function registerShareRoutes(app: App, services: HttpServices): void {
+  registerSharing(app, services);
+  registerPage(app, services);
+}
+
+function registerSharing(app: App, services: HttpServices): void {
+  app.post('/v1/emails/:id/share', {
+    config: { access: 'any_key', withinDomain: true },
+    schema: {
+      summary: 'Share an email by a link',
+      description:
+        'The link shows the content of the email as the request had it, without scripts, to whoever has it. ' +
+        'It ends by itself and cannot be withdrawn before. A sending-only key shares only emails that it sent.',
+      operationId: 'shareEmail',
+      tags: ['Emails'],
+      params: idParams('email'),
+      body: sharing,
+      response: { 200: sharedEmail, ...failures(400, 404, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const { expires_in: periodS = null } = request.body;
+      const link = await share(services, request, { periodS, example: '86400' });
+      if (isRefusal(link)) return refuse(reply, link);
+      return { object: 'email' as const, ...link };
+    },
+  });
+}
+
+type Link = { id: string; url: string; expires_at: string };
+
+/**
+ * A link to the email in the path.
+ * @param wanted.periodS null: the longest; NaN: not a period
+ * @param wanted.example of a period, as the request writes it
+ */
+export async function share(
+  { db, config, localUrl, secrets, world }: HttpServices,
+  request: FastifyRequest<{ Params: { id: string } }>,
+  wanted: { periodS: number | null; example: string },
+): Promise<Link | Refusal> {
+  const ref = refOf(request);
+  if (!ref || !(await emailExists(db, ref))) return noSuch('email');
+  const periodS = wanted.periodS ?? SHARED_FOR_S.max;
+  if (!(periodS >= SHARED_FOR_S.min && periodS <= SHARED_FOR_S.max)) {
+    const message = `must be 1 minute to 48 hours, like ${wanted.example}`;
+    return refuseFields([{ field: 'expires_in', message }]);
+  }
+  const { projectId, environment } = callerOf(request);
+  const expiresAtS = Math.floor(world.now() / 1000 + periodS);
+  const token = makeShareToken(
+    { projectId, environment, emailId: ref.id, expiresAtS },
+    secrets.derive(SHARE),
+  );
+  const url = `${config.publicUrl ?? localUrl}/s/${token}`;
+  return { id: ref.id, url, expires_at: new Date(expiresAtS * 1000).toISOString() };
+}
+
+function registerPage(app: App, { db, secrets, world }: HttpServices): void {
+  app.get('/s/:token', {
+    config: { access: 'public' },
+    schema: { hide: true, params: z.object({ token: z.string() }) },
+    handler: async (request, reply) => {
+      const shared = readShareToken(request.params.token, secrets.deriveAll(SHARE));
+      if (shared === null || shared.expiresAtS * 1000 <= world.now()) return sendGone(reply);
+      const { emailId: id, ...scope } = shared;
+      const found = await findEmail(db, { ...scope, id, keyId: null, domain: null });
+      const content = found && presentEmail(found);
+      const type = content?.html ? 'text/html' : 'text/plain';
+      const shown = content?.html || content?.text;
+      if (!shown) return sendGone(reply);
+      return (reply as FastifyReply)
+        .headers(HEADERS)
+        .header('content-type', `${type}; charset=utf-8`)
+        .send(shown);
+    },
+  });
+}
+
+function sendGone(reply: FastifyReply): FastifyReply {
+  const text = ['It has expired, or the email was removed. Ask its sender for another link.'];
+  const page = { status: 404, title: 'This link shows nothing', text };
+  return reply.code(page.status).headers(PAGE_HEADERS).send(renderPage(page));
+}

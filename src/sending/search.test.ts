@@ -1,0 +1,96 @@
+import { test } from 'node:test';
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { readSearch, SEARCH_MAX } from './search.ts';
+
+/** What a search restricts, without what it leaves open. */
+function restricted(text: string): object {
+  const search = readSearch(text);
+  return Object.fromEntries(Object.entries(search).filter(([, value]) => value !== null));
+}
+
+const SEARCHES: [text: string, restricts: object][] = [
+  ['', {}],
+  ['  ', {}],
+  ['receipt', { subject: ['receipt'] }],
+  ['Your  receipt', { subject: ['Your', 'receipt'] }],
+  ['"Your receipt" 4711', { subject: ['Your receipt', '4711'] }],
+  ['""', {}],
+  ['1 2 3 4 5 6 7 8', { subject: ['1', '2', '3', '4', '5', '6', '7', '8'] }],
+  ['to:jo@example.com', { to: 'jo@example.com' }],
+  ['TO:Jo@Example.com', { to: 'jo@example.com' }],
+  ['to:"Jo <jo@example.com>"', { to: 'jo@example.com' }],
+  ['from:hello@acme.com', { from: 'hello@acme.com' }],
+  ['status:Bounced', { status: 'bounced' }],
+  ['domain:BÜCHER.example', { domain: 'xn--bcher-kva.example' }],
+  ['tag:kind', { tag: { name: 'kind' } }],
+  ['tag:kind:receipt', { tag: { name: 'kind', value: 'receipt' } }],
+  ['after:2026-11-21', { createdAfter: new Date('2026-11-21T00:00:00Z') }],
+  ['before:2026-11-21T09:00+01:00', { createdBefore: new Date('2026-11-21T08:00:00Z') }],
+  ['after:"2026-11-21t09:00:00.123z"', { createdAfter: new Date('2026-11-21T09:00:00.123Z') }],
+  ['Re: order', { subject: ['Re:', 'order'] }],
+  ['at 10:30', { subject: ['at', '10:30'] }],
+  ['"see https://acme.com"', { subject: ['see https://acme.com'] }],
+  ['100% _ \\', { subject: ['100%', '_', '\\'] }],
+  [
+    'to:jo@example.com hello status:bounced "a b"',
+    { to: 'jo@example.com', status: 'bounced', subject: ['hello', 'a b'] },
+  ],
+];
+
+for (const [text, expected] of SEARCHES) {
+  test(`a search is read: ${text}`, () => assert.deepEqual(restricted(text), expected));
+}
+
+const REFUSED: [text: string, problem: RegExp][] = [
+  ['too:jo@example.com', /^too: is not an operator; use to:, from:, status:, .*quotation marks$/],
+  ['https://acme.com', /^https: is not an operator/],
+  ['to:jo', /^to: "jo" is not an email address$/],
+  ['to:', /^to: "" is not an email address$/],
+  ['from: jo@example.com', /^from: "" is not an email address$/],
+  ['status:gone', /^status: "gone" is not one of sending, .*bounced/],
+  ['domain:-', /^domain: "-" is not a domain name/],
+  ['tag:a:b:c', /^tag: "a:b:c" is not a tag/],
+  ['after:yesterday', /^after: "yesterday" is not a date/],
+  ['after:2026-02-30', /^after: .* is not a date/],
+  ['before:2026-11-21T09:00', /^before: .*with its offset/],
+  ['to:a@b.test to:c@d.test', /^has to: twice/],
+  ['"open', /^has a quotation mark without its counterpart$/],
+  ['to:"jo', /quotation mark/],
+  ['1 2 3 4 5 6 7 8 9', /^has more than 8 words; put those/],
+];
+
+for (const [text, problem] of REFUSED) {
+  test(`a search is refused: ${text}`, () => {
+    const search = readSearch(text);
+    assert.ok('problems' in search);
+    assert.match(search.problems[0]!, problem);
+  });
+}
+
+test('all problems are named at once', () => {
+  const search = readSearch('too:a to:b status:c');
+  assert.equal('problems' in search && search.problems.length, 3);
+});
+
+test('a quoted text that an operator cannot be read from is found as it stands', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'grapheme', minLength: 1 }), (text) => {
+      const quoted = text.replaceAll('"', '');
+      fc.pre(quoted !== '');
+      assert.deepEqual(restricted(`"${quoted}"`), { subject: [quoted] });
+    }),
+  );
+});
+
+test('the longest search is read in time', () => {
+  for (const text of ['a:', 'a ', '"', 'a:"', ': ']) {
+    const search = readSearch(text.repeat(SEARCH_MAX / text.length));
+    assert.ok(typeof search === 'object');
+  }
+  fc.assert(
+    fc.property(fc.string({ maxLength: SEARCH_MAX }), (text) => {
+      assert.doesNotThrow(() => readSearch(text));
+    }),
+  );
+});

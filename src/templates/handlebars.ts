@@ -1,0 +1,243 @@
+/**
+ * The tags of a Handlebars template, in order: pure, linear in the length of the source, and nothing is
+ * evaluated. translate.ts says what each is in Liquid.
+ *
+ * Handlebars itself is not a dependency: it compiles templates to JavaScript.
+ */
+
+export type Token =
+  | { kind: 'text'; text: string; line: number }
+  | {
+      kind: 'tag';
+      /** `{{`: escaped; `{{{` and `{{&`: raw; the others by their first character. */
+      type: 'output' | 'raw' | 'open' | 'inverse' | 'close' | 'comment' | 'partial' | 'other';
+      words: Word[];
+      /** Without its delimiters, for messages. */
+      source: string;
+      line: number;
+      /** `~` removes the white space before or after. */
+      trim: { before: boolean; after: boolean };
+    }
+  | { kind: 'problem'; message: string; line: number };
+
+export type Tag = Extract<Token, { kind: 'tag' }>;
+
+export type Word =
+  | { kind: 'path'; text: string }
+  | { kind: 'literal'; value: string | number | boolean | null }
+  /** `name=value`, or the names of `as |item index|`. */
+  | { kind: 'hash'; name: string }
+  | { kind: 'names'; names: string[] }
+  | { kind: 'expression' };
+
+const TYPES: Readonly<Record<string, Tag['type']>> = {
+  '&': 'raw',
+  '#': 'open',
+  '^': 'inverse',
+  '/': 'close',
+  '!': 'comment',
+  '>': 'partial',
+  '*': 'other',
+};
+
+/** @param tagsMax what follows is left out, and reported first */
+export function tokensOf(source: string, tagsMax: number): Token[] {
+  const tokens: Token[] = [];
+  let tags = 0;
+  let at = 0;
+  let line = 1;
+  const text = (to: number): void => {
+    if (to > at) tokens.push({ kind: 'text', text: source.slice(at, to), line });
+    line += newlinesIn(source, at, to);
+    at = to;
+  };
+  for (;;) {
+    const next = source.indexOf('{{', at);
+    if (next === -1) break;
+    const slashes =
+      source[next - 1] !== '\\' || next === at ? 0 : source[next - 2] === '\\' ? 2 : 1;
+    if (slashes > 0) {
+      // `\{{x}}` is text; `\\{{x}}` is a backslash and a tag.
+      text(next - 1);
+      at = next;
+      if (slashes === 1) {
+        const close = source.indexOf('}}', next);
+        text(close === -1 ? source.length : close + 2);
+        continue;
+      }
+    } else text(next);
+    const end = endOfTag(source, next);
+    if (end === null) {
+      tokens.push({ kind: 'problem', message: 'a tag is not closed', line });
+      break;
+    }
+    const tag = tagOf(source.slice(next, end), line);
+    tags += 1;
+    if (tags > tagsMax) {
+      return [{ kind: 'problem', message: `has more than ${tagsMax} tags`, line }, ...tokens];
+    }
+    tokens.push(tag);
+    line += newlinesIn(source, next, end);
+    at = end;
+  }
+  text(source.length);
+  return tokens;
+}
+
+function newlinesIn(source: string, from: number, to: number): number {
+  let count = 0;
+  for (
+    let at = source.indexOf('\n', from);
+    at !== -1 && at < to;
+    at = source.indexOf('\n', at + 1)
+  ) {
+    count += 1;
+  }
+  return count;
+}
+
+/** The offset after the tag that begins at `from`; null: it is not closed. */
+function endOfTag(source: string, from: number): number | null {
+  const after = (closing: string, start: number): number | null => {
+    const end = source.indexOf(closing, start);
+    return end === -1 ? null : end + closing.length;
+  };
+  if (source.startsWith('{{{{', from)) return after('}}}}', from + 4);
+  const isLongComment = /^\{\{~?!--/.test(source.slice(from, from + 6));
+  if (isLongComment) {
+    const end = source.indexOf('--', from + 5);
+    return end === -1 ? null : after('}}', closeOfComment(source, end));
+  }
+  if (/^\{\{~?!/.test(source.slice(from, from + 4))) return after('}}', from + 3);
+  const closing = source.startsWith('{{{', from) ? '}}}' : '}}';
+  let quote = '';
+  for (let at = from + 2; at < source.length; at += 1) {
+    const char = source[at] ?? '';
+    if (quote !== '') quote = char === quote ? '' : quote;
+    else if (char === '"' || char === "'") quote = char;
+    else if (source.startsWith(closing, at)) return at + closing.length;
+  }
+  return null;
+}
+
+/** A long comment ends at `--}}` or `--~}}`. */
+function closeOfComment(source: string, from: number): number {
+  const plain = source.indexOf('--}}', from);
+  const trimmed = source.indexOf('--~}}', from);
+  const found = [plain, trimmed].filter((at) => at !== -1);
+  return found.length === 0 ? source.length : Math.min(...found);
+}
+
+/** Bounds the work for one tag. */
+const TAG_MAX_LENGTH = 2_000;
+
+function tagOf(tag: string, line: number): Token {
+  const problem = (message: string): Token => ({ kind: 'problem', message, line });
+  if (tag.startsWith('{{{{')) return problem(`the raw block ${shown(tag)} has no translation`);
+  if (tag.length > TAG_MAX_LENGTH && !/^\{\{~?!/.test(tag)) {
+    return problem(`a tag is longer than ${TAG_MAX_LENGTH} characters`);
+  }
+  const isRaw = tag.startsWith('{{{');
+  const width = isRaw ? 3 : 2;
+  let inner = tag.slice(width, -width);
+  const trim = { before: inner.startsWith('~'), after: inner.endsWith('~') };
+  inner = inner.slice(trim.before ? 1 : 0, trim.after ? -1 : undefined);
+  const type = isRaw ? 'raw' : (TYPES[inner[0] ?? ''] ?? 'output');
+  const hasMark = !isRaw && type !== 'output';
+  const source = inner.slice(hasMark ? 1 : 0).trim();
+  const words = type === 'comment' ? [] : wordsOf(source);
+  return { kind: 'tag', type, words, source: shown(source), line, trim };
+}
+
+const WORD =
+  /\s+|"([^"]*)"|'([^']*)'|as\s*\|([^|]*)\||([^\s"'()=|]+)=|((?:\[[^\]]*\]|[^\s"'()=|[])+)|(.)/gsy;
+
+/** A subexpression is one word, whatever is in it. */
+function wordsOf(source: string): Word[] {
+  const words: Word[] = [];
+  let depth = 0;
+  for (const match of source.matchAll(WORD)) {
+    const [all, double, single, names, hash, path, other] = match;
+    if (other === '(') {
+      if (depth === 0) words.push({ kind: 'expression' });
+      depth += 1;
+    } else if (other === ')') depth = Math.max(0, depth - 1);
+    else if (depth > 0 || all.trim() === '') continue;
+    else if (hash !== undefined) words.push({ kind: 'hash', name: hash });
+    else if (names !== undefined) {
+      words.push({ kind: 'names', names: names.trim().split(/\s+/) });
+    } else if (path !== undefined) words.push(pathOrLiteral(path));
+    else if (other === undefined) words.push({ kind: 'literal', value: double ?? single ?? '' });
+    else words.push({ kind: 'expression' });
+  }
+  return words;
+}
+
+const LITERALS: ReadonlyMap<string, boolean | null> = new Map([
+  ['true', true],
+  ['false', false],
+  ['null', null],
+  ['undefined', null],
+]);
+
+function pathOrLiteral(text: string): Word {
+  const literal = LITERALS.get(text);
+  if (literal !== undefined) return { kind: 'literal', value: literal };
+  if (/^-?\d{1,15}(?:\.\d{1,15})?$/.test(text)) return { kind: 'literal', value: Number(text) };
+  return { kind: 'path', text };
+}
+
+/** `{{else}}` and `{{else if x}}`. */
+export function isElse({ words: [first] }: Tag): boolean {
+  return first?.kind === 'path' && first.text === 'else';
+}
+
+const BLOCK_TYPES: ReadonlySet<Tag['type']> = new Set([
+  'open',
+  'inverse',
+  'close',
+  'comment',
+  'partial',
+]);
+
+/** A line that has only a block, an {{else}} or a comment leaves no empty line, as in Handlebars. */
+export function withoutStandaloneLines(tokens: readonly Token[]): Token[] {
+  const result = tokens.map((token) => ({ ...token }));
+  for (const [index, token] of tokens.entries()) {
+    if (token.kind !== 'tag' || !(BLOCK_TYPES.has(token.type) || isElse(token))) continue;
+    if (!startsLine(tokens, index) || !endsLine(tokens, index)) continue;
+    const [before, after] = [result[index - 1], result[index + 1]];
+    if (before?.kind === 'text') before.text = before.text.slice(0, blankFrom(before.text));
+    if (after?.kind === 'text') after.text = after.text.replace(/^[ \t]*(?:\r?\n)?/, '');
+  }
+  return result;
+}
+
+function startsLine(tokens: readonly Token[], index: number): boolean {
+  const before = tokens[index - 1];
+  if (before === undefined) return true;
+  if (before.kind !== 'text') return false;
+  const blank = blankFrom(before.text);
+  return blank === 0 ? index === 1 : before.text[blank - 1] === '\n';
+}
+
+function endsLine(tokens: readonly Token[], index: number): boolean {
+  const after = tokens[index + 1];
+  if (after === undefined) return true;
+  if (after.kind !== 'text') return false;
+  const isLast = index + 2 === tokens.length;
+  return /^[ \t]*\r?\n/.test(after.text) || (isLast && blankFrom(after.text) === 0);
+}
+
+/** Where the spaces and tabs at the end begin. */
+function blankFrom(text: string): number {
+  let at = text.length;
+  while (at > 0 && (text[at - 1] === ' ' || text[at - 1] === '\t')) at -= 1;
+  return at;
+}
+
+/** Parts of sources go into answers and terminals. */
+export function shown(text: string): string {
+  const plain = text.replace(/[\u0000-\u001f\u007f-\u009f]+/g, ' ');
+  return plain.length <= 60 ? plain : `${plain.slice(0, 60)}…`;
+}

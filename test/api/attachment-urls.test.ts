@@ -1,0 +1,193 @@
+/** Attachments that a request names by URL: single, in a batch, at the root, repeated, and what is refused. */
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, test } from 'node:test';
+import PostalMime from 'postal-mime';
+import { assertFailure, EMAIL } from '../support/api.ts';
+import { type Answer, startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+
+/** What the web server has, by path; a test changes it. */
+const files = new Map<string, Buffer>([['/terms.pdf', Buffer.from('%PDF-1.7 terms')]]);
+const asked: string[] = [];
+/** Requests that are not answered. */
+const held = new Set<object>();
+const web = createServer(({ url = '' }, response) => {
+  asked.push(url);
+  if (url === '/held') {
+    held.add(response.once('close', () => held.delete(response)));
+    return;
+  }
+  const file = files.get(url);
+  response.writeHead(file === undefined ? 404 : 200).end(file);
+});
+await new Promise<void>((resolve) => web.listen(0, '127.0.0.1', resolve));
+const site = `http://127.0.0.1:${(web.address() as AddressInfo).port}`;
+
+const service = await startService({
+  args: ['--workers', '2'],
+  env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' },
+});
+const guarded = await startService();
+after(async () => {
+  web.closeAllConnections();
+  web.close();
+  await service[Symbol.asyncDispose]();
+  await guarded[Symbol.asyncDispose]();
+});
+
+const TERMS = { filename: 'terms.pdf', path: `${site}/terms.pdf` };
+
+const post = (path: string, body: object, headers: Record<string, string> = {}) =>
+  service.request('POST', path, { body, headers });
+
+const send = (attachments: object[], headers?: Record<string, string>) =>
+  post('/v1/emails', { ...EMAIL, attachments }, headers);
+
+async function attachmentsOf({ body }: Answer) {
+  const content = await service.request('GET', `/v1/emails/${body.id}/content`);
+  assert.equal(content.status, 200, content.text);
+  const { attachments } = await PostalMime.parse(content.text);
+  return attachments.map(({ filename, mimeType, content: bytes, contentId }) => ({
+    filename,
+    mimeType,
+    contentId,
+    text: typeof bytes === 'string' ? bytes : Buffer.from(new Uint8Array(bytes)).toString(),
+  }));
+}
+
+async function storedEmails(): Promise<number> {
+  const [row] = await service.sql('select count(*)::int as emails from emails');
+  return Number(row?.['emails']);
+}
+
+test('an attachment is downloaded, and sent as one whose bytes came in the request', async () => {
+  const logo = { filename: 'logo.png', path: `${site}/terms.pdf`, content_id: 'logo' };
+  const answer = await send([TERMS, logo]);
+  assert.equal(answer.status, 202, answer.text);
+  assert.deepEqual(await attachmentsOf(answer), [
+    {
+      filename: 'logo.png',
+      mimeType: 'image/png',
+      contentId: '<logo>',
+      text: '%PDF-1.7 terms',
+    },
+    {
+      filename: 'terms.pdf',
+      mimeType: 'application/pdf',
+      contentId: undefined,
+      text: '%PDF-1.7 terms',
+    },
+  ]);
+});
+
+test('the file is sent as it was when the email was accepted, also when the request is repeated', async () => {
+  files.set('/changing.txt', Buffer.from('first'));
+  const attachments = [{ filename: 'a.txt', path: `${site}/changing.txt` }];
+  const key = { 'idempotency-key': 'changing' };
+  const answer = await send(attachments, key);
+  assert.equal(answer.status, 202, answer.text);
+  for (const later of [Buffer.from('second'), null]) {
+    if (later === null) files.delete('/changing.txt');
+    else files.set('/changing.txt', later);
+    const repeated = await send(attachments, key);
+    assert.equal(repeated.status, 200, repeated.text);
+    assert.equal(repeated.text, answer.text);
+  }
+  const [attachment] = await attachmentsOf(answer);
+  assert.equal(attachment?.text, 'first');
+});
+
+test('a file that is not there refuses the email, and nothing is stored', async () => {
+  const before = await storedEmails();
+  const missing = { filename: 'a.txt', path: `${site}/missing` };
+  const answer = await send([TERMS, missing]);
+  assertFailure(answer, 422, 'validation_error', /^attachments\[1\]\.path: .* answered 404/);
+  assert.deepEqual(answer.body.error.details[0].field, 'attachments[1].path');
+  assert.equal(await storedEmails(), before);
+});
+
+test('an email that is refused anyway downloads nothing', async () => {
+  const attachments = [{ filename: 'a.txt', path: `${site}/not-asked` }];
+  const answer = await post('/v1/emails', { ...EMAIL, to: 'nobody', attachments });
+  assertFailure(answer, 422, 'validation_error', /^to: /);
+  assert.ok(!asked.includes('/not-asked'));
+});
+
+test('a strict batch is refused with its index, a permissive one sends the rest', async () => {
+  const broken = { ...EMAIL, attachments: [{ filename: 'a.txt', path: `${site}/missing` }] };
+  const items = [{ ...EMAIL, attachments: [TERMS] }, broken, { ...EMAIL, attachments: [TERMS] }];
+  const strict = await post('/v1/emails/batch', items);
+  assertFailure(strict, 422, 'validation_error', /^\[1\]\.attachments\[0\]\.path: /);
+  asked.length = 0;
+  const permissive = await post('/v1/emails/batch', items, { 'x-batch-validation': 'permissive' });
+  assert.equal(permissive.status, 202, permissive.text);
+  const { data, errors } = permissive.body;
+  assert.deepEqual(
+    errors.map(({ index }: { index: number }) => index),
+    [1],
+  );
+  assert.equal(data.length, 2);
+  assert.deepEqual(asked, ['/terms.pdf', '/missing']);
+});
+
+test('a dry run downloads the file and says the size of the whole message', async () => {
+  files.set('/large.bin', Buffer.alloc(60_000, 'x'));
+  const attachments = [{ filename: 'large.bin', path: `${site}/large.bin` }];
+  const answer = await post('/v1/emails?dry_run=true', { ...EMAIL, attachments });
+  assert.equal(answer.status, 200, answer.text);
+  assert.ok(answer.body.message.size > 80_000, answer.text);
+});
+
+test('the root of the API takes the filename from the path when there is none', async () => {
+  const answer = await post('/emails', { ...EMAIL, attachments: [{ path: `${site}/terms.pdf` }] });
+  assert.equal(answer.status, 200, answer.text);
+  const [attachment] = await attachmentsOf(answer);
+  assert.equal(attachment?.filename, 'terms.pdf');
+});
+
+const HELD = { ...EMAIL, attachments: [{ filename: 'a.txt', path: `${site}/held` }] };
+
+test('when its client disconnects, a download ends', async () => {
+  const client = new AbortController();
+  const { signal } = client;
+  const headers = {
+    authorization: `Bearer ${service.testKey}`,
+    'content-type': 'application/json',
+  };
+  const url = `${service.url}/v1/emails`;
+  const sent = fetch(url, { method: 'POST', headers, body: JSON.stringify(HELD), signal });
+  await waitFor(() => held.size === 1, { what: 'the download' });
+  client.abort();
+  await assert.rejects(sent);
+  await waitFor(() => held.size === 0, { what: 'the end of the download' });
+});
+
+test('a service that stops answers a request whose file has not arrived', async () => {
+  await using stopping = await startService({ env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' } });
+  const answer = stopping.request('POST', '/v1/emails', { body: HELD });
+  await waitFor(() => held.size === 1, { what: 'the download' });
+  const stopped = stopping.stop();
+  assertFailure(await answer, 503, 'service_unavailable', /the service is stopping/);
+  await stopped;
+});
+
+test('a service in production asks only public addresses, over https', async () => {
+  const refusals: [path: string, message: RegExp][] = [
+    [`${site}/terms.pdf`, /must start with https:\/\//],
+    ['https://127.0.0.1/a', /cannot be reached from the internet/],
+    ['https://169.254.169.254/latest', /cannot be reached from the internet/],
+    ['https://[fd00::1]/a', /cannot be reached from the internet/],
+    ['https://localhost/a', /name of a private network/],
+    ['https://files.acme.test:8443/a', /port 8443 is not allowed/],
+  ];
+  asked.length = 0;
+  for (const [path, message] of refusals) {
+    const body = { ...EMAIL, attachments: [{ filename: 'a.txt', path }] };
+    const answer = await guarded.request('POST', '/v1/emails', { body });
+    assertFailure(answer, 422, 'validation_error', /^attachments\[0\]\.path: /);
+    assert.match(answer.body.error.message, message, path);
+  }
+  assert.deepEqual(asked, []);
+});

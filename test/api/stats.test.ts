@@ -1,0 +1,199 @@
+/** Counts of mail: what is counted, by what, for whom, and which questions are refused. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { assertFailure, EMAIL } from '../support/api.ts';
+import { type Answer, startService } from '../support/service.ts';
+
+const service = await startService();
+after(() => service[Symbol.asyncDispose]());
+
+type Body = Answer['body'];
+
+const ask = (query = '', key = service.testKey) =>
+  service.request('GET', `/v1/stats?${query}`, { key });
+
+async function stats(query = '', key = service.testKey): Promise<Body> {
+  const answer = await ask(query, key);
+  assert.equal(answer.status, 200, answer.text);
+  return answer.body;
+}
+
+/** What is not zero, without the times. */
+function counted({ time_to_delivery: _time, histogram: _histogram, ...row }: Body): Body {
+  return Object.fromEntries(
+    Object.entries(row).filter(([, value]) => value !== 0 && value !== null),
+  );
+}
+
+async function newKey(rights: object): Promise<Body> {
+  const body = { name: 'made by a test', ...rights };
+  const answer = await service.request('POST', '/v1/api-keys', { body });
+  assert.equal(answer.status, 201, answer.text);
+  return answer.body;
+}
+
+async function addDomain(name: string): Promise<void> {
+  const { body } = await service.request('POST', '/v1/domains', { body: { name } });
+  await service.request('POST', `/v1/domains/${body.id}/verify`);
+}
+
+// Before there is a second project, which would have to be named.
+const liveKey = await service.liveKey();
+await addDomain('other.test');
+const otherKey = await newKey({});
+
+test('there are no counts before the first email', async () => {
+  const { totals, data } = await stats();
+  assert.deepEqual([totals, data], [[], []]);
+});
+
+test('emails are counted by what became of their recipients, at once', async () => {
+  const before = Date.now();
+  const at = (name: string) => `${name}@simulator.test`;
+  const sent = [
+    await service.send({
+      to: [at('delivered'), at('bounced')],
+      tags: [{ name: 'kind', value: 'a' }],
+    }),
+    await service.send({ to: at('deferred'), tags: [{ name: 'kind', value: 'b' }] }),
+    await service.send({ to: at('complained'), from: 'hi@other.test' }),
+  ];
+  const scheduled = await service.send({ scheduled_at: '2040-01-01T00:00:00Z' }).catch(() => null);
+  assert.equal(scheduled, null, 'more than 30 days ahead: refused, and not counted');
+  await service.waitForStatus(sent[0]!, 'bounced');
+  await service.waitForStatus(sent[1]!, 'delivered');
+  await service.waitForStatus(sent[2]!, 'complained');
+  const { body } = await service.request('POST', '/v1/emails', {
+    body: { ...EMAIL, scheduled_at: new Date(Date.now() + 86_400_000).toISOString() },
+    key: otherKey.key,
+  });
+  await service.request('POST', `/v1/emails/${body.id}/cancel`);
+
+  const report = await stats('granularity=hour');
+  const { totals, data, ...asked } = report;
+  assert.deepEqual(Object.keys(asked), ['object', 'from', 'to', 'granularity', 'by']);
+  assert.ok(Date.parse(asked.to) >= Date.now() && Date.parse(asked.from) < before);
+  assert.deepEqual(totals.map(counted), [
+    {
+      emails: 4,
+      recipients: 5,
+      delivered: 3,
+      deferred: 2,
+      bounced: 1,
+      canceled: 1,
+      complained: 1,
+    },
+  ]);
+  const [{ time_to_delivery: time, histogram }] = totals;
+  assert.equal(time.count, 3);
+  assert.ok(time.p50_at_most_s <= time.p99_at_most_s && time.p99_at_most_s <= 300);
+  assert.equal(
+    histogram.reduce((sum: number, { count }: Body) => sum + count, 0),
+    3,
+  );
+  // More than one if the hour has ended meanwhile.
+  const emails = data.reduce((sum: number, row: Body) => sum + row.emails, 0);
+  assert.equal(emails, 4);
+});
+
+test('they are counted by sending domain, provider, tag and key', async () => {
+  const by = async (dimension: string) => {
+    const { totals } = await stats(`by=${dimension}`);
+    return Object.fromEntries(totals.map((row: Body) => [row.value, counted(row)]));
+  };
+  const domains = await by('domain');
+  assert.deepEqual(Object.keys(domains), ['acme.test', 'other.test']);
+  assert.equal(domains['other.test'].complained, 1);
+  const tags = await by('tag');
+  assert.deepEqual(Object.keys(tags).toSorted(), ['kind:a', 'kind:b']);
+  assert.deepEqual([tags['kind:a'].bounced, tags['kind:b'].deferred], [1, 2]);
+  const keys = await by('key');
+  assert.deepEqual(keys[otherKey.id], {
+    value: otherKey.id,
+    name: 'made by a test',
+    emails: 1,
+    recipients: 1,
+    canceled: 1,
+  });
+  const { totals: providers } = await stats('by=provider');
+  assert.equal(providers.length, 1);
+  const [{ emails, recipients, suppressed, canceled, delivered }] = providers;
+  assert.deepEqual([emails, recipients, suppressed, canceled], [null, null, null, null]);
+  assert.equal(delivered, 3);
+});
+
+test('the command line shows the same', async () => {
+  const { totals, data } = await service.cliJson('stats', '--mode', 'test', '--by', 'tag');
+  const asked = await stats('by=tag');
+  assert.deepEqual({ totals, data }, { totals: asked.totals, data: asked.data });
+  const { stdout } = await service.cli('stats', '--mode', 'test', '--from', '2d');
+  assert.match(stdout, /^DAY +EMAILS/m);
+  assert.match(stdout, /^total +4 +5/m);
+  const wrong = await service.cli('stats', '--granularity', 'hour', '--from', '400d');
+  assert.equal(wrong.code, 2);
+  assert.match(wrong.stderr, /at most 744/);
+  const nonsense = await service.cli('stats', '--from', 'soon');
+  assert.match(nonsense.stderr, /Write 30m, 6h or 2d/);
+});
+
+test('a period that is cut by from or to is included whole, and nothing else', async () => {
+  const { from, to, data } = await stats('from=2026-01-02T03:04:05Z&to=2026-01-03');
+  assert.deepEqual([from, to], ['2026-01-02T00:00:00.000Z', '2026-01-03T00:00:00.000Z']);
+  assert.deepEqual(data, []);
+  const hours = await stats(
+    'from=2026-01-02T03:04:05%2B01:00&to=2026-01-02T02:30:00Z&granularity=hour',
+  );
+  assert.deepEqual(
+    [hours.from, hours.to],
+    ['2026-01-02T02:00:00.000Z', '2026-01-02T03:00:00.000Z'],
+  );
+});
+
+test('another project and another environment have counts of their own', async () => {
+  await service.cliJson('projects', 'create', 'Other');
+  const other = await service.cliJson('keys', 'create', '--mode', 'test', '--project', 'Other');
+  for (const key of [other.key, liveKey]) {
+    assert.deepEqual((await stats('', key)).totals, []);
+    assert.deepEqual((await stats('by=domain', key)).totals, []);
+  }
+});
+
+test('a key for one domain sees the counts of that domain and nothing else', async () => {
+  const { key } = await newKey({ domain: 'other.test' });
+  const { totals } = await stats('', key);
+  assert.deepEqual(totals.map(counted), [
+    { emails: 1, recipients: 1, delivered: 1, complained: 1 },
+  ]);
+  const domains = await stats('by=domain', key);
+  assert.deepEqual(
+    domains.totals.map((row: Body) => row.value),
+    ['other.test'],
+  );
+  for (const by of ['tag', 'provider', 'key']) {
+    assertFailure(await ask(`by=${by}`, key), 403, 'authorization_error', /limited to other\.test/);
+  }
+});
+
+test('a key that may only send reads no counts', async () => {
+  const { key } = await newKey({ permission: 'sending_access' });
+  assertFailure(await ask('', key), 403, 'authorization_error', /only send/);
+});
+
+test('a wrong parameter is refused by name', async () => {
+  for (const [query, message] of [
+    ['by=subject', /^by: must be .*tag/],
+    ['granularity=week', /^granularity: must be /],
+    ['from=yesterday', /^from: must be a time in ISO 8601.* or a date/],
+    ['to=2026-02-31', /^to: must be a time/],
+    ['to=2026-02-01T00:00:00', /^to: must be a time/],
+    ['form=2026-02-01', /^form: is not a query parameter/],
+    ['from=2026-02-02&to=2026-02-01', /^from: must be before to/],
+    ['from=2024-01-01&to=2026-02-01', /^from: is 762 days before to, .* at most 400/],
+    [
+      'from=2026-01-01&to=2026-02-02&granularity=hour',
+      /^from: is 768 hours .* at most 744; .* granularity=day/,
+    ],
+  ] as const) {
+    assertFailure(await ask(query), 422, 'validation_error', message);
+  }
+});

@@ -1,0 +1,130 @@
+/**
+ * Readers of the event stream while faults go on: one by pages for each environment, and one by
+ * server-sent events. Each continues at its last cursor, at whichever node answers. `finish` lets them read to
+ * the end, once the queue has drained; the ledger compares what they got with the events that are stored.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { fetch, type RequestInit, type Response } from 'undici';
+import { EventSource } from '../../src/cli/event-source.ts';
+import { waitFor } from '../support/wait.ts';
+import type { ReadStream } from './ledger-types.ts';
+import type { RandomSource } from './random.ts';
+import type { Stage } from './stage.ts';
+
+const PAGE_EVERY_MS = 500;
+const ANSWER_WITHIN_MS = 8_000;
+const FINISHED_WITHIN_MS = 90_000;
+const EVENTS = `select id from events where environment = $1`;
+
+type Environment = 'live' | 'test';
+type Reader = { name: string; environment: Environment; received: string[] };
+type Page = { data: { id: string; cursor: string }[]; has_more: boolean; cursor: string };
+
+export class StreamReaders {
+  readonly #stage: Stage;
+  readonly #random: RandomSource;
+  readonly #stop = new AbortController();
+  readonly #readers: readonly Reader[] = [
+    { name: 'pages, live', environment: 'live', received: [] },
+    { name: 'pages, test', environment: 'test', received: [] },
+    { name: 'server-sent, live', environment: 'live', received: [] },
+  ];
+  #reading: Promise<unknown> = Promise.resolve();
+
+  constructor(stage: Stage, random: RandomSource) {
+    this.#stage = stage;
+    this.#random = random;
+  }
+
+  start(): void {
+    const [live, test, open] = this.#readers as [Reader, Reader, Reader];
+    this.#reading = Promise.all([this.#readPages(live), this.#readPages(test), this.#follow(open)]);
+  }
+
+  /** When nothing is open any more: reads the rest and ends. */
+  async finish(): Promise<ReadStream[]> {
+    const streams = await Promise.all(this.#readers.map((reader) => this.#finished(reader)));
+    await this.stop();
+    return streams;
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#reading;
+  }
+
+  async #finished({ name, environment, received }: Reader): Promise<ReadStream> {
+    const rows: { id: string }[] = await this.#stage.sql(EVENTS, [environment]);
+    const expected = rows.map(({ id }) => id);
+    const hasAll = (): boolean => {
+      const got = new Set(received);
+      return expected.every((id) => got.has(id));
+    };
+    // What is missing then is a finding.
+    const options = { what: name, timeoutMs: FINISHED_WITHIN_MS };
+    await waitFor(hasAll, options).catch(() => {});
+    return { reader: name, expected, received };
+  }
+
+  async #readPages({ environment, received }: Reader): Promise<void> {
+    const { signal } = this.#stop;
+    let after = '';
+    while (!signal.aborted) {
+      const page = await this.#page(environment, after);
+      if (page !== null) {
+        received.push(...page.data.map(({ id }) => id));
+        after = page.cursor;
+      }
+      if (page?.has_more !== true) await pause(signal);
+    }
+  }
+
+  /** Null: no node answered. */
+  async #page(environment: Environment, after: string, limit = 100): Promise<Page | null> {
+    const query = new URLSearchParams({ limit: String(limit), ...(after !== '' && { after }) });
+    try {
+      const signal = AbortSignal.timeout(ANSWER_WITHIN_MS);
+      const response = await this.#request(environment, `/v1/events?${query.toString()}`, {
+        signal,
+      });
+      return response.ok ? ((await response.json()) as Page) : null;
+    } catch {
+      return null;
+    }
+  }
+
+  /** From the first event on. */
+  async #follow({ environment, received }: Reader): Promise<void> {
+    const { signal } = this.#stop;
+    let first: Page['data'][number] | undefined;
+    while (first === undefined) {
+      if (signal.aborted) return;
+      first = (await this.#page(environment, '', 1))?.data[0];
+      await pause(signal);
+    }
+    received.push(first.id);
+    const source = new EventSource(
+      {
+        origin: 'a node',
+        request: (path, init) => this.#request(environment, path, init),
+      },
+      { query: new URLSearchParams(), after: first.cursor, signal, onLost: () => {} },
+    );
+    for await (const { id } of source.events()) received.push(id);
+  }
+
+  /** @throws when no node is up, or the one that is asked does not answer */
+  #request(environment: Environment, path: string, init: RequestInit = {}): Promise<Response> {
+    const up = this.#stage.nodes.filter(({ isUp }) => isUp);
+    if (up.length === 0) return Promise.reject(new Error('no node is up'));
+    const key = environment === 'live' ? this.#stage.adminKey : this.#stage.testKey;
+    return fetch(this.#random.pick(up).service.url + path, {
+      ...init,
+      headers: { ...(init.headers as Record<string, string>), authorization: `Bearer ${key}` },
+    });
+  }
+}
+
+function pause(signal: AbortSignal): Promise<void> {
+  return delay(PAGE_EVERY_MS, undefined, { signal }).catch(() => {});
+}
