@@ -57,7 +57,8 @@ type Body = Answer['body'];
 async function visits(id: string, count: number): Promise<Body[]> {
   const isVisit = ({ type }: Body) => ['email.opened', 'email.clicked'].includes(type);
   const find = async () => {
-    const { body } = await journey.request('GET', `/v1/emails/${id}/events?limit=100`);
+    const { status, body } = await journey.request('GET', `/v1/emails/${id}/events?limit=100`);
+    if (status === 503) return false;
     const found = body.data.filter(isVisit);
     return found.length >= count && found;
   };

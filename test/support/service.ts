@@ -308,10 +308,15 @@ export class Service implements AsyncDisposable {
     },
   };
 
-  /** Takes the database away, until it is given back. */
+  /**
+   * Takes the database away, until it is given back; a worker has found it again when this returns.
+   */
   async setDatabaseReachable(isReachable: boolean): Promise<void> {
     assert.ok(this.#database, 'only a database of the shared engine can be taken away');
     await this.#database.setReachable(isReachable);
+    if (!isReachable) return;
+    const isBack = async () => (await this.request('GET', '/v1/emails?limit=1')).status === 200;
+    await waitFor(isBack, { what: 'the service to find its database', timeoutMs: 30_000 });
   }
 
   /** Looks into the database, as its owner. */
