@@ -2,7 +2,8 @@
  * TypeScript of an OpenAPI document: a type for each schema, and for each operation its method, path,
  * query, body and result. The SDK is typed with it, so that it cannot say anything else than the service.
  *
- * Knows what the service's document uses; anything else throws.
+ * Operations that no API key opens (sessions of the dashboard) are left out: a client of the API cannot call
+ * them. Knows what the service's document uses; anything else throws.
  */
 type Schema = {
   $ref?: string;
@@ -20,6 +21,8 @@ type Content = { content?: Record<string, { schema: Schema }> };
 type Operation = {
   operationId: string;
   summary: string;
+  /** Absent: that of the document, where a key is one way. */
+  security?: Record<string, unknown>[];
   parameters?: {
     name: string;
     in: string;
@@ -41,7 +44,9 @@ export function typesOf(document: OpenApiDocument): string {
     ([name, schema]) => `${comment(schema, '')}export type ${name} = ${typeOf(schema, '')};\n`,
   );
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
+    Object.entries(methods)
+      .map(([method, operation]) => ({ path, method, operation }))
+      .filter(isForKeys),
   );
   return [
     '// Generated from docs/openapi.json by `npm run openapi`.\n',
@@ -52,6 +57,13 @@ export function typesOf(document: OpenApiDocument): string {
 }
 
 type Place = { path: string; method: string; operation: Operation };
+
+/** Also what needs neither key nor session, which is outside of `/v1`. */
+function isForKeys({ path, operation: { security } }: Place): boolean {
+  return (
+    security === undefined || !path.startsWith('/v1/') || security.some((one) => 'apiKey' in one)
+  );
+}
 
 function operationPlace({ path, method, operation }: Place): string {
   return `  ${operation.operationId}: ['${method.toUpperCase()}', '${path}'],\n`;

@@ -531,6 +531,17 @@ export type NewEmail = {
   scheduled_at?: string | undefined;
 };
 
+export type NewOwner = {
+  /** What the link has after the = of its last part. */
+  token: string;
+  /** The address to sign in with. */
+  email: string;
+  /** How others see the member. */
+  name: string;
+  /** At least 10 characters. */
+  password: string;
+};
+
 export type NewSuppression = {
   /** As written when it was added; case-insensitive. */
   address: string;
@@ -570,6 +581,41 @@ export type NewWebhookReplay = {
   status?: 'pending' | 'delivered' | 'failed' | undefined;
 };
 
+export type OwnSession = {
+  object: 'session';
+  /** The session. */
+  id: string;
+  /** Whether this request belongs to it. */
+  is_current: boolean;
+  /** The network in which it was begun. */
+  network: string;
+  /** The browser. */
+  user_agent: string | null;
+  /** When it was begun. */
+  created_at: string;
+  /** When it was last used, to the minute. */
+  last_used_at: string;
+};
+
+export type PasswordChange = {
+  /** The present password. */
+  current_password: string;
+  /** At least 10 characters. */
+  password: string;
+};
+
+export type PasswordChanged = {
+  object: 'password';
+  changed: true;
+};
+
+export type PasswordReset = {
+  /** What the link has after the = of its last part. */
+  token: string;
+  /** At least 10 characters. */
+  password: string;
+};
+
 export type Project = {
   object: 'project';
   /** The project. */
@@ -586,6 +632,11 @@ export type Project = {
     domain: string;
     message: string;
   }>;
+};
+
+export type ProjectWrite = {
+  /** For people. */
+  name: string;
 };
 
 export type Reason = {
@@ -643,6 +694,60 @@ export type RotatedApiKey = {
   };
 };
 
+export type Session = {
+  object: 'session';
+  /** The session. */
+  id: string;
+  member: {
+    /** The member who is signed in. */
+    id: string;
+    email: string;
+    /** How others see the member. */
+    name: string;
+    /** What the member may do: each role includes those after it. */
+    role: 'owner' | 'admin' | 'developer' | 'viewer';
+  };
+  organization: {
+    /** The organization of the member. */
+    id: string;
+    name: string;
+  };
+  /** All of the organization, oldest first; the first one is the default. */
+  projects: Array<{
+    /** For the header Posthorn-Project. */
+    id: string;
+    name: string;
+  }>;
+  /** For the header Posthorn-Environment; the default is test. */
+  environments: Array<'live' | 'test'>;
+  /** Whether signing in needs a code. */
+  totp_enabled: boolean;
+  /** When it was begun. */
+  created_at: string;
+  /** When it ends if it is not used. */
+  expires_at: string;
+};
+
+export type SessionEnded = {
+  object: 'session';
+  /** The session. */
+  id: string;
+  deleted: true;
+};
+
+export type SessionsEnded = {
+  object: 'session';
+  /** How many have ended. */
+  count: number;
+  deleted: true;
+};
+
+export type Setup = {
+  object: 'setup';
+  /** There is no member yet: the link that the first start printed creates the owner. */
+  needs_owner: boolean;
+};
+
 export type SharedEmail = {
   object: 'email';
   /** The email. */
@@ -651,6 +756,13 @@ export type SharedEmail = {
   url: string;
   /** From then on it shows nothing. */
   expires_at: string;
+};
+
+export type SignIn = {
+  /** The address to sign in with. */
+  email: string;
+  /** The password. */
+  password: string;
 };
 
 /** The last reply or error about the recipient. */

@@ -7,7 +7,7 @@ import { LRUCache } from 'lru-cache';
 import type { Limit, LimitState } from '../core/limits.ts';
 import { agesBy, type World } from '../core/world.ts';
 import type { Queryable } from '../store/postgres/database.ts';
-import { countAuthFailure, type Taken } from '../store/limits.ts';
+import { countAuthFailure, returnAuthAttempt, type Taken } from '../store/limits.ts';
 
 const BLOCKED_WITHOUT_ASKING_MS = 1_000;
 const BLOCKED_MAX = 10_000;
@@ -37,5 +37,10 @@ export class AuthLimiter {
       this.#blocked.set(client, taken.limit, { ttl: forMs - 1 });
     }
     return taken;
+  }
+
+  /** Takes back attempts that were counted and have succeeded. @throws DatabaseUnavailable */
+  async giveBack(clients: readonly string[]): Promise<void> {
+    await returnAuthAttempt(this.#db, clients, this.#limit);
   }
 }

@@ -26,6 +26,11 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     load: async () => (await import('./commands/keys.ts')).describeKeys,
   },
   {
+    name: 'owner',
+    about: 'print a link with which the owner or a locked-out member signs in',
+    load: async () => (await import('./commands/owner.ts')).describeOwner,
+  },
+  {
     name: 'domains',
     about: 'add, verify, list, set up and remove sending domains',
     load: async () => (await import('./commands/domains.ts')).describeDomains,

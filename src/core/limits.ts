@@ -8,7 +8,9 @@
  *     domains       domains that are added          the same
  *     webhooks      tests and replays               http/routes/webhooks.ts (the same)
  *     auth          requests and log-ins without    http/access.ts and smtp/submission.ts
- *                   a valid key, per client         (auth/auth-limiter.ts)
+ *                   a valid key, per client;        (auth/auth-limiter.ts);
+ *                   sign-ins that failed, per       auth/sign-in.ts
+ *                   client and per account
  *
  * Requests of tracked links are never refused; what is stored of them is limited in tracking/visits.ts.
  *
@@ -51,6 +53,12 @@ export function limitRefusal(
   recipients = 1,
 ): Refusal & { limit: LimitState } {
   const message = limitMessage(category, limit, recipients);
+  return { refused: 'rate_limit_error', message, limit };
+}
+
+/** The same for people who sign in: an exceeded limit refuses the right password as well. */
+export function signInLimitRefusal(limit: LimitState): Refusal & { limit: LimitState } {
+  const message = `Too many sign-ins from your address or of this account have failed; try again in ${limit.resetS} s.`;
   return { refused: 'rate_limit_error', message, limit };
 }
 

@@ -1,16 +1,19 @@
 /**
  * Access to routes: the checks that a route's `config` (services.ts) requires, before the body is read:
  * the key, its permission, its domain, then type and size of the body. A route without `config` has all
- * of them, so that an omission is safe.
+ * of them, so that an omission is safe. In place of a key, most operations take a session (sessions.ts).
  */
 import type {
   FastifyReply,
   FastifyRequest,
   onRequestHookHandler,
   preValidationHookHandler,
+  RouteOptions,
 } from 'fastify';
 import { AuthLimiter } from '../auth/auth-limiter.ts';
 import { KeyCache, KeyUse } from '../auth/key-cache.ts';
+import { Passwords } from '../auth/passwords.ts';
+import { SignIn } from '../auth/sign-in.ts';
 import { parseApiKey } from '../core/api-key.ts';
 import { limitRefusal } from '../core/limits.ts';
 import type { Caller } from '../core/scope.ts';
@@ -24,7 +27,9 @@ import {
   sendProblem,
   TOO_LARGE,
 } from './errors.ts';
-import type { App, HttpServices } from './services.ts';
+import { LEAST_ROLES } from './roles.ts';
+import type { Access, App, HttpServices } from './services.ts';
+import { Sessions } from './sessions.ts';
 import { clientOf } from '../net/addresses.ts';
 
 const NO_KEY = 'There is no API key; send the header Authorization: Bearer <API key>.';
@@ -110,18 +115,26 @@ export function checkRoutes(app: App, services: HttpServices, connections: Conne
   const needsKey = requireKey({ ...checking, find: (text) => keys.findNow(text) });
   // The accept statement checks the key again, so a cached result is sufficient here.
   const needsKeyToSend = requireKey({ ...checking, find: (text) => keys.find(text) });
+  const sessions = new Sessions({ ...services, limiter, connections });
   const setsLimitHeaders = limitHeadersAlways(services);
   app.decorateRequest('caller', null);
   app.decorateRequest('bodyAccount', null);
-  app.decorate('findKey', (text: string) => keys.findNow(text));
+  app.decorateRequest('session', null);
+  app.decorate('sessions', sessions);
+  app.decorate('signIn', new SignIn({ db, limiter, passwords: new Passwords() }));
+  app.decorate('callerAgain', ({ session, caller, headers }) => {
+    const text = bearerToken(headers.authorization) ?? '';
+    if (session === null || caller === null) return async () => keys.findNow(text);
+    return () => sessions.findAgain(session.id, caller);
+  });
   app.decorate('forgetKey', (keyId: string) => keys.forget(keyId));
   app.addHook('onClose', () => use.close());
   app.addHook('onRoute', (route) => {
     const { access = 'full_access', limit, streams, refuses, withinDomain } = route.config ?? {};
-    const checks: onRequestHookHandler[] = [];
-    if (access !== 'public') checks.push(limit === 'sending' ? needsKeyToSend : needsKey);
+    const needsKeyHere = limit === 'sending' ? needsKeyToSend : needsKey;
+    const checks = identity(route, { sessions, needsKey: needsKeyHere });
     if (access === 'full_access') checks.push(requireFullAccess);
-    if (access !== 'public' && !withinDomain) checks.push(requireAllDomains);
+    if (needsCaller(access) && !withinDomain) checks.push(requireAllDomains);
     if (limit) route.onSend = setsLimitHeaders;
     if (refuses) {
       route.onRequest = [...checks, (_request, reply) => void refuse(reply, refuses)];
@@ -135,6 +148,42 @@ export function checkRoutes(app: App, services: HttpServices, connections: Conne
     if (route.schema?.body) route.preValidation = emptyBodyIsObject;
   });
 }
+
+const needsCaller = (access: Access) => access === 'full_access' || access === 'any_key';
+
+/** The checks of who calls: with a key, or in a session if the operation has a role (roles.ts). */
+function identity(
+  { config = {}, schema }: Pick<RouteOptions, 'config' | 'schema'>,
+  { sessions, needsKey }: { sessions: Sessions; needsKey: onRequestHookHandler },
+): onRequestHookHandler[] {
+  const { access = 'full_access', limit } = config;
+  if (access === 'public') return [];
+  if (access === 'sign_in') return [sessions.onlyFromHere];
+  const least = LEAST_ROLES.get(schema?.operationId ?? '');
+  const inSession = least && sessions.require(least, { sends: limit === 'sending' });
+  if (access === 'session') {
+    if (inSession === undefined) throw new Error(`${schema?.operationId} has no role`);
+    const isByKey: IsMeant = ({ headers }) => headers.authorization !== undefined;
+    return [when(isByKey, needsKey, pass), sessions.onlySessions, inSession];
+  }
+  if (inSession === undefined) return [needsKey];
+  return [when((request) => sessions.isMeant(request), inSession, needsKey)];
+}
+
+type IsMeant = (request: FastifyRequest) => boolean;
+
+function when(
+  isMeant: IsMeant,
+  then: onRequestHookHandler,
+  otherwise: onRequestHookHandler,
+): onRequestHookHandler {
+  return function either(request, reply, done) {
+    const check = isMeant(request) ? then : otherwise;
+    return check.call(this, request, reply, done);
+  };
+}
+
+const pass: onRequestHookHandler = (_request, _reply, done) => done();
 
 /** Size and type of a body, before it is read. A GET may carry one, which is ignored. */
 const refuseBody: onRequestHookHandler = (request, reply, done) => {

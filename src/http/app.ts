@@ -47,6 +47,7 @@ import { registerEmailRoutes } from './routes/emails.ts';
 import { registerEventRoutes } from './routes/events.ts';
 import { registerKeyRoutes } from './routes/keys.ts';
 import { registerProjectRoutes } from './routes/projects.ts';
+import { registerSessionRoutes } from './routes/session.ts';
 import { registerServiceRoutes } from './routes/service.ts';
 import { registerShareRoutes } from './routes/share.ts';
 import { registerStatsRoutes } from './routes/stats.ts';
@@ -122,6 +123,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
     registerTrackingRoutes(app, services);
     registerKeyRoutes(app, services);
     registerProjectRoutes(app, services);
+    registerSessionRoutes(app, services);
     registerServiceRoutes(app, services);
     registerRootMount(app, services);
   });
@@ -206,8 +208,10 @@ function firstChecks(
     if (request.is404 || fixedPaths.refuses(request)) {
       return void answerUnknownRoute({ app, fixedPaths }, request, reply);
     }
-    const isPublic = request.routeOptions.config.access === 'public';
-    if (isPublic && !connections.admit(request.ip, reply.raw)) return done(crowded());
+    const { access } = request.routeOptions.config;
+    const isPublic = access === 'public';
+    if ((isPublic || access === 'sign_in') && !connections.admit(request.ip, reply.raw))
+      return done(crowded());
     if (services.isStopping() && !isPublic) {
       return void sendProblem(reply.header('connection', 'close'), STOPPING);
     }

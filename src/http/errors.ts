@@ -315,7 +315,7 @@ function unavailability(error: Error, request: FastifyRequest): string | null {
   const changesNothing = request.method === 'GET' || request.method === 'HEAD';
   if (
     changesNothing ||
-    request.caller === null ||
+    (request.caller === null && request.session === null) ||
     request.routeOptions.config.limit === 'sending'
   ) {
     return 'The database cannot be reached; nothing was accepted or changed, try again in a moment.';

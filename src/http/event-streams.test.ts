@@ -78,7 +78,7 @@ async function requestOf(scope: Sender): Promise<StreamRequest> {
   const caller = (await findCallers(db, [hash])).get(hash)!;
   return {
     caller,
-    keyText,
+    callerAgain: () => Promise.resolve(caller),
     filter: { types: null, emailId: null, domain: null },
     after: BEGINNING,
   };
@@ -103,7 +103,6 @@ test('an idle stream has heartbeats, which move its cursor past filtered events'
   const streams = new EventStreams({
     db,
     log: LOG,
-    findKey: () => Promise.resolve(request.caller),
     retentionH: null,
     limits: QUICK,
   });
@@ -136,7 +135,6 @@ test('a stream survives a database outage and misses no event', async () => {
   const streams = new EventStreams({
     db: away,
     log: LOG,
-    findKey: () => Promise.resolve(request.caller),
     retentionH: null,
     limits: QUICK,
   });
@@ -159,7 +157,6 @@ test('the streams of one project, with however many keys, leave room for others'
   const streams = new EventStreams({
     db,
     log: LOG,
-    findKey: () => Promise.resolve(one.caller),
     retentionH: null,
     limits: { ...QUICK, streams: 3, streamsOfProject: 2 },
   });

@@ -13,7 +13,6 @@
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { KeyCache } from '../auth/key-cache.ts';
 import { Overloaded } from '../core/refusals.ts';
 import { Turns } from '../core/turns.ts';
 import type { Caller } from '../core/scope.ts';
@@ -54,7 +53,8 @@ const RETRY_MS = 2_000;
 
 export type StreamRequest = {
   caller: Caller;
-  keyText: string;
+  /** The caller as of now; null: the key was revoked, or the session has ended. */
+  callerAgain: () => Promise<Caller | null>;
   filter: StreamFilter;
   after: StreamPoint;
 };
@@ -62,7 +62,6 @@ export type StreamRequest = {
 type EventStreamsOptions = {
   db: Database;
   log: Pick<Logger, 'error'>;
-  findKey: KeyCache['findNow'];
   /** How long events are kept; null: forever. */
   retentionH: number | null;
   limits?: Partial<StreamLimits>;
@@ -237,12 +236,12 @@ export class EventStreams {
     for (const { stream } of await findNewer(this.#options.db, readers)) stream.wake();
   }
 
-  /** Checks the keys of all streams with one look-up. */
+  /** Checks the keys of all streams with one look-up, and each session. */
   async #checkKeys(): Promise<void> {
     await Promise.all(
       [...this.#open].map(async (stream) => {
-        const { caller, keyText } = stream.request;
-        const now = await this.#options.findKey(keyText);
+        const { caller, callerAgain } = stream.request;
+        const now = await callerAgain();
         if (now === null || !maySame(now, caller)) stream.close('the key was revoked or changed');
       }),
     );

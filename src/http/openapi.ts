@@ -8,6 +8,7 @@ import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-pro
 import { DEFAULT_LIMITS } from '../core/limits.ts';
 import { DEFAULT_RETENTION } from '../core/retention.ts';
 import { buildApp } from './app.ts';
+import { ONLY_WITH_A_KEY } from './roles.ts';
 import { FAILURES } from './schemas/common.ts';
 import type { App, HttpServices } from './services.ts';
 
@@ -15,9 +16,12 @@ const DESCRIPTION = `Posthorn sends transactional email and reports what happene
 
 Every request carries \`Authorization: Bearer <API key>\`. A key belongs to one project and one
 environment; with a test key everything works the same and nothing is delivered. Every failure has
-one shape, \`{"error": {"code", "message", "request_id"}}\`, and every response has X-Request-Id.`;
+one shape, \`{"error": {"code", "message", "request_id"}}\`, and every response has X-Request-Id.
 
-type Operation = { security?: object[]; responses: Record<string, Response> };
+The dashboard uses the same operations with a session in place of a key: it names project and environment in
+\`Posthorn-Project\` and \`Posthorn-Environment\`, and sends \`Posthorn-Session: 1\` with what changes something.`;
+
+type Operation = { operationId: string; security?: object[]; responses: Record<string, Response> };
 type Response = { description: string; headers?: object };
 type Document = Parameters<typeof tidyOpenApi>[0];
 
@@ -60,10 +64,13 @@ function registerSwagger(app: App): void {
       },
       servers: [{ url: 'http://127.0.0.1:3000', description: 'As `posthorn start` listens.' }],
       components: {
-        securitySchemes: { apiKey: { type: 'http', scheme: 'bearer' } },
+        securitySchemes: {
+          apiKey: { type: 'http', scheme: 'bearer' },
+          session: { type: 'apiKey', in: 'cookie', name: 'posthorn_session' },
+        },
         headers: LIMIT_HEADERS,
       },
-      security: [{ apiKey: [] }],
+      security: [{ apiKey: [] }, { session: [] }],
       tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     },
     transform: jsonSchemaTransform,
@@ -81,6 +88,7 @@ const TAGS = {
   Suppressions: 'The addresses that get no email.',
   'API keys': 'Who may use this API.',
   Projects: 'What keys, domains and emails belong to.',
+  Session: 'Signing in to the dashboard, and who is signed in. An API key does not open these.',
   Service: 'Whether the service works. No key is needed.',
 };
 
@@ -95,6 +103,7 @@ const LIMIT_HEADERS = {
 /** Responses and parameters that all operations of a kind share. */
 function describe(path: string, operation: Operation): void {
   if (!path.startsWith('/v1/')) operation.security = [];
+  if (ONLY_WITH_A_KEY.has(operation.operationId)) operation.security = [{ apiKey: [] }];
   for (const [status, response] of Object.entries(operation.responses)) {
     if (response.description === 'Default Response') {
       const known: Readonly<Record<string, string>> = FAILURES;

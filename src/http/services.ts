@@ -87,8 +87,12 @@ export type App = FastifyInstance<
   ZodTypeProvider
 >;
 
-/** Required access: `full_access` (default); `any_key`: also sending-only keys; `public`: no key. */
-export type Access = 'public' | 'any_key' | 'full_access';
+/**
+ * Required access: `full_access` (default); `any_key`: also sending-only keys; `public`: no key; `session`:
+ * a session of the dashboard, no key; `sign_in`: none, but only from the dashboard itself. Keys may be
+ * replaced by a session whose role allows the operation (roles.ts).
+ */
+export type Access = 'public' | 'any_key' | 'full_access' | 'session' | 'sign_in';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -109,8 +113,6 @@ declare module 'fastify' {
     bodyAccount: BodyAccount | null;
   }
   interface FastifyInstance {
-    /** The caller of a key, uncached; null for unknown, revoked and expired keys. */
-    findKey(text: string): Promise<Caller | null> | null;
     /** Removes a key from this process's cache after it was revoked or changed. */
     forgetKey(keyId: string): void;
   }

@@ -1,7 +1,8 @@
 /**
  * The first start: creates a project with a verified test domain and a test key, by the functions that create
- * all others, so that an email can be sent immediately.
+ * all others, so that an email can be sent immediately, and a link with which the owner signs in.
  */
+import { linkForOwner } from '../auth/sign-in.ts';
 import type { Config } from '../config/config.ts';
 import { isRefusal } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
@@ -21,6 +22,8 @@ export type Seeded = {
   projectId: string;
   /** The text of the key: shown once, not stored. */
   testKey: string;
+  /** The path of a link that creates the owner, once; null: there is one. */
+  ownerLink: string | null;
 };
 
 type Parts = {
@@ -30,8 +33,8 @@ type Parts = {
 };
 
 /** Null when this database has been used before. */
-export function seedFirstStart(db: Database, parts: Parts): Promise<Seeded | null> {
-  return onFirstStart(db, async (tx) => {
+export async function seedFirstStart(db: Database, parts: Parts): Promise<Seeded | null> {
+  const seeded = await onFirstStart(db, async (tx) => {
     const projectId = await firstProject(db);
     const scope: Scope = { projectId, environment: 'test' };
     await addVerifiedDomain(db, scope, parts);
@@ -39,6 +42,7 @@ export function seedFirstStart(db: Database, parts: Parts): Promise<Seeded | nul
     const { text } = await createKey(tx, scope, { name: 'First test key', ...rights });
     return { projectId, testKey: text };
   });
+  return seeded && { ...seeded, ownerLink: await linkForOwner(db) };
 }
 
 async function firstProject(db: Database): Promise<string> {

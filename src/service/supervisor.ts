@@ -41,6 +41,8 @@ import { SecretBox } from '../store/secrets.ts';
 export type ReadyInfo = {
   /** The URL of the API, without a final slash. */
   url: string;
+  /** The URL for people: POSTHORN_PUBLIC_URL, else that of the API. */
+  siteUrl: string;
   pid: number;
   dataDir: string;
   /** The URL of metrics without a token; null: there is none. */
@@ -50,7 +52,7 @@ export type ReadyInfo = {
   submissionPorts: readonly number[];
   /** The address of the database, without a password. */
   database: string;
-  /** Created when the database was empty; its key is shown only here. */
+  /** Created when the database was empty; its key and its link are shown only here. */
   firstStart: Seeded | null;
 };
 
@@ -263,7 +265,8 @@ function readyInfo(parts: {
   const { dataDir, description } = database;
   const submissionPorts = config.submissionPorts.map(({ port }) => port);
   const { inboundPort } = config;
-  const place = { url, pid: process.pid, dataDir, database: description };
+  const siteUrl = config.publicUrl ?? url;
+  const place = { url, siteUrl, pid: process.pid, dataDir, database: description };
   return { ...place, metricsUrl: metrics?.url ?? null, inboundPort, submissionPorts, firstStart };
 }
 

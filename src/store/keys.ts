@@ -26,8 +26,12 @@ export type NewKey = KeyLimits & { name: string };
 
 const UNLIMITED: KeyLimits = { permission: 'full_access', domain: null, expiresAt: null };
 
-/** core/scope.ts isBroader, as a condition: $4 to $6 are the limits of the calling key. */
+/**
+ * core/scope.ts isBroader, as a condition: $4 to $6 are the limits of the calling key. Keys of members
+ * (keyOfMember) are not found: nobody has their text, and they end with the member.
+ */
 const NOT_BROADER = `
+   and member_id is null
    and ($4::text = 'full_access' or permission = $4)
    and ($5::text is null or domain = $5)
    and ($6::timestamptz is null or expires_at <= $6)`;
@@ -202,6 +206,36 @@ export async function rotateKey(
   if (!row) return null;
   const { previousExpiresAt, ...key } = row;
   return { key, text, previousExpiresAt };
+}
+
+const CREATE_OF_MEMBER = `
+with made as (
+  insert into api_keys (project_id, id, environment, name, sha256, hint, permission, created_at,
+                        member_id)
+  values ($1, $2, $3, $4, $5, 'dashboard', 'full_access', app_now(), $6)
+  on conflict (project_id, environment, member_id)
+     where member_id is not null and revoked_at is null do nothing
+  returning id
+)
+select id from made
+ union all
+select id from api_keys
+ where project_id = $1 and environment = $3 and member_id = $6 and revoked_at is null`;
+
+/**
+ * The key with which a member sends from the dashboard, so that accepting checks it and counts it like any
+ * other. It has no text: its hash is random.
+ */
+export async function keyOfMember(
+  db: Queryable,
+  { projectId, environment }: Scope,
+  member: { id: string; name: string },
+): Promise<string> {
+  const hash = randomBytes(32);
+  const values = [projectId, newId(), environment, member.name, hash, member.id];
+  const [row] = await db.query<{ id: string }>(CREATE_OF_MEMBER, values);
+  // Made by another request while this statement began.
+  return row?.id ?? keyOfMember(db, { projectId, environment }, member);
 }
 
 const REVOKE = `

@@ -89,6 +89,19 @@ export async function countAuthFailure(
   return taken(row);
 }
 
+const RETURN_ATTEMPT = `
+update auth_windows set used = used - 1
+ where client = any($1::text[]) and used > 0 and started_at + $2 * interval '1 second' > app_now()`;
+
+/** Takes back what was counted before it turned out to be no failure. */
+export async function returnAuthAttempt(
+  db: Queryable,
+  clients: readonly string[],
+  { windowS }: Limit,
+): Promise<void> {
+  await db.query(RETURN_ATTEMPT, [clients, windowS]);
+}
+
 const PURGE = `delete from auth_windows where started_at < app_now() - interval '1 day'`;
 
 /** Deletes the windows of clients that have ended; no window is longer than a day. */

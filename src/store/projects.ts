@@ -76,3 +76,19 @@ export async function findProject(db: Queryable, id: string): Promise<Project | 
   const [row] = await db.query<Project>(`select ${COLUMNS} from projects where id = $1`, [id]);
   return row ?? null;
 }
+
+export async function findOrganizationName(db: Queryable, id: string): Promise<string | null> {
+  const [row] = await db.query<{ name: string }>('select name from organizations where id = $1', [
+    id,
+  ]);
+  return row?.name ?? null;
+}
+
+/** null: the organization has no such project. */
+export async function renameProject(
+  db: Queryable,
+  { id, organizationId, name }: Pick<Project, 'id' | 'organizationId' | 'name'>,
+): Promise<Project | null> {
+  const RENAME = `update projects set name = $3 where id = $1 and organization_id = $2 returning ${COLUMNS}`;
+  return (await db.query<Project>(RENAME, [id, organizationId, name]))[0] ?? null;
+}

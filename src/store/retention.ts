@@ -14,6 +14,8 @@ import { purgeAuthWindows } from './limits.ts';
 import { forgetQuotaFailures, forgetHistory } from './suppressions.ts';
 import { forgetReputation } from './reputation.ts';
 import { forgetRequests } from './request-log.ts';
+import { forgetSessions } from './sessions.ts';
+import { forgetLinks } from './sign-in-links.ts';
 import { forgetStats } from './stats.ts';
 import { forgetTlsResults } from './transport-security.ts';
 import { forgetReplays } from './webhook-replays.ts';
@@ -287,4 +289,6 @@ export async function forgetExpired(db: Queryable): Promise<void> {
   while ((await forgetReplays(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
   while ((await forgetRequests(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
   while ((await forgetStats(db, EXPIRED_BATCH)) >= EXPIRED_BATCH);
+  while ((await forgetSessions(db, EXPIRED_BATCH)) >= EXPIRED_BATCH);
+  while ((await forgetLinks(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
 }

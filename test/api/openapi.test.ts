@@ -5,7 +5,13 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { EMAIL, UNKNOWN_ID } from '../support/api.ts';
-import { type Answer, type RequestOptions, startService } from '../support/service.ts';
+import { Browser, OWNER, tokenOf } from '../support/browser.ts';
+import {
+  type Answer,
+  type RequestOptions,
+  type Service,
+  startService,
+} from '../support/service.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -143,6 +149,18 @@ test('every endpoint is documented', () => {
     DELETE /v1/domains/{id}
     POST /v1/domains/{id}/verify
     GET /v1/projects
+    POST /v1/projects
+    PATCH /v1/projects/{id}
+    GET /v1/session
+    GET /v1/session/setup
+    POST /v1/session
+    POST /v1/session/owner
+    POST /v1/session/reset
+    POST /v1/session/password
+    DELETE /v1/session
+    GET /v1/session/all
+    DELETE /v1/session/all
+    DELETE /v1/session/all/{id}
     GET /v1/webhooks
     POST /v1/webhooks
     GET /v1/webhooks/{id}
@@ -215,6 +233,7 @@ async function ask(
   operationId: string,
   ids: Record<string, string> = {},
   options: RequestOptions = {},
+  by: Pick<Service, 'request'> = service,
 ): Promise<Answer> {
   const operation = operations.find((one) => one.operationId === operationId);
   assert.ok(operation, operationId);
@@ -222,7 +241,7 @@ async function ask(
     /\{(\w+)\}/g,
     (_, name: string) => ids[name] ?? UNKNOWN_ID,
   );
-  const answer = await service.request(operation.method, path, options);
+  const answer = await by.request(operation.method, path, options);
   const response = operation.responses[answer.status];
   assert.ok(response, `${operationId} answered ${answer.status}, which is not documented`);
   const type = answer.headers.get('content-type')?.split(';')[0] ?? '';
@@ -334,6 +353,30 @@ test('answers about suppressions are as documented', async () => {
   const csv = { body: 'c@d.test\nnobody\n', headers: { 'content-type': 'text/csv' } };
   await ask('importSuppressions', {}, csv);
   await ask('exportSuppressions');
+});
+
+test('answers about sessions are as documented', async () => {
+  const browser = new Browser(service);
+  const asks = (id: string, ids = {}, body?: object) =>
+    ask(id, ids, body === undefined ? {} : { body }, browser);
+  await asks('getSetup');
+  const token = tokenOf(service.readyLine.sign_in_url!);
+  await asks('createOwner', {}, { token, ...OWNER });
+  await asks('createOwner', {}, { token, ...OWNER });
+  const { email, password } = OWNER;
+  await asks('signIn', {}, { email, password: 'wrong password' });
+  await asks('signIn', {}, { email, password });
+  for (const id of ['getSession', 'listSessions', 'endOwnSession']) await asks(id);
+  const { body: other } = await new Browser(service).signIn(OWNER);
+  await asks('endOwnSession', other);
+  const changed = { current_password: password, password: 'a different passphrase' };
+  await asks('changePassword', {}, changed);
+  const { body: project } = await asks('createProject', {}, { name: 'Shop' });
+  await asks('updateProject', project, { name: 'Store' });
+  await asks('endSession');
+  const link = await service.cliJson('owner', 'reset', email);
+  await asks('resetPassword', {}, { token: tokenOf(link.sign_in_url), password });
+  await asks('endAllSessions');
 });
 
 test('failures of every operation are as documented', async () => {

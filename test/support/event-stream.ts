@@ -24,16 +24,20 @@ export type StreamReader = AsyncDisposable & {
   waitForEnd(): Promise<void>;
 };
 
+/** With a key, or with the cookie of a session. */
+type StreamOptions = { key?: string; cookie?: string; lastEventId?: string; path?: string };
+
 export async function openEventStream(
   url: string,
-  { key, lastEventId, path = '/v1/events' }: { key: string; lastEventId?: string; path?: string },
+  { key, cookie, lastEventId, path = '/v1/events' }: StreamOptions,
 ): Promise<StreamReader> {
   const abort = new AbortController();
   const response = await fetch(url + path, {
     signal: abort.signal,
     headers: {
       accept: 'text/event-stream',
-      authorization: `Bearer ${key}`,
+      ...(key !== undefined && { authorization: `Bearer ${key}` }),
+      ...(cookie !== undefined && { cookie }),
       ...(lastEventId !== undefined && { 'last-event-id': lastEventId }),
     },
   });

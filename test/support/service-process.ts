@@ -17,6 +17,7 @@ export type ReadyLine = {
   inbound_port?: number;
   submission_ports?: number[];
   test_key?: string;
+  sign_in_url?: string;
 };
 
 const READY_WITHIN_MS = 60_000;

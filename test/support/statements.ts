@@ -59,6 +59,7 @@ import {
   useTracking,
 } from './statements-counts.ts';
 import { claimAndRelease, operate } from './statements-queue.ts';
+import { useMembers } from './statements-members.ts';
 import { useTemplates } from './statements-templates.ts';
 import {
   closedEndpoint,
@@ -448,6 +449,7 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'domains', asks: 1, run: useDomains },
   { what: 'hosts', asks: 1, run: useMailHosts },
   { what: 'keys', asks: 5, run: useKeys },
+  { what: 'members and their sessions', asks: 20, run: useMembers },
   { what: 'limits', asks: 1, run: useLimits },
   { what: 'nodes', asks: 5, run: useNodes },
   { what: 'secret keys', asks: 10, run: useSecretKeys },

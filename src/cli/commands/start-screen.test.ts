@@ -6,6 +6,7 @@ import { curlCommand, firstScreen, laterScreen, type StartScreen } from './start
 const SCREEN: StartScreen = {
   info: {
     url: 'http://127.0.0.1:3000',
+    siteUrl: 'https://mail.acme.com',
     pid: 42,
     dataDir: '/srv/posthorn',
     database: 'PostgreSQL 18.4, embedded',
@@ -18,6 +19,8 @@ const SCREEN: StartScreen = {
   program: '../bin/posthorn',
 };
 
+const FIRST = { testKey: 'ph_test_x', ownerLink: '/sign-in#first=abc' };
+
 test('the printed curl reaches the API as valid JSON through a real shell', () => {
   const command = curlCommand('http://127.0.0.1:3000', 'ph_test_x');
   const words = execFileSync('sh', ['-c', `set -- ${command}; printf '%s\\n' "$@"`], {
@@ -29,9 +32,10 @@ test('the printed curl reaches the API as valid JSON through a real shell', () =
   assert.equal(body.from, 'Acme <hello@acme.test>');
 });
 
-test('the first screen shows address, key, data and how to stop', () => {
-  const text = firstScreen(SCREEN, 'ph_test_x');
-  for (const part of ['http://127.0.0.1:3000/v1', 'ph_test_x', '/srv/posthorn', 'Ctrl-C']) {
+test('the first screen shows address, key, the link for the owner, data and how to stop', () => {
+  const text = firstScreen(SCREEN, FIRST);
+  const link = 'https://mail.acme.com/sign-in#first=abc   (once, in 30 minutes)';
+  for (const part of ['http://127.0.0.1:3000/v1', 'ph_test_x', link, '/srv/posthorn', 'Ctrl-C']) {
     assert.ok(text.includes(part), part);
   }
 });
@@ -49,7 +53,7 @@ test('a later start prints one line, and reports another port', () => {
 
 test('every start without an inbound port says that late bounces are lost and which variable to set', () => {
   const off = { ...SCREEN, config: { ...SCREEN.config, inboundPort: null } };
-  for (const show of [laterScreen, (screen: StartScreen) => firstScreen(screen, 'ph_test_x')]) {
+  for (const show of [laterScreen, (screen: StartScreen) => firstScreen(screen, FIRST)]) {
     assert.match(show(off), /bounces and complaints .* are lost\.\nSet POSTHORN_INBOUND_PORT=25/);
     assert.doesNotMatch(show(SCREEN), /POSTHORN_INBOUND_PORT/);
   }

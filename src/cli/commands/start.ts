@@ -15,7 +15,7 @@ import {
 import { facts } from '../table.ts';
 import { type Config, readConfig } from '../../config/config.ts';
 import { mostSimilar } from '../../core/similar.ts';
-import { FIRST_DOMAIN } from '../../service/first-start.ts';
+import { FIRST_DOMAIN, type Seeded } from '../../service/first-start.ts';
 import { type ReadyInfo, runService } from '../../service/supervisor.ts';
 import { type Part, PARTS } from '../../service/worker-messages.ts';
 
@@ -85,15 +85,14 @@ function readyLine(info: ReadyInfo): string {
     ...(inboundPort === null ? {} : { inbound_port: inboundPort }),
     ...(submissionPorts.length === 0 ? {} : { submission_ports: submissionPorts }),
     ...(firstStart === null ? {} : { test_key: firstStart.testKey }),
+    ...(firstStart?.ownerLink == null ? {} : { sign_in_url: info.siteUrl + firstStart.ownerLink }),
   };
   return `${JSON.stringify(ready)}\n`;
 }
 
 function readyScreen(info: ReadyInfo, config: Config, cli: Cli): string {
   const screen = { info, config, program: cli.program };
-  return info.firstStart === null
-    ? laterScreen(screen)
-    : firstScreen(screen, info.firstStart.testKey);
+  return info.firstStart === null ? laterScreen(screen) : firstScreen(screen, info.firstStart);
 }
 
 function parseWorkers(text: string): number {
@@ -120,7 +119,10 @@ export type StartScreen = {
 };
 
 /** The first start: what is needed to send a first email, with the key, which is shown only now. */
-export function firstScreen(screen: StartScreen, testKey: string): string {
+export function firstScreen(
+  screen: StartScreen,
+  { testKey, ownerLink }: Pick<Seeded, 'testKey' | 'ownerLink'>,
+): string {
   const { info, program } = screen;
   return `${movedNote(screen)}
 Posthorn is ready.
@@ -130,6 +132,7 @@ ${indent(
     ['API', `${info.url}/v1`],
     ['Described at', `${info.url}/openapi.json`],
     ['Test key', `${testKey}   (shown once)`],
+    ...signInLink(info, ownerLink),
     ['Data', info.dataDir],
     ['Database', info.database],
     ...mailPorts(info),
@@ -145,6 +148,10 @@ See its status:          ${program} emails list
 Send real mail:          ${program} domains add yourdomain.com
 Stop:                    Ctrl-C
 ${inboundNote(screen)}`;
+}
+
+function signInLink({ siteUrl }: ReadyInfo, ownerLink: string | null): [string, string][] {
+  return ownerLink === null ? [] : [['Sign in', `${siteUrl}${ownerLink}   (once, in 30 minutes)`]];
 }
 
 /** Every later start. */

@@ -11,7 +11,7 @@ import { mostSimilar } from '../../core/similar.ts';
 import { isStreamIndexed } from '../../store/event-order.ts';
 import { BEGINNING, latestPoint, type StreamPoint } from '../../store/event-stream.ts';
 import { isId } from '../../store/ids.ts';
-import { bearerToken, callerOf } from '../access.ts';
+import { callerOf } from '../access.ts';
 import { refuse } from '../errors.ts';
 import { parseCursor, cursorText } from '../event-cursor.ts';
 import { EventStreams, presentStreamEvent, type StreamRequest } from '../event-streams.ts';
@@ -34,7 +34,6 @@ export function registerEventRoutes(app: App, services: HttpServices): void {
   const { db, config } = services;
   const streams = new EventStreams({
     ...services,
-    findKey: (text) => app.findKey(text),
     retentionH: config.retention.metadataH,
   });
   app.addHook('preClose', (done) => {
@@ -67,8 +66,7 @@ export function registerEventRoutes(app: App, services: HttpServices): void {
       const text = (resumed === '' ? undefined : resumed) ?? request.query.after;
       const after = text === 'latest' ? await latestPoint(db, caller) : pointAt(text, caller);
       if (isRefusal(after)) return refuse(reply, after);
-      const keyText = bearerToken(request.headers.authorization) ?? '';
-      const asked = { caller, keyText, filter: wanted, after };
+      const asked = { caller, callerAgain: app.callerAgain(request), filter: wanted, after };
       const isOpen = /\btext\/event-stream\b/i.test(request.headers.accept ?? '');
       if (isOpen) return openStream(streams, asked, reply);
       const page = await streams.page(asked, request.query.limit);

@@ -1,28 +1,80 @@
-/** The projects of the caller's organization; they are created and changed on the command line. */
+/** The projects of the caller's organization. Members create and rename them; keys only list them. */
 import { z } from 'zod';
 import { describeAlert } from '../../core/reputation-alert.ts';
+import { isId } from '../../store/ids.ts';
 import { callerOf } from '../access.ts';
+import { notFound } from '../errors.ts';
 import {
   environment as environmentSchema,
   failures,
+  idParams,
   idSchema,
+  label,
   listOf,
   time,
 } from '../schemas/common.ts';
 import type { App, HttpServices } from '../services.ts';
-import { listProjects, type Project } from '../../store/projects.ts';
+import { BY_SESSION, sessionOf } from '../sessions.ts';
+import { createProject, listProjects, type Project, renameProject } from '../../store/projects.ts';
 import { listAlerts, type Alert } from '../../store/reputation.ts';
 
+const TAGS = ['Projects'];
 const WARNINGS_MAX = 100;
 
-export function registerProjectRoutes(app: App, { db }: HttpServices): void {
+export function registerProjectRoutes(app: App, services: HttpServices): void {
+  registerList(app, services);
+  registerCreateAndRename(app, services);
+}
+
+function registerCreateAndRename(app: App, { db }: HttpServices): void {
+  app.post('/v1/projects', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Create a project',
+      description: 'In the organization of the member. For admins; a key cannot create one.',
+      operationId: 'createProject',
+      tags: TAGS,
+      security: BY_SESSION,
+      body: projectWrite,
+      response: { 201: project, ...failures(400, 404, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const { organizationId } = sessionOf(request);
+      const made = await createProject(db, organizationId, request.body.name);
+      return reply.code(201).send(toWire(made, []));
+    },
+  });
+
+  app.patch('/v1/projects/:id', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Rename a project',
+      description: 'For admins.',
+      operationId: 'updateProject',
+      tags: TAGS,
+      security: BY_SESSION,
+      params: idParams('project'),
+      body: projectWrite,
+      response: { 200: project, ...failures(400, 404, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const { id } = request.params;
+      const { organizationId } = sessionOf(request);
+      const { name } = request.body;
+      const changed = isId(id) ? await renameProject(db, { id, organizationId, name }) : null;
+      return changed === null ? notFound(reply, 'project') : toWire(changed, []);
+    },
+  });
+}
+
+function registerList(app: App, { db }: HttpServices): void {
   app.get('/v1/projects', {
     config: { withinDomain: true },
     schema: {
       summary: 'List the projects of the organization',
       description: 'A key for one domain sees its own project and the warnings about that domain.',
       operationId: 'listProjects',
-      tags: ['Projects'],
+      tags: TAGS,
       response: { 200: projectList, ...failures() },
     },
     handler: async (request) => {
@@ -80,3 +132,7 @@ const project = z
   .meta({ id: 'Project' });
 
 const projectList = listOf(project);
+
+const projectWrite = z
+  .strictObject({ name: label(100).meta({ description: 'For people.', examples: ['Shop'] }) })
+  .meta({ id: 'ProjectWrite' });

@@ -1,0 +1,220 @@
+/**
+ * Signing in: from an email address and a password, or a link that is used once, to the token of a session.
+ *
+ * Attempts are counted before the password is hashed, per client and per account, and taken back when they
+ * succeed. Known and unknown accounts get the same answer after the same work. A link is checked before
+ * a password is hashed and used up afterwards, in the transaction that does what it is for.
+ */
+import { createHash } from 'node:crypto';
+import { type LimitState, signInLimitRefusal } from '../core/limits.ts';
+import { isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
+import { addressKey, explainAddress, parseAddress } from '../mail/address.ts';
+import type { Database, Queryable } from '../store/postgres/database.ts';
+import {
+  createMember,
+  findMemberByEmail,
+  findMemberById,
+  findOrganization,
+  hasOwner,
+  lockMembers,
+  setPassword,
+} from '../store/members.ts';
+import { createSession, endSessions } from '../store/sessions.ts';
+import { createLink, findLink, type LinkPurpose, useLink } from '../store/sign-in-links.ts';
+import type { AuthLimiter } from './auth-limiter.ts';
+import { passwordProblem, type Passwords } from './passwords.ts';
+import { makeToken, parseToken } from './tokens.ts';
+
+const LINK_VALID_S = 30 * 60;
+
+/** One sentence for an unknown account and a wrong password. */
+const WRONG: Refusal = {
+  refused: 'authentication_error',
+  message: 'The email address or the password is wrong.',
+};
+const LINK_ENDED: Refusal = {
+  refused: 'authentication_error',
+  message:
+    'This link was used already, or its time is up; make a new one with the command `posthorn owner`.',
+};
+const ACCOUNT_GONE: Refusal = {
+  refused: 'not_found',
+  message: 'This account does not exist any more.',
+};
+const HAS_OWNER: Refusal = {
+  refused: 'conflict',
+  message: 'There is an owner already; sign in, or ask for an invitation.',
+};
+
+/** Where a request comes from. */
+export type Origin = {
+  /** net/addresses.ts clientOf */
+  client: string;
+  /** net/addresses.ts networkOf */
+  network: string;
+  userAgent: string | null;
+};
+
+/** A refusal; `limit`: of the attempts. */
+export type SignInRefusal = Refusal & { limit?: LimitState };
+
+/** `token`: for the client only. */
+export type SignedIn = { token: string; sessionId: string; memberId: string };
+
+type Parts = { db: Database; limiter: AuthLimiter; passwords: Passwords };
+
+export class SignIn {
+  readonly #db: Database;
+  readonly #limiter: AuthLimiter;
+  readonly #passwords: Passwords;
+
+  constructor({ db, limiter, passwords }: Parts) {
+    this.#db = db;
+    this.#limiter = limiter;
+    this.#passwords = passwords;
+  }
+
+  /** @throws DatabaseUnavailable, Overloaded */
+  async byPassword(
+    { email, password }: { email: string; password: string },
+    origin: Origin,
+  ): Promise<SignedIn | SignInRefusal> {
+    const emailKey = addressKey(email.trim());
+    const counted = [origin.client, accountOf(emailKey)];
+    const refusal = await this.#count(counted);
+    if (refusal !== null) return refusal;
+    const member = await findMemberByEmail(this.#db, emailKey);
+    if (!(await this.#passwords.verify(password, member?.password ?? null))) return WRONG;
+    if (member === null) return WRONG;
+    await this.#limiter.giveBack(counted);
+    return startSession(this.#db, member.id, origin);
+  }
+
+  /** Creates the first owner. @throws DatabaseUnavailable, Overloaded */
+  async asFirstOwner(
+    { token, email, name, password }: NewOwner,
+    origin: Origin,
+  ): Promise<SignedIn | SignInRefusal> {
+    const address = parseAddress(email.trim());
+    if (address === null) {
+      return refuseFields([{ field: 'email', message: explainAddress(email) }]);
+    }
+    const prepared = await this.#prepare({ token, password, purpose: 'owner', email }, origin);
+    if (isRefusal(prepared)) return prepared;
+    return this.#db.transaction(async (tx) => {
+      await lockMembers(tx);
+      if ((await useLink(tx, prepared)) === null) return LINK_ENDED;
+      const organizationId = await findOrganization(tx);
+      if (organizationId === null || (await hasOwner(tx))) return HAS_OWNER;
+      const wanted = { organizationId, email: address, emailKey: addressKey(address), name };
+      const owner = await createMember(tx, { ...wanted, role: 'owner', password: prepared.hash });
+      return owner === null ? HAS_OWNER : startSession(tx, owner.id, origin);
+    });
+  }
+
+  /** Sets the password of the member that the link is for, and ends that member's sessions. */
+  async byNewPassword(
+    { token, password }: { token: string; password: string },
+    origin: Origin,
+  ): Promise<SignedIn | SignInRefusal> {
+    const prepared = await this.#prepare({ token, password, purpose: 'password' }, origin);
+    if (isRefusal(prepared)) return prepared;
+    return this.#db.transaction(async (tx) => {
+      const memberId = (await useLink(tx, prepared))?.memberId ?? null;
+      if (memberId === null) return LINK_ENDED;
+      if (!(await setPassword(tx, memberId, prepared.hash))) return ACCOUNT_GONE;
+      await endSessions(tx, memberId, null);
+      return startSession(tx, memberId, origin);
+    });
+  }
+
+  /** Changes the password of a member who is signed in, and ends the member's other sessions. */
+  async changePassword(
+    { memberId, sessionId }: { memberId: string; sessionId: string },
+    { present, password }: { present: string; password: string },
+  ): Promise<{ changed: true } | SignInRefusal> {
+    const member = await findMemberById(this.#db, memberId);
+    if (member === null) return ACCOUNT_GONE;
+    const problem = passwordProblem(password, member.email);
+    if (problem !== null) return refuseFields([problem]);
+    const counted = [accountOf(addressKey(member.email))];
+    const refusal = await this.#count(counted);
+    if (refusal !== null) return refusal;
+    if (!(await this.#passwords.verify(present, member.password))) return WRONG_PRESENT;
+    await this.#limiter.giveBack(counted);
+    const hash = await this.#passwords.hash(password);
+    await this.#db.transaction(async (tx) => {
+      await setPassword(tx, memberId, hash);
+      await endSessions(tx, memberId, sessionId);
+    });
+    return { changed: true };
+  }
+
+  async #count(counted: readonly string[]): Promise<SignInRefusal | null> {
+    for (const who of counted) {
+      const { allowed, limit } = await this.#limiter.count(who);
+      if (!allowed) return signInLimitRefusal(limit);
+    }
+    return null;
+  }
+
+  /** Everything before the transaction in which the link is used: only a valid one gets a hash. */
+  async #prepare(
+    wanted: { token: string; password: string; purpose: LinkPurpose; email?: string },
+    { client }: Origin,
+  ): Promise<Prepared | SignInRefusal> {
+    const { token, password, purpose } = wanted;
+    const refusal = await this.#count([client]);
+    if (refusal !== null) return refusal;
+    const sha256 = parseToken(token);
+    const link = sha256 && (await findLink(this.#db, { sha256, purpose }));
+    if (sha256 === null || link === null) return LINK_ENDED;
+    await this.#limiter.giveBack([client]);
+    const member = link.memberId === null ? null : await findMemberById(this.#db, link.memberId);
+    const problem = passwordProblem(password, member?.email ?? wanted.email ?? '');
+    if (problem !== null) return refuseFields([problem]);
+    return { sha256, purpose, hash: await this.#passwords.hash(password) };
+  }
+}
+
+const WRONG_PRESENT: Refusal = {
+  refused: 'validation_error',
+  message: 'current_password: is not your present password',
+  details: [{ field: 'current_password', message: 'is not your present password' }],
+};
+
+type NewOwner = { token: string; email: string; name: string; password: string };
+type Prepared = { sha256: Buffer; purpose: LinkPurpose; hash: string };
+
+async function startSession(
+  db: Queryable,
+  memberId: string,
+  { network, userAgent }: Origin,
+): Promise<SignedIn> {
+  const { text: token, sha256 } = makeToken();
+  const sessionId = await createSession(db, { memberId, sha256, network, userAgent });
+  return { token, sessionId, memberId };
+}
+
+/** Among the counts per client; addresses of accounts are not stored there. */
+function accountOf(emailKey: string): string {
+  return `account ${createHash('sha256').update(emailKey).digest('hex').slice(0, 32)}`;
+}
+
+/** A link for the first owner, without its address; null: there is an owner already. */
+export async function linkForOwner(db: Database): Promise<string | null> {
+  return db.transaction(async (tx) => {
+    await lockMembers(tx);
+    if (await hasOwner(tx)) return null;
+    const { text, sha256 } = makeToken();
+    await createLink(tx, { sha256, memberId: null, validForS: LINK_VALID_S });
+    return `/sign-in#first=${text}`;
+  });
+}
+
+/** A link to set the password of this member. */
+export async function linkForPassword(db: Queryable, memberId: string): Promise<string> {
+  const { text, sha256 } = makeToken();
+  await createLink(db, { sha256, memberId, validForS: LINK_VALID_S });
+  return `/sign-in#reset=${text}`;
+}

@@ -1,0 +1,64 @@
+/** `posthorn owner`: links with which the owner gets in, for who has access to this machine. */
+import type { Command } from 'commander';
+import { linkForOwner, linkForPassword } from '../../auth/sign-in.ts';
+import type { Config } from '../../config/config.ts';
+import { addressKey } from '../../mail/address.ts';
+import { ownUrl } from '../../service/own-host.ts';
+import { readRunning } from '../../store/postgres/embedded/lock.ts';
+import { findMemberByEmail } from '../../store/members.ts';
+import { addCommand, type Cli, type Outcome, failure } from '../command.ts';
+import { withStore } from '../store.ts';
+
+const ONCE = 'It works once, for 30 minutes.';
+
+export function describeOwner(owner: Command, cli: Cli): void {
+  addCommand(owner, cli, {
+    name: 'link',
+    about: 'print a link that creates the owner, while there is none',
+    examples: ['owner link'],
+    run: link,
+  });
+  addCommand(owner, cli, {
+    name: 'reset',
+    about: 'print a link that sets a new password, for a member who cannot sign in',
+    examples: ['owner reset jo@acme.com'],
+    run: reset,
+  }).argument('<email>', 'the address that the member signs in with');
+}
+
+function link(cli: Cli): Promise<Outcome> {
+  return withStore(cli, async ({ db, config }) => {
+    const path = await linkForOwner(db);
+    if (path === null) {
+      const message =
+        'There is an owner already; `posthorn owner reset <email>` sets a new password.';
+      return failure({ refused: 'conflict', message });
+    }
+    return printed(siteUrl(config) + path, 'Open this link to create the owner');
+  });
+}
+
+function reset(cli: Cli, _: object, [email]: [string]): Promise<Outcome> {
+  return withStore(cli, async ({ db, config }) => {
+    const member = await findMemberByEmail(db, addressKey(email.trim()));
+    if (member === null) {
+      const message = `No member signs in with ${JSON.stringify(email)}.`;
+      return failure({ refused: 'not_found', message });
+    }
+    const path = await linkForPassword(db, member.id);
+    return printed(
+      siteUrl(config) + path,
+      `Open this link to set a new password for ${member.email}`,
+    );
+  });
+}
+
+function printed(url: string, what: string): Outcome {
+  return { data: { sign_in_url: url }, text: `${what}. ${ONCE}\n${url}` };
+}
+
+function siteUrl(config: Config): string {
+  if (config.publicUrl !== null) return config.publicUrl;
+  const running = readRunning(config.dataDir);
+  return (running?.kind === 'service' ? running.url : null) ?? ownUrl(config);
+}

@@ -1,0 +1,9 @@
+/** The roles of members: each may do everything that the ones after it may. */
+
+export const ROLES = ['owner', 'admin', 'developer', 'viewer'] as const;
+export type Role = (typeof ROLES)[number];
+
+/** Whether this role includes the other one. */
+export function includesRole(role: Role, wanted: Role): boolean {
+  return ROLES.indexOf(role) <= ROLES.indexOf(wanted);
+}

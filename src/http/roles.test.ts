@@ -1,0 +1,39 @@
+/** The roles of members cover every operation. */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { test } from 'node:test';
+import { LEAST_ROLES, ONLY_WITH_A_KEY } from './roles.ts';
+
+type Operation = { operationId: string; security?: object[] };
+type Document = { paths: Record<string, Record<string, Operation>> };
+
+const file = new URL('../../docs/openapi.json', import.meta.url);
+const { paths } = JSON.parse(await readFile(file, 'utf8')) as Document;
+const operations = Object.values(paths).flatMap((methods) => Object.entries(methods));
+
+test('every operation has the least role that it needs, or takes a key only, or nothing', () => {
+  const known = new Set([...LEAST_ROLES.keys(), ...ONLY_WITH_A_KEY]);
+  const needing = operations
+    .map(([, operation]) => operation)
+    .filter(({ security }) => security?.length !== 0)
+    .map(({ operationId }) => operationId);
+  assert.deepEqual(new Set(needing), known);
+});
+
+/** They change nothing, or nothing but what is the member's own. */
+const OF_VIEWERS = [
+  'previewTemplate',
+  'translateTemplate',
+  'endSession',
+  'endAllSessions',
+  'endOwnSession',
+  'changePassword',
+];
+
+test('a viewer changes nothing', () => {
+  const changing = operations
+    .filter(([method]) => method !== 'get')
+    .map(([, { operationId }]) => operationId)
+    .filter((operation) => LEAST_ROLES.get(operation) === 'viewer');
+  assert.deepEqual(new Set(changing), new Set(OF_VIEWERS));
+});

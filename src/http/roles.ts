@@ -1,0 +1,92 @@
+/**
+ * What members may do in a session of the dashboard: the least role for each operation of `/v1`. An
+ * operation that is missing here needs an API key. A test holds this table to the OpenAPI document.
+ *
+ * A viewer reads, but nothing that could be used elsewhere: contents of shared links are public. A developer
+ * sends, and changes what emails consist of and where events go. An admin changes what the organization is
+ * known by: domains, keys, projects, suppressions, members below the owner. An owner may do everything.
+ */
+import type { Role } from '../core/roles.ts';
+
+const OF_VIEWERS = [
+  'listEmails',
+  'getEmail',
+  'listEmailEvents',
+  'getEmailContent',
+  'diagnoseEmail',
+  'listEvents',
+  'getStats',
+  'listDomains',
+  'getDomain',
+  'listWebhooks',
+  'getWebhook',
+  'listWebhookDeliveries',
+  'getWebhookDelivery',
+  'getWebhookReplay',
+  'listTemplates',
+  'getTemplate',
+  'listTemplateVersions',
+  'getTemplateVersion',
+  'previewTemplate',
+  'translateTemplate',
+  'listSuppressions',
+  'getSuppression',
+  'listSuppressionHistory',
+  'listProjects',
+  'getSession',
+  'endSession',
+  'endAllSessions',
+  'listSessions',
+  'endOwnSession',
+  'changePassword',
+] as const;
+
+const OF_DEVELOPERS = [
+  'sendEmail',
+  'sendEmailBatch',
+  'rescheduleEmail',
+  'cancelEmail',
+  'shareEmail',
+  'createTemplate',
+  'updateTemplate',
+  'deleteTemplate',
+  'publishTemplate',
+  'createWebhook',
+  'updateWebhook',
+  'deleteWebhook',
+  'testWebhook',
+  'rotateWebhookSecret',
+  'replayWebhook',
+  'replayWebhookDelivery',
+  'verifyDomain',
+  'listApiKeys',
+] as const;
+
+const OF_ADMINS = [
+  'createDomain',
+  'updateDomain',
+  'deleteDomain',
+  'createApiKey',
+  'updateApiKey',
+  'rotateApiKey',
+  'revokeApiKey',
+  'createSuppression',
+  'deleteSuppression',
+  'importSuppressions',
+  'exportSuppressions',
+  'createProject',
+  'updateProject',
+] as const;
+
+/** About the calling key. */
+export const ONLY_WITH_A_KEY: ReadonlySet<string> = new Set(['getCurrentApiKey']);
+
+export const LEAST_ROLES: ReadonlyMap<string, Role> = new Map([
+  ...entries('viewer', OF_VIEWERS),
+  ...entries('developer', OF_DEVELOPERS),
+  ...entries('admin', OF_ADMINS),
+]);
+
+function entries(role: Role, operations: readonly string[]): [string, Role][] {
+  return operations.map((operation) => [operation, role]);
+}

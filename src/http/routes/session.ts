@@ -1,0 +1,281 @@
+/**
+ * Sessions: signing in with a password or with a link that is used once, who is signed in, signing out.
+ * These routes take no key. The ones that begin a session answer like `GET /v1/session`.
+ */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { SignedIn, SignInRefusal } from '../../auth/sign-in.ts';
+import { isRefusal } from '../../core/refusals.ts';
+import { isId } from '../../store/ids.ts';
+import { hasOwner } from '../../store/members.ts';
+import { findOrganizationName, listProjects } from '../../store/projects.ts';
+import {
+  endSession,
+  endSessions,
+  findSession,
+  findSessionById,
+  listSessions,
+  type SessionState,
+} from '../../store/sessions.ts';
+import { notFound, refuse } from '../errors.ts';
+import { failures, idParams } from '../schemas/common.ts';
+import {
+  newOwner,
+  ownSessionEnded,
+  ownSessions,
+  passwordChange,
+  passwordChanged,
+  passwordReset,
+  session as sessionSchema,
+  sessionEnded,
+  sessionsEnded,
+  setup,
+  signIn,
+} from '../schemas/sessions.ts';
+import type { App, HttpServices } from '../services.ts';
+import { BY_SESSION, originOf, sessionOf } from '../sessions.ts';
+
+const WITHOUT: never[] = [];
+const TAGS = ['Session'];
+
+export function registerSessionRoutes(app: App, services: HttpServices): void {
+  registerBeginnings(app, services);
+  registerLinks(app, services);
+  registerPresent(app, services);
+  registerOwn(app, services);
+}
+
+function registerBeginnings(app: App, services: HttpServices): void {
+  app.get('/v1/session/setup', {
+    config: { access: 'public' },
+    schema: {
+      summary: 'Is there an owner?',
+      description:
+        'Before there is one, only the link that the first start printed leads anywhere.',
+      operationId: 'getSetup',
+      tags: TAGS,
+      security: WITHOUT,
+      response: { 200: setup, ...failures() },
+    },
+    handler: async () => ({
+      object: 'setup' as const,
+      needs_owner: !(await hasOwner(services.db)),
+    }),
+  });
+
+  app.post('/v1/session', {
+    config: { access: 'sign_in' },
+    schema: {
+      summary: 'Sign in',
+      description:
+        'Begins a session and sets its cookie. Failed attempts are limited per address and per account.',
+      operationId: 'signIn',
+      tags: TAGS,
+      security: WITHOUT,
+      body: signIn,
+      response: { 200: sessionSchema, ...failures(400, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const signedIn = await app.signIn.byPassword(request.body, originOf(request));
+      return begin(signedIn, { app, services }, request, reply);
+    },
+  });
+}
+
+function registerLinks(app: App, services: HttpServices): void {
+  app.post('/v1/session/owner', {
+    config: { access: 'sign_in' },
+    schema: {
+      summary: 'Create the owner',
+      description:
+        'With the token of the link that the first start printed, or `posthorn owner link`. Once.',
+      operationId: 'createOwner',
+      tags: TAGS,
+      security: WITHOUT,
+      body: newOwner,
+      response: { 200: sessionSchema, ...failures(400, 409, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const signedIn = await app.signIn.asFirstOwner(request.body, originOf(request));
+      return begin(signedIn, { app, services }, request, reply);
+    },
+  });
+
+  app.post('/v1/session/reset', {
+    config: { access: 'sign_in' },
+    schema: {
+      summary: 'Set a new password with a link',
+      description:
+        'With the token of the link that `posthorn owner reset` printed. All other sessions of the member end.',
+      operationId: 'resetPassword',
+      tags: TAGS,
+      security: WITHOUT,
+      body: passwordReset,
+      response: { 200: sessionSchema, ...failures(400, 404, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const signedIn = await app.signIn.byNewPassword(request.body, originOf(request));
+      return begin(signedIn, { app, services }, request, reply);
+    },
+  });
+}
+
+function registerPresent(app: App, services: HttpServices): void {
+  const { db } = services;
+  app.get('/v1/session', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Who is signed in?',
+      description: 'The member, and the projects that the member can choose.',
+      operationId: 'getSession',
+      tags: TAGS,
+      security: BY_SESSION,
+      response: { 200: sessionSchema, ...failures(400, 404) },
+    },
+    handler: async (request, reply) => {
+      reply.header('cache-control', 'no-store');
+      return present(services, sessionOf(request));
+    },
+  });
+
+  app.delete('/v1/session', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Sign out',
+      description: 'Ends this session.',
+      operationId: 'endSession',
+      tags: TAGS,
+      security: BY_SESSION,
+      response: { 200: sessionEnded, ...failures(400, 404) },
+    },
+    handler: async (request, reply) => {
+      const { id, memberId } = sessionOf(request);
+      await endSession(db, memberId, id);
+      app.sessions.end(reply);
+      return { object: 'session' as const, id, deleted: true as const };
+    },
+  });
+
+  app.post('/v1/session/password', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Change your password',
+      description: 'Ends your other sessions.',
+      operationId: 'changePassword',
+      tags: TAGS,
+      security: BY_SESSION,
+      body: passwordChange,
+      response: { 200: passwordChanged, ...failures(400, 404, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const { id: sessionId, memberId } = sessionOf(request);
+      const { current_password: now, password } = request.body;
+      const who = { memberId, sessionId };
+      const changed = await app.signIn.changePassword(who, { present: now, password });
+      if (isRefusal(changed)) return refuse(reply, changed);
+      return { object: 'password' as const, changed: true as const };
+    },
+  });
+}
+
+function registerOwn(app: App, { db }: HttpServices): void {
+  app.get('/v1/session/all', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'List your sessions',
+      description: 'Where you are signed in, newest first.',
+      operationId: 'listSessions',
+      tags: TAGS,
+      security: BY_SESSION,
+      response: { 200: ownSessions, ...failures(400, 404) },
+    },
+    handler: async (request) => {
+      const { id: current, memberId } = sessionOf(request);
+      const data = (await listSessions(db, memberId)).map((one) => ({
+        object: 'session' as const,
+        id: one.id,
+        is_current: one.id === current,
+        network: one.network,
+        user_agent: one.userAgent,
+        created_at: one.createdAt.toISOString(),
+        last_used_at: one.lastUsedAt.toISOString(),
+      }));
+      return { object: 'list' as const, data, has_more: false };
+    },
+  });
+
+  app.delete('/v1/session/all', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Sign out everywhere',
+      description: 'Ends all of your sessions, this one included.',
+      operationId: 'endAllSessions',
+      tags: TAGS,
+      security: BY_SESSION,
+      response: { 200: sessionsEnded, ...failures(400, 404) },
+    },
+    handler: async (request, reply) => {
+      const count = await endSessions(db, sessionOf(request).memberId, null);
+      app.sessions.end(reply);
+      return { object: 'session' as const, count, deleted: true as const };
+    },
+  });
+
+  app.delete('/v1/session/all/:id', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Sign out elsewhere',
+      description: 'Ends one of your sessions.',
+      operationId: 'endOwnSession',
+      tags: TAGS,
+      security: BY_SESSION,
+      params: idParams('session'),
+      response: { 200: ownSessionEnded, ...failures(400, 404) },
+    },
+    handler: async (request, reply) => {
+      const { id } = request.params;
+      const { id: current, memberId } = sessionOf(request);
+      if (!isId(id) || !(await endSession(db, memberId, id))) return notFound(reply, 'session');
+      if (id === current) app.sessions.end(reply);
+      return { object: 'session' as const, id, deleted: true as const };
+    },
+  });
+}
+
+/** Sets the cookie of a new session, ends the one that the browser had, and says who is signed in. */
+export async function begin(
+  signedIn: SignedIn | SignInRefusal,
+  { app, services }: { app: App; services: HttpServices },
+  request: FastifyRequest,
+  reply: FastifyReply,
+) {
+  if (isRefusal(signedIn)) return refuse(reply, signedIn);
+  const { db } = services;
+  const before = app.sessions.tokenOf(request);
+  const scope = { projectId: null, environment: 'test' } as const;
+  const replaced = before && (await findSession(db, before, scope));
+  if (replaced) await endSession(db, replaced.memberId, replaced.id);
+  const state = await findSessionById(db, signedIn.sessionId, scope);
+  // Ended by another request in this moment.
+  if (state === null) return notFound(reply, 'session');
+  app.sessions.begin(reply, signedIn.token);
+  return reply.send(await present(services, state));
+}
+
+async function present({ db }: HttpServices, state: SessionState) {
+  const { id, memberId, email, name, role, organizationId } = state;
+  const [organization, projects] = await Promise.all([
+    findOrganizationName(db, organizationId),
+    listProjects(db, organizationId),
+  ]);
+  return {
+    object: 'session' as const,
+    id,
+    member: { id: memberId, email, name, role },
+    organization: { id: organizationId, name: organization ?? '' },
+    projects: projects.toReversed().map((project) => ({ id: project.id, name: project.name })),
+    environments: ['live' as const, 'test' as const],
+    totp_enabled: false,
+    created_at: state.createdAt.toISOString(),
+    expires_at: state.expiresAt.toISOString(),
+  };
+}

@@ -1,0 +1,129 @@
+/** Sessions of the dashboard: signing in, and who is signed in. */
+import { z } from 'zod';
+import { PASSWORD_CHARACTERS_MAX, PASSWORD_CHARACTERS_MIN } from '../../auth/passwords.ts';
+import { ROLES } from '../../core/roles.ts';
+import { deleted, environment, idSchema, label, listOf, time } from './common.ts';
+
+export const role = z
+  .enum(ROLES)
+  .describe('What the member may do: each role includes those after it.');
+
+export const memberName = label(100).meta({
+  description: 'How others see the member.',
+  examples: ['Jo Doe'],
+});
+
+export const email = z
+  .string()
+  .min(3)
+  .max(320)
+  .meta({ description: 'The address to sign in with.', examples: ['jo@acme.com'] });
+
+const password = (description: string) =>
+  z
+    .string()
+    .min(1)
+    .max(PASSWORD_CHARACTERS_MAX)
+    .meta({
+      description,
+      examples: ['correct horse battery staple'],
+    });
+
+export const newPassword = password(`At least ${PASSWORD_CHARACTERS_MIN} characters.`);
+
+export const linkToken = z
+  .string()
+  .min(1)
+  .max(200)
+  .meta({
+    description: 'What the link has after the = of its last part.',
+    examples: ['Ft3pVbGzvYk2wqS1m0n8cJxHdR5aLuE7TiOQe9ZfK4A'],
+  });
+
+export const signIn = z
+  .strictObject({ email, password: password('The password.') })
+  .meta({ id: 'SignIn' });
+
+export const newOwner = z
+  .strictObject({ token: linkToken, email, name: memberName, password: newPassword })
+  .meta({ id: 'NewOwner' });
+
+export const passwordReset = z
+  .strictObject({ token: linkToken, password: newPassword })
+  .meta({ id: 'PasswordReset' });
+
+export const passwordChange = z
+  .strictObject({ current_password: password('The present password.'), password: newPassword })
+  .meta({ id: 'PasswordChange' });
+
+const named = { name: z.string().meta({ examples: ['Acme'] }) };
+
+export const session = z
+  .object({
+    object: z.literal('session'),
+    id: idSchema('The session.'),
+    member: z.object({
+      id: idSchema('The member who is signed in.'),
+      email: z.string().meta({ examples: ['jo@acme.com'] }),
+      name: memberName,
+      role,
+    }),
+    organization: z.object({ id: idSchema('The organization of the member.'), ...named }),
+    projects: z
+      .array(z.object({ id: idSchema('For the header Posthorn-Project.'), ...named }))
+      .describe('All of the organization, oldest first; the first one is the default.'),
+    environments: z
+      .array(environment)
+      .describe('For the header Posthorn-Environment; the default is test.'),
+    totp_enabled: z.boolean().describe('Whether signing in needs a code.'),
+    created_at: time('When it was begun.'),
+    expires_at: time('When it ends if it is not used.'),
+  })
+  .meta({ id: 'Session' });
+
+export const setup = z
+  .object({
+    object: z.literal('setup'),
+    needs_owner: z
+      .boolean()
+      .describe('There is no member yet: the link that the first start printed creates the owner.'),
+  })
+  .meta({ id: 'Setup' });
+
+export const sessionEnded = z
+  .object({ object: z.literal('session'), id: idSchema('The session.'), deleted: z.literal(true) })
+  .meta({ id: 'SessionEnded' });
+
+export const sessionsEnded = z
+  .object({
+    object: z.literal('session'),
+    count: z.int().meta({ description: 'How many have ended.', examples: [3] }),
+    deleted: z.literal(true),
+  })
+  .meta({ id: 'SessionsEnded' });
+
+export const ownSessions = listOf(
+  z
+    .object({
+      object: z.literal('session'),
+      id: idSchema('The session.'),
+      is_current: z.boolean().describe('Whether this request belongs to it.'),
+      network: z.string().meta({
+        description: 'The network in which it was begun.',
+        examples: ['203.0.113.0'],
+      }),
+      user_agent: z
+        .string()
+        .nullable()
+        .meta({ description: 'The browser.', examples: ['Mozilla/5.0'] }),
+      created_at: time('When it was begun.'),
+      last_used_at: time('When it was last used, to the minute.'),
+    })
+    .meta({ id: 'OwnSession' }),
+);
+
+export const ownSessionEnded = deleted('session');
+
+export const passwordChanged = z
+  .object({ object: z.literal('password'), changed: z.literal(true) })
+  .meta({ id: 'PasswordChanged' });

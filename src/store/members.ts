@@ -1,0 +1,85 @@
+/**
+ * Members of an organization: the people who sign in to the dashboard. An organization with members has
+ * an owner; before there is one, only a link that is used once creates one (store/sign-in-links.ts).
+ */
+import type { Role } from '../core/roles.ts';
+import type { Queryable } from './postgres/database.ts';
+import { newId } from './ids.ts';
+
+export type Member = {
+  id: string;
+  organizationId: string;
+  email: string;
+  name: string;
+  role: Role;
+  createdAt: Date;
+  lastSignedIn: Date | null;
+};
+
+/** `password`: as it is stored (auth/passwords.ts). `emailKey`: in lower case. */
+export type NewMember = Pick<Member, 'organizationId' | 'email' | 'name' | 'role'> & {
+  emailKey: string;
+  password: string;
+};
+
+const COLUMNS = `id, organization_id as "organizationId", email, name, role, created_at as "createdAt",
+       last_signed_in as "lastSignedIn"`;
+
+/** Any number that differs from that of other locks. */
+const LOCK_KEY = 0x6d656d62; // "memb"
+
+/** Until the end of the transaction no other one changes who is a member and with which role. */
+export async function lockMembers(tx: Queryable): Promise<void> {
+  await tx.query('select pg_advisory_xact_lock($1)', [LOCK_KEY]);
+}
+
+const CREATE = `
+insert into members (id, organization_id, email, email_key, name, role, password, created_at)
+values ($1, $2, $3, $4, $5, $6, $7, app_now())
+on conflict (email_key) do nothing
+returning ${COLUMNS}`;
+
+/** null: the address is that of a member already. */
+export async function createMember(db: Queryable, member: NewMember): Promise<Member | null> {
+  const { organizationId, email, emailKey, name, role, password } = member;
+  const values = [newId(), organizationId, email, emailKey, name, role, password];
+  return (await db.query<Member>(CREATE, values))[0] ?? null;
+}
+
+const HAS_OWNER = `select exists (select from members where role = 'owner') as found`;
+
+export async function hasOwner(db: Queryable): Promise<boolean> {
+  return (await db.query<{ found: boolean }>(HAS_OWNER))[0]?.found === true;
+}
+
+/** The first organization of this installation; null: it was never started. */
+export async function findOrganization(db: Queryable): Promise<string | null> {
+  const [row] = await db.query<{ id: string }>('select id from organizations order by id limit 1');
+  return row?.id ?? null;
+}
+
+const FIND_BY_EMAIL = `select ${COLUMNS}, password from members where email_key = $1`;
+
+/** @param emailKey in lower case */
+export async function findMemberByEmail(
+  db: Queryable,
+  emailKey: string,
+): Promise<(Member & { password: string }) | null> {
+  return (await db.query<Member & { password: string }>(FIND_BY_EMAIL, [emailKey]))[0] ?? null;
+}
+
+const FIND = `select ${COLUMNS}, password from members where id = $1`;
+
+export async function findMemberById(
+  db: Queryable,
+  id: string,
+): Promise<(Member & { password: string }) | null> {
+  return (await db.query<Member & { password: string }>(FIND, [id]))[0] ?? null;
+}
+
+const SET_PASSWORD = 'update members set password = $2 where id = $1 returning 1';
+
+/** False: there is no such member any more. */
+export async function setPassword(db: Queryable, id: string, password: string): Promise<boolean> {
+  return (await db.query(SET_PASSWORD, [id, password])).length > 0;
+}

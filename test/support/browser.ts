@@ -1,0 +1,79 @@
+/** A browser with the dashboard open, as far as the API sees one: it keeps cookies and says where requests come from. */
+import assert from 'node:assert/strict';
+import type { Answer, Service } from './service.ts';
+
+export const OWNER = {
+  email: 'owner@acme.test',
+  name: 'Olga Owner',
+  password: 'correct horse battery staple',
+};
+
+type BrowserRequest = { body?: unknown; headers?: Record<string, string> };
+
+export class Browser {
+  readonly #service: Service;
+  readonly #headers: Record<string, string>;
+  /** `name=value`; null: it has none. */
+  cookie: string | null = null;
+
+  /** @param headers of every request */
+  constructor(service: Service, headers: Record<string, string> = {}) {
+    this.#service = service;
+    this.#headers = headers;
+  }
+
+  /** As a script of the dashboard asks. Headers that are '' are left out. */
+  async request(
+    method: string,
+    path: string,
+    { body, headers = {} }: BrowserRequest = {},
+  ): Promise<Answer> {
+    const all = {
+      'sec-fetch-site': 'same-origin',
+      'posthorn-session': '1',
+      ...(this.cookie !== null && { cookie: this.cookie }),
+      ...this.#headers,
+      ...headers,
+    };
+    const answer = await this.#service.request(method, path, {
+      key: null,
+      headers: Object.fromEntries(Object.entries(all).filter(([, value]) => value !== '')),
+      ...(body !== undefined && { body }),
+    });
+    this.#keepCookie(answer);
+    return answer;
+  }
+
+  get = (path: string, headers: Record<string, string> = {}) =>
+    this.request('GET', path, { headers });
+  post = (path: string, body: unknown, headers: Record<string, string> = {}) =>
+    this.request('POST', path, { body, headers });
+
+  async signIn({ email, password }: { email: string; password: string }): Promise<Answer> {
+    return this.post('/v1/session', { email, password });
+  }
+
+  #keepCookie({ headers }: Answer): void {
+    for (const line of headers.getSetCookie()) {
+      const [pair = ''] = line.split(';', 1);
+      const isGone = /Max-Age=0\b/i.test(line);
+      this.cookie = isGone ? null : pair;
+    }
+  }
+}
+
+/** What a link has after its last =. */
+export function tokenOf(url: string): string {
+  const token = /#\w+=([\w-]+)$/.exec(url)?.[1];
+  assert.ok(token, url);
+  return token;
+}
+
+/** A browser in which the owner of a new service is signed in. */
+export async function ownerOf(service: Service): Promise<Browser> {
+  const browser = new Browser(service);
+  const token = tokenOf(service.readyLine.sign_in_url ?? '');
+  const answer = await browser.post('/v1/session/owner', { token, ...OWNER });
+  assert.equal(answer.status, 200, answer.text);
+  return browser;
+}

@@ -1,0 +1,52 @@
+/** What members and their sessions are read and written with. */
+import { newId } from '../../src/store/ids.ts';
+import { keyOfMember } from '../../src/store/keys.ts';
+import { returnAuthAttempt } from '../../src/store/limits.ts';
+import * as members from '../../src/store/members.ts';
+import { findOrganizationName, renameProject } from '../../src/store/projects.ts';
+import * as sessions from '../../src/store/sessions.ts';
+import * as links from '../../src/store/sign-in-links.ts';
+import type { Stage } from './statements.ts';
+
+export async function useMembers({ db, sender }: Stage): Promise<void> {
+  const organizationId = (await members.findOrganization(db))!;
+  await findOrganizationName(db, organizationId);
+  const scope = { projectId: sender.projectId, environment: 'test' } as const;
+  await renameProject(db, { id: sender.projectId, organizationId, name: 'Renamed' });
+  const email = `${newId()}@acme.test`;
+  const who = { organizationId, email, emailKey: email, name: 'Jo', password: 'x' };
+  const member = await db.transaction(async (tx) => {
+    await members.lockMembers(tx);
+    await members.hasOwner(tx);
+    return (await members.createMember(tx, { ...who, role: 'owner' }))!;
+  });
+  await members.findMemberByEmail(db, email);
+  await members.findMemberById(db, member.id);
+  await members.setPassword(db, member.id, 'y');
+  await keyOfMember(db, scope, member);
+  await useSessions({ db, scope, memberId: member.id });
+  const [sha256, purpose] = [Buffer.from(newId()), 'password'] as const;
+  await links.createLink(db, { sha256, memberId: member.id, validForS: 60 });
+  await links.findLink(db, { sha256, purpose });
+  await links.useLink(db, { sha256, purpose });
+  await links.forgetLinks(db, 500);
+  await returnAuthAttempt(db, ['192.0.2.1'], { max: 20, windowS: 60 });
+}
+
+async function useSessions({
+  db,
+  scope,
+  memberId,
+}: Pick<Stage, 'db'> & { scope: sessions.Wanted; memberId: string }): Promise<void> {
+  const [sha256, after] = [Buffer.from(newId()), Buffer.from(newId())];
+  const begun = { memberId, sha256, network: '192.0.2.0', userAgent: null };
+  const id = await sessions.createSession(db, begun);
+  await sessions.findSession(db, sha256, scope);
+  await sessions.findSessionById(db, id, scope);
+  await sessions.touchSession(db, id, sha256);
+  await sessions.replaceToken(db, id, { before: sha256, after });
+  await sessions.listSessions(db, memberId);
+  await sessions.endSession(db, memberId, id);
+  await sessions.endSessions(db, memberId, null);
+  await sessions.forgetSessions(db, 500);
+}
