@@ -449,6 +449,45 @@ export type Failure = {
   };
 };
 
+export type Invitation = {
+  object: 'invitation';
+  /** The invitation. */
+  id: string;
+  /** The address to sign in with. */
+  email: string;
+  /** What the member may do: each role includes those after it. */
+  role: 'owner' | 'admin' | 'developer' | 'viewer';
+  /** When it was made. */
+  created_at: string;
+  /** Until when it can be accepted. */
+  expires_at: string;
+};
+
+export type InvitationAcceptance = {
+  /** What the link has after the = of its last part. */
+  token: string;
+  /** How others see the member. */
+  name: string;
+  /** At least 10 characters. */
+  password: string;
+};
+
+export type InvitationWithLink = {
+  object: 'invitation';
+  /** The invitation. */
+  id: string;
+  /** The address to sign in with. */
+  email: string;
+  /** What the member may do: each role includes those after it. */
+  role: 'owner' | 'admin' | 'developer' | 'viewer';
+  /** When it was made. */
+  created_at: string;
+  /** Until when it can be accepted. */
+  expires_at: string;
+  /** The link, which is shown only here. */
+  url: string;
+};
+
 export type MailRoute = {
   /** `none`: the domain cannot be sent to. `unknown`: DNS did not answer. */
   verdict: 'found' | 'none' | 'unknown';
@@ -470,6 +509,26 @@ export type MailRoute = {
   }>;
   /** One sentence: the problem, or why the result is unknown; null: none. */
   problem: string | null;
+};
+
+export type Member = {
+  object: 'member';
+  /** The member. */
+  id: string;
+  /** The address to sign in with. */
+  email: string;
+  /** How others see the member. */
+  name: string;
+  /** What the member may do: each role includes those after it. */
+  role: 'owner' | 'admin' | 'developer' | 'viewer';
+  /** When the person became a member. */
+  created_at: string;
+  last_signed_in_at: string | null;
+};
+
+export type MemberChange = {
+  /** What the member may do: each role includes those after it. */
+  role: 'owner' | 'admin' | 'developer' | 'viewer';
 };
 
 export type NewApiKey = {
@@ -529,6 +588,13 @@ export type NewEmail = {
   } | undefined;
   /** When to send it: ISO 8601 with an offset, up to 30 days ahead. A time in the past sends it at once. */
   scheduled_at?: string | undefined;
+};
+
+export type NewInvitation = {
+  /** The address to sign in with. */
+  email: string;
+  /** What the member may do: each role includes those after it. */
+  role: 'owner' | 'admin' | 'developer' | 'viewer';
 };
 
 export type NewOwner = {

@@ -20,8 +20,10 @@ import {
   setPassword,
 } from '../store/members.ts';
 import { createSession, endSessions } from '../store/sessions.ts';
-import { createLink, findLink, type LinkPurpose, useLink } from '../store/sign-in-links.ts';
+import { createLink, findLink, useLink } from '../store/sign-in-links.ts';
+import { findInvitation, useInvitation } from '../store/invitations.ts';
 import type { AuthLimiter } from './auth-limiter.ts';
+import { IS_MEMBER } from './members.ts';
 import { passwordProblem, type Passwords } from './passwords.ts';
 import { makeToken, parseToken } from './tokens.ts';
 
@@ -36,6 +38,10 @@ const LINK_ENDED: Refusal = {
   refused: 'authentication_error',
   message:
     'This link was used already, or its time is up; make a new one with the command `posthorn owner`.',
+};
+const INVITATION_ENDED: Refusal = {
+  refused: 'authentication_error',
+  message: 'This invitation was used already or revoked, or its time is up; ask for a new one.',
 };
 const ACCOUNT_GONE: Refusal = {
   refused: 'not_found',
@@ -99,11 +105,14 @@ export class SignIn {
     if (address === null) {
       return refuseFields([{ field: 'email', message: explainAddress(email) }]);
     }
-    const prepared = await this.#prepare({ token, password, purpose: 'owner', email }, origin);
+    const find = async (sha256: Buffer) =>
+      (await findLink(this.#db, { sha256, purpose: 'owner' })) && { email };
+    const prepared = await this.#prepare({ token, password, find, ended: LINK_ENDED }, origin);
     if (isRefusal(prepared)) return prepared;
+    const { sha256 } = prepared;
     return this.#db.transaction(async (tx) => {
       await lockMembers(tx);
-      if ((await useLink(tx, prepared)) === null) return LINK_ENDED;
+      if ((await useLink(tx, { sha256, purpose: 'owner' })) === null) return LINK_ENDED;
       const organizationId = await findOrganization(tx);
       if (organizationId === null || (await hasOwner(tx))) return HAS_OWNER;
       const wanted = { organizationId, email: address, emailKey: addressKey(address), name };
@@ -112,15 +121,40 @@ export class SignIn {
     });
   }
 
+  /** Makes the invited person a member. @throws DatabaseUnavailable, Overloaded */
+  async byInvitation(
+    { token, name, password }: { token: string; name: string; password: string },
+    origin: Origin,
+  ): Promise<SignedIn | SignInRefusal> {
+    const find = (sha256: Buffer) => findInvitation(this.#db, sha256);
+    const wanted = { token, password, find, ended: INVITATION_ENDED };
+    const prepared = await this.#prepare(wanted, origin);
+    if (isRefusal(prepared)) return prepared;
+    return this.#db.transaction(async (tx) => {
+      await lockMembers(tx);
+      const invitation = await useInvitation(tx, prepared.sha256);
+      if (invitation === null) return INVITATION_ENDED;
+      const { organizationId, email, role } = invitation;
+      const who = { organizationId, email, emailKey: addressKey(email), name, role };
+      const member = await createMember(tx, { ...who, password: prepared.hash });
+      return member === null ? IS_MEMBER : startSession(tx, member.id, origin);
+    });
+  }
+
   /** Sets the password of the member that the link is for, and ends that member's sessions. */
   async byNewPassword(
     { token, password }: { token: string; password: string },
     origin: Origin,
   ): Promise<SignedIn | SignInRefusal> {
-    const prepared = await this.#prepare({ token, password, purpose: 'password' }, origin);
+    const find = async (sha256: Buffer) => {
+      const link = await findLink(this.#db, { sha256, purpose: 'password' });
+      return link && findMemberById(this.#db, link.memberId ?? '');
+    };
+    const prepared = await this.#prepare({ token, password, find, ended: LINK_ENDED }, origin);
     if (isRefusal(prepared)) return prepared;
+    const { sha256 } = prepared;
     return this.#db.transaction(async (tx) => {
-      const memberId = (await useLink(tx, prepared))?.memberId ?? null;
+      const memberId = (await useLink(tx, { sha256, purpose: 'password' }))?.memberId ?? null;
       if (memberId === null) return LINK_ENDED;
       if (!(await setPassword(tx, memberId, prepared.hash))) return ACCOUNT_GONE;
       await endSessions(tx, memberId, null);
@@ -160,22 +194,28 @@ export class SignIn {
 
   /** Everything before the transaction in which the link is used: only a valid one gets a hash. */
   async #prepare(
-    wanted: { token: string; password: string; purpose: LinkPurpose; email?: string },
+    { token, password, find, ended }: LinkUse,
     { client }: Origin,
   ): Promise<Prepared | SignInRefusal> {
-    const { token, password, purpose } = wanted;
     const refusal = await this.#count([client]);
     if (refusal !== null) return refusal;
     const sha256 = parseToken(token);
-    const link = sha256 && (await findLink(this.#db, { sha256, purpose }));
-    if (sha256 === null || link === null) return LINK_ENDED;
+    const person = sha256 && (await find(sha256));
+    if (sha256 === null || person === null) return ended;
     await this.#limiter.giveBack([client]);
-    const member = link.memberId === null ? null : await findMemberById(this.#db, link.memberId);
-    const problem = passwordProblem(password, member?.email ?? wanted.email ?? '');
+    const problem = passwordProblem(password, person.email);
     if (problem !== null) return refuseFields([problem]);
-    return { sha256, purpose, hash: await this.#passwords.hash(password) };
+    return { sha256, hash: await this.#passwords.hash(password) };
   }
 }
+
+/** `find`: for whom the link is, null if it is not valid any more. `ended`: the refusal then. */
+type LinkUse = {
+  token: string;
+  password: string;
+  find: (sha256: Buffer) => Promise<{ email: string } | null>;
+  ended: Refusal;
+};
 
 const WRONG_PRESENT: Refusal = {
   refused: 'validation_error',
@@ -184,7 +224,7 @@ const WRONG_PRESENT: Refusal = {
 };
 
 type NewOwner = { token: string; email: string; name: string; password: string };
-type Prepared = { sha256: Buffer; purpose: LinkPurpose; hash: string };
+type Prepared = { sha256: Buffer; hash: string };
 
 async function startSession(
   db: Queryable,

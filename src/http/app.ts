@@ -46,6 +46,7 @@ import { registerEmailBatchRoute } from './routes/email-batches.ts';
 import { registerEmailRoutes } from './routes/emails.ts';
 import { registerEventRoutes } from './routes/events.ts';
 import { registerKeyRoutes } from './routes/keys.ts';
+import { registerMemberRoutes } from './routes/members.ts';
 import { registerProjectRoutes } from './routes/projects.ts';
 import { registerSessionRoutes } from './routes/session.ts';
 import { registerServiceRoutes } from './routes/service.ts';
@@ -124,6 +125,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
     registerKeyRoutes(app, services);
     registerProjectRoutes(app, services);
     registerSessionRoutes(app, services);
+    registerMemberRoutes(app, services);
     registerServiceRoutes(app, services);
     registerRootMount(app, services);
   });

@@ -89,6 +89,7 @@ const TAGS = {
   'API keys': 'Who may use this API.',
   Projects: 'What keys, domains and emails belong to.',
   Session: 'Signing in to the dashboard, and who is signed in. An API key does not open these.',
+  Members: 'Who may use the dashboard, and invitations. An API key does not open these.',
   Service: 'Whether the service works. No key is needed.',
 };
 

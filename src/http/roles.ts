@@ -33,6 +33,7 @@ const OF_VIEWERS = [
   'getSuppression',
   'listSuppressionHistory',
   'listProjects',
+  'listMembers',
   'getSession',
   'endSession',
   'endAllSessions',
@@ -76,6 +77,11 @@ const OF_ADMINS = [
   'exportSuppressions',
   'createProject',
   'updateProject',
+  'updateMember',
+  'removeMember',
+  'listInvitations',
+  'createInvitation',
+  'revokeInvitation',
 ] as const;
 
 /** About the calling key. */

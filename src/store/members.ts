@@ -5,6 +5,7 @@
 import type { Role } from '../core/roles.ts';
 import type { Queryable } from './postgres/database.ts';
 import { newId } from './ids.ts';
+import { type Page, type PageOf, pageOf } from './page.ts';
 
 export type Member = {
   id: string;
@@ -75,6 +76,67 @@ export async function findMemberById(
   id: string,
 ): Promise<(Member & { password: string }) | null> {
   return (await db.query<Member & { password: string }>(FIND, [id]))[0] ?? null;
+}
+
+const LIST = `
+select ${COLUMNS} from members
+ where organization_id = $1 and ($3::uuid is null or id < $3) and ($4::uuid is null or id > $4)
+ order by case when $4::uuid is null then id end desc, id
+ limit $2`;
+
+/** Newest first. */
+export async function listMembers(
+  db: Queryable,
+  organizationId: string,
+  page: Page,
+): Promise<PageOf<Member>> {
+  const values = [organizationId, page.limit + 1, page.after, page.before];
+  return pageOf(await db.query<Member>(LIST, values), page);
+}
+
+const FIND_IN = `select ${COLUMNS} from members where organization_id = $1 and id = $2`;
+
+export async function findMember(
+  db: Queryable,
+  { organizationId, id }: Pick<Member, 'organizationId' | 'id'>,
+): Promise<Member | null> {
+  return (await db.query<Member>(FIND_IN, [organizationId, id]))[0] ?? null;
+}
+
+const IS_ONLY_OWNER = `
+select not exists (select from members
+                    where organization_id = $1 and role = 'owner' and id <> $2) as only`;
+
+/** After lockMembers. */
+export async function isOnlyOwner(
+  tx: Queryable,
+  { organizationId, id, role }: Pick<Member, 'organizationId' | 'id' | 'role'>,
+): Promise<boolean> {
+  if (role !== 'owner') return false;
+  return (await tx.query<{ only: boolean }>(IS_ONLY_OWNER, [organizationId, id]))[0]?.only === true;
+}
+
+/** null: there is no such member any more. */
+export async function changeRole(
+  db: Queryable,
+  { id, role }: Pick<Member, 'id' | 'role'>,
+): Promise<Member | null> {
+  const CHANGE = `update members set role = $2 where id = $1 returning ${COLUMNS}`;
+  return (await db.query<Member>(CHANGE, [id, role]))[0] ?? null;
+}
+
+const DELETE = `
+with keys as (
+  update api_keys k set revoked_at = app_now() from members m, projects p
+   where m.id = $1 and p.organization_id = m.organization_id
+     and k.project_id = p.id and k.environment in ('live', 'test')
+     and k.member_id = m.id and k.revoked_at is null
+)
+delete from members where id = $1`;
+
+/** Also ends the member's sessions, and revokes the keys that they send with (store/keys.ts). */
+export async function deleteMember(db: Queryable, id: string): Promise<void> {
+  await db.query(DELETE, [id]);
 }
 
 const SET_PASSWORD = 'update members set password = $2 where id = $1 returning 1';

@@ -14,6 +14,7 @@ import { purgeAuthWindows } from './limits.ts';
 import { forgetQuotaFailures, forgetHistory } from './suppressions.ts';
 import { forgetReputation } from './reputation.ts';
 import { forgetRequests } from './request-log.ts';
+import { forgetInvitations } from './invitations.ts';
 import { forgetSessions } from './sessions.ts';
 import { forgetLinks } from './sign-in-links.ts';
 import { forgetStats } from './stats.ts';
@@ -291,4 +292,5 @@ export async function forgetExpired(db: Queryable): Promise<void> {
   while ((await forgetStats(db, EXPIRED_BATCH)) >= EXPIRED_BATCH);
   while ((await forgetSessions(db, EXPIRED_BATCH)) >= EXPIRED_BATCH);
   while ((await forgetLinks(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
+  while ((await forgetInvitations(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
 }

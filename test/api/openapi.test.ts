@@ -161,6 +161,13 @@ test('every endpoint is documented', () => {
     GET /v1/session/all
     DELETE /v1/session/all
     DELETE /v1/session/all/{id}
+    GET /v1/members
+    PATCH /v1/members/{id}
+    DELETE /v1/members/{id}
+    GET /v1/invitations
+    POST /v1/invitations
+    DELETE /v1/invitations/{id}
+    POST /v1/invitations/accept
     GET /v1/webhooks
     POST /v1/webhooks
     GET /v1/webhooks/{id}
@@ -373,6 +380,22 @@ test('answers about sessions are as documented', async () => {
   await asks('changePassword', {}, changed);
   const { body: project } = await asks('createProject', {}, { name: 'Shop' });
   await asks('updateProject', project, { name: 'Store' });
+  const jo = { email: 'jo@acme.test', role: 'viewer' };
+  const { body: invitation } = await asks('createInvitation', {}, jo);
+  await asks('createInvitation', {}, { ...jo, email });
+  await asks('listInvitations');
+  await asks('revokeInvitation', invitation);
+  const { body: invited } = await asks('createInvitation', {}, jo);
+  const joining = { token: tokenOf(invited.url), name: 'Jo', password };
+  const { body: joined } = await ask(
+    'acceptInvitation',
+    {},
+    { body: joining },
+    new Browser(service),
+  );
+  await asks('listMembers');
+  await asks('updateMember', joined.member, { role: 'admin' });
+  await asks('removeMember', joined.member);
   await asks('endSession');
   const link = await service.cliJson('owner', 'reset', email);
   await asks('resetPassword', {}, { token: tokenOf(link.sign_in_url), password });

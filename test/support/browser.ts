@@ -77,3 +77,19 @@ export async function ownerOf(service: Service): Promise<Browser> {
   assert.equal(answer.status, 200, answer.text);
   return browser;
 }
+
+let members = 0;
+
+/** A browser in which a new member with this role is signed in. */
+export async function memberOf(service: Service, owner: Browser, role: string): Promise<Browser> {
+  members += 1;
+  const email = `${role}${members}@acme.test`;
+  const invited = await owner.post('/v1/invitations', { email, role });
+  assert.equal(invited.status, 201, invited.text);
+  const browser = new Browser(service);
+  const token = tokenOf(invited.body.url);
+  const who = { token, name: `${role} ${members}`, password: OWNER.password };
+  const joined = await browser.post('/v1/invitations/accept', who);
+  assert.equal(joined.status, 200, joined.text);
+  return browser;
+}

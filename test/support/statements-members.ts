@@ -1,5 +1,6 @@
 /** What members and their sessions are read and written with. */
 import { newId } from '../../src/store/ids.ts';
+import * as invitations from '../../src/store/invitations.ts';
 import { keyOfMember } from '../../src/store/keys.ts';
 import { returnAuthAttempt } from '../../src/store/limits.ts';
 import * as members from '../../src/store/members.ts';
@@ -7,6 +8,8 @@ import { findOrganizationName, renameProject } from '../../src/store/projects.ts
 import * as sessions from '../../src/store/sessions.ts';
 import * as links from '../../src/store/sign-in-links.ts';
 import type { Stage } from './statements.ts';
+
+const PAGE = { limit: 20, after: null, before: null };
 
 export async function useMembers({ db, sender }: Stage): Promise<void> {
   const organizationId = (await members.findOrganization(db))!;
@@ -24,13 +27,31 @@ export async function useMembers({ db, sender }: Stage): Promise<void> {
   await members.findMemberById(db, member.id);
   await members.setPassword(db, member.id, 'y');
   await keyOfMember(db, scope, member);
+  const someone = { organizationId, id: member.id };
+  await members.listMembers(db, organizationId, PAGE);
+  await members.findMember(db, someone);
+  await members.isOnlyOwner(db, member);
+  await members.changeRole(db, { id: member.id, role: 'admin' });
+  await useInvitations({ db }, organizationId);
   await useSessions({ db, scope, memberId: member.id });
   const [sha256, purpose] = [Buffer.from(newId()), 'password'] as const;
   await links.createLink(db, { sha256, memberId: member.id, validForS: 60 });
   await links.findLink(db, { sha256, purpose });
   await links.useLink(db, { sha256, purpose });
   await links.forgetLinks(db, 500);
+  await members.deleteMember(db, member.id);
   await returnAuthAttempt(db, ['192.0.2.1'], { max: 20, windowS: 60 });
+}
+
+async function useInvitations({ db }: Pick<Stage, 'db'>, organizationId: string): Promise<void> {
+  const [email, sha256] = [`${newId()}@acme.test`, Buffer.from(newId())];
+  const invited = { organizationId, email, emailKey: email, role: 'viewer', sha256 } as const;
+  const { id } = await invitations.createInvitation(db, invited);
+  await invitations.findInvitation(db, sha256);
+  await invitations.listInvitations(db, organizationId, PAGE);
+  await invitations.useInvitation(db, sha256);
+  await invitations.revokeInvitation(db, { organizationId, id, ofOwners: true });
+  await invitations.forgetInvitations(db, 500);
 }
 
 async function useSessions({
