@@ -10,6 +10,7 @@ import { compareVersions, formatComparison } from './compare.ts';
 import { HELP, readOptions } from './options.ts';
 import { whyNoPostfix } from './parts/postfix.ts';
 import { measureScale } from './scale.ts';
+import { measureStorage } from './storage.ts';
 import { formatReport, reportAsJson } from './report.ts';
 
 async function main(): Promise<number> {
@@ -28,6 +29,12 @@ async function main(): Promise<number> {
     if (options.scaleTo !== null) {
       process.stdout.write(
         `\n${await measureScale({ ...options, emails: options.scaleTo }, tell)}`,
+      );
+      return 0;
+    }
+    if (options.storageOf !== null) {
+      process.stdout.write(
+        `\n${await measureStorage({ ...options, emails: options.storageOf }, tell)}`,
       );
       return 0;
     }

@@ -14,6 +14,8 @@ export type BenchOptions = {
   compare: string | null;
   /** Emails to go to, for `scale`; null: the other rows are measured. */
   scaleTo: number | null;
+  /** Emails to store, for `storage`; null: the other rows are measured. */
+  storageOf: number | null;
 };
 
 /** These alternate in one step (end-to-end.ts). */
@@ -55,6 +57,10 @@ export const HELP = `Measures Posthorn on this machine: load generator, service,
 Times each statement of the service with 10,000 stored emails and with N (default: 10,000,000, which
 takes about 20 minutes and 25 GB below /tmp while it runs), without and with an old snapshot.
 
+  npm run bench -- storage [--emails N]
+
+The bytes on disk of an email that was accepted and delivered, by table and index (default: 20,000).
+
 Examples:
   posthorn bench --quick
   posthorn bench --postfix --rounds 3
@@ -82,7 +88,9 @@ export function readOptions(args: readonly string[]): BenchOptions | 'help' | { 
       },
     });
     if (values.help) return 'help';
-    const scaleTo = scaleOf(positionals, values);
+    const scaleTo = countOfEmails('scale', positionals, values);
+    const storageOf = countOfEmails('storage', positionals, values);
+    requireKnown(positionals, values.emails);
     const compare = values.compare ?? null;
     const only = values.only === undefined ? null : values.only.split(',').map(rowOf);
     if (compare !== null) requireComparable(only, { ...values, scaleTo });
@@ -95,6 +103,7 @@ export function readOptions(args: readonly string[]): BenchOptions | 'help' | { 
       only,
       compare,
       scaleTo,
+      storageOf,
     };
   } catch (error) {
     return { problem: error instanceof Error ? error.message : String(error) };
@@ -107,18 +116,24 @@ function countOf(name: string, text: string | undefined): number | null {
   throw new Error(`--${name}: write a number from 1 to 999, not ${JSON.stringify(text)}.`);
 }
 
-const SCALE_TO = 10_000_000;
-const SCALE_TO_QUICK = 100_000;
+/** Emails by default; with --quick. */
+const EMAILS = { scale: [10_000_000, 100_000], storage: [20_000, 1_000] } as const;
 
-function scaleOf(
-  [what, ...rest]: readonly string[],
+function countOfEmails(
+  what: keyof typeof EMAILS,
+  [wanted]: readonly string[],
   { emails, quick }: { emails?: string; quick: boolean },
 ): number | null {
-  if (what === undefined && emails === undefined) return null;
-  if (what !== 'scale' || rest.length > 0) throw new Error('There is only `scale`; see --help.');
-  if (emails === undefined) return quick ? SCALE_TO_QUICK : SCALE_TO;
-  if (/^[1-9]\d{4,8}$/.test(emails)) return Number(emails);
-  throw new Error(`--emails: write a number from 10000 on, not ${JSON.stringify(emails)}.`);
+  if (wanted !== what) return null;
+  if (emails === undefined) return EMAILS[what][quick ? 1 : 0];
+  if (/^[1-9]\d{3,8}$/.test(emails)) return Number(emails);
+  throw new Error(`--emails: write a number from 1000 on, not ${JSON.stringify(emails)}.`);
+}
+
+function requireKnown([what, ...rest]: readonly string[], emails: string | undefined): void {
+  if (what === undefined && emails === undefined) return;
+  if (what !== undefined && what in EMAILS && rest.length === 0) return;
+  throw new Error('There are only `scale` and `storage`; see --help.');
 }
 
 /** Rows that --compare measures. */

@@ -130,6 +130,14 @@ accepted as materialized (
      and (n.idempotency_key is null or m.email_id = n.id)
 )`;
 
+/** From here on html is stored uncompressed: compressing costs CPU in proportion to its length. */
+const LARGE_HTML_BYTES = 8_000;
+
+/** `html` and `large_html` of contents, one of which is null. */
+export const HTML_COLUMNS = `
+         case when octet_length(($2::text[])[ord]) < ${LARGE_HTML_BYTES} then ($2::text[])[ord] end,
+         case when octet_length(($2::text[])[ord]) >= ${LARGE_HTML_BYTES} then ($2::text[])[ord] end`;
+
 /** Writes the rows of `accepted`. */
 export const STORING = `
 new_emails as (
@@ -148,9 +156,9 @@ new_emails as (
     from accepted a, t
 ),
 new_contents as (
-  insert into contents (project_id, email_id, html, body_text, headers, attachments,
+  insert into contents (project_id, email_id, html, large_html, body_text, headers, attachments,
                         unsubscribe_url, tls, tracking, raw)
-  select project_id, id, ($2::text[])[ord], ($3::text[])[ord], headers, ($4::json[])[ord],
+  select project_id, id, ${HTML_COLUMNS}, ($3::text[])[ord], headers, ($4::json[])[ord],
          unsubscribe_url, effective_tls, tracking, ($8::bytea[])[ord]
     from accepted
 ),

@@ -24,6 +24,7 @@ import {
   type AcceptRow,
   type BatchOptions,
   commitAccepted,
+  HTML_COLUMNS,
   jsonOf,
   type NewEmail,
 } from './accept-statement.ts';
@@ -109,9 +110,9 @@ new_emails as (
     from accepted
 ),
 new_contents as (
-  insert into contents (project_id, email_id, html, body_text, headers, attachments,
+  insert into contents (project_id, email_id, html, large_html, body_text, headers, attachments,
                         unsubscribe_url, tls, tracking, raw)
-  select project_id, id, ($2::text[])[ord], ($3::text[])[ord], ($21::json[])[ord],
+  select project_id, id, ${HTML_COLUMNS}, ($3::text[])[ord], ($21::json[])[ord],
          ($4::json[])[ord], ($22::text[])[ord], effective_tls, tracking, ($8::bytea[])[ord]
     from accepted
 ),

@@ -131,8 +131,11 @@ const NEXT_ATTEMPT_AT = `case when q.held then null
 /** The text parts precede attachments, so the rest is not needed to show an email. */
 const RAW_BYTES_READ = 2 * 1024 * 1024;
 
+/** Of `c`, a row of contents: one of the two is null. */
+const HTML = 'coalesce(c.html, c.large_html) as html';
+
 const FIND = `
-select ${SUMMARY_COLUMNS}, c.html, c.body_text as text, c.tracking,
+select ${SUMMARY_COLUMNS}, ${HTML}, c.body_text as text, c.tracking,
        substring(c.raw from 1 for ${RAW_BYTES_READ}) as raw,
        (select json_agg(json_build_object(
                  'address', r.address, 'kind', r.kind,
@@ -217,7 +220,7 @@ export type StoredMessage = Email & {
 
 const LOAD_MESSAGES = `
 select e.project_id, e.environment, e.id, e.created_at, e.scheduled_at, e.expires_at, e.domain_id, e.dual_signed, e.from_address,
-       e.from_name, e.to_list, e.cc_list, e.reply_to, e.subject, e.tags, e.metadata, c.html,
+       e.from_name, e.to_list, e.cc_list, e.reply_to, e.subject, e.tags, e.metadata, ${HTML},
        c.body_text, c.headers, c.attachments, c.unsubscribe_url, c.tls, c.tracking, c.raw, e.message_id
   from emails e
   join contents c on c.project_id = e.project_id and c.email_id = e.id

@@ -17,6 +17,8 @@ test('after an upgrade the index is built once, partition by partition, without 
   await using database = await emptyDatabase();
   const { address } = database;
   await makeFirstSchema(address);
+  // Of workers that were killed: the migration would wait for them.
+  await asOwner(address, (db) => db.query('delete from nodes'));
   await migrate(address, { nowMs: Date.now(), acceptAnyDurability: true });
   assert.equal(await asOwner(address, isStreamIndexed), false);
 

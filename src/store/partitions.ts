@@ -29,11 +29,22 @@ const PARTITIONED = {
   webhook_deliveries: 'event_id',
 } as const;
 
-/** `like` does not copy storage settings, without which no update would stay in its page (HOT). */
-const FILLFACTOR: Partial<Record<keyof typeof PARTITIONED, number>> = {
-  emails: 80,
-  recipients: 70,
-  webhook_deliveries: 70,
+type Table = keyof typeof PARTITIONED;
+const TABLES = Object.keys(PARTITIONED) as Table[];
+
+/** Values up to a page stay in the row; larger ones are moved to the TOAST table. */
+const WHOLE_ROWS = 'toast_tuple_target = 8160';
+
+/**
+ * `like` does not copy these. Without room in its page an update cannot stay there (HOT). A row of `contents` that is
+ * longer than 2 KB is compressed, as is the default.
+ */
+const SETTINGS: Record<Table, string> = {
+  emails: `fillfactor = 80, ${WHOLE_ROWS}`,
+  contents: 'fillfactor = 100',
+  recipients: `fillfactor = 70, ${WHOLE_ROWS}`,
+  events: WHOLE_ROWS,
+  webhook_deliveries: `fillfactor = 70, ${WHOLE_ROWS}`,
 };
 
 export const WEEK_MS = 7 * 24 * 3600 * 1000;
@@ -50,24 +61,23 @@ export async function ensurePartitions(db: Queryable, nowMs: number): Promise<vo
   const names = new Set(existing.map((row) => row.name));
   const thisWeek = Math.floor(nowMs / WEEK_MS);
   for (let week = thisWeek - WEEKS_BEHIND; week <= thisWeek + WEEKS_AHEAD; week += 1) {
-    for (const [table, column] of Object.entries(PARTITIONED)) {
+    for (const table of TABLES) {
       const name = `${table}_${dayOf(week)}`;
-      if (!names.has(name)) await db.query(makePartition(table, column, week));
+      if (!names.has(name)) await db.query(makePartition(table, week));
     }
   }
 }
 
-function makePartition(table: string, column: string, week: number): string {
+function makePartition(table: Table, week: number): string {
+  const column = PARTITIONED[table];
   const name = `${table}_${dayOf(week)}`;
   const from = firstUuidOf(week * WEEK_MS);
   const to = firstUuidOf((week + 1) * WEEK_MS);
-  const fillfactor = FILLFACTOR[table as keyof typeof PARTITIONED] ?? 100;
-  // toast_tuple_target: values up to a page stay in the row; larger ones are moved to the TOAST table.
   return `
     create table if not exists ${name} (
       like ${table} including all,
       constraint bounds check (${column} >= '${from}' and ${column} < '${to}')
-    ) with (fillfactor = ${fillfactor}, toast_tuple_target = 8160);
+    ) with (${SETTINGS[table]});
     alter table ${table} attach partition ${name} for values from ('${from}') to ('${to}');
     alter table ${name} drop constraint bounds;`;
 }
@@ -90,7 +100,6 @@ export function firstUuidOf(ms: number): string {
   return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`;
 }
 
-type Table = keyof typeof PARTITIONED;
 type Partition = { table: Table; name: string; week: number };
 
 type Removal = {
@@ -194,7 +203,7 @@ select p.relname as table, c.relname as name
 
 async function listPartitions(db: Queryable): Promise<Partition[]> {
   type Row = { table: Table; name: string };
-  const rows = await db.query<Row>(LIST_PARTITIONS, [Object.keys(PARTITIONED)]);
+  const rows = await db.query<Row>(LIST_PARTITIONS, [TABLES]);
   return rows.flatMap((row) => {
     const week = weekOf(row.table, row.name);
     return week === null ? [] : [{ ...row, week }];

@@ -254,8 +254,10 @@ taken as materialized (
       select d.deleted_at, d.paused_at, d.status from domains d
        where d.project_id = c.project_id and d.id = e.domain_id limit 1) d
     left join lateral (
-      select coalesce(pg_column_size(k.html), 0) + coalesce(pg_column_size(k.body_text), 0)
-               + coalesce(pg_column_size(k.attachments), 0) + coalesce(pg_column_size(k.raw), 0)
+      -- octet_length: as they are in memory, not as they are stored
+      select coalesce(octet_length(k.html), octet_length(k.large_html), 0)
+               + coalesce(octet_length(k.body_text), 0)
+               + coalesce(pg_column_size(k.attachments), 0) + coalesce(octet_length(k.raw), 0)
                as bytes
         from contents k
        where k.project_id = c.project_id and k.email_id = c.email_id limit 1) m on true

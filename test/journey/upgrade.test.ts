@@ -111,11 +111,15 @@ test('a database of the first schema is upgraded with all rows, and its mail is 
   for (const received of receiver.received) verified(recorded.signingSecret, received);
 });
 
-/** The rows are the same in the columns that both schemas have. */
+/** The rows are the same in the columns that both schemas have; a migration may require newer code. */
 function assertIntact(table: string, before: readonly object[], after: readonly object[]): void {
   const [old = {}, present = {}] = [before[0], after[0]];
   const inBoth = (row: object): string =>
-    JSON.stringify(Object.entries(row).filter(([column]) => column in old && column in present));
+    JSON.stringify(
+      Object.entries(row).filter(
+        ([column]) => column in old && column in present && column !== 'schema_required',
+      ),
+    );
   const expected = before.map(inBoth).toSorted();
   assert.deepEqual(after.map(inBoth).toSorted(), expected, `the rows of ${table}`);
 }

@@ -19,9 +19,10 @@ with made as materialized (
          0, 1, last_event
     from emails e, made where e.id = $1::uuid
 ), new_contents as (
-  insert into contents (project_id, email_id, html, body_text, headers, attachments,
+  insert into contents (project_id, email_id, html, large_html, body_text, headers, attachments,
                         unsubscribe_url, tls)
-  select project_id, made.id, html, body_text, headers, attachments, unsubscribe_url, tls
+  select project_id, made.id, html, large_html, body_text, headers, attachments, unsubscribe_url,
+         tls
     from contents c, made where c.email_id = $1::uuid
 ), new_recipients as (
   insert into recipients (project_id, email_id, position, address, kind, status, next_attempt_at)

@@ -17,7 +17,7 @@ import { type LoginOutcome, makeAppRole, makeLogin } from './roles.ts';
 import { noteDatabaseSystem } from '../event-order.ts';
 import { ensurePartitions } from '../partitions.ts';
 import {
-  countOlderNodes,
+  listOlderNodes,
   MigrationRefused,
   MIGRATIONS,
   newestIn,
@@ -30,6 +30,8 @@ const SCHEMA_TABLE = 'schema_migrations';
 const LOCK_KEY = 0x706f7374; // "post"
 /** Older nodes check every few seconds (maintenance.ts) and stop within 30 s (worker-pool.ts). */
 const OLDER_NODES_END_WITHIN_S = 45;
+/** Workers beat every two seconds (delivery/lease.ts): none of those that are left is running. */
+const OLDER_NODES_SILENT_S = 15;
 
 export type MigrationResult = {
   /** The present version of the schema. */
@@ -151,8 +153,10 @@ async function applyMigrations(
     await postgrator.validateMigrations(present);
     for (const migration of pending) {
       const name = `migration ${basename(migration.filename)}`;
+      const requiredBefore = await schemaRequired(db);
       await step(name, () => postgrator.runMigrations([migration]));
-      await letOlderNodesEnd(db, log);
+      const required = await schemaRequired(db);
+      if (required > requiredBefore) await letOlderNodesEnd(db, required, log);
     }
     await step('making partitions', finish);
   }
@@ -189,17 +193,25 @@ async function refuseOutdatedCode(db: Queryable, known: number): Promise<void> {
 }
 
 /**
- * A migration that requires newer code precedes one that older code cannot work with. This waits until
- * older nodes have noticed it and settled their work. The row of a node that was killed remains, so the
- * wait is limited.
+ * A migration that requires newer code precedes what older code cannot work with. This waits until older
+ * nodes have noticed it and settled their work. The row of a worker that was killed remains, so the wait ends as well
+ * when none of them beats.
  */
-async function letOlderNodesEnd(db: Queryable, log: (sentence: string) => void): Promise<void> {
-  const required = await schemaRequired(db);
-  if (required === 0) return;
+async function letOlderNodesEnd(
+  db: Queryable,
+  required: number,
+  log: (sentence: string) => void,
+): Promise<void> {
+  let beats = new Map<string, number>();
+  let silentS = 0;
   for (let second = 0; second < OLDER_NODES_END_WITHIN_S; second += 1) {
-    const workers = await countOlderNodes(db, required);
-    if (workers === 0) return;
-    if (second === 0) log(`${workers} workers of an older version end before the next migration`);
+    const workers = await listOlderNodes(db, required);
+    silentS = workers.some(({ id, beat }) => beats.get(id) !== beat) ? 0 : silentS + 1;
+    if (workers.length === 0 || silentS >= OLDER_NODES_SILENT_S) return;
+    if (second === 0) {
+      log(`${workers.length} workers of an older version end before the next migration`);
+    }
+    beats = new Map(workers.map(({ id, beat }) => [id, beat]));
     await pause(1_000);
   }
   log('workers of an older version have not ended; the migration continues');

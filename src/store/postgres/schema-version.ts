@@ -41,9 +41,10 @@ export function outdatedProblem(required: number, known: number = SCHEMA_KNOWN):
   );
 }
 
-/** The number of workers with code that does not support this schema. */
-export async function countOlderNodes(db: Queryable, required: number): Promise<number> {
-  const text = 'select count(*)::int as count from nodes where schema_known < $1';
-  const [row] = await db.query<{ count: number }>(text, [required]);
-  return row?.count ?? 0;
+/** The workers with code that does not support this schema, each with its heartbeat. */
+export function listOlderNodes(
+  db: Queryable,
+  required: number,
+): Promise<{ id: string; beat: number }[]> {
+  return db.query('select id, beat from nodes where schema_known < $1', [required]);
 }

@@ -1,0 +1,67 @@
+/**
+ * `npm run bench -- storage`: the bytes on disk of an email, by table and index, as the product stores it: accepted
+ * over HTTP, delivered to the sink, every recipient ended. The mail is that of the other rows
+ * (parts/mail-text.ts): an order confirmation compresses as one, which random letters would not.
+ */
+import { Sink } from './parts/children.ts';
+import { Rig } from './parts/rig.ts';
+import { show } from './numbers.ts';
+import { endToEndRound } from './rates.ts';
+import { alignColumns } from './report.ts';
+
+export type StorageOptions = { emails: number; workers: number };
+
+const HTML_BYTES = 2_048;
+const TABLES = ['contents', 'emails', 'events', 'recipients'];
+
+/** Partitions and their indexes together, by the names of the parents. */
+const SIZES = `
+select t.name as "table", i.name as "index", sum(i.bytes)::float8 as bytes
+  from unnest($1::text[]) as t(name)
+  join pg_inherits h on h.inhparent = t.name::regclass
+ cross join lateral (
+    select null as name, pg_table_size(h.inhrelid) as bytes
+    union all
+    select pg_partition_root(x.indexrelid)::regclass::text, pg_relation_size(x.indexrelid)
+      from pg_index x where x.indrelid = h.inhrelid) i
+ group by 1, 2
+ order by 1, 2 nulls first`;
+
+/** `index` null: the table with its TOAST table. */
+type Size = { table: string; index: string | null; bytes: number };
+
+/** @returns a table as text */
+export async function measureStorage(
+  { emails, workers }: StorageOptions,
+  say: (line: string) => void,
+): Promise<string> {
+  await using sink = await Sink.start();
+  await using rig = await Rig.start({ workers, mxPort: sink.port });
+  const before = await sizesOf(rig);
+  say(`  ${emails.toLocaleString('en-US')} emails of 2 KB`);
+  await endToEndRound({ rig, sink }, { count: emails, htmlBytes: HTML_BYTES });
+  const sizes = (await sizesOf(rig)).map((size, index) => ({
+    ...size,
+    bytes: (size.bytes - before[index]!.bytes) / emails,
+  }));
+  return `${alignColumns([
+    ['bytes of an email', 'rows', 'index', 'in all', 'GB of a million'],
+    ...TABLES.flatMap((table) => rowsOf(sizes.filter((size) => size.table === table))),
+    ['together', '', '', ...total(sizes)],
+  ])}\n`;
+}
+
+async function sizesOf(rig: Rig): Promise<Size[]> {
+  return (await rig.service.sql(SIZES, [TABLES])) as Size[];
+}
+
+function rowsOf(own: readonly Size[]): string[][] {
+  return own.map(({ table, index, bytes }) =>
+    index === null ? [table, show(bytes), '', ...total(own)] : [`  ${index}`, '', show(bytes)],
+  );
+}
+
+function total(sizes: readonly Size[]): string[] {
+  const bytes = sizes.reduce((sum, size) => sum + size.bytes, 0);
+  return [show(bytes), (bytes / 1_000).toFixed(2)];
+}
