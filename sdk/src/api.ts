@@ -96,6 +96,30 @@ export type Attachment = {
   path?: string | undefined;
 };
 
+export type AuditEvent = {
+  object: 'audit_event';
+  /** The entry. */
+  id: string;
+  /** The operation, by its `operationId`; of a command `makeOwnerLink` or `makePasswordLink`. */
+  action: string;
+  actor: {
+    /** Who did it. */
+    type: 'member' | 'api_key' | 'command';
+    id: string | null;
+    /** As of then: the address of the member, the name of the key. */
+    name: string | null;
+  };
+  project_id: string | null;
+  environment: 'live' | 'test' | null;
+  /** What was changed, by its id; of a suppression the address. */
+  target_id: string | null;
+  /** The network that the request came from; null: a command. */
+  network: string | null;
+  request_id: string | null;
+  /** When it was done. */
+  created_at: string;
+};
+
 export type CurrentApiKey = {
   object: 'api_key';
   /** The id of the key. */

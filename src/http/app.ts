@@ -16,6 +16,7 @@ import fastify, {
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import { Overloaded } from '../core/refusals.ts';
 import { checkRoutes } from './access.ts';
+import { auditChanges } from './audit.ts';
 import { wholeBody } from './bodies.ts';
 import {
   CONNECTION_LIMITS,
@@ -41,6 +42,7 @@ import {
   answerRawRequests,
 } from './raw-answers.ts';
 import { registerRootMount } from './resend/mount.ts';
+import { registerAuditRoutes } from './routes/audit.ts';
 import { registerDomainRoutes } from './routes/domains.ts';
 import { registerEmailBatchRoute } from './routes/email-batches.ts';
 import { registerEmailRoutes } from './routes/emails.ts';
@@ -103,6 +105,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
   logRequests(app, services.log);
   app.addHook('onRequest', firstChecks(app, services, connections));
   checkRoutes(app, services, connections);
+  auditChanges(app, services);
   app.addHook('preClose', (done) => {
     services.attachmentUrls.stop();
     done();
@@ -126,6 +129,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
     registerProjectRoutes(app, services);
     registerSessionRoutes(app, services);
     registerMemberRoutes(app, services);
+    registerAuditRoutes(app, services);
     registerServiceRoutes(app, services);
     registerRootMount(app, services);
   });

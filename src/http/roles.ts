@@ -82,6 +82,7 @@ const OF_ADMINS = [
   'listInvitations',
   'createInvitation',
   'revokeInvitation',
+  'listAuditEvents',
 ] as const;
 
 /** About the calling key. */

@@ -14,6 +14,7 @@ import { purgeAuthWindows } from './limits.ts';
 import { forgetQuotaFailures, forgetHistory } from './suppressions.ts';
 import { forgetReputation } from './reputation.ts';
 import { forgetRequests } from './request-log.ts';
+import { forgetAuditEvents } from './audit.ts';
 import { forgetInvitations } from './invitations.ts';
 import { forgetSessions } from './sessions.ts';
 import { forgetLinks } from './sign-in-links.ts';
@@ -292,5 +293,6 @@ export async function forgetExpired(db: Queryable): Promise<void> {
   while ((await forgetStats(db, EXPIRED_BATCH)) >= EXPIRED_BATCH);
   while ((await forgetSessions(db, EXPIRED_BATCH)) >= EXPIRED_BATCH);
   while ((await forgetLinks(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
+  while ((await forgetAuditEvents(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
   while ((await forgetInvitations(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
 }

@@ -168,6 +168,7 @@ test('every endpoint is documented', () => {
     POST /v1/invitations
     DELETE /v1/invitations/{id}
     POST /v1/invitations/accept
+    GET /v1/audit_log
     GET /v1/webhooks
     POST /v1/webhooks
     GET /v1/webhooks/{id}
@@ -396,6 +397,7 @@ test('answers about sessions are as documented', async () => {
   await asks('listMembers');
   await asks('updateMember', joined.member, { role: 'admin' });
   await asks('removeMember', joined.member);
+  await asks('listAuditEvents');
   await asks('endSession');
   const link = await service.cliJson('owner', 'reset', email);
   await asks('resetPassword', {}, { token: tokenOf(link.sign_in_url), password });

@@ -1,4 +1,5 @@
 /** What members and their sessions are read and written with. */
+import * as audit from '../../src/store/audit.ts';
 import { newId } from '../../src/store/ids.ts';
 import * as invitations from '../../src/store/invitations.ts';
 import { keyOfMember } from '../../src/store/keys.ts';
@@ -33,6 +34,7 @@ export async function useMembers({ db, sender }: Stage): Promise<void> {
   await members.isOnlyOwner(db, member);
   await members.changeRole(db, { id: member.id, role: 'admin' });
   await useInvitations({ db }, organizationId);
+  await useAudit({ db, sender }, organizationId);
   await useSessions({ db, scope, memberId: member.id });
   const [sha256, purpose] = [Buffer.from(newId()), 'password'] as const;
   await links.createLink(db, { sha256, memberId: member.id, validForS: 60 });
@@ -41,6 +43,24 @@ export async function useMembers({ db, sender }: Stage): Promise<void> {
   await links.forgetLinks(db, 500);
   await members.deleteMember(db, member.id);
   await returnAuthAttempt(db, ['192.0.2.1'], { max: 20, windowS: 60 });
+}
+
+async function useAudit({ db, sender }: Pick<Stage, 'db' | 'sender'>, organizationId: string) {
+  await audit.addAuditEvent(db, organizationId, {
+    action: 'createDomain',
+    actorType: 'api_key',
+    actorId: sender.keyId,
+    actorName: null,
+    projectId: sender.projectId,
+    environment: 'test',
+    target: newId(),
+    network: '192.0.2.0',
+    requestId: newId(),
+  });
+  for (const page of [PAGE, { ...PAGE, after: newId() }, { ...PAGE, before: sender.keyId }]) {
+    await audit.listAuditEvents(db, organizationId, page);
+  }
+  await audit.forgetAuditEvents(db, 500);
 }
 
 async function useInvitations({ db }: Pick<Stage, 'db'>, organizationId: string): Promise<void> {

@@ -5,7 +5,9 @@ import type { Config } from '../../config/config.ts';
 import { addressKey } from '../../mail/address.ts';
 import { ownUrl } from '../../service/own-host.ts';
 import { readRunning } from '../../store/postgres/embedded/lock.ts';
-import { findMemberByEmail } from '../../store/members.ts';
+import { addAuditEvent } from '../../store/audit.ts';
+import { findMemberByEmail, findOrganization } from '../../store/members.ts';
+import type { Queryable } from '../../store/postgres/database.ts';
 import { addCommand, type Cli, type Outcome, failure } from '../command.ts';
 import { withStore } from '../store.ts';
 
@@ -34,6 +36,8 @@ function link(cli: Cli): Promise<Outcome> {
         'There is an owner already; `posthorn owner reset <email>` sets a new password.';
       return failure({ refused: 'conflict', message });
     }
+    const organizationId = await findOrganization(db);
+    if (organizationId !== null) await recorded(db, organizationId, { action: 'makeOwnerLink' });
     return printed(siteUrl(config) + path, 'Open this link to create the owner');
   });
 }
@@ -46,10 +50,30 @@ function reset(cli: Cli, _: object, [email]: [string]): Promise<Outcome> {
       return failure({ refused: 'not_found', message });
     }
     const path = await linkForPassword(db, member.id);
+    const { organizationId, id: target } = member;
+    await recorded(db, organizationId, { action: 'makePasswordLink', target });
     return printed(
       siteUrl(config) + path,
       `Open this link to set a new password for ${member.email}`,
     );
+  });
+}
+
+async function recorded(
+  db: Queryable,
+  organizationId: string,
+  { action, target = null }: { action: string; target?: string | null },
+): Promise<void> {
+  await addAuditEvent(db, organizationId, {
+    action,
+    actorType: 'command',
+    actorId: null,
+    actorName: null,
+    projectId: null,
+    environment: null,
+    target,
+    network: null,
+    requestId: null,
   });
 }
 

@@ -258,6 +258,7 @@ export async function begin(
   // Ended by another request in this moment.
   if (state === null) return notFound(reply, 'session');
   app.sessions.begin(reply, signedIn.token);
+  request.session = state; // of the audit log
   return reply.send(await present(services, state));
 }
 
