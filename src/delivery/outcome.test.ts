@@ -91,20 +91,14 @@ test('a 5xx that is temporary defers the email for at least half an hour', () =>
   assert.equal(retryMs(6), 2 * 60 * 60_000);
 });
 
-test('the event has recipient, status and reason', () => {
+test('the event has recipient, sender, status and reason; the rest is in the email', () => {
   const delivery = newDelivery('jo@example.net');
   const outcome = outcomeOf(replied('rcpt', 550, '5.1.1 No such user'), 'delivered');
   const settled = settlementOf(delivery, outcome, { attempt: {}, world });
   assert.equal(settled.eventType, 'email.bounced');
   assert.deepEqual(settled.data, {
-    email_id: delivery.message.id,
     recipient: 'jo@example.net',
     from: 'Acme <hello@acme.com>',
-    to: ['jo@example.net'],
-    subject: 'Hello',
-    tags: [],
-    metadata: {},
-    message_id: `<${delivery.message.id}@acme.com>`,
     status: 'bounced',
     reason: outcome.reason,
     smtp: outcome.smtp,

@@ -16,7 +16,7 @@ import type { World } from '../core/world.ts';
 import { type Address, addressKey, domainOf } from '../mail/address.ts';
 import { type AcceptStore, findRemembered } from '../store/accept.ts';
 import type { AcceptRow, NewEmail, NewRecipient } from '../store/accept-statement.ts';
-import { messageIdIn, type StoredMessage } from '../store/emails.ts';
+import type { StoredMessage } from '../store/emails.ts';
 import { emailEventData } from '../store/events.ts';
 import type { Queryable } from '../store/postgres/database.ts';
 import type { EmailDraft } from './draft.ts';
@@ -99,7 +99,6 @@ export function newEmail(
   const id = draft.emailId ?? world.newId();
   const recipients = uniqueRecipients(caller, draft, context.options);
   const lifetimeS = draft.expiresInS ?? MAIL_LIFETIME_S;
-  const messageId = messageIdIn({ ...email, id });
   return {
     ...email,
     bcc,
@@ -111,7 +110,7 @@ export function newEmail(
     scheduledAt,
     lifetimeS,
     recipients,
-    eventData: emailEventData({ ...email, id, messageId }, { status: 'queued' }),
+    eventData: emailEventData(email.from, { status: 'queued' }),
     response: JSON.stringify({ object: 'email', id, status: '@status', created_at: '@created_at' }),
     handOver:
       scheduledAt === null &&

@@ -13,6 +13,7 @@ import type { Attachment, Email } from '../mail/email.ts';
 import { trackingOf } from '../mail/tracking-link.ts';
 import type { Blame, Category } from '../mail/replies/meanings.ts';
 import type { Queryable } from './postgres/database.ts';
+import { EVENT_DATA, EVENT_EMAIL } from './events.ts';
 import { type Page, type PageOf, pageOf } from './page.ts';
 import { firstUuidOf } from './partitions.ts';
 
@@ -181,9 +182,9 @@ export async function lastCategory(
 }
 
 const TIMELINE = `
-select e.id, e.seq as number, e.type, e.created_at as "createdAt", r.address as recipient, e.data,
-       e.attempt
-  from events e
+select e.id, e.seq as number, e.type, e.created_at as "createdAt", r.address as recipient,
+       ${EVENT_DATA('e')} as data, e.attempt
+  from events e${EVENT_EMAIL('e')}
   left join recipients r on r.project_id = $1 and r.email_id = $3 and r.position = e.position
  where e.project_id = $1 and e.environment = $2 and e.subject_id = $3 and e.seq > $4
  order by e.seq

@@ -17,6 +17,7 @@
 import type { EventType } from '../core/events.ts';
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from './postgres/database.ts';
+import { EVENT_DATA, EVENT_EMAIL } from './events.ts';
 import { NO_ID } from './retention.ts';
 
 /** The position of a reader. */
@@ -120,7 +121,8 @@ place as materialized (
   select $3::smallint as era, $4::xid8 as xact_id, $5::uuid as subject_id, $6::int as seq
 ),
 scanned as materialized (
-  select e.xact_era, e.xact_id, e.subject_id, e.seq, e.id, e.type, e.created_at, w.is_wanted,
+  select e.project_id, e.environment, e.xact_era, e.xact_id, e.subject_id, e.seq, e.id, e.type,
+         e.created_at, w.is_wanted,
          case when w.is_wanted then e.data end as data
     from events e
    cross join lateral (select coalesce(${IS_WANTED}, false) as is_wanted) w
@@ -139,14 +141,15 @@ numbered as (
   window passed as (order by xact_era, xact_id, subject_id, seq rows unbounded preceding)
 )
 select p.history, p.now_ms as "nowMs", n.xact_era as era, n.xact_id::text as "xactId",
-       n.subject_id as "subjectId", n.seq, n.id, n.type, n.created_at as "createdAt", n.data,
+       n.subject_id as "subjectId", n.seq, n.id, n.type, n.created_at as "createdAt",
+       case when n.nth <= $8::int then ${EVENT_DATA('n')} end as data,
        n.is_wanted as "isWanted", n.nth::int, n.total::int,
        exists (select from events e
                 where e.project_id = $1 and e.environment = $2 and e.subject_id = $5 and e.seq = $6
                   and e.xact_era = $3 and e.xact_id = $4 and e.id = $12::uuid) as "isKnown",
        (select least(retention_metadata_h, $13::int) from projects where id = $1) as "retentionH"
   from present p
-  left join numbered n on (n.is_wanted and n.nth <= $8::int) or n.row = n.total
+  left join numbered n on (n.is_wanted and n.nth <= $8::int) or n.row = n.total${EVENT_EMAIL('n')}
  order by n.row`;
 
 const READ = readPage(`${OF_SCOPE} and $11::uuid is null`);

@@ -16,11 +16,9 @@ import {
   isLockTimeout,
 } from './postgres/database.ts';
 import { GroupCommit } from './postgres/group-commit.ts';
-import type { EventEmail } from './events.ts';
 import { runSettle, type Settlement } from './settle.ts';
 import type { Environment } from '../core/scope.ts';
-import { domainOf, parseMailbox } from '../mail/address.ts';
-import { messageIdOf } from '../mail/compose.ts';
+import { type Mailbox, parseMailbox } from '../mail/address.ts';
 
 export type NewInboundMessage = {
   id: string;
@@ -249,7 +247,7 @@ export type SentRecipient = {
   position: number;
   address: string;
   status: StoredStatus;
-  email: EventEmail;
+  email: { id: string; from: Mailbox };
   /** Its return path has expired. */
   isTooOld: boolean;
 };
@@ -257,8 +255,7 @@ export type SentRecipient = {
 // Includes removed domains, whose mail may still bounce.
 const FIND_SENT = `
 select e.project_id as "projectId", e.environment, r.position, r.address, r.status, e.id,
-       e.from_address as "fromAddress", e.from_name as "fromName", e.to_list as "toList", e.subject,
-       e.tags, e.metadata, e.message_id as "messageId",
+       e.from_address as "fromAddress", e.from_name as "fromName",
        greatest(e.created_at, e.scheduled_at) + ${RETURN_PATH_VALID_DAYS} * interval '1 day'
          < app_now() as "isTooOld"
   from (select distinct project_id, environment from domains where name = $1) d
@@ -276,11 +273,6 @@ type SentRow = Omit<SentRecipient, 'email'> & {
   id: string;
   fromAddress: string;
   fromName: string | null;
-  toList: string[];
-  subject: string;
-  tags: EventEmail['tags'];
-  metadata: EventEmail['metadata'];
-  messageId: string | null;
 };
 
 /** Null when the recipient does not exist or was removed by retention. */
@@ -300,15 +292,7 @@ export async function findSentRecipient(
     address,
     status,
     isTooOld,
-    email: {
-      id: row.id,
-      from,
-      to: row.toList.map(mailbox),
-      subject: row.subject,
-      tags: row.tags,
-      metadata: row.metadata,
-      messageId: row.messageId ?? messageIdOf(row.id, domainOf(from.address)),
-    },
+    email: { id: row.id, from },
   };
 }
 

@@ -16,7 +16,7 @@
  * Next, for the webhooks that the statement queues: webhooks/loop.ts.
  */
 import { remember, SUPPRESSION_JSON, UNLESS_OUTLASTED } from './suppressions.ts';
-import { emailEventData, type EventEmail, FAN_OUT } from './events.ts';
+import { emailEventData, FAN_OUT } from './events.ts';
 import { COUNT_SETTLED } from './stats.ts';
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
@@ -24,7 +24,7 @@ import { EVENT_OF_STATUS, type EventType } from '../core/events.ts';
 import { type StoredStatus, STATUS_RANK, isFinal } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
 import type { Environment } from '../core/scope.ts';
-import { addressKey, domainOf } from '../mail/address.ts';
+import { addressKey, domainOf, type Mailbox } from '../mail/address.ts';
 import { type Queryable, whenAvailable } from './postgres/database.ts';
 import { GroupCommit } from './postgres/group-commit.ts';
 import { type Extent, Unsettled } from './unsettled.ts';
@@ -68,7 +68,7 @@ type Change = Pick<Settlement, 'status' | 'smtp' | 'reason'> & {
 
 type SettledRecipient = Pick<Settlement, 'projectId' | 'environment' | 'position'> & {
   address: string;
-  email: EventEmail;
+  email: { id: string; from: Mailbox };
 };
 
 /** The change as the store settles it. */
@@ -87,7 +87,7 @@ export function newSettlement(
     status,
     eventId: world.newId(),
     eventType: EVENT_OF_STATUS[status],
-    data: emailEventData(email, { recipient: address, status, reason, smtp }),
+    data: emailEventData(email.from, { recipient: address, status, reason, smtp }),
     smtp,
     reason,
     suppress: suppress && { address, ...suppress, eventId: world.newId() },

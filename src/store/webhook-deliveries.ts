@@ -5,6 +5,7 @@
  */
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from './postgres/database.ts';
+import { EVENT_DATA, EVENT_EMAIL } from './events.ts';
 import { type Page, type PageOf, pageOf } from './page.ts';
 import { firstUuidOf } from './partitions.ts';
 
@@ -40,7 +41,7 @@ export type StoredEvent = {
   type: string;
   /** ISO 8601. */
   createdAt: string;
-  /** JSON text, byte for byte as recorded. */
+  /** JSON text, the same bytes each time. */
   data: string;
 };
 
@@ -113,8 +114,8 @@ select ${DELIVERY_COLUMNS}, d.log, e.event
   from webhook_deliveries d${WAITING}
   left join lateral (
     select json_build_object('type', e.type, 'createdAt', wire_time(e.created_at),
-                             'data', e.data::text) as event
-      from events e
+                             'data', (${EVENT_DATA('e')})::text) as event
+      from events e${EVENT_EMAIL('e')}
      where e.project_id = d.project_id and e.subject_id = d.subject_id and e.seq = d.seq
      limit 1) e on true
  where d.project_id = $1 and d.environment = $2 and d.endpoint_id = $3 and d.event_id = $4`;

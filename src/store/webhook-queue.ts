@@ -12,6 +12,7 @@
  * disabled. A 410 disables an endpoint, and so do five days in which every attempt failed. An outcome that
  * the database refuses is kept and retried (unsettled.ts); its event is not posted again.
  */
+import { EVENT_DATA, EVENT_EMAIL } from './events.ts';
 import { type Queryable, whenAvailable } from './postgres/database.ts';
 import type { LoggedAttempt } from './webhook-deliveries.ts';
 import type { PayloadFormat, SealedSecrets } from './webhook-endpoints.ts';
@@ -89,7 +90,7 @@ export type ClaimedWebhook = SealedSecrets & {
   type: string | null;
   /** ISO 8601. */
   createdAt: string | null;
-  /** JSON text, byte for byte as recorded. */
+  /** JSON text, the same bytes each time. */
   data: string | null;
 };
 
@@ -130,7 +131,8 @@ select c.project_id as "projectId", c.endpoint_id as "endpointId", c.event_id as
   left join lateral (select d.type, d.subject_id, d.seq from webhook_deliveries d
                       where d.project_id = c.project_id and d.endpoint_id = c.endpoint_id
                         and d.event_id = c.event_id limit 1) d on true
-  left join lateral (select e.created_at, e.data from events e
+  left join lateral (select e.created_at, ${EVENT_DATA('e')} as data
+                       from events e${EVENT_EMAIL('e')}
                       where e.project_id = c.project_id and e.subject_id = d.subject_id
                         and e.seq = d.seq limit 1) e on true
  order by c.due_at`;

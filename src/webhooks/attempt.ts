@@ -78,7 +78,7 @@ function post(outbound: Outbound, message: Message): Promise<GuardedAnswer> {
   });
 }
 
-/** The request body. `data` is included byte for byte as recorded, unless the shape is another's. */
+/** The request body. `data` is included byte for byte as it was read, unless the shape is another's. */
 export function payloadOf(event: StoredEvent, format: PayloadFormat = 'posthorn'): string {
   if (format === 'resend') return resendPayload(event);
   const { type, createdAt, data } = event;

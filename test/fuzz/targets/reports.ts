@@ -139,15 +139,7 @@ const RECIPIENT: SentRecipient = {
   address: 'jo@receiver.test',
   status: 'delivered',
   isTooOld: false,
-  email: {
-    id: 'e',
-    from: parseMailbox('hello@acme.test')!,
-    to: [],
-    subject: '',
-    tags: [],
-    metadata: {},
-    messageId: '<1@a>',
-  },
+  email: { id: 'e', from: parseMailbox('hello@acme.test')! },
 };
 
 const KINDS = new Set(['bounce', 'delay', 'complaint', 'delivered', 'auto_reply', 'other']);
