@@ -10,6 +10,7 @@ import { realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { ended, endLike, whileForwarding } from './child.js';
+import { ensureDashboard } from './dashboard.js';
 import { ensureInstalled, Unusable } from './install.js';
 
 const OLDEST_LAUNCHER_NODE = 20;
@@ -37,7 +38,8 @@ export async function bootstrap(root, script, args) {
   await orComplain(async () => {
     requireNode(OLDEST_LAUNCHER_NODE);
     const node = bundledNode(root);
-    const stopped = await ensureInstalled(root, node);
+    let stopped = await ensureInstalled(root, node);
+    if (args[0] === 'start') stopped ??= await ensureDashboard(root, node);
     keepCompiledCode(root);
     const argv = [resolve(root, script), ...args];
     if (stopped !== null) endLike({ code: null, signal: stopped });

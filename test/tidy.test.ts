@@ -8,7 +8,10 @@ import { readFiles, type SourceFile } from './tidy/source.ts';
 import { packagesAreLocked, versionsArePinned } from './tidy/supply-chain.ts';
 
 const SOURCE = readFiles(['src/**/*.ts']);
-const CODE = [...SOURCE, ...readFiles(['{test,bench,scripts}/**/*.ts', 'bin/*'])];
+const CODE = [
+  ...SOURCE,
+  ...readFiles(['{test,bench,scripts}/**/*.ts', 'web/src/**/*.{ts,tsx}', 'web/build.js', 'bin/*']),
+];
 
 /** Long files that are one thing, with the reason. */
 const LONG_FILES: Record<string, string> = {};
@@ -211,18 +214,21 @@ test('every package is locked by its hash, runs no script at installation and ha
     'node_modules/open': { license: 'MIT' },
     'node_modules/a/node_modules/script': { ...good, hasInstallScript: true },
     'node_modules/viral': { ...good, license: 'AGPL-3.0' },
+    'node_modules/tool': { ...good, license: 'MPL-2.0', dev: true },
+    'node_modules/shipped': { ...good, license: 'MPL-2.0' },
   };
   const text = JSON.stringify({ packages });
   assert.deepEqual(packagesAreLocked([{ path: 'package-lock.json', text }]), [
     'package-lock.json: node_modules/open is not locked by its hash.',
     'package-lock.json: node_modules/a/node_modules/script wants to run a script when it is installed.',
     'package-lock.json: node_modules/viral has the licence AGPL-3.0.',
+    'package-lock.json: node_modules/shipped has the licence MPL-2.0.',
   ]);
 });
 
 test('every package is asked for in one version', () => {
-  const manifests = readFiles(['package.json', 'runtime/package.json']);
-  assert.equal(manifests.length, 2);
+  const manifests = readFiles(['package.json', '{runtime,web}/package.json']);
+  assert.equal(manifests.length, 3);
   assert.deepEqual(versionsArePinned(manifests), []);
   const text = JSON.stringify({
     dependencies: { a: '1.2.3', b: '^1.2.3' },

@@ -22,6 +22,21 @@ export type FinalStatus = (typeof FINAL_STATUSES)[number];
 export type StoredStatus = OpenStatus | FinalStatus;
 export type Status = StoredStatus | 'sending';
 
+/** What each status means, for people: in the dashboard and in the description of the API. */
+export const STATUS_MEANINGS: Readonly<Record<Status, string>> = {
+  scheduled: 'Waits for its time.',
+  queued: 'Accepted, and waits for its first attempt.',
+  sending: 'An attempt is in progress.',
+  deferred: 'The last attempt failed for the moment; it is tried again.',
+  delivered: "The recipient's mail server accepted it.",
+  sent: 'A relay took it; what happens there is known only if something comes back.',
+  bounced: 'The receiving side refused it permanently.',
+  failed: 'Given up without a permanent answer of the receiver.',
+  suppressed: 'Not attempted: the address is on the suppression list.',
+  canceled: 'Canceled before it was sent.',
+  complained: 'The recipient reported it as spam.',
+};
+
 /**
  * Every allowed status change of a recipient. `deferred → deferred` is another deferred attempt. A
  * scheduled recipient counts as `queued` from its time on, without a write; its first attempt changes

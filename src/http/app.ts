@@ -43,6 +43,7 @@ import {
 } from './raw-answers.ts';
 import { registerRootMount } from './resend/mount.ts';
 import { registerAuditRoutes } from './routes/audit.ts';
+import { registerDashboardRoutes } from './routes/dashboard.ts';
 import { registerDomainRoutes } from './routes/domains.ts';
 import { registerEmailBatchRoute } from './routes/email-batches.ts';
 import { registerEmailRoutes } from './routes/emails.ts';
@@ -131,6 +132,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
     registerMemberRoutes(app, services);
     registerAuditRoutes(app, services);
     registerServiceRoutes(app, services);
+    registerDashboardRoutes(app, services);
     registerRootMount(app, services);
   });
   return app;

@@ -118,6 +118,7 @@ const EXPECTED_MS: Readonly<Record<string, number>> = {
   launcher: 5_000,
   api: 6_000,
   journey: 15_000,
+  browser: 30_000,
 };
 
 function lastDurationsMs(): Record<string, number> {

@@ -19,6 +19,7 @@ function allSteps(): Step[] {
   return [
     tool('format', 'layout of all files', ['oxfmt', '--check', '.']),
     tool('types', 'TypeScript compiler', ['tsc', '-p', '.']),
+    tool('types-web', 'those of the dashboard', ['tsc', '-p', 'web']),
     tool('lint', 'correctness, with types', ['oxlint', '--type-aware']),
     tool('dead-code', 'unused files, exports, packages', ['knip', '--no-progress']),
     tests('tidy', 'layers, sizes, clocks', ['test/tidy.test.ts']),
@@ -32,6 +33,7 @@ function allSteps(): Step[] {
     ]),
     tests('api', 'the interface, by chapter', ['test/api', 'test/sdk']),
     tests('journey', "emails' lives", ['test/journey']),
+    tests('browser', 'the dashboard in Chromium', ['test/browser']),
     tests('launcher', 'install and start', ['test/launcher']),
   ];
 }

@@ -63,8 +63,8 @@ function textOf(files: readonly SourceFile[]): string {
 
 /** `sending/draft.ts` and `src/main.ts` alike as paths in the tree. */
 function namedIn(text = ''): string[] {
-  const names = text.matchAll(/`((?:[\w-]+\/)+[\w.-]+\.ts)`/g);
+  const names = text.matchAll(/`((?:[\w-]+\/)+[\w.-]+\.tsx?)`/g);
   return [...names].map(([, name = '']) =>
-    /^(src|test|bench)\//.test(name) ? name : `src/${name}`,
+    /^(src|test|bench|web)\//.test(name) ? name : `src/${name}`,
   );
 }

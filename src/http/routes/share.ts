@@ -18,9 +18,12 @@ import type { App, HttpServices } from '../services.ts';
 import { PAGE_HEADERS, renderPage } from '../unsubscribe-page.ts';
 import { refOf } from './emails.ts';
 
+/** Also with ?remote=no: nothing that would notify a stranger is loaded. The dashboard shows it in a frame. */
+const POLICY = "sandbox; default-src 'none'; frame-ancestors 'self'; ";
+const LOCAL_CONTENT = `${POLICY}img-src data:; style-src 'unsafe-inline'`;
+const ALL_CONTENT = `${POLICY}img-src https: data:; font-src https:; style-src 'unsafe-inline' https:`;
+
 const HEADERS = {
-  'content-security-policy':
-    "sandbox; default-src 'none'; img-src https: data:; font-src https:; style-src 'unsafe-inline' https:",
   'cache-control': 'no-store',
   'referrer-policy': 'no-referrer',
   'x-content-type-options': 'nosniff',
@@ -87,7 +90,11 @@ export async function share(
 function registerPage(app: App, { db, secrets, world }: HttpServices): void {
   app.get('/s/:token', {
     config: { access: 'public' },
-    schema: { hide: true, params: z.object({ token: z.string() }) },
+    schema: {
+      hide: true,
+      params: z.object({ token: z.string() }),
+      querystring: z.object({ remote: z.string().optional() }),
+    },
     handler: async (request, reply) => {
       const shared = readShareToken(request.params.token, secrets.deriveAll(SHARE));
       if (shared === null || shared.expiresAtS * 1000 <= world.now()) return sendGone(reply);
@@ -99,6 +106,10 @@ function registerPage(app: App, { db, secrets, world }: HttpServices): void {
       if (!shown) return sendGone(reply);
       return (reply as FastifyReply)
         .headers(HEADERS)
+        .header(
+          'content-security-policy',
+          request.query.remote === 'no' ? LOCAL_CONTENT : ALL_CONTENT,
+        )
         .header('content-type', `${type}; charset=utf-8`)
         .send(shown);
     },

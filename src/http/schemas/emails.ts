@@ -3,14 +3,20 @@
  */
 import { z } from 'zod';
 import { EVENT_TYPES } from '../../core/events.ts';
-import { FINAL_STATUSES, OPEN_STATUSES } from '../../core/statuses.ts';
+import { FINAL_STATUSES, OPEN_STATUSES, STATUS_MEANINGS } from '../../core/statuses.ts';
 import { SUBJECT_MAX } from '../../sending/draft.ts';
 import { SEARCH_MAX } from '../../sending/search.ts';
 import { environment, idSchema, listOf, listQuery, time } from './common.ts';
 
 export const status = z
   .enum(['sending', ...OPEN_STATUSES, ...FINAL_STATUSES])
-  .meta({ id: 'EmailStatus' });
+  .meta({ id: 'EmailStatus', description: meaningsInOneText() });
+
+function meaningsInOneText(): string {
+  return Object.entries(STATUS_MEANINGS)
+    .map(([name, meaning]) => `\`${name}\`: ${meaning}`)
+    .join(' ');
+}
 
 const created = (bound: string) =>
   z.iso

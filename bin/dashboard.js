@@ -1,0 +1,109 @@
+/**
+ * Builds web/dist, the dashboard, before the service starts. A published package has it already.
+ *
+ * A stamp in web/dist has the hash of the sources, so that a later start only reads these. Mail does not
+ * depend on the dashboard: if it cannot be built, one line says why, and the service starts without it.
+ */
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { accessSync, constants, existsSync, readdirSync, readFileSync } from 'node:fs';
+import { renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { ended, whileForwarding } from './child.js';
+
+/** What is built depends on these files, and on those in the folders. */
+const FILES = ['package-lock.json', 'web/build.js', 'web/index.html'];
+const FOLDERS = ['web/src', 'web/public', 'src/core'];
+
+/**
+ * Resolves when web/dist is current, or cannot be made so.
+ * @param {string} root the clone, with its packages installed
+ * @param {string} node path of the bundled Node
+ * @returns {Promise<NodeJS.Signals | null>} a signal received meanwhile, by which the caller has to end
+ */
+export async function ensureDashboard(root, node) {
+  const script = join(root, 'web/build.js');
+  if (!existsSync(script)) return null;
+  const stamp = stampOf(root);
+  if (isCurrent(root, stamp)) return null;
+  if (!isWritable(join(root, 'web'))) {
+    say(
+      'the dashboard is not built, and its folder is not writable for this user: start once as its owner',
+    );
+    return null;
+  }
+  say('first start of this version: building the dashboard ...');
+  const folder = join(root, 'web', `.build-${process.pid}`);
+  const { code, stopped } = await runBuild(node, [script, folder]);
+  const isThere = code === 0 && putInPlace(root, folder, stamp);
+  if (!isThere && stopped === null)
+    say('the dashboard could not be built; the service starts without it');
+  rmSync(folder, { recursive: true, force: true });
+  return stopped;
+}
+
+/** @param {string} root @param {string} stamp */
+function isCurrent(root, stamp) {
+  try {
+    return readFileSync(join(root, 'web/dist/.stamp'), 'utf8') === stamp;
+  } catch {
+    return false;
+  }
+}
+
+/** @param {string} root */
+function stampOf(root) {
+  const hash = createHash('sha256');
+  const inFolders = FOLDERS.flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+      .map((name) => join(root, folder, name))
+      .filter((path) => statSync(path).isFile())
+      .toSorted(),
+  );
+  for (const path of [...FILES.map((file) => join(root, file)), ...inFolders]) {
+    hash.update(`${relative(root, path)}\0`).update(readFileSync(path));
+  }
+  return hash.digest('hex');
+}
+
+/** @param {string} folder */
+function isWritable(folder) {
+  try {
+    accessSync(folder, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** @param {string} node @param {string[]} args */
+async function runBuild(node, args) {
+  const build = spawn(node, args, { stdio: ['ignore', 'ignore', 'inherit'] });
+  let stopped = /** @type {NodeJS.Signals | null} */ (null);
+  const { code } = await whileForwarding((signal) => {
+    stopped ??= signal;
+    build.kill(signal);
+  }, ended(build));
+  return { code, stopped };
+}
+
+/**
+ * Two processes that start together both build, and the result of one of them stays.
+ * @param {string} root @param {string} folder @param {string} stamp
+ */
+function putInPlace(root, folder, stamp) {
+  const dist = join(root, 'web/dist');
+  try {
+    writeFileSync(join(folder, '.stamp'), stamp);
+    rmSync(dist, { recursive: true, force: true });
+    renameSync(folder, dist);
+    return true;
+  } catch {
+    return existsSync(dist);
+  }
+}
+
+/** Always on standard error: standard output belongs to the script (`start --json`). */
+function say(/** @type {string} */ sentence) {
+  process.stderr.write(`posthorn: ${sentence}\n`);
+}

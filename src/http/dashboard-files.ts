@@ -1,0 +1,70 @@
+/**
+ * The files of the dashboard, as web/build.js left them. They are read once and kept: a request names one
+ * of them or gets none, whatever its path contains.
+ */
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { extname, join, relative, sep } from 'node:path';
+
+export type DashboardFile = {
+  type: string;
+  /** A weak one: the same for every encoding. */
+  etag: string;
+  content: Buffer;
+  /** By content coding; without those that are not smaller. */
+  encoded: Partial<Record<Coding, Buffer>>;
+};
+
+type Coding = 'br' | 'gzip';
+const CODINGS: Readonly<Record<string, Coding>> = { '.br': 'br', '.gz': 'gzip' };
+
+const TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+  '.md': 'text/plain; charset=utf-8',
+};
+
+/** @returns the files by their path with slashes; null when the dashboard was not built */
+export async function readDashboard(folder: string): Promise<Map<string, DashboardFile> | null> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
+  const paths = entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name));
+  const files = new Map<string, DashboardFile>();
+  for (const path of paths) {
+    const type = TYPES[extname(path)];
+    if (type === undefined) continue;
+    const content = await readFile(path);
+    const digest = createHash('sha256').update(content).digest('base64url').slice(0, 27);
+    const name = relative(folder, path).split(sep).join('/');
+    files.set(name, { type, etag: `W/"${digest}"`, content, encoded: {} });
+  }
+  for (const path of paths) {
+    const coding = CODINGS[extname(path)];
+    const name = relative(folder, path).split(sep).join('/').slice(0, -3);
+    const file = coding && files.get(name);
+    if (file) file.encoded[coding] = await readFile(path);
+  }
+  return files.has('index.html') ? files : null;
+}
+
+/** The smallest form that the client accepts (RFC 9110 §12.5.3). */
+export function chooseEncoding(
+  file: DashboardFile,
+  accepted: string | undefined,
+): { coding: Coding | null; content: Buffer } {
+  for (const coding of ['br', 'gzip'] as const) {
+    const content = file.encoded[coding];
+    if (content && accepts(accepted ?? '', coding)) return { coding, content };
+  }
+  return { coding: null, content: file.content };
+}
+
+function accepts(header: string, coding: Coding): boolean {
+  return header.split(',').some((item) => {
+    const [name = '', ...parameters] = item.split(';').map((part) => part.trim().toLowerCase());
+    return name === coding && !parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter));
+  });
+}

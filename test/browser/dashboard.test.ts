@@ -1,0 +1,257 @@
+/**
+ * The dashboard in a real browser, on a real service: one of each for all tests, which therefore take
+ * addresses of their own.
+ */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import type { Page } from 'playwright-core';
+import { startBrowser } from '../support/chromium.ts';
+import { assertFailure } from '../support/api.ts';
+import { assertFits, buildDashboard, openPage, seriousFindings } from '../support/dashboard.ts';
+import { startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+
+await buildDashboard();
+const [service, browser] = await Promise.all([
+  startService({ env: { POSTHORN_LIMIT_SENDING: '1000/60' } }),
+  startBrowser(),
+]);
+after(async () => {
+  await browser[Symbol.asyncDispose]();
+  await service[Symbol.asyncDispose]();
+});
+
+const HOME = `${service.url}/dashboard/`;
+
+const rowOf = (page: Page, text: string) =>
+  page.getByRole('list', { name: 'Emails' }).getByRole('link').filter({ hasText: text });
+
+async function pathOf(page: Page): Promise<string> {
+  await page.goto(HOME);
+  await page.waitForURL('**/test/emails');
+  return new URL(page.url()).pathname;
+}
+
+test('a key opens its project, an empty list says how to fill it, and an email appears as it is sent', async () => {
+  await using open = await openPage(browser, service, { key: null });
+  const { page } = open;
+  await page.goto(HOME);
+  await page.getByLabel('API key').fill('ph_test_wrong');
+  await page.getByRole('button', { name: 'Open' }).click();
+  await page.getByRole('alert').getByText('not valid').waitFor();
+  await page.getByLabel('API key').fill(service.testKey);
+  await page.getByRole('button', { name: 'Open' }).click();
+  await page.getByRole('heading', { name: 'No emails yet' }).waitFor();
+  await page.getByText(`curl ${service.url}/v1/emails`).waitFor();
+  assert.deepEqual(await seriousFindings(page), []);
+
+  await service.send({ to: 'live@simulator.test', subject: 'Sent while the list is open' });
+  await rowOf(page, 'live@simulator.test').getByText('delivered').waitFor();
+
+  await page.getByRole('button', { name: 'First test key' }).click();
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
+  await page.waitForURL('**/sign-in');
+  await page.goBack();
+  await page.getByLabel('API key').waitFor();
+});
+
+test('an email is found by its address, and its page says what happened to it', async () => {
+  await using open = await openPage(browser, service);
+  const { page } = open;
+  const id = await service.send({
+    to: 'bounced+found@simulator.test',
+    subject: 'Not for this one',
+  });
+  await service.waitForStatus(id, 'bounced');
+  await service.send({ to: 'other@simulator.test' });
+  await pathOf(page);
+  await rowOf(page, 'other@simulator.test').waitFor();
+
+  await page.keyboard.press('/');
+  await page.keyboard.type('bounced+found@simulator.test');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/\?q=to/);
+  await waitFor(async () => (await rowOf(page, '@simulator.test').count()) === 1, {
+    what: 'one row',
+  });
+  await rowOf(page, 'bounced+found@simulator.test').click();
+  await page.getByRole('heading', { name: 'Not for this one' }).waitFor();
+  await page.getByText('The receiving side refused it permanently.').waitFor();
+  await page.getByText('550 5.1.1').first().waitFor();
+  const steps = page.getByRole('listitem').filter({ hasText: 'Attempt 1, ' });
+  await steps.getByText('Attempt 1, ').last().click();
+  await page.getByText('S: 550 5.1.1').waitFor();
+  assert.ok(page.url().includes(id), 'the address names the email');
+  assert.deepEqual(open.complaints, []);
+  assert.deepEqual(open.strangers, []);
+});
+
+test('an open email follows what happens to it, and is canceled', async () => {
+  await using open = await openPage(browser, service);
+  const { page } = open;
+  const scheduled_at = new Date(Date.now() + 3_600_000).toISOString();
+  const id = await service.send({ to: 'later@simulator.test', subject: 'Later', scheduled_at });
+  const path = await pathOf(page);
+  await page.goto(`${service.url}${path}/${id}`);
+  await page.getByRole('button', { name: 'Cancel' }).click();
+  await page.getByRole('button', { name: 'Cancel the email' }).click();
+  await page.getByText('Canceled before it was sent.').waitFor();
+  assert.equal((await service.email(id)).status, 'canceled');
+});
+
+const PAYLOAD = `<img src=x onerror="parent.pwned=1;window.pwned=1"><script>window.pwned=1</script>`;
+const pwned = (page: Page) => page.evaluate(() => (globalThis as { pwned?: number }).pwned);
+
+test('content of strangers runs nothing, and loads nothing from elsewhere until that is asked for', async () => {
+  await using open = await openPage(browser, service);
+  const { page, strangers } = open;
+  const remote = 'https://tracker.invalid/pixel.png';
+  const id = await service.send({
+    to: `${encodeURIComponent('"><svg')}@simulator.test`,
+    subject: PAYLOAD,
+    html: `${PAYLOAD}<form action="https://tracker.invalid/"><input></form><img src="${remote}"><p>A harmless part</p>`,
+    tags: [{ name: 'x', value: 'y' }],
+    metadata: { note: PAYLOAD },
+  });
+  await service.waitForStatus(id, 'delivered');
+  const path = await pathOf(page);
+  await rowOf(page, PAYLOAD).waitFor();
+  await page.goto(`${service.url}${path}/${id}`);
+  await page.getByRole('heading', { name: PAYLOAD }).waitFor();
+  await page.getByRole('link', { name: 'Preview' }).click();
+  const frame = page.frameLocator('iframe[title="Preview of the email"]');
+  await frame.getByText('A harmless part').waitFor();
+  assert.equal(strangers.length, 0);
+  assert.equal(await pwned(page), undefined);
+
+  await page.getByRole('button', { name: 'Show remote images' }).click();
+  await waitFor(() => strangers.includes(remote), { what: 'the image to be asked for' });
+  assert.ok(strangers.every((url) => url === remote));
+  assert.equal(await pwned(page), undefined);
+
+  // The payload works where nothing protects.
+  await page.goto('about:blank');
+  await page.setContent(PAYLOAD);
+  await waitFor(async () => (await pwned(page)) === 1, { what: 'the payload to run' });
+});
+
+test('keys lead everywhere', async () => {
+  await using open = await openPage(browser, service);
+  const { page } = open;
+  const first = await service.send({ to: 'first@simulator.test', subject: 'Keys one' });
+  await service.send({ to: 'second@simulator.test', subject: 'Keys two' });
+  const path = await pathOf(page);
+  await rowOf(page, 'Keys two').waitFor();
+  await page.keyboard.press('j');
+  await page.keyboard.press('j');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(`**/emails/${first}`);
+  await page.getByRole('heading', { name: 'Keys one' }).waitFor();
+  await page.keyboard.press('k');
+  await page.getByRole('heading', { name: 'Keys two' }).waitFor();
+  await page.keyboard.press('Escape');
+  await page.waitForURL(`**${path}`);
+  await page.getByRole('heading', { name: 'Emails' }).waitFor();
+  await page.keyboard.press('?');
+  await page.getByRole('dialog', { name: 'Keys' }).getByText('Search emails').waitFor();
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await page.keyboard.press('Control+k');
+  await page.getByRole('combobox').fill('second@simulator.test');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/\?q=to/);
+  await rowOf(page, 'Keys two').waitFor();
+});
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  test(`screens are accessible and fit a phone, ${colorScheme}`, async () => {
+    const id = await service.send({ to: `blocked+${colorScheme}@simulator.test` });
+    await service.waitForStatus(id, 'bounced');
+    await using open = await openPage(browser, service, { colorScheme });
+    const { page } = open;
+    const path = await pathOf(page);
+    const screens: [string, string][] = [
+      [path, `blocked+${colorScheme}@simulator.test`],
+      [`${path}?q=to:nobody@simulator.test`, 'No email matches'],
+      [`${path}/${id}`, 'The receiving side refused it permanently.'],
+      [`${path}/${id}?tab=preview`, 'Show remote images'],
+    ];
+    for (const [address, shown] of screens) {
+      await page.setViewportSize({ width: 1280, height: 800 });
+      await page.goto(service.url + address);
+      await page.getByText(shown).first().waitFor();
+      assert.deepEqual(await seriousFindings(page), [], address);
+      await page.setViewportSize({ width: 320, height: 640 });
+      await page.getByRole('button', { name: 'Navigation' }).waitFor();
+      await assertFits(page);
+    }
+  });
+}
+
+/** What the browser loads until the list of emails is there. */
+async function assetsOfFirstScreen(): Promise<string[]> {
+  await using open = await openPage(browser, service);
+  await pathOf(open.page);
+  await open.page.getByRole('heading', { name: 'Emails' }).waitFor();
+  const loaded = await open.page.evaluate<string[]>(
+    `performance.getEntriesByType('resource').map(({ name }) => new URL(name).pathname)`,
+  );
+  return loaded.filter((path) => path.startsWith('/dashboard/assets/'));
+}
+
+test('the files are cached by their names, and the page that names them is not', async () => {
+  const get = (path: string, headers: Record<string, string> = {}) =>
+    service.request('GET', path, { key: null, headers: { 'accept-encoding': 'br', ...headers } });
+  const page = await get('/dashboard/');
+  assert.equal(page.status, 200);
+  assert.equal(page.headers.get('cache-control'), 'no-store');
+  assert.match(
+    page.headers.get('content-security-policy')!,
+    /script-src 'self';.*frame-ancestors 'none'/,
+  );
+  assert.equal((await get('/dashboard/any/where/else')).text, page.text);
+  assert.equal((await get('/sign-in')).text, page.text, 'the link of the first start leads to it');
+
+  const paths = await assetsOfFirstScreen();
+  const files = await Promise.all(paths.map((path) => get(path)));
+  for (const [index, { status, headers }] of files.entries()) {
+    assert.equal(status, 200, paths[index] ?? '');
+    assert.equal(headers.get('cache-control'), 'public, max-age=31536000, immutable');
+    assert.equal(headers.get('x-content-type-options'), 'nosniff');
+    assert.equal(headers.get('content-encoding'), 'br');
+  }
+  const sizeOf = (ending: string): number =>
+    files
+      .filter((_, index) => paths[index]!.endsWith(ending))
+      .reduce((sum, { text }) => sum + gzipSync(text).length, 0);
+  const [js, css] = [sizeOf('.js'), sizeOf('.css')];
+  assert.ok(js > 10_000 && js <= 200_000, `${js} bytes of JavaScript`);
+  assert.ok(css > 1_000 && css <= 30_000, `${css} bytes of CSS`);
+
+  const one = paths[0] ?? '';
+  const etag = files[0]!.headers.get('etag')!;
+  assert.equal((await get(one, { 'if-none-match': etag })).status, 304);
+  const plain = await get(one, { 'accept-encoding': 'br;q=0, identity' });
+  assert.equal(plain.headers.get('content-encoding'), null);
+  assert.equal(plain.text, files[0]!.text);
+  const head = await service.request('HEAD', one, { key: null });
+  assert.deepEqual([head.status, head.text], [200, '']);
+});
+
+test('a path of the dashboard leads to none of the other files', async () => {
+  for (const path of [
+    '..%2f..%2fpackage.json',
+    '%2e%2e/%2e%2e/package.json',
+    'none.js',
+    'index.js.br',
+  ]) {
+    const answer = await service.request('GET', `/dashboard/assets/${path}`, { key: null });
+    assertFailure(answer, 404, 'not_found');
+  }
+  assertFailure(
+    await service.request('POST', '/dashboard/', { key: null }),
+    405,
+    'method_not_allowed',
+  );
+});

@@ -1,0 +1,59 @@
+/**
+ * Builds the dashboard into a folder that does not exist yet: `node web/build.js <folder>`. Every file that
+ * gains by it is also written compressed, so that the service compresses nothing.
+ */
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { brotliCompress, constants, gzip } from 'node:zlib';
+import tailwindcss from '@tailwindcss/vite';
+import { build } from 'vite';
+
+const COMPRESSIBLE = /\.(js|css|html|svg)$/;
+
+const [folder] = process.argv.slice(2);
+if (folder === undefined) throw new Error('usage: node web/build.js <folder>');
+
+await build({
+  root: import.meta.dirname,
+  configFile: false,
+  base: '/dashboard/',
+  logLevel: 'warn',
+  plugins: [tailwindcss()],
+  build: {
+    outDir: folder,
+    emptyOutDir: false,
+    target: 'es2022',
+    // The notices that the licences of the bundled packages ask for.
+    license: { fileName: 'licences.md' },
+    // Inlined files would need `data:` in the policy of the pages.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    rolldownOptions: {
+      // Packages mark modules that run in a browser, which all do here.
+      onwarn: (warning, warn) => warning.code === 'MODULE_LEVEL_DIRECTIVE' || warn(warning),
+      output: {
+        // One chunk for what changes only with the lockfile, so that a new version loads less.
+        codeSplitting: {
+          groups: [{ name: 'react', test: /node_modules\/(react|react-dom|scheduler)\// }],
+        },
+      },
+    },
+  },
+});
+for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
+  if (entry.isFile() && COMPRESSIBLE.test(entry.name))
+    await compress(join(entry.parentPath, entry.name));
+}
+
+/** @param {string} path */
+async function compress(path) {
+  const content = await readFile(path);
+  const params = { [constants.BROTLI_PARAM_QUALITY]: 10 };
+  const [br, gz] = await Promise.all([
+    promisify(brotliCompress)(content, { params }),
+    promisify(gzip)(content, { level: 9 }),
+  ]);
+  if (br.length < content.length) await writeFile(`${path}.br`, br);
+  if (gz.length < content.length) await writeFile(`${path}.gz`, gz);
+}

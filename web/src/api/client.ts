@@ -1,0 +1,99 @@
+/**
+ * Requests to the API, by the session of a member or by an API key.
+ *
+ * A session is a cookie that scripts cannot read. A key is kept for this tab only, until the tab is closed
+ * or its user signs out.
+ */
+
+/** What requests are about. */
+export type Scope = { project: string; environment: 'live' | 'test' };
+
+type Failure = { error?: { code?: string; message?: string; request_id?: string } };
+
+export class ApiError extends Error {
+  override readonly name = 'ApiError';
+  /** 0: there was no answer. */
+  readonly status: number;
+  readonly code: string;
+  readonly requestId: string | null;
+
+  constructor(status: number, { error = {} }: Failure) {
+    super(error.message ?? `The service answered with status ${status}.`);
+    this.status = status;
+    this.code = error.code ?? 'unknown';
+    this.requestId = error.request_id ?? null;
+  }
+}
+
+const KEY = 'posthorn-api-key';
+
+export const keyOfTab = {
+  read: (): string | null => sessionStorage.getItem(KEY),
+  keep: (key: string): void => sessionStorage.setItem(KEY, key),
+  forget: (): void => sessionStorage.removeItem(KEY),
+};
+
+export type CallOptions = {
+  scope?: Scope;
+  body?: unknown;
+  signal?: AbortSignal;
+  headers?: Record<string, string>;
+};
+
+/** @throws ApiError for every failure; an AbortError when `signal` aborted it */
+export async function call<Result>(
+  method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
+  path: string,
+  options: CallOptions = {},
+): Promise<Result> {
+  const response = await respond(method, path, options);
+  const text = await response.text();
+  return (text === '' ? null : JSON.parse(text)) as Result;
+}
+
+/** The response itself, for what is not JSON. */
+export async function respond(
+  method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
+  path: string,
+  { scope, body, signal, headers }: CallOptions = {},
+): Promise<Response> {
+  const request = new Request(path, {
+    method,
+    headers: { ...headersFor(scope, method), ...headers },
+    ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    ...(signal ? { signal } : {}),
+  });
+  if (body !== undefined && typeof body !== 'string') {
+    request.headers.set('content-type', 'application/json');
+  }
+  const response = await fetch(request).catch((error: unknown) => {
+    if (signal?.aborted) throw error;
+    const message = 'The service cannot be reached; check the connection.';
+    throw new ApiError(0, { error: { code: 'unreachable', message } });
+  });
+  if (response.ok) return response;
+  const answer: unknown = await response.json().catch(() => ({}));
+  throw new ApiError(response.status, answer as Failure);
+}
+
+function headersFor(scope: Scope | undefined, method: string): Record<string, string> {
+  const key = keyOfTab.read();
+  if (key !== null) return { authorization: `Bearer ${key}` };
+  return {
+    ...(scope && {
+      'posthorn-project': scope.project,
+      'posthorn-environment': scope.environment,
+    }),
+    // A form on another site cannot set it.
+    ...(method !== 'GET' && { 'posthorn-session': '1' }),
+  };
+}
+
+/** `?a=1&b=2` of what is set. */
+export function queryText(values: Record<string, string | number | null | undefined>): string {
+  const entries = Object.entries(values).filter(([, value]) => value != null && value !== '');
+  const text = new URLSearchParams(
+    entries.map(([name, value]) => [name, String(value)]),
+  ).toString();
+  return text === '' ? '' : `?${text}`;
+}

@@ -1,0 +1,101 @@
+/** The event stream of a project, so that lists and pages show what happens without being reloaded. */
+import { useEffect, useRef, useState } from 'react';
+import type { StreamEvent } from '../../../sdk/src/api.ts';
+import { respond, type Scope } from './client.ts';
+
+const RECONNECT_MS = 3_000;
+/** Events that arrive together are handled together. */
+const GATHER_MS = 250;
+
+/**
+ * Calls `onEvents` with new events while the page is open; with none after the connection was lost for a
+ * while, since events may have been missed.
+ * @returns whether the connection stands
+ */
+export function useEvents(
+  scope: Scope,
+  onEvents: (events: readonly StreamEvent[]) => void,
+  { emailId }: { emailId?: string } = {},
+): boolean {
+  const [isLive, setLive] = useState(true);
+  const handler = useRef(onEvents);
+  handler.current = onEvents;
+  const { project, environment } = scope;
+  useEffect(() => {
+    const ended = new AbortController();
+    const filter = emailId === undefined ? '' : `&email_id=${emailId}`;
+    const follow = async (): Promise<void> => {
+      let cursor = 'latest';
+      let isFirst = true;
+      while (!ended.signal.aborted) {
+        try {
+          const response = await respond('GET', `/v1/events?after=${cursor}${filter}`, {
+            scope: { project, environment },
+            headers: { accept: 'text/event-stream' },
+            signal: ended.signal,
+          });
+          setLive(true);
+          if (!isFirst) handler.current([]);
+          isFirst = false;
+          cursor = await readEvents(response, cursor, (events) => handler.current(events));
+        } catch {
+          // Said by `isLive`; the next connection is tried below.
+        }
+        if (ended.signal.aborted) return;
+        setLive(false);
+        await pause(RECONNECT_MS, ended.signal);
+      }
+    };
+    void follow();
+    return () => ended.abort();
+  }, [project, environment, emailId]);
+  return isLive;
+}
+
+/** @returns the cursor of the last event, when the stream has ended */
+async function readEvents(
+  response: Response,
+  after: string,
+  onEvents: (events: StreamEvent[]) => void,
+): Promise<string> {
+  let cursor = after;
+  let text = '';
+  let gathered: StreamEvent[] = [];
+  let timer = 0;
+  const handOver = (): void => {
+    timer = 0;
+    onEvents(gathered);
+    gathered = [];
+  };
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return cursor;
+    text += value;
+    const messages = text.split('\n\n');
+    text = messages.pop() ?? '';
+    const events = messages.flatMap(parseMessage);
+    cursor = events.at(-1)?.cursor ?? cursor;
+    gathered.push(...events);
+    if (events.length > 0 && timer === 0) timer = window.setTimeout(handOver, GATHER_MS);
+  }
+}
+
+function parseMessage(message: string): StreamEvent[] {
+  const data = message
+    .split('\n')
+    .filter((line) => line.startsWith('data: '))
+    .map((line) => line.slice('data: '.length));
+  if (data.length === 0) return [];
+  return [JSON.parse(data.join('\n')) as StreamEvent];
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener('abort', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,113 @@
+/**
+ * The pages and their addresses: /dashboard/PROJECT/ENVIRONMENT/emails/ID?tab=… says all that a page shows,
+ * so that a link opens the same for everybody who may see it. Screens are loaded when they are first opened.
+ */
+import { QueryClient } from '@tanstack/react-query';
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Outlet,
+  redirect,
+} from '@tanstack/react-router';
+import { ApiError, type Scope } from './api/client.ts';
+import { rememberScope, scopeToOpen, sessionQuery } from './api/session.ts';
+import { Shell } from './shell/shell.tsx';
+import { SignIn } from './shell/sign-in.tsx';
+import { Empty, Problem } from './ui/states.tsx';
+
+const RETRIES = 2;
+
+export const queries = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 5_000,
+      // What the service refused, it refuses again.
+      retry: (count, error) =>
+        count < RETRIES && error instanceof ApiError && (error.status === 0 || error.status >= 500),
+    },
+  },
+});
+
+const root = createRootRoute({
+  component: Outlet,
+  errorComponent: ({ error, reset }) => <Problem error={error} retry={reset} />,
+  notFoundComponent: () => (
+    <Empty title="There is no such page">The navigation has all pages.</Empty>
+  ),
+});
+
+const signIn = createRoute({
+  getParentRoute: () => root,
+  path: '/sign-in',
+  validateSearch: (search): { to?: string } =>
+    typeof search['to'] === 'string' ? { to: search['to'] } : {},
+  component: SignIn,
+});
+
+const start = createRoute({
+  getParentRoute: () => root,
+  path: '/',
+  beforeLoad: async () => {
+    const session = await queries.ensureQueryData(sessionQuery);
+    const scope = session && scopeToOpen(session);
+    if (!scope) throw redirect({ to: '/sign-in' });
+    throw redirect({ to: '/$project/$environment/emails', params: scope });
+  },
+});
+
+const scoped = createRoute({
+  getParentRoute: () => root,
+  path: '/$project/$environment',
+  beforeLoad: async ({ params, location }) => {
+    const session = await queries.ensureQueryData(sessionQuery);
+    if (!session) throw redirect({ to: '/sign-in', search: { to: location.href } });
+    const scope = params as Scope;
+    const isThere =
+      session.projects.some(({ id }) => id === scope.project) &&
+      session.environments.includes(scope.environment);
+    if (!isThere) throw redirect({ to: '/' });
+    rememberScope(scope);
+  },
+  component: Shell,
+});
+
+/** Names in the query of an address; everything else in it is dropped. */
+function texts<Name extends string>(...names: Name[]) {
+  return (search: Record<string, unknown>): Partial<Record<Name, string>> =>
+    Object.fromEntries(
+      names.flatMap((name) => {
+        const value = search[name];
+        const isText = typeof value === 'string' || typeof value === 'number';
+        return isText && value !== '' ? [[name, String(value)]] : [];
+      }),
+    ) as Partial<Record<Name, string>>;
+}
+
+const emails = createRoute({
+  getParentRoute: () => scoped,
+  path: '/emails',
+  validateSearch: texts('q'),
+  component: lazyRouteComponent(() => import('./screens/emails.tsx'), 'EmailsScreen'),
+});
+
+const email = createRoute({
+  getParentRoute: () => emails,
+  path: '$id',
+  validateSearch: texts('tab', 'width'),
+  component: lazyRouteComponent(() => import('./screens/email.tsx'), 'EmailScreen'),
+});
+
+export const router = createRouter({
+  routeTree: root.addChildren([start, signIn, scoped.addChildren([emails.addChildren([email])])]),
+  basepath: '/dashboard',
+  defaultPreload: 'intent',
+  scrollRestoration: true,
+});
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router;
+  }
+}

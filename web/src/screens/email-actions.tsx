@@ -1,0 +1,190 @@
+/** What can be done with an email: cancel, reschedule, send again, share, copy as curl. */
+import { useQueryClient } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { type FormEvent, type ReactNode, useState } from 'react';
+import type { AcceptedEmail, Email, SharedEmail } from '../../../sdk/src/api.ts';
+import { type Api, useApi } from '../api/scope.ts';
+import { Button } from '../ui/button.tsx';
+import { Dialog } from '../ui/dialog.tsx';
+import { Field, textsOf } from '../ui/field.tsx';
+import { Code, sentenceOf } from '../ui/states.tsx';
+import { absoluteTime } from '../ui/time.tsx';
+
+const OPEN = new Set<Email['status']>(['scheduled', 'queued', 'deferred']);
+const SHARED_S = 48 * 3_600;
+
+type Action = 'cancel' | 'reschedule' | 'resend' | 'share' | 'curl';
+
+export function EmailActions({ email }: { email: Email }): ReactNode {
+  const [open, setOpen] = useState<Action | null>(null);
+  const close = (): void => setOpen(null);
+  const hasContent = email.html !== null || email.text !== null;
+  return (
+    <div className="flex flex-wrap gap-2">
+      {hasContent && <Button onClick={() => setOpen('resend')}>Send again</Button>}
+      {email.status === 'scheduled' && (
+        <Button onClick={() => setOpen('reschedule')}>Reschedule</Button>
+      )}
+      {OPEN.has(email.status) && (
+        <Button look="danger" onClick={() => setOpen('cancel')}>
+          Cancel
+        </Button>
+      )}
+      {hasContent && <Button onClick={() => setOpen('share')}>Share</Button>}
+      <Button onClick={() => setOpen('curl')}>Copy as curl</Button>
+      <Dialog isOpen={open === 'cancel'} onClose={close} title="Cancel this email?">
+        <CancelForm email={email} onDone={close} />
+      </Dialog>
+      <Dialog isOpen={open === 'reschedule'} onClose={close} title="Reschedule">
+        <RescheduleForm email={email} onDone={close} />
+      </Dialog>
+      <Dialog isOpen={open === 'resend'} onClose={close} title="Send again">
+        <ResendForm email={email} onDone={close} />
+      </Dialog>
+      <Dialog isOpen={open === 'share'} onClose={close} title="Share">
+        <ShareForm email={email} />
+      </Dialog>
+      <Dialog isOpen={open === 'curl'} onClose={close} title="Copy as curl">
+        <div className="p-4">
+          <Code what="request" text={asCurl(email)} />
+        </div>
+      </Dialog>
+    </div>
+  );
+}
+
+/** A form of a dialog: its failure is said above its button, and what was typed stays. */
+function ActionForm(props: {
+  action: string;
+  look?: 'primary' | 'danger';
+  send: (form: FormData) => Promise<void>;
+  children: ReactNode;
+}): ReactNode {
+  const [state, setState] = useState<{ isSending: boolean; failure: string | null }>({
+    isSending: false,
+    failure: null,
+  });
+  const submit = async (event: FormEvent<HTMLFormElement>): Promise<void> => {
+    event.preventDefault();
+    setState({ isSending: true, failure: null });
+    try {
+      await props.send(new FormData(event.currentTarget));
+      setState({ isSending: false, failure: null });
+    } catch (error) {
+      setState({ isSending: false, failure: sentenceOf(error) });
+    }
+  };
+  return (
+    <form className="space-y-3 p-4" onSubmit={(event) => void submit(event)}>
+      {props.children}
+      {state.failure !== null && (
+        <p role="alert" className="text-sm text-bad">
+          {state.failure}
+        </p>
+      )}
+      <Button type="submit" look={props.look ?? 'primary'} disabled={state.isSending}>
+        {props.action}
+      </Button>
+    </form>
+  );
+}
+
+type FormProps = { email: Email; onDone: () => void };
+
+function useChange(email: Email): { api: Api; changed: () => Promise<void> } {
+  const api = useApi();
+  const cache = useQueryClient();
+  return {
+    api,
+    changed: () => cache.invalidateQueries({ queryKey: [...api.key, 'email', email.id] }),
+  };
+}
+
+function CancelForm({ email, onDone }: FormProps): ReactNode {
+  const { api, changed } = useChange(email);
+  const cancel = async (): Promise<void> => {
+    await api.send('POST', `/v1/emails/${email.id}/cancel`);
+    await changed();
+    onDone();
+  };
+  return (
+    <ActionForm action="Cancel the email" look="danger" send={cancel}>
+      <p>Recipients that were not reached yet will not get it. This cannot be undone.</p>
+    </ActionForm>
+  );
+}
+
+function RescheduleForm({ email, onDone }: FormProps): ReactNode {
+  const { api, changed } = useChange(email);
+  const reschedule = async (form: FormData): Promise<void> => {
+    const at = new Date(textsOf(form)['at'] ?? '').toISOString();
+    await api.send('PATCH', `/v1/emails/${email.id}`, { scheduled_at: at });
+    await changed();
+    onDone();
+  };
+  return (
+    <ActionForm action="Reschedule" send={reschedule}>
+      {email.scheduled_at && <p>It is to be sent at {absoluteTime(email.scheduled_at)}.</p>}
+      <Field label="New time, in your zone" name="at" type="datetime-local" required />
+    </ActionForm>
+  );
+}
+
+function ResendForm({ email, onDone }: FormProps): ReactNode {
+  const api = useApi();
+  const navigate = useNavigate();
+  const send = async (form: FormData): Promise<void> => {
+    const to = (textsOf(form)['to'] ?? '').split(',').map((part) => part.trim());
+    const body = { ...copyOf(email), to, cc: [], bcc: [] };
+    const { id } = await api.send<AcceptedEmail>('POST', '/v1/emails', body);
+    onDone();
+    await navigate({ to: '/$project/$environment/emails/$id', params: { ...api.scope, id } });
+  };
+  const missed = email.recipients.filter(
+    ({ status }) => status !== 'delivered' && status !== 'sent',
+  );
+  const to = (missed.length > 0 ? missed : email.recipients).map(({ address }) => address);
+  return (
+    <ActionForm action="Send" send={send}>
+      <p>
+        A new email with the same sender, subject, text and tags. Attachments and own headers are
+        not copied.
+      </p>
+      <Field label="To" name="to" defaultValue={to.join(', ')} required />
+    </ActionForm>
+  );
+}
+
+function ShareForm({ email }: { email: Email }): ReactNode {
+  const api = useApi();
+  const [url, setUrl] = useState<string | null>(null);
+  const share = async (): Promise<void> => {
+    const path = `/v1/emails/${email.id}/share`;
+    setUrl((await api.send<SharedEmail>('POST', path, { expires_in: SHARED_S })).url);
+  };
+  return (
+    <ActionForm action="Create a link" send={share}>
+      <p>Whoever has the link can read the content of this email for 48 hours.</p>
+      {url && <Code what="link" text={url} />}
+    </ActionForm>
+  );
+}
+
+/** What of an email can be sent again. */
+function copyOf(email: Email): Record<string, unknown> {
+  const { from, to, cc, bcc, reply_to, subject, html, text, tags, metadata } = email;
+  const all = { from, to, cc, bcc, reply_to, subject, html, text, tags, metadata };
+  return Object.fromEntries(
+    Object.entries(all).filter(([, value]) => value !== null && Object.keys(value).length > 0),
+  );
+}
+
+function asCurl(email: Email): string {
+  const json = JSON.stringify(copyOf(email), null, 2).replaceAll("'", String.raw`'\''`);
+  return [
+    `curl ${location.origin}/v1/emails \\`,
+    `  -H "Authorization: Bearer $POSTHORN_API_KEY" \\`,
+    `  -H 'Content-Type: application/json' \\`,
+    `  -d '${json}'`,
+  ].join('\n');
+}

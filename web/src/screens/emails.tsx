@@ -1,0 +1,95 @@
+/** The emails of a project: a list with a search, and beside it the email that is open. */
+import { Outlet, useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { Search } from 'lucide-react';
+import { type ReactNode, useRef, useState } from 'react';
+import { FINAL_STATUSES, OPEN_STATUSES } from '../../../src/core/statuses.ts';
+import { useScope } from '../api/scope.ts';
+import { useShortcuts } from '../shell/keys.ts';
+import { INPUT } from '../ui/field.tsx';
+import { PageHead } from '../ui/page.tsx';
+import { EmailList } from './email-list.tsx';
+import { readSearchText, statusOf, withStatus } from './email-search.ts';
+
+const ROUTE = '/$project/$environment/emails';
+
+export function EmailsScreen(): ReactNode {
+  const { id } = useParams({ strict: false });
+  const { q = '' } = useSearch({ from: ROUTE });
+  const isOpen = id !== undefined;
+  return (
+    <div className="flex min-h-0 grow">
+      <div
+        className={`min-h-0 min-w-0 grow flex-col ${isOpen ? 'hidden min-[1100px]:flex min-[1100px]:w-2/5 min-[1100px]:grow-0 min-[1100px]:border-r min-[1100px]:border-line' : 'flex'}`}
+      >
+        {!isOpen && <PageHead title="Emails" />}
+        <SearchBar key={q} q={q} />
+        <EmailList q={q} openId={id ?? null} />
+      </div>
+      {isOpen && (
+        <div className="min-h-0 min-w-0 grow overflow-auto min-[1100px]:w-3/5">
+          <Outlet />
+        </div>
+      )}
+    </div>
+  );
+}
+
+const STATUSES = ['sending', ...OPEN_STATUSES, ...FINAL_STATUSES] as const;
+
+function SearchBar({ q }: { q: string }): ReactNode {
+  const scope = useScope();
+  const navigate = useNavigate();
+  const [text, setText] = useState(q);
+  const field = useRef<HTMLInputElement>(null);
+  useShortcuts([{ keys: '/', label: 'Search emails', run: () => field.current?.focus() }]);
+  const search = (typed: string): void => {
+    const wanted = readSearchText(typed);
+    if (wanted.kind === 'id') {
+      void navigate({ to: `${ROUTE}/$id`, params: { ...scope, id: wanted.id }, search: { q } });
+    } else {
+      void navigate({
+        to: '.',
+        params: true,
+        search: (all) => ({ ...all, q: wanted.q || undefined }),
+      });
+    }
+  };
+  return (
+    <form
+      role="search"
+      className="flex gap-2 border-b border-line p-2"
+      onSubmit={(event) => {
+        event.preventDefault();
+        search(text);
+      }}
+    >
+      <div className="relative min-w-0 grow">
+        <Search size={14} aria-hidden className="absolute top-2.25 left-2.5 text-muted" />
+        <input
+          ref={field}
+          type="search"
+          aria-label="Search emails"
+          placeholder="Address, subject, id, tag:kind:receipt, after:2026-11-21"
+          value={text}
+          onChange={(event) => {
+            setText(event.target.value);
+            if (event.target.value === '') search('');
+          }}
+          onKeyDown={(event) => event.key === 'Escape' && event.currentTarget.blur()}
+          className={`${INPUT} pl-8`}
+        />
+      </div>
+      <select
+        aria-label="Status"
+        value={statusOf(q) ?? ''}
+        onChange={(event) => search(withStatus(text, event.target.value))}
+        className={`${INPUT} w-30!`}
+      >
+        <option value="">All statuses</option>
+        {STATUSES.map((status) => (
+          <option key={status}>{status}</option>
+        ))}
+      </select>
+    </form>
+  );
+}

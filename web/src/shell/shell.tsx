@@ -1,0 +1,83 @@
+/** What surrounds every screen: navigation, project and environment, palette, keys. */
+import { Outlet, useNavigate } from '@tanstack/react-router';
+import { Menu as MenuIcon } from 'lucide-react';
+import { type ReactNode, useEffect, useState } from 'react';
+import { useScope } from '../api/scope.ts';
+import { IconButton } from '../ui/button.tsx';
+import { Dialog } from '../ui/dialog.tsx';
+import { activeShortcuts, listenForKeys, type Shortcut, useShortcuts } from './keys.ts';
+import { Navigation } from './navigation.tsx';
+import { Palette } from './palette.tsx';
+import { SCREENS } from './screens.ts';
+
+export function Shell(): ReactNode {
+  const scope = useScope();
+  const navigate = useNavigate();
+  const [open, setOpen] = useState<'palette' | 'keys' | 'navigation' | null>(null);
+  const close = (): void => setOpen(null);
+  useEffect(listenForKeys, []);
+  useShortcuts([
+    { keys: 'mod+k', label: 'Commands', run: () => setOpen('palette') },
+    { keys: '?', label: 'Keys', run: () => setOpen('keys') },
+    ...SCREENS.map(({ to, label, letter }): Shortcut => ({
+      keys: `g ${letter}`,
+      label,
+      run: () => void navigate({ to, params: scope }),
+    })),
+  ]);
+  const isTest = scope.environment === 'test';
+  return (
+    <div className="flex h-full flex-col">
+      {isTest && <div className="stripes h-1 shrink-0" aria-hidden />}
+      <div className="flex min-h-0 grow">
+        <aside className="hidden w-55 shrink-0 border-r border-line bg-side md:block">
+          <Navigation onPalette={() => setOpen('palette')} onKeys={() => setOpen('keys')} />
+        </aside>
+        <div className="flex min-w-0 grow flex-col">
+          <div className="flex h-11 items-center gap-2 border-b border-line px-2 md:hidden">
+            <IconButton label="Navigation" onClick={() => setOpen('navigation')}>
+              <MenuIcon size={18} aria-hidden />
+            </IconButton>
+            <span className="font-semibold">Posthorn</span>
+            {isTest && <span className="ml-auto text-sm font-medium text-wait">Test</span>}
+          </div>
+          <main className="flex min-h-0 grow flex-col overflow-auto">
+            <Outlet />
+          </main>
+        </div>
+      </div>
+      <Dialog isOpen={open === 'navigation'} onClose={close} title="Navigation">
+        <Navigation
+          onPalette={() => setOpen('palette')}
+          onKeys={() => setOpen('keys')}
+          onLeave={close}
+        />
+      </Dialog>
+      <Palette isOpen={open === 'palette'} onClose={close} />
+      <Dialog isOpen={open === 'keys'} onClose={close} title="Keys">
+        <KeyList />
+      </Dialog>
+    </div>
+  );
+}
+
+function KeyList(): ReactNode {
+  return (
+    <dl className="p-4">
+      {activeShortcuts().map(({ keys, label }) => (
+        <div key={keys} className="flex justify-between py-1">
+          <dt>{label}</dt>
+          <dd>
+            <kbd className="rounded border border-line px-1.5 py-0.5 font-mono text-xs text-muted">
+              {keys.replace('mod+', isMac() ? '⌘ ' : 'Ctrl ')}
+            </kbd>
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+export function isMac(): boolean {
+  return navigator.platform.startsWith('Mac');
+}

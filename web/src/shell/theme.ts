@@ -1,0 +1,21 @@
+/** Light, dark, or as the system has it. */
+export const THEMES = ['system', 'light', 'dark'] as const;
+export type Theme = (typeof THEMES)[number];
+
+const KEPT = 'posthorn-theme';
+
+export function chosenTheme(): Theme {
+  const kept = localStorage.getItem(KEPT);
+  return THEMES.find((theme) => theme === kept) ?? 'system';
+}
+
+export function chooseTheme(theme: Theme): void {
+  localStorage.setItem(KEPT, theme);
+  applyTheme();
+}
+
+export function applyTheme(): void {
+  const theme = chosenTheme();
+  if (theme === 'system') delete document.documentElement.dataset['theme'];
+  else document.documentElement.dataset['theme'] = theme;
+}

@@ -1,0 +1,36 @@
+import { Dialog as Base } from '@base-ui/react/dialog';
+import { X } from 'lucide-react';
+import type { ReactNode } from 'react';
+
+type Props = {
+  isOpen: boolean;
+  onClose: () => void;
+  title: string;
+  children: ReactNode;
+  /** Without a visible title, as the palette has it. */
+  isBare?: boolean;
+};
+
+export function Dialog({ isOpen, onClose, title, children, isBare = false }: Props): ReactNode {
+  return (
+    <Base.Root open={isOpen} onOpenChange={(open) => !open && onClose()}>
+      <Base.Portal>
+        <Base.Backdrop className="fixed inset-0 z-40 bg-scrim" />
+        <Base.Popup className="fixed top-[12vh] left-1/2 z-50 max-h-[76vh] w-[min(34rem,calc(100vw-2rem))] -translate-x-1/2 overflow-auto rounded-xl border border-line bg-raised shadow-2xl">
+          <div
+            className={isBare ? 'sr-only' : 'flex items-center border-b border-line px-4 py-2.5'}
+          >
+            <Base.Title className="grow font-semibold">{title}</Base.Title>
+            <Base.Close
+              aria-label="Close"
+              className="inline-flex h-8 w-8 items-center justify-center rounded-md text-muted hover:bg-hover"
+            >
+              <X size={16} aria-hidden />
+            </Base.Close>
+          </div>
+          {children}
+        </Base.Popup>
+      </Base.Portal>
+    </Base.Root>
+  );
+}

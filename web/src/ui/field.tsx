@@ -1,0 +1,35 @@
+import { type InputHTMLAttributes, type ReactNode, useId } from 'react';
+
+export const INPUT =
+  'h-8 w-full min-w-0 rounded-md border border-control bg-raised px-2.5 text-base placeholder:text-muted';
+
+type Props = InputHTMLAttributes<HTMLInputElement> & { label: string; hint?: string };
+
+export function Field({ label, hint, className = '', ...rest }: Props): ReactNode {
+  const id = useId();
+  return (
+    <div className={className}>
+      <label htmlFor={id} className="mb-1 block text-sm font-medium">
+        {label}
+      </label>
+      <input
+        id={id}
+        {...rest}
+        {...(hint ? { 'aria-describedby': `${id}-hint` } : {})}
+        className={INPUT}
+      />
+      {hint && (
+        <p id={`${id}-hint`} className="mt-1 text-sm text-muted">
+          {hint}
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** What was typed into a form, by the names of its fields. */
+export function textsOf(form: FormData): Partial<Record<string, string>> {
+  return Object.fromEntries(
+    [...form.entries()].filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
+  );
+}
