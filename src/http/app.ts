@@ -43,7 +43,7 @@ import {
 } from './raw-answers.ts';
 import { registerRootMount } from './resend/mount.ts';
 import { registerAuditRoutes } from './routes/audit.ts';
-import { registerDashboardRoutes } from './routes/dashboard.ts';
+import { isVisit, leadToDashboard, registerDashboardRoutes } from './routes/dashboard.ts';
 import { registerDomainRoutes } from './routes/domains.ts';
 import { registerEmailBatchRoute } from './routes/email-batches.ts';
 import { registerEmailRoutes } from './routes/emails.ts';
@@ -213,6 +213,7 @@ function firstChecks(
       return void sendProblem(reply, malformed('The Host header is missing; HTTP/1.1 needs it.'));
     }
     if (request.url.length > PATH_MAX_LENGTH) return void sendProblem(reply, PATH_TOO_LONG);
+    if (request.is404 && isVisit(request)) return void leadToDashboard(reply);
     if (request.is404 || fixedPaths.refuses(request)) {
       return void answerUnknownRoute({ app, fixedPaths }, request, reply);
     }

@@ -5,7 +5,8 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import type { Page } from 'playwright-core';
+import type { BrowserContextOptions, Page } from 'playwright-core';
+import { OWNER } from '../support/browser.ts';
 import { startBrowser } from '../support/chromium.ts';
 import { assertFailure } from '../support/api.ts';
 import { assertFits, buildDashboard, openPage, seriousFindings } from '../support/dashboard.ts';
@@ -33,31 +34,55 @@ async function pathOf(page: Page): Promise<string> {
   return new URL(page.url()).pathname;
 }
 
-test('a key opens its project, an empty list says how to fill it, and an email appears as it is sent', async () => {
-  await using open = await openPage(browser, service, { key: null });
+/** Of the owner, whom the first test creates. */
+let storageState: NonNullable<BrowserContextOptions['storageState']> = { cookies: [], origins: [] };
+
+test('the link of the first start creates the owner, who sees an email appear as it is sent', async () => {
+  await using open = await openPage(browser, service);
   const { page } = open;
-  await page.goto(HOME);
-  await page.getByLabel('API key').fill('ph_test_wrong');
-  await page.getByRole('button', { name: 'Open' }).click();
-  await page.getByRole('alert').getByText('not valid').waitFor();
-  await page.getByLabel('API key').fill(service.testKey);
-  await page.getByRole('button', { name: 'Open' }).click();
+  await page.goto(service.readyLine.sign_in_url ?? '');
+  await page.getByRole('heading', { name: 'Welcome to Posthorn' }).waitFor();
+  assert.deepEqual(await seriousFindings(page), []);
+  await page.getByLabel('Email').fill(OWNER.email);
+  await page.getByLabel('Name').fill(OWNER.name);
+  await page.getByLabel('Password').fill(OWNER.password);
+  await page.getByRole('button', { name: 'Create the account' }).click();
   await page.getByRole('heading', { name: 'No emails yet' }).waitFor();
   await page.getByText(`curl ${service.url}/v1/emails`).waitFor();
   assert.deepEqual(await seriousFindings(page), []);
 
   await service.send({ to: 'live@simulator.test', subject: 'Sent while the list is open' });
   await rowOf(page, 'live@simulator.test').getByText('delivered').waitFor();
+  storageState = await page.context().storageState();
+});
 
-  await page.getByRole('button', { name: 'First test key' }).click();
+test('who signs out sees nothing more, and with the password the page that was asked for', async () => {
+  await using open = await openPage(browser, service);
+  const { page } = open;
+  await page.goto(HOME);
+  await page.getByLabel('Email').fill(OWNER.email);
+  await page.getByLabel('Password').fill('not the password');
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('alert').waitFor();
+  await page.getByLabel('Password').fill(OWNER.password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await rowOf(page, 'live@simulator.test').click();
+  await page.getByRole('heading', { name: 'Sent while the list is open' }).waitFor();
+  const address = page.url();
+
+  await page.getByRole('button', { name: OWNER.name }).click();
   await page.getByRole('menuitem', { name: 'Sign out' }).click();
   await page.waitForURL('**/sign-in');
-  await page.goBack();
-  await page.getByLabel('API key').waitFor();
+  await page.goto(address);
+  await page.getByLabel('Email').fill(OWNER.email);
+  await page.getByLabel('Password').fill(OWNER.password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('heading', { name: 'Sent while the list is open' }).waitFor();
+  assert.equal(page.url(), address);
 });
 
 test('an email is found by its address, and its page says what happened to it', async () => {
-  await using open = await openPage(browser, service);
+  await using open = await openPage(browser, service, { storageState });
   const { page } = open;
   const id = await service.send({
     to: 'bounced+found@simulator.test',
@@ -88,7 +113,7 @@ test('an email is found by its address, and its page says what happened to it', 
 });
 
 test('an open email follows what happens to it, and is canceled', async () => {
-  await using open = await openPage(browser, service);
+  await using open = await openPage(browser, service, { storageState });
   const { page } = open;
   const scheduled_at = new Date(Date.now() + 3_600_000).toISOString();
   const id = await service.send({ to: 'later@simulator.test', subject: 'Later', scheduled_at });
@@ -104,7 +129,7 @@ const PAYLOAD = `<img src=x onerror="parent.pwned=1;window.pwned=1"><script>wind
 const pwned = (page: Page) => page.evaluate(() => (globalThis as { pwned?: number }).pwned);
 
 test('content of strangers runs nothing, and loads nothing from elsewhere until that is asked for', async () => {
-  await using open = await openPage(browser, service);
+  await using open = await openPage(browser, service, { storageState });
   const { page, strangers } = open;
   const remote = 'https://tracker.invalid/pixel.png';
   const id = await service.send({
@@ -137,7 +162,7 @@ test('content of strangers runs nothing, and loads nothing from elsewhere until 
 });
 
 test('keys lead everywhere', async () => {
-  await using open = await openPage(browser, service);
+  await using open = await openPage(browser, service, { storageState });
   const { page } = open;
   const first = await service.send({ to: 'first@simulator.test', subject: 'Keys one' });
   await service.send({ to: 'second@simulator.test', subject: 'Keys two' });
@@ -168,7 +193,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
   test(`screens are accessible and fit a phone, ${colorScheme}`, async () => {
     const id = await service.send({ to: `blocked+${colorScheme}@simulator.test` });
     await service.waitForStatus(id, 'bounced');
-    await using open = await openPage(browser, service, { colorScheme });
+    await using open = await openPage(browser, service, { storageState, colorScheme });
     const { page } = open;
     const path = await pathOf(page);
     const screens: [string, string][] = [
@@ -191,7 +216,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
 
 /** What the browser loads until the list of emails is there. */
 async function assetsOfFirstScreen(): Promise<string[]> {
-  await using open = await openPage(browser, service);
+  await using open = await openPage(browser, service, { storageState });
   await pathOf(open.page);
   await open.page.getByRole('heading', { name: 'Emails' }).waitFor();
   const loaded = await open.page.evaluate<string[]>(
@@ -211,6 +236,8 @@ test('the files are cached by their names, and the page that names them is not',
     /script-src 'self';.*frame-ancestors 'none'/,
   );
   assert.equal((await get('/dashboard/any/where/else')).text, page.text);
+  assert.equal((await get('/', { accept: 'text/html,*/*' })).text, page.text);
+  assertFailure(await get('/'), 404, 'not_found');
   assert.equal((await get('/sign-in')).text, page.text, 'the link of the first start leads to it');
 
   const paths = await assetsOfFirstScreen();

@@ -26,11 +26,11 @@ export type OpenPage = AsyncDisposable & {
   strangers: string[];
 };
 
-/** A page with an empty profile, signed in with the key of the first start unless `key` is null. */
+/** A page with a profile of its own: empty, or signed in by the `storageState` of one that is. */
 export async function openPage(
   browser: Browser,
   service: Service,
-  { key = service.testKey, ...options }: BrowserContextOptions & { key?: string | null } = {},
+  options: BrowserContextOptions = {},
 ): Promise<OpenPage> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
   context.setDefaultTimeout(PATIENCE_MS);
@@ -49,12 +49,6 @@ export async function openPage(
   page.on('requestfailed', (request) => {
     if (!/csp/i.test(request.failure()?.errorText ?? '')) note(request.url());
   });
-  if (key !== null) {
-    // Frames have no storage: they are sandboxed.
-    await context.addInitScript(
-      `if (self === top) sessionStorage.setItem('posthorn-api-key', ${JSON.stringify(key)})`,
-    );
-  }
   return {
     page,
     complaints,

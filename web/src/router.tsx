@@ -2,7 +2,7 @@
  * The pages and their addresses: /dashboard/PROJECT/ENVIRONMENT/emails/ID?tab=… says all that a page shows,
  * so that a link opens the same for everybody who may see it. Screens are loaded when they are first opened.
  */
-import { QueryClient } from '@tanstack/react-query';
+import { QueryCache, QueryClient } from '@tanstack/react-query';
 import {
   createRootRoute,
   createRoute,
@@ -12,14 +12,22 @@ import {
   redirect,
 } from '@tanstack/react-router';
 import { ApiError, type Scope } from './api/client.ts';
-import { rememberScope, scopeToOpen, sessionQuery } from './api/session.ts';
+import { ENVIRONMENTS, rememberScope, scopeToOpen, sessionQuery } from './api/session.ts';
 import { Shell } from './shell/shell.tsx';
 import { SignIn } from './shell/sign-in.tsx';
 import { Empty, Problem } from './ui/states.tsx';
 
 const RETRIES = 2;
 
+/** A session that has ended leads to the sign-in page, and from there back. */
+function leaveWhenSignedOut(error: unknown): void {
+  if (!(error instanceof ApiError) || error.status !== 401) return;
+  queries.setQueryData(sessionQuery.queryKey, null);
+  void router.invalidate();
+}
+
 export const queries = new QueryClient({
+  queryCache: new QueryCache({ onError: leaveWhenSignedOut }),
   defaultOptions: {
     queries: {
       staleTime: 5_000,
@@ -66,7 +74,7 @@ const scoped = createRoute({
     const scope = params as Scope;
     const isThere =
       session.projects.some(({ id }) => id === scope.project) &&
-      session.environments.includes(scope.environment);
+      ENVIRONMENTS.includes(scope.environment);
     if (!isThere) throw redirect({ to: '/' });
     rememberScope(scope);
   },

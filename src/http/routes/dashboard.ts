@@ -5,7 +5,7 @@
  * document; web/src/router.tsx says which page that is. The API has the other paths of the root to itself.
  */
 import { fileURLToPath } from 'node:url';
-import type { FastifyReply } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { chooseEncoding, type DashboardFile, readDashboard } from '../dashboard-files.ts';
 import { type HttpProblem, sendProblem } from '../errors.ts';
 import type { App, HttpServices } from '../services.ts';
@@ -73,6 +73,15 @@ export function registerDashboardRoutes(app: App, { config }: HttpServices): voi
       return sendFile(reply.headers(isAsset ? ASSET_HEADERS : PAGE_HEADERS), file);
     },
   });
+}
+
+/** A browser that opens the root, which is no operation of the API. */
+export function isVisit({ method, url, headers }: FastifyRequest): boolean {
+  return method === 'GET' && url === '/' && headers.accept?.includes('text/html') === true;
+}
+
+export function leadToDashboard(reply: FastifyReply): FastifyReply {
+  return reply.header('vary', 'Accept').redirect(BASE);
 }
 
 /** Files beside the page (an icon) are served by their name; every other path is one of its pages. */

@@ -1,9 +1,4 @@
-/**
- * Requests to the API, by the session of a member or by an API key.
- *
- * A session is a cookie that scripts cannot read. A key is kept for this tab only, until the tab is closed
- * or its user signs out.
- */
+/** Requests to the API in the session of a member, whose cookie scripts cannot read. */
 
 /** What requests are about. */
 export type Scope = { project: string; environment: 'live' | 'test' };
@@ -24,14 +19,6 @@ export class ApiError extends Error {
     this.requestId = error.request_id ?? null;
   }
 }
-
-const KEY = 'posthorn-api-key';
-
-export const keyOfTab = {
-  read: (): string | null => sessionStorage.getItem(KEY),
-  keep: (key: string): void => sessionStorage.setItem(KEY, key),
-  forget: (): void => sessionStorage.removeItem(KEY),
-};
 
 export type CallOptions = {
   scope?: Scope;
@@ -77,8 +64,6 @@ export async function respond(
 }
 
 function headersFor(scope: Scope | undefined, method: string): Record<string, string> {
-  const key = keyOfTab.read();
-  if (key !== null) return { authorization: `Bearer ${key}` };
   return {
     ...(scope && {
       'posthorn-project': scope.project,

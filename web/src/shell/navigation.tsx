@@ -5,7 +5,7 @@ import { Check, ChevronsUpDown, Command, Keyboard } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Scope } from '../api/client.ts';
 import { useScope } from '../api/scope.ts';
-import { sessionQuery, signOut } from '../api/session.ts';
+import { ENVIRONMENTS, sessionQuery, signOut } from '../api/session.ts';
 import { SCREENS } from './screens.ts';
 import { chooseTheme, chosenTheme, THEMES } from './theme.ts';
 
@@ -71,9 +71,9 @@ function ScopeMenu(): ReactNode {
   const scope = useScope();
   const navigate = useNavigate();
   const { data: session } = useQuery(sessionQuery);
-  const { projects = [], environments = [] } = session ?? {};
+  const { projects = [] } = session ?? {};
   const scopes = projects.flatMap(({ id, name }) =>
-    environments.map((environment) => ({ project: id, name, environment })),
+    ENVIRONMENTS.map((environment) => ({ project: id, name, environment })),
   );
   const name = projects.find(({ id }) => id === scope.project)?.name ?? 'Project';
   const open = ({ project, environment }: Scope): void =>
@@ -128,7 +128,7 @@ function AccountMenu(): ReactNode {
   return (
     <Menu.Root>
       <Menu.Trigger className="flex h-9 items-center gap-2 rounded-md border-t border-line px-2 text-left text-sm hover:bg-hover">
-        <span className="min-w-0 grow truncate">{session?.name ?? 'Account'}</span>
+        <span className="min-w-0 grow truncate">{session?.member.name ?? 'Account'}</span>
         <ChevronsUpDown size={14} aria-hidden className="shrink-0 text-muted" />
       </Menu.Trigger>
       <Menu.Portal>

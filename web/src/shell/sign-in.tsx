@@ -2,27 +2,36 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { type FormEvent, type ReactNode, useEffect, useState } from 'react';
-import { ApiError, call, keyOfTab } from '../api/client.ts';
-import { sessionQuery, setupQuery } from '../api/session.ts';
+import { call } from '../api/client.ts';
+import { setupQuery } from '../api/session.ts';
 import { Button } from '../ui/button.tsx';
 import { Field, textsOf } from '../ui/field.tsx';
 import { Problem, sentenceOf } from '../ui/states.tsx';
 
+/** Links end with what they are for and their token; a fragment reaches no server and no log. */
+const LINK = /^#(first|reset|invitation)=(.+)$/;
+
 export function SignIn(): ReactNode {
-  const setup = useQuery(setupQuery);
-  const firstToken = /^#first=(.+)$/.exec(location.hash)?.[1];
+  const [, purpose, token] = LINK.exec(location.hash) ?? [];
   useEffect(() => {
     document.title = 'Sign in · Posthorn';
   }, []);
   return (
     <main className="mx-auto flex min-h-full max-w-sm flex-col justify-center px-4 py-10">
-      <img src="/dashboard/icon.svg" alt="" width={36} height={36} className="mb-4" />
-      {setup.isError && <Problem error={setup.error} retry={() => void setup.refetch()} />}
-      {setup.data === 'key' && <WithKey />}
-      {setup.data === 'owner' && (firstToken ? <FirstOwner token={firstToken} /> : <NoOwnerYet />)}
-      {setup.data === 'password' && <WithPassword />}
+      <img src="/dashboard/icon.svg" alt="" width={36} height={36} className="mb-4 self-start" />
+      {token === undefined && <WithoutLink />}
+      {token !== undefined && purpose === 'first' && <FirstOwner token={token} />}
+      {token !== undefined && purpose === 'reset' && <NewPassword token={token} />}
+      {token !== undefined && purpose === 'invitation' && <Invited token={token} />}
     </main>
   );
+}
+
+function WithoutLink(): ReactNode {
+  const setup = useQuery(setupQuery);
+  if (setup.isError) return <Problem error={setup.error} retry={() => void setup.refetch()} />;
+  if (setup.isPending) return null;
+  return setup.data.needs_owner ? <NoOwnerYet /> : <WithPassword />;
 }
 
 /** A form that signs in: its button waits, its failure is said above the button. */
@@ -46,8 +55,6 @@ function SignInForm(props: {
     try {
       await props.send(new FormData(event.currentTarget));
       cache.clear();
-      if ((await cache.fetchQuery(sessionQuery)) === null)
-        throw new Error('The API key is not valid.');
       // Only paths of the dashboard.
       await navigate({ to: to.startsWith('/') && !to.startsWith('//') ? to : '/' });
     } catch (error) {
@@ -74,22 +81,12 @@ function SignInForm(props: {
 }
 
 function WithPassword(): ReactNode {
-  const [needsCode, setNeedsCode] = useState(false);
-  const send = async (form: FormData): Promise<void> => {
-    const { code, ...rest } = textsOf(form);
-    try {
-      await call('POST', '/v1/session', { body: code ? { ...rest, code } : rest });
-    } catch (error) {
-      if (error instanceof ApiError && error.code === 'code_required') setNeedsCode(true);
-      throw error;
-    }
-  };
   return (
     <SignInForm
       title="Sign in"
       about="To the dashboard of this installation."
       action="Sign in"
-      send={send}
+      send={(form) => call('POST', '/v1/session', { body: textsOf(form) })}
     >
       <Field label="Email" name="email" type="email" autoComplete="username" required autoFocus />
       <Field
@@ -99,14 +96,47 @@ function WithPassword(): ReactNode {
         autoComplete="current-password"
         required
       />
-      {needsCode && (
-        <Field
-          label="Code of your authenticator"
-          name="code"
-          inputMode="numeric"
-          autoComplete="one-time-code"
-        />
-      )}
+    </SignInForm>
+  );
+}
+
+function PasswordToChoose(): ReactNode {
+  return (
+    <Field
+      label="Password"
+      name="password"
+      type="password"
+      autoComplete="new-password"
+      hint="At least 10 characters."
+      minLength={10}
+      required
+    />
+  );
+}
+
+function Invited({ token }: { token: string }): ReactNode {
+  return (
+    <SignInForm
+      title="Welcome to Posthorn"
+      about="You are invited. Choose the password with which you will sign in."
+      action="Create the account"
+      send={(form) => call('POST', '/v1/invitations/accept', { body: { token, ...textsOf(form) } })}
+    >
+      <Field label="Name" name="name" autoComplete="name" required autoFocus />
+      <PasswordToChoose />
+    </SignInForm>
+  );
+}
+
+function NewPassword({ token }: { token: string }): ReactNode {
+  return (
+    <SignInForm
+      title="Choose a new password"
+      about="Your other sessions end."
+      action="Set the password"
+      send={(form) => call('POST', '/v1/session/reset', { body: { token, ...textsOf(form) } })}
+    >
+      <PasswordToChoose />
     </SignInForm>
   );
 }
@@ -123,14 +153,7 @@ function FirstOwner({ token }: { token: string }): ReactNode {
     >
       <Field label="Email" name="email" type="email" autoComplete="username" required autoFocus />
       <Field label="Name" name="name" autoComplete="name" required />
-      <Field
-        label="Password"
-        name="password"
-        type="password"
-        autoComplete="new-password"
-        minLength={12}
-        required
-      />
+      <PasswordToChoose />
     </SignInForm>
   );
 }
@@ -144,20 +167,5 @@ function NoOwnerYet(): ReactNode {
         first account.
       </p>
     </div>
-  );
-}
-
-function WithKey(): ReactNode {
-  const send = async (form: FormData): Promise<void> =>
-    keyOfTab.keep(textsOf(form)['key']?.trim() ?? '');
-  return (
-    <SignInForm
-      title="Open a project"
-      about="Accounts with passwords come with a later version. Until then an API key with full access opens its project and environment; it is kept in this tab only."
-      action="Open"
-      send={send}
-    >
-      <Field label="API key" name="key" type="password" autoComplete="off" required autoFocus />
-    </SignInForm>
   );
 }
