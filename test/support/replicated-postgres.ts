@@ -9,8 +9,9 @@
  * The standby is a copy of the cluster from before its first start (`pg_basebackup` is not among the
  * programs), and streams everything since.
  */
+import { randomInt } from 'node:crypto';
 import { chmodSync, cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type pg from 'pg';
@@ -203,10 +204,19 @@ function killNow(pid: number): void {
   }
 }
 
+/**
+ * Below the ports that systems give to outgoing connections and to `listen(0)`: one of those is easily taken
+ * by another test in the seconds before the server has it.
+ */
 async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  for (;;) {
+    const port = randomInt(20_000, 30_000);
+    const server = createServer().listen(port, '127.0.0.1');
+    const isFree = await new Promise<boolean>((resolve) => {
+      server.once('listening', () => resolve(true)).once('error', () => resolve(false));
+    });
+    if (!isFree) continue;
+    await new Promise((resolve) => server.close(resolve));
+    return port;
+  }
 }
