@@ -66,11 +66,12 @@ export async function everythingArrives(
   accepted: readonly string[],
   timeoutMs = 60_000,
 ): Promise<void> {
-  const missing = (): string[] => {
+  const haveArrived = (): boolean => {
+    if (mx.messages.length < accepted.length) return false;
     const counts = arrivals(mx);
-    return accepted.filter((id) => !counts.has(id));
+    return accepted.every((id) => counts.has(id));
   };
-  await waitFor(() => missing().length === 0, {
+  await waitFor(haveArrived, {
     what: `all of ${accepted.length} accepted emails to arrive`,
     timeoutMs,
   });

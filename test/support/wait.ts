@@ -7,8 +7,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 const POLL_MS = 10;
 /** Between two looks, of the time that one takes. */
 const PAUSE_SHARE = 4;
-/** And of the time that was waited so far: what takes seconds is not looked at a hundred times. */
-const WAITED_SHARE = 0.1;
+/** And of the time that was waited so far: what takes seconds is not looked at fifty times. */
+const WAITED_SHARE = 0.2;
 const POLL_MS_MAX = 250;
 
 /**
