@@ -29,7 +29,7 @@ await using engine = await openEngine({
   log: (line) => process.stderr.write(`test engine: ${line}\n`),
   world: { monotonicMs: () => performance.now() },
   // Several services of several workers at a time, each with some 20 connections.
-  load: { most: 400, workers: 2 },
+  load: { most: 400 },
 });
 const address = engine.connection('postgres');
 const kept: KeptEngine = { address, template: await makeTemplate(address) };

@@ -53,7 +53,7 @@ export type ReplicatedPair = AsyncDisposable & {
   promoteStandby(): Promise<void>;
 };
 
-const SIZING = { connections: 100, workers: 2, memoryBytes: 1024 ** 3 };
+const SIZING = { connections: 100, memoryBytes: 1024 ** 3, diskBytes: 25 * 1024 ** 3 };
 const CLOCK = { monotonicMs: () => performance.now() };
 const ACCESS = `\
 local all all trust

@@ -22,7 +22,7 @@ import {
   stopPostmaster,
 } from '../../src/store/postgres/embedded/postmaster.ts';
 
-const SIZING = { connections: 50, workers: 1, memoryBytes: 1024 ** 3 };
+const SIZING = { connections: 50, memoryBytes: 1024 ** 3, diskBytes: 25 * 1024 ** 3 };
 
 export type ForgetfulEngine = AsyncDisposable & {
   /** As its superuser. */

@@ -25,24 +25,25 @@ test('a worker keeps connections only for its work, and fewer readers beside man
   assert.equal(connectionNeeds({ ...USUAL, workers: 8 }).most * 10, 620);
 });
 
-test('the embedded database has connections for every worker and a share of the memory', () => {
+test('the embedded database has connections for every worker and a share of memory and disk', () => {
   for (const workers of [1, 2, 16, 64, 256]) {
     const { most } = connectionNeeds({ ...EVERYTHING, workers });
-    const text = sizedSettings({ connections: most, workers, memoryBytes: 8 * GB });
+    const text = sizedSettings({ connections: most, memoryBytes: 8 * GB, diskBytes: 100 * GB });
     const max = Number(/max_connections = (\d+)/.exec(text)?.[1]);
     assert.ok(max >= most + 30 && max >= 100, `${max} for ${workers} workers`);
   }
-  const sized = (memoryBytes: number, workers: number) =>
-    sizedSettings({ connections: 10, workers, memoryBytes }).split('\n').slice(1);
-  assert.deepEqual(sized(GB / 2, 1), [
+  const sized = (memoryBytes: number, diskBytes: number) =>
+    sizedSettings({ connections: 10, memoryBytes, diskBytes }).split('\n').slice(1);
+  assert.deepEqual(sized(GB / 2, 4 * GB), [
     'shared_buffers = 64MB',
     'effective_cache_size = 256MB',
-    'max_wal_size = 1024MB',
+    'max_wal_size = 512MB',
   ]);
-  assert.deepEqual(sized(64 * GB, 16), [
+  assert.equal(sized(8 * GB, 50 * GB)[2], 'max_wal_size = 2048MB');
+  assert.deepEqual(sized(64 * GB, 4_000 * GB), [
     'shared_buffers = 1024MB',
     'effective_cache_size = 32768MB',
-    'max_wal_size = 4096MB',
+    'max_wal_size = 8192MB',
   ]);
   assert.equal(memoryOf(8 * GB, 0), 8 * GB);
   assert.equal(memoryOf(8 * GB, 2 ** 63), 8 * GB);

@@ -138,9 +138,10 @@ include = '${LOCAL_SETTINGS}'
 export type Sizing = {
   /** Maximum number of the service's connections. */
   connections: number;
-  workers: number;
   /** Of the machine, or of the container if it has less. */
   memoryBytes: number;
+  /** The whole disk of the data directory, so that the settings are the same at each start. */
+  diskBytes: number;
 };
 
 const MB = 1024 ** 2;
@@ -148,8 +149,12 @@ const MB = 1024 ** 2;
 const CONNECTIONS_BESIDE = 33;
 const CONNECTIONS_MIN = 100;
 
-/** The settings that depend on the sizing, as lines of postgresql.conf. */
-export function sizedSettings({ connections, workers, memoryBytes }: Sizing): string {
+/**
+ * The settings that depend on the sizing, as lines of postgresql.conf. WAL is kept up to a 25th of the disk: the more
+ * fits, the fewer checkpoints, after each of which every page is written to the WAL as a whole. 8 GB are what a
+ * crash recovery replays in about a minute.
+ */
+export function sizedSettings({ connections, memoryBytes, diskBytes }: Sizing): string {
   const memoryMb = Math.floor(memoryBytes / MB);
   const between = (least: number, value: number, most: number) =>
     Math.floor(Math.min(most, Math.max(least, value)));
@@ -157,7 +162,7 @@ export function sizedSettings({ connections, workers, memoryBytes }: Sizing): st
     `max_connections = ${Math.max(CONNECTIONS_MIN, connections + CONNECTIONS_BESIDE)}`,
     `shared_buffers = ${between(64, memoryMb / 16, 1_024)}MB`,
     `effective_cache_size = ${between(256, memoryMb / 2, 65_536)}MB`,
-    `max_wal_size = ${between(1_024, workers * 256, 4_096)}MB`,
+    `max_wal_size = ${between(512, diskBytes / MB / 25, 8_192)}MB`,
   ].join('\n');
 }
 

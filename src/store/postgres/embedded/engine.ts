@@ -8,6 +8,7 @@
  * The order of the steps: layout.ts (folders), lock.ts (one holder), binaries.ts (the programs),
  * cluster.ts (initdb, settings), running-server.ts (adopts or starts), postmaster.ts (the process).
  */
+import { statfs } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import type pg from 'pg';
@@ -21,6 +22,7 @@ import {
   PORT,
   prepareDataDir,
   prepareLayout,
+  type Layout,
 } from './layout.ts';
 import { alreadyRunning, type DataDirLock, readRunning, takeLock, tryLock } from './lock.ts';
 import { addressOf, boundLog, commandLine, ensureDatabase, urlOf } from './postmaster.ts';
@@ -35,8 +37,8 @@ export type EngineOptions = {
   /** Logs one sentence for the operator. */
   log: (line: string) => void;
   world: Clock;
-  /** The maximum connections of the service, and its workers; a command needs few. */
-  load?: { most: number; workers: number };
+  /** The maximum connections of the service; a command needs few. */
+  load?: { most: number };
   /** Where to search for the programs; tests use others. */
   search?: EngineSearch;
   /** The parent of root's database when the data directory is below a folder closed to others. */
@@ -120,7 +122,11 @@ async function prepare(
   return {
     layout,
     program: join(binDir, 'postgres'),
-    ...commandLine(layout, source.version, writeConfig(layout.databaseDir, sizingFor(options))),
+    ...commandLine(
+      layout,
+      source.version,
+      writeConfig(layout.databaseDir, await sizingFor(layout, options)),
+    ),
     log,
     clock: world,
     stalePidWaitMs: options.stalePidWaitMs ?? STALE_PID_WAIT_MS,
@@ -128,9 +134,10 @@ async function prepare(
   };
 }
 
-function sizingFor({ load = { most: 0, workers: 1 } }: EngineOptions): Sizing {
+async function sizingFor({ databaseDir }: Layout, { load }: EngineOptions): Promise<Sizing> {
   const memoryBytes = memoryOf(totalmem(), process.constrainedMemory());
-  return { connections: load.most, workers: load.workers, memoryBytes };
+  const { blocks, bsize } = await statfs(databaseDir);
+  return { connections: load?.most ?? 0, memoryBytes, diskBytes: blocks * bsize };
 }
 
 type Parts = {
