@@ -701,6 +701,11 @@ export type PasswordChanged = {
   changed: true;
 };
 
+export type PasswordConfirmation = {
+  /** Your password. */
+  password: string;
+};
+
 export type PasswordReset = {
   /** What the link has after the = of its last part. */
   token: string;
@@ -749,6 +754,12 @@ export type Recipient = {
   completed_at: string | null;
   reason: Reason | null;
   smtp: SmtpAnswer | null;
+};
+
+export type RecoveryCodes = {
+  object: 'recovery_codes';
+  /** Each works once in place of a code of the app. Shown only here. */
+  recovery_codes: string[];
 };
 
 export type RenderedTemplate = {
@@ -855,6 +866,8 @@ export type SignIn = {
   email: string;
   /** The password. */
   password: string;
+  /** The code of the authenticator app, or a recovery code. */
+  code?: string | undefined;
 };
 
 /** The last reply or error about the recipient. */
@@ -1161,6 +1174,27 @@ export type TimelineEvent = {
   data: Record<string, unknown>;
   /** The attempt that caused it, with the SMTP dialogue. */
   attempt: Record<string, unknown> | null;
+};
+
+export type Totp = {
+  object: 'totp';
+  /** Whether signing in needs a code. */
+  enabled: boolean;
+  /** How many are unused. */
+  recovery_codes_left: number;
+};
+
+export type TotpCode = {
+  /** The code of the authenticator app, or a recovery code. */
+  code: string;
+};
+
+export type TotpSecret = {
+  object: 'totp_secret';
+  /** To type into an authenticator app. */
+  secret: string;
+  /** The same for a QR code. */
+  url: string;
 };
 
 export type TranslatedTemplate = {

@@ -7,6 +7,7 @@
 export type ErrorCode =
   | 'validation_error'
   | 'authentication_error'
+  | 'totp_required'
   | 'authorization_error'
   | 'domain_not_verified'
   | 'not_found'

@@ -25,6 +25,7 @@ import { findInvitation, useInvitation } from '../store/invitations.ts';
 import type { AuthLimiter } from './auth-limiter.ts';
 import { IS_MEMBER } from './members.ts';
 import { passwordProblem, type Passwords } from './passwords.ts';
+import type { SecondFactor } from './second-factor.ts';
 import { makeToken, parseToken } from './tokens.ts';
 
 const LINK_VALID_S = 30 * 60;
@@ -67,22 +68,29 @@ export type SignInRefusal = Refusal & { limit?: LimitState };
 /** `token`: for the client only. */
 export type SignedIn = { token: string; sessionId: string; memberId: string };
 
-type Parts = { db: Database; limiter: AuthLimiter; passwords: Passwords };
+type Parts = {
+  db: Database;
+  limiter: AuthLimiter;
+  passwords: Passwords;
+  secondFactor: SecondFactor;
+};
 
 export class SignIn {
   readonly #db: Database;
   readonly #limiter: AuthLimiter;
   readonly #passwords: Passwords;
+  readonly #secondFactor: SecondFactor;
 
-  constructor({ db, limiter, passwords }: Parts) {
+  constructor({ db, limiter, passwords, secondFactor }: Parts) {
     this.#db = db;
     this.#limiter = limiter;
     this.#passwords = passwords;
+    this.#secondFactor = secondFactor;
   }
 
   /** @throws DatabaseUnavailable, Overloaded */
   async byPassword(
-    { email, password }: { email: string; password: string },
+    { email, password, code }: { email: string; password: string; code?: string | undefined },
     origin: Origin,
   ): Promise<SignedIn | SignInRefusal> {
     const emailKey = addressKey(email.trim());
@@ -93,7 +101,8 @@ export class SignIn {
     if (!(await this.#passwords.verify(password, member?.password ?? null))) return WRONG;
     if (member === null) return WRONG;
     await this.#limiter.giveBack(counted);
-    return startSession(this.#db, member.id, origin);
+    const missing = await this.#secondFactor.check(member.id, code);
+    return missing ?? startSession(this.#db, member.id, origin);
   }
 
   /** Creates the first owner. @throws DatabaseUnavailable, Overloaded */
@@ -171,17 +180,34 @@ export class SignIn {
     if (member === null) return ACCOUNT_GONE;
     const problem = passwordProblem(password, member.email);
     if (problem !== null) return refuseFields([problem]);
-    const counted = [accountOf(addressKey(member.email))];
-    const refusal = await this.#count(counted);
+    const refusal = await this.#confirm(member, { password: present, as: 'current_password' });
     if (refusal !== null) return refusal;
-    if (!(await this.#passwords.verify(present, member.password))) return WRONG_PRESENT;
-    await this.#limiter.giveBack(counted);
     const hash = await this.#passwords.hash(password);
     await this.#db.transaction(async (tx) => {
       await setPassword(tx, memberId, hash);
       await endSessions(tx, memberId, sessionId);
     });
     return { changed: true };
+  }
+
+  /** Null: it is the member's password. For what a stolen session must not do. */
+  async confirmPassword(memberId: string, password: string): Promise<SignInRefusal | null> {
+    const member = await findMemberById(this.#db, memberId);
+    return member === null ? ACCOUNT_GONE : this.#confirm(member, { password, as: 'password' });
+  }
+
+  async #confirm(
+    member: { email: string; password: string },
+    { password, as }: { password: string; as: string },
+  ): Promise<SignInRefusal | null> {
+    const counted = [accountOf(addressKey(member.email))];
+    const refusal = await this.#count(counted);
+    if (refusal !== null) return refusal;
+    if (!(await this.#passwords.verify(password, member.password))) {
+      return refuseFields([{ field: as, message: 'is not your present password' }]);
+    }
+    await this.#limiter.giveBack(counted);
+    return null;
   }
 
   async #count(counted: readonly string[]): Promise<SignInRefusal | null> {
@@ -215,12 +241,6 @@ type LinkUse = {
   password: string;
   find: (sha256: Buffer) => Promise<{ email: string } | null>;
   ended: Refusal;
-};
-
-const WRONG_PRESENT: Refusal = {
-  refused: 'validation_error',
-  message: 'current_password: is not your present password',
-  details: [{ field: 'current_password', message: 'is not your present password' }],
 };
 
 type NewOwner = { token: string; email: string; name: string; password: string };

@@ -7,6 +7,7 @@
 export const REFUSAL_CODES = [
   'validation_error',
   'authentication_error',
+  'totp_required',
   'authorization_error',
   'domain_not_verified',
   'not_found',

@@ -13,6 +13,7 @@ import type {
 import { AuthLimiter } from '../auth/auth-limiter.ts';
 import { KeyCache, KeyUse } from '../auth/key-cache.ts';
 import { Passwords } from '../auth/passwords.ts';
+import { SecondFactor } from '../auth/second-factor.ts';
 import { SignIn } from '../auth/sign-in.ts';
 import { parseApiKey } from '../core/api-key.ts';
 import { limitRefusal } from '../core/limits.ts';
@@ -121,7 +122,9 @@ export function checkRoutes(app: App, services: HttpServices, connections: Conne
   app.decorateRequest('bodyAccount', null);
   app.decorateRequest('session', null);
   app.decorate('sessions', sessions);
-  app.decorate('signIn', new SignIn({ db, limiter, passwords: new Passwords() }));
+  const secondFactor = new SecondFactor(services);
+  app.decorate('secondFactor', secondFactor);
+  app.decorate('signIn', new SignIn({ db, limiter, passwords: new Passwords(), secondFactor }));
   app.decorate('callerAgain', ({ session, caller, headers }) => {
     const text = bearerToken(headers.authorization) ?? '';
     if (session === null || caller === null) return async () => keys.findNow(text);

@@ -58,6 +58,7 @@ import { registerStatsRoutes } from './routes/stats.ts';
 import { registerSuppressionFileRoutes } from './routes/suppression-files.ts';
 import { registerSuppressionRoutes } from './routes/suppressions.ts';
 import { registerTemplateRoutes } from './routes/templates.ts';
+import { registerTotpRoutes } from './routes/totp.ts';
 import { registerTrackingRoutes } from './routes/tracking.ts';
 import { registerUnsubscribeRoutes } from './routes/unsubscribe.ts';
 import { registerWebhookRoutes } from './routes/webhooks.ts';
@@ -129,6 +130,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
     registerKeyRoutes(app, services);
     registerProjectRoutes(app, services);
     registerSessionRoutes(app, services);
+    registerTotpRoutes(app, services);
     registerMemberRoutes(app, services);
     registerAuditRoutes(app, services);
     registerServiceRoutes(app, services);

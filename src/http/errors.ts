@@ -27,6 +27,7 @@ import { DatabaseUnavailable } from '../store/postgres/database.ts';
 const STATUS = {
   validation_error: 422,
   authentication_error: 401,
+  totp_required: 401,
   authorization_error: 403,
   domain_not_verified: 403,
   not_found: 404,

@@ -28,6 +28,9 @@ const OF_VIEWERS = [
   'endAllSessions',
   'endOwnSession',
   'changePassword',
+  'beginTotp',
+  'confirmTotp',
+  'removeTotp',
 ];
 
 test('a viewer changes nothing', () => {

@@ -40,6 +40,10 @@ const OF_VIEWERS = [
   'listSessions',
   'endOwnSession',
   'changePassword',
+  'getTotp',
+  'beginTotp',
+  'confirmTotp',
+  'removeTotp',
 ] as const;
 
 const OF_DEVELOPERS = [

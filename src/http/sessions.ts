@@ -25,6 +25,7 @@ import {
   touchSession,
   type Wanted,
 } from '../store/sessions.ts';
+import type { SecondFactor } from '../auth/second-factor.ts';
 import type { Origin, SignIn } from '../auth/sign-in.ts';
 import type { Connections } from './connections.ts';
 import { malformed, noSuch, refuse, sendProblem } from './errors.ts';
@@ -43,6 +44,7 @@ declare module 'fastify' {
     callerAgain(request: FastifyRequest): () => Promise<Caller | null>;
     sessions: Sessions;
     signIn: SignIn;
+    secondFactor: SecondFactor;
   }
 }
 

@@ -174,6 +174,7 @@ function callerOf({ user }: SmtpSession<Caller>): Caller {
 const REPLIES = {
   validation_error: [554, '5.6.0'],
   authentication_error: [550, '5.7.8'],
+  totp_required: [550, '5.7.8'],
   authorization_error: [550, '5.7.1'],
   domain_not_verified: [550, '5.7.1'],
   not_found: [554, '5.5.0'],

@@ -1,5 +1,5 @@
 /**
- * Secret keys and the values they encrypt. Sealed values (DKIM keys, webhook secrets) are AES-256-GCM with
+ * Secret keys and the values they encrypt. Sealed values (DKIM keys, webhook secrets, second factors) are AES-256-GCM with
  * the row's id as AAD, so that a value that is moved to another row cannot be opened. A sealed value
  * consists of a version, 4 octets that identify the key, nonce, tag and text; values of earlier versions
  * begin with the nonce.
@@ -251,29 +251,31 @@ export async function keysInUse(db: Queryable): Promise<Map<string, Date>> {
   return new Map(rows.map(({ id, since }) => [id, since]));
 }
 
+/** Table, column, and what the rows belong to. */
 const SEALED = [
-  ['domains', 'rsa_private_key'],
-  ['domains', 'ed25519_private_key'],
-  ['webhook_endpoints', 'secret'],
-  ['webhook_endpoints', 'previous_secret'],
-  ['webhook_endpoints', 'earlier_secret'],
+  ['domains', 'rsa_private_key', 'project_id'],
+  ['domains', 'ed25519_private_key', 'project_id'],
+  ['webhook_endpoints', 'secret', 'project_id'],
+  ['webhook_endpoints', 'previous_secret', 'project_id'],
+  ['webhook_endpoints', 'earlier_secret', 'project_id'],
+  ['members', 'totp_secret', 'organization_id'],
 ] as const;
 type Sealed = (typeof SEALED)[number];
 
 // In the order of ids across batches, so that values that no key opens are skipped.
-const stale = ([table, column]: Sealed) => `
-select project_id as "projectId", id, ${column} as sealed from ${table}
- where (project_id, id) > ($1, $2) and substring(${column} from 1 for length($3::bytea)) <> $3::bytea
- order by project_id, id limit $4`;
+const stale = ([table, column, owner]: Sealed) => `
+select ${owner} as "ownerId", id, ${column} as sealed from ${table}
+ where (${owner}, id) > ($1, $2) and substring(${column} from 1 for length($3::bytea)) <> $3::bytea
+ order by ${owner}, id limit $4`;
 
 // Only if the value has not changed, because a webhook's secret may have been replaced meanwhile.
-const replace = ([table, column]: Sealed) => `
+const replace = ([table, column, owner]: Sealed) => `
 update ${table} t set ${column} = n.sealed
-  from unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::bytea[]) as n(project_id, id, before, sealed)
- where t.project_id = n.project_id and t.id = n.id and t.${column} = n.before
+  from unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::bytea[]) as n(owner_id, id, before, sealed)
+ where t.${owner} = n.owner_id and t.id = n.id and t.${column} = n.before
 returning 1`;
 
-type StaleRow = { projectId: string; id: string; sealed: Buffer };
+type StaleRow = { ownerId: string; id: string; sealed: Buffer };
 
 const FIRST_UUID = '00000000-0000-0000-0000-000000000000';
 const BATCH = 100;
@@ -286,18 +288,18 @@ export async function sealAnew(
 ): Promise<{ sealed: number; unreadable: number }> {
   const sum = { sealed: 0, unreadable: 0 };
   for (const where of SEALED) {
-    let after: Pick<StaleRow, 'projectId' | 'id'> | undefined = {
-      projectId: FIRST_UUID,
+    let after: Pick<StaleRow, 'ownerId' | 'id'> | undefined = {
+      ownerId: FIRST_UUID,
       id: FIRST_UUID,
     };
     while (after !== undefined) {
-      const values: unknown[] = [after.projectId, after.id, secrets.head, batch];
+      const values: unknown[] = [after.ownerId, after.id, secrets.head, batch];
       const rows: StaleRow[] = await db.query<StaleRow>(stale(where), values);
       const readable = rows.flatMap((row) => sealedAnew(row, secrets));
       sum.unreadable += rows.length - readable.length;
       if (readable.length > 0) {
         const columns = [
-          readable.map(({ projectId }) => projectId),
+          readable.map(({ ownerId }) => ownerId),
           readable.map(({ id }) => id),
           readable.map(({ sealed }) => sealed),
           readable.map(({ anew }) => anew),

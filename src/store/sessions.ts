@@ -54,6 +54,7 @@ export type SessionState = {
   email: string;
   name: string;
   role: Role;
+  totpEnabled: boolean;
   /** The wanted project, else the first one; null: there is none. */
   projectId: string | null;
   /** The key that accepting checks (store/keys.ts keyOfMember); null: there is none yet. */
@@ -67,7 +68,7 @@ const STATE = `s.id, s.created_at as "createdAt",
        least(s.created_at + interval '${SESSION_DAYS} days',
              s.last_used_at + interval '${IDLE_DAYS} days') as "expiresAt",
        m.id as "memberId", m.organization_id as "organizationId", m.email, m.name, m.role,
-       p.id as "projectId", k.id as "keyId"`;
+       m.totp_enabled_at is not null as "totpEnabled", p.id as "projectId", k.id as "keyId"`;
 
 // $2: project; $3: environment.
 const IN_SCOPE = `

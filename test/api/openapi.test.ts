@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { EMAIL, UNKNOWN_ID } from '../support/api.ts';
-import { Browser, OWNER, tokenOf } from '../support/browser.ts';
+import { Browser, OWNER, presentCode, tokenOf } from '../support/browser.ts';
 import {
   type Answer,
   type RequestOptions,
@@ -158,6 +158,10 @@ test('every endpoint is documented', () => {
     POST /v1/session/reset
     POST /v1/session/password
     DELETE /v1/session
+    GET /v1/session/totp
+    POST /v1/session/totp
+    DELETE /v1/session/totp
+    POST /v1/session/totp/confirm
     GET /v1/session/all
     DELETE /v1/session/all
     DELETE /v1/session/all/{id}
@@ -377,6 +381,13 @@ test('answers about sessions are as documented', async () => {
   for (const id of ['getSession', 'listSessions', 'endOwnSession']) await asks(id);
   const { body: other } = await new Browser(service).signIn(OWNER);
   await asks('endOwnSession', other);
+  await asks('confirmTotp', {}, { code: '000000' });
+  const { body: totp } = await asks('beginTotp', {}, { password });
+  await asks('confirmTotp', {}, { code: await presentCode(service, totp.secret) });
+  await asks('beginTotp', {}, { password });
+  await asks('getTotp');
+  await asks('signIn', {}, { email, password });
+  await asks('removeTotp', {}, { password });
   const changed = { current_password: password, password: 'a different passphrase' };
   await asks('changePassword', {}, changed);
   const { body: project } = await asks('createProject', {}, { name: 'Shop' });

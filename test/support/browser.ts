@@ -1,5 +1,6 @@
 /** A browser with the dashboard open, as far as the API sees one: it keeps cookies and says where requests come from. */
 import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
 import type { Answer, Service } from './service.ts';
 
 export const OWNER = {
@@ -92,4 +93,25 @@ export async function memberOf(service: Service, owner: Browser, role: string): 
   const joined = await browser.post('/v1/invitations/accept', who);
   assert.equal(joined.status, 200, joined.text);
   return browser;
+}
+
+const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
+const PERIOD_S = 30;
+
+/**
+ * What an authenticator app shows for a secret, computed independently of the service.
+ * @param options.ahead periods from now
+ */
+export async function presentCode(
+  service: Service,
+  secret: string,
+  { ahead = 0 }: { ahead?: number } = {},
+): Promise<string> {
+  const [{ now }] = await service.sql('select extract(epoch from app_now())::float8 as now');
+  const bits = [...secret].map((one) => BASE32.indexOf(one).toString(2).padStart(5, '0')).join('');
+  const bytes = bits.match(/.{8}/g)!.map((byte) => Number.parseInt(byte, 2));
+  const period = (Math.floor(now / PERIOD_S) + ahead).toString(16).padStart(16, '0');
+  const mac = createHmac('sha1', Buffer.from(bytes)).update(Buffer.from(period, 'hex')).digest();
+  const number = mac.readUInt32BE(mac.at(-1)! % 16) % 2 ** 31;
+  return String(number % 1_000_000).padStart(6, '0');
 }

@@ -8,6 +8,7 @@ import * as members from '../../src/store/members.ts';
 import { findOrganizationName, renameProject } from '../../src/store/projects.ts';
 import * as sessions from '../../src/store/sessions.ts';
 import * as links from '../../src/store/sign-in-links.ts';
+import * as totp from '../../src/store/totp.ts';
 import type { Stage } from './statements.ts';
 
 const PAGE = { limit: 20, after: null, before: null };
@@ -35,6 +36,7 @@ export async function useMembers({ db, sender }: Stage): Promise<void> {
   await members.changeRole(db, { id: member.id, role: 'admin' });
   await useInvitations({ db }, organizationId);
   await useAudit({ db, sender }, organizationId);
+  await useTotp({ db }, member.id);
   await useSessions({ db, scope, memberId: member.id });
   const [sha256, purpose] = [Buffer.from(newId()), 'password'] as const;
   await links.createLink(db, { sha256, memberId: member.id, validForS: 60 });
@@ -61,6 +63,16 @@ async function useAudit({ db, sender }: Pick<Stage, 'db' | 'sender'>, organizati
     await audit.listAuditEvents(db, organizationId, page);
   }
   await audit.forgetAuditEvents(db, 500);
+}
+
+async function useTotp({ db }: Pick<Stage, 'db'>, memberId: string): Promise<void> {
+  const [secret, code] = [Buffer.from('sealed'), Buffer.from(newId())];
+  await totp.prepareTotp(db, memberId, secret);
+  await totp.enableTotp(db, memberId, { secret, period: 1, codes: [code] });
+  await totp.findTotp(db, memberId);
+  await totp.usePeriod(db, memberId, 2);
+  await totp.useRecoveryCode(db, memberId, code);
+  await totp.removeTotp(db, memberId);
 }
 
 async function useInvitations({ db }: Pick<Stage, 'db'>, organizationId: string): Promise<void> {

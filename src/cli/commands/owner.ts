@@ -8,6 +8,7 @@ import { readRunning } from '../../store/postgres/embedded/lock.ts';
 import { addAuditEvent } from '../../store/audit.ts';
 import { findMemberByEmail, findOrganization } from '../../store/members.ts';
 import type { Queryable } from '../../store/postgres/database.ts';
+import { removeTotp } from '../../store/totp.ts';
 import { addCommand, type Cli, type Outcome, failure } from '../command.ts';
 import { withStore } from '../store.ts';
 
@@ -23,9 +24,11 @@ export function describeOwner(owner: Command, cli: Cli): void {
   addCommand(owner, cli, {
     name: 'reset',
     about: 'print a link that sets a new password, for a member who cannot sign in',
-    examples: ['owner reset jo@acme.com'],
+    examples: ['owner reset jo@acme.com', 'owner reset jo@acme.com --remove-totp'],
     run: reset,
-  }).argument('<email>', 'the address that the member signs in with');
+  })
+    .argument('<email>', 'the address that the member signs in with')
+    .option('--remove-totp', 'also switch off the second factor');
 }
 
 function link(cli: Cli): Promise<Outcome> {
@@ -42,7 +45,9 @@ function link(cli: Cli): Promise<Outcome> {
   });
 }
 
-function reset(cli: Cli, _: object, [email]: [string]): Promise<Outcome> {
+type ResetOptions = { removeTotp?: true };
+
+function reset(cli: Cli, { removeTotp: isOff }: ResetOptions, [email]: [string]): Promise<Outcome> {
   return withStore(cli, async ({ db, config }) => {
     const member = await findMemberByEmail(db, addressKey(email.trim()));
     if (member === null) {
@@ -51,6 +56,10 @@ function reset(cli: Cli, _: object, [email]: [string]): Promise<Outcome> {
     }
     const path = await linkForPassword(db, member.id);
     const { organizationId, id: target } = member;
+    if (isOff) {
+      await removeTotp(db, target);
+      await recorded(db, organizationId, { action: 'removeTotp', target });
+    }
     await recorded(db, organizationId, { action: 'makePasswordLink', target });
     return printed(
       siteUrl(config) + path,

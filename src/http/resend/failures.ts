@@ -69,6 +69,8 @@ type Naming = { name: ErrorName; status: number };
 const NAMING: Readonly<Record<Exclude<RefusalCode, 'validation_error'>, Naming>> = {
   authentication_error: { name: 'invalid_api_key', status: 403 },
   authorization_error: { name: 'restricted_api_key', status: 401 },
+  // Only of sessions, which this API does not have.
+  totp_required: { name: 'invalid_api_key', status: 401 },
   domain_not_verified: { name: 'validation_error', status: 403 },
   not_found: { name: 'not_found', status: 404 },
   idempotency_conflict: { name: 'invalid_idempotent_request', status: 409 },

@@ -67,7 +67,8 @@ function registerBeginnings(app: App, services: HttpServices): void {
     schema: {
       summary: 'Sign in',
       description:
-        'Begins a session and sets its cookie. Failed attempts are limited per address and per account.',
+        'Begins a session and sets its cookie. 401 with the code `totp_required`: the password is right, and the ' +
+        'member has a second factor; repeat with `code`. Failed attempts are limited per address and per account.',
       operationId: 'signIn',
       tags: TAGS,
       security: WITHOUT,
@@ -275,7 +276,7 @@ async function present({ db }: HttpServices, state: SessionState) {
     organization: { id: organizationId, name: organization ?? '' },
     projects: projects.toReversed().map((project) => ({ id: project.id, name: project.name })),
     environments: ['live' as const, 'test' as const],
-    totp_enabled: false,
+    totp_enabled: state.totpEnabled,
     created_at: state.createdAt.toISOString(),
     expires_at: state.expiresAt.toISOString(),
   };

@@ -40,9 +40,54 @@ export const linkToken = z
     examples: ['Ft3pVbGzvYk2wqS1m0n8cJxHdR5aLuE7TiOQe9ZfK4A'],
   });
 
+const code = z
+  .string()
+  .max(64)
+  .meta({
+    description: 'The code of the authenticator app, or a recovery code.',
+    examples: ['123456'],
+  });
+
 export const signIn = z
-  .strictObject({ email, password: password('The password.') })
+  .strictObject({ email, password: password('The password.'), code: code.optional() })
   .meta({ id: 'SignIn' });
+
+export const totpState = z
+  .object({
+    object: z.literal('totp'),
+    enabled: z.boolean().describe('Whether signing in needs a code.'),
+    recovery_codes_left: z.int().meta({ description: 'How many are unused.', examples: [10] }),
+  })
+  .meta({ id: 'Totp' });
+
+export const passwordConfirmation = z
+  .strictObject({ password: password('Your password.') })
+  .meta({ id: 'PasswordConfirmation' });
+
+export const totpSecret = z
+  .object({
+    object: z.literal('totp_secret'),
+    secret: z.string().meta({
+      description: 'To type into an authenticator app.',
+      examples: ['JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP'],
+    }),
+    url: z.string().meta({
+      description: 'The same for a QR code.',
+      examples: ['otpauth://totp/Posthorn%20Acme:jo%40acme.com?secret=JBSWY3DPEHPK3PXP'],
+    }),
+  })
+  .meta({ id: 'TotpSecret' });
+
+export const totpCode = z.strictObject({ code }).meta({ id: 'TotpCode' });
+
+export const recoveryCodes = z
+  .object({
+    object: z.literal('recovery_codes'),
+    recovery_codes: z
+      .array(z.string().meta({ examples: ['abcd-efgh-2345-6723'] }))
+      .describe('Each works once in place of a code of the app. Shown only here.'),
+  })
+  .meta({ id: 'RecoveryCodes' });
 
 export const newOwner = z
   .strictObject({ token: linkToken, email, name: memberName, password: newPassword })
