@@ -15,7 +15,7 @@ import { domainOf, needsSmtpUtf8 } from '../mail/address.ts';
 import { makeReturnPath } from '../mail/return-path.ts';
 import type { Route } from '../net/dns/mx.ts';
 import type { Transaction } from '../net/smtp/client.ts';
-import type { SettleHealth } from '../store/settle.ts';
+import type { SettleHealth } from '../store/settle-health.ts';
 import type { Connections, Postponed } from './connections.ts';
 import type { Delivery } from './fair-queue.ts';
 import { tryHosts, type RouteAttempt } from './hosts.ts';

@@ -6,7 +6,7 @@ import { type FakeMx, startFakeMx } from '../../test/support/fake-mx.ts';
 import { newDelivery } from '../../test/support/deliveries.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import { newId } from '../store/ids.ts';
-import type { Settlement } from '../store/settle.ts';
+import type { Settlement } from '../store/settlement.ts';
 import type { BrokerMessage, WorkerMessage } from './broker-messages.ts';
 import { Broker } from './broker.ts';
 import { Connections } from './connections.ts';

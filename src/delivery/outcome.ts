@@ -22,7 +22,7 @@ import type { Route } from '../net/dns/mx.ts';
 import type { SmtpTlsFacts } from '../net/smtp/client.ts';
 import type { TlsPolicyName } from '../net/tls/policy.ts';
 import { messageIdIn } from '../store/emails.ts';
-import { newSettlement, type Settlement } from '../store/settle.ts';
+import { newSettlement, type Settlement } from '../store/settlement.ts';
 import type { Delivery } from './fair-queue.ts';
 import type { SignedMessage } from './message.ts';
 

@@ -13,7 +13,7 @@ import type { World } from '../core/world.ts';
 import type { Report, ReportedRecipient } from '../mail/reports/read-report.ts';
 import { COMPLAINT, reasonOf, type Verdict, verdictOf } from '../mail/replies/meanings.ts';
 import type { SentRecipient } from '../store/inbound.ts';
-import { newSettlement, type Settlement } from '../store/settle.ts';
+import { newSettlement, type Settlement } from '../store/settlement.ts';
 
 /**
  * A forwarded email that bounces names another address. The forwarding is broken, but the mailbox that

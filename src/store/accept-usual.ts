@@ -29,7 +29,7 @@ import {
   type NewEmail,
 } from './accept-statement.ts';
 import type { EmailBatch } from './email-batch.ts';
-import { binaryArray } from './postgres/binary-array.ts';
+import { binaryArray, literalArray } from './postgres/binary-array.ts';
 import type { Queryable, Statement } from './postgres/database.ts';
 
 /** Arrays are indexed where their elements are needed: passing them through the steps would copy them. */
@@ -293,8 +293,8 @@ function valuesOf(emails: readonly NewEmail[], options: BatchOptions): unknown[]
     recipientLimit?.max ?? null,
     recipientLimit?.windowS ?? null,
     emails.length,
-    literalOf(emails.map((email) => email.id)),
-    literalOf(numbers),
+    literalArray(emails.map((email) => email.id)),
+    literalArray(numbers),
     columnOf(
       'text',
       recipients.map((recipient) => recipient.addressKey),
@@ -319,9 +319,9 @@ function valuesOf(emails: readonly NewEmail[], options: BatchOptions): unknown[]
       'text',
       recipients.map((recipient) => recipient.provider),
     ),
-    literalOf(emails.map((email) => email.eventId)),
+    literalArray(emails.map((email) => email.eventId)),
     column('json', (email) => JSON.stringify(email.eventData)),
-    literalOf([...new Set(emails.map((email) => email.projectId))]),
+    literalArray([...new Set(emails.map((email) => email.projectId))]),
   ];
 }
 
@@ -348,11 +348,6 @@ type Item = Parameters<typeof binaryArray>[1][number];
 /** null stands for an array of nulls: most columns of most batches. */
 function columnOf(type: Column, items: readonly Item[]): Buffer | null {
   return items.every((item) => item === null) ? null : binaryArray(type, items);
-}
-
-/** Of UUIDs or numbers, which need no quotes. */
-function literalOf(items: readonly (string | number)[]): string {
-  return `{${items.join()}}`;
 }
 
 function isEmpty(object: object): boolean {

@@ -16,7 +16,8 @@ import {
   isLockTimeout,
 } from './postgres/database.ts';
 import { GroupCommit } from './postgres/group-commit.ts';
-import { runSettle, type Settlement } from './settle.ts';
+import { runSettle } from './settle.ts';
+import type { Settlement } from './settlement.ts';
 import type { Environment } from '../core/scope.ts';
 import { type Mailbox, parseMailbox } from '../mail/address.ts';
 

@@ -8,7 +8,7 @@
 import type { OutcomeCounts, AlertKind, OwnAlertRule } from '../core/reputation-alert.ts';
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from './postgres/database.ts';
-import type { Settlement } from './settle.ts';
+import type { Settlement } from './settlement.ts';
 import { Sums } from './sums.ts';
 
 export type SenderDomain = Scope & { domain: string };

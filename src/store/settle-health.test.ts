@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SettleHealth } from './settle.ts';
+import { SettleHealth } from './settle-health.ts';
 
 test('settling is healthy until the database is unreachable, and again when a batch is written', async () => {
   const health = new SettleHealth();

@@ -10,7 +10,8 @@ import { APP_ROLE, Database } from './postgres/database.ts';
 import { newId } from './ids.ts';
 import { expireWorker, registerNode, releaseOrphans } from './nodes.ts';
 import { claimOldest } from './queue.ts';
-import { type Settlement, SettleStore } from './settle.ts';
+import { SettleStore } from './settle.ts';
+import type { Settlement } from './settlement.ts';
 import { createEndpoint } from './webhook-endpoints.ts';
 
 const database = await testDatabase();
@@ -102,6 +103,23 @@ test('an outcome that cannot be written although the recipient is held is kept, 
   await setStatus('queued');
   await waitFor(() => worker.settle.keptCount === 0, { what: 'the outcome to be written' });
   assert.deepEqual(await emailRow(broken.id), { open_count: 0, worst: 1, event_count: 2 });
+});
+
+test('usual outcomes are written although another of their batch is refused', async () => {
+  const worker = newWorker();
+  const sender = await newSender(db);
+  const emails = Array.from({ length: 40 }, () => newEmail(sender));
+  await Promise.all(emails.map((email) => worker.accept.accept(email)));
+  const [bounced, ...delivered] = emails;
+  await db.query(`update recipients set status = 'failed' where email_id = $1`, [bounced!.id]);
+  const bounce = { status: 'bounced', eventType: 'email.bounced' } as const;
+  const results = await Promise.all([
+    worker.settle.settle(settlement(bounced!, bounce)),
+    ...delivered.map((email) => worker.settle.settle(settlement(email))),
+  ]);
+  assert.deepEqual(results, ['kept', ...delivered.map(() => true)]);
+  assert.equal(worker.settle.isBlocked, false);
+  await worker.settle.stop(0);
 });
 
 test('an outcome that would break the event count of its email is kept', async () => {

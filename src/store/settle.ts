@@ -9,6 +9,9 @@
  * the database refuses are kept (unsettled.ts). A crash loses the outcomes in memory, and their mail is
  * sent again: `health` indicates when no further message should be completed.
  *
+ * Usual outcomes are written by a shorter statement beforehand (settle-usual.ts), in a commit of its own; the
+ * statement here decides about all others and about what that one leaves.
+ *
  * The email rows are locked in id order before any change. Counters are changed, never recomputed from the
  * recipients: these are read from the old snapshot, and two workers that settled one email concurrently
  * left 96 % of emails open.
@@ -16,84 +19,19 @@
  * Next, for the webhooks that the statement queues: webhooks/loop.ts.
  */
 import { remember, SUPPRESSION_JSON, UNLESS_OUTLASTED } from './suppressions.ts';
-import { emailEventData, FAN_OUT } from './events.ts';
+import { FAN_OUT } from './events.ts';
 import { COUNT_SETTLED } from './stats.ts';
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
-import { EVENT_OF_STATUS, type EventType } from '../core/events.ts';
-import { type StoredStatus, STATUS_RANK, isFinal } from '../core/statuses.ts';
+import { STATUS_RANK, isFinal } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
-import type { Environment } from '../core/scope.ts';
-import { addressKey, domainOf, type Mailbox } from '../mail/address.ts';
+import { addressKey } from '../mail/address.ts';
 import { type Queryable, whenAvailable } from './postgres/database.ts';
 import { GroupCommit } from './postgres/group-commit.ts';
+import { SettleHealth } from './settle-health.ts';
+import { runUsual, usualOf } from './settle-usual.ts';
+import type { Settlement } from './settlement.ts';
 import { type Extent, Unsettled } from './unsettled.ts';
-
-export type Settlement = {
-  projectId: string;
-  environment: Environment;
-  emailId: string;
-  /** Whose reputation it is about: the domain of the From address. */
-  senderDomain: string;
-  position: number;
-  claim: number;
-  status: StoredStatus;
-  eventId: string;
-  eventType: EventType;
-  /** `data` of the event, as webhooks get it. */
-  data: object;
-  /** What the timeline shows of the attempt; null when nothing was attempted. */
-  attempt: object | null;
-  smtp: object | null;
-  reason: object | null;
-  /** Wait before the next attempt, for `deferred`. */
-  retryMs: number | null;
-  /** The provider of the next attempt. */
-  provider: string;
-  /** Puts the address on the suppression list; `days` null: without expiry. */
-  suppress: {
-    address: string;
-    reason: 'hard_bounce' | 'complaint';
-    days: number | null;
-    eventId: string;
-  } | null;
-  /** About a recipient that has ended already: a report that came back after delivery. */
-  late: boolean;
-};
-
-/** What became of a recipient, by an attempt or by a report that came back later. */
-type Change = Pick<Settlement, 'status' | 'smtp' | 'reason'> & {
-  suppress: { reason: 'hard_bounce' | 'complaint'; days: number | null } | null;
-};
-
-type SettledRecipient = Pick<Settlement, 'projectId' | 'environment' | 'position'> & {
-  address: string;
-  email: { id: string; from: Mailbox };
-};
-
-/** The change as the store settles it. */
-export function newSettlement(
-  { projectId, environment, position, address, email }: SettledRecipient,
-  { status, smtp, reason, suppress }: Change,
-  world: Pick<World, 'newId'>,
-  claimed: Pick<Settlement, 'claim' | 'attempt' | 'retryMs' | 'provider' | 'late'>,
-): Settlement {
-  return {
-    projectId,
-    environment,
-    emailId: email.id,
-    senderDomain: domainOf(email.from.address),
-    position,
-    status,
-    eventId: world.newId(),
-    eventType: EVENT_OF_STATUS[status],
-    data: emailEventData(email.from, { recipient: address, status, reason, smtp }),
-    smtp,
-    reason,
-    suppress: suppress && { address, ...suppress, eventId: world.newId() },
-    ...claimed,
-  };
-}
 
 /**
  * true: counted. false: fenced off, another worker holds the recipient now. `kept`: the database refuses
@@ -142,7 +80,7 @@ export class SettleStore {
     this.#commits = new GroupCommit({
       commit: async (batch) => {
         this.health.batchStarted();
-        const settled = await this.#unsettled.settle(batch);
+        const settled = await this.#settleBatch(db, batch, options);
         this.#updateHealth();
         if (onSettled) batch.forEach((one, index) => settled[index] === true && onSettled(one));
         return settled;
@@ -178,60 +116,21 @@ export class SettleStore {
     return this.#unsettled.stop(withinMs);
   }
 
+  async #settleBatch(
+    db: Queryable,
+    batch: readonly Settlement[],
+    options: SettleStoreOptions,
+  ): Promise<Settled[]> {
+    const written = this.isBlocked ? new Set() : await settleUsual(db, batch, options);
+    if (written.size > 0) this.#unsettled.othersWritten();
+    const left = batch.filter((one) => !written.has(one));
+    const settled = left.length === 0 ? [] : await this.#unsettled.settle(left);
+    return batch.map((one) => written.has(one) || settled[left.indexOf(one)]!);
+  }
+
   #updateHealth(): void {
     if (this.#unsettled.isBlocked) this.health.batchRefused();
     else this.health.batchWritten();
-  }
-}
-
-/** A commit that takes longer than this is stuck; a slow disk takes less. */
-const STUCK_AFTER_MS = 2_000;
-
-/**
- * Settle health: whether outcomes get through to the database. Asked before a message is completed
- * whose outcome must be written afterwards: the fewer of those while commits fail, the fewer are
- * repeated after a crash. One timer per batch, so that asking costs nothing.
- */
-export class SettleHealth {
-  /** Resolved when the next batch is written; null: nothing is stuck. */
-  #recovered: PromiseWithResolvers<void> | null = null;
-  #timer: NodeJS.Timeout | undefined;
-
-  get isStuck(): boolean {
-    return this.#recovered !== null;
-  }
-
-  batchStarted(): void {
-    this.#timer = setTimeout(() => this.stuck(), STUCK_AFTER_MS).unref();
-  }
-
-  /** The database is unavailable. */
-  stuck(): void {
-    this.#recovered ??= Promise.withResolvers();
-  }
-
-  /** The database refused the batch, and writes nothing else: stuck until a batch is written. */
-  batchRefused(): void {
-    clearTimeout(this.#timer);
-    this.stuck();
-  }
-
-  /** The batch is written, or was fenced off. */
-  batchWritten(): void {
-    clearTimeout(this.#timer);
-    this.#recovered?.resolve();
-    this.#recovered = null;
-  }
-
-  /** @returns whether batches are written again within the time */
-  async recovers(withinMs: number): Promise<boolean> {
-    if (this.#recovered === null) return true;
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<false>((resolve) => {
-      timer = setTimeout(resolve, withinMs, false).unref();
-    });
-    const recovered = this.#recovered.promise.then(() => true);
-    return Promise.race([recovered, late]).finally(() => clearTimeout(timer));
   }
 }
 
@@ -247,6 +146,33 @@ function shorter(one: Settlement, extent: Exclude<Extent, 'all'>): Settlement {
     reason: null,
     suppress: extent === 'bare' ? null : one.suppress,
   };
+}
+
+/** A mixed batch costs the fixed part of two statements, which fewer usual outcomes than these do not save. */
+const USUAL_MIN = 32;
+
+/**
+ * Usual outcomes of a batch, by the shorter statement (settle-usual.ts). Any failure leaves them to the settle
+ * statement, and so does a lost connection: what was committed nevertheless is then fenced off.
+ * @returns those that are written
+ */
+async function settleUsual(
+  db: Queryable,
+  batch: readonly Settlement[],
+  { holder: currentHolder, onNotified }: Pick<SettleStoreOptions, 'holder' | 'onNotified'>,
+): Promise<ReadonlySet<Settlement>> {
+  const usual = usualOf(batch);
+  const holder = currentHolder();
+  if (holder === null || usual.length < Math.min(batch.length, USUAL_MIN)) return new Set();
+  try {
+    failpoint('settle_before_commit');
+    const { written, notified } = await runUsual(db, usual, holder);
+    failpoint('settle_after_commit');
+    if (notified > 0) onNotified();
+    return new Set(written);
+  } catch {
+    return new Set();
+  }
 }
 
 type Committing = Pick<SettleStoreOptions, 'holder' | 'onNotified'> & {

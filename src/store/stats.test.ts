@@ -25,7 +25,8 @@ import { type NewEmail, runBatch } from './accept-statement.ts';
 import { newId } from './ids.ts';
 import { registerNode } from './nodes.ts';
 import { forgetExpired } from './retention.ts';
-import { runSettle, SettleStore, type Settlement } from './settle.ts';
+import { runSettle, SettleStore } from './settle.ts';
+import type { Settlement } from './settlement.ts';
 import { foldStats, readStats, type StatsRow } from './stats.ts';
 import { recordVisits, type TrackedVisit } from './tracking.ts';
 

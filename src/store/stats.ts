@@ -27,7 +27,12 @@ import type { Scope } from '../core/scope.ts';
 import type { Database, Queryable } from './postgres/database.ts';
 
 /** The domain of a stored address; a quoted local part may have an @ as well. */
-const SENDER_DOMAIN = `split_part(e.from_address, '@', -1)`;
+export const SENDER_DOMAIN = `split_part(e.from_address, '@', -1)`;
+
+/** Of a delivery that was just stored: how long it took since the email was due. */
+export const latencyClass = (now: string): string =>
+  `width_bucket(extract(epoch from ${now} - greatest(e.created_at, e.scheduled_at))::float8,
+                '{${LATENCY_BOUNDS_S.join()}}'::float8[])`;
 
 /** Steps of the statements that change something, after `t`. This one needs `accepted`. */
 export const COUNT_ACCEPTED = `
@@ -47,8 +52,7 @@ new_counts as (
   select n.project_id, n.environment, t.now, n.status, ${SENDER_DOMAIN}, e.key_id,
          n.counted_provider, e.tags,
          case when n.status in ('delivered', 'sent') and not n.late then
-           width_bucket(extract(epoch from t.now - greatest(e.created_at, e.scheduled_at))::float8,
-                        '{${LATENCY_BOUNDS_S.join()}}'::float8[]) end,
+           ${latencyClass('t.now')} end,
          1
     from t, numbered n join email e on e.id = n.email_id
 )`;

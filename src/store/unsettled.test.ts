@@ -93,6 +93,17 @@ test('refusals because of the rows of more than 3 emails in succession block the
   await store.unsettled.stop(0);
 });
 
+test('refusals because of rows do not block the store while others write outcomes', async () => {
+  const store = newStore();
+  store.refuses = () => '23514';
+  for (let item = 1; item <= 5; item += 1) {
+    assert.deepEqual(await store.unsettled.settle([item]), ['kept']);
+    assert.equal(store.unsettled.isBlocked, false);
+    store.unsettled.othersWritten();
+  }
+  await store.unsettled.stop(0);
+});
+
 test('outcomes that wait for the same lock are kept without being tried', async () => {
   const store = newStore();
   store.refuses = (items) => (items.some((item) => item % 10 === 1) ? '55P03' : null);

@@ -108,6 +108,11 @@ export class Unsettled<Item, Result> {
     return batch.map((item) => results.get(item) ?? 'kept');
   }
 
+  /** Outcomes were written without this: what is refused now is not refused because nothing can be written. */
+  othersWritten(): void {
+    this.#wroteSome();
+  }
+
   /** Retries everything in every extent for up to `withinMs`, and logs what is left. */
   async stop(withinMs: number): Promise<void> {
     this.#isStopping = true;

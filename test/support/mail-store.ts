@@ -10,7 +10,7 @@ import type { Database } from '../../src/store/postgres/database.ts';
 import { insertDomain } from '../../src/store/domains.ts';
 import { createKey } from '../../src/store/keys.ts';
 import { createOrganization, createProject } from '../../src/store/projects.ts';
-import type { Settlement } from '../../src/store/settle.ts';
+import type { Settlement } from '../../src/store/settlement.ts';
 import { systemWorld } from '../../src/service/system-world.ts';
 import { address } from './deliveries.ts';
 

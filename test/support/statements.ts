@@ -36,7 +36,6 @@ import {
   SecretBox,
 } from '../../src/store/secrets.ts';
 import { cancelEmail, rescheduleEmail } from '../../src/store/schedule.ts';
-import { SettleStore } from '../../src/store/settle.ts';
 import * as suppressions from '../../src/store/suppressions.ts';
 import {
   noteQuotaFailure,
@@ -60,6 +59,7 @@ import {
 } from './statements-counts.ts';
 import { claimAndRelease, operate } from './statements-queue.ts';
 import { useMembers } from './statements-members.ts';
+import { settleSome, settleUsual } from './statements-settle.ts';
 import { useTemplates } from './statements-templates.ts';
 import {
   closedEndpoint,
@@ -71,14 +71,7 @@ import {
   useEndpoints,
   useReplays,
 } from './statements-webhooks.ts';
-import {
-  SETTLING,
-  acceptAll,
-  emailBatch,
-  newEmail,
-  type Sender,
-  settlement,
-} from './mail-store.ts';
+import { acceptAll, emailBatch, newEmail, type Sender } from './mail-store.ts';
 
 export type Stage = {
   db: Database;
@@ -152,27 +145,6 @@ async function acceptTogether(stage: Stage, usual = false): Promise<void> {
     permissive: true,
   });
   await acceptStore(stage).acceptBatch(permissive);
-}
-
-async function settleBatch(stage: Stage): Promise<void> {
-  const batch = await acceptBatch(stage);
-  const settling = new SettleStore(stage.db.settling, { ...SETTLING, holder: () => stage.holder });
-  const suppress = { reason: 'hard_bounce', days: null } as const;
-  await Promise.all(
-    batch.map((email, index) => {
-      if (index % 4 === 0) {
-        const retry = { status: 'deferred', eventType: 'email.delivery_delayed' } as const;
-        return settling.settle(settlement(email, { ...retry, retryMs: 3_600_000 }));
-      }
-      if (index % 4 === 1) {
-        const { address } = email.to[0]!;
-        const bounce = { status: 'bounced', eventType: 'email.bounced' } as const;
-        const entry = { ...suppress, address, eventId: newId() };
-        return settling.settle(settlement(email, { ...bounce, suppress: entry }));
-      }
-      return settling.settle(settlement(email));
-    }),
-  );
 }
 
 /** What has a key and was refused by the limit may be a repeat: it is looked for once more. */
@@ -378,7 +350,16 @@ export const EXERCISES: readonly Exercise[] = [
       await recent.lost(stage.db);
     },
   },
-  { what: 'settle a batch', asks: BATCH, run: settleBatch },
+  {
+    what: 'settle a batch',
+    asks: BATCH,
+    run: async (stage) => settleSome(stage, await acceptBatch(stage)),
+  },
+  {
+    what: 'settle usual outcomes',
+    asks: FEW,
+    run: async (stage) => settleUsual(stage, await acceptFew(stage, {})),
+  },
   { what: 'claim and release', asks: 128, run: claimAndRelease },
   {
     what: 'release whole emails',

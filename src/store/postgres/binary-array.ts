@@ -29,6 +29,11 @@ export function binaryArray(type: keyof typeof TYPE_OIDS, items: readonly Item[]
   return array;
 }
 
+/** The same as a literal, of UUIDs or numbers, which need no quotes. */
+export function literalArray(items: readonly (string | number)[]): string {
+  return `{${items.join()}}`;
+}
+
 function lengthOf(item: Item): number {
   if (item === null) return NULL_LENGTH;
   if (typeof item === 'string' || Buffer.isBuffer(item)) return Buffer.byteLength(item);
