@@ -5,7 +5,9 @@ import { newSender } from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import type { Queryable } from './postgres/database.ts';
 import { newId } from './ids.ts';
+import { createMember } from './members.ts';
 import { sealAnew, SecretBox } from './secrets.ts';
+import { findTotp, prepareTotp } from './totp.ts';
 import { createEndpoint, findSecrets, rotateSecret } from './webhook-endpoints.ts';
 
 const database = await testDatabase();
@@ -82,6 +84,21 @@ test('interrupted re-sealing continues when it is called again', async () => {
     assert.equal(onlyNew.open(stored!.earlierSecret!, id), 'whsec 7');
   }
   assert.equal((await sealAnew(db, secrets, 5)).sealed, 0);
+});
+
+test('second factors are sealed anew as well', async () => {
+  const { projectId } = await newSender(db);
+  const [row] = await db.query<{ organizationId: string }>(
+    'select organization_id as "organizationId" from projects where id = $1',
+    [projectId],
+  );
+  const who = { email: 'jo@acme.test', emailKey: 'jo@acme.test', name: 'Jo', password: 'x' };
+  const member = await createMember(db, { ...who, ...row!, role: 'viewer' });
+  const { id } = member!;
+  await prepareTotp(db, id, new SecretBox(OLD).seal('a secret', id));
+  await sealAnew(db, new SecretBox(`${NEW},${OLD}`));
+  const { secret } = (await findTotp(db, id))!;
+  assert.equal(new SecretBox(NEW).open(secret!, id), 'a secret');
 });
 
 test('a secret that is replaced during re-sealing keeps its new value', async () => {
