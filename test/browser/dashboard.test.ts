@@ -201,6 +201,11 @@ for (const colorScheme of ['light', 'dark'] as const) {
       [`${path}?q=to:nobody@simulator.test`, 'No email matches'],
       [`${path}/${id}`, 'The receiving side refused it permanently.'],
       [`${path}/${id}?tab=preview`, 'Show remote images'],
+      [path.replace('/emails', '/overview'), '95 % arrive within'],
+      [path.replace('/emails', '/domains'), 'acme.test'],
+      [path.replace('/emails', '/api-keys'), 'First test key'],
+      [path.replace('/emails', '/webhooks'), 'No webhooks yet'],
+      [path.replace('/emails', '/suppressions'), 'bounced+found@simulator.test'],
     ];
     for (const [address, shown] of screens) {
       await page.setViewportSize({ width: 1280, height: 800 });
@@ -213,6 +218,80 @@ for (const colorScheme of ['light', 'dark'] as const) {
     }
   });
 }
+
+test('a key is made, shown once and works until it is revoked', async () => {
+  await using open = await openPage(browser, service, { storageState });
+  const { page } = open;
+  await page.goto(service.url + (await pathOf(page)).replace('/emails', '/api-keys'));
+  await page.getByRole('button', { name: 'Create a key' }).click();
+  await page.getByLabel('Name').fill('Shop');
+  await page.getByRole('button', { name: 'Create', exact: true }).click();
+  const key = (await page.getByText(/^ph_test_\w{38}$/).textContent())!;
+  const list = () => service.request('GET', '/v1/emails', { key });
+  assert.equal((await list()).status, 200);
+  await page.getByRole('button', { name: 'Close' }).click();
+  await page.getByRole('button', { name: 'Revoke Shop' }).click();
+  await page.getByRole('button', { name: 'Revoke', exact: true }).click();
+  await page.getByRole('button', { name: 'Revoke Shop' }).waitFor({ state: 'detached' });
+  assert.equal((await list()).status, 401);
+  assert.equal((await page.content()).includes(key), false);
+});
+
+test('a domain is added, and says which records are missing until they are found', async () => {
+  await using open = await openPage(browser, service, { storageState });
+  const { page } = open;
+  await page.goto(service.url + (await pathOf(page)).replace('/emails', '/domains'));
+  await page.getByRole('button', { name: 'Add a domain' }).click();
+  // Of the test environment, the one whose records are never found.
+  await page.getByLabel('Domain', { exact: true }).fill('shop.invalid');
+  await page.getByRole('button', { name: 'Add', exact: true }).click();
+  await page.getByRole('heading', { name: 'shop.invalid' }).waitFor();
+  await page.getByRole('button', { name: 'Check now' }).click();
+  const spf = page.getByRole('region', { name: 'SPF record send.shop.invalid' });
+  await spf.getByText('missing').waitFor();
+  assert.deepEqual(await seriousFindings(page), []);
+  await page.getByRole('button', { name: 'Remove' }).click();
+  await page.getByLabel('Type shop.invalid').fill('shop.invalid');
+  await page.getByRole('button', { name: 'Remove the domain' }).click();
+  await page.getByRole('link', { name: 'acme.test' }).waitFor();
+  await page.getByRole('link', { name: 'shop.invalid' }).waitFor({ state: 'detached' });
+});
+
+test('an address is suppressed, found and gets mail again', async () => {
+  await using open = await openPage(browser, service, { storageState });
+  const { page } = open;
+  await page.goto(service.url + (await pathOf(page)).replace('/emails', '/suppressions'));
+  await page.getByRole('button', { name: 'Add an address' }).click();
+  await page.getByLabel('Address', { exact: true }).fill('jo@simulator.test');
+  await page.getByRole('button', { name: 'Add', exact: true }).click();
+  await page.getByRole('cell', { name: 'jo@simulator.test', exact: true }).waitFor();
+  await page.getByLabel('Find an address').fill('JO@simulator.test');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/\?address=/);
+  await page.getByRole('button', { name: 'Remove jo@simulator.test' }).click();
+  await page.getByRole('button', { name: 'Remove', exact: true }).click();
+  await page.getByRole('heading', { name: 'This address is not suppressed' }).waitFor();
+});
+
+test('a webhook is added with its secret, and a test event is among its deliveries', async () => {
+  await using open = await openPage(browser, service, { storageState });
+  const { page } = open;
+  await page.goto(service.url + (await pathOf(page)).replace('/emails', '/webhooks'));
+  await page.getByRole('button', { name: 'Add a webhook' }).click();
+  await page.getByLabel('Address').fill('https://hooks.example.org/email');
+  await page.getByRole('button', { name: 'Add', exact: true }).click();
+  await page.getByText(/^whsec_/).waitFor();
+  await page.getByRole('button', { name: 'Close' }).click();
+  await page.getByRole('link', { name: 'https://hooks.example.org/email' }).click();
+  await page.getByRole('button', { name: 'Send a test event' }).click();
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
+  await page.getByRole('region', { name: 'Deliveries' }).getByRole('button').first().click();
+  await page.getByRole('dialog', { name: 'Delivery' }).getByText('"created_at"').waitFor();
+  await page.keyboard.press('Escape');
+  await page.getByRole('button', { name: 'Remove' }).click();
+  await page.getByRole('button', { name: 'Remove the webhook' }).click();
+  await page.getByRole('heading', { name: 'No webhooks yet' }).waitFor();
+});
 
 /** What the browser loads until the list of emails is there. */
 async function assetsOfFirstScreen(): Promise<string[]> {

@@ -40,7 +40,6 @@ export const queries = new QueryClient({
 
 const root = createRootRoute({
   component: Outlet,
-  errorComponent: ({ error, reset }) => <Problem error={error} retry={reset} />,
   notFoundComponent: () => (
     <Empty title="There is no such page">The navigation has all pages.</Empty>
   ),
@@ -107,9 +106,66 @@ const email = createRoute({
   component: lazyRouteComponent(() => import('./screens/email.tsx'), 'EmailScreen'),
 });
 
+const overview = createRoute({
+  getParentRoute: () => scoped,
+  path: '/overview',
+  validateSearch: texts('range', 'by'),
+  component: lazyRouteComponent(() => import('./screens/overview.tsx'), 'OverviewScreen'),
+});
+
+const domains = createRoute({
+  getParentRoute: () => scoped,
+  path: '/domains',
+  component: lazyRouteComponent(() => import('./screens/domains.tsx'), 'DomainsScreen'),
+});
+
+const domain = createRoute({
+  getParentRoute: () => scoped,
+  path: '/domains/$id',
+  component: lazyRouteComponent(() => import('./screens/domain.tsx'), 'DomainScreen'),
+});
+
+const apiKeys = createRoute({
+  getParentRoute: () => scoped,
+  path: '/api-keys',
+  component: lazyRouteComponent(() => import('./screens/api-keys.tsx'), 'ApiKeysScreen'),
+});
+
+const webhooks = createRoute({
+  getParentRoute: () => scoped,
+  path: '/webhooks',
+  component: lazyRouteComponent(() => import('./screens/webhooks.tsx'), 'WebhooksScreen'),
+});
+
+const webhook = createRoute({
+  getParentRoute: () => scoped,
+  path: '/webhooks/$id',
+  component: lazyRouteComponent(() => import('./screens/webhook.tsx'), 'WebhookScreen'),
+});
+
+const suppressions = createRoute({
+  getParentRoute: () => scoped,
+  path: '/suppressions',
+  validateSearch: texts('address'),
+  component: lazyRouteComponent(() => import('./screens/suppressions.tsx'), 'SuppressionsScreen'),
+});
+
+const screens = [
+  overview,
+  emails.addChildren([email]),
+  domains,
+  domain,
+  apiKeys,
+  webhooks,
+  webhook,
+  suppressions,
+];
+
 export const router = createRouter({
-  routeTree: root.addChildren([start, signIn, scoped.addChildren([emails.addChildren([email])])]),
+  routeTree: root.addChildren([start, signIn, scoped.addChildren(screens)]),
   basepath: '/dashboard',
+  // Within the shell, so that the navigation stays.
+  defaultErrorComponent: ({ error, reset }) => <Problem error={error} retry={reset} />,
   defaultPreload: 'intent',
   scrollRestoration: true,
 });

@@ -1,13 +1,14 @@
 /** What can be done with an email: cancel, reschedule, send again, share, copy as curl. */
 import { useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { type FormEvent, type ReactNode, useState } from 'react';
+import { type ReactNode, useState } from 'react';
 import type { AcceptedEmail, Email, SharedEmail } from '../../../sdk/src/api.ts';
 import { type Api, useApi } from '../api/scope.ts';
+import { ActionForm } from '../ui/action-form.tsx';
 import { Button } from '../ui/button.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { Field, textsOf } from '../ui/field.tsx';
-import { Code, sentenceOf } from '../ui/states.tsx';
+import { Code } from '../ui/states.tsx';
 import { absoluteTime } from '../ui/time.tsx';
 
 const OPEN = new Set<Email['status']>(['scheduled', 'queued', 'deferred']);
@@ -50,42 +51,6 @@ export function EmailActions({ email }: { email: Email }): ReactNode {
         </div>
       </Dialog>
     </div>
-  );
-}
-
-/** A form of a dialog: its failure is said above its button, and what was typed stays. */
-function ActionForm(props: {
-  action: string;
-  look?: 'primary' | 'danger';
-  send: (form: FormData) => Promise<void>;
-  children: ReactNode;
-}): ReactNode {
-  const [state, setState] = useState<{ isSending: boolean; failure: string | null }>({
-    isSending: false,
-    failure: null,
-  });
-  const submit = async (event: FormEvent<HTMLFormElement>): Promise<void> => {
-    event.preventDefault();
-    setState({ isSending: true, failure: null });
-    try {
-      await props.send(new FormData(event.currentTarget));
-      setState({ isSending: false, failure: null });
-    } catch (error) {
-      setState({ isSending: false, failure: sentenceOf(error) });
-    }
-  };
-  return (
-    <form className="space-y-3 p-4" onSubmit={(event) => void submit(event)}>
-      {props.children}
-      {state.failure !== null && (
-        <p role="alert" className="text-sm text-bad">
-          {state.failure}
-        </p>
-      )}
-      <Button type="submit" look={props.look ?? 'primary'} disabled={state.isSending}>
-        {props.action}
-      </Button>
-    </form>
   );
 }
 

@@ -1,8 +1,18 @@
 /** The screens in the order of the navigation. */
-import { type LucideIcon, Mail } from 'lucide-react';
+import {
+  Ban,
+  ChartNoAxesColumn,
+  Globe,
+  KeyRound,
+  type LucideIcon,
+  Mail,
+  Webhook,
+} from 'lucide-react';
+
+type Path = '/overview' | '/emails' | '/domains' | '/api-keys' | '/webhooks' | '/suppressions';
 
 export type ScreenLink = {
-  to: '/$project/$environment/emails';
+  to: `/$project/$environment${Path}`;
   label: string;
   icon: LucideIcon;
   /** Of the shortcut `g …`. */
@@ -10,5 +20,15 @@ export type ScreenLink = {
 };
 
 export const SCREENS: readonly ScreenLink[] = [
+  {
+    to: '/$project/$environment/overview',
+    label: 'Overview',
+    icon: ChartNoAxesColumn,
+    letter: 'o',
+  },
   { to: '/$project/$environment/emails', label: 'Emails', icon: Mail, letter: 'e' },
+  { to: '/$project/$environment/domains', label: 'Domains', icon: Globe, letter: 'd' },
+  { to: '/$project/$environment/api-keys', label: 'API keys', icon: KeyRound, letter: 'k' },
+  { to: '/$project/$environment/webhooks', label: 'Webhooks', icon: Webhook, letter: 'w' },
+  { to: '/$project/$environment/suppressions', label: 'Suppressions', icon: Ban, letter: 's' },
 ];

@@ -33,3 +33,30 @@ export function textsOf(form: FormData): Partial<Record<string, string>> {
     [...form.entries()].filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
   );
 }
+
+/** A choice of a few values. */
+export function Select({
+  label,
+  name,
+  options,
+}: {
+  label: string;
+  name: string;
+  options: readonly (readonly [value: string, text: string])[];
+}): ReactNode {
+  const id = useId();
+  return (
+    <div>
+      <label htmlFor={id} className="mb-1 block text-sm font-medium">
+        {label}
+      </label>
+      <select id={id} name={name} className={INPUT}>
+        {options.map(([value, text]) => (
+          <option key={value} value={value}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </div>
+  );
+}

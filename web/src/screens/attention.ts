@@ -1,0 +1,81 @@
+/** What somebody has to look at: found from the public lists, each with the page that has the remedy. */
+import { useQueries } from '@tanstack/react-query';
+import type { Domain, Stats, Webhook } from '../../../sdk/src/api.ts';
+import { useApi } from '../api/scope.ts';
+
+type Finding = {
+  text: string;
+  to:
+    | '/$project/$environment/domains'
+    | '/$project/$environment/webhooks'
+    | '/$project/$environment/emails';
+  search?: { q: string };
+};
+
+/** Receivers begin to refuse mail of senders above these. */
+const BOUNCES_MAX = 0.05;
+const COMPLAINTS_MAX = 0.001;
+/** Below that, a share says nothing. */
+const RECIPIENTS_MIN = 100;
+
+export function useAttention(): { findings: Finding[]; isPending: boolean } {
+  const { key, get } = useApi();
+  const [domains, webhooks, stats] = useQueries({
+    queries: [
+      {
+        queryKey: [...key, '/v1/domains', 'attention'],
+        queryFn: () => get<{ data: Domain[] }>('/v1/domains?limit=100'),
+      },
+      {
+        queryKey: [...key, '/v1/webhooks', 'attention'],
+        queryFn: () => get<{ data: Webhook[] }>('/v1/webhooks?limit=100'),
+      },
+      {
+        queryKey: [...key, '/v1/stats', 'attention'],
+        queryFn: () => get<Stats>('/v1/stats?granularity=hour'),
+      },
+    ],
+  });
+  const findings = [
+    ...(domains.data?.data.flatMap(ofDomain) ?? []),
+    ...(webhooks.data?.data.flatMap(ofWebhook) ?? []),
+    ...ofStats(stats.data),
+  ];
+  return { findings, isPending: domains.isPending || webhooks.isPending || stats.isPending };
+}
+
+function ofDomain({ name, status }: Domain): Finding[] {
+  if (status === 'verified') return [];
+  const text =
+    status === 'failed'
+      ? `The records of ${name} have been missing for days: nothing can be sent from it.`
+      : `${name} is not verified yet: nothing can be sent from it.`;
+  return [{ text, to: '/$project/$environment/domains' }];
+}
+
+function ofWebhook({ url, status, failing_since: since }: Webhook): Finding[] {
+  if (status === 'enabled' && since === null) return [];
+  const text =
+    status === 'disabled'
+      ? `The webhook ${url} is disabled.`
+      : `The webhook ${url} does not answer.`;
+  return [{ text, to: '/$project/$environment/webhooks' }];
+}
+
+function ofStats(stats: Stats | undefined): Finding[] {
+  const [total] = stats?.totals ?? [];
+  const ended = total ? total.delivered + total.sent + total.bounced : 0;
+  if (!total || ended < RECIPIENTS_MIN) return [];
+  const of = (status: 'bounced' | 'complained', most: number, text: string): Finding[] =>
+    total[status] / ended <= most
+      ? []
+      : [{ text, to: '/$project/$environment/emails', search: { q: `status:${status}` } }];
+  return [
+    ...of('bounced', BOUNCES_MAX, 'More than 5 % of the recipients of the last 24 hours bounced.'),
+    ...of(
+      'complained',
+      COMPLAINTS_MAX,
+      'More than 0.1 % of the recipients of the last 24 hours complained.',
+    ),
+  ];
+}

@@ -1,0 +1,195 @@
+/** Addresses that get no mail: search, add, remove, import and export. */
+import { useNavigate, useSearch } from '@tanstack/react-router';
+import { type ReactNode, useState } from 'react';
+import type { Suppression, SuppressionImport } from '../../../sdk/src/api.ts';
+import { respond } from '../api/client.ts';
+import { useList, useReload } from '../api/list.ts';
+import { useApi } from '../api/scope.ts';
+import { ActionForm } from '../ui/action-form.tsx';
+import { Button } from '../ui/button.tsx';
+import { Dialog } from '../ui/dialog.tsx';
+import { Field, INPUT, textsOf } from '../ui/field.tsx';
+import { PageHead } from '../ui/page.tsx';
+import { Empty } from '../ui/states.tsx';
+import { ListTable } from '../ui/table.tsx';
+import { Time } from '../ui/time.tsx';
+
+const ROUTE = '/$project/$environment/suppressions';
+const PATH = '/v1/suppressions';
+const REASONS: Readonly<Record<Suppression['reason'], string>> = {
+  hard_bounce: 'the mailbox does not exist',
+  complaint: 'reported as spam',
+  unsubscribe: 'unsubscribed',
+  manual: 'added by hand',
+};
+
+type Open = { kind: 'add' } | { kind: 'import' } | { kind: 'remove'; address: string } | null;
+
+export function SuppressionsScreen(): ReactNode {
+  const [open, setOpen] = useState<Open>(null);
+  const close = (): void => setOpen(null);
+  const { address } = useSearch({ from: ROUTE });
+  const list = useList<Suppression>(PATH, (row) => row.address, { address });
+  return (
+    <>
+      <PageHead title="Suppressions" about="These addresses get no mail from this project.">
+        <ExportButton />
+        <Button onClick={() => setOpen({ kind: 'import' })}>Import</Button>
+        <Button look="primary" onClick={() => setOpen({ kind: 'add' })}>
+          Add an address
+        </Button>
+      </PageHead>
+      <Find key={address} address={address ?? ''} />
+      <ListTable
+        label="Suppressions"
+        list={list}
+        keyOf={(row) => row.address}
+        columns={[
+          {
+            title: 'Address',
+            cell: (row) => <span className="font-mono text-xs break-all">{row.address}</span>,
+          },
+          { title: 'Because', cell: ({ reason }) => REASONS[reason] },
+          { title: 'Since', isWide: true, cell: ({ created_at: at }) => <Time at={at} /> },
+          {
+            title: '',
+            isNumber: true,
+            cell: (row) => (
+              <Button
+                aria-label={`Remove ${row.address}`}
+                onClick={() => setOpen({ kind: 'remove', address: row.address })}
+              >
+                Remove
+              </Button>
+            ),
+          },
+        ]}
+        empty={
+          <Empty title={address ? 'This address is not suppressed' : 'No suppressed addresses'}>
+            <p>Addresses that bounce for good, complain or unsubscribe are added by themselves.</p>
+          </Empty>
+        }
+      />
+      <Dialog isOpen={open?.kind === 'add'} onClose={close} title="Add an address">
+        <AddForm onDone={close} />
+      </Dialog>
+      <Dialog isOpen={open?.kind === 'import'} onClose={close} title="Import addresses">
+        <ImportForm />
+      </Dialog>
+      <Dialog isOpen={open?.kind === 'remove'} onClose={close} title="Remove this address?">
+        {open?.kind === 'remove' && <RemoveForm address={open.address} onDone={close} />}
+      </Dialog>
+    </>
+  );
+}
+
+function Find({ address }: { address: string }): ReactNode {
+  const navigate = useNavigate();
+  return (
+    <form
+      role="search"
+      className="border-b border-line p-2"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const { find } = textsOf(new FormData(event.currentTarget));
+        void navigate({
+          to: '.',
+          params: true,
+          search: find?.trim() ? { address: find.trim() } : {},
+        });
+      }}
+    >
+      <input
+        name="find"
+        type="search"
+        aria-label="Find an address"
+        placeholder="Find an address"
+        defaultValue={address}
+        className={INPUT}
+      />
+    </form>
+  );
+}
+
+function AddForm({ onDone }: { onDone: () => void }): ReactNode {
+  const api = useApi();
+  const reload = useReload();
+  const add = async (form: FormData): Promise<void> => {
+    await api.send('POST', PATH, textsOf(form));
+    await reload(PATH);
+    onDone();
+  };
+  return (
+    <ActionForm action="Add" send={add}>
+      <Field label="Address" name="address" type="email" autoComplete="off" required />
+    </ActionForm>
+  );
+}
+
+function RemoveForm({ address, onDone }: { address: string; onDone: () => void }): ReactNode {
+  const api = useApi();
+  const reload = useReload();
+  const remove = async (): Promise<void> => {
+    await api.send('DELETE', `${PATH}/${encodeURIComponent(address)}`);
+    await reload(PATH);
+    onDone();
+  };
+  return (
+    <ActionForm action="Remove" look="danger" send={remove}>
+      <p>
+        <span className="font-mono text-xs break-all">{address}</span> gets mail again. If its
+        mailbox still does not exist, more bounces harm your reputation.
+      </p>
+    </ActionForm>
+  );
+}
+
+function ImportForm(): ReactNode {
+  const { scope } = useApi();
+  const reload = useReload();
+  const [result, setResult] = useState<SuppressionImport | null>(null);
+  const send = async (form: FormData): Promise<void> => {
+    const file = form.get('file');
+    if (!(file instanceof File)) return;
+    const isJson = file.name.endsWith('.json');
+    const headers = { 'content-type': isJson ? 'application/json' : 'text/csv' };
+    const response = await respond('POST', `${PATH}/import`, {
+      scope,
+      body: await file.text(),
+      headers,
+    });
+    setResult((await response.json()) as SuppressionImport);
+    await reload(PATH);
+  };
+  return (
+    <ActionForm action="Import" send={send}>
+      <p>A CSV file with a column of addresses, or the list that another service exports.</p>
+      <input
+        type="file"
+        name="file"
+        aria-label="File"
+        accept=".csv,.json,.txt"
+        required
+        className="block w-full text-sm"
+      />
+      {result && (
+        <p role="status">
+          {result.added} added, {result.already_there} there already, {result.rejected} rejected.
+        </p>
+      )}
+    </ActionForm>
+  );
+}
+
+function ExportButton(): ReactNode {
+  const { scope } = useApi();
+  const download = async (): Promise<void> => {
+    const response = await respond('GET', `${PATH}/export`, { scope });
+    const link = document.createElement('a');
+    link.href = URL.createObjectURL(await response.blob());
+    link.download = 'suppressions.csv';
+    link.click();
+    URL.revokeObjectURL(link.href);
+  };
+  return <Button onClick={() => void download()}>Export</Button>;
+}

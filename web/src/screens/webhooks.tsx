@@ -1,0 +1,108 @@
+/** The webhooks: a table, and a form that registers one and shows its signing secret once. */
+import { Link } from '@tanstack/react-router';
+import { type ReactNode, useState } from 'react';
+import type { Webhook, WebhookWithSecret } from '../../../sdk/src/api.ts';
+import { useList, useReload } from '../api/list.ts';
+import { useApi } from '../api/scope.ts';
+import { ActionForm } from '../ui/action-form.tsx';
+import { Button } from '../ui/button.tsx';
+import { Dialog } from '../ui/dialog.tsx';
+import { Field, textsOf } from '../ui/field.tsx';
+import { Mark } from '../ui/mark.tsx';
+import { PageHead } from '../ui/page.tsx';
+import { Code, Empty } from '../ui/states.tsx';
+import { ListTable } from '../ui/table.tsx';
+
+const PATH = '/v1/webhooks';
+
+export function WebhookMark({ webhook }: { webhook: Webhook }): ReactNode {
+  if (webhook.status === 'disabled') return <Mark look="bad">disabled</Mark>;
+  if (webhook.failing_since !== null) return <Mark look="wait">does not answer</Mark>;
+  return <Mark look="good">enabled</Mark>;
+}
+
+export function WebhooksScreen(): ReactNode {
+  const { scope } = useApi();
+  const [isAdding, setAdding] = useState(false);
+  const list = useList<Webhook>(PATH, ({ id }) => id);
+  return (
+    <>
+      <PageHead title="Webhooks" about="Addresses that are notified of events, signed and retried.">
+        <Button look="primary" onClick={() => setAdding(true)}>
+          Add a webhook
+        </Button>
+      </PageHead>
+      <ListTable
+        label="Webhooks"
+        list={list}
+        keyOf={({ id }) => id}
+        columns={[
+          {
+            title: 'Address',
+            cell: ({ id, url }) => (
+              <Link
+                to="/$project/$environment/webhooks/$id"
+                params={{ ...scope, id }}
+                className="font-mono text-xs break-all hover:underline"
+              >
+                {url}
+              </Link>
+            ),
+          },
+          { title: 'State', cell: (webhook) => <WebhookMark webhook={webhook} /> },
+          { title: 'Events', isWide: true, cell: ({ events }) => events?.join(', ') ?? 'all' },
+        ]}
+        empty={
+          <Empty title="No webhooks yet">
+            <p>
+              Register the address of your program, and it is notified when an email is delivered,
+              bounces or is complained about.
+            </p>
+          </Empty>
+        }
+      />
+      <Dialog isOpen={isAdding} onClose={() => setAdding(false)} title="Add a webhook">
+        <AddForm />
+      </Dialog>
+    </>
+  );
+}
+
+function AddForm(): ReactNode {
+  const api = useApi();
+  const reload = useReload();
+  const [secret, setSecret] = useState<string | null>(null);
+  const add = async (form: FormData): Promise<void> => {
+    const { url, events = '' } = textsOf(form);
+    const wanted = events.split(/[\s,]+/).filter((name) => name !== '');
+    const body = wanted.length > 0 ? { url, events: wanted } : { url };
+    setSecret((await api.send<WebhookWithSecret>('POST', PATH, body)).signing_secret);
+    await reload(PATH);
+  };
+  if (secret !== null) {
+    return (
+      <div className="space-y-3 p-4">
+        <p>Your program verifies signatures with this secret. It is shown only now.</p>
+        <Code what="signing secret" text={secret} />
+      </div>
+    );
+  }
+  return (
+    <ActionForm action="Add" send={add}>
+      <Field
+        label="Address"
+        name="url"
+        type="url"
+        placeholder="https://acme.com/webhooks/email"
+        required
+      />
+      <Field
+        label="Events"
+        name="events"
+        placeholder="all"
+        hint="Like email.delivered, email.bounced"
+        autoComplete="off"
+      />
+    </ActionForm>
+  );
+}

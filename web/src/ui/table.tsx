@@ -1,0 +1,73 @@
+import type { ReactNode } from 'react';
+import type { List } from '../api/list.ts';
+import { Button } from './button.tsx';
+import { Problem, RowsSkeleton } from './states.tsx';
+
+export type Column<Row> = {
+  title: string;
+  cell: (row: Row) => ReactNode;
+  /** Not on a phone. */
+  isWide?: true;
+  isNumber?: true;
+};
+
+type Props<Row> = {
+  label: string;
+  columns: readonly Column<Row>[];
+  rows: readonly Row[];
+  keyOf: (row: Row) => string;
+};
+
+export function Table<Row>({ label, columns, rows, keyOf }: Props<Row>): ReactNode {
+  const look = ({ isWide, isNumber }: Column<Row>): string =>
+    `px-4 py-2 ${isNumber ? 'text-right tabular-nums' : 'text-left'} ${isWide ? 'max-md:hidden' : ''}`;
+  return (
+    <div className="shrink-0 overflow-x-auto" tabIndex={0} role="region" aria-label={label}>
+      <table className="w-full text-sm">
+        <thead>
+          <tr className="border-b border-line text-muted">
+            {columns.map((column) => (
+              <th key={column.title} scope="col" className={`${look(column)} font-normal`}>
+                {column.title === '' ? <span className="sr-only">Actions</span> : column.title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={keyOf(row)} className="border-b border-line hover:bg-hover">
+              {columns.map((column) => (
+                <td key={column.title} className={look(column)}>
+                  {column.cell(row)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** A list of the API as a table, with its states. */
+export function ListTable<Row>({
+  list,
+  empty,
+  ...table
+}: Omit<Props<Row>, 'rows'> & { list: List<Row>; empty: ReactNode }): ReactNode {
+  if (list.isPending) return <RowsSkeleton />;
+  if (list.isError) return <Problem error={list.error} retry={() => void list.refetch()} />;
+  if (list.rows.length === 0) return empty;
+  return (
+    <>
+      <Table {...table} rows={list.rows} />
+      {list.hasNextPage && (
+        <div className="p-4">
+          <Button disabled={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
+            Show more
+          </Button>
+        </div>
+      )}
+    </>
+  );
+}
