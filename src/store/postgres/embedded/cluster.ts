@@ -151,8 +151,8 @@ const CONNECTIONS_MIN = 100;
 
 /**
  * The settings that depend on the sizing, as lines of postgresql.conf. WAL is kept up to a 25th of the disk: the more
- * fits, the fewer checkpoints, after each of which every page is written to the WAL as a whole. 8 GB are what a
- * crash recovery replays in about a minute.
+ * fits, the fewer checkpoints, after each of which every page is written to the WAL as a whole. A crash
+ * recovery replays up to that much, for which a start waits ten minutes (postmaster.ts): 8 GB at 14 MB/s.
  */
 export function sizedSettings({ connections, memoryBytes, diskBytes }: Sizing): string {
   const memoryMb = Math.floor(memoryBytes / MB);
