@@ -3,7 +3,8 @@
  * they are exact over all workers and nodes. Per project and environment, except `auth`:
  *
  *     category      counts                          counted by
- *     sending       emails, and their recipients    the accept statement (store/accept-statement.ts)
+ *     sending       emails, and their recipients    the accept statement (store/accept-statement.ts), of a
+ *                                                   large limit in blocks (store/limit-blocks.ts)
  *     verification  verifications of a domain       http/routes/domains.ts (countToLimit, store/limits.ts)
  *     domains       domains that are added          the same
  *     webhooks      tests and replays               http/routes/webhooks.ts (the same)

@@ -11,11 +11,12 @@
  * It returns one row per request, in `ord`:
  * accepted | replayed | key_refused | schedule_refused | domain_refused | suppressed | limited.
  */
-import { CANDIDATES } from './accept-candidates.ts';
+import { candidates } from './accept-candidates.ts';
 import { FAN_OUT } from './events.ts';
+import { WRITING_BLOCKS } from './limit-blocks.ts';
 import { COUNT_ACCEPTED } from './stats.ts';
 import { failpoint } from '../core/failpoint.ts';
-import type { Environment } from '../core/scope.ts';
+import type { Environment, Scope } from '../core/scope.ts';
 import type { Limit, LimitState } from '../core/limits.ts';
 import { type Address, domainOf, formatMailbox, type Mailbox } from '../mail/address.ts';
 import type { Attachment, Email } from '../mail/email.ts';
@@ -138,8 +139,27 @@ export const HTML_COLUMNS = `
          case when octet_length(($2::text[])[ord]) < ${LARGE_HTML_BYTES} then ($2::text[])[ord] end,
          case when octet_length(($2::text[])[ord]) >= ${LARGE_HTML_BYTES} then ($2::text[])[ord] end`;
 
-/** Writes the rows of `accepted`. */
-export const STORING = `
+const SPENDING = `
+-- offset 0: not flattened, so that a plan for few projects uses the index for many, too
+spending as (
+  update limit_windows l
+     set used = w.used + w.count, started_at = w.started_at,
+         recipients_used = w.recipients_used + w.recipients,
+         recipients_started_at = w.recipients_started_at
+    from (select w.*, s.count, s.recipients
+            from spent s join current_windows w
+              on w.project_id = s.project_id and w.environment = s.environment offset 0) w
+   where l.project_id = w.project_id and l.environment = w.environment and l.category = 'sending'
+)`;
+
+/** @param hasBlocks as for `candidates` */
+const spending = (hasBlocks: boolean): string => `
+spent as materialized (
+  select project_id, environment, count(*)::int as count, sum(open)::int as recipients
+    from accepted group by 1, 2
+),${hasBlocks ? WRITING_BLOCKS : SPENDING}`;
+
+const STORING = `
 new_emails as (
   insert into emails (project_id, environment, id, created_at, scheduled_at, expires_at, domain_id,
                       dual_signed, key_id,
@@ -204,40 +224,28 @@ new_events as (
        where r.suppressed) e
   returning project_id, environment, subject_id, seq, id, type
 ),
-${FAN_OUT},${COUNT_ACCEPTED},
-spent as materialized (
-  select project_id, environment, count(*)::int as count, sum(open)::int as recipients
-    from accepted group by 1, 2
-),
--- offset 0: not flattened, so that a plan for few projects uses the index for many, too
-spending as (
-  update limit_windows l
-     set used = w.used + w.count, started_at = w.started_at,
-         recipients_used = w.recipients_used + w.recipients,
-         recipients_started_at = w.recipients_started_at
-    from (select w.*, s.count, s.recipients
-            from spent s join current_windows w
-              on w.project_id = s.project_id and w.environment = s.environment offset 0) w
-   where l.project_id = w.project_id and l.environment = w.environment and l.category = 'sending'
-)`;
+${FAN_OUT},${COUNT_ACCEPTED},`;
+
+/** Writes the rows of `accepted`. @param hasBlocks as for `candidates` */
+export const storing = (hasBlocks: boolean): string => `${STORING}${spending(hasBlocks)}`;
 
 /** The state of the limit that refuses, else of the limit on emails. */
 export const LIMIT_STATE = `
-       x.of_recipients,
+       x.of_recipients, w.is_left,
        case when x.of_recipients then w.recipients_max else w.max end as "limit",
        greatest(0, case when x.of_recipients
                         then w.recipients_max - w.recipients_used - coalesce(s.recipients, 0)
-                        else w.max - w.used - coalesce(s.count, 0) end) as remaining,
+                        else w.max - w.used + w.elsewhere - coalesce(s.count, 0) end) as remaining,
        ceil(extract(epoch from
               case when x.of_recipients then w.recipients_started_at + w.recipients_length
                    else w.started_at + w.length end - t.now))::int as reset_s,
        extract(epoch from
               case when x.of_recipients then w.recipients_length else w.length end)::int as window_s`;
 
-const ACCEPT_BATCH = `
-${CANDIDATES},
+const acceptBatch = (hasBlocks: boolean): string => `
+${candidates(hasBlocks)},
 ${ACCEPTED},
-${STORING}
+${storing(hasBlocks)}
 select c.ord, ${LIMIT_STATE},
        case when x.is_accepted then 'accepted'
             when c.verdict <> 'candidate' then c.verdict
@@ -264,6 +272,9 @@ select c.ord, ${LIMIT_STATE},
            coalesce(n.fits_emails and not n.fits_recipients, false) as of_recipients) x
  order by c.ord`;
 
+const ACCEPT = { name: 'accept', text: acceptBatch(false) };
+const ACCEPT_WITH_BLOCKS = { name: 'accept_with_blocks', text: acceptBatch(true) };
+
 export type Row = Omit<
   AcceptRow,
   'domainId' | 'dualSigned' | 'tracking' | 'createdAt' | 'suppressedPositions' | 'holder' | 'limit'
@@ -279,6 +290,8 @@ export type Row = Omit<
   reset_s: number;
   window_s: number;
   of_recipients: boolean;
+  /** Its project has blocks, and the statement was not the one for such projects. */
+  is_left: boolean;
   notified: number;
 };
 
@@ -291,23 +304,50 @@ export type BatchOptions = {
   holder: string | null;
   /** Called when webhook deliveries were queued. */
   onNotified: () => void;
+  /** Whether the limit of one of the projects is known to have blocks (limit-blocks.ts). */
+  hasBlocks?: boolean;
+  /** Called when it turns out that it has. */
+  onBlocks?: (scope: Scope) => void;
 };
 
 /** Stores one batch in one transaction. @returns one row per email, in the order of `emails` */
-export async function runBatch(
+export function runBatch(
   db: Queryable,
   emails: readonly NewEmail[],
   options: BatchOptions,
 ): Promise<AcceptRow[]> {
-  return runStatement(db, { name: 'accept', text: ACCEPT_BATCH }, { ...options, emails });
+  return runKinds(db, { plain: ACCEPT, withBlocks: ACCEPT_WITH_BLOCKS }, { ...options, emails });
 }
 
-/** @param wanted.last the parameter after those shared by all accept statements */
-export async function runStatement(
+type Wanted = BatchOptions & {
+  emails: readonly NewEmail[];
+  /** The parameter after those shared by all accept statements. */
+  last?: string;
+};
+
+/** The two kinds of a statement (accept-candidates.ts). */
+export type Kinds = { plain: Statement; withBlocks: Statement };
+
+/** Runs the statement of the kind that the projects need. @returns one row per email, in order */
+export async function runKinds(
   db: Queryable,
-  statement: Statement,
-  wanted: BatchOptions & { emails: readonly NewEmail[]; last?: string },
+  { plain, withBlocks }: Kinds,
+  wanted: Wanted,
 ): Promise<AcceptRow[]> {
+  const { emails, holder, hasBlocks, onBlocks } = wanted;
+  let rows = await runStatement(db, hasBlocks ? withBlocks : plain, wanted);
+  const left = emails.filter((_, index) => rows[index]!.is_left);
+  if (left.length > 0) {
+    for (const email of left) onBlocks?.(email);
+    rows = await runStatement(db, withBlocks, wanted);
+  }
+  return rows.map((row, index) => ({
+    ...fromRow(row),
+    holder: isHandedOver(row, emails[index]!) ? holder : null,
+  }));
+}
+
+async function runStatement(db: Queryable, statement: Statement, wanted: Wanted): Promise<Row[]> {
   const { emails, limit, recipientLimit = null, holder, onNotified, last } = wanted;
   const values = [
     JSON.stringify(emails.map((email, index) => toInput(email, index, holder !== null))),
@@ -336,10 +376,7 @@ export async function runStatement(
   ];
   const rows = await commitAccepted<Row>(db, { statement, values }, onNotified);
   if (rows.length !== emails.length) throw new Error('the accept statement lost a request');
-  return rows.map((row, index) => ({
-    ...fromRow(row),
-    holder: isHandedOver(row, emails[index]!) ? holder : null,
-  }));
+  return rows;
 }
 
 /** Runs a statement that stores emails; the first row has the number of webhook deliveries that it queued. */
@@ -416,7 +453,7 @@ export function toInput(email: NewEmail, index: number, mayHandOver: boolean): o
   };
 }
 
-export function fromRow(row: Omit<Row, 'notified'>): Omit<AcceptRow, 'holder'> {
+export function fromRow(row: Omit<Row, 'notified' | 'is_left'>): Omit<AcceptRow, 'holder'> {
   return {
     outcome: row.outcome,
     response: row.response,

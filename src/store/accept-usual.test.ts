@@ -131,6 +131,8 @@ const STATE = fc.record({
   max: often(100, 0, 3, 8),
   used: fc.constantFrom(0, 3, 98),
   recipientsMax: often<number | null>(null, 2, 8),
+  /** The permits of each. */
+  blocks: often<readonly number[]>([], [1, 20], [12, 0, 3]),
   /** Of the start of the window, in the past. */
   startedS: fc.constantFrom(30, 120, -3_600),
   endpoint: fc.constantFrom(null, [], ['email.queued'], ['email.bounced']),
@@ -186,12 +188,13 @@ async function enter(tx: Queryable, stage: Stage, state: State): Promise<void> {
   const projects = stage.map(({ scope }) => scope.projectId);
   await tx.query(
     `update limit_windows
-        set max = $2, used = $3, recipients_max = $4, recipients_used = $3,
+        set max = $2, used = $3, recipients_max = $4, recipients_used = $3, has_blocks = false,
             started_at = app_now() - $5::int * interval '1 second',
             recipients_started_at = app_now() - $5::int * interval '1 second'
       where project_id = any($1) and category = 'sending'`,
     [projects, max, used, recipientsMax, startedS],
   );
+  await setBlocks(tx, projects, state);
   await tx.query('delete from webhook_endpoints where project_id = any($1)', [projects]);
   if (endpoint !== null) {
     const events = endpoint.length === 0 ? null : (endpoint as ['email.queued']);
@@ -204,6 +207,39 @@ async function enter(tx: Queryable, stage: Stage, state: State): Promise<void> {
   ]);
 }
 
+/** Sets aside so many permits in blocks of the present window, if the limits allow it. */
+async function setBlocks(
+  tx: Queryable,
+  projects: readonly string[],
+  { blocks, recipientLimit }: State,
+): Promise<void> {
+  await tx.query('delete from limit_blocks where project_id = any($1)', [projects]);
+  await tx.query(
+    `with room as (
+       select w.*, l.limits, b.sum
+         from limit_windows w,
+              (select sum(permits)::int as sum from unnest($2::int[]) permits) b,
+              lateral (select coalesce(w.recipients_max, $3, w.max * 50) as recipients_max,
+                              array[w.max, 60, coalesce(w.recipients_max, $3, w.max * 50),
+                                    coalesce($4, 60)] as limits) l
+        where w.project_id = any($1) and w.category = 'sending'
+          and b.sum <= w.max - w.used and b.sum <= l.recipients_max - w.recipients_used
+     ), made as (
+       insert into limit_blocks (project_id, environment, slot, made_at, started_at,
+                                 recipients_started_at, limits, permits)
+       select project_id, environment, slot, app_now() - interval '1 hour', started_at,
+              recipients_started_at, limits, permits
+         from room, unnest($2::int[]) with ordinality b(permits, slot)
+     )
+     update limit_windows w
+        set used = w.used + r.sum, recipients_used = w.recipients_used + r.sum, has_blocks = true
+       from room r
+      where w.project_id = r.project_id and w.environment = r.environment
+        and w.category = r.category`,
+    [projects, blocks, recipientLimit?.max ?? null, recipientLimit?.windowS ?? null],
+  );
+}
+
 const TABLES = [
   'emails',
   'contents',
@@ -213,7 +249,6 @@ const TABLES = [
   'idempotency',
   'webhook_deliveries',
   'webhook_queue',
-  'limit_windows',
 ];
 /** A row for each email or one for several: what counts is the sum. */
 const SUMS = `
@@ -221,11 +256,24 @@ select project_id, environment, at, what, domain, key_id, provider, tags, latenc
        sum(emails) as emails, sum(recipients) as recipients, sum(suppressed) as suppressed
   from stats_deltas group by 1, 2, 3, 4, 5, 6, 7, 8, 9`;
 
+/** The permits of blocks are used or not, whichever statement returned them to the row of the limit. */
+const COUNTS = `
+select w.project_id, environment, category, max, started_at, recipients_started_at, used - b.permits,
+       recipients_used - b.recipients_permits
+  from limit_windows w,
+       lateral (select coalesce(sum(permits) filter (where started_at = w.started_at), 0) as permits,
+                       coalesce(sum(permits) filter (
+                         where recipients_started_at = w.recipients_started_at), 0)
+                         as recipients_permits
+                  from limit_blocks b
+                 where b.project_id = w.project_id and b.environment = w.environment
+                   and w.category = 'sending') b`;
+
 /** All rows of the projects. */
 async function rowsOf(tx: Queryable, stage: Stage): Promise<Record<string, unknown>> {
   const projects = stage.map(({ scope }) => scope.projectId);
   const found: Record<string, unknown> = {};
-  for (const table of [...TABLES, `(${SUMS})`]) {
+  for (const table of [...TABLES, `(${SUMS})`, `(${COUNTS})`]) {
     const [row] = await tx.query<{ rows: unknown }>(
       `select array_agg(r order by r) as rows
          from (select to_jsonb(x)::text as r from ${table} x where project_id = any($1))`,
@@ -252,7 +300,13 @@ async function tried(
   return { answers, notified, rows };
 }
 
-const seen = { stored: 0, left: 0, storedTogether: 0, leftTogether: 0 };
+const seen = { stored: 0, left: 0, storedTogether: 0, leftTogether: 0, fromBlocks: 0 };
+
+async function permitsOf(tx: Queryable): Promise<number> {
+  const sum = 'select coalesce(sum(permits), 0)::int as permits from limit_blocks';
+  const [row] = await tx.query<{ permits: number }>(sum);
+  return row!.permits;
+}
 
 /** Usual emails first; what is left alone goes to the full statement, as in the store. */
 async function shortThenFull(
@@ -261,7 +315,9 @@ async function shortThenFull(
   options: BatchOptions,
 ): Promise<AcceptRow[]> {
   assert.ok(emails.every(isUsual));
+  const before = await permitsOf(tx);
   const short = await runUsual(tx, emails, options);
+  seen.fromBlocks += before - (await permitsOf(tx));
   const left = emails.filter((_, index) => short[index] === null);
   const decided = left.length === 0 ? [] : await runBatch(tx, left, options);
   seen.stored += emails.length - left.length;
@@ -337,7 +393,8 @@ test('both statements have the same answers and leave the same rows', async () =
       for (const { state, emails: wanted, together } of batches) {
         const emails = wanted.map((one) => emailOf(one, stage));
         const { holder, recipientLimit = null } = state;
-        const options = { limit: { max: 5, windowS: 60 }, recipientLimit, holder };
+        const hasBlocks = state.blocks.length > 0;
+        const options = { limit: { max: 5, windowS: 60 }, recipientLimit, holder, hasBlocks };
         await db.accepting.transaction(async (tx) => {
           await enter(tx, stage, state);
           if (together === null) return compareApart(tx, stage, { emails, options });

@@ -14,8 +14,8 @@ import { domainOf, formatMailbox } from '../mail/address.ts';
 import { trackingOf } from '../mail/tracking-link.ts';
 import {
   CURRENT_COUNTS,
-  LIMIT_WINDOW,
-  OPEN_WINDOWS,
+  limitWindow,
+  openWindows,
   TRACKING,
   VALID_KEY,
   VERIFIED_DOMAIN,
@@ -26,26 +26,44 @@ import {
   commitAccepted,
   HTML_COLUMNS,
   jsonOf,
+  type Kinds,
   type NewEmail,
 } from './accept-statement.ts';
 import type { EmailBatch } from './email-batch.ts';
+import { BLOCKS_IN_VIEW, FREE_BLOCK } from './limit-blocks.ts';
 import { binaryArray, literalArray } from './postgres/binary-array.ts';
-import type { Queryable, Statement } from './postgres/database.ts';
+import type { Queryable } from './postgres/database.ts';
+
+const WINDOW = `cross join lateral (${limitWindow('not w.has_blocks')}) w`;
+
+/** A block, or the row of the limit where there is none to use. */
+const WINDOW_OR_BLOCK = `cross join lateral (${limitWindow('true', '')}) m
+   cross join lateral (${openWindows('m')}) n
+   cross join lateral (${BLOCKS_IN_VIEW}) s
+   cross join lateral (${FREE_BLOCK}
+       union all
+      select w.*, null from (${limitWindow('s.is_by_row')}) w) w`;
+
+const REMAINING_WITH_BLOCKS = `
+         case when w.slot is not null then m.max - m.used + s.permits
+              when c.started_at = m.started_at then w.max - c.used + s.permits
+              else w.max - c.used end`;
 
 /** Arrays are indexed where their elements are needed: passing them through the steps would copy them. */
-const CANDIDATE = `
+const candidate = (hasBlocks: boolean): string => `
 with origin as materialized (
   select i.*, t.now, to_char(t.now at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as time,
          d.id as domain_id, d.ed25519_verified as dual_signed, coalesce(i.tls, d.tls) as effective_tls,
          ${TRACKING} as tracking, w.max, w.length, c.used, c.started_at, c.recipients_used,
-         c.recipients_started_at
+         c.recipients_started_at, ${hasBlocks ? REMAINING_WITH_BLOCKS : 'w.max - c.used'} as remaining
+         ${hasBlocks ? ', w.slot' : ''}
     from (select now() + skew as now from clock) t
    cross join json_to_recordset($1::json) as i(
       origin int, project_id uuid, environment text, together int, key_id uuid, domain text,
       reply_to text[], tags jsonb, tls text, track_opens boolean, track_clicks boolean,
       tracking_base text, lifetime_s int, hand_over boolean)
-   cross join lateral (${LIMIT_WINDOW}) w
-   cross join lateral (${OPEN_WINDOWS}) o
+   ${hasBlocks ? WINDOW_OR_BLOCK : WINDOW}
+   cross join lateral (${openWindows('w')}) o
    cross join lateral (select ${CURRENT_COUNTS}) c
    cross join lateral (${VALID_KEY}) k
    cross join lateral (${VERIFIED_DOMAIN}) d
@@ -97,6 +115,14 @@ accepted as materialized (
   select * from candidate c
    where ${ALL} and (($29::text[])[1] is null or exists (select from remembered))
 ),`;
+
+const SPENDING_BLOCKS = `,
+spending_of_blocks as (
+  update limit_blocks b set permits = b.permits - s.count
+    from spent s
+   where b.project_id = s.project_id and b.environment = s.environment and b.slot = s.slot
+     and b.project_id = any($28::uuid[])
+)`;
 
 const STORING = `
 new_emails as (
@@ -164,28 +190,44 @@ new_counts as (
                             recipients, suppressed)
   select project_id, environment, now, 'accepted', domain, key_id, tags, count, count, 0 from counted
 ),
+`;
+
+const counting = (hasBlocks: boolean): string => `
+spent as materialized (
+  select project_id, environment, used, started_at, recipients_used, recipients_started_at,
+         sum(count)::int as count${hasBlocks ? ', slot' : ''}
+    from counted group by 1, 2, 3, 4, 5, 6${hasBlocks ? ', slot' : ''}
+),
 spending as (
   update limit_windows l
      set used = s.used + s.count, started_at = s.started_at,
          recipients_used = s.recipients_used + s.count,
          recipients_started_at = s.recipients_started_at
-    from (select project_id, environment, used, started_at, recipients_used, recipients_started_at,
-                 sum(count)::int as count
-            from counted group by 1, 2, 3, 4, 5, 6) s
+    from spent s
    where l.project_id = s.project_id and l.environment = s.environment and l.category = 'sending'
      -- uses the index for many projects, too, if the plan was made for few
-     and l.project_id = any($28::uuid[])
-)
+     and l.project_id = any($28::uuid[])${hasBlocks ? ' and s.slot is null' : ''}
+)${hasBlocks ? SPENDING_BLOCKS : ''}
 select c.ords, c.domain_id, c.dual_signed, c.effective_tls as tls, c.tracking, c.now as created_at,
-       c.time, c.max as "limit", c.max - c.used as remaining,
+       c.time, c.max as "limit", c.remaining,
        ceil(extract(epoch from c.started_at + c.length - c.now))::int as reset_s,
        extract(epoch from c.length)::int as window_s,
        (select count(*) from notification_queue)::int as notified
   from counted c`;
 
-const ACCEPT_USUAL = `${CANDIDATE}${WITHOUT_KEYS}${STORING}`;
-const ACCEPT_USUAL_WITH_KEYS = `${CANDIDATE}${WITH_KEYS}${STORING}`;
-const ACCEPT_USUAL_TOGETHER = `${CANDIDATE}${TOGETHER}${STORING}`;
+/** The two kinds of a statement, as in accept-candidates.ts. @param accepting the steps to `accepted` */
+function twoKinds(name: string, accepting: string): Kinds {
+  const text = (hasBlocks: boolean) =>
+    `${candidate(hasBlocks)}${accepting}${STORING}${counting(hasBlocks)}`;
+  return {
+    plain: { name, text: text(false) },
+    withBlocks: { name: `${name}_with_blocks`, text: text(true) },
+  };
+}
+
+const USUAL = twoKinds('accept_usual', WITHOUT_KEYS);
+const USUAL_WITH_KEYS = twoKinds('accept_usual_with_keys', WITH_KEYS);
+const USUAL_TOGETHER = twoKinds('accept_usual_together', TOGETHER);
 
 /** One origin of which something was stored. */
 type OriginRow = {
@@ -229,9 +271,7 @@ export async function runUsual(
   options: BatchOptions,
 ): Promise<(AcceptRow | null)[]> {
   const hasKeys = emails.some(({ idempotency }) => idempotency !== null);
-  const statement = hasKeys
-    ? { name: 'accept_usual_with_keys', text: ACCEPT_USUAL_WITH_KEYS }
-    : { name: 'accept_usual', text: ACCEPT_USUAL };
+  const statement = hasKeys ? USUAL_WITH_KEYS : USUAL;
   const keys = emails.map(
     ({ idempotency, response }) => idempotency && { ...idempotency, response },
   );
@@ -246,9 +286,8 @@ export async function runUsualTogether(
 ): Promise<AcceptRow[] | null> {
   const { emails, idempotency } = batch;
   const response = responseOf(batch);
-  const statement = { name: 'accept_usual_together', text: ACCEPT_USUAL_TOGETHER };
   const keys = [idempotency && { ...idempotency, response }];
-  const rows = await store(db, statement, { ...options, emails, keys });
+  const rows = await store(db, USUAL_TOGETHER, { ...options, emails, keys });
   const stored = rows.filter((row) => row !== null);
   if (stored.length < rows.length) return null;
   return stored.map((row, index) => ({ ...row, response: index === 0 ? response : null }));
@@ -267,9 +306,10 @@ type Storing = BatchOptions & { emails: readonly NewEmail[]; keys: readonly (Key
 
 async function store(
   db: Queryable,
-  statement: Statement,
+  { plain, withBlocks }: Kinds,
   { emails, keys, ...options }: Storing,
 ): Promise<(AcceptRow | null)[]> {
+  const statement = options.hasBlocks ? withBlocks : plain;
   const values = [...valuesOf(emails, options), ...(keys === null ? [] : keyValues(keys))];
   const origins = await commitAccepted<OriginRow>(db, { statement, values }, options.onNotified);
   return rowsOf(emails, origins, options.holder);

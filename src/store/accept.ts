@@ -11,6 +11,9 @@
  * Usual emails are stored by a shorter statement (accept-usual.ts). What it leaves alone, and what is not
  * usual, is decided by the accept statement, in commits of its own.
  *
+ * A project that sends much under a large limit gets blocks of it (limit-blocks.ts), which this worker finds out from
+ * a result or makes itself.
+ *
  * Emails of a project whose limit row is locked by another transaction are committed separately, with a
  * short lock timeout, so that they do not delay other projects.
  */
@@ -20,6 +23,7 @@ import { NOT_TRACKED, trackingOf } from '../mail/tracking-link.ts';
 import { type AcceptRow, type BatchOptions, type NewEmail, runBatch } from './accept-statement.ts';
 import { isUsual, runUsual, runUsualTogether } from './accept-usual.ts';
 import { type EmailBatch, runEmailBatch } from './email-batch.ts';
+import { makeBlocks, needsBlocks } from './limit-blocks.ts';
 import {
   type Database,
   DatabaseUnavailable,
@@ -48,12 +52,14 @@ type Answer = readonly AcceptRow[] | Promise<readonly AcceptRow[]>;
 /** The connection that accepting uses. */
 export type AcceptConnection = Queryable & Pick<Database, 'transaction'>;
 
-export type AcceptStoreOptions = Omit<BatchOptions, 'holder'> & {
+export type AcceptStoreOptions = Omit<BatchOptions, 'holder' | 'hasBlocks' | 'onBlocks'> & {
   /** The lease of this worker, for held recipients; null while it has none. */
   holder: () => string | null;
   /** Called for emails that may be stored and held by this worker, before the result is known. */
   onUnknown: (emailIds: readonly string[]) => void;
 };
+
+type CommitOptions = AcceptStoreOptions & { withBlocks: Set<string> };
 
 /** The lock timeout for projects whose limit row was locked for longer than a batch waits. */
 const BUSY_LOCK_TIMEOUT_MS = 100;
@@ -68,10 +74,13 @@ export class AcceptStore {
   /** For projects whose limit row was locked for too long, until one of their emails is stored. */
   readonly #busyCommits: GroupCommit<AcceptRequest, readonly AcceptRow[]>;
   readonly #busy = new Set<string>();
+  /** Whose limits are known to have blocks (limitOf). */
+  readonly #withBlocks = new Set<string>();
   /** Equal requests in this process share one commit (sharedBy). */
   readonly #byKey = new Map<string, Promise<readonly AcceptRow[]>>();
 
-  constructor(db: AcceptConnection, options: AcceptStoreOptions) {
+  constructor(db: AcceptConnection, given: AcceptStoreOptions) {
+    const options = { ...given, withBlocks: this.#withBlocks };
     const busyDb = impatient(db, BUSY_LOCK_TIMEOUT_MS);
     const apart = (requests: readonly AcceptRequest[]) =>
       this.#commitApart(busyDb, requests, options);
@@ -97,7 +106,11 @@ export class AcceptStore {
         }
       };
     const decide = unlessBusy((requests) => commitOrFind(db, requests, options));
-    const store = unlessBusy((requests) => this.#commitUsual(db, requests, options));
+    const store = unlessBusy(async (requests) => {
+      const answers = await this.#commitUsual(db, requests, options);
+      this.#makeBlocks(busyDb, requests, answers);
+      return answers;
+    });
     this.#commits = new GroupCommit({ ...common, commit: decide, paceMs: ACCEPT_PACE_MS });
     this.#usualCommits = new GroupCommit({ ...common, commit: store, paceMs: ACCEPT_PACE_MS });
   }
@@ -111,17 +124,29 @@ export class AcceptStore {
   async #commitUsual(
     db: Queryable,
     requests: readonly AcceptRequest[],
-    options: AcceptStoreOptions,
+    options: CommitOptions,
   ): Promise<Answer[]> {
     const answers = await storeOrFind(db, requests, { options, store: storeUsual });
     return answers.map((answer, index) => answer ?? this.#commits.add(requests[index]!));
+  }
+
+  /** For projects that need them. If that fails, the next batch tries again. */
+  #makeBlocks(db: Queryable, requests: readonly AcceptRequest[], answers: readonly Answer[]): void {
+    for (const [index, request] of requests.entries()) {
+      const answer = answers[index]!;
+      const limit = limitOf(request);
+      if (answer instanceof Promise || this.#withBlocks.has(limit)) continue;
+      if (!needsBlocks(answer[0]!.limit)) continue;
+      this.#withBlocks.add(limit);
+      makeBlocks(db, request).catch(() => this.#withBlocks.delete(limit));
+    }
   }
 
   /** Commits project by project, so that a locked row fails only its own project. */
   async #commitApart(
     db: Queryable,
     requests: readonly AcceptRequest[],
-    options: AcceptStoreOptions,
+    options: CommitOptions,
   ): Promise<Answer[]> {
     const results = new Map<AcceptRequest, Answer>();
     for (const [limit, own] of Map.groupBy(requests, limitOf)) {
@@ -187,7 +212,7 @@ export class AcceptStore {
 }
 
 /** The key of the limit row that the email locks. */
-function limitOf({ projectId, environment }: AcceptRequest): string {
+function limitOf({ projectId, environment }: Scope): string {
   return `${projectId} ${environment}`;
 }
 
@@ -237,7 +262,7 @@ type Store<Rows> = (
 function commitOrFind(
   db: Queryable,
   requests: readonly AcceptRequest[],
-  options: AcceptStoreOptions,
+  options: CommitOptions,
 ): Promise<Answer[]> {
   return storeOrFind(db, requests, { options, store: decideAll });
 }
@@ -246,11 +271,14 @@ function commitOrFind(
 async function storeOrFind<Rows extends readonly AcceptRow[] | null>(
   db: Queryable,
   requests: readonly AcceptRequest[],
-  { options, store }: { options: AcceptStoreOptions; store: Store<Rows> },
+  { options, store }: { options: CommitOptions; store: Store<Rows> },
 ): Promise<(Rows | Answer)[]> {
   const holder = options.holder();
+  const { withBlocks } = options;
+  const hasBlocks = requests.some((request) => withBlocks.has(limitOf(request)));
+  const onBlocks = (scope: Scope): void => void withBlocks.add(limitOf(scope));
   try {
-    return await store(db, requests, { ...options, holder });
+    return await store(db, requests, { ...options, holder, hasBlocks, onBlocks });
   } catch (error) {
     if (!(error instanceof DatabaseUnavailable) || error.isUndone) throw error;
     const truth = findTruth(db, requests, { holder, options, cause: error });

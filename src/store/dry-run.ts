@@ -58,7 +58,7 @@ select c.ord, ${LIMIT_STATE},
  cross join lateral (
     select coalesce(n.fits_emails and not n.fits_recipients, false) as of_recipients) x`;
 
-type RehearsalRow = Omit<Row, 'notified'> & {
+type RehearsalRow = Omit<Row, 'notified' | 'is_left'> & {
   is_scheduled: boolean;
   starts_at: Date;
   suppressions: Rehearsal['suppressions'] | null;

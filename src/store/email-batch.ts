@@ -9,15 +9,15 @@
  *
  * It returns one row per email, in order; the first one has the response of the batch.
  */
-import { CANDIDATES } from './accept-candidates.ts';
+import { candidates } from './accept-candidates.ts';
 import {
   type AcceptRow,
   type BatchOptions,
   KEEP_EARLIER,
   LIMIT_STATE,
   type NewEmail,
-  runStatement,
-  STORING,
+  runKinds,
+  storing,
 } from './accept-statement.ts';
 import type { Queryable } from './postgres/database.ts';
 
@@ -56,8 +56,8 @@ export type RefusingOutcome =
   | 'suppressed'
   | 'limited';
 
-const ACCEPT_TOGETHER = `
-${CANDIDATES},
+/** Which emails are stored, and the response. */
+const DECIDING = `
 batch as materialized (
   select b.* from json_to_record($11::json) as b(
       project_id uuid, environment text, is_strict boolean, size int, key text, fingerprint text,
@@ -109,8 +109,9 @@ accepted as materialized (
   select f.* from fitting f, batch b
    where b.key is null
       or exists (select from remembered m join fitting own on own.id = m.email_id)
-),
-${STORING}
+),`;
+
+const RESULT = `
 select c.ord, ${LIMIT_STATE},
        case when c.verdict = 'key_refused' then c.verdict
             when x.is_accepted then 'accepted'
@@ -139,6 +140,12 @@ select c.ord, ${LIMIT_STATE},
            coalesce(n.fits_emails and not n.fits_recipients, false) as of_recipients) x
  order by c.ord`;
 
+const acceptTogether = (hasBlocks: boolean): string =>
+  `${candidates(hasBlocks)},${DECIDING}${storing(hasBlocks)}${RESULT}`;
+
+const TOGETHER = { name: 'accept_together', text: acceptTogether(false) };
+const TOGETHER_WITH_BLOCKS = { name: 'accept_together_with_blocks', text: acceptTogether(true) };
+
 /** Stores the batch in one commit. @returns one row per email, in order */
 export function runEmailBatch(
   db: Queryable,
@@ -157,6 +164,9 @@ export function runEmailBatch(
       ? { response: rest.response }
       : { items: rest.items, refused: rest.refused, errors: rest.errors }),
   });
-  const statement = { name: 'accept_together', text: ACCEPT_TOGETHER };
-  return runStatement(db, statement, { ...options, emails, last });
+  return runKinds(
+    db,
+    { plain: TOGETHER, withBlocks: TOGETHER_WITH_BLOCKS },
+    { ...options, emails, last },
+  );
 }

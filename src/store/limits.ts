@@ -45,14 +45,19 @@ export async function takeOne(
 
 const PEEK = `
 select coalesce(max, $4)::int as max, coalesce(window_s, $5)::int as window_s,
-       case when is_open then used else 0 end as used,
+       case when is_open then used - coalesce(b.permits, 0) else 0 end as used,
        case when is_open then ceil(extract(epoch from ends_at - app_now()))::int
             else coalesce(window_s, $5)::int end as reset_s
-  from limit_windows,
-       lateral (select started_at + coalesce(window_s, $5) * interval '1 second' as ends_at) e,
-       lateral (select ends_at > app_now() and started_at < app_now() + interval '1 minute'
+  from limit_windows w,
+       lateral (select w.started_at + coalesce(window_s, $5) * interval '1 second' as ends_at) e,
+       lateral (select ends_at > app_now() and w.started_at < app_now() + interval '1 minute'
                        as is_open) o
- where project_id = $1 and environment = $2 and category = $3`;
+  left join lateral (
+    -- permits that are set aside and not used (limit-blocks.ts)
+    select sum(b.permits)::int as permits from limit_blocks b
+     where w.category = 'sending' and b.project_id = w.project_id
+       and b.environment = w.environment and b.started_at = w.started_at) b on true
+ where w.project_id = $1 and w.environment = $2 and w.category = $3`;
 
 /** The state of a limit of a project and environment, without counting. */
 export async function peekLimit(

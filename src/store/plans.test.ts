@@ -21,6 +21,7 @@ import {
   type Stage,
 } from '../../test/support/statements.ts';
 import { INBOUND_EXERCISES } from '../../test/support/statements-inbound.ts';
+import { LIMIT_EXERCISES } from '../../test/support/statements-limits.ts';
 import { APP_ROLE, clientQueries, connectAsOwner, type Queryable } from './postgres/database.ts';
 import { newId } from './ids.ts';
 import { registerNode } from './nodes.ts';
@@ -109,7 +110,7 @@ async function readingsOf(exercise: Exercise): Promise<Reading[]> {
   return explaining.readings.slice(first);
 }
 
-const ALL = [...EXERCISES, ...INBOUND_EXERCISES];
+const ALL = [...EXERCISES, ...INBOUND_EXERCISES, ...LIMIT_EXERCISES];
 
 /** A few partitions, a few look-ups for each row. */
 const ROWS_PER_ROW_ASKED = 20;

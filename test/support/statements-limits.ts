@@ -1,0 +1,38 @@
+/** Accepting emails of a project whose limit has blocks, for store/plans.test.ts. */
+import { runBatch } from '../../src/store/accept-statement.ts';
+import { runUsual, runUsualTogether } from '../../src/store/accept-usual.ts';
+import { runEmailBatch } from '../../src/store/email-batch.ts';
+import { newId } from '../../src/store/ids.ts';
+import { makeBlocks } from '../../src/store/limit-blocks.ts';
+import { emailBatch, newEmail } from './mail-store.ts';
+import type { Exercise, Stage } from './statements.ts';
+
+const FEW = 8;
+
+/** The first statement fills the blocks, which the others take from. */
+async function acceptFromBlocks({ db, sender, holder }: Stage): Promise<void> {
+  const options = {
+    limit: { max: 1_000_000, windowS: 60 },
+    holder,
+    onNotified: () => {},
+    hasBlocks: true,
+  };
+  const emails = (hasKeys = false) =>
+    Array.from({ length: FEW }, () =>
+      newEmail(sender, { idempotency: hasKeys ? { key: newId(), fingerprint: '00' } : null }),
+    );
+  await makeBlocks(db, sender);
+  await db.query(`update limit_blocks set made_at = made_at - interval '1 hour'`);
+  await runBatch(db.accepting, emails(), options);
+  await runBatch(db.accepting, emails(), options);
+  await runUsual(db.accepting, emails(), options);
+  await runUsual(db.accepting, emails(true), options);
+  await runUsualTogether(db.accepting, emailBatch(emails()), options);
+  await runEmailBatch(db.accepting, emailBatch(emails()), options);
+  await db.query('delete from limit_blocks');
+  await db.query('update limit_windows set has_blocks = false, used = 0, recipients_used = 0');
+}
+
+export const LIMIT_EXERCISES: readonly Exercise[] = [
+  { what: 'accept from blocks of a limit', asks: FEW, run: acceptFromBlocks },
+];
