@@ -8,7 +8,6 @@ import { createHash } from 'node:crypto';
 import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync } from 'node:fs';
 import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
-import { flushCompileCache } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -28,8 +27,6 @@ export type User = { uid: number; gid: number };
  * @throws with a sentence for the operator
  */
 export function dropTo({ uid, gid }: User): void {
-  // Written now: at exit the user has no permission to write it, and each start would compile all code again.
-  flushCompileCache();
   try {
     process.setgroups?.([]);
     process.setgid?.(gid);

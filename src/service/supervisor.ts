@@ -6,6 +6,7 @@
  * partitions, and stops everything in order. It holds no mail, so nothing is lost when it dies: its workers
  * end with it.
  */
+import { flushCompileCache } from 'node:module';
 import { availableParallelism } from 'node:os';
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
@@ -108,6 +109,7 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     const url = ownUrl(ports);
     database.publish({ url });
     options.onReady(readyInfo({ url, metrics, config: ports, database, firstStart }));
+    flushCompileCache(); // as its workers: a service that is killed would compile all code again
     const ends = [signals.stop, database.failed, workers.failed, maintenance.outdated];
     const end = await Promise.race(ends);
     if (end !== 'stop') log.fatal(end);

@@ -3,6 +3,7 @@
  * message, and exits at once when the supervisor is gone.
  */
 import cluster from 'node:cluster';
+import { flushCompileCache } from 'node:module';
 import { armWorker } from './failpoints.ts';
 import { errorText, logUncaught } from './log.ts';
 import { dropTo, loadLazyCode } from './privileges.ts';
@@ -74,7 +75,12 @@ async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Prom
     if (setup.user !== null) await loadLazyCode();
     armWorker(setup.failpoint);
     server = await createServer(setup, {
-      onBuilt: () => setup.user && dropTo(setup.user),
+      onBuilt: () => {
+        // Written now, for the next start: not at all when this process is killed, and at exit the user that
+        // root's worker becomes has no permission.
+        flushCompileCache();
+        if (setup.user) dropTo(setup.user);
+      },
       onHolder: (id) => send({ type: 'holder', id }),
       sendToBroker: (messages) => send({ type: 'broker', messages }),
       onSmtpLogIn: (client) => send({ type: 'smtp_log_in', client }),

@@ -3,11 +3,14 @@
  * most of the CPU time of a start, and of every command.
  */
 import assert from 'node:assert/strict';
+import { globSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { test } from 'node:test';
-import { AS_ROOT } from '../support/embedded.ts';
+import { AS_ROOT, temporaryFolder } from '../support/embedded.ts';
 import { posthorn } from '../support/posthorn.ts';
 import { preload } from '../support/preload.ts';
 import { startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
 
 /** Writes the packages and the built-in modules that the process has loaded when it ends. */
 const LIST_LOADED = `
@@ -54,6 +57,18 @@ test('a worker starts without the library for requests to others', async () => {
   // Root's worker loads it before it drops its privileges where the code is closed to others.
   const not = ['postgrator', BUILT_IN_UNDICI, ...(AS_ROOT ? [] : ['undici'])];
   assertLoaded(service.logs, { loaded: 'fastify', not });
+});
+
+test('a service keeps its compiled code when it is ready, so that one that is killed starts as fast again', async () => {
+  const folder = temporaryFolder();
+  await using _service = await startService({ env: { NODE_COMPILE_CACHE: folder } });
+  // A folder for each set of V8's flags: workers have some, the supervisor has none.
+  const kept = () => {
+    const files = globSync('*/*', { cwd: folder });
+    return Object.values(Object.groupBy(files, dirname)).map((group) => group?.length ?? 0);
+  };
+  const areKept = () => kept().length === 2 && kept().every((count) => count > 100);
+  await waitFor(areKept, { what: 'the code of supervisor and worker' });
 });
 
 test('a command loads what it needs itself', async () => {
