@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import type { BrowserContextOptions, Page } from 'playwright-core';
-import { OWNER } from '../support/browser.ts';
+import { Browser as ApiBrowser, OWNER, presentCode } from '../support/browser.ts';
 import { startBrowser } from '../support/chromium.ts';
 import { assertFailure } from '../support/api.ts';
 import { assertFits, buildDashboard, openPage, seriousFindings } from '../support/dashboard.ts';
@@ -206,6 +206,8 @@ for (const colorScheme of ['light', 'dark'] as const) {
       [path.replace('/emails', '/api-keys'), 'First test key'],
       [path.replace('/emails', '/webhooks'), 'No webhooks yet'],
       [path.replace('/emails', '/suppressions'), 'bounced+found@simulator.test'],
+      [path.replace('/emails', '/members'), OWNER.email],
+      [path.replace('/emails', '/audit-log'), 'create owner'],
     ];
     for (const [address, shown] of screens) {
       await page.setViewportSize({ width: 1280, height: 800 });
@@ -218,6 +220,34 @@ for (const colorScheme of ['light', 'dark'] as const) {
     }
   });
 }
+
+test('who is invited joins by the link, and may do what the role allows', async () => {
+  await using open = await openPage(browser, service, { storageState });
+  await open.page.goto(service.url + (await pathOf(open.page)).replace('/emails', '/members'));
+  await open.page.getByRole('button', { name: 'Invite' }).click();
+  await open.page.getByLabel('Email').fill('vera@acme.test');
+  await open.page.getByLabel('Role').selectOption('viewer');
+  await open.page.getByRole('button', { name: 'Create the link' }).click();
+  const link = (await open.page.getByText(/#invitation=/).textContent())!;
+
+  await using other = await openPage(browser, service);
+  const { page } = other;
+  await page.goto(link);
+  await page.getByLabel('Name').fill('Vera Viewer');
+  await page.getByLabel('Password').fill(OWNER.password);
+  await page.getByRole('button', { name: 'Create the account' }).click();
+  await rowOf(page, 'live@simulator.test').click();
+  await page.getByRole('button', { name: 'Send again' }).click();
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
+  await page.getByRole('alert').getByText('developer').waitFor();
+
+  await open.page.reload();
+  await open.page.getByRole('button', { name: 'Remove Vera Viewer' }).click();
+  await open.page.getByRole('button', { name: 'Remove', exact: true }).click();
+  await open.page.getByText('vera@acme.test').waitFor({ state: 'detached' });
+  await page.goto(HOME);
+  await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+});
 
 test('a key is made, shown once and works until it is revoked', async () => {
   await using open = await openPage(browser, service, { storageState });
@@ -291,6 +321,27 @@ test('a webhook is added with its secret, and a test event is among its deliveri
   await page.getByRole('button', { name: 'Remove' }).click();
   await page.getByRole('button', { name: 'Remove the webhook' }).click();
   await page.getByRole('heading', { name: 'No webhooks yet' }).waitFor();
+});
+
+test('who has a second factor is asked for a code once the password was right', async () => {
+  const owner = new ApiBrowser(service);
+  await owner.signIn(OWNER);
+  const { password } = OWNER;
+  const { secret } = (await owner.post('/v1/session/totp', { password })).body;
+  const code = await presentCode(service, secret);
+  const confirmed = await owner.post('/v1/session/totp/confirm', { code });
+  const [recovery] = confirmed.body.recovery_codes;
+
+  await using open = await openPage(browser, service);
+  const { page } = open;
+  await page.goto(HOME);
+  await page.getByLabel('Email').fill(OWNER.email);
+  await page.getByLabel('Password').fill(password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByLabel('Code').fill(recovery);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('heading', { name: 'Emails' }).waitFor();
+  await owner.request('DELETE', '/v1/session/totp', { body: { password } });
 });
 
 /** What the browser loads until the list of emails is there. */

@@ -150,6 +150,18 @@ const suppressions = createRoute({
   component: lazyRouteComponent(() => import('./screens/suppressions.tsx'), 'SuppressionsScreen'),
 });
 
+const members = createRoute({
+  getParentRoute: () => scoped,
+  path: '/members',
+  component: lazyRouteComponent(() => import('./screens/members.tsx'), 'MembersScreen'),
+});
+
+const auditLog = createRoute({
+  getParentRoute: () => scoped,
+  path: '/audit-log',
+  component: lazyRouteComponent(() => import('./screens/audit-log.tsx'), 'AuditLogScreen'),
+});
+
 const screens = [
   overview,
   emails.addChildren([email]),
@@ -159,6 +171,8 @@ const screens = [
   webhooks,
   webhook,
   suppressions,
+  members,
+  auditLog,
 ];
 
 export const router = createRouter({

@@ -7,9 +7,19 @@ import {
   type LucideIcon,
   Mail,
   Webhook,
+  ScrollText,
+  Users,
 } from 'lucide-react';
 
-type Path = '/overview' | '/emails' | '/domains' | '/api-keys' | '/webhooks' | '/suppressions';
+type Path =
+  | '/overview'
+  | '/emails'
+  | '/domains'
+  | '/api-keys'
+  | '/webhooks'
+  | '/suppressions'
+  | '/members'
+  | '/audit-log';
 
 export type ScreenLink = {
   to: `/$project/$environment${Path}`;
@@ -31,4 +41,6 @@ export const SCREENS: readonly ScreenLink[] = [
   { to: '/$project/$environment/api-keys', label: 'API keys', icon: KeyRound, letter: 'k' },
   { to: '/$project/$environment/webhooks', label: 'Webhooks', icon: Webhook, letter: 'w' },
   { to: '/$project/$environment/suppressions', label: 'Suppressions', icon: Ban, letter: 's' },
+  { to: '/$project/$environment/members', label: 'Members', icon: Users, letter: 'm' },
+  { to: '/$project/$environment/audit-log', label: 'Audit log', icon: ScrollText, letter: 'a' },
 ];

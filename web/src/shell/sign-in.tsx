@@ -2,7 +2,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { type FormEvent, type ReactNode, useEffect, useState } from 'react';
-import { call } from '../api/client.ts';
+import { ApiError, call } from '../api/client.ts';
 import { setupQuery } from '../api/session.ts';
 import { Button } from '../ui/button.tsx';
 import { Field, textsOf } from '../ui/field.tsx';
@@ -80,13 +80,23 @@ function SignInForm(props: {
   );
 }
 
+/** Asks for a code once the password was right and the member has a second factor. */
 function WithPassword(): ReactNode {
+  const [needsCode, setNeedsCode] = useState(false);
+  const send = async (form: FormData): Promise<void> => {
+    try {
+      await call('POST', '/v1/session', { body: textsOf(form) });
+    } catch (error) {
+      if (error instanceof ApiError && error.code === 'totp_required') setNeedsCode(true);
+      throw error;
+    }
+  };
   return (
     <SignInForm
       title="Sign in"
       about="To the dashboard of this installation."
       action="Sign in"
-      send={(form) => call('POST', '/v1/session', { body: textsOf(form) })}
+      send={send}
     >
       <Field label="Email" name="email" type="email" autoComplete="username" required autoFocus />
       <Field
@@ -96,6 +106,16 @@ function WithPassword(): ReactNode {
         autoComplete="current-password"
         required
       />
+      {needsCode && (
+        <Field
+          label="Code"
+          name="code"
+          hint="Of your authenticator app, or a recovery code."
+          autoComplete="one-time-code"
+          required
+          autoFocus
+        />
+      )}
     </SignInForm>
   );
 }
