@@ -39,7 +39,7 @@ export async function bootstrap(root, script, args) {
     requireNode(OLDEST_LAUNCHER_NODE);
     const node = bundledNode(root);
     let stopped = await ensureInstalled(root, node);
-    if (args[0] === 'start') stopped ??= await ensureDashboard(root, node);
+    if (startsServices(script, args)) stopped ??= await ensureDashboard(root, node);
     keepCompiledCode(root);
     const argv = [resolve(root, script), ...args];
     if (stopped !== null) endLike({ code: null, signal: stopped });
@@ -88,6 +88,14 @@ function bundledNode(root) {
     `There is no bundled Node for ${platform}; Posthorn runs on Linux with glibc and on macOS ` +
       `(x64 and arm64), and on Windows inside WSL.`,
   );
+}
+
+/**
+ * Tests, the benchmark and chaos start many services, at once: it is built before, and not by each of them.
+ * @param {string} script @param {string[]} args
+ */
+function startsServices(script, args) {
+  return args[0] === 'start' || /^(test|bench)\//.test(script);
 }
 
 /**
