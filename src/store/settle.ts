@@ -165,10 +165,7 @@ async function settleUsual(
   const holder = currentHolder();
   if (holder === null || usual.length < Math.min(batch.length, USUAL_MIN)) return new Set();
   try {
-    failpoint('settle_before_commit');
-    const { written, notified } = await runUsual(db, usual, holder);
-    failpoint('settle_after_commit');
-    if (notified > 0) onNotified();
+    const { written } = await commit(() => runUsual(db, usual, holder), onNotified);
     return new Set(written);
   } catch {
     return new Set();
@@ -185,13 +182,13 @@ function commitWhenAvailable(
   batch: readonly Settlement[],
   { holder: currentHolder, onNotified, extent, health }: Committing,
 ): Promise<boolean[]> {
-  const commit = async (): Promise<boolean[]> => {
+  const attempt = async (): Promise<boolean[]> => {
     const holder = currentHolder();
     // The lease was lost: everything it held belongs to others now.
     if (holder === null) return batch.map(() => false);
     return settleBatch(db, batch, { holder, onNotified, extent });
   };
-  return whenAvailable(commit, { pauseMs: UNAVAILABLE_PAUSE_MS, onFailure: () => health.stuck() });
+  return whenAvailable(attempt, { pauseMs: UNAVAILABLE_PAUSE_MS, onFailure: () => health.stuck() });
 }
 
 /** Writes a batch at once or not at all. @returns which outcomes counted */
@@ -200,11 +197,19 @@ export async function settleBatch(
   batch: readonly Settlement[],
   { holder, onNotified, extent }: { holder: string; onNotified: () => void; extent: Extent },
 ): Promise<boolean[]> {
-  failpoint('settle_before_commit');
-  const { counted, notified } = await runSettle(db, batch, { holder, extent });
-  failpoint('settle_after_commit');
-  if (notified > 0) onNotified();
+  const { counted } = await commit(() => runSettle(db, batch, { holder, extent }), onNotified);
   return counted;
+}
+
+async function commit<T extends { notified: number }>(
+  run: () => Promise<T>,
+  onNotified: () => void,
+): Promise<T> {
+  failpoint('settle_before_commit');
+  const done = await run();
+  failpoint('settle_after_commit');
+  if (done.notified > 0) onNotified();
+  return done;
 }
 
 const STEPS = `
