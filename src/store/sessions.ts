@@ -82,7 +82,8 @@ const IN_SCOPE = `
 
 const FIND = `
 select ${STATE}, s.last_used_at < app_now() - interval '1 minute' as "isUnseen",
-       t.expires_at is null and t.created_at < app_now() - ${ROTATE_AFTER} as "mayReplace",
+       t.expires_at is null and t.created_at < app_now() - ${ROTATE_AFTER}
+         and (t.replaced_at is null or t.replaced_at < app_now() - ${OVERLAP}) as "mayReplace",
        exists (select from session_tokens o
                 where o.session_id = s.id and o.expires_at is null
                   and o.created_at < t.created_at) as "isFirstUse"
@@ -128,20 +129,20 @@ export async function touchSession(db: Queryable, id: string, sha256: Buffer): P
   await db.query(TOUCH, [id, sha256]);
 }
 
-// Of requests at once with one token, one replaces it. A new token that was not used for a minute is lost.
+// Of requests at once with one token, one replaces it: the others wait for its update, and then see it. A new
+// token that was not used for a minute is lost.
 const REPLACE = `
 with present as (
-  select * from session_tokens where sha256 = $2 and session_id = $1 and expires_at is null
-     for update
+  update session_tokens set replaced_at = app_now()
+   where sha256 = $2 and session_id = $1 and expires_at is null
+     and (replaced_at is null or replaced_at < app_now() - ${OVERLAP})
+  returning created_at
 ), lost as (
   delete from session_tokens n using present t
    where n.session_id = $1 and n.created_at > t.created_at and n.created_at < app_now() - ${OVERLAP}
 )
 insert into session_tokens (sha256, session_id, created_at)
-select $3, $1, app_now() from present t
- where not exists (select from session_tokens n
-                    where n.session_id = $1 and n.created_at > t.created_at
-                      and n.created_at >= app_now() - ${OVERLAP})
+select $3, $1, app_now() from present
 returning 1`;
 
 /** False: another request has just replaced it. */

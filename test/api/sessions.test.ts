@@ -295,12 +295,9 @@ test('the token is replaced every hour; the old one ends a minute after the firs
   const old = browser.cookie!;
   await service.clock.advance({ minutes: 61 });
   const answers = await Promise.all(
-    [1, 2, 3].map(() => browser.get('/v1/session', { cookie: old })),
+    Array.from({ length: 12 }, () => browser.get('/v1/session', { cookie: old })),
   );
-  assert.deepEqual(
-    answers.map(({ status }) => status),
-    [200, 200, 200],
-  );
+  for (const { status } of answers) assert.equal(status, 200);
   const replaced = answers.flatMap(({ headers }) => headers.getSetCookie());
   assert.equal(replaced.length, 1);
   assert.notEqual(browser.cookie, old);
