@@ -1,0 +1,68 @@
+/**
+ * `npm run screenshots -- FOLDER`: a picture of every screen of the dashboard, in both themes, on a desk and on
+ * a phone, from a service that has some mail.
+ */
+import { mkdirSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { type Browser as ApiBrowser, OWNER, ownerOf } from '../test/support/browser.ts';
+import { startBrowser } from '../test/support/chromium.ts';
+import { buildDashboard, openPage } from '../test/support/dashboard.ts';
+import { type Service, startService } from '../test/support/service.ts';
+
+const SCREENS = [
+  'overview',
+  'emails',
+  'domains',
+  'api-keys',
+  'webhooks',
+  'suppressions',
+  'members',
+  'audit-log',
+];
+const SIZES = { desk: { width: 1440, height: 900 }, phone: { width: 375, height: 812 } };
+const MAIL: [to: string, subject: string][] = [
+  ['delivered@simulator.test', 'Your receipt from Acme'],
+  ['complained@simulator.test', 'News of November'],
+  ['deferred@simulator.test', 'Your login code is 482913'],
+  ['bounced@simulator.test', 'Reset your password'],
+];
+
+const folder = resolve(process.argv[2] ?? 'data/screenshots');
+mkdirSync(folder, { recursive: true });
+await buildDashboard();
+await using service = await startService({ database: 'own' });
+await using browser = await startBrowser();
+const owner: ApiBrowser = await ownerOf(service);
+const shown = await sendMail(service);
+const project = String((await owner.get('/v1/session')).body.projects[0].id);
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  for (const [size, viewport] of Object.entries(SIZES)) {
+    await using open = await openPage(browser, service, { colorScheme, viewport });
+    const { page } = open;
+    await page.goto(`${service.url}/dashboard/`);
+    await page.getByLabel('Email').fill(OWNER.email);
+    await page.getByLabel('Password').fill(OWNER.password);
+    await page.screenshot({ path: join(folder, `sign-in-${size}-${colorScheme}.png`) });
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('heading', { name: 'Emails' }).waitFor();
+    for (const screen of [...SCREENS, `emails/${shown}`]) {
+      await page.goto(`${service.url}/dashboard/${project}/test/${screen}`);
+      await page.locator('h1').first().waitFor();
+      await page.locator('.skeleton').first().waitFor({ state: 'detached' });
+      const name = screen.replace(shown, 'one');
+      await page.screenshot({
+        path: join(folder, `${name.replace('/', '-')}-${size}-${colorScheme}.png`),
+      });
+    }
+  }
+}
+process.stdout.write(`The pictures are in ${folder}.\n`);
+
+/** @returns the id of the last email */
+async function sendMail(to: Service): Promise<string> {
+  let id = '';
+  for (const [address, subject] of MAIL) id = await to.send({ to: address, subject });
+  await to.waitForStatus(id, 'bounced');
+  return id;
+}
