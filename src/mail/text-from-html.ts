@@ -46,10 +46,16 @@ for (const [layout, names] of Object.entries({
 const VOID_ELEMENTS = new Set(['area', 'base', 'br', 'col', 'hr', 'img', 'input', 'link', 'meta']);
 
 const BLANKS = /[\t\n\f\r \u00a0]+/g;
-/** Matches everything except printable ASCII with single spaces and no character references. */
-const NEEDS_CARE = /[^ -%'-~]| {2}/;
+/** Matches what cannot be shown as it is: references, blanks other than single spaces, invisible characters. */
+const NEEDS_CARE =
+  /[\0-\x1f&\x7f\u00a0\u00ad\u1680\u2000-\u200b\u2028\u2029\u202f\u205f\u3000\ufeff]|\u034f| {2}/;
 /** Controls, soft hyphens, zero-width spaces: invisible fillers, which are removed. */
 const INVISIBLE = /[\0-\b\v\x0e-\x1f\x7f\u00ad\u200b\ufeff]|\u034f/g;
+
+/** The blanks of a source text; they are usually at the ends of a text, where no search is needed. */
+function isBlank(code: number): boolean {
+  return code === 32 || (code >= 9 && code <= 13 && code !== 11);
+}
 
 function shownText(raw: string): string {
   return decodeEntities(raw).replace(INVISIBLE, '');
@@ -80,17 +86,14 @@ class TextWriter implements HtmlReader {
   text(raw: string): void {
     if (this.#hidden !== null || this.#length > this.#lengthMax) return;
     if (this.#preformatted > 0) return this.#writePreformatted(raw);
-    if (raw.trim() === '') {
-      this.#hasSpace ||= raw !== '';
-      return;
-    }
-    const text = NEEDS_CARE.test(raw) ? shownText(raw).replace(BLANKS, ' ') : raw;
-    const start = text.startsWith(' ') ? 1 : 0;
-    if (start === 1) this.#hasSpace = true;
-    if (text.length === start) return;
-    const end = text.endsWith(' ') ? text.length - 1 : text.length;
-    this.#write(text.slice(start, end));
-    this.#hasSpace = end < text.length;
+    let start = 0;
+    let end = raw.length;
+    while (start < end && isBlank(raw.charCodeAt(start))) start += 1;
+    while (end > start && isBlank(raw.charCodeAt(end - 1))) end -= 1;
+    this.#hasSpace ||= start > 0;
+    if (start === end) return;
+    this.#writeFlowing(raw.slice(start, end));
+    this.#hasSpace ||= end < raw.length;
   }
 
   open(name: string, attributes: string): void {
@@ -141,6 +144,18 @@ class TextWriter implements HtmlReader {
     this.#lineEnds = 0;
     this.#hasSpace = false;
     this.#mark = '';
+  }
+
+  /** Text without blanks at its ends, except for encoded ones. */
+  #writeFlowing(raw: string): void {
+    if (!NEEDS_CARE.test(raw)) return this.#write(raw);
+    const text = raw.trim() === '' ? ' ' : shownText(raw).replace(BLANKS, ' ');
+    const start = text.startsWith(' ') ? 1 : 0;
+    if (start === 1) this.#hasSpace = true;
+    if (text.length === start) return;
+    const end = text.endsWith(' ') ? text.length - 1 : text.length;
+    this.#write(text.slice(start, end));
+    this.#hasSpace = end < text.length;
   }
 
   #writePreformatted(raw: string): void {
