@@ -9,13 +9,14 @@ import {
   settlement,
 } from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
+import { waitFor } from '../../test/support/wait.ts';
 import { parseMailbox } from '../mail/address.ts';
 import { systemWorld } from '../service/system-world.ts';
 import { AcceptStore } from './accept.ts';
 import type { NewEmail } from './accept-statement.ts';
 import { listTimeline } from './emails.ts';
 import { emailEventData } from './events.ts';
-import { BEGINNING, readStream } from './event-stream.ts';
+import { BEGINNING, type PageRequest, readStream } from './event-stream.ts';
 import { newId } from './ids.ts';
 import { registerNode } from './nodes.ts';
 import { cancelEmail } from './schedule.ts';
@@ -73,6 +74,18 @@ const common = ({ id, from, written }: NewEmail) => ({
   message_id: written?.messageId ?? `<${id}@${from.address.split('@')[1]}>`,
 });
 
+/** The data of these events in the stream, which waits for older transactions, also those of other tests. */
+async function readAll(ids: readonly string[], request: PageRequest): Promise<unknown[]> {
+  const read = async () => {
+    const page = await readStream(db, sender, request);
+    assert.ok(typeof page === 'object');
+    const own = page.events.filter((event) => ids.includes(event.id));
+    return own.length === ids.length && own;
+  };
+  const own = await waitFor(read, { what: 'the stream to reach the events', timeoutMs: 30_000 });
+  return own.map((event) => event.data);
+}
+
 /** The data of the events of an email, by every way of reading it. */
 async function readings(id: string): Promise<Record<string, unknown>[]> {
   const ref = { ...sender, id, keyId: null, domain: null };
@@ -80,18 +93,10 @@ async function readings(id: string): Promise<Record<string, unknown>[]> {
   const filter = { types: null, emailId: null, domain: null };
   const request = { after: BEGINNING, limit: 1_000, retentionH: null };
   const streams = [filter, { ...filter, emailId: id }, { ...filter, domain: 'acme.com' }];
-  const pages = await Promise.all(
-    streams.map((one) => readStream(db, sender, { ...request, filter: one })),
-  );
   const data = timeline.map((event) => event.data);
   const ids = timeline.map((event) => event.id);
-  for (const page of pages) {
-    assert.ok(typeof page === 'object');
-    const own = page.events.filter((event) => ids.includes(event.id));
-    assert.deepEqual(
-      own.map((event) => event.data),
-      data,
-    );
+  for (const one of streams) {
+    assert.deepEqual(await readAll(ids, { ...request, filter: one }), data);
   }
   for (const [index, eventId] of ids.entries()) {
     const delivery = await findDelivery(db, sender, { endpointId, id: eventId });
