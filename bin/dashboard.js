@@ -12,7 +12,7 @@ import { join, relative } from 'node:path';
 import { ended, whileForwarding } from './child.js';
 
 /** What is built depends on these files, and on those in the folders. */
-const FILES = ['package-lock.json', 'web/build.js', 'web/index.html'];
+const FILES = ['package-lock.json', 'web/build.js', 'web/index.html', 'src/http/roles.ts'];
 const FOLDERS = ['web/src', 'web/public', 'src/core'];
 
 /**

@@ -409,6 +409,16 @@ export type EmailChange = {
   scheduled_at: string;
 };
 
+export type EmailPreview = {
+  object: 'email_preview';
+  /** The email. */
+  id: string;
+  /** The page with the email. */
+  url: string;
+  /** From then on it shows nothing. */
+  expires_at: string;
+};
+
 export type EmailSharing = {
   /** How long the link shows the email, in seconds; default: 48 hours. */
   expires_in?: number | undefined;

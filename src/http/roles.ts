@@ -1,6 +1,7 @@
 /**
  * What members may do in a session of the dashboard: the least role for each operation of `/v1`. An
- * operation that is missing here needs an API key. A test holds this table to the OpenAPI document.
+ * operation that is missing here needs an API key. A test holds this table to the OpenAPI document. The pages of
+ * the dashboard offer what it allows (web/src/ui/allowed.tsx).
  *
  * A viewer reads, but nothing that could be used elsewhere: contents of shared links are public. A developer
  * sends, and changes what emails consist of and where events go. An admin changes what the organization is
@@ -13,6 +14,7 @@ const OF_VIEWERS = [
   'getEmail',
   'listEmailEvents',
   'getEmailContent',
+  'previewEmail',
   'diagnoseEmail',
   'listEvents',
   'getStats',
@@ -89,6 +91,9 @@ const OF_ADMINS = [
   'listAuditEvents',
 ] as const;
 
+/** An operation that a session may have. */
+export type Operation = (typeof OF_VIEWERS | typeof OF_DEVELOPERS | typeof OF_ADMINS)[number];
+
 /** About the calling key. */
 export const ONLY_WITH_A_KEY: ReadonlySet<string> = new Set(['getCurrentApiKey']);
 
@@ -97,6 +102,11 @@ export const LEAST_ROLES: ReadonlyMap<string, Role> = new Map([
   ...entries('developer', OF_DEVELOPERS),
   ...entries('admin', OF_ADMINS),
 ]);
+
+/** The least role for an operation. */
+export function leastRole(operation: Operation): Role {
+  return LEAST_ROLES.get(operation)!;
+}
 
 function entries(role: Role, operations: readonly string[]): [string, Role][] {
   return operations.map((operation) => [operation, role]);

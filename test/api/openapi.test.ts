@@ -137,6 +137,7 @@ test('every endpoint is documented', () => {
     PATCH /v1/emails/{id}
     POST /v1/emails/{id}/cancel
     POST /v1/emails/{id}/share
+    GET /v1/emails/{id}/preview
     GET /v1/emails/{id}/events
     GET /v1/emails/{id}/content
     GET /v1/emails/{id}/diagnosis
@@ -405,6 +406,7 @@ test('answers about sessions are as documented', async () => {
     { body: joining },
     new Browser(service),
   );
+  await asks('previewEmail', { id: await service.send() });
   await asks('listMembers');
   await asks('updateMember', joined.member, { role: 'admin' });
   await asks('removeMember', joined.member);

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { makeShareToken, readShareToken, SHARE } from '../../src/mail/share-link.ts';
 import { SecretBox } from '../../src/store/secrets.ts';
 import { assertFailure, TIME, UNKNOWN_ID } from '../support/api.ts';
+import { memberOf, ownerOf } from '../support/browser.ts';
 import { failed, resendClient, succeeded } from '../support/resend.ts';
 import { startService } from '../support/service.ts';
 
@@ -113,4 +114,28 @@ test('a sending-only key shares only what it sent', async () => {
     service.request('POST', `/v1/emails/${id}/share`, { key, body: {} });
   assert.equal((await share(own)).status, 200);
   assertFailure(await share(other), 404, 'not_found');
+});
+
+test('a viewer gets a link for the frame of the preview, which ends after a minute', async () => {
+  const owner = await ownerOf(service);
+  const viewer = await memberOf(service, owner, 'viewer');
+  const id = await service.send({ html: '<p>Previewed</p>' });
+  const preview = (email: string, headers: Record<string, string> = {}) =>
+    viewer.get(`/v1/emails/${email}/preview`, { 'posthorn-project': project, ...headers });
+  const project = String((await viewer.get('/v1/session')).body.projects[0].id);
+  const beforeS = Math.floor(Date.now() / 1000);
+  const { status, body } = await preview(id);
+  assert.equal(status, 200);
+  const { url, expires_at, ...rest } = body;
+  assert.deepEqual(rest, { object: 'email_preview', id });
+  assert.ok(Date.parse(expires_at) / 1000 >= beforeS + 59);
+  assert.ok(Date.parse(expires_at) / 1000 <= Date.now() / 1000 + 61);
+  assert.equal((await open(url)).text, '<p>Previewed</p>');
+
+  assertFailure(await preview(UNKNOWN_ID), 404, 'not_found');
+  assertFailure(await preview(id, { 'posthorn-environment': 'live' }), 404, 'not_found');
+  const byKey = await service.request('GET', `/v1/emails/${id}/preview`);
+  assertFailure(byKey, 403, 'authorization_error');
+  const { data } = (await owner.get('/v1/audit_log')).body;
+  assert.ok(data.every(({ action }: { action: string }) => action !== 'previewEmail'));
 });

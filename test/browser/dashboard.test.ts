@@ -221,6 +221,15 @@ for (const colorScheme of ['light', 'dark'] as const) {
   });
 }
 
+const WRITING =
+  /^(Add|Cancel|Check now|Create|Export|Import|Invite|Remove|Reschedule|Revoke|Role|Send|Share|Copy as curl)/;
+
+/** Of the buttons that change something, or hand something out, these only. */
+async function assertOffered(page: Page, names: string[]): Promise<void> {
+  const buttons = page.getByRole('main').getByRole('button', { name: WRITING });
+  assert.deepEqual(await buttons.allTextContents(), names);
+}
+
 test('who is invited joins by the link, and may do what the role allows', async () => {
   await using open = await openPage(browser, service, { storageState });
   await open.page.goto(service.url + (await pathOf(open.page)).replace('/emails', '/members'));
@@ -237,9 +246,27 @@ test('who is invited joins by the link, and may do what the role allows', async 
   await page.getByLabel('Password').fill(OWNER.password);
   await page.getByRole('button', { name: 'Create the account' }).click();
   await rowOf(page, 'live@simulator.test').click();
-  await page.getByRole('button', { name: 'Send again' }).click();
-  await page.getByRole('button', { name: 'Send', exact: true }).click();
-  await page.getByRole('alert').getByText('developer').waitFor();
+  await page.getByRole('link', { name: 'Preview' }).click();
+  await page.frameLocator('iframe[title="Preview of the email"]').locator('body').waitFor();
+  await assertOffered(page, ['Copy as curl']);
+
+  const home = page.url().replace(/\/emails.*/, '');
+  for (const [path, shown] of [
+    ['domains', 'acme.test'],
+    ['webhooks', 'No webhooks yet'],
+    ['suppressions', 'bounced+found@simulator.test'],
+    ['members', 'vera@acme.test'],
+    ['api-keys', 'This page needs the role developer'],
+    ['audit-log', `${OWNER.name} (${OWNER.email}) can give you the role admin.`],
+  ] as const) {
+    await page.goto(`${home}/${path}`);
+    await page.getByText(shown).first().waitFor();
+    await assertOffered(page, []);
+    assert.deepEqual(await seriousFindings(page), [], path);
+  }
+  const links = page.getByRole('navigation', { name: 'Screens' });
+  await links.getByRole('link', { name: 'Overview' }).waitFor();
+  assert.equal(await links.getByRole('link', { name: 'Audit log' }).count(), 0);
 
   await open.page.reload();
   await open.page.getByRole('button', { name: 'Remove Vera Viewer' }).click();

@@ -1,5 +1,6 @@
 /**
- * `POST /v1/emails/:id/share`: a link to one rendered email, for whoever has it, and the page behind it.
+ * `POST /v1/emails/:id/share`: a link to one rendered email, for whoever has it, and the page behind it. The
+ * dashboard shows the same page in a frame, by a link that lasts for a minute.
  *
  * The html is a customer's: the page is sandboxed, so that it runs no script and has no origin. Nothing is
  * counted as an open, since the html is that of the request, not of the message that was sent.
@@ -13,8 +14,9 @@ import { emailExists, findEmail } from '../../store/emails.ts';
 import { callerOf } from '../access.ts';
 import { noSuch, refuse } from '../errors.ts';
 import { failures, idParams } from '../schemas/common.ts';
-import { SHARED_FOR_S, sharedEmail, sharing } from '../schemas/emails.ts';
+import { emailPreview, SHARED_FOR_S, sharedEmail, sharing } from '../schemas/emails.ts';
 import type { App, HttpServices } from '../services.ts';
+import { BY_SESSION } from '../sessions.ts';
 import { PAGE_HEADERS, renderPage } from '../unsubscribe-page.ts';
 import { refOf } from './emails.ts';
 
@@ -32,6 +34,7 @@ const HEADERS = {
 
 export function registerShareRoutes(app: App, services: HttpServices): void {
   registerSharing(app, services);
+  registerPreview(app, services);
   registerPage(app, services);
 }
 
@@ -54,6 +57,29 @@ function registerSharing(app: App, services: HttpServices): void {
       const link = await share(services, request, { periodS, example: '86400' });
       if (isRefusal(link)) return refuse(reply, link);
       return { object: 'email' as const, ...link };
+    },
+  });
+}
+
+/** A GET: nothing is stored, and a viewer may read the content by other means. */
+function registerPreview(app: App, services: HttpServices): void {
+  app.get('/v1/emails/:id/preview', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Make a link that shows an email for a minute',
+      description: 'For the frame in which the dashboard shows it.',
+      operationId: 'previewEmail',
+      tags: ['Emails'],
+      security: BY_SESSION,
+      params: idParams('email'),
+      response: { 200: emailPreview, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      if (request.caller === null) return refuse(reply, noSuch('email'));
+      const wanted = { periodS: SHARED_FOR_S.min, example: '' };
+      const link = await share(services, request, wanted);
+      if (isRefusal(link)) return refuse(reply, link);
+      return { object: 'email_preview' as const, ...link };
     },
   });
 }

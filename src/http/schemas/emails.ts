@@ -300,6 +300,10 @@ export const sharedEmail = z
   })
   .meta({ id: 'SharedEmail' });
 
+export const emailPreview = sharedEmail
+  .extend({ object: z.literal('email_preview') })
+  .meta({ id: 'EmailPreview' });
+
 const timelineEvent = z
   .object({
     object: z.literal('event'),

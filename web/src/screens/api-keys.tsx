@@ -4,6 +4,7 @@ import type { ApiKey, ApiKeyWithSecret } from '../../../sdk/src/api.ts';
 import { useList, useReload } from '../api/list.ts';
 import { useApi } from '../api/scope.ts';
 import { ActionForm } from '../ui/action-form.tsx';
+import { Allowed, AllowedScreen, useMay } from '../ui/allowed.tsx';
 import { Button } from '../ui/button.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { Field, Select, textsOf } from '../ui/field.tsx';
@@ -19,6 +20,15 @@ const PERMISSIONS = [
 const PATH = '/v1/api-keys';
 
 export function ApiKeysScreen(): ReactNode {
+  return (
+    <AllowedScreen to="listApiKeys" title="API keys">
+      <Keys />
+    </AllowedScreen>
+  );
+}
+
+function Keys(): ReactNode {
+  const may = useMay();
   const { scope } = useApi();
   const [isAdding, setAdding] = useState(false);
   const [revoked, setRevoked] = useState<ApiKey | null>(null);
@@ -26,9 +36,11 @@ export function ApiKeysScreen(): ReactNode {
   return (
     <>
       <PageHead title="API keys" about={`Of the ${scope.environment} environment of this project.`}>
-        <Button look="primary" onClick={() => setAdding(true)}>
-          Create a key
-        </Button>
+        <Allowed to="createApiKey">
+          <Button look="primary" onClick={() => setAdding(true)}>
+            Create a key
+          </Button>
+        </Allowed>
       </PageHead>
       <ListTable
         label="API keys"
@@ -53,6 +65,7 @@ export function ApiKeysScreen(): ReactNode {
           {
             title: '',
             isNumber: true,
+            isHidden: !may('revokeApiKey'),
             cell: (key) => (
               <Button
                 look="danger"

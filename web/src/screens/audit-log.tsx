@@ -2,12 +2,21 @@
 import type { ReactNode } from 'react';
 import type { AuditEvent } from '../../../sdk/src/api.ts';
 import { useList } from '../api/list.ts';
+import { AllowedScreen } from '../ui/allowed.tsx';
 import { PageHead } from '../ui/page.tsx';
 import { Empty } from '../ui/states.tsx';
 import { ListTable } from '../ui/table.tsx';
 import { Time } from '../ui/time.tsx';
 
 export function AuditLogScreen(): ReactNode {
+  return (
+    <AllowedScreen to="listAuditEvents" title="Audit log">
+      <Entries />
+    </AllowedScreen>
+  );
+}
+
+function Entries(): ReactNode {
   const list = useList<AuditEvent>('/v1/audit_log', ({ id }) => id);
   return (
     <>

@@ -7,6 +7,7 @@ import type { Domain, DomainRecord } from '../../../sdk/src/api.ts';
 import { useReload } from '../api/list.ts';
 import { useApi } from '../api/scope.ts';
 import { ActionForm } from '../ui/action-form.tsx';
+import { Allowed } from '../ui/allowed.tsx';
 import { Button } from '../ui/button.tsx';
 import { CopyButton } from '../ui/copy.tsx';
 import { Dialog } from '../ui/dialog.tsx';
@@ -74,12 +75,16 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
           </span>
         }
       >
-        <Button look="danger" onClick={() => setRemoving(true)}>
-          Remove
-        </Button>
-        <Button look="primary" disabled={check.isRunning} onClick={() => void checkNow()}>
-          {check.isRunning ? 'Checking' : 'Check now'}
-        </Button>
+        <Allowed to="deleteDomain">
+          <Button look="danger" onClick={() => setRemoving(true)}>
+            Remove
+          </Button>
+        </Allowed>
+        <Allowed to="verifyDomain">
+          <Button look="primary" disabled={check.isRunning} onClick={() => void checkNow()}>
+            {check.isRunning ? 'Checking' : 'Check now'}
+          </Button>
+        </Allowed>
       </PageHead>
       {check.failure !== null && (
         <p role="alert" className="px-4 pt-4 text-sm text-bad">

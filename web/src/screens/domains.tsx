@@ -5,6 +5,7 @@ import type { Domain } from '../../../sdk/src/api.ts';
 import { useList, useReload } from '../api/list.ts';
 import { useApi } from '../api/scope.ts';
 import { ActionForm } from '../ui/action-form.tsx';
+import { Allowed } from '../ui/allowed.tsx';
 import { Button } from '../ui/button.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { Field, textsOf } from '../ui/field.tsx';
@@ -30,15 +31,14 @@ export function DomainsScreen(): ReactNode {
   const { scope } = useApi();
   const [isAdding, setAdding] = useState(false);
   const list = useList<Domain>('/v1/domains', ({ id }) => id);
-  const add = (
-    <Button look="primary" onClick={() => setAdding(true)}>
-      Add a domain
-    </Button>
-  );
   return (
     <>
       <PageHead title="Domains" about="Emails are sent from verified domains only.">
-        {add}
+        <Allowed to="createDomain">
+          <Button look="primary" onClick={() => setAdding(true)}>
+            Add a domain
+          </Button>
+        </Allowed>
       </PageHead>
       <ListTable
         label="Domains"

@@ -5,6 +5,7 @@ import { type ReactNode, useState } from 'react';
 import type { AcceptedEmail, Email, SharedEmail } from '../../../sdk/src/api.ts';
 import { type Api, useApi } from '../api/scope.ts';
 import { ActionForm } from '../ui/action-form.tsx';
+import { Allowed } from '../ui/allowed.tsx';
 import { Button } from '../ui/button.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { Field, textsOf } from '../ui/field.tsx';
@@ -22,16 +23,24 @@ export function EmailActions({ email }: { email: Email }): ReactNode {
   const hasContent = email.html !== null || email.text !== null;
   return (
     <div className="flex flex-wrap gap-2">
-      {hasContent && <Button onClick={() => setOpen('resend')}>Send again</Button>}
-      {email.status === 'scheduled' && (
-        <Button onClick={() => setOpen('reschedule')}>Reschedule</Button>
-      )}
-      {OPEN.has(email.status) && (
-        <Button look="danger" onClick={() => setOpen('cancel')}>
-          Cancel
-        </Button>
-      )}
-      {hasContent && <Button onClick={() => setOpen('share')}>Share</Button>}
+      <Allowed to="sendEmail">
+        {hasContent && <Button onClick={() => setOpen('resend')}>Send again</Button>}
+      </Allowed>
+      <Allowed to="rescheduleEmail">
+        {email.status === 'scheduled' && (
+          <Button onClick={() => setOpen('reschedule')}>Reschedule</Button>
+        )}
+      </Allowed>
+      <Allowed to="cancelEmail">
+        {OPEN.has(email.status) && (
+          <Button look="danger" onClick={() => setOpen('cancel')}>
+            Cancel
+          </Button>
+        )}
+      </Allowed>
+      <Allowed to="shareEmail">
+        {hasContent && <Button onClick={() => setOpen('share')}>Share</Button>}
+      </Allowed>
       <Button onClick={() => setOpen('curl')}>Copy as curl</Button>
       <Dialog isOpen={open === 'cancel'} onClose={close} title="Cancel this email?">
         <CancelForm email={email} onDone={close} />

@@ -2,15 +2,13 @@
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
-import type { Email, SharedEmail } from '../../../sdk/src/api.ts';
+import type { Email, EmailPreview } from '../../../sdk/src/api.ts';
 import { respond } from '../api/client.ts';
 import { useApi } from '../api/scope.ts';
 import { Button } from '../ui/button.tsx';
 import { Code, Empty, Problem, RowsSkeleton } from '../ui/states.tsx';
 import type { ContentTab } from './email.tsx';
 
-/** A frame is loaded at once; a link that leaks later shows nothing any more. */
-const LINK_S = 60;
 const WIDTHS = ['375', '600', '100%'] as const;
 const ROUTE = '/$project/$environment/emails/$id';
 
@@ -47,8 +45,7 @@ function Preview({ email }: { email: Email }): ReactNode {
   const width = WIDTHS.find((one) => one === chosen) ?? '600';
   const link = useQuery({
     queryKey: [...api.key, 'email', email.id, 'link', hasRemote],
-    queryFn: () =>
-      api.send<SharedEmail>('POST', `/v1/emails/${email.id}/share`, { expires_in: LINK_S }),
+    queryFn: ({ signal }) => api.get<EmailPreview>(`/v1/emails/${email.id}/preview`, signal),
     // The frame has what it needs; a new link would load it again.
     staleTime: Infinity,
     gcTime: 0,

@@ -6,6 +6,7 @@ import { useList, useReload } from '../api/list.ts';
 import { useApi } from '../api/scope.ts';
 import { sessionQuery } from '../api/session.ts';
 import { ActionForm } from '../ui/action-form.tsx';
+import { Allowed, useMay, useRole } from '../ui/allowed.tsx';
 import { Button } from '../ui/button.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { Field, Select, textsOf } from '../ui/field.tsx';
@@ -30,13 +31,17 @@ type Open =
 export function MembersScreen(): ReactNode {
   const [open, setOpen] = useState<Open>(null);
   const { data: session } = useQuery(sessionQuery);
+  const own = useRole();
+  const may = useMay();
   const list = useList<Member>('/v1/members', ({ id }) => id);
   return (
     <>
       <PageHead title="Members" about="All members see all projects.">
-        <Button look="primary" onClick={() => setOpen({ kind: 'invite' })}>
-          Invite
-        </Button>
+        <Allowed to="createInvitation">
+          <Button look="primary" onClick={() => setOpen({ kind: 'invite' })}>
+            Invite
+          </Button>
+        </Allowed>
       </PageHead>
       <ListTable
         label="Members"
@@ -61,8 +66,10 @@ export function MembersScreen(): ReactNode {
           {
             title: '',
             isNumber: true,
+            isHidden: !may('updateMember'),
             cell: (member) =>
-              member.id !== session?.member.id && (
+              member.id !== session?.member.id &&
+              (member.role !== 'owner' || own === 'owner') && (
                 <span className="inline-flex gap-2">
                   <Button
                     aria-label={`Change the role of ${member.name}`}
@@ -83,7 +90,9 @@ export function MembersScreen(): ReactNode {
         ]}
         empty={<Empty title="No members" />}
       />
-      <Invitations onWithdraw={(invitation) => setOpen({ kind: 'withdraw', invitation })} />
+      <Allowed to="listInvitations">
+        <Invitations onWithdraw={(invitation) => setOpen({ kind: 'withdraw', invitation })} />
+      </Allowed>
       <Dialogs open={open} close={() => setOpen(null)} />
     </>
   );
@@ -174,9 +183,16 @@ function InviteForm(): ReactNode {
   return (
     <ActionForm action="Create the link" send={invite}>
       <Field label="Email" name="email" type="email" autoComplete="off" required />
-      <Select label="Role" name="role" options={ROLES} />
+      <RoleSelect />
     </ActionForm>
   );
+}
+
+/** Only an owner makes owners. */
+function RoleSelect({ chosen }: { chosen?: Member['role'] }): ReactNode {
+  const role = useRole();
+  const options = ROLES.filter(([name]) => role === 'owner' || name !== 'owner');
+  return <Select label="Role" name="role" options={options} chosen={chosen} />;
 }
 
 function RoleForm({ member, onDone }: { member: Member; onDone: () => void }): ReactNode {
@@ -192,7 +208,7 @@ function RoleForm({ member, onDone }: { member: Member; onDone: () => void }): R
       <p>
         {member.name} is {member.role} at present.
       </p>
-      <Select label="Role" name="role" options={ROLES} />
+      <RoleSelect chosen={member.role} />
     </ActionForm>
   );
 }

@@ -6,6 +6,7 @@ import { respond } from '../api/client.ts';
 import { useList, useReload } from '../api/list.ts';
 import { useApi } from '../api/scope.ts';
 import { ActionForm } from '../ui/action-form.tsx';
+import { Allowed, useMay } from '../ui/allowed.tsx';
 import { Button } from '../ui/button.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { Field, INPUT, textsOf } from '../ui/field.tsx';
@@ -26,6 +27,7 @@ const REASONS: Readonly<Record<Suppression['reason'], string>> = {
 type Open = { kind: 'add' } | { kind: 'import' } | { kind: 'remove'; address: string } | null;
 
 export function SuppressionsScreen(): ReactNode {
+  const may = useMay();
   const [open, setOpen] = useState<Open>(null);
   const close = (): void => setOpen(null);
   const { address } = useSearch({ from: ROUTE });
@@ -33,11 +35,17 @@ export function SuppressionsScreen(): ReactNode {
   return (
     <>
       <PageHead title="Suppressions" about="These addresses get no mail from this project.">
-        <ExportButton />
-        <Button onClick={() => setOpen({ kind: 'import' })}>Import</Button>
-        <Button look="primary" onClick={() => setOpen({ kind: 'add' })}>
-          Add an address
-        </Button>
+        <Allowed to="exportSuppressions">
+          <ExportButton />
+        </Allowed>
+        <Allowed to="importSuppressions">
+          <Button onClick={() => setOpen({ kind: 'import' })}>Import</Button>
+        </Allowed>
+        <Allowed to="createSuppression">
+          <Button look="primary" onClick={() => setOpen({ kind: 'add' })}>
+            Add an address
+          </Button>
+        </Allowed>
       </PageHead>
       <Find key={address} address={address ?? ''} />
       <ListTable
@@ -54,6 +62,7 @@ export function SuppressionsScreen(): ReactNode {
           {
             title: '',
             isNumber: true,
+            isHidden: !may('deleteSuppression'),
             cell: (row) => (
               <Button
                 aria-label={`Remove ${row.address}`}

@@ -7,6 +7,7 @@ import type { Webhook, WebhookDelivery, WebhookDeliveryDetail } from '../../../s
 import { useList, useReload } from '../api/list.ts';
 import { useApi } from '../api/scope.ts';
 import { ActionForm } from '../ui/action-form.tsx';
+import { Allowed } from '../ui/allowed.tsx';
 import { Button } from '../ui/button.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { Mark } from '../ui/mark.tsx';
@@ -52,10 +53,14 @@ function Loaded({ webhook }: { webhook: Webhook }): ReactNode {
   return (
     <>
       <PageHead title={webhook.url} about={<WebhookMark webhook={webhook} />}>
-        <Button look="danger" onClick={() => setOpen({ kind: 'remove' })}>
-          Remove
-        </Button>
-        <Button onClick={() => setOpen({ kind: 'test' })}>Send a test event</Button>
+        <Allowed to="deleteWebhook">
+          <Button look="danger" onClick={() => setOpen({ kind: 'remove' })}>
+            Remove
+          </Button>
+        </Allowed>
+        <Allowed to="testWebhook">
+          <Button onClick={() => setOpen({ kind: 'test' })}>Send a test event</Button>
+        </Allowed>
       </PageHead>
       {webhook.disabled_reason !== null && (
         <p className="px-4 pt-4 text-sm text-bad">{webhook.disabled_reason}</p>
@@ -83,7 +88,7 @@ function Loaded({ webhook }: { webhook: Webhook }): ReactNode {
         ]}
         empty={
           <Empty title="No deliveries yet">
-            <p>Each event of this project becomes a delivery here. Send a test event to see one.</p>
+            <p>Each event of this project becomes a delivery here.</p>
           </Empty>
         }
       />
@@ -151,7 +156,7 @@ function Delivery({ path, onDone }: { path: string; onDone: () => void }): React
   const { log, payload, type } = delivery.data;
   return (
     <>
-      <div className="space-y-3 px-4 pt-4">
+      <div className="space-y-3 p-4">
         <p className="font-medium">{type}</p>
         <ol className="space-y-1 text-sm">
           {log.map(({ at, status, latency_ms: ms, error, answer }) => (
@@ -166,9 +171,11 @@ function Delivery({ path, onDone }: { path: string; onDone: () => void }): React
         </ol>
         {payload && <Code what="payload" text={JSON.stringify(payload, null, 2)} />}
       </div>
-      <ChangeForm path={`${path}/replay`} action="Send again" onDone={onDone}>
-        The same event with the same id.
-      </ChangeForm>
+      <Allowed to="replayWebhookDelivery">
+        <ChangeForm path={`${path}/replay`} action="Send again" onDone={onDone}>
+          The same event with the same id.
+        </ChangeForm>
+      </Allowed>
     </>
   );
 }

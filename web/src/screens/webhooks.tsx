@@ -5,6 +5,7 @@ import type { Webhook, WebhookWithSecret } from '../../../sdk/src/api.ts';
 import { useList, useReload } from '../api/list.ts';
 import { useApi } from '../api/scope.ts';
 import { ActionForm } from '../ui/action-form.tsx';
+import { Allowed } from '../ui/allowed.tsx';
 import { Button } from '../ui/button.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { Field, textsOf } from '../ui/field.tsx';
@@ -28,9 +29,11 @@ export function WebhooksScreen(): ReactNode {
   return (
     <>
       <PageHead title="Webhooks" about="Addresses that are notified of events, signed and retried.">
-        <Button look="primary" onClick={() => setAdding(true)}>
-          Add a webhook
-        </Button>
+        <Allowed to="createWebhook">
+          <Button look="primary" onClick={() => setAdding(true)}>
+            Add a webhook
+          </Button>
+        </Allowed>
       </PageHead>
       <ListTable
         label="Webhooks"

@@ -6,7 +6,7 @@ import { type ReactNode, useState } from 'react';
 import type { Scope } from '../api/client.ts';
 import { useScope } from '../api/scope.ts';
 import { ENVIRONMENTS, sessionQuery, signOut } from '../api/session.ts';
-import { SCREENS } from './screens.ts';
+import { useScreens } from './screens.ts';
 import { chooseTheme, chosenTheme, THEMES } from './theme.ts';
 
 const ITEM =
@@ -17,6 +17,7 @@ type Props = { onPalette: () => void; onKeys: () => void; onLeave?: () => void }
 
 export function Navigation({ onPalette, onKeys, onLeave }: Props): ReactNode {
   const scope = useScope();
+  const screens = useScreens();
   return (
     <div className="flex h-full flex-col gap-1 p-2">
       <ScopeMenu />
@@ -24,7 +25,7 @@ export function Navigation({ onPalette, onKeys, onLeave }: Props): ReactNode {
         <p className="mx-2 mb-1 text-xs text-wait">Test: nothing here is delivered.</p>
       )}
       <nav aria-label="Screens" className="grow space-y-px overflow-auto">
-        {SCREENS.map(({ to, label, icon: Icon }) => (
+        {screens.map(({ to, label, icon: Icon }) => (
           <Link
             key={to}
             to={to}
@@ -129,6 +130,7 @@ function AccountMenu(): ReactNode {
     <Menu.Root>
       <Menu.Trigger className="flex h-9 items-center gap-2 rounded-md border-t border-line px-2 text-left text-sm hover:bg-hover">
         <span className="min-w-0 grow truncate">{session?.member.name ?? 'Account'}</span>
+        <span className="text-xs text-muted">{session?.member.role}</span>
         <ChevronsUpDown size={14} aria-hidden className="shrink-0 text-muted" />
       </Menu.Trigger>
       <Menu.Portal>

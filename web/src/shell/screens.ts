@@ -10,6 +10,7 @@ import {
   ScrollText,
   Users,
 } from 'lucide-react';
+import { type Operation, useMay } from '../ui/allowed.tsx';
 
 type Path =
   | '/overview'
@@ -27,9 +28,11 @@ export type ScreenLink = {
   icon: LucideIcon;
   /** Of the shortcut `g …`. */
   letter: string;
+  /** The operation without which the screen shows nothing. */
+  needs?: Operation;
 };
 
-export const SCREENS: readonly ScreenLink[] = [
+const SCREENS: readonly ScreenLink[] = [
   {
     to: '/$project/$environment/overview',
     label: 'Overview',
@@ -38,9 +41,27 @@ export const SCREENS: readonly ScreenLink[] = [
   },
   { to: '/$project/$environment/emails', label: 'Emails', icon: Mail, letter: 'e' },
   { to: '/$project/$environment/domains', label: 'Domains', icon: Globe, letter: 'd' },
-  { to: '/$project/$environment/api-keys', label: 'API keys', icon: KeyRound, letter: 'k' },
+  {
+    to: '/$project/$environment/api-keys',
+    label: 'API keys',
+    icon: KeyRound,
+    letter: 'k',
+    needs: 'listApiKeys',
+  },
   { to: '/$project/$environment/webhooks', label: 'Webhooks', icon: Webhook, letter: 'w' },
   { to: '/$project/$environment/suppressions', label: 'Suppressions', icon: Ban, letter: 's' },
   { to: '/$project/$environment/members', label: 'Members', icon: Users, letter: 'm' },
-  { to: '/$project/$environment/audit-log', label: 'Audit log', icon: ScrollText, letter: 'a' },
+  {
+    to: '/$project/$environment/audit-log',
+    label: 'Audit log',
+    icon: ScrollText,
+    letter: 'a',
+    needs: 'listAuditEvents',
+  },
 ];
+
+/** Those that show something to this member. */
+export function useScreens(): readonly ScreenLink[] {
+  const may = useMay();
+  return SCREENS.filter(({ needs }) => needs === undefined || may(needs));
+}

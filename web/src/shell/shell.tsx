@@ -8,18 +8,19 @@ import { Dialog } from '../ui/dialog.tsx';
 import { activeShortcuts, listenForKeys, type Shortcut, useShortcuts } from './keys.ts';
 import { Navigation } from './navigation.tsx';
 import { Palette } from './palette.tsx';
-import { SCREENS } from './screens.ts';
+import { useScreens } from './screens.ts';
 
 export function Shell(): ReactNode {
   const scope = useScope();
   const navigate = useNavigate();
+  const screens = useScreens();
   const [open, setOpen] = useState<'palette' | 'keys' | 'navigation' | null>(null);
   const close = (): void => setOpen(null);
   useEffect(listenForKeys, []);
   useShortcuts([
     { keys: 'mod+k', label: 'Commands', run: () => setOpen('palette') },
     { keys: '?', label: 'Keys', run: () => setOpen('keys') },
-    ...SCREENS.map(({ to, label, letter }): Shortcut => ({
+    ...screens.map(({ to, label, letter }): Shortcut => ({
       keys: `g ${letter}`,
       label,
       run: () => void navigate({ to, params: scope }),

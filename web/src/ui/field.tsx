@@ -39,10 +39,12 @@ export function Select({
   label,
   name,
   options,
+  chosen,
 }: {
   label: string;
   name: string;
   options: readonly (readonly [value: string, text: string])[];
+  chosen?: string | undefined;
 }): ReactNode {
   const id = useId();
   return (
@@ -50,7 +52,7 @@ export function Select({
       <label htmlFor={id} className="mb-1 block text-sm font-medium">
         {label}
       </label>
-      <select id={id} name={name} className={INPUT}>
+      <select id={id} name={name} defaultValue={chosen} className={INPUT}>
         {options.map(([value, text]) => (
           <option key={value} value={value}>
             {text}

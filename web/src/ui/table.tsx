@@ -9,6 +9,8 @@ export type Column<Row> = {
   /** Not on a phone. */
   isWide?: true;
   isNumber?: true;
+  /** Not shown, as where the role permits nothing that it offers. */
+  isHidden?: boolean;
 };
 
 type Props<Row> = {
@@ -18,7 +20,8 @@ type Props<Row> = {
   keyOf: (row: Row) => string;
 };
 
-export function Table<Row>({ label, columns, rows, keyOf }: Props<Row>): ReactNode {
+export function Table<Row>({ label, columns: all, rows, keyOf }: Props<Row>): ReactNode {
+  const columns = all.filter(({ isHidden }) => !isHidden);
   const look = ({ isWide, isNumber }: Column<Row>): string =>
     `px-4 py-2 ${isNumber ? 'text-right tabular-nums' : 'text-left'} ${isWide ? 'max-md:hidden' : ''}`;
   return (
