@@ -1743,6 +1743,8 @@ export type Operations = {
       after?: string | undefined;
       /** Only objects newer than this id: the previous page. */
       before?: string | undefined;
+      /** A part of the name or alias, in any case. */
+      q?: string | undefined;
     };
     body: undefined;
     result: {
@@ -1808,6 +1810,17 @@ export type Operations = {
       variables?: Record<string, unknown> | undefined;
       /** Default: the latest, published or not. */
       version?: number | undefined;
+      /** A change that is not stored yet: its fields are rendered in place of those of the version. */
+      content?: {
+        /** One line in Liquid. */
+        subject?: string | undefined;
+        /** In Liquid; what variables bring is escaped. `html` or `text` is needed. */
+        html?: string | null | undefined;
+        /** In Liquid; derived from the html when null. */
+        text?: string | null | undefined;
+        /** Every variable that the subject, html or text reads. */
+        variables?: TemplateVariableInput[] | undefined;
+      } | undefined;
     };
     result: RenderedTemplate;
   };

@@ -90,16 +90,17 @@ const LIST = `
 select ${HEAD} from templates
  where project_id = $1 and environment = $2
    and ($4::uuid is null or id < $4) and ($5::uuid is null or id > $5)
+   and ($6::text is null or strpos(lower(name), lower($6)) > 0 or strpos(alias, lower($6)) > 0)
  order by case when $5::uuid is null then id end desc, id
  limit $3`;
 
-/** Newest first. */
+/** Newest first. @param part of name or alias, in any case; null: all */
 export async function listTemplates(
   db: Queryable,
-  scope: Scope,
-  page: Page,
+  { projectId, environment }: Scope,
+  { part = null, ...page }: Page & { part?: string | null },
 ): Promise<PageOf<TemplateHead>> {
-  const values = [scope.projectId, scope.environment, page.limit + 1, page.after, page.before];
+  const values = [projectId, environment, page.limit + 1, page.after, page.before, part];
   return pageOf(await db.query<TemplateHead>(LIST, values), page);
 }
 

@@ -24,6 +24,7 @@ export type Template = { head: store.TemplateHead; content: store.TemplateVersio
 
 export type NewTemplate = store.TemplateContent & Pick<store.TemplateHead, 'name' | 'alias'>;
 export type TemplateChange = { [Field in keyof NewTemplate]?: NewTemplate[Field] | undefined };
+type ContentChange = Omit<TemplateChange, 'name' | 'alias'>;
 
 /** The content of an email. */
 export type RenderedTemplate = { subject: string; html: string | null; text: string | null };
@@ -38,8 +39,11 @@ export function createTemplateService({ db }: { db: Database }) {
     create: (scope: Scope, template: NewTemplate): Promise<Template | Refusal> =>
       create(db, scope, template),
 
-    list: (scope: Scope, page: Page): Promise<PageOf<store.TemplateHead>> =>
-      store.listTemplates(db, scope, page),
+    /** @param page.part of name or alias, in any case; null: all */
+    list: (
+      scope: Scope,
+      page: Page & { part?: string | null },
+    ): Promise<PageOf<store.TemplateHead>> => store.listTemplates(db, scope, page),
 
     /** @param named here and below: its id or its alias */
     get: (scope: Scope, named: string, version?: number): Promise<Template | Refusal> =>
@@ -65,16 +69,19 @@ export function createTemplateService({ db }: { db: Database }) {
       return id === null ? NO_TEMPLATE : { id };
     },
 
+    /** @param wanted.content in place of the version's, as a change of it would be stored */
     async preview(
       scope: Scope,
       named: string,
-      { variables, version }: { variables: Values; version?: number | undefined },
+      wanted: { variables: Values; version?: number | undefined; content?: ContentChange },
     ): Promise<RenderedTemplate | Refusal> {
+      const { variables, version, content: change = {} } = wanted;
       const found = await find(db, scope, { named, version });
       if (isRefusal(found)) return found;
-      const parts = await read(scope, found.content);
+      const content = contentWith(found.content, change);
+      const parts = await read(scope, content);
       if (isRefusal(parts)) return parts;
-      const { variables: declared } = found.content;
+      const { variables: declared } = content;
       const given = { values: variables, field: 'variables' };
       return inTurn(scope, () => render(parts, { declared, given }));
     },
@@ -172,9 +179,9 @@ async function update(
   const before = await find(db, scope, { named });
   if (isRefusal(before)) return before;
   const { name = before.head.name, alias = before.head.alias, ...changed } = change;
-  const given = Object.entries(changed).filter(([, value]) => value !== undefined);
-  const content: store.TemplateContent = { ...before.content, ...Object.fromEntries(given) };
-  if (given.length > 0) {
+  const content = contentWith(before.content, changed);
+  const isChanged = Object.values(changed).some((value) => value !== undefined);
+  if (isChanged) {
     const parts = await read(scope, content);
     if (isRefusal(parts)) return parts;
   }
@@ -185,11 +192,17 @@ async function update(
     const { id } = head;
     const renamed = await store.renameTemplate(tx, scope, { id, name, alias });
     if (renamed === null) return takenAlias(alias);
-    if (given.length === 0) return withContent(tx, scope, renamed);
+    if (!isChanged) return withContent(tx, scope, renamed);
     const version = head.latestVersion + (before.content.publishedAt === null ? 0 : 1);
     const written = await store.writeDraft(tx, scope, { ...content, id, version });
     return withContent(tx, scope, written);
   });
+}
+
+/** What is undefined stays. */
+function contentWith(content: store.TemplateContent, change: ContentChange): store.TemplateContent {
+  const given = Object.entries(change).filter(([, value]) => value !== undefined);
+  return { ...content, ...Object.fromEntries(given) };
 }
 
 const CHANGED_MEANWHILE: Refusal = {

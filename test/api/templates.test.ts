@@ -186,6 +186,34 @@ test('a preview renders the latest version, and escapes in html what variables b
   assert.equal(first.body.text, 'Thank you, Jo.');
 });
 
+test('a preview renders a change before it is stored, and refuses what a change would be refused for', async () => {
+  const { id } = await make();
+  const content = { html: '<p>{{ greeting }}, {{ name }}.</p>' };
+  const undeclared = await preview(id, { name: 'Jo' }, { content });
+  assertFailure(undeclared, 422, 'validation_error', /^html: uses greeting, which is not declared/);
+  const variables = [{ name: 'name' }, { name: 'greeting', default: 'Hello' }];
+  const { body } = await preview(id, { name: 'Jo' }, { content: { ...content, variables } });
+  assert.deepEqual([body.subject, body.html], ['Your receipt, Jo', '<p>Hello, Jo.</p>']);
+  const empty = await preview(id, { name: 'Jo' }, { content: { html: null } });
+  assertFailure(empty, 422, 'validation_error', /^html: is required, unless there is text/);
+  const renamed = await preview(id, { name: 'Jo' }, { content: { name: 'Other' } });
+  assertFailure(renamed, 422, 'validation_error');
+  const stored = await get(`/v1/templates/${id}`);
+  assert.deepEqual([stored.html, stored.version], [RECEIPT.html, 1]);
+});
+
+test('templates are found by a part of their name or alias', async () => {
+  const one = await make({ name: 'Reset of a password' });
+  const other = await make({ name: 'Second factor', alias: 'reset-totp' });
+  await make({ name: 'Welcome' });
+  const found = async (q: string): Promise<string[]> =>
+    (await get(`/v1/templates?q=${q}`)).data.map(({ id }: Body) => id);
+  assert.deepEqual(await found('RESET'), [other.id, one.id]);
+  assert.deepEqual(await found('of%20a'), [one.id]);
+  assert.deepEqual(await found('%25'), []);
+  assertFailure(await service.request('GET', '/v1/templates?q=%00'), 422, 'validation_error');
+});
+
 test('variables that are missing, unknown or of another type are named, all at once', async () => {
   const variables = [
     { name: 'name' },

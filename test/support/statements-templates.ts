@@ -7,7 +7,8 @@ export async function useTemplates({ db, sender }: Stage): Promise<void> {
   const content = { subject: 'Hi', html: '<p>Hi</p>', text: null, variables: [] };
   const made = await templates.createTemplate(db, sender, { name: 'x', alias: 'x', ...content });
   const id = made!.id;
-  await templates.listTemplates(db, sender, { limit: 20, after: null, before: null });
+  const page = { limit: 20, after: null, before: null };
+  for (const part of [null, 'x']) await templates.listTemplates(db, sender, { ...page, part });
   for (const named of [id, 'x']) await templates.findTemplate(db, sender, named);
   await templates.findVersion(db, sender, { id, version: 1 });
   await templates.listVersions(db, sender, id);

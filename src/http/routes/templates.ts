@@ -4,7 +4,7 @@ import { isRefusal } from '../../core/refusals.ts';
 import { callerOf } from '../access.ts';
 import { refuse } from '../errors.ts';
 import { pageAnswer, pageFrom } from '../list.ts';
-import { failures, pageQuery } from '../schemas/common.ts';
+import { failures } from '../schemas/common.ts';
 import {
   renderedTemplate,
   template,
@@ -15,6 +15,7 @@ import {
   templateParams,
   templatePreview,
   templatePublication,
+  templateQuery,
   templateTranslation,
   templateVersionList,
   translatedTemplate,
@@ -70,14 +71,14 @@ function registerCreateAndList(app: App, { templates }: HttpServices): void {
       description: 'Those of this project and environment, newest first, without their contents.',
       operationId: 'listTemplates',
       tags: TAGS,
-      querystring: pageQuery,
+      querystring: templateQuery,
       response: { 200: templateList, ...failures(422) },
     },
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const page = pageFrom(request.query);
       if (isRefusal(page)) return refuse(reply, page);
-      const found = await templates.list(caller, page);
+      const found = await templates.list(caller, { ...page, part: request.query.q ?? null });
       return pageAnswer(found, (head) => presentTemplateHead(head, caller));
     },
   });
@@ -199,7 +200,8 @@ function registerPublishAndPreview(app: App, { templates }: HttpServices): void 
   app.post('/v1/templates/:id/preview', {
     schema: {
       summary: 'Render a template',
-      description: 'As an email would have it. Nothing is stored or sent.',
+      description:
+        'As an email would have it; with `content`, as it would have it after a change. Nothing is stored or sent.',
       operationId: 'previewTemplate',
       tags: TAGS,
       params,
@@ -207,8 +209,9 @@ function registerPublishAndPreview(app: App, { templates }: HttpServices): void 
       response: { 200: renderedTemplate, ...failures(400, 404, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const { variables = {}, version } = request.body;
-      const wanted = { variables, version };
+      const { variables = {}, version, content: { variables: read, ...rest } = {} } = request.body;
+      const content = { ...rest, ...(read && { variables: declared(read) }) };
+      const wanted = { variables, version, content };
       const rendered = await templates.preview(callerOf(request), request.params.id, wanted);
       return isRefusal(rendered) ? refuse(reply, rendered) : presentRendered(rendered);
     },

@@ -4,7 +4,7 @@ import { ALIAS, VARIABLE_TYPES } from '../../store/templates.ts';
 import { SOURCE_MAX } from '../../templates/liquid.ts';
 import { SYNTAXES } from '../../templates/translate.ts';
 import { VARIABLE_NAME, VARIABLES_MAX } from '../../templates/variables.ts';
-import { deleted, environment, idSchema, label, listOf, time } from './common.ts';
+import { deleted, environment, idSchema, label, listOf, listQuery, time } from './common.ts';
 
 const SUBJECT_SOURCE_MAX = 2_000;
 
@@ -55,6 +55,12 @@ const variables = z
   .max(VARIABLES_MAX)
   .describe('Every variable that the subject, html or text reads.');
 
+export const templateQuery = listQuery({
+  q: label(100)
+    .optional()
+    .meta({ description: 'A part of the name or alias, in any case.', examples: ['receipt'] }),
+});
+
 export const templateCreation = z
   .strictObject({
     name,
@@ -77,14 +83,18 @@ export const templateCreation = z
     ],
   });
 
+const changedContent = {
+  subject: subject.optional(),
+  html: html.optional(),
+  text: text.optional(),
+  variables: variables.optional(),
+};
+
 export const templateChange = z
   .strictObject({
     name: name.optional(),
     alias: alias.nullish().describe('null takes it away.'),
-    subject: subject.optional(),
-    html: html.optional(),
-    text: text.optional(),
-    variables: variables.optional(),
+    ...changedContent,
   })
   .meta({ id: 'TemplateChange', examples: [{ subject: 'Thank you, {{ name }}' }] });
 
@@ -101,6 +111,12 @@ export const templatePreview = z
   .strictObject({
     variables: z.record(z.string(), z.unknown()).optional(),
     version: wantedVersion.describe('Default: the latest, published or not.'),
+    content: z
+      .strictObject(changedContent)
+      .optional()
+      .describe(
+        'A change that is not stored yet: its fields are rendered in place of those of the version.',
+      ),
   })
   .meta({ examples: [{ variables: { name: 'Jo' } }] });
 
