@@ -409,6 +409,45 @@ export type EmailChange = {
   scheduled_at: string;
 };
 
+export type EmailInspection = {
+  object: 'email_inspection';
+  /** The email. */
+  id: string;
+  /** Bytes of the message as it is sent. */
+  size: number;
+  /** Bytes of the html; Gmail clips it beyond 102 KB. */
+  html_size: number;
+  /** Of the message, in order, without folds, decoded. */
+  headers: Array<{
+    name: string;
+    value: string;
+  }>;
+  attachments: Array<{
+    /** For the path of the download. */
+    number: number;
+    filename: string;
+    content_type: string;
+    /** What `cid:` links in the html name. */
+    content_id: string | null;
+    /** Bytes of the file. */
+    size: number;
+  }>;
+  /** As `lint` of a dry run, and more about the html. */
+  checks: Array<{
+    /** A stable code. */
+    code: string;
+    /** One sentence: the likely problem. */
+    message: string;
+  }>;
+  /** What of the html some mail programs do not show. */
+  unsupported: Array<{
+    feature: string;
+    clients: string[];
+  }>;
+  /** The first 100 of the html, each once. */
+  links: string[];
+};
+
 export type EmailPreview = {
   object: 'email_preview';
   /** The email. */
@@ -457,6 +496,25 @@ export type EmailSummary = {
   metadata: Record<string, string>;
   /** Live delivers. Test simulates everything and delivers nothing. */
   environment: 'live' | 'test';
+};
+
+export type EmailWebhookDelivery = {
+  object: 'webhook_delivery';
+  /** The delivery and its event: the `webhook-id` header of every attempt. */
+  id: string;
+  /** The type of event. */
+  type: string;
+  /** `pending` until a 2xx response or the last retry. */
+  status: 'pending' | 'delivered' | 'failed';
+  /** How often it was sent. */
+  attempts: number;
+  /** When the event occurred. */
+  created_at: string;
+  completed_at: string | null;
+  next_attempt_at: string | null;
+  /** Its webhook. */
+  webhook_id: string;
+  webhook_url: string;
 };
 
 export type EventList = {
@@ -1440,6 +1498,29 @@ export type Operations = {
     body: undefined;
     result: Diagnosis;
   };
+  /** See what is in an email */
+  inspectEmail: {
+    query: Record<never, never>;
+    body: undefined;
+    result: EmailInspection;
+  };
+  /** Download an attachment */
+  downloadEmailAttachment: {
+    query: Record<never, never>;
+    body: undefined;
+    result: string;
+  };
+  /** List the webhook deliveries of an email */
+  listEmailWebhookDeliveries: {
+    query: Record<never, never>;
+    body: undefined;
+    result: {
+      object: 'list';
+      data: EmailWebhookDelivery[];
+      /** Whether there is more in this direction. */
+      has_more: boolean;
+    };
+  };
   /** Share an email by a link */
   shareEmail: {
     query: Record<never, never>;
@@ -1936,6 +2017,9 @@ export const OPERATIONS = {
   listEmailEvents: ['GET', '/v1/emails/{id}/events'],
   getEmailContent: ['GET', '/v1/emails/{id}/content'],
   diagnoseEmail: ['GET', '/v1/emails/{id}/diagnosis'],
+  inspectEmail: ['GET', '/v1/emails/{id}/inspection'],
+  downloadEmailAttachment: ['GET', '/v1/emails/{id}/attachments/{number}'],
+  listEmailWebhookDeliveries: ['GET', '/v1/emails/{id}/webhook-deliveries'],
   shareEmail: ['POST', '/v1/emails/{id}/share'],
   listEvents: ['GET', '/v1/events'],
   getStats: ['GET', '/v1/stats'],

@@ -161,6 +161,21 @@ class Emails extends Resource {
     return this.transport.bytes('getEmailContent', { path: { id }, query });
   }
 
+  /** What is in the message: header, attachments, links, and advice. */
+  inspect(id: string) {
+    return this.call('inspectEmail', { id });
+  }
+
+  /** @param number of `attachments` of `inspect` */
+  attachment(id: string, number: number): Promise<Uint8Array> {
+    return this.transport.bytes('downloadEmailAttachment', { path: { id, number } });
+  }
+
+  /** What webhooks were sent about it: the newest 100. */
+  webhookDeliveries(id: string) {
+    return this.call('listEmailWebhookDeliveries', { id });
+  }
+
   /** A link that shows the email to whoever has it, for 48 hours at most. */
   share(id: string, options: Body<'shareEmail'> = {}) {
     return this.call('shareEmail', { id }, options);

@@ -53,6 +53,7 @@ import { registerMemberRoutes } from './routes/members.ts';
 import { registerProjectRoutes } from './routes/projects.ts';
 import { registerSessionRoutes } from './routes/session.ts';
 import { registerServiceRoutes } from './routes/service.ts';
+import { registerEmailInspectionRoutes } from './routes/email-inspection.ts';
 import { registerShareRoutes } from './routes/share.ts';
 import { registerStatsRoutes } from './routes/stats.ts';
 import { registerSuppressionFileRoutes } from './routes/suppression-files.ts';
@@ -116,6 +117,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
   // Plugins load first, since they apply only to routes that are registered later.
   app.after(() => {
     registerEmailRoutes(app, services);
+    registerEmailInspectionRoutes(app, services);
     registerShareRoutes(app, services);
     registerEventRoutes(app, services);
     registerStatsRoutes(app, services);

@@ -185,7 +185,8 @@ const PARAMETER = /;\s*([^\s=;"]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"?|([^\s;]*))/g;
 
 type Pieces = { text: string; isExtended: boolean };
 
-function readParameters(text: string): Map<string, string> {
+/** The parameters of Content-Type and Content-Disposition, by their names in lower case. */
+export function readParameters(text: string): Map<string, string> {
   const found = new Map<string, Pieces>();
   for (const [, name = '', quoted, token = ''] of text.matchAll(PARAMETER)) {
     if (found.size >= PARAMETERS_MAX) break;

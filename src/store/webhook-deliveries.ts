@@ -109,6 +109,34 @@ export async function listDeliveries(
   return { ...found, hasMore: last !== undefined, scannedUntil: last?.id ?? null };
 }
 
+/** The events of an email whose deliveries are looked up. */
+const EVENTS_MAX = 200;
+
+/** One index probe for each event and endpoint, of which a project has few (ENDPOINTS_MAX). */
+const LIST_OF_EMAIL = `
+select ${DELIVERY_COLUMNS}, w.id as "endpointId", w.url
+  from (select id from events
+         where project_id = $1 and environment = $2 and subject_id = $3
+         order by seq desc limit ${EVENTS_MAX}) e
+ cross join (select id, url from webhook_endpoints
+              where project_id = $1 and environment = $2) w
+ cross join lateral (
+    select * from webhook_deliveries d
+     where d.project_id = $1 and d.endpoint_id = w.id and d.event_id = e.id offset 0) d${WAITING}
+ order by d.event_id desc, w.id
+ limit $4`;
+
+export type EmailDelivery = WebhookDelivery & { endpointId: string; url: string };
+
+/** The deliveries of an email's newest events, newest first; deleted endpoints have none. */
+export async function listDeliveriesOfEmail(
+  db: Queryable,
+  { projectId, environment, id }: Scope & { id: string },
+  limit: number,
+): Promise<EmailDelivery[]> {
+  return db.query<EmailDelivery>(LIST_OF_EMAIL, [projectId, environment, id, limit]);
+}
+
 const FIND_DELIVERY = `
 select ${DELIVERY_COLUMNS}, d.log, e.event
   from webhook_deliveries d${WAITING}

@@ -141,6 +141,9 @@ test('every endpoint is documented', () => {
     GET /v1/emails/{id}/events
     GET /v1/emails/{id}/content
     GET /v1/emails/{id}/diagnosis
+    GET /v1/emails/{id}/inspection
+    GET /v1/emails/{id}/attachments/{number}
+    GET /v1/emails/{id}/webhook-deliveries
     GET /v1/events
     GET /v1/stats
     GET /v1/domains
@@ -287,9 +290,15 @@ test('answers about emails, keys, domains and projects are as documented', async
     'getEmailContent',
     'listEmails',
     'diagnoseEmail',
+    'inspectEmail',
+    'listEmailWebhookDeliveries',
   ]) {
     await ask(id, sent);
   }
+  const attachments = [{ filename: 'a.txt', content: 'YQ==' }];
+  const { body: attaching } = await ask('sendEmail', {}, { body: { ...EMAIL, attachments } });
+  await ask('inspectEmail', attaching);
+  await ask('downloadEmailAttachment', { ...attaching, number: 1 });
   const scheduled_at = new Date(Date.now() + 3600_000).toISOString();
   const { body: later } = await ask('sendEmail', {}, { body: { ...EMAIL, scheduled_at } });
   await ask('rescheduleEmail', later, { body: { scheduled_at } });

@@ -79,7 +79,7 @@ export async function useEndpoints({ db, sender, endpointId: id }: Stage): Promi
   await endpoints.deleteEndpoint(db, sender, other.id);
 }
 
-export async function useDeliveries({ db, sender, endpointId }: Stage): Promise<void> {
+export async function useDeliveries({ db, sender, endpointId, someEmailId }: Stage): Promise<void> {
   const list = (status: deliveries.DeliveryFilter['status'], page: Page) =>
     deliveries.listDeliveries(db, sender, { endpointId, status, type: null, page });
   const { rows } = await list(null, PAGE);
@@ -89,6 +89,7 @@ export async function useDeliveries({ db, sender, endpointId }: Stage): Promise<
   }
   const id = rows[0]?.id ?? newId();
   await deliveries.findDelivery(db, sender, { endpointId, id });
+  await deliveries.listDeliveriesOfEmail(db, { ...sender, id: someEmailId }, 100);
   for (const status of [null, 'failed'] as const) {
     const range = { endpointId, ...lastWeek(), status, limit: 100 };
     await deliveries.findDeliveryIds(db, sender, { ...range, after: id });

@@ -327,7 +327,7 @@ function chosenRecipient(found: EmailDetail, wanted: string | undefined): Messag
   return recipients.find(({ address }) => addressKey(address) === key) ?? null;
 }
 
-const CONTENT_GONE: Refusal = {
+export const CONTENT_GONE: Refusal = {
   refused: 'not_found',
   message: 'The content of this email was removed after its retention; its record is kept.',
 };

@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { ReplyParser } from '../../../src/mail/replies/smtp-reply.ts';
 import { classifyReply } from '../../../src/mail/replies/classify.ts';
 import { partsWithin, readMessage, textOfPart } from '../../../src/mail/mime-reader.ts';
+import { reportHtml } from '../../../src/mail/html-support.ts';
+import { inspectMessage } from '../../../src/mail/inspect.ts';
 import { relaxedBodyHash } from '../../../src/mail/dkim.ts';
 import { textFromHtml } from '../../../src/mail/text-from-html.ts';
 import { trackHtml } from '../../../src/mail/tracked-html.ts';
@@ -210,6 +212,7 @@ function readsMime(bytes: Buffer): void {
     if (part.parts.length === 0) textOfPart(part);
   }
   assert.ok(parts <= 300);
+  assert.ok(inspectMessage(bytes).attachments.length <= 300);
 }
 
 const TRACKED = {
@@ -229,6 +232,7 @@ function readsHtml(bytes: Buffer): void {
   const html = bytes.toString();
   const text = textFromHtml(html);
   assert.ok(text.length <= html.length + 200 && text.length <= 200_000 && text.isWellFormed());
+  assert.ok(reportHtml(html).links.length <= 100);
   const tracked = trackHtml(html, TRACKED);
   const shown = tracked.replace(TRACKED_LINK, (_, token: string) => {
     assert.ok(TRACKED.tokens.read(token) !== null);

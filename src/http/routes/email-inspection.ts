@@ -1,0 +1,176 @@
+/**
+ * Routes that look into one email: what its message has in it, the files that are attached to it, and the webhook
+ * deliveries of its events. The message is composed again from what is stored, as `GET /v1/emails/:id/content` does.
+ */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Refusal } from '../../core/refusals.ts';
+import { reportHtml } from '../../mail/html-support.ts';
+import { inspectMessage } from '../../mail/inspect.ts';
+import { lintEmail } from '../../mail/lint.ts';
+import { EMAIL_DEFAULTS } from '../../mail/email.ts';
+import { parseAddress } from '../../mail/address.ts';
+import { presentEmail } from '../../sending/present.ts';
+import { emailExists, type EmailDetail, findEmail } from '../../store/emails.ts';
+import { listDeliveriesOfEmail } from '../../store/webhook-deliveries.ts';
+import { presentDelivery } from '../../webhooks/present.ts';
+import { notFound, refuse } from '../errors.ts';
+import { listAnswer } from '../list.ts';
+import { failures, idParams } from '../schemas/common.ts';
+import {
+  attachmentBytes,
+  attachmentParams,
+  emailInspection,
+  emailWebhookDeliveries,
+} from '../schemas/email-inspection.ts';
+import type { App, HttpServices } from '../services.ts';
+import { CONTENT_GONE, refOf } from './emails.ts';
+
+const TAGS = ['Emails'];
+
+export function registerEmailInspectionRoutes(app: App, services: HttpServices): void {
+  registerInspection(app, services);
+  registerAttachment(app, services);
+  registerDeliveries(app, services);
+}
+
+type ById = FastifyRequest<{ Params: { id: string } }>;
+
+function registerInspection(app: App, services: HttpServices): void {
+  app.get('/v1/emails/:id/inspection', {
+    config: { access: 'any_key', withinDomain: true },
+    schema: {
+      summary: 'See what is in an email',
+      description:
+        'The header of its message, its attachments, its links, and advice: what mail programs do not show, ' +
+        'and what receivers do not like.',
+      operationId: 'inspectEmail',
+      tags: TAGS,
+      params: idParams('email'),
+      response: { 200: emailInspection, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const found = await messageOf(services, request);
+      if (found === null) return notFound(reply, 'email');
+      if (found.bytes === null) return refuse(reply, CONTENT_GONE);
+      return presentInspection(found.email, found.bytes);
+    },
+  });
+}
+
+function registerAttachment(app: App, services: HttpServices): void {
+  app.get('/v1/emails/:id/attachments/:number', {
+    config: { access: 'any_key', withinDomain: true },
+    schema: {
+      summary: 'Download an attachment',
+      description: 'The file as it was attached. `GET /v1/emails/:id/inspection` has the numbers.',
+      operationId: 'downloadEmailAttachment',
+      tags: TAGS,
+      params: attachmentParams,
+      response: { 200: attachmentBytes, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const found = await messageOf(services, request);
+      if (found === null) return notFound(reply, 'email');
+      if (found.bytes === null) return refuse(reply, CONTENT_GONE);
+      const { attachments } = inspectMessage(found.bytes);
+      const file = attachments.find(({ number }) => String(number) === request.params.number);
+      if (file === undefined) return refuse(reply, NO_SUCH_ATTACHMENT);
+      // Of strangers: a browser stores it and shows nothing.
+      return (reply as FastifyReply)
+        .headers({
+          'content-type': 'application/octet-stream',
+          'content-disposition': `attachment; filename*=UTF-8''${quoted(file.filename)}`,
+          'x-content-type-options': 'nosniff',
+        })
+        .send(file.content);
+    },
+  });
+}
+
+const NO_SUCH_ATTACHMENT: Refusal = {
+  refused: 'not_found',
+  message: 'The email has no attachment with this number; its inspection lists them.',
+};
+
+/** RFC 8187 §3.2. */
+function quoted(filename: string): string {
+  return encodeURIComponent(filename).replaceAll(
+    /['()*]/g,
+    (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+}
+
+const DELIVERIES_MAX = 100;
+
+function registerDeliveries(app: App, { db }: HttpServices): void {
+  app.get('/v1/emails/:id/webhook-deliveries', {
+    schema: {
+      summary: 'List the webhook deliveries of an email',
+      description: 'Of its newest 200 events to all webhooks, newest first, 100 at most.',
+      operationId: 'listEmailWebhookDeliveries',
+      tags: TAGS,
+      params: idParams('email'),
+      response: { 200: emailWebhookDeliveries, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const ref = refOf(request);
+      if (!ref || !(await emailExists(db, ref))) return notFound(reply, 'email');
+      const found = await listDeliveriesOfEmail(db, ref, DELIVERIES_MAX + 1);
+      const data = found.map(({ endpointId, url, ...delivery }) => ({
+        ...presentDelivery(delivery),
+        webhook_id: endpointId,
+        webhook_url: url,
+      }));
+      return listAnswer(data, DELIVERIES_MAX);
+    },
+  });
+}
+
+/** The email in the path and the message to its first recipient; its bytes are null after its retention. */
+async function messageOf(
+  { db, contentOf }: HttpServices,
+  request: ById,
+): Promise<{ email: EmailDetail; bytes: Buffer | null } | null> {
+  const ref = refOf(request);
+  const email = ref && (await findEmail(db, ref));
+  if (!ref || !email) return null;
+  const address = parseAddress(email.recipients[0]?.address ?? '');
+  if (address === null) return { email, bytes: null };
+  return { email, bytes: await contentOf({ ...ref, recipient: { address, position: 0 } }) };
+}
+
+function presentInspection(email: EmailDetail, bytes: Buffer) {
+  const { headers, attachments, html: sent, text } = inspectMessage(bytes);
+  // Its links are those that the sender wrote, not those that count clicks.
+  const html = presentEmail(email).html ?? sent;
+  const report = reportHtml(html ?? '');
+  const lint = lintEmail({
+    ...EMAIL_DEFAULTS,
+    from: { name: null, address: email.fromAddress },
+    to: [],
+    subject: email.subject,
+    html,
+    text: text ?? '',
+    headers: headers.map(({ name, value }) => [name, value] as const),
+  });
+  return {
+    object: 'email_inspection' as const,
+    id: email.id,
+    size: bytes.length,
+    html_size: Buffer.byteLength(sent ?? ''),
+    headers,
+    attachments: attachments.map(({ number, filename, contentType, contentId, content }) => ({
+      number,
+      filename,
+      content_type: contentType,
+      content_id: contentId,
+      size: content.length,
+    })),
+    checks: [...lint, ...report.findings],
+    unsupported: report.unsupported.map(({ feature, clients }) => ({
+      feature,
+      clients: [...clients],
+    })),
+    links: report.links,
+  };
+}

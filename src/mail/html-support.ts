@@ -1,0 +1,179 @@
+/**
+ * What of an email's html well-known mail programs do not show, and links and images that lead nowhere. Advice for
+ * the dashboard and for programs that ask; nothing depends on it. Linear in the length of the html.
+ *
+ * The facts are those of caniemail.com. "Outlook" is the one for Windows, which renders like Word; the list has what
+ * authors use and a large program lacks, not everything.
+ */
+import { decodeEntities, scanHtml } from './html.ts';
+
+export type UnsupportedFeature = { feature: string; clients: readonly string[] };
+
+export type HtmlFinding = { code: string; message: string };
+
+export type HtmlReport = {
+  unsupported: UnsupportedFeature[];
+  findings: HtmlFinding[];
+  /** In their order, each once, LINKS_MAX at most. */
+  links: string[];
+};
+
+const LINKS_MAX = 100;
+/** A longer link shows nothing more that helps. */
+const LINK_CHARS_MAX = 2_000;
+/** Gmail leaves out a style element that is longer. */
+const STYLE_CHARS_MAX = 8_192;
+
+const EVERYWHERE = ['all mail programs'];
+const NOT_IN_OUTLOOK = ['Outlook'];
+const ONLY_IN_APPLE_MAIL = ['Gmail', 'Outlook', 'Yahoo'];
+
+const BY_ELEMENT = new Map<string, UnsupportedFeature>();
+for (const [elements, feature, clients] of [
+  ['script', 'scripts', EVERYWHERE],
+  ['iframe frame object embed', 'embedded pages', EVERYWHERE],
+  ['form input select textarea', 'forms', NOT_IN_OUTLOOK],
+  ['video audio', 'video and audio', ONLY_IN_APPLE_MAIL],
+  ['svg', 'SVG in the html', ['Gmail', 'Outlook']],
+] as const) {
+  for (const element of elements.split(' ')) BY_ELEMENT.set(element, { feature, clients });
+}
+
+const BY_CSS: readonly (UnsupportedFeature & { css: RegExp })[] = [
+  {
+    feature: 'flexible boxes',
+    clients: NOT_IN_OUTLOOK,
+    css: /display\s{0,9}:\s{0,9}(?:inline-)?flex/i,
+  },
+  { feature: 'grids', clients: NOT_IN_OUTLOOK, css: /display\s{0,9}:\s{0,9}(?:inline-)?grid/i },
+  { feature: 'position', clients: ['Gmail', 'Outlook'], css: /(?:^|[;{\s])position\s{0,9}:/i },
+  {
+    feature: 'background images',
+    clients: NOT_IN_OUTLOOK,
+    css: /background(?:-image)?\s{0,9}:[^;}]{0,99}url\(/i,
+  },
+  { feature: 'round corners', clients: NOT_IN_OUTLOOK, css: /border-radius\s{0,9}:/i },
+  { feature: 'CSS variables', clients: ONLY_IN_APPLE_MAIL, css: /var\(\s{0,9}--/i },
+  { feature: 'web fonts', clients: ONLY_IN_APPLE_MAIL, css: /@font-face/i },
+  { feature: 'imported styles', clients: ['Gmail', 'Outlook'], css: /@import/i },
+  { feature: 'animations', clients: ['Gmail', 'Outlook'], css: /@keyframes/i },
+];
+
+export function reportHtml(html: string): HtmlReport {
+  const seen: Seen = {
+    elements: new Set(),
+    css: [],
+    links: new Set(),
+    withoutAlt: 0,
+    dataImages: 0,
+  };
+  scanHtml(html, {
+    text: () => {},
+    close: () => {},
+    open: (name, attributes) => note(seen, name, attributes),
+  });
+  const styles = stylesIn(html);
+  seen.css.push(...styles);
+  return {
+    unsupported: unsupportedIn(seen),
+    findings: findingsIn(seen, styles),
+    links: [...seen.links].slice(0, LINKS_MAX),
+  };
+}
+
+type Seen = {
+  elements: Set<string>;
+  css: string[];
+  links: Set<string>;
+  withoutAlt: number;
+  dataImages: number;
+};
+
+function note(seen: Seen, name: string, attributes: string): void {
+  seen.elements.add(name);
+  const style = attributeOf(attributes, STYLE);
+  if (style) seen.css.push(style);
+  if (name === 'a' || name === 'area') {
+    const href = attributeOf(attributes, HREF);
+    if (href !== null) seen.links.add(href.slice(0, LINK_CHARS_MAX));
+  }
+  if (name === 'link' && /\brel\s{0,9}=\s{0,9}["']?stylesheet/i.test(attributes)) {
+    seen.elements.add('link to styles');
+  }
+  if (name !== 'img') return;
+  if (attributeOf(attributes, ALT) === null) seen.withoutAlt += 1;
+  if (/^data:/i.test(attributeOf(attributes, SRC) ?? '')) seen.dataImages += 1;
+}
+
+const attribute = (name: string): RegExp =>
+  new RegExp(`(?:^|[\\s"'/])${name}\\s{0,9}=\\s{0,9}(?:"([^"]*)"|'([^']*)'|([^\\s"'>]*))`, 'i');
+const [STYLE, HREF, SRC, ALT] = ['style', 'href', 'src', 'alt'].map(attribute) as [
+  RegExp,
+  RegExp,
+  RegExp,
+  RegExp,
+];
+
+/** null: it is not there. */
+function attributeOf(attributes: string, pattern: RegExp): string | null {
+  const found = pattern.exec(attributes);
+  if (found === null) return null;
+  return decodeEntities(found[1] ?? found[2] ?? found[3] ?? '').trim();
+}
+
+/** The contents of style elements. */
+function stylesIn(html: string): string[] {
+  const lower = html.toLowerCase();
+  const styles: string[] = [];
+  for (let at = lower.indexOf('<style'); at !== -1;) {
+    const start = lower.indexOf('>', at) + 1;
+    if (start === 0) break;
+    const end = lower.indexOf('</style', start);
+    styles.push(html.slice(start, end === -1 ? html.length : end));
+    if (end === -1) break;
+    at = lower.indexOf('<style', end);
+  }
+  return styles;
+}
+
+function unsupportedIn({ elements, css, dataImages }: Seen): UnsupportedFeature[] {
+  const found = new Map<string, UnsupportedFeature>();
+  const add = ({ feature, clients }: UnsupportedFeature) =>
+    found.set(feature, { feature, clients });
+  for (const element of elements) {
+    const one = BY_ELEMENT.get(element);
+    if (one) add(one);
+  }
+  if (elements.has('link to styles'))
+    add({ feature: 'styles in files', clients: ONLY_IN_APPLE_MAIL });
+  if (dataImages > 0) add({ feature: 'images in data: URLs', clients: ['Gmail', 'Outlook'] });
+  for (const { css: pattern, ...one } of BY_CSS) {
+    if (css.some((text) => pattern.test(text))) add(one);
+  }
+  return [...found.values()];
+}
+
+function findingsIn({ links, withoutAlt }: Seen, styles: readonly string[]): HtmlFinding[] {
+  const findings: HtmlFinding[] = [];
+  const add = (code: string, message: string) => findings.push({ code, message });
+  if (withoutAlt > 0) {
+    const which = withoutAlt === 1 ? '1 image has' : `${withoutAlt} images have`;
+    add('images_without_alt', `${which} no alt text, which is shown where images are not loaded.`);
+  }
+  if ([...links].some((link) => link === '' || link === '#')) {
+    add('empty_links', 'A link leads nowhere: its href is empty or "#".');
+  }
+  const local = [...links].find((link) => LOCAL.test(link));
+  if (local !== undefined) {
+    add(
+      'local_links',
+      `${local.slice(0, 100)} leads to the reader's own machine: use a public address.`,
+    );
+  }
+  if (styles.some(({ length }) => length > STYLE_CHARS_MAX)) {
+    add('long_styles', 'Gmail leaves out a style element of more than 8,192 characters: split it.');
+  }
+  return findings;
+}
+
+const LOCAL = /^https?:\/\/(?:localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])(?:[:/?#]|$)/i;
