@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { parseShaping } from './shaping-file.ts';
 import {
   DEFAULT_PROVIDER_LIMITS,
+  explainLimits,
   limitsOf,
   PROVIDER_LIMITS,
   type ProviderLimits,
@@ -94,6 +95,31 @@ test('every problem of a wrong file is reported, with its place', () => {
     );
   }
   assert.match(problems('{"default":').join(), /not JSON/);
+});
+
+test('a limit in effect is explained by where it is set', () => {
+  const own = settings({
+    default: { connections: 3, messages_per_minute: 60 },
+    providers: { yahoo: { connections: 7 }, 'a.example': { messages_per_minute: null } },
+  });
+  for (const shaping of [USUAL_SHAPING, own]) {
+    for (const provider of ['google', 'yahoo', 'b.example', 'a.example+google', 'relay x:25']) {
+      const limits = Object.entries(explainLimits(shaping, provider)).map(([name, { value }]) => [
+        name,
+        value,
+      ]);
+      assert.deepEqual(Object.fromEntries(limits), limitsOf(shaping, provider), provider);
+    }
+  }
+  const sourceOf = (provider: string) => {
+    const { source, key } = explainLimits(own, provider).connections;
+    return [source, key];
+  };
+  assert.deepEqual(sourceOf('yahoo'), ['file_provider', 'yahoo']);
+  assert.deepEqual(sourceOf('google'), ['built_in_provider', 'google']);
+  assert.deepEqual(sourceOf('b.example'), ['file', null]);
+  assert.deepEqual(sourceOf('a.example+google'), ['file', null]);
+  assert.equal(explainLimits(own, 'b.example').idleMs.source, 'built_in');
 });
 
 test('replies about the reputation of our address are distinguished from those about one message', () => {

@@ -164,6 +164,50 @@ function least(one: number | null, other: number | null): number | null {
   return one === null || other === null ? (one ?? other) : Math.min(one, other);
 }
 
+export const LIMIT_SOURCES = ['built_in', 'built_in_provider', 'file', 'file_provider'] as const;
+
+/** A limit in effect, and where it is set: by default or for the provider, here or in the operator's file. */
+export type ExplainedLimit = {
+  value: number | null;
+  source: (typeof LIMIT_SOURCES)[number];
+  /** The key of the table or of the file's `providers`; null: it is that for all others. */
+  key: string | null;
+};
+
+/** The same as limitsOf, with where each limit comes from. */
+export function explainLimits(
+  settings: ShapingSettings,
+  provider: string,
+): Record<keyof ProviderLimits, ExplainedLimit> {
+  const keys = provider.startsWith('relay ') ? ['relay'] : provider.split('+');
+  const names = Object.keys(DEFAULT_PROVIDER_LIMITS) as (keyof ProviderLimits)[];
+  const explained = names.map((name) => {
+    const [first, ...others] = keys.map((key) => explainLimit(settings, key, name));
+    const isStricter = (one: ExplainedLimit, than: ExplainedLimit): boolean =>
+      (one.value ?? Infinity) < (than.value ?? Infinity);
+    return [name, others.reduce((a, b) => (isStricter(b, a) ? b : a), first!)] as const;
+  });
+  return Object.fromEntries(explained) as Record<keyof ProviderLimits, ExplainedLimit>;
+}
+
+function explainLimit(
+  settings: ShapingSettings,
+  key: string,
+  name: keyof ProviderLimits,
+): ExplainedLimit {
+  const sources = [
+    ['file_provider', settings.providers[key], key],
+    ['built_in_provider', PROVIDER_LIMITS[key], key],
+    ['file', settings.default, null],
+    ['built_in', DEFAULT_PROVIDER_LIMITS, null],
+  ] as const;
+  for (const [source, limits, of] of sources) {
+    const value = limits?.[name];
+    if (value !== undefined) return { value, source, key: of };
+  }
+  throw new Error(`there is no default of ${name}`);
+}
+
 /** The rate that a temporary reply asks for, for all mail to the provider; null: none. */
 export function slowdownFor(provider: string, message: string): Slowdown | null {
   const words = message.toLowerCase();

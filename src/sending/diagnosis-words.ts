@@ -7,6 +7,7 @@
  * turns of the project's mail.
  */
 import type { RouteFinding } from '../core/findings.ts';
+import { waitForProvider } from '../core/provider-wait.ts';
 import { AHEAD_MAX, type RecipientState, type SenderState } from '../store/diagnosis.ts';
 import type { EmailDetail, RecipientView } from '../store/emails.ts';
 import type { ProviderState } from '../store/provider-states.ts';
@@ -120,25 +121,8 @@ function byTime(waiting: Waiting): Wait | null {
 }
 
 function byProvider({ provider, state }: Waiting): Wait | null {
-  if (provider === null || provider.state === 'open') return null;
-  const { connectionsMax, connectionsOpen, forMs } = provider;
-  const name = state.provider;
-  const forS = forMs === null ? null : Math.max(1, Math.round(forMs / 1000));
-  const time = forS === null ? '' : ` for another ${forS} s`;
-  switch (provider.state) {
-    case 'suspended': {
-      const message = `Deliveries to ${name} are suspended${time}, because its servers do not answer.`;
-      return { limit: 'suspension', message, until: null };
-    }
-    case 'slowed': {
-      const message = `${name} asked for slower sending: at most ${connectionsMax} connections${time}.`;
-      return { limit: 'rate', message, until: null };
-    }
-    case 'full': {
-      const message = `All ${connectionsOpen} connections to ${name} are in use, of ${connectionsMax} allowed.`;
-      return { limit: 'connections', message, until: null };
-    }
-  }
+  const wait = provider && waitForProvider(state.provider, provider);
+  return wait && { ...wait, until: null };
 }
 
 function byTurn({ ahead, state }: Waiting): Wait {
