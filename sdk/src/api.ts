@@ -804,6 +804,220 @@ export type ProjectWrite = {
   name: string;
 };
 
+export type Queue = {
+  object: 'queue';
+  /** When it was counted. */
+  measured_at: string;
+  /** Counted from a sample, as beyond about 100,000 waiting recipients. */
+  is_estimate: boolean;
+  /** Recipients that have not ended. */
+  waiting: number;
+  /** Of these, those that workers have in memory. */
+  with_workers: number;
+  /** Of these, those that could be tried now and are in the table. */
+  due: number;
+  /** Of these, those that are held. */
+  held: number;
+  oldest_due_at: string | null;
+  next_due_at: string | null;
+  /** Those with the most mail first, up to 100. */
+  providers: Array<{
+    /** The operator of the mail servers; the domain while they are not known. */
+    provider: string;
+    /** Recipients that have not ended. */
+    waiting: number;
+    /** Of these, those that workers have in memory. */
+    with_workers: number;
+    /** Of these, those that could be tried now and are in the table. */
+    due: number;
+    /** Of these, those that are held. */
+    held: number;
+    oldest_due_at: string | null;
+    next_due_at: string | null;
+    /** As workers reported it a few seconds ago. `full`: all permitted connections are busy. `slowed`: it asked for less. `suspended`: nothing is sent at present. Null: nothing is unusual. */
+    state: 'open' | 'full' | 'slowed' | 'suspended' | null;
+    state_until: string | null;
+    /** Open to the provider, for mail of everybody. */
+    connections: number | null;
+    /** Permitted at present. */
+    connections_max: number | null;
+    /** The limit that binds; null: nothing waits. */
+    limit: {
+      /** `hold`: all of it is held. `suspension`, `rate`, `connections`: of the provider. `attempt`: workers deliver it. `retry`: it waits for its time. `turn`: others are served before. */
+      name: 'hold' | 'suspension' | 'rate' | 'connections' | 'attempt' | 'retry' | 'turn';
+      /** One sentence, with the figure. */
+      message: string;
+      /** What it follows from; null: from no setting. */
+      setting: {
+        /** As in the file. */
+        name: string;
+        /** Null: no limit. */
+        value: number | null;
+        /** `built_in`: the default for all. `built_in_provider`: the default for this provider. `file`, `file_provider`: the same in the file of POSTHORN_SHAPING. */
+        source: 'built_in' | 'built_in_provider' | 'file' | 'file_provider';
+        /** Where the file of POSTHORN_SHAPING has it, or would replace it. */
+        path: string;
+      } | null;
+    } | null;
+  }>;
+  /** Whether mail waits for further providers. */
+  has_more: boolean;
+  /** In a session all projects of the organization, with a key its own. */
+  projects: Array<{
+    /** The project. */
+    project_id: string;
+    name: string;
+    /** Live delivers. Test simulates everything and delivers nothing. */
+    environment: 'live' | 'test';
+    /** Recipients that have not ended. */
+    waiting: number;
+    /** Of these, those that workers have in memory. */
+    with_workers: number;
+    /** Of these, those that could be tried now and are in the table. */
+    due: number;
+    /** Of these, those that are held. */
+    held: number;
+    oldest_due_at: string | null;
+    next_due_at: string | null;
+  }>;
+  /** Drops that can still be undone, newest first. */
+  drops: QueueDrop[];
+};
+
+export type QueueChange = {
+  object: 'queue_change';
+  change: 'hold' | 'release' | 'retry';
+  selection: string;
+  /** Recipients that match. */
+  found: number;
+  /** Of these, those that a worker holds. */
+  busy: number;
+  /** Of these, those that were changed. */
+  changed: number;
+  /** Null: all were looked at. Else repeat the request with it as `from`. */
+  next: string | null;
+};
+
+export type QueueChangeRequest = {
+  /** The recipients of this email. */
+  email_id?: string | undefined;
+  /** Recipients at this domain. */
+  domain?: string | undefined;
+  /** What waits for this provider, as in the queue. */
+  provider?: string | undefined;
+  /** Everything in the scope; instead of the others. */
+  all?: true | undefined;
+  /** `project`: the project and environment of the caller. `organization`: all of its projects, in both environments; only in a session. */
+  scope?: 'project' | 'organization' | undefined;
+  /** `next` of the answer before, to go on with a large queue. */
+  from?: string | undefined;
+};
+
+export type QueueDrop = {
+  object: 'queue_drop';
+  /** The drop. */
+  id: string;
+  /** What was selected. */
+  selection: string;
+  /** Recipients that match, as far as they were looked at. */
+  found: number;
+  /** Of these, those that a worker holds: they are not dropped. */
+  busy: number;
+  /** Of these, those that are held now and will be dropped. */
+  changed: number;
+  /** Whether all that match were looked at; the rest follows. */
+  is_complete: boolean;
+  /** When it was requested. */
+  created_at: string;
+  /** Until when it can be undone. */
+  drops_at: string;
+  undone_at: string | null;
+};
+
+export type QueueProvider = {
+  object: 'queue_provider';
+  /** When it was counted. */
+  measured_at: string;
+  is_estimate: boolean;
+  /** The operator of the mail servers; the domain while they are not known. */
+  provider: string;
+  /** Recipients that have not ended. */
+  waiting: number;
+  /** Of these, those that workers have in memory. */
+  with_workers: number;
+  /** Of these, those that could be tried now and are in the table. */
+  due: number;
+  /** Of these, those that are held. */
+  held: number;
+  oldest_due_at: string | null;
+  next_due_at: string | null;
+  /** As workers reported it a few seconds ago. `full`: all permitted connections are busy. `slowed`: it asked for less. `suspended`: nothing is sent at present. Null: nothing is unusual. */
+  state: 'open' | 'full' | 'slowed' | 'suspended' | null;
+  state_until: string | null;
+  /** Open to the provider, for mail of everybody. */
+  connections: number | null;
+  /** Permitted at present. */
+  connections_max: number | null;
+  /** The limit that binds; null: nothing waits. */
+  limit: {
+    /** `hold`: all of it is held. `suspension`, `rate`, `connections`: of the provider. `attempt`: workers deliver it. `retry`: it waits for its time. `turn`: others are served before. */
+    name: 'hold' | 'suspension' | 'rate' | 'connections' | 'attempt' | 'retry' | 'turn';
+    /** One sentence, with the figure. */
+    message: string;
+    /** What it follows from; null: from no setting. */
+    setting: {
+      /** As in the file. */
+      name: string;
+      /** Null: no limit. */
+      value: number | null;
+      /** `built_in`: the default for all. `built_in_provider`: the default for this provider. `file`, `file_provider`: the same in the file of POSTHORN_SHAPING. */
+      source: 'built_in' | 'built_in_provider' | 'file' | 'file_provider';
+      /** Where the file of POSTHORN_SHAPING has it, or would replace it. */
+      path: string;
+    } | null;
+  } | null;
+  /** What is in effect; none for test mail, which is simulated. */
+  settings: Array<{
+    /** As in the file. */
+    name: string;
+    /** Null: no limit. */
+    value: number | null;
+    /** `built_in`: the default for all. `built_in_provider`: the default for this provider. `file`, `file_provider`: the same in the file of POSTHORN_SHAPING. */
+    source: 'built_in' | 'built_in_provider' | 'file' | 'file_provider';
+    /** Where the file of POSTHORN_SHAPING has it, or would replace it. */
+    path: string;
+  }>;
+  /** To mail of the project and environment of the caller that waits for it, newest first. */
+  answers: Array<{
+    /** When the attempt ended. */
+    at: string;
+    /** The email. */
+    email_id: string;
+    recipient: string;
+    /** So far. */
+    attempts: number;
+    /** Null: no server replied. */
+    code: number | null;
+    enhanced_code: string | null;
+    message: string;
+    mx: string | null;
+    ip: string | null;
+  }>;
+};
+
+export type QueueSelection = {
+  /** The recipients of this email. */
+  email_id?: string | undefined;
+  /** Recipients at this domain. */
+  domain?: string | undefined;
+  /** What waits for this provider, as in the queue. */
+  provider?: string | undefined;
+  /** Everything in the scope; instead of the others. */
+  all?: true | undefined;
+  /** `project`: the project and environment of the caller. `organization`: all of its projects, in both environments; only in a session. */
+  scope?: 'project' | 'organization' | undefined;
+};
+
 export type Reason = {
   /** The kind of problem. */
   category: string;
@@ -1557,6 +1771,54 @@ export type Operations = {
     body: undefined;
     result: Stats;
   };
+  /** Show what waits */
+  getQueue: {
+    query: {
+      /** `project`: the project and environment of the caller. `organization`: all of its projects, in both environments; only in a session. */
+      scope?: 'project' | 'organization' | undefined;
+    };
+    body: undefined;
+    result: Queue;
+  };
+  /** Show a provider in the queue */
+  getQueueProvider: {
+    query: {
+      /** `project`: the project and environment of the caller. `organization`: all of its projects, in both environments; only in a session. */
+      scope?: 'project' | 'organization' | undefined;
+    };
+    body: undefined;
+    result: QueueProvider;
+  };
+  /** Hold waiting mail */
+  holdQueue: {
+    query: Record<never, never>;
+    body: QueueChangeRequest;
+    result: QueueChange;
+  };
+  /** Release waiting mail */
+  releaseQueue: {
+    query: Record<never, never>;
+    body: QueueChangeRequest;
+    result: QueueChange;
+  };
+  /** Retry waiting mail */
+  retryQueue: {
+    query: Record<never, never>;
+    body: QueueChangeRequest;
+    result: QueueChange;
+  };
+  /** Drop waiting mail */
+  dropQueue: {
+    query: Record<never, never>;
+    body: QueueSelection;
+    result: QueueDrop;
+  };
+  /** Undo a drop */
+  undoQueueDrop: {
+    query: Record<never, never>;
+    body: undefined;
+    result: QueueDrop;
+  };
   /** Send up to 100 emails */
   sendEmailBatch: {
     query: Record<never, never>;
@@ -2023,6 +2285,13 @@ export const OPERATIONS = {
   shareEmail: ['POST', '/v1/emails/{id}/share'],
   listEvents: ['GET', '/v1/events'],
   getStats: ['GET', '/v1/stats'],
+  getQueue: ['GET', '/v1/queue'],
+  getQueueProvider: ['GET', '/v1/queue/providers/{provider}'],
+  holdQueue: ['POST', '/v1/queue/hold'],
+  releaseQueue: ['POST', '/v1/queue/release'],
+  retryQueue: ['POST', '/v1/queue/retry'],
+  dropQueue: ['POST', '/v1/queue/drop'],
+  undoQueueDrop: ['DELETE', '/v1/queue/drops/{id}'],
   sendEmailBatch: ['POST', '/v1/emails/batch'],
   createDomain: ['POST', '/v1/domains'],
   listDomains: ['GET', '/v1/domains'],

@@ -38,6 +38,7 @@ export class Posthorn {
   readonly emails: Emails;
   readonly events: Events;
   readonly stats: Stats;
+  readonly queue: Queue;
   readonly domains: Domains;
   readonly webhooks: Webhooks;
   readonly suppressions: Suppressions;
@@ -51,6 +52,7 @@ export class Posthorn {
     this.emails = new Emails(transport);
     this.events = new Events(transport);
     this.stats = new Stats(transport);
+    this.queue = new Queue(transport);
     this.domains = new Domains(transport);
     this.webhooks = new Webhooks(transport);
     this.suppressions = new Suppressions(transport);
@@ -212,6 +214,40 @@ class Stats extends Resource {
   /** How much was sent and what became of it, by hour or by day; by default the last 30 days. */
   get(query: Query<'getStats'> = {}): Promise<Result<'getStats'>> {
     return this.transport.json('getStats', { query });
+  }
+}
+
+class Queue extends Resource {
+  /** What waits, by provider and by project. */
+  get(query: Query<'getQueue'> = {}): Promise<Result<'getQueue'>> {
+    return this.transport.json('getQueue', { query });
+  }
+
+  /** With the settings in effect, and what the provider said last. */
+  getProvider(provider: string): Promise<Result<'getQueueProvider'>> {
+    return this.call('getQueueProvider', { provider });
+  }
+
+  /** @param selection with `from` of the result's `next`, it goes on with a large queue; as do the next two */
+  hold(selection: Body<'holdQueue'>) {
+    return this.call('holdQueue', {}, selection);
+  }
+
+  release(selection: Body<'releaseQueue'>) {
+    return this.call('releaseQueue', {}, selection);
+  }
+
+  retry(selection: Body<'retryQueue'>) {
+    return this.call('retryQueue', {}, selection);
+  }
+
+  /** Holds the mail, and cancels it a minute later unless `undoDrop` comes before. */
+  drop(selection: Body<'dropQueue'>) {
+    return this.call('dropQueue', {}, selection);
+  }
+
+  undoDrop(id: string) {
+    return this.call('undoQueueDrop', { id });
   }
 }
 

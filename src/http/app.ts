@@ -51,6 +51,7 @@ import { registerEventRoutes } from './routes/events.ts';
 import { registerKeyRoutes } from './routes/keys.ts';
 import { registerMemberRoutes } from './routes/members.ts';
 import { registerProjectRoutes } from './routes/projects.ts';
+import { registerQueueRoutes } from './routes/queue.ts';
 import { registerSessionRoutes } from './routes/session.ts';
 import { registerServiceRoutes } from './routes/service.ts';
 import { registerEmailInspectionRoutes } from './routes/email-inspection.ts';
@@ -121,6 +122,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
     registerShareRoutes(app, services);
     registerEventRoutes(app, services);
     registerStatsRoutes(app, services);
+    registerQueueRoutes(app, services);
     registerEmailBatchRoute(app, services);
     registerDomainRoutes(app, services);
     registerWebhookRoutes(app, services);

@@ -1,6 +1,6 @@
 /**
  * Records changes in the audit log: everything that a member changes, and what a key changes about access,
- * domains, webhooks and suppressions. The row is written before the answer is sent, so that a change that was
+ * domains, webhooks, suppressions and waiting mail. The row is written before the answer is sent, so that a change that was
  * confirmed is in the log. It is not in the transaction of the change: a crash between the two loses it.
  */
 import type { FastifyReply, FastifyRequest, onSendHookHandler, RouteOptions } from 'fastify';
@@ -28,6 +28,11 @@ const BY_KEYS: ReadonlySet<string> = new Set([
   'deleteWebhook',
   'rotateWebhookSecret',
   'deleteSuppression',
+  'holdQueue',
+  'releaseQueue',
+  'retryQueue',
+  'dropQueue',
+  'undoQueueDrop',
 ]);
 
 /** The same on the root mount. */
@@ -110,13 +115,14 @@ function actorOf(request: FastifyRequest, action: string): Actor | null {
   return { organizationId, actorType: 'api_key', actorId, actorName, projectId, environment };
 }
 
-/** The id in the path, else that of what was made. */
+/** The id in the path, else what was selected, else the id of what was made. */
 function targetOf(reply: FastifyReply, payload: unknown): string | null {
   const { id, address } = reply.request.params as { id?: string; address?: string };
   const inPath = id ?? address;
   if (inPath !== undefined) return inPath;
   const isJson = String(reply.getHeader('content-type')).startsWith('application/json');
   if (!isJson || typeof payload !== 'string' || payload.length > PAYLOAD_MAX) return null;
-  const made = JSON.parse(payload) as { id?: unknown };
-  return typeof made.id === 'string' ? made.id : null;
+  const made = JSON.parse(payload) as { id?: unknown; selection?: unknown };
+  const target = made.selection ?? made.id;
+  return typeof target === 'string' ? target : null;
 }

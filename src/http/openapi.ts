@@ -81,6 +81,7 @@ function registerSwagger(app: App): void {
 const TAGS = {
   Emails: 'Send email, see what became of it, cancel and reschedule it.',
   Events: 'Everything that happens, in commit order, as pages or as a stream that stays open.',
+  Queue: 'What waits for which provider, and why; hold, release, retry and drop it.',
   Stats: 'How much was sent, and what became of it.',
   Domains: 'The domains that email is sent from, and the DNS records that they need.',
   Webhooks: 'Where events are posted, what was posted, and posting it again.',

@@ -5,7 +5,7 @@
  *
  * A viewer reads, but nothing that could be used elsewhere: contents of shared links are public. A developer
  * sends, and changes what emails consist of and where events go. An admin changes what the organization is
- * known by: domains, keys, projects, suppressions, members below the owner. An owner may do everything.
+ * known by: domains, keys, projects, suppressions, the mail that waits, members below the owner. An owner may do everything.
  */
 import type { Role } from '../core/roles.ts';
 
@@ -21,6 +21,8 @@ const OF_VIEWERS = [
   'diagnoseEmail',
   'listEvents',
   'getStats',
+  'getQueue',
+  'getQueueProvider',
   'listDomains',
   'getDomain',
   'listWebhooks',
@@ -84,6 +86,11 @@ const OF_ADMINS = [
   'deleteSuppression',
   'importSuppressions',
   'exportSuppressions',
+  'holdQueue',
+  'releaseQueue',
+  'retryQueue',
+  'dropQueue',
+  'undoQueueDrop',
   'createProject',
   'updateProject',
   'updateMember',

@@ -50,6 +50,7 @@ export type HttpServices = {
     | 'sources'
     | 'inboundPort'
     | 'retention'
+    | 'shaping'
   >;
   domains: DomainService;
   templates: TemplateService;

@@ -44,6 +44,9 @@ export function listNodes(
   return db.query('select id, instance, beat from nodes');
 }
 
+/** A drop that died goes on (queue-drops.ts): its mail stays held. */
+const DUE_UNLESS_DROPPED = `case when q.drop_id is null then ${DUE_BY_AGE} else q.due_at end`;
+
 /**
  * Expires workers and releases their claims, which are due at once in the order of their age. `beat`
  * excludes a worker that beat after it was read.
@@ -57,7 +60,7 @@ export async function expireWorker(
     `with dead as (
        delete from nodes where id = $1::uuid and ($2::bigint is null or beat = $2) returning id
      ), mail as (
-       update queue q set holder = null, in_doubt = true, due_at = ${DUE_BY_AGE} from dead
+       update queue q set holder = null, in_doubt = true, due_at = ${DUE_UNLESS_DROPPED} from dead
         where q.holder = dead.id returning 1
      ), hooks as (
        update webhook_queue q set holder = null, due_at = app_now() from dead
@@ -71,7 +74,7 @@ export async function expireWorker(
 
 const RELEASE_ORPHANS = `
 with mail as (
-  update queue q set holder = null, in_doubt = true, due_at = ${DUE_BY_AGE}
+  update queue q set holder = null, in_doubt = true, due_at = ${DUE_UNLESS_DROPPED}
    where q.holder is not null and not exists (select from nodes n where n.id = q.holder)
   returning 1
 ), hooks as (

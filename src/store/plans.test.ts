@@ -22,6 +22,7 @@ import {
 } from '../../test/support/statements.ts';
 import { INBOUND_EXERCISES } from '../../test/support/statements-inbound.ts';
 import { LIMIT_EXERCISES } from '../../test/support/statements-limits.ts';
+import { QUEUE_EXERCISES } from '../../test/support/statements-queue.ts';
 import { APP_ROLE, clientQueries, connectAsOwner, type Queryable } from './postgres/database.ts';
 import { newId } from './ids.ts';
 import { registerNode } from './nodes.ts';
@@ -110,7 +111,7 @@ async function readingsOf(exercise: Exercise): Promise<Reading[]> {
   return explaining.readings.slice(first);
 }
 
-const ALL = [...EXERCISES, ...INBOUND_EXERCISES, ...LIMIT_EXERCISES];
+const ALL = [...EXERCISES, ...INBOUND_EXERCISES, ...LIMIT_EXERCISES, ...QUEUE_EXERCISES];
 
 /** A few partitions, a few look-ups for each row. */
 const ROWS_PER_ROW_ASKED = 20;

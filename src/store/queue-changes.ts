@@ -6,6 +6,8 @@
  * claims with their memory (delivery/releases.ts), and releases rows whose holder does not exist. Held
  * mail is not claimed; it becomes due when it expires, so that it always ends. Released mail is not held
  * again because of a paused domain. No change makes scheduled mail due before its time.
+ *
+ * A drop that can be undone (queue-drops.ts) marks its mail and holds it; its undo restores what was before.
  */
 import type { Environment } from '../core/scope.ts';
 import type { Address } from '../mail/address.ts';
@@ -13,12 +15,32 @@ import type { Queryable } from './postgres/database.ts';
 
 export type QueueChange = 'retry' | 'hold' | 'release';
 
-/** All given members have to match. */
+/** All members that are not null have to match. */
 export type QueueSelector = {
   emailId: string | null;
   /** The domain of the recipients. */
   domain: string | null;
+  /** As the queue has it: the domain while its provider is not known. */
+  provider: string | null;
   projectId: string | null;
+  environment: Environment | null;
+  organizationId: string | null;
+  /** Marked by this drop. */
+  dropId: string | null;
+  /** Accepted no later than this email. */
+  lastEmailId: string | null;
+};
+
+/** Selects everything. */
+export const WHOLE_QUEUE: QueueSelector = {
+  emailId: null,
+  domain: null,
+  provider: null,
+  projectId: null,
+  environment: null,
+  organizationId: null,
+  dropId: null,
+  lastEmailId: null,
 };
 
 export type QueueStep = {
@@ -41,18 +63,22 @@ const STEP_ROWS = 2_000;
 
 const SEEN = `
 seen as materialized (
-  select q.email_id, q.position, q.project_id, q.environment, q.destination, q.holder, q.held,
-         q.due_at
+  select q.email_id, q.position, q.project_id, q.environment, q.destination, q.provider, q.holder,
+         q.held, q.due_at, q.drop_id
     from queue q
    where (q.email_id, q.position) > ($1::uuid, $2::smallint)
-     and q.email_id >= coalesce($3::uuid, $1::uuid)
-     and q.email_id <= coalesce($3::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+     and q.email_id >= coalesce($4::uuid, $1::uuid)
+     and q.email_id <= coalesce($4::uuid, $5::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
    order by q.email_id, q.position
-   limit $6
+   limit $3
 ),
 found as materialized (
   select * from seen
-   where ($4::text is null or destination = $4) and ($5::uuid is null or project_id = $5)
+   where ($6::text is null or destination = $6) and ($7::text is null or provider = $7)
+     and ($8::uuid is null or project_id = $8) and ($9::text is null or environment = $9)
+     and ($10::uuid is null
+          or project_id in (select p.id from projects p where p.organization_id = $10))
+     and ($11::uuid is null or drop_id = $11 and held)
 )`;
 
 const PROGRESS = `
@@ -63,7 +89,13 @@ select (select count(*) from found)::int as found,
        (array_agg(position order by email_id desc, position desc))[1] as position
   from seen`;
 
-const CHANGES: Readonly<Record<QueueChange, Change>> = {
+/** `mark` and `restore`: of a drop that can be undone; $12 is its id. */
+export type MarkChange = 'mark' | 'restore';
+
+/** As of DUE_BY_AGE (queue.ts): claims would not find rows that were due long ago. */
+const DUE_AS_BEFORE = `greatest(q.due_before, app_now() - interval '50 seconds', e.scheduled_at)`;
+
+const CHANGES: Readonly<Record<QueueChange | MarkChange, Change>> = {
   retry: {
     set: 'holder = null, in_doubt = q.in_doubt or q.holder is not null, due_at = app_now()',
     where: `(q.holder is null and not q.held and q.due_at > app_now()
@@ -72,8 +104,19 @@ const CHANGES: Readonly<Record<QueueChange, Change>> = {
   },
   hold: { set: 'held = true, due_at = e.expires_at', where: 'q.holder is null and not q.held' },
   release: {
-    set: 'held = false, passes_pause = true, due_at = greatest(app_now(), e.scheduled_at)',
+    set: `held = false, passes_pause = true, due_at = greatest(app_now(), e.scheduled_at),
+          drop_id = null, due_before = null`,
     where: 'q.holder is null and q.held',
+  },
+  mark: {
+    set: `held = true, due_at = e.expires_at, drop_id = $12::uuid,
+          due_before = case when q.held then null else q.due_at end`,
+    where: 'q.holder is null and q.drop_id is null',
+  },
+  restore: {
+    set: `held = q.due_before is null, drop_id = null, due_before = null,
+          due_at = case when q.due_before is null then q.due_at else ${DUE_AS_BEFORE} end`,
+    where: 'q.holder is null and q.drop_id = $12::uuid',
   },
 };
 
@@ -100,21 +143,36 @@ changed as (
 )${alongside}${PROGRESS}`;
 }
 
-const STATEMENTS: Readonly<Record<QueueChange, string>> = {
+const STATEMENTS: Readonly<Record<QueueChange | MarkChange, string>> = {
   retry: changeStatement(CHANGES.retry, ASK_HOLDERS),
   hold: changeStatement(CHANGES.hold),
   release: changeStatement(CHANGES.release),
+  mark: changeStatement(CHANGES.mark),
+  restore: changeStatement(CHANGES.restore),
 };
 
 type Progress = { found: number; busy: number; changed: number; seen: number } & QueuePlace;
+
+type Part = { selector: QueueSelector; from: QueuePlace };
 
 /** Changes the matching rows among the next ones. */
 export async function changeQueueStep(
   db: Queryable,
   change: QueueChange,
-  { selector, from }: { selector: QueueSelector; from: QueuePlace },
+  { selector, from }: Part,
 ): Promise<QueueStep> {
-  const [row] = await db.query<Progress>(STATEMENTS[change], valuesOf(selector, from));
+  const [row] = await db.query<Progress>(STATEMENTS[change], valuesOf(selector, from, STEP_ROWS));
+  return stepOf(row!);
+}
+
+/** Marks the matching rows among the next ones for a drop and holds them, or restores what was marked. */
+export async function markQueueStep(
+  db: Queryable,
+  change: MarkChange,
+  { dropId, selector, from }: Part & { dropId: string },
+): Promise<QueueStep> {
+  const values = [...valuesOf(selector, from, STEP_ROWS), dropId];
+  const [row] = await db.query<Progress>(STATEMENTS[change], values);
   return stepOf(row!);
 }
 
@@ -133,7 +191,7 @@ type TakenOut = {
 
 const TAKE_OUT = `with${SEEN},
 changed as (
-  update queue q set holder = $7::uuid, claim = q.claim + 1
+  update queue q set holder = $12::uuid, claim = q.claim + 1
     from found f
    where q.email_id = f.email_id and q.position = f.position and q.holder is null
   returning q.*
@@ -158,15 +216,28 @@ const TAKE_OUT_ROWS = 200;
 export async function takeOutStep(
   db: Queryable,
   holder: string,
-  { selector, from }: { selector: QueueSelector; from: QueuePlace },
+  { selector, from }: Part,
 ): Promise<{ step: QueueStep; taken: TakenOut[] }> {
-  const values = [...valuesOf(selector, from).slice(0, -1), TAKE_OUT_ROWS, holder];
+  const values = [...valuesOf(selector, from, TAKE_OUT_ROWS), holder];
   const [row] = await db.query<Progress & { taken: TakenOut[] | null }>(TAKE_OUT, values);
   return { step: stepOf(row!, TAKE_OUT_ROWS), taken: row!.taken ?? [] };
 }
 
-function valuesOf({ emailId, domain, projectId }: QueueSelector, from: QueuePlace): unknown[] {
-  return [from.emailId, from.position, emailId, domain, projectId, STEP_ROWS];
+function valuesOf(selector: QueueSelector, from: QueuePlace, rows: number): unknown[] {
+  const { emailId, lastEmailId, domain, provider, projectId, environment } = selector;
+  const { organizationId, dropId } = selector;
+  const scope = [projectId, environment, organizationId];
+  return [
+    from.emailId,
+    from.position,
+    rows,
+    emailId,
+    lastEmailId,
+    domain,
+    provider,
+    ...scope,
+    dropId,
+  ];
 }
 
 function stepOf({ found, busy, changed, seen, ...last }: Progress, rows = STEP_ROWS): QueueStep {

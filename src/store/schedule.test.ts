@@ -7,7 +7,7 @@ import type { NewEmail } from './accept-statement.ts';
 import { newId } from './ids.ts';
 import { expireWorker, registerNode, releaseOrphans } from './nodes.ts';
 import type { Queryable } from './postgres/database.ts';
-import { changeQueueStep, QUEUE_START } from './queue-changes.ts';
+import { changeQueueStep, QUEUE_START, WHOLE_QUEUE } from './queue-changes.ts';
 import { claimOldest, releaseClaims } from './queue.ts';
 import { cancelEmail, rescheduleEmail } from './schedule.ts';
 import { SettleStore } from './settle.ts';
@@ -180,7 +180,7 @@ test('a recipient that a dead worker may have delivered is not canceled', async 
     await accepted({ holder: newId() }),
     await accepted({ holder: newId(), to: ['jo@retried.test'] }),
   ];
-  const selector = { emailId: null, domain: 'retried.test', projectId: null };
+  const selector = { ...WHOLE_QUEUE, domain: 'retried.test' };
   await changeQueueStep(db, 'retry', { selector, from: QUEUE_START });
   await expireWorker(db, { id: dead, beat: null });
   await releaseOrphans(db);

@@ -146,6 +146,13 @@ test('every endpoint is documented', () => {
     GET /v1/emails/{id}/webhook-deliveries
     GET /v1/events
     GET /v1/stats
+    GET /v1/queue
+    GET /v1/queue/providers/{provider}
+    POST /v1/queue/hold
+    POST /v1/queue/release
+    POST /v1/queue/retry
+    POST /v1/queue/drop
+    DELETE /v1/queue/drops/{id}
     GET /v1/domains
     POST /v1/domains
     GET /v1/domains/{id}
@@ -301,6 +308,12 @@ test('answers about emails, keys, domains and projects are as documented', async
   await ask('downloadEmailAttachment', { ...attaching, number: 1 });
   const scheduled_at = new Date(Date.now() + 3600_000).toISOString();
   const { body: later } = await ask('sendEmail', {}, { body: { ...EMAIL, scheduled_at } });
+  const waiting = { body: { email_id: later.id } };
+  for (const id of ['holdQueue', 'releaseQueue', 'retryQueue']) await ask(id, {}, waiting);
+  const { body: drop } = await ask('dropQueue', {}, waiting);
+  await ask('getQueue');
+  await ask('getQueueProvider', { provider: 'google' });
+  await ask('undoQueueDrop', drop);
   await ask('rescheduleEmail', later, { body: { scheduled_at } });
   await ask('cancelEmail', later);
   await ask('shareEmail', later, { body: { expires_in: 60 } });

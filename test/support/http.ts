@@ -10,6 +10,7 @@ import { DEFAULT_LIMITS } from '../../src/core/limits.ts';
 import type { Caller } from '../../src/core/scope.ts';
 import { type AppOptions, buildApp } from '../../src/http/app.ts';
 import type { App, HttpServices } from '../../src/http/services.ts';
+import { USUAL_SHAPING } from '../../src/delivery/shaping-settings.ts';
 import { createAddressGuard } from '../../src/net/addresses.ts';
 import { AttachmentUrls } from '../../src/sending/attachment-urls.ts';
 import { DatabaseUnavailable } from '../../src/store/postgres/database.ts';
@@ -139,6 +140,7 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
       hostname: 'localhost',
       sources: [],
       inboundPort: null,
+      shaping: USUAL_SHAPING,
     },
     secrets: new SecretBox('s'.repeat(32)),
     localUrl: 'http://127.0.0.1:3000',

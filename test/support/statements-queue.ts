@@ -2,8 +2,24 @@
 import { newId } from '../../src/store/ids.ts';
 import * as claims from '../../src/store/queue.ts';
 import { holdClaims, releaseClaims } from '../../src/store/queue.ts';
-import { changeQueueStep, QUEUE_START, takeOutStep } from '../../src/store/queue-changes.ts';
-import type { Stage } from './statements.ts';
+import {
+  changeQueueStep,
+  QUEUE_START,
+  takeOutStep,
+  WHOLE_QUEUE,
+} from '../../src/store/queue-changes.ts';
+import {
+  createDrop,
+  deleteDrop,
+  dropsToDo,
+  listDrops,
+  markDropStep,
+  restoreStep,
+  undoDrop,
+} from '../../src/store/queue-drops.ts';
+import { findProject } from '../../src/store/projects.ts';
+import { countByIndex, lastAnswers, readQueue } from '../../src/store/queue-report.ts';
+import type { Exercise, Stage } from './statements.ts';
 
 const NOBODY = '00000000-0000-0000-0000-000000000000';
 
@@ -26,9 +42,39 @@ export async function claimAndRelease({ db, holder }: Stage): Promise<void> {
 }
 
 export async function operate({ db, holder, sender }: Stage): Promise<void> {
-  const selector = { emailId: null, domain: 'nobody.test', projectId: sender.projectId };
+  const selector = { ...WHOLE_QUEUE, domain: 'nobody.test', projectId: sender.projectId };
   for (const change of ['retry', 'hold', 'release'] as const) {
     await changeQueueStep(db, change, { selector, from: QUEUE_START });
   }
   await takeOutStep(db, holder, { selector, from: QUEUE_START });
 }
+
+/** Of a shallow and of a deep queue: what is not sampled is counted by the index. */
+async function showQueue({ db, sender }: Stage): Promise<void> {
+  const within = { projectId: sender.projectId, environment: sender.environment };
+  const asked = { projectIds: [sender.projectId], environment: null, within, limit: 100 };
+  await readQueue(db, { ...asked, provider: null });
+  await countByIndex(db, { ...within, provider: null, limit: 100 });
+  await countByIndex(db, { ...within, provider: 'customers1.test', limit: 1 });
+  await lastAnswers(db, within, { provider: 'customers1.test', limit: 10 });
+}
+
+async function dropAndUndo({ db, sender }: Stage): Promise<void> {
+  const { projectId, environment } = sender;
+  const { organizationId } = (await findProject(db, projectId))!;
+  const what = { emailId: null, domain: 'nobody.test', provider: null };
+  const owner = { organizationId, projectId, environment };
+  const { id } = await createDrop(db, { id: newId(), ...owner, ...what });
+  await markDropStep(db, id);
+  await listDrops(db, owner);
+  await dropsToDo(db);
+  const drop = await undoDrop(db, id, owner);
+  await restoreStep(db, drop!, QUEUE_START);
+  await deleteDrop(db, id);
+}
+
+export const QUEUE_EXERCISES: readonly Exercise[] = [
+  // 16 MB of the queue, and 1,000 recipients for each provider.
+  { what: 'show the queue', asks: 5_000, run: showQueue },
+  { what: 'drop and undo, a step', asks: 2_000, run: dropAndUndo },
+];

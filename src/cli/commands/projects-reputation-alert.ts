@@ -16,6 +16,7 @@ import {
   QUEUE_START,
   type QueuePlace,
   type QueueStep,
+  WHOLE_QUEUE,
 } from '../../store/queue-changes.ts';
 import {
   listAlertRules,
@@ -120,7 +121,7 @@ function setReputationAlert(
 /** The pause ends before held mail is released, so that no mail is held in between. */
 async function resume(db: Queryable, projectId: string) {
   const domains = await resumeSenders(db, projectId);
-  const selector = { emailId: null, domain: null, projectId };
+  const selector = { ...WHOLE_QUEUE, projectId };
   let released = 0;
   let from: QueuePlace | null = QUEUE_START;
   while (from !== null) {

@@ -20,12 +20,8 @@ import {
   type Store,
   withStore,
 } from '../store.ts';
-import type { World } from '../../core/world.ts';
-import { DROPPED, settlementOf } from '../../delivery/outcome.ts';
-import { loadMessages } from '../../store/emails.ts';
+import { dropFromQueue } from '../../delivery/queue-drop.ts';
 import { isId } from '../../store/ids.ts';
-import { beat, expireWorker, registerNode } from '../../store/nodes.ts';
-import type { Database } from '../../store/postgres/database.ts';
 import { type ProviderState, readProviderStates } from '../../store/provider-states.ts';
 import {
   changeQueueStep,
@@ -36,9 +32,8 @@ import {
   type QueuePlace,
   type QueueSelector,
   type QueueStep,
-  takeOutStep,
+  WHOLE_QUEUE,
 } from '../../store/queue-changes.ts';
-import { settleBatch } from '../../store/settle.ts';
 
 const PROVIDERS_SHOWN = 30;
 const PROVIDERS_MAX = 10_000;
@@ -68,6 +63,7 @@ function selectable(command: Command): Command {
   return command
     .option('--email <id>', 'the recipients of this email', parseId)
     .option('--domain <domain>', 'recipients at this domain', parseRecipientDomain)
+    .option('--provider <provider>', 'what waits for this provider, as in the list')
     .addOption(projectOption())
     .option('--all', 'everything in the queue');
 }
@@ -150,7 +146,12 @@ function providerJson(provider: ShownProvider) {
   };
 }
 
-type Selection = ProjectOptions & { email?: string; domain?: string; all?: true };
+type Selection = ProjectOptions & {
+  email?: string;
+  domain?: string;
+  provider?: string;
+  all?: true;
+};
 
 const CHANGES: Readonly<Record<QueueChange, { about: string; done: string }>> = {
   retry: { about: 'make it due now', done: 'due now' },
@@ -191,26 +192,30 @@ function drop(cli: Cli, options: Selection & { yes?: true }): Promise<Outcome> {
         return { failed: 'Nothing was dropped.', code: 'usage_error', exitCode: 1 };
       }
     }
-    const steps = dropFromQueue(store.db, selector, cli.world);
+    const here = { host: hostname(), pid: process.pid };
+    const steps = dropFromQueue({ db: store.db, world: cli.world, process: here }, selector);
     return report(cli, steps, { kind: 'drop', done: 'dropped', selector });
   });
 }
 
 async function selectorOf(
   { db }: Store,
-  { email, domain, project, all }: Selection,
+  { email, domain, provider, project, all }: Selection,
 ): Promise<QueueSelector | Failure> {
-  const isNarrow = email !== undefined || domain !== undefined || project !== undefined;
+  const isNarrow = [email, domain, provider, project].some((one) => one !== undefined);
   if (!isNarrow && all !== true) {
     return usageFailure(
-      'Select recipients with --email, --domain, --project (all that are given must match) or --all.',
+      'Select recipients with --email, --domain, --provider, --project (all that are given must match) or --all.',
     );
   }
   if (isNarrow && all === true)
-    return usageFailure('--all cannot be combined with --email, --domain or --project.');
+    return usageFailure(
+      '--all cannot be combined with --email, --domain, --provider or --project.',
+    );
   const chosen = project === undefined ? null : await chooseProject(db, project);
   if (chosen !== null && isFailure(chosen)) return chosen;
-  return { emailId: email ?? null, domain: domain ?? null, projectId: chosen?.id ?? null };
+  const what = { emailId: email ?? null, domain: domain ?? null, provider: provider ?? null };
+  return { ...WHOLE_QUEUE, ...what, projectId: chosen?.id ?? null };
 }
 
 /** Recipients between progress lines on stderr. */
@@ -260,49 +265,4 @@ function parseCount(text: string): number {
   const count = /^\d{1,5}$/.test(text) ? Number(text) : 0;
   if (count >= 1 && count <= PROVIDERS_MAX) return count;
   throw new InvalidArgumentError(`Write a number from 1 to ${PROVIDERS_MAX}.`);
-}
-
-/**
- * Cancels waiting mail: status `canceled`, its event and its webhooks, by the settle statement. The mail
- * is held under a lease of this command, which expires like a worker's if the command is killed. Each
- * step is settled before the next one begins.
- * @throws when the lease has expired
- */
-async function* dropFromQueue(
-  db: Database,
-  selector: QueueSelector,
-  world: World,
-): AsyncGenerator<QueueStep> {
-  const holder = world.newId();
-  await registerNode(db, {
-    id: holder,
-    instance: world.newId(),
-    host: hostname(),
-    pid: process.pid,
-  });
-  try {
-    let from: QueuePlace | null = QUEUE_START;
-    while (from !== null) {
-      if ((await beat(db, holder)) === null) throw new Error('the lease of this command expired');
-      const { step, taken } = await takeOutStep(db, holder, { selector, from });
-      const messages = await loadMessages(
-        db,
-        taken.map((one) => ({ ...one, id: one.emailId })),
-      );
-      const settlements = taken.map((one) => {
-        const message = messages.get(one.emailId);
-        if (!message) throw new Error(`queued email ${one.emailId} has no content`);
-        return settlementOf({ ...one, message }, DROPPED, { attempt: null, world });
-      });
-      const settled = await settleBatch(db.settling, settlements, {
-        holder,
-        onNotified: () => {},
-        extent: 'all',
-      });
-      yield { ...step, changed: settled.filter(Boolean).length };
-      from = step.next;
-    }
-  } finally {
-    await expireWorker(db, { id: holder, beat: null });
-  }
 }

@@ -1,15 +1,17 @@
 /**
  * Periodic tasks of one process per machine: monitors other nodes and the schema, creates partitions in
  * advance, removes data past its retention (mail-removal.ts), reports senders with many bounces
- * (reputation-watch.ts), removes expired rows, builds indexes after an upgrade, re-checks domains, and monitors
- * the disk.
+ * (reputation-watch.ts), removes expired rows, builds indexes after an upgrade, re-checks domains, carries out drops
+ * of waiting mail, and monitors the disk.
  *
  * Each task has its own interval; one that fails is logged and tried again at the next interval.
  * Several machines may run the same task at once: every task is idempotent.
  */
+import { hostname } from 'node:os';
 import type { Logger } from 'pino';
 import { failpoint } from '../../core/failpoint.ts';
 import type { Config } from '../../config/config.ts';
+import { carryOutDrops } from '../../delivery/queue-drop.ts';
 import { recheckDomains } from '../../domains/service.ts';
 import { ReputationWatch } from './reputation-watch.ts';
 import { MailRemoval } from './mail-removal.ts';
@@ -44,6 +46,7 @@ const SILENT_POLLS_MAX = 6;
 const ORPHANS_FOR_MS = 30_000;
 const ORPHANS_EVERY_MS = 10 * 60_000;
 const OUTDATED = 'the database was migrated for a newer version';
+const DROPS_EVERY_MS = 2_500;
 const DISK_EVERY_MS = 5_000;
 const DISK_FREE_MIN_BYTES = 1024 ** 3;
 const FORGET_EVERY_MS = 60_000;
@@ -89,6 +92,11 @@ export class Maintenance implements AsyncDisposable {
     this.#running.add(this.#watchTimeline().catch(() => {}));
     this.#every(WATCH_EVERY_MS, 'watching the schema', () => this.#watchSchema());
     this.#every(ORPHANS_EVERY_MS, 'freeing orphans', () => this.#releaseOrphans());
+    const here = { host: hostname(), pid: process.pid };
+    this.#every(DROPS_EVERY_MS, 'dropping mail', () => {
+      const context = { db: database.db, world: systemWorld, process: here };
+      return carryOutDrops(context, () => !this.#isStopping);
+    });
     this.#every(DISK_EVERY_MS, 'looking at the disk', () => this.#watchDisk());
     this.#every(FORGET_EVERY_MS, 'forgetting', () => forgetExpired(database.db));
     this.#every(STATS_EVERY_MS, 'adding up counts', async () => {
