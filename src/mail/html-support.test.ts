@@ -23,7 +23,7 @@ test('elements and styles that large programs lack are named, with the programs'
     new Set([
       'web fonts',
       'flexible boxes',
-      'position',
+      'positioned elements',
       'round corners',
       'SVG in the html',
       'video and audio',

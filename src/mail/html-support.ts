@@ -46,7 +46,11 @@ const BY_CSS: readonly (UnsupportedFeature & { css: RegExp })[] = [
     css: /display\s{0,9}:\s{0,9}(?:inline-)?flex/i,
   },
   { feature: 'grids', clients: NOT_IN_OUTLOOK, css: /display\s{0,9}:\s{0,9}(?:inline-)?grid/i },
-  { feature: 'position', clients: ['Gmail', 'Outlook'], css: /(?:^|[;{\s])position\s{0,9}:/i },
+  {
+    feature: 'positioned elements',
+    clients: ['Gmail', 'Outlook'],
+    css: /(?:^|[;{\s])position\s{0,9}:/i,
+  },
   {
     feature: 'background images',
     clients: NOT_IN_OUTLOOK,

@@ -328,6 +328,10 @@ test('an address is suppressed, found and gets mail again', async () => {
   await page.getByRole('button', { name: 'Remove jo@simulator.test' }).click();
   await page.getByRole('button', { name: 'Remove', exact: true }).click();
   await page.getByRole('heading', { name: 'This address is not suppressed' }).waitFor();
+  await page.getByRole('status').getByRole('button', { name: 'Undo' }).click();
+  await page.getByRole('cell', { name: 'jo@simulator.test', exact: true }).waitFor();
+  const { body } = await service.request('GET', '/v1/suppressions/jo@simulator.test');
+  assert.equal(body.reason, 'manual');
 });
 
 test('a webhook is added with its secret, and a test event is among its deliveries', async () => {

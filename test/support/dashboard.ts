@@ -5,6 +5,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { ensureDashboard } from '../../bin/dashboard.js';
+import type { Browser as ApiBrowser } from './browser.ts';
 import type { Service } from './service.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -16,6 +17,16 @@ const PATIENCE_MS = 30_000;
 /** The files that the service serves. */
 export async function buildDashboard(): Promise<void> {
   await ensureDashboard(ROOT, process.execPath);
+}
+
+type StorageState = Exclude<BrowserContextOptions['storageState'], string | undefined>;
+
+/** For openPage: signed in as who is signed in there. */
+export function signedIn(service: Service, { cookie }: ApiBrowser): StorageState {
+  const [name = '', value = ''] = (cookie ?? '').split('=', 2);
+  const { hostname: domain } = new URL(service.url);
+  const kept = { domain, path: '/', expires: -1, httpOnly: true, secure: false } as const;
+  return { cookies: [{ name, value, ...kept, sameSite: 'Strict' }], origins: [] };
 }
 
 export type OpenPage = AsyncDisposable & {

@@ -102,7 +102,7 @@ const emails = createRoute({
 const email = createRoute({
   getParentRoute: () => emails,
   path: '$id',
-  validateSearch: texts('tab', 'width'),
+  validateSearch: texts('tab', 'width', 'dark'),
   component: lazyRouteComponent(() => import('./screens/email.tsx'), 'EmailScreen'),
 });
 
@@ -140,6 +140,7 @@ const webhooks = createRoute({
 const webhook = createRoute({
   getParentRoute: () => scoped,
   path: '/webhooks/$id',
+  validateSearch: texts('status', 'delivery', 'replay'),
   component: lazyRouteComponent(() => import('./screens/webhook.tsx'), 'WebhookScreen'),
 });
 

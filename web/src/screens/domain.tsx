@@ -5,6 +5,7 @@ import { ArrowLeft } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Domain, DomainRecord } from '../../../sdk/src/api.ts';
 import { useReload } from '../api/list.ts';
+import { saveAs } from '../api/download.ts';
 import { useApi } from '../api/scope.ts';
 import { ActionForm } from '../ui/action-form.tsx';
 import { Allowed } from '../ui/allowed.tsx';
@@ -17,6 +18,7 @@ import { PageHead } from '../ui/page.tsx';
 import { Problem, RowsSkeleton, sentenceOf } from '../ui/states.tsx';
 import { Time } from '../ui/time.tsx';
 import { DomainMark } from './domains.tsx';
+import { zoneFileOf } from './zone-file.ts';
 
 export function DomainScreen(): ReactNode {
   const api = useApi();
@@ -42,24 +44,29 @@ export function DomainScreen(): ReactNode {
   );
 }
 
-function Loaded({ domain }: { domain: Domain }): ReactNode {
+function useCheck({ id }: Domain) {
   const api = useApi();
   const reload = useReload();
   const [check, setCheck] = useState<{ isRunning: boolean; failure: string | null }>({
     isRunning: false,
     failure: null,
   });
-  const [isRemoving, setRemoving] = useState(false);
   const checkNow = async (): Promise<void> => {
     setCheck({ isRunning: true, failure: null });
     try {
-      await api.send('POST', `/v1/domains/${domain.id}/verify`);
+      await api.send('POST', `/v1/domains/${id}/verify`);
       await reload('/v1/domains');
       setCheck({ isRunning: false, failure: null });
     } catch (error) {
       setCheck({ isRunning: false, failure: sentenceOf(error) });
     }
   };
+  return { check, checkNow };
+}
+
+function Loaded({ domain }: { domain: Domain }): ReactNode {
+  const { check, checkNow } = useCheck(domain);
+  const [isRemoving, setRemoving] = useState(false);
   return (
     <>
       <PageHead
@@ -92,11 +99,23 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
         </p>
       )}
       <div className="space-y-4 p-4">
-        <p className="max-w-prose text-muted">
-          Publish these records where the DNS of {domain.name} is managed.
-        </p>
+        <div className="flex flex-wrap items-center gap-3">
+          <p className="max-w-prose grow text-muted">
+            Publish these records where the DNS of {domain.name} is managed.
+          </p>
+          <Button
+            onClick={() => saveAs(new Blob([zoneFileOf(domain)]), `${domain.name}.zone`)}
+            title="All records, to import where the DNS is managed"
+          >
+            Download as zone file
+          </Button>
+        </div>
         {domain.records.map((record) => (
-          <Record key={`${record.type} ${record.name}`} record={record} />
+          <Record
+            key={`${record.type} ${record.name}`}
+            record={record}
+            isChecking={check.isRunning}
+          />
         ))}
         {domain.advice.length > 0 && <Advice advice={domain.advice} />}
       </div>
@@ -119,8 +138,9 @@ const LOOKS = {
   dns_error: ['wait', 'DNS did not answer'],
 } as const;
 
-function Record({ record }: { record: DomainRecord }): ReactNode {
-  const [look, word] = LOOKS[record.status];
+function Record(props: { record: DomainRecord; isChecking: boolean }): ReactNode {
+  const { record, isChecking } = props;
+  const [look, word] = isChecking ? (['open', 'checking'] as const) : LOOKS[record.status];
   const value = record.priority === undefined ? record.value : `${record.priority} ${record.value}`;
   return (
     <section

@@ -11,6 +11,7 @@ import { Dialog } from '../ui/dialog.tsx';
 import { Field, textsOf } from '../ui/field.tsx';
 import { Code } from '../ui/states.tsx';
 import { absoluteTime } from '../ui/time.tsx';
+import { useOfferUndo } from '../ui/undo.tsx';
 
 const OPEN = new Set<Email['status']>(['scheduled', 'queued', 'deferred']);
 const SHARED_S = 48 * 3_600;
@@ -89,12 +90,19 @@ function CancelForm({ email, onDone }: FormProps): ReactNode {
 }
 
 function RescheduleForm({ email, onDone }: FormProps): ReactNode {
+  const offerUndo = useOfferUndo();
   const { api, changed } = useChange(email);
   const reschedule = async (form: FormData): Promise<void> => {
+    const set = async (at: string): Promise<void> => {
+      await api.send('PATCH', `/v1/emails/${email.id}`, { scheduled_at: at });
+      await changed();
+    };
     const at = new Date(textsOf(form)['at'] ?? '').toISOString();
-    await api.send('PATCH', `/v1/emails/${email.id}`, { scheduled_at: at });
-    await changed();
+    await set(at);
     onDone();
+    const { scheduled_at: before } = email;
+    const text = `It is to be sent at ${absoluteTime(at)}.`;
+    if (before !== null) offerUndo({ text, undo: () => set(before) });
   };
   return (
     <ActionForm action="Reschedule" send={reschedule}>

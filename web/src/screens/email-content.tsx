@@ -1,18 +1,25 @@
-/** What is in an email. Its html is shown only in a frame without scripts, forms and an origin. */
+/** What is in an email, by the chosen tab. */
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
-import { type ReactNode, useState } from 'react';
-import type { Email, EmailPreview } from '../../../sdk/src/api.ts';
+import type { ReactNode } from 'react';
+import type { Diagnosis, Email } from '../../../sdk/src/api.ts';
 import { respond } from '../api/client.ts';
 import { useApi } from '../api/scope.ts';
-import { Button } from '../ui/button.tsx';
+import { Headers } from '../content/headers.tsx';
+import { Attachments, Checks, useInspection } from '../content/inspection.tsx';
+import { EmailPreview, type PreviewView, WIDTHS } from '../content/preview.tsx';
 import { Code, Empty, Problem, RowsSkeleton } from '../ui/states.tsx';
 import type { ContentTab } from './email.tsx';
 
-const WIDTHS = ['375', '600', '100%'] as const;
 const ROUTE = '/$project/$environment/emails/$id';
 
-export function EmailContent({ email, tab }: { email: Email; tab: ContentTab }): ReactNode {
+type Props = {
+  email: Email;
+  tab: ContentTab;
+  authentication: Diagnosis['sender']['authentication'];
+};
+
+export function EmailContent({ email, tab, authentication }: Props): ReactNode {
   if (email.html === null && email.text === null) {
     return (
       <Empty title="The content was removed">
@@ -22,6 +29,9 @@ export function EmailContent({ email, tab }: { email: Email; tab: ContentTab }):
   }
   if (tab === 'source') return <Source email={email} />;
   if (tab === 'preview') return <Preview email={email} />;
+  if (tab === 'headers' || tab === 'checks') {
+    return <Inspected email={email} tab={tab} authentication={authentication} />;
+  }
   const text = tab === 'html' ? email.html : (email.text ?? null);
   if (!text) {
     const about =
@@ -38,57 +48,41 @@ export function EmailContent({ email, tab }: { email: Email; tab: ContentTab }):
 }
 
 function Preview({ email }: { email: Email }): ReactNode {
-  const api = useApi();
   const navigate = useNavigate();
-  const [hasRemote, setRemote] = useState(false);
-  const { width: chosen } = useSearch({ from: ROUTE });
-  const width = WIDTHS.find((one) => one === chosen) ?? '600';
-  const link = useQuery({
-    queryKey: [...api.key, 'email', email.id, 'link', hasRemote],
-    queryFn: ({ signal }) => api.get<EmailPreview>(`/v1/emails/${email.id}/preview`, signal),
-    // The frame has what it needs; a new link would load it again.
-    staleTime: Infinity,
-    gcTime: 0,
-  });
-  if (link.isPending) return <RowsSkeleton rows={4} />;
-  if (link.isError) return <Problem error={link.error} retry={() => void link.refetch()} />;
-  // The page of the link on this host, whatever the public URL is.
-  const page = `${new URL(link.data.url).pathname}${hasRemote ? '' : '?remote=no'}`;
+  const { width: chosen, dark } = useSearch({ from: ROUTE });
+  const inspection = useInspection(email.id);
+  const view: PreviewView = {
+    width: WIDTHS.find((one) => one === chosen) ?? '600',
+    isDark: dark !== undefined,
+  };
+  const keep = ({ width, isDark }: PreviewView): void =>
+    void navigate({
+      to: '.',
+      params: true,
+      search: (all) => ({ ...all, width, dark: isDark ? 'yes' : undefined }),
+      replace: true,
+    });
   return (
     <div className="space-y-3 p-4">
-      <div className="flex flex-wrap gap-2">
-        {WIDTHS.map((one) => (
-          <Button
-            key={one}
-            aria-pressed={one === width}
-            className="aria-pressed:bg-chosen"
-            onClick={() =>
-              void navigate({
-                to: '.',
-                params: true,
-                search: (all) => ({ ...all, width: one }),
-                replace: true,
-              })
-            }
-          >
-            {one === '100%' ? 'Full width' : `${one} px`}
-          </Button>
-        ))}
-        <Button disabled={hasRemote} onClick={() => setRemote(true)}>
-          {hasRemote ? 'Remote images are shown' : 'Show remote images'}
-        </Button>
-      </div>
-      <div className="overflow-x-auto">
-        <iframe
-          key={page}
-          title="Preview of the email"
-          sandbox=""
-          referrerPolicy="no-referrer"
-          src={page}
-          className="h-150 max-w-full rounded-lg border border-line bg-paper scheme-light"
-          style={{ width: width === '100%' ? '100%' : `${width}px` }}
-        />
-      </div>
+      {inspection.isSuccess && <Attachments inspection={inspection.data} />}
+      <EmailPreview email={email} view={view} onView={keep} />
+    </div>
+  );
+}
+
+function Inspected({ email, tab, authentication }: Props): ReactNode {
+  const inspection = useInspection(email.id);
+  if (inspection.isPending) return <RowsSkeleton rows={6} />;
+  if (inspection.isError) {
+    return <Problem error={inspection.error} retry={() => void inspection.refetch()} />;
+  }
+  return (
+    <div className="p-4">
+      {tab === 'checks' ? (
+        <Checks inspection={inspection.data} />
+      ) : (
+        <Headers inspection={inspection.data} authentication={authentication} />
+      )}
     </div>
   );
 }

@@ -1,13 +1,14 @@
 /** What became of an email: each recipient, what holds it, the timeline, how receivers judge the sender. */
 import { type UseQueryResult, useQuery } from '@tanstack/react-query';
-import { ShieldCheck } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { Diagnosis, Email, Recipient, TimelineEvent } from '../../../sdk/src/api.ts';
 import { useApi } from '../api/scope.ts';
+import { Authentication } from '../content/authentication.tsx';
 import { Problem, RowsSkeleton } from '../ui/states.tsx';
 import { StatusBadge } from '../ui/status.tsx';
 import { inWords, secondsBetween, Time } from '../ui/time.tsx';
 import { Timeline } from './email-timeline.tsx';
+import { EmailWebhooks } from './email-webhooks.tsx';
 
 type Judged = Diagnosis['recipients'][number];
 
@@ -52,6 +53,10 @@ export function EmailDelivery({
         )}
         {timeline.isSuccess && <Timeline events={timeline.data.data} />}
       </Section>
+      <EmailWebhooks
+        emailId={email.id}
+        around={(deliveries) => <Section title="Webhooks">{deliveries}</Section>}
+      />
       {diagnosis.data?.sender.authentication && (
         <Section title="Authentication">
           <Authentication authentication={diagnosis.data.sender.authentication} />
@@ -150,34 +155,5 @@ function Facts({
         </div>
       ))}
     </dl>
-  );
-}
-
-type Judgement = NonNullable<Diagnosis['sender']['authentication']>;
-
-function Authentication({ authentication }: { authentication: Judgement }): ReactNode {
-  const { dkim, spf, dmarc } = authentication;
-  const lines = [
-    ...dkim.map((one) => ({ ...one, name: `DKIM ${one.algorithm}`, about: one.selector })),
-    { ...spf, name: 'SPF', about: spf.domain },
-    { ...dmarc, name: 'DMARC', about: dmarc.policy ?? 'no policy' },
-  ];
-  return (
-    <ul className="space-y-1 text-sm">
-      {lines.map(({ name, about, verdict, problem }) => (
-        <li key={`${name} ${about}`} className="flex flex-wrap items-center gap-x-2">
-          <ShieldCheck
-            size={14}
-            aria-hidden
-            className={verdict === 'pass' ? 'text-good' : 'text-wait'}
-          />
-          <span>
-            {name}: {verdict}
-          </span>
-          <span className="font-mono text-xs break-all text-muted">{about}</span>
-          {problem && <span className="text-muted">{problem}</span>}
-        </li>
-      ))}
-    </ul>
   );
 }

@@ -23,6 +23,8 @@ const ROUTE = '/$project/$environment/emails/$id';
 const TABS = [
   ['delivery', 'Delivery'],
   ['preview', 'Preview'],
+  ['checks', 'Checks'],
+  ['headers', 'Headers'],
   ['text', 'Text'],
   ['html', 'HTML'],
   ['source', 'Source'],
@@ -101,7 +103,11 @@ function Loaded({ email }: { email: Email }): ReactNode {
         <EmailDelivery email={email} diagnosis={diagnosis} />
       ) : (
         <Suspense fallback={<RowsSkeleton rows={4} />}>
-          <EmailContent email={email} tab={tab} />
+          <EmailContent
+            email={email}
+            tab={tab}
+            authentication={diagnosis.data?.sender.authentication ?? null}
+          />
         </Suspense>
       )}
       <footer className="flex items-center gap-1 px-4 py-4 text-xs text-muted">

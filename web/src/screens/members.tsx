@@ -14,6 +14,7 @@ import { PageHead } from '../ui/page.tsx';
 import { Code, Empty } from '../ui/states.tsx';
 import { ListTable, Table } from '../ui/table.tsx';
 import { Time } from '../ui/time.tsx';
+import { useOfferUndo } from '../ui/undo.tsx';
 
 const ROLES = [
   ['developer', 'Developer: sends, changes templates and webhooks'],
@@ -196,12 +197,19 @@ function RoleSelect({ chosen }: { chosen?: Member['role'] }): ReactNode {
 }
 
 function RoleForm({ member, onDone }: { member: Member; onDone: () => void }): ReactNode {
+  const offerUndo = useOfferUndo();
   const api = useApi();
   const reload = useReload();
   const change = async (form: FormData): Promise<void> => {
-    await api.send('PATCH', `/v1/members/${member.id}`, textsOf(form));
-    await reload('/v1/members');
+    const set = async (role: string): Promise<void> => {
+      await api.send('PATCH', `/v1/members/${member.id}`, { role });
+      await reload('/v1/members');
+    };
+    const { role = member.role } = textsOf(form);
+    await set(role);
     onDone();
+    const text = `${member.name} is ${role} now.`;
+    if (role !== member.role) offerUndo({ text, undo: () => set(member.role) });
   };
   return (
     <ActionForm action="Change" send={change}>

@@ -3,6 +3,7 @@ import { useNavigate, useSearch } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import type { Suppression, SuppressionImport } from '../../../sdk/src/api.ts';
 import { respond } from '../api/client.ts';
+import { download } from '../api/download.ts';
 import { useList, useReload } from '../api/list.ts';
 import { useApi } from '../api/scope.ts';
 import { ActionForm } from '../ui/action-form.tsx';
@@ -11,9 +12,10 @@ import { Button } from '../ui/button.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { Field, INPUT, textsOf } from '../ui/field.tsx';
 import { PageHead } from '../ui/page.tsx';
-import { Empty } from '../ui/states.tsx';
+import { Empty, sentenceOf } from '../ui/states.tsx';
 import { ListTable } from '../ui/table.tsx';
 import { Time } from '../ui/time.tsx';
+import { useOfferUndo } from '../ui/undo.tsx';
 
 const ROUTE = '/$project/$environment/suppressions';
 const PATH = '/v1/suppressions';
@@ -24,7 +26,7 @@ const REASONS: Readonly<Record<Suppression['reason'], string>> = {
   manual: 'added by hand',
 };
 
-type Open = { kind: 'add' } | { kind: 'import' } | { kind: 'remove'; address: string } | null;
+type Open = { kind: 'add' } | { kind: 'import' } | { kind: 'remove'; row: Suppression } | null;
 
 export function SuppressionsScreen(): ReactNode {
   const may = useMay();
@@ -66,7 +68,7 @@ export function SuppressionsScreen(): ReactNode {
             cell: (row) => (
               <Button
                 aria-label={`Remove ${row.address}`}
-                onClick={() => setOpen({ kind: 'remove', address: row.address })}
+                onClick={() => setOpen({ kind: 'remove', row })}
               >
                 Remove
               </Button>
@@ -86,7 +88,7 @@ export function SuppressionsScreen(): ReactNode {
         <ImportForm />
       </Dialog>
       <Dialog isOpen={open?.kind === 'remove'} onClose={close} title="Remove this address?">
-        {open?.kind === 'remove' && <RemoveForm address={open.address} onDone={close} />}
+        {open?.kind === 'remove' && <RemoveForm row={open.row} onDone={close} />}
       </Dialog>
     </>
   );
@@ -135,13 +137,22 @@ function AddForm({ onDone }: { onDone: () => void }): ReactNode {
   );
 }
 
-function RemoveForm({ address, onDone }: { address: string; onDone: () => void }): ReactNode {
+function RemoveForm({ row, onDone }: { row: Suppression; onDone: () => void }): ReactNode {
+  const { address, reason, expires_at } = row;
+  const offerUndo = useOfferUndo();
   const api = useApi();
   const reload = useReload();
   const remove = async (): Promise<void> => {
     await api.send('DELETE', `${PATH}/${encodeURIComponent(address)}`);
     await reload(PATH);
     onDone();
+    offerUndo({
+      text: `${address} gets mail again.`,
+      undo: async () => {
+        await api.send('POST', PATH, { address, reason, expires_at });
+        await reload(PATH);
+      },
+    });
   };
   return (
     <ActionForm action="Remove" look="danger" send={remove}>
@@ -182,23 +193,73 @@ function ImportForm(): ReactNode {
         className="block w-full text-sm"
       />
       {result && (
-        <p role="status">
-          {result.added} added, {result.already_there} there already, {result.rejected} rejected.
-        </p>
+        <div role="status" className="space-y-2">
+          <p>
+            {result.added} added, {result.already_there} there already, {result.rejected} rejected.
+          </p>
+          <Report result={result} />
+        </div>
       )}
     </ActionForm>
   );
 }
 
+/** What was not taken, and why; the first of many. */
+function Report({ result }: { result: SuppressionImport }): ReactNode {
+  const { errors, rejected, left_out: leftOut } = result;
+  return (
+    <>
+      {leftOut.map(({ because, message }) => (
+        <p key={because} className="text-sm">
+          {message}
+        </p>
+      ))}
+      {errors.length > 0 && (
+        <ul
+          aria-label="Rejected lines"
+          tabIndex={0}
+          className="max-h-48 space-y-1 overflow-auto rounded-lg border border-line p-2 text-sm"
+        >
+          {errors.map(({ line, item, message }) => (
+            <li key={`${line} ${item}`} className="break-words">
+              <span className="text-muted tabular-nums">
+                {item === null ? `Line ${line}` : `Entry ${item}`}:
+              </span>{' '}
+              {message}
+            </li>
+          ))}
+          {rejected > errors.length && <li className="text-muted">and more</li>}
+        </ul>
+      )}
+    </>
+  );
+}
+
 function ExportButton(): ReactNode {
   const { scope } = useApi();
-  const download = async (): Promise<void> => {
-    const response = await respond('GET', `${PATH}/export`, { scope });
-    const link = document.createElement('a');
-    link.href = URL.createObjectURL(await response.blob());
-    link.download = 'suppressions.csv';
-    link.click();
-    URL.revokeObjectURL(link.href);
+  const [{ isRunning, failure }, setState] = useState<{
+    isRunning: boolean;
+    failure: string | null;
+  }>({ isRunning: false, failure: null });
+  const save = async (): Promise<void> => {
+    setState({ isRunning: true, failure: null });
+    try {
+      await download(`${PATH}/export`, { scope, filename: 'suppressions.csv' });
+      setState({ isRunning: false, failure: null });
+    } catch (error) {
+      setState({ isRunning: false, failure: sentenceOf(error) });
+    }
   };
-  return <Button onClick={() => void download()}>Export</Button>;
+  return (
+    <>
+      {failure !== null && (
+        <p role="alert" className="text-sm text-bad">
+          {failure}
+        </p>
+      )}
+      <Button disabled={isRunning} onClick={() => void save()}>
+        Export
+      </Button>
+    </>
+  );
 }

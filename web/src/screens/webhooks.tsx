@@ -1,18 +1,17 @@
 /** The webhooks: a table, and a form that registers one and shows its signing secret once. */
 import { Link } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
-import type { Webhook, WebhookWithSecret } from '../../../sdk/src/api.ts';
-import { useList, useReload } from '../api/list.ts';
+import type { Webhook } from '../../../sdk/src/api.ts';
+import { useList } from '../api/list.ts';
 import { useApi } from '../api/scope.ts';
-import { ActionForm } from '../ui/action-form.tsx';
 import { Allowed } from '../ui/allowed.tsx';
 import { Button } from '../ui/button.tsx';
 import { Dialog } from '../ui/dialog.tsx';
-import { Field, textsOf } from '../ui/field.tsx';
 import { Mark } from '../ui/mark.tsx';
 import { PageHead } from '../ui/page.tsx';
-import { Code, Empty } from '../ui/states.tsx';
+import { Empty } from '../ui/states.tsx';
 import { ListTable } from '../ui/table.tsx';
+import { AddForm } from './webhook-forms.tsx';
 
 const PATH = '/v1/webhooks';
 
@@ -68,44 +67,5 @@ export function WebhooksScreen(): ReactNode {
         <AddForm />
       </Dialog>
     </>
-  );
-}
-
-function AddForm(): ReactNode {
-  const api = useApi();
-  const reload = useReload();
-  const [secret, setSecret] = useState<string | null>(null);
-  const add = async (form: FormData): Promise<void> => {
-    const { url, events = '' } = textsOf(form);
-    const wanted = events.split(/[\s,]+/).filter((name) => name !== '');
-    const body = wanted.length > 0 ? { url, events: wanted } : { url };
-    setSecret((await api.send<WebhookWithSecret>('POST', PATH, body)).signing_secret);
-    await reload(PATH);
-  };
-  if (secret !== null) {
-    return (
-      <div className="space-y-3 p-4">
-        <p>Your program verifies signatures with this secret. It is shown only now.</p>
-        <Code what="signing secret" text={secret} />
-      </div>
-    );
-  }
-  return (
-    <ActionForm action="Add" send={add}>
-      <Field
-        label="Address"
-        name="url"
-        type="url"
-        placeholder="https://acme.com/webhooks/email"
-        required
-      />
-      <Field
-        label="Events"
-        name="events"
-        placeholder="all"
-        hint="Like email.delivered, email.bounced"
-        autoComplete="off"
-      />
-    </ActionForm>
   );
 }

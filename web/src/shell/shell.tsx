@@ -5,6 +5,7 @@ import { type ReactNode, useEffect, useState } from 'react';
 import { useScope } from '../api/scope.ts';
 import { IconButton } from '../ui/button.tsx';
 import { Dialog } from '../ui/dialog.tsx';
+import { UndoProvider } from '../ui/undo.tsx';
 import { activeShortcuts, listenForKeys, type Shortcut, useShortcuts } from './keys.ts';
 import { Navigation } from './navigation.tsx';
 import { Palette } from './palette.tsx';
@@ -43,7 +44,9 @@ export function Shell(): ReactNode {
             {isTest && <span className="ml-auto text-sm font-medium text-wait">Test</span>}
           </div>
           <main className="flex min-h-0 grow flex-col overflow-auto">
-            <Outlet />
+            <UndoProvider>
+              <Outlet />
+            </UndoProvider>
           </main>
         </div>
       </div>

@@ -1,7 +1,7 @@
 import type { ButtonHTMLAttributes, ReactNode } from 'react';
 
 const LOOKS = {
-  primary: 'bg-accent text-on-accent font-medium hover:opacity-90',
+  primary: 'bg-accent text-on-accent font-medium hover:opacity-95',
   plain: 'border border-line bg-raised hover:bg-hover',
   quiet: 'text-muted hover:bg-hover hover:text-text',
   danger: 'border border-line bg-raised text-bad hover:bg-hover',

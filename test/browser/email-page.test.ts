@@ -1,0 +1,134 @@
+/** The page of one email: its content, advice about it, and the webhooks that were sent about it. */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { memberOf, ownerOf } from '../support/browser.ts';
+import { startBrowser } from '../support/chromium.ts';
+import {
+  assertFits,
+  buildDashboard,
+  openPage,
+  seriousFindings,
+  signedIn,
+} from '../support/dashboard.ts';
+import { startService } from '../support/service.ts';
+
+await buildDashboard();
+const [service, browser] = await Promise.all([
+  startService({ env: { POSTHORN_LIMIT_SENDING: '1000/60' } }),
+  startBrowser(),
+]);
+after(async () => {
+  await browser[Symbol.asyncDispose]();
+  await service[Symbol.asyncDispose]();
+});
+const owner = await ownerOf(service);
+const storageState = signedIn(service, owner);
+const project = String((await owner.get('/v1/session')).body.projects[0].id);
+const pathOf = (id: string, tab?: string) =>
+  `${service.url}/dashboard/${project}/test/emails/${id}${tab === undefined ? '' : `?tab=${tab}`}`;
+
+const HTML = `<style>@font-face {}</style><h1 style="color: #111">Your receipt</h1>
+  <p>Thank you. <a href="http://acme.test/orders">Your order</a></p><img src="https://acme.test/a.png">`;
+
+const send = (change: object = {}) =>
+  service.send({
+    to: 'delivered@simulator.test',
+    subject: 'Your receipt',
+    html: HTML,
+    attachments: [
+      { filename: 'Rechnung für Jo.txt', content: Buffer.from('12,00 €').toString('base64') },
+    ],
+    ...change,
+  });
+
+async function assertGood(page: Page): Promise<void> {
+  assert.deepEqual(await seriousFindings(page), []);
+  await page.setViewportSize({ width: 320, height: 640 });
+  await assertFits(page);
+  await page.setViewportSize({ width: 1280, height: 800 });
+}
+
+test('the preview has the attachments, widths, and how a dark program shows it', async () => {
+  const id = await send();
+  await using open = await openPage(browser, service, { storageState });
+  const { page } = open;
+  await page.goto(pathOf(id, 'preview'));
+  const frame = page.frameLocator('iframe[title="Preview of the email"]');
+  await frame.getByText('Your receipt').waitFor();
+  const saved = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Download Rechnung für Jo.txt' }).click();
+  const file = await saved;
+  assert.equal(file.suggestedFilename(), 'Rechnung für Jo.txt');
+  assert.equal(await readFile(await file.path(), 'utf8'), '12,00 €');
+
+  await page.getByRole('button', { name: 'Phone' }).click();
+  await page.waitForURL(/width=[^&]*375/);
+  const box = await page.getByTitle('Preview of the email').boundingBox();
+  assert.ok(box !== null && box.width <= 377, `${box?.width} px`);
+  await page.getByRole('button', { name: 'Dark' }).click();
+  await page.waitForURL(/dark=yes/);
+  await page.getByText('some of these invert the colours').waitFor();
+  await assertGood(page);
+  assert.deepEqual(open.complaints, []);
+});
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  test(`checks say what to improve, and headers what they are for, ${colorScheme}`, async () => {
+    const id = await send();
+    await using open = await openPage(browser, service, { storageState, colorScheme });
+    const { page } = open;
+    await page.goto(pathOf(id));
+    await page.getByRole('link', { name: 'Checks' }).click();
+    const checks = page.getByRole('list', { name: 'Checks' });
+    await checks.getByText('1 link or image is loaded by http').waitFor();
+    await checks.getByText('web fonts, which Gmail, Outlook and Yahoo do not show').waitFor();
+    await checks.getByText('1 image has no alt text').waitFor();
+    await page.getByText('http://acme.test/orders').waitFor();
+    await assertGood(page);
+
+    await page.getByRole('link', { name: 'Headers' }).click();
+    await page.getByText('Signed by acme.test, whose public key is at').first().waitFor();
+    await page
+      .getByText(/^DKIM rsa-sha256: .*aligned with From$/)
+      .first()
+      .waitFor();
+    await page.getByText('Names this message for good').waitFor();
+    await assertGood(page);
+  });
+}
+
+test('the webhooks of an email are on its page, and lead to their delivery', async () => {
+  const hook = { url: 'https://hooks.example.org/email', events: ['email.delivered'] };
+  const { body: webhook } = await service.request('POST', '/v1/webhooks', { body: hook });
+  const id = await send();
+  await service.waitForStatus(id, 'delivered');
+  await using open = await openPage(browser, service, { storageState });
+  const { page } = open;
+  await page.goto(pathOf(id));
+  await page.getByRole('heading', { name: 'Webhooks' }).waitFor();
+  await assertGood(page);
+  await page.getByRole('link', { name: 'email.delivered' }).click();
+  await page.waitForURL(`**/webhooks/${webhook.id}?delivery=*`);
+  const delivery = page.getByRole('dialog', { name: 'Delivery' });
+  await delivery.getByText(`"email_id": "${id}"`).waitFor();
+  assert.deepEqual(await seriousFindings(page), []);
+  await delivery.getByRole('link', { name: 'the email' }).click();
+  await page.getByRole('heading', { name: 'Your receipt' }).waitFor();
+  await service.request('DELETE', `/v1/webhooks/${webhook.id}`);
+});
+
+test('a viewer sees all of it', async () => {
+  const viewer = await memberOf(service, owner, 'viewer');
+  const id = await send({ html: '<p>For viewers, too</p>' });
+  await using open = await openPage(browser, service, {
+    storageState: signedIn(service, viewer),
+  });
+  const { page } = open;
+  await page.goto(pathOf(id, 'preview'));
+  const frame = page.frameLocator('iframe[title="Preview of the email"]');
+  await frame.getByText('For viewers, too').waitFor();
+  await page.getByRole('button', { name: 'Download Rechnung für Jo.txt' }).waitFor();
+  assert.deepEqual(open.complaints, []);
+});

@@ -1,0 +1,211 @@
+/** Webhooks, domains and suppressions on their pages, with a real receiver and a DNS server that changes. */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { ownerOf } from '../support/browser.ts';
+import { startBrowser } from '../support/chromium.ts';
+import {
+  assertFits,
+  buildDashboard,
+  openPage,
+  seriousFindings,
+  signedIn,
+} from '../support/dashboard.ts';
+import { startFakeDns } from '../support/fake-dns.ts';
+import { startService } from '../support/service.ts';
+import { startReceiver, verified } from '../support/webhook-receiver.ts';
+
+await buildDashboard();
+const dns = await startFakeDns();
+const [service, browser] = await Promise.all([
+  startService({
+    dns,
+    env: {
+      POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
+      POSTHORN_LIMIT_SENDING: '1000/60',
+      POSTHORN_LIMIT_VERIFICATION: '1000/60',
+    },
+  }),
+  startBrowser(),
+]);
+after(async () => {
+  await browser[Symbol.asyncDispose]();
+  await service[Symbol.asyncDispose]();
+  await dns[Symbol.asyncDispose]();
+});
+const owner = await ownerOf(service);
+const storageState = signedIn(service, owner);
+const project = String((await owner.get('/v1/session')).body.projects[0].id);
+const pathOf = (screen: string) => `${service.url}/dashboard/${project}/test/${screen}`;
+
+async function assertGood(page: Page): Promise<void> {
+  assert.deepEqual(await seriousFindings(page), []);
+  await page.setViewportSize({ width: 320, height: 640 });
+  await assertFits(page);
+  await page.setViewportSize({ width: 1280, height: 800 });
+}
+
+test('a webhook that fails is seen, and what it missed is sent again', async () => {
+  await using receiver = await startReceiver();
+  await using open = await openPage(browser, service, { storageState });
+  const { page } = open;
+  await page.goto(pathOf('webhooks'));
+  await page.getByRole('button', { name: 'Add a webhook' }).click();
+  await page.getByLabel('Address').fill(receiver.url);
+  await page.getByLabel('Only these').check();
+  await page.getByLabel('email.delivered').check();
+  await assertGood(page);
+  await page.getByRole('button', { name: 'Add', exact: true }).click();
+  const secret = (await page.getByText(/^whsec_/).textContent())!;
+  await page.getByText('verifyWebhook').first().waitFor();
+  await page.getByRole('button', { name: 'Close' }).click();
+  await page.getByRole('link', { name: receiver.url }).click();
+  await page.getByRole('heading', { name: receiver.url }).waitFor();
+
+  // 410 ends a delivery at once, and disables the webhook.
+  receiver.answer = 410;
+  await service.send({ to: 'delivered@simulator.test' });
+  const [failed] = await receiver.waitForCount(1);
+  verified(secret, failed!);
+  await page.getByRole('button', { name: 'Enable it' }).waitFor();
+  await page.getByRole('link', { name: 'Failed' }).click();
+  await page.getByRole('region', { name: 'Deliveries' }).getByText('failed').waitFor();
+  await assertGood(page);
+
+  receiver.answer = 200;
+  await page.getByRole('button', { name: 'Enable it' }).click();
+  await page.getByText('enabled').waitFor();
+  await page.getByRole('button', { name: 'email.delivered' }).click();
+  const delivery = page.getByRole('dialog', { name: 'Delivery' });
+  await delivery.getByText('410').first().waitFor();
+  await delivery.getByRole('button', { name: 'Send again' }).click();
+  await delivery.waitFor({ state: 'detached' });
+  await receiver.waitForCount(2);
+  assert.equal(new Set(receiver.ids()).size, 1, 'the same id');
+  await page.getByRole('link', { name: 'All', exact: true }).click();
+  await page.getByText('1 of the newest 1 arrived').waitFor();
+
+  await page.getByRole('button', { name: 'Send a period again' }).click();
+  await page.getByLabel('Which', { exact: true }).selectOption('All');
+  await assertGood(page);
+  await page.getByRole('dialog').getByRole('button', { name: 'Send again' }).click();
+  await page.getByRole('status').getByText('Sent again: 1 of 1 delivery').waitFor();
+  await receiver.waitForCount(3);
+  assert.equal(new Set(receiver.ids()).size, 1, 'the same id');
+});
+
+test('a webhook is changed, gets another secret, and is disabled', async () => {
+  await using receiver = await startReceiver();
+  const hook = { url: `${receiver.url}/first` };
+  const { body: webhook } = await service.request('POST', '/v1/webhooks', { body: hook });
+  await using open = await openPage(browser, service, { storageState });
+  const { page } = open;
+  await page.goto(pathOf(`webhooks/${webhook.id}`));
+  await page.getByRole('button', { name: 'Edit' }).click();
+  await page.getByLabel('Address').fill(`${receiver.url}/second`);
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('heading', { name: `${receiver.url}/second` }).waitFor();
+
+  await page.getByRole('button', { name: 'New secret' }).click();
+  await page.getByRole('button', { name: 'Make a new secret' }).click();
+  const secret = (await page.getByText(/^whsec_/).textContent())!;
+  await page.getByRole('button', { name: 'Close' }).click();
+  await page.getByRole('button', { name: 'Send a test event' }).click();
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
+  const [received] = await receiver.waitForCount(1);
+  assert.equal(received!.path, '/second');
+  verified(secret, received!);
+  verified(webhook.signing_secret, received!);
+
+  await page.getByRole('button', { name: 'Disable' }).click();
+  await page.getByRole('button', { name: 'Disable it' }).click();
+  await page.getByText('It was disabled here or by a request.').waitFor();
+  const { status } = (await service.request('GET', `/v1/webhooks/${webhook.id}`)).body;
+  assert.equal(status, 'disabled');
+  await service.request('DELETE', `/v1/webhooks/${webhook.id}`);
+});
+
+test('a domain with wrong records says which, and is verified once they are right', async () => {
+  const name = 'zone.example';
+  await using open = await openPage(browser, service, { storageState });
+  const { page } = open;
+  await page.goto(`${service.url}/dashboard/${project}/live/domains`);
+  await page.getByRole('button', { name: 'Add a domain' }).click();
+  await page.getByLabel('Domain', { exact: true }).fill(name);
+  await page.getByRole('button', { name: 'Add', exact: true }).click();
+  await page.getByRole('heading', { name }).waitFor();
+  const id = page.url().split('/').at(-1);
+  const path = `/v1/domains/${id}`;
+  const { body: domain } = await service.request('GET', path, { key: await service.liveKey() });
+
+  const saved = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Download as zone file' }).click();
+  const zone = await readFile(await (await saved).path(), 'utf8');
+  for (const record of domain.records) {
+    const line = zone
+      .split('\n')
+      .find((one) => one.startsWith(`${record.name}. `) && one.includes(` IN ${record.type} `));
+    assert.ok(line?.replaceAll('" "', '').includes(record.value), `${record.name} ${record.type}`);
+  }
+
+  dns.set(name, 'A', ['192.0.2.80']);
+  for (const { type, name: at, value, priority } of domain.records) {
+    const right = type === 'MX' ? `${priority} ${value}` : value;
+    const isSpf = type === 'TXT' && value.startsWith('v=spf1');
+    dns.set(at, type, [isSpf ? 'v=spf1 -all' : right]);
+  }
+  await page.getByRole('button', { name: 'Check now' }).click();
+  const spf = page.getByRole('region', { name: /^SPF record/ });
+  await spf.getByText('different').waitFor();
+  await spf.getByText('v=spf1 -all').waitFor();
+  await assertGood(page);
+
+  const { name: at, value } = domain.records.find(
+    (one: { record: string }) => one.record === 'SPF',
+  );
+  dns.set(at, 'TXT', [value]);
+  await page.getByRole('button', { name: 'Check now' }).click();
+  await spf.getByText('found').waitFor();
+  await page.getByText('verified', { exact: true }).waitFor();
+  await assertGood(page);
+});
+
+test('a list of suppressions is imported, and the lines that are none are named', async () => {
+  await using open = await openPage(browser, service, { storageState });
+  const { page } = open;
+  await page.goto(pathOf('suppressions'));
+  await page.getByRole('button', { name: 'Import' }).click();
+  await page.getByLabel('File').setInputFiles({
+    name: 'list.csv',
+    mimeType: 'text/csv',
+    buffer: Buffer.from('address\nann@example.com\nnobody\nbob@example.com\n@example.com\n'),
+  });
+  await page.getByRole('dialog').getByRole('button', { name: 'Import' }).click();
+  await page.getByText('2 added, 0 there already, 2 rejected.').waitFor();
+  const rejected = page.getByRole('list', { name: 'Rejected lines' });
+  await rejected.getByText('Line 3').waitFor();
+  await rejected.getByText('Line 5').waitFor();
+  await assertGood(page);
+  await page.keyboard.press('Escape');
+  await page.getByRole('cell', { name: 'ann@example.com', exact: true }).waitFor();
+});
+
+test('the environments are apart, and one click from each other', async () => {
+  await service.send({ to: 'delivered@simulator.test', subject: 'Only in test' });
+  await using open = await openPage(browser, service, { storageState });
+  const { page } = open;
+  await page.goto(pathOf('emails'));
+  await page.getByText('Only in test').waitFor();
+  const chooseScope = async (environment: string): Promise<void> => {
+    await page.getByRole('button', { name: /(live|test)$/ }).click();
+    await page.getByRole('menuitem', { name: new RegExp(environment) }).click();
+    await page.waitForURL(`**/${environment}/emails`);
+  };
+  await chooseScope('live');
+  await page.getByRole('heading', { name: 'No emails yet' }).waitFor();
+  assert.equal(await page.getByText('Test: nothing here is delivered.').count(), 0);
+  await chooseScope('test');
+  await page.getByText('Only in test').waitFor();
+  await page.getByText('Test: nothing here is delivered.').waitFor();
+});

@@ -1,0 +1,64 @@
+/**
+ * "Removed jo@example.com. Undo": for a minute after a change that has a reverse, on whatever screen is open then.
+ * Another change takes its place.
+ */
+import { X } from 'lucide-react';
+import { createContext, type ReactNode, useContext, useEffect, useState } from 'react';
+import { Button, IconButton } from './button.tsx';
+import { sentenceOf } from './states.tsx';
+
+const OFFERED_MS = 60_000;
+
+type Change = { text: string; undo: () => Promise<void> };
+
+const Offer = createContext<(change: Change) => void>(() => {});
+
+/** Call it after the change with what was done and what takes it back. */
+export function useOfferUndo(): (change: Change) => void {
+  return useContext(Offer);
+}
+
+export function UndoProvider({ children }: { children: ReactNode }): ReactNode {
+  const [change, setChange] = useState<Change | null>(null);
+  const close = (): void => setChange(null);
+  useEffect(() => {
+    if (change === null) return;
+    const timer = setTimeout(close, OFFERED_MS);
+    return () => clearTimeout(timer);
+  }, [change]);
+  return (
+    <Offer value={setChange}>
+      {children}
+      <div role="status" className="fixed inset-x-4 bottom-4 z-30 flex justify-center empty:hidden">
+        {change && <Offered key={change.text} change={change} onClose={close} />}
+      </div>
+    </Offer>
+  );
+}
+
+function Offered({ change, onClose }: { change: Change; onClose: () => void }): ReactNode {
+  const [state, setState] = useState<{ isRunning: boolean; failure: string | null }>({
+    isRunning: false,
+    failure: null,
+  });
+  const undo = async (): Promise<void> => {
+    setState({ isRunning: true, failure: null });
+    try {
+      await change.undo();
+      onClose();
+    } catch (error) {
+      setState({ isRunning: false, failure: sentenceOf(error) });
+    }
+  };
+  return (
+    <div className="flex max-w-full items-center gap-3 rounded-lg border border-line bg-raised py-1.5 pr-1.5 pl-4 text-sm shadow-lg">
+      <span className="min-w-0 break-words">{state.failure ?? change.text}</span>
+      <Button disabled={state.isRunning} onClick={() => void undo()}>
+        Undo
+      </Button>
+      <IconButton label="Dismiss" onClick={onClose}>
+        <X size={14} aria-hidden />
+      </IconButton>
+    </div>
+  );
+}
