@@ -71,7 +71,7 @@ test('the preview has the attachments, widths, and how a dark program shows it',
   await page.waitForURL(/dark=yes/);
   await page.getByText('some of these invert the colours').waitFor();
   await assertGood(page);
-  assert.deepEqual(open.complaints, []);
+  assert.deepEqual(open.strangers, []);
 });
 
 for (const colorScheme of ['light', 'dark'] as const) {
