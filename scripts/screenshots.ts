@@ -18,6 +18,7 @@ const SCREENS = [
   'suppressions',
   'members',
   'audit-log',
+  'settings',
 ];
 const SIZES = { desk: { width: 1440, height: 900 }, phone: { width: 375, height: 812 } };
 const MAIL: [to: string, subject: string][] = [

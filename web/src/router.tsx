@@ -163,6 +163,12 @@ const auditLog = createRoute({
   component: lazyRouteComponent(() => import('./screens/audit-log.tsx'), 'AuditLogScreen'),
 });
 
+const settings = createRoute({
+  getParentRoute: () => scoped,
+  path: '/settings',
+  component: lazyRouteComponent(() => import('./screens/settings.tsx'), 'SettingsScreen'),
+});
+
 const screens = [
   overview,
   emails.addChildren([email]),
@@ -174,6 +180,7 @@ const screens = [
   suppressions,
   members,
   auditLog,
+  settings,
 ];
 
 export const router = createRouter({

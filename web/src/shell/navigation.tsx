@@ -1,6 +1,6 @@
 import { Menu } from '@base-ui/react/menu';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { Link, useNavigate } from '@tanstack/react-router';
+import { Link, useMatches, useNavigate } from '@tanstack/react-router';
 import { Check, ChevronsUpDown, Command, Keyboard } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Scope } from '../api/client.ts';
@@ -45,7 +45,7 @@ export function Navigation({ onPalette, onKeys, onLeave }: Props): ReactNode {
         label="Commands"
       />
       <NavigationButton onClick={onKeys} icon={<Keyboard size={15} aria-hidden />} label="Keys" />
-      <AccountMenu />
+      <AccountMenu onLeave={onLeave} />
     </div>
   );
 }
@@ -67,18 +67,26 @@ function NavigationButton(props: {
   );
 }
 
-/** Project and environment. The page stays the same where it exists in the other scope, too. */
+/** Project and environment. The screen stays the same; what only one scope has leads to the list of its kind. */
 function ScopeMenu(): ReactNode {
   const scope = useScope();
   const navigate = useNavigate();
+  const screens = useScreens();
+  const shown = useMatches().at(-1)?.fullPath ?? '';
   const { data: session } = useQuery(sessionQuery);
   const { projects = [] } = session ?? {};
   const scopes = projects.flatMap(({ id, name }) =>
     ENVIRONMENTS.map((environment) => ({ project: id, name, environment })),
   );
   const name = projects.find(({ id }) => id === scope.project)?.name ?? 'Project';
-  const open = ({ project, environment }: Scope): void =>
-    void navigate({ to: '/$project/$environment/emails', params: { project, environment } });
+  const open = ({ project, environment }: Scope): void => {
+    const screen = screens.find(({ to }) => shown === to || shown.startsWith(`${to}/`));
+    void navigate({
+      to: screen?.to ?? '/$project/$environment/emails',
+      params: { project, environment },
+      search: shown === screen?.to ? (present: object) => present : {},
+    });
+  };
   return (
     <Menu.Root>
       <Menu.Trigger className="flex h-10 items-center gap-2 rounded-md px-2 text-left hover:bg-hover">
@@ -116,7 +124,8 @@ function EnvironmentWord({ environment }: Pick<Scope, 'environment'>): ReactNode
   return <span className={`rounded border px-1.5 text-xs font-medium ${look}`}>{environment}</span>;
 }
 
-function AccountMenu(): ReactNode {
+function AccountMenu({ onLeave }: Pick<Props, 'onLeave'>): ReactNode {
+  const scope = useScope();
   const { data: session } = useQuery(sessionQuery);
   const cache = useQueryClient();
   const navigate = useNavigate();
@@ -155,6 +164,15 @@ function AccountMenu(): ReactNode {
               ))}
             </Menu.RadioGroup>
             <Menu.Separator className="my-1 border-t border-line" />
+            <Menu.Item
+              onClick={() => {
+                onLeave?.();
+                void navigate({ to: '/$project/$environment/settings', params: scope });
+              }}
+              className={ITEM}
+            >
+              Settings
+            </Menu.Item>
             <Menu.Item onClick={() => void leave()} className={ITEM}>
               Sign out
             </Menu.Item>

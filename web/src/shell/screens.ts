@@ -8,6 +8,7 @@ import {
   Mail,
   Webhook,
   ScrollText,
+  Settings,
   Users,
 } from 'lucide-react';
 import { type Operation, useMay } from '../ui/allowed.tsx';
@@ -20,7 +21,8 @@ type Path =
   | '/webhooks'
   | '/suppressions'
   | '/members'
-  | '/audit-log';
+  | '/audit-log'
+  | '/settings';
 
 export type ScreenLink = {
   to: `/$project/$environment${Path}`;
@@ -58,6 +60,7 @@ const SCREENS: readonly ScreenLink[] = [
     letter: 'a',
     needs: 'listAuditEvents',
   },
+  { to: '/$project/$environment/settings', label: 'Settings', icon: Settings, letter: ',' },
 ];
 
 /** Those that show something to this member. */

@@ -1,0 +1,138 @@
+/**
+ * What a member sets in the dashboard: the own account. One service and browser for all tests, in their
+ * order.
+ */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import type { BrowserContextOptions, Page } from 'playwright-core';
+import { Browser as ApiBrowser, OWNER, ownerOf, presentCode } from '../support/browser.ts';
+import { startBrowser } from '../support/chromium.ts';
+import { assertFits, buildDashboard, openPage, seriousFindings } from '../support/dashboard.ts';
+import { startService } from '../support/service.ts';
+
+await buildDashboard();
+const [service, browser] = await Promise.all([startService(), startBrowser()]);
+after(async () => {
+  await browser[Symbol.asyncDispose]();
+  await service[Symbol.asyncDispose]();
+});
+const owner = await ownerOf(service);
+const project: string = (await owner.get('/v1/session')).body.projects[0].id;
+const HOME = `${service.url}/dashboard/${project}/test`;
+
+/** The profile in which the first test signs in. */
+let storageState: NonNullable<BrowserContextOptions['storageState']> = { cookies: [], origins: [] };
+
+async function signIn(page: Page, { password } = OWNER): Promise<void> {
+  await page.getByLabel('Email').fill(OWNER.email);
+  await page.getByLabel('Password').fill(password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+}
+
+test('a member sees where they are signed in, and signs out there', async () => {
+  await using open = await openPage(browser, service);
+  const { page } = open;
+  await page.goto(`${HOME}/settings`);
+  await signIn(page);
+  const sessions = page.getByRole('region', { name: 'Sessions' }).getByRole('table');
+  await sessions.getByText('Chrome on Linux').waitFor();
+  await sessions.getByText('this session').waitFor();
+  const elsewhere = sessions.getByRole('button', { name: 'Sign out' });
+  await elsewhere.click();
+  await elsewhere.waitFor({ state: 'detached' });
+  assert.equal((await owner.get('/v1/session')).status, 401);
+  storageState = await page.context().storageState();
+});
+
+test('a member changes the password', async () => {
+  await using open = await openPage(browser, service, { storageState });
+  const { page } = open;
+  const changed = 'another long password';
+  await page.goto(`${HOME}/settings`);
+  for (const present of ['not the password', OWNER.password]) {
+    await page.getByRole('button', { name: 'Change the password' }).click();
+    await page.getByLabel('Present password').fill(present);
+    await page.getByLabel('New password').fill(changed);
+    await page.getByRole('button', { name: 'Change', exact: true }).click();
+    if (present === OWNER.password) continue;
+    await page.getByRole('alert').getByText('password').waitFor();
+    await page.getByRole('button', { name: 'Close' }).click();
+  }
+  await page.getByRole('status').getByText('The password is changed.').waitFor();
+  const other = new ApiBrowser(service);
+  assert.equal((await other.signIn(OWNER)).status, 401);
+  assert.equal((await other.signIn({ ...OWNER, password: changed })).status, 200);
+  const back = { current_password: changed, password: OWNER.password };
+  assert.equal((await other.post('/v1/session/password', back)).status, 200);
+});
+
+test('a member switches the second factor on and off', async () => {
+  await using open = await openPage(browser, service);
+  const { page } = open;
+  await page.goto(`${HOME}/settings`);
+  await signIn(page);
+  await page.getByRole('button', { name: 'Switch on' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Password').fill(OWNER.password);
+  await dialog.getByRole('button', { name: 'Continue' }).click();
+  const secret = (await dialog.getByLabel('secret', { exact: true }).textContent())!;
+  await dialog.getByLabel('The code that the app shows').fill('000000x');
+  await dialog.getByRole('button', { name: 'Switch on' }).click();
+  await dialog.getByRole('alert').waitFor();
+  const code = await presentCode(service, secret);
+  await dialog.getByLabel('The code that the app shows').fill(code);
+  await dialog.getByRole('button', { name: 'Switch on' }).click();
+  const codes = (await dialog.getByLabel('recovery codes', { exact: true }).textContent())!;
+  const [recovery = ''] = codes.split('\n');
+  const download = page.waitForEvent('download');
+  await dialog.getByRole('button', { name: 'Download' }).click();
+  assert.equal((await download).suggestedFilename(), 'posthorn-recovery-codes.txt');
+  await dialog.getByRole('button', { name: 'I have kept them' }).click();
+  await page.getByText('10 recovery codes left').waitFor();
+  assert.equal((await page.content()).includes(recovery), false);
+
+  const other = new ApiBrowser(service);
+  const { email, password } = OWNER;
+  assert.equal(
+    (await other.post('/v1/session', { email, password })).body.error.code,
+    'totp_required',
+  );
+  assert.equal((await other.post('/v1/session', { email, password, code: recovery })).status, 200);
+
+  await page.reload();
+  await page.getByText('9 recovery codes left').waitFor();
+  await page.getByRole('button', { name: 'Switch off' }).click();
+  await dialog.getByLabel('Password').fill(OWNER.password);
+  await dialog.getByRole('button', { name: 'Switch off' }).click();
+  await page.getByRole('button', { name: 'Switch on' }).waitFor();
+  assert.equal((await other.get('/v1/session')).body.totp_enabled, false);
+  storageState = await page.context().storageState();
+});
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  test(`settings are accessible and fit a phone, ${colorScheme}`, async () => {
+    await using open = await openPage(browser, service, { storageState, colorScheme });
+    const { page } = open;
+    for (const [path, shown] of [['settings', 'this session']] as const) {
+      await page.setViewportSize({ width: 1440, height: 900 });
+      await page.goto(`${HOME}/${path}`);
+      await page.getByText(shown).first().waitFor();
+      assert.deepEqual(await seriousFindings(page), [], path);
+      await page.setViewportSize({ width: 320, height: 640 });
+      await page.getByRole('button', { name: 'Navigation' }).waitFor();
+      await assertFits(page);
+    }
+    assert.deepEqual(open.complaints, []);
+  });
+}
+
+test('a member signs out everywhere', async () => {
+  await using open = await openPage(browser, service, { storageState });
+  const { page } = open;
+  await page.goto(`${HOME}/settings`);
+  await page.getByRole('button', { name: 'Sign out everywhere' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Sign out', exact: true }).click();
+  await page.waitForURL('**/sign-in');
+  await page.goto(`${HOME}/settings`);
+  await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+});
